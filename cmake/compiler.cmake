@@ -1,0 +1,40 @@
+# Language level, warnings, sanitizers and ccache. Kernels choose their instruction set at run time, so nothing here
+# says -march: one binary runs on, and tells the truth about, every processor.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
+
+# Every target of this project, and none of those that are fetched, links this.
+add_library(roofbench_compiler INTERFACE)
+add_library(roofbench::compiler ALIAS roofbench_compiler)
+target_include_directories(roofbench_compiler INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_options(
+  roofbench_compiler
+  INTERFACE -Wall -Wextra -Wshadow -Wconversion -fno-omit-frame-pointer
+            $<$<BOOL:${ROOFBENCH_WERROR}>:-Werror>)
+# A build whose numbers mean nothing has to say so.
+if(ROOFBENCH_SANITIZE)
+  set(optimized 0)
+else()
+  set(optimized $<CONFIG:Release,RelWithDebInfo>)
+endif()
+target_compile_definitions(roofbench_compiler INTERFACE ROOFBENCH_BUILD_TYPE="$<CONFIG>"
+                                                        ROOFBENCH_OPTIMIZED=${optimized})
+
+if(ROOFBENCH_SANITIZE)
+  # vptr checks need the type information of every class, which LibTorch hides for some.
+  add_compile_options(-fsanitize=${ROOFBENCH_SANITIZE} -fno-sanitize=vptr -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${ROOFBENCH_SANITIZE})
+endif()
+
+if(ROOFBENCH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(CCACHE_PROGRAM ccache)
+  mark_as_advanced(CCACHE_PROGRAM)
+  if(CCACHE_PROGRAM)
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+  endif()
+endif()

@@ -1,0 +1,15 @@
+# roofbench::version: the header roofbench_version.h with ROOFBENCH_VERSION and ROOFBENCH_GIT_REVISION. It is looked at
+# in every build and written when it changes, so that a commit recompiles the one file that includes it.
+find_package(Git QUIET)
+set(version_dir "${PROJECT_BINARY_DIR}/generated")
+add_custom_target(
+  roofbench_write_version
+  COMMAND "${CMAKE_COMMAND}" -D GIT=${GIT_EXECUTABLE} -D SOURCE_DIR=${PROJECT_SOURCE_DIR}
+          -D VERSION=${PROJECT_VERSION} -D OUTPUT=${version_dir}/roofbench_version.h
+          -P "${PROJECT_SOURCE_DIR}/cmake/write_version.cmake"
+  BYPRODUCTS "${version_dir}/roofbench_version.h"
+  COMMENT "Revision")
+add_library(roofbench_version INTERFACE)
+add_library(roofbench::version ALIAS roofbench_version)
+target_include_directories(roofbench_version INTERFACE "${version_dir}")
+add_dependencies(roofbench_version roofbench_write_version)

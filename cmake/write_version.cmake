@@ -1,0 +1,17 @@
+# Script: writes OUTPUT with VERSION and the revision of SOURCE_DIR, "unknown" outside a git checkout.
+set(revision unknown)
+if(GIT)
+  execute_process(
+    COMMAND "${GIT}" -C "${SOURCE_DIR}" describe --always --dirty --abbrev=12
+    OUTPUT_VARIABLE described
+    RESULT_VARIABLE failed
+    OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(NOT failed)
+    set(revision "${described}")
+  endif()
+endif()
+file(CONFIGURE OUTPUT "${OUTPUT}" CONTENT
+[[#pragma once
+#define ROOFBENCH_VERSION "@VERSION@"
+#define ROOFBENCH_GIT_REVISION "@revision@"
+]] @ONLY)

@@ -1,0 +1,142 @@
+"""The rules of the source tree: who includes whom, and what a file may be.
+
+    python tests/structure/structure_rules.py [root]
+
+Each rule is a row of a table below; violations(root) returns one line for each file that breaks one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+# The arrows between the folders of lib/ and benchmarks/. A folder sees itself and what it reaches along arrows.
+ARROWS: dict[str, set[str]] = {
+    "workload": set(),
+    "timing": {"workload"},
+    "hardware": {"workload"},
+    "observe": {"workload"},
+    "kernels": set(),
+    "models": {"kernels", "workload"},
+    "harness": {"timing", "hardware", "observe"},
+    "benchmarks": {"harness", "models"},
+}
+
+
+class Package(NamedTuple):
+    """A package, how its headers are recognised, and the folders that see it."""
+
+    name: str
+    headers: re.Pattern[str]
+    seen_by: set[str]
+
+
+PACKAGES = [
+    Package("Google Benchmark", re.compile(r"benchmark/"), {"harness", "benchmarks"}),
+    Package("LibTorch", re.compile(r"(ATen|c10|torch|caffe2)/"), {"observe", "models", "harness", "benchmarks"}),
+    Package("Abseil", re.compile(r"absl/"), {"models", "harness", "benchmarks"}),
+    Package("nlohmann/json", re.compile(r"nlohmann/"), {"observe", "harness", "benchmarks"}),
+    Package("GoogleTest", re.compile(r"(gtest|gmock)/"), set()),
+]
+
+STANDARD_HEADER = re.compile(r"[a-z_0-9]+")
+CUDA_HEADER = re.compile(r"cuda|cu(blas|dnn|rand|fft|sparse|solver|pti)|nvtx|nccl|cub/|thrust/|(ATen|c10|torch)/.*cuda")
+CUDA_FILE = re.compile(r".*(\.cuh?|_cuda\.[^/]*|_cuda_test\.cc)")
+
+SOURCE_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+GENERATED_HEADERS = {"roofbench_version.h"}
+
+# Programs that check the product from outside and share no code with it.
+STAND_ALONE = {"tests/oracles/roof_loops.cc"}
+
+LARGEST_FILE_BYTES = 2 * 1024 * 1024
+NOT_SOURCES = {".git", ".venv", ".ccache", "build", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
+
+
+def reachable(folder: str) -> set[str]:
+    seen = {folder}
+    for target in ARROWS[folder]:
+        seen |= reachable(target)
+    return seen
+
+
+def folder_of(path: str) -> str | None:
+    """The folder whose rules a source file keeps: a test keeps those of what it tests."""
+    parts = path.split("/")
+    if parts[0] == "benchmarks":
+        return "benchmarks"
+    if parts[0] in {"lib", "tests"} and len(parts) > 2 and parts[1] in ARROWS:
+        return parts[1]
+    return None
+
+
+def project_files(root: Path) -> list[str]:
+    """What git tracks or would track; without git, every file outside build folders and caches."""
+    if (root / ".git").exists():
+        command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
+        return sorted(path for path in set(listed) if path and (root / path).is_file())
+    files = []
+    for folder, subfolders, names in os.walk(root):
+        subfolders[:] = [name for name in subfolders if name not in NOT_SOURCES]
+        files += [(Path(folder) / name).relative_to(root).as_posix() for name in names]
+    return sorted(path for path in files if not path.startswith("results/local/"))
+
+
+def include_violations(root: Path, path: str) -> Iterator[str]:
+    is_test = path.startswith("tests/")
+    folder = folder_of(path)
+    for quoted, angled in INCLUDE.findall((root / path).read_text(encoding="utf-8")):
+        header = quoted or angled
+        if CUDA_HEADER.match(header) and not CUDA_FILE.fullmatch(path):
+            yield f"{path}: only *.cu and *_cuda.* files see the CUDA runtime: {header}"
+        package = next((package for package in PACKAGES if package.headers.match(header)), None)
+        if quoted and not package and quoted not in GENERATED_HEADERS and not (root / quoted).is_file():
+            yield f"{path}: includes are relative to the repository root: {quoted}"
+        if quoted and path in STAND_ALONE:
+            yield f"{path}: it shares no code with the product: {quoted}"
+        if folder is None:
+            continue
+        target = folder_of(header) if quoted else None
+        if target is not None and target not in reachable(folder):
+            yield f"{path}: {folder} never sees {target}: {header}"
+        if quoted.startswith("tests/") and not is_test:
+            yield f"{path}: the product never sees its tests: {header}"
+        if folder == "workload" and not is_test and angled and not STANDARD_HEADER.fullmatch(angled):
+            yield f"{path}: workload includes the standard library alone: {header}"
+        if package and folder not in package.seen_by and not (is_test and package.name == "GoogleTest"):
+            yield f"{path}: {folder} never sees {package.name}: {header}"
+
+
+def file_violations(root: Path, path: str) -> Iterator[str]:
+    file = root / path
+    size = file.stat().st_size
+    if size > LARGEST_FILE_BYTES:
+        yield f"{path}: {size} bytes; the largest file may have {LARGEST_FILE_BYTES}"
+    with file.open("rb") as stream:
+        is_script = stream.read(2) == b"#!"
+    if is_script and not os.access(file, os.X_OK):
+        yield f"{path}: a script has to be executable"
+    if file.suffix in {".h", ".cuh"} and "#pragma once" not in file.read_text(encoding="utf-8"):
+        yield f"{path}: a header starts with #pragma once"
+
+
+def violations(root: Path) -> list[str]:
+    found: list[str] = []
+    for path in project_files(root):
+        found += file_violations(root, path)
+        if Path(path).suffix in SOURCE_SUFFIXES:
+            found += include_violations(root, path)
+    return found
+
+
+if __name__ == "__main__":
+    lines = violations(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
+    print("\n".join(lines))
+    sys.exit(bool(lines))

@@ -1,0 +1,89 @@
+"""The tree keeps its rules, and the checker notices when it does not."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from structure_rules import ARROWS, LARGEST_FILE_BYTES, reachable, violations
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_tree_keeps_its_rules() -> None:
+    assert violations(ROOT) == []
+
+
+def test_every_folder_of_lib_has_its_arrows() -> None:
+    assert {folder.name for folder in (ROOT / "lib").iterdir() if folder.is_dir()} <= set(ARROWS)
+
+
+def test_harness_and_models_do_not_see_each_other() -> None:
+    assert "models" not in reachable("harness")
+    assert "harness" not in reachable("models")
+    assert {"workload", "timing", "hardware", "observe", "models", "kernels"} <= reachable("benchmarks")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for folder in ("lib", "benchmarks", "tests", "tools"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def added_violations(tree: Path, path: str, content: str) -> list[str]:
+    before = violations(tree)
+    planted = tree / path
+    planted.parent.mkdir(parents=True, exist_ok=True)
+    planted.write_text(content + "\n")
+    return [line for line in violations(tree) if line not in before]
+
+
+# A file that breaks a rule, its content, and a part of the line that has to say so.
+PLANTED = [
+    ("lib/workload/planted.cc", "#include <ATen/core/Tensor.h>", "workload includes the standard library alone"),
+    ("lib/workload/planted.cc", "#include <unistd.h>", "workload includes the standard library alone"),
+    ("lib/workload/planted.cc", '#include "lib/hardware/datasheet.h"', "workload never sees hardware"),
+    ("lib/timing/planted.cc", '#include "lib/hardware/datasheet.h"', "timing never sees hardware"),
+    ("lib/timing/planted.cc", "#include <benchmark/benchmark.h>", "timing never sees Google Benchmark"),
+    ("lib/hardware/planted.cc", "  #  include <torch/torch.h>", "hardware never sees LibTorch"),
+    ("lib/hardware/planted.cc", '#include "lib/harness/case.h"', "hardware never sees harness"),
+    ("lib/hardware/planted.cc", "#include <absl/strings/str_cat.h>", "hardware never sees Abseil"),
+    ("lib/observe/planted.cc", "#include <benchmark/benchmark.h>", "observe never sees Google Benchmark"),
+    ("lib/harness/planted.cc", "#include <cuda_runtime.h>", "see the CUDA runtime"),
+    ("lib/harness/planted.cc", "#include <c10/cuda/CUDAStream.h>", "see the CUDA runtime"),
+    ("lib/harness/planted.cc", '#include "case.h"', "relative to the repository root"),
+    ("lib/harness/planted.cc", '#include "tests/harness/planted.h"', "never sees its tests"),
+    ("tests/timing/planted_test.cc", '#include "lib/hardware/datasheet.h"', "timing never sees hardware"),
+    ("tests/oracles/roof_loops.cc", '#include "lib/hardware/streams.h"', "shares no code with the product"),
+    ("lib/timing/planted.h", "struct Planted {};", "#pragma once"),
+    ("tools/planted", "#!/usr/bin/env bash", "has to be executable"),
+    ("tests/golden/planted.bin", "x" * (LARGEST_FILE_BYTES + 1), "the largest file may have"),
+]
+
+
+@pytest.mark.parametrize(("path", "content", "message"), PLANTED)
+def test_a_planted_violation_is_found(tree: Path, path: str, content: str, message: str) -> None:
+    found = added_violations(tree, path, content)
+    assert found
+    assert all(line.startswith(f"{path}: ") for line in found)
+    assert any(message in line for line in found)
+
+
+def test_harness_never_sees_models(tree: Path) -> None:
+    assert added_violations(tree, "lib/models/planted.h", "#pragma once") == []
+    found = added_violations(tree, "lib/harness/planted.cc", '#include "lib/models/planted.h"')
+    assert found == ["lib/harness/planted.cc: harness never sees models: lib/models/planted.h"]
+
+
+@pytest.mark.parametrize("path", ["lib/kernels/planted.cu", "lib/timing/planted_cuda.cc"])
+def test_cuda_files_see_the_cuda_runtime(tree: Path, path: str) -> None:
+    assert added_violations(tree, path, "#include <cuda_runtime.h>") == []
+
+
+def test_packages_may_stand_in_quotes(tree: Path) -> None:
+    assert added_violations(tree, "lib/harness/planted.cc", '#include "absl/strings/str_cat.h"') == []
+    assert added_violations(tree, "lib/timing/planted.cc", '#include "absl/strings/str_cat.h"')
+    assert added_violations(tree, "tests/timing/planted_test.cc", '#include "gtest/gtest.h"') == []
+    assert added_violations(tree, "lib/timing/planted2.cc", '#include "gtest/gtest.h"')

@@ -1,0 +1,45 @@
+"""The totals line of tools/test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import summary
+
+CTEST = """<testsuite tests="4">
+  <testcase name="Sampler.Stops" classname="Sampler.Stops" status="run"/>
+  <testcase name="Sampler.Warms" classname="Sampler.Warms" status="fail"><failure message="Expected 3"/></testcase>
+  <testcase name="Gpu.Copies" classname="Gpu.Copies" status="notrun"><skipped message="no GPU"/></testcase>
+  <testcase name="Old" classname="Old" status="disabled"/>
+</testsuite>"""
+
+PYTEST = """<testsuites><testsuite>
+  <testcase classname="tests.a" name="b"/>
+  <testcase classname="tests.a" name="c"><error message="boom&#10;more"/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_reports_and_checks_are_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "ctest.xml").write_text(CTEST)
+    (tmp_path / "pytest.xml").write_text(PYTEST)
+    (tmp_path / "checks.tsv").write_text("passed\tmypy\t\nskipped\tclang-tidy\tnot installed\n")
+    assert summary.main(tmp_path) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "skipped: Gpu.Copies (no GPU)",
+        "skipped: Old",
+        "skipped: clang-tidy (not installed)",
+        "failed: Sampler.Warms (Expected 3)",
+        "failed: tests.a.c (boom)",
+        "3 passed, 2 failed, 3 skipped",
+    ]
+
+
+def test_all_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "checks.tsv").write_text("passed\tmypy\t\n")
+    assert summary.main(tmp_path) == 0
+    assert capsys.readouterr().out == "1 passed, 0 failed, 0 skipped\n"
+
+
+def test_nothing_ran_is_a_failure(tmp_path: Path) -> None:
+    assert summary.main(tmp_path) == 1

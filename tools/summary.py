@@ -1,0 +1,62 @@
+"""Adds up JUnit reports and a table of checks: what failed, what was skipped and why, and one line of totals.
+
+    python tools/summary.py <folder>
+
+The folder holds *.xml (ctest, pytest) and checks.tsv, one check a line: passed, failed or skipped; name; reason.
+Exits 1 if anything failed or nothing ran.
+"""
+
+from __future__ import annotations
+
+import sys
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Result(NamedTuple):
+    outcome: str
+    name: str
+    reason: str
+
+
+def junit_results(path: Path) -> Iterator[Result]:
+    for case in ET.parse(path).getroot().iter("testcase"):
+        # ctest repeats the name as the class.
+        name = ".".join(dict.fromkeys(filter(None, [case.get("classname"), case.get("name")])))
+        failure = case.find("failure")
+        if failure is None:
+            failure = case.find("error")
+        skipped = case.find("skipped")
+        if failure is not None:
+            yield Result("failed", name, failure.get("message", ""))
+        elif skipped is not None or case.get("status") in {"disabled", "notrun"}:
+            yield Result("skipped", name, skipped.get("message", "") if skipped is not None else "")
+        else:
+            yield Result("passed", name, "")
+
+
+def check_results(path: Path) -> Iterator[Result]:
+    for line in path.read_text().splitlines():
+        outcome, name, reason = line.split("\t")
+        yield Result(outcome, name, reason)
+
+
+def main(folder: Path) -> int:
+    results = [result for path in sorted(folder.glob("*.xml")) for result in junit_results(path)]
+    checks = folder / "checks.tsv"
+    if checks.exists():
+        results += check_results(checks)
+    for outcome in ("skipped", "failed"):
+        for result in results:
+            if result.outcome == outcome:
+                print(f"{outcome}: {result.name}" + (f" ({result.reason.splitlines()[0]})" if result.reason else ""))
+    totals = Counter(result.outcome for result in results)
+    print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
+    return 0 if totals["passed"] and not totals["failed"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
