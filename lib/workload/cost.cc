@@ -1,0 +1,56 @@
+#include "lib/workload/cost.h"
+
+#include <numeric>
+
+namespace roofbench::workload {
+namespace {
+
+// Sum over operations of `value(operation)`, each counted as often as it repeats.
+template <typename Value>
+double Sum(const std::vector<Operation>& operations, Value value) {
+  return std::accumulate(operations.begin(), operations.end(), 0.0, [&](double sum, const Operation& operation) {
+    return sum + operation.repeat * value(operation);
+  });
+}
+
+}  // namespace
+
+double Operation::Flops() const { return repeat * std::accumulate(flops.begin(), flops.end(), 0.0); }
+
+double Operation::Bytes() const { return repeat * (bytes_read + bytes_written + 2 * bytes_updated); }
+
+double Cost::Flops() const {
+  return std::accumulate(operations.begin(), operations.end(), 0.0,
+                         [](double sum, const Operation& operation) { return sum + operation.Flops(); });
+}
+
+double Cost::Flops(Dtype dtype) const {
+  return Sum(operations, [dtype](const Operation& operation) { return operation.flops[Index(dtype)]; });
+}
+
+double Cost::Bytes() const { return BytesRead() + BytesWritten() + 2 * BytesUpdated(); }
+
+double Cost::BytesRead() const {
+  return Sum(operations, [](const Operation& operation) { return operation.bytes_read; });
+}
+
+double Cost::BytesWritten() const {
+  return Sum(operations, [](const Operation& operation) { return operation.bytes_written; });
+}
+
+double Cost::BytesUpdated() const {
+  return Sum(operations, [](const Operation& operation) { return operation.bytes_updated; });
+}
+
+Cost& Cost::operator+=(const Cost& other) {
+  operations.insert(operations.end(), other.operations.begin(), other.operations.end());
+  resident_bytes += other.resident_bytes;
+  return *this;
+}
+
+Cost Repeated(Cost cost, double times) {
+  for (Operation& operation : cost.operations) operation.repeat *= times;
+  return cost;
+}
+
+}  // namespace roofbench::workload

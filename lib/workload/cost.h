@@ -1,0 +1,45 @@
+// The exact work of one step: floating-point operations by precision, and the bytes that must move.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "lib/workload/dtype.h"
+
+namespace roofbench::workload {
+
+// One operation (a product, a norm, an optimizer update) in closed form from its shapes.
+// Bytes are algorithmic: each operand counted once, whatever an implementation really moves.
+struct Operation {
+  std::array<double, kDtypeCount> flops{};  // floating-point (or integer) operations, by precision
+  double bytes_read = 0;                    // operands that are only read
+  double bytes_written = 0;                 // results that are only written
+  double bytes_updated = 0;                 // bytes changed in place: each is read once and written once
+  double repeat = 1;                        // how often this operation occurs in the step
+
+  // All precisions together, times `repeat`.
+  double Flops() const;
+  // Read + written + 2 x updated, times `repeat`.
+  double Bytes() const;
+};
+
+// The work of one step, and the memory it needs.
+struct Cost {
+  std::vector<Operation> operations = {};
+  double resident_bytes = 0;  // operands, results and temporaries alive at the peak of one step
+
+  double Flops() const;
+  double Flops(Dtype dtype) const;
+  double Bytes() const;
+  double BytesRead() const;
+  double BytesWritten() const;
+  double BytesUpdated() const;
+
+  // Appends the operations of `other` and adds its resident bytes.
+  Cost& operator+=(const Cost& other);
+};
+
+// The same work done `times` times one after another: operations repeat, resident memory does not grow.
+Cost Repeated(Cost cost, double times);
+
+}  // namespace roofbench::workload

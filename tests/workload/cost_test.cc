@@ -1,0 +1,45 @@
+#include "lib/workload/cost.h"
+
+#include <gtest/gtest.h>
+
+namespace roofbench::workload {
+namespace {
+
+Operation Sample() {
+  Operation operation{.bytes_read = 10, .bytes_written = 4, .bytes_updated = 3, .repeat = 2};
+  operation.flops[Index(Dtype::kBf16)] = 100;
+  operation.flops[Index(Dtype::kFp32)] = 7;
+  return operation;
+}
+
+TEST(Cost, CountsUpdatedBytesTwiceAndRepeats) {
+  EXPECT_EQ(Sample().Flops(), 2 * (100 + 7));
+  EXPECT_EQ(Sample().Bytes(), 2 * (10 + 4 + 2 * 3));
+}
+
+TEST(Cost, SumsOverOperationsAndPrecisions) {
+  const Cost cost{.operations = {Sample(), {.bytes_read = 5}}, .resident_bytes = 50};
+  EXPECT_EQ(cost.Flops(Dtype::kBf16), 200);
+  EXPECT_EQ(cost.Flops(Dtype::kFp32), 14);
+  EXPECT_EQ(cost.Flops(Dtype::kInt8), 0);
+  EXPECT_EQ(cost.BytesRead(), 25);
+  EXPECT_EQ(cost.BytesWritten(), 8);
+  EXPECT_EQ(cost.BytesUpdated(), 6);
+  EXPECT_EQ(cost.Bytes(), 25 + 8 + 12);
+}
+
+TEST(Cost, RepeatingWorkKeepsItsMemory) {
+  const Cost cost = Repeated({.operations = {Sample()}, .resident_bytes = 50}, 3);
+  EXPECT_EQ(cost.Flops(), 3 * 214);
+  EXPECT_EQ(cost.resident_bytes, 50);
+}
+
+TEST(Cost, AddingCostsAddsBoth) {
+  Cost cost{.operations = {Sample()}, .resident_bytes = 50};
+  cost += Cost{.operations = {{.bytes_read = 1}}, .resident_bytes = 2};
+  EXPECT_EQ(cost.Bytes(), 41);
+  EXPECT_EQ(cost.resident_bytes, 52);
+}
+
+}  // namespace
+}  // namespace roofbench::workload
