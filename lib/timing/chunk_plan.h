@@ -1,0 +1,27 @@
+// How many steps share a sample, and how many samples a chunk.
+#pragma once
+
+#include <cstdint>
+
+namespace roofbench::timing {
+
+struct ChunkPlan {
+  int64_t steps_per_sample = 1;
+  int64_t samples = 1;
+
+  bool operator==(const ChunkPlan&) const = default;
+};
+
+struct ChunkLimits {
+  double sample_seconds = 0;   // a sample lasts at least this
+  double chunk_seconds = 0;    // a chunk lasts at most about this, but holds at least one sample
+  int64_t max_samples = 1;     // in the chunk
+  int64_t marks_per_step = 0;  // 0: one mark a sample
+  int64_t max_marks = 2;       // in the chunk
+};
+
+// The chunk to run after `last`, in which a step took `step_seconds`. The steps of a sample never become fewer, and the
+// samples of a chunk grow by degrees, because a short chunk tells little about the next.
+ChunkPlan NextPlan(const ChunkPlan& last, double step_seconds, const ChunkLimits& limits);
+
+}  // namespace roofbench::timing

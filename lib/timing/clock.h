@@ -1,0 +1,43 @@
+// How a chunk of steps is timed, on a device that may run behind the host.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace roofbench::timing {
+
+// A clock that marks points in a device's stream of work.
+//
+// A chunk is: BeginChunk(n), then Mark(0), Mark(1), … between pieces of work in any number up to n, then EndChunk,
+// which alone may wait for the device. On a GPU, BeginChunk places a short bounded sleep on the stream so that launches
+// queue up ahead of the device, Mark records an event, and EndChunk reads them; on a CPU a mark is a read of the steady
+// clock.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+
+  // Makes room for `marks` marks. Never called between a BeginChunk and its EndChunk.
+  virtual void BeginChunk(std::size_t marks) = 0;
+
+  // Records "now" in the stream as the next mark. Must not block, allocate or synchronise.
+  virtual void Mark() = 0;
+
+  // Waits until the device has passed the last mark and returns the marks in seconds since the first.
+  // The span is valid until the next BeginChunk.
+  virtual std::span<const double> EndChunk() = 0;
+
+  // Wall seconds of the host, for budgets. Never compared with marks.
+  virtual double HostSeconds() = 0;
+
+  // CPU seconds that this process has used, all threads together.
+  virtual double ProcessCpuSeconds() = 0;
+
+  // The difference between two adjacent marks with nothing between them: the median of many, measured once.
+  virtual double FloorSeconds() = 0;
+
+  // Most marks that may wait in one chunk (a GPU's launch queue is about 1,000 deep).
+  virtual std::size_t MaxMarks() const = 0;
+};
+
+}  // namespace roofbench::timing

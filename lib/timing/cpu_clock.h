@@ -1,0 +1,29 @@
+// The clock of work that runs on the calling host: a mark is a read of the steady clock.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "lib/timing/clock.h"
+
+namespace roofbench::timing {
+
+class CpuClock final : public Clock {
+ public:
+  void BeginChunk(std::size_t marks) override;
+  void Mark() override;
+  std::span<const double> EndChunk() override;
+  double HostSeconds() override;
+  double ProcessCpuSeconds() override;
+  double FloorSeconds() override;
+  std::size_t MaxMarks() const override;
+
+ private:
+  std::vector<std::chrono::steady_clock::time_point> marks_;  // with room for the chunk
+  std::size_t marked_ = 0;
+  std::vector<double> seconds_;
+  std::optional<double> floor_;
+};
+
+}  // namespace roofbench::timing

@@ -1,0 +1,314 @@
+#include "lib/timing/sampler.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "lib/timing/chunk_plan.h"
+#include "lib/timing/phase_recorder.h"
+#include "lib/timing/running_median.h"
+#include "lib/timing/statistics.h"
+
+namespace roofbench::timing {
+namespace {
+
+constexpr int64_t kMinChunks = 4;           // the machine's speed changes between chunks, hardly within one
+constexpr int64_t kMaxChunkSamples = 1000;  // keeps the samples of a chunk in the first-level cache
+constexpr int64_t kReservedSamples = 8192;
+
+constexpr int64_t kMinWarmupChunks = 3;
+constexpr double kFlat = 0.02;  // successive medians of the warm-up that agree this well
+
+constexpr double kMinSliceSeconds = 0.5e-3;  // a roof needs it to get up to speed
+constexpr double kMaxSliceSeconds = 25e-3;
+constexpr double kMaxSliceShare = 0.1;  // of a chunk that is long against kMaxSliceSeconds
+constexpr double kShortStep = 0.2;      // of a chunk: longer steps fill the caches themselves, early on
+
+// Sees to it that a chunk ends, whatever the step throws: the clock serves the next case too.
+class OpenChunk {
+ public:
+  OpenChunk(Clock& clock, std::size_t marks) : clock_(clock) { clock_.BeginChunk(marks); }
+  OpenChunk(const OpenChunk&) = delete;
+  OpenChunk& operator=(const OpenChunk&) = delete;
+
+  ~OpenChunk() {
+    if (closed_) return;
+    try {
+      clock_.EndChunk();
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the step's exception, on its way now, tells more
+    }
+  }
+
+  std::span<const double> Close() {
+    closed_ = true;
+    return clock_.EndChunk();
+  }
+
+ private:
+  Clock& clock_;
+  bool closed_ = false;
+};
+
+void Validate(int phases, const SampleOptions& options) {
+  if (phases < 0) throw std::invalid_argument("a negative number of phases");
+  if (options.max_samples < 1) throw std::invalid_argument("max_samples below 1");
+  if (options.warmup_iters.value_or(0) < 0) throw std::invalid_argument("warmup_iters below 0");
+  if (!(options.chunk_seconds > 0)) throw std::invalid_argument("chunk_seconds not above 0");
+  if (!(options.roof_share >= 0 && options.roof_share < 1)) throw std::invalid_argument("roof_share outside of [0, 1)");
+}
+
+class Sampler {
+ public:
+  Sampler(Clock& clock, const Step& step, int phases, const RoofSlice& roof, const SampleOptions& options)
+      : clock_(clock),
+        step_(step),
+        roof_(roof),
+        options_(options),
+        recorder_(clock, phases),
+        shortest_sample_(options.floor_multiple * clock.FloorSeconds()),
+        start_(clock.HostSeconds()) {
+    const auto reserved = static_cast<std::size_t>(std::min(options.max_samples, kReservedSamples));
+    result_.seconds.reserve(reserved);
+    result_.phase_seconds.resize(static_cast<std::size_t>(phases));
+    for (std::vector<double>& seconds : result_.phase_seconds) seconds.reserve(reserved);
+  }
+
+  Samples Run() {
+    double roof_before = 0;
+    if (options_.warmup_iters) {
+      WarmUpTo(*options_.warmup_iters - 1);
+      roof_before = Slice();
+      WarmUpTo(*options_.warmup_iters);
+    } else {
+      WarmUpUntilFlat();
+      roof_before = Slice();
+      RestoreCaches();
+    }
+    for (;;) {
+      TakeChunk();
+      const double roof_after = Slice();
+      if (roof_before > 0 && roof_after > 0) result_.chunks.back().roof_rate = (roof_before + roof_after) / 2;
+      if (const std::optional<StopReason> stop = ReasonToStop()) {
+        result_.stop = *stop;
+        break;
+      }
+      RestoreCaches();
+      roof_before = roof_after;
+    }
+    result_.cpu_seconds_per_step = cpu_seconds_ / static_cast<double>(sampled_steps_);
+    result_.host_enqueue_ratio = sampled_seconds_ > 0 ? enqueue_seconds_ / sampled_seconds_ : 0;
+    return std::move(result_);
+  }
+
+ private:
+  struct Reading {
+    std::span<const double> marks;  // valid until the next chunk
+    double enqueue_seconds = 0;
+    double cpu_seconds = 0;
+  };
+
+  // Leaves the duration of a step, sample by sample in their order, in step_seconds_.
+  Reading RunChunk(const ChunkPlan& plan) {
+    const auto samples = static_cast<std::size_t>(plan.samples);
+    const auto steps = static_cast<std::size_t>(plan.steps_per_sample);
+    const std::size_t phase_marks = recorder_.MarksPerStep();
+    const double cpu_start = clock_.ProcessCpuSeconds();
+    OpenChunk chunk(clock_, 1 + samples * (phase_marks == 0 ? 1 : steps * phase_marks));
+    const double host_start = clock_.HostSeconds();
+    clock_.Mark();
+    for (std::size_t sample = 0; sample < samples; ++sample) {
+      for (std::size_t step = 0; step < steps; ++step) recorder_.Run(step_);
+      if (phase_marks == 0) clock_.Mark();
+    }
+    const double enqueue_seconds = clock_.HostSeconds() - host_start;
+    const std::span<const double> marks = chunk.Close();
+    const double cpu_seconds = clock_.ProcessCpuSeconds() - cpu_start;
+
+    const std::size_t stride = (marks.size() - 1) / samples;
+    step_seconds_.clear();
+    for (std::size_t end = stride; end < marks.size(); end += stride) {
+      step_seconds_.push_back((marks[end] - marks[end - stride]) / static_cast<double>(steps));
+    }
+    last_ = plan;
+    last_seconds_ = marks.back() - marks.front();
+    if (!started_) result_.first_step_seconds = last_seconds_;
+    started_ = true;
+    return {.marks = marks, .enqueue_seconds = enqueue_seconds, .cpu_seconds = cpu_seconds};
+  }
+
+  // Sorts step_seconds_.
+  void UpdateMedian() {
+    std::sort(step_seconds_.begin(), step_seconds_.end());
+    median_seconds_ = Median(step_seconds_);
+  }
+
+  void WarmUp(const ChunkPlan& plan) {
+    RunChunk(plan);
+    UpdateMedian();
+    result_.warmup_steps += plan.steps_per_sample * plan.samples;
+    PollInterrupted();
+  }
+
+  void WarmUpTo(int64_t steps) {
+    while (result_.warmup_steps < steps && !interrupted_) {
+      const int64_t left = steps - result_.warmup_steps;
+      ChunkPlan plan = Plan(options_.chunk_seconds, left);
+      plan.steps_per_sample = std::min(plan.steps_per_sample, left);
+      plan.samples = std::min(plan.samples, left / plan.steps_per_sample);
+      WarmUp(plan);
+    }
+  }
+
+  void WarmUpUntilFlat() {
+    WarmUp({});
+    const double start = Elapsed();
+    const double chunk_seconds = std::min(options_.chunk_seconds, options_.max_warmup_time / kMinChunks);
+    for (int64_t chunks = 1; !interrupted_ && Elapsed() < options_.max_wall; ++chunks) {
+      const double previous = median_seconds_;
+      WarmUp(Plan(chunk_seconds, kMaxChunkSamples));
+      if (chunks >= kMinWarmupChunks && IsFlatSince(previous)) break;
+      if (Elapsed() - start >= options_.max_warmup_time) break;
+    }
+  }
+
+  bool IsFlatSince(double previous) const {
+    const Interval interval = MedianInterval(step_seconds_);
+    return std::abs(median_seconds_ - previous) <= kFlat * median_seconds_ ||
+           (interval.low <= previous && previous <= interval.high);
+  }
+
+  void TakeChunk() {
+    const ChunkPlan plan = SamplingPlan();
+    const Reading reading = RunChunk(plan);
+    const int64_t first = SampleCount();
+    result_.seconds.insert(result_.seconds.end(), step_seconds_.begin(), step_seconds_.end());
+    BookPhases(reading.marks, plan);
+    UpdateMedian();
+    all_.Add(step_seconds_);
+    result_.chunks.push_back({.first_sample = first, .samples = plan.samples, .median_seconds = median_seconds_});
+    result_.steps_per_sample = plan.steps_per_sample;
+    sampled_steps_ += plan.samples * plan.steps_per_sample;
+    sampled_seconds_ += last_seconds_;
+    enqueue_seconds_ += reading.enqueue_seconds;
+    cpu_seconds_ += reading.cpu_seconds;
+    PollInterrupted();
+  }
+
+  void BookPhases(std::span<const double> marks, const ChunkPlan& plan) {
+    const std::span<const std::size_t> sequence = recorder_.Sequence();
+    if (sequence.empty()) return;
+    for (std::vector<double>& seconds : result_.phase_seconds) seconds.resize(result_.seconds.size());
+    std::size_t mark = 0;
+    for (std::size_t sample = result_.seconds.size() - step_seconds_.size(); sample < result_.seconds.size();
+         ++sample) {
+      for (int64_t step = 0; step < plan.steps_per_sample; ++step) {
+        for (const std::size_t phase : sequence) {
+          result_.phase_seconds[phase][sample] +=
+              (marks[mark + 1] - marks[mark]) / static_cast<double>(plan.steps_per_sample);
+          ++mark;
+        }
+      }
+    }
+  }
+
+  // The roof's rate, or 0 where there is none.
+  double Slice() {
+    if (!roof_ || interrupted_) return 0;
+    const ChunkPlan next = SamplingPlan();
+    const double next_seconds =
+        started_ ? static_cast<double>(next.samples * next.steps_per_sample) * median_seconds_ : options_.chunk_seconds;
+    const double chunk_seconds = std::max(last_seconds_, next_seconds);
+    const double longest = std::max(kMaxSliceSeconds, kMaxSliceShare * chunk_seconds);
+    return roof_(
+        std::clamp(options_.roof_share / (1 - options_.roof_share) * chunk_seconds, kMinSliceSeconds, longest));
+  }
+
+  // The roof slice has left its own data in the caches.
+  void RestoreCaches() {
+    if (!roof_ || interrupted_ || median_seconds_ >= kShortStep * options_.chunk_seconds) return;
+    recorder_.SetMarking(false);
+    recorder_.Run(step_);
+    recorder_.SetMarking(true);
+  }
+
+  std::optional<StopReason> ReasonToStop() {
+    if (interrupted_) return StopReason::kInterrupted;
+    const bool full = SampleCount() >= options_.max_samples;
+    const bool enough =
+        SampleCount() >= options_.min_samples && (full || static_cast<int64_t>(result_.chunks.size()) >= kMinChunks);
+    if (!options_.exact_samples && enough && all_.RelativeHalfWidth() <= options_.target_ci) {
+      return StopReason::kConverged;
+    }
+    if (full) return StopReason::kMaxSamples;
+    if (options_.exact_samples) return std::nullopt;
+    if (sampled_seconds_ >= options_.max_time) return StopReason::kMaxTime;
+    if (Elapsed() >= options_.max_wall) return StopReason::kMaxWall;
+    return std::nullopt;
+  }
+
+  // The next chunk, if it may last `seconds` and hold `samples`.
+  ChunkPlan Plan(double seconds, int64_t samples) const {
+    if (!started_) return {};
+    return NextPlan(last_, median_seconds_,
+                    {.sample_seconds = shortest_sample_,
+                     .chunk_seconds = seconds,
+                     .max_samples = std::min(samples, kMaxChunkSamples),
+                     .marks_per_step = static_cast<int64_t>(recorder_.MarksPerStep()),
+                     .max_marks = static_cast<int64_t>(clock_.MaxMarks())});
+  }
+
+  ChunkPlan SamplingPlan() {
+    if (interrupted_) return Plan(0, 1);
+    const int64_t samples =
+        std::min((options_.max_samples + kMinChunks - 1) / kMinChunks, options_.max_samples - SampleCount());
+    if (options_.exact_samples) return Plan(options_.chunk_seconds, samples);
+    return Plan(std::min({options_.chunk_seconds, options_.max_time / kMinChunks, options_.max_time - sampled_seconds_,
+                          options_.max_wall - Elapsed()}),
+                samples);
+  }
+
+  void PollInterrupted() { interrupted_ = interrupted_ || (options_.interrupted && options_.interrupted()); }
+  double Elapsed() { return clock_.HostSeconds() - start_; }
+  int64_t SampleCount() const { return static_cast<int64_t>(result_.seconds.size()); }
+
+  Clock& clock_;
+  const Step& step_;
+  const RoofSlice& roof_;
+  const SampleOptions& options_;
+  PhaseRecorder recorder_;
+  const double shortest_sample_;
+  const double start_;  // on the host
+
+  Samples result_;
+  RunningMedian all_;
+  int64_t sampled_steps_ = 0;
+  double sampled_seconds_ = 0;
+  double enqueue_seconds_ = 0;
+  double cpu_seconds_ = 0;
+
+  bool started_ = false;  // the step has run
+  bool interrupted_ = false;
+  ChunkPlan last_;  // this and the next three: of the last chunk, be it of the warm-up
+  double last_seconds_ = 0;
+  double median_seconds_ = 0;
+  std::vector<double> step_seconds_;
+};
+
+}  // namespace
+
+std::string_view Name(StopReason reason) {
+  constexpr std::array<std::string_view, 5> kNames = {"converged", "max_samples", "max_time", "max_wall",
+                                                      "interrupted"};
+  return kNames.at(static_cast<std::size_t>(reason));
+}
+
+Samples TakeSamples(Clock& clock, const Step& step, int phases, const RoofSlice& roof, const SampleOptions& options) {
+  Validate(phases, options);
+  return Sampler(clock, step, phases, roof, options).Run();
+}
+
+}  // namespace roofbench::timing

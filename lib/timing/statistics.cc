@@ -1,0 +1,195 @@
+#include "lib/timing/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <numeric>
+#include <stdexcept>
+
+namespace roofbench::timing {
+namespace {
+
+constexpr std::size_t kMostExactRanks = 200;   // above, the binomial distribution is taken as normal
+constexpr std::size_t kFewestForInterval = 6;  // 1 - 2 x 2^-5 < 0.95: five values cannot bound the median
+constexpr double kDeviationsPerMad = 1.4826;   // 1 / Phi^-1(3/4)
+constexpr double kConfidence = 0.95;
+
+void RequireValues(std::span<const double> values) {
+  if (values.empty()) throw std::invalid_argument("a statistic of no values");
+}
+
+std::vector<double> Copy(std::span<const double> values) {
+  RequireValues(values);
+  return {values.begin(), values.end()};
+}
+
+// The order statistic of rank `rank`, from 0. These two reorder their argument, which spares a copy a quantile.
+double SelectRank(std::vector<double>& values, std::size_t rank) {
+  const auto nth = values.begin() + static_cast<std::ptrdiff_t>(rank);
+  std::nth_element(values.begin(), nth, values.end());
+  return *nth;
+}
+
+double SelectQuantile(std::vector<double>& values, double q) {
+  const double position = q * static_cast<double>(values.size() - 1);
+  const auto rank = static_cast<std::size_t>(position);
+  const double low = SelectRank(values, rank);
+  if (rank + 1 == values.size()) return low;
+  const double high = *std::min_element(values.begin() + static_cast<std::ptrdiff_t>(rank) + 1, values.end());
+  return low + (position - static_cast<double>(rank)) * (high - low);
+}
+
+Interval SelectMedianInterval(std::vector<double>& values, double confidence) {
+  const MedianRanks ranks = MedianIntervalRanks(values.size(), confidence);
+  return {.low = SelectRank(values, ranks.low), .high = SelectRank(values, ranks.high)};
+}
+
+// Solves rising(x) = target for x in [low, high].
+template <typename Function>
+double Bisect(const Function& rising, double target, double low, double high) {
+  for (int i = 0; i < std::numeric_limits<double>::digits + 4; ++i) {
+    const double middle = std::midpoint(low, high);
+    (rising(middle) < target ? low : high) = middle;
+  }
+  return std::midpoint(low, high);
+}
+
+// z with P(|Z| <= z) = confidence for a standard normal Z.
+double NormalQuantile(double confidence) {
+  constexpr double kBeyondDouble = 9;  // erf(9 / sqrt 2) is 1 in double precision
+  return Bisect([](double z) { return std::erf(z / std::numbers::sqrt2); }, confidence, 0, kBeyondDouble);
+}
+
+// P(|T| <= sqrt(freedom) tan(angle)) for Student's T: Abramowitz & Stegun, 26.7.3 and 26.7.4.
+double StudentProbability(double angle, int freedom) {
+  const double cosine = std::cos(angle);
+  const bool odd = freedom % 2 != 0;
+  double term = odd ? cosine : 1;
+  double sum = 0;
+  for (int i = odd ? 3 : 2; i <= freedom; i += 2) {
+    sum += term;
+    term *= cosine * cosine * (i - 1) / i;
+  }
+  sum *= std::sin(angle);
+  return odd ? (angle + sum) / (std::numbers::pi / 2) : sum;
+}
+
+// t with P(|T| <= t) = confidence for Student's T with `freedom` degrees of freedom.
+double StudentQuantile(int freedom, double confidence) {
+  const double angle = Bisect([freedom](double candidate) { return StudentProbability(candidate, freedom); },
+                              confidence, 0, std::numbers::pi / 2);
+  return std::sqrt(static_cast<double>(freedom)) * std::tan(angle);
+}
+
+bool AllPositive(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(), [](double value) { return value > 0 && std::isfinite(value); });
+}
+
+std::size_t CountDistinct(std::span<const double> values) {
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  return static_cast<std::size_t>(std::unique(sorted.begin(), sorted.end()) - sorted.begin());
+}
+
+// The logarithms of `values` less their mean.
+std::vector<double> CentredLogs(std::span<const double> values) {
+  std::vector<double> logs(values.size());
+  std::transform(values.begin(), values.end(), logs.begin(), [](double value) { return std::log(value); });
+  const double mean = Mean(logs);
+  for (double& log : logs) log -= mean;
+  return logs;
+}
+
+}  // namespace
+
+double Quantile(std::span<const double> values, double q) {
+  if (!(q >= 0 && q <= 1)) throw std::invalid_argument("a quantile outside of [0, 1]");
+  std::vector<double> scratch = Copy(values);
+  return SelectQuantile(scratch, q);
+}
+
+double Median(std::span<const double> values) { return Quantile(values, 0.5); }
+
+double Mean(std::span<const double> values) {
+  RequireValues(values);
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double StandardDeviation(std::span<const double> values) {
+  if (values.size() < 2) return 0;
+  const double mean = Mean(values);
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
+double RobustDeviation(std::span<const double> values) {
+  std::vector<double> scratch = Copy(values);
+  const double median = SelectQuantile(scratch, 0.5);
+  for (double& value : scratch) value = std::abs(value - median);
+  return kDeviationsPerMad * SelectQuantile(scratch, 0.5);
+}
+
+MedianRanks MedianIntervalRanks(std::size_t values, double confidence) {
+  if (values == 0) throw std::invalid_argument("an interval of no values");
+  // [x(r), x(n + 1 - r)], ranks from 1, misses the median with probability 2 P(B < r), B binomial (n, 1/2).
+  std::size_t rank = 0;
+  const auto n = static_cast<double>(values);
+  if (values > kMostExactRanks) {
+    const double highest = n / 2 + 0.5 - NormalQuantile(confidence) * std::sqrt(n) / 2;  // 0.5: continuity
+    rank = static_cast<std::size_t>(std::max(highest, 0.0));
+  } else if (values >= kFewestForInterval) {
+    double mass = std::ldexp(1.0, -static_cast<int>(values));
+    double below = mass;
+    while (2 * below <= 1 - confidence) {
+      ++rank;
+      mass *= (n - static_cast<double>(rank) + 1) / static_cast<double>(rank);
+      below += mass;
+    }
+  }
+  const std::size_t low = rank == 0 ? 0 : rank - 1;
+  return {.low = low, .high = values - 1 - low};
+}
+
+Interval MedianInterval(std::span<const double> values, double confidence) {
+  std::vector<double> scratch = Copy(values);
+  return SelectMedianInterval(scratch, confidence);
+}
+
+double RelativeHalfWidth(const Interval& interval, double median) {
+  const double half_width = (interval.high - interval.low) / 2;
+  return half_width == 0 ? 0 : half_width / std::abs(median);
+}
+
+Summary Summarize(std::span<const double> values) {
+  std::vector<double> scratch = Copy(values);
+  const double median = SelectQuantile(scratch, 0.5);
+  return {.samples = static_cast<int64_t>(values.size()),
+          .median = median,
+          .mean = Mean(values),
+          .stddev = StandardDeviation(values),
+          .min = *std::min_element(values.begin(), values.end()),
+          .p95 = SelectQuantile(scratch, 0.95),
+          .ci = RelativeHalfWidth(SelectMedianInterval(scratch, kConfidence), median)};
+}
+
+std::optional<PowerFit> FitPower(std::span<const double> x, std::span<const double> y) {
+  if (x.size() != y.size()) throw std::invalid_argument("a fit of x and y of different lengths");
+  if (!AllPositive(x) || !AllPositive(y) || CountDistinct(x) < 3) return std::nullopt;
+
+  const std::vector<double> u = CentredLogs(x);
+  const std::vector<double> v = CentredLogs(y);
+  const double uu = std::inner_product(u.begin(), u.end(), u.begin(), 0.0);
+  const double exponent = std::inner_product(u.begin(), u.end(), v.begin(), 0.0) / uu;
+  double residuals = 0;
+  for (std::size_t i = 0; i < u.size(); ++i) residuals += (v[i] - exponent * u[i]) * (v[i] - exponent * u[i]);
+
+  const int points = static_cast<int>(u.size());
+  const int freedom = points - 2;
+  const double margin = StudentQuantile(freedom, kConfidence) * std::sqrt(residuals / freedom / uu);
+  return PowerFit{
+      .exponent = exponent, .interval = {.low = exponent - margin, .high = exponent + margin}, .points = points};
+}
+
+}  // namespace roofbench::timing

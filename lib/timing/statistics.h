@@ -1,0 +1,61 @@
+// Order statistics of a sample of times, and fits of a time against a size.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace roofbench::timing {
+
+// Linear interpolation between order statistics (type 7 of Hyndman & Fan 1996, numpy's default). q in [0, 1].
+// The values need not be sorted. Where there are none, functions throw std::invalid_argument unless they say otherwise.
+double Quantile(std::span<const double> values, double q);
+double Median(std::span<const double> values);
+double Mean(std::span<const double> values);
+double StandardDeviation(std::span<const double> values);  // of a sample (n - 1); 0 for fewer than two values
+// 1.4826 x the median absolute deviation: the standard deviation of a normal sample, deaf to outliers.
+double RobustDeviation(std::span<const double> values);
+
+struct Interval {
+  double low = 0;
+  double high = 0;
+};
+
+// Distribution-free confidence interval of the median from order statistics (the sign test inverted, ranks by the
+// binomial distribution; by its normal approximation above 200 values). With fewer than 6 values: [min, max].
+Interval MedianInterval(std::span<const double> values, double confidence = 0.95);
+
+// The ranks, from 0, of the order statistics that bound MedianInterval.
+struct MedianRanks {
+  std::size_t low = 0;
+  std::size_t high = 0;
+};
+MedianRanks MedianIntervalRanks(std::size_t values, double confidence = 0.95);
+
+// Half the width of an interval over the median: 0 for an interval without width, infinity around a median of 0.
+double RelativeHalfWidth(const Interval& interval, double median);
+
+struct Summary {
+  int64_t samples = 0;
+  double median = 0;
+  double mean = 0;
+  double stddev = 0;
+  double min = 0;
+  double p95 = 0;
+  double ci = 0;  // half-width of the median's 95 % interval over the median
+};
+Summary Summarize(std::span<const double> values);
+
+// y = a * x^exponent by least squares on logarithms, with the exponent's 95 % interval from Student's t.
+struct PowerFit {
+  double exponent = 0;
+  Interval interval;
+  int points = 0;
+};
+// nullopt with fewer than 3 distinct x, or any value that is not positive.
+// Throws std::invalid_argument if x and y differ in length.
+std::optional<PowerFit> FitPower(std::span<const double> x, std::span<const double> y);
+
+}  // namespace roofbench::timing

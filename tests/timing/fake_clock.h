@@ -1,0 +1,115 @@
+// Clocks whose time a test advances, and which fail the test where the rules of Clock are broken.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "lib/timing/clock.h"
+
+namespace roofbench::timing {
+
+// A processor: the host and the device are one, and work takes the time by which it advances the clock.
+class FakeClock : public Clock {
+ public:
+  struct Traits {
+    double floor = 0;
+    double granularity = 0;  // marks are multiples of it; 0: exact
+    std::size_t max_marks = 8192;
+  };
+
+  FakeClock() : FakeClock(Traits{}) {}
+  explicit FakeClock(const Traits& traits) : traits_(traits) {}
+
+  // `processors` of them are busy meanwhile.
+  void Advance(double seconds, double processors = 1) {
+    host_ += seconds;
+    cpu_ += seconds * processors;
+  }
+
+  // What happened: '(' and ')' are the ends of a chunk; tests add letters of their own.
+  std::string log;
+
+  bool InChunk() const { return in_chunk_; }
+
+  void BeginChunk(std::size_t marks) override {
+    EXPECT_FALSE(in_chunk_) << "BeginChunk in a chunk";
+    EXPECT_LE(marks, traits_.max_marks);
+    in_chunk_ = true;
+    room_ = marks;
+    marks_.clear();
+    log += '(';
+  }
+
+  void Mark() override {
+    EXPECT_TRUE(in_chunk_) << "Mark outside of a chunk";
+    EXPECT_LT(marks_.size(), room_) << "a mark that BeginChunk did not make room for";
+    marks_.push_back(Stamp());
+  }
+
+  std::span<const double> EndChunk() override {
+    EXPECT_TRUE(in_chunk_) << "EndChunk outside of a chunk";
+    in_chunk_ = false;
+    log += ')';
+    Synchronise();
+    const double first = marks_.empty() ? 0 : marks_.front();
+    for (double& mark : marks_) mark = Quantised(mark) - Quantised(first);
+    return marks_;
+  }
+
+  double HostSeconds() override { return host_; }
+  double ProcessCpuSeconds() override { return cpu_; }
+  double FloorSeconds() override { return traits_.floor; }
+  std::size_t MaxMarks() const override { return traits_.max_marks; }
+
+ protected:
+  // When the device passes a mark made now.
+  virtual double Stamp() const { return host_; }
+  // Waits for the device.
+  virtual void Synchronise() {}
+
+  double host_ = 1;  // not 0: only differences mean anything
+  double cpu_ = 10;
+
+ private:
+  double Quantised(double seconds) const {
+    return traits_.granularity > 0 ? std::floor(seconds / traits_.granularity) * traits_.granularity : seconds;
+  }
+
+  const Traits traits_;
+  bool in_chunk_ = false;
+  std::size_t room_ = 0;
+  std::vector<double> marks_;
+};
+
+// A device that runs behind the host: work is queued, and the host meets the device only at the end of a chunk.
+class FakeDeviceClock final : public FakeClock {
+ public:
+  using FakeClock::FakeClock;
+
+  // The host takes `host_seconds` to queue work that the device takes `device_seconds` to do.
+  void Enqueue(double host_seconds, double device_seconds) {
+    Advance(host_seconds);
+    device_ = std::max(device_, host_) + device_seconds;
+  }
+
+  // A sleep of the device, behind which work queues up.
+  void BeginChunk(std::size_t marks) override {
+    FakeClock::BeginChunk(marks);
+    Enqueue(0, kSleepSeconds);
+  }
+
+  static constexpr double kSleepSeconds = 1e-3;
+
+ private:
+  double Stamp() const override { return std::max(device_, host_); }
+  void Synchronise() override { Advance(std::max(device_ - host_, 0.0)); }
+
+  double device_ = 0;
+};
+
+}  // namespace roofbench::timing

@@ -1,0 +1,704 @@
+#include "lib/timing/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/timing/statistics.h"
+#include "tests/timing/fake_clock.h"
+
+namespace roofbench::timing {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::SizeIs;
+using ::testing::ThrowsMessage;
+
+constexpr double kTight = 1e-9;  // relative
+
+SampleOptions Exactly(int64_t samples) {
+  SampleOptions options;
+  options.max_samples = samples;
+  options.exact_samples = true;
+  return options;
+}
+
+// A case on a processor: step i takes duration(i) seconds, and the log shows each step as 's' and each slice as 'r'.
+class SamplerTest : public testing::Test {
+ protected:
+  Samples Sample(const std::function<double(int64_t call)>& duration, const SampleOptions& options) {
+    const Step step = [&](PhaseMarker&) {
+      clock_.log += 's';
+      clock_.Advance(duration(calls_++));
+    };
+    return TakeSamples(clock_, step, 0, roof_, options);
+  }
+
+  // Steps that all take the same time.
+  Samples Sample(double seconds, const SampleOptions& options) {
+    return Sample([seconds](int64_t) { return seconds; }, options);
+  }
+
+  // Slice i lasts as long as asked and finds the rate i + 1.
+  void UseRoof() {
+    roof_ = [this](double seconds) {
+      EXPECT_FALSE(clock_.InChunk());
+      clock_.log += 'r';
+      clock_.Advance(seconds, kRoofProcessors);
+      slices_.push_back(seconds);
+      return static_cast<double>(slices_.size());
+    };
+  }
+
+  // Steps before the first sample, with those that only restore the caches, when all samples are one chunk.
+  std::size_t StepsBeforeLastChunk() const {
+    const std::string before = clock_.log.substr(0, clock_.log.rfind('('));
+    return static_cast<std::size_t>(std::count(before.begin(), before.end(), 's'));
+  }
+
+  static constexpr double kRoofProcessors = 16;
+
+  FakeClock clock_;
+  RoofSlice roof_;
+  std::vector<double> slices_;
+  int64_t calls_ = 0;
+};
+
+// ---- Series
+
+TEST_F(SamplerTest, ConstantSeriesConverges) {
+  const Samples samples = Sample(1e-3, {});
+  EXPECT_EQ(samples.stop, StopReason::kConverged);
+  EXPECT_THAT(samples.seconds, Each(DoubleNear(1e-3, 1e-3 * kTight)));
+  EXPECT_THAT(samples.chunks, SizeIs(4));
+  EXPECT_GE(samples.seconds.size(), 10U);
+  EXPECT_EQ(samples.steps_per_sample, 1);
+  EXPECT_NEAR(samples.first_step_seconds, 1e-3, 1e-3 * kTight);
+  EXPECT_EQ(calls_, samples.warmup_steps + static_cast<int64_t>(samples.seconds.size()));
+}
+
+TEST_F(SamplerTest, ChunksPartitionTheSamples) {
+  const Samples samples = Sample([](int64_t call) { return 1e-3 * (1 + 0.01 * static_cast<double>(call % 7)); }, {});
+  int64_t next = 0;
+  for (const Chunk& chunk : samples.chunks) {
+    EXPECT_EQ(chunk.first_sample, next);
+    const std::vector<double> seconds(samples.seconds.begin() + next, samples.seconds.begin() + next + chunk.samples);
+    EXPECT_NEAR(chunk.median_seconds, Median(seconds), 1e-3 * kTight);
+    next += chunk.samples;
+  }
+  EXPECT_EQ(next, static_cast<int64_t>(samples.seconds.size()));
+}
+
+TEST_F(SamplerTest, SamplesKeepTheOrderOfTheSteps) {
+  SampleOptions options = Exactly(200);
+  options.warmup_iters = 3;
+  const Samples samples =
+      Sample([](int64_t call) { return 1e-3 + 1e-6 * static_cast<double>(call * 37 % 101); }, options);
+  ASSERT_THAT(samples.seconds, SizeIs(200));
+  for (std::size_t i = 0; i < 200; ++i) {
+    EXPECT_NEAR(samples.seconds[i], 1e-3 + 1e-6 * static_cast<double>((i + 3) * 37 % 101), 1e-3 * kTight) << i;
+  }
+}
+
+TEST_F(SamplerTest, BimodalSeriesUsesItsTime) {
+  std::mt19937_64 random(5);  // NOLINT(cert-msc51-cpp): fixed on purpose
+  const Samples samples = Sample([&](int64_t) { return (random() & 1) != 0 ? 1e-3 : 1.6e-3; }, {});
+  EXPECT_EQ(samples.stop, StopReason::kMaxTime);
+  const double total = Mean(samples.seconds) * static_cast<double>(samples.seconds.size());
+  EXPECT_GE(total, 0.4 - kTight);
+  EXPECT_LE(total, 0.4 + 0.01);
+  EXPECT_GT(Summarize(samples.seconds).ci, 0.01);
+}
+
+TEST_F(SamplerTest, DriftingSeriesShowsInItsChunks) {
+  SampleOptions options;
+  options.target_ci = 0.001;
+  const Samples samples = Sample([](int64_t call) { return 1e-3 * (1 + 0.002 * static_cast<double>(call)); }, options);
+  EXPECT_EQ(samples.stop, StopReason::kMaxTime);
+  EXPECT_GT(samples.chunks.size(), 8U);
+  for (std::size_t i = 1; i < samples.chunks.size(); ++i) {
+    EXPECT_GT(samples.chunks[i].median_seconds, samples.chunks[i - 1].median_seconds);
+  }
+}
+
+TEST_F(SamplerTest, OutliersDoNotDelayConvergence) {
+  const Samples samples = Sample([](int64_t call) { return call % 20 == 19 ? 0.05 : 1e-3; }, {});
+  EXPECT_EQ(samples.stop, StopReason::kConverged);
+  EXPECT_NEAR(Median(samples.seconds), 1e-3, 1e-3 * kTight);
+  EXPECT_GT(*std::max_element(samples.seconds.begin(), samples.seconds.end()), 0.04);  // kept all the same
+}
+
+TEST(Sampler, QuantisedClockGetsSamplesOfManyTicks) {
+  FakeClock clock({.floor = 1e-6, .granularity = 1e-6});
+  const Samples samples = TakeSamples(clock, [&](PhaseMarker&) { clock.Advance(0.13e-6); }, 0, {}, {});
+  EXPECT_GE(static_cast<double>(samples.steps_per_sample) * 0.13e-6, 10e-6);
+  EXPECT_NEAR(Median(samples.seconds), 0.13e-6, 0.1 * 0.13e-6);  // a tick in ten
+}
+
+TEST(Sampler, EndsWhereTheClockNeverMoves) {
+  FakeClock clock({.floor = 1e-6});
+  const Samples samples = TakeSamples(clock, [](PhaseMarker&) {}, 0, {}, {});
+  EXPECT_EQ(samples.stop, StopReason::kConverged);
+  EXPECT_THAT(samples.seconds, Each(0));
+}
+
+// ---- Steps a sample
+
+TEST(Sampler, StepBelowTheFloorSharesItsSample) {
+  FakeClock clock({.floor = 50e-9});
+  int64_t calls = 0;
+  const Step step = [&](PhaseMarker&) {
+    ++calls;
+    clock.Advance(7e-9);
+  };
+  const Samples samples = TakeSamples(clock, step, 0, {}, {});
+  EXPECT_GE(static_cast<double>(samples.steps_per_sample) * 7e-9, 10 * 50e-9);
+  EXPECT_LE(static_cast<double>(samples.steps_per_sample) * 7e-9, 2 * 10 * 50e-9);
+  EXPECT_THAT(samples.seconds, Each(DoubleNear(7e-9, 7e-9 * 1e-3)));
+  EXPECT_EQ(calls, samples.warmup_steps + samples.steps_per_sample * static_cast<int64_t>(samples.seconds.size()));
+}
+
+TEST(Sampler, StepsASampleGrowWhereAHeavyFirstStepHidTheNeed) {
+  FakeClock clock({.floor = 50e-9});
+  SampleOptions options = Exactly(5000);
+  options.warmup_iters = 1;
+  int64_t calls = 0;
+  const Step step = [&](PhaseMarker&) { clock.Advance(calls++ == 0 ? 0.1 : 7e-9); };
+  const Samples samples = TakeSamples(clock, step, 0, {}, options);
+  EXPECT_THAT(samples.seconds, SizeIs(5000));
+  EXPECT_THAT(samples.seconds, Each(DoubleNear(7e-9, 7e-9 * 1e-3)));
+  EXPECT_GE(static_cast<double>(samples.steps_per_sample) * 7e-9, 10 * 50e-9);
+}
+
+TEST(Sampler, ChunksKeepWithinTheMarksOfTheClock) {
+  for (const std::size_t max_marks : {2, 3, 10}) {
+    FakeClock clock({.max_marks = max_marks});
+    const Samples samples = TakeSamples(
+        clock, [&](PhaseMarker&) { clock.Advance(1e-4); }, 0, {}, Exactly(40));
+    EXPECT_THAT(samples.seconds, SizeIs(40));
+    for (const Chunk& chunk : samples.chunks) EXPECT_LT(chunk.samples, static_cast<int64_t>(max_marks));
+  }
+}
+
+TEST_F(SamplerTest, ChunksLastAboutAsLongAsTold) {
+  SampleOptions options = Exactly(300);
+  options.chunk_seconds = 0.0101;
+  const Samples samples = Sample(1e-3, options);
+  EXPECT_EQ(samples.chunks.front().samples, 10);
+  EXPECT_EQ(Sample(0.3, Exactly(4)).chunks.front().samples, 1);
+}
+
+TEST_F(SamplerTest, ShortMaxTimeStillGetsFourChunks) {
+  SampleOptions options;
+  options.max_time = 0.0201;
+  const Samples samples = Sample(1e-3, options);
+  EXPECT_EQ(samples.stop, StopReason::kConverged);
+  EXPECT_THAT(samples.chunks, SizeIs(4));
+  EXPECT_EQ(samples.chunks.front().samples, 5);
+}
+
+TEST_F(SamplerTest, FewSamplesAreStillSpreadOverFourChunks) {
+  EXPECT_THAT(Sample(1e-6, Exactly(8)).chunks, SizeIs(4));
+  EXPECT_THAT(Sample(1e-6, Exactly(3)).chunks, SizeIs(3));
+}
+
+// ---- Warm-up
+
+TEST_F(SamplerTest, WarmUpGoesOnUntilMediansAreFlat) {
+  const Samples samples =
+      Sample([](int64_t call) { return 1e-3 * (1 + 4 * std::exp(-static_cast<double>(call) / 10)); }, {});
+  EXPECT_LT(samples.seconds.front(), 1.02e-3);  // the steps 0, 10, 20 take 5.0, 2.5, 1.5 times as long as the last
+  EXPECT_LT(samples.warmup_steps, 200);
+}
+
+TEST_F(SamplerTest, WarmUpEndsWithItsTime) {
+  // Every step is slower than all before.
+  const Samples samples = Sample([](int64_t call) { return 1e-3 * std::pow(1.02, static_cast<double>(call)); }, {});
+  const double warmup = 1e-3 * (std::pow(1.02, static_cast<double>(samples.warmup_steps)) - 1) / 0.02;
+  EXPECT_GE(warmup, 0.2);
+  EXPECT_LE(warmup, 0.2 + 0.1);
+}
+
+TEST_F(SamplerTest, NoisyWarmUpIsFlatWithinItsOwnInterval) {
+  std::mt19937_64 random(11);  // NOLINT(cert-msc51-cpp): fixed on purpose
+  const Samples samples = Sample([&](int64_t) { return 1e-3 * (1 + static_cast<double>(random() % 4)); }, {});
+  EXPECT_LT(samples.warmup_steps, 60);  // 0.2 s hold 80
+}
+
+TEST_F(SamplerTest, WarmUpHasAtLeastThreeChunks) {
+  Sample(1e-3, {});
+  EXPECT_THAT(clock_.log, MatchesRegex("\\(s\\)(\\(s+\\)){3}(\\(s+\\)){4}"));
+}
+
+TEST_F(SamplerTest, HeavyFirstStepIsNoSample) {
+  const Samples samples = Sample([](int64_t call) { return call == 0 ? 1.0 : 1e-3; }, {});
+  EXPECT_NEAR(samples.first_step_seconds, 1, kTight);
+  EXPECT_THAT(samples.seconds, Each(DoubleNear(1e-3, 1e-3 * kTight)));
+  EXPECT_THAT(samples.chunks, SizeIs(4));
+  EXPECT_GE(samples.chunks.front().samples, 24);  // and the first step's duration is forgotten
+}
+
+TEST_F(SamplerTest, StepLongerThanTheWarmUpGetsOneMore) {
+  const Samples samples = Sample(0.3, {});
+  EXPECT_EQ(samples.warmup_steps, 2);
+  EXPECT_EQ(samples.stop, StopReason::kMaxTime);
+  EXPECT_THAT(samples.seconds, SizeIs(2));
+}
+
+TEST_F(SamplerTest, ExactWarmUpIsExact) {
+  for (const bool with_roof : {false, true}) {
+    if (with_roof) UseRoof();
+    for (const int64_t warmup : {0, 1, 2, 3, 5, 100}) {
+      for (const double seconds : {1e-7, 1e-3, 0.3}) {
+        clock_.log.clear();
+        calls_ = 0;
+        SampleOptions options = Exactly(1);
+        options.warmup_iters = warmup;
+        const Samples samples = Sample(seconds, options);
+        EXPECT_EQ(samples.warmup_steps, warmup);
+        EXPECT_EQ(StepsBeforeLastChunk(), static_cast<std::size_t>(warmup)) << clock_.log;
+        EXPECT_EQ(calls_, warmup + 1) << clock_.log;
+        EXPECT_NEAR(samples.first_step_seconds, seconds, seconds * 1e-6);
+      }
+    }
+  }
+}
+
+TEST(Sampler, ExactWarmUpIsExactBelowTheFloorToo) {
+  for (const int64_t warmup : {0, 1, 2, 5, 100}) {
+    FakeClock clock({.floor = 1e-6});
+    SampleOptions options = Exactly(1);
+    options.warmup_iters = warmup;
+    int64_t calls = 0;
+    const Step step = [&](PhaseMarker&) {
+      ++calls;
+      clock.Advance(1e-7);
+    };
+    const Samples samples = TakeSamples(clock, step, 0, {}, options);
+    EXPECT_EQ(samples.warmup_steps, warmup);
+    EXPECT_EQ(calls, warmup + samples.steps_per_sample);
+  }
+}
+
+TEST_F(SamplerTest, WithoutWarmUpTheFirstStepIsTheFirstSample) {
+  SampleOptions options = Exactly(5);
+  options.warmup_iters = 0;
+  const Samples samples = Sample([](int64_t call) { return call == 0 ? 0.5 : 1e-3; }, options);
+  EXPECT_NEAR(samples.first_step_seconds, 0.5, kTight);
+  ASSERT_THAT(samples.seconds, SizeIs(5));
+  EXPECT_NEAR(samples.seconds[0], 0.5, kTight);
+  EXPECT_NEAR(samples.seconds[1], 1e-3, kTight);
+  EXPECT_EQ(calls_, 5);
+}
+
+// ---- Limits
+
+TEST_F(SamplerTest, StepLongerThanTheWallGetsOneSample) {
+  SampleOptions options;
+  options.max_time = 100;
+  const Samples samples = Sample(10, options);
+  EXPECT_EQ(samples.stop, StopReason::kMaxWall);
+  EXPECT_THAT(samples.seconds, ElementsAre(DoubleNear(10, kTight)));
+  EXPECT_EQ(calls_, 2);  // and no second step to warm up
+}
+
+TEST_F(SamplerTest, WallLimitsSlicesAndWarmUpToo) {
+  UseRoof();
+  SampleOptions options;
+  options.max_time = 100;
+  options.max_wall = 3;
+  options.target_ci = -1;
+  const Samples samples = Sample(0.1, options);
+  EXPECT_EQ(samples.stop, StopReason::kMaxWall);
+  double slices = 0;
+  for (const double seconds : slices_) slices += seconds;
+  const double wall = slices + 0.1 * static_cast<double>(calls_);
+  EXPECT_GE(wall, 3);
+  EXPECT_LE(wall, 3 + 0.1 + 0.025);
+  EXPECT_GT(slices, 0.3);
+}
+
+TEST_F(SamplerTest, TimeCountsSamplesOnly) {
+  UseRoof();
+  SampleOptions options;
+  options.target_ci = -1;
+  const Samples samples = Sample(0.0101, options);
+  EXPECT_EQ(samples.stop, StopReason::kMaxTime);
+  EXPECT_THAT(samples.seconds, SizeIs(40));  // the first to reach 0.4 s
+}
+
+TEST_F(SamplerTest, LastChunkFitsIntoWhatIsLeftOfTheLimits) {
+  SampleOptions options;
+  options.target_ci = -1;
+  options.max_time = 0.1305;  // five chunks of 25 ms, and a part of one
+  const Samples timed = Sample(1e-3, options);
+  EXPECT_EQ(timed.stop, StopReason::kMaxTime);
+  EXPECT_THAT(timed.seconds, SizeIs(131));
+
+  options.max_time = 100;
+  options.max_wall = 0.3005;
+  calls_ = 0;
+  EXPECT_EQ(Sample(1e-3, options).stop, StopReason::kMaxWall);
+  EXPECT_EQ(calls_, 301);
+}
+
+TEST_F(SamplerTest, StopsAtMaxSamples) {
+  SampleOptions options;
+  options.max_samples = 37;
+  options.target_ci = -1;
+  const Samples samples = Sample(1e-3, options);
+  EXPECT_EQ(samples.stop, StopReason::kMaxSamples);
+  EXPECT_THAT(samples.seconds, SizeIs(37));
+}
+
+TEST_F(SamplerTest, ConvergesOnlyWithEnoughSamples) {
+  SampleOptions options;
+  options.min_samples = 60;
+  options.max_time = 10;
+  options.chunk_seconds = 0.0101;
+  const Samples samples = Sample(1e-3, options);
+  EXPECT_EQ(samples.stop, StopReason::kConverged);
+  EXPECT_GE(samples.seconds.size(), 60U);
+  EXPECT_LT(samples.seconds.size(), 80U);
+}
+
+TEST_F(SamplerTest, FewLongSamplesAreNotEnoughToConverge) {
+  SampleOptions options;
+  options.max_time = 100;
+  options.max_wall = 100;
+  const Samples samples = Sample(0.1, options);
+  EXPECT_EQ(samples.stop, StopReason::kConverged);
+  EXPECT_THAT(samples.seconds, SizeIs(10));
+}
+
+TEST_F(SamplerTest, ExactSamplesIgnoreLimitsAndConvergence) {
+  for (const int64_t count : {1, 7, 50, 2500}) {
+    const Samples samples = Sample(1, Exactly(count));
+    EXPECT_EQ(samples.stop, StopReason::kMaxSamples);
+    EXPECT_THAT(samples.seconds, SizeIs(static_cast<std::size_t>(count)));
+  }
+}
+
+TEST_F(SamplerTest, InterruptionEndsSamplingAfterItsChunk) {
+  int polls = 0;
+  SampleOptions options = Exactly(1000);
+  options.warmup_iters = 1;
+  options.interrupted = [&] { return ++polls > 3; };
+  const Samples samples = Sample(1e-3, options);
+  EXPECT_EQ(samples.stop, StopReason::kInterrupted);
+  EXPECT_THAT(samples.chunks, SizeIs(3));
+}
+
+TEST_F(SamplerTest, InterruptionInTheWarmUpLeavesOneSample) {
+  UseRoof();
+  for (const std::optional<int64_t> warmup : {std::optional<int64_t>(), std::optional<int64_t>(50)}) {
+    clock_.log.clear();
+    int polls = 0;
+    SampleOptions options;
+    options.warmup_iters = warmup;
+    options.interrupted = [&] { return ++polls == 2; };  // and never again: the sampler remembers
+    const Samples samples = Sample(0.01, options);
+    EXPECT_EQ(samples.stop, StopReason::kInterrupted);
+    EXPECT_THAT(samples.seconds, SizeIs(1));
+    EXPECT_THAT(clock_.log, MatchesRegex("\\(s\\)\\(s+\\)\\(s\\)"));
+  }
+}
+
+// ---- Roof
+
+TEST_F(SamplerTest, SlicesAlternateWithChunksOfLongSteps) {
+  UseRoof();
+  SampleOptions options = Exactly(3);
+  options.warmup_iters = 2;
+  Sample(0.1, options);
+  EXPECT_EQ(clock_.log, "(s)r(s)(s)r(s)r(s)r");  // a long step fills the caches itself
+}
+
+TEST_F(SamplerTest, AShortStepRestoresTheCachesAfterEachSlice) {
+  UseRoof();
+  SampleOptions options = Exactly(8);
+  options.warmup_iters = 3;
+  const Samples samples = Sample(1e-3, options);
+  EXPECT_EQ(clock_.log, "(s)(s)r(s)(ss)rs(ss)rs(ss)rs(ss)r");
+  EXPECT_EQ(samples.warmup_steps, 3);
+  EXPECT_THAT(samples.seconds, SizeIs(8));
+}
+
+TEST_F(SamplerTest, AutomaticWarmUpIsFollowedBySliceAndRestoringStep) {
+  UseRoof();
+  Sample(1e-3, Exactly(2));
+  EXPECT_THAT(clock_.log, MatchesRegex("\\(s\\)(\\(s+\\)){3}rs\\(s\\)rs\\(s\\)r"));
+}
+
+TEST_F(SamplerTest, WithoutWarmUpTheFirstStepMeetsNoRestoringStep) {
+  UseRoof();
+  SampleOptions options = Exactly(2);
+  options.warmup_iters = 0;
+  Sample(1e-3, options);
+  EXPECT_EQ(clock_.log, "r(s)rs(s)r");
+}
+
+TEST_F(SamplerTest, ChunkHasTheMeanRateOfTheSlicesAroundIt) {
+  UseRoof();
+  const Samples samples = Sample(1e-3, Exactly(100));
+  ASSERT_GE(samples.chunks.size(), 4U);
+  EXPECT_THAT(slices_, SizeIs(samples.chunks.size() + 1));
+  for (std::size_t i = 0; i < samples.chunks.size(); ++i) {
+    EXPECT_DOUBLE_EQ(samples.chunks[i].roof_rate, static_cast<double>(i) + 1.5);
+  }
+}
+
+TEST_F(SamplerTest, FailedSliceLeavesBothChunksWithoutRate) {
+  int slices = 0;
+  roof_ = [&](double) { return ++slices == 3 ? 0.0 : 10.0; };
+  const Samples samples = Sample(1e-3, Exactly(4));
+  ASSERT_THAT(samples.chunks, SizeIs(4));
+  std::vector<double> rates;
+  for (const Chunk& chunk : samples.chunks) rates.push_back(chunk.roof_rate);
+  EXPECT_THAT(rates, ElementsAre(10, 0, 0, 10));
+}
+
+TEST_F(SamplerTest, WithoutRoofThereIsNoRateAndNoExtraStep) {
+  const Samples samples = Sample(1e-3, Exactly(4));
+  for (const Chunk& chunk : samples.chunks) EXPECT_EQ(chunk.roof_rate, 0);
+  EXPECT_EQ(calls_, samples.warmup_steps + 4);
+}
+
+TEST_F(SamplerTest, SlicesTakeTheirShareWithinBounds) {
+  struct {
+    double step;
+    double share;
+    double slice;  // share / (1 - share) of a chunk, but …
+  } const expected[] = {
+      {0.012, 0.25, 0.008},  // of a chunk of two steps
+      {0.012, 0.75, 0.025},  // … at most 25 ms
+      {10, 0.25, 1},         // … or a tenth of a long chunk
+      {1e-5, 0.25, 0.5e-3},  // … at least 0.5 ms, here for 10 steps
+  };
+  UseRoof();
+  for (const auto& [step, share, slice] : expected) {
+    SampleOptions options = Exactly(40);
+    options.roof_share = share;
+    options.max_warmup_time = 1e-4;
+    slices_.clear();
+    Sample(step, options);
+    EXPECT_THAT(slices_, Each(DoubleNear(slice, 1e-6))) << step;
+  }
+}
+
+// ---- Processor time and queueing
+
+TEST_F(SamplerTest, ProcessorTimeIsOfTheSamplesAlone) {
+  UseRoof();
+  const Step step = [&](PhaseMarker&) { clock_.Advance(1e-3, calls_++ == 0 ? 100 : 2); };
+  SampleOptions options = Exactly(100);
+  options.warmup_iters = 1;
+  const Samples samples = TakeSamples(clock_, step, 0, roof_, options);
+  EXPECT_NEAR(samples.cpu_seconds_per_step, 2e-3, 1e-9);
+  EXPECT_NEAR(samples.host_enqueue_ratio, 1, 1e-9);
+}
+
+TEST(Sampler, DeviceIsMetOnceAChunk) {
+  FakeDeviceClock clock({.floor = 2e-6, .max_marks = 1000});
+  SampleOptions options = Exactly(600);
+  options.warmup_iters = 1;
+  const Samples samples = TakeSamples(
+      clock, [&](PhaseMarker&) { clock.Enqueue(1e-6, 1e-4); }, 0, {}, options);
+  EXPECT_THAT(samples.seconds, Each(DoubleNear(1e-4, 1e-9)));
+  EXPECT_EQ(std::count(clock.log.begin(), clock.log.end(), ')'), static_cast<int64_t>(samples.chunks.size()) + 1);
+  EXPECT_LT(samples.chunks.size(), 10U);
+  EXPECT_NEAR(samples.host_enqueue_ratio, 0.01, 1e-6);
+  EXPECT_NEAR(samples.cpu_seconds_per_step, 1e-4, 5e-5);  // the host spins while it waits
+}
+
+TEST(Sampler, SlowLaunchesShowInTheEnqueueRatio) {
+  FakeDeviceClock clock({.max_marks = 1000});
+  const Samples samples = TakeSamples(
+      clock, [&](PhaseMarker&) { clock.Enqueue(2e-5, 1e-6); }, 0, {}, Exactly(1000));
+  EXPECT_GT(samples.host_enqueue_ratio, 1);
+}
+
+// ---- Phases
+
+class PhaseTest : public testing::Test {
+ protected:
+  struct Part {
+    int phase;
+    double seconds;
+  };
+
+  // Steps that end these phases after these durations.
+  Samples Sample(int phases, const std::vector<Part>& parts, const SampleOptions& options) {
+    return SampleChanging(
+        phases, [&](int64_t) { return parts; }, options);
+  }
+
+  Samples SampleChanging(int phases, const std::function<std::vector<Part>(int64_t call)>& parts,
+                         const SampleOptions& options) {
+    const Step step = [&](PhaseMarker& marker) {
+      for (const auto& [phase, seconds] : parts(calls_++)) {
+        clock_.Advance(seconds);
+        marker.End(phase);
+      }
+    };
+    return TakeSamples(clock_, step, phases, roof_, options);
+  }
+
+  // `sample` must throw std::logic_error with a message that says `what`, and leave the clock ready for the next case.
+  void ExpectRefusal(const std::function<void()>& sample, const std::string& what) {
+    EXPECT_THAT(sample, ThrowsMessage<std::logic_error>(HasSubstr(what)));
+    EXPECT_FALSE(clock_.InChunk());
+  }
+
+  FakeClock clock_{{.floor = 1e-6, .max_marks = 64}};
+  RoofSlice roof_;
+  int64_t calls_ = 0;
+};
+
+TEST_F(PhaseTest, EachPhaseHasItsOwnSamples) {
+  const Samples samples = Sample(2, {{0, 2e-3}, {1, 3e-3}}, Exactly(20));
+  ASSERT_THAT(samples.phase_seconds, SizeIs(2));
+  EXPECT_THAT(samples.phase_seconds, Each(SizeIs(20)));
+  EXPECT_THAT(samples.phase_seconds[0], Each(DoubleNear(2e-3, 1e-11)));
+  EXPECT_THAT(samples.phase_seconds[1], Each(DoubleNear(3e-3, 1e-11)));
+  EXPECT_THAT(samples.seconds, Each(DoubleNear(5e-3, 1e-11)));
+}
+
+TEST_F(PhaseTest, FirstSampleWithoutWarmUpHasPhasesToo) {
+  SampleOptions options = Exactly(3);
+  options.warmup_iters = 0;
+  const Samples samples = SampleChanging(
+      2,
+      [](int64_t call) {
+        return std::vector<Part>{{1, call == 0 ? 0.5 : 1e-3}, {0, 2e-3}};
+      },
+      options);
+  EXPECT_THAT(samples.phase_seconds[1],
+              ElementsAre(DoubleNear(0.5, 1e-9), DoubleNear(1e-3, 1e-9), DoubleNear(1e-3, 1e-9)));
+  EXPECT_THAT(samples.phase_seconds[0], Each(DoubleNear(2e-3, 1e-9)));
+  EXPECT_NEAR(samples.first_step_seconds, 0.502, 1e-9);
+}
+
+TEST_F(PhaseTest, RepeatedPhasesAddUp) {
+  const Samples samples = Sample(2, {{0, 1e-3}, {1, 2e-3}, {0, 3e-3}, {1, 5e-3}}, Exactly(8));
+  EXPECT_THAT(samples.phase_seconds[0], Each(DoubleNear(4e-3, 1e-11)));
+  EXPECT_THAT(samples.phase_seconds[1], Each(DoubleNear(7e-3, 1e-11)));
+  EXPECT_THAT(samples.seconds, Each(DoubleNear(11e-3, 1e-11)));
+}
+
+TEST_F(PhaseTest, ShortStepsShareASampleWithinTheMarks) {
+  const Samples samples = Sample(2, {{0, 1e-6}, {1, 2e-6}}, Exactly(40));
+  EXPECT_GE(samples.steps_per_sample, 4);  // 10 us in steps of 3 us
+  EXPECT_THAT(samples.seconds, Each(DoubleNear(3e-6, 1e-12)));
+  EXPECT_THAT(samples.phase_seconds[0], Each(DoubleNear(1e-6, 1e-12)));
+  EXPECT_THAT(samples.phase_seconds[1], Each(DoubleNear(2e-6, 1e-12)));
+}
+
+TEST_F(PhaseTest, StepsThatRestoreTheCachesAreNotMarked) {
+  int slices = 0;
+  roof_ = [&](double) { return static_cast<double>(++slices); };
+  const Samples samples = Sample(1, {{0, 1e-3}}, Exactly(8));  // the clock fails a mark outside of a chunk
+  EXPECT_EQ(calls_, samples.warmup_steps + 8 + static_cast<int64_t>(samples.chunks.size()));
+}
+
+TEST_F(PhaseTest, RefusesAnotherNumberOfPhasesThanAtFirst) {
+  for (const std::size_t later : {1, 3}) {
+    calls_ = 0;
+    ExpectRefusal(
+        [&] {
+          SampleChanging(
+              1,
+              [&](int64_t call) { return std::vector<Part>(call < 5 ? 2 : later, Part{.phase = 0, .seconds = 1e-3}); },
+              {});
+        },
+        later == 1 ? "ended 1 phases where its first call ended 2" : "phase 0 as its number 2");
+  }
+}
+
+TEST_F(PhaseTest, RefusesAnotherOrder) {
+  ExpectRefusal(
+      [&] {
+        SampleChanging(
+            2,
+            [](int64_t call) {
+              return call < 5 ? std::vector<Part>{{0, 1e-3}, {1, 1e-3}} : std::vector<Part>{{1, 1e-3}, {0, 1e-3}};
+            },
+            {});
+      },
+      "phase 1 as its number 0");
+}
+
+TEST_F(PhaseTest, RefusesUnknownPhases) {
+  ExpectRefusal([&] { Sample(2, {{0, 1e-3}, {2, 1e-3}}, {}); }, "a step of 2 phases ended phase 2");
+  ExpectRefusal([&] { Sample(2, {{-1, 1e-3}}, {}); }, "a step of 2 phases ended phase -1");
+  ExpectRefusal([&] { Sample(0, {{0, 1e-3}}, {}); }, "a step of 0 phases ended phase 0");
+}
+
+TEST_F(PhaseTest, RefusesPhasesThatNeverEnd) {
+  ExpectRefusal([&] { Sample(2, {{0, 1e-3}}, {}); }, "never ended phase 1");
+  ExpectRefusal([&] { Sample(1, {}, {}); }, "never ended phase 0");
+}
+
+TEST_F(PhaseTest, RefusesMorePhasesThanTheClockCanMark) {
+  const Part part = {.phase = 0, .seconds = 1e-6};
+  EXPECT_NO_THROW(Sample(1, std::vector<Part>(63, part), Exactly(4)));
+  ExpectRefusal([&] { Sample(1, std::vector<Part>(64, part), {}); }, "more than 63 phases");
+}
+
+// ---- Errors
+
+TEST_F(SamplerTest, ExceptionOfTheStepPassesThroughAndEndsTheChunk) {
+  struct OutOfMemory {};
+  for (const int64_t failing : {0, 1, 30, 100}) {
+    calls_ = 0;
+    const auto sample = [&] {
+      return Sample([&](int64_t call) { return call == failing ? throw OutOfMemory() : 1e-3; }, {});
+    };
+    EXPECT_THROW(sample(), OutOfMemory) << failing;
+    EXPECT_FALSE(clock_.InChunk());
+  }
+}
+
+TEST_F(SamplerTest, ExceptionOfTheRoofPassesThrough) {
+  roof_ = [](double) -> double { throw std::runtime_error("roof"); };
+  EXPECT_THAT([&] { Sample(1e-3, {}); }, ThrowsMessage<std::runtime_error>("roof"));
+}
+
+TEST_F(SamplerTest, RefusesOptionsThatMeanNothing) {
+  const std::vector<std::function<void(SampleOptions&)>> mistakes = {
+      [](SampleOptions& options) { options.max_samples = 0; },
+      [](SampleOptions& options) { options.warmup_iters = -1; },
+      [](SampleOptions& options) { options.chunk_seconds = 0; }, [](SampleOptions& options) { options.roof_share = 1; },
+      [](SampleOptions& options) { options.roof_share = std::numeric_limits<double>::quiet_NaN(); }};
+  for (const auto& mistake : mistakes) {
+    SampleOptions options;
+    mistake(options);
+    EXPECT_THROW(Sample(1e-3, options), std::invalid_argument);
+  }
+  EXPECT_THROW(TakeSamples(clock_, [](PhaseMarker&) {}, -1, {}, {}), std::invalid_argument);
+  EXPECT_EQ(calls_, 0);
+}
+
+TEST(StopReason, HasItsName) {
+  EXPECT_EQ(Name(StopReason::kConverged), "converged");
+  EXPECT_EQ(Name(StopReason::kMaxSamples), "max_samples");
+  EXPECT_EQ(Name(StopReason::kMaxTime), "max_time");
+  EXPECT_EQ(Name(StopReason::kMaxWall), "max_wall");
+  EXPECT_EQ(Name(StopReason::kInterrupted), "interrupted");
+}
+
+}  // namespace
+}  // namespace roofbench::timing

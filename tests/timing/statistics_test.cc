@@ -1,0 +1,236 @@
+#include "lib/timing/statistics.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace roofbench::timing {
+namespace {
+
+using ::testing::DoubleNear;
+
+// Quantiles, mean and deviation of these by numpy: quantile(v, q), mean(v), std(v, ddof=1).
+constexpr std::array<double, 8> kValues = {3.1, 0.2, 7.7, 5.5, 1.4, 9.0, 2.6, 4.3};
+
+std::vector<double> Ramp(int count) {  // 1 … count, shuffled: a rank is its value
+  std::vector<double> values;
+  for (int i = 1; i <= count; ++i) values.push_back(i);
+  std::shuffle(values.begin(), values.end(), std::mt19937(7));  // NOLINT(cert-msc51-cpp): fixed on purpose
+  return values;
+}
+
+TEST(Quantile, AgreesWithNumpy) {
+  struct {
+    double q;
+    double value;
+  } const expected[] = {{0, 0.2}, {0.1, 1.04}, {0.25, 2.3}, {0.5, 3.7}, {0.95, 8.545}, {1, 9.0}};
+  for (const auto& [q, value] : expected) EXPECT_NEAR(Quantile(kValues, q), value, 1e-12) << q;
+}
+
+TEST(Quantile, OfOneValueIsThatValue) {
+  for (const double q : {0.0, 0.3, 1.0}) EXPECT_EQ(Quantile(std::vector<double>{4.0}, q), 4.0);
+}
+
+TEST(Quantile, RefusesWhatHasNoAnswer) {
+  EXPECT_THROW(Quantile({}, 0.5), std::invalid_argument);
+  EXPECT_THROW(Quantile(kValues, -0.1), std::invalid_argument);
+  EXPECT_THROW(Quantile(kValues, 1.1), std::invalid_argument);
+  EXPECT_THROW(Quantile(kValues, std::numeric_limits<double>::quiet_NaN()), std::invalid_argument);
+}
+
+TEST(Median, IsTheMiddleOrTheMeanOfTheMiddleTwo) {
+  EXPECT_EQ(Median(Ramp(7)), 4);
+  EXPECT_EQ(Median(Ramp(8)), 4.5);
+}
+
+TEST(Moments, AgreeWithNumpy) {
+  EXPECT_NEAR(Mean(kValues), 4.225, 1e-12);
+  EXPECT_NEAR(StandardDeviation(kValues), 3.037738820711409, 1e-12);
+  EXPECT_EQ(StandardDeviation(std::vector<double>{3}), 0);
+  EXPECT_EQ(StandardDeviation({}), 0);
+  EXPECT_THROW(Mean({}), std::invalid_argument);
+}
+
+TEST(RobustDeviation, IsDeafToOutliers) {
+  // Deviations from the median 3.7: 0.6 3.5 4.0 1.8 2.3 5.3 1.1 0.6, their median (1.8 + 2.3) / 2 = 2.05.
+  EXPECT_NEAR(RobustDeviation(kValues), 1.4826 * 2.05, 1e-12);
+  auto spoilt = kValues;
+  *std::max_element(spoilt.begin(), spoilt.end()) = 1e9;
+  EXPECT_EQ(RobustDeviation(spoilt), RobustDeviation(kValues));
+}
+
+TEST(MedianInterval, HasTheRanksOfTheSignTest) {
+  // The largest r with 2 P(B < r) <= 1 - confidence, B binomial (n, 1/2), in exact integer arithmetic; for n = 10:
+  // 2 (1 + 10) / 2^10 = 0.021 and 2 (1 + 10 + 45) / 2^10 = 0.109, so r = 2 and the interval is [x(2), x(9)].
+  struct {
+    int count;
+    double confidence;
+    double low;
+    double high;
+  } const expected[] = {{6, 0.95, 1, 6},      {8, 0.95, 1, 8},   {9, 0.95, 2, 8},   {10, 0.95, 2, 9},
+                        {15, 0.95, 4, 12},    {20, 0.95, 6, 15}, {25, 0.95, 8, 18}, {100, 0.95, 40, 61},
+                        {200, 0.95, 86, 115}, {20, 0.99, 4, 17}, {20, 0.90, 6, 15}};
+  for (const auto& [count, confidence, low, high] : expected) {
+    const Interval interval = MedianInterval(Ramp(count), confidence);
+    EXPECT_EQ(interval.low, low) << count << " values, " << confidence;
+    EXPECT_EQ(interval.high, high) << count << " values, " << confidence;
+  }
+}
+
+TEST(MedianInterval, OfFewValuesIsAllOfThem) {
+  for (int count = 1; count < 6; ++count) {
+    const Interval interval = MedianInterval(Ramp(count), 0.5);
+    EXPECT_EQ(interval.low, 1);
+    EXPECT_EQ(interval.high, count);
+  }
+  EXPECT_THROW(MedianInterval({}), std::invalid_argument);
+}
+
+// P(B <= k), B binomial (n, 1/2).
+double BinomialBelow(int n, int k) {
+  double sum = 0;
+  for (int i = 0; i <= k; ++i) {
+    sum += std::exp(std::lgamma(n + 1) - std::lgamma(i + 1) - std::lgamma(n - i + 1) - n * std::log(2.0));
+  }
+  return sum;
+}
+
+TEST(MedianInterval, IsNeverTooNarrowAndAtMostOneRankTooWide) {
+  for (int n = 6; n < 1200; n += (n < 220 ? 1 : 37)) {
+    const MedianRanks ranks = MedianIntervalRanks(static_cast<std::size_t>(n));
+    const int low = static_cast<int>(ranks.low);
+    EXPECT_EQ(ranks.low + ranks.high, static_cast<std::size_t>(n - 1));
+    EXPECT_GE(1 - 2 * BinomialBelow(n, low), 0.95 - 1e-9) << n;
+    EXPECT_LT(1 - 2 * BinomialBelow(n, low + 2), 0.95) << n;
+  }
+}
+
+TEST(MedianInterval, CoversTheMedianAsOftenAsItSays) {
+  // Exact coverages 1 - 2 P(B < r); four standard deviations of 4,000 trials at 0.95 are 0.014.
+  struct {
+    std::size_t count;
+    double coverage;
+  } const expected[] = {{10, 0.9785}, {30, 0.9572}, {100, 0.9648}, {401, 0.9544}};
+  std::mt19937_64 random(20);  // NOLINT(cert-msc51-cpp): fixed on purpose
+  constexpr int kTrials = 4000;
+  for (const auto& [count, coverage] : expected) {
+    int covered = 0;
+    for (int trial = 0; trial < kTrials; ++trial) {
+      // Skewed as times are: 1 + the square of a uniform number, median 1.25.
+      std::vector<double> values(count);
+      for (double& value : values) {
+        const double uniform = std::ldexp(static_cast<double>(random() >> 11), -53);
+        value = 1 + uniform * uniform;
+      }
+      const Interval interval = MedianInterval(values);
+      covered += interval.low <= 1.25 && 1.25 <= interval.high;
+    }
+    EXPECT_THAT(static_cast<double>(covered) / kTrials, DoubleNear(coverage, 0.014)) << count << " values";
+  }
+}
+
+TEST(RelativeHalfWidth, IsNeverNotANumber) {
+  EXPECT_DOUBLE_EQ(RelativeHalfWidth({.low = 9, .high = 11}, 10), 0.1);
+  EXPECT_EQ(RelativeHalfWidth({.low = 0, .high = 0}, 0), 0);
+  EXPECT_EQ(RelativeHalfWidth({.low = 0, .high = 1}, 0), std::numeric_limits<double>::infinity());
+}
+
+TEST(Summarize, StatesEveryStatistic) {
+  const Summary summary = Summarize(Ramp(100));
+  EXPECT_EQ(summary.samples, 100);
+  EXPECT_EQ(summary.median, 50.5);
+  EXPECT_EQ(summary.mean, 50.5);
+  EXPECT_NEAR(summary.stddev, std::sqrt(100 * 101 / 12.0), 1e-9);  // of 1 … n: n (n + 1) / 12
+  EXPECT_EQ(summary.min, 1);
+  EXPECT_NEAR(summary.p95, 1 + 0.95 * 99, 1e-9);
+  EXPECT_NEAR(summary.ci, (61 - 40) / 2.0 / 50.5, 1e-12);
+  EXPECT_THROW(Summarize({}), std::invalid_argument);
+}
+
+TEST(FitPower, FindsAnExactLaw) {
+  const std::vector<double> x = {256, 512, 1024, 4096};
+  std::vector<double> y = x;
+  for (double& value : y) value = 3e-9 * value * value * value;
+  const auto fit = FitPower(x, y);
+  ASSERT_TRUE(fit);
+  EXPECT_NEAR(fit->exponent, 3, 1e-12);
+  EXPECT_NEAR(fit->interval.low, 3, 1e-9);
+  EXPECT_NEAR(fit->interval.high, 3, 1e-9);
+  EXPECT_EQ(fit->points, 4);
+}
+
+TEST(FitPower, AgreesWithNumpyAndStudentsTable) {
+  // exponent b = polyfit(log x, log y, 1)[0]; interval b -+ t s, s² = (residual squares / (n - 2)) / squares of log x
+  // about its mean, t the 0.975 quantile: 12.70620 for 1 degree of freedom, 3.182446 for 3, 2.776445 for 4.
+  struct {
+    std::vector<double> x;
+    std::vector<double> y;
+    double exponent;
+    double low;
+    double high;
+  } const expected[] = {
+      {{1, 2, 4}, {3, 5, 14}, 1.1111962106682238, -1.6341336670931295, 3.856526088429577},
+      {{256, 512, 768, 1024, 1280},
+       {0.11, 0.40, 0.97, 1.61, 2.66},
+       1.9767409367931512,
+       1.8616980166583175,
+       2.091783856927985},
+      {{1, 2, 3, 4, 5, 6}, {1.1, 3.8, 9.3, 15.5, 26, 35}, 1.9579043341027207, 1.8564985005210617, 2.0593101676843797},
+  };
+  for (const auto& [x, y, exponent, low, high] : expected) {
+    const auto fit = FitPower(x, y);
+    ASSERT_TRUE(fit);
+    EXPECT_NEAR(fit->exponent, exponent, 1e-9);
+    EXPECT_NEAR(fit->interval.low, low, 1e-9);
+    EXPECT_NEAR(fit->interval.high, high, 1e-9);
+  }
+}
+
+TEST(FitPower, TakesStudentsQuantileForAnyFreedom) {
+  // Residuals e, -e, -e, e on log x = 1 2 3 4, repeated m times: they leave the slope at 2; residual squares 4 m e²,
+  // squares of log x 5 m, so the margin is t e sqrt(4 / 5 / (4 m - 2)). t from a table of Student's distribution.
+  struct {
+    int repeats;
+    double quantile;
+  } const expected[] = {{1, 4.302652730}, {3, 2.228138852}, {8, 2.042272456}, {26, 1.983495259}};
+  constexpr double kError = 0.01;
+  for (const auto& [repeats, quantile] : expected) {
+    std::vector<double> x;
+    std::vector<double> y;
+    for (int i = 0; i < 4 * repeats; ++i) {
+      const int place = i % 4;
+      x.push_back(std::exp(place + 1));
+      y.push_back(std::exp(2 * (place + 1) + (place == 0 || place == 3 ? kError : -kError)));
+    }
+    const auto fit = FitPower(x, y);
+    ASSERT_TRUE(fit);
+    EXPECT_NEAR(fit->exponent, 2, 1e-9);
+    const double margin = quantile * kError * std::sqrt(0.8 / (4 * repeats - 2));
+    EXPECT_NEAR(fit->interval.high - fit->exponent, margin, 1e-8) << repeats;
+    EXPECT_NEAR(fit->exponent - fit->interval.low, margin, 1e-8) << repeats;
+  }
+}
+
+TEST(FitPower, HasNoAnswerForTooLittleOrImpossibleData) {
+  using Values = std::vector<double>;
+  EXPECT_FALSE(FitPower({}, {}));
+  EXPECT_FALSE(FitPower(Values{1, 2}, Values{1, 2}));
+  EXPECT_FALSE(FitPower(Values{1, 2, 2, 1}, Values{1, 2, 3, 4}));
+  EXPECT_FALSE(FitPower(Values{1, 2, 3}, Values{1, 0, 3}));
+  EXPECT_FALSE(FitPower(Values{-1, 2, 3}, Values{1, 2, 3}));
+  EXPECT_FALSE(FitPower(Values{1, 2, 3}, Values{1, 2, std::numeric_limits<double>::infinity()}));
+  EXPECT_FALSE(FitPower(Values{1, 2, 3}, Values{1, 2, std::numeric_limits<double>::quiet_NaN()}));
+  EXPECT_TRUE(FitPower(Values{1, 2, 2, 3}, Values{1, 2, 3, 4}));
+  EXPECT_THROW(FitPower(Values{1, 2, 3}, Values{1, 2}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace roofbench::timing
