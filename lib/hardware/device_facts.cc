@@ -1,0 +1,295 @@
+#include "lib/hardware/device_facts.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+#include "lib/hardware/isa.h"
+
+namespace roofbench::hardware {
+namespace {
+
+using workload::Dtype;
+
+// A tree of /proc and /sys. What is missing reads as empty.
+class SystemTree {
+ public:
+  explicit SystemTree(std::string root) : root_(std::move(root)) {
+    if (!root_.empty() && root_.back() == '/') root_.pop_back();
+  }
+
+  bool IsReal() const { return root_.empty(); }
+
+  // The whole file. Paths start with "/".
+  std::string Text(const std::string& path) const {
+    std::ifstream file(root_ + path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  // The first word of the file.
+  std::string Word(const std::string& path) const {
+    std::istringstream text(Text(path));
+    std::string word;
+    text >> word;
+    return word;
+  }
+
+  // The file's number; nullopt if it starts with anything else, such as "max".
+  std::optional<double> Number(const std::string& path) const {
+    std::istringstream text(Text(path));
+    double number = 0;
+    if (text >> number) return number;
+    return std::nullopt;
+  }
+
+ private:
+  std::string root_;
+};
+
+// What follows "key" (and white space, colons and equal signs) on the first line that starts with it.
+std::optional<std::string> ValueOf(const std::string& text, std::string_view key) {
+  constexpr std::string_view kSeparators = " \t:";
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(key)) continue;
+    const std::size_t separator = key.size();
+    if (separator >= line.size() || kSeparators.find(line[separator]) == std::string_view::npos) continue;
+    const std::size_t begin = line.find_first_not_of(kSeparators, separator);
+    return begin == std::string::npos ? std::string() : line.substr(begin);
+  }
+  return std::nullopt;
+}
+
+std::optional<double> NumberOf(const std::string& text, std::string_view key) {
+  const std::optional<std::string> value = ValueOf(text, key);
+  if (!value) return std::nullopt;
+  std::istringstream stream(*value);
+  double number = 0;
+  if (stream >> number) return number;
+  return std::nullopt;
+}
+
+// The kernel's lists of processors: "0-3,8,10-11". Empty if malformed.
+std::vector<int> ParseCpuList(const std::string& text) {
+  std::vector<int> cpus;
+  std::istringstream ranges(text);
+  for (std::string range; std::getline(ranges, range, ',');) {
+    std::istringstream ends(range);
+    int first = 0;
+    if (!(ends >> first)) return {};
+    int last = first;
+    if (char dash = 0; ends >> dash && (dash != '-' || !(ends >> last))) return {};
+    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+// "48K", "2048K", "32M", or plain bytes; 0 if malformed.
+double ParseCacheSize(const std::string& text) {
+  std::istringstream stream(text);
+  double number = 0;
+  if (!(stream >> number)) return 0;
+  char unit = 0;
+  stream >> unit;
+  if (unit == 'K') return number * 1024;
+  if (unit == 'M') return number * 1024 * 1024;
+  return number;
+}
+
+// The data and unified caches that serve `cpus`.
+std::vector<CacheLevel> ReadCaches(const SystemTree& tree, const std::vector<int>& cpus) {
+  std::map<int, CacheLevel> levels;
+  std::map<int, std::set<std::string>> instances;  // by the list of processors that share one
+  for (const int cpu : cpus) {
+    for (int index = 0;; ++index) {
+      const std::string folder =
+          "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/index" + std::to_string(index);
+      const std::optional<double> level = tree.Number(folder + "/level");
+      if (!level) break;
+      if (tree.Word(folder + "/type") == "Instruction") continue;
+      const double bytes = ParseCacheSize(tree.Word(folder + "/size"));
+      if (bytes <= 0) continue;
+      const int number = static_cast<int>(*level);
+      const std::string sharers = tree.Word(folder + "/shared_cpu_list");
+      instances[number].insert(sharers);
+      CacheLevel& known = levels[number];
+      if (known.bytes > 0 && known.bytes <= bytes) continue;
+      known = {.level = number,
+               .bytes = bytes,
+               .shared_by = std::max(1, static_cast<int>(ParseCpuList(sharers).size())),
+               .instances = 1};
+    }
+  }
+  std::vector<CacheLevel> ascending;
+  for (auto& [number, level] : levels) {
+    level.instances = static_cast<int>(instances[number].size());
+    ascending.push_back(level);
+  }
+  return ascending;
+}
+
+// Flags of /proc/cpuinfo ("flags" on x86, "Features" on AArch64) that promise an arithmetic instruction.
+constexpr std::string_view kBf16Flags[] = {"avx512_bf16", "amx_bf16", "bf16"};
+constexpr std::string_view kInt8Flags[] = {"avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"};
+constexpr std::string_view kFp16Flags[] = {"avx512_fp16", "amx_fp16", "asimdhp"};
+
+std::set<std::string, std::less<>> ReadFlags(const std::string& cpuinfo) {
+  std::istringstream words(ValueOf(cpuinfo, "flags").value_or(ValueOf(cpuinfo, "Features").value_or("")));
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+template <typename Flags, typename Names>
+bool HasAny(const Flags& flags, const Names& names) {
+  return std::ranges::any_of(names, [&](std::string_view name) { return flags.contains(name); });
+}
+
+template <typename Flags>
+Isa WidestOf(const Flags& flags) {
+  if (flags.contains("avx512f")) return Isa::kAvx512;
+  if (flags.contains("avx2") && flags.contains("fma")) return Isa::kAvx2;
+  return Isa::kBaseline;
+}
+
+std::string MachineName() {
+  utsname name{};
+  return uname(&name) == 0 ? name.machine : "unknown";
+}
+
+// "always [madvise] never": the choice in brackets.
+std::string Bracketed(const std::string& text) {
+  const std::size_t open = text.find('[');
+  const std::size_t close = text.find(']', open);
+  if (open == std::string::npos || close == std::string::npos) return "unknown";
+  return text.substr(open + 1, close - open - 1);
+}
+
+constexpr double kUnlimitedV1 = 0x1p60;  // version 1 writes 2^63 less a page for "no limit"
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+// The files of one version of cgroups.
+struct CgroupFiles {
+  const char* mount;
+  const char* limit;
+  const char* usage;
+  const char* reclaimable;  // key in memory.stat: page cache that counts as used but gives way
+};
+
+constexpr CgroupFiles kCgroupV2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"};
+constexpr CgroupFiles kCgroupV1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                   "total_inactive_file"};
+
+// What a cgroup and all above it still leave. Inside a container /proc/self/cgroup may name a path of the host, which
+// is not mounted here; the container's own limit then stands at the mount itself, the last folder tried.
+double LeftInCgroup(const SystemTree& tree, const CgroupFiles& files, std::string path) {
+  double left = kUnlimited;
+  while (true) {
+    while (!path.empty() && path.back() == '/') path.pop_back();
+    const std::string folder = std::string(files.mount) + path + "/";
+    const std::optional<double> limit = tree.Number(folder + files.limit);
+    const std::optional<double> usage = tree.Number(folder + files.usage);
+    if (limit && *limit < kUnlimitedV1 && usage) {
+      const double reclaimable = NumberOf(tree.Text(folder + "memory.stat"), files.reclaimable).value_or(0);
+      left = std::min(left, std::max(0.0, *limit - std::max(0.0, *usage - reclaimable)));
+    }
+    if (path.empty()) return left;
+    path.erase(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
+  }
+}
+
+// /proc/self/cgroup: "hierarchy:controllers:path" a line; version 2 has hierarchy 0 and no controllers.
+double LeftInCgroups(const SystemTree& tree) {
+  double left = kUnlimited;
+  std::istringstream lines(tree.Text("/proc/self/cgroup"));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string path = line.substr(second + 1);
+    if (second == first + 1) left = std::min(left, LeftInCgroup(tree, kCgroupV2, path));
+    std::istringstream controllers(line.substr(first + 1, second - first - 1));
+    for (std::string controller; std::getline(controllers, controller, ',');) {
+      if (controller == "memory") left = std::min(left, LeftInCgroup(tree, kCgroupV1, path));
+    }
+  }
+  return left;
+}
+
+}  // namespace
+
+double CpuFacts::LastLevelCacheBytes() const {
+  return caches.empty() ? 0 : caches.back().bytes * caches.back().instances;
+}
+
+bool CpuFacts::Supports(Dtype dtype) const {
+  switch (dtype) {
+    case Dtype::kFp32:
+      return true;
+    case Dtype::kBf16:
+      return bf16_dot;
+    case Dtype::kInt8:
+      return int8_dot;
+    case Dtype::kFp16:
+      return fp16_arithmetic;
+    case Dtype::kTf32:
+    case Dtype::kFp8:
+      return false;
+  }
+  return false;
+}
+
+CpuFacts ReadCpuFacts(const std::string& root) {
+  const SystemTree tree(root);
+  const std::string cpuinfo = tree.Text("/proc/cpuinfo");
+  const auto flags = ReadFlags(cpuinfo);
+  const std::vector<int> online = ParseCpuList(tree.Word("/sys/devices/system/cpu/online"));
+  const std::string governor = tree.Word("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+
+  CpuFacts facts;
+  facts.model = ValueOf(cpuinfo, "model name").value_or("unknown");
+  facts.arch = MachineName();
+  facts.logical_cpus = static_cast<int>(online.size());
+  facts.affinity = ParseCpuList(ValueOf(tree.Text("/proc/self/status"), "Cpus_allowed_list").value_or(""));
+  if (facts.affinity.empty()) facts.affinity = online;
+  facts.caches = ReadCaches(tree, facts.affinity);
+  // The probes ask the processor itself; only a tree of another machine has to be believed.
+  facts.isa = Name(tree.IsReal() ? WidestIsa() : WidestOf(flags));
+  facts.bf16_dot = HasAny(flags, kBf16Flags);
+  facts.int8_dot = HasAny(flags, kInt8Flags);
+  facts.fp16_arithmetic = HasAny(flags, kFp16Flags);
+  facts.governor = governor.empty() ? "unknown" : governor;
+  facts.huge_pages = Bracketed(tree.Text("/sys/kernel/mm/transparent_hugepage/enabled"));
+  facts.total_memory_bytes = 1024 * NumberOf(tree.Text("/proc/meminfo"), "MemTotal").value_or(0);
+  return facts;
+}
+
+double AvailableMemoryBytes(const std::string& root) {
+  const SystemTree tree(root);
+  const std::optional<double> kibibytes = NumberOf(tree.Text("/proc/meminfo"), "MemAvailable");
+  double available = LeftInCgroups(tree);
+  if (kibibytes) available = std::min(available, 1024 * *kibibytes);
+  return std::isfinite(available) ? available : 0;
+}
+
+std::optional<ProcessorTime> ReadProcessorTime(const std::string& root) {
+  // "cpu user nice system idle iowait irq softirq steal …" in ticks (proc_stat(5)).
+  const SystemTree tree(root);
+  std::istringstream stream(ValueOf(tree.Text("/proc/stat"), "cpu").value_or(""));
+  const std::vector<double> ticks{std::istream_iterator<double>(stream), {}};
+  enum Field { kUser, kNice, kSystem, kIdle, kIowait, kIrq, kSoftirq, kSteal };
+  if (ticks.size() <= kSteal) return std::nullopt;
+  const auto per_second = static_cast<double>(sysconf(_SC_CLK_TCK));
+  return ProcessorTime{
+      .busy = (ticks[kUser] + ticks[kNice] + ticks[kSystem] + ticks[kIrq] + ticks[kSoftirq]) / per_second,
+      .stolen = ticks[kSteal] / per_second};
+}
+
+}  // namespace roofbench::hardware

@@ -1,0 +1,129 @@
+#include "lib/hardware/memory_probe.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "lib/hardware/device_facts.h"
+
+namespace roofbench::hardware {
+namespace {
+
+constexpr std::size_t kLineBytes = 64;
+constexpr double kCacheMultiple = 4;
+constexpr double kLeastBufferBytes = 64 << 20;
+constexpr double kMostOfMemory = 1.0 / 16;
+constexpr double kLeadShare = 0.2;  // of the traffic of a slice, at most
+
+std::size_t WholeLines(double bytes) { return static_cast<std::size_t>(bytes / kLineBytes) * kLineBytes; }
+
+std::size_t BufferBytes(double last_level_cache_bytes) {
+  double bytes = std::max(kLeastBufferBytes, kCacheMultiple * last_level_cache_bytes);
+  const double available = AvailableMemoryBytes();
+  if (available > 0) bytes = std::min(bytes, available * kMostOfMemory);
+  return WholeLines(bytes);
+}
+
+// Bytes of memory that a stream occupies for each byte of its traffic.
+double Footprint(StreamKind kind) { return kind == StreamKind::kUpdate ? 0.5 : 1; }
+
+// Bytes that a stream goes through for this much traffic.
+double StreamLength(StreamKind kind, double traffic) { return traffic / StreamTraffic(kind, 1); }
+
+}  // namespace
+
+MemoryProbe::MemoryProbe(double last_level_cache_bytes, int threads)
+    : last_level_cache_bytes_(last_level_cache_bytes), threads_(threads) {}
+
+void MemoryProbe::MakeBuffers() {
+  if (from_.size() > 0) return;
+  const std::size_t bytes = BufferBytes(last_level_cache_bytes_);
+  from_ = HugeBuffer(bytes, threads_);
+  to_ = HugeBuffer(bytes, threads_);
+}
+
+// Runs the streams of the mix one after another, without a barrier between them.
+Rates MemoryProbe::RunFromCursor(std::span<const StreamShare> mix, double traffic_bytes, int threads) {
+  const std::size_t lap = WholeLines(static_cast<double>(from_.size()) / threads);
+  struct Run {
+    const StreamVariant* variant;
+    std::size_t bytes;
+  };
+  std::vector<Run> runs;
+  double traffic = 0;
+  std::size_t distance = 0;
+  for (const auto& [variant, share] : mix) {
+    const std::size_t bytes =
+        std::max(kLineBytes, WholeLines(StreamLength(variant->kind, share * traffic_bytes / threads)));
+    runs.push_back({variant, bytes});
+    traffic += threads * StreamTraffic(variant->kind, static_cast<double>(bytes));
+    distance += bytes;
+  }
+  const std::size_t start = cursor_ % lap;
+  cursor_ = (start + distance) % lap;
+  return RunPiece(traffic, threads, [&](int thread) {
+    const std::size_t begin = PartOf(from_.size(), thread, threads).begin;
+    std::size_t at = start;
+    for (const Run& run : runs) {
+      for (std::size_t left = run.bytes; left > 0;) {
+        const std::size_t bytes = std::min(left, lap - at);
+        run.variant->run(to_.data() + begin + at, from_.data() + begin + at, bytes);
+        at = (at + bytes) % lap;
+        left -= bytes;
+      }
+    }
+  });
+}
+
+Rates MemoryProbe::MeasureMemory(std::span<const StreamShare> mix, double traffic_bytes, int pieces, int threads) {
+  MakeBuffers();
+  const double lead = std::min(last_level_cache_bytes_, kLeadShare * traffic_bytes);
+  RunFromCursor(mix, lead, threads);
+  return MedianOfPieces(pieces, [&] { return RunFromCursor(mix, (traffic_bytes - lead) / pieces, threads); });
+}
+
+double MemoryProbe::MeasureCache(std::span<const StreamShare> mix, double working_set_bytes, double seconds,
+                                 int threads) {
+  MakeBuffers();
+  double footprint = 0;
+  for (const auto& [variant, share] : mix) footprint += share * Footprint(variant->kind);
+  // A pass touches each thread's part of the working set once.
+  const double most = static_cast<double>(from_.size());
+  const double pass_traffic = std::min(working_set_bytes, most) / footprint / threads;
+  struct Run {
+    const StreamVariant* variant;
+    std::size_t offset;
+    std::size_t bytes;
+  };
+  std::vector<Run> runs;
+  std::size_t offset = 0;
+  double traffic = 0;
+  for (const auto& [variant, share] : mix) {
+    const std::size_t bytes = std::max(kLineBytes, WholeLines(StreamLength(variant->kind, share * pass_traffic)));
+    runs.push_back({variant, offset, bytes});
+    offset += bytes;
+    traffic += threads * StreamTraffic(variant->kind, static_cast<double>(bytes));
+  }
+  const auto run = [&](int64_t passes) {
+    return RunPiece(static_cast<double>(passes) * traffic, threads, [&](int thread) {
+      const std::size_t part = PartOf(from_.size(), thread, threads).begin;
+      for (int64_t pass = 0; pass < passes; ++pass) {
+        for (const Run& stream : runs) {
+          stream.variant->run(to_.data() + part + stream.offset, from_.data() + part + stream.offset, stream.bytes);
+        }
+      }
+    });
+  };
+  run(1);  // fetches the working set
+  const int pieces = PiecesIn(seconds);
+  // Ten times as many passes at most as were tried before, until a piece is as long as wanted.
+  int64_t passes = 1;
+  int64_t wanted = 1;
+  do {
+    passes = wanted;
+    wanted = std::clamp(static_cast<int64_t>(run(passes).cpu / traffic * seconds / pieces), int64_t{1}, 10 * passes);
+  } while (wanted > 2 * passes);
+  return MedianOfPieces(pieces, [&] { return run(wanted); }).wall;
+}
+
+}  // namespace roofbench::hardware

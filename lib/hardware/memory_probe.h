@@ -1,0 +1,45 @@
+// Traffic of one or several streams through probe buffers: cold, from memory, or inside a cache.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "lib/hardware/huge_buffer.h"
+#include "lib/hardware/pieces.h"
+#include "lib/hardware/streams.h"
+
+namespace roofbench::hardware {
+
+// A stream and its share of the traffic. The shares of a mix add up to 1.
+struct StreamShare {
+  const StreamVariant* variant = nullptr;
+  double share = 0;
+};
+
+class MemoryProbe {
+ public:
+  // Makes its two buffers when they are first needed, touched by a team of `threads`: four times the caches each, so
+  // that next to nothing survives in them from one lap to the next.
+  MemoryProbe(double last_level_cache_bytes, int threads);
+
+  // Bytes/s of about `traffic_bytes` of traffic from memory on a team of `threads`: the median over `pieces` equal
+  // pieces. Goes on in the buffers where the last call stopped, so that it finds them cold. A first part of the traffic
+  // is not timed: it wakes the threads and leaves the caches as these streams leave them, not as whatever ran before
+  // did.
+  Rates MeasureMemory(std::span<const StreamShare> mix, double traffic_bytes, int pieces, int threads);
+
+  // Bytes/s for about `seconds`, every thread going round in its own part of a working set of that many bytes in all.
+  double MeasureCache(std::span<const StreamShare> mix, double working_set_bytes, double seconds, int threads);
+
+ private:
+  void MakeBuffers();
+  Rates RunFromCursor(std::span<const StreamShare> mix, double traffic_bytes, int threads);
+
+  double last_level_cache_bytes_;
+  int threads_;
+  HugeBuffer from_;
+  HugeBuffer to_;
+  std::size_t cursor_ = 0;  // bytes into every thread's part
+};
+
+}  // namespace roofbench::hardware

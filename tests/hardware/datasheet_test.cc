@@ -1,0 +1,82 @@
+#include "lib/hardware/datasheet.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace roofbench::hardware {
+namespace {
+
+using workload::Dtype;
+
+double Flops(const Datasheet& sheet, Dtype dtype) { return sheet.peaks.flops_per_second[workload::Index(dtype)]; }
+
+TEST(Datasheets, NamesPrefixesAndDevicesAreUnique) {
+  std::set<std::string_view> names;
+  std::set<std::string_view> prefixes;
+  std::set<std::string_view> devices;
+  for (const Datasheet& sheet : Datasheets()) {
+    EXPECT_TRUE(names.insert(sheet.name).second) << sheet.name;
+    EXPECT_TRUE(prefixes.insert(sheet.prefix).second) << sheet.prefix;
+    EXPECT_TRUE(devices.insert(sheet.device_name).second) << sheet.device_name;
+  }
+}
+
+TEST(Datasheets, EveryRowHasASourceATitleAndABandwidth) {
+  for (const Datasheet& sheet : Datasheets()) {
+    EXPECT_FALSE(sheet.source.empty()) << sheet.name;
+    EXPECT_FALSE(sheet.title.empty()) << sheet.name;
+    EXPECT_GT(sheet.peaks.read, 1e11) << sheet.name;
+    EXPECT_EQ(sheet.peaks.read, sheet.peaks.copy) << sheet.name;
+    EXPECT_EQ(sheet.peaks.read, sheet.peaks.update) << sheet.name;
+    EXPECT_EQ(sheet.peaks.read, sheet.peaks.write) << sheet.name;
+    EXPECT_EQ(Flops(sheet, Dtype::kBf16), Flops(sheet, Dtype::kFp16)) << sheet.name;
+    EXPECT_GT(Flops(sheet, Dtype::kFp32), 0) << sheet.name;
+  }
+}
+
+// Dense figures of the A100 datasheet, written out.
+TEST(FindDatasheet, KnowsTheReference) {
+  const Datasheet* a100 = FindDatasheet("a100-sxm4-40gb");
+  ASSERT_NE(a100, nullptr);
+  EXPECT_EQ(a100->prefix, "a100");
+  EXPECT_DOUBLE_EQ(Flops(*a100, Dtype::kBf16), 312e12);
+  EXPECT_DOUBLE_EQ(Flops(*a100, Dtype::kTf32), 156e12);
+  EXPECT_DOUBLE_EQ(Flops(*a100, Dtype::kFp32), 19.5e12);
+  EXPECT_DOUBLE_EQ(Flops(*a100, Dtype::kInt8), 624e12);
+  EXPECT_DOUBLE_EQ(Flops(*a100, Dtype::kFp8), 0);
+  EXPECT_DOUBLE_EQ(a100->peaks.read, 1.555e12);
+}
+
+TEST(FindDatasheet, LeavesWhatIsNotPublishedAtZero) {
+  const Datasheet* rtx = FindDatasheet("rtx4060");
+  ASSERT_NE(rtx, nullptr);
+  EXPECT_EQ(Flops(*rtx, Dtype::kTf32), 0);
+  EXPECT_EQ(Flops(*rtx, Dtype::kInt8), 0);
+  EXPECT_GT(Flops(*rtx, Dtype::kBf16), 0);
+}
+
+TEST(FindDatasheet, KnowsNoOtherNames) {
+  EXPECT_EQ(FindDatasheet("a100"), nullptr);
+  EXPECT_EQ(FindDatasheet(""), nullptr);
+  EXPECT_EQ(FindDatasheet("a100-sxm4-40gb "), nullptr);
+}
+
+TEST(RecogniseDevice, MatchesTheWholeNameInAnyCase) {
+  ASSERT_NE(RecogniseDevice("NVIDIA A100-SXM4-80GB"), nullptr);
+  EXPECT_EQ(RecogniseDevice("NVIDIA A100-SXM4-80GB")->prefix, "a100_80gb");
+  EXPECT_EQ(RecogniseDevice("nvidia h100 80gb hbm3"), FindDatasheet("h100-sxm"));
+}
+
+// These have other clocks, cores or memory than the devices whose names they contain.
+TEST(RecogniseDevice, GuessesNothing) {
+  EXPECT_EQ(RecogniseDevice("NVIDIA A100-SXM4-40GB MIG 1g.5gb"), nullptr);
+  EXPECT_EQ(RecogniseDevice("NVIDIA H200 NVL"), nullptr);
+  EXPECT_EQ(RecogniseDevice("NVIDIA GeForce RTX 4060 Laptop GPU"), nullptr);
+  EXPECT_EQ(RecogniseDevice("NVIDIA L40S"), nullptr);
+  EXPECT_EQ(RecogniseDevice("NVIDIA"), nullptr);
+  EXPECT_EQ(RecogniseDevice(""), nullptr);
+}
+
+}  // namespace
+}  // namespace roofbench::hardware

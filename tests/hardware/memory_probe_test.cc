@@ -1,0 +1,133 @@
+#include "lib/hardware/memory_probe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "lib/hardware/device_facts.h"
+
+namespace roofbench::hardware {
+namespace {
+
+// Streams that only note what they were asked to do.
+struct Call {
+  StreamKind kind;
+  const std::byte* to;
+  const std::byte* from;
+  std::size_t bytes;
+};
+std::mutex g_mutex;
+std::vector<Call> g_calls;
+
+template <StreamKind kKind>
+uint64_t Note(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const std::lock_guard lock(g_mutex);
+  g_calls.push_back({kKind, to, from, bytes});
+  return 0;
+}
+
+constexpr StreamVariant kRead = {StreamKind::kRead, "noted", Note<StreamKind::kRead>};
+constexpr StreamVariant kCopy = {StreamKind::kCopy, "noted", Note<StreamKind::kCopy>};
+constexpr StreamVariant kUpdate = {StreamKind::kUpdate, "noted", Note<StreamKind::kUpdate>};
+
+constexpr double kMebi = 1 << 20;
+constexpr double kCache = 2 * kMebi;
+constexpr std::size_t kLeastBuffer = std::size_t{64} << 20;
+
+class MemoryProbeTest : public testing::Test {
+ protected:
+  MemoryProbeTest() { g_calls.clear(); }
+
+  static double Bytes(StreamKind kind) {
+    double bytes = 0;
+    for (const Call& call : g_calls) {
+      if (call.kind == kind) bytes += static_cast<double>(call.bytes);
+    }
+    return bytes;
+  }
+};
+
+TEST_F(MemoryProbeTest, LeadInIsTheCacheAndPiecesAreEqual) {
+  MemoryProbe probe(kCache, 1);
+  const StreamShare mix[] = {{&kRead, 1}};
+  probe.MeasureMemory(mix, 12 * kMebi, 5, 1);
+  ASSERT_EQ(g_calls.size(), 6);
+  for (const Call& call : g_calls) EXPECT_EQ(call.bytes, 2 * kMebi);
+}
+
+TEST_F(MemoryProbeTest, LeadInIsAFifthOfAShortSlice) {
+  MemoryProbe probe(kCache, 1);
+  const StreamShare mix[] = {{&kRead, 1}};
+  probe.MeasureMemory(mix, 5 * kMebi, 1, 1);
+  ASSERT_EQ(g_calls.size(), 2);
+  EXPECT_EQ(g_calls[0].bytes, 1 * kMebi);
+  EXPECT_EQ(g_calls[1].bytes, 4 * kMebi);
+}
+
+TEST_F(MemoryProbeTest, SharesAreOfTheTraffic) {
+  MemoryProbe probe(kCache, 2);
+  const StreamShare mix[] = {{&kRead, 0.5}, {&kCopy, 0.25}, {&kUpdate, 0.25}};
+  probe.MeasureMemory(mix, 16 * kMebi, 4, 2);
+  EXPECT_DOUBLE_EQ(Bytes(StreamKind::kRead), 8 * kMebi);
+  EXPECT_DOUBLE_EQ(Bytes(StreamKind::kCopy), 2 * kMebi);    // 4 MiB of traffic, to and fro
+  EXPECT_DOUBLE_EQ(Bytes(StreamKind::kUpdate), 2 * kMebi);  // the same
+}
+
+// What a call touches was last touched a whole lap ago.
+TEST_F(MemoryProbeTest, GoesOnWhereItStopped) {
+  for (const int threads : {1, 2}) {
+    g_calls.clear();
+    MemoryProbe probe(kCache, threads);
+    const StreamShare mix[] = {{&kRead, 0.5}, {&kCopy, 0.5}};
+    for (int slice = 0; slice < 9; ++slice) probe.MeasureMemory(mix, 21.3 * kMebi, 3, threads);
+    // By thread: its calls in their order, each thread in its own half.
+    const std::byte* least = g_calls.front().from;
+    for (const Call& call : g_calls) least = std::min(least, call.from);
+    const std::size_t lap = kLeastBuffer / static_cast<std::size_t>(threads);
+    std::map<std::size_t, std::size_t> next;
+    std::map<std::size_t, int> laps;
+    for (const Call& call : g_calls) {
+      const auto offset = static_cast<std::size_t>(call.from - least);
+      const std::size_t thread = offset / lap;
+      ASSERT_LT(thread, static_cast<std::size_t>(threads));
+      EXPECT_EQ(offset % lap, next[thread] % lap);
+      EXPECT_LE(offset % lap + call.bytes, lap);
+      laps[thread] += static_cast<int>((next[thread] + call.bytes) / lap - next[thread] / lap);
+      next[thread] += call.bytes;
+    }
+    ASSERT_EQ(next.size(), static_cast<std::size_t>(threads));
+    for (const auto& [thread, count] : laps) EXPECT_GE(count, 1) << "never wrapped round";
+  }
+}
+
+TEST_F(MemoryProbeTest, EveryThreadKeepsToItsPartOfTheWorkingSet) {
+  MemoryProbe probe(kCache, 2);
+  const StreamShare mix[] = {{&kRead, 0.5}, {&kUpdate, 0.5}};
+  constexpr double kWorkingSet = 3 * kMebi;
+  probe.MeasureCache(mix, kWorkingSet, 1e-5, 2);
+  // Half of the traffic reads, half updates; an update moves each byte twice, so it needs half the memory.
+  std::map<const std::byte*, std::size_t> parts;
+  for (const Call& call : g_calls) {
+    const auto [part, fresh] = parts.emplace(call.kind == StreamKind::kRead ? call.from : call.to, call.bytes);
+    EXPECT_EQ(part->second, call.bytes);
+    EXPECT_EQ(call.bytes, (call.kind == StreamKind::kRead ? 1 : 0.5) * kMebi);
+  }
+  EXPECT_EQ(parts.size(), 4);
+}
+
+TEST_F(MemoryProbeTest, BuffersExceedTheCachesFourfold) {
+  MemoryProbe probe(20 * kMebi, 1);
+  const StreamShare mix[] = {{&kRead, 1}};
+  if (AvailableMemoryBytes() / 16 < 80 * kMebi) GTEST_SKIP() << "a sixteenth of the free memory is less than 80 MiB";
+  probe.MeasureMemory(mix, 200 * kMebi, 1, 1);
+  std::size_t largest = 0;
+  for (const Call& call : g_calls) largest = std::max(largest, call.bytes);
+  EXPECT_EQ(largest, 80 * kMebi);  // from one end to the other
+}
+
+}  // namespace
+}  // namespace roofbench::hardware

@@ -1,0 +1,335 @@
+// What AVX-512 loops written by hand reach on this machine: the yardstick for the measured roofs of lib/hardware.
+// Shares no code with it, on purpose.
+//
+//   roof_loops [seconds = 2] [threads = all]
+//
+// prints {"read": bytes/s, "copy": bytes/s, "fp32": FLOP/s, "bf16": FLOP/s}: the best of many slices, with all threads.
+// A copy counts both directions. Exits with 77 where the processor lacks AVX-512 (with bf16).
+
+#if !defined(__x86_64__)
+
+#include <cstdio>
+
+int main() {
+  std::fprintf(stderr, "roof_loops: only x86-64 has AVX-512\n");
+  return 77;
+}
+
+#else
+
+#include <immintrin.h>
+#include <omp.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#define AVX512 __attribute__((target("avx512f,avx512bf16"), noinline))
+
+namespace {
+
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+volatile double g_sink;
+
+AVX512 int64_t SumOf(const __m512i& v) {
+  alignas(64) int64_t lanes[8];
+  _mm512_store_si512(lanes, v);
+  int64_t sum = 0;
+  for (const int64_t lane : lanes) sum += lane;
+  return sum;
+}
+
+AVX512 double SumOf(const __m512& v) {
+  alignas(64) float lanes[16];
+  _mm512_store_ps(lanes, v);
+  double sum = 0;
+  for (const float lane : lanes) sum += lane;
+  return sum;
+}
+
+// ---- read: 16 accumulators ----
+
+AVX512 int64_t ReadOneStream(char*, const char* p, size_t n) {
+  __m512i a[16];
+  for (auto& x : a) x = _mm512_setzero_si512();
+  for (const char* end = p + n; p < end; p += 1024) {
+#pragma GCC unroll 16
+    for (size_t i = 0; i < 16; ++i) {
+      _mm_prefetch(p + 4096 + 64 * i, _MM_HINT_T0);
+      a[i] = _mm512_xor_si512(a[i], _mm512_load_si512(p + 64 * i));
+    }
+  }
+#pragma GCC unroll 16
+  for (size_t i = 1; i < 16; ++i) a[0] = _mm512_xor_si512(a[0], a[i]);
+  return SumOf(a[0]);
+}
+
+AVX512 int64_t ReadHalves(char*, const char* p, size_t n) {
+  __m512i a[16];
+  for (auto& x : a) x = _mm512_setzero_si512();
+  const size_t half = n / 2;
+  for (const char* end = p + half; p < end; p += 512) {
+#pragma GCC unroll 8
+    for (size_t i = 0; i < 8; ++i) a[i] = _mm512_xor_si512(a[i], _mm512_load_si512(p + 64 * i));
+#pragma GCC unroll 8
+    for (size_t i = 0; i < 8; ++i) a[8 + i] = _mm512_xor_si512(a[8 + i], _mm512_load_si512(p + half + 64 * i));
+  }
+#pragma GCC unroll 16
+  for (size_t i = 1; i < 16; ++i) a[0] = _mm512_xor_si512(a[0], a[i]);
+  return SumOf(a[0]);
+}
+
+AVX512 int64_t ReadQuarters(char*, const char* p, size_t n) {
+  __m512i a[16];
+  for (auto& x : a) x = _mm512_setzero_si512();
+  const size_t quarter = n / 4;
+  for (const char* end = p + quarter; p < end; p += 256) {
+#pragma GCC unroll 4
+    for (size_t q = 0; q < 4; ++q) {
+#pragma GCC unroll 4
+      for (size_t i = 0; i < 4; ++i) {
+        a[4 * q + i] = _mm512_xor_si512(a[4 * q + i], _mm512_load_si512(p + q * quarter + 64 * i));
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (size_t i = 1; i < 16; ++i) a[0] = _mm512_xor_si512(a[0], a[i]);
+  return SumOf(a[0]);
+}
+
+// ---- copy: streaming stores ----
+
+AVX512 int64_t CopyOneStream(char* to, const char* from, size_t n) {
+  for (size_t at = 0; at < n; at += 512) {
+    __m512i v[8];
+#pragma GCC unroll 8
+    for (size_t i = 0; i < 8; ++i) {
+      _mm_prefetch(from + at + 4096 + 64 * i, _MM_HINT_NTA);
+      v[i] = _mm512_load_si512(from + at + 64 * i);
+    }
+#pragma GCC unroll 8
+    for (size_t i = 0; i < 8; ++i) _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at + 64 * i), v[i]);
+  }
+  _mm_sfence();
+  return 0;
+}
+
+AVX512 int64_t CopyHalves(char* to, const char* from, size_t n) {
+  const size_t half = n / 2;
+  for (size_t at = 0; at < half; at += 256) {
+#pragma GCC unroll 2
+    for (size_t h = 0; h < 2; ++h) {
+      const char* p = from + h * half + at;
+      char* q = to + h * half + at;
+      __m512i v[4];
+#pragma GCC unroll 4
+      for (size_t i = 0; i < 4; ++i) {
+        _mm_prefetch(p + 8192 + 64 * i, _MM_HINT_T0);
+        v[i] = _mm512_load_si512(p + 64 * i);
+      }
+#pragma GCC unroll 4
+      for (size_t i = 0; i < 4; ++i) _mm512_stream_si512(reinterpret_cast<__m512i*>(q + 64 * i), v[i]);
+    }
+  }
+  _mm_sfence();
+  return 0;
+}
+
+AVX512 int64_t CopyWithoutPrefetch(char* to, const char* from, size_t n) {
+  for (size_t at = 0; at < n; at += 256) {
+    const __m512i a = _mm512_load_si512(from + at);
+    const __m512i b = _mm512_load_si512(from + at + 64);
+    const __m512i c = _mm512_load_si512(from + at + 128);
+    const __m512i d = _mm512_load_si512(from + at + 192);
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at), a);
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at + 64), b);
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at + 128), c);
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at + 192), d);
+  }
+  _mm_sfence();
+  return 0;
+}
+
+// ---- arithmetic: 16 and 24 accumulators ----
+
+AVX512 double Fma24(int64_t n, const float* seed) {
+  __m512 a[24];
+#pragma GCC unroll 24
+  for (size_t i = 0; i < 24; ++i) a[i] = _mm512_loadu_ps(seed + 16 * i);
+  const __m512 x = _mm512_loadu_ps(seed + 7);
+  const __m512 y = _mm512_loadu_ps(seed + 23);
+  for (int64_t k = 0; k < n; ++k) {
+#pragma GCC unroll 24
+    for (size_t i = 0; i < 24; ++i) a[i] = _mm512_fmadd_ps(a[i], x, y);
+  }
+  double sum = 0;
+#pragma GCC unroll 24
+  for (const auto& v : a) sum += SumOf(v);
+  return sum;
+}
+
+AVX512 double Fma16(int64_t n, const float* seed) {
+  __m512 a[16];
+#pragma GCC unroll 16
+  for (size_t i = 0; i < 16; ++i) a[i] = _mm512_loadu_ps(seed + 16 * i);
+  const __m512 x = _mm512_loadu_ps(seed + 7);
+  const __m512 y = _mm512_loadu_ps(seed + 23);
+  for (int64_t k = 0; k < n; ++k) {
+#pragma GCC unroll 16
+    for (size_t i = 0; i < 16; ++i) a[i] = _mm512_fmadd_ps(x, a[i], y);
+  }
+  double sum = 0;
+#pragma GCC unroll 24
+  for (const auto& v : a) sum += SumOf(v);
+  return sum;
+}
+
+AVX512 double Bf16Dot24(int64_t n, const float* seed) {
+  __m512 a[24];
+#pragma GCC unroll 24
+  for (size_t i = 0; i < 24; ++i) a[i] = _mm512_loadu_ps(seed + 16 * i);
+  const __m512bh x = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(seed), _mm512_loadu_ps(seed + 16));
+  const __m512bh y = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(seed + 32), _mm512_loadu_ps(seed + 48));
+  for (int64_t k = 0; k < n; ++k) {
+#pragma GCC unroll 24
+    for (size_t i = 0; i < 24; ++i) a[i] = _mm512_dpbf16_ps(a[i], x, y);
+  }
+  double sum = 0;
+#pragma GCC unroll 24
+  for (const auto& v : a) sum += SumOf(v);
+  return sum;
+}
+
+AVX512 double Bf16Dot16(int64_t n, const float* seed) {
+  __m512 a[16];
+#pragma GCC unroll 16
+  for (size_t i = 0; i < 16; ++i) a[i] = _mm512_loadu_ps(seed + 16 * i);
+  const __m512bh x = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(seed), _mm512_loadu_ps(seed + 16));
+  const __m512bh y = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(seed + 32), _mm512_loadu_ps(seed + 48));
+  for (int64_t k = 0; k < n; ++k) {
+#pragma GCC unroll 16
+    for (size_t i = 0; i < 16; ++i) a[i] = _mm512_dpbf16_ps(a[i], x, y);
+  }
+  double sum = 0;
+#pragma GCC unroll 24
+  for (const auto& v : a) sum += SumOf(v);
+  return sum;
+}
+
+// ---- harness ----
+
+constexpr double kSliceSeconds = 0.01;
+constexpr size_t kThreadBytes = size_t{128} << 20;
+
+char* Map(size_t bytes) {
+  constexpr size_t kHuge = size_t{2} << 20;
+  void* raw = mmap(nullptr, bytes + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (raw == MAP_FAILED) {
+    std::perror("roof_loops: mmap");
+    std::exit(1);
+  }
+  char* aligned = static_cast<char*>(raw) + (kHuge - reinterpret_cast<uintptr_t>(raw) % kHuge) % kHuge;
+  madvise(aligned, bytes, MADV_HUGEPAGE);
+  return aligned;
+}
+
+struct Loop {
+  int roof;
+  std::function<double()> slice;  // a rate
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bf16")) {
+    std::fprintf(stderr, "roof_loops: this processor has no AVX-512 with bf16\n");
+    return 77;
+  }
+  const double seconds = argc > 1 ? std::atof(argv[1]) : 2;
+  const int threads = argc > 2 ? std::atoi(argv[2]) : omp_get_max_threads();
+  omp_set_num_threads(threads);
+
+  const size_t bytes = kThreadBytes * static_cast<size_t>(threads);
+  char* from = Map(bytes);
+  char* to = Map(bytes);
+#pragma omp parallel
+  {
+    uint64_t state = 88172645463325252u + static_cast<uint64_t>(omp_get_thread_num());
+    const size_t begin = kThreadBytes * static_cast<size_t>(omp_get_thread_num());
+    for (size_t at = begin; at < begin + kThreadBytes; at += 8) {  // xorshift
+      state ^= state << 13;
+      state ^= state >> 7;
+      state ^= state << 17;
+      *reinterpret_cast<uint64_t*>(from + at) = state;
+      *reinterpret_cast<uint64_t*>(to + at) = ~state;
+    }
+  }
+  std::vector<float> seed(24 * 16 + 64);
+  for (size_t i = 0; i < seed.size(); ++i) {
+    seed[i] = (i % 2 == 0 ? 0.83F : -0.71F) + 0.001F * static_cast<float>(i * 37 % 101);
+  }
+
+  // A slice takes each thread's next piece of its part; a lap of 128 MiB a thread makes every piece cold.
+  const auto stream = [&](int64_t (*run)(char*, const char*, size_t), double directions) {
+    return [&, run, directions, at = size_t{0}, piece = size_t{16} << 20]() mutable {
+      if (at + piece > kThreadBytes) at = 0;
+      int64_t sum = 0;
+      const double begin = Now();
+#pragma omp parallel reduction(+ : sum)
+      {
+        const size_t offset = kThreadBytes * static_cast<size_t>(omp_get_thread_num()) + at;
+        sum += run(to + offset, from + offset, piece);
+      }
+      const double elapsed = Now() - begin;
+      g_sink = static_cast<double>(sum);
+      const double rate = directions * static_cast<double>(piece) * threads / elapsed;
+      at += piece;
+      const size_t wanted = static_cast<size_t>(static_cast<double>(piece) * kSliceSeconds / elapsed) >> 16 << 16;
+      piece = std::clamp(wanted, size_t{1} << 20, kThreadBytes);
+      return rate;
+    };
+  };
+  const auto arithmetic = [&](double (*run)(int64_t, const float*), double flops) {
+    return [&, run, flops, count = int64_t{100000}]() mutable {
+      double sum = 0;
+      const double begin = Now();
+#pragma omp parallel reduction(+ : sum)
+      sum += run(count, seed.data());
+      const double elapsed = Now() - begin;
+      g_sink = sum;
+      const double rate = flops * static_cast<double>(count) * threads / elapsed;
+      count = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(count) * kSliceSeconds / elapsed));
+      return rate;
+    };
+  };
+  enum { kRead, kCopy, kFp32, kBf16, kRoofs };
+  Loop loops[] = {
+      {kRead, stream(ReadOneStream, 1)},
+      {kRead, stream(ReadHalves, 1)},
+      {kRead, stream(ReadQuarters, 1)},
+      {kCopy, stream(CopyOneStream, 2)},
+      {kCopy, stream(CopyHalves, 2)},
+      {kCopy, stream(CopyWithoutPrefetch, 2)},
+      {kFp32, arithmetic(Fma24, 24 * 16 * 2)},
+      {kFp32, arithmetic(Fma16, 16 * 16 * 2)},
+      {kBf16, arithmetic(Bf16Dot24, 24 * 32 * 2)},
+      {kBf16, arithmetic(Bf16Dot16, 16 * 32 * 2)},
+  };
+  double best[kRoofs] = {};
+  const double end = Now() + seconds;
+  do {
+    for (Loop& loop : loops) best[loop.roof] = std::max(best[loop.roof], loop.slice());
+  } while (Now() < end);
+  std::printf("{\"read\": %.6g, \"copy\": %.6g, \"fp32\": %.6g, \"bf16\": %.6g}\n", best[kRead], best[kCopy],
+              best[kFp32], best[kBf16]);
+  return 0;
+}
+
+#endif
