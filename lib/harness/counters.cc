@@ -1,0 +1,169 @@
+#include "lib/harness/counters.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "lib/timing/statistics.h"
+
+namespace roofbench {
+namespace {
+
+constexpr std::string_view kReferencePlaceholder = "<ref>";
+constexpr double kMilliseconds = 1e3;
+// Above these the median is not worth its digits: its interval, the share of the processors that others had, and the
+// scatter between chunks.
+constexpr double kNoisyInterval = 0.05;
+constexpr double kNoisyShare = 0.05;
+constexpr double kNoisyChunks = 0.10;
+// Host time to enqueue over device time above which the host is the bottleneck.
+constexpr double kLaunchBound = 1.0;
+
+using Value = std::optional<double>;
+
+Value PerSecond(double work, const CounterContext& c) {
+  if (work <= 0 || c.outcome.summary.median <= 0) return std::nullopt;
+  return work / c.outcome.summary.median;
+}
+
+Value FlopUtilisation(const CounterContext& c, const hardware::Datasheet* sheet) {
+  if (sheet == nullptr) return std::nullopt;
+  const Value seconds = workload::ComputeSeconds(c.outcome.cost, sheet->peaks);
+  return seconds ? PerSecond(*seconds, c) : std::nullopt;
+}
+
+Value MemoryUtilisation(const CounterContext& c, const hardware::Datasheet* sheet) {
+  if (sheet == nullptr || sheet->peaks.read <= 0) return std::nullopt;
+  return PerSecond(c.outcome.cost.Bytes() / sheet->peaks.read, c);
+}
+
+Value Positive(double value) { return value > 0 ? Value(value) : std::nullopt; }
+
+constexpr CounterSpec kTable[] = {
+    {"FLOP/s", "FLOP/s", Better::kHigher, "arithmetic of the case's formula over the median time", "no arithmetic",
+     [](const CounterContext& c) { return PerSecond(c.outcome.cost.Flops(), c); }},
+    {"bytes/s", "B/s", Better::kHigher, "algorithmic bytes (each operand once) over the median time", "no traffic",
+     [](const CounterContext& c) { return PerSecond(c.outcome.cost.Bytes(), c); }},
+    {"flop_util", "fraction", Better::kHigher,
+     "time of the arithmetic at this device's datasheet peaks over the median",
+     "the table of datasheets has no row for the device, or no peak for the precision (every CPU)",
+     [](const CounterContext& c) { return FlopUtilisation(c, c.device.datasheet()); }},
+    {"mem_util", "fraction", Better::kHigher,
+     "time of the traffic at this device's datasheet bandwidth over the median",
+     "the table of datasheets has no row for the device (every CPU)",
+     [](const CounterContext& c) { return MemoryUtilisation(c, c.device.datasheet()); }},
+    {"<ref>_flop_util", "fraction", Better::kHigher, "as flop_util, against the datasheet of --reference",
+     "no arithmetic, or the reference has no peak for the precision",
+     [](const CounterContext& c) { return FlopUtilisation(c, &c.reference); }},
+    {"<ref>_mem_util", "fraction", Better::kHigher, "as mem_util, against the datasheet of --reference", "no traffic",
+     [](const CounterContext& c) { return MemoryUtilisation(c, &c.reference); }},
+    {"roof", "fraction", Better::kHigher,
+     "roof fraction: the time that the roof measured between this case's samples allows, over the case's time",
+     "the precision has no measured roof, or the case does no work that a roof bounds (self)",
+     [](const CounterContext& c) -> Value {
+       if (c.outcome.roof_ratios.empty()) return std::nullopt;
+       return timing::Median(c.outcome.roof_ratios);
+     }},
+    {"samples", "count", Better::kNeither, "samples behind the median", "",
+     [](const CounterContext& c) { return Value(static_cast<double>(c.outcome.summary.samples)); }},
+    {"mean_ms", "ms", Better::kLower, "mean of the samples", "",
+     [](const CounterContext& c) { return Value(c.outcome.summary.mean * kMilliseconds); }},
+    {"stddev_ms", "ms", Better::kLower, "standard deviation of the samples", "",
+     [](const CounterContext& c) { return Value(c.outcome.summary.stddev * kMilliseconds); }},
+    {"p95_ms", "ms", Better::kLower, "95th percentile of the samples", "",
+     [](const CounterContext& c) { return Value(c.outcome.summary.p95 * kMilliseconds); }},
+    {"min_ms", "ms", Better::kLower, "fastest sample", "",
+     [](const CounterContext& c) { return Value(c.outcome.summary.min * kMilliseconds); }},
+    {"ci", "fraction", Better::kLower, "half-width of the median's 95 % confidence interval over the median", "",
+     [](const CounterContext& c) { return Value(c.outcome.summary.ci); }},
+    {"first_step_ms", "ms", Better::kLower,
+     "the first step after the case was checked, never among the samples unless --warmup_iters=0", "",
+     [](const CounterContext& c) { return Value(c.outcome.samples.first_step_seconds * kMilliseconds); }},
+    {"peak_mem", "B", Better::kLower, "peak bytes of tensors during one step, its operands included",
+     "the step uses no tensors", [](const CounterContext& c) { return Positive(c.outcome.peak_memory_bytes); }},
+    {"predicted_mem", "B", Better::kNeither, "the same as the case's formula predicts it", "no prediction (self)",
+     [](const CounterContext& c) { return Positive(c.outcome.cost.resident_bytes); }},
+    {"<phase>_ms", "ms", Better::kLower, "median of a named phase (forward, backward, …) of the same steps",
+     "the step has no phases", nullptr},
+    {"parameters", "count", Better::kNeither, "exact number of parameters", "the case is no model",
+     [](const CounterContext& c) { return Positive(c.outcome.parameters); }},
+    {"overhead_ns", "ns", Better::kLower, "of the sampler, per sample, beyond its clock reads", "any family but self",
+     nullptr},
+    {"launch_bound", "0 or 1", Better::kLower, "1: enqueueing takes the host longer than the device needs", "",
+     [](const CounterContext& c) -> Value {
+       return c.device.kind() != "cpu" && c.outcome.samples.host_enqueue_ratio > kLaunchBound ? 1 : 0;
+     }},
+    {"throttled", "0 or 1", Better::kLower, "1: the device slowed itself down for heat during the case", "",
+     [](const CounterContext& c) -> Value { return c.outcome.throttled ? 1 : 0; }},
+    {"noisy", "0 or 1", Better::kLower,
+     "1: ci above 5 %, chunk medians scattered by more than 10 %, or other programs or the hypervisor took over 5 % of "
+     "the processors' time",
+     "", [](const CounterContext& c) -> Value { return IsNoisy(c.outcome) ? 1 : 0; }},
+};
+
+}  // namespace
+
+std::string_view Name(Verdict verdict) {
+  constexpr std::string_view kNames[] = {"measured", "skipped", "failed", "interrupted"};
+  return kNames[static_cast<int>(verdict)];
+}
+
+std::string_view Name(Better better) {
+  constexpr std::string_view kNames[] = {"higher", "lower", "neither"};
+  return kNames[static_cast<int>(better)];
+}
+
+bool IsNoisy(const Outcome& outcome) {
+  std::vector<double> medians;
+  for (const timing::Chunk& chunk : outcome.samples.chunks) medians.push_back(chunk.median_seconds);
+  const bool scattered =
+      medians.size() >= 3 && timing::RobustDeviation(medians) > kNoisyChunks * timing::Median(medians);
+  return scattered || outcome.summary.ci > kNoisyInterval || outcome.stolen_share + outcome.others_share > kNoisyShare;
+}
+
+std::span<const CounterSpec> CounterTable() { return kTable; }
+
+std::vector<CounterValue> ComputeCounters(const CounterContext& context) {
+  std::vector<CounterValue> counters;
+  const auto add = [&](std::string name, double value) {
+    if (std::isfinite(value)) counters.emplace_back(std::move(name), value);
+  };
+  const Outcome& outcome = context.outcome;
+  for (const CounterSpec& spec : kTable) {
+    if (spec.value != nullptr) {
+      const Value value = spec.value(context);
+      if (!value) continue;
+      add(absl::StrReplaceAll(absl::string_view(spec.name.data(), spec.name.size()),
+                              {{absl::string_view(kReferencePlaceholder.data(), kReferencePlaceholder.size()),
+                                absl::string_view(context.reference.prefix.data(), context.reference.prefix.size())}}),
+          *value);
+    } else if (spec.name == "<phase>_ms") {
+      for (std::size_t i = 0; i < outcome.phases.size(); ++i) {
+        add(absl::StrCat(outcome.phases[i], "_ms"), timing::Median(outcome.samples.phase_seconds[i]) * kMilliseconds);
+      }
+    } else {
+      for (const auto& [name, value] : outcome.figures) {
+        if (name == spec.name) add(name, value);
+      }
+    }
+  }
+  return counters;
+}
+
+std::string ExplainCounters() {
+  std::string text = absl::StrFormat("%-18s %-9s %-8s %s\n", "counter", "unit", "better", "meaning");
+  for (const CounterSpec& spec : kTable) {
+    absl::StrAppend(&text, absl::StrFormat("%-18s %-9s %-8s %s\n", std::string(spec.name), std::string(spec.unit),
+                                           std::string(Name(spec.better)), std::string(spec.doc)));
+    if (!spec.absent.empty()) {
+      absl::StrAppend(&text, absl::StrFormat("%-18s %-9s %-8s absent: %s\n", "", "", "", std::string(spec.absent)));
+    }
+  }
+  absl::StrAppend(&text, "<ref> is the prefix of --reference (a100 by default); <phase> the name of a phase.\n",
+                  "Never NaN or infinity: a counter that cannot be computed is left out.\n");
+  return text;
+}
+
+}  // namespace roofbench

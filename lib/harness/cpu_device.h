@@ -1,0 +1,50 @@
+// The processor as a device: LibTorch's thread pool, the steady clock, and RoofMeter's roofs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/hardware/device_facts.h"
+#include "lib/hardware/roof_meter.h"
+#include "lib/harness/device.h"
+#include "lib/timing/cpu_clock.h"
+
+namespace roofbench {
+
+class CpuDevice : public Device {
+ public:
+  explicit CpuDevice(int threads);
+
+  std::string kind() const override { return "cpu"; }
+  std::string name() const override { return facts_.model; }
+  at::Device torch_device() const override { return at::kCPU; }
+  int threads() const override { return threads_; }
+  int processors() const override { return facts_.logical_cpus; }
+  const hardware::Datasheet* datasheet() const override { return nullptr; }
+  timing::Clock& clock() override { return clock_; }
+  std::unique_ptr<timing::Clock> NewClock() const override { return std::make_unique<timing::CpuClock>(); }
+  double LastLevelCacheBytes() const override { return facts_.LastLevelCacheBytes(); }
+  double FreeMemoryBytes() const override { return hardware::AvailableMemoryBytes(); }
+  absl::Status Supports(workload::Dtype dtype) const override;
+  std::vector<std::pair<std::string, std::string>> Context() const override;
+  Conditions ReadConditions() const override;
+  void Calibrate(const std::vector<workload::Dtype>& dtypes) override;
+  const workload::Peaks& MeasuredPeaks() const override { return meter_.peaks(); }
+  RoofGauge Gauge(const workload::Cost& cost, CacheState cache) override;
+  const hardware::StreamVariant& BestStream(hardware::StreamKind kind) const override;
+
+ private:
+  // Bandwidths inside the cache level that stands for `working_set` bytes, measured at the first question.
+  workload::Peaks CachePeaks(double working_set);
+
+  int threads_;
+  hardware::CpuFacts facts_;
+  timing::CpuClock clock_;
+  hardware::RoofMeter meter_;
+  std::map<double, workload::Peaks> cache_peaks_;
+};
+
+}  // namespace roofbench

@@ -1,0 +1,91 @@
+// A family: one kind of work, its axes, and the points of it that matter.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/harness/case.h"
+#include "lib/harness/inputs.h"
+#include "lib/harness/point.h"
+#include "lib/workload/cost.h"
+
+namespace roofbench {
+
+// How much of a family a run takes. Each holds the one before.
+enum class Suite { kQuick, kStandard, kFull };
+
+// The time of a step is expected to grow as axis^exponent, the other axes held still.
+struct Law {
+  std::string axis;
+  double exponent;
+};
+
+// Values by axis; axes with a default may be left out. The points are the product of the lists.
+using GridAxes = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
+class Family {
+ public:
+  using CostFunction = std::function<workload::Cost(const Point&)>;
+  using BuildFunction = std::function<absl::StatusOr<Case>(const Point&, Inputs&)>;
+  using SupportFunction = std::function<absl::Status(const Point&, const Device&)>;
+
+  // `doc` is one line for --list_axes.
+  Family(std::string name, std::string doc);
+
+  Family& Axis(AxisSpec axis);
+  // Every family ends with the axis `cache`: cold (operands come from memory: the default) or warm (as the last step
+  // left them). Macro families, whose steps find what the last one left, default to warm.
+  Family& DefaultCache(std::string value);
+  // Adds the product of the lists to `suite` and every larger one.
+  Family& Grid(Suite suite, GridAxes axes);
+  Family& ExpectLaw(std::string axis, double exponent);
+  // Closed-form work of one step, and the memory it needs; called before anything is built.
+  Family& Cost(CostFunction cost);
+  // Whether this device can run the point at all; not-OK becomes a skipped case with that reason.
+  Family& Supports(SupportFunction supports);
+  // Makes tensors and the step. Called again for every cold copy: `Inputs` then hands out clones of the same data.
+  Family& Build(BuildFunction build);
+
+  const std::string& name() const { return name_; }
+  const std::string& doc() const { return doc_; }
+  const std::vector<AxisSpec>& axes() const { return *axes_; }
+  const std::vector<Law>& laws() const { return laws_; }
+
+  // What makes the family unfit to register ("it has no Grid"); empty if nothing does.
+  std::string Problem() const;
+
+  // The registered points up to `suite`, each once, in the order of the grids.
+  std::vector<Point> Points(Suite suite) const;
+
+  workload::Cost CostOf(const Point& point) const { return cost_(point); }
+  absl::Status SupportOf(const Point& point, const Device& device) const;
+  absl::StatusOr<Case> BuildAt(const Point& point, Inputs& inputs) const { return build_(point, inputs); }
+
+ private:
+  std::string name_;
+  std::string doc_;
+  // Shared with every point, which must find it where it was when the family is moved.
+  std::shared_ptr<std::vector<AxisSpec>> axes_;
+  std::vector<std::pair<Suite, GridAxes>> grids_;
+  std::vector<Law> laws_;
+  CostFunction cost_;
+  SupportFunction supports_;
+  BuildFunction build_;
+};
+
+// Enters a family into the program's table. At namespace scope:
+//   const Registration kMine(Family("mine", "…").Axis(…).Grid(…).Cost(…).Build(…));
+// A family without cost, build or points, a duplicate name, or a grid that names an unknown axis or value stops the
+// program at start with a message: it is a mistake in the program, not in its use.
+class Registration {
+ public:
+  explicit Registration(Family family);
+};
+
+// All registered families, by name.
+const std::vector<Family>& Families();
+
+}  // namespace roofbench

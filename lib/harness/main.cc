@@ -1,0 +1,173 @@
+#include "lib/harness/main.h"
+
+#include <benchmark/benchmark.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/harness/counters.h"
+#include "lib/harness/journal.h"
+#include "lib/harness/laws.h"
+#include "lib/harness/library.h"
+#include "lib/harness/options.h"
+#include "lib/harness/output.h"
+#include "lib/harness/plan.h"
+#include "lib/harness/progress.h"
+#include "lib/harness/run_context.h"
+#include "lib/harness/session.h"
+#include "lib/harness/text.h"
+
+namespace roofbench {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kRefused = 2;
+constexpr int kSignalBase = 128;
+
+volatile std::sig_atomic_t g_signal = 0;
+
+void OnSignal(int signal) {
+  g_signal = signal;
+  // A second one ends the program at once, should a step hang.
+  std::signal(signal, SIG_DFL);
+}
+
+int Refuse(const absl::Status& status) {
+  std::cerr << "roofbench: " << std::string(status.message()) << '\n';
+  return kRefused;
+}
+
+// Asks LibTorch's allocator for huge pages, as the probes of the roof have them. It reads the variable once, so before
+// the first tensor; a user's own setting wins.
+void PreferHugePages() { setenv("THP_MEM_ALLOC_ENABLE", "1", /*overwrite=*/0); }
+
+// Runs one repetition inside one iteration of the library's loop, so that its rates divide by our median.
+void RunInLibrary(benchmark::State& state, const PlannedCase& planned, Session& session, Progress& progress) {
+  progress.Start(planned.name);
+  const Outcome& outcome = session.Run(planned);
+  progress.Finish();
+  const bool measured = outcome.verdict == Verdict::kMeasured;
+  // The iteration runs in any case: the library stops the program where repetitions of a case differ in their
+  // iterations.
+  for ([[maybe_unused]] auto iteration : state) state.SetIterationTime(measured ? outcome.summary.median : 0);
+  if (!measured) {
+    state.SkipWithError(absl::StrCat(View(Name(outcome.verdict)), ": ", outcome.reason).c_str());
+    return;
+  }
+  for (const auto& [name, value] : outcome.counters) state.counters[name] = value;
+  state.SetLabel(std::string(Name(outcome.samples.stop)));
+}
+
+// The library would take these for itself and rerun the case until they are met.
+std::vector<std::string> LibraryArguments(const Options& options) {
+  std::vector<std::string> arguments = options.library_arguments;
+  arguments.emplace_back(MinTimeHasUnit() ? "--benchmark_min_time=0s" : "--benchmark_min_time=0");
+  return arguments;
+}
+
+// The precisions whose roofs the plan needs.
+std::vector<workload::Dtype> PlannedDtypes(const std::vector<PlannedCase>& plan) {
+  std::set<workload::Dtype> dtypes;
+  for (const PlannedCase& planned : plan) {
+    const workload::Cost cost = planned.family->CostOf(planned.point);
+    for (const workload::Dtype dtype : workload::kDtypes) {
+      if (cost.Flops(dtype) > 0) dtypes.insert(dtype);
+    }
+  }
+  return {dtypes.begin(), dtypes.end()};
+}
+
+int Repetitions(const Options& options) {
+  int repetitions = 1;
+  for (const std::string& argument : options.library_arguments) {
+    constexpr char kFlag[] = "--benchmark_repetitions=";
+    if (argument.rfind(kFlag, 0) == 0) repetitions = std::atoi(argument.c_str() + sizeof(kFlag) - 1);
+  }
+  return repetitions;
+}
+
+int RunPlan(const Options& options, const std::vector<PlannedCase>& plan, Device& device) {
+  device.Calibrate(PlannedDtypes(plan));
+  Session session(options, device, [] { return g_signal != 0; });
+  Output output(session);
+  if (absl::Status status = output.Open(); !status.ok()) return Refuse(status);
+  const auto context = RunContext(options, device);
+  Journal journal;
+  absl::Status journal_status;
+  if (!options.journal.empty()) {
+    if (absl::Status status = journal.Open(options.journal, context); !status.ok()) return Refuse(status);
+  }
+  session.OnFinished([&](const PlannedCase&, const Outcome& outcome) {
+    if (absl::Status status = journal.Append(outcome); !status.ok()) journal_status = status;
+  });
+  for (const auto& [key, value] : context) benchmark::AddCustomContext(key, value);
+  if (options.format == "console") std::cout << DescribeRun(options, device) << std::flush;
+
+  Progress progress(static_cast<int>(plan.size()) * Repetitions(options), isatty(STDERR_FILENO) != 0);
+  for (const PlannedCase& planned : plan) {
+    benchmark::RegisterBenchmark(
+        planned.name.c_str(),
+        [&planned, &session, &progress](benchmark::State& state) { RunInLibrary(state, planned, session, progress); })
+        ->UseManualTime()
+        ->Unit(benchmark::kMillisecond);
+  }
+  benchmark::RunSpecifiedBenchmarks(&output, ".");
+
+  if (options.format == "console") {
+    std::cout << DescribeLaws(FitLaws(plan, [&](const std::string& name) {
+      std::vector<double> medians;
+      for (const Outcome& outcome : session.OutcomesOf(name)) {
+        if (outcome.verdict == Verdict::kMeasured) medians.push_back(outcome.summary.median);
+      }
+      return medians.empty() ? -1.0 : timing::Median(medians);
+    })) << std::flush;
+  }
+  for (const absl::Status& status : {output.status(), journal_status}) {
+    if (!status.ok()) std::cerr << "roofbench: " << std::string(status.message()) << '\n';
+  }
+  if (g_signal != 0) {
+    std::cerr << "roofbench: interrupted by signal " << g_signal << "; what was measured is written\n";
+    return kSignalBase + g_signal;
+  }
+  if (session.failed() > 0) std::cerr << "roofbench: " << session.failed() << " case(s) failed\n";
+  return session.failed() > 0 || !output.status().ok() || !journal_status.ok() ? kFailed : EXIT_SUCCESS;
+}
+
+}  // namespace
+
+int Main(int argc, char** argv) {
+  PreferHugePages();
+  const absl::StatusOr<Options> options = ParseOptions({argv, argv + argc});
+  if (!options.ok()) return Refuse(options.status());
+  if (options->help) return std::cout << HelpText(), EXIT_SUCCESS;
+  if (options->explain_counters) return std::cout << ExplainCounters(), EXIT_SUCCESS;
+  if (options->list_axes) return std::cout << DescribeAxes(Families()), EXIT_SUCCESS;
+  const absl::StatusOr<std::vector<PlannedCase>> plan = MakePlan(Families(), *options);
+  if (!plan.ok()) return Refuse(plan.status());
+  if (options->list_tests) {
+    for (const PlannedCase& planned : *plan) std::cout << planned.name << kManualTimeSuffix << '\n';
+    return EXIT_SUCCESS;
+  }
+  const absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(options->device, options->threads);
+  if (!device.ok()) return Refuse(device.status());
+
+  ClearLibraryEnvironment();
+  std::vector<std::string> arguments = LibraryArguments(*options);
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  int count = static_cast<int>(arguments.size());
+  benchmark::Initialize(&count, pointers.data());
+  std::signal(SIGINT, OnSignal);
+  std::signal(SIGTERM, OnSignal);
+  return RunPlan(*options, *plan, **device);
+}
+
+}  // namespace roofbench

@@ -1,0 +1,19 @@
+#include "lib/harness/onednn.h"
+
+#include <ATen/core/List.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <optional>
+#include <string_view>
+
+namespace roofbench {
+
+at::Tensor OnednnLinear(const at::Tensor& x, const at::Tensor& weight) {
+  using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, c10::string_view,
+                               c10::List<std::optional<at::Scalar>>, std::optional<c10::string_view>);
+  static const auto linear =
+      c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_linear_pointwise", "").typed<Signature>();
+  return linear.call(x, weight, std::nullopt, "none", c10::List<std::optional<at::Scalar>>(), std::nullopt);
+}
+
+}  // namespace roofbench

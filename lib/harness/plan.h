@@ -1,0 +1,27 @@
+// Chooses the cases of a run: suite, axis overrides, filter.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/harness/family.h"
+#include "lib/harness/options.h"
+
+namespace roofbench {
+
+struct PlannedCase {
+  const Family* family;
+  Point point;
+  std::string name;  // point.Name()
+};
+
+// The chosen cases in the order they run. Overridden axes replace values in every point of the suite; each name occurs
+// once. InvalidArgument for an unknown family, axis or value, a broken filter, or when nothing matches: with what would
+// be valid.
+absl::StatusOr<std::vector<PlannedCase>> MakePlan(const std::vector<Family>& families, const Options& options);
+
+// The text of --list_axes.
+std::string DescribeAxes(const std::vector<Family>& families);
+
+}  // namespace roofbench

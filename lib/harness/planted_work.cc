@@ -1,0 +1,36 @@
+#include "lib/harness/planted_work.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "lib/hardware/compute_loops.h"
+
+namespace roofbench {
+namespace {
+
+double SecondsOf(const hardware::ComputeLoop& loop, int64_t iterations) {
+  using Clock = std::chrono::steady_clock;
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 3; ++i) {
+    const auto start = Clock::now();
+    [[maybe_unused]] volatile double sink = loop.run(iterations);
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return best;
+}
+
+const hardware::ComputeLoop& Loop() { return hardware::ComputeLoops().front(); }
+
+}  // namespace
+
+PlantedWork::PlantedWork(double seconds) {
+  constexpr int64_t kTrial = 100'000;
+  const double per_iteration = SecondsOf(Loop(), kTrial) / kTrial;
+  iterations_ = std::max<int64_t>(1, std::llround(seconds / per_iteration));
+}
+
+void PlantedWork::Run() const { [[maybe_unused]] volatile double sink = Loop().run(iterations_); }
+
+}  // namespace roofbench

@@ -1,0 +1,60 @@
+// One point of a family: a value for each of its axes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lib/workload/dtype.h"
+
+namespace roofbench {
+
+// One dimension along which a family varies.
+struct AxisSpec {
+  std::string name;
+  // The values it can take; empty: any whole number from 1.
+  std::vector<std::string> choices = {};
+  // Left out of the case's name where a point has this value, so that an axis can be added without renaming anything.
+  // The name of another axis: "the same as that one". Empty: always in the name.
+  std::string default_value = {};
+  std::string doc = {};
+};
+
+using AxisValues =
+    std::vector<std::pair<std::string, std::string>>;  // axis -> value, in the order of the family's axes
+
+class Point {
+ public:
+  Point(std::string family, const std::vector<AxisSpec>* axes, AxisValues values);
+
+  const std::string& family() const { return family_; }
+  const AxisValues& values() const { return values_; }
+
+  // The value as text; a default that names another axis is followed. The axis must exist.
+  const std::string& Text(std::string_view axis) const;
+  // The value of a whole-number axis.
+  double Number(std::string_view axis) const;
+  int64_t Int(std::string_view axis) const { return static_cast<int64_t>(Number(axis)); }
+  // The value of the axis `dtype`.
+  workload::Dtype Dtype(std::string_view axis = "dtype") const;
+  bool Has(std::string_view axis) const;
+
+  // "matmul/impl:eager/dtype:fp32/n:1024": the key of the case's history.
+  std::string Name() const;
+
+  // The same point with one axis changed.
+  Point With(std::string_view axis, std::string value) const;
+
+  const std::vector<AxisSpec>& axes() const { return *axes_; }
+
+ private:
+  std::string family_;
+  const std::vector<AxisSpec>* axes_;  // owned by the family, which outlives its points
+  AxisValues values_;
+};
+
+// Whether `value` is allowed on the axis (of a family with these axes).
+bool ValidValue(const AxisSpec& axis, const std::vector<AxisSpec>& axes, std::string_view value);
+
+}  // namespace roofbench

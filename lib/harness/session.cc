@@ -1,0 +1,276 @@
+#include "lib/harness/session.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/harness/counters.h"
+#include "lib/harness/inputs.h"
+#include "lib/harness/planted_work.h"
+#include "lib/harness/text.h"
+#include "lib/observe/peak_memory.h"
+
+namespace roofbench {
+namespace {
+
+// A cold case rotates over clones that fill the last-level cache this many times.
+constexpr double kCacheTurnover = 4;
+constexpr int64_t kMostClones = 4096;
+// Clones may take this share of the free memory.
+constexpr double kCloneShare = 0.25;
+// What a step's own prediction may be off by, and what the process needs beside it.
+constexpr double kMemoryMargin = 1.1;
+constexpr double kMemoryReserve = 256e6;
+// A cold case that beats its roof by more has a wrong probe or a wrong cost.
+constexpr double kImpossibleRoof = 1.05;
+// Below this rate nothing useful runs: work that is done in time even then needs no prediction.
+constexpr double kCrawl = 2e8;  // operations and bytes a second
+
+// Steps longer than this are left out of a suite (seconds).
+constexpr double kSuiteStepLimits[] = {1.0, 5.0, 60.0};
+
+// A marker for steps that run untimed.
+class IgnoredPhases : public timing::PhaseMarker {
+ public:
+  void End(int /*phase*/) override {}
+};
+
+// First line of an exception's text: LibTorch appends a backtrace.
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::vector<double> RoofRatios(const RoofGauge& gauge, const workload::Cost& cost, const timing::Samples& samples) {
+  std::vector<double> ratios;
+  for (const timing::Chunk& chunk : samples.chunks) {
+    const double roof_seconds = chunk.roof_rate > 0 ? gauge.SecondsAt(cost, chunk.roof_rate) : 0;
+    if (roof_seconds > 0 && chunk.median_seconds > 0) ratios.push_back(roof_seconds / chunk.median_seconds);
+  }
+  return ratios;
+}
+
+// Whether nearly every chunk ran above its roof: what a busy machine does to single slices is noise, not a wrong cost.
+bool BeatsItsRoof(const std::vector<double>& ratios) {
+  constexpr std::size_t kFewestChunks = 4;
+  return ratios.size() >= kFewestChunks && timing::Quantile(ratios, 0.1) > kImpossibleRoof;
+}
+
+CacheState CacheStateOf(const Point& point) {
+  return point.Text("cache") == "cold" ? CacheState::kCold : CacheState::kWarm;
+}
+
+}  // namespace
+
+// The copies of a case that a cold cache rotates over (one copy where it is warm).
+struct Session::Built {
+  std::vector<Case> copies;
+  double copy_bytes = 0;
+};
+
+Session::Session(const Options& options, Device& device, std::function<bool()> interrupted)
+    : options_(options),
+      device_(device),
+      reference_(hardware::FindDatasheet(options.reference)),
+      interrupted_(std::move(interrupted)) {}
+
+const std::deque<Outcome>& Session::OutcomesOf(const std::string& name) const {
+  static const auto* none = new std::deque<Outcome>();
+  const auto found = outcomes_.find(name);
+  return found == outcomes_.end() ? *none : found->second;
+}
+
+double Session::MaxStepTime() const {
+  return options_.max_step_time > 0 ? options_.max_step_time : kSuiteStepLimits[static_cast<int>(options_.suite)];
+}
+
+StepTimePredictor* Session::predictor_of(const Family& family) {
+  return &predictors_
+              .try_emplace(family.name(),
+                           StepTimePredictor([this, &family](const Point& point) { return ScoutStep(family, point); }))
+              .first->second;
+}
+
+absl::StatusOr<double> Session::ScoutStep(const Family& family, const Point& point) {
+  if (absl::Status status = family.SupportOf(point, device_); !status.ok()) return status;
+  Inputs inputs(device_, options_.seed, point.Name());
+  const absl::StatusOr<Case> built = family.BuildAt(point, inputs);
+  if (!built.ok()) return built.status();
+  const at::AutoGradMode grad(built->autograd);
+  // The fastest: one disturbance must not keep a case from running.
+  return QuickSamples([&](timing::PhaseMarker& marker) { built->step(marker); }, static_cast<int>(built->phases.size()))
+      .min;
+}
+
+timing::Summary Session::QuickSamples(const timing::Step& step, int phases) {
+  timing::SampleOptions few;
+  few.warmup_iters = 1;
+  few.min_samples = 3;
+  few.max_samples = 20;
+  few.max_time = 0.02;
+  few.max_warmup_time = 0.01;
+  few.max_wall = 1;
+  return timing::Summarize(timing::TakeSamples(device_.clock(), step, phases, nullptr, few).seconds);
+}
+
+absl::Status Session::Admit(const PlannedCase& planned, const workload::Cost& cost) {
+  for (const workload::Dtype dtype : workload::kDtypes) {
+    if (cost.Flops(dtype) <= 0) continue;
+    if (absl::Status status = device_.Supports(dtype); !status.ok()) return status;
+  }
+  if (absl::Status status = planned.family->SupportOf(planned.point, device_); !status.ok()) return status;
+  const double needed = cost.resident_bytes * kMemoryMargin + kMemoryReserve;
+  const double available = device_.FreeMemoryBytes();
+  if (available > 0 && needed > available) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("needs about ", HumanBytes(needed), " of memory and ", HumanBytes(available), " are free"));
+  }
+  const double limit = MaxStepTime();
+  if (WorkOf(cost) / kCrawl <= limit) return absl::OkStatus();
+  const std::optional<double> predicted = predictor_of(*planned.family)->Predict(*planned.family, planned.point);
+  if (predicted && *predicted > limit) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "a step is predicted to take ", HumanTime(*predicted), ", above the ", HumanTime(limit), " of ",
+        options_.max_step_time > 0 ? "--max_step_time" : "its suite", " (raise --max_step_time to run it)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Session::Built> Session::BuildAndCheck(const PlannedCase& planned, Outcome& outcome) {
+  Built built;
+  Inputs inputs(device_, options_.seed, planned.name);
+  observe::PeakMemory memory;
+  absl::StatusOr<Case> first = planned.family->BuildAt(planned.point, inputs);
+  if (!first.ok()) return first.status();
+  if (!first->result || !first->reference) {
+    return absl::InternalError("the case gives no result and reference, so that nothing proves it right");
+  }
+  built.copy_bytes = inputs.bytes();
+  built.copies.push_back(*std::move(first));
+  const Case& one = built.copies.front();
+  {
+    const at::AutoGradMode grad(one.autograd);
+    IgnoredPhases ignored;
+    memory.ResetPeak();
+    one.step(ignored);
+    outcome.peak_memory_bytes = memory.PeakBytes();
+  }
+  if (options_.check) {
+    const at::AutoGradMode grad(one.autograd);
+    if (absl::Status status = CheckCase(one, tamper_); !status.ok()) return status;
+  }
+  if (CacheStateOf(planned.point) == CacheState::kCold && built.copy_bytes > 0) {
+    const double wanted = std::ceil(kCacheTurnover * device_.LastLevelCacheBytes() / built.copy_bytes);
+    const double affordable = std::floor(kCloneShare * device_.FreeMemoryBytes() / built.copy_bytes);
+    const auto copies = static_cast<int64_t>(std::clamp(std::min(wanted, affordable), 1.0, double{kMostClones}));
+    for (int64_t i = 1; i < copies; ++i) {
+      inputs.StartClone();
+      absl::StatusOr<Case> clone = planned.family->BuildAt(planned.point, inputs);
+      if (!clone.ok()) return clone.status();
+      built.copies.push_back(*std::move(clone));
+    }
+  }
+  return built;
+}
+
+absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
+  outcome.cost = planned.family->CostOf(planned.point);
+  if (absl::Status status = Admit(planned, outcome.cost); !status.ok()) return status;
+  absl::StatusOr<Built> built = BuildAndCheck(planned, outcome);
+  if (!built.ok()) return built.status();
+  std::vector<Case>& copies = built->copies;
+  outcome.phases = copies.front().phases;
+  outcome.parameters = copies.front().parameters;
+
+  const CacheState cache = CacheStateOf(planned.point);
+  const RoofGauge gauge = device_.Gauge(outcome.cost, cache);
+  outcome.roof_name = gauge.name;
+  const at::AutoGradMode grad(copies.front().autograd);
+  std::size_t next = 0;
+  const timing::Step own_step = [&](timing::PhaseMarker& marker) {
+    copies[next].step(marker);
+    if (++next == copies.size()) next = 0;
+  };
+  std::optional<PlantedWork> planted_work;
+  if (options_.plant_slowdown > 0) {
+    planted_work.emplace(options_.plant_slowdown *
+                         QuickSamples(own_step, static_cast<int>(outcome.phases.size())).median);
+  }
+  const timing::Step slowed_step = [&](timing::PhaseMarker& marker) {
+    planted_work->Run();
+    own_step(marker);
+  };
+  const timing::Step& step = planted_work ? slowed_step : own_step;
+  timing::SampleOptions sampling = options_.sampling;
+  sampling.interrupted = interrupted_;
+  const Conditions before = device_.ReadConditions();
+  const double start = device_.clock().HostSeconds();
+  const double own_start = device_.clock().ProcessCpuSeconds();
+  outcome.samples =
+      timing::TakeSamples(device_.clock(), step, static_cast<int>(outcome.phases.size()), gauge.slice, sampling);
+  const double wall = device_.clock().HostSeconds() - start;
+  const double own = device_.clock().ProcessCpuSeconds() - own_start;
+  const Conditions after = device_.ReadConditions();
+
+  outcome.summary = timing::Summarize(outcome.samples.seconds);
+  if (const double processors = wall * device_.processors(); processors > 0) {
+    outcome.stolen_share = (after.stolen_seconds - before.stolen_seconds) / processors;
+    const double others = after.busy_seconds - before.busy_seconds - own;
+    outcome.others_share = std::max(0.0, others) / processors;
+  }
+  outcome.throttled = after.throttle_events > before.throttle_events;
+  outcome.roof_ratios = RoofRatios(gauge, outcome.cost, outcome.samples);
+  for (const auto& [name, figure] : copies.front().figures) outcome.figures.emplace_back(name, figure());
+  predictor_of(*planned.family)->Learn(*planned.family, planned.point, outcome.summary.min);
+  outcome.counters = ComputeCounters({outcome, device_, *reference_});
+  if (cache == CacheState::kCold && !IsNoisy(outcome) && BeatsItsRoof(outcome.roof_ratios)) {
+    return absl::DataLossError(absl::StrCat("the case ran at ", timing::Median(outcome.roof_ratios),
+                                            " of the measured ", outcome.roof_name,
+                                            " roof, which cannot be: its cost or the probe is wrong"));
+  }
+  return absl::OkStatus();
+}
+
+const Outcome& Session::Run(const PlannedCase& planned) {
+  Outcome outcome;
+  outcome.name = planned.name;
+  outcome.repetition = static_cast<int>(OutcomesOf(planned.name).size());
+  const auto end = [&](Verdict verdict, std::string reason) {
+    outcome.verdict = verdict;
+    outcome.reason = std::move(reason);
+  };
+  if (interrupted_ && interrupted_()) {
+    end(Verdict::kInterrupted, "interrupted before it ran");
+  } else {
+    try {
+      const absl::Status status = Measure(planned, outcome);
+      // What the machine cannot do is skipped; what went wrong has failed.
+      const bool skipped = status.code() == absl::StatusCode::kUnimplemented ||
+                           status.code() == absl::StatusCode::kResourceExhausted ||
+                           status.code() == absl::StatusCode::kDeadlineExceeded;
+      if (!status.ok()) end(skipped ? Verdict::kSkipped : Verdict::kFailed, std::string(status.message()));
+    } catch (const c10::OutOfMemoryError& error) {
+      end(Verdict::kSkipped, absl::StrCat("out of memory: ", FirstLine(error.what_without_backtrace())));
+    } catch (const std::bad_alloc&) {
+      end(Verdict::kSkipped, "out of memory");
+    } catch (const c10::Error& error) {
+      const std::string what = FirstLine(error.what_without_backtrace());
+      // The CPU allocator reports an overrun as a plain error, with the bytes that were asked for.
+      const bool memory = what.find("not enough memory") != std::string::npos;
+      end(memory ? Verdict::kSkipped : Verdict::kFailed, memory ? absl::StrCat("out of memory: ", what) : what);
+    } catch (const std::exception& error) {
+      end(Verdict::kFailed, FirstLine(error.what()));
+    }
+  }
+  if (outcome.verdict == Verdict::kFailed) ++failed_;
+  std::deque<Outcome>& outcomes = outcomes_[planned.name];
+  outcomes.push_back(std::move(outcome));
+  if (finished_) finished_(planned, outcomes.back());
+  return outcomes.back();
+}
+
+}  // namespace roofbench

@@ -1,0 +1,66 @@
+// One run: measures planned cases on a device and keeps their outcomes.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/harness/check.h"
+#include "lib/harness/device.h"
+#include "lib/harness/options.h"
+#include "lib/harness/outcome.h"
+#include "lib/harness/plan.h"
+#include "lib/harness/prediction.h"
+
+namespace roofbench {
+
+class Session {
+ public:
+  // `interrupted` is polled between samples and between cases.
+  Session(const Options& options, Device& device, std::function<bool()> interrupted);
+
+  // Runs one repetition of a case: predicts, builds, checks, samples. Never throws: what goes wrong is the outcome's
+  // verdict. The reference stays valid as long as the session.
+  const Outcome& Run(const PlannedCase& planned);
+
+  // Spoils every result before it is compared: for the tests of the checks.
+  void TamperWithResults(Tamper tamper) { tamper_ = std::move(tamper); }
+
+  // Outcomes of a case, by repetition; empty if it has not run.
+  const std::deque<Outcome>& OutcomesOf(const std::string& name) const;
+  const Device& device() const { return device_; }
+  const hardware::Datasheet& reference() const { return *reference_; }
+  const Options& options() const { return options_; }
+  int failed() const { return failed_; }
+
+  // Called after each finished case.
+  void OnFinished(std::function<void(const PlannedCase&, const Outcome&)> callback) { finished_ = std::move(callback); }
+
+ private:
+  struct Built;
+
+  // Why the case should not be built at all, or OK.
+  absl::Status Admit(const PlannedCase& planned, const workload::Cost& cost);
+  // Builds, checks and samples; fills `outcome`. Errors are returned, exceptions pass.
+  absl::Status Measure(const PlannedCase& planned, Outcome& outcome);
+  absl::StatusOr<Built> BuildAndCheck(const PlannedCase& planned, Outcome& outcome);
+  absl::StatusOr<double> ScoutStep(const Family& family, const Point& point);
+  // A warm step from a few samples, for decisions and not for results.
+  timing::Summary QuickSamples(const timing::Step& step, int phases);
+  double MaxStepTime() const;
+
+  const Options& options_;
+  Device& device_;
+  const hardware::Datasheet* reference_;
+  std::function<bool()> interrupted_;
+  Tamper tamper_;
+  StepTimePredictor* predictor_of(const Family& family);
+  std::map<std::string, StepTimePredictor> predictors_;
+  std::map<std::string, std::deque<Outcome>> outcomes_;  // a deque: references survive
+  std::function<void(const PlannedCase&, const Outcome&)> finished_;
+  int failed_ = 0;
+};
+
+}  // namespace roofbench

@@ -1,0 +1,22 @@
+// Small conversions of text and figures for people.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace roofbench {
+
+// Abseil may have been built with a string_view of its own (Debian's is).
+inline absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+std::string HumanTime(double seconds);                            // "12.3 us", "4.56 ms": three digits
+std::string HumanBytes(double bytes);                             // "1.50 GiB"
+std::string HumanRate(double per_second, std::string_view unit);  // "12.3 GB/s", "1.20 TFLOP/s": decimal prefixes
+
+// The entry of `known` nearest to `text` by edit distance; empty if none is near (more than a third of its letters).
+std::string Nearest(std::string_view text, const std::vector<std::string>& known);
+
+}  // namespace roofbench

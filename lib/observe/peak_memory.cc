@@ -1,0 +1,43 @@
+#include "lib/observe/peak_memory.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <algorithm>
+#include <atomic>
+
+namespace roofbench::observe {
+namespace {
+
+class Reporter : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void* /*ptr*/, int64_t alloc_size, size_t /*total_allocated*/, size_t /*total_reserved*/,
+                         c10::Device /*device*/) override {
+    const int64_t now = current_.fetch_add(alloc_size) + alloc_size;
+    int64_t peak = peak_.load();
+    while (now > peak && !peak_.compare_exchange_weak(peak, now)) {
+    }
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+
+  void ResetPeak() { peak_ = current_.load(); }
+  int64_t peak() const { return peak_; }
+
+ private:
+  std::atomic<int64_t> current_{0};
+  std::atomic<int64_t> peak_{0};
+};
+
+}  // namespace
+
+struct PeakMemory::Scope {
+  std::shared_ptr<Reporter> reporter = std::make_shared<Reporter>();
+  c10::DebugInfoGuard guard{c10::DebugInfoKind::PROFILER_STATE, reporter};
+};
+
+PeakMemory::PeakMemory() : scope_(std::make_unique<Scope>()) {}
+PeakMemory::~PeakMemory() = default;
+void PeakMemory::ResetPeak() { scope_->reporter->ResetPeak(); }
+double PeakMemory::PeakBytes() const { return static_cast<double>(scope_->reporter->peak()); }
+
+}  // namespace roofbench::observe

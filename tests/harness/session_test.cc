@@ -1,0 +1,171 @@
+#include "lib/harness/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/harness/test_family.h"
+
+namespace roofbench {
+namespace {
+
+using testing::HasSubstr;
+
+class SessionTest : public testing::Test {
+ protected:
+  SessionTest() { options_.reference = "a100-sxm4-40gb"; }
+
+  PlannedCase At(const Family& family, const std::string& impl = "good", const std::string& n = "64") {
+    Point point = family.Points(Suite::kQuick)[0].With("impl", impl).With("n", n);
+    return {&family, point, point.Name()};
+  }
+
+  static double Counter(const Outcome& outcome, const std::string& name) {
+    for (const auto& [key, value] : outcome.counters) {
+      if (key == name) return value;
+    }
+    return -1;
+  }
+
+  Options options_;
+  FakeDevice device_;
+};
+
+TEST_F(SessionTest, MeasuresAgainstTheRoofBesideTheCase) {
+  // 512 bytes a step; at 1 GB/s the roof allows 0.512 us, and a step takes 2.048 us.
+  const Family family = TestFamily(device_, 2.048e-6);
+  Session session(options_, device_, nullptr);
+  const Outcome& outcome = session.Run(At(family));
+  ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+  EXPECT_NEAR(outcome.summary.median, 2.048e-6, 1e-12);
+  EXPECT_NEAR(Counter(outcome, "roof"), 0.25, 1e-6);
+  EXPECT_NEAR(Counter(outcome, "bytes/s"), 250e6, 1);
+  EXPECT_NEAR(Counter(outcome, "a100_mem_util"), 0.25e9 / 1555e9, 1e-9);
+  EXPECT_EQ(Counter(outcome, "mem_util"), -1) << "no datasheet, no figure";
+  EXPECT_EQ(Counter(outcome, "FLOP/s"), -1);
+  EXPECT_GT(Counter(outcome, "peak_mem"), 2 * 64 * 4 - 1);
+}
+
+TEST_F(SessionTest, TheRoofFollowsTheMachine) {
+  // The memory runs at half its calibrated speed now: the same time is twice as near to the roof.
+  device_.roof_rate = 0.5e9;
+  const Family family = TestFamily(device_, 2.048e-6);
+  Session session(options_, device_, nullptr);
+  EXPECT_NEAR(Counter(session.Run(At(family)), "roof"), 0.5, 1e-6);
+}
+
+TEST_F(SessionTest, FasterThanTheRoofIsAnError) {
+  const Family family = TestFamily(device_, 0.4e-6);
+  Session session(options_, device_, nullptr);
+  const Outcome& outcome = session.Run(At(family));
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_THAT(outcome.reason, HasSubstr("cannot be"));
+}
+
+TEST_F(SessionTest, AWrongResultIsAFailureAndNotANumber) {
+  const Family family = TestFamily(device_, 1e-3);
+  Session session(options_, device_, nullptr);
+  const Outcome& wrong = session.Run(At(family, "wrong"));
+  EXPECT_EQ(wrong.verdict, Verdict::kFailed);
+  EXPECT_THAT(wrong.reason, HasSubstr("wrong result"));
+  EXPECT_TRUE(wrong.counters.empty());
+  EXPECT_EQ(session.failed(), 1);
+  EXPECT_EQ(session.Run(At(family)).verdict, Verdict::kMeasured) << "one failure never stops the others";
+}
+
+TEST_F(SessionTest, CheckOffTimesAWrongResult) {
+  options_.check = false;
+  const Family family = TestFamily(device_, 1e-3);
+  Session session(options_, device_, nullptr);
+  EXPECT_EQ(session.Run(At(family, "wrong")).verdict, Verdict::kMeasured);
+}
+
+TEST_F(SessionTest, ExceptionsAndRefusalsAreVerdicts) {
+  const Family family = TestFamily(device_, 1e-3);
+  Session session(options_, device_, nullptr);
+  const Outcome& thrown = session.Run(At(family, "throws"));
+  EXPECT_EQ(thrown.verdict, Verdict::kFailed);
+  EXPECT_THAT(thrown.reason, HasSubstr("the kernel broke"));
+  const Outcome& refused = session.Run(At(family, "refuses"));
+  EXPECT_EQ(refused.verdict, Verdict::kSkipped);
+  EXPECT_EQ(refused.reason, "no kernel for this");
+  EXPECT_EQ(session.failed(), 1) << "a skipped case has not failed";
+}
+
+TEST_F(SessionTest, TooLargeIsSkippedWithBothFigures) {
+  device_.free_bytes = 300e6;
+  const Family family = TestFamily(device_, 1e-3);
+  Session session(options_, device_, nullptr);
+  const Outcome& outcome = session.Run(At(family, "good", "100000000"));
+  EXPECT_EQ(outcome.verdict, Verdict::kSkipped);
+  EXPECT_THAT(outcome.reason, testing::AllOf(HasSubstr("needs about 1.06 GiB"), HasSubstr("286 MiB are free")));
+}
+
+TEST_F(SessionTest, TooSlowIsPredictedFromSmallerPoints) {
+  // 2 s for a step of any size that is built; the scout at 1/16 of the size takes 2 s, so the whole is predicted at 32
+  // s.
+  const Family family = TestFamily(device_, 2.0);
+  Session session(options_, device_, nullptr);
+  const Outcome& outcome = session.Run(At(family, "good", "100000000"));
+  EXPECT_EQ(outcome.verdict, Verdict::kSkipped);
+  EXPECT_THAT(outcome.reason, testing::AllOf(HasSubstr("predicted to take 32.0 s"), HasSubstr("--max_step_time")));
+}
+
+TEST_F(SessionTest, ColdCasesRotateOverFourLastLevelCaches) {
+  device_.last_level_bytes = 64 * 1024;
+  int builds = 0;
+  FakeDevice& device = device_;
+  const Family family = TestFamily(device_, 1e-3).Build([&builds, &device](const Point& at, Inputs& in) {
+    ++builds;
+    const at::Tensor x = in.Randn({at.Int("n")});
+    return absl::StatusOr<Case>(Case{.step = [&device] { device.fake_clock.Advance(1e-3); },
+                                     .result = [=] { return std::vector{x}; },
+                                     .reference = [=] { return std::vector{x}; }});
+  });
+  Session session(options_, device_, nullptr);
+  session.Run(At(family, "good", "4096"));  // 16 KiB a copy
+  EXPECT_EQ(builds, 4 * 64 / 16);
+  builds = 0;
+  PlannedCase warm = At(family, "good", "4096");
+  warm.point = warm.point.With("cache", "warm");
+  session.Run(warm);
+  EXPECT_EQ(builds, 1);
+}
+
+TEST_F(SessionTest, InterruptedBeforeItRan) {
+  const Family family = TestFamily(device_, 1e-3);
+  Session session(options_, device_, [] { return true; });
+  EXPECT_EQ(session.Run(At(family)).verdict, Verdict::kInterrupted);
+}
+
+TEST_F(SessionTest, RepetitionsAreSeparateOutcomes) {
+  const Family family = TestFamily(device_, 1e-3);
+  Session session(options_, device_, nullptr);
+  const Outcome& first = session.Run(At(family));
+  const Outcome& second = session.Run(At(family));
+  EXPECT_EQ(first.repetition, 0);
+  EXPECT_EQ(second.repetition, 1);
+  EXPECT_EQ(session.OutcomesOf("test/n:64").size(), 2);
+}
+
+TEST_F(SessionTest, StealMakesACaseNoisy) {
+  const Family family = TestFamily(device_, 1e-3).Build([this](const Point&, Inputs& in) {
+    const at::Tensor x = in.Randn({4});
+    return absl::StatusOr<Case>(Case{.step =
+                                         [this] {
+                                           device_.fake_clock.Advance(1e-3);
+                                           device_.conditions.stolen_seconds += 0.5e-3;
+                                         },
+                                     .result = [=] { return std::vector{x}; },
+                                     .reference = [=] { return std::vector{x}; }});
+  });
+  Session session(options_, device_, nullptr);
+  EXPECT_EQ(Counter(session.Run(At(family)), "noisy"), 1);
+  const Family calm = TestFamily(device_, 1e-3, "calm");
+  EXPECT_EQ(Counter(session.Run(At(calm)), "noisy"), 0);
+}
+
+}  // namespace
+}  // namespace roofbench
