@@ -1,0 +1,150 @@
+// Invariants of every registered family: stable names, checks that can fail, builds that repeat.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/harness/cpu_device.h"
+#include "lib/harness/family.h"
+#include "lib/harness/session.h"
+
+namespace roofbench {
+namespace {
+
+const std::string kGolden = std::string(ROOFBENCH_SOURCE_DIR) + "/tests/golden/case_names.txt";
+
+std::vector<std::string> AllNames() {
+  std::vector<std::string> names;
+  for (const Family& family : Families()) {
+    for (const Point& point : family.Points(Suite::kFull)) names.push_back(point.Name());
+  }
+  return names;
+}
+
+// The name is the key of a case's history: who changes one cuts a series off. New names are welcome:
+//   ROOFBENCH_UPDATE_GOLDEN=1 build/release/bin/benchmarks_test
+TEST(Registry, NamesAreThoseOfTheGoldenList) {
+  const std::vector<std::string> names = AllNames();
+  if (std::getenv("ROOFBENCH_UPDATE_GOLDEN") != nullptr) {
+    std::ofstream file(kGolden);
+    for (const std::string& name : names) file << name << '\n';
+  }
+  std::ifstream file(kGolden);
+  std::vector<std::string> golden;
+  for (std::string line; std::getline(file, line);) golden.push_back(line);
+  EXPECT_THAT(names, testing::UnorderedElementsAreArray(golden));
+}
+
+TEST(Registry, NamesAreShort) {
+  for (const std::string& name : AllNames()) EXPECT_LT(name.size(), 80) << name;
+}
+
+TEST(Registry, EveryLawNamesASizeOfItsFamily) {
+  for (const Family& family : Families()) {
+    const Point point = family.Points(Suite::kFull).front();
+    for (const Law& law : family.laws()) EXPECT_GT(point.Number(law.axis), 0) << family.name();
+  }
+}
+
+// One small point for each combination of the choices (implementation, precision, cache) that are registered.
+std::vector<PlannedCase> SmallPoints() {
+  std::vector<PlannedCase> points;
+  for (const Family& family : Families()) {
+    std::map<std::string, PlannedCase> smallest;
+    for (Point point : family.Points(Suite::kFull)) {
+      std::string kind;
+      for (const AxisSpec& axis : family.axes()) {
+        if (!axis.choices.empty()) {
+          kind += point.Text(axis.name) + "/";
+          continue;
+        }
+        // Odd multiples of 16 exercise edges of kernels and are valid for every packed format.
+        constexpr int64_t kSmall = 48;
+        if (axis.name != "bytes" && point.Int(axis.name) > kSmall)
+          point = point.With(axis.name, std::to_string(kSmall));
+        if (axis.name == "bytes" && point.Int(axis.name) > 65536) point = point.With(axis.name, "65536");
+      }
+      smallest.try_emplace(kind, PlannedCase{&family, point, point.Name()});
+    }
+    for (auto& [kind, planned] : smallest) points.push_back(planned);
+  }
+  return points;
+}
+
+class EveryCase : public testing::TestWithParam<PlannedCase> {
+ protected:
+  static CpuDevice& Device() {
+    static auto* device = new CpuDevice(2);
+    return *device;
+  }
+  static Options Quick() {
+    Options options;
+    options.reference = "a100-sxm4-40gb";
+    options.sampling.max_samples = 3;
+    options.sampling.min_samples = 1;
+    options.sampling.exact_samples = true;
+    options.sampling.warmup_iters = 1;
+    return options;
+  }
+};
+
+TEST_P(EveryCase, IsRightAndRepeatable) {
+  const Options options = Quick();
+  Session session(options, Device(), nullptr);
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    const Outcome& outcome = session.Run(GetParam());
+    if (outcome.verdict == Verdict::kSkipped) GTEST_SKIP() << outcome.reason;
+    // So short a run may beat a roof slice; any other failure is real.
+    EXPECT_TRUE(outcome.verdict == Verdict::kMeasured ||
+                outcome.reason.find("roof, which cannot be") != std::string::npos)
+        << outcome.reason;
+  }
+}
+
+TEST_P(EveryCase, AWrongResultFails) {
+  const Options options = Quick();
+  Session session(options, Device(), nullptr);
+  session.TamperWithResults([](at::Tensor& result) {
+    at::Tensor last = result.view({-1})[result.numel() - 1];
+    // Off by about the size of the largest element: above what deep networks in bf16 may round, far below nonsense.
+    last.add_(last.is_floating_point() ? result.abs().max().item<double>() : 1);
+  });
+  const Outcome& outcome = session.Run(GetParam());
+  if (outcome.verdict == Verdict::kSkipped) GTEST_SKIP() << outcome.reason;
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_THAT(outcome.reason, testing::HasSubstr("wrong result"));
+}
+
+TEST_P(EveryCase, ACloneHoldsTheSameData) {
+  const PlannedCase& planned = GetParam();
+  if (absl::Status status = planned.family->SupportOf(planned.point, Device()); !status.ok()) GTEST_SKIP() << status;
+  for (const workload::Dtype dtype : workload::kDtypes) {
+    if (planned.family->CostOf(planned.point).Flops(dtype) > 0 && !Device().Supports(dtype).ok()) GTEST_SKIP();
+  }
+  Inputs inputs(Device(), 0, planned.name);
+  const auto first = planned.family->BuildAt(planned.point, inputs);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const double bytes = inputs.bytes();
+  inputs.StartClone();
+  const auto second = planned.family->BuildAt(planned.point, inputs);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(inputs.bytes(), bytes);
+  EXPECT_TRUE(CompareTensors(second->reference().front(), first->reference().front(), first->tolerance, "clone").ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, EveryCase, testing::ValuesIn(SmallPoints()), [](const auto& instance) {
+  std::string name = instance.param.name;
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return name;
+});
+
+}  // namespace
+}  // namespace roofbench

@@ -1,0 +1,23 @@
+"""The built program, and flags that keep a run of it to milliseconds."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "build" / "release" / "bin" / "roofbench"
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+# Four small cases, five samples each after one step: the shape of the output and not the figures are of interest.
+TINY = (
+    "--benchmark_filter=matmul/impl:eager/dtype:(fp32|bf16)",
+    "--suite=quick",
+    "--axis=matmul.m=n",
+    "--axis=matmul.k=n",
+    "--axis=matmul.n=16,32",
+    "--benchmark_min_time=5x",
+    "--warmup_iters=1",
+)

@@ -1,0 +1,32 @@
+"""Fixtures that run the built program."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from built_program import PROGRAM, Run
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    assert PROGRAM.exists(), f"{PROGRAM} is missing: tools/test builds it"
+    return PROGRAM
+
+
+@pytest.fixture
+def run(program: Path) -> Run:
+    def run_program(*flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [program, *flags],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={**os.environ, **environment},
+        )
+
+    return run_program

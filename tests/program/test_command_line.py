@@ -1,0 +1,100 @@
+"""Help, lists, refusals and signals of the built program."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from built_program import ROOT, TINY, Run
+
+
+def test_help_groups_flags_and_its_examples_work(run: Run) -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    for group in ("What to run", "How to measure", "What to write", "Examples"):
+        assert f"\n{group}\n" in done.stdout
+    examples = re.findall(r"^  roofbench(.*?)(?:  .*)?$", done.stdout.split("Examples")[1], re.MULTILINE)
+    assert len(examples) >= 5
+    for example in examples:
+        flags = shlex.split(example)
+        listed = run(*flags, "--benchmark_list_tests")
+        assert listed.returncode == 0, (example, listed.stderr)
+        assert listed.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--benchmark_filter=nothing_matches"], "matches no case"),
+        (["--benchmark_filter=("], "no valid regular expression"),
+        (["--axis=matmul.q=1"], "'q'"),
+        (["--axis=nobody.n=1"], "'nobody'"),
+        (["--axis=dtype=fp31"], "'fp31'"),
+        (["--device=tpu"], "--device=tpu"),
+        (["--device=cuda"], "--device=cuda"),
+        (["--unknown"], "--unknown"),
+    ],
+)
+def test_refusals(run: Run, flags: list[str], said: str) -> None:
+    done = run(*flags)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
+def test_bad_environment_is_refused(run: Run) -> None:
+    done = run(BENCHMARK_MIN_TIME="soon")
+    assert done.returncode == 2
+    assert "soon" in done.stderr
+
+
+def test_axes_and_counters_are_listed(run: Run) -> None:
+    axes = run("--list_axes")
+    assert axes.returncode == 0
+    for family in ("copy:", "read:", "matmul:", "mlp:", "self:"):
+        assert f"\n{family}" in f"\n{axes.stdout}"
+    assert "roof " in run("--explain_counters").stdout
+
+
+def test_a_size_of_ones_own(run: Run) -> None:
+    done = run("--benchmark_filter=matmul/.*fp32", "--axis=matmul.n=3000", "--benchmark_list_tests", "--suite=quick")
+    assert done.stdout.splitlines()[0] == "matmul/impl:eager/dtype:fp32/n:3000/manual_time"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_in_order(program: Path, tmp_path: Path, number: signal.Signals) -> None:
+    out = tmp_path / "out.json"
+    journal = tmp_path / "run.jsonl"
+    flags = [*TINY[:5], "--benchmark_repetitions=500", f"--benchmark_out={out}", f"--journal={journal}"]
+    process = subprocess.Popen([program, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (journal.exists() and len(journal.read_text().splitlines()) > 3):
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert f"signal {int(number)}" in stderr
+    json.loads(out.read_text())  # whole, although the run was not
+
+
+def test_compare_py_reads_two_real_results(run: Run, tmp_path: Path) -> None:
+    compare = Path("/usr/share/benchmark/compare.py")
+    if not compare.exists():
+        pytest.skip("compare.py is not installed: apt-get install libbenchmark-tools")
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    for file in files:
+        assert run(*TINY, f"--benchmark_out={file}", "--benchmark_repetitions=9").returncode == 0
+    python = ROOT / ".venv" / "bin" / "python"
+    done = subprocess.run(
+        [python, compare, "benchmarks", *files], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "matmul/impl:eager/dtype:fp32/n:16/manual_time_pvalue" in done.stdout
+    assert "U Test, Repetitions: 9 vs 9" in done.stdout

@@ -1,0 +1,150 @@
+"""The files that a run writes: strict JSON, complete CSV, a journal a line a case, and a console that fits."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from built_program import TINY, Run
+
+
+def strict_json(text: str) -> Any:
+    """Refuses NaN and infinity, which Python's parser takes, and doubled keys, of which it keeps the last."""
+
+    def refuse_constant(name: str) -> NoReturn:
+        raise ValueError(f"{name} is not JSON")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [key for key, _ in pairs]
+        assert len(keys) == len(set(keys)), f"doubled keys in {keys}"
+        return dict(pairs)
+
+    return json.loads(text, parse_constant=refuse_constant, object_pairs_hook=unique)
+
+
+def test_json_is_strict_and_whole(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    done = run(*TINY, f"--benchmark_out={out}", "--benchmark_repetitions=2")
+    assert done.returncode == 0, done.stderr
+    result = strict_json(out.read_text())
+    context = result["context"]
+    for key in ("roofbench_version", "device", "threads", "seed", "torch_version", "optimized", "roof_read", "roof_fp32"):
+        assert context[key], key
+    rows = result["benchmarks"]
+    singles = [row for row in rows if row["run_type"] == "iteration"]
+    assert {row["name"] for row in singles} == {
+        f"matmul/impl:eager/dtype:{dtype}/n:{n}/manual_time" for dtype in ("fp32", "bf16") for n in (16, 32)
+    }
+    assert {row["aggregate_name"] for row in rows if row["run_type"] == "aggregate"} == {"mean", "median", "stddev", "cv"}
+    for row in singles:
+        assert row["time_unit"] == "ms"
+        assert row["iterations"] == 1
+        assert row["samples"] == 5
+        assert 0 < row["min_ms"] <= row["real_time"] <= row["p95_ms"]
+        assert row["FLOP/s"] == pytest.approx(2 * int(row["name"].split("n:")[1].split("/")[0]) ** 3 / row["real_time"] * 1e3)
+    assert not (tmp_path / "out.json.part").exists()
+
+
+def test_aggregates_hold_the_cpu_time_of_a_step(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    run(*TINY, f"--benchmark_out={out}", "--benchmark_repetitions=3")
+    rows = strict_json(out.read_text())["benchmarks"]
+    for name in {row["run_name"] for row in rows}:
+        cpu = [row["cpu_time"] for row in rows if row["run_name"] == name and row["run_type"] == "iteration"]
+        mean = next(row for row in rows if row["run_name"] == name and row.get("aggregate_name") == "mean")
+        assert mean["cpu_time"] == pytest.approx(sum(cpu) / len(cpu), rel=1e-6)
+
+
+def test_csv_has_the_union_of_all_counters(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    done = run(
+        "--benchmark_filter=^(self|copy/impl:stream/bytes:65536|mlp/dtype:fp32/steps:2/layers:4/batch:8/d:16)",
+        "--suite=quick",
+        "--axis=mlp.d=16",
+        "--axis=mlp.batch=8",
+        "--benchmark_min_time=3x",
+        f"--benchmark_out={out}",
+        "--benchmark_out_format=csv",
+    )
+    assert done.returncode == 0, done.stderr
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    by_family = {row["name"].split("/")[0]: row for row in rows}
+    assert by_family["self"]["overhead_ns"]
+    assert by_family["self"]["forward_ms"] == ""
+    assert by_family["mlp"]["forward_ms"]
+    assert by_family["mlp"]["backward_ms"]
+    assert None not in rows[0], "a row is longer than the header"
+
+
+def test_journal_has_every_sample(run: Run, tmp_path: Path) -> None:
+    journal = tmp_path / "run.jsonl"
+    assert run(*TINY, f"--journal={journal}").returncode == 0
+    head, *lines = [strict_json(line) for line in journal.read_text().splitlines()]
+    assert head["schema"] == "roofbench-journal-1"
+    assert head["context"]["threads"]
+    assert len(lines) == 4
+    for line in lines:
+        assert line["verdict"] == "measured"
+        assert len(line["samples_s"]) == 5
+        assert sum(chunk["samples"] for chunk in line["chunks"]) == 5
+        assert len(line["roof"]["ratios"]) == len(line["chunks"])
+
+
+def test_skipped_cases_are_rows_with_their_reason(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    done = run("--benchmark_filter=matmul/impl:eager/dtype:tf32/n:256", f"--benchmark_out={out}")
+    assert done.returncode == 0, "what the machine cannot do is no failure"
+    (row,) = strict_json(out.read_text())["benchmarks"]
+    assert row["error_occurred"]
+    assert row["error_message"] == "skipped: tf32 is a CUDA precision"
+    assert "skipped: tf32" in done.stdout
+
+
+def test_too_large_a_case_names_both_figures(run: Run) -> None:
+    done = run("--benchmark_filter=matmul/impl:eager/dtype:fp32/n:4000000", "--axis=matmul.n=4000000")
+    assert re.search(r"needs about .* TiB of memory and .* GiB are free", re.sub(r"\s+", " ", done.stdout)), done.stdout
+
+
+def test_console_fits_120_columns_and_has_no_colour_in_a_pipe(run: Run) -> None:
+    done = run(*TINY, "--suite=full")
+    assert "\033" not in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines()) <= 120
+    assert done.stderr == "", "no progress where standard error is no terminal"
+
+
+def test_colour_on_demand_and_no_color(run: Run) -> None:
+    assert "\033[" in run(*TINY, "--benchmark_color=true").stdout
+    assert "\033[" not in run(*TINY, "--benchmark_color=true", NO_COLOR="1").stdout
+
+
+def test_sweeps_end_with_their_exponents(run: Run) -> None:
+    done = run("--benchmark_filter=matmul/impl:eager/dtype:fp32/n:", "--suite=quick", "--benchmark_min_time=3x")
+    assert re.search(r"matmul/impl:eager/dtype:fp32\s+n\^\d\.\d\d \(.* to .*\), expected n\^3", done.stdout), done.stdout
+
+
+def test_unwritable_output_is_refused_before_anything_runs(run: Run, tmp_path: Path) -> None:
+    for flag in ("--benchmark_out", "--journal"):
+        path = tmp_path / "no" / "such" / "folder.json"
+        done = run(*TINY, f"{flag}={path}")
+        assert done.returncode == 2
+        assert str(path) in done.stderr
+        assert "No such file or directory" in done.stderr
+
+
+def test_an_old_result_survives_a_refused_run(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    out.write_text("precious")
+    assert run("--benchmark_filter=(", f"--benchmark_out={out}").returncode == 2
+    assert out.read_text() == "precious"
+
+
+def test_full_disk_is_an_error(run: Run, tmp_path: Path) -> None:
+    done = run(*TINY, "--journal=/dev/full")
+    assert done.returncode == 2
+    assert "/dev/full" in done.stderr

@@ -1,0 +1,58 @@
+"""Every command of the README works, and its family compiles into what it says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from built_program import ROOT, Run
+
+README = (ROOT / "README.md").read_text()
+
+
+def commands() -> list[str]:
+    blocks = re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line]
+
+
+# Its own commands, which other tests and continuous integration run.
+ELSEWHERE = {"tools/bench", "tools/test"}
+
+
+def test_nothing_else_is_promised() -> None:
+    for command in commands():
+        known = command in ELSEWHERE or command.startswith(("build/release/bin/roofbench ", "python3 /usr/share/", "tools/report"))
+        assert known, f"no test runs the README's command {command}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [c for c in commands() if c.startswith("build/release/bin/roofbench ")])
+def test_program(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(*shlex.split(command)[1:], "--benchmark_min_time=2x")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.slow
+def test_comparison(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in commands():
+        if "--benchmark_out=" in command:
+            assert run(*shlex.split(command)[1:], "--benchmark_min_time=2x").returncode == 0
+    (comparison,) = [c for c in commands() if "compare.py" in c]
+    if not Path(shlex.split(comparison)[1]).exists():
+        pytest.skip("compare.py is not installed: apt-get install libbenchmark-tools")
+    arguments = [str(ROOT / ".venv" / "bin" / "python"), *shlex.split(comparison)[1:]]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "OVERALL_GEOMEAN" in done.stdout
+
+
+def test_the_family_is_one_that_is_built() -> None:
+    (family,) = re.findall(r"^```cpp\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert family in (ROOT / "benchmarks" / "micro" / "gelu.cc").read_text()
