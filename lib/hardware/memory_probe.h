@@ -18,7 +18,7 @@ struct StreamShare {
 
 class MemoryProbe {
  public:
-  // Makes its two buffers when they are first needed, touched by a team of `threads`: four times the caches each, so
+  // Makes its two buffers when they are first needed, touched by a team of `threads`: sixteen times the caches in all, so
   // that next to nothing survives in them from one lap to the next.
   MemoryProbe(double last_level_cache_bytes, int threads);
 
@@ -37,9 +37,9 @@ class MemoryProbe {
 
   double last_level_cache_bytes_;
   int threads_;
-  HugeBuffer from_;
-  HugeBuffer to_;
-  std::size_t cursor_ = 0;  // bytes into every thread's part
+  HugeBuffer first_;  // streams read one and write the other, and change over after each lap
+  HugeBuffer second_;
+  std::size_t cursor_ = 0;  // bytes into every thread's two parts
 };
 
 }  // namespace roofbench::hardware

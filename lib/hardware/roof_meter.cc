@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "lib/hardware/compute_loops.h"
@@ -26,7 +29,8 @@ constexpr std::size_t kCountedFromBest = 1;
 // Rates closer than this are equal: noise must not choose between variants. Of equals, the fastest on one thread wins:
 // where a slow state of the memory levels all variants, a thread's own rate still tells them apart.
 constexpr double kTie = 0.03;
-constexpr double kCacheTrialSeconds = 0.0003;
+constexpr double kCacheTrialSeconds = 0.0003;  // the best of three, for each variant
+constexpr int kCacheTrials = 3;
 constexpr double kUncalibratedSeconds = 0.005;  // for each variant, where a measurement comes before Calibrate
 constexpr double kNegligibleShare = 0.02;       // of a mix's traffic
 constexpr double kLoopLeadShare = 0.1;          // of a slice, untimed: wakes the threads and settles the clock
@@ -243,7 +247,7 @@ struct RoofMeter::State {
     for (const StreamVariant* variant : VariantsOf(kind)) {
       const StreamShare all[] = {{variant, 1}};
       double rate = 0;
-      for (int i = 0; i < kRounds; ++i) {
+      for (int i = 0; i < kCacheTrials; ++i) {
         rate = std::max(rate, memory.MeasureCache(all, working_set_bytes, kCacheTrialSeconds, threads));
       }
       if (rate <= top) continue;
@@ -321,9 +325,10 @@ double RoofMeter::MeasureMemory(const Mix& mix, double seconds) {
 }
 
 double RoofMeter::MeasureCache(const Mix& mix, double working_set_bytes, double seconds) {
+  if (working_set_bytes <= 0) return 0;
   const std::vector<StreamShare> shares =
       State::SharesOf(mix, [&](StreamKind kind) { return state_->BestInCache(kind, working_set_bytes); });
-  if (shares.empty() || working_set_bytes <= 0) return 0;
+  if (shares.empty()) return 0;
   return state_->memory.MeasureCache(shares, working_set_bytes, seconds, state_->threads);
 }
 

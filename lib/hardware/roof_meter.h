@@ -28,7 +28,7 @@ using ComputeProbe = std::function<double(double seconds)>;
 
 class RoofMeter {
  public:
-  // `threads` is the size of the team; probe buffers exceed the last-level cache four times over.
+  // `threads` is the size of the team; probe buffers exceed the last-level cache sixteen times over.
   RoofMeter(CpuFacts facts, int threads);
   ~RoofMeter();
 

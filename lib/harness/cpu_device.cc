@@ -99,9 +99,9 @@ RoofGauge CpuDevice::Gauge(const workload::Cost& cost, CacheState cache) {
   if (cache == CacheState::kWarm) {
     working_set = meter_.CacheWorkingSet(cost.resident_bytes);
     // Beyond the last level a part of the operands survives in it from step to step. Its rate is an upper bound then,
-    // until four times its size, from where on next to nothing survives.
+    // until eight times its size, from where on next to nothing survives.
     const double last_level = facts_.LastLevelCacheBytes();
-    if (working_set == 0 && cost.resident_bytes < 4 * last_level) working_set = meter_.CacheWorkingSet(last_level / 4);
+    if (working_set == 0 && cost.resident_bytes < 8 * last_level) working_set = meter_.CacheWorkingSet(last_level / 4);
     if (working_set > 0) {
       gauge.peaks = CachePeaks(working_set);
       gauge.name = absl::StrCat("caches (", static_cast<int64_t>(working_set / 1024), " KiB)");

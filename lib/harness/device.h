@@ -54,7 +54,7 @@ class Device {
   virtual timing::Clock& clock() = 0;
   // Another clock of the same kind, for work that must not disturb the one above.
   virtual std::unique_ptr<timing::Clock> NewClock() const = 0;
-  // Bytes of the last cache between the arithmetic and memory; cold cases rotate over four times as much.
+  // Bytes of the last cache between the arithmetic and memory; cold cases rotate over sixteen times as much.
   virtual double LastLevelCacheBytes() const = 0;
   virtual double FreeMemoryBytes() const = 0;
   // Whether arithmetic in this precision exists in hardware; the message says what is missing.

@@ -20,16 +20,18 @@
 namespace roofbench {
 namespace {
 
-// A cold case rotates over clones that fill the last-level cache this many times.
-constexpr double kCacheTurnover = 4;
+// A cold case rotates over clones that fill the last-level cache this many times: as many as the memory probe's
+// buffers, for the part that survives a round is the same then.
+constexpr double kCacheTurnover = 16;
 constexpr int64_t kMostClones = 4096;
 // Clones may take this share of the free memory.
 constexpr double kCloneShare = 0.25;
 // What a step's own prediction may be off by, and what the process needs beside it.
 constexpr double kMemoryMargin = 1.1;
 constexpr double kMemoryReserve = 256e6;
-// A cold case that beats its roof by more has a wrong probe or a wrong cost.
-constexpr double kImpossibleRoof = 1.05;
+// A cold case that beats its roof by more has a wrong probe or a wrong cost. Where the memory's speed changes within
+// minutes, two of sixty runs of the stream itself came to 1.08 and 1.12 (two-core EPYC, 2026-11-20): that is no mistake.
+constexpr double kImpossibleRoof = 1.25;
 // Below this rate nothing useful runs: work that is done in time even then needs no prediction.
 constexpr double kCrawl = 2e8;  // operations and bytes a second
 

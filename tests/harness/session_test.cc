@@ -113,7 +113,7 @@ TEST_F(SessionTest, TooSlowIsPredictedFromSmallerPoints) {
   EXPECT_THAT(outcome.reason, testing::AllOf(HasSubstr("predicted to take 32.0 s"), HasSubstr("--max_step_time")));
 }
 
-TEST_F(SessionTest, ColdCasesRotateOverFourLastLevelCaches) {
+TEST_F(SessionTest, ColdCasesRotateOverSixteenLastLevelCaches) {
   device_.last_level_bytes = 64 * 1024;
   int builds = 0;
   FakeDevice& device = device_;
@@ -126,7 +126,7 @@ TEST_F(SessionTest, ColdCasesRotateOverFourLastLevelCaches) {
   });
   Session session(options_, device_, nullptr);
   session.Run(At(family, "good", "4096"));  // 16 KiB a copy
-  EXPECT_EQ(builds, 4 * 64 / 16);
+  EXPECT_EQ(builds, 16 * 64 / 16);
   builds = 0;
   PlannedCase warm = At(family, "good", "4096");
   warm.point = warm.point.With("cache", "warm");

@@ -27,10 +27,10 @@ int main(int argc, char** argv) {
   const auto facts = roofbench::hardware::ReadCpuFacts();
   const double seconds = argc > 1 ? std::atof(argv[1]) : 2;
   const int threads = argc > 2 ? std::atoi(argv[2]) : static_cast<int>(facts.affinity.size());
-  const double end = Now() + seconds;
 
   roofbench::hardware::RoofMeter meter(facts, threads);
   meter.Calibrate({Dtype::kFp32, Dtype::kBf16}, kCalibrationSeconds);
+  const double end = Now() + seconds;
   double read = 0;
   double copy = 0;
   double fp32 = 0;
