@@ -126,6 +126,19 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
   };
 }
 
+// The base point with some of its axes swept.
+struct Swept {
+  std::vector<std::string> steps = {"2"};
+  std::vector<std::string> layers = {"4"};
+  std::vector<std::string> batch = {"256"};
+  std::vector<std::string> width = {"256"};
+};
+
+GridAxes Sweep(const char* dtype, const Swept& swept) {
+  return {
+      {"dtype", {dtype}}, {"steps", swept.steps}, {"layers", swept.layers}, {"batch", swept.batch}, {"d", swept.width}};
+}
+
 const Registration kMlp(
     Family("mlp", "layers x (Linear d -> d, GELU), forward and backward")
         .Axis({.name = "dtype", .choices = {"fp32", "bf16"}, .doc = "bf16: autocast over fp32 parameters"})
@@ -134,28 +147,15 @@ const Registration kMlp(
         .Axis({.name = "batch"})
         .Axis({.name = "d", .doc = "width of every layer"})
         .DefaultCache("warm")
-        .Grid(Suite::kQuick, {{"dtype", {"fp32", "bf16"}},
-                              {"steps", {"2", "4", "6", "8", "10"}},
-                              {"layers", {"4"}},
-                              {"batch", {"256"}},
-                              {"d", {"256"}}})
-        .Grid(Suite::kQuick, {{"dtype", {"fp32", "bf16"}},
-                              {"steps", {"2"}},
-                              {"layers", {"8", "12", "16", "20"}},
-                              {"batch", {"256"}},
-                              {"d", {"256"}}})
-        .Grid(Suite::kQuick, {{"dtype", {"fp32", "bf16"}},
-                              {"steps", {"2"}},
-                              {"layers", {"4"}},
-                              {"batch", {"512", "768", "1024", "1280"}},
-                              {"d", {"256"}}})
-        .Grid(Suite::kQuick, {{"dtype", {"fp32", "bf16"}},
-                              {"steps", {"2"}},
-                              {"layers", {"4"}},
-                              {"batch", {"256"}},
-                              {"d", {"512", "768", "1024", "1280"}}})
-        .Grid(Suite::kQuick,
-              {{"dtype", {"fp32"}}, {"steps", {"5"}}, {"layers", {"16"}}, {"batch", {"128"}}, {"d", {"128"}}})
+        .Grid(Suite::kQuick, Sweep("fp32", {.steps = {"2", "4", "6", "8", "10"}}))
+        .Grid(Suite::kQuick, Sweep("fp32", {.layers = {"8", "12", "16", "20"}}))
+        .Grid(Suite::kQuick, Sweep("fp32", {.batch = {"512", "768", "1024", "1280"}}))
+        .Grid(Suite::kQuick, Sweep("fp32", {.width = {"512", "768", "1024", "1280"}}))
+        .Grid(Suite::kQuick, Sweep("bf16", {.width = {"256", "512", "768", "1024", "1280"}}))
+        .Grid(Suite::kQuick, Sweep("fp32", {.steps = {"5"}, .layers = {"16"}, .batch = {"128"}, .width = {"128"}}))
+        .Grid(Suite::kStandard, Sweep("bf16", {.steps = {"4", "6", "8", "10"}}))
+        .Grid(Suite::kStandard, Sweep("bf16", {.layers = {"8", "12", "16", "20"}}))
+        .Grid(Suite::kStandard, Sweep("bf16", {.batch = {"512", "768", "1024", "1280"}}))
         .ExpectLaw("steps", 1)
         .ExpectLaw("layers", 1)
         .ExpectLaw("batch", 1)
