@@ -33,9 +33,16 @@ def junit_results(path: Path) -> Iterator[Result]:
         if failure is not None:
             yield Result("failed", name, failure.get("message", ""))
         elif skipped is not None or case.get("status") in {"disabled", "notrun"}:
-            yield Result("skipped", name, skipped.get("message", "") if skipped is not None else "")
+            reason = skipped.get("message", "") if skipped is not None else ""
+            yield Result("skipped", name, googletest_reason(case) or reason)
         else:
             yield Result("passed", name, "")
+
+
+def googletest_reason(case: ET.Element) -> str:
+    """What GTEST_SKIP() << … said: GoogleTest prints it in the line after "file:line: Skipped"."""
+    lines = iter((case.findtext("system-out") or "").splitlines())
+    return next((next(lines, "") for line in lines if line.endswith(": Skipped")), "")
 
 
 def check_results(path: Path) -> Iterator[Result]:

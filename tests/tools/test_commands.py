@@ -239,6 +239,12 @@ def test_another_libtorch_is_configured_anew(machine: Machine, tmp_path: Path) -
     assert machine.called()[0] == "cmake --build --preset release --target roofbench"
 
 
+def test_a_libtorch_that_is_not_there_is_refused(machine: Machine) -> None:
+    done = machine.run("bench", ROOFBENCH_TORCH="/nowhere/libtorch")
+    assert done.returncode != 0
+    assert "FAILED: ROOFBENCH_TORCH=/nowhere/libtorch is not a folder" in done.stderr
+
+
 @pytest.mark.parametrize("tool", ["setup", "test"])
 def test_help_is_the_comment_of_the_script(machine: Machine, tool: str) -> None:
     done = machine.run(tool, "--help")

@@ -10,7 +10,10 @@ import summary
 CTEST = """<testsuite tests="4">
   <testcase name="Sampler.Stops" classname="Sampler.Stops" status="run"/>
   <testcase name="Sampler.Warms" classname="Sampler.Warms" status="fail"><failure message="Expected 3"/></testcase>
-  <testcase name="Gpu.Copies" classname="Gpu.Copies" status="notrun"><skipped message="no GPU"/></testcase>
+  <testcase name="Gpu.Copies" classname="Gpu.Copies" status="notrun">
+    <skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>
+    <system-out>[ RUN      ] Gpu.Copies&#10;copy_test.cc:3: Skipped&#10;no GPU&#10;</system-out>
+  </testcase>
   <testcase name="Old" classname="Old" status="disabled"/>
 </testsuite>"""
 
