@@ -1,0 +1,151 @@
+"""A B B A on a program of known speed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import fake_roofbench
+import pytest
+from roofreport import command, sequential
+from roofreport.cli import main
+from roofreport.duration import seconds
+from roofreport.errors import UnusableInputError
+
+_CASES = "a/n:1:1.0,b/n:1:5.0,c/n:1:0.2"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    """Its counter makes each run differ."""
+    return fake_roofbench.script(tmp_path / "bin", _CASES, tmp_path / "runs")
+
+
+def _abba(base: str, new: str, state: Path, *more: str) -> int:
+    return main(["abba", base, new, f"--state={state}", "--budget=60s", "--pairs=16", *more])
+
+
+def _order(state: Path) -> str:
+    files = sorted(
+        (path for path in state.glob("0*-*.json") if "pilot" not in path.name), key=lambda p: p.stat().st_mtime_ns
+    )
+    return "".join(path.stem[-1] for path in files)
+
+
+def test_same_program(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _abba(program, program, tmp_path / "state", "--flag=--noise=0.002") == 0
+    captured = capsys.readouterr()
+    assert "3 cases: 3 SAME" in captured.out
+    assert "pair 10" in captured.err
+    assert "left" in captured.err
+    order = _order(tmp_path / "state")
+    assert len(order) >= 20
+    assert order.startswith("ABBAABBAABBA")
+
+
+def test_slower_flags(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _abba(program, f"{program} --slow=b/n:1", tmp_path / "state") == 1
+    out = capsys.readouterr().out
+    slower = [line for line in out.splitlines() if line.startswith("SLOWER")]
+    assert len(slower) == 1
+    assert "b/n:1" in slower[0]
+
+
+def test_faster(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _abba(program, f"{program} --factor=0.8", tmp_path / "state") == 0
+    assert "3 FASTER" in capsys.readouterr().out
+
+
+def test_resumes(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = tmp_path / "state"
+    assert _abba(program, f"{program} --factor=1.3", state) == 1
+    whole = capsys.readouterr().out
+    runs = int((tmp_path / "runs").read_text())
+    # As if the comparison had been stopped after its fifth pair, within the sixth.
+    stored = json.loads((state / "state.json").read_text())
+    dropped = stored["pairs"][5:]
+    stored["pairs"] = stored["pairs"][:5]
+    stored["seconds"] -= sum(pair["seconds"] for pair in dropped)
+    (state / "state.json").write_text(json.dumps(stored))
+    assert _abba(program, f"{program} --factor=1.3", state) == 1
+    captured = capsys.readouterr()
+    assert "resumed after 5 pairs" in captured.err
+    assert "3 SLOWER" in captured.out and "3 SLOWER" in whole
+    assert 10 <= int((tmp_path / "runs").read_text()) - runs <= 22
+    # A finished one gives its verdict again without a run.
+    runs = int((tmp_path / "runs").read_text())
+    assert _abba(program, f"{program} --factor=1.3", state) == 1
+    assert int((tmp_path / "runs").read_text()) == runs
+    assert capsys.readouterr().out == captured.out
+
+
+def test_state_of_another_comparison_is_refused(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = tmp_path / "state"
+    assert _abba(program, program, state, "--filter=a/") in (0, 1)
+    assert _abba(program, f"{program} --factor=2", state, "--filter=a/") == 2
+    assert "another comparison" in capsys.readouterr().err
+    assert _abba(program, f"{program} --factor=2", state, "--filter=a/", "--restart") == 1
+    (state / "state.json").write_text("{")
+    assert _abba(program, f"{program} --factor=2", state, "--filter=a/") == 2
+
+
+def test_failed_and_skipped_cases(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _abba(program, f"{program} --fail=a/n:1", tmp_path / "one", "--flag=--noise=0.002") == 1
+    out = capsys.readouterr().out
+    assert any(line.startswith("FAILED") and "a/n:1" in line for line in out.splitlines())
+    assert "2 SAME" in out
+    assert _abba(f"{program} --skip=a/n:1", program, tmp_path / "two", "--flag=--noise=0.002") == 0
+    assert any(line.startswith("MISSING") and "a/n:1" in line for line in capsys.readouterr().out.splitlines())
+
+
+def test_crash_of_the_new_program(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _abba(program, f"{program} --crash", tmp_path / "state") == 1
+    assert "SIGSEGV" in capsys.readouterr().out
+
+
+def test_crash_of_the_base(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _abba(f"{program} --crash", program, tmp_path / "state") == 2
+    assert "SIGSEGV" in capsys.readouterr().err
+
+
+def test_budget_that_is_too_small(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["abba", program, program, f"--state={tmp_path / 's'}", "--budget=0.05s"]) == 2
+    error = capsys.readouterr().err
+    assert "--budget=" in error and "--filter" in error
+
+
+def test_changed_machine(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _abba(program, f"{program} --device=other", tmp_path / "state") == 2
+    assert "machine changed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "/no/such/program", "'open quote", "ls --journal=x", "ls --benchmark_out=x"])
+def test_what_is_no_command(text: str) -> None:
+    with pytest.raises(UnusableInputError):
+        command.parse(text)
+
+
+def test_filter_matches_the_cases_alone() -> None:
+    text = command.filter_of(["a/n:1.5", "b(c)/n:1"])
+    assert text == r"--benchmark_filter=^(a/n:1\.5|b\(c\)/n:1)/manual_time$"
+
+
+@pytest.mark.parametrize(("text", "expected"), [("90", 90), ("90s", 90), ("5min", 300), ("1.5h", 5400), ("2 m", 120)])
+def test_durations(text: str, expected: float) -> None:
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "5 years", "-5s", "0s", "nan", "1e3", "9999h"])
+def test_no_durations(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        seconds(text)
+
+
+def test_at_least_ten_pairs() -> None:
+    assert sequential.MIN_PAIRS >= 10
+    assert not sequential.is_due(0, 1.0, 9)
+    assert sequential.is_due(0, 0.25, 10)
+    assert not sequential.is_due(4, 1.0, 100)

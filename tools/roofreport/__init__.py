@@ -1,0 +1,1 @@
+"""Reads the results of roofbench: tables, verdicts, A B B A comparisons and pictures."""

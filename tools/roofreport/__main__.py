@@ -1,0 +1,15 @@
+import sys
+
+
+def _main() -> int:
+    try:
+        from roofreport.cli import main
+    except ModuleNotFoundError as missing:
+        # tools/report runs the project's own Python, but somebody may have made it by hand.
+        print(f"tools/report: the Python package {missing.name} is missing; tools/setup installs it", file=sys.stderr)
+        return 2
+    return main()
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

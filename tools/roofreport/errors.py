@@ -1,0 +1,5 @@
+"""The one error that ends a command."""
+
+
+class UnusableInputError(Exception):
+    """What was given cannot be used: exit status 2, with this text and no traceback."""

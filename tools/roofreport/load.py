@@ -1,0 +1,63 @@
+"""Result files, whichever of the two formats they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from roofreport import google_benchmark, journal, strict_json
+from roofreport.errors import UnusableInputError
+from roofreport.hardware import differences
+from roofreport.result import Result
+from roofreport.source import read_text, refuse
+from roofreport.text import printable
+
+
+def load(path: Path) -> Result:
+    """Raises UnusableInputError that names the file."""
+    text = read_text(path)
+    first = text.split("\n", 1)[0]
+    try:
+        header = strict_json.parse(first)
+    except strict_json.StrictJsonError:
+        header = None
+    if isinstance(header, dict) and "schema" in header:
+        return journal.read(path, text, header)
+    try:
+        document = strict_json.parse(text)
+    except strict_json.StrictJsonError as error:
+        if not text.lstrip().startswith("{"):
+            raise refuse(path, "is neither Google Benchmark's JSON nor a journal of roofbench") from error
+        kind = "is cut off" if error.at_end else "is damaged"
+        raise refuse(path, f"{kind}: {error}") from error
+    if not isinstance(document, dict):
+        raise refuse(path, "is JSON, but no result of roofbench")
+    return google_benchmark.read(path, document)
+
+
+def expand(patterns: Iterable[str]) -> list[Path]:
+    """File names, and patterns that the shell has left alone."""
+    paths: list[Path] = []
+    for pattern in patterns:
+        path = Path(pattern)
+        if not any(character in path.name for character in "*?[") or path.exists():
+            paths.append(path)
+            continue
+        found = sorted(path.parent.glob(path.name))
+        if not found:
+            raise UnusableInputError(f"{printable(pattern)}: matches no file")
+        paths += found
+    return paths
+
+
+def load_all(patterns: Sequence[str]) -> list[Result]:
+    """Results that are several processes of one thing: of one machine, or refused."""
+    results = [load(path) for path in expand(patterns)]
+    for other in results[1:]:
+        mixed = differences(results[0], other, with_host=True)
+        if mixed:
+            raise UnusableInputError(
+                f"{printable(str(results[0].path))} and {printable(str(other.path))} are of different machines"
+                f" ({', '.join(mixed)}): they cannot be one side of a comparison"
+            )
+    return results

@@ -1,0 +1,71 @@
+"""The table of metrics: what each counter's unit is, which way is better, and which change is worth a word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from roofreport.result import Case
+
+
+class Better(Enum):
+    HIGHER = "higher"
+    LOWER = "lower"
+    NEITHER = "neither"
+
+
+@dataclass(frozen=True)
+class Metric:
+    name: str  # "<ref>" stands for the prefix of --reference, "<phase>" for the name of a phase
+    unit: str
+    better: Better
+    practical: float  # a smaller relative change means nothing in practice
+    noisy: bool = True  # follows the clock; False: the same work gives the same figure
+
+
+TIME = Metric("time", "s", Better.LOWER, 0.01)
+
+# The counters, in the order of roofbench --explain_counters.
+COUNTERS = (
+    Metric("FLOP/s", "FLOP/s", Better.HIGHER, 0.01),
+    Metric("bytes/s", "B/s", Better.HIGHER, 0.01),
+    Metric("flop_util", "fraction", Better.HIGHER, 0.01),
+    Metric("mem_util", "fraction", Better.HIGHER, 0.01),
+    Metric("<ref>_flop_util", "fraction", Better.HIGHER, 0.01),
+    Metric("<ref>_mem_util", "fraction", Better.HIGHER, 0.01),
+    Metric("roof", "fraction", Better.HIGHER, 0.02),
+    Metric("samples", "count", Better.NEITHER, 0.0),
+    Metric("mean_ms", "ms", Better.LOWER, 0.02),
+    Metric("stddev_ms", "ms", Better.LOWER, 0.5),
+    Metric("p95_ms", "ms", Better.LOWER, 0.05),
+    Metric("min_ms", "ms", Better.LOWER, 0.02),
+    Metric("ci", "fraction", Better.LOWER, 0.5),
+    Metric("first_step_ms", "ms", Better.LOWER, 0.2),
+    Metric("peak_mem", "B", Better.LOWER, 0.005, noisy=False),
+    Metric("predicted_mem", "B", Better.NEITHER, 0.0, noisy=False),
+    Metric("<phase>_ms", "ms", Better.LOWER, 0.01),
+    Metric("parameters", "count", Better.NEITHER, 0.0, noisy=False),
+    Metric("overhead_ns", "ns", Better.LOWER, 0.1),
+    Metric("launch_bound", "0 or 1", Better.LOWER, 0.0, noisy=False),
+    Metric("throttled", "0 or 1", Better.LOWER, 0.0, noisy=False),
+    Metric("noisy", "0 or 1", Better.LOWER, 0.0, noisy=False),
+)
+
+_BY_NAME = {metric.name: metric for metric in (TIME, *COUNTERS)}
+# From the special to the general: "a100_flop_util" is no phase.
+_PATTERNS = (("_flop_util", "<ref>_flop_util"), ("_mem_util", "<ref>_mem_util"), ("_ms", "<phase>_ms"))
+
+
+def find(name: str) -> Metric | None:
+    """The row of a counter, or of "time"; None for a counter that the table does not know."""
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    for suffix, pattern in _PATTERNS:
+        if name.endswith(suffix) and len(name) > len(suffix):
+            return _BY_NAME[pattern]
+    return None
+
+
+def value(case: Case, name: str) -> float | None:
+    """Of "time" (seconds) or of a counter; None if the case has none."""
+    return case.seconds if name == TIME.name else case.counters.get(name)

@@ -1,0 +1,42 @@
+"""Numbers for people."""
+
+from __future__ import annotations
+
+_PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_TIMES = ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (1e-6, "µs", 1e6), (0.0, "ns", 1e9))
+
+
+def digits(value: float, count: int = 3) -> str:
+    """To `count` significant digits, never with an exponent between 0.001 and a million."""
+    if value == 0:
+        return "0"
+    text = f"{value:.{count}g}"
+    if "e" not in text:
+        return text
+    return f"{value:.0f}" if abs(value) >= 1 and abs(value) < 1e6 else text
+
+
+def quantity(value: float, unit: str, count: int = 3) -> str:
+    """1.23 GFLOP/s, to `count` significant digits."""
+    for factor, prefix in _PREFIXES:
+        if abs(value) >= factor:
+            return f"{digits(value / factor, count)} {prefix}{unit}"
+    return f"{digits(value, count)} {unit}"
+
+
+def time(seconds: float) -> str:
+    for least, unit, factor in _TIMES:
+        if abs(seconds) >= least:
+            return f"{digits(seconds * factor)} {unit}"
+    raise AssertionError(seconds)
+
+
+def percent(ratio: float, decimals: int = 1) -> str:
+    """+3.0 %, of 0.03."""
+    return f"{100 * ratio:+.{decimals}f} %"
+
+
+def clock(seconds: float) -> str:
+    """2:05, of 125 seconds."""
+    whole = max(0, round(seconds))
+    return f"{whole // 60}:{whole % 60:02d}"
