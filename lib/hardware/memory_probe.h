@@ -18,8 +18,8 @@ struct StreamShare {
 
 class MemoryProbe {
  public:
-  // Makes its two buffers when they are first needed, touched by a team of `threads`: sixteen times the caches in all, so
-  // that next to nothing survives in them from one lap to the next.
+  // Makes its two buffers when they are first needed, touched by a team of `threads`: sixteen times the caches in all,
+  // so that next to nothing survives in them from one lap to the next.
   MemoryProbe(double last_level_cache_bytes, int threads);
 
   // Bytes/s of about `traffic_bytes` of traffic from memory on a team of `threads`: the median over `pieces` equal

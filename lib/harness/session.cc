@@ -30,7 +30,8 @@ constexpr double kCloneShare = 0.25;
 constexpr double kMemoryMargin = 1.1;
 constexpr double kMemoryReserve = 256e6;
 // A cold case that beats its roof by more has a wrong probe or a wrong cost. Where the memory's speed changes within
-// minutes, two of sixty runs of the stream itself came to 1.08 and 1.12 (two-core EPYC, 2026-11-20): that is no mistake.
+// minutes, two of sixty runs of the stream itself came to 1.08 and 1.12 (two-core EPYC, 2026-11-20): that is no
+// mistake.
 constexpr double kImpossibleRoof = 1.25;
 // Below this rate nothing useful runs: work that is done in time even then needs no prediction.
 constexpr double kCrawl = 2e8;  // operations and bytes a second

@@ -22,7 +22,8 @@ def run(program: str, seconds: float, threads: int) -> dict[str, float]:
         sys.exit(SKIPPED)
     if finished.returncode != 0:
         sys.exit(f"{program} failed with exit code {finished.returncode}")
-    return json.loads(finished.stdout)
+    rates: dict[str, float] = json.loads(finished.stdout)
+    return rates
 
 
 def main() -> int:

@@ -3,8 +3,9 @@
 
     tests/oracles/compare_spread.py [--processes=20] [--bin=build/release/bin]
 
-Fresh processes in the order A B B A …; of each step the spread p95/p5 over the processes, and the wall time of a process.
-Exits with 1 if a spread of ours is larger, or if ours take more wall time. A benchmark: run it on a machine where nothing else runs.
+Fresh processes in the order A B B A …; of each step the spread p95/p5 over the processes, and the wall time of a
+process. Exits with 1 if a spread of ours is larger, or if ours take more wall time. A benchmark: run it on a machine
+where nothing else runs.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ STEPS = {
 def run(command: list[str], out: Path) -> tuple[dict[str, float], float]:
     """Milliseconds by name, and the wall seconds of the process."""
     start = time.perf_counter()
-    subprocess.run([*command, f"--benchmark_out={out}"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        [*command, f"--benchmark_out={out}"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     wall = time.perf_counter() - start
     rows = json.loads(out.read_text())["benchmarks"]
     return {row["name"]: row["real_time"] for row in rows}, wall

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-
 from built_program import TINY, Run
 
 
@@ -33,20 +32,36 @@ def test_json_is_strict_and_whole(run: Run, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     result = strict_json(out.read_text())
     context = result["context"]
-    for key in ("roofbench_version", "device", "threads", "seed", "torch_version", "optimized", "roof_read", "roof_fp32"):
+    for key in (
+        "roofbench_version",
+        "device",
+        "threads",
+        "seed",
+        "torch_version",
+        "optimized",
+        "roof_read",
+        "roof_fp32",
+    ):
         assert context[key], key
     rows = result["benchmarks"]
     singles = [row for row in rows if row["run_type"] == "iteration"]
     assert {row["name"] for row in singles} == {
         f"matmul/impl:eager/dtype:{dtype}/n:{n}/manual_time" for dtype in ("fp32", "bf16") for n in (16, 32)
     }
-    assert {row["aggregate_name"] for row in rows if row["run_type"] == "aggregate"} == {"mean", "median", "stddev", "cv"}
+    assert {row["aggregate_name"] for row in rows if row["run_type"] == "aggregate"} == {
+        "mean",
+        "median",
+        "stddev",
+        "cv",
+    }
     for row in singles:
         assert row["time_unit"] == "ms"
         assert row["iterations"] == 1
         assert row["samples"] == 5
         assert 0 < row["min_ms"] <= row["real_time"] <= row["p95_ms"]
-        assert row["FLOP/s"] == pytest.approx(2 * int(row["name"].split("n:")[1].split("/")[0]) ** 3 / row["real_time"] * 1e3)
+        assert row["FLOP/s"] == pytest.approx(
+            2 * int(row["name"].split("n:")[1].split("/")[0]) ** 3 / row["real_time"] * 1e3
+        )
     assert not (tmp_path / "out.json.part").exists()
 
 
@@ -125,7 +140,9 @@ def test_colour_on_demand_and_no_color(run: Run) -> None:
 
 def test_sweeps_end_with_their_exponents(run: Run) -> None:
     done = run("--benchmark_filter=matmul/impl:eager/dtype:fp32/n:", "--suite=quick", "--benchmark_min_time=3x")
-    assert re.search(r"matmul/impl:eager/dtype:fp32\s+n\^\d\.\d\d \(.* to .*\), expected n\^3", done.stdout), done.stdout
+    assert re.search(r"matmul/impl:eager/dtype:fp32\s+n\^\d\.\d\d \(.* to .*\), expected n\^3", done.stdout), (
+        done.stdout
+    )
 
 
 def test_unwritable_output_is_refused_before_anything_runs(run: Run, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Fixtures that run the built program."""
+"""Fixtures for every test: the built program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from built_program import PROGRAM, Run
 
 
