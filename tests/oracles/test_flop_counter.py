@@ -19,7 +19,8 @@ pytestmark = pytest.mark.slow  # importing torch takes seconds
 def reported_flops(tmp_path: Path, *flags: str) -> dict[str, dict[str, float]]:
     """FLOPs by precision of each case that the flags choose."""
     journal = tmp_path / "run.jsonl"
-    command = [str(PROGRAM), *flags, "--suite=quick", "--benchmark_min_time=1x", "--warmup_iters=0", f"--journal={journal}"]
+    short = ("--suite=quick", "--benchmark_min_time=1x", "--warmup_iters=0")
+    command = [str(PROGRAM), *flags, *short, f"--journal={journal}"]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     lines = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
     assert lines
