@@ -20,6 +20,18 @@ namespace {
 
 std::string Shape(const at::Tensor& tensor) { return absl::StrCat("[", absl::StrJoin(tensor.sizes(), ","), "]"); }
 
+absl::Status CompareIntegers(const at::Tensor& result, const at::Tensor& reference, const std::string& what) {
+  const at::Tensor actual = result.to(at::kCPU, at::kLong).reshape({-1});
+  const at::Tensor expected = reference.to(at::kCPU, at::kLong).reshape({-1});
+  const at::Tensor wrong = actual.ne(expected);
+  const int64_t count = wrong.sum().item<int64_t>();
+  if (count == 0) return absl::OkStatus();
+  const int64_t first = wrong.to(at::kInt).argmax().item<int64_t>();
+  return absl::DataLossError(absl::StrFormat(
+      "wrong %s: %d of %d elements are off, the first (element %d) is %d where the reference has %d", what, count,
+      actual.numel(), first, actual[first].item<int64_t>(), expected[first].item<int64_t>()));
+}
+
 // A tensor in double precision, a block at a time: the whole of a large one would need eight times its memory, and
 // every intermediate as much again.
 class Blocks {
@@ -91,6 +103,8 @@ absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& referenc
   }
   // Bit for bit, as a copy is.
   if (result.scalar_type() == reference.scalar_type() && at::equal(result, reference)) return absl::OkStatus();
+  // Whole numbers are compared as such: beyond 2^53 double precision takes neighbours for equal.
+  if (!result.is_floating_point() && !reference.is_floating_point()) return CompareIntegers(result, reference, what);
   const Blocks actual(result);
   const Blocks expected(reference);
   double squares = 0;

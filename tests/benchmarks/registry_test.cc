@@ -113,7 +113,8 @@ TEST_P(EveryCase, AWrongResultFails) {
   session.TamperWithResults([](at::Tensor& result) {
     at::Tensor last = result.view({-1})[result.numel() - 1];
     // Off by about the size of the largest element: above what deep networks in bf16 may round, far below nonsense.
-    last.add_(last.is_floating_point() ? result.abs().max().item<double>() : 1);
+    const at::Scalar off = last.is_floating_point() ? result.abs().max().item() : at::Scalar(1);
+    last.add_(off);
   });
   const Outcome& outcome = session.Run(GetParam());
   if (outcome.verdict == Verdict::kSkipped) GTEST_SKIP() << outcome.reason;
