@@ -1,0 +1,42 @@
+#include "lib/models/rope.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/outer.h>
+#include <ATen/ops/pow.h>
+
+namespace roofbench::models {
+namespace {
+
+at::Tensor InverseFrequencies(int64_t head_dim, double theta) {
+  TORCH_CHECK(head_dim % 2 == 0, "RoPE turns pairs: a head of ", head_dim, " dimensions has an odd one");
+  return at::pow(theta, at::arange(0, head_dim, 2, at::kDouble).div(-static_cast<double>(head_dim)));
+}
+
+// Turns the pairs (a, b) of x by angles with these cosines and sines, `sign` giving the direction.
+at::Tensor Turn(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines, int64_t first, int sign) {
+  const at::Tensor c = cosines.narrow(0, first, x.size(-2)).to(x.scalar_type());
+  const at::Tensor s = sines.narrow(0, first, x.size(-2)).to(x.scalar_type()).mul(sign);
+  const int64_t half = x.size(-1) / 2;
+  const at::Tensor a = x.narrow(-1, 0, half);
+  const at::Tensor b = x.narrow(-1, half, half);
+  return at::cat({a.mul(c).sub(b.mul(s)), b.mul(c).add(a.mul(s))}, -1);
+}
+
+}  // namespace
+
+Rope::Rope(int64_t positions, int64_t head_dim, double theta, const at::TensorOptions& device)
+    : Rope(positions, InverseFrequencies(head_dim, theta), device) {}
+
+Rope::Rope(int64_t positions, const at::Tensor& inverse_frequencies, const at::TensorOptions& device) {
+  const at::Tensor angles =
+      at::outer(at::arange(positions, at::kDouble), inverse_frequencies.to(at::kCPU, at::kDouble));
+  cosines_ = angles.cos().to(device.dtype(at::kFloat));
+  sines_ = angles.sin().to(device.dtype(at::kFloat));
+}
+
+at::Tensor Rope::Rotate(const at::Tensor& x, int64_t first) const { return Turn(x, cosines_, sines_, first, 1); }
+
+at::Tensor Rope::RotateBack(const at::Tensor& x, int64_t first) const { return Turn(x, cosines_, sines_, first, -1); }
+
+}  // namespace roofbench::models
