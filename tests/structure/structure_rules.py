@@ -40,7 +40,7 @@ PACKAGES = [
     Package("Google Benchmark", re.compile(r"benchmark/"), {"harness", "benchmarks"}),
     Package("LibTorch", re.compile(r"(ATen|c10|torch|caffe2)/"), {"observe", "models", "harness", "benchmarks"}),
     Package("Abseil", re.compile(r"absl/"), {"models", "harness", "benchmarks"}),
-    Package("nlohmann/json", re.compile(r"nlohmann/"), {"observe", "harness", "benchmarks"}),
+    Package("nlohmann/json", re.compile(r"nlohmann/"), {"observe", "models", "harness", "benchmarks"}),
     Package("GoogleTest", re.compile(r"(gtest|gmock)/"), set()),
 ]
 
