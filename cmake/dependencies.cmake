@@ -67,6 +67,17 @@ roofbench_dependency(
   REPOSITORY https://github.com/nlohmann/json.git
   TAG 9cca280a4d0ccf0c08f47a99aa71d1b0e52f8d03)
 
+# Release 1.3.0 (Debian 12 has 1.0.3, which the kernels are written for).
+set(HWY_ENABLE_TESTS OFF)
+set(HWY_ENABLE_EXAMPLES OFF)
+set(HWY_ENABLE_INSTALL OFF)
+roofbench_dependency(
+  highway
+  PACKAGE hwy
+  TARGET hwy::hwy
+  REPOSITORY https://github.com/google/highway.git
+  TAG ac0d5d297b13ab1b89f48484fc7911082d76a93f)
+
 if(ROOFBENCH_TESTS)
   # Release 1.17.0 (Debian 12 has 1.12.1).
   set(INSTALL_GTEST OFF)

@@ -4,7 +4,7 @@ option(ROOFBENCH_TESTS "Build the tests" ON)
 option(ROOFBENCH_CCACHE "Compile through ccache where it is installed" ON)
 set(ROOFBENCH_SANITIZE "" CACHE STRING "Value of -fsanitize=, for example address,undefined")
 set(ROOFBENCH_FETCH "" CACHE STRING
-    "Packages to build from source although they are installed: benchmark;googletest;absl;nlohmann_json or all")
+    "Packages to build from source although they are installed: benchmark;googletest;absl;nlohmann_json;highway or all")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug, RelWithDebInfo or MinSizeRel" FORCE)

@@ -58,8 +58,15 @@ const Broken kBroken[] = {
     {"OddGroups", [](Parts& p) { p.config["num_key_value_heads"] = 3; }, "multiple of num_key_value_heads"},
     {"AnotherModel", [](Parts& p) { p.config["model_type"] = "gpt2"; }, "not supported: models of the type 'gpt2'"},
     {"Biases", [](Parts& p) { p.config["attention_bias"] = true; }, "not supported: a model with attention_bias"},
-    {"UnknownPositions", [](Parts& p) { p.config["rope_parameters"] = {{"rope_type", "yarn"}}; }, "rope_type 'yarn'"},
-    {"StretchedByNothing", [](Parts& p) { p.config["rope_parameters"] = {{"rope_type", "llama3"}}; },
+    {"UnknownPositions",
+     [](Parts& p) {
+       p.config["rope_parameters"] = {{"rope_type", "yarn"}};
+     },
+     "rope_type 'yarn'"},
+    {"StretchedByNothing",
+     [](Parts& p) {
+       p.config["rope_parameters"] = {{"rope_type", "llama3"}};
+     },
      "rope_parameters needs factor"},
     {"ManyLayers", [](Parts& p) { p.config["num_hidden_layers"] = 4'000'000; }, "fewer than its"},
     {"NoFile", [](Parts& p) { p.has_file = false; }, "model.safetensors"},
@@ -75,13 +82,25 @@ const Broken kBroken[] = {
     {"UnknownDtype", [](Parts& p) { p.header[kNorm]["dtype"] = "F3"; }, "dtype 'F3'"},
     {"WholeNumbers", [](Parts& p) { p.header[kNorm]["dtype"] = "I32"; }, "holds Int instead of floating point"},
     {"NegativeShape", [](Parts& p) { p.header[kNorm]["shape"] = {-8}; }, "no shape of whole numbers"},
-    {"OverflowingShape", [](Parts& p) { p.header[kNorm]["shape"] = {1LL << 40, 1LL << 40}; }, "do not fit its shape"},
+    {"OverflowingShape",
+     [](Parts& p) {
+       p.header[kNorm]["shape"] = {1LL << 40, 1LL << 40};
+     },
+     "do not fit its shape"},
     {"ShapeUnlikeBytes", [](Parts& p) { p.header[kNorm]["shape"] = {9}; }, "32 bytes, which do not fit its shape"},
     {"OneOffset", [](Parts& p) { p.header[kNorm]["data_offsets"] = {0}; }, "no two data_offsets"},
-    {"ReversedOffsets", [](Parts& p) { p.header[kNorm]["data_offsets"] = {64, 32}; }, "lies at bytes 64 to 32"},
+    {"ReversedOffsets",
+     [](Parts& p) {
+       p.header[kNorm]["data_offsets"] = {64, 32};
+     },
+     "lies at bytes 64 to 32"},
     {"Truncated", [](Parts& p) { p.data.resize(p.data.size() - 1); }, "the file is cut off"},
     {"BytesBehind", [](Parts& p) { p.data += "x"; }, "bytes behind the tensors"},
-    {"Overlap", [](Parts& p) { p.header[kNorm]["data_offsets"] = {0, 32}; }, "tensors overlap"},
+    {"Overlap",
+     [](Parts& p) {
+       p.header[kNorm]["data_offsets"] = {0, 32};
+     },
+     "tensors overlap"},
     {"Hole", [](Parts& p) { p.header.erase(kNorm); }, "bytes between tensors"},
     {"MissingTensor",
      [](Parts& p) {
@@ -89,7 +108,11 @@ const Broken kBroken[] = {
        p.data.resize(p.data.size() - 4 * 8 * 12);
      },
      "lacks the tensor model.layers.0.mlp.down_proj.weight"},
-    {"WrongShape", [](Parts& p) { p.header[kQuery]["shape"] = {4, 16}; }, "q_proj.weight is [4, 16] where config.json"},
+    {"WrongShape",
+     [](Parts& p) {
+       p.header[kQuery]["shape"] = {4, 16};
+     },
+     "q_proj.weight is [4, 16] where config.json"},
     {"IndexIsNoJson", [](Parts& p) { p.index = "{"; }, "index.json: it is no valid JSON"},
     {"IndexWithoutMap", [](Parts& p) { p.index = "{}"; }, "no weight_map"},
     {"IndexLeadsOut", [](Parts& p) { p.index = R"({"weight_map":{"a":"../../etc/passwd"}})"; }, "same folder"},

@@ -54,24 +54,19 @@ inline std::pair<nlohmann::json, std::string> PackTensors(
 }
 
 inline nlohmann::json TinyConfig() {
-  return {{"model_type", "llama"},     {"vocab_size", 10},          {"hidden_size", 8},
-          {"intermediate_size", 12},   {"num_hidden_layers", 1},    {"num_attention_heads", 2},
-          {"num_key_value_heads", 1},  {"rms_norm_eps", 1e-5},      {"tie_word_embeddings", true},
-          {"rope_theta", 10000.0},     {"hidden_act", "silu"},      {"max_position_embeddings", 64}};
+  return {{"model_type", "llama"},    {"vocab_size", 10},       {"hidden_size", 8},
+          {"intermediate_size", 12},  {"num_hidden_layers", 1}, {"num_attention_heads", 2},
+          {"num_key_value_heads", 1}, {"rms_norm_eps", 1e-5},   {"tie_word_embeddings", true},
+          {"rope_theta", 10000.0},    {"hidden_act", "silu"},   {"max_position_embeddings", 64}};
 }
 
 inline std::vector<std::pair<std::string, std::vector<int64_t>>> TinyTensors() {
   const std::string layer = "model.layers.0.";
-  return {{"model.embed_tokens.weight", {10, 8}},
-          {"model.norm.weight", {8}},
-          {layer + "input_layernorm.weight", {8}},
-          {layer + "post_attention_layernorm.weight", {8}},
-          {layer + "self_attn.q_proj.weight", {8, 8}},
-          {layer + "self_attn.k_proj.weight", {4, 8}},
-          {layer + "self_attn.v_proj.weight", {4, 8}},
-          {layer + "self_attn.o_proj.weight", {8, 8}},
-          {layer + "mlp.gate_proj.weight", {12, 8}},
-          {layer + "mlp.up_proj.weight", {12, 8}},
+  return {{"model.embed_tokens.weight", {10, 8}},      {"model.norm.weight", {8}},
+          {layer + "input_layernorm.weight", {8}},     {layer + "post_attention_layernorm.weight", {8}},
+          {layer + "self_attn.q_proj.weight", {8, 8}}, {layer + "self_attn.k_proj.weight", {4, 8}},
+          {layer + "self_attn.v_proj.weight", {4, 8}}, {layer + "self_attn.o_proj.weight", {8, 8}},
+          {layer + "mlp.gate_proj.weight", {12, 8}},   {layer + "mlp.up_proj.weight", {12, 8}},
           {layer + "mlp.down_proj.weight", {8, 12}}};
 }
 

@@ -41,6 +41,7 @@ PACKAGES = [
     Package("LibTorch", re.compile(r"(ATen|c10|torch|caffe2)/"), {"observe", "models", "harness", "benchmarks"}),
     Package("Abseil", re.compile(r"absl/"), {"models", "harness", "benchmarks"}),
     Package("nlohmann/json", re.compile(r"nlohmann/"), {"observe", "models", "harness", "benchmarks"}),
+    Package("Highway", re.compile(r"hwy/"), {"kernels"}),
     Package("GoogleTest", re.compile(r"(gtest|gmock)/"), set()),
 ]
 

@@ -1,0 +1,53 @@
+#include "lib/kernels/silu_mul.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lib/kernels/silu_mul.cc"  // NOLINT(bugprone-suspicious-include)
+// clang-format off: this one comes before the others
+#include "hwy/foreach_target.h"
+// clang-format on
+#include "hwy/contrib/math/math-inl.h"
+#include "lib/kernels/highway_floats.inc"
+
+HWY_BEFORE_NAMESPACE();
+namespace roofbench::kernels::HWY_NAMESPACE {
+namespace {
+
+template <typename T>
+HWY_INLINE void Part(const SiluMul<T>& work, Range range) {
+  const FloatTag d;
+  const auto at = range.begin;
+  Transform(static_cast<std::size_t>(range.size()), work.y + at, work.gate + at, work.up + at,
+            [&](FloatVec gate, FloatVec up) {
+              // Beyond 104 exp is infinite in fp32, and Highway's is not defined.
+              const FloatVec exponential = hn::Exp(d, hn::Min(hn::Set(d, 104.0F), hn::Neg(gate)));
+              return hn::Mul(hn::Div(gate, hn::Add(hn::Set(d, 1.0F), exponential)), up);
+            });
+}
+
+void PartFp32(const SiluMul<float>& work, Range range) { Part(work, range); }
+void PartBf16(const SiluMul<Bf16>& work, Range range) { Part(work, range); }
+
+}  // namespace
+}  // namespace roofbench::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace roofbench::kernels {
+
+HWY_EXPORT(PartFp32);
+HWY_EXPORT(PartBf16);
+
+namespace {
+constexpr int64_t kGrain = 4096;  // elements: parts begin on pages
+}
+
+void Run(const SiluMul<float>& work, const ParallelFor& parallel_for) {
+  parallel_for(work.n, kGrain, [&](Range range) { HWY_DYNAMIC_DISPATCH(PartFp32)(work, range); });
+}
+
+void Run(const SiluMul<Bf16>& work, const ParallelFor& parallel_for) {
+  parallel_for(work.n, kGrain, [&](Range range) { HWY_DYNAMIC_DISPATCH(PartBf16)(work, range); });
+}
+
+}  // namespace roofbench::kernels
+#endif

@@ -1,0 +1,77 @@
+// What the tests of kernels share: data, float64 comparison, and every instruction set that this machine has.
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "lib/kernels/bf16.h"
+#include "lib/kernels/isa.h"
+
+namespace roofbench::kernels {
+
+template <typename T>
+T FromDouble(double value);
+template <>
+inline float FromDouble<float>(double value) {
+  return static_cast<float>(value);
+}
+template <>
+inline Bf16 FromDouble<Bf16>(double value) {
+  return ToBf16(static_cast<float>(value));
+}
+
+// Half the distance to the next number, relative.
+template <typename T>
+constexpr double kRounding = 0x1p-24;
+template <>
+inline constexpr double kRounding<Bf16> = 0x1p-8;
+
+template <typename T>
+std::vector<T> Normal(int64_t n, double mean = 0, double deviation = 1, uint32_t seed = 1) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal(mean, deviation);
+  std::vector<T> values(static_cast<std::size_t>(n));
+  for (T& value : values) value = FromDouble<T>(normal(random));
+  return values;
+}
+
+enum class Class { kFinite, kNan, kPositiveInfinity, kNegativeInfinity };
+inline Class ClassOf(double value) {
+  if (std::isnan(value)) return Class::kNan;
+  if (std::isinf(value)) return value > 0 ? Class::kPositiveInfinity : Class::kNegativeInfinity;
+  return Class::kFinite;
+}
+
+// Of the same class, and if finite within `tolerance` · (|expected| + scale).
+template <typename T>
+void ExpectClose(T actual, double expected, double tolerance, double scale, const std::string& where) {
+  const double value = ToFloat(actual);
+  ASSERT_EQ(ClassOf(value), ClassOf(expected)) << where << ": " << value << " instead of " << expected;
+  if (ClassOf(expected) != Class::kFinite) return;
+  ASSERT_NEAR(value, expected, tolerance * (std::abs(expected) + scale)) << where;
+}
+
+// Calls body() once for each way that this processor can run a kernel.
+inline void OnEveryIsa(const std::function<void()>& body) {
+  struct Path {
+    const char* name;
+    uint32_t features;
+    bool wide_highway;
+  };
+  for (const Path& path :
+       {Path{"portable, baseline", 0, false}, Path{"portable, widest", 0, true}, Path{"avx512", kAvx512, true},
+        Path{"avx512 bf16", kAvx512 | kAvx512Bf16, true}, Path{"everything", ~0U, true}}) {
+    const LimitIsa limit(path.features, path.wide_highway);
+    SCOPED_TRACE(path.name);
+    body();
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+}  // namespace roofbench::kernels
