@@ -6,8 +6,8 @@
 
 namespace roofbench {
 
-// The source folder: ROOFBENCH_SOURCE_DIR of the environment, where the test was carried to another machine; else that of
-// the build.
+// The source folder: ROOFBENCH_SOURCE_DIR of the environment, where the test was carried to another machine; else that
+// of the build.
 inline std::string SourceDir() {
   const char* given = std::getenv("ROOFBENCH_SOURCE_DIR");
   return given != nullptr ? given : ROOFBENCH_SOURCE_DIR;
