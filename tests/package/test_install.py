@@ -76,7 +76,9 @@ def test_every_public_header_is_installed(prefix: Path) -> None:
 def test_the_package_names_every_layer(prefix: Path) -> None:
     targets = (prefix / "lib" / "cmake" / "roofbench" / "roofbenchTargets.cmake").read_text()
     exported = set(re.findall(r"^add_library\(roofbench::(\w+) ", targets, re.MULTILINE))
-    declared = set(re.findall(r"^roofbench_layer\(\s*(\w+)", (ROOT / "lib" / "CMakeLists.txt").read_text(), re.MULTILINE))
+    declared = set(
+        re.findall(r"^roofbench_layer\(\s*(\w+)", (ROOT / "lib" / "CMakeLists.txt").read_text(), re.MULTILINE)
+    )
     assert exported == declared
     # Nobody gets our warnings, nor what our tests need.
     assert "-Wall" not in targets
@@ -87,11 +89,17 @@ def test_carried_tests_run(prefix: Path, tmp_path: Path) -> None:
     built = {program.name for program in (BUILD / "bin").glob("*_test")}
     assert {program.name for program in programs(prefix)} == {"roofbench", *built}
     golden = tmp_path / "README.md"
-    command = [prefix / "libexec" / "roofbench" / "harness_test", "--gtest_filter=Counters.EveryCounterIsDocumented*"]
+    test = prefix / "libexec" / "roofbench" / "harness_test"
     for text, status in (((ROOT / "README.md").read_text(), 0), ("## Counters\n", 1)):
         golden.write_text(text)
         environment = bare(tmp_path, ROOFBENCH_SOURCE_DIR=str(tmp_path))
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        done = subprocess.run(
+            [test, "--gtest_filter=Counters.EveryCounterIsDocumented*"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+        )
         assert done.returncode == status, done.stdout
         assert "[ RUN      ]" in done.stdout
 
