@@ -122,6 +122,7 @@ def test_a_given_folder_is_built_without_a_download(toy: Path, tmp_path: Path) -
         ("benchmark", "libbenchmark-dev"),
         ("absl", "libabsl-dev"),
         ("nlohmann_json", "nlohmann-json3-dev"),
+        ("highway", "libhwy-dev"),
         ("googletest", "libgmock-dev"),
     ],
 )
