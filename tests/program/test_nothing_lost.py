@@ -9,23 +9,25 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from built_program import TINY, Run
 
-# 24 small cases, 144 of them with their repetitions, in processes that measure their roofs in half a second.
+# Fifty small cases, 150 with their repetitions, in processes that measure their roofs in half a second.
 MANY = (
     "--benchmark_filter=^copy/impl:stream/bytes:.*cache:warm",
     "--suite=quick",
-    "--axis=copy.bytes=4096,8192,12288,16384,20480,24576",
-    "--benchmark_repetitions=25",
-    "--benchmark_min_time=20x",
+    f"--axis=copy.bytes={','.join(str(1024 * k) for k in range(1, 51))}",
+    "--benchmark_repetitions=3",
+    "--benchmark_min_time=5x",
     "--warmup_iters=1",
     "--threads=1",
 )
 KILLS = 50
+SHOWN = re.compile(r"^  (impl:\S+) .*\n", re.MULTILINE)
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -34,7 +36,8 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def journal_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    text = path.read_text()
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()[1:]]
 
 
 def cases_of(lines: list[dict[str, Any]]) -> Counter[tuple[str, int]]:
@@ -71,19 +74,26 @@ def test_resume_without_a_journal_starts_with_the_first_case(run: Run, tmp_path:
     assert len(journal_lines(tmp_path / "run.jsonl")) == 4
 
 
-def kill_at(process: subprocess.Popen[bytes], journal: Path, moment: random.Random) -> bool:
-    """Kills a run at a random time from its start, or a random moment after some of its cases. True if it still ran."""
-    if moment.random() < 0.4:
-        time.sleep(moment.uniform(0, 1))
-    else:
-        size = journal.stat().st_size if journal.exists() else 0
-        wanted = size + moment.randrange(1, 6000)
+def kill_at(process: subprocess.Popen[bytes], journal: Path, console: Path, moment: random.Random) -> bool:
+    """Kills a run at a random time from its start, a random moment after some of its cases, or as soon as it has shown
+    the row of a new one. True if it still ran."""
+
+    def wait_for(reached: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and process.poll() is None:
-            if journal.exists() and journal.stat().st_size >= wanted:
-                break
-            time.sleep(0.001)
-        time.sleep(moment.uniform(0, 0.02))
+        while time.monotonic() < deadline and process.poll() is None and not reached():
+            time.sleep(0.0005)
+
+    kind = moment.choice(["time", "journal", "console"])
+    if kind == "time":
+        time.sleep(moment.uniform(0, 1))
+    elif kind == "journal":
+        wanted = (journal.stat().st_size if journal.exists() else 0) + moment.randrange(1, 4000)
+        wait_for(lambda: journal.exists() and journal.stat().st_size >= wanted)
+        time.sleep(moment.uniform(0, 0.01))
+    else:
+        finished = len({line["name"] for line in journal_lines(journal)}) if journal.exists() else 0
+        rows_wanted = 3 * (finished + 1)
+        wait_for(lambda: len(SHOWN.findall(console.read_text())) >= rows_wanted)
     process.send_signal(signal.SIGKILL)
     return process.wait(timeout=60) == -signal.SIGKILL
 
@@ -91,7 +101,7 @@ def kill_at(process: subprocess.Popen[bytes], journal: Path, moment: random.Rand
 @pytest.mark.slow
 def test_fifty_kills(program: Path, run: Run, tmp_path: Path) -> None:
     listed = run(*MANY, "--benchmark_list_tests").stdout.split()
-    expected = Counter((name.removesuffix("/manual_time"), k) for name in listed for k in range(25))
+    expected = Counter((name.removesuffix("/manual_time"), k) for name in listed for k in range(3))
     assert len(expected) >= 100
     moment = random.Random(20261121)
     journal, out = tmp_path / "run.jsonl", tmp_path / "out.json"
@@ -99,8 +109,9 @@ def test_fifty_kills(program: Path, run: Run, tmp_path: Path) -> None:
     killed = 0
     seen: dict[tuple[str, int], float] = {}
     for kill in range(KILLS):
-        process = subprocess.Popen(flags, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        killed += kill_at(process, journal, moment)
+        with (tmp_path / "console").open("wb") as console:
+            process = subprocess.Popen(flags, stdout=console, stderr=subprocess.PIPE)
+        killed += kill_at(process, journal, tmp_path / "console", moment)
         assert process.stderr
         assert process.returncode in (0, -signal.SIGKILL), process.stderr.read().decode()
         process.stderr.close()
@@ -108,11 +119,13 @@ def test_fifty_kills(program: Path, run: Run, tmp_path: Path) -> None:
             assert len(rows(out)) == len(expected), "a file is whole or not there"
         if not journal.exists():
             continue
-        text = journal.read_text()
-        complete = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()[1:]]
+        complete = journal_lines(journal)
         medians = {(line["name"], line["repetition"]): line["median_s"] for line in complete}
         assert len(medians) == len(complete), f"doubled after kill {kill}"
         assert medians.items() >= seen.items(), f"lost after kill {kill}"
+        for name in set(SHOWN.findall((tmp_path / "console").read_text())):
+            kept = sum(case == f"copy/{name}" for case, _ in medians)
+            assert kept == 3, f"{name} was shown before kill {kill}, and {kept} of its 3 repetitions were kept"
         seen = medians
     assert killed >= KILLS / 2, "most runs were killed before their end"
     assert run(*flags[1:]).returncode == 0
@@ -193,7 +206,7 @@ def test_a_signal_to_a_hanging_case_ends_the_run_in_order(planted: Path, tmp_pat
 
 def test_two_processes_do_not_share_a_journal(program: Path, tmp_path: Path) -> None:
     journal = tmp_path / "run.jsonl"
-    flags = [program, *MANY, f"--journal={journal}"]
+    flags = [str(program), *MANY, f"--journal={journal}"]
     first = subprocess.Popen(flags, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while not journal.exists():

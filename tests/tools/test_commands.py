@@ -169,7 +169,7 @@ def test_an_interrupted_run_goes_on(machine: Machine) -> None:
     assert "tools/bench --resume goes on after the last one" in done.stderr
     before = machine.flags()
     other = machine.run("bench", "--seed=4", "--benchmark_out=elsewhere.json")
-    assert f"tools/bench --resume --benchmark_out=elsewhere.json goes on" in other.stderr
+    assert "tools/bench --resume --benchmark_out=elsewhere.json goes on" in other.stderr
 
     machine.roofbench('printf "%s\\n" "$@" >"$CALLS.flags"')
     done = machine.run("bench", "--resume")
