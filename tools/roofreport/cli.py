@@ -15,7 +15,7 @@ from roofreport import compare_py, duration, gpt_fast, hardware, judgement_table
 from roofreport import table as tables
 from roofreport.chart import Chart
 from roofreport.errors import UnusableInputError
-from roofreport.load import load, load_all
+from roofreport.load import load, load_all, without_copies
 from roofreport.metrics import Better, Metric
 from roofreport.result import Result
 from roofreport.text import printable
@@ -80,7 +80,7 @@ def _notes(results: Sequence[Result]) -> None:
 
 
 def _table(args: argparse.Namespace) -> int:
-    results = [load(Path(path)) for path in args.results]
+    results = [load(path) for path in without_copies([Path(path) for path in args.results])]
     _notes(results)
     if args.format == "gpt_fast":
         for number, result in enumerate(results):
