@@ -27,9 +27,24 @@
 #include "lib/harness/session.h"
 #include "lib/harness/text.h"
 #include "lib/harness/watchdog.h"
+#include "lib/harness/winners.h"
 
 namespace roofbench {
 namespace {
+
+// A case's medians over its repetitions; negative seconds if it was not measured.
+Contender ContenderOf(const std::string& name, const std::deque<Outcome>& outcomes) {
+  std::vector<double> seconds;
+  std::vector<double> roofs;
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.verdict != Verdict::kMeasured) continue;
+    seconds.push_back(outcome.summary.median);
+    if (!outcome.roof_ratios.empty()) roofs.push_back(timing::Median(outcome.roof_ratios));
+  }
+  return {.name = name,
+          .seconds = seconds.empty() ? -1.0 : timing::Median(seconds),
+          .roof = roofs.empty() ? std::nullopt : std::optional(timing::Median(roofs))};
+}
 
 constexpr int kFailed = 1;
 constexpr int kRefused = 2;
@@ -189,13 +204,12 @@ int RunPlan(const Options& options, const std::vector<PlannedCase>& plan, Device
   benchmark::RunSpecifiedBenchmarks(&output, ".");
 
   if (options.format == "console") {
-    std::cout << DescribeLaws(FitLaws(plan, [&](const std::string& name) {
-      std::vector<double> medians;
-      for (const Outcome& outcome : session.OutcomesOf(name)) {
-        if (outcome.verdict == Verdict::kMeasured) medians.push_back(outcome.summary.median);
-      }
-      return medians.empty() ? -1.0 : timing::Median(medians);
-    })) << std::flush;
+    const auto measured = [&](const std::string& name) { return ContenderOf(name, session.OutcomesOf(name)); };
+    std::vector<Contender> contenders;
+    for (const PlannedCase& planned : plan) contenders.push_back(measured(planned.name));
+    std::cout << DescribeWinners(FindWinners(contenders))
+              << DescribeLaws(FitLaws(plan, [&](const std::string& name) { return measured(name).seconds; }))
+              << std::flush;
   }
   for (const absl::Status& status : {output.status(), journal_status}) {
     if (!status.ok()) std::cerr << "roofbench: " << std::string(status.message()) << '\n';
