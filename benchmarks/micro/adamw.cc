@@ -173,7 +173,6 @@ const Registration kAdamW(Family("adamw", "one step of AdamW over fp32 parameter
                                      .choices = {"single", "foreach", "fused", "native"},
                                      .doc = "single, foreach, fused: as torch.optim has them; native: our own kernel"})
                               .Axis({.name = "parameters"})
-                              .Grid(Suite::kQuick, {{"impl", {"fused", "native"}}, {"parameters", {"10000000"}}})
                               .Grid(Suite::kStandard, {{"impl", {"single", "foreach", "fused", "native"}},
                                                        {"parameters", {"10000000", "100000000"}}})
                               .Supports(NativeSupports)
