@@ -1,0 +1,41 @@
+// How the weights of a language model are stored, and which arithmetic that makes of its products.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "lib/workload/dtype.h"
+
+namespace roofbench::workload {
+
+// int8: a scale a row. int4: a scale and a zero a group of a row. llm_int8: int8 rows and int8 activations, outlier
+// columns in 16 bits (Dettmers et al., "LLM.int8()", 2022).
+enum class WeightFormat { kFp32, kBf16, kFp16, kInt8, kInt4, kLlmInt8 };
+
+inline constexpr std::array<WeightFormat, 6> kWeightFormats = {WeightFormat::kFp32, WeightFormat::kBf16,
+                                                               WeightFormat::kFp16, WeightFormat::kInt8,
+                                                               WeightFormat::kInt4, WeightFormat::kLlmInt8};
+
+// "fp32", "bf16", "fp16", "int8", "int4", "llm_int8": as the axis `precision` spells them.
+std::string_view Name(WeightFormat format);
+
+// The inverse of Name; nullopt for any other text.
+std::optional<WeightFormat> ParseWeightFormat(std::string_view name);
+
+// What the vectors between the products are stored as, and the multiplier of everything that is not quantised.
+Dtype ActivationDtype(WeightFormat format);
+
+// The multiplier of a product with such a weight: that of the activations, except for llm_int8.
+Dtype ProductDtype(WeightFormat format);
+
+// What stays when linears are stored in `format`: the embedding and a mixture's router (and LLM.int8()'s head).
+WeightFormat UnquantisedFormat(WeightFormat format);
+
+// Whether the output head is quantised too where nobody says otherwise: upstream's LLM.int8() leaves it in 16 bits.
+bool QuantisesHead(WeightFormat format);
+
+// Bytes of one matrix [rows, columns] with its scales. `group` is the length of int4's groups.
+double MatrixBytes(WeightFormat format, double rows, double columns, double group);
+
+}  // namespace roofbench::workload
