@@ -21,9 +21,10 @@ struct WeightOperand {
   int64_t n = 0;
   int64_t k = 0;
   int64_t group = 0;
-  at::Tensor data = {};    // [experts, n, k]; int4: as its layout packs it, one expert after another
-  at::Tensor scales = {};  // int8: fp32 (bf16 for LibTorch) [experts, n]; int4 for LibTorch: scales and zeros [experts,
-                      // k/group, n, 2]
+  // [experts, n, k]; int4: as its layout packs it, one expert after another.
+  at::Tensor data = {};
+  // int8: [experts, n] in fp32, in bf16 for LibTorch; int4 for LibTorch: scales and zeros [experts, k / group, n, 2].
+  at::Tensor scales = {};
   // [experts, rows, k] in double precision: what the sampled rows of every expert hold.
   std::function<at::Tensor()> exact_rows = {};
 };

@@ -1,4 +1,5 @@
-// oneDNN's linear layer, plain and with prepacked weights, behind LibTorch's dispatcher, which at::mm does not use for fp32.
+// oneDNN's linear layer, plain and with prepacked weights, behind LibTorch's dispatcher, which at::mm does not use for
+// fp32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +12,8 @@ namespace roofbench {
 // it.
 at::Tensor OnednnLinear(const at::Tensor& x, const at::Tensor& weight);
 
-// The weight in the layout that oneDNN likes best for `m` rows of x: an opaque tensor for OnednnLinear. Throws likewise.
+// The weight in the layout that oneDNN likes best for `m` rows of x: an opaque tensor for OnednnLinear. Throws
+// likewise.
 at::Tensor OnednnPack(const at::Tensor& weight, int64_t m);
 
 }  // namespace roofbench
