@@ -42,6 +42,7 @@ struct Options {
   bool list_tests = false;
   bool list_axes = false;
   bool explain_counters = false;
+  bool unverified = false;  // also run what no GPU has run yet
   bool help = false;
 
   // What is left for benchmark::Initialize, argv[0] first.
