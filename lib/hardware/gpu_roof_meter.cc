@@ -269,7 +269,9 @@ double GpuRoofMeter::MeasureCache(const Mix& mix, double working_set_bytes, doub
     const double bytes = std::min(working_set_bytes, static_cast<double>(buffer_bytes_));
     const std::size_t moved = std::max(InLines(kind == StreamKind::kCopy ? bytes / 2 : bytes), std::size_t{64});
     return GpuPass{.kind = kind,
-                   .to = kind == StreamKind::kRead ? sum_ : kind == StreamKind::kCopy ? first_ + moved : first_,
+                   .to = kind == StreamKind::kRead   ? sum_
+                         : kind == StreamKind::kCopy ? first_ + moved
+                                                     : first_,
                    .from = first_,
                    .bytes = moved};
   };

@@ -172,12 +172,8 @@ std::string Nvml::DriverVersion() const {
   return text.data();
 }
 
-std::optional<double> Nvml::PowerLimitWatts() const {
-  return library_->Ask(library_->power_limit, 1e-3);
-}
+std::optional<double> Nvml::PowerLimitWatts() const { return library_->Ask(library_->power_limit, 1e-3); }
 
-std::optional<double> Nvml::MaxSmHertz() const {
-  return library_->Ask(library_->max_clock_info, 1e6, kClockSm);
-}
+std::optional<double> Nvml::MaxSmHertz() const { return library_->Ask(library_->max_clock_info, 1e6, kClockSm); }
 
 }  // namespace roofbench::hardware

@@ -27,8 +27,8 @@ struct NvmlReading {
   std::optional<double> memory_hertz;
   std::optional<double> watts;
   std::optional<double> celsius;
-  std::optional<uint64_t> reasons;         // at this moment
-  std::optional<double> thermal_seconds;   // spent slowed down for heat, since the driver was loaded
+  std::optional<uint64_t> reasons;          // at this moment
+  std::optional<double> thermal_seconds;    // spent slowed down for heat, since the driver was loaded
   std::optional<double> power_cap_seconds;  // spent slowed down to keep the power limit
 };
 
@@ -51,7 +51,7 @@ class Nvml {
   Nvml& operator=(const Nvml&) = delete;
 
   NvmlReading Read() const;
-  std::string DriverVersion() const;             // "unknown" if it does not tell
+  std::string DriverVersion() const;              // "unknown" if it does not tell
   std::optional<double> PowerLimitWatts() const;  // that is enforced
   std::optional<double> MaxSmHertz() const;
 

@@ -8,7 +8,7 @@ namespace {
 using Word = ulonglong2;  // the widest load of a thread: 16 bytes
 
 constexpr int kThreads = 512;
-constexpr int kUnroll = 4;           // loads of a thread in flight
+constexpr int kUnroll = 4;            // loads of a thread in flight
 constexpr int kBlocksPerMachine = 4;  // 2,048 threads: a full multiprocessor
 
 template <bool kStreaming>

@@ -131,7 +131,8 @@ bool IsNoisy(const Outcome& outcome) {
   for (const timing::Chunk& chunk : outcome.samples.chunks) medians.push_back(chunk.median_seconds);
   const bool scattered =
       medians.size() >= 3 && timing::RobustDeviation(medians) > kNoisyChunks * timing::Median(medians);
-  return scattered || outcome.summary.ci > kNoisyInterval || outcome.conditions.stolen_share + outcome.conditions.others_share > kNoisyShare;
+  return scattered || outcome.summary.ci > kNoisyInterval ||
+         outcome.conditions.stolen_share + outcome.conditions.others_share > kNoisyShare;
 }
 
 std::span<const CounterSpec> CounterTable() { return kTable; }

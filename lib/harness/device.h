@@ -79,8 +79,8 @@ class Device {
   virtual void Calibrate(const std::vector<workload::Dtype>& dtypes) = 0;
   virtual const workload::Peaks& MeasuredPeaks() const = 0;
   virtual RoofGauge Gauge(const workload::Cost& cost, CacheState cache) = 0;
-  // Runs the stream that Calibrate found fastest, over `bytes` bytes (a multiple of 64, both pointers 64-byte aligned) of
-  // the device's memory. A read leaves the wrapping sum of all 64-bit words in the one at `to`.
+  // Runs the stream that Calibrate found fastest, over `bytes` bytes (a multiple of 64, both pointers 64-byte aligned)
+  // of the device's memory. A read leaves the wrapping sum of all 64-bit words in the one at `to`.
   virtual void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
 
   // Work of the device's own that takes about `seconds` each time it is called: to slow a step down on purpose.

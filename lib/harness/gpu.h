@@ -19,7 +19,7 @@ struct GpuFacts {
   int multiprocessors = 0;
   double l2_bytes = 0;
   double memory_bytes = 0;
-  std::string pci_bus_id;  // "0000:65:00.0"
+  std::string pci_bus_id;   // "0000:65:00.0"
   std::string cuda_driver;  // newest CUDA release that the driver knows: "13.0"
   std::string cuda_runtime;
 };
@@ -68,8 +68,6 @@ struct GpuModule {
   int (*count)(std::string* why);
   // nullptr means failure, with the reason in `why`.
   Gpu* (*open)(int index, std::string* why);
-  // A kernel launcher of lib/kernels/*_cuda.h by its name; nullptr if there is none.
-  void* (*kernel)(const char* name);
 };
 inline constexpr int kGpuModuleVersion = 1;
 inline constexpr char kGpuModuleSymbol[] = "roofbench_gpu_module";

@@ -218,8 +218,6 @@ Gpu* Open(int index, std::string* why) {
   }
 }
 
-void* Kernel(const char* /*name*/) { return nullptr; }
-
 }  // namespace
 }  // namespace roofbench
 
@@ -227,5 +225,4 @@ extern "C" __attribute__((visibility("default"))) const roofbench::GpuModule roo
     .version = roofbench::kGpuModuleVersion,
     .count = &roofbench::Count,
     .open = &roofbench::Open,
-    .kernel = &roofbench::Kernel,
 };

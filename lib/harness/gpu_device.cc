@@ -27,8 +27,8 @@ struct Precision {
   const char* since;
 };
 constexpr Precision kPrecisions[] = {
-    {Dtype::kFp32, 0, 0, "every GPU"},  {Dtype::kTf32, 8, 0, "Ampere"}, {Dtype::kBf16, 8, 0, "Ampere"},
-    {Dtype::kFp16, 7, 0, "Volta"},      {Dtype::kInt8, 7, 5, "Turing"}, {Dtype::kFp8, 8, 9, "Ada and Hopper"},
+    {Dtype::kFp32, 0, 0, "every GPU"}, {Dtype::kTf32, 8, 0, "Ampere"}, {Dtype::kBf16, 8, 0, "Ampere"},
+    {Dtype::kFp16, 7, 0, "Volta"},     {Dtype::kInt8, 7, 5, "Turing"}, {Dtype::kFp8, 8, 9, "Ada and Hopper"},
 };
 
 }  // namespace
@@ -56,9 +56,9 @@ absl::Status GpuDevice::Supports(Dtype dtype) const {
     if (std::pair(facts.compute_major, facts.compute_minor) >= std::pair(row.major, row.minor)) {
       return absl::OkStatus();
     }
-    return absl::UnimplementedError(
-        absl::StrCat("this GPU (compute capability ", facts.compute_major, ".", facts.compute_minor, ") has no ",
-                     std::string(Name(dtype)), " arithmetic, which came with ", row.since));
+    return absl::UnimplementedError(absl::StrCat("this GPU (compute capability ", facts.compute_major, ".",
+                                                 facts.compute_minor, ") has no ", std::string(Name(dtype)),
+                                                 " arithmetic, which came with ", row.since));
   }
   return absl::UnimplementedError(absl::StrCat(std::string(Name(dtype)), " is unknown on a GPU"));
 }
@@ -121,8 +121,7 @@ void GpuDevice::Calibrate(const std::vector<Dtype>& dtypes) {
 void GpuDevice::RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) {
   // A read adds to the word that it is given.
   if (kind == hardware::StreamKind::kRead) gpu_->Zero(to, sizeof(uint64_t));
-  gpu_->streams().Enqueue(
-      {.kind = kind, .variant = meter_.BestVariant(kind), .to = to, .from = from, .bytes = bytes});
+  gpu_->streams().Enqueue({.kind = kind, .variant = meter_.BestVariant(kind), .to = to, .from = from, .bytes = bytes});
 }
 
 std::function<void()> GpuDevice::ExtraWork(double seconds) {

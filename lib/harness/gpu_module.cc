@@ -34,7 +34,8 @@ absl::StatusOr<const GpuModule*> LoadGpuModuleFrom(const std::string& path) {
   }
   const auto* module = static_cast<const GpuModule*>(dlsym(handle, kGpuModuleSymbol));
   if (module == nullptr) {
-    return absl::UnavailableError(absl::StrCat(path, " is not the CUDA part of roofbench: it has no ", kGpuModuleSymbol));
+    return absl::UnavailableError(
+        absl::StrCat(path, " is not the CUDA part of roofbench: it has no ", kGpuModuleSymbol));
   }
   if (module->version != kGpuModuleVersion) {
     return absl::UnavailableError(absl::StrCat(path, " belongs to another build of roofbench (interface ",
@@ -55,6 +56,14 @@ absl::StatusOr<const GpuModule*> LoadGpuModule() {
         " is not beside the program): build with a CUDA toolkit and a CUDA build of LibTorch, -DROOFBENCH_CUDA=ON"));
   }());
   return *opened;
+}
+
+absl::StatusOr<const void*> FindInGpuModule(const std::string& symbol) {
+  if (const auto module = LoadGpuModule(); !module.ok()) return module.status();
+  // The module was opened for all of the process to see.
+  const void* found = dlsym(RTLD_DEFAULT, symbol.c_str());
+  if (found == nullptr) return absl::NotFoundError(absl::StrCat("the CUDA part has no ", symbol));
+  return found;
 }
 
 }  // namespace roofbench

@@ -50,9 +50,9 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& spec, int 
     return std::make_unique<CpuDevice>(threads);
   }
   int index = 0;
-  const bool is_gpu = spec == "cuda" || (absl::StartsWith(spec, "cuda:") &&
-                                         absl::SimpleAtoi(absl::StripPrefix(spec, "cuda:"), &index) && index >= 0 &&
-                                         index <= std::numeric_limits<c10::DeviceIndex>::max());
+  const bool is_gpu = spec == "cuda" ||
+                      (absl::StartsWith(spec, "cuda:") && absl::SimpleAtoi(absl::StripPrefix(spec, "cuda:"), &index) &&
+                       index >= 0 && index <= std::numeric_limits<c10::DeviceIndex>::max());
   if (!is_gpu) {
     return absl::InvalidArgumentError(absl::StrCat("--device=", spec, ": expected auto, cpu, cuda or cuda:N"));
   }

@@ -36,7 +36,8 @@ ABSL_FLAG(int32_t, threads, 0, "threads of the CPU (0: as many as LibTorch takes
 ABSL_FLAG(uint64_t, seed, 0, "seed of all data");
 ABSL_FLAG(double, plant_slowdown, 0,
           "make every step slower by this fraction, by real extra work: to test what compares results");
-ABSL_FLAG(bool, unverified, false, "run GPU kernels, too, that --list_axes lists as unverified: no GPU has run them yet");
+ABSL_FLAG(bool, unverified, false,
+          "run GPU kernels, too, that --list_axes lists as unverified: no GPU has run them yet");
 ABSL_FLAG(std::string, journal, "", "file that gets a line for each finished case, with every sample");
 
 namespace roofbench {

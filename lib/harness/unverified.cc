@@ -7,6 +7,8 @@ namespace roofbench {
 namespace {
 
 constexpr char kStreams[] = "lib/hardware/stream_kernels_cuda.cu";
+constexpr char kRows[] = "lib/kernels/rows_cuda.cu";
+constexpr char kGemv[] = "lib/kernels/gemv_cuda.cu";
 
 // One row for each kernel, and one more for each further family that runs it. tests/structure holds the rows against
 // the sources.
@@ -16,6 +18,11 @@ constexpr UnverifiedKernel kTable[] = {
     {"CopyStream", kStreams, "copy", "stream"},
     {"UpdateStream", kStreams},
     {"WriteStream", kStreams},
+    {"RmsNormRows", kRows, "rms_norm", "native"},
+    {"LayerNormRows", kRows, "layer_norm", "native"},
+    {"SoftmaxRows", kRows, "softmax", "native"},
+    {"GemvRows", kGemv, "gemv", "native"},
+    {"GemvRows", kGemv, "gather_gemv", "native"},
 };
 
 }  // namespace

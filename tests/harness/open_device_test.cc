@@ -38,8 +38,7 @@ TEST(OpenDevice, SaysThatThereIsNoDriver) {
 }
 
 TEST(GpuModule, SaysWhatIsWrongWithTheFile) {
-  EXPECT_THAT(std::string(LoadGpuModuleFrom("/no/such/module.so").status().message()),
-              HasSubstr("/no/such/module.so"));
+  EXPECT_THAT(std::string(LoadGpuModuleFrom("/no/such/module.so").status().message()), HasSubstr("/no/such/module.so"));
   EXPECT_THAT(std::string(LoadGpuModuleFrom("libm.so.6").status().message()), HasSubstr("is not the CUDA part"));
 }
 
