@@ -13,8 +13,8 @@ namespace {
 using Status = int;
 using Handle = void*;
 struct ViolationTime {
-  unsigned long long reference_us;
-  unsigned long long violation_ns;
+  uint64_t reference_us;
+  uint64_t violation_ns;
 };
 
 constexpr int kClockSm = 1;
@@ -102,7 +102,7 @@ struct Nvml::Library {
   Status (*power_usage)(Handle, unsigned*) = nullptr;          // mW
   Status (*power_limit)(Handle, unsigned*) = nullptr;          // mW
   Status (*temperature)(Handle, int, unsigned*) = nullptr;     // °C
-  Status (*reasons)(Handle, unsigned long long*) = nullptr;
+  Status (*reasons)(Handle, uint64_t*) = nullptr;
   Status (*violation_status)(Handle, int, ViolationTime*) = nullptr;
 };
 
@@ -155,7 +155,7 @@ NvmlReading Nvml::Read() const {
   reading.memory_hertz = nvml.Ask(nvml.clock_info, 1e6, kClockMemory);
   reading.watts = nvml.Ask(nvml.power_usage, 1e-3);
   reading.celsius = nvml.Ask(nvml.temperature, 1, kSensorGpu);
-  if (unsigned long long bits = 0; nvml.reasons != nullptr && nvml.reasons(nvml.device, &bits) == 0) {
+  if (uint64_t bits = 0; nvml.reasons != nullptr && nvml.reasons(nvml.device, &bits) == 0) {
     reading.reasons = bits;
   }
   reading.thermal_seconds = nvml.Violation(kPolicyThermal);

@@ -1,7 +1,12 @@
 // A GPU whose time a test advances: work is a Launch on its machine.
 #pragma once
 
+#include <algorithm>
+#include <cstring>
+#include <functional>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
