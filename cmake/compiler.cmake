@@ -14,8 +14,10 @@ add_library(roofbench::compiler ALIAS roofbench_compiler)
 target_include_directories(roofbench_compiler INTERFACE "${PROJECT_SOURCE_DIR}")
 target_compile_options(
   roofbench_compiler
-  INTERFACE -Wall -Wextra -Wshadow -Wconversion -fno-omit-frame-pointer
-            $<$<BOOL:${ROOFBENCH_WERROR}>:-Werror>)
+  INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-fno-omit-frame-pointer>
+            $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${ROOFBENCH_WERROR}>>:-Werror>
+            $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-fno-omit-frame-pointer>
+            $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${ROOFBENCH_WERROR}>>:-Werror=all-warnings;-Xcompiler=-Werror>)
 # A build whose numbers mean nothing has to say so.
 if(ROOFBENCH_SANITIZE)
   set(optimized 0)

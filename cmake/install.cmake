@@ -4,7 +4,9 @@
 #   lib/roofbench/*.so*                   the shared libraries it needs beside LibTorch and the C++ runtime
 #   lib/libroofbench_<layer>.a            the layers, and include/roofbench/lib/<layer>/*.h
 #   lib/cmake/roofbench/                  find_package(roofbench): roofbench::harness and what it needs
-#   libexec/roofbench/*_test              component `tests`, which is installed only when it is named
+#   lib/libroofbench_cuda.so              what --device=cuda opens
+#   libexec/roofbench/*_test              component `tests`, which is installed only when it is named;
+#   bin/gpu_check                         so is the script that runs what a GPU can tell
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -76,6 +78,8 @@ function(roofbench_install_package)
     COMPONENT roofbench)
   install(EXPORT roofbench NAMESPACE roofbench:: FILE roofbenchTargets.cmake DESTINATION "${ROOFBENCH_PACKAGE_DIR}"
           COMPONENT roofbench)
+  install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/gpu_check" "${PROJECT_SOURCE_DIR}/tools/gpu_check.py" DESTINATION bin
+          COMPONENT tests EXCLUDE_FROM_ALL)
   # Of this project, and of the carried libraries.
   install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT roofbench)
 endfunction()

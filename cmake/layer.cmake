@@ -1,9 +1,11 @@
 # roofbench_layer(<name> [DEPENDS <target>…] [PRIVATE <target>…]): the folder lib/<name> as the static library
-# roofbench::<name>, which is installed with its headers. Its users see DEPENDS and do not see PRIVATE.
+# roofbench::<name>, which is installed with its headers. Its users see DEPENDS and do not see PRIVATE. Its *_cuda.cc and
+# *.cu files belong to the CUDA part (cmake/cuda.cmake).
 # A layer without a .cc file yet is an interface, so that its dependants need not know.
 function(roofbench_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;PRIVATE")
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/lib/${name}/*.cc")
+  list(FILTER sources EXCLUDE REGEX "_cuda\\.cc$")
   if(sources)
     add_library(roofbench_${name} STATIC ${sources})
     # Warnings are ours: nobody who links the layer gets them.

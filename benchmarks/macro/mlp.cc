@@ -13,8 +13,11 @@
 
 #include <cmath>
 #include <memory>
+#include <utility>
 
+#include "lib/harness/device.h"
 #include "lib/harness/family.h"
+#include "lib/harness/graph.h"
 #include "lib/workload/mlp.h"
 
 namespace roofbench {
@@ -44,22 +47,29 @@ workload::Mlp WorkAt(const Point& at) {
   return {.batch = at.Number("batch"), .width = at.Number("d"), .layers = at.Number("layers"), .compute = at.Dtype()};
 }
 
-// While it lives, products run in bf16 where `on`.
+// While it lives, products on the device run in bf16 where `on`.
 class Autocast {
  public:
-  explicit Autocast(bool on) : before_(at::autocast::is_autocast_enabled(at::kCPU)) {
-    at::autocast::set_autocast_enabled(at::kCPU, on);
+  Autocast(bool on, at::DeviceType device)
+      : device_(device),
+        before_(at::autocast::is_autocast_enabled(device)),
+        dtype_before_(at::autocast::get_autocast_dtype(device)) {
+    at::autocast::set_autocast_enabled(device, on);
+    at::autocast::set_autocast_dtype(device, at::kBFloat16);  // CUDA's default is fp16
   }
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
   ~Autocast() {
     // The cache holds casts of this step's weights; the next step's weights are others.
     at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(at::kCPU, before_);
+    at::autocast::set_autocast_enabled(device_, before_);
+    at::autocast::set_autocast_dtype(device_, dtype_before_);
   }
 
  private:
+  at::DeviceType device_;
   bool before_;
+  at::ScalarType dtype_before_;
 };
 
 // The same step on the same weights in double precision: the output and the gradients of the first and the last layer,
@@ -81,6 +91,7 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
   const int64_t batch = at.Int("batch");
   const int64_t steps = at.Int("steps");
   const bool autocast = at.Dtype() == workload::Dtype::kBf16;
+  const at::DeviceType device = in.device().torch_device().type();
   const auto network = std::make_shared<Network>();
   network->input = in.Randn({batch, width});
   network->upstream = in.Randn({batch, width});
@@ -90,7 +101,7 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
     network->layers.push_back({in.Randn({width, width}, workload::Dtype::kFp32, scale).requires_grad_(true),
                                in.Randn({width}, workload::Dtype::kFp32, 0.1).requires_grad_(true)});
   }
-  return Case{
+  Case built{
       .step =
           [=](timing::PhaseMarker& marker) {
             for (int64_t i = 0; i < steps; ++i) {
@@ -99,7 +110,7 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
                 layer.bias.mutable_grad().reset();
               }
               {
-                const Autocast guard(autocast);
+                const Autocast guard(autocast, device);
                 network->output = network->Forward(network->input);
               }
               marker.End(kForward);
@@ -124,6 +135,12 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
       .autograd = true,
       .parameters = WorkAt(at).Parameters(),
   };
+  if (at.Text("impl") == "graph") return Graphed(std::move(built), in.device());
+  return built;
+}
+
+absl::Status Supports(const Point& at, const Device& device) {
+  return at.Text("impl") == "graph" ? SupportsGraph(device) : absl::OkStatus();
 }
 
 // The base point with some of its axes swept.
@@ -141,6 +158,10 @@ GridAxes Sweep(const char* dtype, const Swept& swept) {
 
 const Registration kMlp(
     Family("mlp", "layers x (Linear d -> d, GELU), forward and backward")
+        .Axis({.name = "impl",
+               .choices = {"eager", "graph"},
+               .default_value = "eager",
+               .doc = "graph: the whole step in a CUDA graph"})
         .Axis({.name = "dtype", .choices = {"fp32", "bf16"}, .doc = "bf16: autocast over fp32 parameters"})
         .Axis({.name = "steps", .doc = "forward and backward passes in one timed step"})
         .Axis({.name = "layers"})
@@ -156,10 +177,17 @@ const Registration kMlp(
         .Grid(Suite::kStandard, Sweep("bf16", {.steps = {"4", "6", "8", "10"}}))
         .Grid(Suite::kStandard, Sweep("bf16", {.layers = {"8", "12", "16", "20"}}))
         .Grid(Suite::kStandard, Sweep("bf16", {.batch = {"512", "768", "1024", "1280"}}))
+        .Grid(Suite::kStandard, {{"impl", {"graph"}},
+                                 {"dtype", {"bf16"}},
+                                 {"steps", {"2"}},
+                                 {"layers", {"4"}},
+                                 {"batch", {"256"}},
+                                 {"d", {"256", "512", "1024"}}})
         .ExpectLaw("steps", 1)
         .ExpectLaw("layers", 1)
         .ExpectLaw("batch", 1)
         .ExpectLaw("d", 2)
+        .Supports(Supports)
         .Cost([](const Point& at) { return WorkAt(at).TrainingCost(at.Number("steps")); })
         .Build(Build));
 

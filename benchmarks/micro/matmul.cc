@@ -9,8 +9,11 @@
 #include <ATen/ops/mm.h>
 
 #include <memory>
+#include <utility>
 
+#include "lib/harness/device.h"
 #include "lib/harness/family.h"
+#include "lib/harness/graph.h"
 #include "lib/harness/onednn.h"
 #include "lib/workload/gemm.h"
 
@@ -59,12 +62,24 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
   } else {
     built.step = [=] { at::mm_out(*c, a, b); };
   }
+  if (at.Text("impl") == "graph") return Graphed(std::move(built), in.device());
   return built;
 }
 
-absl::Status Supports(const Point& at, const Device&) {
+absl::Status Supports(const Point& at, const Device& device) {
+  const bool cuda = device.torch_device().is_cuda();
+  if (at.Text("impl") == "graph" && cuda && at.Text("cache") == "cold") {
+    return absl::UnimplementedError(
+        "each of the hundreds of copies that a cold cache takes would be a graph with memory of its own; "
+        "--axis=matmul.cache=warm");
+  }
+  if (at.Text("impl") == "graph") return SupportsGraph(device);
+  if (at.Text("impl") == "onednn" && cuda) return absl::UnimplementedError("oneDNN runs on processors alone");
   if (at.Text("impl") == "onednn" && at.Dtype() == Dtype::kInt8) {
     return absl::UnimplementedError("oneDNN's linear layer takes no int8 operands; impl:eager does");
+  }
+  if (cuda && at.Dtype() == Dtype::kInt8 && (at.Int("m") <= 16 || at.Int("n") % 8 != 0 || at.Int("k") % 8 != 0)) {
+    return absl::UnimplementedError("_int_mm on a GPU needs m above 16, and n and k in multiples of 8");
   }
   return absl::OkStatus();
 }
@@ -72,8 +87,8 @@ absl::Status Supports(const Point& at, const Device&) {
 const Registration kMatmul(
     Family("matmul", "C[m,n] = A[m,k] · B[k,n]")
         .Axis({.name = "impl",
-               .choices = {"eager", "onednn"},
-               .doc = "eager: at::mm; onednn: LibTorch's linear layer through oneDNN"})
+               .choices = {"eager", "onednn", "graph"},
+               .doc = "eager: at::mm; onednn: LibTorch's linear layer through oneDNN; graph: eager in a CUDA graph"})
         .Axis({.name = "dtype", .choices = {"fp32", "tf32", "bf16", "fp16", "int8"}})
         .Axis({.name = "m", .default_value = "n", .doc = "rows of A: tokens"})
         .Axis({.name = "n", .doc = "columns of B"})
@@ -92,6 +107,11 @@ const Registration kMatmul(
                                  {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8"}},
                                  {"n", {"256", "512", "1024", "2048", "4096"}}})
         .Grid(Suite::kStandard, {{"impl", {"onednn"}}, {"dtype", {"fp32", "bf16"}}, {"n", {"1024", "2048", "4096"}}})
+        // From where launches bind to where they do not, launched one by one and as a graph.
+        .Grid(Suite::kStandard, {{"impl", {"eager", "graph"}},
+                                 {"dtype", {"bf16"}},
+                                 {"n", {"256", "512", "1024", "4096"}},
+                                 {"cache", {"warm"}}})
         .Grid(Suite::kFull,
               {{"impl", {"eager"}}, {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8"}}, {"n", {"8192", "16384"}}})
         .Grid(Suite::kFull, {{"impl", {"onednn"}}, {"dtype", {"fp32", "bf16"}}, {"n", {"8192", "16384"}}})

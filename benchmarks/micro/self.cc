@@ -19,7 +19,7 @@ constexpr int64_t kSamples = 10'000;
 // One run of the sampler over an empty step, on a clock of its own: its time over the samples, less the two reads of
 // the clock that a sample cannot do without, is the overhead.
 absl::StatusOr<Case> Build(const Point&, Inputs& in) {
-  const at::Tensor taken = in.Empty({}, at::kLong);
+  const at::Tensor taken = at::scalar_tensor(0, at::kLong);  // on the host, whatever the device
   const auto overheads = std::make_shared<std::vector<double>>();
   const auto clock = std::shared_ptr<timing::Clock>(in.device().NewClock());
   timing::SampleOptions options;

@@ -29,9 +29,8 @@ absl::StatusOr<Case> BuildCopy(const Point& at, Inputs& in) {
   if (at.Text("impl") == "eager") {
     built.step = [=] { to.copy_(from); };
   } else {
-    const hardware::StreamVariant& stream = in.device().BestStream(StreamKind::kCopy);
-    const int threads = in.device().threads();
-    built.step = [=, &stream] { hardware::RunStream(stream, Bytes(to), Bytes(from), from.nbytes(), threads); };
+    Device* const device = &in.device();
+    built.step = [=] { device->RunStream(StreamKind::kCopy, Bytes(to), Bytes(from), from.nbytes()); };
   }
   return built;
 }
@@ -50,13 +49,8 @@ absl::StatusOr<Case> BuildRead(const Point& at, Inputs& in) {
                 .tolerance = {.reduction = static_cast<double>(from.numel()) * 100}};
   }
   const at::Tensor sum = in.Empty({}, at::kLong);
-  const hardware::StreamVariant& stream = in.device().BestStream(StreamKind::kRead);
-  const int threads = in.device().threads();
-  return Case{.step =
-                  [=, &stream] {
-                    *sum.data_ptr<int64_t>() =
-                        static_cast<int64_t>(hardware::RunStream(stream, nullptr, Bytes(from), from.nbytes(), threads));
-                  },
+  Device* const device = &in.device();
+  return Case{.step = [=] { device->RunStream(StreamKind::kRead, Bytes(sum), Bytes(from), from.nbytes()); },
               .result = [=] { return std::vector{sum}; },
               .reference = [=] { return std::vector{WordSum(from)}; },
               .tolerance = {.dtype = workload::Dtype::kInt8}};

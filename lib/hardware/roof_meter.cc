@@ -298,18 +298,7 @@ const std::vector<RoofReading>& RoofMeter::readings() const { return state_->rea
 
 const StreamVariant& RoofMeter::BestStream(StreamKind kind) const { return *state_->best_streams[Index(kind)]; }
 
-RoofMeter::Mix RoofMeter::MixOf(const workload::Cost& cost) {
-  // As RoofSeconds counts: in each operation, every written byte pairs with a read one.
-  Mix mix;
-  for (const workload::Operation& operation : cost.operations) {
-    const double copied = std::min(operation.bytes_read, operation.bytes_written);
-    mix.read += operation.repeat * (operation.bytes_read - copied);
-    mix.write += operation.repeat * (operation.bytes_written - copied);
-    mix.copy += operation.repeat * 2 * copied;
-    mix.update += operation.repeat * 2 * operation.bytes_updated;
-  }
-  return mix;
-}
+double RoofMeter::LastLevelCacheBytes() const { return state_->facts.LastLevelCacheBytes(); }
 
 double RoofMeter::MeasureMemory(const Mix& mix, double seconds) {
   state_->KnowStreams();

@@ -1,15 +1,13 @@
 // Measures this machine's roofs: once for the table, and again in slices beside every case.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "lib/hardware/device_facts.h"
+#include "lib/hardware/measured_roofs.h"
 #include "lib/hardware/streams.h"
-#include "lib/workload/roofline.h"
 
 namespace roofbench::hardware {
 
@@ -22,15 +20,12 @@ struct RoofReading {
   bool best = false;  // the variant that slices use
 };
 
-// A computation that reaches an arithmetic roof by other means than our loops: a library's GEMM. Runs about `seconds`
-// on all the threads of the meter and returns FLOP/s.
-using ComputeProbe = std::function<double(double seconds)>;
-
-class RoofMeter {
+// Compute probes run on all the threads of the meter: a library's GEMM, say, beside our loops.
+class RoofMeter final : public MeasuredRoofs {
  public:
   // `threads` is the size of the team; probe buffers exceed the last-level cache sixteen times over.
   RoofMeter(CpuFacts facts, int threads);
-  ~RoofMeter();
+  ~RoofMeter() override;
 
   // Adds a way to reach the arithmetic roof of `dtype`, tried by Calibrate beside the loops.
   void AddComputeProbe(workload::Dtype dtype, std::string name, ComputeProbe probe);
@@ -41,33 +36,21 @@ class RoofMeter {
   void Calibrate(const std::vector<workload::Dtype>& dtypes, double seconds_each);
 
   // After Calibrate: the best rates with all threads, and every reading.
-  const workload::Peaks& peaks() const;
+  const workload::Peaks& peaks() const override;
   const std::vector<RoofReading>& readings() const;
 
   // The variant that Calibrate found fastest with all threads; before Calibrate, the first of its kind.
   const StreamVariant& BestStream(StreamKind kind) const;
 
-  // Bytes/s of this mix of traffic for about `seconds`, from memory beyond the last-level cache. Shares of zero are
-  // left out. The fields are bytes of traffic (both directions for copy and update), in any common scale.
-  struct Mix {
-    double read = 0;
-    double copy = 0;
-    double update = 0;
-    double write = 0;
-  };
-  static Mix MixOf(const workload::Cost& cost);
-  double MeasureMemory(const Mix& mix, double seconds);
+  double LastLevelCacheBytes() const override;
 
-  // The same with every thread inside its own part of a working set of `working_set_bytes` in all, which lies in a
-  // cache.
-  double MeasureCache(const Mix& mix, double working_set_bytes, double seconds);
+  // Over all threads: half of what the smallest level that holds `bytes` offers the threads of the team.
+  double CacheWorkingSet(double bytes) const override;
 
-  // The working set (over all threads) that stands for the smallest cache level that holds `bytes` over the threads of
-  // the team: half of what that level offers them. 0 if no level holds it.
-  double CacheWorkingSet(double bytes) const;
-
-  // FLOP/s of a precision for about `seconds`; 0 if it has none.
-  double MeasureCompute(workload::Dtype dtype, double seconds);
+  double MeasureMemory(const Mix& mix, double seconds) override;
+  // Every thread goes round in its own part of the working set.
+  double MeasureCache(const Mix& mix, double working_set_bytes, double seconds) override;
+  double MeasureCompute(workload::Dtype dtype, double seconds) override;
 
  private:
   struct State;

@@ -41,6 +41,10 @@ Value MemoryUtilisation(const CounterContext& c, const hardware::Datasheet* shee
 
 Value Positive(double value) { return value > 0 ? Value(value) : std::nullopt; }
 
+Value Scaled(Value value, double factor) { return value ? Value(*value * factor) : std::nullopt; }
+
+Value FlagOf(std::optional<bool> flag) { return flag ? Value(*flag ? 1 : 0) : std::nullopt; }
+
 constexpr CounterSpec kTable[] = {
     {"FLOP/s", "FLOP/s", Better::kHigher, "arithmetic of the case's formula over the median time", "no arithmetic",
      [](const CounterContext& c) { return PerSecond(c.outcome.cost.Flops(), c); }},
@@ -96,7 +100,14 @@ constexpr CounterSpec kTable[] = {
        return c.device.kind() != "cpu" && c.outcome.samples.host_enqueue_ratio > kLaunchBound ? 1 : 0;
      }},
     {"throttled", "0 or 1", Better::kLower, "1: the device slowed itself down for heat during the case", "",
-     [](const CounterContext& c) -> Value { return c.outcome.throttled ? 1 : 0; }},
+     [](const CounterContext& c) -> Value { return c.outcome.conditions.throttled ? 1 : 0; }},
+    {"power_capped", "0 or 1", Better::kNeither, "1: the GPU lowered its clock during the case to keep its power limit",
+     "a CPU, or a driver that does not tell",
+     [](const CounterContext& c) -> Value { return FlagOf(c.outcome.conditions.power_capped); }},
+    {"clock_mhz", "MHz", Better::kNeither, "clock of the GPU's multiprocessors under load", "as power_capped",
+     [](const CounterContext& c) { return Scaled(c.outcome.conditions.clock_hertz, 1e-6); }},
+    {"power_w", "W", Better::kNeither, "power of the GPU under load", "as power_capped",
+     [](const CounterContext& c) { return Scaled(c.outcome.conditions.watts, 1); }},
     {"noisy", "0 or 1", Better::kLower,
      "1: ci above 5 %, chunk medians scattered by more than 10 %, or other programs or the hypervisor took over 5 % of "
      "the processors' time",
@@ -120,7 +131,8 @@ bool IsNoisy(const Outcome& outcome) {
   for (const timing::Chunk& chunk : outcome.samples.chunks) medians.push_back(chunk.median_seconds);
   const bool scattered =
       medians.size() >= 3 && timing::RobustDeviation(medians) > kNoisyChunks * timing::Median(medians);
-  return scattered || outcome.summary.ci > kNoisyInterval || outcome.stolen_share + outcome.others_share > kNoisyShare;
+  return scattered || outcome.summary.ci > kNoisyInterval ||
+         outcome.conditions.stolen_share + outcome.conditions.others_share > kNoisyShare;
 }
 
 std::span<const CounterSpec> CounterTable() { return kTable; }

@@ -3,22 +3,22 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "lib/harness/gemm_probe.h"
+#include "lib/harness/planted_work.h"
 
 namespace roofbench {
 namespace {
 
 using hardware::RoofMeter;
-using workload::Bound;
 using workload::Dtype;
 
 constexpr double kCalibrationSlice = 0.008;  // seconds of one reading; RoofMeter takes several of each
-constexpr double kCacheSlice = 0.004;
 
 int SetThreads(int threads) {
   if (threads > 0) at::set_num_threads(threads);
@@ -77,68 +77,14 @@ void CpuDevice::Calibrate(const std::vector<Dtype>& dtypes) {
   meter_.Calibrate(wanted, kCalibrationSlice);
 }
 
-workload::Peaks CpuDevice::CachePeaks(double working_set) {
-  const auto found = cache_peaks_.find(working_set);
-  if (found != cache_peaks_.end()) return found->second;
-  const auto best_of = [&](const RoofMeter::Mix& mix) {
-    double best = 0;
-    for (int i = 0; i < 3; ++i) best = std::max(best, meter_.MeasureCache(mix, working_set, kCacheSlice));
-    return best;
-  };
-  workload::Peaks peaks = meter_.peaks();
-  peaks.read = best_of({.read = 1});
-  peaks.copy = best_of({.copy = 1});
-  peaks.update = best_of({.update = 1});
-  peaks.write = best_of({.write = 1});
-  return cache_peaks_.emplace(working_set, peaks).first->second;
+std::function<void()> CpuDevice::ExtraWork(double seconds) {
+  return [work = PlantedWork(seconds)] { work.Run(); };
 }
 
-RoofGauge CpuDevice::Gauge(const workload::Cost& cost, CacheState cache) {
-  RoofGauge gauge{.peaks = meter_.peaks(), .name = "memory"};
-  double working_set = 0;  // 0: memory
-  if (cache == CacheState::kWarm) {
-    working_set = meter_.CacheWorkingSet(cost.resident_bytes);
-    // Beyond the last level a part of the operands survives in it from step to step. Its rate is an upper bound then,
-    // until eight times its size, from where on next to nothing survives.
-    const double last_level = facts_.LastLevelCacheBytes();
-    if (working_set == 0 && cost.resident_bytes < 8 * last_level) working_set = meter_.CacheWorkingSet(last_level / 4);
-    if (working_set > 0) {
-      gauge.peaks = CachePeaks(working_set);
-      gauge.name = absl::StrCat("caches (", static_cast<int64_t>(working_set / 1024), " KiB)");
-    }
-  }
-  gauge.bound = workload::BindingRoof(cost, gauge.peaks);
-  const std::optional<Dtype> dtype = workload::DominantDtype(cost, gauge.peaks);
-  if (gauge.bound == Bound::kCompute && dtype) {
-    gauge.name = absl::StrCat(std::string(Name(*dtype)), " arithmetic");
-    gauge.calibrated_rate = gauge.peaks.flops_per_second[workload::Index(*dtype)];
-    gauge.slice = [this, dtype = *dtype](double seconds) { return meter_.MeasureCompute(dtype, seconds); };
-    return gauge;
-  }
-  const std::optional<double> seconds = workload::MemorySeconds(cost, gauge.peaks);
-  if (!seconds) return gauge;
-  gauge.calibrated_rate = cost.Bytes() / *seconds;
-  gauge.slice = [this, mix = RoofMeter::MixOf(cost), working_set](double slice_seconds) {
-    return working_set > 0 ? meter_.MeasureCache(mix, working_set, slice_seconds)
-                           : meter_.MeasureMemory(mix, slice_seconds);
-  };
-  return gauge;
-}
-
-const hardware::StreamVariant& CpuDevice::BestStream(hardware::StreamKind kind) const {
-  return meter_.BestStream(kind);
-}
-
-double RoofGauge::SecondsAt(const workload::Cost& cost, double rate) const {
-  if (calibrated_rate <= 0) return 0;
-  const double factor = rate / calibrated_rate;
-  const workload::Peaks now = bound == Bound::kMemory ? peaks.ScaledMemory(factor) : peaks.ScaledCompute(factor);
-  return workload::RoofSeconds(cost, now).value_or(0);
-}
-
-absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& spec, int threads) {
-  if (spec == "auto" || spec == "cpu") return std::make_unique<CpuDevice>(threads);
-  return absl::InvalidArgumentError(absl::StrCat("--device=", spec, ": this build knows the devices auto and cpu"));
+void CpuDevice::RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) {
+  const bool reads = kind == hardware::StreamKind::kRead;
+  const uint64_t sum = hardware::RunStream(meter_.BestStream(kind), reads ? nullptr : to, from, bytes, threads_);
+  if (reads) std::memcpy(to, &sum, sizeof(sum));
 }
 
 }  // namespace roofbench

@@ -1,7 +1,7 @@
 // The processor as a device: LibTorch's thread pool, the steady clock, and RoofMeter's roofs.
 #pragma once
 
-#include <map>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,6 +10,7 @@
 #include "lib/hardware/device_facts.h"
 #include "lib/hardware/roof_meter.h"
 #include "lib/harness/device.h"
+#include "lib/harness/gauges.h"
 #include "lib/timing/cpu_clock.h"
 
 namespace roofbench {
@@ -33,18 +34,16 @@ class CpuDevice : public Device {
   Conditions ReadConditions() const override;
   void Calibrate(const std::vector<workload::Dtype>& dtypes) override;
   const workload::Peaks& MeasuredPeaks() const override { return meter_.peaks(); }
-  RoofGauge Gauge(const workload::Cost& cost, CacheState cache) override;
-  const hardware::StreamVariant& BestStream(hardware::StreamKind kind) const override;
+  RoofGauge Gauge(const workload::Cost& cost, CacheState cache) override { return gauges_.For(cost, cache); }
+  void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) override;
+  std::function<void()> ExtraWork(double seconds) override;
 
  private:
-  // Bandwidths inside the cache level that stands for `working_set` bytes, measured at the first question.
-  workload::Peaks CachePeaks(double working_set);
-
   int threads_;
   hardware::CpuFacts facts_;
   timing::CpuClock clock_;
   hardware::RoofMeter meter_;
-  std::map<double, workload::Peaks> cache_peaks_;
+  Gauges gauges_{meter_};
 };
 
 }  // namespace roofbench

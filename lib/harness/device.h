@@ -3,7 +3,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,7 +40,16 @@ struct Conditions {
   double stolen_seconds = 0;   // of the processors, taken by the hypervisor
   double busy_seconds = 0;     // of the processors, used by all programs, this one included
   double throttle_events = 0;  // thermal slowdowns
+  // Of a GPU, where its driver tells.
+  std::optional<double> thermal_seconds = {};    // slowed down for heat
+  std::optional<double> power_cap_seconds = {};  // slowed down to keep the power limit
+  bool thermal = false;                          // slowed down for heat at this moment
+  bool power_capped = false;
+  std::optional<double> clock_hertz = {};
+  std::optional<double> watts = {};
 };
+
+class Gpu;
 
 class Device {
  public:
@@ -67,8 +79,18 @@ class Device {
   virtual void Calibrate(const std::vector<workload::Dtype>& dtypes) = 0;
   virtual const workload::Peaks& MeasuredPeaks() const = 0;
   virtual RoofGauge Gauge(const workload::Cost& cost, CacheState cache) = 0;
-  // The stream that Calibrate found fastest.
-  virtual const hardware::StreamVariant& BestStream(hardware::StreamKind kind) const = 0;
+  // Runs the stream that Calibrate found fastest, over `bytes` bytes (a multiple of 64, both pointers 64-byte aligned)
+  // of the device's memory. A read leaves the wrapping sum of all 64-bit words in the one at `to`.
+  virtual void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+
+  // Work of the device's own that takes about `seconds` each time it is called: to slow a step down on purpose.
+  virtual std::function<void()> ExtraWork(double seconds) = 0;
+  // Called after each case, whatever became of it: gives memory back, waits for what still runs.
+  virtual void AfterCase() {}
+  // Waits, for a while at most, until a device that slowed itself down for heat has recovered.
+  virtual void WaitUntilCool() {}
+  // The CUDA side of the device; nullptr on a CPU.
+  virtual Gpu* gpu() const { return nullptr; }
 };
 
 // `spec` is "auto", "cpu", "cuda" or "cuda:N". `threads` 0: as many as LibTorch takes by itself. The error lists what

@@ -32,7 +32,7 @@ at::ScalarType StorageType(workload::Dtype dtype) {
   throw std::logic_error("unknown precision");
 }
 
-Inputs::Inputs(const Device& device, uint64_t seed, const std::string& name)
+Inputs::Inputs(Device& device, uint64_t seed, const std::string& name)
     : device_(device), generator_(at::detail::createCPUGenerator(seed ^ std::hash<std::string>{}(name))) {}
 
 template <typename Make>

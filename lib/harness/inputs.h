@@ -21,9 +21,9 @@ at::ScalarType StorageType(workload::Dtype dtype);
 class Inputs {
  public:
   // The data depends on `seed` and `name` (of the case) alone.
-  Inputs(const Device& device, uint64_t seed, const std::string& name);
+  Inputs(Device& device, uint64_t seed, const std::string& name);
 
-  const Device& device() const { return device_; }
+  Device& device() const { return device_; }
 
   // Normal data with the given standard deviation. int8: normal with deviation 32 · `scale`, rounded and clamped to
   // ±127.
@@ -49,7 +49,7 @@ class Inputs {
   template <typename Make>
   at::Tensor Next(Make make);
 
-  const Device& device_;
+  Device& device_;
   at::Generator generator_;
   std::vector<at::Tensor> first_;  // what the first build was given
   std::size_t next_ = 0;

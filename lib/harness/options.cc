@@ -36,6 +36,8 @@ ABSL_FLAG(int32_t, threads, 0, "threads of the CPU (0: as many as LibTorch takes
 ABSL_FLAG(uint64_t, seed, 0, "seed of all data");
 ABSL_FLAG(double, plant_slowdown, 0,
           "make every step slower by this fraction, by real extra work: to test what compares results");
+ABSL_FLAG(bool, unverified, false,
+          "run GPU kernels, too, that --list_axes lists as unverified: no GPU has run them yet");
 ABSL_FLAG(std::string, journal, "", "file that gets a line for each finished case, with every sample");
 ABSL_FLAG(bool, resume, false, "go on after the last finished case of the journal; finished ones join all outputs");
 ABSL_FLAG(
@@ -71,6 +73,7 @@ const std::vector<FlagGroup>& Groups() {
         {"threads", "N", ""},
         {"max_step_time", "SECONDS", ""},
         {"case_timeout", "SECONDS", ""},
+        {"unverified", "", ""},
         {"list_axes", "", ""},
         {"benchmark_list_tests", "", "print the names of the chosen cases, and stop"}}},
       {"How to measure",
@@ -354,6 +357,7 @@ absl::Status ReadFlags(Options& options) {
   }
   options.list_axes = absl::GetFlag(FLAGS_list_axes);
   options.explain_counters = absl::GetFlag(FLAGS_explain_counters);
+  options.unverified = absl::GetFlag(FLAGS_unverified);
 
   timing::SampleOptions& sampling = options.sampling;
   const auto warmup = ParseCount("warmup_iters", StrCat(absl::GetFlag(FLAGS_warmup_iters)), -1, 1'000'000'000);

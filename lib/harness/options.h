@@ -44,6 +44,7 @@ struct Options {
   bool list_tests = false;
   bool list_axes = false;
   bool explain_counters = false;
+  bool unverified = false;  // also run what no GPU has run yet
   bool help = false;
 
   // What decides what is measured and how, from the command line and the environment: two processes with the same ones

@@ -1,6 +1,7 @@
 // Everything that is known about one case after it ran (or did not).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,17 @@ std::string_view Name(Verdict verdict);  // "measured", "skipped", "failed", "in
 // One counter of a case, ready to print.
 using CounterValue = std::pair<std::string, double>;
 
+// What the machine did while a case was sampled.
+struct MeasuredConditions {
+  double stolen_share = 0;  // of the processors' time, taken by the hypervisor
+  double others_share = 0;  // and used by other programs
+  bool throttled = false;   // slowed down for heat
+  // Of a GPU, where its driver tells.
+  std::optional<bool> power_capped = {};
+  std::optional<double> clock_hertz = {};  // under load: the highest of the readings between the samples
+  std::optional<double> watts = {};
+};
+
 struct Outcome {
   std::string name;  // of the case, without the library's suffix
   int repetition = 0;
@@ -29,9 +41,7 @@ struct Outcome {
   std::vector<double> roof_ratios;  // one a chunk: time at the roof beside it over the chunk's median
   std::string roof_name;
   double peak_memory_bytes = 0;
-  double stolen_share = 0;  // of the processors' time during the case, taken by the hypervisor
-  double others_share = 0;  // and used by other programs
-  bool throttled = false;
+  MeasuredConditions conditions;
   double parameters = 0;
   std::vector<CounterValue> figures;
   std::vector<CounterValue> counters;  // all of the above as the contract's counters

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/harness/text.h"
+#include "lib/harness/unverified.h"
 
 namespace roofbench {
 namespace {
@@ -130,7 +131,7 @@ std::string DescribeAxes(const std::vector<Family>& families) {
                       axis.doc.empty() ? "" : StrCat("  (", axis.doc, ")"), "\n");
     }
   }
-  return text;
+  return absl::StrCat(text, DescribeUnverified());
 }
 
 }  // namespace roofbench

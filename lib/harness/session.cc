@@ -11,10 +11,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/harness/conditions_watch.h"
 #include "lib/harness/counters.h"
+#include "lib/harness/fp32_scope.h"
 #include "lib/harness/inputs.h"
-#include "lib/harness/planted_work.h"
 #include "lib/harness/text.h"
+#include "lib/harness/unverified.h"
 #include "lib/observe/peak_memory.h"
 
 namespace roofbench {
@@ -29,6 +31,8 @@ constexpr double kCloneShare = 0.25;
 // What a step's own prediction may be off by, and what the process needs beside it.
 constexpr double kMemoryMargin = 1.1;
 constexpr double kMemoryReserve = 256e6;
+// A case that heat slowed down is measured again this often.
+constexpr int kThermalRetries = 2;
 // A cold case that beats its roof by more has a wrong probe or a wrong cost. Where the memory's speed changes within
 // minutes, two of sixty runs of the stream itself came to 1.08 and 1.12 (two-core EPYC, 2026-11-20): that is no
 // mistake.
@@ -113,6 +117,7 @@ StepTimePredictor* Session::predictor_of(const Family& family) {
 
 absl::StatusOr<double> Session::ScoutStep(const Family& family, const Point& point) {
   if (absl::Status status = family.SupportOf(point, device_); !status.ok()) return status;
+  const Fp32Scope fp32(family.CostOf(point).Flops(workload::Dtype::kTf32) > 0);
   Inputs inputs(device_, options_.seed, point.Name());
   const absl::StatusOr<Case> built = family.BuildAt(point, inputs);
   if (!built.ok()) return built.status();
@@ -139,6 +144,9 @@ absl::Status Session::Admit(const PlannedCase& planned, const workload::Cost& co
     if (absl::Status status = device_.Supports(dtype); !status.ok()) return status;
   }
   if (absl::Status status = planned.family->SupportOf(planned.point, device_); !status.ok()) return status;
+  if (!options_.unverified) {
+    if (absl::Status status = CheckVerified(planned.point, device_.kind()); !status.ok()) return status;
+  }
   const double needed = NeededBytes(cost);
   const double available = free_bytes_;
   if (available > 0 && needed > available) {
@@ -193,9 +201,26 @@ absl::StatusOr<Session::Built> Session::BuildAndCheck(const PlannedCase& planned
   return built;
 }
 
+void Session::SampleUnthrottled(const timing::Step& step, const timing::RoofSlice& slice, Outcome& outcome) {
+  timing::SampleOptions sampling = options_.sampling;
+  for (int attempt = 0;; ++attempt) {
+    ConditionsWatch watch(device_);
+    sampling.interrupted = [&] {
+      watch.Poll();
+      return interrupted_ && interrupted_();
+    };
+    outcome.samples =
+        timing::TakeSamples(device_.clock(), step, static_cast<int>(outcome.phases.size()), slice, sampling);
+    outcome.conditions = watch.Finish();
+    if (!outcome.conditions.throttled || attempt == kThermalRetries || (interrupted_ && interrupted_())) return;
+    device_.WaitUntilCool();
+  }
+}
+
 absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   outcome.cost = planned.family->CostOf(planned.point);
   if (absl::Status status = Admit(planned, outcome.cost); !status.ok()) return status;
+  const Fp32Scope fp32(outcome.cost.Flops(workload::Dtype::kTf32) > 0);
   absl::StatusOr<Built> built = BuildAndCheck(planned, outcome);
   if (!built.ok()) return built.status();
   std::vector<Case>& copies = built->copies;
@@ -211,34 +236,18 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
     copies[next].step(marker);
     if (++next == copies.size()) next = 0;
   };
-  std::optional<PlantedWork> planted_work;
+  std::function<void()> planted_work;
   if (options_.plant_slowdown > 0) {
-    planted_work.emplace(options_.plant_slowdown *
-                         QuickSamples(own_step, static_cast<int>(outcome.phases.size())).median);
+    planted_work = device_.ExtraWork(options_.plant_slowdown *
+                                     QuickSamples(own_step, static_cast<int>(outcome.phases.size())).median);
   }
   const timing::Step slowed_step = [&](timing::PhaseMarker& marker) {
-    planted_work->Run();
+    planted_work();
     own_step(marker);
   };
   const timing::Step& step = planted_work ? slowed_step : own_step;
-  timing::SampleOptions sampling = options_.sampling;
-  sampling.interrupted = interrupted_;
-  const Conditions before = device_.ReadConditions();
-  const double start = device_.clock().HostSeconds();
-  const double own_start = device_.clock().ProcessCpuSeconds();
-  outcome.samples =
-      timing::TakeSamples(device_.clock(), step, static_cast<int>(outcome.phases.size()), gauge.slice, sampling);
-  const double wall = device_.clock().HostSeconds() - start;
-  const double own = device_.clock().ProcessCpuSeconds() - own_start;
-  const Conditions after = device_.ReadConditions();
-
+  SampleUnthrottled(step, gauge.slice, outcome);
   outcome.summary = timing::Summarize(outcome.samples.seconds);
-  if (const double processors = wall * device_.processors(); processors > 0) {
-    outcome.stolen_share = (after.stolen_seconds - before.stolen_seconds) / processors;
-    const double others = after.busy_seconds - before.busy_seconds - own;
-    outcome.others_share = std::max(0.0, others) / processors;
-  }
-  outcome.throttled = after.throttle_events > before.throttle_events;
   outcome.roof_ratios = RoofRatios(gauge, outcome.cost, outcome.samples);
   for (const auto& [name, figure] : copies.front().figures) outcome.figures.emplace_back(name, figure());
   predictor_of(*planned.family)->Learn(*planned.family, planned.point, outcome.summary.min);
@@ -315,6 +324,11 @@ const Outcome& Session::Run(const PlannedCase& planned) {
     if (outcome.verdict == Verdict::kSkipped && outcome.reason.find(" are free") == std::string::npos) {
       outcome.reason += MemoryNote(outcome);
     }
+  }
+  try {
+    device_.AfterCase();
+  } catch (const std::exception& error) {
+    if (outcome.verdict == Verdict::kMeasured) end(Verdict::kFailed, FirstLine(error.what()));
   }
   if (outcome.verdict == Verdict::kFailed) ++failed_;
   std::deque<Outcome>& outcomes = outcomes_[planned.name];

@@ -38,6 +38,10 @@ class Clock {
 
   // Most marks that may wait in one chunk (a GPU's launch queue is about 1,000 deep).
   virtual std::size_t MaxMarks() const = 0;
+
+  // What of the `host_seconds` that passed on the host between the last BeginChunk and its EndChunk enqueueing took:
+  // less than all of it where the host waited for room in a full launch queue.
+  virtual double EnqueueSeconds(double host_seconds) const { return host_seconds; }
 };
 
 }  // namespace roofbench::timing

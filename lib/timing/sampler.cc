@@ -124,8 +124,9 @@ class Sampler {
       for (std::size_t step = 0; step < steps; ++step) recorder_.Run(step_);
       if (phase_marks == 0) clock_.Mark();
     }
-    const double enqueue_seconds = clock_.HostSeconds() - host_start;
+    const double host_seconds = clock_.HostSeconds() - host_start;
     const std::span<const double> marks = chunk.Close();
+    const double enqueue_seconds = clock_.EnqueueSeconds(host_seconds);
     const double cpu_seconds = clock_.ProcessCpuSeconds() - cpu_start;
 
     const std::size_t stride = (marks.size() - 1) / samples;

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "lib/harness/cpu_device.h"
 #include "lib/harness/family.h"
 #include "lib/harness/session.h"
+#include "tests/benchmarks/small_points.h"
 #include "tests/source_dir.h"
 
 namespace roofbench {
@@ -51,31 +51,6 @@ TEST(Registry, EveryLawNamesASizeOfItsFamily) {
     const Point point = family.Points(Suite::kFull).front();
     for (const Law& law : family.laws()) EXPECT_GT(point.Number(law.axis), 0) << family.name();
   }
-}
-
-// One small point for each combination of the choices (implementation, precision, cache) that are registered.
-std::vector<PlannedCase> SmallPoints() {
-  std::vector<PlannedCase> points;
-  for (const Family& family : Families()) {
-    std::map<std::string, PlannedCase> smallest;
-    for (Point point : family.Points(Suite::kFull)) {
-      std::string kind;
-      for (const AxisSpec& axis : family.axes()) {
-        if (!axis.choices.empty()) {
-          kind += point.Text(axis.name) + "/";
-          continue;
-        }
-        // Odd multiples of 16 exercise edges of kernels and are valid for every packed format; int4 weights come in
-        // whole groups.
-        const int64_t small = point.Has("group") ? 3 * point.Int("group") : 48;
-        if (axis.name != "bytes" && point.Int(axis.name) > small) point = point.With(axis.name, std::to_string(small));
-        if (axis.name == "bytes" && point.Int(axis.name) > 65536) point = point.With(axis.name, "65536");
-      }
-      smallest.try_emplace(kind, PlannedCase{&family, point, point.Name()});
-    }
-    for (auto& [kind, planned] : smallest) points.push_back(planned);
-  }
-  return points;
 }
 
 class EveryCase : public testing::TestWithParam<PlannedCase> {

@@ -1,6 +1,7 @@
 // A device whose clock a test advances and whose roofs are given.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -41,13 +42,17 @@ class FakeDevice : public Device {
     }
     return gauge;
   }
-  const hardware::StreamVariant& BestStream(hardware::StreamKind kind) const override {
-    for (const hardware::StreamVariant& variant : hardware::StreamVariants()) {
-      if (variant.kind == kind) return variant;
-    }
-    return hardware::StreamVariants().front();
+  void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) override {
+    if (kind == hardware::StreamKind::kCopy) std::memcpy(to, from, bytes);
   }
+  std::function<void()> ExtraWork(double seconds) override {
+    return [this, seconds] { fake_clock.Advance(seconds); };
+  }
+  void AfterCase() override { ++cases_ended; }
+  void WaitUntilCool() override { ++pauses; }
 
+  int cases_ended = 0;
+  int pauses = 0;
   timing::FakeClock fake_clock;
   const hardware::Datasheet* sheet = nullptr;
   double last_level_bytes = 1 << 20;

@@ -48,6 +48,9 @@ COUNTERS = (
     Metric("overhead_ns", "ns", Better.LOWER, 0.1),
     Metric("launch_bound", "0 or 1", Better.LOWER, 0.0, noisy=False),
     Metric("throttled", "0 or 1", Better.LOWER, 0.0, noisy=False),
+    Metric("power_capped", "0 or 1", Better.NEITHER, 0.0, noisy=False),
+    Metric("clock_mhz", "MHz", Better.NEITHER, 0.0),
+    Metric("power_w", "W", Better.NEITHER, 0.0),
     Metric("noisy", "0 or 1", Better.LOWER, 0.0, noisy=False),
 )
 

@@ -1,0 +1,102 @@
+# The CUDA part: the shared library roofbench_cuda, which the program opens when it is asked for a GPU. Everything that
+# needs a symbol of the CUDA runtime or of LibTorch's CUDA libraries lies in it, so that the program itself starts, and
+# measures the CPU, where neither a driver nor those libraries are.
+#
+# ROOFBENCH_CUDA=AUTO builds it where a toolkit and a CUDA build of LibTorch are found and fit; ON stops where they do
+# not; OFF leaves it out. Sets ROOFBENCH_HAS_CUDA.
+set(ROOFBENCH_CUDA AUTO CACHE STRING "Build the CUDA part: AUTO, ON or OFF")
+set_property(CACHE ROOFBENCH_CUDA PROPERTY STRINGS AUTO ON OFF)
+if(NOT ROOFBENCH_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "ROOFBENCH_CUDA=${ROOFBENCH_CUDA}: expected AUTO, ON or OFF")
+endif()
+# A100, H100 and H200 in machine code, and PTX for whatever comes after them.
+set(ROOFBENCH_CUDA_ARCHITECTURES "80-real;90-real;90-virtual" CACHE STRING "GPUs that our kernels are compiled for")
+
+# The reason why the CUDA part cannot be built here; empty if it can. Enables the language on the way.
+macro(_roofbench_find_cuda)
+  set(_cuda_missing "")
+  if(ROOFBENCH_SANITIZE)
+    set(_cuda_missing "nvcc knows no -fsanitize=${ROOFBENCH_SANITIZE}")
+  elseif(NOT EXISTS "${LibTorch_PREFIX}/lib/libtorch_cuda.so" OR NOT EXISTS "${LibTorch_PREFIX}/lib/libc10_cuda.so")
+    set(_cuda_missing "LibTorch in ${LibTorch_PREFIX} is a build without CUDA")
+  else()
+    # There must be one CUDA runtime in the process: LibTorch's, beside it or (an unpacked LibTorch) in its own folder.
+    file(GLOB _cudart "${LibTorch_PREFIX}/../nvidia/*/lib/libcudart.so.*" "${LibTorch_PREFIX}/lib/libcudart*.so.*")
+    include(CheckLanguage)
+    check_language(CUDA)
+    if(NOT CMAKE_CUDA_COMPILER)
+      set(_cuda_missing "no CUDA compiler found (set CUDACXX=<toolkit>/bin/nvcc)")
+    elseif(NOT _cudart)
+      set(_cuda_missing "the CUDA runtime that LibTorch in ${LibTorch_PREFIX} loads was not found beside it")
+    else()
+      list(GET _cudart 0 _cudart)
+      set(CMAKE_CUDA_ARCHITECTURES "${ROOFBENCH_CUDA_ARCHITECTURES}")
+      enable_language(CUDA)
+      find_package(CUDAToolkit)
+      string(REGEX MATCH "libcudart[^/]*\\.so\\.([0-9]+)" _cudart_name "${_cudart}")
+      if(NOT CUDAToolkit_FOUND)
+        set(_cuda_missing "the CUDA toolkit is incomplete: its headers were not found")
+      elseif(NOT CUDAToolkit_VERSION_MAJOR EQUAL CMAKE_MATCH_1)
+        set(_cuda_missing
+            "the toolkit is CUDA ${CUDAToolkit_VERSION} and LibTorch was built with CUDA ${CMAKE_MATCH_1}")
+      endif()
+    endif()
+  endif()
+endmacro()
+
+set(ROOFBENCH_HAS_CUDA OFF)
+if(ROOFBENCH_CUDA STREQUAL "OFF")
+  message(STATUS "CUDA: left out (ROOFBENCH_CUDA=OFF)")
+else()
+  _roofbench_find_cuda()
+  if(NOT _cuda_missing)
+    set(ROOFBENCH_HAS_CUDA ON)
+    message(STATUS "CUDA: toolkit ${CUDAToolkit_VERSION}, runtime ${_cudart}, for ${ROOFBENCH_CUDA_ARCHITECTURES}")
+  elseif(ROOFBENCH_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "ROOFBENCH_CUDA=ON, but ${_cuda_missing}")
+  else()
+    message(STATUS "CUDA: left out: ${_cuda_missing}")
+  endif()
+endif()
+
+if(ROOFBENCH_HAS_CUDA)
+  # CMake 3.25 knows no C++20 for this nvcc. What a .cu file includes keeps to C++17.
+  set(CMAKE_CUDA_STANDARD 17)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  set(CMAKE_CUDA_EXTENSIONS OFF)
+  set(CMAKE_CUDA_RUNTIME_LIBRARY None)
+  if(CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
+  endif()
+  foreach(_library c10_cuda torch_cuda)
+    add_library(libtorch::${_library} SHARED IMPORTED GLOBAL)
+    set_target_properties(libtorch::${_library} PROPERTIES IMPORTED_LOCATION
+                                                           "${LibTorch_PREFIX}/lib/lib${_library}.so")
+  endforeach()
+  add_library(libtorch::cudart SHARED IMPORTED GLOBAL)
+  set_target_properties(libtorch::cudart PROPERTIES IMPORTED_LOCATION "${_cudart}")
+  target_include_directories(libtorch::cudart SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+endif()
+
+# roofbench_cuda_module(): lib/*/*_cuda.cc and lib/*/*.cu as the shared library roofbench_cuda, in the folder lib beside
+# that of the programs, where they look for it (lib/harness/gpu_module.cc), as in an installed tree.
+function(roofbench_cuda_module)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/lib/*/*_cuda.cc" "${PROJECT_SOURCE_DIR}/lib/*/*.cu")
+  add_library(roofbench_cuda SHARED ${sources})
+  add_library(roofbench::cuda ALIAS roofbench_cuda)
+  set_target_properties(roofbench_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib"
+                                                  POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(roofbench_cuda PUBLIC libtorch::cudart PRIVATE roofbench::compiler roofbench::torch
+                                                                       libtorch::torch_cuda libtorch::c10_cuda)
+  # A symbol that is missing shows here and not on the first machine with a GPU.
+  target_link_options(roofbench_cuda PRIVATE LINKER:--no-undefined)
+  # The program finds it at run time; building the program builds it, too.
+  add_dependencies(roofbench_harness roofbench_cuda)
+  if(ROOFBENCH_INSTALL)
+    # In lib, whatever the system calls its folder of libraries: the program looks there. LD_LIBRARY_PATH wins over the
+    # LibTorch of the build, as for the program.
+    set_property(TARGET roofbench_cuda PROPERTY INSTALL_RPATH "${LibTorch_PREFIX}/lib")
+    target_link_options(roofbench_cuda PRIVATE LINKER:--enable-new-dtags)
+    install(TARGETS roofbench_cuda LIBRARY DESTINATION lib COMPONENT roofbench)
+  endif()
+endfunction()

@@ -1,0 +1,179 @@
+#include "lib/hardware/nvml.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace roofbench::hardware {
+namespace {
+
+// As the documentation of the NVML API declares them (all return an nvmlReturn_t, 0 for success).
+using Status = int;
+using Handle = void*;
+struct ViolationTime {
+  uint64_t reference_us;
+  uint64_t violation_ns;
+};
+
+constexpr int kClockSm = 1;
+constexpr int kClockMemory = 2;
+constexpr int kSensorGpu = 0;
+constexpr int kPolicyPower = 0;
+constexpr int kPolicyThermal = 1;
+constexpr unsigned kVersionLength = 80;
+
+constexpr uint64_t kThermalReasons = kNvmlSoftwareThermal | kNvmlHardwareThermal;
+constexpr uint64_t kPowerReasons = kNvmlSoftwarePowerCap | kNvmlPowerBrake;
+
+struct ReasonName {
+  uint64_t bit;
+  std::string_view name;
+};
+constexpr std::array<ReasonName, 9> kReasonNames = {{{kNvmlIdle, "idle"},
+                                                     {kNvmlSetClocks, "set_clocks"},
+                                                     {kNvmlSoftwarePowerCap, "power_cap"},
+                                                     {kNvmlHardwareSlowdown, "hw_slowdown"},
+                                                     {kNvmlSyncBoost, "sync_boost"},
+                                                     {kNvmlSoftwareThermal, "sw_thermal"},
+                                                     {kNvmlHardwareThermal, "hw_thermal"},
+                                                     {kNvmlPowerBrake, "power_brake"},
+                                                     {kNvmlDisplayClocks, "display_clocks"}}};
+
+}  // namespace
+
+bool IsThermal(const NvmlReading& reading) { return (reading.reasons.value_or(0) & kThermalReasons) != 0; }
+bool IsPowerCapped(const NvmlReading& reading) { return (reading.reasons.value_or(0) & kPowerReasons) != 0; }
+
+std::string DescribeReasons(uint64_t reasons) {
+  std::string text;
+  for (const auto& [bit, name] : kReasonNames) {
+    if ((reasons & bit) == 0) continue;
+    if (!text.empty()) text += ',';
+    text += name;
+    reasons &= ~bit;
+  }
+  if (reasons != 0) text += text.empty() ? "unknown" : ",unknown";
+  return text.empty() ? "none" : text;
+}
+
+struct Nvml::Library {
+  Library() = default;
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+  ~Library() {
+    if (initialised && shutdown != nullptr) shutdown();
+    if (handle != nullptr) dlclose(handle);
+  }
+
+  template <typename Function>
+  bool Find(Function*& function, const char* name) {
+    function = reinterpret_cast<Function*>(dlsym(handle, name));
+    return function != nullptr;
+  }
+
+  // What a function that fills one number in answers, in our unit.
+  template <typename Function, typename... Arguments>
+  std::optional<double> Ask(Function* function, double scale, Arguments... arguments) const {
+    unsigned number = 0;
+    if (function == nullptr || function(device, arguments..., &number) != 0) return std::nullopt;
+    return scale * static_cast<double>(number);
+  }
+
+  std::optional<double> Violation(int policy) const {
+    ViolationTime time{};
+    if (violation_status == nullptr || violation_status(device, policy, &time) != 0) return std::nullopt;
+    return 1e-9 * static_cast<double>(time.violation_ns);
+  }
+
+  void* handle = nullptr;
+  bool initialised = false;
+  Handle device = nullptr;
+
+  Status (*init)() = nullptr;
+  Status (*shutdown)() = nullptr;
+  const char* (*error_string)(Status) = nullptr;
+  Status (*by_pci_bus_id)(const char*, Handle*) = nullptr;
+  // Every one below may be missing.
+  Status (*driver_version)(char*, unsigned) = nullptr;
+  Status (*clock_info)(Handle, int, unsigned*) = nullptr;      // MHz
+  Status (*max_clock_info)(Handle, int, unsigned*) = nullptr;  // MHz
+  Status (*power_usage)(Handle, unsigned*) = nullptr;          // mW
+  Status (*power_limit)(Handle, unsigned*) = nullptr;          // mW
+  Status (*temperature)(Handle, int, unsigned*) = nullptr;     // °C
+  Status (*reasons)(Handle, uint64_t*) = nullptr;
+  Status (*violation_status)(Handle, int, ViolationTime*) = nullptr;
+};
+
+Nvml::Nvml(std::unique_ptr<Library> library) : library_(std::move(library)) {}
+Nvml::~Nvml() = default;
+
+std::unique_ptr<Nvml> Nvml::Open(const std::string& pci_bus_id, std::string* why, const std::string& library) {
+  auto opened = std::make_unique<Library>();
+  Library& nvml = *opened;
+  nvml.handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (nvml.handle == nullptr) {
+    const char* error = dlerror();
+    *why = error == nullptr ? library + " cannot be opened" : error;
+    return nullptr;
+  }
+  nvml.Find(nvml.shutdown, "nvmlShutdown");
+  nvml.Find(nvml.error_string, "nvmlErrorString");
+  if (!nvml.Find(nvml.init, "nvmlInit_v2") || !nvml.Find(nvml.by_pci_bus_id, "nvmlDeviceGetHandleByPciBusId_v2")) {
+    *why = library + " lacks nvmlInit_v2 or nvmlDeviceGetHandleByPciBusId_v2";
+    return nullptr;
+  }
+  const auto failed = [&](const char* what, Status status) {
+    *why = std::string(what) + ": " +
+           (nvml.error_string != nullptr ? nvml.error_string(status) : "error " + std::to_string(status));
+    return nullptr;
+  };
+  if (const Status status = nvml.init(); status != 0) return failed("nvmlInit_v2", status);
+  nvml.initialised = true;
+  if (const Status status = nvml.by_pci_bus_id(pci_bus_id.c_str(), &nvml.device); status != 0) {
+    return failed("nvmlDeviceGetHandleByPciBusId_v2", status);
+  }
+  nvml.Find(nvml.driver_version, "nvmlSystemGetDriverVersion");
+  nvml.Find(nvml.clock_info, "nvmlDeviceGetClockInfo");
+  nvml.Find(nvml.max_clock_info, "nvmlDeviceGetMaxClockInfo");
+  nvml.Find(nvml.power_usage, "nvmlDeviceGetPowerUsage");
+  nvml.Find(nvml.power_limit, "nvmlDeviceGetEnforcedPowerLimit");
+  nvml.Find(nvml.temperature, "nvmlDeviceGetTemperature");
+  // Renamed in driver 535; the older name stays in the newer ones for some time.
+  if (!nvml.Find(nvml.reasons, "nvmlDeviceGetCurrentClocksEventReasons")) {
+    nvml.Find(nvml.reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  }
+  nvml.Find(nvml.violation_status, "nvmlDeviceGetViolationStatus");
+  return std::unique_ptr<Nvml>(new Nvml(std::move(opened)));
+}
+
+NvmlReading Nvml::Read() const {
+  const Library& nvml = *library_;
+  NvmlReading reading;
+  reading.sm_hertz = nvml.Ask(nvml.clock_info, 1e6, kClockSm);
+  reading.memory_hertz = nvml.Ask(nvml.clock_info, 1e6, kClockMemory);
+  reading.watts = nvml.Ask(nvml.power_usage, 1e-3);
+  reading.celsius = nvml.Ask(nvml.temperature, 1, kSensorGpu);
+  if (uint64_t bits = 0; nvml.reasons != nullptr && nvml.reasons(nvml.device, &bits) == 0) {
+    reading.reasons = bits;
+  }
+  reading.thermal_seconds = nvml.Violation(kPolicyThermal);
+  reading.power_cap_seconds = nvml.Violation(kPolicyPower);
+  return reading;
+}
+
+std::string Nvml::DriverVersion() const {
+  std::array<char, kVersionLength> text{};
+  if (library_->driver_version == nullptr || library_->driver_version(text.data(), kVersionLength) != 0) {
+    return "unknown";
+  }
+  text.back() = '\0';
+  return text.data();
+}
+
+std::optional<double> Nvml::PowerLimitWatts() const { return library_->Ask(library_->power_limit, 1e-3); }
+
+std::optional<double> Nvml::MaxSmHertz() const { return library_->Ask(library_->max_clock_info, 1e6, kClockSm); }
+
+}  // namespace roofbench::hardware

@@ -1,0 +1,64 @@
+// What the NVIDIA driver's management library says about a GPU: clocks, power, and why it slows itself down.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace roofbench::hardware {
+
+// Bits of NvmlReading::reasons, as nvmlDeviceGetCurrentClocksEventReasons documents them.
+enum NvmlReason : uint64_t {
+  kNvmlIdle = 0x1,
+  kNvmlSetClocks = 0x2,
+  kNvmlSoftwarePowerCap = 0x4,
+  kNvmlHardwareSlowdown = 0x8,  // heat or power: the next two say which, where the GPU knows
+  kNvmlSyncBoost = 0x10,
+  kNvmlSoftwareThermal = 0x20,
+  kNvmlHardwareThermal = 0x40,
+  kNvmlPowerBrake = 0x80,
+  kNvmlDisplayClocks = 0x100,
+};
+
+// nullopt: this GPU or driver does not tell.
+struct NvmlReading {
+  std::optional<double> sm_hertz;
+  std::optional<double> memory_hertz;
+  std::optional<double> watts;
+  std::optional<double> celsius;
+  std::optional<uint64_t> reasons;          // at this moment
+  std::optional<double> thermal_seconds;    // spent slowed down for heat, since the driver was loaded
+  std::optional<double> power_cap_seconds;  // spent slowed down to keep the power limit
+};
+
+// Slowed down for heat, or capped by the power limit, at the moment of the reading.
+bool IsThermal(const NvmlReading& reading);
+bool IsPowerCapped(const NvmlReading& reading);
+
+// "idle", "power_cap,hw_thermal", … in the order of the bits; "none" for 0.
+std::string DescribeReasons(uint64_t reasons);
+
+// The toolkit brings no header of this library, and a machine without a driver has no such library: it is opened at run
+// time, and its few functions are declared in nvml.cc.
+class Nvml {
+ public:
+  // Finds the GPU on the PCI bus by "0000:65:00.0". On failure returns nullptr and the reason in `why`.
+  static std::unique_ptr<Nvml> Open(const std::string& pci_bus_id, std::string* why,
+                                    const std::string& library = "libnvidia-ml.so.1");
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  NvmlReading Read() const;
+  std::string DriverVersion() const;              // "unknown" if it does not tell
+  std::optional<double> PowerLimitWatts() const;  // that is enforced
+  std::optional<double> MaxSmHertz() const;
+
+ private:
+  struct Library;
+  explicit Nvml(std::unique_ptr<Library> library);
+  std::unique_ptr<Library> library_;
+};
+
+}  // namespace roofbench::hardware

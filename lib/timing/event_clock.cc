@@ -1,0 +1,86 @@
+#include "lib/timing/event_clock.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "lib/timing/cpu_clock.h"
+#include "lib/timing/statistics.h"
+
+namespace roofbench::timing {
+namespace {
+
+// A launch queue holds about 1,000 entries, and the host waits where it is full. The steps of a chunk have at least a
+// launch each, the marks between them are one each, and the sleep is one.
+constexpr std::size_t kMaxMarks = 490;
+constexpr std::size_t kFloorMarks = 200;
+
+// A device that is done this soon after its last launch has waited for the host: what a wait takes that has nothing to
+// wait for, and the last steps of a chunk.
+constexpr double kIdleSeconds = 50e-6;
+constexpr double kIdleShare = 0.02;
+
+}  // namespace
+
+EventClock::EventClock(std::unique_ptr<EventQueue> queue, std::function<double()> host_seconds)
+    : queue_(std::move(queue)), host_seconds_(std::move(host_seconds)) {
+  if (!host_seconds_) host_seconds_ = [] { return CpuClock().HostSeconds(); };
+}
+
+void EventClock::BeginChunk(std::size_t marks) {
+  queue_->Reserve(marks);
+  seconds_.resize(marks);
+  room_ = marks;
+  marked_ = 0;
+  queue_->Sleep(kSleepSeconds);
+}
+
+void EventClock::Mark() {
+  if (marked_ == room_) throw std::logic_error("more marks than the chunk has room for");
+  queue_->Record(marked_++);
+}
+
+std::span<const double> EventClock::EndChunk() {
+  waited_seconds_ = 0;
+  device_seconds_ = 0;
+  if (marked_ == 0) return {};
+  const double start = host_seconds_();
+  queue_->Wait(marked_ - 1);
+  waited_seconds_ = host_seconds_() - start;
+  // One by one: a difference is a float in CUDA, whose rounding grows with it.
+  for (std::size_t i = 0; i < marked_; ++i) {
+    if (i > 0) device_seconds_ += queue_->SecondsBetween(i - 1, i);
+    seconds_[i] = device_seconds_;
+  }
+  return std::span(seconds_).first(marked_);
+}
+
+double EventClock::ProcessCpuSeconds() { return CpuClock().ProcessCpuSeconds(); }
+
+double EventClock::FloorSeconds() {
+  if (floor_) return *floor_;
+  std::vector<double> gaps;
+  // The first round pays for what is made at first use.
+  for (int round = 0; round < 2; ++round) {
+    gaps.clear();
+    BeginChunk(kFloorMarks);
+    for (std::size_t i = 0; i < kFloorMarks; ++i) Mark();
+    const std::span<const double> marks = EndChunk();
+    for (std::size_t i = 1; i < marks.size(); ++i) gaps.push_back(marks[i] - marks[i - 1]);
+  }
+  floor_ = Median(gaps);
+  return *floor_;
+}
+
+std::size_t EventClock::MaxMarks() const { return kMaxMarks; }
+
+double EventClock::EnqueueSeconds(double host_seconds) const {
+  // All was enqueued while the device slept: the queue was never full, for else the host would have slept, too.
+  if (host_seconds <= kSleepSeconds) return host_seconds;
+  // The device ended as soon as the host did: it had been waiting for launches.
+  if (waited_seconds_ <= std::max(kIdleSeconds, kIdleShare * device_seconds_)) return host_seconds;
+  // The device had work to the end. What the host took beyond the device's time, it spent behind a full queue.
+  return std::min(host_seconds, device_seconds_);
+}
+
+}  // namespace roofbench::timing

@@ -1,0 +1,45 @@
+// The clock of a device that runs behind the host: a mark is an event in the device's queue.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "lib/timing/clock.h"
+#include "lib/timing/event_queue.h"
+
+namespace roofbench::timing {
+
+// A chunk is a short sleep of the device, behind which launches queue up, and then events between the samples. They are
+// read after the last one, so that nothing in a chunk waits for the device.
+class EventClock final : public Clock {
+ public:
+  // `host_seconds` replaces the steady clock in tests.
+  explicit EventClock(std::unique_ptr<EventQueue> queue, std::function<double()> host_seconds = nullptr);
+
+  void BeginChunk(std::size_t marks) override;
+  void Mark() override;
+  std::span<const double> EndChunk() override;
+  double HostSeconds() override { return host_seconds_(); }
+  double ProcessCpuSeconds() override;
+  double FloorSeconds() override;
+  std::size_t MaxMarks() const override;
+  double EnqueueSeconds(double host_seconds) const override;
+
+  // Of the device, at the start of every chunk: long enough for the first launches to get ahead of it. A longer one
+  // would hide the pace of a host that is slower than the device, and that pace is what such a case takes.
+  static constexpr double kSleepSeconds = 50e-6;
+
+ private:
+  std::unique_ptr<EventQueue> queue_;
+  std::function<double()> host_seconds_;
+  std::size_t room_ = 0;
+  std::size_t marked_ = 0;
+  std::vector<double> seconds_;
+  std::optional<double> floor_;
+  double waited_seconds_ = 0;  // by the last EndChunk
+  double device_seconds_ = 0;  // from the first to the last mark of the last chunk
+};
+
+}  // namespace roofbench::timing

@@ -1,0 +1,70 @@
+#include "lib/timing/event_queue_cuda.h"
+
+#include <stdexcept>
+#include <string>
+
+#include "lib/timing/spin_cuda.h"
+
+namespace roofbench::timing {
+namespace {
+
+thread_local GatheredEvents* g_gathered = nullptr;
+
+void Check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")");
+}
+
+class CudaEventQueue final : public EventQueue {
+ public:
+  explicit CudaEventQueue(CurrentStream current_stream) : current_stream_(current_stream) {}
+  CudaEventQueue(const CudaEventQueue&) = delete;
+  CudaEventQueue& operator=(const CudaEventQueue&) = delete;
+  ~CudaEventQueue() override {
+    for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  }
+
+  void Reserve(std::size_t count) override {
+    while (events_.size() < count) {
+      cudaEvent_t event = nullptr;
+      Check(cudaEventCreateWithFlags(&event, cudaEventDefault), "a CUDA event could not be made");
+      events_.push_back(event);
+    }
+  }
+
+  void Sleep(double seconds) override {
+    Check(LaunchSpin(seconds, current_stream_()), "the sleep before a chunk could not be launched");
+  }
+
+  void Record(std::size_t event) override {
+    if (g_gathered != nullptr) {
+      g_gathered->Add(events_.at(event));
+      return;
+    }
+    Check(cudaEventRecord(events_.at(event), current_stream_()), "a CUDA event could not be recorded");
+  }
+
+  void Wait(std::size_t event) override { Check(cudaEventSynchronize(events_.at(event)), "the GPU stopped in a step"); }
+
+  double SecondsBetween(std::size_t earlier, std::size_t later) override {
+    float milliseconds = 0;
+    Check(cudaEventElapsedTime(&milliseconds, events_.at(earlier), events_.at(later)),
+          "the time between two CUDA events could not be read");
+    return 1e-3 * static_cast<double>(milliseconds);
+  }
+
+ private:
+  CurrentStream current_stream_;
+  std::vector<cudaEvent_t> events_;
+};
+
+}  // namespace
+
+GatheredEvents::GatheredEvents() : outer_(g_gathered) { g_gathered = this; }
+GatheredEvents::~GatheredEvents() { g_gathered = outer_; }
+
+std::unique_ptr<EventQueue> MakeCudaEventQueue(CurrentStream current_stream) {
+  return std::make_unique<CudaEventQueue>(current_stream);
+}
+
+}  // namespace roofbench::timing

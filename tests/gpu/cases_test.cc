@@ -1,0 +1,91 @@
+// Every registered family on the GPU: right results, graphs that equal the eager step, and wrong results that fail.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/harness/session.h"
+#include "tests/benchmarks/small_points.h"
+#include "tests/gpu/gpu_test.h"
+
+namespace roofbench {
+namespace {
+
+class CasesTest : public GpuTest, public testing::WithParamInterface<PlannedCase> {};
+
+TEST_P(CasesTest, IsRight) {
+  const Options options = Few();
+  Session session(options, device(), nullptr);
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    const Outcome& outcome = session.Run(GetParam());
+    if (outcome.verdict == Verdict::kSkipped) GTEST_SKIP() << outcome.reason;
+    // So short a run may beat a roof slice; any other failure is real.
+    EXPECT_TRUE(outcome.verdict == Verdict::kMeasured ||
+                outcome.reason.find("roof, which cannot be") != std::string::npos)
+        << outcome.reason;
+  }
+}
+
+TEST_P(CasesTest, AWrongResultFails) {
+  const Options options = Few();
+  Session session(options, device(), nullptr);
+  session.TamperWithResults([](at::Tensor& result) {
+    at::Tensor last = result.view({-1})[result.numel() - 1];
+    last.add_(last.is_floating_point() ? result.abs().max().item() : at::Scalar(1));
+  });
+  const Outcome& outcome = session.Run(GetParam());
+  if (outcome.verdict == Verdict::kSkipped) GTEST_SKIP() << outcome.reason;
+  EXPECT_THAT(outcome.reason, testing::HasSubstr("wrong result"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, CasesTest, testing::ValuesIn(SmallPoints()), [](const auto& instance) {
+  std::string name = instance.param.name;
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return name;
+});
+
+class GraphTest : public GpuTest {
+ protected:
+  // The first registered point of a family with these values on its axes.
+  static PlannedCase At(const std::string& family, const AxisValues& values) {
+    for (const Family& one : Families()) {
+      if (one.name() != family) continue;
+      Point point = one.Points(Suite::kFull).front();
+      for (const auto& [axis, value] : values) point = point.With(axis, value);
+      return {&one, point, point.Name()};
+    }
+    throw std::logic_error("no family " + family);
+  }
+};
+
+TEST_F(GraphTest, PhasesOfAGraphAreThoseOfItsEagerStep) {
+  const Options options = Few();
+  Session session(options, device(), nullptr);
+  const AxisValues values = {{"dtype", "bf16"}, {"d", "1024"}};
+  const auto median_of = [&](const std::string& impl) {
+    PlannedCase planned = At("mlp", values);
+    planned.point = planned.point.With("impl", impl);
+    planned.name = planned.point.Name();
+    const Outcome& outcome = session.Run(planned);
+    EXPECT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+    double forward = -1;
+    double backward = -1;
+    for (const auto& [name, value] : outcome.counters) {
+      if (name == "forward_ms") forward = value;
+      if (name == "backward_ms") backward = value;
+    }
+    std::printf("%s: %.3f ms, forward %.3f, backward %.3f\n", impl.c_str(), outcome.summary.median * 1e3, forward,
+                backward);
+    EXPECT_GT(forward, 0);
+    EXPECT_GT(backward, forward) << "twice the products";
+    // Marks between launches of graphs have gaps before them that belong to no phase: none here, for the sum of the
+    // phases is the step by construction.
+    EXPECT_NEAR((forward + backward) * 1e-3, outcome.summary.median, 0.2 * outcome.summary.median);
+    return outcome.summary.median;
+  };
+  EXPECT_LE(median_of("graph"), 1.1 * median_of("eager")) << "one launch is no slower than many";
+}
+
+}  // namespace
+}  // namespace roofbench

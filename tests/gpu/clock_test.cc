@@ -1,0 +1,96 @@
+// Our clock against CUPTI's records of the same steps, and the parts that it is made of.
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+#include <set>
+
+#include "lib/timing/statistics.h"
+#include "tests/gpu/gpu_test.h"
+
+namespace roofbench {
+namespace {
+
+namespace profiler = torch::autograd::profiler;
+using torch::profiler::impl::ActivityType;
+
+constexpr int kSteps = 50;
+
+class ClockTest : public GpuTest {
+ protected:
+  // Seconds of the clock's chunk of kSteps products of n x n matrices.
+  double Chunk(int64_t n) {
+    const auto options = at::TensorOptions(device().torch_device()).dtype(at::kBFloat16);
+    const at::Tensor a = at::randn({n, n}, options);
+    const at::Tensor b = at::randn({n, n}, options);
+    at::Tensor c = at::empty({n, n}, options);
+    for (int i = 0; i < 3; ++i) at::mm_out(c, a, b);
+    gpu().Synchronise();
+    device().clock().BeginChunk(kSteps + 1);
+    device().clock().Mark();
+    for (int i = 0; i < kSteps; ++i) {
+      at::mm_out(c, a, b);
+      device().clock().Mark();
+    }
+    return device().clock().EndChunk().back();
+  }
+};
+
+TEST_F(ClockTest, AgreesWithKineto) {
+  const profiler::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO);
+  const std::set<ActivityType> activities = {ActivityType::CUDA};
+  profiler::prepareProfiler(config, activities);
+  profiler::enableProfiler(config, activities);
+  const double ours = Chunk(4096);
+  const auto result = profiler::disableProfiler();
+  double theirs = 0;
+  int kernels = 0;
+  for (const auto& event : result->events()) {
+    const bool product = event.deviceType() == at::kCUDA && (event.name().find("gemm") != std::string::npos ||
+                                                             event.name().find("nvjet") != std::string::npos ||
+                                                             event.name().find("cutlass") != std::string::npos);
+    if (!product) continue;
+    ++kernels;
+    theirs += 1e-9 * static_cast<double>(event.durationNs());
+  }
+  ASSERT_GT(kernels, kSteps) << "the warm-up's, too";
+  theirs *= static_cast<double>(kSteps) / kernels;  // without the warm-up's share
+  std::printf("clock %.6f s, Kineto %.6f s: ratio %.4f\n", ours, theirs, ours / theirs);
+  RecordProperty("clock_over_kineto", std::to_string(ours / theirs));
+  // Ours holds the gaps between kernels and the events, too: a few microseconds to some hundred.
+  EXPECT_NEAR(ours / theirs, 1.0, 0.05);
+}
+
+TEST_F(ClockTest, AnEmptyPairOfEventsHasAFloor) {
+  const double floor = device().clock().FloorSeconds();
+  std::printf("floor %.3f us\n", floor * 1e6);
+  RecordProperty("floor_us", std::to_string(floor * 1e6));
+  EXPECT_GT(floor, 0);
+  EXPECT_LT(floor, 1e-3);
+}
+
+TEST_F(ClockTest, ASpinEndsWhenItShould) {
+  device().clock().BeginChunk(2);
+  device().clock().Mark();
+  gpu().Spin(5e-3);
+  device().clock().Mark();
+  const double spun = device().clock().EndChunk().back();
+  // Bounded by cycles, too, so never much longer; a GPU at less than its fastest clock is not cut short.
+  EXPECT_GT(spun, 4e-3);
+  EXPECT_LT(spun, 50e-3);
+}
+
+TEST_F(ClockTest, MarksGrow) {
+  Chunk(512);
+  device().clock().BeginChunk(300);
+  for (int i = 0; i < 300; ++i) device().clock().Mark();
+  const auto marks = device().clock().EndChunk();
+  ASSERT_EQ(marks.size(), 300);
+  for (std::size_t i = 1; i < marks.size(); ++i) EXPECT_GE(marks[i], marks[i - 1]);
+}
+
+}  // namespace
+}  // namespace roofbench

@@ -1,0 +1,45 @@
+// The GPU that the tests run on, or the reason why there is none.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "lib/harness/device.h"
+#include "lib/harness/gpu.h"
+#include "lib/harness/options.h"
+
+namespace roofbench {
+
+class GpuTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!Opened().ok()) GTEST_SKIP() << std::string(Opened().status().message());
+  }
+  void TearDown() override {
+    if (Opened().ok()) device().AfterCase();
+  }
+
+  static Device& device() { return **Opened(); }
+  static Gpu& gpu() { return *device().gpu(); }
+
+  static Options Few() {
+    Options options;
+    options.reference = "a100-sxm4-40gb";
+    options.unverified = true;  // here is where kernels are verified
+    options.sampling.max_samples = 20;
+    options.sampling.min_samples = 5;
+    options.sampling.warmup_iters = 2;
+    return options;
+  }
+
+ private:
+  // A context on a GPU takes a second: one for all tests.
+  static absl::StatusOr<std::unique_ptr<Device>>& Opened() {
+    static auto* opened = new absl::StatusOr<std::unique_ptr<Device>>(OpenDevice("cuda", 0));
+    return *opened;
+  }
+};
+
+}  // namespace roofbench

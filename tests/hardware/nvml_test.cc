@@ -1,0 +1,79 @@
+#include "lib/hardware/nvml.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace roofbench::hardware {
+namespace {
+
+using testing::HasSubstr;
+using testing::Optional;
+
+constexpr char kBus[] = "0000:65:00.0";
+
+class NvmlTest : public testing::Test {
+ protected:
+  void TearDown() override {
+    unsetenv("FAKE_NVML_NO_DRIVER");
+    unsetenv("FAKE_NVML_REASONS");
+  }
+  std::unique_ptr<Nvml> Open(const std::string& bus = kBus) { return Nvml::Open(bus, &why_, ROOFBENCH_FAKE_NVML); }
+  std::string why_;
+};
+
+TEST_F(NvmlTest, ReadsInSiUnits) {
+  const auto nvml = Open();
+  ASSERT_NE(nvml, nullptr) << why_;
+  const NvmlReading reading = nvml->Read();
+  EXPECT_THAT(reading.sm_hertz, Optional(1755e6));
+  EXPECT_THAT(reading.memory_hertz, Optional(3201e6));
+  EXPECT_THAT(reading.watts, Optional(testing::DoubleNear(698.5, 1e-9)));
+  EXPECT_THAT(reading.thermal_seconds, Optional(testing::DoubleNear(0.04, 1e-12)));
+  EXPECT_THAT(reading.power_cap_seconds, Optional(testing::DoubleNear(2.5, 1e-12)));
+  EXPECT_EQ(reading.celsius, std::nullopt) << "what the GPU does not tell is not guessed";
+  EXPECT_EQ(nvml->DriverVersion(), "580.65.06");
+  EXPECT_THAT(nvml->PowerLimitWatts(), Optional(700.0));
+  EXPECT_THAT(nvml->MaxSmHertz(), Optional(1980e6));
+}
+
+TEST_F(NvmlTest, TellsHeatFromPower) {
+  const auto nvml = Open();
+  ASSERT_NE(nvml, nullptr) << why_;
+  EXPECT_TRUE(IsPowerCapped(nvml->Read()));
+  EXPECT_FALSE(IsThermal(nvml->Read()));
+  setenv("FAKE_NVML_REASONS", "48", 1);
+  EXPECT_TRUE(IsThermal(nvml->Read()));
+  EXPECT_FALSE(IsPowerCapped(nvml->Read()));
+  setenv("FAKE_NVML_REASONS", "1", 1);
+  EXPECT_FALSE(IsThermal(nvml->Read()) || IsPowerCapped(nvml->Read()));
+}
+
+TEST_F(NvmlTest, NamesReasons) {
+  EXPECT_EQ(DescribeReasons(0), "none");
+  EXPECT_EQ(DescribeReasons(kNvmlIdle), "idle");
+  EXPECT_EQ(DescribeReasons(kNvmlSoftwarePowerCap | kNvmlHardwareThermal), "power_cap,hw_thermal");
+  EXPECT_EQ(DescribeReasons(uint64_t{1} << 40), "unknown");
+  EXPECT_EQ(DescribeReasons(kNvmlIdle | uint64_t{1} << 40), "idle,unknown");
+}
+
+TEST_F(NvmlTest, SaysWhyItCannotBeOpened) {
+  EXPECT_EQ(Nvml::Open(kBus, &why_, "libno-such-library.so.1"), nullptr);
+  EXPECT_THAT(why_, HasSubstr("libno-such-library.so.1"));
+  EXPECT_EQ(Nvml::Open(kBus, &why_, "libm.so.6"), nullptr);
+  EXPECT_THAT(why_, HasSubstr("lacks nvmlInit_v2"));
+  EXPECT_EQ(Open("0000:00:00.0"), nullptr);
+  EXPECT_THAT(why_, HasSubstr("Not Found"));
+  setenv("FAKE_NVML_NO_DRIVER", "1", 1);
+  EXPECT_EQ(Open(), nullptr);
+  EXPECT_THAT(why_, HasSubstr("Driver Not Loaded"));
+}
+
+TEST_F(NvmlTest, CanBeOpenedAgain) {
+  for (int i = 0; i < 3; ++i) EXPECT_NE(Open(), nullptr) << why_;
+}
+
+}  // namespace
+}  // namespace roofbench::hardware

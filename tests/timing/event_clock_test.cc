@@ -1,0 +1,134 @@
+#include "lib/timing/event_clock.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "lib/timing/sampler.h"
+#include "lib/timing/statistics.h"
+#include "tests/timing/fake_event_queue.h"
+
+namespace roofbench::timing {
+namespace {
+
+using testing::DoubleNear;
+using testing::Each;
+using testing::ElementsAre;
+
+constexpr double kTiny = 1e-12;
+
+class EventClockTest : public testing::Test {
+ protected:
+  // `launches` kernels a step, each `device_seconds` long.
+  Samples Sample(double device_seconds, int launches = 1, SampleOptions options = {}) {
+    return TakeSamples(
+        clock_,
+        [&](PhaseMarker&) {
+          for (int i = 0; i < launches; ++i) machine_.Launch(device_seconds);
+        },
+        0, nullptr, options);
+  }
+
+  FakeMachine machine_;
+  EventClock clock_{std::make_unique<FakeEventQueue>(machine_), [this] { return machine_.host; }};
+};
+
+TEST_F(EventClockTest, MarksAreDeviceSecondsSinceTheFirst) {
+  clock_.BeginChunk(3);
+  clock_.Mark();
+  machine_.Launch(1e-3);
+  clock_.Mark();
+  machine_.Launch(2e-3);
+  clock_.Mark();
+  EXPECT_THAT(clock_.EndChunk(), ElementsAre(0, DoubleNear(1e-3, kTiny), DoubleNear(3e-3, kTiny)));
+}
+
+TEST_F(EventClockTest, WaitsForTheDeviceOnceAChunkAndReadsNothingEarly) {
+  SampleOptions options;
+  options.warmup_iters = 1;
+  options.max_samples = 1000;
+  options.exact_samples = true;
+  const Samples samples = Sample(10e-6, 1, options);
+  EXPECT_EQ(samples.seconds.size(), 1000);
+  EXPECT_EQ(machine_.waits, machine_.sleeps) << "one wait for each sleep, which begins a chunk";
+  EXPECT_LT(machine_.waits, 20);
+  EXPECT_EQ(machine_.early_reads, 0);
+}
+
+TEST_F(EventClockTest, EventsAreMadeOnceAndChunksFitTheQueue) {
+  machine_.enqueue_seconds = 2e-6;
+  SampleOptions options;
+  options.max_samples = 5000;
+  options.exact_samples = true;
+  Sample(5e-6, 1, options);
+  EXPECT_LE(machine_.created, 500);
+  EXPECT_LE(2 * clock_.MaxMarks() + 1, 1000) << "a mark and a launch each, and the sleep";
+}
+
+TEST_F(EventClockTest, TheFloorIsMeasuredOnceAndShortStepsShareASample) {
+  machine_.record_seconds = 2e-6;
+  EXPECT_NEAR(clock_.FloorSeconds(), 2e-6, kTiny);
+  const int sleeps = machine_.sleeps;
+  EXPECT_NEAR(clock_.FloorSeconds(), 2e-6, kTiny);
+  EXPECT_EQ(machine_.sleeps, sleeps);
+  const Samples samples = Sample(1e-6);
+  EXPECT_GE(samples.steps_per_sample, 15) << "a sample lasts ten floors: 20 us with its own event";
+}
+
+TEST_F(EventClockTest, TheSleepLetsLaunchesQueueUp) {
+  // The host is slower than the device, yet what it enqueues during the sleep runs back to back.
+  machine_.enqueue_seconds = 5e-6;
+  clock_.BeginChunk(4);
+  clock_.Mark();
+  for (int i = 0; i < 3; ++i) {
+    machine_.Launch(1e-6);
+    clock_.Mark();
+  }
+  const std::span<const double> marks = clock_.EndChunk();
+  EXPECT_NEAR(marks.back(), 3e-6, kTiny);
+}
+
+TEST_F(EventClockTest, ASlowHostIsLaunchBound) {
+  machine_.enqueue_seconds = 5e-6;
+  const Samples samples = Sample(1e-6, 20);
+  EXPECT_GT(samples.host_enqueue_ratio, 1);
+  EXPECT_NEAR(Median(samples.seconds), 20 * 5e-6, 10e-6) << "the pace of the host";
+}
+
+TEST_F(EventClockTest, ASlowDeviceIsNot) {
+  machine_.enqueue_seconds = 5e-6;
+  const Samples samples = Sample(50e-6, 20);
+  EXPECT_LT(samples.host_enqueue_ratio, 0.2);
+  EXPECT_THAT(samples.seconds, Each(DoubleNear(1e-3, 1e-9)));
+}
+
+TEST_F(EventClockTest, AFullQueueIsNoSlowHost) {
+  // A step of more launches than the queue holds: the host runs at the device's pace, although it could go faster.
+  machine_.enqueue_seconds = 1e-6;
+  const Samples samples = Sample(5e-6, 3000);
+  EXPECT_LE(samples.host_enqueue_ratio, 1);
+  EXPECT_THAT(samples.seconds, Each(DoubleNear(15e-3, 1e-9)));
+}
+
+TEST_F(EventClockTest, OneLongStepOfASlowHostIsLaunchBound) {
+  machine_.enqueue_seconds = 5e-6;
+  const Samples samples = Sample(1e-6, 20'000);
+  EXPECT_GT(samples.host_enqueue_ratio, 1);
+}
+
+TEST_F(EventClockTest, TooManyMarksAreAMistake) {
+  clock_.BeginChunk(1);
+  clock_.Mark();
+  EXPECT_THROW(clock_.Mark(), std::logic_error);
+  EXPECT_EQ(clock_.EndChunk().size(), 1);
+}
+
+TEST_F(EventClockTest, AChunkWithoutMarksIsEmpty) {
+  clock_.BeginChunk(4);
+  EXPECT_TRUE(clock_.EndChunk().empty());
+  EXPECT_EQ(machine_.waits, 0);
+}
+
+}  // namespace
+}  // namespace roofbench::timing

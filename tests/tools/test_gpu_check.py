@@ -1,0 +1,118 @@
+"""tools/gpu_check: its arguments, what it says without a GPU, and what it makes of the programs' answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import gpu_check
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# A roofbench with a GPU: answers the probe, and writes results where it is asked to.
+PROGRAM = """#!{python}
+import json, sys
+flags = dict(flag.lstrip("-").split("=", 1) for flag in sys.argv[1:] if "=" in flag)
+assert flags["device"] == "cuda"
+if "benchmark_out" in flags:
+    cases = [
+        {{"name": "matmul/impl:eager/dtype:bf16/n:256/manual_time", "real_time": 0.02, "launch_bound": 1}},
+        {{"name": "matmul/impl:graph/dtype:bf16/n:256/manual_time", "real_time": 0.01, "launch_bound": 0}},
+    ]
+    json.dump({{"context": {{"device": "NVIDIA H200"}}, "benchmarks": cases}}, open(flags["benchmark_out"], "w"))
+"""
+
+# The GPU tests, of which one was skipped.
+TESTS = """#!{python}
+import json, sys
+out = next(flag for flag in sys.argv if "gtest_output" in flag).split("json:")[1]
+tests = [{{"name": "A", "result": "{first}", "floor_us": "1.5"}}, {{"name": "B", "result": "SKIPPED"}}]
+json.dump({{"testsuites": [{{"testsuite": tests}}]}}, open(out, "w"))
+"""
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def program_with_gpu(folder: Path) -> Path:
+    return script(folder / "roofbench", PROGRAM.format(python=sys.executable))
+
+
+def check(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [ROOT / "tools/gpu_check", *arguments], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_without_a_gpu_it_says_so(tmp_path: Path, program: Path) -> None:
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("there is a GPU here")
+    out = tmp_path / "result.json"
+    done = check(f"--roofbench={program}", f"--out={out}")
+    assert done.returncode == 2
+    assert "no GPU to check" in done.stderr
+    assert "libcuda.so.1" in done.stderr
+    assert not out.exists()
+
+
+def test_without_a_program_it_says_what_to_do(tmp_path: Path) -> None:
+    done = check(f"--prefix={tmp_path}")
+    assert done.returncode == 2
+    assert "--prefix" in done.stderr
+
+
+def test_an_unknown_step_is_refused() -> None:
+    done = check("--only=quick,slow")
+    assert done.returncode == 2
+    assert "slow" in done.stderr
+    assert "memcheck" in done.stderr
+
+
+def test_help_names_the_steps() -> None:
+    done = check("--help")
+    assert done.returncode == 0
+    assert all(step in done.stdout.replace("\n", "").replace(" ", "") for step in gpu_check.STEPS)
+
+
+def test_one_file_with_every_step(tmp_path: Path) -> None:
+    script(tmp_path / "gpu_test", TESTS.format(python=sys.executable, first="COMPLETED"))
+    out = tmp_path / "deep/result.json"
+    done = check(
+        f"--roofbench={program_with_gpu(tmp_path)}",
+        f"--out={out}",
+        "--sanitizer=/bin/true",
+        f"--python={script(tmp_path / 'no_torch', '#!/bin/sh' + chr(10) + 'exit 1')}",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(out.read_text())
+    assert result["device"] == "NVIDIA H200"
+    assert result["failed"] == []
+    steps = {step["name"]: step for step in result["steps"]}
+    assert list(steps) == list(gpu_check.STEPS)
+    assert steps["gpu_tests"]["figures"] == {"floor_us": 1.5, "tests": {"completed": 1, "skipped": 1}}
+    assert steps["quick"]["figures"]["launch_bound"] == ["matmul/impl:eager/dtype:bf16/n:256/manual_time"]
+    assert list(steps["quick"]["figures"]["graph_speedups"].values()) == [2.0]
+    assert steps["memcheck"]["status"] == "passed"
+    assert steps["product_against_torch"]["status"] == "skipped"
+
+
+def test_a_failed_step_does_not_stop_the_others(tmp_path: Path) -> None:
+    script(tmp_path / "gpu_test", TESTS.format(python=sys.executable, first="SKIPPED"))
+    out = tmp_path / "result.json"
+    done = check(
+        f"--roofbench={program_with_gpu(tmp_path)}",
+        f"--out={out}",
+        "--sanitizer=/bin/false",
+        "--only=gpu_tests,memcheck,quick",
+    )
+    assert done.returncode == 1
+    result = json.loads(out.read_text())
+    assert result["failed"] == ["gpu_tests", "memcheck"]
+    assert result["steps"][0]["reason"] == "no test ran", "skipped tests check nothing"
+    assert result["steps"][2]["status"] == "passed"

@@ -1,0 +1,306 @@
+"""Everything that only a GPU can tell, in one command and one file.
+
+Runs the GPU tests, compute-sanitizer over our own kernels, the suite on the GPU, and a bf16 product against PyTorch in
+the same minute; writes one JSON file with every step, its figures and what it said. Needs Python 3.10 and nothing else;
+a step whose tool is missing (compute-sanitizer, PyTorch) is skipped with a reason.
+
+Exit status: 0 all steps passed, 1 a step failed, 2 there is no GPU or no program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+SCHEMA = "roofbench-gpu-check-1"
+OUTPUT_TAIL = 4000  # characters of a step's output that the file keeps
+AGREEMENT = 0.02  # of our time of a product with PyTorch's
+# Cases whose launches bind, their graphs, and one that fills the device.
+CHOSEN = (
+    r"^(matmul/impl:(eager|graph)/dtype:bf16/n:(256|512|1024|4096|8192)"
+    r"|mlp/(impl:graph/)?dtype:bf16/steps:2/|copy|read)"
+)
+LARGE_PRODUCT = r"^matmul/impl:eager/dtype:bf16/n:8192/"
+
+# Prints the median seconds of one product of n x n bf16 matrices, by CUDA events around each.
+TORCH_PRODUCT = """
+import statistics, torch
+n, steps = 8192, 50
+torch.manual_seed(0)
+a, b = (torch.randn(n, n, dtype=torch.bfloat16, device="cuda") for _ in range(2))
+c = torch.empty(n, n, dtype=torch.bfloat16, device="cuda")
+for _ in range(10):
+    torch.mm(a, b, out=c)
+marks = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
+marks[0].record()
+for mark in marks[1:]:
+    torch.mm(a, b, out=c)
+    mark.record()
+torch.cuda.synchronize()
+print(statistics.median(x.elapsed_time(y) for x, y in zip(marks, marks[1:])) / 1e3)
+"""
+
+
+@dataclass
+class Step:
+    name: str
+    status: str = "passed"  # passed, failed, skipped
+    reason: str = ""
+    seconds: float = 0.0
+    figures: dict[str, Any] = field(default_factory=dict)
+    output: str = ""
+
+
+@dataclass
+class Tools:
+    roofbench: Path
+    gpu_test: Path | None
+    sanitizer: str | None
+    python: str
+    folder: Path  # for files on the way
+
+
+def run(command: Sequence[str | Path], timeout: float) -> subprocess.CompletedProcess[str]:
+    """Both streams in stdout; a time-out is exit status 124."""
+    try:
+        return subprocess.run(
+            [str(part) for part in command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as expired:
+        said = expired.stdout.decode() if isinstance(expired.stdout, bytes) else expired.stdout or ""
+        return subprocess.CompletedProcess(expired.cmd, 124, f"{said}\nno end within {timeout:.0f} s")
+
+
+def finish(step: Step, done: subprocess.CompletedProcess[str]) -> Step:
+    step.output = done.stdout[-OUTPUT_TAIL:]
+    if done.returncode != 0:
+        step.status, step.reason = "failed", f"exit status {done.returncode}"
+    return step
+
+
+def skipped(step: Step, reason: str) -> Step:
+    step.status, step.reason = "skipped", reason
+    return step
+
+
+def gpu_tests(tools: Tools) -> Step:
+    step = Step("gpu_tests")
+    if tools.gpu_test is None:
+        return skipped(step, "the program gpu_test is not here: build with ROOFBENCH_TESTS=ON")
+    report = tools.folder / "gpu_test.json"
+    finish(step, run([tools.gpu_test, f"--gtest_output=json:{report}"], 1500))
+    if not report.exists():
+        step.status, step.reason = "failed", step.reason or "it wrote no report"
+        return step
+    counts: dict[str, int] = {}
+    for suite in json.loads(report.read_text())["testsuites"]:
+        for test in suite["testsuite"]:
+            result = "failed" if test.get("failures") else test["result"].lower()
+            counts[result] = counts.get(result, 0) + 1
+            for key in ("clock_over_kineto", "floor_us"):
+                if key in test:
+                    step.figures[key] = float(test[key])
+    step.figures["tests"] = counts
+    if not counts.get("completed"):
+        step.status, step.reason = "failed", "no test ran"
+    return step
+
+
+def sanitizer(tool: str) -> Callable[[Tools], Step]:
+    def check(tools: Tools) -> Step:
+        step = Step(tool)
+        if tools.sanitizer is None:
+            return skipped(step, "compute-sanitizer is not on PATH (it comes with the CUDA toolkit)")
+        if tools.gpu_test is None:
+            return skipped(step, "the program gpu_test is not here")
+        command: list[str | Path] = [tools.sanitizer, "--tool", tool, "--error-exitcode", "9", tools.gpu_test]
+        return finish(step, run([*command, "--gtest_filter=KernelsTest*"], 1500))
+
+    return check
+
+
+def cases_of(path: Path) -> list[dict[str, Any]]:
+    cases: list[dict[str, Any]] = json.loads(path.read_text())["benchmarks"]
+    return [case for case in cases if case.get("run_type", "iteration") == "iteration"]
+
+
+def suite(name: str, flags: Sequence[str]) -> Callable[[Tools], Step]:
+    def check(tools: Tools) -> Step:
+        step = Step(name)
+        out = tools.folder / f"{name}.json"
+        out.unlink(missing_ok=True)
+        finish(step, run([tools.roofbench, "--device=cuda", *flags, f"--benchmark_out={out}"], 1800))
+        if not out.exists():
+            step.status, step.reason = "failed", step.reason or "it wrote no results"
+            return step
+        results = json.loads(out.read_text())
+        step.figures["results"] = results
+        step.figures["graph_speedups"] = graph_speedups(cases_of(out))
+        step.figures["launch_bound"] = [case["name"] for case in cases_of(out) if case.get("launch_bound") == 1]
+        return step
+
+    return check
+
+
+def graph_speedups(cases: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """The eager time over the graph's, by the name of the graph's case."""
+    seconds = {case["name"]: case["real_time"] for case in cases if not case.get("error_occurred")}
+    speedups = {}
+    for name, graph in seconds.items():
+        for eager in (name.replace("impl:graph", "impl:eager"), name.replace("impl:graph/", "")):
+            if "impl:graph" in name and eager in seconds and graph > 0:
+                speedups[name] = seconds[eager] / graph
+    return speedups
+
+
+def product_against_torch(tools: Tools) -> Step:
+    step = Step("product_against_torch")
+    if run([tools.python, "-c", "import torch; assert torch.cuda.is_available()"], 120).returncode != 0:
+        return skipped(step, f"{tools.python} has no PyTorch that sees the GPU (--python names another)")
+    ours, theirs = [], []
+    # In turns, so that a change of the clocks meets both.
+    for turn in range(2):
+        done = run([tools.python, "-c", TORCH_PRODUCT], 120)
+        if done.returncode != 0:
+            return finish(step, done)
+        theirs.append(float(done.stdout.split()[-1]))
+        out = tools.folder / f"product{turn}.json"
+        flags = ["--device=cuda", f"--benchmark_filter={LARGE_PRODUCT}", "--axis=cache=warm", f"--benchmark_out={out}"]
+        done = run([tools.roofbench, *flags], 300)
+        finish(step, done)
+        if done.returncode != 0:
+            return step
+        ours.append(cases_of(out)[0]["real_time"] * 1e-3)
+    ratio = statistics.median(ours) / statistics.median(theirs)
+    step.figures |= {"ours_s": ours, "torch_s": theirs, "ratio": ratio, "tflops": 2 * 8192**3 / min(ours) / 1e12}
+    if abs(ratio - 1) > AGREEMENT:
+        step.status, step.reason = "failed", f"our time is {ratio:.3f} of PyTorch's; expected 1 within {AGREEMENT:.0%}"
+    return step
+
+
+STEPS: dict[str, Callable[[Tools], Step]] = {
+    "gpu_tests": gpu_tests,
+    "memcheck": sanitizer("memcheck"),
+    "racecheck": sanitizer("racecheck"),
+    "quick": suite("quick", ["--suite=quick", "--unverified"]),
+    "chosen": suite("chosen", [f"--benchmark_filter={CHOSEN}", "--unverified"]),
+    "product_against_torch": product_against_torch,
+}
+
+
+def find_gpu(roofbench: Path) -> str:
+    """Why there is no GPU to run on; empty if there is one."""
+    done = run([roofbench, "--device=cuda", "--benchmark_filter=^self/", "--benchmark_min_time=1x"], 300)
+    if done.returncode == 0:
+        return ""
+    said = [line for line in done.stdout.splitlines() if "--device=cuda" in line]
+    return said[-1] if said else f"roofbench --device=cuda ended with status {done.returncode}:\n{done.stdout}"
+
+
+def first_existing(paths: Sequence[Path]) -> Path | None:
+    return next((path for path in paths if os.access(path, os.X_OK)), None)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    root = Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(
+        prog="gpu_check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--prefix", type=Path, help="a build folder or an installed tree, with bin/roofbench (found beside this script)"
+    )
+    parser.add_argument("--roofbench", type=Path, help="the program (bin/roofbench of the prefix)")
+    parser.add_argument("--gpu_test", type=Path, help="the GPU tests (gpu_test of the prefix)")
+    parser.add_argument("--sanitizer", default=shutil.which("compute-sanitizer"), help="compute-sanitizer")
+    parser.add_argument("--python", default=None, help="a Python with PyTorch (.venv, then python3)")
+    parser.add_argument("--only", default="", help=f"these steps alone: {','.join(STEPS)}")
+    parser.add_argument("--out", type=Path, help="the result file (results/local/gpu_check-<UTC time>.json)")
+    found = parser.parse_args(arguments)
+    prefixes = [found.prefix] if found.prefix else [root, root / "build/release", root.parent]
+    found.roofbench = found.roofbench or first_existing([prefix / "bin/roofbench" for prefix in prefixes])
+    if found.gpu_test is None and found.roofbench is not None:
+        programs = found.roofbench.parent
+        found.gpu_test = first_existing([programs / "gpu_test", programs.parent / "libexec/roofbench/gpu_test"])
+    venv = first_existing([root / ".venv/bin/python"])
+    found.python = found.python or (str(venv) if venv else sys.executable)
+    found.only = [name for name in found.only.split(",") if name]
+    unknown = sorted(set(found.only) - set(STEPS))
+    if unknown:
+        parser.error(f"--only={','.join(unknown)}: there is no such step; there are {', '.join(STEPS)}")
+    if found.out is None:
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        found.out = root / "results/local" / f"gpu_check-{stamp}.json"
+    return found
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parse(arguments)
+    if options.roofbench is None or not os.access(options.roofbench, os.X_OK):
+        named = options.roofbench or "bin/roofbench"
+        print(f"gpu_check: {named} is not here: build it, or name it with --prefix or --roofbench", file=sys.stderr)
+        return 2
+    if missing := find_gpu(options.roofbench):
+        print(f"gpu_check: no GPU to check: {missing}", file=sys.stderr)
+        return 2
+    steps = []
+    with tempfile.TemporaryDirectory(prefix="gpu_check-") as folder:
+        tools = Tools(options.roofbench, options.gpu_test, options.sanitizer, options.python, Path(folder))
+        for name, check in STEPS.items():
+            if options.only and name not in options.only:
+                continue
+            print(f"{name} …", flush=True)
+            began = time.monotonic()
+            step = check(tools)
+            step.seconds = time.monotonic() - began
+            steps.append(step)
+            print(
+                f"{name}: {step.status}{': ' + step.reason if step.reason else ''} ({step.seconds:.0f} s)", flush=True
+            )
+            # What was found out stays, whatever becomes of the next step.
+            write(options.out, steps)
+    failed = [step.name for step in steps if step.status == "failed"]
+    print(f"{'FAILED: ' + ', '.join(failed) if failed else 'passed'}; written: {options.out}")
+    return 1 if failed else 0
+
+
+def write(out: Path, steps: Sequence[Step]) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    result = {
+        "schema": SCHEMA,
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "failed": [step.name for step in steps if step.status == "failed"],
+        "device": device_of(steps),
+        "steps": [asdict(step) for step in steps],
+    }
+    partial = out.with_suffix(".partial")
+    partial.write_text(json.dumps(result, indent=1) + "\n")
+    partial.replace(out)
+
+
+def device_of(steps: Sequence[Step]) -> str | None:
+    """As the suite's results name it."""
+    for step in steps:
+        context = step.figures.get("results", {}).get("context", {})
+        if "device" in context:
+            return str(context["device"])
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
