@@ -4,7 +4,6 @@
 // it: linearly, and between d (weights read once) and d² (arithmetic) for the width. Small points are bound by
 // overhead.
 
-#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/generated/variable_factories.h>
 
@@ -15,6 +14,7 @@
 #include <memory>
 
 #include "lib/harness/family.h"
+#include "lib/models/autocast.h"
 #include "lib/workload/mlp.h"
 
 namespace roofbench {
@@ -43,24 +43,6 @@ struct Network {
 workload::Mlp WorkAt(const Point& at) {
   return {.batch = at.Number("batch"), .width = at.Number("d"), .layers = at.Number("layers"), .compute = at.Dtype()};
 }
-
-// While it lives, products run in bf16 where `on`.
-class Autocast {
- public:
-  explicit Autocast(bool on) : before_(at::autocast::is_autocast_enabled(at::kCPU)) {
-    at::autocast::set_autocast_enabled(at::kCPU, on);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-  ~Autocast() {
-    // The cache holds casts of this step's weights; the next step's weights are others.
-    at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(at::kCPU, before_);
-  }
-
- private:
-  bool before_;
-};
 
 // The same step on the same weights in double precision: the output and the gradients of the first and the last layer,
 // which between them depend on every other one.
@@ -99,7 +81,7 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
                 layer.bias.mutable_grad().reset();
               }
               {
-                const Autocast guard(autocast);
+                const models::Autocast guard(autocast);
                 network->output = network->Forward(network->input);
               }
               marker.End(kForward);

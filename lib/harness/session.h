@@ -57,7 +57,7 @@ class Session {
   absl::StatusOr<double> ScoutStep(const Family& family, const Point& point);
   // A warm step from a few samples, for decisions and not for results.
   timing::Summary QuickSamples(const timing::Step& step, int phases);
-  double MaxStepTime() const;
+  double MaxStepTime(const Family& family) const;
 
   const Options& options_;
   Device& device_;
