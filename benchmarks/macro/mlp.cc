@@ -4,7 +4,6 @@
 // it: linearly, and between d (weights read once) and d² (arithmetic) for the width. Small points are bound by
 // overhead.
 
-#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/generated/variable_factories.h>
 
@@ -18,6 +17,7 @@
 #include "lib/harness/device.h"
 #include "lib/harness/family.h"
 #include "lib/harness/graph.h"
+#include "lib/models/autocast.h"
 #include "lib/workload/mlp.h"
 
 namespace roofbench {
@@ -46,31 +46,6 @@ struct Network {
 workload::Mlp WorkAt(const Point& at) {
   return {.batch = at.Number("batch"), .width = at.Number("d"), .layers = at.Number("layers"), .compute = at.Dtype()};
 }
-
-// While it lives, products on the device run in bf16 where `on`.
-class Autocast {
- public:
-  Autocast(bool on, at::DeviceType device)
-      : device_(device),
-        before_(at::autocast::is_autocast_enabled(device)),
-        dtype_before_(at::autocast::get_autocast_dtype(device)) {
-    at::autocast::set_autocast_enabled(device, on);
-    at::autocast::set_autocast_dtype(device, at::kBFloat16);  // CUDA's default is fp16
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-  ~Autocast() {
-    // The cache holds casts of this step's weights; the next step's weights are others.
-    at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(device_, before_);
-    at::autocast::set_autocast_dtype(device_, dtype_before_);
-  }
-
- private:
-  at::DeviceType device_;
-  bool before_;
-  at::ScalarType dtype_before_;
-};
 
 // The same step on the same weights in double precision: the output and the gradients of the first and the last layer,
 // which between them depend on every other one.
@@ -110,7 +85,7 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
                 layer.bias.mutable_grad().reset();
               }
               {
-                const Autocast guard(autocast, device);
+                const models::Autocast guard(autocast, device);
                 network->output = network->Forward(network->input);
               }
               marker.End(kForward);

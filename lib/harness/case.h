@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,13 @@ struct Tolerance {
   double amplification = 1;  // how far an error of the first of them may have grown in the last
 };
 
+// What a step means to the model that it runs, for rates a token and for model FLOP utilisation.
+struct ModelWork {
+  double tokens = 0;                               // that one step processes
+  double flops = 0;                                // by the model's convention (PaLM), not those of the cost
+  workload::Dtype dtype = workload::Dtype::kFp32;  // of the products
+};
+
 struct Case {
   CaseStep step = {};
   // Names of the phases that the step marks, in the order of their indices. Counters are called <phase>_ms.
@@ -59,6 +67,12 @@ struct Case {
   bool autograd = false;
   // Exact number of parameters, for models.
   double parameters = 0;
+  ModelWork model = {};
+  // Steps before the samples, whatever --warmup_iters says: the very first steps are measured then, and the result is
+  // checked after the samples.
+  std::optional<int64_t> warmup_iters = {};
+  // Samples that are taken even if they exceed the time limits: steps of seconds need more than one.
+  int64_t least_samples = 1;
   // Figures of the case's own, read after sampling: counter name -> value. The name must be in the table of counters.
   std::vector<std::pair<std::string, std::function<double()>>> figures = {};
 };

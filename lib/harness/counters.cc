@@ -12,6 +12,7 @@ namespace roofbench {
 namespace {
 
 constexpr std::string_view kReferencePlaceholder = "<ref>";
+
 constexpr double kMilliseconds = 1e3;
 // Above these the median is not worth its digits: its interval, the share of the processors that others had, and the
 // scatter between chunks.
@@ -37,6 +38,25 @@ Value FlopUtilisation(const CounterContext& c, const hardware::Datasheet* sheet)
 Value MemoryUtilisation(const CounterContext& c, const hardware::Datasheet* sheet) {
   if (sheet == nullptr || sheet->peaks.read <= 0) return std::nullopt;
   return PerSecond(c.outcome.cost.Bytes() / sheet->peaks.read, c);
+}
+
+Value ModelUtilisation(const CounterContext& c, const hardware::Datasheet* sheet) {
+  if (sheet == nullptr) return std::nullopt;
+  const double peak = sheet->peaks.flops_per_second[workload::Index(c.outcome.model.dtype)];
+  return peak > 0 ? PerSecond(c.outcome.model.flops / peak, c) : std::nullopt;
+}
+
+// Whether the row of a figure that a case supplies itself is `pattern`, in which "<…>" stands for one word.
+bool IsRowOf(std::string_view pattern, std::string_view figure) {
+  const std::size_t open = pattern.find('<');
+  if (open == std::string_view::npos) return pattern == figure;
+  const std::string_view before = pattern.substr(0, open);
+  const std::string_view after = pattern.substr(pattern.find('>') + 1);
+  if (!figure.starts_with(before) || !figure.ends_with(after) || figure.size() <= before.size() + after.size()) {
+    return false;
+  }
+  const std::string_view name = figure.substr(before.size(), figure.size() - before.size() - after.size());
+  return name.find('_') == std::string_view::npos;
 }
 
 Value Positive(double value) { return value > 0 ? Value(value) : std::nullopt; }
@@ -89,10 +109,33 @@ constexpr CounterSpec kTable[] = {
      "the step uses no tensors", [](const CounterContext& c) { return Positive(c.outcome.peak_memory_bytes); }},
     {"predicted_mem", "B", Better::kNeither, "the same as the case's formula predicts it", "no prediction (self)",
      [](const CounterContext& c) { return Positive(c.outcome.cost.resident_bytes); }},
-    {"<phase>_ms", "ms", Better::kLower, "median of a named phase (forward, backward, …) of the same steps",
+    {"<phase>_ms", "ms", Better::kLower,
+     "median of a named phase (forward, backward, …) of the same steps; <phase>_mean_ms, <phase>_stddev_ms and "
+     "<phase>_p95_ms are of the same samples",
      "the step has no phases", nullptr},
     {"parameters", "count", Better::kNeither, "exact number of parameters", "the case is no model",
      [](const CounterContext& c) { return Positive(c.outcome.parameters); }},
+    {"tokens/s", "1/s", Better::kHigher, "tokens of a step over the median time", "the case processes no tokens",
+     [](const CounterContext& c) { return PerSecond(c.outcome.model.tokens, c); }},
+    {"mfu", "fraction", Better::kHigher,
+     "model FLOP utilisation: the model's FLOPs by the PaLM convention over this device's datasheet peak and the "
+     "median",
+     "the case is no model, or the table of datasheets has no peak for the device and precision (every CPU)",
+     [](const CounterContext& c) { return ModelUtilisation(c, c.device.datasheet()); }},
+    {"mfu_measured", "fraction", Better::kHigher,
+     "the same over the arithmetic roof measured between this case's samples",
+     "the case is no model, or the precision has no measured roof",
+     [](const CounterContext& c) -> Value {
+       if (c.outcome.model_ratios.empty()) return std::nullopt;
+       return timing::Median(c.outcome.model_ratios);
+     }},
+    {"<component>_params", "count", Better::kNeither,
+     "parameters of a component: embedding, attention, feedforward, norm, head", "the case is no transformer", nullptr},
+    {"<part>_mem", "B", Better::kLower,
+     "bytes of a model's parameters, gradients, optimizer state (parameter_mem, …) and of what forward keeps for "
+     "backward (activation_mem)",
+     "the case is no training step, or does not get so far", nullptr},
+    {"predicted_<part>_mem", "B", Better::kNeither, "the same as the case's formula predicts it", "as above", nullptr},
     {"overhead_ns", "ns", Better::kLower, "of the sampler, per sample, beyond its clock reads", "any family but self",
      nullptr},
     {"launch_bound", "0 or 1", Better::kLower, "1: enqueueing takes the host longer than the device needs", "",
@@ -153,11 +196,16 @@ std::vector<CounterValue> ComputeCounters(const CounterContext& context) {
           *value);
     } else if (spec.name == "<phase>_ms") {
       for (std::size_t i = 0; i < outcome.phases.size(); ++i) {
-        add(absl::StrCat(outcome.phases[i], "_ms"), timing::Median(outcome.samples.phase_seconds[i]) * kMilliseconds);
+        const timing::Summary phase = timing::Summarize(outcome.samples.phase_seconds[i]);
+        const std::string& name = outcome.phases[i];
+        add(absl::StrCat(name, "_ms"), phase.median * kMilliseconds);
+        add(absl::StrCat(name, "_mean_ms"), phase.mean * kMilliseconds);
+        add(absl::StrCat(name, "_stddev_ms"), phase.stddev * kMilliseconds);
+        add(absl::StrCat(name, "_p95_ms"), phase.p95 * kMilliseconds);
       }
     } else {
       for (const auto& [name, value] : outcome.figures) {
-        if (name == spec.name) add(name, value);
+        if (IsRowOf(spec.name, name)) add(name, value);
       }
     }
   }
@@ -173,8 +221,11 @@ std::string ExplainCounters() {
       absl::StrAppend(&text, absl::StrFormat("%-18s %-9s %-8s absent: %s\n", "", "", "", std::string(spec.absent)));
     }
   }
-  absl::StrAppend(&text, "<ref> is the prefix of --reference (a100 by default); <phase> the name of a phase.\n",
-                  "Never NaN or infinity: a counter that cannot be computed is left out.\n");
+  absl::StrAppend(
+      &text,
+      "<ref> is the prefix of --reference (a100 by default); <phase> the name of a phase; <part> parameter,\n"
+      "gradient, optimizer or activation.\n",
+      "Never NaN or infinity: a counter that cannot be computed is left out.\n");
   return text;
 }
 

@@ -69,6 +69,11 @@ Family& Family::Grid(Suite suite, GridAxes axes) {
   return *this;
 }
 
+Family& Family::LongSteps(double seconds) {
+  long_step_ = seconds;
+  return *this;
+}
+
 Family& Family::ExpectLaw(std::string axis, double exponent) {
   laws_.push_back({std::move(axis), exponent});
   return *this;

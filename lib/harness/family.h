@@ -41,6 +41,8 @@ class Family {
   Family& DefaultCache(std::string value);
   // Adds the product of the lists to `suite` and every larger one.
   Family& Grid(Suite suite, GridAxes axes);
+  // Steps of up to `seconds` are what this family is for: no suite leaves them out as too long.
+  Family& LongSteps(double seconds);
   Family& ExpectLaw(std::string axis, double exponent);
   // Closed-form work of one step, and the memory it needs; called before anything is built.
   Family& Cost(CostFunction cost);
@@ -53,6 +55,7 @@ class Family {
   const std::string& doc() const { return doc_; }
   const std::vector<AxisSpec>& axes() const { return *axes_; }
   const std::vector<Law>& laws() const { return laws_; }
+  double long_step() const { return long_step_; }
 
   // What makes the family unfit to register ("it has no Grid"); empty if nothing does.
   std::string Problem() const;
@@ -71,6 +74,7 @@ class Family {
   std::shared_ptr<std::vector<AxisSpec>> axes_;
   std::vector<std::pair<Suite, GridAxes>> grids_;
   std::vector<Law> laws_;
+  double long_step_ = 0;  // seconds
   CostFunction cost_;
   SupportFunction supports_;
   BuildFunction build_;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/harness/case.h"
 #include "lib/timing/sampler.h"
 #include "lib/timing/statistics.h"
 #include "lib/workload/cost.h"
@@ -43,6 +44,8 @@ struct Outcome {
   double peak_memory_bytes = 0;
   MeasuredConditions conditions;
   double parameters = 0;
+  ModelWork model;
+  std::vector<double> model_ratios;  // one a chunk: the model's FLOPs at the measured peak over the chunk's median
   std::vector<CounterValue> figures;
   std::vector<CounterValue> counters;  // all of the above as the contract's counters
 };

@@ -26,15 +26,16 @@ std::optional<Point> Smaller(const Family& family, const Point& point, double di
   Point smaller = point;
   for (const AxisSpec& axis : family.axes()) {
     if (!axis.choices.empty()) continue;
-    const int64_t size = point.Int(axis.name);
     // Sizes that follow another axis follow it down, too.
     const bool own = std::any_of(point.values().begin(), point.values().end(), [&](const auto& value) {
       return value.first == axis.name && value.second != axis.default_value;
     });
+    if (!own) continue;
+    const int64_t size = point.Int(axis.name);
     // A multiple of 16 stays one: packed formats ask for it.
     const int64_t unit = size % 16 == 0 ? 16 : 1;
     const int64_t divided = static_cast<int64_t>(static_cast<double>(size) / divisor) / unit * unit;
-    if (own) smaller = smaller.With(axis.name, absl::StrCat(std::max(unit, divided)));
+    smaller = smaller.With(axis.name, absl::StrCat(std::max(unit, divided)));
   }
   if (smaller.Name() == point.Name()) return std::nullopt;
   return smaller;

@@ -42,6 +42,8 @@ constexpr double kCrawl = 2e8;  // operations and bytes a second
 
 // Steps longer than this are left out of a suite (seconds).
 constexpr double kSuiteStepLimits[] = {1.0, 5.0, 60.0};
+// A family of long steps is known to run above this share of its roof, so that the roof can predict it.
+constexpr double kLongStepRoof = 0.2;
 
 // A marker for steps that run untimed.
 class IgnoredPhases : public timing::PhaseMarker {
@@ -70,6 +72,20 @@ std::vector<double> RoofRatios(const RoofGauge& gauge, const workload::Cost& cos
   for (const timing::Chunk& chunk : samples.chunks) {
     const double roof_seconds = chunk.roof_rate > 0 ? gauge.SecondsAt(cost, chunk.roof_rate) : 0;
     if (roof_seconds > 0 && chunk.median_seconds > 0) ratios.push_back(roof_seconds / chunk.median_seconds);
+  }
+  return ratios;
+}
+
+// The model's FLOPs at the measured peak of their precision, over the time of each chunk.
+std::vector<double> ModelRatios(const RoofGauge& gauge, const ModelWork& model, const timing::Samples& samples) {
+  std::vector<double> ratios;
+  const double calibrated = gauge.peaks.flops_per_second[workload::Index(model.dtype)];
+  for (const timing::Chunk& chunk : samples.chunks) {
+    // The slices of a compute-bound case are slices of this peak.
+    const double peak = gauge.bound == workload::Bound::kCompute && chunk.roof_rate > 0 ? chunk.roof_rate : calibrated;
+    if (model.flops > 0 && peak > 0 && chunk.median_seconds > 0) {
+      ratios.push_back(model.flops / peak / chunk.median_seconds);
+    }
   }
   return ratios;
 }
@@ -104,8 +120,9 @@ const std::deque<Outcome>& Session::OutcomesOf(const std::string& name) const {
   return found == outcomes_.end() ? *none : found->second;
 }
 
-double Session::MaxStepTime() const {
-  return options_.max_step_time > 0 ? options_.max_step_time : kSuiteStepLimits[static_cast<int>(options_.suite)];
+double Session::MaxStepTime(const Family& family) const {
+  if (options_.max_step_time > 0) return options_.max_step_time;
+  return std::max(kSuiteStepLimits[static_cast<int>(options_.suite)], family.long_step());
 }
 
 StepTimePredictor* Session::predictor_of(const Family& family) {
@@ -153,8 +170,10 @@ absl::Status Session::Admit(const PlannedCase& planned, const workload::Cost& co
     return absl::ResourceExhaustedError(
         absl::StrCat("needs about ", HumanBytes(needed), " of memory and ", HumanBytes(available), " are free"));
   }
-  const double limit = MaxStepTime();
+  const double limit = MaxStepTime(*planned.family);
   if (WorkOf(cost) / kCrawl <= limit) return absl::OkStatus();
+  const double roof_seconds = workload::RoofSeconds(cost, device_.MeasuredPeaks()).value_or(limit);
+  if (planned.family->long_step() > 0 && roof_seconds < kLongStepRoof * limit) return absl::OkStatus();
   const std::optional<double> predicted = predictor_of(*planned.family)->Predict(*planned.family, planned.point);
   if (predicted && *predicted > limit) {
     return absl::DeadlineExceededError(absl::StrCat(
@@ -176,6 +195,7 @@ absl::StatusOr<Session::Built> Session::BuildAndCheck(const PlannedCase& planned
   built.copy_bytes = inputs.bytes();
   built.copies.push_back(*std::move(first));
   const Case& one = built.copies.front();
+  if (one.warmup_iters) return built;  // its first step belongs to the samples
   {
     const at::AutoGradMode grad(one.autograd);
     IgnoredPhases ignored;
@@ -201,8 +221,13 @@ absl::StatusOr<Session::Built> Session::BuildAndCheck(const PlannedCase& planned
   return built;
 }
 
-void Session::SampleUnthrottled(const timing::Step& step, const timing::RoofSlice& slice, Outcome& outcome) {
+void Session::SampleUnthrottled(const Case& one, const timing::Step& step, const timing::RoofSlice& slice,
+                                Outcome& outcome) {
   timing::SampleOptions sampling = options_.sampling;
+  sampling.least_samples = one.least_samples;
+  // Where a step takes seconds, the one that was checked has warmed everything up but the caches.
+  if (!sampling.warmup_iters && sampling.least_samples > 1) sampling.warmup_iters = 1;
+  if (one.warmup_iters) sampling.warmup_iters = one.warmup_iters;
   for (int attempt = 0;; ++attempt) {
     ConditionsWatch watch(device_);
     sampling.interrupted = [&] {
@@ -246,9 +271,14 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
     own_step(marker);
   };
   const timing::Step& step = planted_work ? slowed_step : own_step;
-  SampleUnthrottled(step, gauge.slice, outcome);
+  SampleUnthrottled(copies.front(), step, gauge.slice, outcome);
   outcome.summary = timing::Summarize(outcome.samples.seconds);
   outcome.roof_ratios = RoofRatios(gauge, outcome.cost, outcome.samples);
+  outcome.model = copies.front().model;
+  outcome.model_ratios = ModelRatios(gauge, outcome.model, outcome.samples);
+  if (copies.front().warmup_iters && options_.check) {
+    if (absl::Status status = CheckCase(copies.front(), tamper_); !status.ok()) return status;
+  }
   for (const auto& [name, figure] : copies.front().figures) outcome.figures.emplace_back(name, figure());
   predictor_of(*planned.family)->Learn(*planned.family, planned.point, outcome.summary.min);
   outcome.counters = ComputeCounters({outcome, device_, *reference_});

@@ -55,11 +55,11 @@ class Session {
   absl::Status Measure(const PlannedCase& planned, Outcome& outcome);
   absl::StatusOr<Built> BuildAndCheck(const PlannedCase& planned, Outcome& outcome);
   // Samples into `outcome`, with what the machine did meanwhile; again after a pause if heat slowed it down.
-  void SampleUnthrottled(const timing::Step& step, const timing::RoofSlice& slice, Outcome& outcome);
+  void SampleUnthrottled(const Case& one, const timing::Step& step, const timing::RoofSlice& slice, Outcome& outcome);
   absl::StatusOr<double> ScoutStep(const Family& family, const Point& point);
   // A warm step from a few samples, for decisions and not for results.
   timing::Summary QuickSamples(const timing::Step& step, int phases);
-  double MaxStepTime() const;
+  double MaxStepTime(const Family& family) const;
 
   const Options& options_;
   Device& device_;

@@ -5,6 +5,8 @@
 #include <ATen/ops/outer.h>
 #include <ATen/ops/pow.h>
 
+#include <utility>
+
 namespace roofbench::models {
 namespace {
 
@@ -14,7 +16,7 @@ at::Tensor InverseFrequencies(int64_t head_dim, double theta) {
 }
 
 // Turns the pairs (a, b) of x by angles with these cosines and sines, `sign` giving the direction.
-at::Tensor Turn(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines, int64_t first, int sign) {
+at::Tensor TurnPairs(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines, int64_t first, int sign) {
   const at::Tensor c = cosines.narrow(0, first, x.size(-2)).to(x.scalar_type());
   const at::Tensor s = sines.narrow(0, first, x.size(-2)).to(x.scalar_type()).mul(sign);
   const int64_t half = x.size(-1) / 2;
@@ -35,8 +37,16 @@ Rope::Rope(int64_t positions, const at::Tensor& inverse_frequencies, const at::T
   sines_ = angles.sin().to(device.dtype(at::kFloat));
 }
 
-at::Tensor Rope::Rotate(const at::Tensor& x, int64_t first) const { return Turn(x, cosines_, sines_, first, 1); }
+Rope::Rope(at::Tensor cosines, at::Tensor sines) : cosines_(std::move(cosines)), sines_(std::move(sines)) {}
 
-at::Tensor Rope::RotateBack(const at::Tensor& x, int64_t first) const { return Turn(x, cosines_, sines_, first, -1); }
+at::Tensor Rope::Turn(const at::Tensor& x, int64_t first, bool backwards) const {
+  return backwards ? RotateBack(x, first) : Rotate(x, first);
+}
+
+at::Tensor Rope::Rotate(const at::Tensor& x, int64_t first) const { return TurnPairs(x, cosines_, sines_, first, 1); }
+
+at::Tensor Rope::RotateBack(const at::Tensor& x, int64_t first) const {
+  return TurnPairs(x, cosines_, sines_, first, -1);
+}
 
 }  // namespace roofbench::models

@@ -19,6 +19,11 @@ class Rope {
   // The gradient of x from that of the rotated: the rotation backwards.
   at::Tensor RotateBack(const at::Tensor& x, int64_t first = 0) const;
 
+  // The tables of another one, or part of them.
+  Rope(at::Tensor cosines, at::Tensor sines);
+  // Both of the above by name.
+  at::Tensor Turn(const at::Tensor& x, int64_t first, bool backwards) const;
+
   // [positions, head_dim/2], fp32.
   const at::Tensor& cosines() const { return cosines_; }
   const at::Tensor& sines() const { return sines_; }

@@ -22,6 +22,7 @@ class Reporter : public c10::MemoryReportingInfoBase {
 
   void ResetPeak() { peak_ = current_.load(); }
   int64_t peak() const { return peak_; }
+  int64_t current() const { return current_; }
 
  private:
   std::atomic<int64_t> current_{0};
@@ -38,6 +39,11 @@ struct PeakMemory::Scope {
 PeakMemory::PeakMemory() : scope_(std::make_unique<Scope>()) {}
 PeakMemory::~PeakMemory() = default;
 void PeakMemory::ResetPeak() { scope_->reporter->ResetPeak(); }
+std::optional<double> PeakMemory::BytesNow() {
+  const auto* reporter = dynamic_cast<Reporter*>(c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE));
+  if (reporter == nullptr) return std::nullopt;
+  return static_cast<double>(reporter->current());
+}
 double PeakMemory::PeakBytes() const { return static_cast<double>(scope_->reporter->peak()); }
 
 }  // namespace roofbench::observe

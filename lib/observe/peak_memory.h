@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace roofbench::observe {
 
@@ -19,6 +20,9 @@ class PeakMemory {
   void ResetPeak();
   // The largest number of bytes alive at once, of those allocated since the scope began.
   double PeakBytes() const;
+
+  // Bytes alive now of those allocated since the innermost scope of this thread began; nullopt outside of any.
+  static std::optional<double> BytesNow();
 
  private:
   struct Scope;

@@ -246,6 +246,7 @@ class Sampler {
     }
     if (full) return StopReason::kMaxSamples;
     if (options_.exact_samples) return std::nullopt;
+    if (SampleCount() < options_.least_samples) return std::nullopt;
     if (sampled_seconds_ >= options_.max_time) return StopReason::kMaxTime;
     if (Elapsed() >= options_.max_wall) return StopReason::kMaxWall;
     return std::nullopt;

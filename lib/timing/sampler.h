@@ -32,6 +32,7 @@ struct SampleOptions {
   std::optional<int64_t> warmup_iters;
   int64_t min_samples = 10;
   int64_t max_samples = 5000;
+  int64_t least_samples = 1;     // taken whatever the limits of time say
   bool exact_samples = false;    // take exactly max_samples, whatever the other limits say
   double max_time = 0.4;         // seconds of samples (the timed steps alone)
   double max_wall = 4.0;         // seconds of everything: warm-up, samples, roof slices

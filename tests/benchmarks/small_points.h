@@ -10,6 +10,10 @@
 
 namespace roofbench {
 
+// A model's own axes: heads divide the width, and two blocks are a first and a last one.
+inline const std::map<std::string, std::string> kSmallModel = {
+    {"d_model", "48"}, {"d_ff", "80"}, {"layers", "2"}, {"heads", "3"}};
+
 // One small point for each combination of the choices (implementation, precision, cache) that are registered.
 inline std::vector<PlannedCase> SmallPoints() {
   std::vector<PlannedCase> points;
@@ -18,13 +22,24 @@ inline std::vector<PlannedCase> SmallPoints() {
     for (Point point : family.Points(Suite::kFull)) {
       std::string kind;
       for (const AxisSpec& axis : family.axes()) {
+        // Language models of a kind differ in size alone.
+        if (axis.name == "model") {
+          point = point.With("model", point.Text("model").find("mixtral") == 0 ? "tiny_mixtral" : "tiny_llama");
+        }
         if (!axis.choices.empty()) {
-          kind += point.Text(axis.name) + "/";
+          // Presets of a shape come to the same once the shape is small.
+          if (axis.name != "size") kind += point.Text(axis.name) + "/";
           continue;
         }
+        if (const auto shape = kSmallModel.find(axis.name); shape != kSmallModel.end()) {
+          point = point.With(axis.name, shape->second);
+          continue;
+        }
+        // A few tokens prove as much as many, one step of the model each.
+        if (axis.name == "new" && point.Int("new") > 3) point = point.With("new", "3");
         // Odd multiples of 16 exercise edges of kernels and are valid for every packed format; int4 weights come in
         // whole groups.
-        const int64_t small = point.Has("group") ? 3 * point.Int("group") : 48;
+        const int64_t small = point.Has("group") && !point.Has("model") ? 3 * point.Int("group") : 48;
         if (axis.name != "bytes" && point.Int(axis.name) > small) point = point.With(axis.name, std::to_string(small));
         if (axis.name == "bytes" && point.Int(axis.name) > 65536) point = point.With(axis.name, "65536");
       }

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 import torch
+import torch_transformer
 from torch.utils.flop_counter import FlopCounterMode
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build" / "release" / "bin" / "roofbench"
+PARAMETERS = ROOT / "build" / "release" / "bin" / "transformer_parameters"
 
 pytestmark = pytest.mark.slow  # importing torch takes seconds
 
 
-def reported_flops(tmp_path: Path, *flags: str) -> dict[str, dict[str, float]]:
+def reported_flops(tmp_path: Path, *flags: str, suite: str = "quick") -> dict[str, dict[str, float]]:
     """FLOPs by precision of each case that the flags choose."""
     journal = tmp_path / "run.jsonl"
-    short = ("--suite=quick", "--benchmark_min_time=1x", "--warmup_iters=0")
+    short = (f"--suite={suite}", "--benchmark_min_time=1x", "--warmup_iters=0")
     command = [str(PROGRAM), *flags, *short, f"--journal={journal}"]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     lines = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
@@ -48,3 +51,76 @@ def test_mlp_forward_and_backward(tmp_path: Path, batch: int, width: int, layers
             network(torch.empty(batch, width, device="meta")).sum().backward()
     # The products run in bf16 under autocast; element-wise work, which torch does not count, in fp32.
     assert flops["bf16"] == counter.get_total_flops()
+
+
+SHAPE = torch_transformer.Shape(d_model=96, d_ff=160, layers=2, heads=3, vocab=70, context=16)
+BATCH = 2
+
+
+def training_flags(context: int = SHAPE.context) -> list[str]:
+    sizes = {name: getattr(SHAPE, name) for name in ("d_model", "d_ff", "layers", "heads", "vocab")}
+    return [f"--axis=train_step.{axis}={size}" for axis, size in {**sizes, "context": context, "batch": BATCH}.items()]
+
+
+def counted_flops(shape: torch_transformer.Shape, mode: str, naive: bool) -> int:
+    with torch.device("meta"):
+        model = torch_transformer.Transformer(shape, naive)
+        tokens = torch.zeros(BATCH, shape.context, dtype=torch.long)
+    with FlopCounterMode(display=False) as counter:
+        loss = model.loss(tokens, tokens)
+        if mode != "fwd":
+            loss.backward()  # type: ignore[no-untyped-call]
+    return int(counter.get_total_flops())
+
+
+@pytest.mark.parametrize("mode", ["fwd", "fwd_bwd"])
+def test_transformer(tmp_path: Path, mode: str) -> None:
+    chosen = "--benchmark_filter=train_step/impl:eager/mode:fwd/size:small/context:16/dtype:bf16_autocast"
+    flags = [chosen, *training_flags(), "--axis=train_step.attention=naive", f"--axis=train_step.mode={mode}"]
+    flags[0] = flags[0].replace("mode:fwd/", f"mode:{mode}/")
+    (flops,) = reported_flops(tmp_path, *flags, suite="full").values()
+    assert flops["bf16"] == counted_flops(SHAPE, mode, naive=True)
+
+
+def test_transformer_counts_no_masked_half(tmp_path: Path) -> None:
+    """The fused kernel skips what the mask hides; torch's counter takes it in full."""
+    chosen = "--benchmark_filter=train_step/impl:eager/mode:fwd/size:small/context:16/dtype:bf16_autocast"
+    (flops,) = reported_flops(tmp_path, chosen, *training_flags(), "--axis=train_step.mode=fwd", suite="full").values()
+    full = counted_flops(SHAPE, "fwd", naive=True)
+    attention = 4 * BATCH * SHAPE.layers * SHAPE.d_model * SHAPE.context**2
+    assert flops["bf16"] == full - attention + attention * (SHAPE.context + 1) / (2 * SHAPE.context)
+
+
+@pytest.mark.parametrize("impl", ["eager", "native"])
+@pytest.mark.parametrize("dtype", ["fp32", "bf16_autocast"])
+@pytest.mark.parametrize("context", [64, 256])
+def test_transformer_memory_is_predicted(tmp_path: Path, impl: str, dtype: str, context: int) -> None:
+    journal = tmp_path / "run.jsonl"
+    chosen = f"--benchmark_filter=train_step/impl:{impl}/size:small/context:{context}/dtype:{dtype}"
+    flags = [chosen, *training_flags(context), "--benchmark_min_time=1x", "--warmup_iters=0", f"--journal={journal}"]
+    subprocess.run([str(PROGRAM), *flags, "--axis=train_step.mode=step"], check=True, capture_output=True, timeout=120)
+    lines = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
+    counters = next(line["counters"] for line in lines if "attention" not in line["name"])
+    for part in ("parameter_mem", "gradient_mem", "optimizer_mem", "activation_mem"):
+        assert counters[f"predicted_{part}"] == pytest.approx(counters[part], rel=0.1), part
+    assert counters["predicted_mem"] == pytest.approx(counters["peak_mem"], rel=0.1)
+
+
+def preset_rows() -> list[tuple[str, dict[str, int]]]:
+    """(name, sizes) of every row of kTransformerPresets."""
+    source = (ROOT / "lib/workload/transformer.h").read_text()
+    rows = re.findall(r'\{"([^"]+)", (\{[^}]*\})\}', source)
+    return [(name, {axis: int(size) for axis, size in re.findall(r"\.(\w+) = (\d+)", sizes)}) for name, sizes in rows]
+
+
+@pytest.mark.parametrize(("name", "sizes"), preset_rows())
+def test_parameters_of_presets(name: str, sizes: dict[str, int]) -> None:
+    with torch.device("meta"):
+        model = torch_transformer.Transformer(torch_transformer.Shape(**sizes, context=128))
+    counted = sum(parameter.numel() for parameter in model.parameters())
+    ours = subprocess.run([str(PARAMETERS), name], check=True, capture_output=True, text=True).stdout
+    assert int(ours) == counted
+
+
+def test_there_are_presets() -> None:
+    assert len(preset_rows()) == 6

@@ -32,6 +32,9 @@ def test_patterns() -> None:
         ("forward_ms", "<phase>_ms"),
         ("mean_ms", "mean_ms"),
         ("flop_util", "flop_util"),
+        ("activation_mem", "<part>_mem"),
+        ("predicted_activation_mem", "predicted_<part>_mem"),
+        ("predicted_mem", "predicted_mem"),
     ):
         found = metrics.find(name)
         assert found is not None

@@ -210,6 +210,14 @@ TEST_F(SamplerTest, ShortMaxTimeStillGetsFourChunks) {
   EXPECT_EQ(samples.chunks.front().samples, 5);
 }
 
+TEST_F(SamplerTest, LeastSamplesWinOverTheLimitsOfTime) {
+  SampleOptions options;
+  options.least_samples = 3;
+  const Samples samples = Sample(10.0, options);  // one of them exceeds every limit
+  EXPECT_THAT(samples.seconds, SizeIs(3));
+  EXPECT_EQ(samples.stop, StopReason::kMaxTime);
+}
+
 TEST_F(SamplerTest, FewSamplesAreStillSpreadOverFourChunks) {
   EXPECT_THAT(Sample(1e-6, Exactly(8)).chunks, SizeIs(4));
   EXPECT_THAT(Sample(1e-6, Exactly(3)).chunks, SizeIs(3));

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from roofreport import compare_py, duration, gpt_fast, hardware, judgement_table, metrics, table_formats
+from roofreport import compare_py, duration, gpt_fast, hardware, judgement_table, metrics, table_formats, training_table
 from roofreport import table as tables
 from roofreport.chart import Chart
 from roofreport.errors import UnusableInputError
@@ -96,11 +96,19 @@ def _table(args: argparse.Namespace) -> int:
     for other in results[1:]:
         for difference in hardware.differences(results[0], other, with_host=True):
             _warn(f"[1] and {printable(str(other.path))} are of different machines: {difference}")
-    text = table_formats.FORMATS[args.format](tables.build(results, columns))
+    built = training_table.published(results[0]) if args.training else tables.build(results, columns)
+    text = table_formats.FORMATS[args.format](built)
     if args.output is None:
         print(text, end="")
     else:
         _write(args.output, text)
+    return EXIT_OK
+
+
+def _params(args: argparse.Namespace) -> int:
+    result = load(Path(args.result))
+    _notes([result])
+    print(table_formats.FORMATS[args.format](training_table.parameters(result)), end="")
     return EXIT_OK
 
 
@@ -274,6 +282,7 @@ examples:
   tools/report table run.json
   tools/report table run.json --columns=case,median,roof,forward_ms,backward_ms --format=markdown
   tools/report table before.json after.json                      adds the ratio of their times
+  tools/report table run.json --training --format=markdown       a row a size: forward, backward, optimizer
   tools/report table run.json --format=csv --output=run.csv      numbers in seconds, FLOP/s and bytes/s
   tools/report table run.json --format=gpt_fast --output=all.csv appends in gpt-fast's columns
 """,
@@ -282,7 +291,22 @@ examples:
     table.add_argument("--format", choices=[*table_formats.FORMATS, "gpt_fast"], default="terminal")
     table.add_argument("--columns", help=f"comma-separated: {', '.join(tables.DEFAULT_COLUMNS[:3])}, or any counter")
     table.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output")
+    table.add_argument(
+        "--training", action="store_true", help="training steps as published: a row a size, phase by phase"
+    )
     table.set_defaults(run=_table)
+
+    params = verb(
+        "params",
+        "parameters of models by component, and the growth of time against them",
+        """
+  tools/report params run.json
+  tools/report params run.json --format=latex
+""",
+    )
+    params.add_argument("result", metavar="RESULT", help="a --benchmark_out or --journal file")
+    params.add_argument("--format", choices=[*table_formats.FORMATS], default="terminal")
+    params.set_defaults(run=_params)
 
     compare = verb(
         "compare",

@@ -45,6 +45,12 @@ COUNTERS = (
     Metric("predicted_mem", "B", Better.NEITHER, 0.0, noisy=False),
     Metric("<phase>_ms", "ms", Better.LOWER, 0.01),
     Metric("parameters", "count", Better.NEITHER, 0.0, noisy=False),
+    Metric("tokens/s", "1/s", Better.HIGHER, 0.01),
+    Metric("mfu", "fraction", Better.HIGHER, 0.01),
+    Metric("mfu_measured", "fraction", Better.HIGHER, 0.02),
+    Metric("<component>_params", "count", Better.NEITHER, 0.0, noisy=False),
+    Metric("<part>_mem", "B", Better.LOWER, 0.005, noisy=False),
+    Metric("predicted_<part>_mem", "B", Better.NEITHER, 0.0, noisy=False),
     Metric("overhead_ns", "ns", Better.LOWER, 0.1),
     Metric("launch_bound", "0 or 1", Better.LOWER, 0.0, noisy=False),
     Metric("throttled", "0 or 1", Better.LOWER, 0.0, noisy=False),
@@ -56,15 +62,22 @@ COUNTERS = (
 
 _BY_NAME = {metric.name: metric for metric in (TIME, *COUNTERS)}
 # From the special to the general: "a100_flop_util" is no phase.
-_PATTERNS = (("_flop_util", "<ref>_flop_util"), ("_mem_util", "<ref>_mem_util"), ("_ms", "<phase>_ms"))
+_PATTERNS = (
+    ("", "_flop_util", "<ref>_flop_util"),
+    ("", "_mem_util", "<ref>_mem_util"),
+    ("", "_ms", "<phase>_ms"),
+    ("", "_params", "<component>_params"),
+    ("predicted_", "_mem", "predicted_<part>_mem"),
+    ("", "_mem", "<part>_mem"),
+)
 
 
 def find(name: str) -> Metric | None:
     """The row of a counter, or of "time"; None for a counter that the table does not know."""
     if name in _BY_NAME:
         return _BY_NAME[name]
-    for suffix, pattern in _PATTERNS:
-        if name.endswith(suffix) and len(name) > len(suffix):
+    for prefix, suffix, pattern in _PATTERNS:
+        if name.startswith(prefix) and name.endswith(suffix) and len(name) > len(prefix) + len(suffix):
             return _BY_NAME[pattern]
     return None
 

@@ -1,0 +1,55 @@
+// Optimizers over a model's parameters.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace roofbench::models {
+
+// The defaults are those of torch.optim.AdamW; plain SGD takes the learning rate alone.
+struct OptimizerSettings {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 1e-2;
+};
+
+// What AdamW remembers of one parameter.
+struct AdamWState {
+  at::Tensor first_moment;
+  at::Tensor second_moment;
+  double steps = 0;
+};
+
+// Before the first step: zeros.
+std::optional<AdamWState> FreshState(const at::Tensor& parameter);
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  // Updates the parameters from their gradients.
+  virtual void Step() = 0;
+  // Bytes of the state that lives from step to step.
+  virtual double StateBytes() const = 0;
+  // The state of parameter `index`, or nullopt for one that has none (SGD; AdamW before its first step).
+  virtual std::optional<AdamWState> State(std::size_t index) const = 0;
+};
+
+// One update of `parameter` by its formula in double precision: for tests and checks. `state` is what held before the
+// update (nullopt: SGD), and becomes what holds after it.
+at::Tensor UpdateByFormula(const at::Tensor& parameter, const at::Tensor& gradient, const OptimizerSettings& settings,
+                           std::optional<AdamWState>& state);
+
+using MakeOptimizer = std::unique_ptr<Optimizer> (*)(std::vector<at::Tensor>, const OptimizerSettings&);
+
+// sgd: p -= lr · g. adamw: torch::optim::AdamW, one operation after another for each parameter. adamw_fused: LibTorch's
+// kernel that makes one pass over a parameter.
+std::unique_ptr<Optimizer> MakeSgd(std::vector<at::Tensor> parameters, const OptimizerSettings& settings);
+std::unique_ptr<Optimizer> MakeAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings);
+std::unique_ptr<Optimizer> MakeFusedAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings);
+
+}  // namespace roofbench::models

@@ -1,0 +1,1 @@
+"""The same work in other frameworks, beside roofbench: tools/peers."""

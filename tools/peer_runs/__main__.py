@@ -1,0 +1,103 @@
+"""The command line of tools/peers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# Enough samples of a step of this family for its median.
+SAMPLES = {"train_step": 5, "mlp": 200}
+DEFAULT_CASES = (
+    "train_step/impl:native/size:small/context:128/dtype:fp32",
+    "train_step/impl:native/size:small/context:128/dtype:bf16_autocast",
+    "mlp/dtype:fp32/steps:2/layers:4/batch:256/d:32",
+    "mlp/dtype:fp32/steps:2/layers:4/batch:256/d:64",
+)
+WARMUPS = 2
+
+
+@dataclass(frozen=True)
+class Settings:
+    program: Path
+    threads: int
+    samples: int | None
+
+    def samples_of(self, case: str) -> int:
+        return self.samples or SAMPLES[case.split("/", 1)[0]]
+
+
+def run_peer(case: str, settings: Settings) -> tuple[float, dict[str, str]]:
+    """Median seconds of a step in PyTorch eager, in a fresh process."""
+    script = Path(__file__).with_name("torch_steps.py")
+    numbers = (WARMUPS, settings.samples_of(case), settings.threads)
+    done = subprocess.run([sys.executable, script, case, *map(str, numbers)], check=True, stdout=subprocess.PIPE)
+    found = json.loads(done.stdout)
+    return statistics.median(found["seconds"]), found["settings"]
+
+
+def run_ours(case: str, settings: Settings) -> tuple[float, dict[str, str]]:
+    """Median seconds of a step in roofbench, in a fresh process."""
+    family = case.split("/", 1)[0]
+    axes = [f"--axis={family}.{part.replace(':', '=', 1)}" for part in case.split("/")[1:]]
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Path(folder) / "run.jsonl"
+        command: list[str | Path] = [
+            settings.program,
+            f"--benchmark_filter=^{case}/manual_time$",
+            *axes,
+            f"--threads={settings.threads}",
+            f"--warmup_iters={WARMUPS}",
+            f"--benchmark_min_time={settings.samples_of(case)}x",
+            "--check=off",  # the tests have checked the case
+            f"--journal={journal}",
+        ]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        header, *lines = (json.loads(line) for line in journal.read_text().splitlines())
+    if not lines or lines[0]["verdict"] != "measured":
+        raise SystemExit(
+            f"tools/peers: roofbench did not measure {case}: {lines[0].get('reason') if lines else 'no such case'}"
+        )
+    context = header["context"]
+    return lines[0]["median_s"], {"revision": context["roofbench_revision"], "torch": context["torch_version"]}
+
+
+def compare(case: str, rounds: int, settings: Settings) -> None:
+    """Fresh processes in the order A B B A, so that a machine that slows down slows both."""
+    sides = (run_ours, run_peer)
+    seconds: tuple[list[float], list[float]] = ([], [])
+    facts: list[dict[str, str]] = [{}, {}]
+    for turn in range(rounds):
+        for side in (0, 1) if turn % 2 == 0 else (1, 0):
+            median, facts[side] = sides[side](case, settings)
+            seconds[side].append(median)
+    ours, theirs = (statistics.median(medians) for medians in seconds)
+    pairs = [a / b for a, b in zip(*seconds, strict=True)]
+    print(f"{case}: {settings.threads} threads, {rounds} processes a side, {settings.samples_of(case)} steps each")
+    print(f"  roofbench       {1e3 * ours:10.3f} ms  {facts[0]}")
+    print(f"  PyTorch eager   {1e3 * theirs:10.3f} ms  {facts[1]}")
+    print(f"  ratio           {ours / theirs:10.2f}     ({min(pairs):.2f} to {max(pairs):.2f} by pairs)", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="tools/peers", description=__doc__)
+    parser.add_argument("cases", nargs="*", default=DEFAULT_CASES, help="cases of train_step and mlp, by name")
+    parser.add_argument("--rounds", type=int, default=4, help="processes a side and case")
+    parser.add_argument("--samples", type=int, help="timed steps a process")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--program", type=Path, default=ROOT / "build" / "release" / "bin" / "roofbench")
+    arguments = parser.parse_args()
+    settings = Settings(arguments.program, arguments.threads, arguments.samples)
+    for case in arguments.cases:
+        compare(case, arguments.rounds, settings)
+
+
+if __name__ == "__main__":
+    main()

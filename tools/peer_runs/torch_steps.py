@@ -1,0 +1,78 @@
+"""One process of PyTorch eager: takes timed steps of a peer case and prints {"seconds": […], "settings": {…}}."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "oracles"))
+import torch_transformer
+
+VOCAB = 10000
+SIZES = {"small": (768, 3072, 12, 12), "medium": (1024, 4096, 24, 16)}  # d_model, d_ff, layers, heads
+
+
+def train_step(axes: dict[str, str]) -> Callable[[], None]:
+    """Forward, backward and AdamW in its fastest form, gradients set to none."""
+    d_model, d_ff, layers, heads = SIZES[axes["size"]]
+    context, batch = int(axes["context"]), 4
+    model = torch_transformer.Transformer(
+        torch_transformer.Shape(d_model=d_model, d_ff=d_ff, layers=layers, heads=heads, vocab=VOCAB, context=context)
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    tokens, targets = torch.randint(VOCAB, (2, batch, context))
+    autocast = torch.autocast("cpu", torch.bfloat16, enabled=axes["dtype"] == "bf16_autocast")
+
+    def step() -> None:
+        with autocast:
+            loss = model.loss(tokens, targets)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+def mlp(axes: dict[str, str]) -> Callable[[], None]:
+    width, batch, layers, steps = (int(axes[axis]) for axis in ("d", "batch", "layers", "steps"))
+    blocks = [module for _ in range(layers) for module in (torch.nn.Linear(width, width), torch.nn.GELU())]
+    network = torch.nn.Sequential(*blocks)
+    x, upstream = torch.randn(batch, width), torch.randn(batch, width)
+    autocast = torch.autocast("cpu", torch.bfloat16, enabled=axes["dtype"] == "bf16")
+
+    def step() -> None:
+        for _ in range(steps):
+            network.zero_grad(set_to_none=True)
+            with autocast:
+                y = network(x)
+            y.backward(upstream.to(y.dtype))
+
+    return step
+
+
+FAMILIES = {"train_step": train_step, "mlp": mlp}
+
+
+def main(case: str, warmups: int, samples: int, threads: int) -> None:
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    family, *parts = case.split("/")
+    step = FAMILIES[family](dict(part.split(":", 1) for part in parts))
+    for _ in range(warmups):
+        step()
+    seconds = []
+    for _ in range(samples):
+        start = time.perf_counter()
+        step()
+        seconds.append(time.perf_counter() - start)
+    settings = {"torch": torch.__version__, "threads": str(torch.get_num_threads())}
+    print(json.dumps({"seconds": seconds, "settings": settings}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(int, sys.argv[2:5]))
