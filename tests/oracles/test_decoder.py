@@ -1,4 +1,4 @@
-"""Our decoder computes what transformers computes, for checkpoints that transformers wrote from random configurations."""
+"""Our decoder computes what transformers computes, for checkpoints that it wrote from random configurations."""
 
 from __future__ import annotations
 
@@ -95,9 +95,7 @@ IMPLEMENTATIONS = ("eager",)
 
 
 @pytest.mark.parametrize("impl", IMPLEMENTATIONS)
-def test_logits_of_prefill_and_of_every_decode_step(
-    checkpoint: tuple[Path, Any], tmp_path: Path, impl: str
-) -> None:
+def test_logits_of_prefill_and_of_every_decode_step(checkpoint: tuple[Path, Any], tmp_path: Path, impl: str) -> None:
     folder, model = checkpoint
     tokens = torch.randint(96, (3, 48), generator=torch.Generator().manual_seed(1))
     for prompt in (1, 17):
@@ -113,10 +111,8 @@ def test_bf16_stays_within_a_bound(checkpoint: tuple[Path, Any], tmp_path: Path,
         pytest.skip("where two experts are nearly equal, rounding decides which one a token takes")
     tokens = torch.randint(96, (3, 32), generator=torch.Generator().manual_seed(2))
     exact = expected(model, tokens, 8)
-    model.to(torch.bfloat16)
-    theirs = np.sqrt(np.mean((expected(model, tokens, 8) - exact) ** 2))
-    model.to(torch.float32)
-    model.load_state_dict(type(model).from_pretrained(folder).state_dict())
+    rounded = type(model).from_pretrained(folder, dtype=torch.bfloat16)
+    theirs = np.sqrt(np.mean((expected(rounded, tokens, 8) - exact) ** 2))
     found = np.sqrt(np.mean((logits(folder, tokens, 8, tmp_path, impl, "bf16") - exact) ** 2))
     assert found <= 1.5 * theirs
     assert theirs < 0.1 * np.sqrt(np.mean(exact**2))
