@@ -1,0 +1,47 @@
+// The loops behind gemv.h: rows of one product with one vector, by instruction set. y[i] is the result of row
+// rows.begin + i.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/kernels/bf16.h"
+#include "lib/kernels/isa.h"
+#include "lib/kernels/parallel_for.h"
+#include "lib/kernels/weights.h"
+
+namespace roofbench::kernels {
+
+// A vector as 16-bit fixed point in two signed bytes: x[i] ≈ scales[i / kBlock] · (256 · high[i] + low[i]). Bytes,
+// because the 8-bit dot product is twice as fast as the 16-bit one and takes weights as they are.
+struct FixedPoint {
+  static constexpr int64_t kBlock = 1024;
+  static constexpr int64_t kLanes = 16;
+
+  std::vector<int8_t> high;  // zeros from k to a multiple of kBlock
+  std::vector<int8_t> low;
+  std::vector<float> scales;
+  // For weights that are stored with an offset, integers in units of the block's scale:
+  std::vector<int32_t> lane_sums;   // [blocks, kLanes]: of the elements that one 32-bit lane multiplies
+  std::vector<int32_t> group_sums;  // [k / group]
+};
+
+// In fp32 arithmetic, on every processor (Highway).
+void PortableRows(const Fp32Weight& weight, const float* x, float* y, Range rows);
+void PortableRows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows);
+void PortableRows(const Int8Weight& weight, const float* x, float* y, Range rows);
+void PortableRows(const Int4Weight& weight, const float* x, float* y, Range rows);
+
+#if ROOFBENCH_X86
+// Need kAvx512Bf16.
+void Avx512Rows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows);
+
+// Need kAvx512Vnni. Converts x[k]; `group` (0: none) is that of group_sums. False where x is not finite or so small
+// that its scale would not be: such activations are for PortableRows.
+bool Avx512Convert(const float* x, int64_t k, int64_t group, FixedPoint& to);
+bool Avx512Convert(const Bf16* x, int64_t k, int64_t group, FixedPoint& to);
+void Avx512Rows(const Int8Weight& weight, const FixedPoint& x, float* y, Range rows);
+void Avx512Rows(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows);
+#endif
+
+}  // namespace roofbench::kernels
