@@ -15,13 +15,15 @@ namespace {
 template <typename T>
 HWY_INLINE void Part(const SiluMul<T>& work, Range range) {
   const FloatTag d;
-  const auto at = range.begin;
-  Transform(static_cast<std::size_t>(range.size()), work.y + at, work.gate + at, work.up + at,
-            [&](FloatVec gate, FloatVec up) {
-              // Beyond 104 exp is infinite in fp32, and Highway's is not defined.
-              const FloatVec exponential = hn::Exp(d, hn::Min(hn::Set(d, 104.0F), hn::Neg(gate)));
-              return hn::Mul(hn::Div(gate, hn::Add(hn::Set(d, 1.0F), exponential)), up);
-            });
+  const std::size_t lanes = FloatLanes();
+  const auto end = static_cast<std::size_t>(range.end);
+  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
+    const FloatVec gate = LoadSome(work.gate + i, end - i);
+    // Beyond 104 exp is infinite in fp32, and Highway's is not defined.
+    const FloatVec exponential = hn::Exp(d, hn::Min(hn::Set(d, 104.0F), hn::Neg(gate)));
+    const FloatVec silu = hn::Div(gate, hn::Add(hn::Set(d, 1.0F), exponential));
+    StoreSome(hn::Mul(silu, LoadSome(work.up + i, end - i)), work.y + i, end - i);
+  }
 }
 
 void PartFp32(const SiluMul<float>& work, Range range) { Part(work, range); }

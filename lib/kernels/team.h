@@ -16,9 +16,9 @@ class SpinBarrier {
   void Wait();
 
  private:
-  const int threads_;
   alignas(64) std::atomic<int> arrived_ = 0;
-  alignas(64) std::atomic<uint32_t> round_ = 0;
+  const int threads_;
+  alignas(64) std::atomic<uint32_t> round_ = 0;  // on a line of its own: the others spin on it
 };
 
 // The calling thread's place in a region. As a ParallelFor it does its own share of a range and waits for the others.

@@ -1,0 +1,47 @@
+// How the cases hand tensors to our own kernels.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/BFloat16.h>
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "lib/harness/device.h"
+#include "lib/harness/point.h"
+#include "lib/kernels/bf16.h"
+#include "lib/kernels/team.h"
+
+namespace roofbench {
+
+// The elements of a tensor as the kernels name their type; the tensor must have it.
+template <typename T>
+T* Elements(const at::Tensor& tensor) {
+  return tensor.mutable_data_ptr<T>();
+}
+template <>
+inline kernels::Bf16* Elements<kernels::Bf16>(const at::Tensor& tensor) {
+  return reinterpret_cast<kernels::Bf16*>(tensor.mutable_data_ptr<at::BFloat16>());
+}
+
+// function(T()) for the element type of a precision: fp32 or bf16.
+template <typename Function>
+auto WithElement(workload::Dtype dtype, Function function) {
+  return dtype == workload::Dtype::kBf16 ? function(kernels::Bf16()) : function(float());
+}
+
+// A step that runs a kernel (a struct with its Run function) on the device's threads.
+template <typename Work>
+auto NativeStep(Work work, const Device& device) {
+  return [work = std::move(work), threads = device.threads()] { Run(work, kernels::OpenMpTeam(threads)); };
+}
+
+// impl:native runs on processors only.
+inline absl::Status NativeSupports(const Point& at, const Device& device) {
+  if (at.Text("impl") == "native" && device.kind() != "cpu") {
+    return absl::UnimplementedError("our own kernel for this operation runs on the CPU only; impl:eager does not");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace roofbench

@@ -1,0 +1,159 @@
+#include "lib/kernels/norm.h"
+
+#include <type_traits>
+#include <vector>
+
+#include "lib/kernels/isa.h"
+#include "lib/kernels/norm_avx512.h"
+#include "lib/kernels/norm_statistics.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lib/kernels/norm.cc"  // NOLINT(bugprone-suspicious-include)
+// clang-format off: this one comes before the others
+#include "hwy/foreach_target.h"
+// clang-format on
+#include "lib/kernels/highway_floats.inc"
+
+HWY_BEFORE_NAMESPACE();
+namespace roofbench::kernels::HWY_NAMESPACE {
+namespace {
+
+// Four sums side by side: faster, and shorter sums lose less.
+template <typename T>
+HWY_INLINE void SumsAbout(const T* x, std::size_t n, float pivot, float& sum, float& squares) {
+  constexpr std::size_t kSums = 4;
+  const FloatTag d;
+  const std::size_t lanes = FloatLanes();
+  const FloatVec pivots = hn::Set(d, pivot);
+  FloatVec sums[kSums];
+  FloatVec square_sums[kSums];
+  for (std::size_t s = 0; s < kSums; ++s) sums[s] = square_sums[s] = hn::Zero(d);
+  std::size_t i = 0;
+  for (; i + kSums * lanes <= n; i += kSums * lanes) {
+    for (std::size_t s = 0; s < kSums; ++s) {
+      const FloatVec off = hn::Sub(LoadFloats(x + i + s * lanes), pivots);
+      sums[s] = hn::Add(sums[s], off);
+      square_sums[s] = hn::MulAdd(off, off, square_sums[s]);
+    }
+  }
+  for (; i < n; i += lanes) {
+    const FloatVec off = KeepFirst(hn::Sub(LoadSome(x + i, n - i), pivots), n - i);
+    sums[0] = hn::Add(sums[0], off);
+    square_sums[0] = hn::MulAdd(off, off, square_sums[0]);
+  }
+  sum = SumOf(hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3])));
+  squares = SumOf(hn::Add(hn::Add(square_sums[0], square_sums[1]), hn::Add(square_sums[2], square_sums[3])));
+}
+
+template <typename T>
+HWY_INLINE RowStatistics StatisticsOf(const LayerNorm<T>& work, const T* x, int64_t row) {
+  const auto n = static_cast<std::size_t>(work.cols);
+  float sum = 0;
+  float squares = 0;
+  SumsAbout(x, n, 0, sum, squares);
+  RowStatistics statistics;
+  if (Cancels(sum, squares, work.cols)) {
+    const float pivot = sum / static_cast<float>(work.cols);
+    SumsAbout(x, n, pivot, sum, squares);
+    statistics = LayerStatisticsAbout(pivot, sum, squares, work.cols, work.eps);
+  } else {
+    statistics = LayerStatistics(sum, squares, work.cols, work.eps);
+  }
+  if (work.mean != nullptr) work.mean[row] = statistics.mean + statistics.mean_low;
+  return statistics;
+}
+
+template <typename T>
+HWY_INLINE RowStatistics StatisticsOf(const RmsNorm<T>& work, const T* x, int64_t) {
+  float sum = 0;
+  float squares = 0;
+  SumsAbout(x, static_cast<std::size_t>(work.cols), 0, sum, squares);
+  return RmsStatistics(squares, work.cols, work.eps);
+}
+
+template <typename T>
+HWY_INLINE FloatVec Shifted(const LayerNorm<T>& work, FloatVec scaled, std::size_t i, std::size_t count) {
+  return hn::Add(scaled, LoadSome(work.bias + i, count));
+}
+template <typename T>
+HWY_INLINE FloatVec Shifted(const RmsNorm<T>&, FloatVec scaled, std::size_t, std::size_t) {
+  return scaled;
+}
+
+template <typename Work>
+HWY_INLINE void Rows(const Work& work, Range range) {
+  const FloatTag d;
+  const std::size_t lanes = FloatLanes();
+  const auto n = static_cast<std::size_t>(work.cols);
+  for (int64_t row = range.begin; row < range.end; ++row) {
+    const auto* x = work.x + row * work.x_stride;
+    auto* y = work.y + row * work.y_stride;
+    const RowStatistics statistics = StatisticsOf(work, x, row);
+    if (work.rstd != nullptr) work.rstd[row] = statistics.rstd;
+    const FloatVec mean = hn::Set(d, statistics.mean);
+    const FloatVec rstd = hn::Set(d, statistics.rstd);
+    const FloatVec shift = hn::Set(d, -statistics.mean_low * statistics.rstd);
+    for (std::size_t i = 0; i < n; i += lanes) {
+      const FloatVec unit = hn::MulAdd(hn::Sub(LoadSome(x + i, n - i), mean), rstd, shift);
+      const FloatVec scaled = hn::Mul(unit, LoadSome(work.weight + i, n - i));
+      StoreSome(Shifted(work, scaled, i, n - i), y + i, n - i);
+    }
+  }
+}
+
+void LayerFp32(const LayerNorm<float>& work, Range range) { Rows(work, range); }
+void LayerBf16(const LayerNorm<Bf16>& work, Range range) { Rows(work, range); }
+void RmsFp32(const RmsNorm<float>& work, Range range) { Rows(work, range); }
+void RmsBf16(const RmsNorm<Bf16>& work, Range range) { Rows(work, range); }
+
+}  // namespace
+}  // namespace roofbench::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace roofbench::kernels {
+
+HWY_EXPORT(LayerFp32);
+HWY_EXPORT(LayerBf16);
+HWY_EXPORT(RmsFp32);
+HWY_EXPORT(RmsBf16);
+
+namespace {
+
+void Portable(const LayerNorm<float>& work, Range range) { HWY_DYNAMIC_DISPATCH(LayerFp32)(work, range); }
+void Portable(const LayerNorm<Bf16>& work, Range range) { HWY_DYNAMIC_DISPATCH(LayerBf16)(work, range); }
+void Portable(const RmsNorm<float>& work, Range range) { HWY_DYNAMIC_DISPATCH(RmsFp32)(work, range); }
+void Portable(const RmsNorm<Bf16>& work, Range range) { HWY_DYNAMIC_DISPATCH(RmsBf16)(work, range); }
+
+template <typename Work>
+void RunRows(Work work, const ParallelFor& parallel_for) {
+  // A norm without weight or bias takes ones and zeros: there is one loop.
+  std::vector<float> ones;
+  std::vector<float> zeros;
+  if (work.weight == nullptr) {
+    ones.assign(static_cast<std::size_t>(work.cols), 1.0F);
+    work.weight = ones.data();
+  }
+  if constexpr (requires { work.bias; }) {
+    if (work.bias == nullptr) {
+      zeros.assign(static_cast<std::size_t>(work.cols), 0.0F);
+      work.bias = zeros.data();
+    }
+  }
+  parallel_for(work.rows, [&](Range range) {
+#if ROOFBENCH_X86
+    if (IsaHas(kAvx512Bf16)) return avx512::NormRows(work, range);
+#endif
+    Portable(work, range);
+  });
+}
+
+}  // namespace
+
+void Run(const LayerNorm<float>& work, const ParallelFor& parallel_for) { RunRows(work, parallel_for); }
+void Run(const LayerNorm<Bf16>& work, const ParallelFor& parallel_for) { RunRows(work, parallel_for); }
+void Run(const RmsNorm<float>& work, const ParallelFor& parallel_for) { RunRows(work, parallel_for); }
+void Run(const RmsNorm<Bf16>& work, const ParallelFor& parallel_for) { RunRows(work, parallel_for); }
+
+}  // namespace roofbench::kernels
+#endif

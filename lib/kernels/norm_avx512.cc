@@ -1,0 +1,250 @@
+#include "lib/kernels/norm_avx512.h"
+
+#include "lib/kernels/isa.h"
+
+#if ROOFBENCH_X86
+
+#include <algorithm>
+#include <iterator>
+#include <type_traits>
+
+#include "lib/kernels/avx512_lines.h"
+#include "lib/kernels/norm_statistics.h"
+
+// One loop normalises a group of rows and sums the next group at the same time, so that memory is read all along and
+// never waits for a row's statistics. The rows of a group share the loads of weight and bias, which come from the L2
+// cache where the rows are long; eight rows are more streams than the hardware follows. Half a group ahead is where a
+// prefetch comes neither late nor twice.
+#define TARGET ROOFBENCH_TARGET_AVX512_BF16
+
+namespace roofbench::kernels::avx512 {
+namespace {
+
+constexpr int kGroup = 4;
+
+template <typename Work>
+using ElementOf = std::remove_const_t<std::remove_pointer_t<decltype(Work::x)>>;
+
+template <typename Work>
+inline constexpr bool kCenters = requires(Work work) {
+  work.bias;
+};
+
+struct Sums {
+  __m512 x;
+  __m512 squares;
+};
+
+// The bf16 dot product adds neighbours in fp32: two elements an instruction and lane.
+template <bool kWithSum>
+TARGET inline void Add(const float*, __m512i line, Sums& sums) {
+  const __m512 x = _mm512_castsi512_ps(line);
+  if constexpr (kWithSum) sums.x = _mm512_add_ps(sums.x, x);
+  sums.squares = _mm512_fmadd_ps(x, x, sums.squares);
+}
+template <bool kWithSum>
+TARGET inline void Add(const Bf16*, __m512i line, Sums& sums) {
+  const auto x = reinterpret_cast<__m512bh>(line);
+  const auto ones = reinterpret_cast<__m512bh>(_mm512_set1_epi16(0x3f80));
+  if constexpr (kWithSum) sums.x = _mm512_dpbf16_ps(sums.x, x, ones);
+  sums.squares = _mm512_dpbf16_ps(sums.squares, x, x);
+}
+
+// Sums about a pivot, for rows whose mean dwarfs their deviation.
+template <typename T>
+TARGET RowStatistics StatisticsAbout(const T* x, int64_t n, float pivot, float eps) {
+  const __m512 pivots = _mm512_set1_ps(pivot);
+  Sums sums = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+  for (int64_t i = 0; i < n; i += kPerLine<T>) {
+    const int64_t count = std::min(kPerLine<T>, n - i);
+    const Floats<T> floats = count == kPerLine<T> ? LoadFloats(x + i) : Unpack(x, LoadPart(x + i, count));
+    for (std::size_t v = 0; v < std::size(floats.v); ++v) {
+      const int64_t lanes = std::clamp<int64_t>(count - static_cast<int64_t>(v) * 16, 0, 16);
+      const auto mask = static_cast<__mmask16>((1U << lanes) - 1);
+      const __m512 off = _mm512_maskz_sub_ps(mask, floats.v[v], pivots);
+      sums.x = _mm512_add_ps(sums.x, off);
+      sums.squares = _mm512_fmadd_ps(off, off, sums.squares);
+    }
+  }
+  return LayerStatisticsAbout(pivot, _mm512_reduce_add_ps(sums.x), _mm512_reduce_add_ps(sums.squares), n, eps);
+}
+
+template <typename Work>
+TARGET inline RowStatistics Finish(const Work& work, int64_t row, const Sums& sums) {
+  const float squares = _mm512_reduce_add_ps(sums.squares);
+  RowStatistics statistics;
+  if constexpr (kCenters<Work>) {
+    const float sum = _mm512_reduce_add_ps(sums.x);
+    if (Cancels(sum, squares, work.cols)) {
+      statistics =
+          StatisticsAbout(work.x + row * work.x_stride, work.cols, sum / static_cast<float>(work.cols), work.eps);
+    } else {
+      statistics = LayerStatistics(sum, squares, work.cols, work.eps);
+    }
+    if (work.mean != nullptr) work.mean[row] = statistics.mean + statistics.mean_low;
+  } else {
+    statistics = RmsStatistics(squares, work.cols, work.eps);
+  }
+  if (work.rstd != nullptr) work.rstd[row] = statistics.rstd;
+  return statistics;
+}
+
+// What a row's elements are multiplied and shifted by, in every lane.
+struct Scale {
+  __m512 mean;
+  __m512 rstd;
+  __m512 shift;  // bf16: -mean · rstd; fp32: -mean_low · rstd
+};
+
+template <typename T>
+TARGET inline Scale ScaleOf(const RowStatistics& row) {
+  const double mean = static_cast<double>(row.mean_low) + (sizeof(T) == 2 ? row.mean : 0.0F);
+  return {_mm512_set1_ps(row.mean), _mm512_set1_ps(row.rstd), _mm512_set1_ps(static_cast<float>(-mean * row.rstd))};
+}
+
+// bf16 numbers with a mean far above their deviation have few digits, so x · rstd - mean · rstd in one step loses none
+// that they have; fp32 takes the mean off first, which is exact there.
+template <bool kCentered, typename T>
+TARGET inline __m512 Normalise(const T*, __m512 x, const Scale& scale) {
+  if constexpr (!kCentered) {
+    return _mm512_mul_ps(x, scale.rstd);
+  } else if constexpr (sizeof(T) == 2) {
+    return _mm512_fmadd_ps(x, scale.rstd, scale.shift);
+  } else {
+    return _mm512_fmadd_ps(_mm512_sub_ps(x, scale.mean), scale.rstd, scale.shift);
+  }
+}
+
+template <typename Work, int kRows, bool kStream, bool kWithNext>
+TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics, Sums* next_sums) {
+  using T = ElementOf<Work>;
+  const T* x = work.x + row * work.x_stride;
+  const T* next = x + kRows * work.x_stride;
+  T* y = work.y + row * work.y_stride;
+  constexpr int kAheadRows = std::max(1, kRows / 2);
+  Scale scales[kRows];
+  Sums sums[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    scales[r] = ScaleOf<T>(statistics[r]);
+    sums[r] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+  }
+  int64_t i = 0;
+  for (; i + kPerLine<T> <= work.cols; i += kPerLine<T>) {
+    __m512 weight[2];
+    __m512 bias[2];
+    for (std::size_t v = 0; v < std::size(Floats<T>{}.v); ++v) {
+      const int64_t at = i + static_cast<int64_t>(v) * 16;
+      weight[v] = _mm512_loadu_ps(work.weight + at);
+      if constexpr (kCenters<Work>) bias[v] = _mm512_loadu_ps(work.bias + at);
+    }
+    __m512i lines[kRows];
+    // Every load goes before the first store: rows lie a multiple of 4 KiB apart as a rule, and a load whose low
+    // address bits are those of a store in flight waits for it.
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      if constexpr (kWithNext) {
+        const T* from = next + r * work.x_stride + i;
+        Prefetch(from + kAheadRows * work.x_stride);
+        Add<kCenters<Work>>(from, LoadLine(from), sums[r]);
+      }
+      Floats<T> floats = LoadFloats(x + r * work.x_stride + i);
+      for (std::size_t v = 0; v < std::size(floats.v); ++v) {
+        const __m512 unit = Normalise<kCenters<Work>>(x, floats.v[v], scales[r]);
+        floats.v[v] = kCenters<Work> ? _mm512_fmadd_ps(unit, weight[v], bias[v]) : _mm512_mul_ps(unit, weight[v]);
+      }
+      lines[r] = Pack(floats);
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) StoreLine<kStream>(y + r * work.y_stride + i, lines[r]);
+  }
+  if (const int64_t count = work.cols - i; count > 0) {
+    for (int r = 0; r < kRows; ++r) {
+      Floats<T> floats = Unpack(x, LoadPart(x + r * work.x_stride + i, count));
+      for (std::size_t v = 0; v < std::size(floats.v); ++v) {
+        const int64_t at = i + static_cast<int64_t>(v) * 16;
+        const int64_t lanes = std::clamp<int64_t>(work.cols - at, 0, 16);
+        const auto mask = static_cast<__mmask16>((1U << lanes) - 1);
+        const __m512 unit = Normalise<kCenters<Work>>(x, floats.v[v], scales[r]);
+        const __m512 weight = _mm512_maskz_loadu_ps(mask, work.weight + at);
+        if constexpr (kCenters<Work>) {
+          floats.v[v] = _mm512_fmadd_ps(unit, weight, _mm512_maskz_loadu_ps(mask, work.bias + at));
+        } else {
+          floats.v[v] = _mm512_mul_ps(unit, weight);
+        }
+      }
+      StorePart(y + r * work.y_stride + i, count, Pack(floats));
+      if constexpr (kWithNext) {
+        Add<kCenters<Work>>(next, LoadPart(next + r * work.x_stride + i, count), sums[r]);
+      }
+    }
+  }
+  if constexpr (kWithNext) {
+    for (int r = 0; r < kRows; ++r) next_sums[r] = sums[r];
+  }
+}
+
+template <typename Work>
+TARGET Sums SumRow(const Work& work, int64_t row) {
+  using T = ElementOf<Work>;
+  const T* x = work.x + row * work.x_stride;
+  Sums sums[4];
+  for (Sums& sum : sums) sum = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+  int64_t i = 0;
+  for (; i + 4 * kPerLine<T> <= work.cols; i += 4 * kPerLine<T>) {
+#pragma GCC unroll 4
+    for (int u = 0; u < 4; ++u) Add<kCenters<Work>>(x, LoadLine(x + i + u * kPerLine<T>), sums[u]);
+  }
+  for (; i < work.cols; i += kPerLine<T>) {
+    const int64_t count = std::min(kPerLine<T>, work.cols - i);
+    Add<kCenters<Work>>(x, count == kPerLine<T> ? LoadLine(x + i) : LoadPart(x + i, count), sums[0]);
+  }
+  for (int u = 1; u < 4; ++u) {
+    sums[0].x = _mm512_add_ps(sums[0].x, sums[u].x);
+    sums[0].squares = _mm512_add_ps(sums[0].squares, sums[u].squares);
+  }
+  return sums[0];
+}
+
+template <int kRows, bool kStream, typename Work>
+TARGET void Groups(const Work& work, Range range) {
+  Sums sums[kRows];
+  for (int r = 0; r < kRows; ++r) sums[r] = SumRow(work, range.begin + r);
+  for (int64_t row = range.begin; row < range.end; row += kRows) {
+    RowStatistics statistics[kRows];
+    for (int r = 0; r < kRows; ++r) statistics[r] = Finish(work, row + r, sums[r]);
+    if (row + kRows < range.end) {
+      Pass<Work, kRows, kStream, true>(work, row, statistics, sums);
+    } else {
+      Pass<Work, kRows, kStream, false>(work, row, statistics, sums);
+    }
+  }
+}
+
+template <bool kStream, typename Work>
+void Rows(const Work& work, Range range) {
+  const int64_t grouped = range.size() / kGroup * kGroup;
+  if (grouped > 0) Groups<kGroup, kStream>(work, {range.begin, range.begin + grouped});
+  if (grouped < range.size()) Groups<1, kStream>(work, {range.begin + grouped, range.end});
+  if constexpr (kStream) _mm_sfence();
+}
+
+template <typename Work>
+void Dispatch(const Work& work, Range range) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(*work.x));
+  if (StreamsRows(work.y, work.rows, work.cols * kBytes, work.y_stride * kBytes)) {
+    Rows<true>(work, range);
+  } else {
+    Rows<false>(work, range);
+  }
+}
+
+}  // namespace
+
+void NormRows(const LayerNorm<float>& work, Range range) { Dispatch(work, range); }
+void NormRows(const LayerNorm<Bf16>& work, Range range) { Dispatch(work, range); }
+void NormRows(const RmsNorm<float>& work, Range range) { Dispatch(work, range); }
+void NormRows(const RmsNorm<Bf16>& work, Range range) { Dispatch(work, range); }
+
+}  // namespace roofbench::kernels::avx512
+
+#endif
