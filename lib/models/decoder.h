@@ -31,11 +31,12 @@ class Decoder {
   virtual void FillRandom(int64_t length, uint64_t seed) = 0;
 };
 
-// By LibTorch's operations. The weights must outlive it.
-std::unique_ptr<Decoder> MakeEagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity);
+// With our own kernels, for fp32 and bf16 vectors: see native_decoder.cc. The weights must outlive it.
+absl::StatusOr<std::unique_ptr<Decoder>> MakeNativeDecoder(const DecoderWeights& weights, int64_t batch,
+                                                           int64_t capacity, int threads);
 
-// By the name of an implementation: "eager". Unimplemented with the reason where it cannot run such weights here,
-// InvalidArgument for another name. `threads` is for those that bring their own.
+// By the name of an implementation: "eager" (LibTorch's operations) or "native". Unimplemented with the reason where it
+// cannot run such weights here, InvalidArgument for another name. `threads` is for those that bring their own.
 absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(std::string_view implementation, const DecoderWeights& weights,
                                                      int64_t batch, int64_t capacity, int threads);
 

@@ -23,9 +23,13 @@ absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Stora
   absl::Status status;
   const auto matrix = [&](LinearRole role, int64_t count, int64_t rows, int64_t columns) {
     const workload::WeightFormat format = storage.FormatOf(role);
-    status.Update(StoredMatrix::Check(format, columns, storage.group));
+    status.Update(StoredMatrix::Check(format, rows, columns, storage.group));
     return status.ok() ? StoredMatrix::Empty(format, count, rows, columns, storage.group) : StoredMatrix{};
   };
+  // Several matrices become one, each from a multiple of rows that the format can begin at.
+  for (const int64_t rows : {q, kv, ff}) {
+    status.Update(StoredMatrix::Check(storage.FormatOf(LinearRole::kQkv), rows, d, storage.group));
+  }
   const auto type = at::TensorOptions(PlainType(storage.format));
   DecoderWeights made{.config = config, .storage = storage};
   made.embedding = at::empty({Whole(base.vocab), d}, type);

@@ -1,11 +1,17 @@
 #include "lib/models/stored_matrix.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/amax.h>
+#include <ATen/ops/_weight_int8pack_mm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/stack.h>
+
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/kernels/quantise.h"
+#include "lib/kernels/team.h"
 #include "lib/models/llm_int8.h"
 #include "lib/models/random_fill.h"
 
@@ -17,7 +23,32 @@ using workload::WeightFormat;
 // Normal int8 values have a deviation of 32 (FillRandom).
 constexpr double kInt8Deviation = 32;
 constexpr double kLlmInt8Largest = 127;
-constexpr double kInt8Half = 127.5;
+// Sixteen steps of the same size, all as likely: their deviation in steps, and how far their middle is from q = 8.
+constexpr double kInt4Deviation = 4.6098;
+constexpr double kInt4Middle = 0.5;
+// A product with fewer tokens is bound by the weights' bytes, so that eager takes LibTorch's kernel for int8 as it
+// lies.
+constexpr int64_t kFewTokens = 4;
+
+kernels::OpenMpTeam Team() { return kernels::OpenMpTeam(at::get_num_threads()); }
+
+// The memory of a tile's groups as 32-bit words: [tiles, groups, 1 + group/8, rows of a tile].
+at::Tensor Int4Words(const at::Tensor& bytes, int64_t columns, int64_t group) {
+  return bytes.view(at::kInt).view({-1, columns / group, 1 + group / 8, kernels::kInt4TileRows});
+}
+
+// Quantises rows into tiles from `packed` on. T: float or kernels::Bf16.
+template <typename T>
+void PackRows(const T* values, int64_t rows, int64_t columns, int64_t group, std::byte* packed) {
+  std::vector<uint8_t> quantised(static_cast<std::size_t>(rows * columns));
+  std::vector<kernels::Bf16> scales(static_cast<std::size_t>(rows * columns / group * 2));
+  Team()(rows, [&](kernels::Range range) {
+    kernels::QuantiseInt4(values, columns, group, quantised.data(), scales.data(), range);
+  });
+  Team()(kernels::Int4Tiles(rows), [&](kernels::Range tiles) {
+    kernels::PackInt4(quantised.data(), scales.data(), rows, columns, group, packed, tiles);
+  });
+}
 
 }  // namespace
 
@@ -32,10 +63,13 @@ at::ScalarType PlainType(WeightFormat format) {
   }
 }
 
-absl::Status StoredMatrix::Check(WeightFormat format, int64_t columns, int64_t group) {
+absl::Status StoredMatrix::Check(WeightFormat format, int64_t rows, int64_t columns, int64_t group) {
   if (format != WeightFormat::kInt4) return absl::OkStatus();
   if (group != 32 && group != 64 && group != 128 && group != 256) {
     return absl::UnimplementedError(absl::StrCat("int4 goes in groups of 32, 64, 128 or 256, not of ", group));
+  }
+  if (rows % kernels::kInt4TileRows != 0) {
+    return absl::UnimplementedError(absl::StrCat("int4 goes in tiles of 16 rows, of which ", rows, " is no multiple"));
   }
   if (columns % group != 0) {
     return absl::UnimplementedError(
@@ -53,7 +87,7 @@ StoredMatrix StoredMatrix::Empty(WeightFormat format, int64_t experts, int64_t r
       made.scale = at::empty({experts, rows}, at::kFloat);
       break;
     case WeightFormat::kInt4:
-      TORCH_CHECK(false, "int4");
+      made.weight = at::empty({experts, kernels::Int4Bytes(rows, columns, group)}, at::kByte);
       break;
     default:
       made.weight = at::empty({experts, rows, columns}, PlainType(format));
@@ -62,19 +96,41 @@ StoredMatrix StoredMatrix::Empty(WeightFormat format, int64_t experts, int64_t r
 }
 
 void StoredMatrix::Store(int64_t expert, int64_t first_row, const at::Tensor& values) {
-  const at::Tensor rows_of_weight = weight[expert].narrow(0, first_row, values.size(0));
-  if (format == WeightFormat::kInt8) {
-    const at::Tensor exact = values.to(at::kFloat);
-    const at::Tensor scales =
-        (at::amax(exact.abs(), {1}) / kInt8Half).clamp_min_(std::numeric_limits<float>::epsilon());
-    rows_of_weight.copy_((exact / scales.unsqueeze(1)).round_().clamp_(-128, 127));
-    scale[expert].narrow(0, first_row, values.size(0)).copy_(scales);
-  } else if (format == WeightFormat::kLlmInt8) {
-    const LlmInt8Weight quantised = QuantiseLlmInt8(values);
-    rows_of_weight.copy_(quantised.weight);
-    scale[expert].narrow(0, first_row, values.size(0)).copy_(quantised.row_max);
-  } else {
-    rows_of_weight.copy_(values);
+  const int64_t count = values.size(0);
+  const auto to = kernels::Range{0, count};
+  // The kernels take fp32 and bf16.
+  const bool is_bf16 = values.scalar_type() == at::kBFloat16;
+  const at::Tensor rows_in = (is_bf16 ? values : values.to(at::kFloat)).contiguous();
+  const auto with_values = [&](auto quantise) {
+    if (is_bf16) return quantise(reinterpret_cast<const kernels::Bf16*>(rows_in.const_data_ptr<at::BFloat16>()));
+    return quantise(rows_in.const_data_ptr<float>());
+  };
+  switch (format) {
+    case WeightFormat::kInt8: {
+      const at::Tensor q = weight[expert].narrow(0, first_row, count);
+      const at::Tensor s = scale[expert].narrow(0, first_row, count);
+      with_values([&](const auto* from) {
+        Team()(to.end, [&](kernels::Range range) {
+          kernels::QuantiseInt8(from, columns, q.data_ptr<int8_t>(), s.data_ptr<float>(), range);
+        });
+      });
+      return;
+    }
+    case WeightFormat::kInt4: {
+      TORCH_CHECK(first_row % kernels::kInt4TileRows == 0, "int4 rows begin with a tile");
+      auto* const tiles = reinterpret_cast<std::byte*>(weight[expert].data_ptr<uint8_t>()) +
+                          first_row / kernels::kInt4TileRows * kernels::Int4TileBytes(columns, group);
+      with_values([&](const auto* from) { PackRows(from, count, columns, group, tiles); });
+      return;
+    }
+    case WeightFormat::kLlmInt8: {
+      const LlmInt8Weight quantised = QuantiseLlmInt8(values);
+      weight[expert].narrow(0, first_row, count).copy_(quantised.weight);
+      scale[expert].narrow(0, first_row, count).copy_(quantised.row_max);
+      return;
+    }
+    default:
+      weight[expert].narrow(0, first_row, count).copy_(values);
   }
 }
 
@@ -82,6 +138,12 @@ void StoredMatrix::FillRandom(uint64_t seed, double deviation) {
   models::FillRandom(weight, seed, deviation);
   if (format == WeightFormat::kInt8) scale.fill_(deviation / kInt8Deviation);
   if (format == WeightFormat::kLlmInt8) scale.fill_(deviation / kInt8Deviation * kLlmInt8Largest);
+  if (format == WeightFormat::kInt4) {
+    const auto step = static_cast<float>(deviation / kInt4Deviation);
+    const kernels::Bf16 zero = kernels::ToBf16(static_cast<float>(kInt4Middle) * step);
+    const auto word = static_cast<int32_t>(kernels::ToBf16(step).bits | (static_cast<uint32_t>(zero.bits) << 16));
+    Int4Words(weight, columns, group).select(2, 0).fill_(word);
+  }
 }
 
 at::Tensor StoredMatrix::Dequantised(int64_t expert, at::ScalarType type) const {
@@ -91,6 +153,25 @@ at::Tensor StoredMatrix::Dequantised(int64_t expert, at::ScalarType type) const 
       return (stored.to(at::kFloat) * scale[expert].unsqueeze(1)).to(type);
     case WeightFormat::kLlmInt8:
       return (stored.to(at::kFloat) * (scale[expert] / kLlmInt8Largest).unsqueeze(1)).to(type);
+    case WeightFormat::kInt4: {
+      constexpr int64_t kTile = kernels::kInt4TileRows;
+      const int64_t groups = columns / group;
+      const at::Tensor words = Int4Words(stored, columns, group);
+      const at::Tensor pair = words.select(2, 0).contiguous().view(at::kBFloat16).view({-1, groups, kTile, 2});
+      // [tiles, groups, words, rows, bytes]: the lower halves are four columns, the upper ones the next four.
+      const at::Tensor bytes =
+          words.narrow(2, 1, group / 8).contiguous().view(at::kByte).view({-1, groups, group / 8, kTile, 4});
+      const at::Tensor q = at::stack({bytes.bitwise_and(15), bytes.bitwise_right_shift(4)}, 4)
+                               .permute({0, 3, 1, 2, 4, 5})
+                               .reshape({-1, groups, group})
+                               .to(at::kFloat)
+                               .sub_(8);
+      const at::Tensor by_row = pair.permute({0, 2, 1, 3}).to(at::kFloat).reshape({-1, groups, 2});
+      return (q * by_row.select(2, 0).unsqueeze(2) + by_row.select(2, 1).unsqueeze(2))
+          .view({-1, columns})
+          .narrow(0, 0, rows)
+          .to(type);
+    }
     default:
       return stored.to(type);
   }
@@ -99,6 +180,9 @@ at::Tensor StoredMatrix::Dequantised(int64_t expert, at::ScalarType type) const 
 at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double threshold) const {
   switch (format) {
     case WeightFormat::kInt8:
+      if (x.size(0) < kFewTokens && x.scalar_type() == at::kBFloat16) {
+        return at::_weight_int8pack_mm(x, weight[expert], scale[expert].to(at::kBFloat16));
+      }
       // Whole numbers up to 128 are exact in bf16: the scales come afterwards.
       return at::linear(x, weight[expert].to(x.scalar_type())).to(at::kFloat).mul_(scale[expert]).to(x.scalar_type());
     case WeightFormat::kLlmInt8:

@@ -31,9 +31,9 @@ struct StoredMatrix {
   static StoredMatrix Empty(workload::WeightFormat format, int64_t experts, int64_t rows, int64_t columns,
                             int64_t group);
   // Unimplemented with the reason where the format cannot hold such a matrix.
-  static absl::Status Check(workload::WeightFormat format, int64_t columns, int64_t group);
+  static absl::Status Check(workload::WeightFormat format, int64_t rows, int64_t columns, int64_t group);
 
-  // Quantises `values` (any floating point, [n, columns]) into the rows from `first_row` on.
+  // Quantises `values` (any floating point, [n, columns]) into the rows from `first_row` on (int4: a multiple of 16).
   void Store(int64_t expert, int64_t first_row, const at::Tensor& values);
   // Seeded normal values of the given deviation (int4: sixteen even steps of it), made in the format itself.
   void FillRandom(uint64_t seed, double deviation);
