@@ -47,6 +47,12 @@ struct Tolerance {
   double amplification = 1;  // how far an error of the first of them may have grown in the last
 };
 
+// Bytes of weights, keys and values that one phase of a language model must read.
+struct StreamedBytes {
+  int phase = -1;  // none
+  double bytes = 0;
+};
+
 struct Case {
   CaseStep step = {};
   // Names of the phases that the step marks, in the order of their indices. Counters are called <phase>_ms.
@@ -59,6 +65,10 @@ struct Case {
   bool autograd = false;
   // Exact number of parameters, for models.
   double parameters = 0;
+  // Operands that were there before the case was built, and that count in its peak memory (SharedOperands).
+  double shared_bytes = 0;
+  // What mbu is computed from, for language models.
+  StreamedBytes streamed = {};
   // Figures of the case's own, read after sampling: counter name -> value. The name must be in the table of counters.
   std::vector<std::pair<std::string, std::function<double()>>> figures = {};
 };

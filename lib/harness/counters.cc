@@ -39,6 +39,24 @@ Value MemoryUtilisation(const CounterContext& c, const hardware::Datasheet* shee
   return PerSecond(c.outcome.cost.Bytes() / sheet->peaks.read, c);
 }
 
+// Bytes a second of a language model's weights, keys and values in the phase that streams them.
+Value StreamedRate(const CounterContext& c) {
+  const StreamedBytes& streamed = c.outcome.streamed;
+  if (streamed.phase < 0 || streamed.bytes <= 0) return std::nullopt;
+  const double seconds = timing::Median(c.outcome.samples.phase_seconds[static_cast<std::size_t>(streamed.phase)]);
+  return seconds > 0 ? Value(streamed.bytes / seconds) : std::nullopt;
+}
+
+// The rate of the memory roof beside the case.
+Value MeasuredMemoryRate(const CounterContext& c) {
+  std::vector<double> rates;
+  for (const timing::Chunk& chunk : c.outcome.samples.chunks) {
+    if (chunk.roof_rate > 0) rates.push_back(chunk.roof_rate);
+  }
+  if (c.outcome.roof_name != "memory" || rates.empty()) return std::nullopt;
+  return timing::Median(rates);
+}
+
 Value Positive(double value) { return value > 0 ? Value(value) : std::nullopt; }
 
 constexpr CounterSpec kTable[] = {
@@ -89,6 +107,45 @@ constexpr CounterSpec kTable[] = {
      "the step has no phases", nullptr},
     {"parameters", "count", Better::kNeither, "exact number of parameters", "the case is no model",
      [](const CounterContext& c) { return Positive(c.outcome.parameters); }},
+    {"ttft_ms", "ms", Better::kLower, "time to first token: the prompt read and its first token chosen, median",
+     "the case generates no tokens", nullptr},
+    {"itl_ms", "ms", Better::kLower, "inter-token latency: between a token and the next, median over all tokens",
+     "the case generates no token after the first", nullptr},
+    {"itl_p95_ms", "ms", Better::kLower, "its 95th percentile", "as itl_ms", nullptr},
+    {"itl_p99_ms", "ms", Better::kLower, "its 99th percentile", "as itl_ms", nullptr},
+    {"tokens/s", "tokens/s", Better::kHigher,
+     "new tokens of all sequences after each one's first, over the time that they took (of a prompt alone: its tokens)",
+     "the case is no language model", nullptr},
+    {"prefill_tokens/s", "tokens/s", Better::kHigher, "tokens of the prompts over the time to read them",
+     "the case reads no prompt", nullptr},
+    {"target_tokens/s", "tokens/s", Better::kNeither, "what was published for this experiment, on the device it names",
+     "the case is no published experiment", nullptr},
+    {"mbu", "fraction", Better::kHigher,
+     "model bandwidth utilisation: weights, keys and values that the new tokens read, over this device's datasheet",
+     "the case generates no tokens, or the table of datasheets has no row for the device (every CPU)",
+     [](const CounterContext& c) -> Value {
+       const Value rate = StreamedRate(c);
+       const hardware::Datasheet* sheet = c.device.datasheet();
+       return rate && sheet != nullptr && sheet->peaks.read > 0 ? Value(*rate / sheet->peaks.read) : std::nullopt;
+     }},
+    {"<ref>_mbu", "fraction", Better::kHigher, "as mbu, against the datasheet of --reference",
+     "the case generates no tokens",
+     [](const CounterContext& c) -> Value {
+       const Value rate = StreamedRate(c);
+       return rate ? Value(*rate / c.reference.peaks.read) : std::nullopt;
+     }},
+    {"mbu_measured", "fraction", Better::kHigher, "as mbu, over the memory roof measured inside this case",
+     "the case generates no tokens, or memory is not what bounds it",
+     [](const CounterContext& c) -> Value {
+       const Value rate = StreamedRate(c);
+       const Value roof = MeasuredMemoryRate(c);
+       return rate && roof ? Value(*rate / *roof) : std::nullopt;
+     }},
+    {"model_bytes", "B", Better::kLower, "weights of the model as they are stored", "the case is no language model",
+     nullptr},
+    {"load_ms", "ms", Better::kLower, "time to make or load the weights", "the case is no language model", nullptr},
+    {"first_generation_ms", "ms", Better::kLower, "the very first step, before anything was warm",
+     "the case is no language model", nullptr},
     {"overhead_ns", "ns", Better::kLower, "of the sampler, per sample, beyond its clock reads", "any family but self",
      nullptr},
     {"launch_bound", "0 or 1", Better::kLower, "1: enqueueing takes the host longer than the device needs", "",

@@ -66,6 +66,7 @@ const std::vector<FlagGroup>& Groups() {
         {"device", "auto|cpu|cuda[:N]", ""},
         {"threads", "N", ""},
         {"max_step_time", "SECONDS", ""},
+        {"checkpoint", "FOLDER", ""},
         {"list_axes", "", ""},
         {"benchmark_list_tests", "", "print the names of the chosen cases, and stop"}}},
       {"How to measure",

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/harness/case.h"
 #include "lib/timing/sampler.h"
 #include "lib/timing/statistics.h"
 #include "lib/workload/cost.h"
@@ -33,6 +34,7 @@ struct Outcome {
   double others_share = 0;  // and used by other programs
   bool throttled = false;
   double parameters = 0;
+  StreamedBytes streamed;
   std::vector<CounterValue> figures;
   std::vector<CounterValue> counters;  // all of the above as the contract's counters
 };

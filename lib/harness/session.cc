@@ -14,6 +14,7 @@
 #include "lib/harness/counters.h"
 #include "lib/harness/inputs.h"
 #include "lib/harness/planted_work.h"
+#include "lib/harness/shared_operands.h"
 #include "lib/harness/text.h"
 #include "lib/observe/peak_memory.h"
 
@@ -127,7 +128,8 @@ absl::Status Session::Admit(const PlannedCase& planned, const workload::Cost& co
   }
   if (absl::Status status = planned.family->SupportOf(planned.point, device_); !status.ok()) return status;
   const double needed = cost.resident_bytes * kMemoryMargin + kMemoryReserve;
-  const double available = device_.FreeMemoryBytes();
+  // What cases of this family share is part of the prediction, or makes room.
+  const double available = device_.FreeMemoryBytes() + SharedOperands::bytes();
   if (available > 0 && needed > available) {
     return absl::ResourceExhaustedError(
         absl::StrCat("needs about ", HumanBytes(needed), " of memory and ", HumanBytes(available), " are free"));
@@ -160,7 +162,7 @@ absl::StatusOr<Session::Built> Session::BuildAndCheck(const PlannedCase& planned
     IgnoredPhases ignored;
     memory.ResetPeak();
     one.step(ignored);
-    outcome.peak_memory_bytes = memory.PeakBytes();
+    outcome.peak_memory_bytes = memory.PeakBytes() + one.shared_bytes;
   }
   if (options_.check) {
     const at::AutoGradMode grad(one.autograd);
@@ -188,6 +190,7 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   std::vector<Case>& copies = built->copies;
   outcome.phases = copies.front().phases;
   outcome.parameters = copies.front().parameters;
+  outcome.streamed = copies.front().streamed;
 
   const CacheState cache = CacheStateOf(planned.point);
   const RoofGauge gauge = device_.Gauge(outcome.cost, cache);
@@ -241,6 +244,7 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
 const Outcome& Session::Run(const PlannedCase& planned) {
   Outcome outcome;
   outcome.name = planned.name;
+  SharedOperands::Enter(planned.family->name());
   outcome.repetition = static_cast<int>(OutcomesOf(planned.name).size());
   const auto end = [&](Verdict verdict, std::string reason) {
     outcome.verdict = verdict;

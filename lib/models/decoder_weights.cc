@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "absl/status/status.h"
+#include "lib/kernels/huge_pages.h"
 
 namespace roofbench::models {
 namespace {
@@ -33,6 +34,7 @@ absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Stora
   const auto type = at::TensorOptions(PlainType(storage.format));
   DecoderWeights made{.config = config, .storage = storage};
   made.embedding = at::empty({Whole(base.vocab), d}, type);
+  kernels::UseHugePages(made.embedding.data_ptr(), made.embedding.nbytes());
   made.final_norm = at::ones({d}, type);
   for (int64_t i = 0; i < Whole(base.layers) && status.ok(); ++i) {
     LayerWeights layer{.attention_norm = at::ones({d}, type),

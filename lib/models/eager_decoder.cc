@@ -17,18 +17,21 @@
 
 namespace roofbench::models {
 
-EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity)
+EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity, Arithmetic arithmetic)
     : weights_(weights),
+      arithmetic_(arithmetic),
       batch_(batch),
       heads_(static_cast<int64_t>(weights.config.shape.base.heads)),
       kv_heads_(static_cast<int64_t>(weights.config.shape.base.KvHeads())),
       rope_(capacity, InverseFrequencies(weights.config), at::TensorOptions()),
-      cache_(weights.config.shape.base, batch, capacity, PlainType(weights.storage.format)) {}
+      cache_(weights.config.shape.base, batch, capacity,
+             arithmetic == Arithmetic::kExact ? at::kFloat : PlainType(weights.storage.format)) {}
 
 const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) {
   TORCH_CHECK(tokens.dim() == 2 && tokens.size(0) == batch_, "tokens must be [batch, n]");
   TORCH_CHECK(cache_.length + tokens.size(1) <= cache_.capacity, "the cache holds ", cache_.capacity, " tokens");
   at::Tensor x = at::embedding(weights_.embedding, tokens);
+  if (exact()) x = x.to(at::kFloat);
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const LayerWeights& layer = weights_.layers[i];
     x = x + Attend(layer, Norm(x, layer.attention_norm), static_cast<int64_t>(i));
@@ -45,14 +48,15 @@ const at::Tensor& EagerDecoder::AppendOne(const int64_t* tokens) {
 }
 
 at::Tensor EagerDecoder::Norm(const at::Tensor& x, const at::Tensor& weight) const {
-  return RmsNorm(x, weight, weights_.config.rms_epsilon);
+  return RmsNorm(x, weight.to(x.scalar_type()), weights_.config.rms_epsilon);
 }
 
 at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert) const {
   const at::Tensor rows = x.reshape({-1, matrix.columns});
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = matrix.rows;
-  return matrix.Apply(rows, expert, weights_.storage.outlier_threshold).view(shape);
+  const double threshold = weights_.storage.outlier_threshold;
+  return (exact() ? matrix.ApplyExactly(rows, expert, threshold) : matrix.Apply(rows, expert, threshold)).view(shape);
 }
 
 at::Tensor EagerDecoder::Attend(const LayerWeights& layer, const at::Tensor& x, int64_t index) {

@@ -11,10 +11,15 @@
 
 namespace roofbench::models {
 
+// kStored: in the precision of the format. kExact: everything in fp32, on the weights that the format stands for: what
+// results are checked against.
+enum class Arithmetic { kStored, kExact };
+
 class EagerDecoder final : public Decoder {
  public:
   // The weights must outlive it.
-  EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity);
+  EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity,
+               Arithmetic arithmetic = Arithmetic::kStored);
 
   const at::Tensor& Append(const at::Tensor& tokens) override;
   const at::Tensor& AppendOne(const int64_t* tokens) override;
@@ -26,6 +31,7 @@ class EagerDecoder final : public Decoder {
   const Rope& rope() const { return rope_; }
 
  private:
+  bool exact() const { return arithmetic_ == Arithmetic::kExact; }
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
   at::Tensor Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert = 0) const;
   at::Tensor Attend(const LayerWeights& layer, const at::Tensor& x, int64_t index);
@@ -33,6 +39,7 @@ class EagerDecoder final : public Decoder {
   at::Tensor Mlp(const LayerWeights& layer, const at::Tensor& x) const;
 
   const DecoderWeights& weights_;
+  const Arithmetic arithmetic_;
   const int64_t batch_;
   const int64_t heads_;
   const int64_t kv_heads_;

@@ -3,13 +3,16 @@
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_weight_int8pack_mm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/stack.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/kernels/huge_pages.h"
 #include "lib/kernels/quantise.h"
 #include "lib/kernels/team.h"
 #include "lib/models/llm_int8.h"
@@ -48,6 +51,38 @@ void PackRows(const T* values, int64_t rows, int64_t columns, int64_t group, std
   Team()(kernels::Int4Tiles(rows), [&](kernels::Range tiles) {
     kernels::PackInt4(quantised.data(), scales.data(), rows, columns, group, packed, tiles);
   });
+}
+
+// [rows, columns] in fp32 of whole tiles.
+at::Tensor UnpackInt4(const at::Tensor& tiles, int64_t columns, int64_t group) {
+  constexpr int64_t kTile = kernels::kInt4TileRows;
+  const int64_t groups = columns / group;
+  const at::Tensor words = Int4Words(tiles, columns, group);
+  const at::Tensor pair = words.select(2, 0).contiguous().view(at::kBFloat16).view({-1, groups, kTile, 2});
+  // [tiles, groups, words, rows, bytes]: the lower halves are four columns, the upper ones the next four.
+  const at::Tensor bytes =
+      words.narrow(2, 1, group / 8).contiguous().view(at::kByte).view({-1, groups, group / 8, kTile, 4});
+  const at::Tensor q = at::stack({bytes.bitwise_and(15), bytes.bitwise_right_shift(4)}, 4)
+                           .permute({0, 3, 1, 2, 4, 5})
+                           .reshape({-1, groups, group})
+                           .to(at::kFloat)
+                           .sub_(8);
+  const at::Tensor by_row = pair.permute({0, 2, 1, 3}).to(at::kFloat).reshape({-1, groups, 2});
+  return (q * by_row.select(2, 0).unsqueeze(2) + by_row.select(2, 1).unsqueeze(2)).view({-1, columns});
+}
+
+// Rows go through in blocks that fit a cache once they are dequantised: a whole matrix would be a second model in
+// memory.
+template <typename Product>
+at::Tensor ByBlocks(const StoredMatrix& matrix, Product product) {
+  constexpr int64_t kBlockElements = int64_t{1} << 22;
+  constexpr int64_t kGrain = kernels::kInt4TileRows;
+  const int64_t block = std::max(kGrain, kBlockElements / matrix.columns / kGrain * kGrain);
+  std::vector<at::Tensor> parts;
+  for (int64_t first = 0; first < matrix.rows; first += block) {
+    parts.push_back(product(first, std::min(block, matrix.rows - first)));
+  }
+  return parts.size() == 1 ? parts.front() : at::cat(parts, 1);
 }
 
 }  // namespace
@@ -92,6 +127,7 @@ StoredMatrix StoredMatrix::Empty(WeightFormat format, int64_t experts, int64_t r
     default:
       made.weight = at::empty({experts, rows, columns}, PlainType(format));
   }
+  kernels::UseHugePages(made.weight.data_ptr(), made.weight.nbytes());
   return made;
 }
 
@@ -146,32 +182,20 @@ void StoredMatrix::FillRandom(uint64_t seed, double deviation) {
   }
 }
 
-at::Tensor StoredMatrix::Dequantised(int64_t expert, at::ScalarType type) const {
-  const at::Tensor stored = weight[expert];
+at::Tensor StoredMatrix::Dequantised(int64_t expert, int64_t first, int64_t count, at::ScalarType type) const {
+  if (format == WeightFormat::kInt4) {
+    TORCH_CHECK(first % kernels::kInt4TileRows == 0, "int4 rows begin with a tile");
+    const int64_t tile = kernels::Int4TileBytes(columns, group);
+    const at::Tensor tiles =
+        weight[expert].narrow(0, first / kernels::kInt4TileRows * tile, kernels::Int4Tiles(count) * tile);
+    return UnpackInt4(tiles, columns, group).narrow(0, 0, count).to(type);
+  }
+  const at::Tensor stored = weight[expert].narrow(0, first, count);
   switch (format) {
     case WeightFormat::kInt8:
-      return (stored.to(at::kFloat) * scale[expert].unsqueeze(1)).to(type);
+      return (stored.to(at::kFloat) * scale[expert].narrow(0, first, count).unsqueeze(1)).to(type);
     case WeightFormat::kLlmInt8:
-      return (stored.to(at::kFloat) * (scale[expert] / kLlmInt8Largest).unsqueeze(1)).to(type);
-    case WeightFormat::kInt4: {
-      constexpr int64_t kTile = kernels::kInt4TileRows;
-      const int64_t groups = columns / group;
-      const at::Tensor words = Int4Words(stored, columns, group);
-      const at::Tensor pair = words.select(2, 0).contiguous().view(at::kBFloat16).view({-1, groups, kTile, 2});
-      // [tiles, groups, words, rows, bytes]: the lower halves are four columns, the upper ones the next four.
-      const at::Tensor bytes =
-          words.narrow(2, 1, group / 8).contiguous().view(at::kByte).view({-1, groups, group / 8, kTile, 4});
-      const at::Tensor q = at::stack({bytes.bitwise_and(15), bytes.bitwise_right_shift(4)}, 4)
-                               .permute({0, 3, 1, 2, 4, 5})
-                               .reshape({-1, groups, group})
-                               .to(at::kFloat)
-                               .sub_(8);
-      const at::Tensor by_row = pair.permute({0, 2, 1, 3}).to(at::kFloat).reshape({-1, groups, 2});
-      return (q * by_row.select(2, 0).unsqueeze(2) + by_row.select(2, 1).unsqueeze(2))
-          .view({-1, columns})
-          .narrow(0, 0, rows)
-          .to(type);
-    }
+      return (stored.to(at::kFloat) * (scale[expert].narrow(0, first, count) / kLlmInt8Largest).unsqueeze(1)).to(type);
     default:
       return stored.to(type);
   }
@@ -183,15 +207,26 @@ at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double thres
       if (x.size(0) < kFewTokens && x.scalar_type() == at::kBFloat16) {
         return at::_weight_int8pack_mm(x, weight[expert], scale[expert].to(at::kBFloat16));
       }
-      // Whole numbers up to 128 are exact in bf16: the scales come afterwards.
-      return at::linear(x, weight[expert].to(x.scalar_type())).to(at::kFloat).mul_(scale[expert]).to(x.scalar_type());
+      return ByBlocks(*this, [&](int64_t first, int64_t count) {
+        // Whole numbers up to 128 are exact in bf16: the scales come afterwards.
+        const at::Tensor whole = weight[expert].narrow(0, first, count).to(x.scalar_type());
+        return at::linear(x, whole).to(at::kFloat).mul_(scale[expert].narrow(0, first, count)).to(x.scalar_type());
+      });
     case WeightFormat::kLlmInt8:
       return LlmInt8Linear(x, {weight[expert], scale[expert]}, threshold);
     case WeightFormat::kInt4:
-      return at::linear(x, Dequantised(expert, x.scalar_type()));
+      return ByBlocks(*this, [&](int64_t first, int64_t count) {
+        return at::linear(x, Dequantised(expert, first, count, x.scalar_type()));
+      });
     default:
       return at::linear(x, weight[expert]);
   }
+}
+
+at::Tensor StoredMatrix::ApplyExactly(const at::Tensor& x, int64_t expert, double threshold) const {
+  if (format == WeightFormat::kLlmInt8) return LlmInt8Linear(x, {weight[expert], scale[expert]}, threshold);
+  return ByBlocks(*this,
+                  [&](int64_t first, int64_t count) { return at::linear(x, Dequantised(expert, first, count)); });
 }
 
 int64_t StoredMatrix::nbytes() const {

@@ -38,12 +38,15 @@ struct StoredMatrix {
   // Seeded normal values of the given deviation (int4: sixteen even steps of it), made in the format itself.
   void FillRandom(uint64_t seed, double deviation);
 
-  // The matrix that products see, in fp32 [rows, columns]; `type` for less.
-  at::Tensor Dequantised(int64_t expert, at::ScalarType type = at::kFloat) const;
+  // `count` rows of the matrix that products see, from `first` on (int4: a multiple of 16), in fp32 or `type`.
+  at::Tensor Dequantised(int64_t expert, int64_t first, int64_t count, at::ScalarType type = at::kFloat) const;
 
   // x [tokens, columns] times the transposed matrix: [tokens, rows] in x's type, by LibTorch's operations. `threshold`
   // is LLM.int8()'s.
   at::Tensor Apply(const at::Tensor& x, int64_t expert, double threshold) const;
+
+  // The same in fp32, x too: what Apply is held against.
+  at::Tensor ApplyExactly(const at::Tensor& x, int64_t expert, double threshold) const;
 
   int64_t nbytes() const;
 };

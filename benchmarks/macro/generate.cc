@@ -1,0 +1,258 @@
+// Token generation: what a person who serves a model waits for.
+//
+// generate reads a prompt and chooses tokens one after another, each from the logits that the last one led to; prefill
+// and decode are its two halves alone: a prompt into an empty cache, and one token of each sequence at a depth of the
+// cache. One token reads all weights once, so that decode is bound by memory; a prompt is bound by arithmetic.
+// The quick suite runs a quarter of Llama-3.2-1B: 0.6 GB in bf16, far beyond every cache of a desktop.
+
+#include <ATen/ops/cat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "benchmarks/macro/language_model.h"
+#include "lib/timing/statistics.h"
+
+namespace roofbench {
+namespace {
+
+enum Phase { kPrefill, kDecode };
+
+constexpr double kMilliseconds = 1e3;
+
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// What the steps of a case took, token by token.
+struct Record {
+  std::vector<double> first_tokens;  // seconds from the start of a step
+  std::vector<double> gaps;          // seconds between tokens
+  double first_step = 0;             // seconds of the very first step: in no other figure
+  int64_t steps = 0;
+};
+
+// A generation that can be repeated: the same prompt, the same draws.
+struct Generation {
+  std::shared_ptr<const LoadedModel> model;
+  std::shared_ptr<models::Decoder> decoder;
+  models::TokenChooser chooser;
+  at::Tensor prompt;  // [batch, tokens]
+  at::Tensor chosen;  // [new tokens, batch]
+  Record record = {};
+  at::Tensor logits = {};  // of the last token
+
+  void Choose(const at::Tensor& from, int64_t step) {
+    logits = from;
+    const int64_t vocab = from.size(1);
+    for (int64_t b = 0; b < from.size(0); ++b) {
+      chosen.data_ptr<int64_t>()[step * from.size(0) + b] = chooser.Choose(from.data_ptr<float>() + b * vocab);
+    }
+  }
+
+  void Run(timing::PhaseMarker& marker) {
+    const double start = Now();
+    chooser.Restart();
+    decoder->Truncate(0);
+    Choose(decoder->Append(prompt), 0);
+    marker.End(kPrefill);
+    const bool first = record.steps++ == 0;
+    double last = Now();
+    if (!first) record.first_tokens.push_back(last - start);
+    for (int64_t i = 1; i < chosen.size(0); ++i) {
+      Choose(decoder->AppendOne(chosen.data_ptr<int64_t>() + (i - 1) * chosen.size(1)), i);
+      const double now = Now();
+      if (!first) record.gaps.push_back(now - last);
+      last = now;
+    }
+    if (chosen.size(0) > 1) marker.End(kDecode);
+    if (first) record.first_step = Now() - start;
+  }
+
+  // Prompt and every chosen token but the last, whose logits nobody asked for.
+  at::Tensor Read() const {
+    const at::Tensor generated = chosen.narrow(0, 0, chosen.size(0) - 1).t();
+    return at::cat({prompt, generated}, 1);
+  }
+};
+
+// The figures of a generation: median time to first token and between tokens, and rates of tokens.
+void DescribeGeneration(const std::shared_ptr<Generation>& generation, Case& built) {
+  const auto add = [&](const char* name, auto value) {
+    built.figures.emplace_back(name, [generation, value] { return value(*generation); });
+  };
+  add("ttft_ms", [](const Generation& g) { return timing::Median(g.record.first_tokens) * kMilliseconds; });
+  add("prefill_tokens/s", [](const Generation& g) {
+    return static_cast<double>(g.prompt.numel()) / timing::Median(g.record.first_tokens);
+  });
+  add("first_generation_ms", [](const Generation& g) { return g.record.first_step * kMilliseconds; });
+  if (generation->chosen.size(0) < 2) return;
+  add("itl_ms", [](const Generation& g) { return timing::Median(g.record.gaps) * kMilliseconds; });
+  add("itl_p95_ms", [](const Generation& g) { return timing::Quantile(g.record.gaps, 0.95) * kMilliseconds; });
+  add("itl_p99_ms", [](const Generation& g) { return timing::Quantile(g.record.gaps, 0.99) * kMilliseconds; });
+  add("tokens/s", [](const Generation& g) {
+    double seconds = 0;
+    for (const double gap : g.record.gaps) seconds += gap;
+    return static_cast<double>(g.chosen.size(1) * static_cast<int64_t>(g.record.gaps.size())) / seconds;
+  });
+}
+
+absl::StatusOr<Case> BuildGenerate(const Point& at, Inputs& in) {
+  const auto model = ModelAt(at, in);
+  if (!model.ok()) return model.status();
+  const int64_t prompt = at.Int("prompt");
+  const int64_t new_tokens = at.Int("new");
+  const auto vocab = static_cast<int64_t>((*model)->weights.config.shape.base.vocab);
+  const auto decoder = DecoderAt(at, **model, prompt + new_tokens, in.device());
+  if (!decoder.ok()) return decoder.status();
+  const bool samples = at.Text("sampling") == "top_k";
+  const models::ChoiceOptions choice = {.top_k = samples ? 200 : 1, .temperature = samples ? 0.8 : 1, .seed = 1};
+  const auto generation =
+      std::make_shared<Generation>(Generation{.model = *model,
+                                              .decoder = *decoder,
+                                              .chooser = models::TokenChooser(choice, vocab),
+                                              .prompt = in.Integers(0, vocab, {at.Int("batch"), prompt}),
+                                              .chosen = in.Empty({new_tokens, at.Int("batch")}, at::kLong)});
+  constexpr std::size_t kMostGaps = 1 << 20;  // nothing may allocate in a step
+  generation->record.gaps.reserve(kMostGaps);
+  generation->record.first_tokens.reserve(kMostGaps);
+  Case built{.step = [=](timing::PhaseMarker& marker) { generation->Run(marker); },
+             .phases = {"prefill"},
+             .result = [=] { return std::vector{generation->logits}; },
+             .reference = [=] { return std::vector{ExactLogits(*generation->model, generation->Read())}; }};
+  if (new_tokens > 1) {
+    built.phases.emplace_back("decode");
+    built.streamed = {.phase = kDecode,
+                      .bytes = StoredAt(at).DecodeReadBytes(at.Number("batch"), at.Number("prompt"), at.Number("new"))};
+  }
+  DescribeModel(**model, built);
+  DescribeGeneration(generation, built);
+  return built;
+}
+
+const Registration kGenerate(
+    LanguageModelFamily("generate", "reads a prompt and generates tokens, one after another")
+        .Axis({.name = "prompt", .doc = "tokens of a prompt"})
+        .Axis({.name = "new", .doc = "tokens to generate"})
+        .Axis({.name = "sampling",
+               .choices = {"greedy", "top_k"},
+               .default_value = "greedy",
+               .doc = "top_k: of the 200 most likely, at temperature 0.8"})
+        .Grid(Suite::kQuick, {{"model", {"llama3_1b_quarter"}},
+                              {"precision", {"bf16", "int8", "int4", "llm_int8"}},
+                              {"prompt", {"128"}},
+                              {"new", {"32"}}})
+        .Grid(Suite::kStandard, {{"impl", {"eager", "native"}},
+                                 {"model", {"llama3_1b_quarter"}},
+                                 {"precision", {"fp32", "bf16", "fp16", "int8", "int4", "llm_int8"}},
+                                 {"batch", {"1", "8"}},
+                                 {"prompt", {"128"}},
+                                 {"new", {"32"}}})
+        .Grid(Suite::kStandard, {{"model", {"mixtral_8x7b_32nd"}},
+                                 {"precision", {"bf16", "int8", "int4"}},
+                                 {"prompt", {"128"}},
+                                 {"new", {"32"}}})
+        .Grid(Suite::kFull, {{"impl", {"native", "graph"}},
+                             {"model", {"tinyllama_1b", "llama3_1b", "llama2_7b", "llama3_8b"}},
+                             {"precision", {"bf16", "int8", "int4", "llm_int8"}},
+                             {"batch", {"1", "8", "32"}},
+                             {"prompt", {"6", "128", "512", "2048"}},
+                             {"new", {"1", "128"}}})
+        .Supports(LanguageModelSupports)
+        .Cost([](const Point& at) {
+          return StoredAt(at).GenerateCost(at.Number("batch"), at.Number("prompt"), at.Number("new"));
+        })
+        .Build(BuildGenerate));
+
+absl::StatusOr<Case> BuildPrefill(const Point& at, Inputs& in) {
+  const auto model = ModelAt(at, in);
+  if (!model.ok()) return model.status();
+  const int64_t prompt = at.Int("prompt");
+  const auto decoder = DecoderAt(at, **model, prompt, in.device());
+  if (!decoder.ok()) return decoder.status();
+  const auto vocab = static_cast<int64_t>((*model)->weights.config.shape.base.vocab);
+  const at::Tensor tokens = in.Integers(0, vocab, {at.Int("batch"), prompt});
+  const auto logits = std::make_shared<at::Tensor>();
+  Case built{.step =
+                 [=, decoder = *decoder] {
+                   decoder->Truncate(0);
+                   *logits = decoder->Append(tokens);
+                 },
+             .result = [=] { return std::vector{*logits}; },
+             .reference = [=, model = *model] { return std::vector{ExactLogits(*model, tokens)}; }};
+  DescribeModel(**model, built);
+  return built;
+}
+
+const Registration kPrefill(LanguageModelFamily("prefill",
+                                                "reads a prompt: from an empty cache to the logits of its last token")
+                                .Axis({.name = "prompt", .doc = "tokens of a prompt"})
+                                .Grid(Suite::kStandard, {{"impl", {"eager"}},
+                                                         {"model", {"llama3_1b_quarter"}},
+                                                         {"precision", {"fp32", "bf16", "int8", "llm_int8"}},
+                                                         {"prompt", {"128", "512"}}})
+                                .Grid(Suite::kFull, {{"impl", {"eager"}},
+                                                     {"model", {"llama3_1b", "llama2_7b"}},
+                                                     {"precision", {"bf16", "int8"}},
+                                                     {"prompt", {"512", "2048"}}})
+                                .ExpectLaw("prompt", 1)
+                                .Supports(LanguageModelSupports)
+                                .Cost([](const Point& at) {
+                                  return StoredAt(at).PrefillCost(at.Number("batch"), at.Number("prompt"),
+                                                                  at.Number("prompt"));
+                                })
+                                .Build(BuildPrefill));
+
+// A depth that no prompt has to be read for: the cache holds random keys and values. The result is checked at depth 1
+// to 16 beside it, where the reference can read the tokens.
+absl::StatusOr<Case> BuildDecode(const Point& at, Inputs& in) {
+  const auto model = ModelAt(at, in);
+  if (!model.ok()) return model.status();
+  const int64_t depth = at.Int("depth");
+  const int64_t batch = at.Int("batch");
+  const auto decoder = DecoderAt(at, **model, depth + 1, in.device());
+  if (!decoder.ok()) return decoder.status();
+  const auto vocab = static_cast<int64_t>((*model)->weights.config.shape.base.vocab);
+  const int64_t checked = std::min<int64_t>(depth, 16);
+  const at::Tensor tokens = in.Integers(0, vocab, {batch, checked + 1});
+  const at::Tensor last = tokens.select(1, checked).contiguous();
+  constexpr uint64_t kCacheSeed = 7;
+  (*decoder)->FillRandom(depth, kCacheSeed);
+  Case built{.step =
+                 [=, decoder = *decoder] {
+                   decoder->Truncate(depth);
+                   decoder->AppendOne(last.data_ptr<int64_t>());
+                 },
+             .result =
+                 [=, decoder = *decoder] {
+                   decoder->Truncate(0);
+                   decoder->Append(tokens.narrow(1, 0, checked).contiguous());
+                   const std::vector result{decoder->AppendOne(last.data_ptr<int64_t>()).clone()};
+                   decoder->FillRandom(depth, kCacheSeed);
+                   return result;
+                 },
+             .reference = [=, model = *model] { return std::vector{ExactLogits(*model, tokens)}; }};
+  DescribeModel(**model, built);
+  return built;
+}
+
+const Registration kDecodeFamily(
+    LanguageModelFamily("decode", "one more token of each sequence, at a depth of the cache")
+        .Axis({.name = "depth", .doc = "tokens in the cache before"})
+        .Grid(Suite::kStandard, {{"impl", {"eager", "native"}},
+                                 {"model", {"llama3_1b"}},
+                                 {"precision", {"bf16", "int8"}},
+                                 {"depth", {"128"}}})
+        .Grid(Suite::kStandard, {{"model", {"llama3_1b"}}, {"precision", {"int4", "llm_int8"}}, {"depth", {"128"}}})
+        .Grid(Suite::kFull, {{"model", {"llama3_1b"}},
+                             {"precision", {"bf16", "int8"}},
+                             {"batch", {"1", "8"}},
+                             {"depth", {"1", "512", "2048", "8192", "32768"}}})
+        .Supports(LanguageModelSupports)
+        .Cost([](const Point& at) {
+          return StoredAt(at).DecodeCost(at.Number("batch"), at.Number("depth"), at.Number("depth") + 1);
+        })
+        .Build(BuildDecode));
+
+}  // namespace
+}  // namespace roofbench
