@@ -130,7 +130,7 @@ absl::StatusOr<Case> BuildGenerate(const Point& at, Inputs& in) {
   return built;
 }
 
-const Registration kGenerate(
+const Registration kGenerateFamily(
     LanguageModelFamily("generate", "reads a prompt and generates tokens, one after another")
         .Axis({.name = "prompt", .doc = "tokens of a prompt"})
         .Axis({.name = "new", .doc = "tokens to generate"})
@@ -184,7 +184,7 @@ absl::StatusOr<Case> BuildPrefill(const Point& at, Inputs& in) {
   return built;
 }
 
-const Registration kPrefill(LanguageModelFamily("prefill",
+const Registration kPrefillFamily(LanguageModelFamily("prefill",
                                                 "reads a prompt: from an empty cache to the logits of its last token")
                                 .Axis({.name = "prompt", .doc = "tokens of a prompt"})
                                 .Grid(Suite::kStandard, {{"impl", {"eager"}},
