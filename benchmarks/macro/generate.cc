@@ -18,7 +18,7 @@
 namespace roofbench {
 namespace {
 
-enum Phase { kPrefill, kDecode };
+enum Phase { kPrefill, kDecode };  // token_work counts on their order
 
 constexpr double kMilliseconds = 1e3;
 
@@ -26,9 +26,8 @@ double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 // What the steps of a case took, token by token.
 struct Record {
-  std::vector<double> first_tokens;  // seconds from the start of a step
-  std::vector<double> gaps;          // seconds between tokens
-  double first_step = 0;             // seconds of the very first step: in no other figure
+  std::vector<double> gaps;  // seconds between tokens
+  double first_step = 0;     // seconds of the very first step: in no other figure
   int64_t steps = 0;
 };
 
@@ -58,7 +57,6 @@ struct Generation {
     marker.End(kPrefill);
     const bool first = record.steps++ == 0;
     double last = Now();
-    if (!first) record.first_tokens.push_back(last - start);
     for (int64_t i = 1; i < chosen.size(0); ++i) {
       Choose(decoder->AppendOne(chosen.data_ptr<int64_t>() + (i - 1) * chosen.size(1)), i);
       const double now = Now();
@@ -76,29 +74,20 @@ struct Generation {
   }
 };
 
-// The figures of a generation: median time to first token and between tokens, and rates of tokens.
+// The figures of a generation that need the time of every token.
 void DescribeGeneration(const std::shared_ptr<Generation>& generation, Case& built) {
   const auto add = [&](const char* name, auto value) {
     built.figures.emplace_back(name, [generation, value] { return value(*generation); });
   };
-  add("ttft_ms", [](const Generation& g) { return timing::Median(g.record.first_tokens) * kMilliseconds; });
-  add("prefill_tokens/s", [](const Generation& g) {
-    return static_cast<double>(g.prompt.numel()) / timing::Median(g.record.first_tokens);
-  });
   add("first_generation_ms", [](const Generation& g) { return g.record.first_step * kMilliseconds; });
   if (generation->chosen.size(0) < 2) return;
   add("itl_ms", [](const Generation& g) { return timing::Median(g.record.gaps) * kMilliseconds; });
   add("itl_p95_ms", [](const Generation& g) { return timing::Quantile(g.record.gaps, 0.95) * kMilliseconds; });
   add("itl_p99_ms", [](const Generation& g) { return timing::Quantile(g.record.gaps, 0.99) * kMilliseconds; });
-  add("tokens/s", [](const Generation& g) {
-    double seconds = 0;
-    for (const double gap : g.record.gaps) seconds += gap;
-    return static_cast<double>(g.chosen.size(1) * static_cast<int64_t>(g.record.gaps.size())) / seconds;
-  });
 }
 
 absl::StatusOr<Case> BuildGenerate(const Point& at, Inputs& in) {
-  const auto model = ModelAt(at, in);
+  const auto model = ModelAt(at);
   if (!model.ok()) return model.status();
   const int64_t prompt = at.Int("prompt");
   const int64_t new_tokens = at.Int("new");
@@ -115,15 +104,16 @@ absl::StatusOr<Case> BuildGenerate(const Point& at, Inputs& in) {
                                               .chosen = in.Empty({new_tokens, at.Int("batch")}, at::kLong)});
   constexpr std::size_t kMostGaps = 1 << 20;  // nothing may allocate in a step
   generation->record.gaps.reserve(kMostGaps);
-  generation->record.first_tokens.reserve(kMostGaps);
   Case built{.step = [=](timing::PhaseMarker& marker) { generation->Run(marker); },
              .phases = {"prefill"},
              .result = [=] { return std::vector{generation->logits}; },
              .reference = [=] { return std::vector{ExactLogits(*generation->model, generation->Read())}; }};
+  built.token_work.prompt_tokens = at.Number("batch") * at.Number("prompt");
   if (new_tokens > 1) {
     built.phases.emplace_back("decode");
-    built.streamed = {.phase = kDecode,
-                      .bytes = StoredAt(at).DecodeReadBytes(at.Number("batch"), at.Number("prompt"), at.Number("new"))};
+    built.token_work.new_tokens = at.Number("batch") * (at.Number("new") - 1);
+    built.token_work.new_bytes =
+        StoredAt(at).DecodeReadBytes(at.Number("batch"), at.Number("prompt"), at.Number("new"));
   }
   DescribeModel(**model, built);
   DescribeGeneration(generation, built);
@@ -165,7 +155,7 @@ const Registration kGenerateFamily(
         .Build(BuildGenerate));
 
 absl::StatusOr<Case> BuildPrefill(const Point& at, Inputs& in) {
-  const auto model = ModelAt(at, in);
+  const auto model = ModelAt(at);
   if (!model.ok()) return model.status();
   const int64_t prompt = at.Int("prompt");
   const auto decoder = DecoderAt(at, **model, prompt, in.device());
@@ -179,34 +169,34 @@ absl::StatusOr<Case> BuildPrefill(const Point& at, Inputs& in) {
                    *logits = decoder->Append(tokens);
                  },
              .result = [=] { return std::vector{*logits}; },
-             .reference = [=, model = *model] { return std::vector{ExactLogits(*model, tokens)}; }};
+             .reference = [=, model = *model] { return std::vector{ExactLogits(*model, tokens)}; },
+             .token_work = {.prompt_tokens = at.Number("batch") * at.Number("prompt")}};
   DescribeModel(**model, built);
   return built;
 }
 
-const Registration kPrefillFamily(LanguageModelFamily("prefill",
-                                                "reads a prompt: from an empty cache to the logits of its last token")
-                                .Axis({.name = "prompt", .doc = "tokens of a prompt"})
-                                .Grid(Suite::kStandard, {{"impl", {"eager"}},
-                                                         {"model", {"llama3_1b_quarter"}},
-                                                         {"precision", {"fp32", "bf16", "int8", "llm_int8"}},
-                                                         {"prompt", {"128", "512"}}})
-                                .Grid(Suite::kFull, {{"impl", {"eager"}},
-                                                     {"model", {"llama3_1b", "llama2_7b"}},
-                                                     {"precision", {"bf16", "int8"}},
-                                                     {"prompt", {"512", "2048"}}})
-                                .ExpectLaw("prompt", 1)
-                                .Supports(LanguageModelSupports)
-                                .Cost([](const Point& at) {
-                                  return StoredAt(at).PrefillCost(at.Number("batch"), at.Number("prompt"),
-                                                                  at.Number("prompt"));
-                                })
-                                .Build(BuildPrefill));
+const Registration kPrefillFamily(
+    LanguageModelFamily("prefill", "reads a prompt: from an empty cache to the logits of its last token")
+        .Axis({.name = "prompt", .doc = "tokens of a prompt"})
+        .Grid(Suite::kStandard, {{"impl", {"eager"}},
+                                 {"model", {"llama3_1b_quarter"}},
+                                 {"precision", {"fp32", "bf16", "int8", "llm_int8"}},
+                                 {"prompt", {"128", "512"}}})
+        .Grid(Suite::kFull, {{"impl", {"eager"}},
+                             {"model", {"llama3_1b", "llama2_7b"}},
+                             {"precision", {"bf16", "int8"}},
+                             {"prompt", {"512", "2048"}}})
+        .ExpectLaw("prompt", 1)
+        .Supports(LanguageModelSupports)
+        .Cost([](const Point& at) {
+          return StoredAt(at).PrefillCost(at.Number("batch"), at.Number("prompt"), at.Number("prompt"));
+        })
+        .Build(BuildPrefill));
 
 // A depth that no prompt has to be read for: the cache holds random keys and values. The result is checked at depth 1
 // to 16 beside it, where the reference can read the tokens.
 absl::StatusOr<Case> BuildDecode(const Point& at, Inputs& in) {
-  const auto model = ModelAt(at, in);
+  const auto model = ModelAt(at);
   if (!model.ok()) return model.status();
   const int64_t depth = at.Int("depth");
   const int64_t batch = at.Int("batch");
@@ -231,7 +221,9 @@ absl::StatusOr<Case> BuildDecode(const Point& at, Inputs& in) {
                    decoder->FillRandom(depth, kCacheSeed);
                    return result;
                  },
-             .reference = [=, model = *model] { return std::vector{ExactLogits(*model, tokens)}; }};
+             .reference = [=, model = *model] { return std::vector{ExactLogits(*model, tokens)}; },
+             .token_work = {.new_tokens = at.Number("batch"),
+                            .new_bytes = StoredAt(at).DecodeReadBytes(at.Number("batch"), at.Number("depth"), 2)}};
   DescribeModel(**model, built);
   return built;
 }

@@ -103,11 +103,10 @@ workload::StoredDecoder StoredAt(const Point& at) {
   return StorageAt(at).Of(config.ok() ? config->shape : workload::FindDecoderPreset("tiny_llama")->shape);
 }
 
-absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, Inputs&) {
+absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at) {
   std::string key;
   for (const char* axis : {"model", "precision", "group", "head", "outliers"})
     absl::StrAppend(&key, at.Text(axis), "/");
-  bool made_now = false;
   const auto make = [&]() -> absl::StatusOr<SharedOperands::Made> {
     const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
     if (!config.ok()) return config.status();
@@ -116,7 +115,6 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, Inpu
                                                          ? models::LoadWeights(*TheCheckpoint(), StorageAt(at))
                                                          : models::RandomWeights(*config, StorageAt(at), kWeightSeed);
     if (!weights.ok()) return weights.status();
-    made_now = true;
     auto loaded = std::make_shared<LoadedModel>();
     loaded->weights = *std::move(weights);
     loaded->load_seconds = Seconds() - start;
@@ -125,11 +123,10 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, Inpu
   };
   const absl::StatusOr<SharedOperands::Made> made = SharedOperands::Get(at.family(), key, make);
   if (!made.ok()) return made.status();
-  auto shared = std::static_pointer_cast<const LoadedModel>(made->value);
-  if (made_now) return shared;
-  auto again = std::make_shared<LoadedModel>(*shared);  // tensors are shared, not copied
-  again->shared_bytes = made->bytes;
-  return again;
+  // Tensors are shared, not copied.
+  auto loaded = std::make_shared<LoadedModel>(*std::static_pointer_cast<const LoadedModel>(made->value));
+  loaded->unseen_bytes = made->unseen_bytes;
+  return loaded;
 }
 
 absl::StatusOr<std::shared_ptr<models::Decoder>> DecoderAt(const Point& at, const LoadedModel& model, int64_t capacity,
@@ -160,7 +157,7 @@ Tolerance LogitTolerance(const LoadedModel& model) {
 
 void DescribeModel(const LoadedModel& model, Case& built) {
   built.parameters = model.weights.config.shape.Parameters();
-  built.shared_bytes = model.shared_bytes;
+  built.shared_bytes = model.unseen_bytes;
   built.tolerance = LogitTolerance(model);
   constexpr double kMilliseconds = 1e3;
   built.figures.emplace_back("model_bytes", [bytes = static_cast<double>(model.weights.nbytes())] { return bytes; });

@@ -27,9 +27,9 @@ workload::StoredDecoder StoredAt(const Point& at);
 struct LoadedModel {
   models::DecoderWeights weights;
   double load_seconds = 0;
-  double shared_bytes = 0;  // 0 if they were made for this very case
+  double unseen_bytes = 0;  // see SharedOperands
 };
-absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, Inputs& in);
+absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at);
 
 // A decoder of the point's implementation with a cache for `capacity` tokens a sequence.
 absl::StatusOr<std::shared_ptr<models::Decoder>> DecoderAt(const Point& at, const LoadedModel& model, int64_t capacity,

@@ -47,10 +47,12 @@ struct Tolerance {
   double amplification = 1;  // how far an error of the first of them may have grown in the last
 };
 
-// Bytes of weights, keys and values that one phase of a language model must read.
-struct StreamedBytes {
-  int phase = -1;  // none
-  double bytes = 0;
+// What the phases of a token generation do: ttft_ms, tokens/s and mbu are computed from it. Without phases the step
+// itself stands for the one that is named.
+struct TokenWork {
+  double prompt_tokens = 0;  // that the first phase reads; it ends with the first new token
+  double new_tokens = 0;     // that the last phase generates
+  double new_bytes = 0;      // of weights, keys and values that those must read
 };
 
 struct Case {
@@ -65,10 +67,10 @@ struct Case {
   bool autograd = false;
   // Exact number of parameters, for models.
   double parameters = 0;
-  // Operands that were there before the case was built, and that count in its peak memory (SharedOperands).
+  // Bytes of operands that count in its peak memory though no build of it allocated them (SharedOperands).
   double shared_bytes = 0;
-  // What mbu is computed from, for language models.
-  StreamedBytes streamed = {};
+  // Of language models.
+  TokenWork token_work = {};
   // Figures of the case's own, read after sampling: counter name -> value. The name must be in the table of counters.
   std::vector<std::pair<std::string, std::function<double()>>> figures = {};
 };

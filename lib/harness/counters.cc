@@ -39,13 +39,19 @@ Value MemoryUtilisation(const CounterContext& c, const hardware::Datasheet* shee
   return PerSecond(c.outcome.cost.Bytes() / sheet->peaks.read, c);
 }
 
-// Bytes a second of a language model's weights, keys and values in the phase that streams them.
-Value StreamedRate(const CounterContext& c) {
-  const StreamedBytes& streamed = c.outcome.streamed;
-  if (streamed.phase < 0 || streamed.bytes <= 0) return std::nullopt;
-  const double seconds = timing::Median(c.outcome.samples.phase_seconds[static_cast<std::size_t>(streamed.phase)]);
-  return seconds > 0 ? Value(streamed.bytes / seconds) : std::nullopt;
+// Median seconds of the first or the last phase of a token generation, or of a step without phases.
+double PhaseSeconds(const CounterContext& c, bool last) {
+  const auto& phases = c.outcome.samples.phase_seconds;
+  if (phases.empty()) return c.outcome.summary.median;
+  return timing::Median(last ? phases.back() : phases.front());
 }
+
+Value Ratio(double numerator, double denominator) {
+  return numerator > 0 && denominator > 0 ? Value(numerator / denominator) : std::nullopt;
+}
+
+// Bytes a second of a language model's weights, keys and values while it generates.
+Value StreamedRate(const CounterContext& c) { return Ratio(c.outcome.token_work.new_bytes, PhaseSeconds(c, true)); }
 
 // The rate of the memory roof beside the case.
 Value MeasuredMemoryRate(const CounterContext& c) {
@@ -108,16 +114,22 @@ constexpr CounterSpec kTable[] = {
     {"parameters", "count", Better::kNeither, "exact number of parameters", "the case is no model",
      [](const CounterContext& c) { return Positive(c.outcome.parameters); }},
     {"ttft_ms", "ms", Better::kLower, "time to first token: the prompt read and its first token chosen, median",
-     "the case generates no tokens", nullptr},
+     "the case reads no prompt",
+     [](const CounterContext& c) -> Value {
+       if (c.outcome.token_work.prompt_tokens <= 0) return std::nullopt;
+       return PhaseSeconds(c, false) * kMilliseconds;
+     }},
     {"itl_ms", "ms", Better::kLower, "inter-token latency: between a token and the next, median over all tokens",
      "the case generates no token after the first", nullptr},
     {"itl_p95_ms", "ms", Better::kLower, "its 95th percentile", "as itl_ms", nullptr},
     {"itl_p99_ms", "ms", Better::kLower, "its 99th percentile", "as itl_ms", nullptr},
     {"tokens/s", "tokens/s", Better::kHigher,
-     "new tokens of all sequences after each one's first, over the time that they took (of a prompt alone: its tokens)",
-     "the case is no language model", nullptr},
-    {"prefill_tokens/s", "tokens/s", Better::kHigher, "tokens of the prompts over the time to read them",
-     "the case reads no prompt", nullptr},
+     "tokens of all sequences after each one's first, over the median time that they took; no prompt counts",
+     "the case generates no token after the first",
+     [](const CounterContext& c) { return Ratio(c.outcome.token_work.new_tokens, PhaseSeconds(c, true)); }},
+    {"prefill_tokens/s", "tokens/s", Better::kHigher, "tokens of the prompts over the median time to read them",
+     "the case reads no prompt",
+     [](const CounterContext& c) { return Ratio(c.outcome.token_work.prompt_tokens, PhaseSeconds(c, false)); }},
     {"target_tokens/s", "tokens/s", Better::kNeither, "what was published for this experiment, on the device it names",
      "the case is no published experiment", nullptr},
     {"mbu", "fraction", Better::kHigher,

@@ -34,7 +34,7 @@ struct Outcome {
   double others_share = 0;  // and used by other programs
   bool throttled = false;
   double parameters = 0;
-  StreamedBytes streamed;
+  TokenWork token_work;
   std::vector<CounterValue> figures;
   std::vector<CounterValue> counters;  // all of the above as the contract's counters
 };

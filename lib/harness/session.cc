@@ -190,7 +190,7 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   std::vector<Case>& copies = built->copies;
   outcome.phases = copies.front().phases;
   outcome.parameters = copies.front().parameters;
-  outcome.streamed = copies.front().streamed;
+  outcome.token_work = copies.front().token_work;
 
   const CacheState cache = CacheStateOf(planned.point);
   const RoofGauge gauge = device_.Gauge(outcome.cost, cache);

@@ -21,10 +21,16 @@ Kept& TheKept() {
 absl::StatusOr<SharedOperands::Made> SharedOperands::Get(const std::string& family, const std::string& key,
                                                          const std::function<absl::StatusOr<Made>()>& make) {
   Kept& kept = TheKept();
-  if (kept.made.value != nullptr && kept.family == family && kept.key == key) return kept.made;
+  if (kept.made.value != nullptr && kept.family == family && kept.key == key) {
+    kept.made.unseen_bytes = kept.made.bytes;
+    return kept.made;
+  }
+  const double freed = kept.made.bytes;
   kept = {};
   absl::StatusOr<Made> made = make();
-  if (made.ok()) kept = {family, key, *made};
+  if (!made.ok()) return made;
+  made->unseen_bytes = freed;
+  kept = {family, key, *made};
   return made;
 }
 

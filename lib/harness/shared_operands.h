@@ -15,6 +15,9 @@ class SharedOperands {
   struct Made {
     std::shared_ptr<const void> value;
     double bytes = 0;
+    // Set by Get: what a measurement of memory that began before the call misses of these operands. They were there
+    // before, or the ones that made room for them were.
+    double unseen_bytes = 0;
   };
 
   // The set called `key`, made at the first question, after what is there has been let go.

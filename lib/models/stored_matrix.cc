@@ -6,9 +6,9 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/stack.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -53,22 +53,37 @@ void PackRows(const T* values, int64_t rows, int64_t columns, int64_t group, std
   });
 }
 
-// [rows, columns] in fp32 of whole tiles.
-at::Tensor UnpackInt4(const at::Tensor& tiles, int64_t columns, int64_t group) {
+// Whole tiles as rows of T: kernels::Int4Weight says how they lie.
+template <typename T>
+void UnpackInt4(const std::byte* packed, int64_t rows, int64_t columns, int64_t group, T* to) {
   constexpr int64_t kTile = kernels::kInt4TileRows;
-  const int64_t groups = columns / group;
-  const at::Tensor words = Int4Words(tiles, columns, group);
-  const at::Tensor pair = words.select(2, 0).contiguous().view(at::kBFloat16).view({-1, groups, kTile, 2});
-  // [tiles, groups, words, rows, bytes]: the lower halves are four columns, the upper ones the next four.
-  const at::Tensor bytes =
-      words.narrow(2, 1, group / 8).contiguous().view(at::kByte).view({-1, groups, group / 8, kTile, 4});
-  const at::Tensor q = at::stack({bytes.bitwise_and(15), bytes.bitwise_right_shift(4)}, 4)
-                           .permute({0, 3, 1, 2, 4, 5})
-                           .reshape({-1, groups, group})
-                           .to(at::kFloat)
-                           .sub_(8);
-  const at::Tensor by_row = pair.permute({0, 2, 1, 3}).to(at::kFloat).reshape({-1, groups, 2});
-  return (q * by_row.select(2, 0).unsqueeze(2) + by_row.select(2, 1).unsqueeze(2)).view({-1, columns});
+  constexpr int64_t kPerWord = 8;
+  Team()(rows / kTile, [&](kernels::Range tiles) {
+    for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+      const std::byte* from = packed + tile * kernels::Int4TileBytes(columns, group);
+      for (int64_t g = 0; g < columns; g += group, from += kernels::Int4GroupBytes(group)) {
+        uint32_t words[kTile];
+        float scale[kTile];
+        float zero[kTile];
+        std::memcpy(words, from, sizeof(words));
+        for (int64_t r = 0; r < kTile; ++r) {
+          scale[r] = kernels::ToFloat(kernels::Bf16{static_cast<uint16_t>(words[r] & 0xffffU)});
+          zero[r] = kernels::ToFloat(kernels::Bf16{static_cast<uint16_t>(words[r] >> 16)}) - 8 * scale[r];
+        }
+        for (int64_t j = 0; j < group / kPerWord; ++j) {
+          std::memcpy(words, from + (j + 1) * static_cast<int64_t>(sizeof(words)), sizeof(words));
+          for (int64_t r = 0; r < kTile; ++r) {
+            T* const row = to + (tile * kTile + r) * columns + g + j * kPerWord;
+            for (int64_t byte = 0; byte < kPerWord / 2; ++byte) {
+              const uint32_t pair = words[r] >> (8 * byte);
+              row[byte] = T(static_cast<float>(pair & 15U) * scale[r] + zero[r]);
+              row[kPerWord / 2 + byte] = T(static_cast<float>((pair >> 4) & 15U) * scale[r] + zero[r]);
+            }
+          }
+        }
+      }
+    }
+  });
 }
 
 // Rows go through in blocks that fit a cache once they are dequantised: a whole matrix would be a second model in
@@ -185,10 +200,16 @@ void StoredMatrix::FillRandom(uint64_t seed, double deviation) {
 at::Tensor StoredMatrix::Dequantised(int64_t expert, int64_t first, int64_t count, at::ScalarType type) const {
   if (format == WeightFormat::kInt4) {
     TORCH_CHECK(first % kernels::kInt4TileRows == 0, "int4 rows begin with a tile");
-    const int64_t tile = kernels::Int4TileBytes(columns, group);
-    const at::Tensor tiles =
-        weight[expert].narrow(0, first / kernels::kInt4TileRows * tile, kernels::Int4Tiles(count) * tile);
-    return UnpackInt4(tiles, columns, group).narrow(0, 0, count).to(type);
+    const int64_t whole = kernels::Int4Tiles(count) * kernels::kInt4TileRows;
+    const auto* const tiles = reinterpret_cast<const std::byte*>(weight[expert].const_data_ptr<uint8_t>()) +
+                              first / kernels::kInt4TileRows * kernels::Int4TileBytes(columns, group);
+    const at::Tensor made = at::empty({whole, columns}, type == at::kBFloat16 ? at::kBFloat16 : at::kFloat);
+    if (type == at::kBFloat16) {
+      UnpackInt4(tiles, whole, columns, group, made.data_ptr<at::BFloat16>());
+    } else {
+      UnpackInt4(tiles, whole, columns, group, made.data_ptr<float>());
+    }
+    return made.narrow(0, 0, count).to(type);
   }
   const at::Tensor stored = weight[expert].narrow(0, first, count);
   switch (format) {
