@@ -45,6 +45,19 @@ COUNTERS = (
     Metric("predicted_mem", "B", Better.NEITHER, 0.0, noisy=False),
     Metric("<phase>_ms", "ms", Better.LOWER, 0.01),
     Metric("parameters", "count", Better.NEITHER, 0.0, noisy=False),
+    Metric("ttft_ms", "ms", Better.LOWER, 0.02),
+    Metric("itl_ms", "ms", Better.LOWER, 0.02),
+    Metric("itl_p95_ms", "ms", Better.LOWER, 0.05),
+    Metric("itl_p99_ms", "ms", Better.LOWER, 0.1),
+    Metric("tokens/s", "tokens/s", Better.HIGHER, 0.02),
+    Metric("prefill_tokens/s", "tokens/s", Better.HIGHER, 0.02),
+    Metric("target_tokens/s", "tokens/s", Better.NEITHER, 0.0, noisy=False),
+    Metric("mbu", "fraction", Better.HIGHER, 0.02),
+    Metric("<ref>_mbu", "fraction", Better.HIGHER, 0.02),
+    Metric("mbu_measured", "fraction", Better.HIGHER, 0.02),
+    Metric("model_bytes", "B", Better.LOWER, 0.001, noisy=False),
+    Metric("load_ms", "ms", Better.LOWER, 0.2),
+    Metric("first_generation_ms", "ms", Better.LOWER, 0.2),
     Metric("overhead_ns", "ns", Better.LOWER, 0.1),
     Metric("launch_bound", "0 or 1", Better.LOWER, 0.0, noisy=False),
     Metric("throttled", "0 or 1", Better.LOWER, 0.0, noisy=False),
@@ -53,7 +66,12 @@ COUNTERS = (
 
 _BY_NAME = {metric.name: metric for metric in (TIME, *COUNTERS)}
 # From the special to the general: "a100_flop_util" is no phase.
-_PATTERNS = (("_flop_util", "<ref>_flop_util"), ("_mem_util", "<ref>_mem_util"), ("_ms", "<phase>_ms"))
+_PATTERNS = (
+    ("_flop_util", "<ref>_flop_util"),
+    ("_mem_util", "<ref>_mem_util"),
+    ("_mbu", "<ref>_mbu"),
+    ("_ms", "<phase>_ms"),
+)
 
 
 def find(name: str) -> Metric | None:
