@@ -1,15 +1,37 @@
-# roofbench_layer(<name> [DEPENDS <target>…]): the folder lib/<name> as the static library roofbench::<name>.
+# roofbench_layer(<name> [DEPENDS <target>…] [PRIVATE <target>…]): the folder lib/<name> as the static library
+# roofbench::<name>, which is installed with its headers. Its users see DEPENDS and do not see PRIVATE.
 # A layer without a .cc file yet is an interface, so that its dependants need not know.
 function(roofbench_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;PRIVATE")
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/lib/${name}/*.cc")
   if(sources)
     add_library(roofbench_${name} STATIC ${sources})
+    # Warnings are ours: nobody who links the layer gets them.
+    target_link_libraries(roofbench_${name} PRIVATE $<BUILD_INTERFACE:roofbench::compiler>)
     set(scope PUBLIC)
   else()
     add_library(roofbench_${name} INTERFACE)
     set(scope INTERFACE)
   endif()
   add_library(roofbench::${name} ALIAS roofbench_${name})
-  target_link_libraries(roofbench_${name} ${scope} roofbench::compiler ${arg_DEPENDS})
+  set_property(GLOBAL APPEND PROPERTY ROOFBENCH_LAYERS ${name})
+  set_property(TARGET roofbench_${name} PROPERTY EXPORT_NAME ${name})
+  target_compile_features(roofbench_${name} ${scope} cxx_std_20)
+  target_include_directories(roofbench_${name} ${scope} "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
+  get_property(layers GLOBAL PROPERTY ROOFBENCH_LAYERS)
+  foreach(target IN LISTS arg_DEPENDS)
+    string(REGEX REPLACE "^roofbench::" "" layer "${target}")
+    if(layer IN_LIST layers)
+      target_link_libraries(roofbench_${name} ${scope} ${target})
+    else()
+      # Not installed with us: the CMake package finds or builds the same one again. $<1:…> keeps the name a name, which
+      # CMake would else look up here.
+      target_link_libraries(roofbench_${name} ${scope} $<BUILD_INTERFACE:${target}>
+                                                       $<INSTALL_INTERFACE:$<1:${target}>>)
+    endif()
+  endforeach()
+  foreach(target IN LISTS arg_PRIVATE)
+    target_link_libraries(roofbench_${name} PRIVATE $<BUILD_INTERFACE:${target}>)
+  endforeach()
+  roofbench_install_layer(${name} ${scope})
 endfunction()

@@ -1,11 +1,13 @@
 # What a user may set. Presets set the rest.
 option(ROOFBENCH_WERROR "Warnings are errors" OFF)
-option(ROOFBENCH_TESTS "Build the tests" ON)
+option(ROOFBENCH_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(ROOFBENCH_INSTALL "Make install rules" ${PROJECT_IS_TOP_LEVEL})
 option(ROOFBENCH_CCACHE "Compile through ccache where it is installed" ON)
 set(ROOFBENCH_SANITIZE "" CACHE STRING "Value of -fsanitize=, for example address,undefined")
 set(ROOFBENCH_FETCH "" CACHE STRING
     "Packages to build from source although they are installed: benchmark;googletest;absl;nlohmann_json;highway or all")
 
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+# Inside another project the build type is that project's.
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug, RelWithDebInfo or MinSizeRel" FORCE)
 endif()

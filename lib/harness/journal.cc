@@ -1,78 +1,195 @@
 #include "lib/harness/journal.h"
 
-#include <cerrno>
-#include <cstring>
-#include <nlohmann/json.hpp>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "lib/harness/journal_line.h"
+#include "lib/harness/whole_file.h"
 
 namespace roofbench {
 namespace {
 
-constexpr char kSchema[] = "roofbench-journal-1";
-
 using Json = nlohmann::ordered_json;
 
-Json ChunksJson(const timing::Samples& samples) {
-  Json chunks = Json::array();
-  for (const timing::Chunk& chunk : samples.chunks) {
-    chunks.push_back({{"first_sample", chunk.first_sample},
-                      {"samples", chunk.samples},
-                      {"median_s", chunk.median_seconds},
-                      {"roof_rate", chunk.roof_rate}});
-  }
-  return chunks;
+constexpr char kSchema[] = "roofbench-journal-1";
+constexpr char kStartAnew[] = "; choose another --journal, or leave out --resume to start anew";
+
+Json ObjectOf(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  Json object = Json::object();
+  for (const auto& [key, value] : pairs) object[key] = value;
+  return object;
 }
 
-Json OutcomeJson(const Outcome& outcome) {
-  Json line = {
-      {"name", outcome.name}, {"repetition", outcome.repetition}, {"verdict", std::string(Name(outcome.verdict))}};
-  if (!outcome.reason.empty()) line["reason"] = outcome.reason;
-  if (outcome.verdict != Verdict::kMeasured) return line;
-  line["stop"] = std::string(Name(outcome.samples.stop));
-  line["median_s"] = outcome.summary.median;
-  line["cpu_s"] = outcome.samples.cpu_seconds_per_step;
-  line["warmup_steps"] = outcome.samples.warmup_steps;
-  line["steps_per_sample"] = outcome.samples.steps_per_sample;
-  line["flops"] = outcome.cost.Flops();
-  line["bytes"] = outcome.cost.Bytes();
-  Json by_precision = Json::object();
-  for (const workload::Dtype dtype : workload::kDtypes) {
-    if (outcome.cost.Flops(dtype) > 0) by_precision[std::string(workload::Name(dtype))] = outcome.cost.Flops(dtype);
-  }
-  line["flops_by_precision"] = std::move(by_precision);
-  Json counters = Json::object();
-  for (const auto& [name, value] : outcome.counters) counters[name] = value;
-  line["counters"] = std::move(counters);
-  line["roof"] = {{"name", outcome.roof_name}, {"ratios", outcome.roof_ratios}};
-  Json phases = Json::object();
-  for (std::size_t i = 0; i < outcome.phases.size(); ++i) phases[outcome.phases[i]] = outcome.samples.phase_seconds[i];
-  if (!phases.empty()) line["phase_samples_s"] = std::move(phases);
-  line["samples_s"] = outcome.samples.seconds;
-  line["chunks"] = ChunksJson(outcome.samples);
-  return line;
+RunFacts PairsOf(const Json& object) {
+  RunFacts pairs;
+  for (const auto& [key, value] : object.items()) pairs.emplace_back(key, value.get<std::string>());
+  return pairs;
 }
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The first line of a file that exists, as a journal's header; null for anything else.
+Json HeaderOf(const std::string& line) {
+  Json header = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const bool fits = header.is_object() && header.value("schema", Json()) == kSchema;
+  return fits ? header : Json();
+}
+
+absl::Status Refusal(const std::string& path, const std::string& reason) {
+  return absl::FailedPreconditionError(absl::StrCat("--journal=", path, " ", reason));
+}
+
+absl::Status InUse(const std::string& path) {
+  return Refusal(path, "is being written by another roofbench; wait for it, or choose another --journal");
+}
+
+// The lock goes with the file, whatever its name, and ends with the process.
+bool Lock(int file) { return flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
 
 }  // namespace
 
-absl::Status Journal::Open(const std::string& path, const std::vector<std::pair<std::string, std::string>>& context) {
+Journal::~Journal() { Close(); }
+
+void Journal::Close() {
+  if (file_ >= 0) close(file_);
+  file_ = -1;
+}
+
+absl::Status Journal::Create(const std::string& path, const RunIdentity& identity, const RunFacts& context) {
   path_ = path;
-  file_.open(path, std::ios::trunc);
-  Json facts = Json::object();
-  for (const auto& [key, value] : context) facts[key] = value;
-  file_ << Json{{"schema", kSchema}, {"context", std::move(facts)}}.dump() << std::endl;
-  if (!file_)
-    return absl::UnavailableError(absl::StrCat("cannot write the journal ", path, ": ", std::strerror(errno)));
+  const std::string header =
+      Json{{"schema", kSchema}, {"context", ObjectOf(context)}, {"run", ObjectOf(identity)}}.dump(
+          -1, ' ', false, Json::error_handler_t::replace) +
+      "\n";
+  struct stat facts {};
+  if (stat(path.c_str(), &facts) == 0) {
+    if (S_ISDIR(facts.st_mode)) return FileError("write the journal", path, EISDIR);
+    if (!S_ISREG(facts.st_mode)) {
+      file_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+      if (file_ < 0) return FileError("write the journal", path, errno);
+      return Write(header);
+    }
+    if (facts.st_size > 0) {
+      std::ifstream old(path);
+      std::string line;
+      std::getline(old, line);
+      if (HeaderOf(line).is_null()) {
+        return Refusal(path, "is there and is no journal of roofbench; remove it, or choose another --journal");
+      }
+      const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+      const bool free = file < 0 || Lock(file);
+      if (file >= 0) close(file);
+      if (!free) return InUse(path);
+      const std::string previous = path + ".previous";
+      if (std::rename(path.c_str(), previous.c_str()) != 0) return FileError("write", previous, errno);
+    }
+  }
+  return WriteAnew(header);
+}
+
+absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdentity& identity) {
+  path_ = path;
+  struct stat facts {};
+  if (stat(path.c_str(), &facts) != 0 && errno == ENOENT) return absl::NotFoundError(path);
+  file_ = open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
+  if (file_ < 0) return FileError("go on with the journal", path, errno);
+  if (!IsReplaceable(path)) return Refusal(path, absl::StrCat("is no plain file", kStartAnew));
+  if (!Lock(file_)) return InUse(path);
+
+  std::istringstream lines(ReadText(path));
+  std::string line;
+  std::getline(lines, line);
+  if (line.empty() && lines.eof()) return absl::NotFoundError(path);
+  const Json header = HeaderOf(line);
+  if (header.is_null()) return Refusal(path, absl::StrCat("is no journal of roofbench", kStartAnew));
+  Recorded recorded;
+  try {
+    if (absl::Status status = SameRun(PairsOf(header.value("run", Json::object())), identity); !status.ok()) {
+      return Refusal(path, absl::StrCat(std::string(status.message()), kStartAnew));
+    }
+    recorded.context = PairsOf(header.value("context", Json::object()));
+  } catch (const std::exception& error) {
+    return Refusal(path, absl::StrCat("has a damaged header (", error.what(), ")", kStartAnew));
+  }
+  std::string kept = line + "\n";
+  std::set<std::pair<std::string, int>> seen;
+  int interrupted = 0;
+  for (int number = 2; std::getline(lines, line); ++number) {
+    if (lines.eof()) {  // no line break: the process ended while it wrote
+      recorded.notes.push_back(absl::StrCat("the last line of ", path, " was cut off: its case runs again"));
+      break;
+    }
+    absl::StatusOr<Outcome> outcome = ParseJournalLine(line);
+    if (!outcome.ok()) {
+      return Refusal(path, absl::StrCat("is damaged in line ", number, " (", std::string(outcome.status().message()),
+                                        ")", kStartAnew));
+    }
+    if (outcome->verdict == Verdict::kInterrupted || outcome->samples.stop == timing::StopReason::kInterrupted) {
+      ++interrupted;
+      continue;
+    }
+    if (!seen.emplace(outcome->name, outcome->repetition).second) {
+      return Refusal(path, absl::StrCat("has the case ", outcome->name, " twice (line ", number, ")", kStartAnew));
+    }
+    absl::StrAppend(&kept, line, "\n");
+    recorded.outcomes.push_back(*std::move(outcome));
+  }
+  if (recorded.notes.empty() && interrupted == 0) return recorded;
+  Close();
+  if (absl::Status status = WriteAnew(kept); !status.ok()) return status;
+  return recorded;
+}
+
+absl::Status Journal::WriteAnew(const std::string& text) {
+  const std::string partial = path_ + ".part";
+  file_ = open(partial.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file_ < 0) return FileError("write the journal", path_, errno);
+  if (!Lock(file_)) return InUse(path_);
+  if (ftruncate(file_, 0) != 0) return FileError("write the journal", path_, errno);
+  absl::Status status = Write(text);
+  if (status.ok() && (fsync(file_) != 0 || std::rename(partial.c_str(), path_.c_str()) != 0)) {
+    status = FileError("write the journal", path_, errno);
+  }
+  if (!status.ok()) std::remove(partial.c_str());
+  return status;
+}
+
+absl::Status Journal::Write(const std::string& text) {
+  const off_t before = lseek(file_, 0, SEEK_END);
+  std::size_t written = 0;
+  while (written < text.size()) {
+    const ssize_t count = write(file_, text.data() + written, text.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      const int error = count < 0 ? errno : ENOSPC;
+      // Half a line would spoil what is appended when there is room again.
+      if (before >= 0 && ftruncate(file_, before) != 0 && errno != EINVAL) return FileError("repair", path_, errno);
+      return FileError("write the journal", path_, error);
+    }
+    written += static_cast<std::size_t>(count);
+  }
   return absl::OkStatus();
 }
 
 absl::Status Journal::Append(const Outcome& outcome) {
-  if (!file_.is_open()) return absl::OkStatus();
-  // Text from exceptions may hold anything: what is no UTF-8 is replaced, not thrown over.
-  file_ << OutcomeJson(outcome).dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
-  if (!file_)
-    return absl::UnavailableError(absl::StrCat("cannot write the journal ", path_, ": ", std::strerror(errno)));
-  return absl::OkStatus();
+  return file_ < 0 ? absl::OkStatus() : Write(JournalLine(outcome) + "\n");
 }
 
 }  // namespace roofbench

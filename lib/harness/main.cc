@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/hardware/memory_limit.h"
 #include "lib/harness/counters.h"
 #include "lib/harness/journal.h"
 #include "lib/harness/laws.h"
@@ -20,12 +21,30 @@
 #include "lib/harness/output.h"
 #include "lib/harness/plan.h"
 #include "lib/harness/progress.h"
+#include "lib/harness/restart.h"
 #include "lib/harness/run_context.h"
+#include "lib/harness/run_identity.h"
 #include "lib/harness/session.h"
 #include "lib/harness/text.h"
+#include "lib/harness/watchdog.h"
+#include "lib/harness/winners.h"
 
 namespace roofbench {
 namespace {
+
+// A case's medians over its repetitions; negative seconds if it was not measured.
+Contender ContenderOf(const std::string& name, const std::deque<Outcome>& outcomes) {
+  std::vector<double> seconds;
+  std::vector<double> roofs;
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.verdict != Verdict::kMeasured) continue;
+    seconds.push_back(outcome.summary.median);
+    if (!outcome.roof_ratios.empty()) roofs.push_back(timing::Median(outcome.roof_ratios));
+  }
+  return {.name = name,
+          .seconds = seconds.empty() ? -1.0 : timing::Median(seconds),
+          .roof = roofs.empty() ? std::nullopt : std::optional(timing::Median(roofs))};
+}
 
 constexpr int kFailed = 1;
 constexpr int kRefused = 2;
@@ -48,10 +67,29 @@ int Refuse(const absl::Status& status) {
 // the first tensor; a user's own setting wins.
 void PreferHugePages() { setenv("THP_MEM_ALLOC_ENABLE", "1", /*overwrite=*/0); }
 
-// Runs one repetition inside one iteration of the library's loop, so that its rates divide by our median.
-void RunInLibrary(benchmark::State& state, const PlannedCase& planned, Session& session, Progress& progress) {
-  progress.Start(planned.name);
+// What watches over the running case.
+struct Guard {
+  Watchdog watchdog;
+  Outcome running = {};  // name and repetition, for the watchdog
+};
+
+// Free memory changes from case to case, and so does the limit. Without one an overrun on the CPU ends the process.
+const Outcome& RunGuarded(const PlannedCase& planned, Session& session, Guard& guard) {
+  guard.running.name = planned.name;
+  guard.running.repetition = static_cast<int>(session.OutcomesOf(planned.name).size());
+  if (session.device().kind() == "cpu") hardware::LimitMemory(session.device().FreeMemoryBytes());
+  guard.watchdog.Arm();
   const Outcome& outcome = session.Run(planned);
+  guard.watchdog.Disarm();
+  hardware::LiftMemoryLimit();
+  return outcome;
+}
+
+// Runs one repetition inside one iteration of the library's loop, so that its rates divide by our median.
+void RunInLibrary(benchmark::State& state, const PlannedCase& planned, Session& session, Guard& guard,
+                  Progress& progress) {
+  progress.Start(planned.name);
+  const Outcome& outcome = RunGuarded(planned, session, guard);
   progress.Finish();
   const bool measured = outcome.verdict == Verdict::kMeasured;
   // The iteration runs in any case: the library stops the program where repetitions of a case differ in their
@@ -93,44 +131,92 @@ int Repetitions(const Options& options) {
   return repetitions;
 }
 
-int RunPlan(const Options& options, const std::vector<PlannedCase>& plan, Device& device) {
-  device.Calibrate(PlannedDtypes(plan));
+// Opens the journal, takes from it what an earlier process has finished, and measures the roofs if there is anything
+// left to run. Returns the facts of the run, which are those of its first process.
+absl::StatusOr<RunFacts> Begin(const Options& options, const std::vector<PlannedCase>& plan, Device& device,
+                               Session& session, Journal& journal) {
+  const absl::StatusOr<RunIdentity> identity = IdentityOf(options, device);
+  if (!identity.ok()) return identity.status();
+  std::size_t finished = 0;
+  RunFacts facts;
+  if (options.resume) {
+    absl::StatusOr<Recorded> recorded = journal.Resume(options.journal, *identity);
+    if (recorded.ok()) {
+      finished = recorded->outcomes.size();
+      facts = std::move(recorded->context);
+      for (const std::string& note : recorded->notes) std::cerr << "roofbench: " << note << '\n';
+      std::cerr << "roofbench: going on after " << finished << " finished case(s) of " << options.journal << '\n';
+      session.Restore(std::move(recorded->outcomes));
+    } else if (absl::IsNotFound(recorded.status())) {
+      std::cerr << "roofbench: there is nothing in " << options.journal << " yet: starting with the first case\n";
+    } else {
+      return recorded.status();
+    }
+  }
+  if (finished < plan.size() * static_cast<std::size_t>(Repetitions(options))) device.Calibrate(PlannedDtypes(plan));
+  if (!facts.empty()) return facts;
+  facts = RunContext(options, device);
+  if (options.journal.empty()) return facts;
+  if (absl::Status status = journal.Create(options.journal, *identity, facts); !status.ok()) return status;
+  return facts;
+}
+
+// The case is a failed row of the journal, and the program starts anew after it.
+[[noreturn]] void GiveUp(Outcome hung, const Options& options, Journal& journal, const Restart& restart) {
+  hung.verdict = Verdict::kFailed;
+  hung.reason = absl::StrCat("not finished after ", options.case_timeout, " s (--case_timeout)");
+  std::cerr << "roofbench: " << hung.name << ": " << hung.reason << "; the run goes on after it\n";
+  const absl::Status status = journal.Append(hung);
+  const std::string reason = status.ok() ? restart.Execute(g_signal) : std::string(status.message());
+  std::cerr << "roofbench: cannot go on: " << reason << "; --resume goes on after the last case of " << options.journal
+            << std::endl;
+  std::_Exit(kFailed);
+}
+
+int RunPlan(const Options& options, const std::vector<PlannedCase>& plan, Device& device, const Restart& restart) {
   Session session(options, device, [] { return g_signal != 0; });
   Output output(session);
   if (absl::Status status = output.Open(); !status.ok()) return Refuse(status);
-  const auto context = RunContext(options, device);
   Journal journal;
+  const absl::StatusOr<RunFacts> context = Begin(options, plan, device, session, journal);
+  if (!context.ok()) return Refuse(context.status());
+  Guard guard{.watchdog = Watchdog(options.case_timeout, [&] { GiveUp(guard.running, options, journal, restart); })};
   absl::Status journal_status;
-  if (!options.journal.empty()) {
-    if (absl::Status status = journal.Open(options.journal, context); !status.ok()) return Refuse(status);
-  }
   session.OnFinished([&](const PlannedCase&, const Outcome& outcome) {
+    guard.watchdog.Disarm();  // first: a case has one line
     if (absl::Status status = journal.Append(outcome); !status.ok()) journal_status = status;
   });
-  for (const auto& [key, value] : context) benchmark::AddCustomContext(key, value);
-  if (options.format == "console") std::cout << DescribeRun(options, device) << std::flush;
+  for (const auto& [key, value] : *context) benchmark::AddCustomContext(key, value);
+  if (options.format == "console") {
+    if (restart.restarted()) std::cout << "\nThe program started anew after a case that hung; all cases again:\n";
+    std::cout << DescribeRun(options, device) << std::flush;
+  }
 
   Progress progress(static_cast<int>(plan.size()) * Repetitions(options), isatty(STDERR_FILENO) != 0);
   for (const PlannedCase& planned : plan) {
-    benchmark::RegisterBenchmark(
-        planned.name.c_str(),
-        [&planned, &session, &progress](benchmark::State& state) { RunInLibrary(state, planned, session, progress); })
+    benchmark::RegisterBenchmark(planned.name.c_str(),
+                                 [&planned, &session, &guard, &progress](benchmark::State& state) {
+                                   RunInLibrary(state, planned, session, guard, progress);
+                                 })
         ->UseManualTime()
         ->Unit(benchmark::kMillisecond);
   }
   benchmark::RunSpecifiedBenchmarks(&output, ".");
 
   if (options.format == "console") {
-    std::cout << DescribeLaws(FitLaws(plan, [&](const std::string& name) {
-      std::vector<double> medians;
-      for (const Outcome& outcome : session.OutcomesOf(name)) {
-        if (outcome.verdict == Verdict::kMeasured) medians.push_back(outcome.summary.median);
-      }
-      return medians.empty() ? -1.0 : timing::Median(medians);
-    })) << std::flush;
+    const auto measured = [&](const std::string& name) { return ContenderOf(name, session.OutcomesOf(name)); };
+    std::vector<Contender> contenders;
+    for (const PlannedCase& planned : plan) contenders.push_back(measured(planned.name));
+    std::cout << DescribeWinners(FindWinners(contenders))
+              << DescribeLaws(FitLaws(plan, [&](const std::string& name) { return measured(name).seconds; }))
+              << std::flush;
   }
   for (const absl::Status& status : {output.status(), journal_status}) {
     if (!status.ok()) std::cerr << "roofbench: " << std::string(status.message()) << '\n';
+  }
+  if (!output.status().ok() && journal_status.ok() && !options.journal.empty()) {
+    std::cerr << "roofbench: " << options.journal
+              << " has every case: the same command with --resume writes the rest\n";
   }
   if (g_signal != 0) {
     std::cerr << "roofbench: interrupted by signal " << g_signal << "; what was measured is written\n";
@@ -143,6 +229,7 @@ int RunPlan(const Options& options, const std::vector<PlannedCase>& plan, Device
 }  // namespace
 
 int Main(int argc, char** argv) {
+  const Restart restart(argc, argv);
   PreferHugePages();
   const absl::StatusOr<Options> options = ParseOptions({argv, argv + argc});
   if (!options.ok()) return Refuse(options.status());
@@ -165,9 +252,12 @@ int Main(int argc, char** argv) {
   pointers.push_back(nullptr);
   int count = static_cast<int>(arguments.size());
   benchmark::Initialize(&count, pointers.data());
+  g_signal = restart.signal();
   std::signal(SIGINT, OnSignal);
   std::signal(SIGTERM, OnSignal);
-  return RunPlan(*options, *plan, **device);
+  // A terminal that closes; what runs under nohup goes on.
+  if (std::signal(SIGHUP, OnSignal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
+  return RunPlan(*options, *plan, **device, restart);
 }
 
 }  // namespace roofbench

@@ -37,6 +37,10 @@ ABSL_FLAG(uint64_t, seed, 0, "seed of all data");
 ABSL_FLAG(double, plant_slowdown, 0,
           "make every step slower by this fraction, by real extra work: to test what compares results");
 ABSL_FLAG(std::string, journal, "", "file that gets a line for each finished case, with every sample");
+ABSL_FLAG(bool, resume, false, "go on after the last finished case of the journal; finished ones join all outputs");
+ABSL_FLAG(
+    double, case_timeout, 0,
+    "a case that takes longer, in seconds, has failed: the program starts anew after it (0: wait; needs --journal)");
 
 namespace roofbench {
 namespace {
@@ -67,6 +71,7 @@ const std::vector<FlagGroup>& Groups() {
         {"threads", "N", ""},
         {"max_step_time", "SECONDS", ""},
         {"checkpoint", "FOLDER", ""},
+        {"case_timeout", "SECONDS", ""},
         {"list_axes", "", ""},
         {"benchmark_list_tests", "", "print the names of the chosen cases, and stop"}}},
       {"How to measure",
@@ -87,6 +92,7 @@ const std::vector<FlagGroup>& Groups() {
         {"benchmark_out", "FILE", "also write the results to a file, all of it or nothing"},
         {"benchmark_out_format", "json|csv", "format of that file"},
         {"journal", "FILE", ""},
+        {"resume", "", ""},
         {"benchmark_report_aggregates_only", "", "only mean, median, stddev and cv of the repetitions"},
         {"benchmark_display_aggregates_only", "", "the same, on standard output only"},
         {"benchmark_context", "KEY=VALUE,…", "more facts for the context of the results"},
@@ -281,6 +287,36 @@ std::vector<std::string> EnvironmentArguments() {
   return arguments;
 }
 
+// Flags that say where results go or when to give up, not what is measured or how: a run may go on with others.
+bool IsAside(const std::string& name) {
+  constexpr std::string_view kAside[] = {"benchmark_out",
+                                         "benchmark_out_format",
+                                         "benchmark_format",
+                                         "benchmark_color",
+                                         "benchmark_report_aggregates_only",
+                                         "benchmark_display_aggregates_only",
+                                         "journal",
+                                         "resume",
+                                         "case_timeout"};
+  return std::find(std::begin(kAside), std::end(kAside), name) != std::end(kAside);
+}
+
+// The flags that make a run what it is, in an order of their own: the last of two that contradict each other counts.
+std::vector<std::string> MeasuringFlags(const std::vector<std::string>& texts) {
+  std::vector<std::pair<std::string, std::string>> flags;
+  for (const std::string& text : texts) {
+    const std::optional<Argument> argument = SplitArgument(text);
+    if (!argument || IsAside(argument->name)) continue;
+    const bool budget = argument->name == "benchmark_min_time";  // another name of max_time
+    flags.emplace_back(budget ? "max_time" : argument->name,
+                       StrCat("--", argument->name, argument->value ? StrCat("=", *argument->value) : ""));
+  }
+  std::stable_sort(flags.begin(), flags.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> sorted;
+  for (auto& [name, text] : flags) sorted.push_back(std::move(text));
+  return sorted;
+}
+
 // Values that are valid one by one but not together, or that Abseil cannot judge.
 absl::Status ReadFlags(Options& options) {
   options.device = absl::GetFlag(FLAGS_device);
@@ -309,6 +345,14 @@ absl::Status ReadFlags(Options& options) {
   options.threads = static_cast<int>(*threads);
   options.seed = absl::GetFlag(FLAGS_seed);
   options.journal = absl::GetFlag(FLAGS_journal);
+  options.resume = absl::GetFlag(FLAGS_resume);
+  options.case_timeout = absl::GetFlag(FLAGS_case_timeout);
+  for (const auto& [flag, wanted] :
+       {std::pair<const char*, bool>{"resume", options.resume}, {"case_timeout", options.case_timeout > 0}}) {
+    if (wanted && options.journal.empty()) {
+      return InvalidArgumentError(StrCat("--", flag, " needs --journal=FILE, where the finished cases are kept"));
+    }
+  }
   options.list_axes = absl::GetFlag(FLAGS_list_axes);
   options.explain_counters = absl::GetFlag(FLAGS_explain_counters);
 
@@ -326,7 +370,8 @@ absl::Status ReadFlags(Options& options) {
   sampling.min_samples = *least;
   if (!sampling.exact_samples) sampling.max_samples = *most;
   for (const auto& [flag, value] : {std::pair<const char*, double>{"max_time", absl::GetFlag(FLAGS_max_time)},
-                                    {"max_step_time", absl::GetFlag(FLAGS_max_step_time)}}) {
+                                    {"max_step_time", absl::GetFlag(FLAGS_max_step_time)},
+                                    {"case_timeout", absl::GetFlag(FLAGS_case_timeout)}}) {
     if (const auto seconds = ParseSeconds(flag, StrCat(value)); !seconds.ok()) return seconds.status();
   }
   options.max_step_time = absl::GetFlag(FLAGS_max_step_time);
@@ -352,6 +397,7 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& arguments) 
     if (argument && argument->name == "max_time") options.sampling.max_time = absl::GetFlag(FLAGS_max_time);
   }
   if (absl::Status status = ReadFlags(options); !status.ok()) return status;
+  options.measuring_flags = MeasuringFlags(all);
   // Everything but the samples themselves: building, warm-up, roof slices.
   options.sampling.max_wall = std::max(2.0, 4 * options.sampling.max_time);
   return options;
@@ -381,7 +427,14 @@ std::string HelpText() {
                   "  roofbench --benchmark_filter='matmul/.*bf16'               every bf16 matrix product\n"
                   "  roofbench --benchmark_filter=matmul --axis=matmul.n=3000   a size of your own\n"
                   "  roofbench --benchmark_filter=mlp --benchmark_repetitions=9 --benchmark_out=mlp.json\n"
-                  "  roofbench --suite=standard --threads=1 --max_step_time=1   one thread, nothing slow\n");
+                  "  roofbench --suite=standard --threads=1 --max_step_time=1   one thread, nothing slow\n"
+                  "  roofbench --suite=full --benchmark_out=full.json --journal=full.jsonl --case_timeout=900\n"
+                  "  roofbench --suite=full --benchmark_out=full.json --journal=full.jsonl --resume\n"
+                  "\nExit status\n"
+                  "  0        everything that can run here was measured\n"
+                  "  1        a case failed, or an output could not be written\n"
+                  "  2        refused before anything ran: a flag, a file, a device\n"
+                  "  128 + n  ended by signal n, with everything measured so far written\n");
   return text;
 }
 

@@ -39,11 +39,16 @@ struct Options {
   std::string format = "console";
   std::string color = "auto";
   std::string journal;
+  bool resume = false;
+  double case_timeout = 0;  // seconds; 0: none
   bool list_tests = false;
   bool list_axes = false;
   bool explain_counters = false;
   bool help = false;
 
+  // What decides what is measured and how, from the command line and the environment: two processes with the same ones
+  // are parts of one run.
+  std::vector<std::string> measuring_flags;
   // What is left for benchmark::Initialize, argv[0] first.
   std::vector<std::string> library_arguments;
 };

@@ -1,12 +1,12 @@
 #include "lib/harness/output.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
+#include <algorithm>
+#include <iostream>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "lib/harness/console_reporter.h"
 #include "lib/harness/csv_reporter.h"
 #include "lib/harness/library.h"
@@ -20,30 +20,38 @@ std::unique_ptr<benchmark::BenchmarkReporter> MakeSink(const std::string& format
   return std::make_unique<ConsoleTable>(session, WantsColor(session.options().color));
 }
 
-absl::Status FileError(const std::string& path, const char* what) {
-  return absl::UnavailableError(absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(errno)));
-}
-
 }  // namespace
 
+std::string ComparablePath(const std::string& path) {
+  return absl::StrCat(std::string(absl::StripSuffix(path, ".json")), ".comparable.json");
+}
+
 Output::Output(const Session& session) : session_(session) {
-  sinks_.push_back(MakeSink(session.options().format, session));
+  const std::string& format = session.options().format;
+  sinks_.push_back({.reporter = MakeSink(format, session)});
+  if (format != "console") sinks_.back().reporter->SetOutputStream(&whole_);
 }
 
 absl::Status Output::Open() {
-  const std::string& path = session_.options().out;
-  if (path.empty()) return absl::OkStatus();
-  partial_path_ = path + ".part";
-  file_.open(partial_path_);
-  if (!file_) return FileError(partial_path_, "write");
-  sinks_.push_back(MakeSink(session_.options().out_format, session_));
-  sinks_.back()->SetOutputStream(&file_);
-  sinks_.back()->SetErrorStream(&file_);
+  const Options& options = session_.options();
+  if (options.out.empty()) return absl::OkStatus();
+  if (absl::Status status = AddFile(options.out, /*errors=*/true); !status.ok()) return status;
+  if (options.out_format != "json" || !IsReplaceable(options.out)) return absl::OkStatus();
+  return AddFile(ComparablePath(options.out), /*errors=*/false);
+}
+
+absl::Status Output::AddFile(const std::string& path, bool errors) {
+  auto file = std::make_unique<WholeFile>();
+  if (absl::Status status = file->Open(path); !status.ok()) return status;
+  Sink sink{.reporter = MakeSink(session_.options().out_format, session_), .file = std::move(file), .errors = errors};
+  sink.reporter->SetOutputStream(&sink.file->stream());
+  sink.reporter->SetErrorStream(&sink.file->stream());
+  sinks_.push_back(std::move(sink));
   return absl::OkStatus();
 }
 
 bool Output::ReportContext(const Context& context) {
-  for (const auto& sink : sinks_) sink->ReportContext(context);
+  for (const Sink& sink : sinks_) sink.reporter->ReportContext(context);
   return true;
 }
 
@@ -55,23 +63,27 @@ void Output::ReportRuns(const std::vector<Run>& runs) {
     if (outcome != nullptr && outcome->verdict == Verdict::kInterrupted) continue;
     corrected.push_back(Corrected(run, session_));
   }
-  if (corrected.empty()) return;
-  for (const auto& sink : sinks_) {
-    sink->ReportRuns(corrected);
-    sink->GetOutputStream().flush();
+  std::vector<Run> results;
+  std::copy_if(corrected.begin(), corrected.end(), std::back_inserter(results),
+               [](const Run& run) { return !IsError(run); });
+  for (const Sink& sink : sinks_) {
+    const std::vector<Run>& rows = sink.errors ? corrected : results;
+    if (rows.empty()) continue;
+    sink.reporter->ReportRuns(rows);
+    sink.reporter->GetOutputStream().flush();
+    if (sink.file != nullptr) sink.file->Flush();
   }
 }
 
 void Output::Finalize() {
-  for (const auto& sink : sinks_) sink->Finalize();
-  if (!file_.is_open()) return;
-  errno = 0;
-  file_.close();
-  if (file_.fail()) {
-    status_ = FileError(partial_path_, "finish");
-  } else if (std::rename(partial_path_.c_str(), session_.options().out.c_str()) != 0) {
-    status_ = FileError(session_.options().out, "write");
+  for (const Sink& sink : sinks_) {
+    sink.reporter->Finalize();
+    if (sink.file == nullptr) continue;
+    absl::Status status = sink.file->Finish();
+    if (status_.ok()) status_ = status;
   }
+  std::cout << whole_.str() << std::flush;
+  if (status_.ok() && !std::cout) status_ = absl::UnavailableError("cannot write to standard output");
 }
 
 }  // namespace roofbench

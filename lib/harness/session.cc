@@ -46,6 +46,19 @@ class IgnoredPhases : public timing::PhaseMarker {
   void End(int /*phase*/) override {}
 };
 
+// How allocators say that there is no memory where they have no exception for it: LibTorch's on a CPU (with the bytes
+// that were asked for), oneDNN's, and the system's.
+constexpr std::string_view kNoMemory[] = {"allocate memory", "not enough memory", "out of memory", "out_of_memory",
+                                          "Cannot allocate"};
+
+bool SaysNoMemory(const std::string& what) {
+  return std::any_of(std::begin(kNoMemory), std::end(kNoMemory),
+                     [&](std::string_view text) { return what.find(text) != std::string::npos; });
+}
+
+// What a case needs, from its formula.
+double NeededBytes(const workload::Cost& cost) { return cost.resident_bytes * kMemoryMargin + kMemoryReserve; }
+
 // First line of an exception's text: LibTorch appends a backtrace.
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -127,9 +140,8 @@ absl::Status Session::Admit(const PlannedCase& planned, const workload::Cost& co
     if (absl::Status status = device_.Supports(dtype); !status.ok()) return status;
   }
   if (absl::Status status = planned.family->SupportOf(planned.point, device_); !status.ok()) return status;
-  const double needed = cost.resident_bytes * kMemoryMargin + kMemoryReserve;
-  // What cases of this family share is part of the prediction, or makes room.
-  const double available = device_.FreeMemoryBytes() + SharedOperands::bytes();
+  const double needed = NeededBytes(cost);
+  const double available = free_bytes_;
   if (available > 0 && needed > available) {
     return absl::ResourceExhaustedError(
         absl::StrCat("needs about ", HumanBytes(needed), " of memory and ", HumanBytes(available), " are free"));
@@ -241,16 +253,45 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   return absl::OkStatus();
 }
 
+void Session::Restore(std::vector<Outcome> finished) {
+  for (Outcome& outcome : finished) {
+    std::pair<std::string, int> key(outcome.name, outcome.repetition);
+    restored_.insert_or_assign(std::move(key), std::move(outcome));
+  }
+}
+
+bool Session::TakeRestored(const PlannedCase& planned, Outcome& outcome) {
+  const auto found = restored_.find({outcome.name, outcome.repetition});
+  if (found == restored_.end()) return false;
+  outcome = std::move(found->second);
+  restored_.erase(found);
+  if (outcome.verdict == Verdict::kMeasured) {
+    // Later cases are predicted from this one, as if it had run here.
+    predictor_of(*planned.family)->Learn(*planned.family, planned.point, outcome.summary.min);
+  }
+  return true;
+}
+
+std::string Session::MemoryNote(const Outcome& outcome) const {
+  return absl::StrCat(" (memory: ", HumanBytes(NeededBytes(outcome.cost)), " predicted, ", HumanBytes(free_bytes_),
+                      " free)");
+}
+
 const Outcome& Session::Run(const PlannedCase& planned) {
   Outcome outcome;
   outcome.name = planned.name;
   SharedOperands::Enter(planned.family->name());
   outcome.repetition = static_cast<int>(OutcomesOf(planned.name).size());
+  // What cases of this family share is part of the prediction, or makes room.
+  free_bytes_ = device_.FreeMemoryBytes() + SharedOperands::bytes();
   const auto end = [&](Verdict verdict, std::string reason) {
     outcome.verdict = verdict;
     outcome.reason = std::move(reason);
   };
-  if (interrupted_ && interrupted_()) {
+  const bool restored = TakeRestored(planned, outcome);
+  if (restored) {
+    // It has its verdict.
+  } else if (interrupted_ && interrupted_()) {
     end(Verdict::kInterrupted, "interrupted before it ran");
   } else {
     try {
@@ -264,19 +305,25 @@ const Outcome& Session::Run(const PlannedCase& planned) {
       end(Verdict::kSkipped, absl::StrCat("out of memory: ", FirstLine(error.what_without_backtrace())));
     } catch (const std::bad_alloc&) {
       end(Verdict::kSkipped, "out of memory");
-    } catch (const c10::Error& error) {
-      const std::string what = FirstLine(error.what_without_backtrace());
-      // The CPU allocator reports an overrun as a plain error, with the bytes that were asked for.
-      const bool memory = what.find("not enough memory") != std::string::npos;
-      end(memory ? Verdict::kSkipped : Verdict::kFailed, memory ? absl::StrCat("out of memory: ", what) : what);
     } catch (const std::exception& error) {
-      end(Verdict::kFailed, FirstLine(error.what()));
+      const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+      const std::string what = FirstLine(torch_error != nullptr ? torch_error->what_without_backtrace() : error.what());
+      if (SaysNoMemory(what)) {
+        end(Verdict::kSkipped, absl::StrCat("out of memory: ", what));
+      } else {
+        end(Verdict::kFailed, what);
+      }
+    } catch (...) {
+      end(Verdict::kFailed, "threw something that is no std::exception");
+    }
+    if (outcome.verdict == Verdict::kSkipped && outcome.reason.find(" are free") == std::string::npos) {
+      outcome.reason += MemoryNote(outcome);
     }
   }
   if (outcome.verdict == Verdict::kFailed) ++failed_;
   std::deque<Outcome>& outcomes = outcomes_[planned.name];
   outcomes.push_back(std::move(outcome));
-  if (finished_) finished_(planned, outcomes.back());
+  if (finished_ && !restored) finished_(planned, outcomes.back());
   return outcomes.back();
 }
 

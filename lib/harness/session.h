@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/harness/check.h"
@@ -21,6 +22,9 @@ class Session {
   // `interrupted` is polled between samples and between cases.
   Session(const Options& options, Device& device, std::function<bool()> interrupted);
 
+  // What an earlier process of this run has finished: Run returns it, once, instead of measuring.
+  void Restore(std::vector<Outcome> finished);
+
   // Runs one repetition of a case: predicts, builds, checks, samples. Never throws: what goes wrong is the outcome's
   // verdict. The reference stays valid as long as the session.
   const Outcome& Run(const PlannedCase& planned);
@@ -35,7 +39,7 @@ class Session {
   const Options& options() const { return options_; }
   int failed() const { return failed_; }
 
-  // Called after each finished case.
+  // Called after each case that was measured here, as soon as it has ended.
   void OnFinished(std::function<void(const PlannedCase&, const Outcome&)> callback) { finished_ = std::move(callback); }
 
  private:
@@ -43,6 +47,10 @@ class Session {
 
   // Why the case should not be built at all, or OK.
   absl::Status Admit(const PlannedCase& planned, const workload::Cost& cost);
+  // Takes what Restore was given for the next repetition of this case; false if there is none.
+  bool TakeRestored(const PlannedCase& planned, Outcome& outcome);
+  // Predicted and free bytes, for the reason of a skipped case.
+  std::string MemoryNote(const Outcome& outcome) const;
   // Builds, checks and samples; fills `outcome`. Errors are returned, exceptions pass.
   absl::Status Measure(const PlannedCase& planned, Outcome& outcome);
   absl::StatusOr<Built> BuildAndCheck(const PlannedCase& planned, Outcome& outcome);
@@ -58,7 +66,9 @@ class Session {
   Tamper tamper_;
   StepTimePredictor* predictor_of(const Family& family);
   std::map<std::string, StepTimePredictor> predictors_;
-  std::map<std::string, std::deque<Outcome>> outcomes_;  // a deque: references survive
+  std::map<std::string, std::deque<Outcome>> outcomes_;      // a deque: references survive
+  std::map<std::pair<std::string, int>, Outcome> restored_;  // by case and repetition
+  double free_bytes_ = 0;                                    // when the running case began
   std::function<void(const PlannedCase&, const Outcome&)> finished_;
   int failed_ = 0;
 };

@@ -90,5 +90,9 @@ ROOFBENCH_TARGET_AVX512 inline void Prefetch(const void* at) {
   _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T0);
 }
 
+ROOFBENCH_TARGET_AVX512 inline void PrefetchL2(const void* at) {
+  _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T1);
+}
+
 }  // namespace roofbench::kernels::avx512
 #endif

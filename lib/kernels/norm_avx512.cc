@@ -13,8 +13,8 @@
 
 // One loop normalises a group of rows and sums the next group at the same time, so that memory is read all along and
 // never waits for a row's statistics. The rows of a group share the loads of weight and bias, which come from the L2
-// cache where the rows are long; eight rows are more streams than the hardware follows. Half a group ahead is where a
-// prefetch comes neither late nor twice.
+// cache where the rows are long; eight rows are more streams than the hardware follows. The group after the next is
+// fetched into the L2 cache meanwhile.
 #define TARGET ROOFBENCH_TARGET_AVX512_BF16
 
 namespace roofbench::kernels::avx512 {
@@ -121,7 +121,6 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
   const T* x = work.x + row * work.x_stride;
   const T* next = x + kRows * work.x_stride;
   T* y = work.y + row * work.y_stride;
-  constexpr int kAheadRows = std::max(1, kRows / 2);
   Scale scales[kRows];
   Sums sums[kRows];
   for (int r = 0; r < kRows; ++r) {
@@ -144,7 +143,7 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
     for (int r = 0; r < kRows; ++r) {
       if constexpr (kWithNext) {
         const T* from = next + r * work.x_stride + i;
-        Prefetch(from + kAheadRows * work.x_stride);
+        PrefetchL2(from + kRows * work.x_stride);
         Add<kCenters<Work>>(from, LoadLine(from), sums[r]);
       }
       Floats<T> floats = LoadFloats(x + r * work.x_stride + i);

@@ -13,11 +13,12 @@
 #include "lib/harness/cpu_device.h"
 #include "lib/harness/family.h"
 #include "lib/harness/session.h"
+#include "tests/source_dir.h"
 
 namespace roofbench {
 namespace {
 
-const std::string kGolden = std::string(ROOFBENCH_SOURCE_DIR) + "/tests/golden/case_names.txt";
+const std::string kGolden = SourceDir() + "/tests/golden/case_names.txt";
 
 std::vector<std::string> AllNames() {
   std::vector<std::string> names;

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "tests/harness/fake_device.h"
+#include "tests/source_dir.h"
 
 namespace roofbench {
 namespace {
@@ -20,7 +21,7 @@ const std::set<std::string> kReserved = {
     "label",   "family_index", "error_occurred", "error_message", "aggregate_name"};
 
 std::string ReadMe() {
-  std::ifstream file(std::string(ROOFBENCH_SOURCE_DIR) + "/README.md");
+  std::ifstream file(SourceDir() + "/README.md");
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

@@ -1,5 +1,6 @@
 #include "lib/harness/session.h"
 
+#include <ATen/ops/empty.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -90,7 +91,7 @@ TEST_F(SessionTest, ExceptionsAndRefusalsAreVerdicts) {
   EXPECT_THAT(thrown.reason, HasSubstr("the kernel broke"));
   const Outcome& refused = session.Run(At(family, "refuses"));
   EXPECT_EQ(refused.verdict, Verdict::kSkipped);
-  EXPECT_EQ(refused.reason, "no kernel for this");
+  EXPECT_THAT(refused.reason, HasSubstr("no kernel for this (memory: 244 MiB predicted"));
   EXPECT_EQ(session.failed(), 1) << "a skipped case has not failed";
 }
 
@@ -148,6 +149,51 @@ TEST_F(SessionTest, RepetitionsAreSeparateOutcomes) {
   EXPECT_EQ(first.repetition, 0);
   EXPECT_EQ(second.repetition, 1);
   EXPECT_EQ(session.OutcomesOf("test/n:64").size(), 2);
+}
+
+TEST_F(SessionTest, WhatIsRestoredDoesNotRunAgain) {
+  const Family family = TestFamily(device_, 1e-3);
+  Session session(options_, device_, nullptr);
+  Outcome before = session.Run(At(family));
+  before.repetition = 1;
+  before.summary.median = 42;
+  Session next(options_, device_, nullptr);
+  std::vector<int> measured;
+  next.OnFinished([&](const PlannedCase&, const Outcome& outcome) { measured.push_back(outcome.repetition); });
+  next.Restore({before});
+  EXPECT_NE(next.Run(At(family)).summary.median, 42) << "the first repetition was not restored";
+  EXPECT_EQ(next.Run(At(family)).summary.median, 42);
+  EXPECT_NE(next.Run(At(family)).summary.median, 42) << "it is taken once";
+  EXPECT_THAT(measured, testing::ElementsAre(0, 2));
+}
+
+TEST_F(SessionTest, ARestoredFailureIsStillAFailure) {
+  const Family family = TestFamily(device_, 1e-3);
+  Session session(options_, device_, nullptr);
+  Outcome failed;
+  failed.name = At(family).name;
+  failed.verdict = Verdict::kFailed;
+  session.Restore({failed});
+  session.Run(At(family));
+  EXPECT_EQ(session.failed(), 1);
+}
+
+TEST_F(SessionTest, OutOfMemorySaysWhatWasAskedForPredictedAndFree) {
+  const Family family = TestFamily(device_, 1e-3).Build([](const Point&, Inputs&) -> absl::StatusOr<Case> {
+    at::empty({int64_t{1} << 50}, at::kByte);
+    return absl::InternalError("a pebibyte was there");
+  });
+  Session session(options_, device_, nullptr);
+  const Outcome& outcome = session.Run(At(family));
+  EXPECT_EQ(outcome.verdict, Verdict::kSkipped);
+  EXPECT_THAT(outcome.reason, testing::AllOf(HasSubstr("1125899906842624 bytes"), HasSubstr("244 MiB predicted"),
+                                             HasSubstr("7.45 GiB free")));
+}
+
+TEST_F(SessionTest, WhateverIsThrownIsAFailedCase) {
+  const Family family = TestFamily(device_, 1e-3).Build([](const Point&, Inputs&) -> absl::StatusOr<Case> { throw 7; });
+  Session session(options_, device_, nullptr);
+  EXPECT_EQ(session.Run(At(family)).verdict, Verdict::kFailed);
 }
 
 TEST_F(SessionTest, StealMakesACaseNoisy) {

@@ -63,7 +63,7 @@ TEST(Rope, ScoresDependOnDistanceAlone) {
   const at::Tensor k = Normal({1, 8}).expand({64, 8});
   const at::Tensor scores = at::mm(rope.Rotate(q), rope.Rotate(k).t());
   EXPECT_TRUE(at::allclose(scores.diagonal(3), scores[0][3].expand({61}), 1e-5, 1e-5));
-  EXPECT_FALSE(at::allclose(scores.diagonal(3), scores[0][4].expand({61}), 1e-2, 1e-2));
+  EXPECT_GT((scores[0].max() - scores[0].min()).item<double>(), 0.1);
 }
 
 TEST(Rope, TurnsThePairsOfTheTwoHalves) {

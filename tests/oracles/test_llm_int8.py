@@ -43,8 +43,8 @@ def test_linear(tmp_path: Path, tokens: int, outliers: int, threshold: float) ->
     expected, _ = ops.int8_mixed_scaled_mm(x, rows, quantised, row_maxima, maxima, found_columns)
     if threshold > 0 and outliers > 0:
         assert sorted(found_columns.tolist()) == sorted(columns.tolist())
-    # Upstream's own bound: 0.03, and at most 2.5e-4 of the elements beyond 0.02. Where outliers are not taken apart, they
-    # coarsen every step of their row, in ours as in theirs.
+    # Upstream's own bound: 0.03, and at most 2.5e-4 of the elements beyond 0.02. Where outliers are not taken apart,
+    # they coarsen every step of their row, in ours as in theirs.
     for ours in (eager, native):
         error = np.abs(ours.reshape(tokens, n) - expected.float().numpy())
         scale = max(1.0, float(expected.float().abs().max()) / 8)

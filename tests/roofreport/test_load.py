@@ -53,6 +53,15 @@ def test_aggregates_are_no_cases(tmp_path: Path) -> None:
     assert merged(list(result.cases)).seconds == pytest.approx(2e-3)
 
 
+def test_the_copy_for_compare_py_is_no_second_process(tmp_path: Path) -> None:
+    full = builders.write_json(tmp_path / "run-1.json")
+    copy = builders.write_json(tmp_path / "run-1.comparable.json")
+    alone = builders.write_json(tmp_path / "run-2.comparable.json")
+    assert [result.path for result in load_all([str(full), str(copy)])] == [full]
+    assert [result.path for result in load_all([str(tmp_path / "run-*.json")])] == [full, alone]
+    assert [result.path for result in load_all([str(copy)])] == [copy], "who names it gets it"
+
+
 def test_merged_failure_wins() -> None:
     cases = [Case("a", 0, State.MEASURED, seconds=1), Case("a", 1, State.FAILED, "wrong")]
     assert merged(cases).state is State.FAILED

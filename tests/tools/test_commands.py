@@ -96,8 +96,9 @@ def test_bench_adds_the_quick_suite_and_an_output(machine: Machine) -> None:
     )
     done = machine.run("bench", "--seed=3")
     assert machine.flags()[:2] == ["--seed=3", "--suite=quick"]
-    assert machine.flags()[3:] == ["--benchmark_out_format=json"]
     (written,) = (machine.root / "results/local").iterdir()
+    journal = written.with_suffix(".journal.jsonl")
+    assert machine.flags()[3:] == ["--benchmark_out_format=json", f"--journal={journal}", "--case_timeout=900"]
     assert machine.flags()[2] == f"--benchmark_out={written}"
     assert done.stdout.splitlines()[-2:] == ["Written:", f"  results/local/{written.name}"]
 
@@ -158,6 +159,67 @@ def test_roofbench_gets_a_signal_once_and_ends_in_order(
     output, _ = bench.communicate(timeout=30)
     assert bench.returncode == 128 + number
     assert f"{tmp_path}/chosen.json" in output
+
+
+def test_an_interrupted_run_goes_on(machine: Machine) -> None:
+    journal = "$(sed -n 's/--journal=//p' \"$CALLS.flags\")"
+    machine.roofbench(f'printf "%s\\n" "$@" >"$CALLS.flags"; echo "a line" >>"{journal}"; exit 137')
+    done = machine.run("bench", "--seed=3", "--benchmark_context=note=two words")
+    assert done.returncode == 137
+    assert "tools/bench --resume goes on after the last one" in done.stderr
+    before = machine.flags()
+    other = machine.run("bench", "--seed=4", "--benchmark_out=elsewhere.json")
+    assert "tools/bench --resume --benchmark_out=elsewhere.json goes on" in other.stderr
+
+    machine.roofbench('printf "%s\\n" "$@" >"$CALLS.flags"')
+    done = machine.run("bench", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert "Going on with the run of" in done.stderr
+    assert machine.flags() == [*before, "--resume"]
+    assert not list((machine.root / "results/local").glob("*.unfinished"))
+    again = machine.run("bench", "--resume")
+    assert again.returncode == 2
+    assert "there is no unfinished run" in again.stderr
+
+    done = machine.run("bench", "--resume", "--benchmark_out=elsewhere.json", "--case_timeout=5")
+    assert done.returncode == 0, done.stderr
+    assert machine.flags()[0] == "--seed=4"
+    assert machine.flags()[-2:] == ["--case_timeout=5", "--resume"]
+
+
+def test_a_new_run_names_an_unfinished_one(machine: Machine) -> None:
+    machine.roofbench("exit 143")
+    assert machine.run("bench").returncode == 143
+    assert "did not come to its end: tools/bench --resume" in machine.run("bench").stderr
+
+
+def test_what_was_refused_leaves_nothing_to_go_on_with(machine: Machine) -> None:
+    machine.roofbench("exit 2")
+    assert machine.run("bench").returncode == 2
+    assert machine.run("bench", "--resume").returncode == 2
+    assert not list((machine.root / "results/local").iterdir())
+
+
+def test_a_missing_library_is_explained(machine: Machine) -> None:
+    machine.roofbench("echo 'roofbench: error while loading shared libraries: libtorch_cpu.so' >&2; exit 127")
+    done = machine.run("bench")
+    assert done.returncode == 127
+    assert "libtorch_cpu.so" in done.stderr
+    assert "ROOFBENCH_TORCH=<its folder> tools/bench" in done.stderr
+
+
+def test_a_results_folder_that_cannot_be_made_is_explained(machine: Machine) -> None:
+    (machine.root / "results").write_text("a file")
+    done = machine.run("bench")
+    assert done.returncode == 2
+    assert "the folder of the results cannot be made" in done.stderr
+    assert "--benchmark_out=FILE" in done.stderr
+
+
+def test_a_device_gets_no_files_beside_it(machine: Machine) -> None:
+    assert machine.run("bench", "--benchmark_out=/dev/null").returncode == 0
+    assert machine.flags() == ["--benchmark_out=/dev/null", "--suite=quick"]
+    assert not list(Path("/dev").glob("null*.unfinished"))
 
 
 def test_a_missing_package_without_root_is_named(machine: Machine) -> None:

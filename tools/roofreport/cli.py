@@ -7,6 +7,7 @@ import hashlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -15,7 +16,7 @@ from roofreport import compare_py, duration, gpt_fast, hardware, judgement_table
 from roofreport import table as tables
 from roofreport.chart import Chart
 from roofreport.errors import UnusableInputError
-from roofreport.load import load, load_all
+from roofreport.load import load, load_all, without_copies
 from roofreport.metrics import Better, Metric
 from roofreport.result import Result
 from roofreport.text import printable
@@ -80,7 +81,7 @@ def _notes(results: Sequence[Result]) -> None:
 
 
 def _table(args: argparse.Namespace) -> int:
-    results = [load(Path(path)) for path in args.results]
+    results = [load(path) for path in without_copies([Path(path) for path in args.results])]
     _notes(results)
     if args.format == "gpt_fast":
         for number, result in enumerate(results):
@@ -175,6 +176,32 @@ def _abba(args: argparse.Namespace) -> int:
     print(table_formats.terminal(judgement_table.build(judgements)), end="")
     print(f"\n{judgement_table.summary(judgements)} (time, A B B A, 95 % intervals)")
     return _exit_status(judgements)
+
+
+def _repeat(args: argparse.Namespace) -> int:
+    from roofreport import repeat
+    from roofreport.abba import say
+    from roofreport.command import parse
+
+    extra = [*args.flags, *([f"--benchmark_filter={args.filter}"] if args.filter else [])]
+    command = parse(args.program, extra)
+    folder = args.keep or _ROOT / "results/local" / f"repeat-{time.strftime('%Y%m%d-%H%M%S')}"
+    try:
+        results = repeat.run_all(command, args.processes, folder, say)
+    except KeyboardInterrupt:
+        say(f"interrupted; what was measured is in {folder}")
+        return 128 + signal.SIGINT
+    print(table_formats.terminal(repeat.summarise(results)), end="")
+    return EXIT_OK
+
+
+def _spread(args: argparse.Namespace) -> int:
+    from roofreport import repeat
+
+    results = [load(Path(path)) for path in args.results]
+    _notes(results)
+    print(table_formats.terminal(repeat.summarise(results)), end="")
+    return EXIT_OK
 
 
 def _pictures(args: argparse.Namespace, draw: Sequence[Chart]) -> None:
@@ -307,6 +334,37 @@ examples:
     abba.add_argument("--state", metavar="DIR", help="where results and progress are kept (default: results/local/…)")
     abba.add_argument("--restart", action="store_true", help="begin anew")
     abba.set_defaults(run=_abba)
+
+    repeat = verb(
+        "repeat",
+        "runs one program several times: what its cases reach",
+        """
+Fresh processes one after another. Per case: the medians of time and roof fraction over the processes, the least and the
+most, and the same apart for slow and fast memory where it had both; then the fastest implementation of each piece of
+work, and in how many processes it was.
+
+examples:
+  tools/report repeat build/release/bin/roofbench --filter='norm/.*d:4096' --processes=5
+  tools/report repeat 'chrt --fifo 1 bin/roofbench' --filter=gemv --flag=--max_time=0.5
+""",
+    )
+    repeat.add_argument("program", metavar="PROGRAM", help="a program, with flags if quoted")
+    repeat.add_argument("--filter", metavar="REGEX", help="cases, as --benchmark_filter")
+    repeat.add_argument("--processes", type=int, default=5, metavar="N", help="how many (default: 5)")
+    repeat.add_argument("--flag", action="append", default=[], dest="flags", metavar="FLAG", help="repeatable")
+    repeat.add_argument("--keep", type=Path, metavar="DIR", help="where results go (default: results/local/…)")
+    repeat.set_defaults(run=_repeat)
+
+    spread = verb(
+        "spread",
+        "what repeat prints, from results that are there already",
+        """
+examples:
+  tools/report spread results/local/repeat-20261121-120000/*.json
+""",
+    )
+    spread.add_argument("results", nargs="+", metavar="RESULT", help="one file a process")
+    spread.set_defaults(run=_spread)
 
     scaling = verb(
         "scaling",

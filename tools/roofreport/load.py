@@ -50,9 +50,22 @@ def expand(patterns: Iterable[str]) -> list[Path]:
     return paths
 
 
+COMPARABLE = ".comparable.json"
+
+
+def without_copies(paths: Sequence[Path]) -> list[Path]:
+    """A pattern as run-*.json finds the copy for compare.py too, which would count as a second process."""
+    given = set(paths)
+    return [
+        path
+        for path in paths
+        if not (path.name.endswith(COMPARABLE) and path.with_name(path.name.replace(COMPARABLE, ".json")) in given)
+    ]
+
+
 def load_all(patterns: Sequence[str]) -> list[Result]:
     """Results that are several processes of one thing: of one machine, or refused."""
-    results = [load(path) for path in expand(patterns)]
+    results = [load(path) for path in without_copies(expand(patterns))]
     for other in results[1:]:
         mixed = differences(results[0], other, with_host=True)
         if mixed:

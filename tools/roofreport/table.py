@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roofreport import metrics, units
+from roofreport import metrics, units, winners
 from roofreport.errors import UnusableInputError
 from roofreport.result import Case, Result, State, merged
 from roofreport.text import printable
@@ -115,8 +115,8 @@ def build(results: Sequence[Result], columns: Sequence[str] = DEFAULT_COLUMNS) -
             ratio = case.seconds / other.seconds if case is not None and case.state is State.MEASURED else None
             cells.append(Cell() if ratio is None else Cell(f"{ratio:.2f}x", ratio))
         rows.append(tuple(cells))
-    legend = []
+    legend = [winner.text() for winner in winners.find(base.values())]
     if len(results) > 1:
-        legend = [f"[{number}] {printable(str(result.path))}" for number, result in enumerate(results, 1)]
+        legend += [f"[{number}] {printable(str(result.path))}" for number, result in enumerate(results, 1)]
         legend.append("ratio: time of [1] over the time of the other, above 1 is faster")
     return Table(tuple(headers), tuple(rows), tuple(legend))

@@ -1,0 +1,81 @@
+# What `cmake --install` puts where, relative to a prefix that may be moved or copied to another machine:
+#
+#   bin/roofbench                         finds LibTorch by LD_LIBRARY_PATH, else where it was at build time
+#   lib/roofbench/*.so*                   the shared libraries it needs beside LibTorch and the C++ runtime
+#   lib/libroofbench_<layer>.a            the layers, and include/roofbench/lib/<layer>/*.h
+#   lib/cmake/roofbench/                  find_package(roofbench): roofbench::harness and what it needs
+#   libexec/roofbench/*_test              component `tests`, which is installed only when it is named
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(ROOFBENCH_LIBRARY_DIR "${CMAKE_INSTALL_LIBDIR}/roofbench")
+set(ROOFBENCH_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/roofbench")
+set(ROOFBENCH_INCLUDE_DIR "${CMAKE_INSTALL_INCLUDEDIR}/roofbench")
+set(ROOFBENCH_TEST_DIR "${CMAKE_INSTALL_LIBEXECDIR}/roofbench")
+
+# Every machine has these or must bring its own: the loader, the C and C++ runtimes, sanitizers; LibTorch and NVIDIA's.
+set(ROOFBENCH_NOT_CARRIED
+    "^ld-linux" "^lib(c|m|dl|rt|pthread|util|resolv|stdc\\+\\+|gcc_s|atomic|asan|ubsan|tsan|lsan)\\.so"
+    "^lib(torch|c10|caffe2|shm|gomp|omp|iomp)" "^lib(cu|nv|nccl)")
+
+# roofbench_install_program(<target> <folder> [COMPONENT <component>]): a program, and the shared libraries it needs.
+# A program of a component is installed only when the component is named.
+function(roofbench_install_program target folder)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "COMPONENT" "")
+  if(NOT ROOFBENCH_INSTALL)
+    return()
+  endif()
+  set(component COMPONENT roofbench)
+  if(arg_COMPONENT)
+    set(component COMPONENT ${arg_COMPONENT} EXCLUDE_FROM_ALL)
+  endif()
+  # The loader looks beside the program for what the program itself names, and not for what those libraries name; so it
+  # names them all.
+  target_link_options(${target} PRIVATE LINKER:--no-as-needed)
+  file(RELATIVE_PATH libraries "/${folder}" "/${ROOFBENCH_LIBRARY_DIR}")
+  # After LD_LIBRARY_PATH, so that the LibTorch given there wins over that of the build.
+  set_property(TARGET ${target} PROPERTY INSTALL_RPATH "$ORIGIN/${libraries}" "${LibTorch_PREFIX}/lib")
+  install(TARGETS ${target} RUNTIME_DEPENDENCY_SET ${target}_libraries DESTINATION "${folder}" ${component})
+  install(
+    RUNTIME_DEPENDENCY_SET ${target}_libraries
+    PRE_EXCLUDE_REGEXES ${ROOFBENCH_NOT_CARRIED}
+    DESTINATION "${ROOFBENCH_LIBRARY_DIR}" ${component})
+endfunction()
+
+# roofbench_install_layer(<name> <PUBLIC|INTERFACE>)
+function(roofbench_install_layer name scope)
+  if(NOT ROOFBENCH_INSTALL)
+    return()
+  endif()
+  target_include_directories(roofbench_${name} ${scope} "$<INSTALL_INTERFACE:${ROOFBENCH_INCLUDE_DIR}>")
+  install(TARGETS roofbench_${name} EXPORT roofbench ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT roofbench)
+  install(
+    DIRECTORY "${PROJECT_SOURCE_DIR}/lib/${name}"
+    DESTINATION "${ROOFBENCH_INCLUDE_DIR}/lib"
+    COMPONENT roofbench
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
+endfunction()
+
+# roofbench_install_package(): the CMake package, once every layer is known.
+function(roofbench_install_package)
+  if(NOT ROOFBENCH_INSTALL)
+    return()
+  endif()
+  get_property(dependencies GLOBAL PROPERTY ROOFBENCH_DEPENDENCIES)
+  set(folder "${PROJECT_BINARY_DIR}/package")
+  configure_package_config_file(
+    "${PROJECT_SOURCE_DIR}/cmake/roofbenchConfig.cmake.in" "${folder}/roofbenchConfig.cmake"
+    INSTALL_DESTINATION "${ROOFBENCH_PACKAGE_DIR}"
+    NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+  write_basic_package_version_file("${folder}/roofbenchConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+  install(
+    FILES "${folder}/roofbenchConfig.cmake" "${folder}/roofbenchConfigVersion.cmake"
+          "${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake" "${PROJECT_SOURCE_DIR}/cmake/dependency.cmake"
+          "${PROJECT_SOURCE_DIR}/cmake/openmp.cmake"
+    DESTINATION "${ROOFBENCH_PACKAGE_DIR}"
+    COMPONENT roofbench)
+  install(EXPORT roofbench NAMESPACE roofbench:: FILE roofbenchTargets.cmake DESTINATION "${ROOFBENCH_PACKAGE_DIR}"
+          COMPONENT roofbench)
+  # Of this project, and of the carried libraries.
+  install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT roofbench)
+endfunction()

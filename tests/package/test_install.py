@@ -1,0 +1,111 @@
+"""`cmake --install` gives a tree that works wherever it is put."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from built_program import ROOT, TINY
+from installed import BUILD, bare, install, libtorch, runpath
+
+# What every machine has, or brings with LibTorch.
+NOT_CARRIED = re.compile(r"linux-vdso|.*/ld-linux|lib(c|m|dl|rt|pthread|util|stdc\+\+|gcc_s)\.so|lib(cudart|cupti)")
+LARGEST_TREE_BYTES = 64 * 1024 * 1024
+
+
+def loaded(program: Path, **environment: str) -> dict[str, str]:
+    """The libraries that the loader would load, and where it finds them."""
+    done = subprocess.run(["ldd", program], capture_output=True, text=True, check=True, env=environment)
+    found = (line.split() for line in done.stdout.splitlines())
+    return {words[0]: words[2] if "=>" in words else words[0] for words in found}
+
+
+def programs(prefix: Path) -> list[Path]:
+    return [prefix / "bin" / "roofbench", *sorted((prefix / "libexec" / "roofbench").iterdir())]
+
+
+def test_a_moved_program_runs(prefix: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [prefix / "bin" / "roofbench", *TINY],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=bare(tmp_path, LD_LIBRARY_PATH=str(libtorch() / "lib")),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "impl:eager/dtype:fp32/n:16" in done.stdout
+
+
+def test_nothing_is_looked_for_in_the_build(prefix: Path) -> None:
+    for program in programs(prefix):
+        first, *others = runpath(program)
+        assert first.startswith("$ORIGIN/")
+        assert others == [str(libtorch() / "lib")]
+    for file in (prefix / "lib" / "cmake").rglob("*.cmake"):
+        assert str(ROOT) not in file.read_text(), file
+
+
+def test_what_the_programs_need_is_carried(prefix: Path) -> None:
+    ours = (str(prefix.resolve()), str(libtorch()))
+    for program in programs(prefix):
+        for name, path in loaded(program).items():
+            inside = str(Path(path).resolve().parent if "/" in path else path).startswith(ours)
+            assert inside or NOT_CARRIED.match(name), f"{program.name} takes {name} from {path}"
+    # A link is not counted twice.
+    files = (file for file in prefix.rglob("*") if not file.is_symlink())
+    assert sum(file.stat().st_size for file in files) < LARGEST_TREE_BYTES
+
+
+def test_a_libtorch_that_is_given_wins(prefix: Path, tmp_path: Path) -> None:
+    for library in (libtorch() / "lib").glob("lib*.so*"):
+        (tmp_path / library.name).symlink_to(library)
+    found = loaded(prefix / "bin" / "roofbench", LD_LIBRARY_PATH=str(tmp_path))
+    assert found["libtorch_cpu.so"] == f"{tmp_path}/libtorch_cpu.so"
+    assert Path(loaded(prefix / "bin" / "roofbench")["libtorch_cpu.so"]).parent == libtorch() / "lib"
+
+
+def test_every_public_header_is_installed(prefix: Path) -> None:
+    include = prefix / "include" / "roofbench"
+    installed = {file.relative_to(include) for file in include.rglob("*") if file.is_file()}
+    assert installed == {file.relative_to(ROOT) for file in (ROOT / "lib").rglob("*") if file.suffix in {".h", ".cuh"}}
+
+
+def test_the_package_names_every_layer(prefix: Path) -> None:
+    targets = (prefix / "lib" / "cmake" / "roofbench" / "roofbenchTargets.cmake").read_text()
+    exported = set(re.findall(r"^add_library\(roofbench::(\w+) ", targets, re.MULTILINE))
+    declared = set(
+        re.findall(r"^roofbench_layer\(\s*(\w+)", (ROOT / "lib" / "CMakeLists.txt").read_text(), re.MULTILINE)
+    )
+    assert exported == declared
+    # Nobody gets our warnings, nor what our tests need.
+    assert "-Wall" not in targets
+    assert "GTest" not in (prefix / "lib" / "cmake" / "roofbench" / "roofbenchConfig.cmake").read_text()
+
+
+def test_carried_tests_run(prefix: Path, tmp_path: Path) -> None:
+    built = {program.name for program in (BUILD / "bin").glob("*_test")}
+    assert {program.name for program in programs(prefix)} == {"roofbench", *built}
+    golden = tmp_path / "README.md"
+    test = prefix / "libexec" / "roofbench" / "harness_test"
+    for text, status in (((ROOT / "README.md").read_text(), 0), ("## Counters\n", 1)):
+        golden.write_text(text)
+        environment = bare(tmp_path, ROOFBENCH_SOURCE_DIR=str(tmp_path))
+        done = subprocess.run(
+            [test, "--gtest_filter=Counters.EveryCounterIsDocumented*"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+        )
+        assert done.returncode == status, done.stdout
+        assert "[ RUN      ]" in done.stdout
+
+
+@pytest.mark.usefixtures("program")
+def test_tests_are_installed_only_when_they_are_named(tmp_path: Path) -> None:
+    install(tmp_path)
+    assert (tmp_path / "bin" / "roofbench").exists()
+    assert not (tmp_path / "libexec").exists()

@@ -1,0 +1,44 @@
+"""What is asked of every workflow, beyond what its linters find."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import workflow_scripts
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_pinned_and_nothing_may_write(workflow: Path) -> None:
+    text = workflow.read_text()
+    for action in re.findall(r"uses: (.*)", text):
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", action), action
+    content = YAML(typ="safe").load(text)
+    assert content["permissions"] == {"contents": "read"}
+    for name, job in content["jobs"].items():
+        assert "permissions" not in job, name
+        assert "timeout-minutes" in job, name
+
+
+def test_the_gate_waits_for_every_job() -> None:
+    jobs = YAML(typ="safe").load(ROOT / ".github" / "workflows" / "ci.yml")["jobs"]
+    assert set(jobs["gate"]["needs"]) == set(jobs) - {"gate"}
+    assert jobs["gate"]["if"] == "always()"
+
+
+def test_scripts_of_a_workflow_are_checked(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    if not shutil.which("shellcheck"):
+        pytest.skip("shellcheck is not installed")
+    workflow = tmp_path / "planted.yml"
+    workflow.write_text("jobs:\n  one:\n    steps:\n      - run: echo ${{ github.sha }}\n      - run: cat $1\n")
+    assert workflow_scripts.main([str(workflow)]) == 1
+    output = capfd.readouterr().out
+    assert "SC2086" in output
+    assert f"{workflow}: one, step 2" in output
+    assert "step 1" not in output
