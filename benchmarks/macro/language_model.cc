@@ -77,7 +77,10 @@ Family LanguageModelFamily(std::string name, std::string doc) {
              .doc = "native: our kernels; eager: LibTorch's operations; graph: a CUDA graph"})
       .Axis({.name = "model", .choices = ModelNames(), .doc = "random weights of this shape, or --checkpoint"})
       .Axis({.name = "precision", .choices = FormatNames(), .doc = "of the linear layers' weights"})
-      .Axis({.name = "group", .default_value = "64", .doc = "weights of int4 that share a scale"})
+      .Axis({.name = "group",
+             .choices = {"32", "64", "128", "256"},
+             .default_value = "64",
+             .doc = "weights of int4 that share a scale"})
       .Axis({.name = "head",
              .choices = {"default", "16bit", "quantised"},
              .default_value = "default",
