@@ -129,26 +129,34 @@ const Registration kGenerateFamily(
                .choices = {"greedy", "top_k"},
                .default_value = "greedy",
                .doc = "top_k: of the 200 most likely, at temperature 0.8"})
-        .Grid(Suite::kQuick, {{"model", {"llama3_1b_quarter"}},
+        .Grid(Suite::kQuick, {{"model", {"llama3_1b_4th"}},
                               {"precision", {"bf16", "int8", "int4", "llm_int8"}},
                               {"prompt", {"32"}},
                               {"new", {"8"}}})
         .Grid(Suite::kStandard, {{"impl", {"eager", "native"}},
-                                 {"model", {"llama3_1b_quarter"}},
+                                 {"model", {"llama3_1b_4th"}},
                                  {"precision", {"fp32", "bf16", "fp16", "int8", "int4", "llm_int8"}},
-                                 {"batch", {"1", "8"}},
+                                 {"prompt", {"128"}},
+                                 {"new", {"32"}}})
+        .Grid(Suite::kStandard, {{"model", {"llama3_1b_4th"}},
+                                 {"precision", {"bf16", "int8", "int4", "llm_int8"}},
+                                 {"batch", {"8", "32"}},
                                  {"prompt", {"128"}},
                                  {"new", {"32"}}})
         .Grid(Suite::kStandard, {{"model", {"mixtral_8x7b_32nd"}},
                                  {"precision", {"bf16", "int8", "int4"}},
                                  {"prompt", {"128"}},
                                  {"new", {"32"}}})
-        .Grid(Suite::kFull, {{"impl", {"native", "graph"}},
-                             {"model", {"tinyllama_1b", "llama3_1b", "llama2_7b", "llama3_8b"}},
+        .Grid(Suite::kFull, {{"model", {"tinyllama_1b", "llama3_1b", "llama2_7b", "llama3_8b"}},
                              {"precision", {"bf16", "int8", "int4", "llm_int8"}},
-                             {"batch", {"1", "8", "32"}},
-                             {"prompt", {"6", "128", "512", "2048"}},
+                             {"batch", {"1", "8"}},
+                             {"prompt", {"6", "512", "2048"}},
                              {"new", {"1", "128"}}})
+        .Grid(Suite::kFull, {{"impl", {"graph"}},
+                             {"model", {"llama3_1b"}},
+                             {"precision", {"bf16", "int8"}},
+                             {"prompt", {"6"}},
+                             {"new", {"128"}}})
         .Supports(LanguageModelSupports)
         .Cost([](const Point& at) {
           return StoredAt(at).GenerateCost(at.Number("batch"), at.Number("prompt"), at.Number("new"));
@@ -260,7 +268,7 @@ const Registration kPrefillFamily(
     LanguageModelFamily("prefill", "reads a prompt: from an empty cache to the logits of its last token")
         .Axis({.name = "prompt", .doc = "tokens of a prompt"})
         .Grid(Suite::kStandard, {{"impl", {"eager"}},
-                                 {"model", {"llama3_1b_quarter"}},
+                                 {"model", {"llama3_1b_4th"}},
                                  {"precision", {"fp32", "bf16", "int8", "llm_int8"}},
                                  {"prompt", {"128", "512"}}})
         .Grid(Suite::kFull, {{"impl", {"eager"}},
