@@ -151,7 +151,7 @@ Tolerance LogitTolerance(const LoadedModel& model) {
   const WeightFormat format = model.weights.storage.format;
   // A layer rounds at about eight places. LLM.int8() rounds activations to 8 bits, where a last bit of theirs may make
   // a step of the other; and near a tie a last bit decides which expert a token takes.
-  const double amplification = shape.IsMixture() ? 4 : format == WeightFormat::kLlmInt8 ? 2 : 1;
+  const double amplification = shape.IsMixture() || format == WeightFormat::kLlmInt8 ? 4 : 1;
   return {.dtype = workload::ActivationDtype(format),
           .reduction = shape.base.d_ff,
           .roundings = 8 * shape.base.layers,
