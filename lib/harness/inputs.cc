@@ -73,6 +73,10 @@ at::Tensor Inputs::Keep(at::Tensor tensor) {
   return Next([&] { return std::move(tensor); });
 }
 
+at::Tensor Inputs::Keep(const std::function<at::Tensor(at::Generator&)>& make) {
+  return Next([&] { return make(generator_); });
+}
+
 at::Tensor Inputs::SampleRows(int64_t rows, int64_t most) {
   return Next([&] {
     if (rows <= most) return at::arange(rows, at::kLong);

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ class Inputs {
   at::Tensor Integers(int64_t low, int64_t high, at::IntArrayRef shape);
   // A tensor that the case made itself (packed weights, say): remembered, and cloned for the next copy.
   at::Tensor Keep(at::Tensor tensor);
+  // The same for one that takes time to make: `make` is called for the first copy alone.
+  at::Tensor Keep(const std::function<at::Tensor(at::Generator&)>& make);
   // At most `most` distinct sorted row numbers below `rows`: all of them if there are no more.
   at::Tensor SampleRows(int64_t rows, int64_t most = 64);
 

@@ -98,26 +98,33 @@ ROOFBENCH_TARGET_AVX512_VNNI inline bool ConvertBlock(const T* x, int8_t* high, 
     upper_sums = _mm512_dpbusd_epi32(upper_sums, ones, _mm512_loadu_si512(high + i));
     lower_sums = _mm512_dpbusd_epi32(lower_sums, ones, _mm512_loadu_si512(low + i));
   }
-  _mm512_storeu_si512(lane_sums, _mm512_add_epi32(_mm512_slli_epi32(upper_sums, 8), lower_sums));
+  const __m512i sums = _mm512_add_epi32(_mm512_slli_epi32(upper_sums, 8), lower_sums);
+  _mm512_storeu_si512(lane_sums, _mm512_slli_epi32(sums, 7));
   return true;
 }
 
 ROOFBENCH_TARGET_AVX512_VNNI void SumGroups(int64_t k, int64_t group, FixedPoint& x) {
   const __m256i ones = _mm256_set1_epi8(1);
-  x.group_sums.resize(static_cast<std::size_t>(k / group));
+  const auto groups = static_cast<std::size_t>(k / group);
+  x.group_sums.resize(groups);
+  x.group_floats.resize(groups);
+  const int8_t* const high = x.high.data()->bytes;
+  const int8_t* const low = x.low.data()->bytes;
   int64_t at = 0;
-  for (int32_t& sum : x.group_sums) {
+  for (std::size_t g = 0; g < groups; ++g) {
     __m256i upper = _mm256_setzero_si256();
     __m256i lower = _mm256_setzero_si256();
     for (const int64_t end = at + group; at < end; at += 32) {
-      upper = _mm256_dpbusd_epi32(upper, ones, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(&x.high[at])));
-      lower = _mm256_dpbusd_epi32(lower, ones, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(&x.low[at])));
+      upper = _mm256_dpbusd_epi32(upper, ones, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(high + at)));
+      lower = _mm256_dpbusd_epi32(lower, ones, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(low + at)));
     }
     const __m256i lanes = _mm256_add_epi32(_mm256_slli_epi32(upper, 8), lower);
     __m128i total = _mm_add_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
     total = _mm_add_epi32(total, _mm_shuffle_epi32(total, 0x4e));
     total = _mm_add_epi32(total, _mm_shuffle_epi32(total, 0xb1));
-    sum = _mm_cvtsi128_si32(total);
+    const int32_t sum = _mm_cvtsi128_si32(total);
+    x.group_sums[g] = -8 * sum;
+    x.group_floats[g] = static_cast<float>(sum);
   }
 }
 
@@ -125,9 +132,9 @@ template <typename T>
 ROOFBENCH_TARGET_AVX512_VNNI bool Convert(const T* x, int64_t k, int64_t group, FixedPoint& to) {
   constexpr int64_t kBlock = FixedPoint::kBlock;
   const int64_t blocks = (k + kBlock - 1) / kBlock;
-  const auto padded = static_cast<std::size_t>(blocks * kBlock);
-  to.high.resize(padded);
-  to.low.resize(padded);
+  const auto lines = static_cast<std::size_t>(blocks * kBlock / kLineBytes);
+  to.high.resize(lines);
+  to.low.resize(lines);
   to.scales.resize(static_cast<std::size_t>(blocks));
   to.lane_sums.resize(static_cast<std::size_t>(blocks * FixedPoint::kLanes));
   T last[kBlock];
@@ -137,8 +144,8 @@ ROOFBENCH_TARGET_AVX512_VNNI bool Convert(const T* x, int64_t k, int64_t group, 
       std::fill(std::copy_n(from, left, last), last + kBlock, T{});
       from = last;
     }
-    if (!ConvertBlock(from, &to.high[block * kBlock], &to.low[block * kBlock], to.scales[block],
-                      &to.lane_sums[block * FixedPoint::kLanes])) {
+    if (!ConvertBlock(from, to.high.data()->bytes + block * kBlock, to.low.data()->bytes + block * kBlock,
+                      to.scales[block], &to.lane_sums[block * FixedPoint::kLanes])) {
       return false;
     }
   }
@@ -154,46 +161,66 @@ struct ByteSums {
 
 ROOFBENCH_TARGET_AVX512_VNNI inline void AddLine(ByteSums& sums, __m512i weights, const int8_t* high,
                                                  const int8_t* low) {
-  sums.upper = _mm512_dpbusd_epi32(sums.upper, weights, _mm512_loadu_si512(high));
-  sums.lower = _mm512_dpbusd_epi32(sums.lower, weights, _mm512_loadu_si512(low));
+  // The dot product takes one side unsigned: w + 128, taken back by lane_sums.
+  weights = _mm512_xor_si512(weights, _mm512_set1_epi8(-128));
+  sums.upper = _mm512_dpbusd_epi32(sums.upper, weights, _mm512_load_si512(high));
+  sums.lower = _mm512_dpbusd_epi32(sums.lower, weights, _mm512_load_si512(low));
+}
+
+// Sums of 64 products below 2^22 wrap around on the way and come back: the exact result fits.
+ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Exact(const ByteSums& sums, const int32_t* lane_sums) {
+  return _mm512_sub_epi32(_mm512_add_epi32(_mm512_slli_epi32(sums.upper, 8), sums.lower),
+                          _mm512_loadu_si512(lane_sums));
+}
+
+// The products of a block of int8 weights with x, lane by lane.
+ROOFBENCH_TARGET_AVX512_VNNI inline __m512i WholeBlock(const int8_t* w, const int8_t* high, const int8_t* low,
+                                                       const int32_t* lane_sums) {
+  const __m512i zero = _mm512_setzero_si512();
+  // Independent sums, so that the latency of the dot product hides.
+  ByteSums a = {zero, zero};
+  ByteSums b = {zero, zero};
+  ByteSums c = {zero, zero};
+  ByteSums d = {zero, zero};
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < FixedPoint::kBlock; i += 4 * kLineBytes) {
+    AddLine(a, _mm512_loadu_si512(w + i), high + i, low + i);
+    AddLine(b, _mm512_loadu_si512(w + i + 64), high + i + 64, low + i + 64);
+    AddLine(c, _mm512_loadu_si512(w + i + 128), high + i + 128, low + i + 128);
+    AddLine(d, _mm512_loadu_si512(w + i + 192), high + i + 192, low + i + 192);
+  }
+  const ByteSums sums = {_mm512_add_epi32(_mm512_add_epi32(a.upper, b.upper), _mm512_add_epi32(c.upper, d.upper)),
+                         _mm512_add_epi32(_mm512_add_epi32(a.lower, b.lower), _mm512_add_epi32(c.lower, d.lower))};
+  return Exact(sums, lane_sums);
+}
+
+// The same for the last `count` weights of a row.
+ROOFBENCH_TARGET_AVX512_VNNI __m512i PartOfBlock(const int8_t* w, int64_t count, const int8_t* high, const int8_t* low,
+                                                 const int32_t* lane_sums) {
+  ByteSums sums = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+  int64_t i = 0;
+  for (; i + kLineBytes <= count; i += kLineBytes) AddLine(sums, _mm512_loadu_si512(w + i), high + i, low + i);
+  if (i < count) {
+    const __mmask64 mask = (uint64_t{1} << (count - i)) - 1;
+    AddLine(sums, _mm512_maskz_loadu_epi8(mask, w + i), high + i, low + i);
+  }
+  return Exact(sums, lane_sums);
 }
 
 ROOFBENCH_TARGET_AVX512_VNNI inline float DotInt8(const int8_t* w, const FixedPoint& x, int64_t k) {
-  constexpr int kChains = 4;  // independent sums, so that the latency of the dot product hides
-  const __m512i flip = _mm512_set1_epi8(-128);
-  const __m512i zero = _mm512_setzero_si512();
+  const int8_t* const high = x.high.data()->bytes;
+  const int8_t* const low = x.low.data()->bytes;
+  const int32_t* lane_sums = x.lane_sums.data();
+  const float* scale = x.scales.data();
   __m512 total = _mm512_setzero_ps();
-  for (int64_t block = 0, begin = 0; begin < k; ++block, begin += FixedPoint::kBlock) {
-    const int64_t end = std::min(k, begin + FixedPoint::kBlock);
-    const int8_t* const high = x.high.data();
-    const int8_t* const low = x.low.data();
-    ByteSums sums[kChains];
-#pragma GCC unroll 4
-    for (ByteSums& sum : sums) sum = {zero, zero};
-    int64_t i = begin;
-    for (; i + kChains * kLineBytes <= end; i += kChains * kLineBytes) {
-#pragma GCC unroll 4
-      for (int c = 0; c < kChains; ++c) {
-        const int64_t at = i + c * kLineBytes;
-        // The dot product takes one side unsigned: w + 128, corrected below.
-        AddLine(sums[c], _mm512_xor_si512(_mm512_loadu_si512(w + at), flip), high + at, low + at);
-      }
-    }
-    for (; i + kLineBytes <= end; i += kLineBytes) {
-      AddLine(sums[0], _mm512_xor_si512(_mm512_loadu_si512(w + i), flip), high + i, low + i);
-    }
-    if (i < end) {
-      const __mmask64 mask = (uint64_t{1} << (end - i)) - 1;
-      AddLine(sums[1], _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, w + i), flip), high + i, low + i);
-    }
-    const __m512i upper = _mm512_add_epi32(_mm512_add_epi32(sums[0].upper, sums[1].upper),
-                                           _mm512_add_epi32(sums[2].upper, sums[3].upper));
-    const __m512i lower = _mm512_add_epi32(_mm512_add_epi32(sums[0].lower, sums[1].lower),
-                                           _mm512_add_epi32(sums[2].lower, sums[3].lower));
-    const __m512i excess = _mm512_slli_epi32(_mm512_loadu_si512(&x.lane_sums[block * FixedPoint::kLanes]), 7);
-    // Sums of 64 products below 2^22 wrap around on the way and come back: the exact result fits.
-    const __m512i exact = _mm512_sub_epi32(_mm512_add_epi32(_mm512_slli_epi32(upper, 8), lower), excess);
-    total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(exact), _mm512_set1_ps(x.scales[block]), total);
+  int64_t i = 0;
+  for (; i + FixedPoint::kBlock <= k; i += FixedPoint::kBlock, lane_sums += FixedPoint::kLanes) {
+    const __m512i exact = WholeBlock(w + i, high + i, low + i, lane_sums);
+    total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(exact), _mm512_set1_ps(*scale++), total);
+  }
+  if (i < k) {
+    const __m512i exact = PartOfBlock(w + i, k - i, high + i, low + i, lane_sums);
+    total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(exact), _mm512_set1_ps(*scale), total);
   }
   return _mm512_reduce_add_ps(total);
 }
@@ -210,16 +237,17 @@ template <int64_t kGroup>
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512 TileInt4(const std::byte* tile, const FixedPoint& x, int64_t k) {
   const __m512i mask = _mm512_set1_epi8(15);
   const __m512i zeros_only = _mm512_set1_epi32(static_cast<int32_t>(0xffff0000));
-  const int8_t* high = x.high.data();
-  const int8_t* low = x.low.data();
+  const int8_t* high = x.high.data()->bytes;
+  const int8_t* low = x.low.data()->bytes;
   const int32_t* sum_of_x = x.group_sums.data();
+  const float* float_sum = x.group_floats.data();
   __m512 total = _mm512_setzero_ps();
   for (int64_t block = 0, begin = 0; begin < k; ++block, begin += FixedPoint::kBlock) {
     const int64_t groups = std::min(FixedPoint::kBlock, k - begin) / kGroup;
     __m512 in_block = _mm512_setzero_ps();
-    for (int64_t g = 0; g < groups; ++g, ++sum_of_x) {
+    for (int64_t g = 0; g < groups; ++g, ++sum_of_x, ++float_sum) {
       // q - 8 is what the scale multiplies.
-      ByteSums first = {_mm512_setzero_si512(), _mm512_set1_epi32(-8 * *sum_of_x)};
+      ByteSums first = {_mm512_setzero_si512(), _mm512_set1_epi32(*sum_of_x)};
       ByteSums second = {_mm512_setzero_si512(), _mm512_setzero_si512()};
       const __m512i scale_zero = _mm512_loadu_si512(tile);
       tile += kLineBytes;
@@ -242,7 +270,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline __m512 TileInt4(const std::byte* tile, const
       const __m512 scale = _mm512_castsi512_ps(_mm512_slli_epi32(scale_zero, 16));
       const __m512 zero = _mm512_castsi512_ps(_mm512_and_si512(scale_zero, zeros_only));
       in_block = _mm512_fmadd_ps(exact, scale, in_block);
-      in_block = _mm512_fmadd_ps(zero, _mm512_set1_ps(static_cast<float>(*sum_of_x)), in_block);
+      in_block = _mm512_fmadd_ps(zero, _mm512_set1_ps(*float_sum), in_block);
     }
     total = _mm512_fmadd_ps(in_block, _mm512_set1_ps(x.scales[block]), total);
   }

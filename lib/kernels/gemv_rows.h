@@ -18,12 +18,17 @@ struct FixedPoint {
   static constexpr int64_t kBlock = 1024;
   static constexpr int64_t kLanes = 16;
 
-  std::vector<int8_t> high;  // zeros from k to a multiple of kBlock
-  std::vector<int8_t> low;
+  // A cache line, and on one: a vector that lies across two takes two loads.
+  struct alignas(64) Line {
+    int8_t bytes[64];
+  };
+  std::vector<Line> high;  // zeros from k to a multiple of kBlock
+  std::vector<Line> low;
   std::vector<float> scales;
-  // For weights that are stored with an offset, integers in units of the block's scale:
-  std::vector<int32_t> lane_sums;   // [blocks, kLanes]: of the elements that one 32-bit lane multiplies
-  std::vector<int32_t> group_sums;  // [k / group]
+  // For weights that are stored with an offset, in units of the block's scale:
+  std::vector<int32_t> lane_sums;   // [blocks, kLanes]: of the elements that one 32-bit lane multiplies, times 128
+  std::vector<int32_t> group_sums;  // [k / group], times -8
+  std::vector<float> group_floats;  // [k / group]
 };
 
 // In fp32 arithmetic, on every processor (Highway).

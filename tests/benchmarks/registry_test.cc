@@ -71,10 +71,10 @@ std::vector<PlannedCase> SmallPoints() {
         }
         // A few tokens prove as much as many, one step of the model each.
         if (axis.name == "new" && point.Int("new") > 3) point = point.With("new", "3");
-        // Odd multiples of 16 exercise edges of kernels and are valid for every packed format.
-        constexpr int64_t kSmall = 48;
-        if (axis.name != "bytes" && point.Int(axis.name) > kSmall)
-          point = point.With(axis.name, std::to_string(kSmall));
+        // Odd multiples of 16 exercise edges of kernels and are valid for every packed format; int4 weights come in
+        // whole groups.
+        const int64_t small = point.Has("group") && !point.Has("model") ? 3 * point.Int("group") : 48;
+        if (axis.name != "bytes" && point.Int(axis.name) > small) point = point.With(axis.name, std::to_string(small));
         if (axis.name == "bytes" && point.Int(axis.name) > 65536) point = point.With(axis.name, "65536");
       }
       smallest.try_emplace(kind, PlannedCase{&family, point, point.Name()});

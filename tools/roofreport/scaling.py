@@ -20,6 +20,9 @@ LAWS = {
     ("mlp", "layers"): 1.0,
     ("mlp", "batch"): 1.0,
     ("mlp", "d"): 2.0,
+    ("gemv", "n"): 2.0,
+    ("gather_gemv", "n"): 2.0,
+    ("mlp_layer_norm_gelu", "d"): 1.0,
 }
 FEWEST_POINTS = 3
 _CONFIDENCE = 0.95
