@@ -55,6 +55,14 @@ struct ModelWork {
   workload::Dtype dtype = workload::Dtype::kFp32;  // of the products
 };
 
+// What the phases of a token generation do: ttft_ms, tokens/s and mbu are computed from it. Without phases the step
+// itself stands for the one that is named.
+struct TokenWork {
+  double prompt_tokens = 0;  // that the first phase reads; it ends with the first new token
+  double new_tokens = 0;     // that the last phase generates
+  double new_bytes = 0;      // of weights, keys and values that those must read
+};
+
 struct Case {
   CaseStep step = {};
   // Names of the phases that the step marks, in the order of their indices. Counters are called <phase>_ms.
@@ -73,6 +81,10 @@ struct Case {
   std::optional<int64_t> warmup_iters = {};
   // Samples that are taken even if they exceed the time limits: steps of seconds need more than one.
   int64_t least_samples = 1;
+  // Bytes of operands that count in its peak memory though no build of it allocated them (SharedOperands).
+  double shared_bytes = 0;
+  // Of language models.
+  TokenWork token_work = {};
   // Figures of the case's own, read after sampling: counter name -> value. The name must be in the table of counters.
   std::vector<std::pair<std::string, std::function<double()>>> figures = {};
 };

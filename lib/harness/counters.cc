@@ -59,6 +59,30 @@ bool IsRowOf(std::string_view pattern, std::string_view figure) {
   return name.find('_') == std::string_view::npos;
 }
 
+// Median seconds of the first or the last phase of a token generation, or of a step without phases.
+double PhaseSeconds(const CounterContext& c, bool last) {
+  const auto& phases = c.outcome.samples.phase_seconds;
+  if (phases.empty()) return c.outcome.summary.median;
+  return timing::Median(last ? phases.back() : phases.front());
+}
+
+Value Ratio(double numerator, double denominator) {
+  return numerator > 0 && denominator > 0 ? Value(numerator / denominator) : std::nullopt;
+}
+
+// Bytes a second of a language model's weights, keys and values while it generates.
+Value StreamedRate(const CounterContext& c) { return Ratio(c.outcome.token_work.new_bytes, PhaseSeconds(c, true)); }
+
+// The rate of the memory roof beside the case.
+Value MeasuredMemoryRate(const CounterContext& c) {
+  std::vector<double> rates;
+  for (const timing::Chunk& chunk : c.outcome.samples.chunks) {
+    if (chunk.roof_rate > 0) rates.push_back(chunk.roof_rate);
+  }
+  if (c.outcome.roof_name != "memory" || rates.empty()) return std::nullopt;
+  return timing::Median(rates);
+}
+
 Value Positive(double value) { return value > 0 ? Value(value) : std::nullopt; }
 
 Value Scaled(Value value, double factor) { return value ? Value(*value * factor) : std::nullopt; }
@@ -115,8 +139,6 @@ constexpr CounterSpec kTable[] = {
      "the step has no phases", nullptr},
     {"parameters", "count", Better::kNeither, "exact number of parameters", "the case is no model",
      [](const CounterContext& c) { return Positive(c.outcome.parameters); }},
-    {"tokens/s", "1/s", Better::kHigher, "tokens of a step over the median time", "the case processes no tokens",
-     [](const CounterContext& c) { return PerSecond(c.outcome.model.tokens, c); }},
     {"mfu", "fraction", Better::kHigher,
      "model FLOP utilisation: the model's FLOPs by the PaLM convention over this device's datasheet peak and the "
      "median",
@@ -136,6 +158,55 @@ constexpr CounterSpec kTable[] = {
      "backward (activation_mem)",
      "the case is no training step, or does not get so far", nullptr},
     {"predicted_<part>_mem", "B", Better::kNeither, "the same as the case's formula predicts it", "as above", nullptr},
+    {"ttft_ms", "ms", Better::kLower, "time to first token: the prompt read and its first token chosen, median",
+     "the case reads no prompt",
+     [](const CounterContext& c) -> Value {
+       if (c.outcome.token_work.prompt_tokens <= 0) return std::nullopt;
+       return PhaseSeconds(c, false) * kMilliseconds;
+     }},
+    {"itl_ms", "ms", Better::kLower, "inter-token latency: between a token and the next, median over all tokens",
+     "the case generates no token after the first", nullptr},
+    {"itl_p95_ms", "ms", Better::kLower, "its 95th percentile", "as itl_ms", nullptr},
+    {"itl_p99_ms", "ms", Better::kLower, "its 99th percentile", "as itl_ms", nullptr},
+    {"tokens/s", "tokens/s", Better::kHigher,
+     "tokens of a training step over its median; of a generation, those of all sequences after each one's first over "
+     "the median time that they took (no prompt counts)",
+     "the case processes no tokens, or generates none after the first",
+     [](const CounterContext& c) {
+       if (c.outcome.model.tokens > 0) return PerSecond(c.outcome.model.tokens, c);
+       return Ratio(c.outcome.token_work.new_tokens, PhaseSeconds(c, true));
+     }},
+    {"prefill_tokens/s", "tokens/s", Better::kHigher, "tokens of the prompts over the median time to read them",
+     "the case reads no prompt",
+     [](const CounterContext& c) { return Ratio(c.outcome.token_work.prompt_tokens, PhaseSeconds(c, false)); }},
+    {"target_tokens/s", "tokens/s", Better::kNeither, "what was published for this experiment, on the device it names",
+     "the case is no published experiment", nullptr},
+    {"mbu", "fraction", Better::kHigher,
+     "model bandwidth utilisation: weights, keys and values that the new tokens read, over this device's datasheet",
+     "the case generates no tokens, or the table of datasheets has no row for the device (every CPU)",
+     [](const CounterContext& c) -> Value {
+       const Value rate = StreamedRate(c);
+       const hardware::Datasheet* sheet = c.device.datasheet();
+       return rate && sheet != nullptr && sheet->peaks.read > 0 ? Value(*rate / sheet->peaks.read) : std::nullopt;
+     }},
+    {"<ref>_mbu", "fraction", Better::kHigher, "as mbu, against the datasheet of --reference",
+     "the case generates no tokens",
+     [](const CounterContext& c) -> Value {
+       const Value rate = StreamedRate(c);
+       return rate ? Value(*rate / c.reference.peaks.read) : std::nullopt;
+     }},
+    {"mbu_measured", "fraction", Better::kHigher, "as mbu, over the memory roof measured inside this case",
+     "the case generates no tokens, or memory is not what bounds it",
+     [](const CounterContext& c) -> Value {
+       const Value rate = StreamedRate(c);
+       const Value roof = MeasuredMemoryRate(c);
+       return rate && roof ? Value(*rate / *roof) : std::nullopt;
+     }},
+    {"model_bytes", "B", Better::kLower, "weights of the model as they are stored", "the case is no language model",
+     nullptr},
+    {"load_ms", "ms", Better::kLower, "time to make or load the weights", "the case is no language model", nullptr},
+    {"first_generation_ms", "ms", Better::kLower, "the very first step, before anything was warm",
+     "the case is no language model", nullptr},
     {"overhead_ns", "ns", Better::kLower, "of the sampler, per sample, beyond its clock reads", "any family but self",
      nullptr},
     {"launch_bound", "0 or 1", Better::kLower, "1: enqueueing takes the host longer than the device needs", "",

@@ -72,6 +72,7 @@ const std::vector<FlagGroup>& Groups() {
         {"device", "auto|cpu|cuda[:N]", ""},
         {"threads", "N", ""},
         {"max_step_time", "SECONDS", ""},
+        {"checkpoint", "FOLDER", ""},
         {"case_timeout", "SECONDS", ""},
         {"unverified", "", ""},
         {"list_axes", "", ""},

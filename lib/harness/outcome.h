@@ -46,6 +46,7 @@ struct Outcome {
   double parameters = 0;
   ModelWork model;
   std::vector<double> model_ratios;  // one a chunk: the model's FLOPs at the measured peak over the chunk's median
+  TokenWork token_work;
   std::vector<CounterValue> figures;
   std::vector<CounterValue> counters;  // all of the above as the contract's counters
 };

@@ -15,6 +15,7 @@
 #include "lib/harness/counters.h"
 #include "lib/harness/fp32_scope.h"
 #include "lib/harness/inputs.h"
+#include "lib/harness/shared_operands.h"
 #include "lib/harness/text.h"
 #include "lib/harness/unverified.h"
 #include "lib/observe/peak_memory.h"
@@ -201,7 +202,7 @@ absl::StatusOr<Session::Built> Session::BuildAndCheck(const PlannedCase& planned
     IgnoredPhases ignored;
     memory.ResetPeak();
     one.step(ignored);
-    outcome.peak_memory_bytes = memory.PeakBytes();
+    outcome.peak_memory_bytes = memory.PeakBytes() + one.shared_bytes;
   }
   if (options_.check) {
     const at::AutoGradMode grad(one.autograd);
@@ -251,6 +252,7 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   std::vector<Case>& copies = built->copies;
   outcome.phases = copies.front().phases;
   outcome.parameters = copies.front().parameters;
+  outcome.token_work = copies.front().token_work;
 
   const CacheState cache = CacheStateOf(planned.point);
   const RoofGauge gauge = device_.Gauge(outcome.cost, cache);
@@ -317,8 +319,10 @@ std::string Session::MemoryNote(const Outcome& outcome) const {
 const Outcome& Session::Run(const PlannedCase& planned) {
   Outcome outcome;
   outcome.name = planned.name;
+  SharedOperands::Enter(planned.family->name());
   outcome.repetition = static_cast<int>(OutcomesOf(planned.name).size());
-  free_bytes_ = device_.FreeMemoryBytes();
+  // What cases of this family share is part of the prediction, or makes room.
+  free_bytes_ = device_.FreeMemoryBytes() + SharedOperands::bytes();
   const auto end = [&](Verdict verdict, std::string reason) {
     outcome.verdict = verdict;
     outcome.reason = std::move(reason);

@@ -34,7 +34,7 @@ TEST(Decoder, KvCacheOfLlama2IsHalfAMebibyteAToken) {
 
 TEST(Decoder, CutsKeepTheRatioOfLayersToVocabulary) {
   const Transformer whole = Preset("llama3_1b").base;
-  const Transformer cut = Preset("llama3_1b_quarter").base;
+  const Transformer cut = Preset("llama3_1b_4th").base;
   EXPECT_EQ(cut.layers, 4);
   EXPECT_EQ(cut.vocab, 32064);
   EXPECT_EQ(whole.vocab / whole.layers, cut.vocab / cut.layers);

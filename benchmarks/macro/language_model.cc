@@ -1,0 +1,170 @@
+#include "benchmarks/macro/language_model.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "lib/harness/shared_operands.h"
+#include "lib/models/checkpoint.h"
+#include "lib/models/eager_decoder.h"
+#include "lib/workload/decoder_presets.h"
+
+ABSL_FLAG(std::string, checkpoint, "",
+          "folder of a Hugging Face checkpoint (Llama or Mixtral), for the cases of model:checkpoint");
+
+namespace roofbench {
+namespace {
+
+using workload::WeightFormat;
+
+constexpr char kCheckpoint[] = "checkpoint";
+constexpr uint64_t kWeightSeed = 2024;
+
+double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+std::vector<std::string> ModelNames() {
+  std::vector<std::string> names;
+  for (const workload::DecoderPreset& preset : workload::DecoderPresets()) names.emplace_back(preset.name);
+  names.emplace_back(kCheckpoint);
+  return names;
+}
+
+std::vector<std::string> FormatNames() {
+  std::vector<std::string> names;
+  for (const WeightFormat format : workload::kWeightFormats) names.emplace_back(Name(format));
+  return names;
+}
+
+// Opened once: its headers say what the cases of model:checkpoint are.
+const absl::StatusOr<models::Checkpoint>& TheCheckpoint() {
+  static const auto* checkpoint = [] {
+    const std::string folder = absl::GetFlag(FLAGS_checkpoint);
+    return new absl::StatusOr<models::Checkpoint>(folder.empty()
+                                                      ? absl::StatusOr<models::Checkpoint>(absl::UnimplementedError(
+                                                            "model:checkpoint needs the flag --checkpoint=FOLDER"))
+                                                      : models::Checkpoint::Open(folder));
+  }();
+  return *checkpoint;
+}
+
+absl::StatusOr<models::DecoderConfig> ConfigAt(const Point& at) {
+  if (at.Text("model") != kCheckpoint) return models::ConfigOf(*workload::FindDecoderPreset(at.Text("model")));
+  if (!TheCheckpoint().ok()) return TheCheckpoint().status();
+  return TheCheckpoint()->config();
+}
+
+models::Storage StorageAt(const Point& at) {
+  models::Storage storage = models::Storage::Default(*workload::ParseWeightFormat(at.Text("precision")));
+  storage.group = at.Int("group");
+  if (at.Text("head") == "16bit") storage.skipped.insert(models::LinearRole::kHead);
+  if (at.Text("head") == "quantised") storage.skipped.erase(models::LinearRole::kHead);
+  storage.outlier_threshold = at.Text("outliers") == "none" ? 0 : at.Number("outliers");
+  return storage;
+}
+
+}  // namespace
+
+Family LanguageModelFamily(std::string name, std::string doc) {
+  return Family(std::move(name), std::move(doc))
+      .Axis({.name = "impl",
+             .choices = {"native", "eager", "graph"},
+             .default_value = "native",
+             .doc = "native: our kernels; eager: LibTorch's operations; graph: a CUDA graph"})
+      .Axis({.name = "model", .choices = ModelNames(), .doc = "random weights of this shape, or --checkpoint"})
+      .Axis({.name = "precision", .choices = FormatNames(), .doc = "of the linear layers' weights"})
+      .Axis({.name = "group",
+             .choices = {"32", "64", "128", "256"},
+             .default_value = "64",
+             .doc = "weights of int4 that share a scale"})
+      .Axis({.name = "head",
+             .choices = {"default", "16bit", "quantised"},
+             .default_value = "default",
+             .doc = "of the output head; by default llm_int8 leaves it in 16 bits"})
+      .Axis({.name = "outliers",
+             .choices = {"6", "none"},
+             .default_value = "6",
+             .doc = "llm_int8: activations from this size on are outliers"})
+      .Axis({.name = "batch", .default_value = "1", .doc = "sequences side by side"})
+      .DefaultCache("warm");
+}
+
+absl::Status LanguageModelSupports(const Point& at, const Device& device) {
+  if (at.Text("impl") == "graph" && device.kind() != "cuda") {
+    return absl::UnimplementedError("a CUDA graph needs a GPU; impl:native and impl:eager run here");
+  }
+  return ConfigAt(at).status();
+}
+
+workload::StoredDecoder StoredAt(const Point& at) {
+  const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
+  // Without a checkpoint the case is refused later, by LanguageModelSupports: a name can be listed and planned.
+  return StorageAt(at).Of(config.ok() ? config->shape : workload::FindDecoderPreset("tiny_llama")->shape);
+}
+
+absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at) {
+  std::string key;
+  for (const char* axis : {"model", "precision", "group", "head", "outliers"})
+    absl::StrAppend(&key, at.Text(axis), "/");
+  const auto make = [&]() -> absl::StatusOr<SharedOperands::Made> {
+    const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
+    if (!config.ok()) return config.status();
+    const double start = Seconds();
+    absl::StatusOr<models::DecoderWeights> weights = at.Text("model") == kCheckpoint
+                                                         ? models::LoadWeights(*TheCheckpoint(), StorageAt(at))
+                                                         : models::RandomWeights(*config, StorageAt(at), kWeightSeed);
+    if (!weights.ok()) return weights.status();
+    auto loaded = std::make_shared<LoadedModel>();
+    loaded->weights = *std::move(weights);
+    loaded->load_seconds = Seconds() - start;
+    const auto bytes = static_cast<double>(loaded->weights.nbytes());
+    return SharedOperands::Made{std::shared_ptr<const void>(std::move(loaded)), bytes};
+  };
+  const absl::StatusOr<SharedOperands::Made> made = SharedOperands::Get(at.family(), key, make);
+  if (!made.ok()) return made.status();
+  // Tensors are shared, not copied.
+  auto loaded = std::make_shared<LoadedModel>(*std::static_pointer_cast<const LoadedModel>(made->value));
+  loaded->unseen_bytes = made->unseen_bytes;
+  return loaded;
+}
+
+absl::StatusOr<std::shared_ptr<models::Decoder>> DecoderAt(const Point& at, const LoadedModel& model, int64_t capacity,
+                                                           const Device& device) {
+  absl::StatusOr<std::unique_ptr<models::Decoder>> made =
+      models::MakeDecoder(at.Text("impl"), model.weights, at.Int("batch"), capacity, device.threads());
+  if (!made.ok()) return made.status();
+  return std::shared_ptr<models::Decoder>(*std::move(made));
+}
+
+at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens) {
+  const at::NoGradGuard no_grad;
+  models::EagerDecoder exact(model.weights, tokens.size(0), tokens.size(1), models::Arithmetic::kExact);
+  return exact.Append(tokens.contiguous()).clone();
+}
+
+Tolerance LogitTolerance(const LoadedModel& model) {
+  const workload::Decoder& shape = model.weights.config.shape;
+  const WeightFormat format = model.weights.storage.format;
+  // A layer rounds at about eight places. LLM.int8() rounds activations to 8 bits, where a last bit of theirs may make
+  // a step of the other; and near a tie a last bit decides which expert a token takes.
+  const double amplification = shape.IsMixture() || format == WeightFormat::kLlmInt8 ? 4 : 1;
+  return {.dtype = workload::ActivationDtype(format),
+          .reduction = shape.base.d_ff,
+          .roundings = 8 * shape.base.layers,
+          .amplification = amplification};
+}
+
+void DescribeModel(const LoadedModel& model, Case& built) {
+  built.parameters = model.weights.config.shape.Parameters();
+  built.shared_bytes = model.unseen_bytes;
+  built.tolerance = LogitTolerance(model);
+  constexpr double kMilliseconds = 1e3;
+  built.figures.emplace_back("model_bytes", [bytes = static_cast<double>(model.weights.nbytes())] { return bytes; });
+  built.figures.emplace_back("load_ms", [ms = model.load_seconds * kMilliseconds] { return ms; });
+}
+
+}  // namespace roofbench

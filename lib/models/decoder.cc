@@ -1,0 +1,18 @@
+#include "lib/models/decoder.h"
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "lib/models/eager_decoder.h"
+
+namespace roofbench::models {
+
+absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(std::string_view implementation, const DecoderWeights& weights,
+                                                     int64_t batch, int64_t capacity, int threads) {
+  if (implementation == "eager") return std::make_unique<EagerDecoder>(weights, batch, capacity);
+  if (implementation == "native") return MakeNativeDecoder(weights, batch, capacity, threads);
+  return absl::InvalidArgumentError(absl::StrCat("no decoder is called ", std::string(implementation)));
+}
+
+}  // namespace roofbench::models

@@ -1,0 +1,105 @@
+#include "lib/models/eager_decoder.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <vector>
+
+#include "lib/models/layers.h"
+
+namespace roofbench::models {
+
+EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity, Arithmetic arithmetic)
+    : weights_(weights),
+      arithmetic_(arithmetic),
+      batch_(batch),
+      heads_(static_cast<int64_t>(weights.config.shape.base.heads)),
+      kv_heads_(static_cast<int64_t>(weights.config.shape.base.KvHeads())),
+      rope_(capacity, InverseFrequencies(weights.config), at::TensorOptions()),
+      cache_(weights.config.shape.base, batch, capacity,
+             arithmetic == Arithmetic::kExact ? at::kFloat : PlainType(weights.storage.format)) {}
+
+const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) {
+  TORCH_CHECK(tokens.dim() == 2 && tokens.size(0) == batch_, "tokens must be [batch, n]");
+  TORCH_CHECK(cache_.length + tokens.size(1) <= cache_.capacity, "the cache holds ", cache_.capacity, " tokens");
+  at::Tensor x = at::embedding(weights_.embedding, tokens);
+  if (exact()) x = x.to(at::kFloat);
+  for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
+    const LayerWeights& layer = weights_.layers[i];
+    x = x + Attend(layer, Norm(x, layer.attention_norm), static_cast<int64_t>(i));
+    x = x + Mlp(layer, Norm(x, layer.mlp_norm));
+  }
+  cache_.length += tokens.size(1);
+  const at::Tensor last = Norm(x.select(1, x.size(1) - 1), weights_.final_norm);
+  logits_ = Linear(weights_.head, last).to(at::kFloat);
+  return logits_;
+}
+
+const at::Tensor& EagerDecoder::AppendOne(const int64_t* tokens) {
+  return Append(at::from_blob(const_cast<int64_t*>(tokens), {batch_, 1}, at::kLong));
+}
+
+at::Tensor EagerDecoder::Norm(const at::Tensor& x, const at::Tensor& weight) const {
+  return RmsNorm(x, weight.to(x.scalar_type()), weights_.config.rms_epsilon);
+}
+
+at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert) const {
+  const at::Tensor rows = x.reshape({-1, matrix.columns});
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = matrix.rows;
+  const double threshold = weights_.storage.outlier_threshold;
+  return (exact() ? matrix.ApplyExactly(rows, expert, threshold) : matrix.Apply(rows, expert, threshold)).view(shape);
+}
+
+at::Tensor EagerDecoder::Attend(const LayerWeights& layer, const at::Tensor& x, int64_t index) {
+  const int64_t tokens = x.size(1);
+  const int64_t end = cache_.length + tokens;
+  // [batch, heads of all three kinds, tokens, head_dim]
+  const at::Tensor qkv = SplitHeads(Linear(layer.qkv, x), heads_ + 2 * kv_heads_);
+  const at::Tensor q = rope_.Rotate(qkv.narrow(1, 0, heads_), cache_.length);
+  cache_.keys[index]
+      .narrow(2, cache_.length, tokens)
+      .copy_(rope_.Rotate(qkv.narrow(1, heads_, kv_heads_), cache_.length));
+  cache_.values[index].narrow(2, cache_.length, tokens).copy_(qkv.narrow(1, heads_ + kv_heads_, kv_heads_));
+  const at::Tensor k = cache_.keys[index].narrow(2, 0, end);
+  const at::Tensor v = cache_.values[index].narrow(2, 0, end);
+  std::optional<at::Tensor> mask;
+  if (tokens > 1 && cache_.length > 0) {
+    mask = at::arange(end).unsqueeze(0).le(at::arange(cache_.length, end).unsqueeze(1));
+  }
+  const bool causal = tokens > 1 && cache_.length == 0;
+  return Linear(layer.out, MergeHeads(at::scaled_dot_product_attention(q, k, v, mask, 0.0, causal, std::nullopt,
+                                                                       heads_ != kv_heads_)));
+}
+
+at::Tensor EagerDecoder::Expert(const LayerWeights& layer, const at::Tensor& x, int64_t expert) const {
+  const std::vector<at::Tensor> halves = Linear(layer.gate_up, x, expert).chunk(2, -1);
+  return Linear(layer.down, at::silu(halves[0]).mul(halves[1]), expert);
+}
+
+at::Tensor EagerDecoder::Mlp(const LayerWeights& layer, const at::Tensor& x) const {
+  if (!weights_.config.shape.IsMixture()) return Expert(layer, x, 0);
+  const at::Tensor rows = x.reshape({-1, x.size(-1)});
+  // The chosen experts share a weight of one between them.
+  const auto active = static_cast<int64_t>(weights_.config.shape.active_experts);
+  auto [weight, chosen] = at::topk(at::softmax(Linear(layer.router, rows), -1, at::kFloat), active, -1);
+  weight = (weight / weight.sum(-1, /*keepdim=*/true)).to(x.scalar_type());
+  at::Tensor y = at::zeros_like(rows);
+  for (int64_t expert = 0; expert < layer.gate_up.experts; ++expert) {
+    const std::vector<at::Tensor> where = chosen.eq(expert).nonzero().unbind(1);
+    if (where[0].numel() == 0) continue;
+    const at::Tensor part = Expert(layer, rows.index_select(0, where[0]), expert);
+    y.index_add_(0, where[0], part * weight.index({where[0], where[1]}).unsqueeze(1));
+  }
+  return y.view(x.sizes());
+}
+
+}  // namespace roofbench::models

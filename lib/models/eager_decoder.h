@@ -1,0 +1,51 @@
+// The decoder as LibTorch's operations run it, one after another.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "lib/models/decoder.h"
+#include "lib/models/kv_cache.h"
+#include "lib/models/rope.h"
+
+namespace roofbench::models {
+
+// kStored: in the precision of the format. kExact: everything in fp32, on the weights that the format stands for: what
+// results are checked against.
+enum class Arithmetic { kStored, kExact };
+
+class EagerDecoder final : public Decoder {
+ public:
+  // The weights must outlive it.
+  EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity,
+               Arithmetic arithmetic = Arithmetic::kStored);
+
+  const at::Tensor& Append(const at::Tensor& tokens) override;
+  const at::Tensor& AppendOne(const int64_t* tokens) override;
+  int64_t length() const override { return cache_.length; }
+  void Truncate(int64_t length) override { cache_.length = length; }
+  void FillRandom(int64_t length, uint64_t seed) override { cache_.FillRandom(length, seed); }
+
+  KvCache& cache() { return cache_; }
+  const Rope& rope() const { return rope_; }
+
+ private:
+  bool exact() const { return arithmetic_ == Arithmetic::kExact; }
+  at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
+  at::Tensor Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert = 0) const;
+  at::Tensor Attend(const LayerWeights& layer, const at::Tensor& x, int64_t index);
+  at::Tensor Expert(const LayerWeights& layer, const at::Tensor& x, int64_t expert) const;
+  at::Tensor Mlp(const LayerWeights& layer, const at::Tensor& x) const;
+
+  const DecoderWeights& weights_;
+  const Arithmetic arithmetic_;
+  const int64_t batch_;
+  const int64_t heads_;
+  const int64_t kv_heads_;
+  const Rope rope_;
+  KvCache cache_;
+  at::Tensor logits_;
+};
+
+}  // namespace roofbench::models

@@ -1,0 +1,25 @@
+// Keys and values of the tokens that a decoder has read.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "lib/workload/decoder.h"
+
+namespace roofbench::models {
+
+// One allocation for `capacity` tokens: [layers, batch, kv_heads, capacity, head_dim], so that a head's keys lie side
+// by side.
+struct KvCache {
+  KvCache(const workload::Transformer& shape, int64_t batch, int64_t capacity, at::ScalarType type);
+
+  at::Tensor keys;
+  at::Tensor values;
+  int64_t capacity;
+  int64_t length = 0;
+
+  void FillRandom(int64_t new_length, uint64_t seed);
+};
+
+}  // namespace roofbench::models

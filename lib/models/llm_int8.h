@@ -1,0 +1,27 @@
+// LLM.int8() (Dettmers et al., arXiv:2208.07339): int8 products with a scale a row on both sides, and columns with
+// outliers apart in 16 bits, in the steps of bitsandbytes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+
+namespace roofbench::models {
+
+// The steps of one product, in their order: what a profile of it is cut into.
+enum class LlmInt8Stage { kSelect, kQuantise, kProduct, kDequantise, kOutliers };
+using LlmInt8Marker = std::function<void(LlmInt8Stage)>;
+
+// weight int8 [n, k] and row_max fp32 [n]: weight = round(w · 127 / row_max).
+struct LlmInt8Weight {
+  at::Tensor weight;
+  at::Tensor row_max;
+};
+LlmInt8Weight QuantiseLlmInt8(const at::Tensor& w);
+
+// x [tokens, k] in 16 bits or fp32 times the transposed weight, in x's type. Columns of x in which any magnitude
+// reaches `threshold` are multiplied unquantised; 0: none are. `marker`, if given, is told after each stage.
+at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Weight& weight, double threshold,
+                         const LlmInt8Marker& marker = nullptr);
+
+}  // namespace roofbench::models

@@ -1,0 +1,136 @@
+"""Our decoder computes what transformers computes, for checkpoints that it wrote from random configurations."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "build" / "release" / "bin" / "decoder_logits"
+
+pytestmark = pytest.mark.slow  # importing torch and transformers takes seconds
+
+SMALL = {"vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
+STRETCHED = {
+    "rope_type": "llama3",
+    "rope_theta": 500000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+MODELS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "llama2": (LlamaConfig, LlamaForCausalLM, {"num_attention_heads": 4, "num_key_value_heads": 4}),
+    "grouped": (
+        LlamaConfig,
+        LlamaForCausalLM,
+        {"num_attention_heads": 8, "num_key_value_heads": 2, "rms_norm_eps": 1e-3},
+    ),
+    "llama3_tied": (
+        LlamaConfig,
+        LlamaForCausalLM,
+        {
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 32,
+            "tie_word_embeddings": True,
+            "rope_parameters": STRETCHED,
+        },
+    ),
+    "mixtral": (
+        MixtralConfig,
+        MixtralForCausalLM,
+        {"num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 8, "num_experts_per_tok": 2},
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=list(MODELS))
+def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    config, model_class, sizes = MODELS[request.param]
+    torch.manual_seed(0)
+    # Ten times transformers' deviation: with weights as small as its own, every token would follow every other.
+    model = model_class(config(**SMALL, **sizes, initializer_range=0.2, max_position_embeddings=512)).eval()
+    for name, parameter in model.named_parameters():
+        if "norm" in name:
+            torch.nn.init.uniform_(parameter, 0.5, 1.5)
+    folder = tmp_path_factory.mktemp(request.param)
+    model.save_pretrained(folder, max_shard_size="100KB")
+    return folder, model
+
+
+def ours(
+    folder: Path, tokens: torch.Tensor, prompt: int, out: str, impl: str = "eager", precision: str = "fp32"
+) -> subprocess.CompletedProcess[str]:
+    sequences = ";".join(",".join(str(i) for i in row) for row in tokens.tolist())
+    command = [str(PROGRAM), str(folder), impl, precision, "32", sequences, str(prompt), out]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def logits(
+    folder: Path, tokens: torch.Tensor, prompt: int, tmp_path: Path, impl: str, precision: str
+) -> npt.NDArray[np.float32]:
+    out = tmp_path / "logits"
+    ours(folder, tokens, prompt, str(out), impl, precision)
+    flat = np.fromfile(out, np.float32)
+    return flat.reshape(tokens.shape[1] - prompt + 1, tokens.shape[0], -1)
+
+
+def expected(model: Any, tokens: torch.Tensor, prompt: int) -> npt.NDArray[np.float32]:
+    with torch.no_grad():
+        found = model(tokens).logits.float()
+    return np.asarray(found[:, prompt - 1 :].transpose(0, 1).numpy(), np.float32)
+
+
+IMPLEMENTATIONS = ("eager", "native")
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_logits_of_prefill_and_of_every_decode_step(checkpoint: tuple[Path, Any], tmp_path: Path, impl: str) -> None:
+    folder, model = checkpoint
+    tokens = torch.randint(96, (3, 48), generator=torch.Generator().manual_seed(1))
+    for prompt in (1, 17):
+        found = logits(folder, tokens, prompt, tmp_path, impl, "fp32")
+        np.testing.assert_allclose(found, expected(model, tokens, prompt), rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_bf16_stays_within_a_bound(checkpoint: tuple[Path, Any], tmp_path: Path, impl: str) -> None:
+    """Our bf16 strays no further from transformers' fp32 than one and a half times as far as transformers' own bf16."""
+    folder, model = checkpoint
+    if model.config.model_type == "mixtral":
+        pytest.skip("where two experts are nearly equal, rounding decides which one a token takes")
+    tokens = torch.randint(96, (3, 32), generator=torch.Generator().manual_seed(2))
+    exact = expected(model, tokens, 8)
+    rounded = type(model).from_pretrained(folder, dtype=torch.bfloat16)
+    theirs = np.sqrt(np.mean((expected(rounded, tokens, 8) - exact) ** 2))
+    found = np.sqrt(np.mean((logits(folder, tokens, 8, tmp_path, impl, "bf16") - exact) ** 2))
+    assert found <= 1.5 * theirs
+    assert theirs < 0.1 * np.sqrt(np.mean(exact**2))
+
+
+@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
+def test_greedy_tokens_are_identical(checkpoint: tuple[Path, Any], impl: str) -> None:
+    folder, model = checkpoint
+    tokens = torch.randint(3, 96, (2, 6), generator=torch.Generator().manual_seed(4))
+    sequences, gaps = tokens, []
+    # Each token from a pass over all before it.
+    with torch.no_grad():
+        for _ in range(64):
+            last = model(sequences).logits[:, -1]
+            best = last.topk(2, -1)
+            gaps.append(best.values.diff(dim=-1).abs().min().item())
+            sequences = torch.cat([sequences, best.indices[:, :1]], 1)
+    assert min(gaps) > 1e-4, "a tie, which rounding decides"
+    chosen = [[int(i) for i in line.split(",")] for line in ours(folder, tokens, 6, "greedy=64", impl).stdout.split()]
+    assert chosen == sequences[:, 6:].tolist()
+    assert len(set(chosen[0])) > 8, "a loop of a few tokens proves little"
