@@ -80,8 +80,8 @@ std::vector<PlannedCase> SmallPoints() {
   return points;
 }
 
-// Cold cases rotate over copies of sixteen times the last-level cache, which at these sizes would be thousands: building
-// them would take minutes and prove nothing more than a few do.
+// Cold cases rotate over copies of sixteen times the last-level cache, which at these sizes would be thousands:
+// building them would take minutes and prove nothing more than a few do.
 class SmallCacheDevice : public CpuDevice {
  public:
   using CpuDevice::CpuDevice;
