@@ -80,9 +80,9 @@ const Registration kGatherGemv(
                       "kernel"})
         .Axis(PrecisionAxis({"bf16", "int8"}))
         .Axis({.name = "n", .doc = "rows and columns of each expert"})
-        .Grid(Suite::kQuick, {{"impl", {"eager", "native"}}, {"precision", {"bf16", "int8"}}, {"n", {"4096"}}})
+        .Grid(Suite::kQuick, {{"impl", {"eager", "native"}}, {"precision", {"bf16"}}, {"n", {"4096"}}})
         .Grid(Suite::kStandard,
-              {{"impl", {"eager", "native"}}, {"precision", {"bf16", "int8"}}, {"n", {"1024", "8192"}}})
+              {{"impl", {"eager", "native"}}, {"precision", {"bf16", "int8"}}, {"n", {"1024", "4096", "8192"}}})
         .Grid(Suite::kStandard, {{"impl", {"onednn"}}, {"precision", {"bf16"}}, {"n", {"1024", "4096", "8192"}}})
         .Grid(Suite::kFull, {{"impl", {"eager", "native"}}, {"precision", {"bf16", "int8"}}, {"n", {"16384"}}})
         .Grid(Suite::kFull, {{"impl", {"onednn"}}, {"precision", {"bf16"}}, {"n", {"16384"}}})

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "benchmarks/micro/weight_operand.h"
+#include "lib/harness/compiled.h"
 #include "lib/harness/device.h"
 #include "lib/harness/family.h"
 #include "lib/harness/onednn.h"
@@ -44,6 +45,11 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
              .tolerance = {.dtype = dtype, .reduction = static_cast<double>(k)}};
   if (impl == "native") {
     built.step = NativeProduct(weight, x, *y, in.device().threads());
+  } else if (impl == "compiled") {
+    const std::vector<at::Tensor> tensors = {x, weight.data[0]};
+    const auto compiled = Compile("gemv", tensors, in.device());
+    if (!compiled.ok()) return compiled.status();
+    built.step = [=, operation = *compiled] { *y = operation(tensors); };
   } else if (impl == "onednn") {
     built.step = [x, y, packed = OnednnPack(weight.data[0], batch)] { *y = OnednnLinear(x, packed); };
   } else {
@@ -58,6 +64,9 @@ absl::Status Supports(const Point& at, const Device&) {
   const std::string& impl = at.Text("impl");
   if (impl == "onednn" && (int4 || format == WeightFormat::kInt8)) {
     return absl::UnimplementedError("LibTorch's oneDNN has no product of 16-bit activations with such weights");
+  }
+  if (impl == "compiled" && (int4 || format == WeightFormat::kInt8)) {
+    return absl::UnimplementedError("impl:compiled is for fp32 and bf16 weights");
   }
   if (int4 && at.Int("k") % at.Int("group") != 0) return absl::UnimplementedError("k must be a multiple of group");
   if (int4 && at.Int("group") > 256) return absl::UnimplementedError("group must be 32, 64, 128 or 256");
@@ -82,11 +91,10 @@ GridAxes Int4Points(std::vector<std::string> impls, std::vector<std::string> gro
 
 const Registration kGemv(
     Family("gemv", "y = W · x, weights in fp32, bf16, int8 or int4")
-        .Axis(
-            {.name = "impl",
-             .choices = {"eager", "onednn", "native"},
-             .doc =
-                 "eager: LibTorch's operator for the format; onednn: weights prepacked by oneDNN; native: our kernels"})
+        .Axis({.name = "impl",
+               .choices = {"eager", "onednn", "compiled", "native"},
+               .doc = "eager: LibTorch's operator for the format; onednn: weights prepacked by oneDNN; compiled: by "
+                      "Inductor; native: our kernels"})
         .Axis(PrecisionAxis({"fp32", "bf16", "int8", "int4"}))
         .Axis({.name = "group",
                .choices = {"32", "64", "128", "256"},
@@ -95,11 +103,12 @@ const Registration kGemv(
         .Axis({.name = "batch", .default_value = "1", .doc = "vectors that share the weights"})
         .Axis({.name = "n", .doc = "rows of W: outputs"})
         .Axis({.name = "k", .default_value = "n", .doc = "columns of W"})
-        .Grid(Suite::kQuick, Points({"eager", "native"}, {"fp32", "bf16", "int8", "int4"}, {"4096"}))
+        .Grid(Suite::kQuick, Points({"eager", "native"}, {"bf16", "int8", "int4"}, {"4096"}))
         .Grid(Suite::kQuick, Points({"onednn"}, {"bf16"}, {"4096"}))
         .Grid(Suite::kStandard, Int4Points({"eager", "native"}, {"32", "64"}))
         .Grid(Suite::kStandard, Points({"eager", "native"}, {"fp32", "bf16", "int8", "int4"}, kSquares))
         .Grid(Suite::kStandard, Points({"onednn"}, {"fp32", "bf16"}, kSquares))
+        .Grid(Suite::kStandard, Points({"compiled"}, {"bf16"}, {"4096", "8192"}))
         .Grid(Suite::kStandard, {{"impl", {"eager", "native"}},
                                  {"precision", {"bf16", "int8", "int4"}},
                                  {"batch", {"2", "4", "8"}},

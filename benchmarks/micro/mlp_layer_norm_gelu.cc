@@ -15,11 +15,14 @@
 #include <memory>
 #include <optional>
 
+#include "benchmarks/native.h"
+#include "lib/harness/compiled.h"
 #include "lib/harness/device.h"
 #include "lib/harness/family.h"
 #include "lib/harness/onednn.h"
 #include "lib/kernels/gemv.h"
 #include "lib/kernels/huge_pages.h"
+#include "lib/kernels/norm.h"
 #include "lib/kernels/team.h"
 #include "lib/workload/mlp_layer_norm.h"
 
@@ -46,7 +49,8 @@ struct Block {
   at::Tensor norm_bias;
 };
 
-using Linear = std::function<at::Tensor(const at::Tensor& x)>;
+// Its result for rows x.
+using BlockStep = std::function<at::Tensor(const at::Tensor& x)>;
 
 at::Tensor Normalised(const Block& block, const at::Tensor& x) {
   return at::layer_norm(x, {x.size(1)}, block.norm_weight, block.norm_bias, kEps);
@@ -79,25 +83,48 @@ at::Tensor ExactBlock(const at::Tensor& x, const Block& block) {
                         block.norm_bias.to(at::kDouble), kEps);
 }
 
-Linear MakeLinear(const std::string& impl, const Block& block, int64_t batch, Inputs& in) {
-  if (impl == "eager") return [=](const at::Tensor& x) { return at::linear(x, block.weight, block.bias); };
-  if (impl == "onednn") {
-    return [packed = OnednnPack(block.weight, batch), bias = block.bias](const at::Tensor& x) {
-      return OnednnLinear(x, packed).add_(bias);
-    };
-  }
+BlockStep EagerBlock(const Block& block) {
+  return [=](const at::Tensor& x) { return Normalised(block, at::linear(x, block.weight, block.bias)); };
+}
+
+BlockStep OnednnBlock(const Block& block, int64_t batch) {
+  // Without the plain weight, which would else stay in memory.
+  Block rest = block;
+  rest.weight = OnednnPack(block.weight, batch);
+  return [=](const at::Tensor& x) { return Normalised(rest, OnednnLinear(x, rest.weight).add_(rest.bias)); };
+}
+
+BlockStep NativeBlock(const Block& block, int64_t batch, Inputs& in) {
   kernels::UseHugePages(block.weight.data_ptr(), block.weight.nbytes());
-  const at::Tensor y = in.Empty({batch, block.weight.size(0)}, workload::Dtype::kBf16);
+  const int64_t n = block.weight.size(0);
+  const at::Tensor y = in.Empty({batch, n}, workload::Dtype::kBf16);
+  // Our norm takes its parameters in fp32.
+  const at::Tensor norm_weight = in.Keep(block.norm_weight.to(at::kFloat));
+  const at::Tensor norm_bias = in.Keep(block.norm_bias.to(at::kFloat));
   const auto team = std::make_shared<kernels::OpenMpTeam>(in.device().threads());
-  return [=, weight = block.weight, bias = block.bias](const at::Tensor& x) {
-    kernels::Run(kernels::Gemv<kernels::Bf16Weight, Bf16, Bf16>{.weight = {static_cast<const Bf16*>(weight.data_ptr()),
-                                                                           weight.size(0), weight.size(1)},
-                                                                .x = static_cast<const Bf16*>(x.data_ptr()),
-                                                                .y = static_cast<Bf16*>(y.data_ptr()),
+  return [=](const at::Tensor& x) {
+    kernels::Run(kernels::Gemv<kernels::Bf16Weight, Bf16, Bf16>{.weight = {Elements<Bf16>(block.weight), n, x.size(1)},
+                                                                .x = Elements<Bf16>(x),
+                                                                .y = Elements<Bf16>(y),
                                                                 .m = batch},
                  *team);
-    return at::add(y, bias);
+    at::Tensor h = at::add(y, block.bias);
+    kernels::Run(kernels::LayerNorm<Bf16>{.x = Elements<Bf16>(h),
+                                          .y = Elements<Bf16>(h),
+                                          .weight = Elements<float>(norm_weight),
+                                          .bias = Elements<float>(norm_bias),
+                                          .rows = batch,
+                                          .cols = n,
+                                          .eps = static_cast<float>(kEps)},
+                 *team);
+    return h;
   };
+}
+
+BlockStep MakeBlockStep(const std::string& impl, const Block& block, int64_t batch, Inputs& in) {
+  if (impl == "onednn") return OnednnBlock(block, batch);
+  if (impl == "native") return NativeBlock(block, batch, in);
+  return EagerBlock(block);
 }
 
 absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
@@ -109,15 +136,22 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
   const at::Tensor x = in.Randn({batch, d}, workload::Dtype::kBf16);
   const Block up = MakeBlock(in, d, hidden);
   const Block down = MakeBlock(in, hidden, d);
-  const Linear up_linear = MakeLinear(impl, up, batch, in);
-  const Linear down_linear = MakeLinear(impl, down, batch, in);
   const auto y = std::make_shared<at::Tensor>(in.Empty({batch, d}, workload::Dtype::kBf16));
-  return Case{.step =
-                  [=] {
-                    at::Tensor h = Normalised(up, up_linear(x));
-                    if (gelu) h = at::gelu(h);
-                    *y = Normalised(down, down_linear(h));
-                  },
+  CaseStep step;
+  if (impl == "compiled") {
+    const std::vector<at::Tensor> tensors = {x,           up.weight, up.bias,          up.norm_weight, up.norm_bias,
+                                             down.weight, down.bias, down.norm_weight, down.norm_bias};
+    const auto compiled = Compile(gelu ? "mlp_layer_norm_gelu" : "mlp_layer_norm", tensors, in.device());
+    if (!compiled.ok()) return compiled.status();
+    step = [=, operation = *compiled] { *y = operation(tensors); };
+  } else {
+    step = [=, up_step = MakeBlockStep(impl, up, batch, in), down_step = MakeBlockStep(impl, down, batch, in)] {
+      at::Tensor h = up_step(x);
+      if (gelu) h = at::gelu(h);
+      *y = down_step(h);
+    };
+  }
+  return Case{.step = step,
               .result = [=] { return std::vector{*y}; },
               .reference =
                   [=] {
@@ -148,8 +182,9 @@ GridAxes Points(std::vector<std::string> gelu, std::vector<std::string> batch, s
 const Registration kMlpLayerNormGelu(
     Family("mlp_layer_norm_gelu", "Linear(d -> 14336), LayerNorm, Linear(14336 -> d), LayerNorm, in bf16")
         .Axis({.name = "impl",
-               .choices = {"eager", "onednn", "native"},
-               .doc = "eager: LibTorch; onednn: weights prepacked by oneDNN; native: our products, LibTorch's norms"})
+               .choices = {"eager", "onednn", "compiled", "native"},
+               .doc = "eager: LibTorch; onednn: weights prepacked by oneDNN; compiled: by Inductor; native: our "
+                      "products and norms"})
         .Axis({.name = "dtype", .choices = {"bf16"}, .default_value = "bf16"})
         .Axis({.name = "gelu",
                .choices = {"no", "yes"},
@@ -158,11 +193,12 @@ const Registration kMlpLayerNormGelu(
         .Axis({.name = "batch", .default_value = "1", .doc = "rows; gpt_fast has one"})
         .Axis({.name = "d"})
         .Axis({.name = "hidden", .default_value = std::to_string(kHidden)})
-        .Grid(Suite::kQuick, Points({"no"}, {"1"}, {"1024"}))
+        .Grid(Suite::kQuick, Points({"no"}, {"1"}, {"4096"}, {"eager", "native"}))
         .Grid(Suite::kStandard, Points({"no"}, {"1"}, {"1024", "4096", "8192"}))
         .Grid(Suite::kStandard, Points({"yes"}, {"1"}, {"1024", "4096"}))
         .Grid(Suite::kStandard, Points({"no", "yes"}, {"8"}, {"1024", "4096"}))
         .Grid(Suite::kStandard, Points({"yes"}, {"256"}, {"1024", "4096"}, {"eager", "onednn"}))
+        .Grid(Suite::kStandard, Points({"no", "yes"}, {"1"}, {"4096"}, {"compiled"}))
         .Grid(Suite::kFull, Points({"no", "yes"}, {"1"}, {"16384"}))
         .ExpectLaw("d", 1)
         .Supports(Supports)

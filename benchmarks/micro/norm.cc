@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "benchmarks/native.h"
+#include "lib/harness/compiled.h"
 #include "lib/harness/family.h"
 #include "lib/kernels/norm.h"
 #include "lib/workload/norm.h"
@@ -82,7 +83,13 @@ absl::StatusOr<Case> Build(NormKind kind, const Point& at, Inputs& in) {
             return std::vector{Normalised(kind, operands.x.index_select(0, operands.rows).to(at::kDouble), operands)};
           },
       .tolerance = {.dtype = at.Dtype(), .reduction = at.Number("d")}};
-  if (at.Text("impl") == "native") {
+  if (at.Text("impl") == "compiled") {
+    std::vector<at::Tensor> tensors = {operands.x, operands.weight};
+    if (kind == NormKind::kLayer) tensors.push_back(operands.bias);
+    const auto compiled = Compile(kind == NormKind::kLayer ? "layer_norm" : "rms_norm", tensors, in.device());
+    if (!compiled.ok()) return compiled.status();
+    built.step = [=, operation = *compiled] { *y = operation(tensors); };
+  } else if (at.Text("impl") == "native") {
     const CaseStep native = WithElement(
         at.Dtype(), [&](auto element) { return Native<decltype(element)>(kind, operands, *y, in.device()); });
     // The step owns what it points into.
@@ -100,13 +107,16 @@ absl::StatusOr<Case> Build(NormKind kind, const Point& at, Inputs& in) {
 
 Family Norm(NormKind kind, std::string name, std::string doc) {
   return Family(std::move(name), std::move(doc))
-      .Axis({.name = "impl", .choices = {"eager", "native"}, .doc = "eager: LibTorch; native: our own kernel"})
+      .Axis({.name = "impl",
+             .choices = {"eager", "compiled", "native"},
+             .doc = "eager: LibTorch; compiled: by its Inductor; native: our own kernel"})
       .Axis({.name = "dtype", .choices = {"fp32", "bf16"}, .doc = "of x and y; weight and bias are fp32"})
       .Axis({.name = "rows", .default_value = "4096"})
       .Axis({.name = "d", .doc = "length of a row"})
       .Grid(Suite::kQuick, {{"impl", {"eager", "native"}}, {"dtype", {"bf16"}}, {"d", {"4096", "8192"}}})
       .Grid(Suite::kStandard,
             {{"impl", {"eager", "native"}}, {"dtype", {"fp32", "bf16"}}, {"d", {"1024", "4096", "8192", "16384"}}})
+      .Grid(Suite::kStandard, {{"impl", {"compiled"}}, {"dtype", {"bf16"}}, {"d", {"4096", "8192"}}})
       .Supports(NativeSupports)
       .Cost([kind](const Point& at) { return WorkAt(kind, at).ForwardCost(); })
       .Build([kind](const Point& at, Inputs& in) { return Build(kind, at, in); });

@@ -4,7 +4,10 @@
 
 #include <ATen/ops/_softmax.h>
 
+#include <memory>
+
 #include "benchmarks/native.h"
+#include "lib/harness/compiled.h"
 #include "lib/harness/family.h"
 #include "lib/kernels/softmax.h"
 #include "lib/workload/softmax.h"
@@ -20,13 +23,18 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
   const int64_t rows = at.Int("rows");
   const int64_t cols = at.Int("d");
   const at::Tensor x = in.Randn({rows, cols}, at.Dtype());
-  at::Tensor y = in.Empty({rows, cols}, at.Dtype());
+  const auto result = std::make_shared<at::Tensor>(in.Empty({rows, cols}, at.Dtype()));
+  at::Tensor y = *result;
   const at::Tensor sampled = in.SampleRows(rows);
   Case built{
-      .result = [=] { return std::vector{y.index_select(0, sampled)}; },
+      .result = [=] { return std::vector{result->index_select(0, sampled)}; },
       .reference = [=] { return std::vector{at::_softmax(x.index_select(0, sampled).to(at::kDouble), 1, false)}; },
       .tolerance = {.dtype = at.Dtype(), .reduction = at.Number("d")}};
-  if (at.Text("impl") == "native") {
+  if (at.Text("impl") == "compiled") {
+    const auto compiled = Compile("softmax", {x}, in.device());
+    if (!compiled.ok()) return compiled.status();
+    built.step = [=, operation = *compiled] { *result = operation({x}); };
+  } else if (at.Text("impl") == "native") {
     built.step = WithElement(at.Dtype(), [&](auto element) -> CaseStep {
       using T = decltype(element);
       return
@@ -42,13 +50,16 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
 
 const Registration kSoftmax(
     Family("softmax", "y = exp(x - max) / sum(exp(x - max)), row by row")
-        .Axis({.name = "impl", .choices = {"eager", "native"}, .doc = "eager: LibTorch; native: our own kernel"})
+        .Axis({.name = "impl",
+               .choices = {"eager", "compiled", "native"},
+               .doc = "eager: LibTorch; compiled: by its Inductor; native: our own kernel"})
         .Axis({.name = "dtype", .choices = {"fp32", "bf16"}})
         .Axis({.name = "rows", .default_value = "4096"})
         .Axis({.name = "d", .doc = "length of a row"})
         .Grid(Suite::kQuick, {{"impl", {"eager", "native"}}, {"dtype", {"bf16"}}, {"d", {"4096"}}})
         .Grid(Suite::kStandard,
               {{"impl", {"eager", "native"}}, {"dtype", {"fp32", "bf16"}}, {"d", {"1024", "4096", "8192", "16384"}}})
+        .Grid(Suite::kStandard, {{"impl", {"compiled"}}, {"dtype", {"bf16"}}, {"d", {"4096", "8192"}}})
         .Supports(NativeSupports)
         .Cost([](const Point& at) { return WorkAt(at).ForwardCost(); })
         .Build(Build));

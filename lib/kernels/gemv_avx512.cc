@@ -21,8 +21,7 @@ namespace {
 
 constexpr int64_t kLineBytes = 64;
 
-// Rows are read one after another, a single stream a thread: the processor's own prefetchers follow that best (four
-// rows side by side reached three quarters of it on a Zen 5, software prefetch changed nothing).
+// Rows are read one after another, a single stream a thread, for the processor's own prefetchers to follow.
 
 ROOFBENCH_TARGET_AVX512_BF16 inline __m512bh LoadBf16(const Bf16* from) {
   return reinterpret_cast<__m512bh>(_mm512_loadu_si512(from));

@@ -1,0 +1,128 @@
+"""Compile one operation into an AOTInductor package (.pt2), which LibTorch loads without Python.
+
+roofbench carries this file and runs it (python -c) when a case with impl:compiled is first built. The last line of
+what it prints says why it failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# torch is imported late: it takes seconds, and its absence is a reason to be told.
+Tensor = Any
+LAYER_EPS = 1e-5  # those of benchmarks/micro
+RMS_EPS = 1e-6
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """One row as a sum over products, which Inductor turns into one pass; it hands a product of matrices to ATen."""
+    if x.shape[0] == 1:
+        y = (x.float() * weight.float()).sum(1).unsqueeze(0)
+        return (y if bias is None else y + bias.float()).to(x.dtype)
+    return importlib.import_module("torch").nn.functional.linear(x, weight, bias)
+
+
+def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    functional = importlib.import_module("torch").nn.functional
+    y = functional.layer_norm(x.float(), (x.shape[1],), weight.float(), bias.float(), LAYER_EPS)
+    return y.to(x.dtype)
+
+
+def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
+    wide = x.float()
+    return (wide * (wide.pow(2).mean(1, keepdim=True) + RMS_EPS).rsqrt() * weight).to(x.dtype)
+
+
+def softmax(x: Tensor) -> Tensor:
+    return x.softmax(1)
+
+
+def mlp(x: Tensor, *blocks: Tensor) -> Tensor:
+    """Twice a linear layer and its norm; a block is weight, bias, norm weight and norm bias."""
+    for first in (0, 4):
+        x = layer_norm(linear(x, *blocks[first : first + 2]), *blocks[first + 2 : first + 4])
+    return x
+
+
+def mlp_gelu(x: Tensor, *blocks: Tensor) -> Tensor:
+    functional = importlib.import_module("torch").nn.functional
+    h = functional.gelu(layer_norm(linear(x, *blocks[0:2]), *blocks[2:4]))
+    return layer_norm(linear(h, *blocks[4:6]), *blocks[6:8])
+
+
+OPERATIONS: dict[str, Callable[..., Tensor]] = {
+    "gemv": linear,
+    "layer_norm": layer_norm,
+    "rms_norm": rms_norm,
+    "softmax": softmax,
+    "mlp_layer_norm": mlp,
+    "mlp_layer_norm_gelu": mlp_gelu,
+}
+
+
+def example(torch: Any, text: str) -> Tensor:
+    """`bfloat16:4096x1024` as a tensor."""
+    dtype, shape = text.split(":")
+    return torch.randn([int(size) for size in shape.split("x")]).to(getattr(torch, dtype))
+
+
+def reason_against(compiler: str) -> str | None:
+    if shutil.which(compiler) is None:
+        return f"there is no C++ compiler: {compiler} is not on the PATH (CXX may name another)"
+    return None
+
+
+def compile_to(path: Path, operation: Callable[..., Tensor], inputs: list[str], threads: int, version: str) -> None:
+    torch: Any = importlib.import_module("torch")
+    found = torch.__version__.split("+")[0]
+    if found != version:
+        raise RuntimeError(f"the torch of {sys.executable} is {found}, that of roofbench {version}")
+    torch.set_num_threads(threads)  # the code is made for as many
+    inductor = importlib.import_module("torch._inductor")
+
+    module: Any = torch.nn.Module
+
+    class Model(module):  # type: ignore[misc]
+        def forward(self, *tensors: Tensor) -> Tensor:
+            return operation(*tensors)
+
+    examples = tuple(example(torch, text) for text in inputs)
+    with torch.no_grad(), tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        program = torch.export.export(Model(), examples, strict=False)
+        package = inductor.aoti_compile_and_package(program, package_path=str(Path(folder) / "package.pt2"))
+        Path(package).replace(path)  # whole or not at all
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--operation", required=True, choices=sorted(OPERATIONS))
+    parser.add_argument("--input", action="append", required=True, metavar="DTYPE:SHAPE", help="bfloat16:4096x1024")
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--torch-version", required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    reason = reason_against(os.environ.get("CXX", "g++"))
+    if reason is None:
+        try:
+            compile_to(
+                options.output, OPERATIONS[options.operation], options.input, options.threads, options.torch_version
+            )
+        except Exception as error:  # whatever it was: it is told in one line
+            first = str(error).strip().split("\n", maxsplit=1)[0]
+            reason = f"{type(error).__name__}: {first}"
+    if reason is not None:
+        print(reason, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
