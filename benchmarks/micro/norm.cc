@@ -222,6 +222,17 @@ absl::StatusOr<Case> BuildBackward(NormKind kind, const Point& at, Inputs& in) {
 
 bool IsBackward(const Point& at) { return at.Text("pass") == "backward"; }
 
+absl::Status SupportAt(NormKind kind, const Point& at, const Device& device) {
+  // LibTorch 2.11 does not keep these sums over rows in fp32: of 4096 rows, a third of the elements fails the check.
+  if (kind == NormKind::kLayer && IsBackward(at) && at.Text("impl") == "eager" && at.Dtype() == Dtype::kBf16 &&
+      device.kind() == "cpu") {
+    return absl::UnimplementedError(
+        "LibTorch's bf16 gradients of weight and bias lose their digits over many rows on a CPU; dtype:fp32 and "
+        "impl:native do not");
+  }
+  return NativeSupports(at, device);
+}
+
 Family Norm(NormKind kind, std::string name, std::string doc) {
   return Family(std::move(name), std::move(doc))
       .Axis({.name = "impl", .choices = {"eager", "native"}, .doc = "eager: LibTorch; native: our own kernel"})
@@ -239,7 +250,7 @@ Family Norm(NormKind kind, std::string name, std::string doc) {
                                {"dtype", {"fp32", "bf16"}},
                                {"pass", {"backward"}},
                                {"d", {"1024", "4096", "8192"}}})
-      .Supports(NativeSupports)
+      .Supports([kind](const Point& at, const Device& device) { return SupportAt(kind, at, device); })
       .Cost([kind](const Point& at) {
         return IsBackward(at) ? WorkAt(kind, at).BackwardCost() : WorkAt(kind, at).ForwardCost();
       })
