@@ -63,7 +63,7 @@ struct FlagGroup {
 
 // Every flag that is accepted, in the order of --help. Those of Google Benchmark that are not ours to read are passed
 // on.
-const std::vector<FlagGroup>& Groups() {
+const std::vector<FlagGroup>& AllGroups() {
   static const auto* groups = new std::vector<FlagGroup>{
       {"What to run",
        {{"suite", "quick|standard|full", ""},
@@ -102,6 +102,20 @@ const std::vector<FlagGroup>& Groups() {
         {"benchmark_color", "auto|true|false", "colours on the console (NO_COLOR is respected)"},
         {"explain_counters", "", ""}}},
   };
+  return *groups;
+}
+
+// Without the flags of families that this program does not have, as where others link the harness for theirs.
+const std::vector<FlagGroup>& Groups() {
+  static const auto* groups = [] {
+    auto* linked = new std::vector<FlagGroup>(AllGroups());
+    for (FlagGroup& group : *linked) {
+      std::erase_if(group.flags, [](const FlagRow& row) {
+        return row.doc.empty() && absl::FindCommandLineFlag(View(row.name)) == nullptr;
+      });
+    }
+    return linked;
+  }();
   return *groups;
 }
 

@@ -20,6 +20,8 @@ inline std::vector<PlannedCase> SmallPoints() {
   for (const Family& family : Families()) {
     std::map<std::string, PlannedCase> smallest;
     for (Point point : family.Points(Suite::kFull)) {
+      // A compilation each: compiled_slow_test has one.
+      if (point.Has("impl") && point.Text("impl") == "compiled") continue;
       std::string kind;
       for (const AxisSpec& axis : family.axes()) {
         // Language models of a kind differ in size alone.
