@@ -325,15 +325,20 @@ const Registration kTrainStep(
                                  {"dtype", {"fp32"}},
                                  {"optimizer", {"sgd", "adamw"}}})
         .Grid(Suite::kFull, {{"impl", {"eager"}},
-                             {"mode", {"fwd_bwd"}},
+                             {"mode", {"fwd", "fwd_bwd", "step"}},
                              {"size", SizeNames()},
                              {"context", {"128", "256", "512", "1024"}},
-                             {"dtype", {"fp32", "tf32", "bf16_autocast", "bf16"}}})
-        .Grid(Suite::kFull, {{"impl", {"eager", "native", "graph"}},
-                             {"mode", {"fwd", "step"}},
+                             {"dtype", {"fp32", "bf16_autocast"}}})
+        .Grid(Suite::kFull, {{"impl", {"eager"}},
+                             {"mode", {"step"}},
                              {"size", SizeNames()},
-                             {"context", {"128", "256", "512", "1024"}},
-                             {"dtype", {"fp32", "tf32", "bf16_autocast", "bf16"}}})
+                             {"context", {"512"}},
+                             {"dtype", {"tf32", "bf16"}}})
+        .Grid(Suite::kFull, {{"impl", {"native", "graph"}},
+                             {"mode", {"step"}},
+                             {"size", SizeNames()},
+                             {"context", {"128", "1024"}},
+                             {"dtype", {"fp32", "bf16_autocast"}}})
         .Cost([](const Point& at) { return WorkAt(at).Step(ModeAt(at)); })
         .Supports(Supports)
         .Build(Build));
