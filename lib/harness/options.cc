@@ -444,7 +444,7 @@ std::string HelpText() {
                   "  roofbench                                                  the quick suite\n"
                   "  roofbench --benchmark_filter='matmul/.*bf16'               every bf16 matrix product\n"
                   "  roofbench --benchmark_filter=matmul --axis=matmul.n=3000   a size of your own\n"
-                  "  roofbench --benchmark_filter=mlp --benchmark_repetitions=9 --benchmark_out=mlp.json\n"
+                  "  roofbench --benchmark_filter=^mlp/ --benchmark_repetitions=9 --benchmark_out=mlp.json\n"
                   "  roofbench --suite=standard --threads=1 --max_step_time=1   one thread, nothing slow\n"
                   "  roofbench --suite=full --benchmark_out=full.json --journal=full.jsonl --case_timeout=900\n"
                   "  roofbench --suite=full --benchmark_out=full.json --journal=full.jsonl --resume\n"

@@ -23,6 +23,7 @@ LAWS = {
     ("gemv", "n"): 2.0,
     ("gather_gemv", "n"): 2.0,
     ("mlp_layer_norm_gelu", "d"): 1.0,
+    ("prefill", "prompt"): 1.0,
 }
 FEWEST_POINTS = 3
 _CONFIDENCE = 0.95
