@@ -49,6 +49,7 @@ void QuantiseInt4(const T* weight, int64_t k, int64_t group, uint8_t* quantised,
 void PackInt4(const uint8_t* quantised, const Bf16* scales_zeros, int64_t n, int64_t k, int64_t group,
               std::byte* packed, Range tiles) {
   const int64_t groups = k / group;
+  if (groups == 0) return;
   for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
     std::byte* const to = packed + tile * Int4TileBytes(k, group);
     const int64_t used = std::min(kInt4TileRows, n - tile * kInt4TileRows);
