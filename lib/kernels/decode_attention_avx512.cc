@@ -41,10 +41,10 @@ ROOFBENCH_TARGET_AVX512 inline __m512 Exp(__m512 x) {
 // Lane i of the result is the sum of the lanes of v[i].
 ROOFBENCH_TARGET_AVX512 inline __m512 SumEach(__m512* v) {
   // Four rounds of adding neighbours halve the vectors; the first two work within 128-bit lanes.
-  for (int i = 0; i < 8; ++i) {
+  for (int64_t i = 0; i < 8; ++i) {
     v[i] = _mm512_add_ps(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]));
   }
-  for (int i = 0; i < 4; ++i) {
+  for (int64_t i = 0; i < 4; ++i) {
     const __m512d a = _mm512_castps_pd(v[2 * i]);
     const __m512d b = _mm512_castps_pd(v[2 * i + 1]);
     v[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
