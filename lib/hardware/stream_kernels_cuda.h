@@ -13,6 +13,6 @@ inline constexpr int kCudaStreamVariants = 2;  // "plain": through L2; "streamin
 
 // As GpuPass says, in 16-byte words: `words` of them, a multiple of 4.
 cudaError_t LaunchCudaStream(CudaStream kind, int variant, void* to, const void* from, std::size_t words, int repeat,
-                             unsigned long long pattern, cudaStream_t stream);  // NOLINT(google-runtime-int): what CUDA's atomics take
+                             unsigned long long pattern, cudaStream_t stream);
 
 }  // namespace roofbench::hardware
