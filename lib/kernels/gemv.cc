@@ -106,6 +106,11 @@ void Store(const float* from, int64_t count, Bf16* to) { std::transform(from, fr
 template <typename Weight, typename X, typename Y>
 void RunRows(const Gemv<Weight, X, Y>& work, Range rows) {
   const Weight& weight = work.weight;
+  if (weight.k == 0) {
+    // Sums of nothing. The fixed-point vectors have no memory then, which the kernels would point into.
+    for (int64_t i = 0; i < work.m; ++i) std::fill_n(work.y + i * weight.n + rows.begin, rows.size(), Y{});
+    return;
+  }
   std::vector<Product<Weight, X>> products;  // of no memory of their own beyond a few pointers
   products.reserve(static_cast<std::size_t>(work.m));
   for (int64_t i = 0; i < work.m; ++i) products.emplace_back(weight, work.x + i * weight.k, i);
