@@ -2,6 +2,7 @@
 option(ROOFBENCH_WERROR "Warnings are errors" OFF)
 option(ROOFBENCH_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(ROOFBENCH_INSTALL "Make install rules" ${PROJECT_IS_TOP_LEVEL})
+option(ROOFBENCH_PRECOMPILE "Precompile the headers of LibTorch" ${PROJECT_IS_TOP_LEVEL})
 option(ROOFBENCH_CCACHE "Compile through ccache where it is installed" ON)
 set(ROOFBENCH_SANITIZE "" CACHE STRING "Value of -fsanitize=, for example address,undefined")
 set(ROOFBENCH_FETCH "" CACHE STRING
