@@ -17,9 +17,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "compile_package.h"
 #include "lib/harness/child_process.h"
+#include "lib/harness/text.h"
 
 namespace roofbench {
 namespace {
@@ -73,11 +73,6 @@ std::vector<std::string> Arguments(const std::string& operation, const std::vect
   return arguments;
 }
 
-std::string LastLine(const std::string& text) {
-  const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipWhitespace());
-  return lines.empty() ? "it said nothing" : lines.back();
-}
-
 absl::Status MakePackage(const std::vector<std::string>& arguments, const fs::path& package) {
   std::vector<std::string> command = {Python(), "-W", "ignore", "-c", kCompilePackageSource};
   command.insert(command.end(), arguments.begin(), arguments.end());
@@ -88,7 +83,8 @@ absl::Status MakePackage(const std::vector<std::string>& arguments, const fs::pa
                                                  " (ROOFBENCH_PYTHON names another)"));
   }
   if (result->exit_code != 0 || !fs::exists(package)) {
-    return absl::UnimplementedError(absl::StrCat("it could not be compiled: ", LastLine(result->output)));
+    return absl::UnimplementedError(
+        absl::StrCat("it could not be compiled: ", LastLine(absl::StrCat("it said nothing\n", result->output))));
   }
   return absl::OkStatus();
 }
@@ -99,9 +95,8 @@ absl::StatusOr<std::shared_ptr<Loader>> Load(const fs::path& package) {
   try {
     return std::make_shared<Loader>(package.string());
   } catch (const std::exception& error) {
-    const std::vector<std::string> lines = absl::StrSplit(error.what(), '\n');
-    return absl::UnimplementedError(
-        absl::StrCat(package.string(), " cannot be loaded (delete it to have it made again): ", lines.front()));
+    return absl::UnimplementedError(absl::StrCat(
+        package.string(), " cannot be loaded (delete it to have it made again): ", FirstLine(error.what())));
   }
 }
 

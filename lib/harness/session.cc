@@ -66,7 +66,6 @@ bool SaysNoMemory(const std::string& what) {
 double NeededBytes(const workload::Cost& cost) { return cost.resident_bytes * kMemoryMargin + kMemoryReserve; }
 
 // First line of an exception's text: LibTorch appends a backtrace.
-std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 std::vector<double> RoofRatios(const RoofGauge& gauge, const workload::Cost& cost, const timing::Samples& samples) {
   std::vector<double> ratios;
@@ -165,11 +164,8 @@ absl::Status Session::Admit(const PlannedCase& planned, const workload::Cost& co
   if (!options_.unverified) {
     if (absl::Status status = CheckVerified(planned.point, device_.kind()); !status.ok()) return status;
   }
-  const double needed = NeededBytes(cost);
-  const double available = free_bytes_;
-  if (available > 0 && needed > available) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("needs about ", HumanBytes(needed), " of memory and ", HumanBytes(available), " are free"));
+  if (free_bytes_ > 0 && NeededBytes(cost) > free_bytes_) {
+    return absl::ResourceExhaustedError("needs more memory than is free");
   }
   const double limit = MaxStepTime(*planned.family);
   if (WorkOf(cost) / kCrawl <= limit) return absl::OkStatus();
@@ -355,9 +351,7 @@ const Outcome& Session::Run(const PlannedCase& planned) {
     } catch (...) {
       end(Verdict::kFailed, "threw something that is no std::exception");
     }
-    if (outcome.verdict == Verdict::kSkipped && outcome.reason.find(" are free") == std::string::npos) {
-      outcome.reason += MemoryNote(outcome);
-    }
+    if (outcome.verdict == Verdict::kSkipped) outcome.reason += MemoryNote(outcome);
   }
   try {
     device_.AfterCase();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 
 namespace roofbench {
 namespace {
@@ -51,6 +52,13 @@ std::string HumanBytes(double bytes) {
 
 std::string HumanRate(double per_second, std::string_view unit) {
   return Scaled(per_second, {{1, ""}, {1e3, "k"}, {1e6, "M"}, {1e9, "G"}, {1e12, "T"}}, unit);
+}
+
+std::string FirstLine(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+
+std::string LastLine(std::string_view text) {
+  const std::vector<std::string> lines = absl::StrSplit(View(text), '\n', absl::SkipWhitespace());
+  return lines.empty() ? "" : lines.back();
 }
 
 std::string Nearest(std::string_view text, const std::vector<std::string>& known) {

@@ -16,6 +16,9 @@ std::string HumanTime(double seconds);                            // "12.3 us", 
 std::string HumanBytes(double bytes);                             // "1.50 GiB"
 std::string HumanRate(double per_second, std::string_view unit);  // "12.3 GB/s", "1.20 TFLOP/s": decimal prefixes
 
+std::string FirstLine(std::string_view text);
+std::string LastLine(std::string_view text);  // that is not blank; empty if there is none
+
 // The entry of `known` nearest to `text` by edit distance; empty if none is near (more than a third of its letters).
 std::string Nearest(std::string_view text, const std::vector<std::string>& known);
 

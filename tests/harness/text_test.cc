@@ -15,6 +15,13 @@ TEST(Text, ThreeDigitsInTheRightUnit) {
   EXPECT_EQ(HumanRate(0, "B/s"), "0.00 B/s");
 }
 
+TEST(Text, FirstAndLastLine) {
+  EXPECT_EQ(FirstLine("one\ntwo"), "one");
+  EXPECT_EQ(FirstLine(""), "");
+  EXPECT_EQ(LastLine("one\ntwo\n \n"), "two");
+  EXPECT_EQ(LastLine("\n"), "");
+}
+
 TEST(Text, NearestIsNearOrNothing) {
   EXPECT_EQ(Nearest("benchmark_fliter", {"benchmark_filter", "benchmark_out"}), "benchmark_filter");
   EXPECT_EQ(Nearest("zebra", {"benchmark_filter", "axis"}), "");
