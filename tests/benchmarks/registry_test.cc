@@ -12,6 +12,7 @@
 #include "lib/harness/cpu_device.h"
 #include "lib/harness/family.h"
 #include "lib/harness/session.h"
+#include "tests/benchmarks/every_case.h"
 #include "tests/benchmarks/small_points.h"
 #include "tests/source_dir.h"
 
@@ -78,33 +79,9 @@ class EveryCase : public testing::TestWithParam<PlannedCase> {
   }
 };
 
-TEST_P(EveryCase, IsRightAndRepeatable) {
-  const Options options = Quick();
-  Session session(options, Device(), nullptr);
-  for (int repetition = 0; repetition < 2; ++repetition) {
-    const Outcome& outcome = session.Run(GetParam());
-    if (outcome.verdict == Verdict::kSkipped) GTEST_SKIP() << outcome.reason;
-    // So short a run may beat a roof slice; any other failure is real.
-    EXPECT_TRUE(outcome.verdict == Verdict::kMeasured ||
-                outcome.reason.find("roof, which cannot be") != std::string::npos)
-        << outcome.reason;
-  }
-}
+TEST_P(EveryCase, IsRightAndRepeatable) { ExpectRightTwice(GetParam(), Quick(), Device()); }
 
-TEST_P(EveryCase, AWrongResultFails) {
-  const Options options = Quick();
-  Session session(options, Device(), nullptr);
-  session.TamperWithResults([](at::Tensor& result) {
-    at::Tensor last = result.view({-1})[result.numel() - 1];
-    // Off by about the size of the largest element: above what deep networks in bf16 may round, far below nonsense.
-    const at::Scalar off = last.is_floating_point() ? result.abs().max().item() : at::Scalar(1);
-    last.add_(off);
-  });
-  const Outcome& outcome = session.Run(GetParam());
-  if (outcome.verdict == Verdict::kSkipped) GTEST_SKIP() << outcome.reason;
-  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
-  EXPECT_THAT(outcome.reason, testing::HasSubstr("wrong result"));
-}
+TEST_P(EveryCase, AWrongResultFails) { ExpectWrongResultFails(GetParam(), Quick(), Device()); }
 
 TEST_P(EveryCase, ACloneHoldsTheSameData) {
   const PlannedCase& planned = GetParam();
@@ -123,13 +100,7 @@ TEST_P(EveryCase, ACloneHoldsTheSameData) {
   EXPECT_TRUE(CompareTensors(second->reference().front(), first->reference().front(), first->tolerance, "clone").ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, EveryCase, testing::ValuesIn(SmallPoints()), [](const auto& instance) {
-  std::string name = instance.param.name;
-  for (char& c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  }
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Families, EveryCase, testing::ValuesIn(SmallPoints()), TestNameOf);
 
 }  // namespace
 }  // namespace roofbench

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/harness/session.h"
+#include "tests/benchmarks/every_case.h"
 #include "tests/benchmarks/small_points.h"
 #include "tests/gpu/gpu_test.h"
 
@@ -12,38 +13,11 @@ namespace {
 
 class CasesTest : public GpuTest, public testing::WithParamInterface<PlannedCase> {};
 
-TEST_P(CasesTest, IsRight) {
-  const Options options = Few();
-  Session session(options, device(), nullptr);
-  for (int repetition = 0; repetition < 2; ++repetition) {
-    const Outcome& outcome = session.Run(GetParam());
-    if (outcome.verdict == Verdict::kSkipped) GTEST_SKIP() << outcome.reason;
-    // So short a run may beat a roof slice; any other failure is real.
-    EXPECT_TRUE(outcome.verdict == Verdict::kMeasured ||
-                outcome.reason.find("roof, which cannot be") != std::string::npos)
-        << outcome.reason;
-  }
-}
+TEST_P(CasesTest, IsRight) { ExpectRightTwice(GetParam(), Few(), device()); }
 
-TEST_P(CasesTest, AWrongResultFails) {
-  const Options options = Few();
-  Session session(options, device(), nullptr);
-  session.TamperWithResults([](at::Tensor& result) {
-    at::Tensor last = result.view({-1})[result.numel() - 1];
-    last.add_(last.is_floating_point() ? result.abs().max().item() : at::Scalar(1));
-  });
-  const Outcome& outcome = session.Run(GetParam());
-  if (outcome.verdict == Verdict::kSkipped) GTEST_SKIP() << outcome.reason;
-  EXPECT_THAT(outcome.reason, testing::HasSubstr("wrong result"));
-}
+TEST_P(CasesTest, AWrongResultFails) { ExpectWrongResultFails(GetParam(), Few(), device()); }
 
-INSTANTIATE_TEST_SUITE_P(Families, CasesTest, testing::ValuesIn(SmallPoints()), [](const auto& instance) {
-  std::string name = instance.param.name;
-  for (char& c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  }
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Families, CasesTest, testing::ValuesIn(SmallPoints()), TestNameOf);
 
 class GraphTest : public GpuTest {
  protected:
