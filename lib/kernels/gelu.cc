@@ -1,5 +1,7 @@
 #include "lib/kernels/gelu.h"
 
+#include "lib/kernels/highway_dispatch.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/gelu.cc"  // NOLINT(bugprone-suspicious-include)
 // clang-format off: this one comes before the others
@@ -39,8 +41,7 @@ HWY_INLINE void Part(const Gelu<T>& work, Range range) {
   }
 }
 
-void PartFp32(const Gelu<float>& work, Range range) { Part(work, range); }
-void PartBf16(const Gelu<Bf16>& work, Range range) { Part(work, range); }
+ROOFBENCH_HIGHWAY_INSTANCES(Part, Gelu)
 
 }  // namespace
 }  // namespace roofbench::kernels::HWY_NAMESPACE
@@ -49,19 +50,18 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace roofbench::kernels {
 
-HWY_EXPORT(PartFp32);
-HWY_EXPORT(PartBf16);
+ROOFBENCH_HIGHWAY_DISPATCH(Part, Gelu)
 
 namespace {
 constexpr int64_t kGrain = 4096;  // elements: parts begin on pages
 }
 
 void Run(const Gelu<float>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.n, kGrain, [&](Range range) { HWY_DYNAMIC_DISPATCH(PartFp32)(work, range); });
+  parallel_for(work.n, kGrain, [&](Range range) { Part(work, range); });
 }
 
 void Run(const Gelu<Bf16>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.n, kGrain, [&](Range range) { HWY_DYNAMIC_DISPATCH(PartBf16)(work, range); });
+  parallel_for(work.n, kGrain, [&](Range range) { Part(work, range); });
 }
 
 }  // namespace roofbench::kernels

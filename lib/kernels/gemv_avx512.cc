@@ -4,22 +4,13 @@
 
 #if ROOFBENCH_X86
 
-// GCC 12 takes its own "undefined" vectors for uses of uninitialised ones (GCC bug 105593).
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
-#pragma GCC diagnostic pop
-
 #include <algorithm>
 #include <cstring>
 
+#include "lib/kernels/avx512_lines.h"
+
 namespace roofbench::kernels {
 namespace {
-
-constexpr int64_t kLineBytes = 64;
 
 // Rows are read one after another, a single stream a thread, for the processor's own prefetchers to follow.
 
@@ -60,8 +51,7 @@ ROOFBENCH_TARGET_AVX512_BF16 inline float DotBf16(const Bf16* w, const Bf16* x, 
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512 Load16(const float* from) { return _mm512_loadu_ps(from); }
 
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512 Load16(const Bf16* from) {
-  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+  return avx512::Widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
 
 // One block of kBlock elements. False if it cannot be represented.
