@@ -8,43 +8,17 @@
 #include <cstdint>
 #include <iterator>
 
+#include "lib/kernels/avx512_block.h"
 #include "lib/kernels/avx512_exp.h"
-#include "lib/kernels/avx512_lines.h"
 #include "lib/kernels/gelu_tail.h"
 
-// In bf16 these are bound by arithmetic: each step is written for four vectors, whose chains of dependent instructions
-// then run side by side (one after another they are longer than what the processor looks ahead).
 #define TARGET ROOFBENCH_TARGET_AVX512_BF16
-#define EACH _Pragma("GCC unroll 4") for (int v = 0; v < kVectors; ++v)
+#define EACH ROOFBENCH_EACH
 
 namespace roofbench::kernels::avx512 {
 namespace {
 
-constexpr int kVectors = 4;
-constexpr int64_t kBlock = kVectors * 16;  // elements
 constexpr int64_t kAheadBytes = 1024;
-
-using Block = __m512[kVectors];
-
-TARGET inline __m512 LoadVector(const float* from) { return _mm512_loadu_ps(from); }
-TARGET inline __m512 LoadVector(const Bf16* from) {
-  return Widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
-}
-
-template <typename T>
-TARGET inline void LoadBlock(const T* from, Block& to) {
-  EACH to[v] = LoadVector(from + v * 16);
-}
-
-template <bool kStream>
-TARGET inline void StoreBlock(float* to, const Block& from) {
-  EACH StoreLine<kStream>(to + v * 16, _mm512_castps_si512(from[v]));
-}
-template <bool kStream>
-TARGET inline void StoreBlock(Bf16* to, const Block& from) {
-  StoreLine<kStream>(to, Pack(Floats<Bf16>{{from[0], from[1]}}));
-  StoreLine<kStream>(to + 32, Pack(Floats<Bf16>{{from[2], from[3]}}));
-}
 
 // 1 / x, good enough for a result of type T.
 template <typename T>
@@ -68,7 +42,7 @@ struct GeluBlock {
     EACH t[v] = _mm512_fmadd_ps(z[v], _mm512_set1_ps(Tail::kNear), _mm512_set1_ps(1));
     EACH e[v] = _mm512_mul_ps(z[v], _mm512_mul_ps(z[v], _mm512_set1_ps(-0.5F)));
     EACH t[v] = Reciprocal<T>(t[v]);
-    EACH e[v] = Exp<T>(e[v]);
+    Exp<T>(e);
     EACH z[v] = _mm512_mul_ps(z[v], t[v]);
     EACH p[v] = _mm512_set1_ps(Tail::kPolynomial[kDegree]);
 #pragma GCC unroll 8
@@ -90,7 +64,7 @@ struct SiluMulBlock {
     Block e;
     // Beyond 104 exp is infinite in fp32.
     EACH e[v] = _mm512_min_ps(_mm512_set1_ps(104), _mm512_sub_ps(_mm512_setzero_ps(), gate[v]));
-    EACH e[v] = Exp<T>(e[v]);
+    Exp<T>(e);
     EACH e[v] = Reciprocal<T>(_mm512_add_ps(e[v], _mm512_set1_ps(1)));
     EACH gate[v] = _mm512_mul_ps(_mm512_mul_ps(gate[v], e[v]), up[v]);
   }
@@ -100,19 +74,16 @@ template <typename Kernel, bool kStream, typename T>
 TARGET void Blocks(const T* const (&from)[Kernel::kInputs], T* y, Range range) {
   Block in[Kernel::kInputs];
   int64_t i = range.begin;
-  for (; i + kBlock <= range.end; i += kBlock) {
+  for (; i + kPerBlock <= range.end; i += kPerBlock) {
     for (int k = 0; k < Kernel::kInputs; ++k) {
-      constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
-      for (int64_t at = 0; at < kBlock * kBytes; at += kLineBytes) {
-        Prefetch(reinterpret_cast<const char*>(from[k] + i) + kAheadBytes + at);
-      }
+      PrefetchBlock(from[k] + i, kAheadBytes);
       LoadBlock(from[k] + i, in[k]);
     }
     Kernel::Apply(in);
     StoreBlock<kStream>(y + i, in[0]);
   }
   if (const int64_t count = range.end - i; count > 0) {
-    T padded[kBlock] = {};
+    T padded[kPerBlock] = {};
     for (int k = 0; k < Kernel::kInputs; ++k) {
       std::copy_n(from[k] + i, count, padded);
       LoadBlock(padded, in[k]);

@@ -5,16 +5,19 @@
 #if ROOFBENCH_X86
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <limits>
 #include <vector>
 
+#include "lib/kernels/avx512_block.h"
 #include "lib/kernels/avx512_exp.h"
 #include "lib/kernels/avx512_lines.h"
 
-// Each row is read from memory once: its exponentials wait in fp32, in the cache, for their sum. The next row is
-// fetched while they are computed, and its maximum is found while they are written.
+// One loop works on three rows: it writes one, computes the exponentials of the next and finds the maximum of the one
+// after. So memory is read and written all along, at the pace of the arithmetic. The exponentials wait for their sum in
+// fp32, in the cache; those of the next row take the places of those that were just written.
 #define TARGET ROOFBENCH_TARGET_AVX512_BF16
 
 namespace roofbench::kernels::avx512 {
@@ -29,9 +32,6 @@ class Maximum<float> {
  public:
   TARGET Maximum() : largest_(_mm512_set1_ps(-std::numeric_limits<float>::infinity())) {}
   TARGET void Add(__m512i line) { largest_ = _mm512_max_ps(_mm512_castsi512_ps(line), largest_); }
-  TARGET void AddPart(__m512i line, int64_t count) {
-    largest_ = _mm512_mask_max_ps(largest_, Mask16(count), _mm512_castsi512_ps(line), largest_);
-  }
   TARGET float Get() const { return _mm512_reduce_max_ps(largest_); }
 
  private:
@@ -48,10 +48,6 @@ class Maximum<Bf16> {
     signed_most_ = _mm512_max_epi16(signed_most_, line);
     unsigned_least_ = _mm512_min_epu16(unsigned_least_, line);
   }
-  TARGET void AddPart(__m512i line, int64_t count) {
-    signed_most_ = _mm512_mask_max_epi16(signed_most_, Mask32(count), signed_most_, line);
-    unsigned_least_ = _mm512_mask_min_epu16(unsigned_least_, Mask32(count), unsigned_least_, line);
-  }
   TARGET float Get() const {
     alignas(64) int16_t most[32];
     alignas(64) uint16_t least[32];
@@ -67,77 +63,142 @@ class Maximum<Bf16> {
   __m512i unsigned_least_;
 };
 
+// The end of a row, -infinity behind it: neither a maximum nor a part of the sum.
 template <typename T>
-TARGET float MaximumOf(const T* x, int64_t n) {
-  Maximum<T> maximum;
-  int64_t i = 0;
-  for (; i + kPerLine<T> <= n; i += kPerLine<T>) maximum.Add(LoadLine(x + i));
-  if (i < n) maximum.AddPart(LoadPart(x + i, n - i), n - i);
-  return maximum.Get();
-}
-
-// Writes exp(x - maximum) to `exponentials` (whole lines) and returns their sum. Fetches `next` meanwhile.
-template <typename T>
-TARGET float Exponentials(const T* x, int64_t n, float maximum, float* exponentials, const T* next) {
-  constexpr int64_t kVectors = static_cast<int64_t>(std::size(Floats<T>{}.v));
-  const __m512 maxima = _mm512_set1_ps(maximum);
-  __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-  int64_t i = 0;
-  for (; i + kPerLine<T> <= n; i += kPerLine<T>) {
-    Prefetch(next + i);
-    const Floats<T> floats = LoadFloats(x + i);
-    for (int64_t v = 0; v < kVectors; ++v) {
-      const __m512 e = Exp<T>(_mm512_sub_ps(floats.v[v], maxima));
-      _mm512_storeu_ps(exponentials + i + v * 16, e);
-      sums[v] = _mm512_add_ps(sums[v], e);
-    }
-  }
-  if (i < n) {
-    const Floats<T> floats = Unpack(x, LoadPart(x + i, n - i));
-    for (int64_t v = 0; v < kVectors; ++v) {
-      const int64_t lanes = std::clamp<int64_t>(n - i - v * 16, 0, 16);
-      const auto mask = static_cast<__mmask16>((1U << lanes) - 1);
-      const __m512 e = _mm512_maskz_mov_ps(mask, Exp<T>(_mm512_sub_ps(floats.v[v], maxima)));
-      _mm512_storeu_ps(exponentials + i + v * 16, e);
-      sums[v] = _mm512_add_ps(sums[v], e);
-    }
-  }
-  return _mm512_reduce_add_ps(_mm512_add_ps(sums[0], sums[1]));
-}
-
-// y = exponentials · scale; returns the maximum of `next`.
-template <bool kStream, typename T>
-TARGET float Write(const float* exponentials, int64_t n, float scale, T* y, const T* next) {
-  constexpr int64_t kVectors = static_cast<int64_t>(std::size(Floats<T>{}.v));
-  const __m512 scales = _mm512_set1_ps(scale);
-  Maximum<T> maximum;
-  for (int64_t i = 0; i < n; i += kPerLine<T>) {
-    Floats<T> floats;
-    for (int64_t v = 0; v < kVectors; ++v) {
-      floats.v[v] = _mm512_mul_ps(_mm512_loadu_ps(exponentials + i + v * 16), scales);
-    }
-    if (const int64_t count = n - i; count >= kPerLine<T>) {
-      maximum.Add(LoadLine(next + i));
-      StoreLine<kStream>(y + i, Pack(floats));
+struct Padded {
+  Padded(const T* from, int64_t count) {
+    if (count == 0) return;
+    T fill;
+    if constexpr (sizeof(T) == 2) {
+      fill = ToBf16(-std::numeric_limits<float>::infinity());
     } else {
-      maximum.AddPart(LoadPart(next + i, count), count);
-      StorePart(y + i, count, Pack(floats));
+      fill = -std::numeric_limits<float>::infinity();
+    }
+    std::fill(std::copy_n(from, count, elements), elements + kPerBlock, fill);
+  }
+  alignas(kLineBytes) T elements[kPerBlock];
+};
+
+constexpr int64_t kFirstCacheBytes = int64_t{24} << 10;  // of 32 KiB
+
+// What exponentials are taken of: distances from the row's maximum.
+template <typename T>
+struct Distance {
+  explicit Distance(float from) : maximum(from) {
+    // x · log2(e) - c in one rounding: c's own error is a factor of all elements. Not where c would be infinite.
+    constexpr float kHuge = 1e38F;
+    if (sizeof(T) == 2 && std::abs(from) < kHuge) {
+      c = from * kLog2E;
+      maximum = 0;
     }
   }
-  return maximum.Get();
+  float maximum;
+  float c = 0;
+};
+
+// x = exp(x - maximum).
+template <typename T>
+TARGET inline void Exponentials(const Distance<T>& distance, Block& x) {
+  if (sizeof(T) == 4 || distance.maximum != 0) {
+    const __m512 maxima = _mm512_set1_ps(distance.maximum);
+    ROOFBENCH_EACH x[v] = _mm512_sub_ps(x[v], maxima);
+  }
+  if constexpr (sizeof(T) == 2) {
+    const __m512 c = _mm512_set1_ps(distance.c);
+    ROOFBENCH_EACH x[v] = _mm512_fmsub_ps(x[v], _mm512_set1_ps(kLog2E), c);
+    Exp2<T>(x);
+  } else {
+    Exp<T>(x);
+  }
+}
+
+struct Stages {
+  bool write = false;
+  bool exponentials = false;
+  bool maximum = false;
+};
+
+// A row on its way.
+template <typename T>
+struct Flow {
+  float* exponentials;   // of the row to be written, then of the next
+  float scale = 0;       // of the row to be written
+  float maximum = 0;     // of the next row, then of the one after
+  bool is_long = false;  // leaves no room in the first cache
+};
+
+// y = exponentials · scale; exponentials = exp(x - maximum), and their sum makes the scale; maximum = that of `next`.
+template <bool kStream, Stages kDo, typename T>
+TARGET void Pass(int64_t n, const T* x, const T* next, T* y, Flow<T>& flow) {
+  const __m512 scale = _mm512_set1_ps(flow.scale);
+  const __m512 one = _mm512_set1_ps(1);
+  const Distance<T> distance(flow.maximum);
+  Maximum<T> maximum;
+  Block sums;
+  ROOFBENCH_EACH sums[v] = _mm512_setzero_ps();
+  for (int64_t i = 0; i < n; i += kPerBlock) {
+    const int64_t count = n - i;
+    const bool whole = count >= kPerBlock;
+    float* const exponentials = flow.exponentials + i;
+    Block written;
+    if constexpr (kDo.write) ROOFBENCH_EACH written[v] = _mm512_mul_ps(_mm512_loadu_ps(exponentials + v * 16), scale);
+    if constexpr (kDo.exponentials) {
+      Block e;
+      if (whole) {
+        LoadBlock(x + i, e);
+      } else {
+        LoadBlock(Padded<T>(x + i, count).elements, e);
+      }
+      Exponentials<T>(distance, e);
+      // The sum by multiplication: the units that add are the busier ones.
+      ROOFBENCH_EACH sums[v] = _mm512_fmadd_ps(e[v], one, sums[v]);
+      ROOFBENCH_EACH _mm512_storeu_ps(exponentials + v * 16, e[v]);
+    }
+    if constexpr (kDo.maximum) {
+      PrefetchBlock(next + i, flow.is_long ? 8192 : 4096, flow.is_long);
+      const Padded<T> padded(next + i, whole ? 0 : count);
+      const T* const from = whole ? next + i : padded.elements;
+#pragma GCC unroll 4
+      for (int64_t at = 0; at < kPerBlock; at += kPerLine<T>) maximum.Add(LoadLine(from + at));
+    }
+    if constexpr (kDo.write) {
+      if (whole) {
+        StoreBlock<kStream>(y + i, written);
+      } else {
+        T last[kPerBlock];
+        StoreBlock<false>(last, written);
+        std::copy_n(last, count, y + i);
+      }
+    }
+  }
+  if constexpr (kDo.exponentials) {
+    flow.scale =
+        1 / _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3])));
+  }
+  if constexpr (kDo.maximum) flow.maximum = maximum.Get();
 }
 
 template <bool kStream, typename T>
 TARGET void Rows(const Softmax<T>& work, Range range) {
-  // One buffer a thread: its lines beyond the row's end are written, too.
-  std::vector<float> exponentials(static_cast<std::size_t>(work.cols + kPerLine<T>));
-  float maximum = MaximumOf(work.x + range.begin * work.x_stride, work.cols);
-  for (int64_t row = range.begin; row < range.end; ++row) {
-    const T* x = work.x + row * work.x_stride;
-    const T* next = row + 1 < range.end ? x + work.x_stride : x;
-    const float sum = Exponentials(x, work.cols, maximum, exponentials.data(), next);
-    maximum = Write<kStream>(exponentials.data(), work.cols, 1 / sum, work.y + row * work.y_stride, next);
+  const auto x = [&](int64_t row) { return work.x + row * work.x_stride; };
+  const auto y = [&](int64_t row) { return work.y + row * work.y_stride; };
+  // One buffer a thread, whole blocks.
+  std::vector<float> exponentials(static_cast<std::size_t>(work.cols + kPerBlock));
+  Flow<T> flow{.exponentials = exponentials.data(), .is_long = work.cols * 4 > kFirstCacheBytes};
+  const int64_t n = work.cols;
+  const int64_t last = range.end - 1;
+  Pass<kStream, Stages{.maximum = true}>(n, x(range.begin), x(range.begin), y(range.begin), flow);
+  int64_t row = range.begin;
+  if (row == last) {
+    Pass<kStream, Stages{.exponentials = true}>(n, x(row), x(row), y(row), flow);
+  } else {
+    Pass<kStream, Stages{.exponentials = true, .maximum = true}>(n, x(row), x(row + 1), y(row), flow);
   }
+  for (; row + 1 < last; ++row) {
+    Pass<kStream, Stages{true, true, true}>(n, x(row + 1), x(row + 2), y(row), flow);
+  }
+  if (row < last) Pass<kStream, Stages{.write = true, .exponentials = true}>(n, x(last), x(last), y(row), flow);
+  Pass<kStream, Stages{.write = true}>(n, x(last), x(last), y(last), flow);
   if constexpr (kStream) _mm_sfence();
 }
 
