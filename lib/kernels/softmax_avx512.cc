@@ -67,7 +67,6 @@ class Maximum<Bf16> {
 template <typename T>
 struct Padded {
   Padded(const T* from, int64_t count) {
-    if (count == 0) return;
     T fill;
     if constexpr (sizeof(T) == 2) {
       fill = ToBf16(-std::numeric_limits<float>::infinity());
@@ -78,8 +77,6 @@ struct Padded {
   }
   alignas(kLineBytes) T elements[kPerBlock];
 };
-
-constexpr int64_t kFirstCacheBytes = int64_t{24} << 10;  // of 32 KiB
 
 // What exponentials are taken of: distances from the row's maximum.
 template <typename T>
@@ -112,6 +109,11 @@ TARGET inline void Exponentials(const Distance<T>& distance, Block& x) {
   }
 }
 
+// A cache line: vectors that lie across two take twice the time.
+struct alignas(kLineBytes) FloatLine {
+  float elements[kPerLine<float>];
+};
+
 struct Stages {
   bool write = false;
   bool exponentials = false;
@@ -119,86 +121,101 @@ struct Stages {
 };
 
 // A row on its way.
-template <typename T>
 struct Flow {
-  float* exponentials;   // of the row to be written, then of the next
-  float scale = 0;       // of the row to be written
-  float maximum = 0;     // of the next row, then of the one after
-  bool is_long = false;  // leaves no room in the first cache
+  float* exponentials;  // of the row to be written, then of the next
+  float scale = 0;      // of the row to be written
+  float maximum = 0;    // of the next row, then of the one after
 };
 
-// y = exponentials · scale; exponentials = exp(x - maximum), and their sum makes the scale; maximum = that of `next`.
-template <bool kStream, Stages kDo, typename T>
-TARGET void Pass(int64_t n, const T* x, const T* next, T* y, Flow<T>& flow) {
-  const __m512 scale = _mm512_set1_ps(flow.scale);
-  const __m512 one = _mm512_set1_ps(1);
-  const Distance<T> distance(flow.maximum);
-  Maximum<T> maximum;
-  Block sums;
-  ROOFBENCH_EACH sums[v] = _mm512_setzero_ps();
-  for (int64_t i = 0; i < n; i += kPerBlock) {
-    const int64_t count = n - i;
-    const bool whole = count >= kPerBlock;
-    float* const exponentials = flow.exponentials + i;
-    Block written;
-    if constexpr (kDo.write) ROOFBENCH_EACH written[v] = _mm512_mul_ps(_mm512_loadu_ps(exponentials + v * 16), scale);
-    if constexpr (kDo.exponentials) {
-      Block e;
-      if (whole) {
-        LoadBlock(x + i, e);
-      } else {
-        LoadBlock(Padded<T>(x + i, count).elements, e);
-      }
-      Exponentials<T>(distance, e);
-      // The sum by multiplication: the units that add are the busier ones.
-      ROOFBENCH_EACH sums[v] = _mm512_fmadd_ps(e[v], one, sums[v]);
-      ROOFBENCH_EACH _mm512_storeu_ps(exponentials + v * 16, e[v]);
-    }
-    if constexpr (kDo.maximum) {
-      PrefetchBlock(next + i, flow.is_long ? 8192 : 4096, flow.is_long);
-      const Padded<T> padded(next + i, whole ? 0 : count);
-      const T* const from = whole ? next + i : padded.elements;
+// Where a pass is: the row to be written, the next one, and the one after.
+template <typename T>
+struct Places {
+  T* y;
+  const T* x;
+  const T* next;
+};
+
+template <typename T>
+struct Sums {
+  TARGET void AddToMaximum(const T* block) {
 #pragma GCC unroll 4
-      for (int64_t at = 0; at < kPerBlock; at += kPerLine<T>) maximum.Add(LoadLine(from + at));
-    }
-    if constexpr (kDo.write) {
-      if (whole) {
-        StoreBlock<kStream>(y + i, written);
-      } else {
-        T last[kPerBlock];
-        StoreBlock<false>(last, written);
-        std::copy_n(last, count, y + i);
-      }
-    }
+    for (int64_t i = 0; i < kPerBlock; i += kPerLine<T>) maximum.Add(LoadLine(block + i));
+  }
+  Block exponentials;
+  Maximum<T> maximum;
+};
+
+// One block: y = exponentials · scale; exponentials = exp(x - maximum), added to their sum; the maximum of `next`.
+template <bool kStream, Stages kDo, bool kWhole, typename T>
+TARGET inline void Step(const Places<T>& at, int64_t count, float* exponentials, __m512 scale,
+                        const Distance<T>& distance, Sums<T>& sums) {
+  Block e;
+  Block written;
+  // Every load goes before the first store: rows lie a multiple of 4 KiB apart as a rule, and a load whose low address
+  // bits are those of a store in flight waits for it.
+  if constexpr (kDo.exponentials) LoadBlock(kWhole ? at.x : Padded<T>(at.x, count).elements, e);
+  if constexpr (kDo.write) ROOFBENCH_EACH written[v] = _mm512_mul_ps(_mm512_load_ps(exponentials + v * 16), scale);
+  if constexpr (kDo.maximum) sums.AddToMaximum(kWhole ? at.next : Padded<T>(at.next, count).elements);
+  if constexpr (kDo.exponentials) {
+    Exponentials<T>(distance, e);
+    ROOFBENCH_EACH sums.exponentials[v] = _mm512_add_ps(sums.exponentials[v], e[v]);
+    ROOFBENCH_EACH _mm512_store_ps(exponentials + v * 16, e[v]);
+  }
+  if constexpr (kDo.write && kWhole) {
+    StoreBlock<kStream>(at.y, written);
+  } else if constexpr (kDo.write) {
+    T last[kPerBlock];
+    StoreBlock<false>(last, written);
+    std::copy_n(last, count, at.y);
+  }
+}
+
+template <bool kStream, Stages kDo, typename T>
+TARGET void Pass(int64_t n, const Places<T>& at, Flow& flow) {
+  constexpr int64_t kAheadBytes = 8192;
+  const __m512 scale = _mm512_set1_ps(flow.scale);
+  const Distance<T> distance(flow.maximum);
+  Sums<T> sums;
+  ROOFBENCH_EACH sums.exponentials[v] = _mm512_setzero_ps();
+  int64_t i = 0;
+  for (; i + kPerBlock <= n; i += kPerBlock) {
+    if constexpr (kDo.maximum) PrefetchBlock(at.next + i, kAheadBytes);
+    Step<kStream, kDo, true, T>({at.y + i, at.x + i, at.next + i}, kPerBlock, flow.exponentials + i, scale, distance,
+                                sums);
+  }
+  if (i < n) {
+    Step<kStream, kDo, false, T>({at.y + i, at.x + i, at.next + i}, n - i, flow.exponentials + i, scale, distance,
+                                 sums);
   }
   if constexpr (kDo.exponentials) {
-    flow.scale =
-        1 / _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3])));
+    const Block& e = sums.exponentials;
+    flow.scale = 1 / _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(e[0], e[1]), _mm512_add_ps(e[2], e[3])));
   }
-  if constexpr (kDo.maximum) flow.maximum = maximum.Get();
+  if constexpr (kDo.maximum) flow.maximum = sums.maximum.Get();
 }
 
 template <bool kStream, typename T>
 TARGET void Rows(const Softmax<T>& work, Range range) {
-  const auto x = [&](int64_t row) { return work.x + row * work.x_stride; };
-  const auto y = [&](int64_t row) { return work.y + row * work.y_stride; };
   // One buffer a thread, whole blocks.
-  std::vector<float> exponentials(static_cast<std::size_t>(work.cols + kPerBlock));
-  Flow<T> flow{.exponentials = exponentials.data(), .is_long = work.cols * 4 > kFirstCacheBytes};
+  std::vector<FloatLine> exponentials(static_cast<std::size_t>((work.cols + kPerBlock) / kPerLine<float>));
+  Flow flow{.exponentials = exponentials.data()->elements};
   const int64_t n = work.cols;
   const int64_t last = range.end - 1;
-  Pass<kStream, Stages{.maximum = true}>(n, x(range.begin), x(range.begin), y(range.begin), flow);
-  int64_t row = range.begin;
-  if (row == last) {
-    Pass<kStream, Stages{.exponentials = true}>(n, x(row), x(row), y(row), flow);
+  // The places when `row` is to be written. Beyond the last row no stage looks at them.
+  const auto at = [&](int64_t row) {
+    const auto x = [&](int64_t of) { return work.x + std::min(of, last) * work.x_stride; };
+    return Places<T>{work.y + std::max(row, range.begin) * work.y_stride, x(row + 1), x(row + 2)};
+  };
+  int64_t row = range.begin - 2;
+  Pass<kStream, Stages{.maximum = true}>(n, at(row++), flow);
+  if (row + 1 < last) {
+    Pass<kStream, Stages{.exponentials = true, .maximum = true}>(n, at(row++), flow);
   } else {
-    Pass<kStream, Stages{.exponentials = true, .maximum = true}>(n, x(row), x(row + 1), y(row), flow);
+    Pass<kStream, Stages{.exponentials = true}>(n, at(row++), flow);
   }
-  for (; row + 1 < last; ++row) {
-    Pass<kStream, Stages{true, true, true}>(n, x(row + 1), x(row + 2), y(row), flow);
-  }
-  if (row < last) Pass<kStream, Stages{.write = true, .exponentials = true}>(n, x(last), x(last), y(row), flow);
-  Pass<kStream, Stages{.write = true}>(n, x(last), x(last), y(last), flow);
+  for (; row + 1 < last; ++row) Pass<kStream, Stages{true, true, true}>(n, at(row), flow);
+  if (row < last) Pass<kStream, Stages{.write = true, .exponentials = true}>(n, at(row++), flow);
+  Pass<kStream, Stages{.write = true}>(n, at(row), flow);
   if constexpr (kStream) _mm_sfence();
 }
 
