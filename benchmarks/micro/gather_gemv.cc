@@ -48,7 +48,7 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
     };
   };
   if (impl == "native") {
-    built.step = NativeGather(weight, chosen, x, y, in.device().threads());
+    built.step = NativeGather(weight, chosen, x, y, in.device());
   } else if (impl == "onednn") {
     std::vector<at::Tensor> packed;
     for (int64_t expert = 0; expert < kExperts; ++expert) packed.push_back(OnednnPack(weight.data[expert], 1));

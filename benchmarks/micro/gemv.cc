@@ -44,7 +44,7 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
                  [=, exact = weight.exact_rows] { return std::vector{at::matmul(x.to(at::kDouble), exact()[0].t())}; },
              .tolerance = {.dtype = dtype, .reduction = static_cast<double>(k)}};
   if (impl == "native") {
-    built.step = NativeProduct(weight, x, *y, in.device().threads());
+    built.step = NativeProduct(weight, x, *y, in.device());
   } else if (impl == "compiled") {
     const std::vector<at::Tensor> tensors = {x, weight.data[0]};
     const auto compiled = Compile("gemv", tensors, in.device());

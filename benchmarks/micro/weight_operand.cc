@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "benchmarks/native.h"
 #include "lib/kernels/gemv.h"
 #include "lib/kernels/huge_pages.h"
 #include "lib/kernels/quantise.h"
@@ -30,20 +31,16 @@ at::Tensor OnHugePages(at::Tensor tensor) {
   return tensor;
 }
 
-template <typename T>
-T* Data(const at::Tensor& tensor) {
-  return static_cast<T*>(tensor.data_ptr());
-}
-
-at::Tensor PackNative(const WeightOperand& shape, const at::Tensor& codes, const at::Tensor& scales_zeros) {
+at::Tensor PackNative(const WeightOperand& shape, const at::Tensor& codes, const at::Tensor& scales_zeros,
+                      int threads) {
   const int64_t bytes = kernels::Int4Bytes(shape.n, shape.k, shape.group);
   at::Tensor packed = at::empty({shape.experts, bytes}, at::kByte);
-  const kernels::OpenMpTeam team(2);
+  const kernels::OpenMpTeam team(threads);
   for (int64_t expert = 0; expert < shape.experts; ++expert) {
     team(kernels::Int4Tiles(shape.n), [&](kernels::Range tiles) {
-      kernels::PackInt4(Data<uint8_t>(codes) + expert * shape.n * shape.k,
-                        Data<Bf16>(scales_zeros) + expert * shape.n * (shape.k / shape.group) * 2, shape.n, shape.k,
-                        shape.group, Data<std::byte>(packed) + expert * bytes, tiles);
+      kernels::PackInt4(Elements<uint8_t>(codes) + expert * shape.n * shape.k,
+                        Elements<Bf16>(scales_zeros) + expert * shape.n * (shape.k / shape.group) * 2, shape.n, shape.k,
+                        shape.group, reinterpret_cast<std::byte*>(Elements<uint8_t>(packed)) + expert * bytes, tiles);
     });
   }
   return packed;
@@ -69,7 +66,8 @@ void MakeInt4(Inputs& in, WeightOperand& weight, WeightLayout layout, const at::
   weight.data = in.Keep([&](at::Generator& generator) {
     const at::Tensor codes = at::randint(0, 16, {weight.experts, weight.n, weight.k}, generator, at::kByte);
     sampled_codes = codes.index_select(1, rows);
-    return layout == WeightLayout::kNative ? PackNative(weight, codes, scales_zeros) : PackTorch(weight, codes);
+    return layout == WeightLayout::kNative ? PackNative(weight, codes, scales_zeros, in.device().threads())
+                                           : PackTorch(weight, codes);
   });
   if (layout == WeightLayout::kTorch) weight.scales = scales_zeros.transpose(1, 2).contiguous();
   sampled_codes = in.Keep([&](at::Generator&) { return sampled_codes; });
@@ -88,7 +86,7 @@ void WithNative(const WeightOperand& weight, Visit visit) {
       return visit(kernels::Fp32Weight{static_cast<const float*>(data), weight.n, weight.k}, float());
     case WeightFormat::kInt8:
       return visit(
-          kernels::Int8Weight{static_cast<const int8_t*>(data), Data<float>(weight.scales), weight.n, weight.k},
+          kernels::Int8Weight{static_cast<const int8_t*>(data), Elements<float>(weight.scales), weight.n, weight.k},
           Bf16());
     case WeightFormat::kInt4:
       return visit(kernels::Int4Weight{static_cast<const std::byte*>(data), weight.n, weight.k, weight.group}, Bf16());
@@ -149,24 +147,23 @@ void TorchProduct(const WeightOperand& weight, int64_t expert, const at::Tensor&
 }
 
 std::function<void()> NativeProduct(const WeightOperand& weight, const at::Tensor& x, const at::Tensor& y,
-                                    int threads) {
+                                    const Device& device) {
   std::function<void()> step;
   WithNative(weight, [&]<typename Weight, typename T>(const Weight& native, T) {
+    const kernels::Gemv<Weight, T, T> work{native, Elements<T>(x), Elements<T>(y), x.size(0)};
     // The tensors are captured to live as long as the step.
-    const kernels::Gemv<Weight, T, T> work{native, Data<T>(x), Data<T>(y), x.size(0)};
-    step = [work, weight, x, y, team = std::make_shared<kernels::OpenMpTeam>(threads)] { kernels::Run(work, *team); };
+    step = [run = NativeStep(work, device), weight, x, y] { run(); };
   });
   return step;
 }
 
 std::function<void()> NativeGather(const WeightOperand& weight, const at::Tensor& chosen, const at::Tensor& x,
-                                   const at::Tensor& y, int threads) {
+                                   const at::Tensor& y, const Device& device) {
   std::function<void()> step;
   WithNative(weight, [&]<typename Weight, typename T>(const Weight& native, T) {
-    const kernels::GatherGemv<Weight, T, T> work{native, Data<int64_t>(chosen), chosen.numel(), Data<T>(x), Data<T>(y)};
-    step = [work, weight, chosen, x, y, team = std::make_shared<kernels::OpenMpTeam>(threads)] {
-      kernels::Run(work, *team);
-    };
+    const kernels::GatherGemv<Weight, T, T> work{native, Elements<int64_t>(chosen), chosen.numel(), Elements<T>(x),
+                                                 Elements<T>(y)};
+    step = [run = NativeStep(work, device), weight, chosen, x, y] { run(); };
   });
   return step;
 }

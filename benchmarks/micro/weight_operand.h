@@ -43,8 +43,9 @@ WeightOperand MakeWeight(Inputs& in, WeightOperand shape, WeightLayout layout, c
 void TorchProduct(const WeightOperand& weight, int64_t expert, const at::Tensor& x, at::Tensor& y);
 
 // A call of our kernel: y[m, n] = x[m, k] · Wᵀ, or with `chosen` (int64) y[count, n] = W[chosen] · x[k].
-std::function<void()> NativeProduct(const WeightOperand& weight, const at::Tensor& x, const at::Tensor& y, int threads);
+std::function<void()> NativeProduct(const WeightOperand& weight, const at::Tensor& x, const at::Tensor& y,
+                                    const Device& device);
 std::function<void()> NativeGather(const WeightOperand& weight, const at::Tensor& chosen, const at::Tensor& x,
-                                   const at::Tensor& y, int threads);
+                                   const at::Tensor& y, const Device& device);
 
 }  // namespace roofbench

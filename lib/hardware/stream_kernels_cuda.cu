@@ -55,8 +55,9 @@ __global__ void ReadStream(unsigned long long* sum, const Word* from, std::size_
   if (threadIdx.x % warpSize == 0) atomicAdd(sum, mine);
 }
 
-template <bool kStreaming>
-__global__ void CopyStream(Word* to, const Word* from, std::size_t words, int repeat) {
+// to[i] = change(from[i]).
+template <bool kStreaming, typename Change>
+__device__ void TransformWords(Word* to, const Word* from, std::size_t words, int repeat, const Change& change) {
   for (int round = 0; round < repeat; ++round) {
     ForEachGroup(words, [&](std::size_t first, std::size_t grid) {
       Word loaded[kUnroll];
@@ -68,7 +69,7 @@ __global__ void CopyStream(Word* to, const Word* from, std::size_t words, int re
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) {
         const std::size_t index = first + i * grid;
-        if (index < words) Store<kStreaming>(to + index, loaded[i]);
+        if (index < words) Store<kStreaming>(to + index, change(loaded[i]));
       }
     });
     asm volatile("" ::: "memory");
@@ -76,23 +77,13 @@ __global__ void CopyStream(Word* to, const Word* from, std::size_t words, int re
 }
 
 template <bool kStreaming>
+__global__ void CopyStream(Word* to, const Word* from, std::size_t words, int repeat) {
+  TransformWords<kStreaming>(to, from, words, repeat, [](Word word) { return word; });
+}
+
+template <bool kStreaming>
 __global__ void UpdateStream(Word* to, std::size_t words, int repeat) {
-  for (int round = 0; round < repeat; ++round) {
-    ForEachGroup(words, [&](std::size_t first, std::size_t grid) {
-      Word loaded[kUnroll];
-#pragma unroll
-      for (int i = 0; i < kUnroll; ++i) {
-        const std::size_t index = first + i * grid;
-        if (index < words) loaded[i] = Load<kStreaming>(to + index);
-      }
-#pragma unroll
-      for (int i = 0; i < kUnroll; ++i) {
-        const std::size_t index = first + i * grid;
-        if (index < words) Store<kStreaming>(to + index, Word{loaded[i].x + 1, loaded[i].y + 1});
-      }
-    });
-    asm volatile("" ::: "memory");
-  }
+  TransformWords<kStreaming>(to, to, words, repeat, [](Word word) { return Word{word.x + 1, word.y + 1}; });
 }
 
 template <bool kStreaming>

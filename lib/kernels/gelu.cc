@@ -1,5 +1,12 @@
 #include "lib/kernels/gelu.h"
 
+#include <iterator>
+
+#include "lib/kernels/activations_avx512.h"
+#include "lib/kernels/gelu_tail.h"
+#include "lib/kernels/highway_dispatch.h"
+#include "lib/kernels/isa.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/gelu.cc"  // NOLINT(bugprone-suspicious-include)
 // clang-format off: this one comes before the others
@@ -12,25 +19,20 @@ HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
 
-// exp(z²) · erfc(z) = t · p(t) with t = 1 / (1 + kNear · z), lowest power first: reweighted least squares of the
-// relative error over z in [0, 9.5], 2.5e-7 in fp32. Half of it stands here, for Φ(-x) = erfc(x/√2) / 2.
-constexpr float kNear = 0.47F;
-constexpr float kTail[] = {0.2651114761829376F / 2,  0.2664669156074524F / 2,   0.2234673947095871F / 2,
-                           0.2432977855205536F / 2,  -0.11435109376907349F / 2, 0.45000436902046204F / 2,
-                           -0.5480610728263855F / 2, 0.2592478096485138F / 2,   -0.04518355429172516F / 2};
-
 template <typename T>
-HWY_INLINE void Part(const Gelu<T>& work, Range range) {
+HWY_INLINE void Portable(const Gelu<T>& work, Range range) {
+  using Tail = GeluTail<float>;
+  constexpr std::size_t kDegree = std::size(Tail::kPolynomial) - 1;
   const FloatTag d;
   const std::size_t lanes = FloatLanes();
   const FloatVec one = hn::Set(d, 1.0F);
-  const FloatVec near_root = hn::Set(d, kNear * 0.70710678118654752F);
+  const FloatVec near = hn::Set(d, Tail::kNear);
   const auto end = static_cast<std::size_t>(range.end);
   for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
     const FloatVec x = LoadSome(work.x + i, end - i);
-    const FloatVec t = hn::Div(one, hn::MulAdd(hn::Abs(x), near_root, one));
-    FloatVec p = hn::Set(d, kTail[8]);
-    for (std::size_t k = 8; k-- > 0;) p = hn::MulAdd(p, t, hn::Set(d, kTail[k]));
+    const FloatVec t = hn::Div(one, hn::MulAdd(hn::Abs(x), near, one));
+    FloatVec p = hn::Set(d, Tail::kPolynomial[kDegree]);
+    for (std::size_t k = kDegree; k-- > 0;) p = hn::MulAdd(p, t, hn::Set(d, Tail::kPolynomial[k]));
     // Below -104 exp is zero in fp32, and Highway's is not defined at -infinity.
     const FloatVec power = hn::Max(hn::Set(d, -104.5F), hn::Mul(hn::Mul(x, x), hn::Set(d, -0.5F)));
     const FloatVec tail = hn::Mul(hn::Mul(t, p), hn::Exp(d, power));
@@ -39,8 +41,7 @@ HWY_INLINE void Part(const Gelu<T>& work, Range range) {
   }
 }
 
-void PartFp32(const Gelu<float>& work, Range range) { Part(work, range); }
-void PartBf16(const Gelu<Bf16>& work, Range range) { Part(work, range); }
+ROOFBENCH_HIGHWAY_INSTANCES(Portable, Gelu)
 
 }  // namespace
 }  // namespace roofbench::kernels::HWY_NAMESPACE
@@ -49,20 +50,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace roofbench::kernels {
 
-HWY_EXPORT(PartFp32);
-HWY_EXPORT(PartBf16);
+ROOFBENCH_HIGHWAY_DISPATCH(Portable, Gelu)
 
 namespace {
+
 constexpr int64_t kGrain = 4096;  // elements: parts begin on pages
+
+template <typename T>
+void RunParts(const Gelu<T>& work, const ParallelFor& parallel_for) {
+  parallel_for(work.n, kGrain, [&](Range range) {
+#if ROOFBENCH_X86
+    if (IsaHas(kAvx512Bf16)) return avx512::GeluPart(work, range);
+#endif
+    Portable(work, range);
+  });
 }
 
-void Run(const Gelu<float>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.n, kGrain, [&](Range range) { HWY_DYNAMIC_DISPATCH(PartFp32)(work, range); });
-}
+}  // namespace
 
-void Run(const Gelu<Bf16>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.n, kGrain, [&](Range range) { HWY_DYNAMIC_DISPATCH(PartBf16)(work, range); });
-}
+void Run(const Gelu<float>& work, const ParallelFor& parallel_for) { RunParts(work, parallel_for); }
+void Run(const Gelu<Bf16>& work, const ParallelFor& parallel_for) { RunParts(work, parallel_for); }
 
 }  // namespace roofbench::kernels
 #endif

@@ -3,6 +3,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "lib/kernels/highway_dispatch.h"
 #include "lib/kernels/isa.h"
 #include "lib/kernels/norm_avx512.h"
 #include "lib/kernels/norm_statistics.h"
@@ -81,7 +82,7 @@ HWY_INLINE FloatVec Shifted(const RmsNorm<T>&, FloatVec scaled, std::size_t, std
 }
 
 template <typename Work>
-HWY_INLINE void Rows(const Work& work, Range range) {
+HWY_INLINE void Portable(const Work& work, Range range) {
   const FloatTag d;
   const std::size_t lanes = FloatLanes();
   const auto n = static_cast<std::size_t>(work.cols);
@@ -101,10 +102,8 @@ HWY_INLINE void Rows(const Work& work, Range range) {
   }
 }
 
-void LayerFp32(const LayerNorm<float>& work, Range range) { Rows(work, range); }
-void LayerBf16(const LayerNorm<Bf16>& work, Range range) { Rows(work, range); }
-void RmsFp32(const RmsNorm<float>& work, Range range) { Rows(work, range); }
-void RmsBf16(const RmsNorm<Bf16>& work, Range range) { Rows(work, range); }
+ROOFBENCH_HIGHWAY_INSTANCES(Portable, LayerNorm)
+ROOFBENCH_HIGHWAY_INSTANCES(Portable, RmsNorm)
 
 }  // namespace
 }  // namespace roofbench::kernels::HWY_NAMESPACE
@@ -113,17 +112,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace roofbench::kernels {
 
-HWY_EXPORT(LayerFp32);
-HWY_EXPORT(LayerBf16);
-HWY_EXPORT(RmsFp32);
-HWY_EXPORT(RmsBf16);
+ROOFBENCH_HIGHWAY_DISPATCH(Portable, LayerNorm)
+ROOFBENCH_HIGHWAY_DISPATCH(Portable, RmsNorm)
 
 namespace {
-
-void Portable(const LayerNorm<float>& work, Range range) { HWY_DYNAMIC_DISPATCH(LayerFp32)(work, range); }
-void Portable(const LayerNorm<Bf16>& work, Range range) { HWY_DYNAMIC_DISPATCH(LayerBf16)(work, range); }
-void Portable(const RmsNorm<float>& work, Range range) { HWY_DYNAMIC_DISPATCH(RmsFp32)(work, range); }
-void Portable(const RmsNorm<Bf16>& work, Range range) { HWY_DYNAMIC_DISPATCH(RmsBf16)(work, range); }
 
 template <typename Work>
 void RunRows(Work work, const ParallelFor& parallel_for) {

@@ -1,5 +1,7 @@
 #include "lib/kernels/rope.h"
 
+#include "lib/kernels/highway_dispatch.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/rope.cc"  // NOLINT(bugprone-suspicious-include)
 // clang-format off: this one comes before the others
@@ -31,8 +33,7 @@ HWY_INLINE void Rows(const Rope<T>& work, Range range) {
   }
 }
 
-void RowsFp32(const Rope<float>& work, Range range) { Rows(work, range); }
-void RowsBf16(const Rope<Bf16>& work, Range range) { Rows(work, range); }
+ROOFBENCH_HIGHWAY_INSTANCES(Rows, Rope)
 
 }  // namespace
 }  // namespace roofbench::kernels::HWY_NAMESPACE
@@ -41,15 +42,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace roofbench::kernels {
 
-HWY_EXPORT(RowsFp32);
-HWY_EXPORT(RowsBf16);
+ROOFBENCH_HIGHWAY_DISPATCH(Rows, Rope)
 
 void Run(const Rope<float>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.rows, [&](Range range) { HWY_DYNAMIC_DISPATCH(RowsFp32)(work, range); });
+  parallel_for(work.rows, [&](Range range) { Rows(work, range); });
 }
 
 void Run(const Rope<Bf16>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.rows, [&](Range range) { HWY_DYNAMIC_DISPATCH(RowsBf16)(work, range); });
+  parallel_for(work.rows, [&](Range range) { Rows(work, range); });
 }
 
 }  // namespace roofbench::kernels

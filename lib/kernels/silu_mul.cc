@@ -1,5 +1,9 @@
 #include "lib/kernels/silu_mul.h"
 
+#include "lib/kernels/activations_avx512.h"
+#include "lib/kernels/highway_dispatch.h"
+#include "lib/kernels/isa.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/silu_mul.cc"  // NOLINT(bugprone-suspicious-include)
 // clang-format off: this one comes before the others
@@ -13,7 +17,7 @@ namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
 
 template <typename T>
-HWY_INLINE void Part(const SiluMul<T>& work, Range range) {
+HWY_INLINE void Portable(const SiluMul<T>& work, Range range) {
   const FloatTag d;
   const std::size_t lanes = FloatLanes();
   const auto end = static_cast<std::size_t>(range.end);
@@ -26,8 +30,7 @@ HWY_INLINE void Part(const SiluMul<T>& work, Range range) {
   }
 }
 
-void PartFp32(const SiluMul<float>& work, Range range) { Part(work, range); }
-void PartBf16(const SiluMul<Bf16>& work, Range range) { Part(work, range); }
+ROOFBENCH_HIGHWAY_INSTANCES(Portable, SiluMul)
 
 }  // namespace
 }  // namespace roofbench::kernels::HWY_NAMESPACE
@@ -36,20 +39,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace roofbench::kernels {
 
-HWY_EXPORT(PartFp32);
-HWY_EXPORT(PartBf16);
+ROOFBENCH_HIGHWAY_DISPATCH(Portable, SiluMul)
 
 namespace {
+
 constexpr int64_t kGrain = 4096;  // elements: parts begin on pages
+
+template <typename T>
+void RunParts(const SiluMul<T>& work, const ParallelFor& parallel_for) {
+  parallel_for(work.n, kGrain, [&](Range range) {
+#if ROOFBENCH_X86
+    if (IsaHas(kAvx512Bf16)) return avx512::SiluMulPart(work, range);
+#endif
+    Portable(work, range);
+  });
 }
 
-void Run(const SiluMul<float>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.n, kGrain, [&](Range range) { HWY_DYNAMIC_DISPATCH(PartFp32)(work, range); });
-}
+}  // namespace
 
-void Run(const SiluMul<Bf16>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.n, kGrain, [&](Range range) { HWY_DYNAMIC_DISPATCH(PartBf16)(work, range); });
-}
+void Run(const SiluMul<float>& work, const ParallelFor& parallel_for) { RunParts(work, parallel_for); }
+void Run(const SiluMul<Bf16>& work, const ParallelFor& parallel_for) { RunParts(work, parallel_for); }
 
 }  // namespace roofbench::kernels
 #endif

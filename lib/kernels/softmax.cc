@@ -1,8 +1,8 @@
 #include "lib/kernels/softmax.h"
 
-#include <limits>
 #include <vector>
 
+#include "lib/kernels/highway_dispatch.h"
 #include "lib/kernels/isa.h"
 #include "lib/kernels/softmax_avx512.h"
 
@@ -11,46 +11,24 @@
 // clang-format off: this one comes before the others
 #include "hwy/foreach_target.h"
 // clang-format on
-#include "hwy/contrib/math/math-inl.h"
-#include "lib/kernels/highway_floats.inc"
+#include "lib/kernels/highway_exponentials.inc"
 
 HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
 
 template <typename T>
-HWY_INLINE void Rows(const Softmax<T>& work, Range range) {
-  const FloatTag d;
-  const std::size_t lanes = FloatLanes();
+HWY_INLINE void Portable(const Softmax<T>& work, Range range) {
   const auto n = static_cast<std::size_t>(work.cols);
-  const FloatVec least = hn::Set(d, -std::numeric_limits<float>::infinity());
-  std::vector<float> exponentials(n + lanes);
+  std::vector<float> exponentials(n + FloatLanes());
   for (int64_t row = range.begin; row < range.end; ++row) {
     const T* x = work.x + row * work.x_stride;
-    T* y = work.y + row * work.y_stride;
-    FloatVec maxima = least;
-    for (std::size_t i = 0; i < n; i += lanes) {
-      const FloatVec value = LoadSome(x + i, n - i);
-      maxima = hn::Max(maxima, n - i < lanes ? hn::IfThenElse(hn::FirstN(d, n - i), value, least) : value);
-    }
-    const FloatVec maximum = hn::Set(d, MaxOf(maxima));
-    FloatVec sums = hn::Zero(d);
-    for (std::size_t i = 0; i < n; i += lanes) {
-      const FloatVec off = hn::Sub(LoadSome(x + i, n - i), maximum);
-      // Highway's Exp makes 0 of a NaN.
-      const FloatVec exponential = KeepFirst(hn::IfThenElse(hn::IsNaN(off), off, hn::Exp(d, off)), n - i);
-      hn::StoreU(exponential, d, exponentials.data() + i);
-      sums = hn::Add(sums, exponential);
-    }
-    const FloatVec scale = hn::Set(d, 1 / SumOf(sums));
-    for (std::size_t i = 0; i < n; i += lanes) {
-      StoreSome(hn::Mul(hn::LoadU(d, exponentials.data() + i), scale), y + i, n - i);
-    }
+    const float sum = SumExponentials<true>(x, n, MaximumOf(x, n), exponentials.data());
+    StoreScaled(exponentials.data(), n, 1 / sum, work.y + row * work.y_stride);
   }
 }
 
-void RowsFp32(const Softmax<float>& work, Range range) { Rows(work, range); }
-void RowsBf16(const Softmax<Bf16>& work, Range range) { Rows(work, range); }
+ROOFBENCH_HIGHWAY_INSTANCES(Portable, Softmax)
 
 }  // namespace
 }  // namespace roofbench::kernels::HWY_NAMESPACE
@@ -59,13 +37,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace roofbench::kernels {
 
-HWY_EXPORT(RowsFp32);
-HWY_EXPORT(RowsBf16);
+ROOFBENCH_HIGHWAY_DISPATCH(Portable, Softmax)
 
 namespace {
-
-void Portable(const Softmax<float>& work, Range range) { HWY_DYNAMIC_DISPATCH(RowsFp32)(work, range); }
-void Portable(const Softmax<Bf16>& work, Range range) { HWY_DYNAMIC_DISPATCH(RowsBf16)(work, range); }
 
 template <typename T>
 void RunRows(const Softmax<T>& work, const ParallelFor& parallel_for) {

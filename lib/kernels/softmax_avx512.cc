@@ -5,16 +5,19 @@
 #if ROOFBENCH_X86
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <limits>
 #include <vector>
 
+#include "lib/kernels/avx512_block.h"
 #include "lib/kernels/avx512_exp.h"
 #include "lib/kernels/avx512_lines.h"
 
-// Each row is read from memory once: its exponentials wait in fp32, in the cache, for their sum. The next row is
-// fetched while they are computed, and its maximum is found while they are written.
+// One loop works on three rows: it writes one, computes the exponentials of the next and finds the maximum of the one
+// after. So memory is read and written all along, at the pace of the arithmetic. The exponentials wait for their sum in
+// fp32, in the cache; those of the next row take the places of those that were just written.
 #define TARGET ROOFBENCH_TARGET_AVX512_BF16
 
 namespace roofbench::kernels::avx512 {
@@ -29,9 +32,6 @@ class Maximum<float> {
  public:
   TARGET Maximum() : largest_(_mm512_set1_ps(-std::numeric_limits<float>::infinity())) {}
   TARGET void Add(__m512i line) { largest_ = _mm512_max_ps(_mm512_castsi512_ps(line), largest_); }
-  TARGET void AddPart(__m512i line, int64_t count) {
-    largest_ = _mm512_mask_max_ps(largest_, Mask16(count), _mm512_castsi512_ps(line), largest_);
-  }
   TARGET float Get() const { return _mm512_reduce_max_ps(largest_); }
 
  private:
@@ -48,10 +48,6 @@ class Maximum<Bf16> {
     signed_most_ = _mm512_max_epi16(signed_most_, line);
     unsigned_least_ = _mm512_min_epu16(unsigned_least_, line);
   }
-  TARGET void AddPart(__m512i line, int64_t count) {
-    signed_most_ = _mm512_mask_max_epi16(signed_most_, Mask32(count), signed_most_, line);
-    unsigned_least_ = _mm512_mask_min_epu16(unsigned_least_, Mask32(count), unsigned_least_, line);
-  }
   TARGET float Get() const {
     alignas(64) int16_t most[32];
     alignas(64) uint16_t least[32];
@@ -67,77 +63,159 @@ class Maximum<Bf16> {
   __m512i unsigned_least_;
 };
 
+// The end of a row, -infinity behind it: neither a maximum nor a part of the sum.
 template <typename T>
-TARGET float MaximumOf(const T* x, int64_t n) {
-  Maximum<T> maximum;
-  int64_t i = 0;
-  for (; i + kPerLine<T> <= n; i += kPerLine<T>) maximum.Add(LoadLine(x + i));
-  if (i < n) maximum.AddPart(LoadPart(x + i, n - i), n - i);
-  return maximum.Get();
+struct Padded {
+  Padded(const T* from, int64_t count) {
+    T fill;
+    if constexpr (sizeof(T) == 2) {
+      fill = ToBf16(-std::numeric_limits<float>::infinity());
+    } else {
+      fill = -std::numeric_limits<float>::infinity();
+    }
+    std::fill(std::copy_n(from, count, elements), elements + kPerBlock, fill);
+  }
+  alignas(kLineBytes) T elements[kPerBlock];
+};
+
+// What exponentials are taken of: distances from the row's maximum.
+template <typename T>
+struct Distance {
+  explicit Distance(float from) : maximum(from) {
+    // x · log2(e) - c in one rounding: c's own error is a factor of all elements. Not where c would be infinite.
+    constexpr float kHuge = 1e38F;
+    if (sizeof(T) == 2 && std::abs(from) < kHuge) {
+      c = from * kLog2E;
+      maximum = 0;
+    }
+  }
+  float maximum;
+  float c = 0;
+};
+
+// x = exp(x - maximum).
+template <typename T>
+TARGET inline void Exponentials(const Distance<T>& distance, Block& x) {
+  if (sizeof(T) == 4 || distance.maximum != 0) {
+    const __m512 maxima = _mm512_set1_ps(distance.maximum);
+    ROOFBENCH_EACH x[v] = _mm512_sub_ps(x[v], maxima);
+  }
+  if constexpr (sizeof(T) == 2) {
+    const __m512 c = _mm512_set1_ps(distance.c);
+    ROOFBENCH_EACH x[v] = _mm512_fmsub_ps(x[v], _mm512_set1_ps(kLog2E), c);
+    Exp2<T>(x);
+  } else {
+    Exp<T>(x);
+  }
 }
 
-// Writes exp(x - maximum) to `exponentials` (whole lines) and returns their sum. Fetches `next` meanwhile.
+// A cache line: vectors that lie across two take twice the time.
+struct alignas(kLineBytes) FloatLine {
+  float elements[kPerLine<float>];
+};
+
+struct Stages {
+  bool write = false;
+  bool exponentials = false;
+  bool maximum = false;
+};
+
+// A row on its way.
+struct Flow {
+  float* exponentials;  // of the row to be written, then of the next
+  float scale = 0;      // of the row to be written
+  float maximum = 0;    // of the next row, then of the one after
+};
+
+// Where a pass is: the row to be written, the next one, and the one after.
 template <typename T>
-TARGET float Exponentials(const T* x, int64_t n, float maximum, float* exponentials, const T* next) {
-  constexpr int64_t kVectors = static_cast<int64_t>(std::size(Floats<T>{}.v));
-  const __m512 maxima = _mm512_set1_ps(maximum);
-  __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+struct Places {
+  T* y;
+  const T* x;
+  const T* next;
+};
+
+template <typename T>
+struct Sums {
+  TARGET void AddToMaximum(const T* block) {
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kPerBlock; i += kPerLine<T>) maximum.Add(LoadLine(block + i));
+  }
+  Block exponentials;
+  Maximum<T> maximum;
+};
+
+// One block: y = exponentials · scale; exponentials = exp(x - maximum), added to their sum; the maximum of `next`.
+template <bool kStream, Stages kDo, bool kWhole, typename T>
+TARGET inline void Step(const Places<T>& at, int64_t count, float* exponentials, __m512 scale,
+                        const Distance<T>& distance, Sums<T>& sums) {
+  Block e;
+  Block written;
+  // Every load goes before the first store: rows lie a multiple of 4 KiB apart as a rule, and a load whose low address
+  // bits are those of a store in flight waits for it.
+  if constexpr (kDo.exponentials) LoadBlock(kWhole ? at.x : Padded<T>(at.x, count).elements, e);
+  if constexpr (kDo.write) ROOFBENCH_EACH written[v] = _mm512_mul_ps(_mm512_load_ps(exponentials + v * 16), scale);
+  if constexpr (kDo.maximum) sums.AddToMaximum(kWhole ? at.next : Padded<T>(at.next, count).elements);
+  if constexpr (kDo.exponentials) {
+    Exponentials<T>(distance, e);
+    ROOFBENCH_EACH sums.exponentials[v] = _mm512_add_ps(sums.exponentials[v], e[v]);
+    ROOFBENCH_EACH _mm512_store_ps(exponentials + v * 16, e[v]);
+  }
+  if constexpr (kDo.write && kWhole) {
+    StoreBlock<kStream>(at.y, written);
+  } else if constexpr (kDo.write) {
+    T last[kPerBlock];
+    StoreBlock<false>(last, written);
+    std::copy_n(last, count, at.y);
+  }
+}
+
+template <bool kStream, Stages kDo, typename T>
+TARGET void Pass(int64_t n, const Places<T>& at, Flow& flow) {
+  constexpr int64_t kAheadBytes = 8192;
+  const __m512 scale = _mm512_set1_ps(flow.scale);
+  const Distance<T> distance(flow.maximum);
+  Sums<T> sums;
+  ROOFBENCH_EACH sums.exponentials[v] = _mm512_setzero_ps();
   int64_t i = 0;
-  for (; i + kPerLine<T> <= n; i += kPerLine<T>) {
-    Prefetch(next + i);
-    const Floats<T> floats = LoadFloats(x + i);
-    for (int64_t v = 0; v < kVectors; ++v) {
-      const __m512 e = Exp<T>(_mm512_sub_ps(floats.v[v], maxima));
-      _mm512_storeu_ps(exponentials + i + v * 16, e);
-      sums[v] = _mm512_add_ps(sums[v], e);
-    }
+  for (; i + kPerBlock <= n; i += kPerBlock) {
+    if constexpr (kDo.maximum) PrefetchBlock(at.next + i, kAheadBytes);
+    Step<kStream, kDo, true, T>({at.y + i, at.x + i, at.next + i}, kPerBlock, flow.exponentials + i, scale, distance,
+                                sums);
   }
   if (i < n) {
-    const Floats<T> floats = Unpack(x, LoadPart(x + i, n - i));
-    for (int64_t v = 0; v < kVectors; ++v) {
-      const int64_t lanes = std::clamp<int64_t>(n - i - v * 16, 0, 16);
-      const auto mask = static_cast<__mmask16>((1U << lanes) - 1);
-      const __m512 e = _mm512_maskz_mov_ps(mask, Exp<T>(_mm512_sub_ps(floats.v[v], maxima)));
-      _mm512_storeu_ps(exponentials + i + v * 16, e);
-      sums[v] = _mm512_add_ps(sums[v], e);
-    }
+    Step<kStream, kDo, false, T>({at.y + i, at.x + i, at.next + i}, n - i, flow.exponentials + i, scale, distance,
+                                 sums);
   }
-  return _mm512_reduce_add_ps(_mm512_add_ps(sums[0], sums[1]));
-}
-
-// y = exponentials · scale; returns the maximum of `next`.
-template <bool kStream, typename T>
-TARGET float Write(const float* exponentials, int64_t n, float scale, T* y, const T* next) {
-  constexpr int64_t kVectors = static_cast<int64_t>(std::size(Floats<T>{}.v));
-  const __m512 scales = _mm512_set1_ps(scale);
-  Maximum<T> maximum;
-  for (int64_t i = 0; i < n; i += kPerLine<T>) {
-    Floats<T> floats;
-    for (int64_t v = 0; v < kVectors; ++v) {
-      floats.v[v] = _mm512_mul_ps(_mm512_loadu_ps(exponentials + i + v * 16), scales);
-    }
-    if (const int64_t count = n - i; count >= kPerLine<T>) {
-      maximum.Add(LoadLine(next + i));
-      StoreLine<kStream>(y + i, Pack(floats));
-    } else {
-      maximum.AddPart(LoadPart(next + i, count), count);
-      StorePart(y + i, count, Pack(floats));
-    }
+  if constexpr (kDo.exponentials) {
+    const Block& e = sums.exponentials;
+    flow.scale = 1 / _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(e[0], e[1]), _mm512_add_ps(e[2], e[3])));
   }
-  return maximum.Get();
+  if constexpr (kDo.maximum) flow.maximum = sums.maximum.Get();
 }
 
 template <bool kStream, typename T>
 TARGET void Rows(const Softmax<T>& work, Range range) {
-  // One buffer a thread: its lines beyond the row's end are written, too.
-  std::vector<float> exponentials(static_cast<std::size_t>(work.cols + kPerLine<T>));
-  float maximum = MaximumOf(work.x + range.begin * work.x_stride, work.cols);
-  for (int64_t row = range.begin; row < range.end; ++row) {
-    const T* x = work.x + row * work.x_stride;
-    const T* next = row + 1 < range.end ? x + work.x_stride : x;
-    const float sum = Exponentials(x, work.cols, maximum, exponentials.data(), next);
-    maximum = Write<kStream>(exponentials.data(), work.cols, 1 / sum, work.y + row * work.y_stride, next);
+  // One buffer a thread, whole blocks.
+  std::vector<FloatLine> exponentials(static_cast<std::size_t>((work.cols + kPerBlock) / kPerLine<float>));
+  Flow flow{.exponentials = exponentials.data()->elements};
+  const int64_t n = work.cols;
+  const int64_t last = range.end - 1;
+  // The places when `row` is to be written. Beyond the last row no stage looks at them.
+  const auto at = [&](int64_t row) {
+    const auto x = [&](int64_t of) { return work.x + std::min(of, last) * work.x_stride; };
+    return Places<T>{work.y + std::max(row, range.begin) * work.y_stride, x(row + 1), x(row + 2)};
+  };
+  int64_t row = range.begin - 2;
+  Pass<kStream, Stages{.maximum = true}>(n, at(row++), flow);
+  if (row + 1 < last) {
+    Pass<kStream, Stages{.exponentials = true, .maximum = true}>(n, at(row++), flow);
+  } else {
+    Pass<kStream, Stages{.exponentials = true}>(n, at(row++), flow);
   }
+  for (; row + 1 < last; ++row) Pass<kStream, Stages{true, true, true}>(n, at(row), flow);
+  if (row < last) Pass<kStream, Stages{.write = true, .exponentials = true}>(n, at(row++), flow);
+  Pass<kStream, Stages{.write = true}>(n, at(row), flow);
   if constexpr (kStream) _mm_sfence();
 }
 

@@ -23,7 +23,7 @@ void ExpectRight(const std::vector<T>& x) {
     const double value = ToFloat(x[i]);
     // erfc keeps the digits that 1 + erf loses. The square of x is rounded before its exponential is taken.
     const double exact = value * 0.5 * std::erfc(-value / std::sqrt(2.0));
-    const double error = std::isfinite(value) ? 0x1p-20 + value * value * 0x1p-24 : 0;
+    const double error = std::isfinite(value) ? kApproximation<T> + value * value * 0x1p-24 : 0;
     ExpectClose(y[i], exact, kRounding<T> + error, 1e-30, std::to_string(value));
     if (testing::Test::HasFatalFailure()) return;
   }

@@ -32,6 +32,12 @@ constexpr double kRounding = 0x1p-24;
 template <>
 inline constexpr double kRounding<Bf16> = 0x1p-8;
 
+// What exponentials and quotients for a result of type T may be off by, beside its rounding.
+template <typename T>
+constexpr double kApproximation = 0x1p-20;
+template <>
+inline constexpr double kApproximation<Bf16> = 0x1p-11;
+
 template <typename T>
 std::vector<T> Normal(int64_t n, double mean = 0, double deviation = 1, uint32_t seed = 1) {
   std::mt19937 random(seed);

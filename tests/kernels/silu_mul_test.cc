@@ -23,7 +23,8 @@ void ExpectRight(const std::vector<T>& gate, const std::vector<T>& up) {
   Run(SiluMul<T>{.gate = gate.data(), .up = up.data(), .y = y.data(), .n = static_cast<int64_t>(y.size())},
       OpenMpTeam(2));
   for (std::size_t i = 0; i < y.size(); ++i) {
-    ExpectClose(y[i], Exact(ToFloat(gate[i]), ToFloat(up[i])), kRounding<T> + 0x1p-20, 1e-30, std::to_string(i));
+    ExpectClose(y[i], Exact(ToFloat(gate[i]), ToFloat(up[i])), kRounding<T> + kApproximation<T>, 1e-30,
+                std::to_string(i));
     if (testing::Test::HasFatalFailure()) return;
   }
 }

@@ -42,7 +42,7 @@ void ExpectRight(const std::vector<T>& x, int64_t rows, int64_t cols, int64_t ga
       }
       // An fp32 exponential of a distance d is off by about d roundings; and below 1e-38 there is only zero.
       const double distance = largest - ToFloat(x[at(c)]);
-      const double error = std::isfinite(distance) ? 0x1p-20 + distance * 0x1p-23 : 0;
+      const double error = std::isfinite(distance) ? kApproximation<T> + distance * 0x1p-23 : 0;
       ExpectClose(y[at(c)], std::exp(ToFloat(x[at(c)]) - largest) / sum, kRounding<T> + error, 1e-35, where);
       if (testing::Test::HasFatalFailure()) return;
     }

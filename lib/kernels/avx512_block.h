@@ -1,0 +1,65 @@
+// Four vectors at a time: the step of kernels whose arithmetic would otherwise wait for itself. Each instruction is
+// written for all four, because a chain of dependent ones is longer than what the processor looks ahead. Empty on other
+// processors.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/kernels/avx512_lines.h"
+
+#if ROOFBENCH_X86
+
+// The statement behind it for each vector v of a block.
+#define ROOFBENCH_EACH _Pragma("GCC unroll 4") for (int v = 0; v < kVectors; ++v)
+
+namespace roofbench::kernels::avx512 {
+
+inline constexpr int kVectors = 4;
+inline constexpr int64_t kPerBlock = kVectors * 16;  // elements
+
+using Block = __m512[kVectors];
+
+// Elements in fp32. Those of bf16 are in an order of their own, lower halves of words before upper ones, which is
+// cheaper than theirs and undone by StoreBlock.
+ROOFBENCH_TARGET_AVX512 inline void LoadBlock(const float* from, Block& to) {
+  ROOFBENCH_EACH to[v] = _mm512_loadu_ps(from + v * 16);
+}
+ROOFBENCH_TARGET_AVX512 inline void LoadBlock(const Bf16* from, Block& to) {
+#pragma GCC unroll 2
+  for (int half = 0; half < 2; ++half) {
+    const __m512i line = _mm512_loadu_si512(from + half * 32);
+    to[2 * half] = _mm512_castsi512_ps(_mm512_slli_epi32(line, 16));
+    to[2 * half + 1] = _mm512_castsi512_ps(_mm512_and_si512(line, _mm512_set1_epi32(static_cast<int>(0xffff0000U))));
+  }
+}
+
+template <bool kStream>
+ROOFBENCH_TARGET_AVX512 inline void StoreBlock(float* to, const Block& from) {
+  ROOFBENCH_EACH StoreLine<kStream>(to + v * 16, _mm512_castps_si512(from[v]));
+}
+template <bool kStream>
+ROOFBENCH_TARGET_AVX512_BF16 inline void StoreBlock(Bf16* to, const Block& from) {
+  // 0, 16, 1, 17 …
+  const __m512i alternate =
+      _mm512_add_epi16(_mm512_set1_epi32(16 << 16),
+                       _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+                                          _mm512_set1_epi32(0x10001)));
+#pragma GCC unroll 2
+  for (int half = 0; half < 2; ++half) {
+    const __m512i split = Pack(Floats<Bf16>{{from[2 * half], from[2 * half + 1]}});
+    StoreLine<kStream>(to + half * 32, _mm512_permutexvar_epi16(alternate, split));
+  }
+}
+
+// The lines of a block, `ahead` bytes further on, into the second cache: into the first they came in time as well, but
+// drove out what was in use (softmax of 8192 columns: a fifth slower).
+template <typename T>
+ROOFBENCH_TARGET_AVX512 inline void PrefetchBlock(const T* at, int64_t ahead) {
+  constexpr int64_t kBytes = kPerBlock * static_cast<int64_t>(sizeof(T));
+  const char* const from = reinterpret_cast<const char*>(at) + ahead;
+#pragma GCC unroll 4
+  for (int64_t line = 0; line < kBytes; line += kLineBytes) PrefetchL2(from + line);
+}
+
+}  // namespace roofbench::kernels::avx512
+#endif
