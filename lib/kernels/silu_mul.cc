@@ -12,6 +12,31 @@ HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
 
+// 1 / (1 + exp(-x))
+HWY_INLINE FloatVec Sigmoid(FloatVec x) {
+  const FloatTag d;
+  // Beyond 104 exp is infinite in fp32, and Highway's is not defined.
+  const FloatVec exponential = hn::Exp(d, hn::Min(hn::Set(d, 104.0F), hn::Neg(x)));
+  return hn::Div(hn::Set(d, 1.0F), hn::Add(hn::Set(d, 1.0F), exponential));
+}
+
+template <typename T>
+HWY_INLINE void Part(const SiluMulGradient<T>& work, Range range) {
+  const FloatTag d;
+  const std::size_t lanes = FloatLanes();
+  const auto end = static_cast<std::size_t>(range.end);
+  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
+    const FloatVec gate = LoadSome(work.gate + i, end - i);
+    const FloatVec up = LoadSome(work.up + i, end - i);
+    const FloatVec dy = LoadSome(work.dy + i, end - i);
+    const FloatVec sigmoid = Sigmoid(gate);
+    const FloatVec silu = hn::Mul(gate, sigmoid);
+    const FloatVec slope = hn::MulAdd(silu, hn::Sub(hn::Set(d, 1.0F), sigmoid), sigmoid);
+    StoreSome(hn::Mul(hn::Mul(dy, up), slope), work.d_gate + i, end - i);
+    StoreSome(hn::Mul(dy, silu), work.d_up + i, end - i);
+  }
+}
+
 template <typename T>
 HWY_INLINE void Part(const SiluMul<T>& work, Range range) {
   const FloatTag d;
@@ -28,6 +53,8 @@ HWY_INLINE void Part(const SiluMul<T>& work, Range range) {
 
 void PartFp32(const SiluMul<float>& work, Range range) { Part(work, range); }
 void PartBf16(const SiluMul<Bf16>& work, Range range) { Part(work, range); }
+void GradientFp32(const SiluMulGradient<float>& work, Range range) { Part(work, range); }
+void GradientBf16(const SiluMulGradient<Bf16>& work, Range range) { Part(work, range); }
 
 }  // namespace
 }  // namespace roofbench::kernels::HWY_NAMESPACE
@@ -38,6 +65,8 @@ namespace roofbench::kernels {
 
 HWY_EXPORT(PartFp32);
 HWY_EXPORT(PartBf16);
+HWY_EXPORT(GradientFp32);
+HWY_EXPORT(GradientBf16);
 
 namespace {
 constexpr int64_t kGrain = 4096;  // elements: parts begin on pages
@@ -49,6 +78,14 @@ void Run(const SiluMul<float>& work, const ParallelFor& parallel_for) {
 
 void Run(const SiluMul<Bf16>& work, const ParallelFor& parallel_for) {
   parallel_for(work.n, kGrain, [&](Range range) { HWY_DYNAMIC_DISPATCH(PartBf16)(work, range); });
+}
+
+void Run(const SiluMulGradient<float>& work, const ParallelFor& parallel_for) {
+  parallel_for(work.n, kGrain, [&](Range range) { HWY_DYNAMIC_DISPATCH(GradientFp32)(work, range); });
+}
+
+void Run(const SiluMulGradient<Bf16>& work, const ParallelFor& parallel_for) {
+  parallel_for(work.n, kGrain, [&](Range range) { HWY_DYNAMIC_DISPATCH(GradientBf16)(work, range); });
 }
 
 }  // namespace roofbench::kernels
