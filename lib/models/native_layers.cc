@@ -190,12 +190,13 @@ at::Tensor MeanLoss(const at::Tensor& logits, const at::Tensor& targets, bool wi
 class CrossEntropy : public Function<CrossEntropy> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& targets) {
-    context->saved_data["gradient"] = logits.detach();
+    // Saved as a variable, which goes when backward has used it.
+    context->save_for_backward({logits.detach()});
     return MeanLoss(logits, targets, /*with_gradient=*/true);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
-    const at::Tensor gradient = context->saved_data["gradient"].toTensor();
+    const at::Tensor gradient = context->get_saved_variables().front();
     // A loss is mostly followed from itself.
     const double scale = upstream[0].item<double>();
     return {scale == 1 ? gradient : gradient.mul(scale), at::Tensor()};

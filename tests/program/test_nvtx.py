@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 from built_program import PROGRAM, Run
 
-PROFILER: Path | None = PROGRAM.parents[1] / "tests" / "libfake_profiler.so"
-if not PROFILER.exists():
-    PROFILER = None
+PROFILER = PROGRAM.parents[1] / "tests" / "libfake_profiler.so"
 STEP = (
     "--benchmark_filter=^train_step/impl:{impl}/size:small/context:16/dtype:fp32/",
     "--axis=train_step.impl={impl}",
@@ -41,7 +39,7 @@ def nested(lines: list[str]) -> list[object]:
     return stack[0]
 
 
-@pytest.mark.skipif(PROFILER is None, reason="built without NVTX headers")
+@pytest.mark.skipif(not PROFILER.exists(), reason="built without NVTX headers")
 @pytest.mark.parametrize(("impl", "attention"), [("eager", "naive"), ("native", "sdpa")])
 def test_ranges_of_a_training_step(run: Run, tmp_path: Path, impl: str, attention: str) -> None:
     seen = tmp_path / "ranges"
@@ -49,14 +47,14 @@ def test_ranges_of_a_training_step(run: Run, tmp_path: Path, impl: str, attentio
     done = run(*flags, "--nvtx", NVTX_INJECTION64_PATH=str(PROFILER), ROOFBENCH_FAKE_PROFILER_OUT=str(seen))
     assert done.returncode == 0, done.stdout + done.stderr
     ranges = nested(seen.read_text().splitlines())
-    attend = [("scores", []), ("softmax", []), ("weighted sum", [])]
+    attend: list[object] = [("scores", []), ("softmax", []), ("weighted sum", [])]
     # Our own attention makes its probabilities again for backward.
     again = attend[:2] * 2 if impl == "native" else []
     step = ("step", [("forward", attend * 2), ("backward", again), ("optimizer", [])])
     assert ranges[-2:] == [("warm-up", [step]), ("measure", [step] * 2)]
 
 
-@pytest.mark.skipif(PROFILER is None, reason="built without NVTX headers")
+@pytest.mark.skipif(not PROFILER.exists(), reason="built without NVTX headers")
 def test_no_range_without_the_flag(run: Run, tmp_path: Path) -> None:
     seen = tmp_path / "ranges"
     done = run(
@@ -66,7 +64,7 @@ def test_no_range_without_the_flag(run: Run, tmp_path: Path) -> None:
     assert not seen.exists()
 
 
-@pytest.mark.skipif(PROFILER is not None, reason="built with NVTX headers")
+@pytest.mark.skipif(PROFILER.exists(), reason="built with NVTX headers")
 def test_refused_without_the_headers(run: Run) -> None:
     done = run("--nvtx")
     assert done.returncode == 2
