@@ -203,9 +203,12 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   const double loss = v * (native ? act : std::max(stream, kStatisticsBytes));
   const double head = (native ? 1 : 2) * d * stream + d * act + loss;
   memory.activations = casts + shape.layers * (norms + attended + gated) + head;
-  // Backward begins with all activations and (LibTorch's) the gradients of log-probabilities and logits, and ends with
-  // all gradients: the peak is at one of its ends.
-  const double begins = memory.activations + (native ? 0 : 2 * v * stream);
+  // Backward begins with all activations and LibTorch's gradients of log-probabilities and logits, or our gradient of
+  // the head (also as the product left it, under autocast) and in fp32 a turned copy of that of the logits. It ends
+  // with all gradients: the peak is at one of its ends.
+  const double head_gradient = shape.vocab * shape.d_model * (stream + (IsMixed() ? act : 0));
+  const double turned = compute == Dtype::kBf16 ? 0 : v * act;
+  const double begins = memory.activations + (native ? head_gradient + turned : 2 * v * stream);
   const double ends = memory.gradients + 2 * d * stream;
   memory.peak = memory.parameters + memory.optimizer + std::max(begins, ends);
   return memory;
