@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/native.h"
 #include "lib/harness/device.h"
 #include "lib/harness/family.h"
 #include "lib/models/native_layers.h"
@@ -18,6 +19,7 @@
 #include "lib/models/trainer.h"
 #include "lib/models/trainer_check.h"
 #include "lib/observe/peak_memory.h"
+#include "lib/observe/ranges.h"
 #include "lib/workload/transformer_training.h"
 
 namespace roofbench {
@@ -60,14 +62,15 @@ struct OptimizerChoice {
   std::string name;
   workload::OptimizerKind kind;
   models::MakeOptimizer make;
+  models::MakeOptimizer make_native;  // of impl:native with fp32 parameters
 };
 
 const std::vector<OptimizerChoice>& Optimizers() {
   using workload::OptimizerKind;
-  static const auto* rows =
-      new std::vector<OptimizerChoice>{{"sgd", OptimizerKind::kSgd, models::MakeSgd},
-                                       {"adamw", OptimizerKind::kAdamW, models::MakeAdamW},
-                                       {"adamw_fused", OptimizerKind::kAdamW, models::MakeFusedAdamW}};
+  static const auto* rows = new std::vector<OptimizerChoice>{
+      {"sgd", OptimizerKind::kSgd, models::MakeSgd, models::MakeSgd},
+      {"adamw", OptimizerKind::kAdamW, models::MakeAdamW, models::MakeAdamW},
+      {"adamw_fused", OptimizerKind::kAdamW, models::MakeFusedAdamW, models::MakeNativeAdamW}};
   return *rows;
 }
 
@@ -105,6 +108,12 @@ workload::Transformer ShapeAt(const Point& at) {
   return shape;
 }
 
+models::MakeOptimizer MakeOptimizerAt(const Point& at) {
+  const OptimizerChoice& choice = RowOf(Optimizers(), at.Text("optimizer"));
+  const bool native = at.Text("impl") == "native" && RowOf(Precisions(), at.Text("dtype")).storage == Dtype::kFp32;
+  return native ? choice.make_native : choice.make;
+}
+
 TrainingMode ModeAt(const Point& at) { return RowOf(Modes(), at.Text("mode")).mode; }
 
 workload::TransformerTraining WorkAt(const Point& at) {
@@ -133,14 +142,20 @@ struct Training {
   double activation_bytes = 0;  // grown by forward, of the one step that runs with memory observed
 
   at::Tensor Forward() {
+    const observe::Range range("forward");
     const std::optional<double> before = observe::PeakMemory::BytesNow();
     const at::Tensor loss = trainer.Forward(tokens, targets);
     if (before) activation_bytes = *observe::PeakMemory::BytesNow() - *before;
     return loss;
   }
   void Backward(const at::Tensor& loss) {
+    const observe::Range range("backward");
     trainer.Backward(loss);
     if (gradient_bytes == 0) gradient_bytes = trainer.GradientBytes();
+  }
+  void Optimize() {
+    const observe::Range range("optimizer");
+    trainer.Optimize();
   }
 };
 
@@ -166,7 +181,7 @@ std::shared_ptr<Training> MakeTraining(const Point& at, Inputs& in, const worklo
   for (const at::Tensor& parameter : parameters) parameter_bytes += static_cast<double>(parameter.nbytes());
   std::unique_ptr<models::Optimizer> optimizer;
   if (ModeAt(at) == TrainingMode::kStep) {
-    optimizer = RowOf(Optimizers(), at.Text("optimizer")).make(std::move(parameters), kSettings);
+    optimizer = MakeOptimizerAt(at)(std::move(parameters), kSettings);
   }
   const int64_t vocab = at.Int("vocab");
   return std::make_shared<Training>(
@@ -198,7 +213,7 @@ CaseStep StepOf(const std::shared_ptr<Training>& training, TrainingMode mode) {
         marker.End(kForward);
         training->Backward(loss);
         marker.End(kBackward);
-        training->trainer.Optimize();
+        training->Optimize();
         marker.End(kOptimizer);
       };
   }
@@ -214,7 +229,7 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
       training->trainer, training->tokens, training->targets,
       models::TrainerCheck::Options{.sequences = work.ForwardMatmulFlops() < kWholeBatchFlops ? at.Int("batch") : 1,
                                     .gradients = mode != TrainingMode::kForward,
-                                    .make_optimizer = mode == TrainingMode::kStep ? optimizer.make : nullptr,
+                                    .make_optimizer = mode == TrainingMode::kStep ? MakeOptimizerAt(at) : nullptr,
                                     .has_moments = optimizer.kind == workload::OptimizerKind::kAdamW,
                                     .settings = kSettings,
                                     .reference_type = work.compute == Dtype::kBf16 ? at::kFloat : at::kDouble});
@@ -267,7 +282,7 @@ absl::Status Supports(const Point& at, const Device& device) {
     return absl::UnimplementedError("d_model " + std::to_string(d_model) + " in " + std::to_string(heads) +
                                     " heads leaves no even head size, which RoPE needs");
   }
-  return absl::OkStatus();
+  return NativeSupports(at, device);
 }
 
 const Registration kTrainStep(

@@ -28,6 +28,7 @@
 #include "lib/harness/text.h"
 #include "lib/harness/watchdog.h"
 #include "lib/harness/winners.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench {
 namespace {
@@ -241,6 +242,12 @@ int Main(int argc, char** argv) {
   if (options->list_tests) {
     for (const PlannedCase& planned : *plan) std::cout << planned.name << kManualTimeSuffix << '\n';
     return EXIT_SUCCESS;
+  }
+  if (options->nvtx && !observe::EnableRanges()) {
+    return Refuse(
+        absl::UnimplementedError("--nvtx: this build has no NVTX headers; build where a CUDA toolkit has "
+                                 "nvtx3/nvToolsExt.h, or name its folder: "
+                                 "-DROOFBENCH_NVTX_INCLUDE=<folder>"));
   }
   const absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(options->device, options->threads);
   if (!device.ok()) return Refuse(device.status());

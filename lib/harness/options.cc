@@ -38,6 +38,7 @@ ABSL_FLAG(double, plant_slowdown, 0,
           "make every step slower by this fraction, by real extra work: to test what compares results");
 ABSL_FLAG(bool, unverified, false,
           "run GPU kernels, too, that --list_axes lists as unverified: no GPU has run them yet");
+ABSL_FLAG(bool, nvtx, false, "mark warm-up, samples, steps and their parts as NVTX ranges, for a profiler");
 ABSL_FLAG(std::string, journal, "", "file that gets a line for each finished case, with every sample");
 ABSL_FLAG(bool, resume, false, "go on after the last finished case of the journal; finished ones join all outputs");
 ABSL_FLAG(
@@ -88,6 +89,7 @@ const std::vector<FlagGroup>& AllGroups() {
         {"benchmark_enable_random_interleaving", "", "repetitions of all cases in random order"},
         {"check", "on|off", ""},
         {"seed", "N", ""},
+        {"nvtx", "", ""},
         {"reference", "DEVICE", ""},
         {"plant_slowdown", "FRACTION", ""}}},
       {"What to write",
@@ -373,6 +375,7 @@ absl::Status ReadFlags(Options& options) {
   options.list_axes = absl::GetFlag(FLAGS_list_axes);
   options.explain_counters = absl::GetFlag(FLAGS_explain_counters);
   options.unverified = absl::GetFlag(FLAGS_unverified);
+  options.nvtx = absl::GetFlag(FLAGS_nvtx);
 
   timing::SampleOptions& sampling = options.sampling;
   const auto warmup = ParseCount("warmup_iters", StrCat(absl::GetFlag(FLAGS_warmup_iters)), -1, 1'000'000'000);

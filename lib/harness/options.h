@@ -44,6 +44,7 @@ struct Options {
   bool list_tests = false;
   bool list_axes = false;
   bool explain_counters = false;
+  bool nvtx = false;        // mark ranges for a profiler
   bool unverified = false;  // also run what no GPU has run yet
   bool help = false;
 

@@ -19,6 +19,7 @@
 #include "lib/harness/text.h"
 #include "lib/harness/unverified.h"
 #include "lib/observe/peak_memory.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench {
 namespace {
@@ -231,8 +232,15 @@ void Session::SampleUnthrottled(const Case& one, const timing::Step& step, const
       watch.Poll();
       return interrupted_ && interrupted_();
     };
+    std::optional<observe::Range> part;
+    part.emplace("warm-up");
+    sampling.warmed_up = [&part] {
+      part.reset();
+      part.emplace("measure");
+    };
     outcome.samples =
         timing::TakeSamples(device_.clock(), step, static_cast<int>(outcome.phases.size()), slice, sampling);
+    part.reset();
     outcome.conditions = watch.Finish();
     if (!outcome.conditions.throttled || attempt == kThermalRetries || (interrupted_ && interrupted_())) return;
     device_.WaitUntilCool();
@@ -256,6 +264,7 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   const at::AutoGradMode grad(copies.front().autograd);
   std::size_t next = 0;
   const timing::Step own_step = [&](timing::PhaseMarker& marker) {
+    const observe::Range range("step");
     copies[next].step(marker);
     if (++next == copies.size()) next = 0;
   };

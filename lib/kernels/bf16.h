@@ -23,4 +23,14 @@ constexpr Bf16 ToBf16(float value) {
   return {static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16)};
 }
 
+// The nearest value of the type: float or Bf16.
+template <typename T>
+constexpr T Rounded(float value) {
+  if constexpr (sizeof(T) == sizeof(Bf16)) {
+    return ToBf16(value);
+  } else {
+    return value;
+  }
+}
+
 }  // namespace roofbench::kernels

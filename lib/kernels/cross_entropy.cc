@@ -31,12 +31,7 @@ HWY_INLINE void Rows(const CrossEntropy<T>& work, Range range) {
       T* gradient = work.gradient + row * work.gradient_stride;
       StoreScaled(exponentials.data(), n, work.scale / sum, gradient);
       const float probability = exponentials[static_cast<std::size_t>(work.target[row])] / sum;
-      const float at_target = (probability - 1) * work.scale;
-      if constexpr (sizeof(T) == 2) {
-        gradient[work.target[row]] = ToBf16(at_target);
-      } else {
-        gradient[work.target[row]] = at_target;
-      }
+      gradient[work.target[row]] = Rounded<T>((probability - 1) * work.scale);
     }
   }
 }

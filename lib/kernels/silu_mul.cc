@@ -16,6 +16,31 @@ HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
 
+// 1 / (1 + exp(-x))
+HWY_INLINE FloatVec Sigmoid(FloatVec x) {
+  const FloatTag d;
+  // Beyond 104 exp is infinite in fp32, and Highway's is not defined.
+  const FloatVec exponential = hn::Exp(d, hn::Min(hn::Set(d, 104.0F), hn::Neg(x)));
+  return hn::Div(hn::Set(d, 1.0F), hn::Add(hn::Set(d, 1.0F), exponential));
+}
+
+template <typename T>
+HWY_INLINE void PortableGradient(const SiluMulGradient<T>& work, Range range) {
+  const FloatTag d;
+  const std::size_t lanes = FloatLanes();
+  const auto end = static_cast<std::size_t>(range.end);
+  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
+    const FloatVec gate = LoadSome(work.gate + i, end - i);
+    const FloatVec up = LoadSome(work.up + i, end - i);
+    const FloatVec dy = LoadSome(work.dy + i, end - i);
+    const FloatVec sigmoid = Sigmoid(gate);
+    const FloatVec silu = hn::Mul(gate, sigmoid);
+    const FloatVec slope = hn::MulAdd(silu, hn::Sub(hn::Set(d, 1.0F), sigmoid), sigmoid);
+    StoreSome(hn::Mul(hn::Mul(dy, up), slope), work.d_gate + i, end - i);
+    StoreSome(hn::Mul(dy, silu), work.d_up + i, end - i);
+  }
+}
+
 template <typename T>
 HWY_INLINE void Portable(const SiluMul<T>& work, Range range) {
   const FloatTag d;
@@ -31,6 +56,7 @@ HWY_INLINE void Portable(const SiluMul<T>& work, Range range) {
 }
 
 ROOFBENCH_HIGHWAY_INSTANCES(Portable, SiluMul)
+ROOFBENCH_HIGHWAY_INSTANCES(PortableGradient, SiluMulGradient)
 
 }  // namespace
 }  // namespace roofbench::kernels::HWY_NAMESPACE
@@ -40,6 +66,7 @@ HWY_AFTER_NAMESPACE();
 namespace roofbench::kernels {
 
 ROOFBENCH_HIGHWAY_DISPATCH(Portable, SiluMul)
+ROOFBENCH_HIGHWAY_DISPATCH(PortableGradient, SiluMulGradient)
 
 namespace {
 
@@ -59,6 +86,14 @@ void RunParts(const SiluMul<T>& work, const ParallelFor& parallel_for) {
 
 void Run(const SiluMul<float>& work, const ParallelFor& parallel_for) { RunParts(work, parallel_for); }
 void Run(const SiluMul<Bf16>& work, const ParallelFor& parallel_for) { RunParts(work, parallel_for); }
+
+void Run(const SiluMulGradient<float>& work, const ParallelFor& parallel_for) {
+  parallel_for(work.n, kGrain, [&](Range range) { PortableGradient(work, range); });
+}
+
+void Run(const SiluMulGradient<Bf16>& work, const ParallelFor& parallel_for) {
+  parallel_for(work.n, kGrain, [&](Range range) { PortableGradient(work, range); });
+}
 
 }  // namespace roofbench::kernels
 #endif

@@ -1,4 +1,4 @@
-// The gate of a SwiGLU block: y = silu(gate) · up, silu(x) = x / (1 + exp(-x)), element by element.
+// The gate of a SwiGLU block: y = silu(gate) · up, silu(x) = x / (1 + exp(-x)), element by element, and its gradient.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,21 @@ struct SiluMul {
   int64_t n = 0;
 };
 
+// From dy: d_up = dy · silu(gate) and d_gate = dy · up · (s + silu(gate) · (1 - s)), s = 1 / (1 + exp(-gate)). T as
+// above.
+template <typename T>
+struct SiluMulGradient {
+  const T* gate;
+  const T* up;
+  const T* dy;
+  T* d_gate;  // may be gate, up or dy, and so may d_up
+  T* d_up;
+  int64_t n = 0;
+};
+
 void Run(const SiluMul<float>& work, const ParallelFor& parallel_for);
 void Run(const SiluMul<Bf16>& work, const ParallelFor& parallel_for);
+void Run(const SiluMulGradient<float>& work, const ParallelFor& parallel_for);
+void Run(const SiluMulGradient<Bf16>& work, const ParallelFor& parallel_for);
 
 }  // namespace roofbench::kernels

@@ -11,6 +11,8 @@
 #include <cmath>
 #include <limits>
 
+#include "lib/observe/ranges.h"
+
 namespace roofbench::models {
 
 at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
@@ -34,9 +36,13 @@ at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::T
   }
   const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
   const at::Tensor future = at::ones({q.size(-2), k.size(-2)}, q.options().dtype(at::kBool)).triu(1);
+  observe::Range range("scores");
   const at::Tensor scores =
       at::matmul(q, k.transpose(-2, -1)).mul(scale).masked_fill(future, -std::numeric_limits<double>::infinity());
-  return at::matmul(at::softmax(scores, -1), v);
+  range.Next("softmax");
+  const at::Tensor probabilities = at::softmax(scores, -1);
+  range.Next("weighted sum");
+  return at::matmul(probabilities, v);
 }
 
 }  // namespace roofbench::models

@@ -21,6 +21,7 @@
 #include "lib/kernels/team.h"
 #include "lib/models/decoder.h"
 #include "lib/models/eager_decoder.h"
+#include "lib/models/elements.h"
 #include "lib/models/rope.h"
 
 namespace roofbench::models {
@@ -28,28 +29,12 @@ namespace {
 
 using kernels::Bf16;
 using kernels::Range;
-using kernels::ToBf16;
+using kernels::Rounded;
 using kernels::ToFloat;
 using kernels::Worker;
 using workload::WeightFormat;
 
 int64_t Whole(double size) { return static_cast<int64_t>(size); }
-
-template <typename T>
-T* Elements(const at::Tensor& tensor) {
-  return reinterpret_cast<T*>(tensor.data_ptr());
-}
-
-template <typename T>
-T Rounded(float value);
-template <>
-float Rounded<float>(float value) {
-  return value;
-}
-template <>
-Bf16 Rounded<Bf16>(float value) {
-  return ToBf16(value);
-}
 
 // What a thread has for itself. Every thread computes the norms of whole tokens, which costs less than to wait for one
 // that does.

@@ -3,18 +3,24 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/_log_softmax.h>
-#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
-#include <ATen/ops/ones_like.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/silu_backward.h>
 #include <malloc.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <atomic>
 #include <optional>
 #include <string_view>
+
+#include "lib/kernels/cross_entropy.h"
+#include "lib/kernels/norm.h"
+#include "lib/kernels/norm_gradient.h"
+#include "lib/kernels/silu_mul.h"
+#include "lib/kernels/transpose.h"
+#include "lib/models/elements.h"
+#include "lib/models/native_attention.h"
 
 namespace roofbench::models {
 namespace {
@@ -28,6 +34,7 @@ at::ScalarType ProductType(at::ScalarType storage) {
   return at::autocast::is_autocast_enabled(at::kCPU) ? at::kBFloat16 : storage;
 }
 
+// As harness's OnednnLinear, which models cannot see: no layer below both of them may know of operators.
 // x[m,k] · weight[n,k]ᵀ. at::mm reaches oneDNN in bf16 alone: fp32 goes to a library that is half as fast on some
 // processors.
 at::Tensor Product(const at::Tensor& x, const at::Tensor& weight) {
@@ -38,6 +45,16 @@ at::Tensor Product(const at::Tensor& x, const at::Tensor& weight) {
       c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_linear_pointwise", "").typed<Signature>();
   const c10::impl::ExcludeDispatchKeyGuard no_autograd(c10::autograd_dispatch_keyset);
   return linear.call(x, weight, std::nullopt, "none", c10::List<std::optional<at::Scalar>>(), std::nullopt);
+}
+
+// xᵀ, for the left side of a product: in fp32 a copy, because oneDNN reads a transposed matrix slower.
+at::Tensor Turned(const at::Tensor& x) {
+  if (x.scalar_type() != at::kFloat) return x.t();
+  const at::Tensor plain = x.contiguous();
+  const at::Tensor y = at::empty({x.size(1), x.size(0)}, x.options());
+  Run(kernels::Transpose{.x = Elements<float>(plain), .y = Elements<float>(y), .rows = x.size(0), .cols = x.size(1)},
+      Team());
+  return y;
 }
 
 class Linear : public Function<Linear> {
@@ -62,37 +79,59 @@ class Linear : public Function<Linear> {
     std::vector<int64_t> shape = upstream[0].sizes().vec();
     shape.back() = weight.size(1);
     const at::Tensor dx = Product(dy, weight.t()).view(shape).to(context->saved_data["x"].toScalarType());
-    // oneDNN reads a transposed matrix slower than a copy of it.
-    const at::Tensor turned = dy.scalar_type() == at::kFloat ? dy.t().contiguous() : dy.t();
-    const at::Tensor dw = Product(turned, rows.t()).to(context->saved_data["weight"].toScalarType());
+    const at::Tensor dw = Product(Turned(dy), rows.t()).to(context->saved_data["weight"].toScalarType());
     return {dx, dw};
   }
 };
 
 class Norm : public Function<Norm> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight, double epsilon) {
-    const double width = static_cast<double>(x.size(-1));
-    const at::ScalarType exact = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    const at::Tensor wide = x.to(exact);
-    const at::Tensor rstd =
-        at::linalg_vector_norm(wide, 2, {-1}, /*keepdim=*/true).square_().div_(width).add_(epsilon).rsqrt_();
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
+                            double epsilon) {
+    const at::Tensor x = input.contiguous();
+    const at::Tensor wide = weight.to(at::kFloat);
+    const int64_t cols = x.size(-1);
+    const at::Tensor rstd = at::empty({x.numel() / cols}, wide.options());
+    const at::Tensor y = at::empty_like(x);
+    WithElement(x, [&](auto element) {
+      using T = decltype(element);
+      Run(kernels::RmsNorm<T>{.x = Elements<T>(x),
+                              .y = Elements<T>(y),
+                              .weight = Elements<float>(wide),
+                              .rstd = Elements<float>(rstd),
+                              .rows = rstd.numel(),
+                              .cols = cols,
+                              .eps = static_cast<float>(epsilon)},
+          Team());
+    });
     context->save_for_backward({x, rstd, weight});
-    return wide.mul(rstd).mul_(weight).to(ProductType(weight.scalar_type()));
+    return y.to(ProductType(weight.scalar_type()));
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const variable_list saved = context->get_saved_variables();
+    const at::Tensor& x = saved[0];
     const at::Tensor& rstd = saved[1];
-    const at::Tensor& weight = saved[2];
-    const at::Tensor x = saved[0].to(rstd.scalar_type());
-    const at::Tensor dy = upstream[0].to(rstd.scalar_type());
-    const at::Tensor normed = x.mul(rstd);
-    const at::Tensor dw = dy.mul(normed).flatten(0, -2).sum(0);
-    const at::Tensor scaled = dy.mul(weight);
-    const at::Tensor along = scaled.mul(normed).mean(-1, /*keepdim=*/true);
-    at::Tensor dx = normed.mul_(along).neg_().add_(scaled).mul_(rstd);
-    return {dx.to(saved[0].scalar_type()), dw.to(weight.scalar_type()), at::Tensor()};
+    const at::Tensor wide = saved[2].to(at::kFloat);
+    const at::Tensor dy = upstream[0].contiguous().to(x.scalar_type());
+    const kernels::OpenMpTeam team = Team();
+    const at::Tensor dx = at::empty_like(x);
+    const at::Tensor dw = at::empty_like(wide);
+    const at::Tensor scratch = at::empty({team.threads(), 2, x.size(-1)}, wide.options());
+    WithElement(x, [&](auto element) {
+      using T = decltype(element);
+      Run(kernels::NormGradient<T>{.x = Elements<T>(x),
+                                   .dy = Elements<T>(dy),
+                                   .weight = Elements<float>(wide),
+                                   .rstd = Elements<float>(rstd),
+                                   .dx = Elements<T>(dx),
+                                   .dweight = Elements<float>(dw),
+                                   .scratch = Elements<float>(scratch),
+                                   .rows = rstd.numel(),
+                                   .cols = x.size(-1)},
+          team);
+    });
+    return {dx, dw.to(saved[2].scalar_type()), at::Tensor()};
   }
 };
 
@@ -100,58 +139,67 @@ class Gate : public Function<Gate> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& gate, const at::Tensor& up) {
     context->save_for_backward({gate, up});
-    return at::silu(gate).mul_(up);
+    at::Tensor y = at::empty_like(gate);
+    WithElement(gate, [&](auto element) {
+      using T = decltype(element);
+      Run(kernels::SiluMul<T>{.gate = Elements<T>(gate), .up = Elements<T>(up), .y = Elements<T>(y), .n = gate.numel()},
+          Team());
+    });
+    return y;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& gate = saved[0];
-    const at::Tensor d_up = at::silu(gate).mul_(upstream[0]);
-    return {at::silu_backward(saved[1].mul(upstream[0]), gate), d_up};
+    const at::Tensor& up = saved[1];
+    const at::Tensor dy = upstream[0].contiguous();
+    at::Tensor d_gate = at::empty_like(gate);
+    at::Tensor d_up = at::empty_like(up);
+    WithElement(gate, [&](auto element) {
+      using T = decltype(element);
+      Run(kernels::SiluMulGradient<T>{.gate = Elements<T>(gate),
+                                      .up = Elements<T>(up),
+                                      .dy = Elements<T>(dy),
+                                      .d_gate = Elements<T>(d_gate),
+                                      .d_up = Elements<T>(d_up),
+                                      .n = gate.numel()},
+          Team());
+    });
+    return {d_gate, d_up};
   }
 };
 
+// The mean loss, and its gradient by the logits in their place where `with_gradient`.
+at::Tensor MeanLoss(const at::Tensor& logits, const at::Tensor& targets, bool with_gradient) {
+  const at::Tensor losses = at::empty({targets.numel()}, at::kFloat);
+  WithElement(logits, [&](auto element) {
+    using T = decltype(element);
+    Run(kernels::CrossEntropy<T>{.x = Elements<T>(logits),
+                                 .target = Elements<int64_t>(targets),
+                                 .loss = Elements<float>(losses),
+                                 .gradient = with_gradient ? Elements<T>(logits) : nullptr,
+                                 .scale = 1 / static_cast<float>(targets.numel()),
+                                 .rows = targets.numel(),
+                                 .cols = logits.size(-1)},
+        Team());
+  });
+  return losses.mean();
+}
+
+// Loss and gradient in one pass: what backward keeps is the gradient, in the memory of the logits.
 class CrossEntropy : public Function<CrossEntropy> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& targets) {
-    const at::ScalarType exact = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    const at::Tensor log_probabilities = at::_log_softmax(logits.to(exact), -1, /*half_to_float=*/false);
-    const at::Tensor loss = log_probabilities.gather(-1, targets.unsqueeze(-1)).mean().neg();
-    context->save_for_backward({log_probabilities, targets});
-    context->saved_data["logits"] = logits.scalar_type();
-    return loss;
+    // Saved as a variable, which goes when backward has used it.
+    context->save_for_backward({logits.detach()});
+    return MeanLoss(logits, targets, /*with_gradient=*/true);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
-    const variable_list saved = context->get_saved_variables();
-    const at::Tensor index = saved[1].unsqueeze(-1);
-    const double share = 1 / static_cast<double>(saved[1].numel());
-    // Softmax minus one at the target, in the memory of the log-probabilities: nobody reads those again.
-    at::Tensor gradient = saved[0].exp_();
-    gradient.scatter_add_(-1, index, at::ones_like(index, gradient.options()).neg_());
-    gradient.mul_(upstream[0].mul(share));
-    return {gradient.to(context->saved_data["logits"].toScalarType()), at::Tensor()};
-  }
-};
-
-class Rotation : public Function<Rotation> {
- public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& cosines,
-                            const at::Tensor& sines) {
-    context->saved_data["cosines"] = cosines;
-    context->saved_data["sines"] = sines;
-    return Turn(x, cosines, sines, /*backwards=*/false);
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
-    return {Turn(upstream[0], context->saved_data["cosines"].toTensor(), context->saved_data["sines"].toTensor(),
-                 /*backwards=*/true),
-            at::Tensor(), at::Tensor()};
-  }
-
- private:
-  static at::Tensor Turn(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines, bool backwards) {
-    return Rope(cosines, sines).Turn(x, 0, backwards);
+    const at::Tensor gradient = context->get_saved_variables().front();
+    // A loss is mostly followed from itself.
+    const double scale = upstream[0].item<double>();
+    return {scale == 1 ? gradient : gradient.mul(scale), at::Tensor()};
   }
 };
 
@@ -161,10 +209,9 @@ at::Tensor NativeNorm(const at::Tensor& x, const at::Tensor& weight, double epsi
 }
 at::Tensor NativeGate(const at::Tensor& gate, const at::Tensor& up) { return Gate::apply(gate, up); }
 at::Tensor NativeCrossEntropy(const at::Tensor& logits, const at::Tensor& targets) {
-  return CrossEntropy::apply(logits, targets);
-}
-at::Tensor NativeRotate(const Rope& rope, const at::Tensor& x) {
-  return Rotation::apply(x, rope.cosines(), rope.sines());
+  const at::Tensor plain = logits.contiguous();
+  if (at::GradMode::is_enabled() && logits.requires_grad()) return CrossEntropy::apply(plain, targets.contiguous());
+  return MeanLoss(plain, targets.contiguous(), /*with_gradient=*/false);
 }
 
 // Scopes of RetainedMemory alive.
@@ -175,7 +222,7 @@ std::atomic<int> g_retaining{0};
 const LayerFunctions& NativeLayers() {
   static constexpr LayerFunctions kNative{.linear = NativeLinear,
                                           .norm = NativeNorm,
-                                          .rotate = NativeRotate,
+                                          .attention = NativeAttention,
                                           .gate = NativeGate,
                                           .cross_entropy = NativeCrossEntropy};
   return kNative;

@@ -9,6 +9,9 @@
 #include <cmath>
 #include <utility>
 
+#include "lib/kernels/adamw.h"
+#include "lib/models/elements.h"
+
 namespace roofbench::models {
 namespace {
 
@@ -92,6 +95,51 @@ class FusedAdamW : public Optimizer {
   std::vector<at::Tensor> steps_;
 };
 
+// One pass over each tensor by our own kernel, all tensors in one parallel loop.
+class NativeAdamW : public Optimizer {
+ public:
+  NativeAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings)
+      : parameters_(std::move(parameters)), settings_(settings) {
+    for (const at::Tensor& parameter : parameters_) {
+      TORCH_CHECK(parameter.scalar_type() == at::kFloat && parameter.is_contiguous(),
+                  "our own AdamW updates contiguous fp32 parameters, not ", parameter.scalar_type());
+      means_.push_back(at::zeros_like(parameter.detach()));
+      squares_.push_back(at::zeros_like(parameter.detach()));
+    }
+  }
+  void Step() override {
+    std::vector<at::Tensor> gradients;  // keeps copies of such as are not contiguous
+    std::vector<kernels::AdamWTensor> tensors;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      gradients.push_back(parameters_[i].grad().contiguous());
+      tensors.push_back({.parameter = Elements<float>(parameters_[i]),
+                         .gradient = Elements<float>(gradients[i]),
+                         .mean = Elements<float>(means_[i]),
+                         .square = Elements<float>(squares_[i]),
+                         .n = parameters_[i].numel()});
+    }
+    Run(kernels::AdamW{.tensors = tensors,
+                       .step = ++steps_,
+                       .lr = settings_.learning_rate,
+                       .beta1 = settings_.beta1,
+                       .beta2 = settings_.beta2,
+                       .eps = settings_.epsilon,
+                       .weight_decay = settings_.weight_decay},
+        Team());
+  }
+  double StateBytes() const override { return BytesOf(means_) + BytesOf(squares_); }
+  std::optional<AdamWState> State(std::size_t index) const override {
+    return AdamWState{means_.at(index), squares_.at(index), static_cast<double>(steps_)};
+  }
+
+ private:
+  std::vector<at::Tensor> parameters_;
+  const OptimizerSettings settings_;
+  std::vector<at::Tensor> means_;
+  std::vector<at::Tensor> squares_;
+  int64_t steps_ = 0;
+};
+
 }  // namespace
 
 std::optional<AdamWState> FreshState(const at::Tensor& parameter) {
@@ -123,6 +171,9 @@ std::unique_ptr<Optimizer> MakeAdamW(std::vector<at::Tensor> parameters, const O
 }
 std::unique_ptr<Optimizer> MakeFusedAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings) {
   return std::make_unique<FusedAdamW>(std::move(parameters), settings);
+}
+std::unique_ptr<Optimizer> MakeNativeAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings) {
+  return std::make_unique<NativeAdamW>(std::move(parameters), settings);
 }
 
 }  // namespace roofbench::models

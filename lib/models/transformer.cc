@@ -14,7 +14,12 @@ constexpr double kRopeTheta = 10000;
 
 at::Tensor EagerLinear(const at::Tensor& x, const at::Tensor& weight) { return at::linear(x, weight); }
 
-at::Tensor EagerRotate(const Rope& rope, const at::Tensor& x) { return rope.Rotate(x); }
+at::Tensor EagerAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rope& rope,
+                          int64_t heads, Attention kind) {
+  const int64_t kv_heads = heads * k.size(-1) / q.size(-1);
+  return MergeHeads(CausalAttention(rope.Rotate(SplitHeads(q, heads)), rope.Rotate(SplitHeads(k, kv_heads)),
+                                    SplitHeads(v, kv_heads), kind));
+}
 
 at::Tensor EagerGate(const at::Tensor& gate, const at::Tensor& up) { return at::silu(gate).mul(up); }
 
@@ -30,7 +35,7 @@ double Deviation(int64_t out, int64_t in) { return std::sqrt(2.0 / static_cast<d
 const LayerFunctions& EagerLayers() {
   static constexpr LayerFunctions kEager{.linear = EagerLinear,
                                          .norm = RmsNorm,
-                                         .rotate = EagerRotate,
+                                         .attention = EagerAttention,
                                          .gate = EagerGate,
                                          .cross_entropy = EagerCrossEntropy};
   return kEager;
@@ -39,12 +44,10 @@ const LayerFunctions& EagerLayers() {
 at::Tensor RunBlock(const TransformerBlock& block, const Rope& rope, const TransformerContext& context,
                     const at::Tensor& x) {
   const LayerFunctions& layers = *context.layers;
-  const int64_t kv_heads = context.heads * block.key.size(0) / block.query.size(0);
   const at::Tensor normed = layers.norm(x, block.attention_norm, context.norm_epsilon);
-  const at::Tensor q = layers.rotate(rope, SplitHeads(layers.linear(normed, block.query), context.heads));
-  const at::Tensor k = layers.rotate(rope, SplitHeads(layers.linear(normed, block.key), kv_heads));
-  const at::Tensor v = SplitHeads(layers.linear(normed, block.value), kv_heads);
-  const at::Tensor attended = MergeHeads(CausalAttention(q, k, v, context.attention));
+  const at::Tensor attended =
+      layers.attention(layers.linear(normed, block.query), layers.linear(normed, block.key),
+                       layers.linear(normed, block.value), rope, context.heads, context.attention);
   const at::Tensor middle = x.add(layers.linear(attended, block.output));
   const at::Tensor inner = layers.norm(middle, block.feed_forward_norm, context.norm_epsilon);
   const at::Tensor gated = layers.gate(layers.linear(inner, block.gate), layers.linear(inner, block.up));

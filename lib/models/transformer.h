@@ -19,11 +19,14 @@ struct LayerFunctions {
   // x [..., in] · weight [out, in]ᵀ
   at::Tensor (*linear)(const at::Tensor& x, const at::Tensor& weight);
   at::Tensor (*norm)(const at::Tensor& x, const at::Tensor& weight, double epsilon);
-  // The positions from 0 of x [batch, heads, tokens, head_dim].
-  at::Tensor (*rotate)(const Rope& rope, const at::Tensor& x);
+  // Causal attention of the positions from 0. q [batch, tokens, heads · head_dim], k and v [batch, tokens, kv_heads ·
+  // head_dim], before their rotation; the result is as q.
+  at::Tensor (*attention)(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rope& rope,
+                          int64_t heads, Attention kind);
   // silu(gate) ∘ up
   at::Tensor (*gate)(const at::Tensor& gate, const at::Tensor& up);
-  // Mean over all tokens of -log softmax(logits)[target]; logits [tokens, vocab], targets [tokens].
+  // Mean over all tokens of -log softmax(logits)[target]; logits [tokens, vocab], targets [tokens]. It may
+  // overwrite the logits.
   at::Tensor (*cross_entropy)(const at::Tensor& logits, const at::Tensor& targets);
 };
 

@@ -88,6 +88,7 @@ class Sampler {
       roof_before = Slice();
       RestoreCaches();
     }
+    if (options_.warmed_up) options_.warmed_up();
     for (;;) {
       TakeChunk();
       const double roof_after = Slice();

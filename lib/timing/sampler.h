@@ -43,6 +43,8 @@ struct SampleOptions {
   double floor_multiple = 10;    // a sample lasts at least this many floors: short steps share one sample
   // Polled after every chunk, of the warm-up too; a true ends sampling early (in the warm-up: after one more sample).
   std::function<bool()> interrupted;
+  // Called once, between the warm-up and the samples.
+  std::function<void()> warmed_up;
 };
 
 enum class StopReason { kConverged, kMaxSamples, kMaxTime, kMaxWall, kInterrupted };

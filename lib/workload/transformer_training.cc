@@ -189,20 +189,26 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   if (mode == TrainingMode::kStep && optimizer == OptimizerKind::kAdamW) memory.optimizer = 2 * count * stream;
   // A block keeps of each of its two norms the input and a statistic a row, and LibTorch's also the normalised rows.
   // The scaled rows are kept once by the products that read them, but under autocast LibTorch rounds them again for
-  // each of the five. Attention keeps queries, keys, values and its result twice (as it came and with heads merged), or
-  // the scores; the gate keeps gate, up and their product, LibTorch's also the activation between.
+  // each of the five. Attention keeps queries, keys, values and its result twice (as it came and with heads merged;
+  // ours once, and no statistics), or the scores; the gate keeps gate, up and their product, LibTorch's also the
+  // activation between.
   const bool native = implementation == TrainingImplementation::kNative;
   const double scaled = native ? 2 * d * act : IsMixed() ? 5 * d * act : 2 * d * stream;
   const double norms = 2 * ((native ? 1 : 2) * d * stream + tokens * kStatisticsBytes) + scaled;
-  const double attended = attention == AttentionKind::kNaive
-                              ? (2 * q + 2 * kv + scores) * act
-                              : (3 * q + 2 * kv) * act + tokens * shape.heads * kStatisticsBytes;
+  const double attended = attention == AttentionKind::kNaive ? (2 * q + 2 * kv + scores) * act
+                          : native                           ? (2 * q + 2 * kv) * act
+                                   : (3 * q + 2 * kv) * act + tokens * shape.heads * kStatisticsBytes;
   const double gated = (native ? 3 : 4) * f * act;
-  const double head = (native ? 1 : 2) * d * stream + d * act + v * std::max(stream, kStatisticsBytes);
+  // Of the loss LibTorch keeps the log-probabilities, and ours the gradient by the logits in their place.
+  const double loss = v * (native ? act : std::max(stream, kStatisticsBytes));
+  const double head = (native ? 1 : 2) * d * stream + d * act + loss;
   memory.activations = casts + shape.layers * (norms + attended + gated) + head;
-  // Backward begins with all activations and the gradients of log-probabilities and logits, and ends with all
-  // gradients: the peak is at one of its ends.
-  const double begins = memory.activations + (native ? v * act : 2 * v * stream);
+  // Backward begins with all activations and LibTorch's gradients of log-probabilities and logits, or our gradient of
+  // the head (also as the product left it, under autocast) and in fp32 a turned copy of that of the logits. It ends
+  // with all gradients: the peak is at one of its ends.
+  const double head_gradient = shape.vocab * shape.d_model * (stream + (IsMixed() ? act : 0));
+  const double turned = compute == Dtype::kBf16 ? 0 : v * act;
+  const double begins = memory.activations + (native ? head_gradient + turned : 2 * v * stream);
   const double ends = memory.gradients + 2 * d * stream;
   memory.peak = memory.parameters + memory.optimizer + std::max(begins, ends);
   return memory;

@@ -37,6 +37,36 @@ TYPED_TEST(SiluMulTest, AgreesWithFloat64AtEverySize) {
   });
 }
 
+TYPED_TEST(SiluMulTest, GradientAgreesWithFloat64InPlaceToo) {
+  OnEveryIsa([] {
+    for (const int64_t n : {0, 1, 15, 16, 33, 8200}) {
+      const std::vector<TypeParam> gate = Normal<TypeParam>(n, 0, 4);
+      const std::vector<TypeParam> up = Normal<TypeParam>(n, 0, 1, 2);
+      std::vector<TypeParam> d_gate = Normal<TypeParam>(n, 0, 1, 3);
+      const std::vector<TypeParam> dy = d_gate;
+      std::vector<TypeParam> d_up = up;
+      kernels::Run(SiluMulGradient<TypeParam>{.gate = gate.data(),
+                                              .up = d_up.data(),
+                                              .dy = d_gate.data(),
+                                              .d_gate = d_gate.data(),
+                                              .d_up = d_up.data(),
+                                              .n = n},
+                   OpenMpTeam(2));
+      for (std::size_t i = 0; i < gate.size(); ++i) {
+        const double g = ToFloat(gate[i]);
+        const double u = ToFloat(up[i]);
+        const double out = ToFloat(dy[i]);
+        // By central differences of the function itself.
+        constexpr double kStep = 1e-4;
+        const double slope = (Exact(g + kStep, u) - Exact(g - kStep, u)) / (2 * kStep);
+        ExpectClose(d_gate[i], out * slope, kRounding<TypeParam> + 0x1p-20, std::abs(out * u), std::to_string(i));
+        ExpectClose(d_up[i], out * Exact(g, 1), kRounding<TypeParam> + 0x1p-20, 1e-30, std::to_string(i));
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  });
+}
+
 TYPED_TEST(SiluMulTest, InfinityAndNanStayWhatTheyAre) {
   const double infinity = std::numeric_limits<double>::infinity();
   const double nan = std::numeric_limits<double>::quiet_NaN();

@@ -32,7 +32,8 @@ class TrainerTest : public testing::TestWithParam<const LayerFunctions*> {
                         return made.requires_grad_(true);
                       });
     std::vector<at::Tensor> parameters = model.Parameters();
-    return {std::move(model), MakeFusedAdamW(std::move(parameters), {}), /*autocast=*/false};
+    const MakeOptimizer make = GetParam() == &NativeLayers() ? MakeNativeAdamW : MakeFusedAdamW;
+    return {std::move(model), make(std::move(parameters), {}), /*autocast=*/false};
   }
 
   at::Generator generator_;
@@ -87,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Layers, TrainerTest, testing::Values(&EagerLayers(), &N
                          [](const auto& instance) { return instance.index == 0 ? "Eager" : "Native"; });
 
 TEST(Optimizers, FollowTheirFormula) {
-  for (const MakeOptimizer make : {MakeSgd, MakeAdamW, MakeFusedAdamW}) {
+  for (const MakeOptimizer make : {MakeSgd, MakeAdamW, MakeFusedAdamW, MakeNativeAdamW}) {
     const at::Tensor start = at::ones({5});
     at::Tensor parameter = start.clone().requires_grad_(true);
     const auto optimizer = make({parameter}, {.learning_rate = 0.1});

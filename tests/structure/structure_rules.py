@@ -22,7 +22,7 @@ ARROWS: dict[str, set[str]] = {
     "hardware": {"workload"},
     "observe": {"workload"},
     "kernels": set(),
-    "models": {"kernels", "workload"},
+    "models": {"kernels", "observe", "workload"},
     "harness": {"timing", "hardware", "observe"},
     "benchmarks": {"harness", "models"},
 }
@@ -42,11 +42,12 @@ PACKAGES = [
     Package("Abseil", re.compile(r"absl/"), {"models", "harness", "benchmarks"}),
     Package("nlohmann/json", re.compile(r"nlohmann/"), {"observe", "models", "harness", "benchmarks"}),
     Package("Highway", re.compile(r"hwy/"), {"kernels"}),
+    Package("NVTX", re.compile(r"nvtx3/"), {"observe"}),
     Package("GoogleTest", re.compile(r"(gtest|gmock)/"), set()),
 ]
 
 STANDARD_HEADER = re.compile(r"[a-z_0-9]+")
-CUDA_HEADER = re.compile(r"cuda|cu(blas|dnn|rand|fft|sparse|solver|pti)|nvtx|nccl|cub/|thrust/|(ATen|c10|torch)/.*cuda")
+CUDA_HEADER = re.compile(r"cuda|cu(blas|dnn|rand|fft|sparse|solver|pti)|nccl|cub/|thrust/|(ATen|c10|torch)/.*cuda")
 CUDA_FILE = re.compile(r".*(\.cuh?|_cuda\.[^/]*|_cuda_test\.cc)")
 
 SOURCE_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}

@@ -69,8 +69,8 @@ TEST(TransformerTraining, MemoryIsNearTheMeasured) {
   constexpr Measured kMeasured[] = {
       {TrainingImplementation::kEager, Dtype::kFp32, 535545864, 2120053188},
       {TrainingImplementation::kEager, Dtype::kBf16, 587868168, 2172375492},
-      {TrainingImplementation::kNative, Dtype::kFp32, 420333572, 2059621820},
-      {TrainingImplementation::kNative, Dtype::kBf16, 482093060, 2062266820},
+      {TrainingImplementation::kNative, Dtype::kFp32, 401164292, 2059621376},
+      {TrainingImplementation::kNative, Dtype::kBf16, 462120964, 2059621384},
   };
   for (const Measured& measured : kMeasured) {
     const TransformerTraining work{.shape = *FindTransformer("small"),

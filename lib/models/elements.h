@@ -1,0 +1,31 @@
+// How models hand tensors to our own kernels.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
+
+#include "lib/kernels/bf16.h"
+#include "lib/kernels/team.h"
+
+namespace roofbench::models {
+
+// The elements of a tensor as the kernels name their type; the tensor must have it.
+template <typename T>
+T* Elements(const at::Tensor& tensor) {
+  return reinterpret_cast<T*>(tensor.data_ptr());
+}
+
+// function(T()) for the element type of a tensor: float or Bf16. Throws c10::Error for any other.
+template <typename Function>
+auto WithElement(const at::Tensor& tensor, Function function) {
+  if (tensor.scalar_type() == at::kBFloat16) return function(kernels::Bf16());
+  TORCH_CHECK(tensor.scalar_type() == at::kFloat, "our own kernels compute in fp32 and bf16, not in ",
+              tensor.scalar_type());
+  return function(float());
+}
+
+// LibTorch's threads.
+inline kernels::OpenMpTeam Team() { return kernels::OpenMpTeam(at::get_num_threads()); }
+
+}  // namespace roofbench::models

@@ -1,0 +1,18 @@
+// Causal attention for training on a CPU: rotations by our own kernel, products of all heads at once.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "lib/models/layers.h"
+#include "lib/models/rope.h"
+
+namespace roofbench::models {
+
+// As LayerFunctions::attention. Queries go in blocks, whose scores are made again for backward: what autograd keeps is
+// q, k and v. Grouped queries and Attention::kNaive run on LibTorch's operations.
+at::Tensor NativeAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Rope& rope,
+                           int64_t heads, Attention kind);
+
+}  // namespace roofbench::models

@@ -1,0 +1,71 @@
+"""--nvtx, read by a stand-in for a profiler: which ranges, in which order, one inside the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from built_program import PROGRAM, Run
+
+PROFILER = PROGRAM.parents[1] / "tests" / "libfake_profiler.so"
+STEP = (
+    "--benchmark_filter=^train_step/impl:{impl}/size:small/context:16/dtype:fp32/",
+    "--axis=train_step.impl={impl}",
+    "--axis=train_step.mode=step",
+    "--axis=train_step.attention={attention}",
+    "--axis=train_step.context=16",
+    *(f"--axis=train_step.{axis}" for axis in ("d_model=16", "d_ff=32", "layers=2", "heads=2", "vocab=50")),
+    "--benchmark_min_time=2x",
+    "--warmup_iters=1",
+)
+
+
+def step_flags(impl: str, attention: str) -> list[str]:
+    return [flag.format(impl=impl, attention=attention) for flag in STEP]
+
+
+def nested(lines: list[str]) -> list[object]:
+    """[name, [what lies inside]] for each range."""
+    stack: list[list[object]] = [[]]
+    for line in lines:
+        if line.startswith("+"):
+            inside: list[object] = []
+            stack[-1].append((line[1:], inside))
+            stack.append(inside)
+        else:
+            assert len(stack) > 1, "a range ends that never began"
+            stack.pop()
+    assert len(stack) == 1, "a range never ended"
+    return stack[0]
+
+
+@pytest.mark.skipif(not PROFILER.exists(), reason="built without NVTX headers")
+@pytest.mark.parametrize(("impl", "attention"), [("eager", "naive"), ("native", "sdpa")])
+def test_ranges_of_a_training_step(run: Run, tmp_path: Path, impl: str, attention: str) -> None:
+    seen = tmp_path / "ranges"
+    flags = step_flags(impl, attention)
+    done = run(*flags, "--nvtx", NVTX_INJECTION64_PATH=str(PROFILER), ROOFBENCH_FAKE_PROFILER_OUT=str(seen))
+    assert done.returncode == 0, done.stdout + done.stderr
+    ranges = nested(seen.read_text().splitlines())
+    attend: list[object] = [("scores", []), ("softmax", []), ("weighted sum", [])]
+    # Our own attention makes its probabilities again for backward.
+    again = attend[:2] * 2 if impl == "native" else []
+    step = ("step", [("forward", attend * 2), ("backward", again), ("optimizer", [])])
+    assert ranges[-2:] == [("warm-up", [step]), ("measure", [step] * 2)]
+
+
+@pytest.mark.skipif(not PROFILER.exists(), reason="built without NVTX headers")
+def test_no_range_without_the_flag(run: Run, tmp_path: Path) -> None:
+    seen = tmp_path / "ranges"
+    done = run(
+        *step_flags("native", "sdpa"), NVTX_INJECTION64_PATH=str(PROFILER), ROOFBENCH_FAKE_PROFILER_OUT=str(seen)
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not seen.exists()
+
+
+@pytest.mark.skipif(PROFILER.exists(), reason="built with NVTX headers")
+def test_refused_without_the_headers(run: Run) -> None:
+    done = run("--nvtx")
+    assert done.returncode == 2
+    assert "nvtx3/nvToolsExt.h" in done.stderr

@@ -1,0 +1,74 @@
+"""The logic of tools/peers: what it asks of roofbench, what it reads back, and how it compares. No PyTorch runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import peer_runs.__main__ as peers
+import pytest
+
+CASE = "train_step/impl:native/size:small/context:128/dtype:fp32"
+
+FAKE = """#!{python}
+import json, sys
+flags = dict(flag[2:].split("=", 1) for flag in sys.argv[1:] if "=" in flag)
+lines = [
+    {{"context": {{"roofbench_revision": "abc", "torch_version": "2.11.0"}}}},
+    {{"verdict": "{verdict}", "reason": "no memory", "median_s": 0.25}},
+]
+open(flags["journal"], "w").write("".join(json.dumps(line) + "\\n" for line in lines[: {lines}]))
+open("{log}", "w").write(json.dumps(sys.argv[1:]))
+"""
+
+
+def settings(folder: Path, verdict: str = "measured", lines: int = 2) -> peers.Settings:
+    program = folder / "roofbench"
+    program.write_text(FAKE.format(python=sys.executable, verdict=verdict, lines=lines, log=folder / "flags.json"))
+    program.chmod(0o755)
+    return peers.Settings(program, threads=3, samples=None)
+
+
+def test_ours_asks_for_the_case_and_reads_its_median(tmp_path: Path) -> None:
+    seconds, facts = peers.run_ours(CASE, settings(tmp_path))
+    assert seconds == 0.25
+    assert facts == {"revision": "abc", "torch": "2.11.0"}
+    flags = json.loads((tmp_path / "flags.json").read_text())
+    assert f"--benchmark_filter=^{CASE}/manual_time$" in flags
+    for axis in ("impl=native", "size=small", "context=128", "dtype=fp32"):
+        assert f"--axis=train_step.{axis}" in flags
+    assert "--threads=3" in flags
+    assert f"--benchmark_min_time={peers.SAMPLES['train_step']}x" in flags
+    assert f"--warmup_iters={peers.WARMUPS}" in flags
+
+
+@pytest.mark.parametrize(("verdict", "lines", "reason"), [("skipped", 2, "no memory"), ("measured", 1, "no such case")])
+def test_a_case_that_was_not_measured_ends_it(tmp_path: Path, verdict: str, lines: int, reason: str) -> None:
+    with pytest.raises(SystemExit, match=reason):
+        peers.run_ours(CASE, settings(tmp_path, verdict, lines))
+
+
+def test_sides_take_turns_and_the_ratio_is_of_their_medians(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order = ""
+    medians = {"a": [1.0, 2.0, 3.0, 4.0], "b": [4.0, 4.0, 4.0, 2.0]}
+
+    def side(name: str) -> object:
+        def run(case: str, given: peers.Settings) -> tuple[float, dict[str, str]]:
+            nonlocal order
+            order += name
+            return medians[name].pop(0), {"side": name}
+
+        return run
+
+    monkeypatch.setattr(peers, "run_ours", side("a"))
+    monkeypatch.setattr(peers, "run_peer", side("b"))
+    peers.compare(CASE, rounds=4, settings=peers.Settings(Path("unused"), threads=2, samples=7))
+    assert order == "abbaabba"
+    out = capsys.readouterr().out
+    assert "2 threads, 4 processes a side, 7 steps each" in out
+    assert "2500.000 ms" in out
+    assert "4000.000 ms" in out
+    assert "0.62     (0.25 to 2.00 by pairs)" in out
