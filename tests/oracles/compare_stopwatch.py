@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Holds the figures of `generate` against a stopwatch outside of the process.
 
-What a process needs beside its steps (loading, calibration, making weights) is the same whatever it generates, so that
-the difference between two processes is that of their steps: process B reads a longer prompt, or makes more tokens, than
+What a process needs beside its weights and steps (libraries, calibration) is the same whatever it generates, so that
+the difference between two processes is that of those: process B reads a longer prompt, or makes more tokens, than
 process A. From outside that is seconds of wall time; from inside
 
-    first_generation_ms + samples * (ttft_ms + (new - 1) * itl_ms)      and the same with 1e3 * tokens / (tokens/s).
+    load_ms + first_generation_ms + samples * (ttft_ms + (new - 1) * itl_ms)
+
+and the same with 1e3 * tokens / (tokens/s), and with the mean of the samples.
 
 The roof is not measured meanwhile: its slices would be in the outer time alone. Rounds alternate in order, for a
 shared machine changes speed within minutes. Exits with 1 if the median over the rounds of inside / outside of any
@@ -78,6 +80,7 @@ def main() -> int:
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--prompts", default="32,512", help="tokens of the prompt in processes A and B")
     parser.add_argument("--new", default="2,130", help="new tokens in processes A and B")
+    parser.add_argument("--only", choices=("new", "prompt"), help="one of the two comparisons")
     parser.add_argument("--samples", type=int, default=4, help="generations a process")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=0.03)
@@ -88,6 +91,8 @@ def main() -> int:
         f"new tokens {new[0]} -> {new[1]}": ((prompts[0], new[0]), (prompts[0], new[1])),
         f"prompt {prompts[0]} -> {prompts[1]}": ((prompts[0], 1), (prompts[1], 1)),
     }
+    if arguments.only:
+        comparisons = {title: points for title, points in comparisons.items() if title.startswith(arguments.only)}
     passed = True
     for title, points in comparisons.items():
         ratios: dict[str, list[float]] = {name: [] for name in FORMULAS}
@@ -99,7 +104,9 @@ def main() -> int:
             outside.append(b[0] - a[0])
             for name, formula in FORMULAS.items():
                 inside = [
-                    counters["first_generation_ms"] + arguments.samples * formula(counters, point[1])
+                    counters["load_ms"]
+                    + counters["first_generation_ms"]
+                    + arguments.samples * formula(counters, point[1])
                     for point, (_, counters) in zip(points, (a, b), strict=True)
                 ]
                 ratios[name].append((inside[1] - inside[0]) / 1e3 / outside[-1])
