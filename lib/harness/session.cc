@@ -291,7 +291,10 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   // The formula knows nothing of the copies that a cold cache rotates over.
   if (cache == CacheState::kWarm && device_.kind() == "cpu" && outcome.cost.resident_bytes > 0) {
     outcome.process_bytes = process.PeakBytes();
-    if (outcome.process_bytes) outcome.predicted_process_bytes = other_bytes + outcome.cost.resident_bytes;
+    // What makes room for this case was still there when it began.
+    if (outcome.process_bytes) {
+      outcome.predicted_process_bytes = std::max(process.bytes_before(), other_bytes + outcome.cost.resident_bytes);
+    }
   }
   for (const auto& [name, figure] : copies.front().figures) outcome.figures.emplace_back(name, figure());
   predictor_of(*planned.family)->Learn(*planned.family, planned.point, outcome.summary.min);
