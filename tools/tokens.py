@@ -26,6 +26,15 @@ def parse_ids(text: str) -> list[int]:
         raise SystemExit(f"tools/tokens: expected whole numbers, as in 1,2,3: {error}") from error
 
 
+def decode(tokenizer: Tokenizer, text: str) -> str:
+    """Line by line; of "case<tab>ids", as roofbench --tokens_out writes them, the case stays in front."""
+    lines = []
+    for line in text.splitlines():
+        *case, ids = line.split("\t")
+        lines.append("\t".join([*case, tokenizer.decode(parse_ids(ids))]))
+    return "\n".join(lines)
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="tools/tokens", description=__doc__)
     parser.add_argument("direction", choices=("encode", "decode"))
@@ -37,7 +46,7 @@ def main(arguments: list[str]) -> int:
     if chosen.direction == "encode":
         print(",".join(str(i) for i in tokenizer.encode(text).ids))
     else:
-        print(tokenizer.decode(parse_ids(text)))
+        print(decode(tokenizer, text))
     return 0
 
 

@@ -14,8 +14,15 @@
 
 namespace roofbench {
 
-// impl, model, precision, group, head, threshold and batch: the axes of every family here, in this order.
+// impl, model, precision, group, head, outliers and batch: the axes of every family with a model to choose, in this
+// order.
 Family LanguageModelFamily(std::string name, std::string doc);
+
+// Adds precision, group, head and outliers: how weights are stored.
+Family WithStorageAxes(Family family);
+
+// What the point's model is: of --checkpoint, or why it is not there.
+absl::StatusOr<models::DecoderConfig> ConfigAt(const Point& at);
 
 // Whether this device can run the point: of --checkpoint, whether it was given.
 absl::Status LanguageModelSupports(const Point& at, const Device& device);

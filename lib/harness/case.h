@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "lib/timing/sampler.h"
+#include "lib/workload/cost.h"
 #include "lib/workload/dtype.h"
 
 namespace roofbench {
@@ -48,19 +50,18 @@ struct Tolerance {
   double amplification = 1;  // how far an error of the first of them may have grown in the last
 };
 
-// What a step means to the model that it runs, for rates a token and for model FLOP utilisation.
+// What a step means to the model that it runs: for rates a token, time to first token, and utilisation.
 struct ModelWork {
-  double tokens = 0;                               // that one step processes
+  // Tokens that a training step processes, or that a generation makes after each sequence's first; and the index of the
+  // phase in which it does (nullopt: the whole step).
+  double tokens = 0;
+  std::optional<std::size_t> token_phase = {};
+  double token_bytes = 0;  // of weights, keys and values that making them must read
+  // Tokens of the prompts that a generation reads, and the phase, which ends with the first new token.
+  double prompt_tokens = 0;
+  std::optional<std::size_t> prompt_phase = {};
   double flops = 0;                                // by the model's convention (PaLM), not those of the cost
   workload::Dtype dtype = workload::Dtype::kFp32;  // of the products
-};
-
-// What the phases of a token generation do: ttft_ms, tokens/s and mbu are computed from it. Without phases the step
-// itself stands for the one that is named.
-struct TokenWork {
-  double prompt_tokens = 0;  // that the first phase reads; it ends with the first new token
-  double new_tokens = 0;     // that the last phase generates
-  double new_bytes = 0;      // of weights, keys and values that those must read
 };
 
 struct Case {
@@ -73,6 +74,10 @@ struct Case {
   Tolerance tolerance = {};
   // The step records gradients; else it runs without autograd.
   bool autograd = false;
+  // What a step does where only building it tells (a generation that ends early): in place of the family's.
+  std::optional<workload::Cost> cost = {};
+  // Called once after the samples: what else the case leaves behind.
+  std::function<absl::Status()> finish = {};
   // Exact number of parameters, for models.
   double parameters = 0;
   ModelWork model = {};
@@ -83,8 +88,6 @@ struct Case {
   int64_t least_samples = 1;
   // Bytes of operands that count in its peak memory though no build of it allocated them (SharedOperands).
   double shared_bytes = 0;
-  // Of language models.
-  TokenWork token_work = {};
   // Figures of the case's own, read after sampling: counter name -> value. The name must be in the table of counters.
   std::vector<std::pair<std::string, std::function<double()>>> figures = {};
 };

@@ -59,19 +59,20 @@ bool IsRowOf(std::string_view pattern, std::string_view figure) {
   return name.find('_') == std::string_view::npos;
 }
 
-// Median seconds of the first or the last phase of a token generation, or of a step without phases.
-double PhaseSeconds(const CounterContext& c, bool last) {
-  const auto& phases = c.outcome.samples.phase_seconds;
-  if (phases.empty()) return c.outcome.summary.median;
-  return timing::Median(last ? phases.back() : phases.front());
+// Median seconds of a phase, or of the step.
+double PhaseSeconds(const CounterContext& c, std::optional<std::size_t> phase) {
+  return phase ? timing::Median(c.outcome.samples.phase_seconds.at(*phase)) : c.outcome.summary.median;
 }
+
+double TokenSeconds(const CounterContext& c) { return PhaseSeconds(c, c.outcome.model.token_phase); }
+double PromptSeconds(const CounterContext& c) { return PhaseSeconds(c, c.outcome.model.prompt_phase); }
 
 Value Ratio(double numerator, double denominator) {
   return numerator > 0 && denominator > 0 ? Value(numerator / denominator) : std::nullopt;
 }
 
 // Bytes a second of a language model's weights, keys and values while it generates.
-Value StreamedRate(const CounterContext& c) { return Ratio(c.outcome.token_work.new_bytes, PhaseSeconds(c, true)); }
+Value StreamedRate(const CounterContext& c) { return Ratio(c.outcome.model.token_bytes, TokenSeconds(c)); }
 
 // The rate of the memory roof beside the case.
 Value MeasuredMemoryRate(const CounterContext& c) {
@@ -133,6 +134,12 @@ constexpr CounterSpec kTable[] = {
      "the step uses no tensors", [](const CounterContext& c) { return Positive(c.outcome.peak_memory_bytes); }},
     {"predicted_mem", "B", Better::kNeither, "the same as the case's formula predicts it", "no prediction (self)",
      [](const CounterContext& c) { return Positive(c.outcome.cost.resident_bytes); }},
+    {"process_mem", "B", Better::kLower, "most memory that the process had in RAM while the case was built and run",
+     "cache:cold, which rotates over copies; a GPU; a system that does not tell",
+     [](const CounterContext& c) { return c.outcome.process_bytes; }},
+    {"predicted_process_mem", "B", Better::kNeither,
+     "predicted_mem and what the process had in RAM before: its libraries and the buffers of the memory roof",
+     "as process_mem", [](const CounterContext& c) { return c.outcome.predicted_process_bytes; }},
     {"<phase>_ms", "ms", Better::kLower,
      "median of a named phase (forward, backward, …) of the same steps; <phase>_mean_ms, <phase>_stddev_ms and "
      "<phase>_p95_ms are of the same samples",
@@ -161,8 +168,8 @@ constexpr CounterSpec kTable[] = {
     {"ttft_ms", "ms", Better::kLower, "time to first token: the prompt read and its first token chosen, median",
      "the case reads no prompt",
      [](const CounterContext& c) -> Value {
-       if (c.outcome.token_work.prompt_tokens <= 0) return std::nullopt;
-       return PhaseSeconds(c, false) * kMilliseconds;
+       if (c.outcome.model.prompt_tokens <= 0) return std::nullopt;
+       return PromptSeconds(c) * kMilliseconds;
      }},
     {"itl_ms", "ms", Better::kLower, "inter-token latency: between a token and the next, median over all tokens",
      "the case generates no token after the first", nullptr},
@@ -172,13 +179,10 @@ constexpr CounterSpec kTable[] = {
      "tokens of a training step over its median; of a generation, those of all sequences after each one's first over "
      "the median time that they took (no prompt counts)",
      "the case processes no tokens, or generates none after the first",
-     [](const CounterContext& c) {
-       if (c.outcome.model.tokens > 0) return PerSecond(c.outcome.model.tokens, c);
-       return Ratio(c.outcome.token_work.new_tokens, PhaseSeconds(c, true));
-     }},
+     [](const CounterContext& c) { return Ratio(c.outcome.model.tokens, TokenSeconds(c)); }},
     {"prefill_tokens/s", "tokens/s", Better::kHigher, "tokens of the prompts over the median time to read them",
      "the case reads no prompt",
-     [](const CounterContext& c) { return Ratio(c.outcome.token_work.prompt_tokens, PhaseSeconds(c, false)); }},
+     [](const CounterContext& c) { return Ratio(c.outcome.model.prompt_tokens, PromptSeconds(c)); }},
     {"target_tokens/s", "tokens/s", Better::kNeither, "what was published for this experiment, on the device it names",
      "the case is no published experiment", nullptr},
     {"mbu", "fraction", Better::kHigher,

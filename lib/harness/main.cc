@@ -20,6 +20,7 @@
 #include "lib/harness/options.h"
 #include "lib/harness/output.h"
 #include "lib/harness/plan.h"
+#include "lib/harness/precisions.h"
 #include "lib/harness/progress.h"
 #include "lib/harness/restart.h"
 #include "lib/harness/run_context.h"
@@ -207,8 +208,14 @@ int RunPlan(const Options& options, const std::vector<PlannedCase>& plan, Device
   if (options.format == "console") {
     const auto measured = [&](const std::string& name) { return ContenderOf(name, session.OutcomesOf(name)); };
     std::vector<Contender> contenders;
-    for (const PlannedCase& planned : plan) contenders.push_back(measured(planned.name));
-    std::cout << DescribeWinners(FindWinners(contenders))
+    std::vector<Serving> servings;
+    for (const PlannedCase& planned : plan) {
+      contenders.push_back(measured(planned.name));
+      const std::deque<Outcome>& outcomes = session.OutcomesOf(planned.name);
+      const auto serving = outcomes.empty() ? std::nullopt : ServingOf(outcomes.back());
+      if (serving) servings.push_back(*serving);
+    }
+    std::cout << DescribeWinners(FindWinners(contenders)) << DescribePrecisions(servings)
               << DescribeLaws(FitLaws(plan, [&](const std::string& name) { return measured(name).seconds; }))
               << std::flush;
   }

@@ -29,6 +29,7 @@ ABSL_FLAG(int64_t, warmup_iters, -1, "exactly this many warm-up steps (-1: until
 ABSL_FLAG(int64_t, min_samples, 10, "fewest samples a case");
 ABSL_FLAG(int64_t, max_samples, 5000, "most samples a case");
 ABSL_FLAG(double, max_time, 0.4, "seconds of samples a case; sampling ends earlier once the median is known to 1 %");
+ABSL_FLAG(double, roof_share, 0.25, "share of the time that measuring the roof beside the case takes (0: no roof)");
 ABSL_FLAG(double, max_step_time, 0,
           "skip a case whose step is predicted to take longer, in seconds (0: the suite's limit)");
 ABSL_FLAG(std::string, check, "on", "compare each case with a reference before timing it: on or off");
@@ -74,6 +75,8 @@ const std::vector<FlagGroup>& AllGroups() {
         {"threads", "N", ""},
         {"max_step_time", "SECONDS", ""},
         {"checkpoint", "FOLDER", ""},
+        {"prompt_ids", "1,2,3|FILE|-", ""},
+        {"stop_ids", "1,2,3", ""},
         {"case_timeout", "SECONDS", ""},
         {"unverified", "", ""},
         {"list_axes", "", ""},
@@ -83,6 +86,7 @@ const std::vector<FlagGroup>& AllGroups() {
         {"min_samples", "N", ""},
         {"max_samples", "N", ""},
         {"max_time", "SECONDS", ""},
+        {"roof_share", "FRACTION", ""},
         {"benchmark_min_time", "SECONDS|Nx", "as --max_time; Nx takes exactly N samples"},
         {"benchmark_min_warmup_time", "SECONDS", "longest automatic warm-up"},
         {"benchmark_repetitions", "N", "independent builds and medians of each case, with mean, median, stddev and cv"},
@@ -96,6 +100,7 @@ const std::vector<FlagGroup>& AllGroups() {
        {{"benchmark_format", "console|json|csv", "what goes to standard output"},
         {"benchmark_out", "FILE", "also write the results to a file, all of it or nothing"},
         {"benchmark_out_format", "json|csv", "format of that file"},
+        {"tokens_out", "FILE", ""},
         {"journal", "FILE", ""},
         {"resume", "", ""},
         {"benchmark_report_aggregates_only", "", "only mean, median, stddev and cv of the repetitions"},
@@ -314,6 +319,7 @@ bool IsAside(const std::string& name) {
                                          "benchmark_color",
                                          "benchmark_report_aggregates_only",
                                          "benchmark_display_aggregates_only",
+                                         "tokens_out",
                                          "journal",
                                          "resume",
                                          "case_timeout"};
@@ -396,6 +402,10 @@ absl::Status ReadFlags(Options& options) {
     if (const auto seconds = ParseSeconds(flag, StrCat(value)); !seconds.ok()) return seconds.status();
   }
   options.max_step_time = absl::GetFlag(FLAGS_max_step_time);
+  sampling.roof_share = absl::GetFlag(FLAGS_roof_share);
+  if (!(sampling.roof_share >= 0) || sampling.roof_share > 0.9) {
+    return InvalidArgumentError(StrCat("--roof_share=", sampling.roof_share, ": expected a fraction from 0 to 0.9"));
+  }
   options.plant_slowdown = absl::GetFlag(FLAGS_plant_slowdown);
   if (!(options.plant_slowdown >= 0) || options.plant_slowdown > 10) {
     return InvalidArgumentError(

@@ -42,11 +42,12 @@ struct Outcome {
   std::vector<double> roof_ratios;  // one a chunk: time at the roof beside it over the chunk's median
   std::string roof_name;
   double peak_memory_bytes = 0;
+  std::optional<double> process_bytes = {};            // most that the process had in RAM
+  std::optional<double> predicted_process_bytes = {};  // the same from the case's formula and what was there before it
   MeasuredConditions conditions;
   double parameters = 0;
   ModelWork model;
   std::vector<double> model_ratios;  // one a chunk: the model's FLOPs at the measured peak over the chunk's median
-  TokenWork token_work;
   std::vector<CounterValue> figures;
   std::vector<CounterValue> counters;  // all of the above as the contract's counters
 };

@@ -19,6 +19,7 @@
 #include "lib/harness/text.h"
 #include "lib/harness/unverified.h"
 #include "lib/observe/peak_memory.h"
+#include "lib/observe/process_memory.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench {
@@ -251,12 +252,15 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   outcome.cost = planned.family->CostOf(planned.point);
   if (absl::Status status = Admit(planned, outcome.cost); !status.ok()) return status;
   const Fp32Scope fp32(outcome.cost.Flops(workload::Dtype::kTf32) > 0);
+  const observe::ProcessMemory process;
+  // What cases of this family share is part of the prediction, or makes room.
+  const double other_bytes = process.bytes_before() - SharedOperands::bytes();
   absl::StatusOr<Built> built = BuildAndCheck(planned, outcome);
   if (!built.ok()) return built.status();
   std::vector<Case>& copies = built->copies;
+  if (copies.front().cost) outcome.cost = *copies.front().cost;
   outcome.phases = copies.front().phases;
   outcome.parameters = copies.front().parameters;
-  outcome.token_work = copies.front().token_work;
 
   const CacheState cache = CacheStateOf(planned.point);
   const RoofGauge gauge = device_.Gauge(outcome.cost, cache);
@@ -285,6 +289,17 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   outcome.model_ratios = ModelRatios(gauge, outcome.model, outcome.samples);
   if (copies.front().warmup_iters && options_.check) {
     if (absl::Status status = CheckCase(copies.front(), tamper_); !status.ok()) return status;
+  }
+  if (copies.front().finish) {
+    if (absl::Status status = copies.front().finish(); !status.ok()) return status;
+  }
+  // The formula knows nothing of the copies that a cold cache rotates over.
+  if (cache == CacheState::kWarm && device_.kind() == "cpu" && outcome.cost.resident_bytes > 0) {
+    outcome.process_bytes = process.PeakBytes();
+    // What makes room for this case was still there when it began.
+    if (outcome.process_bytes) {
+      outcome.predicted_process_bytes = std::max(process.bytes_before(), other_bytes + outcome.cost.resident_bytes);
+    }
   }
   for (const auto& [name, figure] : copies.front().figures) outcome.figures.emplace_back(name, figure());
   predictor_of(*planned.family)->Learn(*planned.family, planned.point, outcome.summary.min);

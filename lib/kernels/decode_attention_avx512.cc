@@ -1,20 +1,13 @@
 #include "lib/kernels/decode_attention_avx512.h"
 
-#include "lib/kernels/isa.h"
-
-#if ROOFBENCH_X86
-// GCC 12 takes its own "undefined" vectors for uses of uninitialised ones (GCC bug 105593).
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#ifndef __clang__
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
-#pragma GCC diagnostic pop
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "lib/kernels/avx512_lines.h"
+#include "lib/kernels/isa.h"
+
+#if ROOFBENCH_X86
 
 namespace roofbench::kernels::avx512 {
 namespace {
@@ -53,10 +46,6 @@ ROOFBENCH_TARGET_AVX512 inline __m512 SumEach(__m512* v) {
   const __m512 a = _mm512_add_ps(_mm512_shuffle_f32x4(v[0], v[1], 0x88), _mm512_shuffle_f32x4(v[0], v[1], 0xdd));
   const __m512 b = _mm512_add_ps(_mm512_shuffle_f32x4(v[2], v[3], 0x88), _mm512_shuffle_f32x4(v[2], v[3], 0xdd));
   return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
-}
-
-ROOFBENCH_TARGET_AVX512 inline __m512 Widen(__m256i halves) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
 struct Query {

@@ -11,6 +11,41 @@ namespace {
 
 constexpr float kLargest = 127;
 
+float Inverse(float row_max) { return row_max > 0 ? kLargest / row_max : 0; }
+
+// The largest magnitude below `threshold` (0: of all).
+float LargestOf(const Bf16* x, int64_t k, float threshold) {
+  float largest = 0;
+  for (int64_t i = 0; i < k; ++i) {
+    const float magnitude = std::abs(ToFloat(x[i]));
+    if (threshold <= 0 || magnitude < threshold) largest = std::max(largest, magnitude);
+  }
+  return largest;
+}
+
+// Appends the columns in which any of the rows reaches `threshold`; returns how many there are.
+int64_t ColumnsOf(const Bf16* x, int64_t m, int64_t k, float threshold, int32_t* columns) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < k; ++i) {
+    bool any = false;
+    for (int64_t row = 0; row < m; ++row) any = any || std::abs(ToFloat(x[row * k + i])) >= threshold;
+    if (any) columns[count++] = static_cast<int32_t>(i);
+  }
+  return count;
+}
+
+// round(x · inverse) where |x| is below `threshold` (0: everywhere), 0 elsewhere; returns the sum.
+int32_t Quantise(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to) {
+  int32_t sum = 0;
+  for (int64_t i = 0; i < k; ++i) {
+    const float value = ToFloat(x[i]);
+    const bool is_outlier = threshold > 0 && std::abs(value) >= threshold;
+    to[i] = is_outlier ? int8_t{0} : static_cast<int8_t>(std::nearbyint(value * inverse));
+    sum += to[i];
+  }
+  return sum;
+}
+
 int32_t Dot(const int8_t* w, const int8_t* x, int64_t k) {
   int32_t sum = 0;
   for (int64_t i = 0; i < k; ++i) sum += int32_t{w[i]} * x[i];
@@ -19,56 +54,80 @@ int32_t Dot(const int8_t* w, const int8_t* x, int64_t k) {
 
 }  // namespace
 
-void QuantiseActivations(const Bf16* x, int64_t m, int64_t k, float threshold, LlmInt8Activations& to) {
-  const bool decomposes = threshold > 0;
-  const auto is_outlier = [&](float value) { return decomposes && std::abs(value) >= threshold; };
-  to.outlier_count = 0;
-  for (int64_t i = 0; decomposes && i < k; ++i) {
-    bool any = false;
-    for (int64_t row = 0; row < m; ++row) any = any || is_outlier(ToFloat(x[row * k + i]));
-    if (any) to.outliers[to.outlier_count++] = static_cast<int32_t>(i);
+void SelectOutliers(const Bf16* x, int64_t m, int64_t k, float threshold, LlmInt8Activations& to) {
+  auto* largest_of = LargestOf;
+  auto* columns_of = ColumnsOf;
+#if ROOFBENCH_X86
+  if (IsaHas(kAvx512Vnni)) {
+    largest_of = avx512::LargestOf;
+    columns_of = avx512::ColumnsOf;
   }
+#endif
+  to.outlier_count = threshold > 0 ? columns_of(x, m, k, threshold, to.outliers) : 0;
+  for (int64_t row = 0; row < m; ++row) to.row_max[row] = largest_of(x + row * k, k, threshold);
+}
+
+void QuantiseActivations(const Bf16* x, int64_t m, int64_t k, float threshold, LlmInt8Activations& to) {
+  auto* quantise = Quantise;
+#if ROOFBENCH_X86
+  if (IsaHas(kAvx512Vnni)) quantise = avx512::Quantise;
+#endif
   for (int64_t row = 0; row < m; ++row) {
-    float largest = 0;
-    for (int64_t i = 0; i < k; ++i) {
-      const float magnitude = std::abs(ToFloat(x[row * k + i]));
-      largest = decomposes && magnitude >= threshold ? largest : std::max(largest, magnitude);
-    }
-    to.row_max[row] = largest;
-    const float inverse = largest > 0 ? kLargest / largest : 0;
     int8_t* const quantised = to.quantised + row * k;
-    for (int64_t i = 0; i < k; ++i) {
-      const float value = ToFloat(x[row * k + i]);
-      quantised[i] = is_outlier(value) ? int8_t{0} : static_cast<int8_t>(std::nearbyint(value * inverse));
+    to.sums[row] = quantise(x + row * k, k, threshold, Inverse(to.row_max[row]), quantised);
+    for (int64_t i = 0; i < to.outlier_count; ++i) {
+      int8_t& value = quantised[to.outliers[i]];
+      to.sums[row] -= value;
+      value = 0;
     }
-    for (int64_t i = 0; i < to.outlier_count; ++i) quantised[to.outliers[i]] = 0;
-    int32_t sum = 0;
-    for (int64_t i = 0; i < k; ++i) sum += quantised[i];
-    to.sums[row] = sum;
   }
 }
 
-void RunRows(const LlmInt8Weight& weight, const LlmInt8Activations& activations, const Bf16* x, int64_t m, float* y,
-             Range rows) {
-  const int64_t k = weight.k;
-  const bool vnni = IsaHas(kAvx512Vnni);
-  for (int64_t n = rows.begin; n < rows.end; ++n) {
-    const int8_t* const w = weight.data + n * k;
-    for (int64_t row = 0; row < m; ++row) {
-      const int8_t* const quantised = activations.quantised + row * k;
-      int32_t product = 0;
+void MultiplyRows(const LlmInt8Product& work, Range rows) {
+  const int64_t k = work.weight.k;
 #if ROOFBENCH_X86
-      product = vnni ? avx512::Dot(w, quantised, k, activations.sums[row]) : Dot(w, quantised, k);
-#else
-      product = Dot(w, quantised, k);
+  const bool vnni = IsaHas(kAvx512Vnni);
 #endif
-      const float scale = weight.row_max[n] / kLargest;
-      float sum = static_cast<float>(product) * (activations.row_max[row] / kLargest) * scale;
+  for (int64_t n = rows.begin; n < rows.end; ++n) {
+    const int8_t* const w = work.weight.data + n * k;
+    for (int64_t row = 0; row < work.m; ++row) {
+      const int8_t* const quantised = work.activations->quantised + row * k;
+      int32_t& product = work.products[row * work.weight.n + n];
+#if ROOFBENCH_X86
+      if (vnni) {
+        product = avx512::Dot(w, quantised, k, work.activations->sums[row]);
+        continue;
+      }
+#endif
+      product = Dot(w, quantised, k);
+    }
+  }
+}
+
+void DequantiseRows(const LlmInt8Product& work, Range rows) {
+  for (int64_t row = 0; row < work.m; ++row) {
+    const float scale = work.activations->row_max[row] / (kLargest * kLargest);
+    for (int64_t n = rows.begin; n < rows.end; ++n) {
+      const int64_t at = row * work.weight.n + n;
+      work.y[at] = static_cast<float>(work.products[at]) * (scale * work.weight.row_max[n]);
+    }
+  }
+}
+
+void AddOutliers(const LlmInt8Product& work, Range rows) {
+  const LlmInt8Activations& activations = *work.activations;
+  const int64_t k = work.weight.k;
+  if (activations.outlier_count == 0) return;
+  for (int64_t n = rows.begin; n < rows.end; ++n) {
+    const int8_t* const w = work.weight.data + n * k;
+    const float scale = work.weight.row_max[n] / kLargest;
+    for (int64_t row = 0; row < work.m; ++row) {
+      float sum = 0;
       for (int64_t i = 0; i < activations.outlier_count; ++i) {
         const int32_t column = activations.outliers[i];
-        sum += ToFloat(x[row * k + column]) * static_cast<float>(w[column]) * scale;
+        sum += ToFloat(work.x[row * k + column]) * static_cast<float>(w[column]);
       }
-      y[row * weight.n + n] = sum;
+      work.y[row * work.weight.n + n] += sum * scale;
     }
   }
 }

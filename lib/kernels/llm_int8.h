@@ -3,7 +3,7 @@
 //
 // The steps of bitsandbytes, in the same arithmetic: SCA[m] = max |x| below the threshold of row m, CA = round(x · 127
 // / SCA), columns with an outlier in any row 0; y = CA · CBᵀ · SCA · SCB / 127² + x[:, outliers] · (CB[:, outliers] ·
-// SCB / 127)ᵀ.
+// SCB / 127)ᵀ. Each step is a function, so that it can be timed.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,24 @@ struct LlmInt8Activations {
   int64_t outlier_count = 0;
 };
 
-// Selects outliers (threshold 0: none) and quantises x [m, k], on the calling thread.
+// Outlier columns and row maxima of x [m, k], on the calling thread. Threshold 0: nothing is an outlier.
+void SelectOutliers(const Bf16* x, int64_t m, int64_t k, float threshold, LlmInt8Activations& to);
+// Quantised rows and their sums, after SelectOutliers with the same arguments.
 void QuantiseActivations(const Bf16* x, int64_t m, int64_t k, float threshold, LlmInt8Activations& to);
 
-// y[m, n] for the rows of the weight in `rows`, on the calling thread. Outliers are read from x.
-void RunRows(const LlmInt8Weight& weight, const LlmInt8Activations& activations, const Bf16* x, int64_t m, float* y,
-             Range rows);
+// y[m, n] = x · weightᵀ.
+struct LlmInt8Product {
+  LlmInt8Weight weight = {};
+  const LlmInt8Activations* activations = nullptr;  // of x
+  const Bf16* x = nullptr;                          // [m, k], for the outliers
+  int64_t m = 0;
+  int32_t* products = nullptr;  // [m, n]: what MultiplyRows leaves for DequantiseRows
+  float* y = nullptr;
+};
+
+// The three steps for the rows of the weight in `rows`, on the calling thread, in this order.
+void MultiplyRows(const LlmInt8Product& work, Range rows);
+void DequantiseRows(const LlmInt8Product& work, Range rows);
+void AddOutliers(const LlmInt8Product& work, Range rows);
 
 }  // namespace roofbench::kernels

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/models/decoder_weights.h"
+#include "lib/models/llm_int8.h"
 
 namespace roofbench::models {
 
@@ -29,6 +30,10 @@ class Decoder {
   // Fills the cache with seeded random keys and values up to `length`, for measurements at a depth that no prompt is
   // read for.
   virtual void FillRandom(int64_t length, uint64_t seed) = 0;
+
+  // From now on `marker` is told, on the thread that calls Append or AppendOne, of every stage of the LLM.int8()
+  // products of it. Where threads share a product, the stages are those of that thread.
+  virtual void ObserveStages(LlmInt8Marker marker) = 0;
 };
 
 // With our own kernels, for fp32 and bf16 vectors: see native_decoder.cc. The weights must outlive it.

@@ -56,7 +56,8 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = matrix.rows;
   const double threshold = weights_.storage.outlier_threshold;
-  return (exact() ? matrix.ApplyExactly(rows, expert, threshold) : matrix.Apply(rows, expert, threshold)).view(shape);
+  if (exact()) return matrix.ApplyExactly(rows, expert, threshold).view(shape);
+  return matrix.Apply(rows, expert, threshold, marker_).view(shape);
 }
 
 at::Tensor EagerDecoder::Attend(const LayerWeights& layer, const at::Tensor& x, int64_t index) {

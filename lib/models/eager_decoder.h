@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "lib/models/decoder.h"
 #include "lib/models/kv_cache.h"
@@ -26,6 +27,7 @@ class EagerDecoder final : public Decoder {
   int64_t length() const override { return cache_.length; }
   void Truncate(int64_t length) override { cache_.length = length; }
   void FillRandom(int64_t length, uint64_t seed) override { cache_.FillRandom(length, seed); }
+  void ObserveStages(LlmInt8Marker marker) override { marker_ = std::move(marker); }
 
   KvCache& cache() { return cache_; }
   const Rope& rope() const { return rope_; }
@@ -46,6 +48,7 @@ class EagerDecoder final : public Decoder {
   const Rope rope_;
   KvCache cache_;
   at::Tensor logits_;
+  LlmInt8Marker marker_;
 };
 
 }  // namespace roofbench::models

@@ -27,6 +27,7 @@ at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Weight& weight, doubl
   const auto done = [&](LlmInt8Stage stage) {
     if (marker) marker(stage);
   };
+  done(LlmInt8Stage::kOther);
   const at::Tensor values = x.to(at::kFloat);
   const at::Tensor magnitude = values.abs();
   at::Tensor columns;  // that hold an outlier

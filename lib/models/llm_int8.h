@@ -4,12 +4,17 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <functional>
+#include <string_view>
 
 namespace roofbench::models {
 
-// The steps of one product, in their order: what a profile of it is cut into.
-enum class LlmInt8Stage { kSelect, kQuantise, kProduct, kDequantise, kOutliers };
+// What a model's time is cut into: all that is no LLM.int8() product, and the steps of one, in their order.
+enum class LlmInt8Stage { kOther, kSelect, kQuantise, kProduct, kDequantise, kOutliers };
+inline constexpr std::array<std::string_view, 6> kLlmInt8StageNames = {"other",   "select",     "quantise",
+                                                                       "product", "dequantise", "outliers"};
+// Told that a stage ends now, which began where the last one ended.
 using LlmInt8Marker = std::function<void(LlmInt8Stage)>;
 
 // weight int8 [n, k] and row_max fp32 [n]: weight = round(w · 127 / row_max).
@@ -20,7 +25,7 @@ struct LlmInt8Weight {
 LlmInt8Weight QuantiseLlmInt8(const at::Tensor& w);
 
 // x [tokens, k] in 16 bits or fp32 times the transposed weight, in x's type. Columns of x in which any magnitude
-// reaches `threshold` are multiplied unquantised; 0: none are. `marker`, if given, is told after each stage.
+// reaches `threshold` are multiplied unquantised; 0: none are. `marker`, if given, is told of every stage once.
 at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Weight& weight, double threshold,
                          const LlmInt8Marker& marker = nullptr);
 

@@ -80,6 +80,7 @@ class NativeDecoder final : public Decoder {
         gate_up_(Size(slots_ * 2 * ff_)),
         hidden_(Size(slots_ * ff_)),
         added_(Size(slots_ * d_)),
+        products_(weights.storage.format == WeightFormat::kLlmInt8 ? WidestResult() : 0),
         scratch_(static_cast<std::size_t>(threads)) {
     const int64_t widest = std::max({d_, ff_, heads_ * dim_});
     for (Scratch<T>& s : scratch_) {
@@ -109,14 +110,46 @@ class NativeDecoder final : public Decoder {
   int64_t length() const override { return eager_.length(); }
   void Truncate(int64_t length) override { eager_.Truncate(length); }
   void FillRandom(int64_t length, uint64_t seed) override { eager_.FillRandom(length, seed); }
+  void ObserveStages(LlmInt8Marker marker) override {
+    marker_ = marker;
+    eager_.ObserveStages(std::move(marker));
+  }
 
  private:
   static std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
   KvCache& cache() { return eager_.cache(); }
 
+  // Elements of the largest result of a product.
+  std::size_t WidestResult() const {
+    return Size(std::max(
+        {batch_ * (heads_ + 2 * kv_heads_) * dim_, slots_ * 2 * ff_, slots_ * d_, batch_ * Whole(shape_.base.vocab)}));
+  }
+
+  // The threads do the same at the same time, so that one speaks for all.
+  void Mark(const Worker& worker, LlmInt8Stage stage) const {
+    if (marker_ && worker.index() == 0) marker_(stage);
+  }
+
+  // The steps one after another for parts of the rows, so that those of a step find in a cache what the last one read,
+  // and few enough for each to be marked.
+  void Multiply(const Worker& worker, const kernels::LlmInt8Product& work, Range rows) const {
+    constexpr int64_t kParts = 4;
+    constexpr int64_t kFewestRows = 128;
+    const int64_t part = std::max(kFewestRows, (rows.size() + kParts - 1) / kParts);
+    for (int64_t begin = rows.begin; begin < rows.end; begin += part) {
+      const Range some{begin, std::min(begin + part, rows.end)};
+      MultiplyRows(work, some);
+      Mark(worker, LlmInt8Stage::kProduct);
+      DequantiseRows(work, some);
+      Mark(worker, LlmInt8Stage::kDequantise);
+      AddOutliers(work, some);
+      Mark(worker, LlmInt8Stage::kOutliers);
+    }
+  }
+
   // y[m, rows] = matrix · x, by the kernel of the matrix's format.
-  void Product(const StoredMatrix& matrix, int64_t expert, const T* x, int64_t m, float* y, Range rows,
-               const kernels::LlmInt8Activations* quantised) const {
+  void Product(const Worker& worker, const StoredMatrix& matrix, int64_t expert, const T* x, int64_t m, float* y,
+               Range rows, const kernels::LlmInt8Activations* quantised) {
     const int64_t first = expert * matrix.rows;
     const int64_t n = matrix.rows;
     const int64_t k = matrix.columns;
@@ -135,7 +168,9 @@ class NativeDecoder final : public Decoder {
     } else if (matrix.format == WeightFormat::kLlmInt8) {
       const kernels::LlmInt8Weight weight{Elements<int8_t>(matrix.weight) + first * k,
                                           Elements<float>(matrix.scale) + first, n, k};
-      RunRows(weight, *quantised, x, m, y, rows);
+      Multiply(worker,
+               {.weight = weight, .activations = quantised, .x = x, .m = m, .products = products_.data(), .y = y},
+               rows);
     } else {
       const kernels::Bf16Weight weight{Elements<Bf16>(matrix.weight) + first * k, n, k};
       RunRows(kernels::Gemv<kernels::Bf16Weight, Bf16, float>{weight, x, y, m}, rows);
@@ -143,11 +178,17 @@ class NativeDecoder final : public Decoder {
   }
 
   // A thread's quantised copy of x [m, k], where the format wants one.
-  kernels::LlmInt8Activations Quantised(const StoredMatrix& matrix, const T* x, int64_t m, Scratch<T>& s) const {
+  kernels::LlmInt8Activations Quantised(const Worker& worker, const StoredMatrix& matrix, const T* x, int64_t m,
+                                        Scratch<T>& s) const {
     kernels::LlmInt8Activations made{s.quantised.data(), s.row_max.data(), s.sums.data(), s.outliers.data()};
     if constexpr (std::is_same_v<T, Bf16>) {
       if (matrix.format == WeightFormat::kLlmInt8) {
-        QuantiseActivations(x, m, matrix.columns, static_cast<float>(weights_.storage.outlier_threshold), made);
+        const auto threshold = static_cast<float>(weights_.storage.outlier_threshold);
+        Mark(worker, LlmInt8Stage::kOther);
+        SelectOutliers(x, m, matrix.columns, threshold, made);
+        Mark(worker, LlmInt8Stage::kSelect);
+        QuantiseActivations(x, m, matrix.columns, threshold, made);
+        Mark(worker, LlmInt8Stage::kQuantise);
       }
     }
     return made;
@@ -200,9 +241,9 @@ class NativeDecoder final : public Decoder {
   }
 
   // This thread's rows of a product of all sequences' vectors.
-  void SharedProduct(const Worker& worker, const StoredMatrix& matrix, const T* x, float* y, Scratch<T>& s) const {
-    const kernels::LlmInt8Activations quantised = Quantised(matrix, x, batch_, s);
-    Product(matrix, 0, x, batch_, y, worker.Own(matrix.rows, Grain(matrix)), &quantised);
+  void SharedProduct(const Worker& worker, const StoredMatrix& matrix, const T* x, float* y, Scratch<T>& s) {
+    const kernels::LlmInt8Activations quantised = Quantised(worker, matrix, x, batch_, s);
+    Product(worker, matrix, 0, x, batch_, y, worker.Own(matrix.rows, Grain(matrix)), &quantised);
   }
 
   // The same, added to the residual.
@@ -265,7 +306,7 @@ class NativeDecoder final : public Decoder {
   }
 
   // Which expert takes which tokens: the same on every thread.
-  void Route(const LayerWeights& layer, Scratch<T>& s) const {
+  void Route(const Worker& worker, const LayerWeights& layer, Scratch<T>& s) {
     if (!shape_.IsMixture()) {
       std::iota(s.slot_token.begin(), s.slot_token.end(), 0);
       std::fill(s.slot_weight.begin(), s.slot_weight.end(), 1.0F);
@@ -274,7 +315,7 @@ class NativeDecoder final : public Decoder {
       return;
     }
     for (int64_t b = 0; b < batch_; ++b) {
-      Product(layer.router, 0, s.x.data() + b * d_, 1, s.router.data(), {0, experts_}, nullptr);
+      Product(worker, layer.router, 0, s.x.data() + b * d_, 1, s.router.data(), {0, experts_}, nullptr);
       // The softmax over all, taken for the chosen and made to sum to one, is the softmax over the chosen.
       const float largest = *std::max_element(s.router.begin(), s.router.end());
       float sum = 0;
@@ -300,7 +341,7 @@ class NativeDecoder final : public Decoder {
   }
 
   void Mlp(const Worker& worker, const LayerWeights& layer, Scratch<T>& s) {
-    Route(layer, s);
+    Route(worker, layer, s);
     // Gate and up of the same columns fall to the same thread, so that it can join them at once.
     const Range own = worker.Own(ff_, Grain(layer.gate_up));
     for (int64_t expert = 0; expert < experts_; ++expert) {
@@ -315,9 +356,9 @@ class NativeDecoder final : public Decoder {
         x = s.gathered.data();
       }
       float* const y = gate_up_.data() + begin * 2 * ff_;
-      const kernels::LlmInt8Activations quantised = Quantised(layer.gate_up, x, count, s);
-      Product(layer.gate_up, expert, x, count, y, own, &quantised);
-      Product(layer.gate_up, expert, x, count, y, {ff_ + own.begin, ff_ + own.end}, &quantised);
+      const kernels::LlmInt8Activations quantised = Quantised(worker, layer.gate_up, x, count, s);
+      Product(worker, layer.gate_up, expert, x, count, y, own, &quantised);
+      Product(worker, layer.gate_up, expert, x, count, y, {ff_ + own.begin, ff_ + own.end}, &quantised);
       for (int64_t i = 0; i < count; ++i) {
         for (int64_t j = own.begin; j < own.end; ++j) {
           const float gate = y[i * 2 * ff_ + j];
@@ -334,8 +375,8 @@ class NativeDecoder final : public Decoder {
       if (count == 0) continue;
       const T* const x = hidden_.data() + begin * ff_;
       float* const y = added_.data() + begin * d_;
-      const kernels::LlmInt8Activations quantised = Quantised(layer.down, x, count, s);
-      Product(layer.down, expert, x, count, y, rows, &quantised);
+      const kernels::LlmInt8Activations quantised = Quantised(worker, layer.down, x, count, s);
+      Product(worker, layer.down, expert, x, count, y, rows, &quantised);
       for (int64_t i = 0; i < count; ++i) {
         float* const residual = residual_.data() + s.slot_token[Size(begin + i)] * d_;
         const float weight = s.slot_weight[Size(begin + i)];
@@ -365,6 +406,8 @@ class NativeDecoder final : public Decoder {
   std::vector<float> gate_up_;
   std::vector<T> hidden_;
   std::vector<float> added_;
+  std::vector<int32_t> products_;  // of LLM.int8(), before they are dequantised
+  LlmInt8Marker marker_;
   std::vector<Scratch<T>> scratch_;
 };
 

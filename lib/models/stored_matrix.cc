@@ -15,7 +15,6 @@
 #include "lib/kernels/huge_pages.h"
 #include "lib/kernels/quantise.h"
 #include "lib/kernels/team.h"
-#include "lib/models/llm_int8.h"
 #include "lib/models/random_fill.h"
 
 namespace roofbench::models {
@@ -222,7 +221,8 @@ at::Tensor StoredMatrix::Dequantised(int64_t expert, int64_t first, int64_t coun
   }
 }
 
-at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double threshold) const {
+at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double threshold,
+                               const LlmInt8Marker& marker) const {
   switch (format) {
     case WeightFormat::kInt8:
       if (x.size(0) < kFewTokens && x.scalar_type() == at::kBFloat16) {
@@ -234,7 +234,7 @@ at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double thres
         return at::linear(x, whole).to(at::kFloat).mul_(scale[expert].narrow(0, first, count)).to(x.scalar_type());
       });
     case WeightFormat::kLlmInt8:
-      return LlmInt8Linear(x, {weight[expert], scale[expert]}, threshold);
+      return LlmInt8Linear(x, {weight[expert], scale[expert]}, threshold, marker);
     case WeightFormat::kInt4:
       return ByBlocks(*this, [&](int64_t first, int64_t count) {
         return at::linear(x, Dequantised(expert, first, count, x.scalar_type()));

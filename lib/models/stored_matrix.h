@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "lib/models/llm_int8.h"
 #include "lib/workload/weight_format.h"
 
 namespace roofbench::models {
@@ -42,8 +43,8 @@ struct StoredMatrix {
   at::Tensor Dequantised(int64_t expert, int64_t first, int64_t count, at::ScalarType type = at::kFloat) const;
 
   // x [tokens, columns] times the transposed matrix: [tokens, rows] in x's type, by LibTorch's operations. `threshold`
-  // is LLM.int8()'s.
-  at::Tensor Apply(const at::Tensor& x, int64_t expert, double threshold) const;
+  // and `marker` are LLM.int8()'s.
+  at::Tensor Apply(const at::Tensor& x, int64_t expert, double threshold, const LlmInt8Marker& marker = nullptr) const;
 
   // The same in fp32, x too: what Apply is held against.
   at::Tensor ApplyExactly(const at::Tensor& x, int64_t expert, double threshold) const;

@@ -219,7 +219,7 @@ class Sampler {
 
   // The roof's rate, or 0 where there is none.
   double Slice() {
-    if (!roof_ || interrupted_) return 0;
+    if (!roof_ || options_.roof_share <= 0 || interrupted_) return 0;
     const ChunkPlan next = SamplingPlan();
     const double next_seconds =
         started_ ? static_cast<double>(next.samples * next.steps_per_sample) * median_seconds_ : options_.chunk_seconds;

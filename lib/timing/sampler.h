@@ -39,7 +39,7 @@ struct SampleOptions {
   double max_warmup_time = 0.2;  // seconds of automatic warm-up, not counting the first step
   double target_ci = 0.01;       // stop when the relative half-width of the median's 95 % interval is below this
   double chunk_seconds = 0.025;  // longest stretch of samples between two roof slices (one sample may be longer)
-  double roof_share = 0.25;      // roof slices take about this share of the sampling time
+  double roof_share = 0.25;      // roof slices take about this share of the sampling time; 0: there are none
   double floor_multiple = 10;    // a sample lasts at least this many floors: short steps share one sample
   // Polled after every chunk, of the warm-up too; a true ends sampling early (in the warm-up: after one more sample).
   std::function<bool()> interrupted;

@@ -111,6 +111,7 @@ TEST_F(OptionsTest, BadCommandLinesAreRefusedByName) {
       {{"--benchmark_time_unit=s"}, {"--benchmark_time_unit", "milliseconds"}},
       {{"--benchmark_perf_counters=CYCLES"}, {"--benchmark_perf_counters"}},
       {{"--plant_slowdown=-0.1"}, {"--plant_slowdown=-0.1"}},
+      {{"--roof_share=1"}, {"--roof_share=1"}},
       {{"--list_axes=perhaps"}, {"--list_axes=perhaps"}},
       {{"--"}, {"'--'"}},
   };

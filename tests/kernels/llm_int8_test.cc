@@ -23,6 +23,7 @@ struct Product {
   std::vector<float> x_max = std::vector<float>(static_cast<std::size_t>(m));
   std::vector<int32_t> sums = std::vector<int32_t>(static_cast<std::size_t>(m));
   std::vector<int32_t> outliers = std::vector<int32_t>(static_cast<std::size_t>(k));
+  std::vector<int32_t> products = std::vector<int32_t>(static_cast<std::size_t>(m * n));
   std::vector<float> y = std::vector<float>(static_cast<std::size_t>(m * n));
   LlmInt8Activations activations = {};
 
@@ -31,9 +32,19 @@ struct Product {
       weight.push_back(static_cast<int8_t>(std::clamp(value, -127.0F, 127.0F)));
     }
     activations = {quantised.data(), x_max.data(), sums.data(), outliers.data()};
+    SelectOutliers(x.data(), m, k, threshold, activations);
     QuantiseActivations(x.data(), m, k, threshold, activations);
-    RunRows({weight.data(), row_max.data(), n, k}, activations, x.data(), m, y.data(), {0, n / 2});
-    RunRows({weight.data(), row_max.data(), n, k}, activations, x.data(), m, y.data(), {n / 2, n});
+    const LlmInt8Product work{.weight = {weight.data(), row_max.data(), n, k},
+                              .activations = &activations,
+                              .x = x.data(),
+                              .m = m,
+                              .products = products.data(),
+                              .y = y.data()};
+    for (const Range rows : {Range{0, n / 2}, Range{n / 2, n}}) {
+      MultiplyRows(work, rows);
+      DequantiseRows(work, rows);
+      AddOutliers(work, rows);
+    }
   }
 
   // The product in double precision of the values that the algorithm stands for.

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "lib/models/eager_decoder.h"
 #include "lib/models/token_choice.h"
@@ -71,6 +72,35 @@ TEST_P(DecoderTest, DecodeAfterPrefillIsOneLongPrefill) {
   for (int64_t i = 11; i < 20; ++i) logits = stepwise->AppendOne(tokens.select(1, i).contiguous().data_ptr<int64_t>());
   EXPECT_EQ(stepwise->length(), 20);
   EXPECT_LT(Off(logits, expected), Bound());
+}
+
+TEST_P(DecoderTest, TellsTheStagesOfLlmInt8) {
+  const auto decoder = Make(2);
+  std::vector<LlmInt8Stage> stages;
+  decoder->ObserveStages([&](LlmInt8Stage stage) { stages.push_back(stage); });
+  const at::Tensor tokens = Tokens(2, 1);
+  decoder->AppendOne(tokens.data_ptr<int64_t>());
+  if (GetParam().format != WeightFormat::kLlmInt8) {
+    EXPECT_TRUE(stages.empty());
+    return;
+  }
+  // A product at a time, which may come in parts: other, select, quantise, then product, dequantise, outliers.
+  std::size_t products = 0;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const bool begins = stages[i] == LlmInt8Stage::kOther;
+    products += begins ? 1 : 0;
+    const LlmInt8Stage before = i == 0 ? LlmInt8Stage::kOutliers : stages[i - 1];
+    if (begins || before != LlmInt8Stage::kOutliers) {
+      EXPECT_EQ(static_cast<int>(stages[i]), (static_cast<int>(before) + 1) % 6) << i;
+    } else {
+      EXPECT_EQ(stages[i], LlmInt8Stage::kProduct) << i;
+    }
+  }
+  EXPECT_GE(products, 4 * weights_.layers.size());
+  const std::size_t told = stages.size();
+  decoder->ObserveStages(nullptr);
+  decoder->AppendOne(tokens.data_ptr<int64_t>());
+  EXPECT_EQ(stages.size(), told);
 }
 
 TEST_P(DecoderTest, ABatchIsItsSequences) {

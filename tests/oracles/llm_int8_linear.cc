@@ -56,10 +56,20 @@ int main(int argc, char** argv) {
   std::vector<int32_t> outliers(static_cast<std::size_t>(k));
   kernels::LlmInt8Activations activations{quantised.data(), row_max.data(), sums.data(), outliers.data()};
   const auto* const values = reinterpret_cast<const kernels::Bf16*>(rounded.const_data_ptr<at::BFloat16>());
+  kernels::SelectOutliers(values, m, k, static_cast<float>(threshold), activations);
   kernels::QuantiseActivations(values, m, k, static_cast<float>(threshold), activations);
   const kernels::LlmInt8Weight stored{weight.weight.const_data_ptr<int8_t>(), weight.row_max.const_data_ptr<float>(), n,
                                       k};
-  kernels::RunRows(stored, activations, values, m, y.data_ptr<float>(), {0, n});
+  std::vector<int32_t> products(static_cast<std::size_t>(m * n));
+  const kernels::LlmInt8Product work{.weight = stored,
+                                     .activations = &activations,
+                                     .x = values,
+                                     .m = m,
+                                     .products = products.data(),
+                                     .y = y.data_ptr<float>()};
+  MultiplyRows(work, {0, n});
+  DequantiseRows(work, {0, n});
+  AddOutliers(work, {0, n});
   Write(out, y);
   Write(out, weight.weight);
   Write(out, weight.row_max);

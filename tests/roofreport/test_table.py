@@ -114,3 +114,22 @@ def test_unoptimised_build_is_said(tmp_path: Path, capsys: pytest.CaptureFixture
     path = builders.write_json(tmp_path / "a.json", optimized="false")
     assert main(["table", str(path)]) == 0
     assert "not optimised" in capsys.readouterr().err
+
+
+def test_the_precision_to_serve_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def generated(model: str, precision: str, rate: float, weights: float) -> dict[str, object]:
+        row = builders.row(f"generate/model:{model}/precision:{precision}/new:8", 100.0)
+        return row | {"itl_ms": 1e3 / rate, "tokens/s": rate, "model_bytes": weights}
+
+    rows = [
+        generated("a", "bf16", 50.0, 4e9),
+        generated("a", "int4", 125.0, 1e9),
+        generated("a", "int8", 100.0, 2e9),
+        generated("b", "int8", 100.0, 2e9),
+        builders.row("gemv/precision:int8/n:1", 1.0),
+        builders.row("gemv/precision:int4/n:1", 1.0),
+    ]
+    lines = _table(capsys, builders.write_json(tmp_path / "run.json", rows)).splitlines()
+    assert [line for line in lines if line.startswith("precision")] == [
+        "precision to serve in: generate/model:a/new:8: int4, 125.0 tokens/s, 1.25x int8 at 0.50 of its bytes"
+    ]

@@ -30,6 +30,9 @@ def test_round_trip(folder: Path) -> None:
     assert tokens("encode", str(folder), text="is high\n").stdout == "3,4\n"
     assert tokens("decode", str(folder), "1,2,3,4").stdout == "the roof is high\n"
     assert tokens("decode", str(folder), text="4 3").stdout == "high is\n"
+    assert tokens("decode", str(folder), text="complete/new:2\t4,3\nother\t1\n").stdout == (
+        "complete/new:2\thigh is\nother\tthe\n"
+    )
 
 
 def test_errors_name_the_reason(folder: Path, tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ COUNTERS = (
     Metric("first_step_ms", "ms", Better.LOWER, 0.2),
     Metric("peak_mem", "B", Better.LOWER, 0.005, noisy=False),
     Metric("predicted_mem", "B", Better.NEITHER, 0.0, noisy=False),
+    Metric("process_mem", "B", Better.LOWER, 0.02),
+    Metric("predicted_process_mem", "B", Better.NEITHER, 0.0),
     Metric("<phase>_ms", "ms", Better.LOWER, 0.01),
     Metric("parameters", "count", Better.NEITHER, 0.0, noisy=False),
     Metric("mfu", "fraction", Better.HIGHER, 0.01),

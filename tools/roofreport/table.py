@@ -116,6 +116,7 @@ def build(results: Sequence[Result], columns: Sequence[str] = DEFAULT_COLUMNS) -
             cells.append(Cell() if ratio is None else Cell(f"{ratio:.2f}x", ratio))
         rows.append(tuple(cells))
     legend = [winner.text() for winner in winners.find(base.values())]
+    legend += [precision.text() for precision in winners.find_precisions(base.values())]
     if len(results) > 1:
         legend += [f"[{number}] {printable(str(result.path))}" for number, result in enumerate(results, 1)]
         legend.append("ratio: time of [1] over the time of the other, above 1 is faster")

@@ -34,6 +34,51 @@ class Winner:
         )
 
 
+@dataclass(frozen=True)
+class Precision:
+    """The precision that generates tokens fastest, of the cases that differ in it alone."""
+
+    work: str  # the cases' name without the precision
+    precision: str
+    rate: float  # tokens a second
+    runner_up: str
+    lead: float  # its rate over the runner-up's
+    bytes_share: float  # its weights over the runner-up's
+
+    def text(self) -> str:
+        return (
+            f"precision to serve in: {printable(self.work, 300)}: {printable(self.precision)},"
+            f" {self.rate:.1f} tokens/s, {self.lead:.2f}x {printable(self.runner_up)}"
+            f" at {self.bytes_share:.2f} of its bytes"
+        )
+
+
+def find_precisions(cases: Iterable[Case]) -> list[Precision]:
+    """One for each generation that was measured in two precisions or more."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        precision = case_name.axes(case.name).get("precision")
+        if case.state is State.MEASURED and precision and {"itl_ms", "tokens/s", "model_bytes"} <= case.counters.keys():
+            work = "/".join(part for part in case.name.split("/") if not part.startswith("precision:"))
+            groups.setdefault(work, []).append(case)
+    found = []
+    for work, group in groups.items():
+        if len(group) < 2:
+            continue
+        best, second = sorted(group, key=lambda case: case.counters["tokens/s"], reverse=True)[:2]
+        found.append(
+            Precision(
+                work,
+                case_name.axes(best.name)["precision"],
+                best.counters["tokens/s"],
+                case_name.axes(second.name)["precision"],
+                best.counters["tokens/s"] / second.counters["tokens/s"],
+                best.counters["model_bytes"] / second.counters["model_bytes"],
+            )
+        )
+    return found
+
+
 def work_of(name: str) -> str:
     """The name without its implementation."""
     return "/".join(part for part in name.split("/") if not part.startswith(f"{AXIS}:"))

@@ -1,0 +1,140 @@
+"""A text goes through a checkpoint that transformers wrote: tools/tokens, roofbench, tools/tokens."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from built_program import ROOT, Run
+
+pytestmark = pytest.mark.slow  # importing torch and transformers takes seconds
+
+VOCAB = 96
+NEW = 24
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    torch.manual_seed(3)
+    config = transformers.LlamaConfig(
+        vocab_size=VOCAB,
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=256,
+        initializer_range=0.2,
+        eos_token_id=VOCAB - 1,
+    )
+    model = transformers.LlamaForCausalLM(config).eval()
+    folder = tmp_path_factory.mktemp("checkpoint")
+    model.save_pretrained(folder)
+    words = {f"w{i}": i for i in range(VOCAB)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="w0"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder, model
+
+
+def greedy(model: Any, prompt: list[int], tokens: int) -> list[int]:
+    import torch
+
+    ids = torch.tensor([prompt])
+    with torch.no_grad():
+        for _ in range(tokens):
+            best = model(ids).logits[:, -1].topk(2, -1)
+            assert best.values.diff(dim=-1).abs().min().item() > 1e-4, "a tie, which rounding decides"
+            ids = torch.cat([ids, best.indices[:, :1]], 1)
+    return [int(i) for i in ids[0, len(prompt) :]]
+
+
+def tokens(*arguments: str, text: str = "") -> str:
+    command = [str(ROOT / "tools" / "tokens"), *arguments]
+    return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def flags(folder: Path, out: Path, new: int = NEW) -> tuple[str, ...]:
+    return (
+        f"--checkpoint={folder}",
+        "--benchmark_filter=^complete/",
+        "--axis=complete.precision=fp32",
+        f"--axis=complete.new={new}",
+        "--benchmark_min_time=1x",
+        "--benchmark_format=json",
+        f"--tokens_out={out}",
+    )
+
+
+def counters(stdout: str) -> dict[str, Any]:
+    (case,) = json.loads(stdout)["benchmarks"]
+    return dict(case)
+
+
+def test_round_trip(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> None:
+    folder, model = checkpoint
+    prompt = tmp_path / "prompt"
+    out = tmp_path / "out"
+    prompt.write_text(tokens("encode", str(folder), "w5 w17 w80"))
+    done = run(*flags(folder, out), f"--prompt_ids={prompt}", "--axis=complete.impl=native,eager")
+    assert done.returncode == 0, done.stderr
+    expected = greedy(model, [5, 17, 80], NEW)
+    assert len(set(expected)) > 4, "a loop of a few tokens proves little"
+    said = " ".join(f"w{i}" for i in expected)
+    name = f"precision:fp32/new:{NEW}"
+    assert tokens("decode", str(folder), text=out.read_text()) == (
+        f"complete/impl:eager/{name}\t{said}\ncomplete/{name}\t{said}\n"
+    )
+
+
+def test_a_stop_id_ends_the_text_and_the_counting(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> None:
+    folder, model = checkpoint
+    expected = greedy(model, [5, 17, 80], NEW)
+    stop = expected[7]
+    length = expected.index(stop) + 1
+    done = run(*flags(folder, tmp_path / "out"), "--prompt_ids=5,17,80", f"--stop_ids={stop}")
+    assert done.returncode == 0, done.stderr
+    assert [int(i) for i in (tmp_path / "out").read_text().split("\t")[1].split(",")] == expected[:length]
+    # The work that was counted is that of a run which was told to make as many.
+    stopped = counters(done.stdout)
+    short = counters(run(*flags(folder, tmp_path / "short", length), "--prompt_ids=5,17,80").stdout)
+    for case in (stopped, short):
+        assert case["tokens/s"] * case["decode_ms"] / 1e3 == pytest.approx(length - 1)
+    work = [case["bytes/s"] * case["real_time"] for case in (stopped, short)]
+    assert work[0] == pytest.approx(work[1])
+
+
+def test_figures_of_one_generation_agree(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> None:
+    """One sample, so that each median is the figure itself."""
+    folder, _ = checkpoint
+    prompt = [1 + i % 90 for i in range(40)]
+    done = run(*flags(folder, tmp_path / "out", 2), "--prompt_ids=" + ",".join(map(str, prompt)), "--warmup_iters=0")
+    assert done.returncode == 0, done.stderr
+    case = counters(done.stdout)
+    assert case["ttft_ms"] == case["prefill_ms"]
+    assert case["ttft_ms"] + case["decode_ms"] == pytest.approx(case["real_time"], rel=1e-6)
+    assert case["tokens/s"] * case["decode_ms"] == pytest.approx(1e3)
+    assert case["prefill_tokens/s"] * case["ttft_ms"] == pytest.approx(40e3)
+    assert 0 < case["itl_ms"] <= case["itl_p95_ms"] <= case["itl_p99_ms"]
+
+
+def test_refused(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> None:
+    folder, _ = checkpoint
+    for prompt, reason in (
+        ("1,x", "cannot be read"),
+        ("1,96", "96 is no token of the checkpoint, which has 96"),
+        (str(tmp_path), "there are none"),
+    ):
+        done = run(*flags(folder, tmp_path / "out"), f"--prompt_ids={prompt}")
+        assert done.returncode == 1, done.stdout
+        assert reason in done.stdout
+    nowhere = run(*flags(folder, tmp_path / "no" / "out"), "--prompt_ids=1")
+    assert nowhere.returncode == 1
+    assert "cannot be written" in nowhere.stdout
+    assert "needs --checkpoint" in run("--benchmark_filter=^complete/").stdout
