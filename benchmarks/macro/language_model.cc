@@ -160,7 +160,8 @@ Tolerance LogitTolerance(const LoadedModel& model) {
   // and to 2.7 over 8 of four layers of Llama-3.2-1B, with a vocabulary of 128,256.
   constexpr double kLlmInt8 = 4;
   // Near a tie a last bit decides which expert a token takes, and what follows is another token's: nine of ten seeds of
-  // two layers stayed below 0.5 in bf16 and in LLM.int8(), the others came to 9.8 at most (200 each, 2026-11-21).
+  // two layers stayed below 0.5 in bf16 and in LLM.int8(), the others came to 9.8 at most (100 to 200 seeds each,
+  // 2026-11-21).
   constexpr double kMixture = 10;
   const double amplification = shape.IsMixture() ? kMixture : format == WeightFormat::kLlmInt8 ? kLlmInt8 : 1;
   return {.dtype = workload::ActivationDtype(format),

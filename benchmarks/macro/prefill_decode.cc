@@ -13,8 +13,8 @@ namespace {
 
 using models::LlmInt8Stage;
 
-// The step; where its model is one of LLM.int8(), with the stages of that as phases. A phase costs two reads of the
-// clock for each product, well below a hundredth of it.
+// The step; where its model is one of LLM.int8(), with the stages of that as phases. The phases cost up to three
+// reads of the clock for each part of a product.
 void SetStep(const Point& at, const std::shared_ptr<models::Decoder>& decoder, std::function<void()> step,
              Case& built) {
   if (at.Text("precision") != Name(workload::WeightFormat::kLlmInt8)) {

@@ -310,10 +310,11 @@ const Registration kTrainStep(
         .Axis({.name = "heads", .default_value = "size"})
         .DefaultCache("warm")
         .LongSteps(10)
-        .Grid(Suite::kQuick, {{"impl", {"eager", "native"}},
-                              {"size", {"small"}},
-                              {"context", {"128"}},
-                              {"dtype", {"fp32", "bf16_autocast"}}})
+        // Steps of seconds: what most people run, and what it can be.
+        .Grid(Suite::kQuick,
+              {{"impl", {"eager"}}, {"size", {"small"}}, {"context", {"128"}}, {"dtype", {"bf16_autocast"}}})
+        .Grid(Suite::kQuick,
+              {{"impl", {"native"}}, {"size", {"small"}}, {"context", {"128"}}, {"dtype", {"fp32", "bf16_autocast"}}})
         .Grid(Suite::kStandard, {{"impl", {"eager"}},
                                  {"mode", {"fwd_bwd"}},
                                  {"size", {"small", "medium"}},
