@@ -125,7 +125,9 @@ def test_skipped_cases_are_rows_with_their_reason(run: Run, tmp_path: Path) -> N
 
 def test_too_large_a_case_names_both_figures(run: Run) -> None:
     done = run("--benchmark_filter=matmul/impl:eager/dtype:fp32/n:4000000", "--axis=matmul.n=4000000")
-    assert re.search(r"needs more memory than is free \(memory: .* TiB predicted, .* GiB free\)", re.sub(r"\s+", " ", done.stdout)), done.stdout
+    assert re.search(
+        r"needs more memory than is free \(memory: .* TiB predicted, .* GiB free\)", re.sub(r"\s+", " ", done.stdout)
+    ), done.stdout
 
 
 def test_console_fits_120_columns_and_has_no_colour_in_a_pipe(run: Run) -> None:
