@@ -44,10 +44,11 @@ absl::StatusOr<Ids> ReadPrompt() {
   if (given.empty()) {
     return absl::UnimplementedError("needs --checkpoint=FOLDER and --prompt_ids, which tools/tokens makes from a text");
   }
-  if (given.find_first_not_of("0123456789, ") == std::string::npos) return ParseIds("prompt_ids", given);
   std::ostringstream text;
   if (given == "-") {
     text << std::cin.rdbuf();
+  } else if (given.find_first_not_of("0123456789, ") == std::string::npos) {
+    text << given;
   } else {
     const std::ifstream file(given);
     if (!file) return absl::InvalidArgumentError(absl::StrCat("--prompt_ids: ", given, " cannot be read"));

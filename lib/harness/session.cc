@@ -67,8 +67,6 @@ bool SaysNoMemory(const std::string& what) {
 // What a case needs, from its formula.
 double NeededBytes(const workload::Cost& cost) { return cost.resident_bytes * kMemoryMargin + kMemoryReserve; }
 
-// First line of an exception's text: LibTorch appends a backtrace.
-
 std::vector<double> RoofRatios(const RoofGauge& gauge, const workload::Cost& cost, const timing::Samples& samples) {
   std::vector<double> ratios;
   for (const timing::Chunk& chunk : samples.chunks) {

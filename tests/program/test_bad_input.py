@@ -74,6 +74,8 @@ COMMAND_LINES = [
     flag("--threads=two", "--threads=two"),
     flag("--max_time=-1", "--max_time=-1", "from 0 to 86400"),
     flag("--max_time=nan", "--max_time=nan", "from 0 to 86400"),
+    flag("--roof_share=-0.1", "--roof_share=-0.1", "from 0 to 0.9"),
+    flag("--roof_share=nan", "--roof_share=nan", "from 0 to 0.9"),
     flag("--max_step_time=1e9", "--max_step_time=1e", "from 0 to 86400"),
     flag("--case_timeout=-3", "--case_timeout=-3", "from 0 to 86400"),
     flag("--case_timeout=5", "--case_timeout needs --journal=FILE"),
