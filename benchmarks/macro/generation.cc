@@ -66,8 +66,8 @@ struct Generation {
     if (first) record.first_step = Now() - start;
   }
 
-  // Prompt and every chosen token but the last, whose logits nobody asked for.
-  at::Tensor Read() const { return at::cat({prompt, chosen.narrow(0, 0, made - 1).t()}, 1); }
+  // Prompt and every chosen token but the last, whose logits nobody asked for: before the first run, the prompt.
+  at::Tensor Read() const { return at::cat({prompt, chosen.narrow(0, 0, std::max<int64_t>(made - 1, 0)).t()}, 1); }
 
   std::vector<int64_t> Ids() const {
     const auto* const ids = chosen.const_data_ptr<int64_t>();
