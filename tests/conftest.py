@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 from built_program import PROGRAM, Run
+
+# A shell starts what it puts in the background with Ctrl-C ignored, and programs hand that down to those they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@
 #include "lib/models/elements.h"
 #include "lib/models/transformer.h"
 #include "lib/observe/ranges.h"
+#include "lib/workload/transformer_training.h"
 
 namespace roofbench::models {
 namespace {
@@ -24,7 +25,7 @@ using torch::autograd::variable_list;
 
 // Queries that attend at once. The scores of all heads against all keys before them should stay in the cache, and what
 // the mask hides within a block is computed in vain.
-constexpr int64_t kBlock = 128;
+constexpr auto kBlock = static_cast<int64_t>(workload::kNativeAttentionBlock);
 
 struct Heads {
   int64_t batch;

@@ -205,12 +205,22 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   memory.activations = casts + shape.layers * (norms + attended + gated) + head;
   // Backward begins with all activations and LibTorch's gradients of log-probabilities and logits, or our gradient of
   // the head (also as the product left it, under autocast) and in fp32 a turned copy of that of the logits. It ends
-  // with all gradients: the peak is at one of its ends.
+  // with all gradients.
   const double head_gradient = shape.vocab * shape.d_model * (stream + (IsMixed() ? act : 0));
   const double turned = compute == Dtype::kBf16 ? 0 : v * act;
   const double begins = memory.activations + (native ? head_gradient + turned : 2 * v * stream);
   const double ends = memory.gradients + 2 * d * stream;
-  memory.peak = memory.parameters + memory.optimizer + std::max(begins, ends);
+  // Our attention takes a block of queries again in backward: their probabilities, and the gradients of those before
+  // and after the softmax, beside three of the size of the queries. The last layer does so while all others keep
+  // theirs.
+  double attends = 0;
+  if (native && attention != AttentionKind::kNaive) {
+    const double block = scores / context * std::min(context, kNativeAttentionBlock);
+    const double layer_gradients = shape.d_model * (3 * shape.d_ff + shape.QueryWidth()) * stream;
+    attends = memory.activations - head - gated + shape.vocab * shape.d_model * stream + layer_gradients +
+              3 * (block + q) * act + d * stream;
+  }
+  memory.peak = memory.parameters + memory.optimizer + std::max({begins, attends, ends});
   return memory;
 }
 
