@@ -23,8 +23,8 @@ ROOFBENCH_TARGET_AVX512 inline __m512 Load(const Bf16* x, int64_t i, int64_t k) 
 
 // Which magnitudes stay below `threshold` (0: all).
 ROOFBENCH_TARGET_AVX512 inline __mmask16 Below(__m512 magnitude, float threshold) {
-  const float limit = threshold > 0 ? threshold : std::numeric_limits<float>::infinity();
-  return _mm512_cmp_ps_mask(magnitude, _mm512_set1_ps(limit), threshold > 0 ? _CMP_LT_OQ : _CMP_LE_OQ);
+  if (threshold > 0) return _mm512_cmp_ps_mask(magnitude, _mm512_set1_ps(threshold), _CMP_LT_OQ);
+  return _mm512_cmp_ps_mask(magnitude, _mm512_set1_ps(std::numeric_limits<float>::infinity()), _CMP_LE_OQ);
 }
 
 }  // namespace
