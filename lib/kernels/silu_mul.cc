@@ -16,26 +16,25 @@ HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
 
-// 1 / (1 + exp(-x))
-HWY_INLINE FloatVec Sigmoid(FloatVec x) {
+// 1 + exp(-x): the sigmoid is one over it, and silu x over it.
+HWY_INLINE FloatVec Divisor(FloatVec x) {
   const FloatTag d;
   // Beyond 104 exp is infinite in fp32, and Highway's is not defined.
-  const FloatVec exponential = hn::Exp(d, hn::Min(hn::Set(d, 104.0F), hn::Neg(x)));
-  return hn::Div(hn::Set(d, 1.0F), hn::Add(hn::Set(d, 1.0F), exponential));
+  return hn::Add(hn::Set(d, 1.0F), hn::Exp(d, hn::Min(hn::Set(d, 104.0F), hn::Neg(x))));
 }
 
 template <typename T>
 HWY_INLINE void PortableGradient(const SiluMulGradient<T>& work, Range range) {
-  const FloatTag d;
+  const FloatVec one = hn::Set(FloatTag(), 1.0F);
   const std::size_t lanes = FloatLanes();
   const auto end = static_cast<std::size_t>(range.end);
   for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
     const FloatVec gate = LoadSome(work.gate + i, end - i);
     const FloatVec up = LoadSome(work.up + i, end - i);
     const FloatVec dy = LoadSome(work.dy + i, end - i);
-    const FloatVec sigmoid = Sigmoid(gate);
+    const FloatVec sigmoid = hn::Div(one, Divisor(gate));
     const FloatVec silu = hn::Mul(gate, sigmoid);
-    const FloatVec slope = hn::MulAdd(silu, hn::Sub(hn::Set(d, 1.0F), sigmoid), sigmoid);
+    const FloatVec slope = hn::MulAdd(silu, hn::Sub(one, sigmoid), sigmoid);
     StoreSome(hn::Mul(hn::Mul(dy, up), slope), work.d_gate + i, end - i);
     StoreSome(hn::Mul(dy, silu), work.d_up + i, end - i);
   }
@@ -43,14 +42,11 @@ HWY_INLINE void PortableGradient(const SiluMulGradient<T>& work, Range range) {
 
 template <typename T>
 HWY_INLINE void Portable(const SiluMul<T>& work, Range range) {
-  const FloatTag d;
   const std::size_t lanes = FloatLanes();
   const auto end = static_cast<std::size_t>(range.end);
   for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
     const FloatVec gate = LoadSome(work.gate + i, end - i);
-    // Beyond 104 exp is infinite in fp32, and Highway's is not defined.
-    const FloatVec exponential = hn::Exp(d, hn::Min(hn::Set(d, 104.0F), hn::Neg(gate)));
-    const FloatVec silu = hn::Div(gate, hn::Add(hn::Set(d, 1.0F), exponential));
+    const FloatVec silu = hn::Div(gate, Divisor(gate));
     StoreSome(hn::Mul(silu, LoadSome(work.up + i, end - i)), work.y + i, end - i);
   }
 }

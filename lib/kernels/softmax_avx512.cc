@@ -67,13 +67,8 @@ class Maximum<Bf16> {
 template <typename T>
 struct Padded {
   Padded(const T* from, int64_t count) {
-    T fill;
-    if constexpr (sizeof(T) == 2) {
-      fill = ToBf16(-std::numeric_limits<float>::infinity());
-    } else {
-      fill = -std::numeric_limits<float>::infinity();
-    }
-    std::fill(std::copy_n(from, count, elements), elements + kPerBlock, fill);
+    std::fill(std::copy_n(from, count, elements), elements + kPerBlock,
+              Rounded<T>(-std::numeric_limits<float>::infinity()));
   }
   alignas(kLineBytes) T elements[kPerBlock];
 };
