@@ -1,9 +1,6 @@
 // How the cases hand tensors to our own kernels.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <c10/util/BFloat16.h>
-
 #include <utility>
 
 #include "absl/status/status.h"
@@ -11,18 +8,11 @@
 #include "lib/harness/point.h"
 #include "lib/kernels/bf16.h"
 #include "lib/kernels/team.h"
+#include "lib/models/elements.h"
 
 namespace roofbench {
 
-// The elements of a tensor as the kernels name their type; the tensor must have it.
-template <typename T>
-T* Elements(const at::Tensor& tensor) {
-  return tensor.mutable_data_ptr<T>();
-}
-template <>
-inline kernels::Bf16* Elements<kernels::Bf16>(const at::Tensor& tensor) {
-  return reinterpret_cast<kernels::Bf16*>(tensor.mutable_data_ptr<at::BFloat16>());
-}
+using models::Elements;
 
 // function(T()) for the element type of a precision: fp32 or bf16.
 template <typename Function>

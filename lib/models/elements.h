@@ -1,8 +1,9 @@
-// How models hand tensors to our own kernels.
+// How models, and the cases of benchmarks, hand tensors to our own kernels.
 #pragma once
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
+#include <c10/util/BFloat16.h>
 #include <c10/util/Exception.h>
 
 #include "lib/kernels/bf16.h"
@@ -13,7 +14,11 @@ namespace roofbench::models {
 // The elements of a tensor as the kernels name their type; the tensor must have it.
 template <typename T>
 T* Elements(const at::Tensor& tensor) {
-  return reinterpret_cast<T*>(tensor.data_ptr());
+  return tensor.mutable_data_ptr<T>();
+}
+template <>
+inline kernels::Bf16* Elements<kernels::Bf16>(const at::Tensor& tensor) {
+  return reinterpret_cast<kernels::Bf16*>(tensor.mutable_data_ptr<at::BFloat16>());
 }
 
 // function(T()) for the element type of a tensor: float or Bf16. Throws c10::Error for any other.

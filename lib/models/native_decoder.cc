@@ -162,8 +162,9 @@ class NativeDecoder final : public Decoder {
                                        Elements<float>(matrix.scale) + first, n, k};
       RunRows(kernels::Gemv<kernels::Int8Weight, Bf16, float>{weight, x, y, m}, rows);
     } else if (matrix.format == WeightFormat::kInt4) {
-      const kernels::Int4Weight weight{
-          Elements<std::byte>(matrix.weight) + expert * kernels::Int4Bytes(n, k, matrix.group), n, k, matrix.group};
+      const kernels::Int4Weight weight{reinterpret_cast<std::byte*>(Elements<uint8_t>(matrix.weight)) +
+                                           expert * kernels::Int4Bytes(n, k, matrix.group),
+                                       n, k, matrix.group};
       RunRows(kernels::Gemv<kernels::Int4Weight, Bf16, float>{weight, x, y, m}, rows);
     } else if (matrix.format == WeightFormat::kLlmInt8) {
       const kernels::LlmInt8Weight weight{Elements<int8_t>(matrix.weight) + first * k,
