@@ -3,9 +3,7 @@
 
 #include <utility>
 
-#include "absl/status/status.h"
 #include "lib/harness/device.h"
-#include "lib/harness/point.h"
 #include "lib/kernels/bf16.h"
 #include "lib/kernels/team.h"
 #include "lib/models/elements.h"
@@ -24,14 +22,6 @@ auto WithElement(workload::Dtype dtype, Function function) {
 template <typename Work>
 auto NativeStep(Work work, const Device& device) {
   return [work = std::move(work), threads = device.threads()] { Run(work, kernels::OpenMpTeam(threads)); };
-}
-
-// impl:native runs on processors only.
-inline absl::Status NativeSupports(const Point& at, const Device& device) {
-  if (at.Text("impl") == "native" && device.kind() != "cpu") {
-    return absl::UnimplementedError("our own kernel for this operation runs on the CPU only; impl:eager does not");
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace roofbench

@@ -14,6 +14,7 @@
 #include <memory>
 #include <utility>
 
+#include "benchmarks/implementations.h"
 #include "lib/harness/device.h"
 #include "lib/harness/family.h"
 #include "lib/harness/graph.h"
@@ -114,10 +115,6 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
   return built;
 }
 
-absl::Status Supports(const Point& at, const Device& device) {
-  return at.Text("impl") == "graph" ? SupportsGraph(device) : absl::OkStatus();
-}
-
 // The base point with some of its axes swept.
 struct Swept {
   std::vector<std::string> steps = {"2"};
@@ -162,7 +159,7 @@ const Registration kMlp(
         .ExpectLaw("layers", 1)
         .ExpectLaw("batch", 1)
         .ExpectLaw("d", 2)
-        .Supports(Supports)
+        .Supports(ImplementationSupports)
         .Cost([](const Point& at) { return WorkAt(at).TrainingCost(at.Number("steps")); })
         .Build(Build));
 

@@ -17,6 +17,7 @@
 #include <cmath>
 #include <memory>
 
+#include "benchmarks/implementations.h"
 #include "benchmarks/native.h"
 #include "lib/harness/family.h"
 #include "lib/kernels/adamw.h"
@@ -175,7 +176,7 @@ const Registration kAdamW(Family("adamw", "one step of AdamW over fp32 parameter
                               .Axis({.name = "parameters"})
                               .Grid(Suite::kStandard, {{"impl", {"single", "foreach", "fused", "native"}},
                                                        {"parameters", {"10000000", "100000000"}}})
-                              .Supports(NativeSupports)
+                              .Supports(ImplementationSupports)
                               .Cost([](const Point& at) { return WorkAt(at).StepCost(); })
                               .Build(Build));
 

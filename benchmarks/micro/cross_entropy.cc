@@ -11,6 +11,7 @@
 
 #include <memory>
 
+#include "benchmarks/implementations.h"
 #include "benchmarks/native.h"
 #include "lib/harness/family.h"
 #include "lib/kernels/cross_entropy.h"
@@ -110,7 +111,7 @@ const Registration kCrossEntropy(
                              {"dtype", {"fp32", "bf16"}},
                              {"pass", {"forward", "both"}},
                              {"d", {"128256"}}})
-        .Supports(NativeSupports)
+        .Supports(ImplementationSupports)
         .Cost([](const Point& at) {
           return WithGradient(at) ? WorkAt(at).ForwardBackwardCost() : WorkAt(at).ForwardCost();
         })

@@ -4,6 +4,7 @@
 
 #include <ATen/ops/index_select.h>
 
+#include "benchmarks/implementations.h"
 #include "benchmarks/native.h"
 #include "lib/harness/family.h"
 #include "lib/kernels/embedding.h"
@@ -56,7 +57,7 @@ const Registration kEmbedding(
         .Axis({.name = "tokens", .default_value = "8192"})
         .Axis({.name = "d", .doc = "length of a row"})
         .Grid(Suite::kStandard, {{"impl", {"eager", "native"}}, {"dtype", {"fp32", "bf16"}}, {"d", {"768", "4096"}}})
-        .Supports(NativeSupports)
+        .Supports(ImplementationSupports)
         .Cost([](const Point& at) { return WorkAt(at).ForwardCost(); })
         .Build(Build));
 

@@ -29,8 +29,8 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
   const workload::Dtype dtype = ActivationAt(at);
   const std::string& impl = at.Text("impl");
   const at::Tensor rows = in.SampleRows(n, 32);
-  const WeightOperand weight = MakeWeight(in, {.format = FormatAt(at), .experts = kExperts, .n = n, .k = n},
-                                          impl == "native" ? WeightLayout::kNative : WeightLayout::kTorch, rows);
+  const WeightOperand weight =
+      MakeWeight(in, {.format = FormatAt(at), .experts = kExperts, .n = n, .k = n}, LayoutAt(at, in.device()), rows);
   const at::Tensor x = in.Randn({1, n}, dtype);
   const at::Tensor y = in.Empty({count, n}, dtype);
   const at::Tensor chosen = in.Keep([](at::Generator&) { return at::tensor(kChosen, at::kLong); });
@@ -55,6 +55,13 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
     built.step = each([=](int64_t expert, const at::Tensor& to) {
       to.copy_(OnednnLinear(x, packed[static_cast<std::size_t>(expert)]));
     });
+  } else if (in.device().gpu() != nullptr) {
+    // As gpt_fast has it: the host does not learn which experts they are, and the chosen weights are copied.
+    built.step = [=] {
+      at::Tensor stack = weight.data.index_select(0, chosen);
+      if (FormatAt(at) != workload::WeightFormat::kInt8) return void(y.copy_(at::matmul(stack, x[0])));
+      y.copy_(at::matmul(stack.to(x.scalar_type()), x[0]).mul_(weight.scales.index_select(0, chosen)));
+    };
   } else {
     built.step = each([=](int64_t expert, const at::Tensor& to) {
       at::Tensor product = to;
@@ -65,11 +72,11 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
   return built;
 }
 
-absl::Status Supports(const Point& at, const Device&) {
+absl::Status Supports(const Point& at, const Device& device) {
   if (at.Text("impl") == "onednn" && FormatAt(at) == workload::WeightFormat::kInt8) {
     return absl::UnimplementedError("LibTorch's oneDNN has no product of 16-bit activations with int8 weights");
   }
-  return absl::OkStatus();
+  return WeightProductSupports(at, device, at.Int("n"), 1);
 }
 
 const Registration kGatherGemv(

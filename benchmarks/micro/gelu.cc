@@ -1,5 +1,6 @@
 #include <ATen/ops/gelu.h>
 
+#include "benchmarks/implementations.h"
 #include "benchmarks/native.h"
 #include "lib/harness/family.h"
 #include "lib/kernels/gelu.h"
@@ -41,7 +42,7 @@ const Registration kGelu(Family("gelu", "y = GELU(x), element by element")
                              .Grid(Suite::kQuick, {{"dtype", {"fp32", "bf16"}}, {"elements", {"16777216"}}})
                              .Grid(Suite::kStandard,
                                    {{"impl", {"native"}}, {"dtype", {"fp32", "bf16"}}, {"elements", {"16777216"}}})
-                             .Supports(NativeSupports)
+                             .Supports(ImplementationSupports)
                              .Cost([](const Point& at) { return WorkAt(at).ForwardCost(); })
                              .Build(Build));
 

@@ -36,7 +36,7 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
   const std::string& impl = at.Text("impl");
   const at::Tensor rows = in.SampleRows(n);
   const WeightOperand weight = MakeWeight(in, {.format = FormatAt(at), .n = n, .k = k, .group = at.Int("group")},
-                                          impl == "native" ? WeightLayout::kNative : WeightLayout::kTorch, rows);
+                                          LayoutAt(at, in.device()), rows);
   const at::Tensor x = in.Randn({batch, k}, dtype);
   const auto y = std::make_shared<at::Tensor>(in.Empty({batch, n}, dtype));
   Case built{.result = [=] { return std::vector{y->index_select(1, rows)}; },
@@ -58,7 +58,7 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
   return built;
 }
 
-absl::Status Supports(const Point& at, const Device&) {
+absl::Status Supports(const Point& at, const Device& device) {
   const WeightFormat format = FormatAt(at);
   const bool int4 = format == WeightFormat::kInt4;
   const std::string& impl = at.Text("impl");
@@ -73,7 +73,7 @@ absl::Status Supports(const Point& at, const Device&) {
   if (int4 && impl == "eager" && at.Int("n") % 16 != 0) {
     return absl::UnimplementedError("LibTorch packs int4 weights in blocks of 16 rows: n must be a multiple of 16");
   }
-  return absl::OkStatus();
+  return WeightProductSupports(at, device, at.Int("k"), at.Int("batch"));
 }
 
 const std::vector<std::string> kSquares = {"1024", "4096", "8192", "16384"};

@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "benchmarks/implementations.h"
 #include "lib/harness/device.h"
 #include "lib/harness/family.h"
 #include "lib/harness/graph.h"
@@ -73,15 +74,13 @@ absl::Status Supports(const Point& at, const Device& device) {
         "each of the hundreds of copies that a cold cache takes would be a graph with memory of its own; "
         "--axis=matmul.cache=warm");
   }
-  if (at.Text("impl") == "graph") return SupportsGraph(device);
-  if (at.Text("impl") == "onednn" && cuda) return absl::UnimplementedError("oneDNN runs on processors alone");
   if (at.Text("impl") == "onednn" && at.Dtype() == Dtype::kInt8) {
     return absl::UnimplementedError("oneDNN's linear layer takes no int8 operands; impl:eager does");
   }
   if (cuda && at.Dtype() == Dtype::kInt8 && (at.Int("m") <= 16 || at.Int("n") % 8 != 0 || at.Int("k") % 8 != 0)) {
     return absl::UnimplementedError("_int_mm on a GPU needs m above 16, and n and k in multiples of 8");
   }
-  return absl::OkStatus();
+  return ImplementationSupports(at, device);
 }
 
 const Registration kMatmul(

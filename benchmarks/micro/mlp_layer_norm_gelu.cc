@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 
+#include "benchmarks/implementations.h"
 #include "benchmarks/native.h"
 #include "lib/harness/compiled.h"
 #include "lib/harness/device.h"
@@ -167,11 +168,11 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
               .parameters = WorkAt(at).Parameters()};
 }
 
-absl::Status Supports(const Point& at, const Device&) {
+absl::Status Supports(const Point& at, const Device& device) {
   if (at.Text("impl") == "native" && at.Int("batch") > 8) {
     return absl::UnimplementedError("the native product is for up to 8 rows");
   }
-  return absl::OkStatus();
+  return ImplementationSupports(at, device);
 }
 
 GridAxes Points(std::vector<std::string> gelu, std::vector<std::string> batch, std::vector<std::string> d,

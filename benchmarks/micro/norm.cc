@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "benchmarks/gpu_native.h"
+#include "benchmarks/implementations.h"
 #include "benchmarks/native.h"
 #include "lib/harness/compiled.h"
 #include "lib/harness/family.h"
@@ -55,6 +57,17 @@ at::Tensor Normalised(NormKind kind, const at::Tensor& x, const Operands& operan
   return std::get<0>(at::native_layer_norm(x, {x.size(1)}, weight, operands.bias.to(type), kLayerEps));
 }
 
+CaseStep NativeOnGpu(NormKind kind, const Operands& in, const at::Tensor& y, Dtype dtype, const Device& device) {
+  return GpuStep(device, [=, type = RowTypeOf(dtype)](const kernels::GpuKernels& table, void* stream) {
+    void* const to = y.data_ptr();
+    const void* const x = in.x.const_data_ptr();
+    const auto* const weight = in.weight.const_data_ptr<float>();
+    if (kind == NormKind::kRms) return table.rms_norm(type, to, x, weight, y.size(0), y.size(1), kRmsEps, stream);
+    return table.layer_norm(type, to, x, weight, in.bias.const_data_ptr<float>(), y.size(0), y.size(1), kLayerEps,
+                            stream);
+  });
+}
+
 template <typename T>
 CaseStep Native(NormKind kind, const Operands& operands, const at::Tensor& y, const Device& device) {
   const int64_t rows = y.size(0);
@@ -94,6 +107,8 @@ absl::StatusOr<Case> BuildForward(NormKind kind, const Point& at, Inputs& in) {
     const auto compiled = Compile(kind == NormKind::kLayer ? "layer_norm" : "rms_norm", tensors, in.device());
     if (!compiled.ok()) return compiled.status();
     built.step = [=, operation = *compiled] { *y = operation(tensors); };
+  } else if (at.Text("impl") == "native" && in.device().gpu() != nullptr) {
+    built.step = NativeOnGpu(kind, operands, *y, at.Dtype(), in.device());
   } else if (at.Text("impl") == "native") {
     const CaseStep native = WithElement(
         at.Dtype(), [&](auto element) { return Native<decltype(element)>(kind, operands, *y, in.device()); });
@@ -240,7 +255,10 @@ absl::Status SupportAt(NormKind kind, const Point& at, const Device& device) {
         "LibTorch's bf16 gradients of weight and bias lose their digits over many rows on a CPU; dtype:fp32 and "
         "impl:native do not");
   }
-  return NativeSupports(at, device);
+  if (at.Text("impl") == "native" && !IsBackward(at) && device.gpu() != nullptr) {
+    return GpuRowsSupport(device, at.Int("d"));
+  }
+  return ImplementationSupports(at, device);
 }
 
 Family Norm(NormKind kind, std::string name, std::string doc) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "benchmarks/implementations.h"
 #include "benchmarks/native.h"
 #include "lib/harness/family.h"
 #include "lib/kernels/rope.h"
@@ -62,7 +63,7 @@ const Registration kRope(
         .Supports([](const Point& at, const Device& device) {
           if (at.Int("d") % 2 != 0)
             return absl::InvalidArgumentError("a head of odd length has no halves; take an even d");
-          return NativeSupports(at, device);
+          return ImplementationSupports(at, device);
         })
         .Cost([](const Point& at) { return WorkAt(at).ForwardCost(); })
         .Build(Build));

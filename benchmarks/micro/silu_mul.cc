@@ -5,6 +5,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/silu.h>
 
+#include "benchmarks/implementations.h"
 #include "benchmarks/native.h"
 #include "lib/harness/family.h"
 #include "lib/kernels/silu_mul.h"
@@ -44,7 +45,7 @@ const Registration kSiluMul(
         .Axis({.name = "dtype", .choices = {"fp32", "bf16"}})
         .Axis({.name = "elements"})
         .Grid(Suite::kStandard, {{"impl", {"eager", "native"}}, {"dtype", {"fp32", "bf16"}}, {"elements", {"7340032"}}})
-        .Supports(NativeSupports)
+        .Supports(ImplementationSupports)
         .Cost([](const Point& at) { return WorkAt(at).ForwardCost(); })
         .Build(Build));
 

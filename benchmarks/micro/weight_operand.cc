@@ -2,6 +2,7 @@
 
 #include <ATen/ops/_convert_weight_to_int4pack.h>
 #include <ATen/ops/_convert_weight_to_int4pack_for_cpu.h>
+#include <ATen/ops/_weight_int4pack_mm.h>
 #include <ATen/ops/_weight_int4pack_mm_for_cpu.h>
 #include <ATen/ops/_weight_int8pack_mm.h>
 #include <ATen/ops/empty.h>
@@ -10,10 +11,13 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/stack.h>
 
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "benchmarks/gpu_native.h"
+#include "benchmarks/implementations.h"
 #include "benchmarks/native.h"
 #include "lib/kernels/gemv.h"
 #include "lib/kernels/huge_pages.h"
@@ -31,6 +35,9 @@ at::Tensor OnHugePages(at::Tensor tensor) {
   return tensor;
 }
 
+at::Tensor Even(const at::Tensor& columns) { return columns.slice(-1, 0, columns.size(-1), 2); }
+at::Tensor Odd(const at::Tensor& columns) { return columns.slice(-1, 1, columns.size(-1), 2); }
+
 at::Tensor PackNative(const WeightOperand& shape, const at::Tensor& codes, const at::Tensor& scales_zeros,
                       int threads) {
   const int64_t bytes = kernels::Int4Bytes(shape.n, shape.k, shape.group);
@@ -46,12 +53,33 @@ at::Tensor PackNative(const WeightOperand& shape, const at::Tensor& codes, const
   return packed;
 }
 
-at::Tensor PackTorch(const WeightOperand& shape, const at::Tensor& codes) {
+constexpr int64_t kInnerTiles = 8;  // of 16 columns, that LibTorch packs together for a GPU
+
+at::Tensor PackTorch(const WeightOperand& shape, const at::Tensor& codes, const Device& device) {
   std::vector<at::Tensor> packed;
   for (int64_t expert = 0; expert < shape.experts; ++expert) {
-    packed.push_back(at::_convert_weight_to_int4pack_for_cpu(codes[expert].to(at::kInt), 1));
+    if (device.torch_device().is_cuda()) {
+      // The even column in the high four bits.
+      const at::Tensor pairs = Even(codes[expert]).mul(16).bitwise_or_(Odd(codes[expert]));
+      packed.push_back(at::_convert_weight_to_int4pack(pairs.to(device.torch_device()), kInnerTiles));
+    } else {
+      packed.push_back(at::_convert_weight_to_int4pack_for_cpu(codes[expert].to(at::kInt), 1));
+    }
   }
   return at::stack(packed);
+}
+
+at::Tensor PackInt4(const WeightOperand& shape, WeightLayout layout, const at::Tensor& codes,
+                    const at::Tensor& scales_zeros, const Device& device) {
+  switch (layout) {
+    case WeightLayout::kNative:
+      return PackNative(shape, codes, scales_zeros, device.threads());
+    case WeightLayout::kNativeGpu:
+      return Odd(codes).mul(16).bitwise_or_(Even(codes));
+    case WeightLayout::kTorch:
+      return PackTorch(shape, codes, device);
+  }
+  throw std::logic_error("unknown layout");
 }
 
 void MakeInt4(Inputs& in, WeightOperand& weight, WeightLayout layout, const at::Tensor& rows) {
@@ -65,11 +93,14 @@ void MakeInt4(Inputs& in, WeightOperand& weight, WeightLayout layout, const at::
   at::Tensor sampled_codes;
   weight.data = in.Keep([&](at::Generator& generator) {
     const at::Tensor codes = at::randint(0, 16, {weight.experts, weight.n, weight.k}, generator, at::kByte);
-    sampled_codes = codes.index_select(1, rows);
-    return layout == WeightLayout::kNative ? PackNative(weight, codes, scales_zeros, in.device().threads())
-                                           : PackTorch(weight, codes);
+    sampled_codes = codes.index_select(1, rows.to(codes.device()));
+    return PackInt4(weight, layout, codes, scales_zeros, in.device());
   });
   if (layout == WeightLayout::kTorch) weight.scales = scales_zeros.transpose(1, 2).contiguous();
+  if (layout == WeightLayout::kNativeGpu) {
+    weight.scales = scales_zeros.select(3, 0).contiguous();
+    weight.zeros = scales_zeros.select(3, 1).contiguous();
+  }
   sampled_codes = in.Keep([&](at::Generator&) { return sampled_codes; });
   weight.exact_rows = [codes = sampled_codes, sampled = scales_zeros.index_select(1, rows), group = weight.group] {
     const at::Tensor exact = sampled.to(at::kDouble).repeat_interleave(group, 2);
@@ -95,6 +126,41 @@ void WithNative(const WeightOperand& weight, Visit visit) {
   }
 }
 
+kernels::WeightType GpuTypeOf(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kFp32:
+      return kernels::WeightType::kFp32;
+    case WeightFormat::kInt8:
+      return kernels::WeightType::kInt8;
+    case WeightFormat::kInt4:
+      return kernels::WeightType::kInt4;
+    default:
+      return kernels::WeightType::kBf16;
+  }
+}
+
+// `chosen` undefined: the first matrix alone.
+CaseStep ProductOnGpu(const WeightOperand& weight, const at::Tensor& chosen, const at::Tensor& x, const at::Tensor& y,
+                      const Device& device) {
+  const auto pointer = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.const_data_ptr() : nullptr; };
+  return GpuStep(device, [=](const kernels::GpuKernels& table, void* stream) {
+    kernels::GemvArguments arguments{.type = GpuTypeOf(weight.format),
+                                     .weight = weight.data.const_data_ptr(),
+                                     .scale = pointer(weight.scales),
+                                     .zero = pointer(weight.zeros),
+                                     .x = x.const_data_ptr(),
+                                     .y = y.data_ptr(),
+                                     .rows = weight.n,
+                                     .cols = weight.k,
+                                     .group = weight.group};
+    if (chosen.defined()) {
+      arguments.chosen = static_cast<int>(chosen.numel());
+      arguments.experts = chosen.const_data_ptr<int64_t>();
+    }
+    return table.gemv(arguments, stream);
+  });
+}
+
 }  // namespace
 
 AxisSpec PrecisionAxis(std::vector<std::string> choices) {
@@ -104,6 +170,26 @@ AxisSpec PrecisionAxis(std::vector<std::string> choices) {
 }
 
 WeightFormat FormatAt(const Point& at) { return *workload::ParseWeightFormat(at.Text("precision")); }
+
+WeightLayout LayoutAt(const Point& at, const Device& device) {
+  if (at.Text("impl") != "native") return WeightLayout::kTorch;
+  return device.gpu() == nullptr ? WeightLayout::kNative : WeightLayout::kNativeGpu;
+}
+
+absl::Status WeightProductSupports(const Point& at, const Device& device, int64_t k, int64_t batch) {
+  const bool int4 = FormatAt(at) == WeightFormat::kInt4;
+  if (device.gpu() != nullptr && at.Text("impl") == "native") {
+    if (batch != 1) return absl::UnimplementedError("our kernel for GPUs takes one vector; impl:eager takes more");
+    if (k % kernels::kGpuVector != 0) return absl::UnimplementedError("our kernel takes k in multiples of 8");
+    return GpuKernelsSupport(device);
+  }
+  if (device.torch_device().is_cuda() && int4 && k % (16 * kInnerTiles) != 0) {
+    return absl::UnimplementedError(
+        "LibTorch packs int4 weights for a GPU in blocks of 128 columns: k must be a "
+        "multiple of 128");
+  }
+  return ImplementationSupports(at, device);
+}
 
 workload::Dtype ActivationAt(const Point& at) { return workload::ActivationDtype(FormatAt(at)); }
 
@@ -139,16 +225,16 @@ void TorchProduct(const WeightOperand& weight, int64_t expert, const at::Tensor&
   if (weight.format == WeightFormat::kInt8) {
     y = at::_weight_int8pack_mm(x, weight.data.select(0, expert), weight.scales.select(0, expert));
   } else if (weight.format == WeightFormat::kInt4) {
-    y = at::_weight_int4pack_mm_for_cpu(x, weight.data.select(0, expert), weight.group,
-                                        weight.scales.select(0, expert));
+    const auto product = x.is_cuda() ? at::_weight_int4pack_mm : at::_weight_int4pack_mm_for_cpu;
+    y = product(x, weight.data.select(0, expert), weight.group, weight.scales.select(0, expert));
   } else {
     at::mm_out(y, x, weight.data.select(0, expert).t());
   }
 }
 
-std::function<void()> NativeProduct(const WeightOperand& weight, const at::Tensor& x, const at::Tensor& y,
-                                    const Device& device) {
-  std::function<void()> step;
+CaseStep NativeProduct(const WeightOperand& weight, const at::Tensor& x, const at::Tensor& y, const Device& device) {
+  if (device.gpu() != nullptr) return ProductOnGpu(weight, {}, x, y, device);
+  CaseStep step;
   WithNative(weight, [&]<typename Weight, typename T>(const Weight& native, T) {
     const kernels::Gemv<Weight, T, T> work{native, Elements<T>(x), Elements<T>(y), x.size(0)};
     // The tensors are captured to live as long as the step.
@@ -157,9 +243,10 @@ std::function<void()> NativeProduct(const WeightOperand& weight, const at::Tenso
   return step;
 }
 
-std::function<void()> NativeGather(const WeightOperand& weight, const at::Tensor& chosen, const at::Tensor& x,
-                                   const at::Tensor& y, const Device& device) {
-  std::function<void()> step;
+CaseStep NativeGather(const WeightOperand& weight, const at::Tensor& chosen, const at::Tensor& x, const at::Tensor& y,
+                      const Device& device) {
+  if (device.gpu() != nullptr) return ProductOnGpu(weight, chosen, x, y, device);
+  CaseStep step;
   WithNative(weight, [&]<typename Weight, typename T>(const Weight& native, T) {
     const kernels::GatherGemv<Weight, T, T> work{native, Elements<int64_t>(chosen), chosen.numel(), Elements<T>(x),
                                                  Elements<T>(y)};

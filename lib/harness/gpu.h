@@ -59,6 +59,11 @@ class Gpu {
   // the ends of phases.
   using Enqueue = std::function<void(const std::function<void()>& mark)>;
   virtual std::unique_ptr<GpuGraph> Record(const Enqueue& enqueue) = 0;
+
+  // For kernels that the CUDA part exports: the stream that LibTorch works on, now (a cudaStream_t), and what is
+  // exported under this name, nullptr if nothing is.
+  virtual void* Stream() const = 0;
+  virtual const void* Export(const std::string& symbol) const = 0;
 };
 
 // What the module exports under kGpuModuleSymbol. Grows at its end; `version` guards against a module of another build.
@@ -69,7 +74,7 @@ struct GpuModule {
   // nullptr means failure, with the reason in `why`.
   Gpu* (*open)(int index, std::string* why);
 };
-inline constexpr int kGpuModuleVersion = 1;
+inline constexpr int kGpuModuleVersion = 2;
 inline constexpr char kGpuModuleSymbol[] = "roofbench_gpu_module";
 inline constexpr char kGpuModuleFile[] = "libroofbench_cuda.so";
 

@@ -6,6 +6,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 
 #include <array>
 #include <stdexcept>
@@ -191,6 +192,9 @@ class CudaGpu final : public Gpu {
     CheckCuda(timing::LaunchSpin(seconds, CurrentStream()), "extra work could not be launched");
   }
   std::unique_ptr<GpuGraph> Record(const Enqueue& enqueue) override { return std::make_unique<CudaGpuGraph>(enqueue); }
+  void* Stream() const override { return CurrentStream(); }
+  // The module that this is in was opened for all of the process to see.
+  const void* Export(const std::string& symbol) const override { return dlsym(RTLD_DEFAULT, symbol.c_str()); }
 
  private:
   c10::DeviceIndex device() const { return static_cast<c10::DeviceIndex>(facts_.index); }

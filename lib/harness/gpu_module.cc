@@ -60,12 +60,4 @@ absl::StatusOr<const GpuModule*> LoadGpuModule() {
   return *opened;
 }
 
-absl::StatusOr<const void*> FindInGpuModule(const std::string& symbol) {
-  if (const auto module = LoadGpuModule(); !module.ok()) return module.status();
-  // The module was opened for all of the process to see.
-  const void* found = dlsym(RTLD_DEFAULT, symbol.c_str());
-  if (found == nullptr) return absl::NotFoundError(absl::StrCat("the CUDA part has no ", symbol));
-  return found;
-}
-
 }  // namespace roofbench

@@ -13,9 +13,6 @@ namespace roofbench {
 // what is missing and how to get it. It is opened once and stays.
 absl::StatusOr<const GpuModule*> LoadGpuModule();
 
-// A symbol that the module exports beside its interface: a table of kernels. NotFound if it has none of that name.
-absl::StatusOr<const void*> FindInGpuModule(const std::string& symbol);
-
 // As LoadGpuModule, from a file: for tests.
 absl::StatusOr<const GpuModule*> LoadGpuModuleFrom(const std::string& path);
 

@@ -9,12 +9,12 @@ namespace {
 
 cudaStream_t Stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 
-int RmsNorm(RowType type, void* y, const void* x, const void* weight, int64_t rows, int64_t cols, float epsilon,
+int RmsNorm(RowType type, void* y, const void* x, const float* weight, int64_t rows, int64_t cols, float epsilon,
             void* stream) {
   return LaunchRmsNorm(type, y, x, weight, rows, cols, epsilon, Stream(stream));
 }
 
-int LayerNorm(RowType type, void* y, const void* x, const void* weight, const void* bias, int64_t rows, int64_t cols,
+int LayerNorm(RowType type, void* y, const void* x, const float* weight, const float* bias, int64_t rows, int64_t cols,
               float epsilon, void* stream) {
   return LaunchLayerNorm(type, y, x, weight, bias, rows, cols, epsilon, Stream(stream));
 }

@@ -73,7 +73,7 @@ struct RowPart {
 };
 
 template <typename Element>
-__global__ void RmsNormRows(Element* y, const Element* x, const Element* weight, int64_t cols, float epsilon) {
+__global__ void RmsNormRows(Element* y, const Element* x, const float* weight, int64_t cols, float epsilon) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * cols;
   RowPart<Element> part;
   part.LoadFrom(x + row, cols);
@@ -88,7 +88,7 @@ __global__ void RmsNormRows(Element* y, const Element* x, const Element* weight,
 }
 
 template <typename Element>
-__global__ void LayerNormRows(Element* y, const Element* x, const Element* weight, const Element* bias, int64_t cols,
+__global__ void LayerNormRows(Element* y, const Element* x, const float* weight, const float* bias, int64_t cols,
                               float epsilon) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * cols;
   RowPart<Element> part;
@@ -146,17 +146,17 @@ const Element* As(const void* pointer) {
 }
 
 template <typename Element>
-void RmsNorm(void* y, const void* x, const void* weight, int64_t rows, int64_t cols, float epsilon,
+void RmsNorm(void* y, const void* x, const float* weight, int64_t rows, int64_t cols, float epsilon,
              cudaStream_t stream) {
   RmsNormRows<Element><<<static_cast<unsigned>(rows), ThreadsFor(cols), 0, stream>>>(
-      static_cast<Element*>(y), As<Element>(x), As<Element>(weight), cols, epsilon);
+      static_cast<Element*>(y), As<Element>(x), weight, cols, epsilon);
 }
 
 template <typename Element>
-void LayerNorm(void* y, const void* x, const void* weight, const void* bias, int64_t rows, int64_t cols, float epsilon,
-               cudaStream_t stream) {
+void LayerNorm(void* y, const void* x, const float* weight, const float* bias, int64_t rows, int64_t cols,
+               float epsilon, cudaStream_t stream) {
   LayerNormRows<Element><<<static_cast<unsigned>(rows), ThreadsFor(cols), 0, stream>>>(
-      static_cast<Element*>(y), As<Element>(x), As<Element>(weight), As<Element>(bias), cols, epsilon);
+      static_cast<Element*>(y), As<Element>(x), weight, bias, cols, epsilon);
 }
 
 template <typename Element>
@@ -167,7 +167,7 @@ void Softmax(void* y, const void* x, int64_t rows, int64_t cols, cudaStream_t st
 
 }  // namespace
 
-cudaError_t LaunchRmsNorm(RowType type, void* y, const void* x, const void* weight, int64_t rows, int64_t cols,
+cudaError_t LaunchRmsNorm(RowType type, void* y, const void* x, const float* weight, int64_t rows, int64_t cols,
                           float epsilon, cudaStream_t stream) {
   if (!Fits(rows, cols)) return cudaErrorInvalidValue;
   const auto run = type == RowType::kFp32 ? &RmsNorm<float> : &RmsNorm<__nv_bfloat16>;
@@ -175,7 +175,7 @@ cudaError_t LaunchRmsNorm(RowType type, void* y, const void* x, const void* weig
   return cudaGetLastError();
 }
 
-cudaError_t LaunchLayerNorm(RowType type, void* y, const void* x, const void* weight, const void* bias, int64_t rows,
+cudaError_t LaunchLayerNorm(RowType type, void* y, const void* x, const float* weight, const float* bias, int64_t rows,
                             int64_t cols, float epsilon, cudaStream_t stream) {
   if (!Fits(rows, cols)) return cudaErrorInvalidValue;
   const auto run = type == RowType::kFp32 ? &LayerNorm<float> : &LayerNorm<__nv_bfloat16>;

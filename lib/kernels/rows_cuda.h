@@ -10,9 +10,9 @@
 namespace roofbench::kernels {
 
 // As GpuKernels says.
-cudaError_t LaunchRmsNorm(RowType type, void* y, const void* x, const void* weight, int64_t rows, int64_t cols,
+cudaError_t LaunchRmsNorm(RowType type, void* y, const void* x, const float* weight, int64_t rows, int64_t cols,
                           float epsilon, cudaStream_t stream);
-cudaError_t LaunchLayerNorm(RowType type, void* y, const void* x, const void* weight, const void* bias, int64_t rows,
+cudaError_t LaunchLayerNorm(RowType type, void* y, const void* x, const float* weight, const float* bias, int64_t rows,
                             int64_t cols, float epsilon, cudaStream_t stream);
 cudaError_t LaunchSoftmax(RowType type, void* y, const void* x, int64_t rows, int64_t cols, cudaStream_t stream);
 

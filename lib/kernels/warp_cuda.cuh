@@ -5,9 +5,11 @@
 
 #include <cstdint>
 
+#include "lib/kernels/gpu_kernels.h"
+
 namespace roofbench::kernels {
 
-constexpr int kVector = 8;  // elements that a thread takes at once: 16 bytes of bf16
+constexpr int kVector = static_cast<int>(kGpuVector);  // 16 bytes of bf16
 constexpr int kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 

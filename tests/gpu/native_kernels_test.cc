@@ -1,10 +1,8 @@
 // Our norms, softmax and matrix-vector products against LibTorch's, on the GPU.
 
-#include <ATen/DeviceAccelerator.h>
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
-#include "lib/harness/gpu_module.h"
 #include "lib/kernels/gpu_kernels.h"
 #include "tests/gpu/gpu_test.h"
 
@@ -25,13 +23,12 @@ class KernelsTestNative : public GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    const auto found = FindInGpuModule(kernels::kGpuKernelsSymbol);
-    ASSERT_TRUE(found.ok()) << found.status();
-    table_ = static_cast<const GpuKernels*>(*found);
+    table_ = static_cast<const GpuKernels*>(gpu().Export(kernels::kGpuKernelsSymbol));
+    ASSERT_NE(table_, nullptr);
     ASSERT_EQ(table_->version, kernels::kGpuKernelsVersion);
   }
 
-  static void* Stream() { return at::accelerator::getCurrentStream(device().torch_device().index()).native_handle(); }
+  static void* Stream() { return gpu().Stream(); }
   static at::Tensor Randn(at::IntArrayRef shape, at::ScalarType type, double mean = 0) {
     return at::randn(shape, at::TensorOptions(device().torch_device())).add_(mean).to(type);
   }
@@ -53,18 +50,19 @@ TEST_F(KernelsTestNative, NormsAndSoftmax) {
       const int64_t rows = 37;
       const std::string what = "columns " + std::to_string(cols) + (type == RowType::kFp32 ? " fp32" : " bf16");
       const at::Tensor x = Randn({rows, cols}, Storage(type), 3);
-      const at::Tensor weight = Randn({cols}, Storage(type), 1);
-      const at::Tensor bias = Randn({cols}, Storage(type));
+      const at::Tensor weight = Randn({cols}, at::kFloat, 1);
+      const at::Tensor bias = Randn({cols}, at::kFloat);
       const at::Tensor exact = x.to(at::kDouble);
       at::Tensor y = at::zeros_like(x);
 
-      ASSERT_EQ(table_->rms_norm(type, y.data_ptr(), x.data_ptr(), weight.data_ptr(), rows, cols, kEpsilon, Stream()),
-                0);
+      ASSERT_EQ(
+          table_->rms_norm(type, y.data_ptr(), x.data_ptr(), weight.data_ptr<float>(), rows, cols, kEpsilon, Stream()),
+          0);
       const at::Tensor rms = exact.square().mean(-1, true).add(kEpsilon).sqrt();
       ExpectNear(y, exact.div(rms).mul(weight.to(at::kDouble)), "rms_norm " + what);
 
-      ASSERT_EQ(table_->layer_norm(type, y.data_ptr(), x.data_ptr(), weight.data_ptr(), bias.data_ptr(), rows, cols,
-                                   kEpsilon, Stream()),
+      ASSERT_EQ(table_->layer_norm(type, y.data_ptr(), x.data_ptr(), weight.data_ptr<float>(), bias.data_ptr<float>(),
+                                   rows, cols, kEpsilon, Stream()),
                 0);
       ExpectNear(y, at::layer_norm(exact, {cols}, weight.to(at::kDouble), bias.to(at::kDouble), kEpsilon),
                  "layer_norm " + what);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -49,6 +50,12 @@ class FakeGpu : public Gpu {
     return graph;
   }
 
+  void* Stream() const override { return &machine_; }
+  const void* Export(const std::string& symbol) const override {
+    const auto found = exports.find(symbol);
+    return found == exports.end() ? nullptr : found->second;
+  }
+
   GpuFacts fake_facts = {.name = "NVIDIA H200",
                          .index = 0,
                          .compute_major = 9,
@@ -63,6 +70,7 @@ class FakeGpu : public Gpu {
   double free_bytes = 8e9;
   int emptied = 0;
   std::string fault;  // the next Synchronise throws it
+  std::map<std::string, const void*> exports;
 
  private:
   // The pieces between marks, launched at once.

@@ -1,0 +1,164 @@
+// The cases of our own GPU kernels, as a GPU would run them: with kernels that compute in host memory what
+// lib/kernels/gpu_kernels.h promises, so that shapes, layouts and types of what they are handed are those of the
+// header.
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/stack.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "lib/harness/gpu_device.h"
+#include "lib/harness/unverified.h"
+#include "lib/kernels/gpu_kernels.h"
+#include "tests/benchmarks/every_case.h"
+#include "tests/benchmarks/small_points.h"
+#include "tests/harness/fake_gpu.h"
+
+namespace roofbench {
+namespace {
+
+using kernels::GemvArguments;
+using kernels::RowType;
+using kernels::WeightType;
+
+at::Tensor View(const void* memory, at::IntArrayRef shape, at::ScalarType type) {
+  return at::from_blob(const_cast<void*>(memory), shape, type);
+}
+at::ScalarType TypeOf(RowType type) { return type == RowType::kFp32 ? at::kFloat : at::kBFloat16; }
+
+// Time passes on the device, and y is what the exact result rounds to.
+int Finish(void* stream, const at::Tensor& y, const at::Tensor& exact) {
+  static_cast<timing::FakeMachine*>(stream)->Launch(10e-6);
+  y.copy_(exact);
+  return 0;
+}
+
+int RmsNorm(RowType type, void* y, const void* x, const float* weight, int64_t rows, int64_t cols, float epsilon,
+            void* stream) {
+  const at::Tensor exact = View(x, {rows, cols}, TypeOf(type)).to(at::kDouble);
+  const at::Tensor rms = exact.square().mean(-1, true).add(epsilon).sqrt();
+  return Finish(stream, View(y, {rows, cols}, TypeOf(type)), exact.div(rms).mul(View(weight, {cols}, at::kFloat)));
+}
+
+int LayerNorm(RowType type, void* y, const void* x, const float* weight, const float* bias, int64_t rows, int64_t cols,
+              float epsilon, void* stream) {
+  return Finish(stream, View(y, {rows, cols}, TypeOf(type)),
+                at::layer_norm(View(x, {rows, cols}, TypeOf(type)).to(at::kDouble), {cols},
+                               View(weight, {cols}, at::kFloat).to(at::kDouble),
+                               View(bias, {cols}, at::kFloat).to(at::kDouble), epsilon));
+}
+
+int Softmax(RowType type, void* y, const void* x, int64_t rows, int64_t cols, void* stream) {
+  return Finish(stream, View(y, {rows, cols}, TypeOf(type)),
+                at::softmax(View(x, {rows, cols}, TypeOf(type)).to(at::kDouble), -1));
+}
+
+// Matrix `expert` of the stack.
+at::Tensor Matrix(const GemvArguments& a, int64_t expert) {
+  const std::array<int64_t, 2> shape{a.rows, a.cols};
+  const auto part = [&](const void* memory, int64_t elements, at::IntArrayRef of, at::ScalarType type) {
+    return View(static_cast<const char*>(memory) + expert * elements * static_cast<int64_t>(at::elementSize(type)), of,
+                type)
+        .to(at::kDouble);
+  };
+  const int64_t size = a.rows * a.cols;
+  switch (a.type) {
+    case WeightType::kFp32:
+      return part(a.weight, size, shape, at::kFloat);
+    case WeightType::kBf16:
+      return part(a.weight, size, shape, at::kBFloat16);
+    case WeightType::kInt8:
+      return part(a.weight, size, shape, at::kChar).mul(part(a.scale, a.rows, {a.rows, 1}, at::kBFloat16));
+    case WeightType::kInt4: {
+      const at::Tensor bytes = part(a.weight, size / 2, {a.rows, a.cols / 2}, at::kByte).to(at::kByte);
+      const at::Tensor codes = at::stack({bytes.bitwise_and(15), bytes.div(16, "floor")}, -1).view(shape);
+      const int64_t groups = a.rows * a.cols / a.group;
+      const auto spread = [&](const void* memory) {
+        return part(memory, groups, {a.rows, a.cols / a.group}, at::kBFloat16).repeat_interleave(a.group, 1);
+      };
+      return codes.to(at::kDouble).sub(8).mul(spread(a.scale)).add(spread(a.zero));
+    }
+  }
+  throw std::logic_error("unknown type");
+}
+
+int Gemv(const GemvArguments& a, void* stream) {
+  const at::ScalarType type = a.type == WeightType::kFp32 ? at::kFloat : at::kBFloat16;
+  const at::Tensor x = View(a.x, {a.cols}, type).to(at::kDouble);
+  std::vector<at::Tensor> rows;
+  for (int i = 0; i < a.chosen; ++i) rows.push_back(Matrix(a, a.experts == nullptr ? 0 : a.experts[i]).mv(x));
+  return Finish(stream, View(a.y, {a.chosen, a.rows}, type), at::stack(rows));
+}
+
+constexpr kernels::GpuKernels kTable{.version = kernels::kGpuKernelsVersion,
+                                     .rms_norm = RmsNorm,
+                                     .layer_norm = LayerNorm,
+                                     .softmax = Softmax,
+                                     .gemv = Gemv};
+
+// The small points whose kernels the table has, by the list of those that no GPU has run.
+std::vector<PlannedCase> NativePoints() {
+  std::vector<PlannedCase> points;
+  for (const PlannedCase& planned : SmallPoints()) {
+    if (!planned.point.Has("impl") || planned.point.Text("impl") != "native") continue;
+    for (const UnverifiedKernel& row : UnverifiedKernels()) {
+      if (row.family == planned.point.family() && row.impl == "native") {
+        points.push_back(planned);
+        break;
+      }
+    }
+  }
+  return points;
+}
+
+class GpuNativeTest : public testing::TestWithParam<PlannedCase> {
+ protected:
+  GpuNativeTest() {
+    GpuParts parts;
+    auto gpu = std::make_unique<FakeGpu>(machine_);
+    gpu_ = gpu.get();
+    gpu_->exports[kernels::kGpuKernelsSymbol] = &kTable;
+    parts.gpu = std::move(gpu);
+    parts.torch_device = at::kCPU;
+    parts.host_seconds = [this] { return machine_.host; };
+    device_ = std::make_unique<GpuDevice>(std::move(parts));
+    options_.reference = "a100-sxm4-40gb";
+    options_.unverified = true;
+    options_.sampling.roof_share = 0;
+    options_.sampling.max_samples = 5;
+    options_.sampling.min_samples = 2;
+    options_.sampling.warmup_iters = 1;
+  }
+
+  timing::FakeMachine machine_;
+  FakeGpu* gpu_ = nullptr;
+  std::unique_ptr<GpuDevice> device_;
+  Options options_;
+};
+
+TEST_P(GpuNativeTest, IsRight) { ExpectRightTwice(GetParam(), options_, *device_); }
+
+TEST_P(GpuNativeTest, AWrongResultFails) { ExpectWrongResultFails(GetParam(), options_, *device_); }
+
+TEST_P(GpuNativeTest, IsSkippedWithoutTheKernels) {
+  kernels::GpuKernels other = kTable;
+  ++other.version;
+  for (const kernels::GpuKernels* table : {static_cast<const kernels::GpuKernels*>(nullptr), &std::as_const(other)}) {
+    gpu_->exports[kernels::kGpuKernelsSymbol] = table;
+    Session session(options_, *device_, nullptr);
+    const Outcome& outcome = session.Run(GetParam());
+    EXPECT_EQ(outcome.verdict, Verdict::kSkipped) << outcome.reason;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GpuNativeTest, testing::ValuesIn(NativePoints()), TestNameOf);
+
+}  // namespace
+}  // namespace roofbench
