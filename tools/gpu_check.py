@@ -1,7 +1,7 @@
 """Everything that only a GPU can tell, in one command and one file.
 
-Runs the GPU tests, compute-sanitizer over our own kernels, the suite on the GPU, and a bf16 product against PyTorch in
-the same minute; writes one JSON file with every step, its figures and what it said. Needs Python 3.10 and nothing else;
+Runs the GPU tests, compute-sanitizer over our own kernels, the suite on the GPU, training steps and published
+generations, and a bf16 product against PyTorch in the same minute; writes one JSON file with every step, its figures and what it said. Needs Python 3.10 and nothing else;
 a step whose tool is missing (compute-sanitizer, PyTorch) is skipped with a reason.
 
 Exit status: 0 all steps passed, 1 a step failed, 2 there is no GPU or no program.
@@ -31,6 +31,11 @@ CHOSEN = (
     r"^(matmul/impl:(eager|graph)/dtype:bf16/n:(256|512|1024|4096|8192)"
     r"|mlp/(impl:graph/)?dtype:bf16/steps:2/|copy|read)"
 )
+# Training steps of the published sizes, launched one by one and as graphs.
+TRAINING = r"^train_step/impl:(eager|graph)/size:[a-z]+/context:(128|512|1024)/dtype:(fp32|bf16_autocast)/[^:]*$"
+TRAINING_FLAGS = ["--axis=train_step.size=small,medium,large,xl", "--max_step_time=5", "--max_time=1"]
+# The published generations, and a token at depths of the cache.
+GENERATION = r"^(published/|decode/impl:(eager|graph)/model:llama3_1b/precision:(bf16|int8)/)"
 LARGE_PRODUCT = r"^matmul/impl:eager/dtype:bf16/n:8192/"
 
 # Prints the median seconds of one product of n x n bf16 matrices, by CUDA events around each.
@@ -200,6 +205,8 @@ STEPS: dict[str, Callable[[Tools], Step]] = {
     "racecheck": sanitizer("racecheck"),
     "quick": suite("quick", ["--suite=quick", "--unverified"]),
     "chosen": suite("chosen", [f"--benchmark_filter={CHOSEN}", "--unverified"]),
+    "training": suite("training", [f"--benchmark_filter={TRAINING}", *TRAINING_FLAGS]),
+    "generation": suite("generation", [f"--benchmark_filter={GENERATION}", "--max_time=2"]),
     "product_against_torch": product_against_torch,
 }
 

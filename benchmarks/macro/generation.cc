@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <chrono>
@@ -33,17 +34,17 @@ struct Generation {
   models::TokenChooser chooser;
   at::Tensor prompt;              // [batch, tokens]
   std::vector<int64_t> stop_ids;  // one sequence ends with these; several never do
-  at::Tensor chosen;              // [most new tokens, batch]
+  at::Tensor chosen;              // [most new tokens, batch], on the host
   int64_t made = 0;               // new tokens that the last run made
   Record record = {};
   at::Tensor logits = {};  // of the last token
 
   // Whether nothing follows these.
   bool Choose(const at::Tensor& from) {
-    logits = from;
-    const int64_t batch = from.size(0);
+    logits = from.to(at::kCPU);
+    const int64_t batch = logits.size(0);
     int64_t* const ids = chosen.data_ptr<int64_t>() + made++ * batch;
-    for (int64_t b = 0; b < batch; ++b) ids[b] = chooser.Choose(from.data_ptr<float>() + b * from.size(1));
+    for (int64_t b = 0; b < batch; ++b) ids[b] = chooser.Choose(logits.data_ptr<float>() + b * logits.size(1));
     return made == chosen.size(0) || std::find(stop_ids.begin(), stop_ids.end(), ids[0]) != stop_ids.end();
   }
 
@@ -67,7 +68,9 @@ struct Generation {
   }
 
   // Prompt and every chosen token but the last, whose logits nobody asked for: before the first run, the prompt.
-  at::Tensor Read() const { return at::cat({prompt, chosen.narrow(0, 0, std::max<int64_t>(made - 1, 0)).t()}, 1); }
+  at::Tensor Read() const {
+    return at::cat({prompt.to(at::kCPU), chosen.narrow(0, 0, std::max<int64_t>(made - 1, 0)).t()}, 1);
+  }
 
   std::vector<int64_t> Ids() const {
     const auto* const ids = chosen.const_data_ptr<int64_t>();
@@ -95,7 +98,7 @@ void DescribeGeneration(const std::shared_ptr<Generation>& generation, int64_t n
 }  // namespace
 
 absl::StatusOr<Case> BuildGeneration(const Point& at, Inputs& in, const std::optional<Completion>& completion) {
-  const auto model = ModelAt(at);
+  const auto model = ModelAt(at, in.device());
   if (!model.ok()) return model.status();
   const double batch = at.Number("batch");
   const double prompt = at.Number("prompt");
@@ -110,7 +113,7 @@ absl::StatusOr<Case> BuildGeneration(const Point& at, Inputs& in, const std::opt
                  .chooser = models::TokenChooser(choice, vocab),
                  .prompt = completion ? completion->prompt : in.Integers(0, vocab, {at.Int("batch"), at.Int("prompt")}),
                  .stop_ids = completion ? completion->stop_ids : std::vector<int64_t>(),
-                 .chosen = in.Empty({at.Int("new"), at.Int("batch")}, at::kLong)});
+                 .chosen = at::zeros({at.Int("new"), at.Int("batch")}, at::kLong)});
   constexpr std::size_t kMostGaps = 1 << 20;  // nothing may allocate in a step
   generation->record.gaps.reserve(kMostGaps);
   int64_t made = at.Int("new");

@@ -30,13 +30,13 @@ absl::Status LanguageModelSupports(const Point& at, const Device& device);
 // The closed forms of the point's model. For model:checkpoint those of --checkpoint.
 workload::StoredDecoder StoredAt(const Point& at);
 
-// Weights in the point's format: random, or those of --checkpoint.
+// Weights in the point's format, on the device: random, or those of --checkpoint.
 struct LoadedModel {
   models::DecoderWeights weights;
   double load_seconds = 0;
   double unseen_bytes = 0;  // see SharedOperands
 };
-absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at);
+absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, const Device& device);
 
 // A decoder of the point's implementation with a cache for `capacity` tokens a sequence.
 absl::StatusOr<std::shared_ptr<models::Decoder>> DecoderAt(const Point& at, const LoadedModel& model, int64_t capacity,

@@ -76,7 +76,7 @@ const Registration kPublishedFamily(
                .default_value = "published",
                .doc = "another one to try the case with"})
         .DefaultCache("warm")
-        .Grid(Suite::kFull, {{"impl", {"native", "graph"}}, {"experiment", ExperimentNames()}})
+        .Grid(Suite::kFull, {{"impl", {"native", "eager", "graph"}}, {"experiment", ExperimentNames()}})
         .Supports([](const Point& at, const Device& device) { return LanguageModelSupports(GenerateAt(at), device); })
         .Cost([](const Point& at) {
           const Point point = GenerateAt(at);

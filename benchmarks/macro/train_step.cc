@@ -11,9 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/implementations.h"
 #include "benchmarks/native.h"
 #include "lib/harness/device.h"
 #include "lib/harness/family.h"
+#include "lib/harness/graph.h"
 #include "lib/models/native_layers.h"
 #include "lib/models/optimizer.h"
 #include "lib/models/trainer.h"
@@ -170,7 +172,8 @@ std::shared_ptr<Training> MakeTraining(const Point& at, Inputs& in, const worklo
       work.shape, context,
       {.heads = static_cast<int64_t>(work.shape.heads),
        .attention = at.Text("attention") == "naive" ? models::Attention::kNaive : models::Attention::kSdpa,
-       .layers = at.Text("impl") == "native" ? &models::NativeLayers() : &models::EagerLayers()},
+       .layers = at.Text("impl") == "native" ? &models::NativeLayers() : &models::EagerLayers(),
+       .device = in.device().torch_device()},
       [&](at::IntArrayRef shape, double deviation) {
         const at::Tensor parameter = deviation > 0 ? in.Randn(shape, work.storage, deviation)
                                                    : in.Keep(at::ones(shape, StorageType(work.storage)));
@@ -268,12 +271,15 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
       "optimizer", [=] { return training->trainer.optimizer()->StateBytes(); }, predicted.optimizer);
   add(
       "activation", [=] { return training->activation_bytes; }, predicted.activations);
+  if (at.Text("impl") == "graph") return Graphed(std::move(built), in.device());
   return built;
 }
 
 absl::Status Supports(const Point& at, const Device& device) {
-  if (at.Text("impl") == "graph") {
-    return absl::UnimplementedError("impl:graph replays a CUDA graph, and this device is a " + device.kind());
+  if (at.Text("impl") == "graph" && ModeAt(at) == TrainingMode::kStep && at.Text("optimizer") == "adamw") {
+    return absl::UnimplementedError(
+        "optimizer:adamw counts its steps on the host, where a graph would repeat one of them for ever; "
+        "adamw_fused counts them on the device");
   }
   const workload::Transformer shape = ShapeAt(at);
   const auto d_model = static_cast<int64_t>(shape.d_model);
@@ -282,7 +288,7 @@ absl::Status Supports(const Point& at, const Device& device) {
     return absl::UnimplementedError("d_model " + std::to_string(d_model) + " in " + std::to_string(heads) +
                                     " heads leaves no even head size, which RoPE needs");
   }
-  return NativeSupports(at, device);
+  return ImplementationSupports(at, device);
 }
 
 const Registration kTrainStep(

@@ -71,6 +71,36 @@ int64_t DecoderWeights::nbytes() const {
   return bytes;
 }
 
+absl::Status DecoderWeights::MoveTo(at::Device device) {
+  if (storage.format == workload::WeightFormat::kInt4 && !device.is_cpu()) {
+    return absl::UnimplementedError("int4 weights lie in tiles of our CPU kernels; other precisions run on a GPU");
+  }
+  const bool shares = SharesEmbedding(*this);
+  const auto move = [&](at::Tensor& tensor) {
+    if (tensor.defined()) tensor = tensor.to(device);
+  };
+  const auto move_matrix = [&](StoredMatrix& matrix) {
+    move(matrix.weight);
+    move(matrix.scale);
+  };
+  if (shares) head.weight = at::Tensor();
+  move(embedding);
+  move(final_norm);
+  if (shares) {
+    head.weight = embedding.unsqueeze(0);
+  } else {
+    move_matrix(head);
+  }
+  for (LayerWeights& layer : layers) {
+    move(layer.attention_norm);
+    move(layer.mlp_norm);
+    for (StoredMatrix* matrix : {&layer.qkv, &layer.out, &layer.router, &layer.gate_up, &layer.down}) {
+      move_matrix(*matrix);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const Storage& storage) {
   absl::StatusOr<DecoderWeights> made = Allocate(checkpoint.config(), storage);
   if (!made.ok()) return made.status();

@@ -33,6 +33,10 @@ struct DecoderWeights {
 
   // Bytes of everything, shared memory once.
   int64_t nbytes() const;
+
+  // Moves every tensor, one after another, so that the model is never in memory twice. Unimplemented on another device
+  // than a CPU for int4, whose tiles are those of our CPU kernels.
+  absl::Status MoveTo(at::Device device);
 };
 
 // Layer by layer, so that beside the stored model at most one matrix exists in another precision.

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
@@ -23,14 +24,15 @@ EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t
       batch_(batch),
       heads_(static_cast<int64_t>(weights.config.shape.base.heads)),
       kv_heads_(static_cast<int64_t>(weights.config.shape.base.KvHeads())),
-      rope_(capacity, InverseFrequencies(weights.config), at::TensorOptions()),
+      rope_(capacity, InverseFrequencies(weights.config), at::TensorOptions(weights.embedding.device())),
       cache_(weights.config.shape.base, batch, capacity,
-             arithmetic == Arithmetic::kExact ? at::kFloat : PlainType(weights.storage.format)) {}
+             weights.embedding.options().dtype(arithmetic == Arithmetic::kExact ? at::kFloat
+                                                                                : PlainType(weights.storage.format))) {}
 
 const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) {
   TORCH_CHECK(tokens.dim() == 2 && tokens.size(0) == batch_, "tokens must be [batch, n]");
   TORCH_CHECK(cache_.length + tokens.size(1) <= cache_.capacity, "the cache holds ", cache_.capacity, " tokens");
-  at::Tensor x = at::embedding(weights_.embedding, tokens);
+  at::Tensor x = at::embedding(weights_.embedding, tokens.to(weights_.embedding.device()));
   if (exact()) x = x.to(at::kFloat);
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const LayerWeights& layer = weights_.layers[i];
@@ -38,13 +40,45 @@ const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) {
     x = x + Mlp(layer, Norm(x, layer.mlp_norm));
   }
   cache_.length += tokens.size(1);
-  const at::Tensor last = Norm(x.select(1, x.size(1) - 1), weights_.final_norm);
-  logits_ = Linear(weights_.head, last).to(at::kFloat);
+  logits_ = Logits(x);
   return logits_;
+}
+
+at::Tensor EagerDecoder::Logits(const at::Tensor& x) const {
+  return Linear(weights_.head, Norm(x.select(1, x.size(1) - 1), weights_.final_norm)).to(at::kFloat);
 }
 
 const at::Tensor& EagerDecoder::AppendOne(const int64_t* tokens) {
   return Append(at::from_blob(const_cast<int64_t*>(tokens), {batch_, 1}, at::kLong));
+}
+
+void EagerDecoder::SetToken(const int64_t* tokens) {
+  TORCH_CHECK(cache_.length < cache_.capacity, "the cache holds ", cache_.capacity, " tokens");
+  const at::Tensor given = at::from_blob(const_cast<int64_t*>(tokens), {batch_, 1}, at::kLong);
+  if (!token_.defined()) {
+    const auto options = weights_.embedding.options().dtype(at::kLong);
+    token_ = at::empty({batch_, 1}, options);
+    position_ = at::empty({1}, options);
+  }
+  token_.copy_(given);
+  position_.fill_(cache_.length);
+}
+
+void EagerDecoder::AppendSet() {
+  const at::Tensor mask = at::arange(cache_.capacity, position_.options()).le(position_).unsqueeze(0);
+  at::Tensor x = at::embedding(weights_.embedding, token_);
+  if (exact()) x = x.to(at::kFloat);
+  for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
+    const LayerWeights& layer = weights_.layers[i];
+    x = x + AttendSet(layer, Norm(x, layer.attention_norm), static_cast<int64_t>(i), mask);
+    x = x + Mlp(layer, Norm(x, layer.mlp_norm));
+  }
+  logits_ = Logits(x);
+}
+
+const at::Tensor& EagerDecoder::CountSet() {
+  ++cache_.length;
+  return logits_;
 }
 
 at::Tensor EagerDecoder::Norm(const at::Tensor& x, const at::Tensor& weight) const {
@@ -74,9 +108,25 @@ at::Tensor EagerDecoder::Attend(const LayerWeights& layer, const at::Tensor& x, 
   const at::Tensor v = cache_.values[index].narrow(2, 0, end);
   std::optional<at::Tensor> mask;
   if (tokens > 1 && cache_.length > 0) {
-    mask = at::arange(end).unsqueeze(0).le(at::arange(cache_.length, end).unsqueeze(1));
+    const auto whole = x.options().dtype(at::kLong);
+    mask = at::arange(end, whole).unsqueeze(0).le(at::arange(cache_.length, end, whole).unsqueeze(1));
   }
   const bool causal = tokens > 1 && cache_.length == 0;
+  return Weighted(layer, q, k, v, mask, causal);
+}
+
+at::Tensor EagerDecoder::AttendSet(const LayerWeights& layer, const at::Tensor& x, int64_t index,
+                                   const at::Tensor& mask) {
+  const at::Tensor qkv = SplitHeads(Linear(layer.qkv, x), heads_ + 2 * kv_heads_);
+  at::Tensor keys = cache_.keys[index];
+  at::Tensor values = cache_.values[index];
+  keys.index_copy_(2, position_, rope_.RotateAt(qkv.narrow(1, heads_, kv_heads_), position_));
+  values.index_copy_(2, position_, qkv.narrow(1, heads_ + kv_heads_, kv_heads_));
+  return Weighted(layer, rope_.RotateAt(qkv.narrow(1, 0, heads_), position_), keys, values, mask, /*causal=*/false);
+}
+
+at::Tensor EagerDecoder::Weighted(const LayerWeights& layer, const at::Tensor& q, const at::Tensor& k,
+                                  const at::Tensor& v, const std::optional<at::Tensor>& mask, bool causal) const {
   return Linear(layer.out, MergeHeads(at::scaled_dot_product_attention(q, k, v, mask, 0.0, causal, std::nullopt,
                                                                        heads_ != kv_heads_)));
 }

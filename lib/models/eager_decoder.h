@@ -1,9 +1,10 @@
-// The decoder as LibTorch's operations run it, one after another.
+// The decoder as LibTorch's operations run it, one after another, on the device of its weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "lib/models/decoder.h"
@@ -24,6 +25,14 @@ class EagerDecoder final : public Decoder {
 
   const at::Tensor& Append(const at::Tensor& tokens) override;
   const at::Tensor& AppendOne(const int64_t* tokens) override;
+
+  // AppendOne in two parts, of which a CUDA graph can record the second: SetToken says what is appended to how many
+  // tokens, and AppendSet appends it by the same operations on the same tensors whatever their number, attending over
+  // the whole cache behind a mask. No mixtures and no LLM.int8(), whose choices the host makes.
+  void SetToken(const int64_t* tokens);
+  void AppendSet();
+  // Counts the token; the logits are those that AppendSet leaves.
+  const at::Tensor& CountSet();
   int64_t length() const override { return cache_.length; }
   void Truncate(int64_t length) override { cache_.length = length; }
   void FillRandom(int64_t length, uint64_t seed) override { cache_.FillRandom(length, seed); }
@@ -37,6 +46,10 @@ class EagerDecoder final : public Decoder {
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
   at::Tensor Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert = 0) const;
   at::Tensor Attend(const LayerWeights& layer, const at::Tensor& x, int64_t index);
+  at::Tensor AttendSet(const LayerWeights& layer, const at::Tensor& x, int64_t index, const at::Tensor& mask);
+  at::Tensor Weighted(const LayerWeights& layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                      const std::optional<at::Tensor>& mask, bool causal) const;
+  at::Tensor Logits(const at::Tensor& x) const;
   at::Tensor Expert(const LayerWeights& layer, const at::Tensor& x, int64_t expert) const;
   at::Tensor Mlp(const LayerWeights& layer, const at::Tensor& x) const;
 
@@ -48,6 +61,8 @@ class EagerDecoder final : public Decoder {
   const Rope rope_;
   KvCache cache_;
   at::Tensor logits_;
+  at::Tensor token_;     // [batch, 1], what SetToken set
+  at::Tensor position_;  // [1], where it goes
   LlmInt8Marker marker_;
 };
 

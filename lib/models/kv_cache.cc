@@ -7,17 +7,20 @@
 namespace roofbench::models {
 namespace {
 
-at::Tensor Allocate(const workload::Transformer& shape, int64_t batch, int64_t capacity, at::ScalarType type) {
+at::Tensor Allocate(const workload::Transformer& shape, int64_t batch, int64_t capacity,
+                    const at::TensorOptions& options) {
   // Zeros touch every page now and not in a timed token.
   return at::zeros({static_cast<int64_t>(shape.layers), batch, static_cast<int64_t>(shape.KvHeads()), capacity,
                     static_cast<int64_t>(shape.HeadDim())},
-                   type);
+                   options);
 }
 
 }  // namespace
 
-KvCache::KvCache(const workload::Transformer& shape, int64_t batch, int64_t tokens, at::ScalarType type)
-    : keys(Allocate(shape, batch, tokens, type)), values(Allocate(shape, batch, tokens, type)), capacity(tokens) {}
+KvCache::KvCache(const workload::Transformer& shape, int64_t batch, int64_t tokens, const at::TensorOptions& options)
+    : keys(Allocate(shape, batch, tokens, options)),
+      values(Allocate(shape, batch, tokens, options)),
+      capacity(tokens) {}
 
 void KvCache::FillRandom(int64_t new_length, uint64_t seed) {
   TORCH_CHECK(new_length <= capacity);

@@ -9,10 +9,10 @@
 
 namespace roofbench::models {
 
-// One allocation for `capacity` tokens: [layers, batch, kv_heads, capacity, head_dim], so that a head's keys lie side
-// by side.
+// On the device and in the type of `options`. One allocation for `capacity` tokens: [layers, batch, kv_heads, capacity,
+// head_dim], so that a head's keys lie side by side.
 struct KvCache {
-  KvCache(const workload::Transformer& shape, int64_t batch, int64_t capacity, at::ScalarType type);
+  KvCache(const workload::Transformer& shape, int64_t batch, int64_t capacity, const at::TensorOptions& options);
 
   at::Tensor keys;
   at::Tensor values;

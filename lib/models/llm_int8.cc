@@ -5,6 +5,7 @@
 #include <ATen/ops/amax.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 
 namespace roofbench::models {
 namespace {
@@ -13,6 +14,16 @@ constexpr double kLargest = 127;
 
 // 127 / maximum, and 0 for a row of zeros.
 at::Tensor Inverse(const at::Tensor& maximum) { return at::where(maximum > 0, maximum.reciprocal() * kLargest, 0); }
+
+// a · wᵀ. On a GPU LibTorch wants more than 16 rows.
+at::Tensor IntProduct(const at::Tensor& a, const at::Tensor& w) {
+  constexpr int64_t kLeastRows = 17;
+  constexpr int64_t kPadded = 32;
+  if (!a.is_cuda() || a.size(0) >= kLeastRows) return at::_int_mm(a, w.t());
+  const at::Tensor padded = at::zeros({kPadded, a.size(1)}, a.options());
+  padded.narrow(0, 0, a.size(0)).copy_(a);
+  return at::_int_mm(padded, w.t()).narrow(0, 0, a.size(0));
+}
 
 }  // namespace
 
@@ -47,7 +58,7 @@ at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Weight& weight, doubl
   const bool decomposed = columns.defined() && columns.numel() > 0;
   if (decomposed) quantised.index_fill_(1, columns, 0);
   done(LlmInt8Stage::kQuantise);
-  const at::Tensor products = at::_int_mm(quantised, weight.weight.t());
+  const at::Tensor products = IntProduct(quantised, weight.weight);
   done(LlmInt8Stage::kProduct);
   at::Tensor y = (products * (row_max.unsqueeze(1) * weight.row_max / (kLargest * kLargest))).to(x.scalar_type());
   done(LlmInt8Stage::kDequantise);

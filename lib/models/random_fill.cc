@@ -1,6 +1,7 @@
 #include "lib/models/random_fill.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <array>
@@ -86,6 +87,12 @@ void FillBits(uint8_t* data, int64_t n, uint64_t seed) {
 
 void FillRandom(const at::Tensor& tensor, uint64_t seed, double deviation) {
   TORCH_CHECK(tensor.is_contiguous());
+  if (!tensor.is_cpu()) {
+    const at::Tensor here = at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
+    FillRandom(here, seed, deviation);
+    tensor.copy_(here);
+    return;
+  }
   const int64_t n = tensor.numel();
   const auto scaled = [&](double normal) { return static_cast<float>(normal * deviation); };
   switch (tensor.scalar_type()) {

@@ -16,6 +16,8 @@ class Rope {
 
   // x [..., tokens, head_dim], whose first token stands at position `first`; the arithmetic runs in x's precision.
   at::Tensor Rotate(const at::Tensor& x, int64_t first = 0) const;
+  // The same for tokens at `positions` [tokens], int64 on x's device, where no host reads them.
+  at::Tensor RotateAt(const at::Tensor& x, const at::Tensor& positions) const;
   // The gradient of x from that of the rotated: the rotation backwards.
   at::Tensor RotateBack(const at::Tensor& x, int64_t first = 0) const;
 

@@ -50,12 +50,12 @@ Trainer::Trainer(Transformer model, std::unique_ptr<Optimizer> optimizer, bool a
       autocast_(autocast) {}
 
 at::Tensor Trainer::Forward(const at::Tensor& tokens, const at::Tensor& targets) {
-  const Autocast guard(autocast_);
+  const Autocast guard(autocast_, model_.context.device.type());
   return model_.Loss(tokens, targets);
 }
 
 at::Tensor Trainer::Logits(const at::Tensor& tokens) {
-  const Autocast guard(autocast_);
+  const Autocast guard(autocast_, model_.context.device.type());
   return model_.Logits(tokens);
 }
 

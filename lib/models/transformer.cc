@@ -56,7 +56,7 @@ at::Tensor RunBlock(const TransformerBlock& block, const Rope& rope, const Trans
 
 Transformer::Transformer(const workload::Transformer& shape, int64_t context_length,
                          const TransformerContext& run_context, const MakeParameter& make)
-    : rope(context_length, static_cast<int64_t>(shape.HeadDim()), kRopeTheta, at::TensorOptions()),
+    : rope(context_length, static_cast<int64_t>(shape.HeadDim()), kRopeTheta, at::TensorOptions(run_context.device)),
       context(run_context) {
   const auto d_model = static_cast<int64_t>(shape.d_model);
   const auto d_ff = static_cast<int64_t>(shape.d_ff);

@@ -62,6 +62,7 @@ struct TransformerContext {
   Attention attention = Attention::kSdpa;
   double norm_epsilon = 1e-5;
   const LayerFunctions* layers = &EagerLayers();
+  at::Device device = at::kCPU;  // of the parameters, and so of RoPE's tables
 };
 
 // x [batch, tokens, d_model] -> the same shape.

@@ -74,6 +74,29 @@ TEST_P(DecoderTest, DecodeAfterPrefillIsOneLongPrefill) {
   EXPECT_LT(Off(logits, expected), Bound());
 }
 
+// What a CUDA graph would record, at every length with the same tensors.
+TEST_P(DecoderTest, ASetTokenIsAppendedAsAnyOther) {
+  if (weights_.config.shape.IsMixture() || GetParam().format == WeightFormat::kLlmInt8 ||
+      std::string(GetParam().implementation) != "eager") {
+    GTEST_SKIP() << "LibTorch's operations alone, where the host chooses nothing";
+  }
+  const at::Tensor tokens = Tokens(2, 12);
+  EagerDecoder usual(weights_, 2, 40);
+  EagerDecoder set(weights_, 2, 40);
+  usual.Append(tokens.narrow(1, 0, 7).contiguous());
+  set.Append(tokens.narrow(1, 0, 7).contiguous());
+  for (int64_t i = 7; i < 12; ++i) {
+    const at::Tensor next = tokens.select(1, i).contiguous();
+    set.SetToken(next.data_ptr<int64_t>());
+    // As often as one likes before it counts: a recording runs it several times.
+    set.AppendSet();
+    set.AppendSet();
+    const at::Tensor logits = set.CountSet();
+    EXPECT_LT(Off(logits, usual.AppendOne(next.data_ptr<int64_t>())), Bound()) << i;
+    EXPECT_EQ(set.length(), usual.length());
+  }
+}
+
 TEST_P(DecoderTest, TellsTheStagesOfLlmInt8) {
   const auto decoder = Make(2);
   std::vector<LlmInt8Stage> stages;
