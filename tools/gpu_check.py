@@ -1,8 +1,9 @@
 """Everything that only a GPU can tell, in one command and one file.
 
 Runs the GPU tests, compute-sanitizer over our own kernels, the suite on the GPU, training steps and published
-generations, and a bf16 product against PyTorch in the same minute; writes one JSON file with every step, its figures and what it said. Needs Python 3.10 and nothing else;
-a step whose tool is missing (compute-sanitizer, PyTorch) is skipped with a reason.
+generations, and a bf16 product against PyTorch in the same minute; writes one JSON file with every step, its figures
+and what it said. Needs Python 3.10 and nothing else; a step whose tool is missing (compute-sanitizer, PyTorch) is
+skipped with a reason.
 
 Exit status: 0 all steps passed, 1 a step failed, 2 there is no GPU or no program.
 """

@@ -30,6 +30,12 @@ def test_the_program_needs_no_cuda_part() -> None:
     assert [name for name in needed if "cuda" in name] == []
 
 
+def version_of(header: str, name: str) -> str:
+    found = re.search(rf"{name} = (\d+);", (ROOT / header).read_text())
+    assert found, f"{header} has no {name}"
+    return found[1]
+
+
 @needs_module
 def test_the_module_lacks_no_symbol_and_opens_without_a_driver() -> None:
     """In a process of its own: half a gigabyte of LibTorch's CUDA libraries comes with it."""
@@ -37,11 +43,16 @@ def test_the_module_lacks_no_symbol_and_opens_without_a_driver() -> None:
     assert "undefined symbol" not in said
     assert "not found" not in said
     assert len(set(re.findall(r"libcudart\S* => (\S+)", said))) == 1, "one CUDA runtime"
-    script = (
-        f"import ctypes; m = ctypes.CDLL({str(MODULE)!r}); print(ctypes.c_int.in_dll(m, 'roofbench_gpu_module').value)"
+    # Both tables begin with the version of their interface.
+    versions = {
+        "roofbench_gpu_module": version_of("lib/harness/gpu.h", "kGpuModuleVersion"),
+        "roofbench_gpu_kernels": version_of("lib/kernels/gpu_kernels.h", "kGpuKernelsVersion"),
+    }
+    script = f"import ctypes; m = ctypes.CDLL({str(MODULE)!r})\n" + "\n".join(
+        f"print(ctypes.c_int.in_dll(m, {symbol!r}).value)" for symbol in versions
     )
     done = subprocess.run(["python3", "-c", script], capture_output=True, text=True, check=False, timeout=120)
-    assert done.stdout.strip() == "1", done.stderr
+    assert done.stdout.split() == list(versions.values()), done.stderr
     assert ctypes.sizeof(ctypes.c_int) == 4
 
 
