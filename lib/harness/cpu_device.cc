@@ -1,6 +1,7 @@
 #include "lib/harness/cpu_device.h"
 
 #include <ATen/Parallel.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cstring>
@@ -85,6 +86,12 @@ void CpuDevice::RunStream(hardware::StreamKind kind, std::byte* to, const std::b
   const bool reads = kind == hardware::StreamKind::kRead;
   const uint64_t sum = hardware::RunStream(meter_.BestStream(kind), reads ? nullptr : to, from, bytes, threads_);
   if (reads) std::memcpy(to, &sum, sizeof(sum));
+}
+
+void CpuDevice::AfterCase() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 }  // namespace roofbench
