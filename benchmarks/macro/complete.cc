@@ -122,6 +122,7 @@ const Registration kComplete([] {
       .DefaultCache("warm")
       .Grid(Suite::kFull, {{"precision", {"bf16", "int8", "int4", "llm_int8"}}, {"new", {"128"}}})
       .Supports(Supports)
+      .PredictAs(GenerateAt)
       .Cost([](const Point& at) {
         const Point point = GenerateAt(at);
         return StoredAt(point).GenerateCost(1, point.Number("prompt"), point.Number("new"));

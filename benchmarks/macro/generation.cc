@@ -146,10 +146,6 @@ absl::StatusOr<Case> BuildGeneration(const Point& at, Inputs& in, const std::opt
   return built;
 }
 
-Point GenerationPoint() {
-  const auto generate =
-      std::find_if(Families().begin(), Families().end(), [](const Family& f) { return f.name() == "generate"; });
-  return generate->Points(Suite::kQuick).front();
-}
+Point GenerationPoint() { return FamilyNamed("generate").Points(Suite::kQuick).front(); }
 
 }  // namespace roofbench

@@ -78,6 +78,7 @@ const Registration kPublishedFamily(
         .DefaultCache("warm")
         .Grid(Suite::kFull, {{"impl", {"native", "eager", "graph"}}, {"experiment", ExperimentNames()}})
         .Supports([](const Point& at, const Device& device) { return LanguageModelSupports(GenerateAt(at), device); })
+        .PredictAs(GenerateAt)
         .Cost([](const Point& at) {
           const Point point = GenerateAt(at);
           return StoredAt(point).GenerateCost(point.Number("batch"), point.Number("prompt"), point.Number("new"));

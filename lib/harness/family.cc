@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -71,6 +72,11 @@ Family& Family::Grid(Suite suite, GridAxes axes) {
 
 Family& Family::LongSteps(double seconds) {
   long_step_ = seconds;
+  return *this;
+}
+
+Family& Family::PredictAs(PointFunction other) {
+  predict_as_ = std::move(other);
   return *this;
 }
 
@@ -146,5 +152,12 @@ Registration::Registration(Family family) {
 }
 
 const std::vector<Family>& Families() { return MutableFamilies(); }
+
+const Family& FamilyNamed(const std::string& name) {
+  for (const Family& family : MutableFamilies()) {
+    if (family.name() == name) return family;
+  }
+  throw std::logic_error("no family is called " + name);
+}
 
 }  // namespace roofbench

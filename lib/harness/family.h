@@ -31,6 +31,7 @@ class Family {
   using CostFunction = std::function<workload::Cost(const Point&)>;
   using BuildFunction = std::function<absl::StatusOr<Case>(const Point&, Inputs&)>;
   using SupportFunction = std::function<absl::Status(const Point&, const Device&)>;
+  using PointFunction = std::function<Point(const Point&)>;
 
   // `doc` is one line for --list_axes.
   Family(std::string name, std::string doc);
@@ -43,6 +44,9 @@ class Family {
   Family& Grid(Suite suite, GridAxes axes);
   // Steps of up to `seconds` are what this family is for: no suite leaves them out as too long.
   Family& LongSteps(double seconds);
+  // The point of another registered family with the same step and sizes to make smaller: it predicts a step's time
+  // where this family's axes are names alone.
+  Family& PredictAs(PointFunction other);
   Family& ExpectLaw(std::string axis, double exponent);
   // Closed-form work of one step, and the memory it needs; called before anything is built.
   Family& Cost(CostFunction cost);
@@ -56,6 +60,7 @@ class Family {
   const std::vector<AxisSpec>& axes() const { return *axes_; }
   const std::vector<Law>& laws() const { return laws_; }
   double long_step() const { return long_step_; }
+  const PointFunction& predict_as() const { return predict_as_; }
 
   // What makes the family unfit to register ("it has no Grid"); empty if nothing does.
   std::string Problem() const;
@@ -75,6 +80,7 @@ class Family {
   std::vector<std::pair<Suite, GridAxes>> grids_;
   std::vector<Law> laws_;
   double long_step_ = 0;  // seconds
+  PointFunction predict_as_;
   CostFunction cost_;
   SupportFunction supports_;
   BuildFunction build_;
@@ -91,5 +97,7 @@ class Registration {
 
 // All registered families, by name.
 const std::vector<Family>& Families();
+// std::logic_error where none has the name.
+const Family& FamilyNamed(const std::string& name);
 
 }  // namespace roofbench

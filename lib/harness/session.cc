@@ -125,6 +125,20 @@ double Session::MaxStepTime(const Family& family) const {
   return std::max(kSuiteStepLimits[static_cast<int>(options_.suite)], family.long_step());
 }
 
+std::optional<double> Session::PredictStep(const PlannedCase& planned) {
+  const Family& family = *planned.family;
+  if (!family.predict_as()) return predictor_of(family)->Predict(family, planned.point);
+  const Point alike = family.predict_as()(planned.point);
+  return predictor_of(FamilyNamed(alike.family()))->Predict(FamilyNamed(alike.family()), alike);
+}
+
+void Session::LearnStep(const PlannedCase& planned, double seconds) {
+  const Family& family = *planned.family;
+  if (!family.predict_as()) return predictor_of(family)->Learn(family, planned.point, seconds);
+  const Point alike = family.predict_as()(planned.point);
+  predictor_of(FamilyNamed(alike.family()))->Learn(FamilyNamed(alike.family()), alike, seconds);
+}
+
 StepTimePredictor* Session::predictor_of(const Family& family) {
   return &predictors_
               .try_emplace(family.name(),
@@ -171,7 +185,7 @@ absl::Status Session::Admit(const PlannedCase& planned, const workload::Cost& co
   if (WorkOf(cost) / kCrawl <= limit) return absl::OkStatus();
   const double roof_seconds = workload::RoofSeconds(cost, device_.MeasuredPeaks()).value_or(limit);
   if (planned.family->long_step() > 0 && roof_seconds < kLongStepRoof * limit) return absl::OkStatus();
-  const std::optional<double> predicted = predictor_of(*planned.family)->Predict(*planned.family, planned.point);
+  const std::optional<double> predicted = PredictStep(planned);
   if (predicted && *predicted > limit) {
     return absl::DeadlineExceededError(absl::StrCat(
         "a step is predicted to take ", HumanTime(*predicted), ", above the ", HumanTime(limit), " of ",
@@ -300,7 +314,7 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
     }
   }
   for (const auto& [name, figure] : copies.front().figures) outcome.figures.emplace_back(name, figure());
-  predictor_of(*planned.family)->Learn(*planned.family, planned.point, outcome.summary.min);
+  LearnStep(planned, outcome.summary.min);
   outcome.counters = ComputeCounters({outcome, device_, *reference_});
   if (cache == CacheState::kCold && !IsNoisy(outcome) && BeatsItsRoof(outcome.roof_ratios)) {
     return absl::DataLossError(absl::StrCat("the case ran at ", timing::Median(outcome.roof_ratios),
@@ -324,7 +338,7 @@ bool Session::TakeRestored(const PlannedCase& planned, Outcome& outcome) {
   restored_.erase(found);
   if (outcome.verdict == Verdict::kMeasured) {
     // Later cases are predicted from this one, as if it had run here.
-    predictor_of(*planned.family)->Learn(*planned.family, planned.point, outcome.summary.min);
+    LearnStep(planned, outcome.summary.min);
   }
   return true;
 }

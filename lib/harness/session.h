@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,6 +67,9 @@ class Session {
   const hardware::Datasheet* reference_;
   std::function<bool()> interrupted_;
   Tamper tamper_;
+  // Through the points that a family names for it, if it does.
+  std::optional<double> PredictStep(const PlannedCase& planned);
+  void LearnStep(const PlannedCase& planned, double seconds);
   StepTimePredictor* predictor_of(const Family& family);
   std::map<std::string, StepTimePredictor> predictors_;
   std::map<std::string, std::deque<Outcome>> outcomes_;      // a deque: references survive

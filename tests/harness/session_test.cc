@@ -115,6 +115,29 @@ TEST_F(SessionTest, TooSlowIsPredictedFromSmallerPoints) {
   EXPECT_THAT(outcome.reason, testing::AllOf(HasSubstr("predicted to take 32.0 s"), HasSubstr("--max_step_time")));
 }
 
+TEST_F(SessionTest, AFamilyOfNamesIsPredictedByOneOfSizes) {
+  const Registration sized(TestFamily(device_, 2.0, "sized"));
+  int built = 0;
+  const auto of_size = [](const Point&) {
+    return FamilyNamed("sized").Points(Suite::kQuick)[0].With("n", "100000000");
+  };
+  const Family named = Family("named", "the same by name")
+                           .Axis({.name = "size", .choices = {"large"}})
+                           .Grid(Suite::kQuick, {{"size", {"large"}}})
+                           .PredictAs(of_size)
+                           .Cost([](const Point&) { return workload::CopyStream{4e8}.Cost(); })
+                           .Build([&](const Point&, Inputs&) -> absl::StatusOr<Case> {
+                             ++built;
+                             return Case{};
+                           });
+  Session session(options_, device_, nullptr);
+  const Point point = named.Points(Suite::kQuick)[0];
+  const Outcome& outcome = session.Run({&named, point, point.Name()});
+  EXPECT_EQ(outcome.verdict, Verdict::kSkipped);
+  EXPECT_THAT(outcome.reason, HasSubstr("predicted to take 32.0 s"));
+  EXPECT_EQ(built, 0) << "nothing as large is built to find out";
+}
+
 TEST_F(SessionTest, ColdCasesRotateOverSixteenLastLevelCaches) {
   device_.last_level_bytes = 64 * 1024;
   int builds = 0;
