@@ -12,15 +12,24 @@
 namespace roofbench::kernels {
 namespace {
 
-// Rows are read one after another, a single stream a thread. The processor's own prefetchers follow it to the end of a
-// page and begin anew behind it: each line is fetched when the one that far before it is multiplied. Where that is one
-// load and one or two dot products, the line comes from the second cache in time; int4 does more with each line and
-// wants it in the first.
-ROOFBENCH_TARGET_AVX512 inline void FetchAhead(const void* weights) {
-  avx512::PrefetchL2(static_cast<const char*>(weights) + 4096);
+// Eight rows are read side by side: one stream a thread leaves a tenth of fast memory unused, and they share the loads
+// of x. The rows after them come into the second cache meanwhile.
+constexpr int kGroup = 8;
+
+// How far ahead of a row its place in a later group is. Groups of short rows are too near to be in time.
+constexpr int64_t FetchDistance(int64_t row_bytes) {
+  constexpr int64_t kLeast = int64_t{32} << 10;
+  const int64_t group = std::max<int64_t>(1, kGroup * row_bytes);
+  return (kLeast + group - 1) / group * group;
 }
-ROOFBENCH_TARGET_AVX512 inline void FetchAheadInt4(const void* weights) {
-  avx512::Prefetch(static_cast<const char*>(weights) + 2048);
+
+// Where rows from `row` on fetch ahead from: beyond the last row there is nothing, and their own lines cost nothing.
+template <typename Weight>
+const char* FetchFrom(const Weight& weight, int64_t row) {
+  const auto row_bytes = weight.k * static_cast<int64_t>(sizeof(*weight.data));
+  const int64_t here = row * row_bytes;
+  const int64_t there = here + FetchDistance(row_bytes);
+  return reinterpret_cast<const char*>(weight.data) + (there < weight.n * row_bytes ? there : here);
 }
 
 ROOFBENCH_TARGET_AVX512_BF16 inline __m512bh LoadBf16(const Bf16* from) {
@@ -31,31 +40,47 @@ ROOFBENCH_TARGET_AVX512_BF16 inline __m512bh LoadBf16(__mmask32 mask, const Bf16
   return reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi16(mask, from));
 }
 
-ROOFBENCH_TARGET_AVX512_BF16 inline float DotBf16(const Bf16* w, const Bf16* x, int64_t k) {
+// y[r] = row + r times x, each in kSums independent sums, so that the latency of the addition hides.
+template <int kRows, int kSums>
+ROOFBENCH_TARGET_AVX512_BF16 inline void DotRows(const Bf16Weight& weight, int64_t row, const Bf16* x, float* y) {
   constexpr int64_t kElements = 32;  // a vector
-  constexpr int kSums = 8;           // independent, so that the latency of the addition hides
-  __m512 sums[kSums];
+  const int64_t k = weight.k;
+  const Bf16* const w = weight.data + row * k;
+  const char* const fetch = FetchFrom(weight, row);
+  __m512 sums[kRows][kSums];
 #pragma GCC unroll 8
-  for (__m512& sum : sums) sum = _mm512_setzero_ps();
+  for (auto& sums_of_row : sums) {
+#pragma GCC unroll 8
+    for (__m512& sum : sums_of_row) sum = _mm512_setzero_ps();
+  }
   int64_t i = 0;
   for (; i + kSums * kElements <= k; i += kSums * kElements) {
 #pragma GCC unroll 8
     for (int s = 0; s < kSums; ++s) {
-      FetchAhead(w + i + s * kElements);
-      sums[s] = _mm512_dpbf16_ps(sums[s], LoadBf16(w + i + s * kElements), LoadBf16(x + i + s * kElements));
+      const int64_t at = i + s * kElements;
+      const __m512bh of_x = LoadBf16(x + at);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        avx512::PrefetchL2(fetch + (r * k + at) * static_cast<int64_t>(sizeof(Bf16)));
+        sums[r][s] = _mm512_dpbf16_ps(sums[r][s], LoadBf16(w + r * k + at), of_x);
+      }
     }
   }
-  for (; i + kElements <= k; i += kElements) sums[0] = _mm512_dpbf16_ps(sums[0], LoadBf16(w + i), LoadBf16(x + i));
-  if (i < k) {
-    const auto mask = static_cast<__mmask32>((uint64_t{1} << (k - i)) - 1);
-    sums[1] = _mm512_dpbf16_ps(sums[1], LoadBf16(mask, w + i), LoadBf16(mask, x + i));
+  for (; i < k; i += kElements) {
+    const auto mask = static_cast<__mmask32>((uint64_t{1} << std::min(kElements, k - i)) - 1);
+    const __m512bh of_x = LoadBf16(mask, x + i);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) sums[r][0] = _mm512_dpbf16_ps(sums[r][0], LoadBf16(mask, w + r * k + i), of_x);
   }
 #pragma GCC unroll 8
-  for (int distance = kSums / 2; distance > 0; distance /= 2) {
+  for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
-    for (int s = 0; s < distance; ++s) sums[s] = _mm512_add_ps(sums[s], sums[s + distance]);
+    for (int distance = kSums / 2; distance > 0; distance /= 2) {
+#pragma GCC unroll 8
+      for (int s = 0; s < distance; ++s) sums[r][s] = _mm512_add_ps(sums[r][s], sums[r][s + distance]);
+    }
+    y[r] = _mm512_reduce_add_ps(sums[r][0]);
   }
-  return _mm512_reduce_add_ps(sums[0]);
 }
 
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512 Load16(const float* from) { return _mm512_loadu_ps(from); }
@@ -158,12 +183,11 @@ struct ByteSums {
   __m512i lower;
 };
 
-ROOFBENCH_TARGET_AVX512_VNNI inline void AddLine(ByteSums& sums, __m512i weights, const int8_t* high,
-                                                 const int8_t* low) {
+ROOFBENCH_TARGET_AVX512_VNNI inline void AddLine(ByteSums& sums, __m512i weights, __m512i high, __m512i low) {
   // The dot product takes one side unsigned: w + 128, taken back by lane_sums.
   weights = _mm512_xor_si512(weights, _mm512_set1_epi8(-128));
-  sums.upper = _mm512_dpbusd_epi32(sums.upper, weights, _mm512_load_si512(high));
-  sums.lower = _mm512_dpbusd_epi32(sums.lower, weights, _mm512_load_si512(low));
+  sums.upper = _mm512_dpbusd_epi32(sums.upper, weights, high);
+  sums.lower = _mm512_dpbusd_epi32(sums.lower, weights, low);
 }
 
 // Sums of 64 products below 2^22 wrap around on the way and come back: the exact result fits.
@@ -172,58 +196,70 @@ ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Exact(const ByteSums& sums, const in
                           _mm512_loadu_si512(lane_sums));
 }
 
-// The products of a block of int8 weights with x, lane by lane.
-ROOFBENCH_TARGET_AVX512_VNNI inline __m512i WholeBlock(const int8_t* w, const int8_t* high, const int8_t* low,
-                                                       const int32_t* lane_sums) {
-  const __m512i zero = _mm512_setzero_si512();
-  // Independent sums, so that the latency of the dot product hides.
-  ByteSums a = {zero, zero};
-  ByteSums b = {zero, zero};
-  ByteSums c = {zero, zero};
-  ByteSums d = {zero, zero};
-#pragma GCC unroll 4
-  for (int64_t i = 0; i < FixedPoint::kBlock; i += 4 * kLineBytes) {
-#pragma GCC unroll 4
-    for (int64_t line = 0; line < 4; ++line) FetchAhead(w + i + line * kLineBytes);
-    AddLine(a, _mm512_loadu_si512(w + i), high + i, low + i);
-    AddLine(b, _mm512_loadu_si512(w + i + 64), high + i + 64, low + i + 64);
-    AddLine(c, _mm512_loadu_si512(w + i + 128), high + i + 128, low + i + 128);
-    AddLine(d, _mm512_loadu_si512(w + i + 192), high + i + 192, low + i + 192);
-  }
-  const ByteSums sums = {_mm512_add_epi32(_mm512_add_epi32(a.upper, b.upper), _mm512_add_epi32(c.upper, d.upper)),
-                         _mm512_add_epi32(_mm512_add_epi32(a.lower, b.lower), _mm512_add_epi32(c.lower, d.lower))};
-  return Exact(sums, lane_sums);
-}
-
-// The same for the last `count` weights of a row.
-ROOFBENCH_TARGET_AVX512_VNNI __m512i PartOfBlock(const int8_t* w, int64_t count, const int8_t* high, const int8_t* low,
-                                                 const int32_t* lane_sums) {
-  ByteSums sums = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-  int64_t i = 0;
-  for (; i + kLineBytes <= count; i += kLineBytes) AddLine(sums, _mm512_loadu_si512(w + i), high + i, low + i);
-  if (i < count) {
-    const __mmask64 mask = (uint64_t{1} << (count - i)) - 1;
-    AddLine(sums, _mm512_maskz_loadu_epi8(mask, w + i), high + i, low + i);
-  }
-  return Exact(sums, lane_sums);
-}
-
-ROOFBENCH_TARGET_AVX512_VNNI inline float DotInt8(const int8_t* w, const FixedPoint& x, int64_t k) {
+// y[r] = row + r times x, each in kSums independent sums, so that the latency of the dot product hides.
+template <int kRows, int kSums>
+ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64_t row, const FixedPoint& x, float* y) {
+  constexpr int64_t kNear = 192;  // from the second cache into the first: the lines wait for two dot products each
+  const int64_t k = weight.k;
+  const int8_t* const w = weight.data + row * k;
+  const char* const fetch = FetchFrom(weight, row);
   const int8_t* const high = x.high.data()->bytes;
   const int8_t* const low = x.low.data()->bytes;
-  const int32_t* lane_sums = x.lane_sums.data();
-  const float* scale = x.scales.data();
-  __m512 total = _mm512_setzero_ps();
-  int64_t i = 0;
-  for (; i + FixedPoint::kBlock <= k; i += FixedPoint::kBlock, lane_sums += FixedPoint::kLanes) {
-    const __m512i exact = WholeBlock(w + i, high + i, low + i, lane_sums);
-    total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(exact), _mm512_set1_ps(*scale++), total);
+  __m512 totals[kRows];
+#pragma GCC unroll 8
+  for (__m512& total : totals) total = _mm512_setzero_ps();
+  for (int64_t block = 0, begin = 0; begin < k; ++block, begin += FixedPoint::kBlock) {
+    const int64_t end = std::min(begin + FixedPoint::kBlock, k);
+    ByteSums sums[kRows][kSums];
+#pragma GCC unroll 8
+    for (auto& sums_of_row : sums) {
+#pragma GCC unroll 8
+      for (ByteSums& sum : sums_of_row) sum = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+    }
+    int64_t i = begin;
+    for (; i + kSums * kLineBytes <= end; i += kSums * kLineBytes) {
+#pragma GCC unroll 8
+      for (int s = 0; s < kSums; ++s) {
+        const int64_t at = i + s * kLineBytes;
+        const __m512i upper = _mm512_load_si512(high + at);
+        const __m512i lower = _mm512_load_si512(low + at);
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) {
+          avx512::PrefetchL2(fetch + r * k + at);
+          avx512::Prefetch(w + r * k + at + kNear);
+          AddLine(sums[r][s], _mm512_loadu_si512(w + r * k + at), upper, lower);
+        }
+      }
+    }
+    for (; i < end; i += kLineBytes) {
+      const __mmask64 mask = ~uint64_t{0} >> (kLineBytes - std::min(kLineBytes, end - i));
+      const __m512i upper = _mm512_load_si512(high + i);
+      const __m512i lower = _mm512_load_si512(low + i);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        AddLine(sums[r][0], _mm512_maskz_loadu_epi8(mask, w + r * k + i), upper, lower);
+      }
+    }
+    const __m512 scale = _mm512_set1_ps(x.scales[block]);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+      for (int s = 1; s < kSums; ++s) {
+        sums[r][0].upper = _mm512_add_epi32(sums[r][0].upper, sums[r][s].upper);
+        sums[r][0].lower = _mm512_add_epi32(sums[r][0].lower, sums[r][s].lower);
+      }
+      const __m512i exact = Exact(sums[r][0], &x.lane_sums[block * FixedPoint::kLanes]);
+      totals[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(exact), scale, totals[r]);
+    }
   }
-  if (i < k) {
-    const __m512i exact = PartOfBlock(w + i, k - i, high + i, low + i, lane_sums);
-    total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(exact), _mm512_set1_ps(*scale), total);
-  }
-  return _mm512_reduce_add_ps(total);
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) y[r] = _mm512_reduce_add_ps(totals[r]) * weight.scales[row + r];
+}
+
+// A tile is a single stream. Not a line may be left out: the wait for it would take longer than its group.
+ROOFBENCH_TARGET_AVX512 inline void FetchAheadInt4(const std::byte* tile) {
+  avx512::PrefetchL2(tile + 8192);
+  avx512::Prefetch(tile + 512);
 }
 
 // Four bytes of x in every lane.
@@ -250,6 +286,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline __m512 TileInt4(const std::byte* tile, const
       // q - 8 is what the scale multiplies.
       ByteSums first = {_mm512_setzero_si512(), _mm512_set1_epi32(*sum_of_x)};
       ByteSums second = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+      FetchAheadInt4(tile);
       const __m512i scale_zero = _mm512_loadu_si512(tile);
       tile += kLineBytes;
 #pragma GCC unroll 16
@@ -291,16 +328,18 @@ ROOFBENCH_TARGET_AVX512_VNNI void RowsInt4(const Int4Weight& weight, const Fixed
 }  // namespace
 
 ROOFBENCH_TARGET_AVX512_BF16 void Avx512Rows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows) {
-  for (int64_t row = rows.begin; row < rows.end; ++row) *y++ = DotBf16(weight.data + row * weight.k, x, weight.k);
+  int64_t row = rows.begin;
+  for (; row + kGroup <= rows.end; row += kGroup, y += kGroup) DotRows<kGroup, 1>(weight, row, x, y);
+  for (; row < rows.end; ++row) DotRows<1, 8>(weight, row, x, y++);
 }
 
 bool Avx512Convert(const float* x, int64_t k, int64_t group, FixedPoint& to) { return Convert(x, k, group, to); }
 bool Avx512Convert(const Bf16* x, int64_t k, int64_t group, FixedPoint& to) { return Convert(x, k, group, to); }
 
 ROOFBENCH_TARGET_AVX512_VNNI void Avx512Rows(const Int8Weight& weight, const FixedPoint& x, float* y, Range rows) {
-  for (int64_t row = rows.begin; row < rows.end; ++row) {
-    *y++ = DotInt8(weight.data + row * weight.k, x, weight.k) * weight.scales[row];
-  }
+  int64_t row = rows.begin;
+  for (; row + kGroup <= rows.end; row += kGroup, y += kGroup) DotRows<kGroup, 1>(weight, row, x, y);
+  for (; row < rows.end; ++row) DotRows<1, 4>(weight, row, x, y++);
 }
 
 void Avx512Rows(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows) {
