@@ -39,15 +39,10 @@ ROOFBENCH_TARGET_AVX512 inline void StoreBlock(float* to, const Block& from) {
 }
 template <bool kStream>
 ROOFBENCH_TARGET_AVX512_BF16 inline void StoreBlock(Bf16* to, const Block& from) {
-  // 0, 16, 1, 17 …
-  const __m512i alternate =
-      _mm512_add_epi16(_mm512_set1_epi32(16 << 16),
-                       _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
-                                          _mm512_set1_epi32(0x10001)));
 #pragma GCC unroll 2
   for (int half = 0; half < 2; ++half) {
     const __m512i split = Pack(Floats<Bf16>{{from[2 * half], from[2 * half + 1]}});
-    StoreLine<kStream>(to + half * 32, _mm512_permutexvar_epi16(alternate, split));
+    StoreLine<kStream>(to + half * 32, _mm512_permutexvar_epi16(Alternate(), split));
   }
 }
 

@@ -86,6 +86,12 @@ ROOFBENCH_TARGET_AVX512_BF16 inline __m512i Pack(const Floats<Bf16>& floats) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(floats.v[1], floats.v[0]));
 }
 
+// Of a line of 16-bit elements in two halves, one from each by turns: 0, 16, 1, 17 …
+ROOFBENCH_TARGET_AVX512 inline __m512i Alternate() {
+  const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  return _mm512_add_epi16(_mm512_set1_epi32(16 << 16), _mm512_mullo_epi32(lanes, _mm512_set1_epi32(0x10001)));
+}
+
 ROOFBENCH_TARGET_AVX512 inline void Prefetch(const void* at) {
   _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T0);
 }

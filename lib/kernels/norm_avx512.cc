@@ -14,13 +14,11 @@
 // One loop normalises a group of rows and sums the next group at the same time, so that memory is read all along and
 // never waits for a row's statistics. The rows of a group share the loads of weight and bias, which come from the L2
 // cache where the rows are long; eight rows are more streams than the hardware follows. The group after the next is
-// fetched into the L2 cache meanwhile.
+// fetched into the L2 cache meanwhile, and the next from there into the L1 shortly before it is summed.
 #define TARGET ROOFBENCH_TARGET_AVX512_BF16
 
 namespace roofbench::kernels::avx512 {
 namespace {
-
-constexpr int kGroup = 4;
 
 template <typename Work>
 using ElementOf = std::remove_const_t<std::remove_pointer_t<decltype(Work::x)>>;
@@ -29,6 +27,13 @@ template <typename Work>
 inline constexpr bool kCenters = requires(Work work) {
   work.bias;
 };
+
+constexpr int kGroup = 4;
+// Without bias, and where two rows and the next two fit the L1 cache, a group is a pair.
+constexpr int kPair = 2;
+constexpr int64_t kPairBytes = 8192;
+
+constexpr int64_t kNearBytes = 768;
 
 struct Sums {
   __m512 x;
@@ -115,6 +120,29 @@ TARGET inline __m512 Normalise(const T*, __m512 x, const Scale& scale) {
   }
 }
 
+// A line's elements in fp32 in an order that takes the least to make: lower halves of words, then upper ones.
+TARGET inline Floats<float> LoadSplit(const float* from) { return LoadFloats(from); }
+TARGET inline Floats<Bf16> LoadSplit(const Bf16* from) {
+  const __m512i line = LoadLine(from);
+  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000U));
+  return {{_mm512_castsi512_ps(_mm512_slli_epi32(line, 16)), _mm512_castsi512_ps(_mm512_and_si512(line, upper))}};
+}
+
+// Weights for elements in that order.
+TARGET inline Floats<float> SplitWeights(const float*, const float* from) { return {{_mm512_loadu_ps(from)}}; }
+TARGET inline Floats<Bf16> SplitWeights(const Bf16*, const float* from) {
+  const __m512i twice = _mm512_slli_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), 1);
+  const __m512 first = _mm512_loadu_ps(from);
+  const __m512 second = _mm512_loadu_ps(from + 16);
+  return {{_mm512_permutex2var_ps(first, twice, second),
+           _mm512_permutex2var_ps(first, _mm512_add_epi32(twice, _mm512_set1_epi32(1)), second)}};
+}
+
+TARGET inline __m512i PackSplit(const Floats<float>& floats) { return Pack(floats); }
+TARGET inline __m512i PackSplit(const Floats<Bf16>& floats) {
+  return _mm512_permutexvar_epi16(Alternate(), Pack(floats));
+}
+
 template <typename Work, int kRows, bool kStream, bool kWithNext>
 TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics, Sums* next_sums) {
   using T = ElementOf<Work>;
@@ -129,13 +157,9 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
   }
   int64_t i = 0;
   for (; i + kPerLine<T> <= work.cols; i += kPerLine<T>) {
-    __m512 weight[2];
-    __m512 bias[2];
-    for (std::size_t v = 0; v < std::size(Floats<T>{}.v); ++v) {
-      const int64_t at = i + static_cast<int64_t>(v) * 16;
-      weight[v] = _mm512_loadu_ps(work.weight + at);
-      if constexpr (kCenters<Work>) bias[v] = _mm512_loadu_ps(work.bias + at);
-    }
+    const Floats<T> weight = SplitWeights(x, work.weight + i);
+    Floats<T> bias;
+    if constexpr (kCenters<Work>) bias = SplitWeights(x, work.bias + i);
     __m512i lines[kRows];
     // Every load goes before the first store: rows lie a multiple of 4 KiB apart as a rule, and a load whose low
     // address bits are those of a store in flight waits for it.
@@ -144,14 +168,19 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
       if constexpr (kWithNext) {
         const T* from = next + r * work.x_stride + i;
         PrefetchL2(from + kRows * work.x_stride);
+        Prefetch(reinterpret_cast<const char*>(from) + kNearBytes);
         Add<kCenters<Work>>(from, LoadLine(from), sums[r]);
       }
-      Floats<T> floats = LoadFloats(x + r * work.x_stride + i);
+      Floats<T> floats = LoadSplit(x + r * work.x_stride + i);
       for (std::size_t v = 0; v < std::size(floats.v); ++v) {
         const __m512 unit = Normalise<kCenters<Work>>(x, floats.v[v], scales[r]);
-        floats.v[v] = kCenters<Work> ? _mm512_fmadd_ps(unit, weight[v], bias[v]) : _mm512_mul_ps(unit, weight[v]);
+        if constexpr (kCenters<Work>) {
+          floats.v[v] = _mm512_fmadd_ps(unit, weight.v[v], bias.v[v]);
+        } else {
+          floats.v[v] = _mm512_mul_ps(unit, weight.v[v]);
+        }
       }
-      lines[r] = Pack(floats);
+      lines[r] = PackSplit(floats);
     }
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) StoreLine<kStream>(y + r * work.y_stride + i, lines[r]);
@@ -219,21 +248,29 @@ TARGET void Groups(const Work& work, Range range) {
   }
 }
 
-template <bool kStream, typename Work>
+template <int kRows, bool kStream, typename Work>
 void Rows(const Work& work, Range range) {
-  const int64_t grouped = range.size() / kGroup * kGroup;
-  if (grouped > 0) Groups<kGroup, kStream>(work, {range.begin, range.begin + grouped});
+  const int64_t grouped = range.size() / kRows * kRows;
+  if (grouped > 0) Groups<kRows, kStream>(work, {range.begin, range.begin + grouped});
   if (grouped < range.size()) Groups<1, kStream>(work, {range.begin + grouped, range.end});
   if constexpr (kStream) _mm_sfence();
+}
+
+template <bool kStream, typename Work>
+void Dispatch(const Work& work, Range range) {
+  if constexpr (!kCenters<Work>) {
+    if (work.cols * static_cast<int64_t>(sizeof(*work.x)) <= kPairBytes) return Rows<kPair, kStream>(work, range);
+  }
+  Rows<kGroup, kStream>(work, range);
 }
 
 template <typename Work>
 void Dispatch(const Work& work, Range range) {
   constexpr auto kBytes = static_cast<int64_t>(sizeof(*work.x));
   if (StreamsRows(work.y, work.rows, work.cols * kBytes, work.y_stride * kBytes)) {
-    Rows<true>(work, range);
+    Dispatch<true>(work, range);
   } else {
-    Rows<false>(work, range);
+    Dispatch<false>(work, range);
   }
 }
 
