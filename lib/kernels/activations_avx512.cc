@@ -117,12 +117,15 @@ void Part(const SiluMul<T>& work, Range range) {
 }
 
 }  // namespace
-
-void GeluPart(const Gelu<float>& work, Range range) { Part(work, range); }
-void GeluPart(const Gelu<Bf16>& work, Range range) { Part(work, range); }
-void SiluMulPart(const SiluMul<float>& work, Range range) { Part(work, range); }
-void SiluMulPart(const SiluMul<Bf16>& work, Range range) { Part(work, range); }
-
 }  // namespace roofbench::kernels::avx512
+
+namespace roofbench::kernels {
+
+void Avx512Part(const Gelu<float>& work, Range range) { avx512::Part(work, range); }
+void Avx512Part(const Gelu<Bf16>& work, Range range) { avx512::Part(work, range); }
+void Avx512Part(const SiluMul<float>& work, Range range) { avx512::Part(work, range); }
+void Avx512Part(const SiluMul<Bf16>& work, Range range) { avx512::Part(work, range); }
+
+}  // namespace roofbench::kernels
 
 #endif

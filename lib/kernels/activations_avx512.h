@@ -4,12 +4,12 @@
 #include "lib/kernels/gelu.h"
 #include "lib/kernels/silu_mul.h"
 
-namespace roofbench::kernels::avx512 {
+namespace roofbench::kernels {
 
 // Need kAvx512Bf16.
-void GeluPart(const Gelu<float>& work, Range range);
-void GeluPart(const Gelu<Bf16>& work, Range range);
-void SiluMulPart(const SiluMul<float>& work, Range range);
-void SiluMulPart(const SiluMul<Bf16>& work, Range range);
+void Avx512Part(const Gelu<float>& work, Range range);
+void Avx512Part(const Gelu<Bf16>& work, Range range);
+void Avx512Part(const SiluMul<float>& work, Range range);
+void Avx512Part(const SiluMul<Bf16>& work, Range range);
 
-}  // namespace roofbench::kernels::avx512
+}  // namespace roofbench::kernels

@@ -9,8 +9,9 @@
 
 #if ROOFBENCH_X86
 
-// The statement behind it for each vector v of a block.
-#define ROOFBENCH_EACH _Pragma("GCC unroll 4") for (int v = 0; v < kVectors; ++v)
+// The statement behind it for each of n vectors v, and of a block's.
+#define ROOFBENCH_EACH_OF(n) _Pragma("GCC unroll 4") for (int v = 0; v < (n); ++v)
+#define ROOFBENCH_EACH ROOFBENCH_EACH_OF(kVectors)
 
 namespace roofbench::kernels::avx512 {
 

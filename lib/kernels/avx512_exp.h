@@ -24,44 +24,49 @@ inline constexpr float kExp2<Bf16>[] = {0.9999252256017009F, 0.6958334974435204F
 inline constexpr float kLog2E = 1.44269504088896341F;
 inline constexpr float kLog2ERest = 1.925963033500e-08F;
 
+// As many vectors at once as the caller has: a block, or less.
+#define EACH ROOFBENCH_EACH_OF(kN)
+
 // t = 2^(t + rest) good enough for a result of type T, |rest| far below 1 (fp32 only). t of -infinity gives 0, NaN
 // stays NaN, t above 128 gives infinity.
-template <typename T>
-ROOFBENCH_TARGET_AVX512 inline void Exp2(Block& t, const Block* rest = nullptr) {
+template <typename T, int kN>
+ROOFBENCH_TARGET_AVX512 inline void Exp2(__m512 (&t)[kN], const __m512 (*rest)[kN] = nullptr) {
   constexpr int kToFloor = 0x09;  // of vreduceps: t - floor(t), no exceptions
   constexpr int kDegree = static_cast<int>(sizeof(kExp2<T>) / sizeof(float)) - 1;
-  Block f;
-  Block p;
-  ROOFBENCH_EACH f[v] = _mm512_reduce_ps(t[v], kToFloor);
-  if constexpr (sizeof(T) == 4) ROOFBENCH_EACH f[v] = _mm512_add_ps(f[v], (*rest)[v]);
-  ROOFBENCH_EACH p[v] = _mm512_set1_ps(kExp2<T>[kDegree]);
+  __m512 f[kN];
+  __m512 p[kN];
+  EACH f[v] = _mm512_reduce_ps(t[v], kToFloor);
+  if constexpr (sizeof(T) == 4) EACH f[v] = _mm512_add_ps(f[v], (*rest)[v]);
+  EACH p[v] = _mm512_set1_ps(kExp2<T>[kDegree]);
 #pragma GCC unroll 8
   for (int i = kDegree - 1; i >= 0; --i) {
-    ROOFBENCH_EACH p[v] = _mm512_fmadd_ps(p[v], f[v], _mm512_set1_ps(kExp2<T>[i]));
+    EACH p[v] = _mm512_fmadd_ps(p[v], f[v], _mm512_set1_ps(kExp2<T>[i]));
   }
-  ROOFBENCH_EACH t[v] = _mm512_scalef_ps(p[v], t[v]);  // p · 2^floor(t)
+  EACH t[v] = _mm512_scalef_ps(p[v], t[v]);  // p · 2^floor(t)
 }
 
 // x = exp(x) good enough for a result of type T. -infinity gives 0, NaN stays NaN; x above 88.7 gives infinity, an
 // infinite one a NaN.
-template <typename T>
-ROOFBENCH_TARGET_AVX512 inline void Exp(Block& x) {
+template <typename T, int kN>
+ROOFBENCH_TARGET_AVX512 inline void Exp(__m512 (&x)[kN]) {
   const __m512 log2_e = _mm512_set1_ps(kLog2E);
   if constexpr (sizeof(T) == 2) {
-    ROOFBENCH_EACH x[v] = _mm512_mul_ps(x[v], log2_e);
+    EACH x[v] = _mm512_mul_ps(x[v], log2_e);
     Exp2<T>(x);
   } else {
-    Block t;
-    Block rest;
+    __m512 t[kN];
+    __m512 rest[kN];
     // 2^-249 is zero, and an infinity has no rounding error to be taken back. A NaN passes as the second operand.
-    ROOFBENCH_EACH x[v] = _mm512_max_ps(_mm512_set1_ps(-173), x[v]);
-    ROOFBENCH_EACH t[v] = _mm512_mul_ps(x[v], log2_e);
-    ROOFBENCH_EACH rest[v] = _mm512_fmsub_ps(x[v], log2_e, t[v]);
-    ROOFBENCH_EACH rest[v] = _mm512_fmadd_ps(x[v], _mm512_set1_ps(kLog2ERest), rest[v]);
+    EACH x[v] = _mm512_max_ps(_mm512_set1_ps(-173), x[v]);
+    EACH t[v] = _mm512_mul_ps(x[v], log2_e);
+    EACH rest[v] = _mm512_fmsub_ps(x[v], log2_e, t[v]);
+    EACH rest[v] = _mm512_fmadd_ps(x[v], _mm512_set1_ps(kLog2ERest), rest[v]);
     Exp2<T>(t, &rest);
-    ROOFBENCH_EACH x[v] = t[v];
+    EACH x[v] = t[v];
   }
 }
+
+#undef EACH
 
 }  // namespace roofbench::kernels::avx512
 #endif

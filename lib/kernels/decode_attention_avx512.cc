@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "lib/kernels/avx512_lines.h"
+#include "lib/kernels/avx512_exp.h"
 #include "lib/kernels/isa.h"
 
 #if ROOFBENCH_X86
@@ -17,19 +17,6 @@ constexpr int64_t kVector = 32;    // bf16 in a vector
 constexpr int64_t kBlock = 128;    // keys between two looks at the maximum: K and V of a block stay in the L1
 constexpr int64_t kMostGroup = 8;  // query heads at once; larger groups take several turns
 constexpr int64_t kMostVectors = kMostHeadDim / kVector;
-
-// e^x for x <= 0, to 2 units in the last place: 2^n times a polynomial on [-ln2/2, ln2/2].
-ROOFBENCH_TARGET_AVX512 inline __m512 Exp(__m512 x) {
-  x = _mm512_max_ps(x, _mm512_set1_ps(-87.0F));
-  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504F)), _MM_FROUND_TO_NEAREST_INT);
-  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375F), x);
-  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4F), r);
-  __m512 p = _mm512_set1_ps(1.0F / 720);
-  for (const float coefficient : {1.0F / 120, 1.0F / 24, 1.0F / 6, 0.5F, 1.0F, 1.0F}) {
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(coefficient));
-  }
-  return _mm512_scalef_ps(p, n);
-}
 
 // Lane i of the result is the sum of the lanes of v[i].
 ROOFBENCH_TARGET_AVX512 inline __m512 SumEach(__m512* v) {
@@ -153,7 +140,9 @@ ROOFBENCH_TARGET_AVX512_BF16 void AttendSome(const DecodeAttention<Bf16>& work, 
         const __m512 score = _mm512_loadu_ps(scores[g] + j);
         const __m512 low = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
         const __mmask16 there = _mm512_cmp_ps_mask(score, low, _CMP_NEQ_UQ);
-        const __m512 weight = _mm512_maskz_mov_ps(there, Exp(_mm512_sub_ps(score, _mm512_set1_ps(now))));
+        __m512 exponential[] = {_mm512_sub_ps(score, _mm512_set1_ps(now))};
+        Exp<float>(exponential);
+        const __m512 weight = _mm512_maskz_mov_ps(there, exponential[0]);
         _mm512_storeu_ps(scores[g] + j, weight);
         sum = _mm512_add_ps(sum, weight);
       }

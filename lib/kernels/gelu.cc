@@ -5,7 +5,7 @@
 #include "lib/kernels/activations_avx512.h"
 #include "lib/kernels/gelu_tail.h"
 #include "lib/kernels/highway_dispatch.h"
-#include "lib/kernels/isa.h"
+#include "lib/kernels/parts.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/gelu.cc"  // NOLINT(bugprone-suspicious-include)
@@ -52,24 +52,13 @@ namespace roofbench::kernels {
 
 ROOFBENCH_HIGHWAY_DISPATCH(Portable, Gelu)
 
-namespace {
-
-constexpr int64_t kGrain = 4096;  // elements: parts begin on pages
-
-template <typename T>
-void RunParts(const Gelu<T>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.n, kGrain, [&](Range range) {
-#if ROOFBENCH_X86
-    if (IsaHas(kAvx512Bf16)) return avx512::GeluPart(work, range);
-#endif
-    Portable(work, range);
-  });
+void Run(const Gelu<float>& work, const ParallelFor& parallel_for) {
+  RunParts(work, work.n, kPartElements, parallel_for, Portable);
 }
 
-}  // namespace
-
-void Run(const Gelu<float>& work, const ParallelFor& parallel_for) { RunParts(work, parallel_for); }
-void Run(const Gelu<Bf16>& work, const ParallelFor& parallel_for) { RunParts(work, parallel_for); }
+void Run(const Gelu<Bf16>& work, const ParallelFor& parallel_for) {
+  RunParts(work, work.n, kPartElements, parallel_for, Portable);
+}
 
 }  // namespace roofbench::kernels
 #endif

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "lib/kernels/highway_dispatch.h"
-#include "lib/kernels/isa.h"
 #include "lib/kernels/norm_avx512.h"
 #include "lib/kernels/norm_statistics.h"
+#include "lib/kernels/parts.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/norm.cc"  // NOLINT(bugprone-suspicious-include)
@@ -132,12 +132,7 @@ void RunRows(Work work, const ParallelFor& parallel_for) {
       work.bias = zeros.data();
     }
   }
-  parallel_for(work.rows, [&](Range range) {
-#if ROOFBENCH_X86
-    if (IsaHas(kAvx512Bf16)) return avx512::NormRows(work, range);
-#endif
-    Portable(work, range);
-  });
+  RunParts(work, work.rows, 1, parallel_for, Portable);
 }
 
 }  // namespace

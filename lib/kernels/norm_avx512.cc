@@ -275,12 +275,15 @@ void Dispatch(const Work& work, Range range) {
 }
 
 }  // namespace
-
-void NormRows(const LayerNorm<float>& work, Range range) { Dispatch(work, range); }
-void NormRows(const LayerNorm<Bf16>& work, Range range) { Dispatch(work, range); }
-void NormRows(const RmsNorm<float>& work, Range range) { Dispatch(work, range); }
-void NormRows(const RmsNorm<Bf16>& work, Range range) { Dispatch(work, range); }
-
 }  // namespace roofbench::kernels::avx512
+
+namespace roofbench::kernels {
+
+void Avx512Part(const LayerNorm<float>& work, Range range) { avx512::Dispatch(work, range); }
+void Avx512Part(const LayerNorm<Bf16>& work, Range range) { avx512::Dispatch(work, range); }
+void Avx512Part(const RmsNorm<float>& work, Range range) { avx512::Dispatch(work, range); }
+void Avx512Part(const RmsNorm<Bf16>& work, Range range) { avx512::Dispatch(work, range); }
+
+}  // namespace roofbench::kernels
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "lib/kernels/activations_avx512.h"
 #include "lib/kernels/highway_dispatch.h"
-#include "lib/kernels/isa.h"
+#include "lib/kernels/parts.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/silu_mul.cc"  // NOLINT(bugprone-suspicious-include)
@@ -64,31 +64,20 @@ namespace roofbench::kernels {
 ROOFBENCH_HIGHWAY_DISPATCH(Portable, SiluMul)
 ROOFBENCH_HIGHWAY_DISPATCH(PortableGradient, SiluMulGradient)
 
-namespace {
-
-constexpr int64_t kGrain = 4096;  // elements: parts begin on pages
-
-template <typename T>
-void RunParts(const SiluMul<T>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.n, kGrain, [&](Range range) {
-#if ROOFBENCH_X86
-    if (IsaHas(kAvx512Bf16)) return avx512::SiluMulPart(work, range);
-#endif
-    Portable(work, range);
-  });
+void Run(const SiluMul<float>& work, const ParallelFor& parallel_for) {
+  RunParts(work, work.n, kPartElements, parallel_for, Portable);
 }
 
-}  // namespace
-
-void Run(const SiluMul<float>& work, const ParallelFor& parallel_for) { RunParts(work, parallel_for); }
-void Run(const SiluMul<Bf16>& work, const ParallelFor& parallel_for) { RunParts(work, parallel_for); }
+void Run(const SiluMul<Bf16>& work, const ParallelFor& parallel_for) {
+  RunParts(work, work.n, kPartElements, parallel_for, Portable);
+}
 
 void Run(const SiluMulGradient<float>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.n, kGrain, [&](Range range) { PortableGradient(work, range); });
+  parallel_for(work.n, kPartElements, [&](Range range) { PortableGradient(work, range); });
 }
 
 void Run(const SiluMulGradient<Bf16>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.n, kGrain, [&](Range range) { PortableGradient(work, range); });
+  parallel_for(work.n, kPartElements, [&](Range range) { PortableGradient(work, range); });
 }
 
 }  // namespace roofbench::kernels

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "lib/kernels/highway_dispatch.h"
-#include "lib/kernels/isa.h"
+#include "lib/kernels/parts.h"
 #include "lib/kernels/softmax_avx512.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -39,22 +39,13 @@ namespace roofbench::kernels {
 
 ROOFBENCH_HIGHWAY_DISPATCH(Portable, Softmax)
 
-namespace {
-
-template <typename T>
-void RunRows(const Softmax<T>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.rows, [&](Range range) {
-#if ROOFBENCH_X86
-    if (IsaHas(kAvx512Bf16)) return avx512::SoftmaxRows(work, range);
-#endif
-    Portable(work, range);
-  });
+void Run(const Softmax<float>& work, const ParallelFor& parallel_for) {
+  RunParts(work, work.rows, 1, parallel_for, Portable);
 }
 
-}  // namespace
-
-void Run(const Softmax<float>& work, const ParallelFor& parallel_for) { RunRows(work, parallel_for); }
-void Run(const Softmax<Bf16>& work, const ParallelFor& parallel_for) { RunRows(work, parallel_for); }
+void Run(const Softmax<Bf16>& work, const ParallelFor& parallel_for) {
+  RunParts(work, work.rows, 1, parallel_for, Portable);
+}
 
 }  // namespace roofbench::kernels
 #endif

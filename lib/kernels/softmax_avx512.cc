@@ -225,10 +225,13 @@ void Dispatch(const Softmax<T>& work, Range range) {
 }
 
 }  // namespace
-
-void SoftmaxRows(const Softmax<float>& work, Range range) { Dispatch(work, range); }
-void SoftmaxRows(const Softmax<Bf16>& work, Range range) { Dispatch(work, range); }
-
 }  // namespace roofbench::kernels::avx512
+
+namespace roofbench::kernels {
+
+void Avx512Part(const Softmax<float>& work, Range range) { avx512::Dispatch(work, range); }
+void Avx512Part(const Softmax<Bf16>& work, Range range) { avx512::Dispatch(work, range); }
+
+}  // namespace roofbench::kernels
 
 #endif

@@ -3,10 +3,10 @@
 
 #include "lib/kernels/softmax.h"
 
-namespace roofbench::kernels::avx512 {
+namespace roofbench::kernels {
 
 // Need kAvx512Bf16.
-void SoftmaxRows(const Softmax<float>& work, Range range);
-void SoftmaxRows(const Softmax<Bf16>& work, Range range);
+void Avx512Part(const Softmax<float>& work, Range range);
+void Avx512Part(const Softmax<Bf16>& work, Range range);
 
-}  // namespace roofbench::kernels::avx512
+}  // namespace roofbench::kernels
