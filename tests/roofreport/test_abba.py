@@ -8,7 +8,7 @@ from pathlib import Path
 
 import fake_roofbench
 import pytest
-from roofreport import command, sequential
+from roofreport import command, match, sequential
 from roofreport.cli import main
 from roofreport.duration import seconds
 from roofreport.errors import UnusableInputError
@@ -90,6 +90,51 @@ def test_state_of_another_comparison_is_refused(
     assert _abba(program, f"{program} --factor=2", state, "--filter=a/", "--restart") == 1
     (state / "state.json").write_text("{")
     assert _abba(program, f"{program} --factor=2", state, "--filter=a/") == 2
+
+
+_THEIRS_AND_OURS = (
+    "f/impl:x/n:1:1.0,f/impl:y/n:1:0.7,f/impl:x/n:2:5.0,f/impl:y/n:2:5.0,f/impl:x/n:3:1,f/impl:y/n:4:1,g/n:1:1"
+)
+
+
+def test_cases_that_differ_in_one_axis(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = fake_roofbench.script(tmp_path / "bin", _THEIRS_AND_OURS, tmp_path / "runs")
+    flags = [f"--state={tmp_path / 'state'}", "--budget=60s", "--pairs=12", "--flag=--noise=0.002"]
+    assert main(["abba", program, "--match=impl:x=impl:y", *flags]) == 0
+    out = capsys.readouterr().out
+    verdicts = dict(reversed(line.split()[:2]) for line in out.splitlines()[2:6])
+    assert verdicts == {"f/n:1": "FASTER", "f/n:2": "SAME", "f/n:3": "MISSING", "f/n:4": "NEW"}
+    assert "base impl:x, new impl:y" in out
+    # The other way round, in a state of its own.
+    assert main(["abba", program, "--match=impl:y=impl:x", *flags]) == 2
+    assert "another comparison" in capsys.readouterr().err
+    assert main(["abba", program, "--match=impl:y=impl:x", *flags, "--restart"]) == 1
+    assert any(line.startswith("SLOWER") and "f/n:1" in line for line in capsys.readouterr().out.splitlines())
+
+
+def test_a_case_that_fails_on_one_side_of_a_match(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = fake_roofbench.script(tmp_path / "bin", _THEIRS_AND_OURS, tmp_path / "runs")
+    flags = ["--budget=60s", "--pairs=10", "--match=impl:x=impl:y", "--filter=n:[12]"]
+    assert main(["abba", program, *flags, f"--state={tmp_path / 'new'}", "--flag=--fail=f/impl:y/n:1"]) == 1
+    assert any(line.startswith("FAILED") and "f/n:1" in line for line in capsys.readouterr().out.splitlines())
+    assert main(["abba", program, *flags, f"--state={tmp_path / 'base'}", "--flag=--skip=f/impl:x/n:1"]) == 0
+    assert any(line.startswith("MISSING") and "f/n:1" in line for line in capsys.readouterr().out.splitlines())
+
+
+def test_a_match_that_matches_nothing(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["abba", program, "--match=impl:x=impl:y", f"--state={tmp_path / 's'}"]) == 2
+    assert "impl:x=impl:y" in capsys.readouterr().err
+
+
+def test_one_program_alone_needs_a_match(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["abba", program]) == 2
+    assert "--match" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "impl:x", "impl:x=impl:x", "impl:x=n:1", "impl:=impl:y", "impl:x=impl:y=impl:z"])
+def test_what_is_no_match(text: str) -> None:
+    with pytest.raises(UnusableInputError):
+        match.parse(text)
 
 
 def test_failed_and_skipped_cases(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ def test_help_has_examples(verb: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert max(map(len, out.splitlines())) <= 125
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["table"], ["table", "--\x1b[2J"], ["abba", "x"]])
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["table"], ["table", "--\x1b[2J"]])
 def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(arguments)

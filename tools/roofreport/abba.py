@@ -16,6 +16,7 @@ from roofreport.command import Command, sampling_flags
 from roofreport.errors import UnusableInputError
 from roofreport.hardware import differences
 from roofreport.load import load
+from roofreport.match import Match
 from roofreport.process import Finished, run
 from roofreport.result import Result, merged
 from roofreport.result import State as CaseState
@@ -40,6 +41,7 @@ class Options:
     folder: Path
     max_time: float | None = None  # seconds of samples a case; None: as the budget allows
     pairs: int | None = None  # most pairs
+    match: Match | None = None  # None: cases of the same name
 
 
 class Abba:
@@ -49,14 +51,17 @@ class Abba:
         self._options = options
         self._say = say
         self._commands = (options.base, options.new)
-        listed = [command.cases() for command in self._commands]
-        self._common = [name for name in listed[0] if name in set(listed[1])]
-        self._missing = [name for name in listed[0] if name not in set(listed[1])]
-        self._added = [name for name in listed[1] if name not in set(listed[0])]
+        # On each side, what a case is judged as -> its name there.
+        self._names = [self._listed(side) for side in range(len(SIDES))]
+        self._common = [name for name in self._names[0] if name in self._names[1]]
+        self._missing = [name for name in self._names[0] if name not in self._names[1]]
+        self._added = [name for name in self._names[1] if name not in self._names[0]]
         if not self._common:
-            raise UnusableInputError("the two commands have no case in common")
+            what = f" that differ in {options.match.text()} alone" if options.match else " in common"
+            raise UnusableInputError(f"the two commands have no cases{what}")
         parts = [command.fingerprint() for command in self._commands]
         parts += [*self._common, str(options.budget), str(options.max_time), str(options.pairs)]
+        parts += [options.match.text()] if options.match else []
         self._key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
         self._trials = {name: Trial(name) for name in self._common}
         self._looks = 0
@@ -73,6 +78,11 @@ class Abba:
             self._pair(state)
         self._final_look(state)
         return self._judgements(state)
+
+    def _listed(self, side: int) -> dict[str, str]:
+        names = self._commands[side].cases()
+        match = self._options.match
+        return match.works(side, names) if match else {name: name for name in names}
 
     def _begin(self) -> State:
         """A process that tells what a process costs beside its samples, then the plan."""
@@ -100,15 +110,17 @@ class Abba:
             max_time = PILOT_SAMPLING + max(0.0, spare) / (measured * 4 / 3)
             max_time = round(min(max_time, LONGEST_SAMPLING), 3)
         state = State(self._key, list(self._common), max_time, pilot.seconds)
+        judged_as = {name: work for work, name in self._names[0].items()}
         for case in pilot.result.cases:
             if case.state is not CaseState.MEASURED:
-                _close(state, case.name, Verdict.MISSING, f"not measured: base: {reason_of(case)}")
+                _close(state, judged_as[case.name], Verdict.MISSING, f"not measured: base: {reason_of(case)}")
         abba_state.save(self._options.folder, state)
         self._say(f"{measured} cases, {max_time:g} s of samples each, {units.clock(budget)} in all")
         return state
 
     def _process(self, pair: int, side: int, names: list[str], max_time: float, label: str = "") -> Finished:
-        command = self._commands[side].with_flags(*sampling_flags(names, max_time))
+        here = [self._names[side][name] for name in names]
+        command = self._commands[side].with_flags(*sampling_flags(here, max_time))
         folder = self._options.folder
         folder.mkdir(parents=True, exist_ok=True)
         finished = run(command, abba_state.output(folder, pair, label or SIDES[side]))
@@ -170,7 +182,7 @@ class Abba:
         results = [load(abba_state.output(self._options.folder, number + 1, side)) for side in SIDES]
         groups = [{name: merged(cases) for name, cases in result.by_name().items()} for result in results]
         for name in state.pairs[number]["cases"]:
-            sides = [group.get(name) for group in groups]
+            sides = [group.get(here[name]) for group, here in zip(groups, self._names, strict=True)]
             for label, case in zip(("base", "new"), sides, strict=True):
                 if case is None or case.state is not CaseState.MEASURED:
                     failed = label == "new" and case is not None and case.state is CaseState.FAILED

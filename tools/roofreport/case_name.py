@@ -23,3 +23,8 @@ def axes(name: str) -> dict[str, str]:
 def with_axis(name: str, axis: str, value: str) -> str:
     """The same case with another value of one axis."""
     return "/".join(f"{axis}:{value}" if part.startswith(f"{axis}:") else part for part in name.split("/"))
+
+
+def without(name: str, part: str) -> str:
+    """The name without `part`, an axis:value."""
+    return "/".join(piece for piece in name.split("/") if piece != part)

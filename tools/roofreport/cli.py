@@ -161,17 +161,25 @@ def _compare(args: argparse.Namespace) -> int:
 def _state_folder(args: argparse.Namespace) -> Path:
     if args.state is not None:
         return Path(args.state)
-    text = "\0".join([args.base, args.new, args.filter or "", str(args.budget), *args.flags])
+    text = "\0".join([args.base, args.new, args.filter or "", args.match or "", str(args.budget), *args.flags])
     return _ROOT / "results/local" / f"abba-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
 def _abba(args: argparse.Namespace) -> int:
+    from roofreport import match
     from roofreport.abba import Abba, Options, say
     from roofreport.command import parse
 
+    if args.new is None:
+        if args.match is None:
+            raise UnusableInputError("NEW is missing: a second program, or --match for two kinds of cases of one")
+        args.new = args.base
+    matched = None if args.match is None else match.parse(args.match)
     extra = [*args.flags, *([f"--benchmark_filter={args.filter}"] if args.filter else [])]
     folder = _state_folder(args)
-    options = Options(parse(args.base, extra), parse(args.new, extra), args.budget, folder, args.max_time, args.pairs)
+    options = Options(
+        parse(args.base, extra), parse(args.new, extra), args.budget, folder, args.max_time, args.pairs, matched
+    )
     if args.restart and folder.exists():
         for path in [*folder.glob("[0-9]*-*.json"), *folder.glob("state.json*")]:
             path.unlink()
@@ -182,7 +190,8 @@ def _abba(args: argparse.Namespace) -> int:
         say("interrupted; the same command goes on from here")
         return 128 + signal.SIGINT
     print(table_formats.terminal(judgement_table.build(judgements)), end="")
-    print(f"\n{judgement_table.summary(judgements)} (time, A B B A, 95 % intervals)")
+    sides = f"; base {matched.base}, new {matched.new}" if matched else ""
+    print(f"\n{judgement_table.summary(judgements)} (time, A B B A, 95 % intervals{sides})")
     return _exit_status(judgements)
 
 
@@ -332,7 +341,7 @@ examples:
 
     abba = verb(
         "abba",
-        "runs two programs, or one with two sets of flags, in turns",
+        "runs two programs, one with two sets of flags, or two implementations of one, in turns",
         _VERDICTS
         + """
 Fresh processes in the order A B B A …, at least 10 pairs, until every case is decided or the budget is used up.
@@ -344,10 +353,16 @@ examples:
   tools/report abba old/roofbench new/roofbench --filter='matmul/.*bf16'
   tools/report abba 'bin/roofbench --threads=1' 'bin/roofbench --threads=2' --filter=mlp --budget=10min
   tools/report abba old/roofbench new/roofbench --filter=copy --flag=--check=off --state=/tmp/copy
+  tools/report abba bin/roofbench --match=impl:eager=impl:native --filter=softmax    is ours faster than theirs?
 """,
     )
     abba.add_argument("base", metavar="BASE", help="a program, with flags if quoted")
-    abba.add_argument("new", metavar="NEW", help="what is compared with it")
+    abba.add_argument("new", metavar="NEW", nargs="?", help="what is compared with it (with --match: default BASE)")
+    abba.add_argument(
+        "--match",
+        metavar="AXIS:X=AXIS:Y",
+        help="compare BASE's cases that have the first with NEW's that differ from them in the second alone",
+    )
     abba.add_argument("--filter", metavar="REGEX", help="cases, as --benchmark_filter")
     abba.add_argument("--budget", type=duration.seconds, default=300.0, metavar="TIME", help="5min (default), 90s, 1h")
     abba.add_argument("--flag", action="append", default=[], dest="flags", metavar="FLAG", help="for both (repeatable)")
