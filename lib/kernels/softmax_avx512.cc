@@ -77,9 +77,10 @@ struct Padded {
 template <typename T>
 struct Distance {
   explicit Distance(float from) : maximum(from) {
-    // x · log2(e) - c in one rounding: c's own error is a factor of all elements. Not where c would be infinite.
-    constexpr float kHuge = 1e38F;
-    if (sizeof(T) == 2 && std::abs(from) < kHuge) {
+    // x · log2(e) - c in one rounding: c's own error is a factor of all elements, here next to 1. Beyond, it would
+    // become zero or infinite.
+    constexpr float kLarge = 1 << 20;
+    if (sizeof(T) == 2 && std::abs(from) < kLarge) {
       c = from * kLog2E;
       maximum = 0;
     }
@@ -165,6 +166,20 @@ TARGET inline void Step(const Places<T>& at, int64_t count, float* exponentials,
   }
 }
 
+// What a block further on needs, from the second cache into the first.
+template <Stages kDo, typename T>
+TARGET inline void FetchNear(const T* next, const float* exponentials) {
+  constexpr int64_t kNear = 4;  // blocks
+  if constexpr (kDo.maximum) {
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kPerBlock; i += kPerLine<T>) Prefetch(next + kNear * kPerBlock + i);
+  }
+  if constexpr (kDo.write) {
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kPerBlock; i += kPerLine<float>) Prefetch(exponentials + kNear * kPerBlock + i);
+  }
+}
+
 template <bool kStream, Stages kDo, typename T>
 TARGET void Pass(int64_t n, const Places<T>& at, Flow& flow) {
   constexpr int64_t kAheadBytes = 8192;
@@ -175,6 +190,7 @@ TARGET void Pass(int64_t n, const Places<T>& at, Flow& flow) {
   int64_t i = 0;
   for (; i + kPerBlock <= n; i += kPerBlock) {
     if constexpr (kDo.maximum) PrefetchBlock(at.next + i, kAheadBytes);
+    FetchNear<kDo>(at.next + i, flow.exponentials + i);
     Step<kStream, kDo, true, T>({at.y + i, at.x + i, at.next + i}, kPerBlock, flow.exponentials + i, scale, distance,
                                 sums);
   }

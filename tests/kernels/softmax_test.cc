@@ -72,6 +72,20 @@ TYPED_TEST(SoftmaxTest, LargeAndNegativeLogitsLoseNothing) {
   });
 }
 
+// A row that is masked as a whole is one of them.
+TYPED_TEST(SoftmaxTest, EqualLogitsOfAnySizeShareTheRow) {
+  OnEveryIsa([] {
+    for (double size = 1; size < 3e38; size *= 3) {
+      for (const double largest : {size, -size}) {
+        std::vector<TypeParam> x(100, FromDouble<TypeParam>(largest));
+        x[7] = FromDouble<TypeParam>(largest < 0 ? 1.1 * largest : 0);
+        ExpectRight(x, 1, 100);
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  });
+}
+
 TYPED_TEST(SoftmaxTest, InfinitiesAndNansAreThoseOfTheFormula) {
   OnEveryIsa([] {
     for (const double value : {kInfinity, -kInfinity, kNan, -kNan}) {
