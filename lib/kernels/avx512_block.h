@@ -10,12 +10,12 @@
 #if ROOFBENCH_X86
 
 // The statement behind it for each of n vectors v, and of a block's.
-#define ROOFBENCH_EACH_OF(n) _Pragma("GCC unroll 4") for (int v = 0; v < (n); ++v)
+#define ROOFBENCH_EACH_OF(n) _Pragma("GCC unroll 4") for (int64_t v = 0; v < (n); ++v)
 #define ROOFBENCH_EACH ROOFBENCH_EACH_OF(kVectors)
 
 namespace roofbench::kernels::avx512 {
 
-inline constexpr int kVectors = 4;
+inline constexpr int64_t kVectors = 4;
 inline constexpr int64_t kPerBlock = kVectors * 16;  // elements
 
 using Block = __m512[kVectors];
@@ -27,7 +27,7 @@ ROOFBENCH_TARGET_AVX512 inline void LoadBlock(const float* from, Block& to) {
 }
 ROOFBENCH_TARGET_AVX512 inline void LoadBlock(const Bf16* from, Block& to) {
 #pragma GCC unroll 2
-  for (int half = 0; half < 2; ++half) {
+  for (int64_t half = 0; half < 2; ++half) {
     const __m512i line = _mm512_loadu_si512(from + half * 32);
     to[2 * half] = _mm512_castsi512_ps(_mm512_slli_epi32(line, 16));
     to[2 * half + 1] = _mm512_castsi512_ps(_mm512_and_si512(line, _mm512_set1_epi32(static_cast<int>(0xffff0000U))));
@@ -41,7 +41,7 @@ ROOFBENCH_TARGET_AVX512 inline void StoreBlock(float* to, const Block& from) {
 template <bool kStream>
 ROOFBENCH_TARGET_AVX512_BF16 inline void StoreBlock(Bf16* to, const Block& from) {
 #pragma GCC unroll 2
-  for (int half = 0; half < 2; ++half) {
+  for (int64_t half = 0; half < 2; ++half) {
     const __m512i split = Pack(Floats<Bf16>{{from[2 * half], from[2 * half + 1]}});
     StoreLine<kStream>(to + half * 32, _mm512_permutexvar_epi16(Alternate(), split));
   }
