@@ -8,13 +8,13 @@
 #include <ATen/ops/linear.h>
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/kernels/huge_pages.h"
 #include "lib/kernels/quantise.h"
 #include "lib/kernels/team.h"
+#include "lib/kernels/unpack_int4.h"
 #include "lib/models/random_fill.h"
 
 namespace roofbench::models {
@@ -49,39 +49,6 @@ void PackRows(const T* values, int64_t rows, int64_t columns, int64_t group, std
   });
   Team()(kernels::Int4Tiles(rows), [&](kernels::Range tiles) {
     kernels::PackInt4(quantised.data(), scales.data(), rows, columns, group, packed, tiles);
-  });
-}
-
-// Whole tiles as rows of T: kernels::Int4Weight says how they lie.
-template <typename T>
-void UnpackInt4(const std::byte* packed, int64_t rows, int64_t columns, int64_t group, T* to) {
-  constexpr int64_t kTile = kernels::kInt4TileRows;
-  constexpr int64_t kPerWord = 8;
-  Team()(rows / kTile, [&](kernels::Range tiles) {
-    for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
-      const std::byte* from = packed + tile * kernels::Int4TileBytes(columns, group);
-      for (int64_t g = 0; g < columns; g += group, from += kernels::Int4GroupBytes(group)) {
-        uint32_t words[kTile];
-        float scale[kTile];
-        float zero[kTile];
-        std::memcpy(words, from, sizeof(words));
-        for (int64_t r = 0; r < kTile; ++r) {
-          scale[r] = kernels::ToFloat(kernels::Bf16{static_cast<uint16_t>(words[r] & 0xffffU)});
-          zero[r] = kernels::ToFloat(kernels::Bf16{static_cast<uint16_t>(words[r] >> 16)}) - 8 * scale[r];
-        }
-        for (int64_t j = 0; j < group / kPerWord; ++j) {
-          std::memcpy(words, from + (j + 1) * static_cast<int64_t>(sizeof(words)), sizeof(words));
-          for (int64_t r = 0; r < kTile; ++r) {
-            T* const row = to + (tile * kTile + r) * columns + g + j * kPerWord;
-            for (int64_t byte = 0; byte < kPerWord / 2; ++byte) {
-              const uint32_t pair = words[r] >> (8 * byte);
-              row[byte] = T(static_cast<float>(pair & 15U) * scale[r] + zero[r]);
-              row[kPerWord / 2 + byte] = T(static_cast<float>((pair >> 4) & 15U) * scale[r] + zero[r]);
-            }
-          }
-        }
-      }
-    }
   });
 }
 
@@ -203,10 +170,16 @@ at::Tensor StoredMatrix::Dequantised(int64_t expert, int64_t first, int64_t coun
     const auto* const tiles = reinterpret_cast<const std::byte*>(weight[expert].const_data_ptr<uint8_t>()) +
                               first / kernels::kInt4TileRows * kernels::Int4TileBytes(columns, group);
     const at::Tensor made = at::empty({whole, columns}, type == at::kBFloat16 ? at::kBFloat16 : at::kFloat);
+    const auto unpack = [&](auto* to) {
+      Team()(whole / kernels::kInt4TileRows, [&](kernels::Range some) {
+        UnpackInt4(kernels::Int4Weight{tiles, whole, columns, group}, some,
+                   to + some.begin * kernels::kInt4TileRows * columns);
+      });
+    };
     if (type == at::kBFloat16) {
-      UnpackInt4(tiles, whole, columns, group, made.data_ptr<at::BFloat16>());
+      unpack(reinterpret_cast<kernels::Bf16*>(made.data_ptr<at::BFloat16>()));
     } else {
-      UnpackInt4(tiles, whole, columns, group, made.data_ptr<float>());
+      unpack(made.data_ptr<float>());
     }
     return made.narrow(0, 0, count).to(type);
   }
