@@ -173,6 +173,7 @@ class GraphDecoder final : public models::Decoder {
   int64_t length() const override { return eager_.length(); }
   void Truncate(int64_t length) override { eager_.Truncate(length); }
   void FillRandom(int64_t length, uint64_t seed) override { eager_.FillRandom(length, seed); }
+  void ObserveParts(models::PartMarker /*marker*/) override {}
   void ObserveStages(models::LlmInt8Marker /*marker*/) override {}
 
  private:

@@ -1,7 +1,8 @@
 // The two halves of a generation alone: a prompt into an empty cache, and one token of each sequence at a depth of the
-// cache. In precision:llm_int8 the stages of its products are phases.
+// cache. Its parts are phases; in precision:llm_int8 the stages of its products are.
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -12,13 +13,32 @@ namespace roofbench {
 namespace {
 
 using models::LlmInt8Stage;
+using workload::DecoderPart;
 
-// The step; where its model is one of LLM.int8(), with the stages of that as phases. The phases cost up to three
-// reads of the clock for each part of a product.
-void SetStep(const Point& at, const std::shared_ptr<models::Decoder>& decoder, std::function<void()> step,
-             Case& built) {
+// The step with its parts as phases, or the stages of LLM.int8() where its model is one. `waits`: its threads wait for
+// each other. That costs a read of the clock for each of some hundred ends, of LLM.int8() up to three for each part of
+// a product. On a GPU each would be an event of microseconds, so that parts are told on processors alone.
+void SetStep(const Point& at, const Device& device, const std::shared_ptr<models::Decoder>& decoder, bool waits,
+             std::function<void()> step, Case& built) {
   if (at.Text("precision") != Name(workload::WeightFormat::kLlmInt8)) {
-    built.step = std::move(step);
+    if (device.kind() != "cpu") {
+      built.step = std::move(step);
+      return;
+    }
+    std::array<int, workload::kDecoderPartNames.size()> phase_of{};
+    for (std::size_t part = 0; part < phase_of.size(); ++part) {
+      const bool exists = part == static_cast<std::size_t>(DecoderPart::kWait)     ? waits
+                          : part == static_cast<std::size_t>(DecoderPart::kRouter) ? StoredAt(at).shape.IsMixture()
+                                                                                   : true;
+      if (!exists) continue;
+      phase_of[part] = static_cast<int>(built.phases.size());
+      built.phases.emplace_back(workload::kDecoderPartNames[part]);
+    }
+    built.step = [=](timing::PhaseMarker& marker) {
+      decoder->ObserveParts([&](DecoderPart part) { marker.End(phase_of[static_cast<std::size_t>(part)]); });
+      step();
+      decoder->ObserveParts(nullptr);
+    };
     return;
   }
   for (const std::string_view name : models::kLlmInt8StageNames) built.phases.emplace_back(name);
@@ -43,7 +63,7 @@ absl::StatusOr<Case> BuildPrefill(const Point& at, Inputs& in) {
              .reference = [=, model = *model] { return std::vector{ExactLogits(*model, tokens)}; },
              .model = {.prompt_tokens = at.Number("batch") * at.Number("prompt")}};
   SetStep(
-      at, *decoder,
+      at, in.device(), *decoder, /*waits=*/false,
       [=, decoder = *decoder] {
         decoder->Truncate(0);
         *logits = decoder->Append(tokens);
@@ -103,7 +123,7 @@ absl::StatusOr<Case> BuildDecode(const Point& at, Inputs& in) {
              .model = {.tokens = at.Number("batch"),
                        .token_bytes = StoredAt(at).DecodeReadBytes(at.Number("batch"), at.Number("depth"), 2)}};
   SetStep(
-      at, *decoder,
+      at, in.device(), *decoder, /*waits=*/at.Text("impl") == "native",
       [=, decoder = *decoder] {
         decoder->Truncate(depth);
         decoder->AppendOne(last.data_ptr<int64_t>());

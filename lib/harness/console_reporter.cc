@@ -120,12 +120,20 @@ void ConsoleTable::PrintRow(const std::string& label, const Run& run, const Outc
   if (!notes.empty()) out << ' ' << Paint(notes, kYellow);
   out << '\n';
   if (outcome == nullptr || outcome->phases.empty()) return;
-  std::vector<std::string> phases;
+  std::string line;
+  const auto flush = [&] {
+    if (!line.empty()) out << Paint(absl::StrCat("   ", line), kDim) << '\n';
+    line.clear();
+  };
   for (std::size_t i = 0; i < outcome->phases.size(); ++i) {
-    const double median = timing::Median(outcome->samples.phase_seconds[i]);
-    phases.push_back(absl::StrCat(outcome->phases[i], " ", HumanTime(median)));
+    const std::string& name = outcome->phases[i];
+    std::string phase = absl::StrCat(" ", name, " ", HumanTime(timing::Median(outcome->samples.phase_seconds[i])));
+    if (const double own = CounterOf(run, name + "_roof"); own >= 0) absl::StrAppend(&phase, " (", Percent(own), ")");
+    if (i + 1 < outcome->phases.size()) phase += ",";
+    if (line.size() + phase.size() > kTableWidth - 3) flush();
+    line += phase;
   }
-  out << Paint(absl::StrCat("    ", absl::StrJoin(phases, ", ")), kDim) << '\n';
+  flush();
 }
 
 void ConsoleTable::ReportRuns(const std::vector<Run>& runs) {

@@ -144,6 +144,8 @@ constexpr CounterSpec kTable[] = {
      "median of a named phase (forward, backward, …) of the same steps; <phase>_mean_ms, <phase>_stddev_ms and "
      "<phase>_p95_ms are of the same samples",
      "the step has no phases", nullptr},
+    {"<phase>_roof", "fraction", Better::kHigher, "as roof, of the phase's own operations and time",
+     "the case's formula names no operations of the phase, or there is no roof", nullptr},
     {"parameters", "count", Better::kNeither, "exact number of parameters", "the case is no model",
      [](const CounterContext& c) { return Positive(c.outcome.parameters); }},
     {"mfu", "fraction", Better::kHigher,
@@ -277,6 +279,10 @@ std::vector<CounterValue> ComputeCounters(const CounterContext& context) {
         add(absl::StrCat(name, "_mean_ms"), phase.mean * kMilliseconds);
         add(absl::StrCat(name, "_stddev_ms"), phase.stddev * kMilliseconds);
         add(absl::StrCat(name, "_p95_ms"), phase.p95 * kMilliseconds);
+      }
+    } else if (spec.name == "<phase>_roof") {
+      for (std::size_t i = 0; i < outcome.phase_roofs.size(); ++i) {
+        if (outcome.phase_roofs[i] > 0) add(absl::StrCat(outcome.phases[i], "_roof"), outcome.phase_roofs[i]);
       }
     } else {
       for (const auto& [name, value] : outcome.figures) {

@@ -41,6 +41,7 @@ struct Outcome {
   std::vector<std::string> phases;
   std::vector<double> roof_ratios;  // one a chunk: time at the roof beside it over the chunk's median
   std::string roof_name;
+  std::vector<double> phase_roofs;  // one a phase: median of the same ratios for its own operations; 0: it has none
   double peak_memory_bytes = 0;
   std::optional<double> process_bytes = {};            // most that the process had in RAM
   std::optional<double> predicted_process_bytes = {};  // the same from the case's formula and what was there before it

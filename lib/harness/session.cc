@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -67,13 +68,32 @@ bool SaysNoMemory(const std::string& what) {
 // What a case needs, from its formula.
 double NeededBytes(const workload::Cost& cost) { return cost.resident_bytes * kMemoryMargin + kMemoryReserve; }
 
-std::vector<double> RoofRatios(const RoofGauge& gauge, const workload::Cost& cost, const timing::Samples& samples) {
+std::vector<double> RoofRatios(const RoofGauge& gauge, const workload::Cost& cost,
+                               const std::vector<timing::Chunk>& chunks) {
   std::vector<double> ratios;
-  for (const timing::Chunk& chunk : samples.chunks) {
+  for (const timing::Chunk& chunk : chunks) {
     const double roof_seconds = chunk.roof_rate > 0 ? gauge.SecondsAt(cost, chunk.roof_rate) : 0;
     if (roof_seconds > 0 && chunk.median_seconds > 0) ratios.push_back(roof_seconds / chunk.median_seconds);
   }
   return ratios;
+}
+
+// The roof fraction of each phase that the cost has operations of.
+std::vector<double> PhaseRoofs(const RoofGauge& gauge, const Outcome& outcome) {
+  std::vector<double> roofs(outcome.phases.size());
+  for (std::size_t phase = 0; phase < roofs.size(); ++phase) {
+    const workload::Cost part = outcome.cost.Part(outcome.phases[phase]);
+    if (part.operations.empty()) continue;
+    const std::span<const double> seconds = outcome.samples.phase_seconds[phase];
+    std::vector<timing::Chunk> chunks = outcome.samples.chunks;
+    for (timing::Chunk& chunk : chunks) {
+      chunk.median_seconds = timing::Median(
+          seconds.subspan(static_cast<std::size_t>(chunk.first_sample), static_cast<std::size_t>(chunk.samples)));
+    }
+    const std::vector<double> ratios = RoofRatios(gauge, part, chunks);
+    if (!ratios.empty()) roofs[phase] = timing::Median(ratios);
+  }
+  return roofs;
 }
 
 // The model's FLOPs at the measured peak of their precision, over the time of each chunk.
@@ -296,7 +316,8 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   const timing::Step& step = planted_work ? slowed_step : own_step;
   SampleUnthrottled(copies.front(), step, gauge.slice, outcome);
   outcome.summary = timing::Summarize(outcome.samples.seconds);
-  outcome.roof_ratios = RoofRatios(gauge, outcome.cost, outcome.samples);
+  outcome.roof_ratios = RoofRatios(gauge, outcome.cost, outcome.samples.chunks);
+  outcome.phase_roofs = PhaseRoofs(gauge, outcome);
   outcome.model = copies.front().model;
   outcome.model_ratios = ModelRatios(gauge, outcome.model, outcome.samples);
   if (copies.front().warmup_iters && options_.check) {

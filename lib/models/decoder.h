@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -12,6 +13,9 @@
 #include "lib/models/llm_int8.h"
 
 namespace roofbench::models {
+
+// Told that a part of a step ends now, which began where the last one ended.
+using PartMarker = std::function<void(workload::DecoderPart)>;
 
 // `batch` sequences of the same length side by side, with a cache for keys and values that was allocated at once.
 class Decoder {
@@ -30,6 +34,11 @@ class Decoder {
   // Fills the cache with seeded random keys and values up to `length`, for measurements at a depth that no prompt is
   // read for.
   virtual void FillRandom(int64_t length, uint64_t seed) = 0;
+
+  // From now on `marker` is told, on the thread that calls Append or AppendOne, of every part of it in turn. A part is
+  // told as often as it comes: once a layer, or once an expert. Where threads share a step, the parts are those of that
+  // thread, and only there is any waiting.
+  virtual void ObserveParts(PartMarker marker) = 0;
 
   // From now on `marker` is told, on the thread that calls Append or AppendOne, of every stage of the LLM.int8()
   // products of it. Where threads share a product, the stages are those of that thread.

@@ -18,6 +18,8 @@
 
 namespace roofbench::models {
 
+using workload::DecoderPart;
+
 EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity, Arithmetic arithmetic)
     : weights_(weights),
       arithmetic_(arithmetic),
@@ -36,8 +38,12 @@ const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) {
   if (exact()) x = x.to(at::kFloat);
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const LayerWeights& layer = weights_.layers[i];
-    x = x + Attend(layer, Norm(x, layer.attention_norm), static_cast<int64_t>(i));
-    x = x + Mlp(layer, Norm(x, layer.mlp_norm));
+    const at::Tensor attention_in = Norm(x, layer.attention_norm);
+    End(DecoderPart::kNorm);
+    x = x + Attend(layer, attention_in, static_cast<int64_t>(i));
+    const at::Tensor mlp_in = Norm(x, layer.mlp_norm);
+    End(DecoderPart::kNorm);
+    x = x + Mlp(layer, mlp_in);
   }
   cache_.length += tokens.size(1);
   logits_ = Logits(x);
@@ -45,7 +51,11 @@ const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) {
 }
 
 at::Tensor EagerDecoder::Logits(const at::Tensor& x) const {
-  return Linear(weights_.head, Norm(x.select(1, x.size(1) - 1), weights_.final_norm)).to(at::kFloat);
+  const at::Tensor last = Norm(x.select(1, x.size(1) - 1), weights_.final_norm);
+  End(DecoderPart::kNorm);
+  at::Tensor logits = Linear(weights_.head, last).to(at::kFloat);
+  End(DecoderPart::kHead);
+  return logits;
 }
 
 const at::Tensor& EagerDecoder::AppendOne(const int64_t* tokens) {
@@ -99,6 +109,7 @@ at::Tensor EagerDecoder::Attend(const LayerWeights& layer, const at::Tensor& x, 
   const int64_t end = cache_.length + tokens;
   // [batch, heads of all three kinds, tokens, head_dim]
   const at::Tensor qkv = SplitHeads(Linear(layer.qkv, x), heads_ + 2 * kv_heads_);
+  End(DecoderPart::kQkv);
   const at::Tensor q = rope_.Rotate(qkv.narrow(1, 0, heads_), cache_.length);
   cache_.keys[index]
       .narrow(2, cache_.length, tokens)
@@ -127,13 +138,22 @@ at::Tensor EagerDecoder::AttendSet(const LayerWeights& layer, const at::Tensor& 
 
 at::Tensor EagerDecoder::Weighted(const LayerWeights& layer, const at::Tensor& q, const at::Tensor& k,
                                   const at::Tensor& v, const std::optional<at::Tensor>& mask, bool causal) const {
-  return Linear(layer.out, MergeHeads(at::scaled_dot_product_attention(q, k, v, mask, 0.0, causal, std::nullopt,
-                                                                       heads_ != kv_heads_)));
+  const at::Tensor attended =
+      MergeHeads(at::scaled_dot_product_attention(q, k, v, mask, 0.0, causal, std::nullopt, heads_ != kv_heads_));
+  End(DecoderPart::kAttention);
+  at::Tensor y = Linear(layer.out, attended);
+  End(DecoderPart::kOut);
+  return y;
 }
 
 at::Tensor EagerDecoder::Expert(const LayerWeights& layer, const at::Tensor& x, int64_t expert) const {
   const std::vector<at::Tensor> halves = Linear(layer.gate_up, x, expert).chunk(2, -1);
-  return Linear(layer.down, at::silu(halves[0]).mul(halves[1]), expert);
+  End(DecoderPart::kGateUp);
+  const at::Tensor hidden = at::silu(halves[0]).mul(halves[1]);
+  End(DecoderPart::kGate);
+  at::Tensor y = Linear(layer.down, hidden, expert);
+  End(DecoderPart::kDown);
+  return y;
 }
 
 at::Tensor EagerDecoder::Mlp(const LayerWeights& layer, const at::Tensor& x) const {
@@ -143,6 +163,7 @@ at::Tensor EagerDecoder::Mlp(const LayerWeights& layer, const at::Tensor& x) con
   const auto active = static_cast<int64_t>(weights_.config.shape.active_experts);
   auto [weight, chosen] = at::topk(at::softmax(Linear(layer.router, rows), -1, at::kFloat), active, -1);
   weight = (weight / weight.sum(-1, /*keepdim=*/true)).to(x.scalar_type());
+  End(DecoderPart::kRouter);
   at::Tensor y = at::zeros_like(rows);
   for (int64_t expert = 0; expert < layer.gate_up.experts; ++expert) {
     const std::vector<at::Tensor> where = chosen.eq(expert).nonzero().unbind(1);

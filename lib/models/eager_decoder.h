@@ -36,6 +36,7 @@ class EagerDecoder final : public Decoder {
   int64_t length() const override { return cache_.length; }
   void Truncate(int64_t length) override { cache_.length = length; }
   void FillRandom(int64_t length, uint64_t seed) override { cache_.FillRandom(length, seed); }
+  void ObserveParts(PartMarker marker) override { part_ = std::move(marker); }
   void ObserveStages(LlmInt8Marker marker) override { marker_ = std::move(marker); }
 
   KvCache& cache() { return cache_; }
@@ -43,6 +44,9 @@ class EagerDecoder final : public Decoder {
 
  private:
   bool exact() const { return arithmetic_ == Arithmetic::kExact; }
+  void End(workload::DecoderPart part) const {
+    if (part_) part_(part);
+  }
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
   at::Tensor Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert = 0) const;
   at::Tensor Attend(const LayerWeights& layer, const at::Tensor& x, int64_t index);
@@ -63,6 +67,7 @@ class EagerDecoder final : public Decoder {
   at::Tensor logits_;
   at::Tensor token_;     // [batch, 1], what SetToken set
   at::Tensor position_;  // [1], where it goes
+  PartMarker part_;
   LlmInt8Marker marker_;
 };
 

@@ -32,6 +32,7 @@ using kernels::Range;
 using kernels::Rounded;
 using kernels::ToFloat;
 using kernels::Worker;
+using workload::DecoderPart;
 using workload::WeightFormat;
 
 int64_t Whole(double size) { return static_cast<int64_t>(size); }
@@ -103,6 +104,7 @@ class NativeDecoder final : public Decoder {
   const at::Tensor& AppendOne(const int64_t* tokens) override {
     TORCH_CHECK(cache().length < cache().capacity, "the cache holds ", cache().capacity, " tokens");
     team_.Region([&](const Worker& worker) { Token(worker, tokens); });
+    if (part_) part_(DecoderPart::kWait);  // for the end of the region
     ++cache().length;
     return logits_;
   }
@@ -110,6 +112,10 @@ class NativeDecoder final : public Decoder {
   int64_t length() const override { return eager_.length(); }
   void Truncate(int64_t length) override { eager_.Truncate(length); }
   void FillRandom(int64_t length, uint64_t seed) override { eager_.FillRandom(length, seed); }
+  void ObserveParts(PartMarker marker) override {
+    part_ = marker;
+    eager_.ObserveParts(std::move(marker));
+  }
   void ObserveStages(LlmInt8Marker marker) override {
     marker_ = marker;
     eager_.ObserveStages(std::move(marker));
@@ -126,6 +132,15 @@ class NativeDecoder final : public Decoder {
   }
 
   // The threads do the same at the same time, so that one speaks for all.
+  void End(const Worker& worker, DecoderPart part) const {
+    if (part_ && worker.index() == 0) part_(part);
+  }
+
+  void Wait(const Worker& worker) const {
+    worker.Barrier();
+    End(worker, DecoderPart::kWait);
+  }
+
   void Mark(const Worker& worker, LlmInt8Stage stage) const {
     if (marker_ && worker.index() == 0) marker_(stage);
   }
@@ -227,18 +242,25 @@ class NativeDecoder final : public Decoder {
     for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
       const LayerWeights& layer = weights_.layers[i];
       Norm(layer.attention_norm, s.x.data());
+      End(worker, DecoderPart::kNorm);
       SharedProduct(worker, layer.qkv, s.x.data(), qkv_.data(), s);
-      worker.Barrier();
+      End(worker, DecoderPart::kQkv);
+      Wait(worker);
       Attend(worker, static_cast<int64_t>(i));
-      worker.Barrier();
+      End(worker, DecoderPart::kAttention);
+      Wait(worker);
       AddProduct(worker, layer.out, attended_rounded_.data(), s);
-      worker.Barrier();
+      End(worker, DecoderPart::kOut);
+      Wait(worker);
       Norm(layer.mlp_norm, s.x.data());
+      End(worker, DecoderPart::kNorm);
       Mlp(worker, layer, s);
-      worker.Barrier();
+      Wait(worker);
     }
     Norm(weights_.final_norm, s.x.data());
+    End(worker, DecoderPart::kNorm);
     SharedProduct(worker, weights_.head, s.x.data(), logits_.data_ptr<float>(), s);
+    End(worker, DecoderPart::kHead);
   }
 
   // This thread's rows of a product of all sequences' vectors.
@@ -339,6 +361,7 @@ class NativeDecoder final : public Decoder {
       }
     }
     s.expert_begin[Size(experts_)] = slot;
+    End(worker, DecoderPart::kRouter);
   }
 
   void Mlp(const Worker& worker, const LayerWeights& layer, Scratch<T>& s) {
@@ -360,6 +383,7 @@ class NativeDecoder final : public Decoder {
       const kernels::LlmInt8Activations quantised = Quantised(worker, layer.gate_up, x, count, s);
       Product(worker, layer.gate_up, expert, x, count, y, own, &quantised);
       Product(worker, layer.gate_up, expert, x, count, y, {ff_ + own.begin, ff_ + own.end}, &quantised);
+      End(worker, DecoderPart::kGateUp);
       for (int64_t i = 0; i < count; ++i) {
         for (int64_t j = own.begin; j < own.end; ++j) {
           const float gate = y[i * 2 * ff_ + j];
@@ -367,8 +391,9 @@ class NativeDecoder final : public Decoder {
           hidden_[Size((begin + i) * ff_ + j)] = Rounded<T>(gate / (1 + std::exp(-gate)) * up);
         }
       }
+      End(worker, DecoderPart::kGate);
     }
-    worker.Barrier();
+    Wait(worker);
     const Range rows = worker.Own(d_, Grain(layer.down));
     for (int64_t expert = 0; expert < experts_; ++expert) {
       const int64_t begin = s.expert_begin[Size(expert)];
@@ -383,6 +408,7 @@ class NativeDecoder final : public Decoder {
         const float weight = s.slot_weight[Size(begin + i)];
         for (int64_t j = rows.begin; j < rows.end; ++j) residual[j] += weight * y[i * d_ + j];
       }
+      End(worker, DecoderPart::kDown);
     }
   }
 
@@ -408,6 +434,7 @@ class NativeDecoder final : public Decoder {
   std::vector<T> hidden_;
   std::vector<float> added_;
   std::vector<int32_t> products_;  // of LLM.int8(), before they are dequantised
+  PartMarker part_;
   LlmInt8Marker marker_;
   std::vector<Scratch<T>> scratch_;
 };

@@ -1,5 +1,7 @@
 #include "lib/workload/cost.h"
 
+#include <algorithm>
+#include <iterator>
 #include <numeric>
 
 namespace roofbench::workload {
@@ -40,6 +42,13 @@ double Cost::BytesWritten() const {
 
 double Cost::BytesUpdated() const {
   return Sum(operations, [](const Operation& operation) { return operation.bytes_updated; });
+}
+
+Cost Cost::Part(std::string_view part) const {
+  Cost cost;
+  std::copy_if(operations.begin(), operations.end(), std::back_inserter(cost.operations),
+               [part](const Operation& operation) { return operation.part == part; });
+  return cost;
 }
 
 Cost& Cost::operator+=(const Cost& other) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <string_view>
 #include <vector>
 
 #include "lib/workload/dtype.h"
@@ -16,6 +17,7 @@ struct Operation {
   double bytes_written = 0;                 // results that are only written
   double bytes_updated = 0;                 // bytes changed in place: each is read once and written once
   double repeat = 1;                        // how often this operation occurs in the step
+  std::string_view part = {};               // of the step: the phase that does it, where there is one
 
   // All precisions together, times `repeat`.
   double Flops() const;
@@ -34,6 +36,9 @@ struct Cost {
   double BytesRead() const;
   double BytesWritten() const;
   double BytesUpdated() const;
+
+  // The operations of one part alone, without memory.
+  Cost Part(std::string_view part) const;
 
   // Appends the operations of `other` and adds its resident bytes.
   Cost& operator+=(const Cost& other);

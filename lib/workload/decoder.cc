@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 namespace roofbench::workload {
 namespace {
@@ -65,23 +66,26 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
   const Transformer& s = stored.shape.base;
   const WeightFormat format = stored.format;
   const double element = StorageBytes(format);
-  const auto product = [&](double rows, double columns, double taken) {
+  const auto product = [&](DecoderPart part, double rows, double columns, double taken) {
     Operation operation = Product(format, stored.group, taken, rows, columns);
     operation.repeat = s.layers;
+    operation.part = Name(part);
     return operation;
   };
   Operation attention{.bytes_read = 2 * cached * s.KvWidth() * element,
                       .bytes_written = 2 * tokens * s.KvWidth() * element,
-                      .repeat = s.layers};
+                      .repeat = s.layers,
+                      .part = Name(DecoderPart::kAttention)};
   // Queries against keys, and weights against values.
   attention.flops[Index(ActivationDtype(format))] = 4 * scores * s.QueryWidth();
   workload::Cost cost;
-  cost.operations = {product(s.QueryWidth() + 2 * s.KvWidth(), s.d_model, tokens), attention,
-                     product(s.d_model, s.QueryWidth(), tokens)};
+  cost.operations = {product(DecoderPart::kQkv, s.QueryWidth() + 2 * s.KvWidth(), s.d_model, tokens), attention,
+                     product(DecoderPart::kOut, s.d_model, s.QueryWidth(), tokens)};
   // Each chosen expert is read once, whoever shares it.
   const double experts = stored.shape.IsMixture() ? stored.shape.ExpectedExperts(tokens) : 1;
-  for (Operation expert : {product(2 * s.d_ff, s.d_model, tokens * stored.shape.active_experts / experts),
-                           product(s.d_model, s.d_ff, tokens * stored.shape.active_experts / experts)}) {
+  const double shared = tokens * stored.shape.active_experts / experts;
+  for (Operation expert : {product(DecoderPart::kGateUp, 2 * s.d_ff, s.d_model, shared),
+                           product(DecoderPart::kDown, s.d_model, s.d_ff, shared)}) {
     expert.repeat *= experts;
     cost.operations.push_back(expert);
   }
@@ -89,11 +93,14 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
   if (stored.shape.IsMixture()) {
     Operation router = Product(plain, stored.group, tokens, stored.shape.experts, s.d_model);
     router.repeat = s.layers;
+    router.part = Name(DecoderPart::kRouter);
     cost.operations.push_back(router);
   }
-  cost.operations.push_back({.bytes_read = tokens * s.d_model * element});  // rows of the embedding
+  // Rows of the embedding.
+  cost.operations.push_back({.bytes_read = tokens * s.d_model * element, .part = Name(DecoderPart::kNorm)});
   Operation head = Product(stored.HeadFormat(), stored.group, logits, s.vocab, s.d_model);
   head.bytes_written = logits * s.vocab * ElementBytes(Dtype::kFp32);
+  head.part = Name(DecoderPart::kHead);
   cost.operations.push_back(head);
   return cost;
 }
@@ -114,12 +121,16 @@ workload::Cost StoredDecoder::DecodeCost(double batch, double depth, double capa
 
 workload::Cost StoredDecoder::GenerateCost(double batch, double prompt, double new_tokens) const {
   const double capacity = prompt + new_tokens;
-  workload::Cost cost = PrefillCost(batch, prompt, capacity);
+  const auto all_of = [](std::string_view part, workload::Cost cost) {
+    for (Operation& operation : cost.operations) operation.part = part;
+    return cost;
+  };
+  workload::Cost cost = all_of("prefill", PrefillCost(batch, prompt, capacity));
   if (new_tokens > 1) {
     // Attention is linear in the depth, so the mean step stands for all.
     const double steps = new_tokens - 1;
     const double resident = cost.resident_bytes;
-    cost += Repeated(DecodeCost(batch, prompt + (steps - 1) / 2, capacity), steps);
+    cost += all_of("decode", Repeated(DecodeCost(batch, prompt + (steps - 1) / 2, capacity), steps));
     cost.resident_bytes = resident;
   }
   return cost;

@@ -1,6 +1,10 @@
 // A Llama or Mixtral decoder: its sizes, parameters and bytes, and the work of reading a prompt and of one more token.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <string_view>
+
 #include "lib/workload/cost.h"
 #include "lib/workload/transformer.h"
 #include "lib/workload/weight_format.h"
@@ -32,6 +36,14 @@ struct Decoder {
   double ExpectedExperts(double tokens) const;
 };
 
+// What a step of a decoder is cut into, and what its operations are parts of: the rows of the embedding and the norms;
+// the products; attention with its rotation and what it adds to the cache; the gate between two products; and where
+// threads wait for each other.
+enum class DecoderPart { kNorm, kQkv, kAttention, kOut, kRouter, kGateUp, kGate, kDown, kHead, kWait };
+inline constexpr std::array<std::string_view, 10> kDecoderPartNames = {"norm",    "qkv",  "attention", "out",  "router",
+                                                                       "gate_up", "gate", "down",      "head", "wait"};
+constexpr std::string_view Name(DecoderPart part) { return kDecoderPartNames[static_cast<std::size_t>(part)]; }
+
 // A decoder with its weights in a format.
 struct StoredDecoder {
   Decoder shape;
@@ -52,7 +64,8 @@ struct StoredDecoder {
   workload::Cost PrefillCost(double batch, double prompt, double capacity) const;
   // One token of each of `batch` sequences with `depth` tokens in the cache before it.
   workload::Cost DecodeCost(double batch, double depth, double capacity) const;
-  // The prompt, whose last logits give the first new token, and `new_tokens` - 1 steps of one token.
+  // The prompt, whose last logits give the first new token, and `new_tokens` - 1 steps of one token: the parts
+  // "prefill" and "decode".
   workload::Cost GenerateCost(double batch, double prompt, double new_tokens) const;
   // Weights, keys and values that the tokens after the first read: of MBU.
   double DecodeReadBytes(double batch, double prompt, double new_tokens) const;

@@ -49,6 +49,44 @@ TEST_F(SessionTest, MeasuresAgainstTheRoofBesideTheCase) {
   EXPECT_GT(Counter(outcome, "peak_mem"), 2 * 64 * 4 - 1);
 }
 
+TEST_F(SessionTest, PhasesHaveTheRoofOfTheirOwnOperations) {
+  // At 1 GB/s the roof allows 1 us for the products and 3 us for the sum; nothing is known of the rest.
+  const Family family = Family("parts", "three parts")
+                            .Axis({.name = "impl", .choices = {"good"}, .default_value = "good"})
+                            .Axis({.name = "n"})
+                            .Grid(Suite::kQuick, {{"n", {"64"}}})
+                            .Cost([](const Point& /*at*/) {
+                              return workload::Cost{.operations = {{.bytes_read = 500, .part = "products"},
+                                                                   {.bytes_read = 3000, .part = "sum"},
+                                                                   {.bytes_read = 500, .part = "products"}}};
+                            })
+                            .Build([this](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
+                              const at::Tensor x = in.Randn({at.Int("n")});
+                              return Case{.step =
+                                              [this](timing::PhaseMarker& marker) {
+                                                device_.fake_clock.Advance(1e-6);
+                                                marker.End(2);
+                                                device_.fake_clock.Advance(2e-6);
+                                                marker.End(0);
+                                                device_.fake_clock.Advance(4e-6);
+                                                marker.End(1);
+                                              },
+                                          .phases = {"products", "sum", "rest"},
+                                          .result = [=] { return std::vector{x}; },
+                                          .reference = [=] { return std::vector{x.to(at::kDouble)}; }};
+                            });
+  Session session(options_, device_, nullptr);
+  const Outcome& outcome = session.Run(At(family));
+  ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+  EXPECT_NEAR(Counter(outcome, "products_roof"), 0.5, 1e-6);
+  EXPECT_NEAR(Counter(outcome, "sum_roof"), 0.75, 1e-6);
+  EXPECT_EQ(Counter(outcome, "rest_roof"), -1);
+  // What the phases may take at their roof is what the step may.
+  const double at_roof = Counter(outcome, "products_roof") * Counter(outcome, "products_ms") +
+                         Counter(outcome, "sum_roof") * Counter(outcome, "sum_ms");
+  EXPECT_NEAR(at_roof, Counter(outcome, "roof") * Counter(outcome, "mean_ms"), 1e-9);
+}
+
 TEST_F(SessionTest, TheRoofFollowsTheMachine) {
   // The memory runs at half its calibrated speed now: the same time is twice as near to the roof.
   device_.roof_rate = 0.5e9;

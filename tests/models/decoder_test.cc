@@ -8,7 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/models/eager_decoder.h"
@@ -95,6 +98,54 @@ TEST_P(DecoderTest, ASetTokenIsAppendedAsAnyOther) {
     EXPECT_LT(Off(logits, usual.AppendOne(next.data_ptr<int64_t>())), Bound()) << i;
     EXPECT_EQ(set.length(), usual.length());
   }
+}
+
+TEST_P(DecoderTest, TellsTheParts) {
+  using workload::DecoderPart;
+  const auto decoder = Make(2);
+  std::vector<DecoderPart> parts;
+  decoder->ObserveParts([&](DecoderPart part) { parts.push_back(part); });
+  const at::Tensor tokens = Tokens(2, 1);
+  decoder->AppendOne(tokens.data_ptr<int64_t>());
+  const bool is_mixture = weights_.config.shape.IsMixture();
+  const bool waits = std::string_view(GetParam().implementation) == "native";
+  std::vector<DecoderPart> expected;
+  const auto expect = [&](std::initializer_list<DecoderPart> some, bool then_wait) {
+    expected.insert(expected.end(), some);
+    if (then_wait && waits) expected.push_back(DecoderPart::kWait);
+  };
+  for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) {
+    expect({DecoderPart::kNorm, DecoderPart::kQkv}, true);
+    expect({DecoderPart::kAttention}, true);
+    expect({DecoderPart::kOut}, true);
+    expect({DecoderPart::kNorm}, false);
+    if (is_mixture) expect({DecoderPart::kRouter}, false);
+    expect({DecoderPart::kGateUp, DecoderPart::kGate}, true);
+    expect({DecoderPart::kDown}, true);
+  }
+  expect({DecoderPart::kNorm, DecoderPart::kHead}, true);
+  // As many experts take part as the tokens choose. The native decoder goes through their first products before the
+  // second ones, the eager one expert by expert.
+  const auto once = [&](std::vector<DecoderPart> told) {
+    const auto is_of_expert = [](DecoderPart part) {
+      return part == DecoderPart::kGateUp || part == DecoderPart::kGate || part == DecoderPart::kDown;
+    };
+    std::vector<DecoderPart> kept;
+    std::set<DecoderPart> seen;
+    for (const DecoderPart part : told) {
+      if (part == DecoderPart::kNorm) seen.clear();
+      if (!is_of_expert(part) || seen.insert(part).second) kept.push_back(part);
+    }
+    return kept;
+  };
+  EXPECT_EQ(once(parts), expected);
+  if (!is_mixture) {
+    EXPECT_EQ(parts, expected);
+  }
+  const std::size_t told = parts.size();
+  decoder->ObserveParts(nullptr);
+  decoder->AppendOne(tokens.data_ptr<int64_t>());
+  EXPECT_EQ(parts.size(), told);
 }
 
 TEST_P(DecoderTest, TellsTheStagesOfLlmInt8) {

@@ -30,6 +30,7 @@ def test_patterns() -> None:
         ("a100_flop_util", "<ref>_flop_util"),
         ("a100_80gb_mem_util", "<ref>_mem_util"),
         ("forward_ms", "<phase>_ms"),
+        ("gate_up_roof", "<phase>_roof"),
         ("mean_ms", "mean_ms"),
         ("flop_util", "flop_util"),
         ("activation_mem", "<part>_mem"),

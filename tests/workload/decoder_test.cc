@@ -101,6 +101,47 @@ TEST(StoredDecoder, GeneratingIsThePromptAndTheTokensAfterTheFirst) {
   EXPECT_EQ(stored.DecodeReadBytes(2, 6, 1), 0);
 }
 
+// Parts that are no operation: waiting, and the gate, whose operands stay in caches.
+TEST(StoredDecoder, EveryOperationIsOfAPart) {
+  Decoder mixture = kSmall;
+  mixture.experts = 8;
+  mixture.active_experts = 2;
+  for (const Decoder& shape : {kSmall, mixture}) {
+    for (const WeightFormat format : kWeightFormats) {
+      const StoredDecoder stored{.shape = shape, .format = format, .group = 8};
+      const Cost cost = stored.DecodeCost(3, 50, 60);
+      double bytes = 0;
+      double flops = 0;
+      for (const std::string_view name : kDecoderPartNames) {
+        bytes += cost.Part(name).Bytes();
+        flops += cost.Part(name).Flops();
+      }
+      EXPECT_DOUBLE_EQ(bytes, cost.Bytes()) << Name(format);
+      EXPECT_DOUBLE_EQ(flops, cost.Flops()) << Name(format);
+    }
+  }
+}
+
+TEST(StoredDecoder, PartsByHand) {
+  const StoredDecoder stored{.shape = kSmall, .format = WeightFormat::kBf16};
+  const Cost cost = stored.DecodeCost(1, 99, 100);
+  EXPECT_EQ(cost.Part(Name(DecoderPart::kQkv)).Bytes(), 3 * 2 * 16 * 8);
+  EXPECT_EQ(cost.Part(Name(DecoderPart::kAttention)).Bytes(), 3 * 2 * 2 * 4 * (100 + 1));
+  EXPECT_EQ(cost.Part(Name(DecoderPart::kOut)).Bytes(), 3 * 2 * 8 * 8);
+  EXPECT_EQ(cost.Part(Name(DecoderPart::kGateUp)).Bytes(), 3 * 2 * 32 * 8);
+  EXPECT_EQ(cost.Part(Name(DecoderPart::kDown)).Bytes(), 3 * 2 * 8 * 16);
+  EXPECT_EQ(cost.Part(Name(DecoderPart::kHead)).Bytes(), 2 * 32 * 8 + 4 * 32);
+  EXPECT_TRUE(cost.Part(Name(DecoderPart::kWait)).operations.empty());
+}
+
+TEST(StoredDecoder, AGenerationIsItsPrefillAndItsDecode) {
+  const StoredDecoder stored{.shape = kSmall, .format = WeightFormat::kInt8};
+  const Cost cost = stored.GenerateCost(2, 6, 4);
+  EXPECT_EQ(cost.Part("prefill").Bytes(), stored.PrefillCost(2, 6, 10).Bytes());
+  EXPECT_NEAR(cost.Part("decode").BytesRead(), stored.DecodeReadBytes(2, 6, 4), 1e-6);
+  EXPECT_DOUBLE_EQ(cost.Part("prefill").Bytes() + cost.Part("decode").Bytes(), cost.Bytes());
+}
+
 TEST(WeightFormat, NamesRoundTrip) {
   for (const WeightFormat format : kWeightFormats) EXPECT_EQ(ParseWeightFormat(Name(format)), format);
   EXPECT_FALSE(ParseWeightFormat("int3"));
