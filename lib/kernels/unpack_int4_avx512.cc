@@ -12,20 +12,20 @@ namespace {
 ROOFBENCH_TARGET_AVX512 inline void Transpose16(__m512i (&v)[16]) {
   __m512i t[16];
 #pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) {
+  for (int64_t i = 0; i < 8; ++i) {
     t[2 * i] = _mm512_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
     t[2 * i + 1] = _mm512_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
   }
   // Then 128-bit lane l of v[4i + r] holds lanes 4i … 4i + 3 of row 4l + r.
 #pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {
+  for (int64_t i = 0; i < 16; i += 4) {
     v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
     v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
     v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
     v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
   }
 #pragma GCC unroll 4
-  for (int r = 0; r < 4; ++r) {
+  for (int64_t r = 0; r < 4; ++r) {
     const __m512i first_rows = _mm512_shuffle_i32x4(v[r], v[4 + r], 0x44);
     const __m512i last_rows = _mm512_shuffle_i32x4(v[r], v[4 + r], 0xee);
     const __m512i first_rows_too = _mm512_shuffle_i32x4(v[8 + r], v[12 + r], 0x44);

@@ -18,6 +18,7 @@
 #include "lib/kernels/gemv.h"
 #include "lib/kernels/huge_pages.h"
 #include "lib/kernels/llm_int8.h"
+#include "lib/kernels/row_shares.h"
 #include "lib/kernels/team.h"
 #include "lib/models/decoder.h"
 #include "lib/models/eager_decoder.h"
@@ -53,6 +54,8 @@ struct Scratch {
   std::vector<float> slot_weight;
   std::vector<int64_t> expert_begin;              // [experts + 1]
   std::vector<std::pair<int64_t, float>> chosen;  // [batch · active]: expert and weight
+  int64_t product = 0;                            // of the token: how many its rows were divided of
+  std::vector<Range> parts;                       // of a product's rows, that fell to this thread
 };
 
 // T: what vectors are rounded to before a product, and what the cache holds.
@@ -72,6 +75,7 @@ class NativeDecoder final : public Decoder {
         active_(Whole(shape_.active_experts)),
         slots_(batch * active_),
         team_(threads),
+        shares_(Whole(shape_.base.layers) * (2 + 2 * experts_) + 1),
         eager_(weights, batch, capacity),
         logits_(at::zeros({batch, Whole(shape_.base.vocab)}, at::kFloat)),
         residual_(Size(batch * d_)),
@@ -96,6 +100,7 @@ class NativeDecoder final : public Decoder {
       s.slot_weight.resize(Size(slots_));
       s.expert_begin.resize(Size(experts_ + 1));
       s.chosen.resize(Size(slots_));
+      s.parts.reserve(Size(ff_ / Grain(weights.layers.front().gate_up) + 1));
     }
   }
 
@@ -103,6 +108,7 @@ class NativeDecoder final : public Decoder {
 
   const at::Tensor& AppendOne(const int64_t* tokens) override {
     TORCH_CHECK(cache().length < cache().capacity, "the cache holds ", cache().capacity, " tokens");
+    shares_.Restart();
     team_.Region([&](const Worker& worker) { Token(worker, tokens); });
     if (part_) part_(DecoderPart::kWait);  // for the end of the region
     ++cache().length;
@@ -233,6 +239,7 @@ class NativeDecoder final : public Decoder {
 
   void Token(const Worker& worker, const int64_t* tokens) {
     Scratch<T>& s = scratch_[Size(worker.index())];
+    s.product = 0;
     worker(batch_ * d_, [&](Range range) {
       const T* const table = Elements<T>(weights_.embedding);
       for (int64_t i = range.begin; i < range.end; ++i) {
@@ -263,19 +270,42 @@ class NativeDecoder final : public Decoder {
     End(worker, DecoderPart::kHead);
   }
 
+  // Calls body(Range) for this thread's parts of a matrix's rows, or of `rows` pieces of as many rows each. Every
+  // thread divides the same products one after another. `evenly`: a thread has the same part of them every time.
+  template <typename Body>
+  void Divide(const Worker& worker, const StoredMatrix& matrix, int64_t rows, Scratch<T>& s, Body body,
+              bool evenly = false) {
+    const int64_t product = s.product++;
+    // The stages of LLM.int8() are told part by part, and for as many parts every time.
+    if (evenly || matrix.format == WeightFormat::kLlmInt8) return body(worker.Own(rows, Grain(matrix)));
+    constexpr int64_t kLeastBytes = 1 << 16;  // take microseconds
+    const int64_t row_bytes = matrix.nbytes() / (matrix.experts * rows);
+    const int64_t least = std::max<int64_t>(1, kLeastBytes / std::max<int64_t>(1, row_bytes));
+    shares_.Divide(worker, product, rows, Grain(matrix), least, body);
+  }
+
   // This thread's rows of a product of all sequences' vectors.
   void SharedProduct(const Worker& worker, const StoredMatrix& matrix, const T* x, float* y, Scratch<T>& s) {
+    SharedProduct(worker, matrix, x, y, s, [](Range) {});
+  }
+
+  // The same, and then(Range) for each of their parts.
+  template <typename Then>
+  void SharedProduct(const Worker& worker, const StoredMatrix& matrix, const T* x, float* y, Scratch<T>& s, Then then) {
     const kernels::LlmInt8Activations quantised = Quantised(worker, matrix, x, batch_, s);
-    Product(worker, matrix, 0, x, batch_, y, worker.Own(matrix.rows, Grain(matrix)), &quantised);
+    Divide(worker, matrix, matrix.rows, s, [&](Range rows) {
+      Product(worker, matrix, 0, x, batch_, y, rows, &quantised);
+      then(rows);
+    });
   }
 
   // The same, added to the residual.
   void AddProduct(const Worker& worker, const StoredMatrix& matrix, const T* x, Scratch<T>& s) {
-    const Range own = worker.Own(matrix.rows, Grain(matrix));
-    SharedProduct(worker, matrix, x, added_.data(), s);
-    for (int64_t b = 0; b < batch_; ++b) {
-      for (int64_t i = own.begin; i < own.end; ++i) residual_[Size(b * d_ + i)] += added_[Size(b * d_ + i)];
-    }
+    SharedProduct(worker, matrix, x, added_.data(), s, [&](Range rows) {
+      for (int64_t b = 0; b < batch_; ++b) {
+        for (int64_t i = rows.begin; i < rows.end; ++i) residual_[Size(b * d_ + i)] += added_[Size(b * d_ + i)];
+      }
+    });
   }
 
   // Turns the pairs of a head by the angles of the token's position.
@@ -367,7 +397,6 @@ class NativeDecoder final : public Decoder {
   void Mlp(const Worker& worker, const LayerWeights& layer, Scratch<T>& s) {
     Route(worker, layer, s);
     // Gate and up of the same columns fall to the same thread, so that it can join them at once.
-    const Range own = worker.Own(ff_, Grain(layer.gate_up));
     for (int64_t expert = 0; expert < experts_; ++expert) {
       const int64_t begin = s.expert_begin[Size(expert)];
       const int64_t count = s.expert_begin[Size(expert + 1)] - begin;
@@ -381,20 +410,25 @@ class NativeDecoder final : public Decoder {
       }
       float* const y = gate_up_.data() + begin * 2 * ff_;
       const kernels::LlmInt8Activations quantised = Quantised(worker, layer.gate_up, x, count, s);
-      Product(worker, layer.gate_up, expert, x, count, y, own, &quantised);
-      Product(worker, layer.gate_up, expert, x, count, y, {ff_ + own.begin, ff_ + own.end}, &quantised);
+      s.parts.clear();
+      Divide(worker, layer.gate_up, ff_, s, [&](Range columns) {
+        Product(worker, layer.gate_up, expert, x, count, y, columns, &quantised);
+        Product(worker, layer.gate_up, expert, x, count, y, {ff_ + columns.begin, ff_ + columns.end}, &quantised);
+        s.parts.push_back(columns);
+      });
       End(worker, DecoderPart::kGateUp);
-      for (int64_t i = 0; i < count; ++i) {
-        for (int64_t j = own.begin; j < own.end; ++j) {
-          const float gate = y[i * 2 * ff_ + j];
-          const float up = y[i * 2 * ff_ + ff_ + j];
-          hidden_[Size((begin + i) * ff_ + j)] = Rounded<T>(gate / (1 + std::exp(-gate)) * up);
+      for (const Range columns : s.parts) {
+        for (int64_t i = 0; i < count; ++i) {
+          for (int64_t j = columns.begin; j < columns.end; ++j) {
+            const float gate = y[i * 2 * ff_ + j];
+            const float up = y[i * 2 * ff_ + ff_ + j];
+            hidden_[Size((begin + i) * ff_ + j)] = Rounded<T>(gate / (1 + std::exp(-gate)) * up);
+          }
         }
       }
       End(worker, DecoderPart::kGate);
     }
     Wait(worker);
-    const Range rows = worker.Own(d_, Grain(layer.down));
     for (int64_t expert = 0; expert < experts_; ++expert) {
       const int64_t begin = s.expert_begin[Size(expert)];
       const int64_t count = s.expert_begin[Size(expert + 1)] - begin;
@@ -402,12 +436,16 @@ class NativeDecoder final : public Decoder {
       const T* const x = hidden_.data() + begin * ff_;
       float* const y = added_.data() + begin * d_;
       const kernels::LlmInt8Activations quantised = Quantised(worker, layer.down, x, count, s);
-      Product(worker, layer.down, expert, x, count, y, rows, &quantised);
-      for (int64_t i = 0; i < count; ++i) {
-        float* const residual = residual_.data() + s.slot_token[Size(begin + i)] * d_;
-        const float weight = s.slot_weight[Size(begin + i)];
-        for (int64_t j = rows.begin; j < rows.end; ++j) residual[j] += weight * y[i * d_ + j];
-      }
+      const auto add_product = [&](Range rows) {
+        Product(worker, layer.down, expert, x, count, y, rows, &quantised);
+        for (int64_t i = 0; i < count; ++i) {
+          float* const residual = residual_.data() + s.slot_token[Size(begin + i)] * d_;
+          const float weight = s.slot_weight[Size(begin + i)];
+          for (int64_t j = rows.begin; j < rows.end; ++j) residual[j] += weight * y[i * d_ + j];
+        }
+      };
+      // Two experts of a token add to the same rows, and nobody waits between them.
+      Divide(worker, layer.down, d_, s, add_product, /*evenly=*/shape_.IsMixture());
       End(worker, DecoderPart::kDown);
     }
   }
@@ -424,6 +462,7 @@ class NativeDecoder final : public Decoder {
   const int64_t active_;
   const int64_t slots_;  // pairs of a token and an expert
   const kernels::OpenMpTeam team_;
+  kernels::RowShares shares_;
   EagerDecoder eager_;  // reads prompts, and owns the cache
   at::Tensor logits_;
   std::vector<float> residual_;
