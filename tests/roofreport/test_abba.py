@@ -102,7 +102,7 @@ def test_cases_that_differ_in_one_axis(tmp_path: Path, capsys: pytest.CaptureFix
     flags = [f"--state={tmp_path / 'state'}", "--budget=60s", "--pairs=12", "--flag=--noise=0.002"]
     assert main(["abba", program, "--match=impl:x=impl:y", *flags]) == 0
     out = capsys.readouterr().out
-    verdicts = dict(reversed(line.split()[:2]) for line in out.splitlines()[2:6])
+    verdicts = {line.split()[1]: line.split()[0] for line in out.splitlines()[2:6]}
     assert verdicts == {"f/n:1": "FASTER", "f/n:2": "SAME", "f/n:3": "MISSING", "f/n:4": "NEW"}
     assert "base impl:x, new impl:y" in out
     # The other way round, in a state of its own.
