@@ -16,7 +16,9 @@ constexpr std::size_t kLineBytes = 64;
 constexpr double kCacheMultiple = 8;
 constexpr double kLeastBufferBytes = 64 << 20;
 constexpr double kNoLessBytes = 1 << 20;  // however little memory is free
-constexpr double kMostOfMemory = 1.0 / 16;
+// Of what is available, for each of the two. A sixteenth of little would lie within the last level, whose rate is no
+// roof of memory.
+constexpr double kMostOfMemory = 1.0 / 4;
 constexpr double kLeadShare = 0.2;  // of the traffic of a slice, at most
 
 std::size_t WholeLines(double bytes) { return static_cast<std::size_t>(bytes / kLineBytes) * kLineBytes; }
