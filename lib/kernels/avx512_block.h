@@ -20,17 +20,16 @@ inline constexpr int64_t kPerBlock = kVectors * 16;  // elements
 
 using Block = __m512[kVectors];
 
-// Elements in fp32. Those of bf16 are in an order of their own, lower halves of words before upper ones, which is
-// cheaper than theirs and undone by StoreBlock.
+// Elements in fp32. Those of bf16 are in the order of LoadSplit, which StoreBlock undoes.
 ROOFBENCH_TARGET_AVX512 inline void LoadBlock(const float* from, Block& to) {
   ROOFBENCH_EACH to[v] = _mm512_loadu_ps(from + v * 16);
 }
 ROOFBENCH_TARGET_AVX512 inline void LoadBlock(const Bf16* from, Block& to) {
 #pragma GCC unroll 2
   for (int64_t half = 0; half < 2; ++half) {
-    const __m512i line = _mm512_loadu_si512(from + half * 32);
-    to[2 * half] = _mm512_castsi512_ps(_mm512_slli_epi32(line, 16));
-    to[2 * half + 1] = _mm512_castsi512_ps(_mm512_and_si512(line, _mm512_set1_epi32(static_cast<int>(0xffff0000U))));
+    const Floats<Bf16> line = LoadSplit(from + half * 32);
+    to[2 * half] = line.v[0];
+    to[2 * half + 1] = line.v[1];
   }
 }
 
@@ -42,8 +41,7 @@ template <bool kStream>
 ROOFBENCH_TARGET_AVX512_BF16 inline void StoreBlock(Bf16* to, const Block& from) {
 #pragma GCC unroll 2
   for (int64_t half = 0; half < 2; ++half) {
-    const __m512i split = Pack(Floats<Bf16>{{from[2 * half], from[2 * half + 1]}});
-    StoreLine<kStream>(to + half * 32, _mm512_permutexvar_epi16(Alternate(), split));
+    StoreLine<kStream>(to + half * 32, PackSplit(Floats<Bf16>{{from[2 * half], from[2 * half + 1]}}));
   }
 }
 

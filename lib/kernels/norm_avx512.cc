@@ -120,15 +120,7 @@ TARGET inline __m512 Normalise(const T*, __m512 x, const Scale& scale) {
   }
 }
 
-// A line's elements in fp32 in an order that takes the least to make: lower halves of words, then upper ones.
-TARGET inline Floats<float> LoadSplit(const float* from) { return LoadFloats(from); }
-TARGET inline Floats<Bf16> LoadSplit(const Bf16* from) {
-  const __m512i line = LoadLine(from);
-  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000U));
-  return {{_mm512_castsi512_ps(_mm512_slli_epi32(line, 16)), _mm512_castsi512_ps(_mm512_and_si512(line, upper))}};
-}
-
-// Weights for elements in that order.
+// Weights for elements in the order of LoadSplit.
 TARGET inline Floats<float> SplitWeights(const float*, const float* from) { return {{_mm512_loadu_ps(from)}}; }
 TARGET inline Floats<Bf16> SplitWeights(const Bf16*, const float* from) {
   const __m512i twice = _mm512_slli_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), 1);
@@ -136,11 +128,6 @@ TARGET inline Floats<Bf16> SplitWeights(const Bf16*, const float* from) {
   const __m512 second = _mm512_loadu_ps(from + 16);
   return {{_mm512_permutex2var_ps(first, twice, second),
            _mm512_permutex2var_ps(first, _mm512_add_epi32(twice, _mm512_set1_epi32(1)), second)}};
-}
-
-TARGET inline __m512i PackSplit(const Floats<float>& floats) { return Pack(floats); }
-TARGET inline __m512i PackSplit(const Floats<Bf16>& floats) {
-  return _mm512_permutexvar_epi16(Alternate(), Pack(floats));
 }
 
 template <typename Work, int kRows, bool kStream, bool kWithNext>

@@ -45,11 +45,6 @@ ROOFBENCH_TARGET_AVX512_BF16 void UnpackInt4(const Int4Weight& weight, Range til
   constexpr int64_t kWords = 4;  // eight columns each: those of a line
   constexpr int64_t kColumns = 8 * kWords;
   const __m512i low = _mm512_set1_epi32(15);
-  // 0, 16, 1, 17 …: lower lanes beside upper ones.
-  const __m512i alternate =
-      _mm512_add_epi16(_mm512_set1_epi32(16 << 16),
-                       _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
-                                          _mm512_set1_epi32(0x10001)));
   for (int64_t tile = tiles.begin; tile < tiles.end; ++tile, to += kInt4TileRows * weight.k) {
     const std::byte* from = weight.data + tile * Int4TileBytes(weight.k, weight.group);
     for (int64_t g = 0; g < weight.k; g += weight.group) {
@@ -69,9 +64,8 @@ ROOFBENCH_TARGET_AVX512_BF16 void UnpackInt4(const Int4Weight& weight, Range til
             const auto shift = static_cast<unsigned>(16 * (pair % 2) + 4 * (pair / 2));
             const __m512i one = _mm512_and_si512(_mm512_srli_epi32(words, shift), low);
             const __m512i next = _mm512_and_si512(_mm512_srli_epi32(words, shift + 8), low);
-            const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_fmadd_ps(_mm512_cvtepi32_ps(next), scale, zero),
-                                                      _mm512_fmadd_ps(_mm512_cvtepi32_ps(one), scale, zero));
-            v[4 * word + pair] = _mm512_permutexvar_epi16(alternate, reinterpret_cast<__m512i>(both));
+            v[4 * word + pair] = PackSplit(Floats<Bf16>{{_mm512_fmadd_ps(_mm512_cvtepi32_ps(one), scale, zero),
+                                                         _mm512_fmadd_ps(_mm512_cvtepi32_ps(next), scale, zero)}});
           }
         }
         Transpose16(v);
