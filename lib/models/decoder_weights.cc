@@ -72,9 +72,7 @@ int64_t DecoderWeights::nbytes() const {
 }
 
 absl::Status DecoderWeights::MoveTo(at::Device device) {
-  if (storage.format == workload::WeightFormat::kInt4 && !device.is_cpu()) {
-    return absl::UnimplementedError("int4 weights lie in tiles of our CPU kernels; other precisions run on a GPU");
-  }
+  if (absl::Status status = StoredMatrix::CheckDevice(storage.format, device); !status.ok()) return status;
   const bool shares = SharesEmbedding(*this);
   const auto move = [&](at::Tensor& tensor) {
     if (tensor.defined()) tensor = tensor.to(device);

@@ -34,8 +34,7 @@ struct DecoderWeights {
   // Bytes of everything, shared memory once.
   int64_t nbytes() const;
 
-  // Moves every tensor, one after another, so that the model is never in memory twice. Unimplemented on another device
-  // than a CPU for int4, whose tiles are those of our CPU kernels.
+  // Moves every tensor, one after another, so that the model is never in memory twice. As StoredMatrix::CheckDevice.
   absl::Status MoveTo(at::Device device);
 };
 

@@ -31,31 +31,39 @@ EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t
              weights.embedding.options().dtype(arithmetic == Arithmetic::kExact ? at::kFloat
                                                                                 : PlainType(weights.storage.format))) {}
 
-const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) {
-  TORCH_CHECK(tokens.dim() == 2 && tokens.size(0) == batch_, "tokens must be [batch, n]");
-  TORCH_CHECK(cache_.length + tokens.size(1) <= cache_.capacity, "the cache holds ", cache_.capacity, " tokens");
-  at::Tensor x = at::embedding(weights_.embedding, tokens.to(weights_.embedding.device()));
+template <typename Function>
+at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Function attend) const {
+  at::Tensor x = at::embedding(weights_.embedding, tokens);
   if (exact()) x = x.to(at::kFloat);
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const LayerWeights& layer = weights_.layers[i];
     const at::Tensor attention_in = Norm(x, layer.attention_norm);
     End(DecoderPart::kNorm);
-    x = x + Attend(layer, attention_in, static_cast<int64_t>(i));
+    const at::Tensor qkv = SplitHeads(Linear(layer.qkv, attention_in), heads_ + 2 * kv_heads_);
+    End(DecoderPart::kQkv);
+    const at::Tensor attended = MergeHeads(attend(qkv, static_cast<int64_t>(i)));
+    End(DecoderPart::kAttention);
+    const at::Tensor added = Linear(layer.out, attended);
+    End(DecoderPart::kOut);
+    x = x + added;
     const at::Tensor mlp_in = Norm(x, layer.mlp_norm);
     End(DecoderPart::kNorm);
     x = x + Mlp(layer, mlp_in);
   }
-  cache_.length += tokens.size(1);
-  logits_ = Logits(x);
-  return logits_;
-}
-
-at::Tensor EagerDecoder::Logits(const at::Tensor& x) const {
   const at::Tensor last = Norm(x.select(1, x.size(1) - 1), weights_.final_norm);
   End(DecoderPart::kNorm);
   at::Tensor logits = Linear(weights_.head, last).to(at::kFloat);
   End(DecoderPart::kHead);
   return logits;
+}
+
+const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) {
+  TORCH_CHECK(tokens.dim() == 2 && tokens.size(0) == batch_, "tokens must be [batch, n]");
+  TORCH_CHECK(cache_.length + tokens.size(1) <= cache_.capacity, "the cache holds ", cache_.capacity, " tokens");
+  logits_ = Forward(tokens.to(weights_.embedding.device()),
+                    [this](const at::Tensor& qkv, int64_t layer) { return Attend(qkv, layer); });
+  cache_.length += tokens.size(1);
+  return logits_;
 }
 
 const at::Tensor& EagerDecoder::AppendOne(const int64_t* tokens) {
@@ -76,14 +84,7 @@ void EagerDecoder::SetToken(const int64_t* tokens) {
 
 void EagerDecoder::AppendSet() {
   const at::Tensor mask = at::arange(cache_.capacity, position_.options()).le(position_).unsqueeze(0);
-  at::Tensor x = at::embedding(weights_.embedding, token_);
-  if (exact()) x = x.to(at::kFloat);
-  for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
-    const LayerWeights& layer = weights_.layers[i];
-    x = x + AttendSet(layer, Norm(x, layer.attention_norm), static_cast<int64_t>(i), mask);
-    x = x + Mlp(layer, Norm(x, layer.mlp_norm));
-  }
-  logits_ = Logits(x);
+  logits_ = Forward(token_, [&](const at::Tensor& qkv, int64_t layer) { return AttendSet(qkv, layer, mask); });
 }
 
 const at::Tensor& EagerDecoder::CountSet() {
@@ -104,46 +105,36 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
   return matrix.Apply(rows, expert, threshold, marker_).view(shape);
 }
 
-at::Tensor EagerDecoder::Attend(const LayerWeights& layer, const at::Tensor& x, int64_t index) {
-  const int64_t tokens = x.size(1);
+at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer) {
+  const int64_t tokens = qkv.size(2);
   const int64_t end = cache_.length + tokens;
-  // [batch, heads of all three kinds, tokens, head_dim]
-  const at::Tensor qkv = SplitHeads(Linear(layer.qkv, x), heads_ + 2 * kv_heads_);
-  End(DecoderPart::kQkv);
   const at::Tensor q = rope_.Rotate(qkv.narrow(1, 0, heads_), cache_.length);
-  cache_.keys[index]
+  cache_.keys[layer]
       .narrow(2, cache_.length, tokens)
       .copy_(rope_.Rotate(qkv.narrow(1, heads_, kv_heads_), cache_.length));
-  cache_.values[index].narrow(2, cache_.length, tokens).copy_(qkv.narrow(1, heads_ + kv_heads_, kv_heads_));
-  const at::Tensor k = cache_.keys[index].narrow(2, 0, end);
-  const at::Tensor v = cache_.values[index].narrow(2, 0, end);
+  cache_.values[layer].narrow(2, cache_.length, tokens).copy_(qkv.narrow(1, heads_ + kv_heads_, kv_heads_));
+  const at::Tensor k = cache_.keys[layer].narrow(2, 0, end);
+  const at::Tensor v = cache_.values[layer].narrow(2, 0, end);
   std::optional<at::Tensor> mask;
   if (tokens > 1 && cache_.length > 0) {
-    const auto whole = x.options().dtype(at::kLong);
+    const auto whole = qkv.options().dtype(at::kLong);
     mask = at::arange(end, whole).unsqueeze(0).le(at::arange(cache_.length, end, whole).unsqueeze(1));
   }
   const bool causal = tokens > 1 && cache_.length == 0;
-  return Weighted(layer, q, k, v, mask, causal);
+  return Weighted(q, k, v, mask, causal);
 }
 
-at::Tensor EagerDecoder::AttendSet(const LayerWeights& layer, const at::Tensor& x, int64_t index,
-                                   const at::Tensor& mask) {
-  const at::Tensor qkv = SplitHeads(Linear(layer.qkv, x), heads_ + 2 * kv_heads_);
-  at::Tensor keys = cache_.keys[index];
-  at::Tensor values = cache_.values[index];
+at::Tensor EagerDecoder::AttendSet(const at::Tensor& qkv, int64_t layer, const at::Tensor& mask) {
+  at::Tensor keys = cache_.keys[layer];
+  at::Tensor values = cache_.values[layer];
   keys.index_copy_(2, position_, rope_.RotateAt(qkv.narrow(1, heads_, kv_heads_), position_));
   values.index_copy_(2, position_, qkv.narrow(1, heads_ + kv_heads_, kv_heads_));
-  return Weighted(layer, rope_.RotateAt(qkv.narrow(1, 0, heads_), position_), keys, values, mask, /*causal=*/false);
+  return Weighted(rope_.RotateAt(qkv.narrow(1, 0, heads_), position_), keys, values, mask, /*causal=*/false);
 }
 
-at::Tensor EagerDecoder::Weighted(const LayerWeights& layer, const at::Tensor& q, const at::Tensor& k,
-                                  const at::Tensor& v, const std::optional<at::Tensor>& mask, bool causal) const {
-  const at::Tensor attended =
-      MergeHeads(at::scaled_dot_product_attention(q, k, v, mask, 0.0, causal, std::nullopt, heads_ != kv_heads_));
-  End(DecoderPart::kAttention);
-  at::Tensor y = Linear(layer.out, attended);
-  End(DecoderPart::kOut);
-  return y;
+at::Tensor EagerDecoder::Weighted(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                  const std::optional<at::Tensor>& mask, bool causal) const {
+  return at::scaled_dot_product_attention(q, k, v, mask, 0.0, causal, std::nullopt, heads_ != kv_heads_);
 }
 
 at::Tensor EagerDecoder::Expert(const LayerWeights& layer, const at::Tensor& x, int64_t expert) const {

@@ -49,11 +49,14 @@ class EagerDecoder final : public Decoder {
   }
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
   at::Tensor Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert = 0) const;
-  at::Tensor Attend(const LayerWeights& layer, const at::Tensor& x, int64_t index);
-  at::Tensor AttendSet(const LayerWeights& layer, const at::Tensor& x, int64_t index, const at::Tensor& mask);
-  at::Tensor Weighted(const LayerWeights& layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+  // The logits after `tokens`. attend(qkv, layer) gives the weighted values, all three [batch, heads, tokens,
+  // head_dim]; qkv has the heads of queries, keys and values.
+  template <typename Function>
+  at::Tensor Forward(const at::Tensor& tokens, Function attend) const;
+  at::Tensor Attend(const at::Tensor& qkv, int64_t layer);
+  at::Tensor AttendSet(const at::Tensor& qkv, int64_t layer, const at::Tensor& mask);
+  at::Tensor Weighted(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                       const std::optional<at::Tensor>& mask, bool causal) const;
-  at::Tensor Logits(const at::Tensor& x) const;
   at::Tensor Expert(const LayerWeights& layer, const at::Tensor& x, int64_t expert) const;
   at::Tensor Mlp(const LayerWeights& layer, const at::Tensor& x) const;
 

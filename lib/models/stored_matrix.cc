@@ -94,6 +94,11 @@ absl::Status StoredMatrix::Check(WeightFormat format, int64_t rows, int64_t colu
   return absl::OkStatus();
 }
 
+absl::Status StoredMatrix::CheckDevice(WeightFormat format, at::Device device) {
+  if (format != WeightFormat::kInt4 || device.is_cpu()) return absl::OkStatus();
+  return absl::UnimplementedError("int4 weights lie in tiles of our CPU kernels; other precisions run on a GPU");
+}
+
 StoredMatrix StoredMatrix::Empty(WeightFormat format, int64_t experts, int64_t rows, int64_t columns, int64_t group) {
   StoredMatrix made{.format = format, .experts = experts, .rows = rows, .columns = columns, .group = group};
   switch (format) {

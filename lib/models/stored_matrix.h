@@ -34,6 +34,9 @@ struct StoredMatrix {
   // Unimplemented with the reason where the format cannot hold such a matrix.
   static absl::Status Check(workload::WeightFormat format, int64_t rows, int64_t columns, int64_t group);
 
+  // Unimplemented with the reason where matrices of the format cannot lie on the device.
+  static absl::Status CheckDevice(workload::WeightFormat format, at::Device device);
+
   // Quantises `values` (any floating point, [n, columns]) into the rows from `first_row` on (int4: a multiple of 16).
   void Store(int64_t expert, int64_t first_row, const at::Tensor& values);
   // Seeded normal values of the given deviation (int4: sixteen even steps of it), made in the format itself.
