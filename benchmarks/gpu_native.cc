@@ -18,6 +18,10 @@ const kernels::GpuKernels* FindKernels(const Device& device) {
 
 }  // namespace
 
+bool IsNativeOnGpu(const Point& at, const Device& device) {
+  return at.Text("impl") == "native" && device.gpu() != nullptr;
+}
+
 absl::Status GpuKernelsSupport(const Device& device) {
   const kernels::GpuKernels* const table = FindKernels(device);
   if (table == nullptr) return absl::UnimplementedError("the CUDA part of this build has no kernels of ours");

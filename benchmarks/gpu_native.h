@@ -6,10 +6,14 @@
 #include "absl/status/status.h"
 #include "lib/harness/case.h"
 #include "lib/harness/device.h"
+#include "lib/harness/point.h"
 #include "lib/kernels/gpu_kernels.h"
 #include "lib/workload/dtype.h"
 
 namespace roofbench {
+
+// Whether the point is of impl:native and the device a GPU.
+bool IsNativeOnGpu(const Point& at, const Device& device);
 
 // OK where the device is a GPU and the CUDA part of the program has our kernels.
 absl::Status GpuKernelsSupport(const Device& device);

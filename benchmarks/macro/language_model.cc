@@ -111,10 +111,9 @@ absl::Status LanguageModelSupports(const Point& at, const Device& device) {
           "impl:eager runs them");
     }
   }
-  if (device.kind() != "cpu" && at.Text("precision") == Name(WeightFormat::kInt4)) {
-    return absl::UnimplementedError("int4 weights lie in tiles of our CPU kernels; other precisions run on a GPU");
-  }
-  return ImplementationSupports(at, device);
+  const WeightFormat format = *workload::ParseWeightFormat(at.Text("precision"));
+  absl::Status status = models::StoredMatrix::CheckDevice(format, device.torch_device());
+  return status.ok() ? ImplementationSupports(at, device) : status;
 }
 
 workload::StoredDecoder StoredAt(const Point& at) {

@@ -58,9 +58,9 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
   } else if (in.device().gpu() != nullptr) {
     // As gpt_fast has it: the host does not learn which experts they are, and the chosen weights are copied.
     built.step = [=] {
-      at::Tensor stack = weight.data.index_select(0, chosen);
-      if (FormatAt(at) != workload::WeightFormat::kInt8) return void(y.copy_(at::matmul(stack, x[0])));
-      y.copy_(at::matmul(stack.to(x.scalar_type()), x[0]).mul_(weight.scales.index_select(0, chosen)));
+      const at::Tensor product = at::matmul(weight.data.index_select(0, chosen).to(x.scalar_type()), x[0]);
+      if (weight.scales.defined()) product.mul_(weight.scales.index_select(0, chosen));
+      y.copy_(product);
     };
   } else {
     built.step = each([=](int64_t expert, const at::Tensor& to) {

@@ -107,7 +107,7 @@ absl::StatusOr<Case> BuildForward(NormKind kind, const Point& at, Inputs& in) {
     const auto compiled = Compile(kind == NormKind::kLayer ? "layer_norm" : "rms_norm", tensors, in.device());
     if (!compiled.ok()) return compiled.status();
     built.step = [=, operation = *compiled] { *y = operation(tensors); };
-  } else if (at.Text("impl") == "native" && in.device().gpu() != nullptr) {
+  } else if (IsNativeOnGpu(at, in.device())) {
     built.step = NativeOnGpu(kind, operands, *y, at.Dtype(), in.device());
   } else if (at.Text("impl") == "native") {
     const CaseStep native = WithElement(
@@ -255,9 +255,7 @@ absl::Status SupportAt(NormKind kind, const Point& at, const Device& device) {
         "LibTorch's bf16 gradients of weight and bias lose their digits over many rows on a CPU; dtype:fp32 and "
         "impl:native do not");
   }
-  if (at.Text("impl") == "native" && !IsBackward(at) && device.gpu() != nullptr) {
-    return GpuRowsSupport(device, at.Int("d"));
-  }
+  if (IsNativeOnGpu(at, device) && !IsBackward(at)) return GpuRowsSupport(device, at.Int("d"));
   return ImplementationSupports(at, device);
 }
 

@@ -36,7 +36,7 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
     const auto compiled = Compile("softmax", {x}, in.device());
     if (!compiled.ok()) return compiled.status();
     built.step = [=, operation = *compiled] { *result = operation({x}); };
-  } else if (at.Text("impl") == "native" && in.device().gpu() != nullptr) {
+  } else if (IsNativeOnGpu(at, in.device())) {
     built.step =
         GpuStep(in.device(), [=, type = RowTypeOf(at.Dtype())](const kernels::GpuKernels& table, void* stream) {
           return table.softmax(type, y.data_ptr(), x.const_data_ptr(), rows, cols, stream);
@@ -68,8 +68,7 @@ const Registration kSoftmax(
               {{"impl", {"eager", "native"}}, {"dtype", {"fp32", "bf16"}}, {"d", {"1024", "4096", "8192", "16384"}}})
         .Grid(Suite::kStandard, {{"impl", {"compiled"}}, {"dtype", {"bf16"}}, {"d", {"4096", "8192"}}})
         .Supports([](const Point& at, const Device& device) {
-          const bool on_gpu = at.Text("impl") == "native" && device.gpu() != nullptr;
-          return on_gpu ? GpuRowsSupport(device, at.Int("d")) : ImplementationSupports(at, device);
+          return IsNativeOnGpu(at, device) ? GpuRowsSupport(device, at.Int("d")) : ImplementationSupports(at, device);
         })
         .Cost([](const Point& at) { return WorkAt(at).ForwardCost(); })
         .Build(Build));

@@ -172,13 +172,13 @@ AxisSpec PrecisionAxis(std::vector<std::string> choices) {
 WeightFormat FormatAt(const Point& at) { return *workload::ParseWeightFormat(at.Text("precision")); }
 
 WeightLayout LayoutAt(const Point& at, const Device& device) {
-  if (at.Text("impl") != "native") return WeightLayout::kTorch;
-  return device.gpu() == nullptr ? WeightLayout::kNative : WeightLayout::kNativeGpu;
+  if (IsNativeOnGpu(at, device)) return WeightLayout::kNativeGpu;
+  return at.Text("impl") == "native" ? WeightLayout::kNative : WeightLayout::kTorch;
 }
 
 absl::Status WeightProductSupports(const Point& at, const Device& device, int64_t k, int64_t batch) {
   const bool int4 = FormatAt(at) == WeightFormat::kInt4;
-  if (device.gpu() != nullptr && at.Text("impl") == "native") {
+  if (IsNativeOnGpu(at, device)) {
     if (batch != 1) return absl::UnimplementedError("our kernel for GPUs takes one vector; impl:eager takes more");
     if (k % kernels::kGpuVector != 0) return absl::UnimplementedError("our kernel takes k in multiples of 8");
     return GpuKernelsSupport(device);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "lib/harness/library.h"
 #include "lib/harness/text.h"
 
@@ -76,22 +77,8 @@ void ConsoleTable::PrintError(const std::string& label, const std::string& messa
   const bool failed = message.rfind("failed", 0) == 0;
   out << absl::StrFormat("%-*s ", static_cast<int>(kLabelWidth), label);
   // Wrapped at words, under the place where the figures would stand.
-  std::string line;
-  std::string text;
-  const std::size_t room = kTableWidth - kLabelWidth - 1;
-  const auto flush = [&] {
-    if (!text.empty()) text += "\n" + std::string(kLabelWidth + 1, ' ');
-    text += line;
-    line.clear();
-  };
-  for (std::size_t start = 0; start < message.size();) {
-    const std::size_t end = std::min(message.find(' ', start), message.size());
-    const std::string word = message.substr(start, end - start);
-    if (!line.empty() && line.size() + 1 + word.size() > room) flush();
-    absl::StrAppend(&line, line.empty() ? "" : " ", word);
-    start = end + 1;
-  }
-  flush();
+  const std::string indent = "\n" + std::string(kLabelWidth + 1, ' ');
+  const std::string text = absl::StrJoin(Wrapped(absl::StrSplit(message, ' '), kTableWidth - kLabelWidth - 1), indent);
   out << Paint(text, failed ? kRed : kDim) << '\n';
 }
 
@@ -120,20 +107,18 @@ void ConsoleTable::PrintRow(const std::string& label, const Run& run, const Outc
   if (!notes.empty()) out << ' ' << Paint(notes, kYellow);
   out << '\n';
   if (outcome == nullptr || outcome->phases.empty()) return;
-  std::string line;
-  const auto flush = [&] {
-    if (!line.empty()) out << Paint(absl::StrCat("   ", line), kDim) << '\n';
-    line.clear();
-  };
+  std::vector<std::string> phases;
   for (std::size_t i = 0; i < outcome->phases.size(); ++i) {
     const std::string& name = outcome->phases[i];
-    std::string phase = absl::StrCat(" ", name, " ", HumanTime(timing::Median(outcome->samples.phase_seconds[i])));
+    std::string& phase =
+        phases.emplace_back(absl::StrCat(name, " ", HumanTime(timing::Median(outcome->samples.phase_seconds[i]))));
     if (const double own = CounterOf(run, name + "_roof"); own >= 0) absl::StrAppend(&phase, " (", Percent(own), ")");
     if (i + 1 < outcome->phases.size()) phase += ",";
-    if (line.size() + phase.size() > kTableWidth - 3) flush();
-    line += phase;
   }
-  flush();
+  const std::string indent = "    ";
+  for (const std::string& line : Wrapped(phases, kTableWidth - indent.size())) {
+    out << Paint(indent + line, kDim) << '\n';
+  }
 }
 
 void ConsoleTable::ReportRuns(const std::vector<Run>& runs) {

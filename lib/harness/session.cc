@@ -78,6 +78,13 @@ std::vector<double> RoofRatios(const RoofGauge& gauge, const workload::Cost& cos
   return ratios;
 }
 
+// The case that predicts the time of this one's step: itself, or the one that its family names.
+std::pair<const Family*, Point> PredictedAs(const PlannedCase& planned) {
+  if (!planned.family->predict_as()) return {planned.family, planned.point};
+  const Point alike = planned.family->predict_as()(planned.point);
+  return {&FamilyNamed(alike.family()), alike};
+}
+
 // The roof fraction of each phase that the cost has operations of.
 std::vector<double> PhaseRoofs(const RoofGauge& gauge, const Outcome& outcome) {
   std::vector<double> roofs(outcome.phases.size());
@@ -145,18 +152,9 @@ double Session::MaxStepTime(const Family& family) const {
   return std::max(kSuiteStepLimits[static_cast<int>(options_.suite)], family.long_step());
 }
 
-std::optional<double> Session::PredictStep(const PlannedCase& planned) {
-  const Family& family = *planned.family;
-  if (!family.predict_as()) return predictor_of(family)->Predict(family, planned.point);
-  const Point alike = family.predict_as()(planned.point);
-  return predictor_of(FamilyNamed(alike.family()))->Predict(FamilyNamed(alike.family()), alike);
-}
-
 void Session::LearnStep(const PlannedCase& planned, double seconds) {
-  const Family& family = *planned.family;
-  if (!family.predict_as()) return predictor_of(family)->Learn(family, planned.point, seconds);
-  const Point alike = family.predict_as()(planned.point);
-  predictor_of(FamilyNamed(alike.family()))->Learn(FamilyNamed(alike.family()), alike, seconds);
+  const auto [family, point] = PredictedAs(planned);
+  predictor_of(*family)->Learn(*family, point, seconds);
 }
 
 StepTimePredictor* Session::predictor_of(const Family& family) {
@@ -205,7 +203,8 @@ absl::Status Session::Admit(const PlannedCase& planned, const workload::Cost& co
   if (WorkOf(cost) / kCrawl <= limit) return absl::OkStatus();
   const double roof_seconds = workload::RoofSeconds(cost, device_.MeasuredPeaks()).value_or(limit);
   if (planned.family->long_step() > 0 && roof_seconds < kLongStepRoof * limit) return absl::OkStatus();
-  const std::optional<double> predicted = PredictStep(planned);
+  const auto [family, point] = PredictedAs(planned);
+  const std::optional<double> predicted = predictor_of(*family)->Predict(*family, point);
   if (predicted && *predicted > limit) {
     return absl::DeadlineExceededError(absl::StrCat(
         "a step is predicted to take ", HumanTime(*predicted), ", above the ", HumanTime(limit), " of ",

@@ -4,7 +4,6 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,8 +66,6 @@ class Session {
   const hardware::Datasheet* reference_;
   std::function<bool()> interrupted_;
   Tamper tamper_;
-  // Through the points that a family names for it, if it does.
-  std::optional<double> PredictStep(const PlannedCase& planned);
   void LearnStep(const PlannedCase& planned, double seconds);
   StepTimePredictor* predictor_of(const Family& family);
   std::map<std::string, StepTimePredictor> predictors_;

@@ -61,6 +61,18 @@ std::string LastLine(std::string_view text) {
   return lines.empty() ? "" : lines.back();
 }
 
+std::vector<std::string> Wrapped(const std::vector<std::string>& pieces, std::size_t width) {
+  std::vector<std::string> lines;
+  for (const std::string& piece : pieces) {
+    if (lines.empty() || lines.back().size() + 1 + piece.size() > width) {
+      lines.push_back(piece);
+    } else {
+      absl::StrAppend(&lines.back(), " ", piece);
+    }
+  }
+  return lines;
+}
+
 std::string Nearest(std::string_view text, const std::vector<std::string>& known) {
   std::string nearest;
   std::size_t best = text.size() / 3 + 1;

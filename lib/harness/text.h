@@ -1,6 +1,7 @@
 // Small conversions of text and figures for people.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,9 @@ std::string HumanRate(double per_second, std::string_view unit);  // "12.3 GB/s"
 
 std::string FirstLine(std::string_view text);
 std::string LastLine(std::string_view text);  // that is not blank; empty if there is none
+
+// The pieces, joined by spaces, in lines of at most `width` bytes; a longer piece has a line of its own.
+std::vector<std::string> Wrapped(const std::vector<std::string>& pieces, std::size_t width);
 
 // The entry of `known` nearest to `text` by edit distance; empty if none is near (more than a third of its letters).
 std::string Nearest(std::string_view text, const std::vector<std::string>& known);

@@ -23,13 +23,10 @@ class GraphTest : public GpuTest {
  protected:
   // The first registered point of a family with these values on its axes.
   static PlannedCase At(const std::string& family, const AxisValues& values) {
-    for (const Family& one : Families()) {
-      if (one.name() != family) continue;
-      Point point = one.Points(Suite::kFull).front();
-      for (const auto& [axis, value] : values) point = point.With(axis, value);
-      return {&one, point, point.Name()};
-    }
-    throw std::logic_error("no family " + family);
+    const Family& one = FamilyNamed(family);
+    Point point = one.Points(Suite::kFull).front();
+    for (const auto& [axis, value] : values) point = point.With(axis, value);
+    return {&one, point, point.Name()};
   }
 };
 

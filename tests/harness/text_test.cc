@@ -22,6 +22,13 @@ TEST(Text, FirstAndLastLine) {
   EXPECT_EQ(LastLine("\n"), "");
 }
 
+TEST(Text, WrappedAtItsPieces) {
+  const std::vector<std::string> pieces = {"two words,", "one", "a long piece of text", "x"};
+  EXPECT_EQ(Wrapped(pieces, 14), (std::vector<std::string>{"two words, one", "a long piece of text", "x"}));
+  EXPECT_EQ(Wrapped(pieces, 13), (std::vector<std::string>{"two words,", "one", "a long piece of text", "x"}));
+  EXPECT_TRUE(Wrapped({}, 10).empty());
+}
+
 TEST(Text, NearestIsNearOrNothing) {
   EXPECT_EQ(Nearest("benchmark_fliter", {"benchmark_filter", "benchmark_out"}), "benchmark_filter");
   EXPECT_EQ(Nearest("zebra", {"benchmark_filter", "axis"}), "");
