@@ -71,6 +71,38 @@ Operation AttentionProducts(const TransformerTraining& training, double products
   return operation;
 }
 
+// The most that is alive beside the parameters while forward runs and keeps nothing for backward: in a layer, where the
+// head makes the logits, or where the loss is taken.
+double ForwardPeak(const TransformerTraining& training) {
+  const Transformer& shape = training.shape;
+  const bool native = training.implementation == TrainingImplementation::kNative;
+  const double stream = ElementBytes(training.storage);
+  const double act = ElementBytes(training.compute);
+  const double d = shape.d_model * training.Tokens();
+  const double f = shape.d_ff * training.Tokens();
+  const double v = shape.vocab * training.Tokens();
+  // What a norm gives: LibTorch leaves the cast to the product.
+  const double normed = d * (native ? act : stream);
+  // Parameters that want no gradient are cast by each product anew.
+  const double cast_bytes = training.IsMixed() ? shape.d_model * act : 0;
+  // The stream, its norm, q, k and v as they came and rotated, and their result. Our attention holds the scores of a
+  // block of queries, copied, and its result; the naive one all scores, masked, and their softmax.
+  const double block = std::min(training.context, kNativeAttentionBlock);
+  const double scores = training.batch * training.context * training.context * shape.heads;
+  const double held = training.attention == AttentionKind::kNaive ? 3 * scores
+                      : native                                    ? block / training.context * (scores + 2 * d)
+                                                                  : 0;
+  const double attention = d * stream + normed + (6 * d + held) * act + (native ? d * act : 0);
+  // The stream before and after attention, both norms, what attention gave; gate, up and their product, LibTorch's also
+  // the activation between, or the weight of the product that makes up.
+  const double gated = std::max((native ? 3 : 4) * f * act, 2 * f * act + shape.d_ff * cast_bytes);
+  const double feed_forward = 2 * d * stream + 2 * normed + d * act + gated;
+  const double head = d * stream + normed + v * act + shape.vocab * cast_bytes;
+  // LibTorch takes the loss under autocast from an fp32 copy of the logits, and writes the log-probabilities.
+  const double loss = native ? v * act : training.IsMixed() ? v * (act + 2 * stream) : 2 * v * act;
+  return std::max({attention, feed_forward, head, loss});
+}
+
 }  // namespace
 
 double TransformerTraining::ForwardMatmulFlops() const {
@@ -178,11 +210,8 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   TrainingMemory memory{.parameters = count * stream};
   // A low-precision copy of the weights, for as long as autocast remembers them.
   const double casts = IsMixed() ? shape.Parameters().matmul * act : 0;
-  // What one layer holds for a moment while it runs forward.
-  const double working =
-      std::max(2 * f * act + d * (stream + act), attention == AttentionKind::kNaive ? 3 * scores * act : 0);
   if (mode == TrainingMode::kForward) {
-    memory.peak = memory.parameters + casts + std::max(working, 2 * v * act + d * act) + 2 * d * stream;
+    memory.peak = memory.parameters + ForwardPeak(*this);
     return memory;
   }
   memory.gradients = count * stream;

@@ -106,6 +106,21 @@ def test_transformer_memory_is_predicted(tmp_path: Path, impl: str, dtype: str, 
     assert counters["predicted_mem"] == pytest.approx(counters["peak_mem"], rel=0.1)
 
 
+@pytest.mark.parametrize("impl", ["eager", "native"])
+@pytest.mark.parametrize("dtype", ["fp32", "bf16_autocast"])
+@pytest.mark.parametrize("attention", ["sdpa", "naive"])
+def test_forward_memory_is_predicted(tmp_path: Path, impl: str, dtype: str, attention: str) -> None:
+    """What forward alone holds beside its parameters, where no small part of it are the products."""
+    journal = tmp_path / "run.jsonl"
+    chosen = f"--benchmark_filter=train_step/impl:{impl}/mode:fwd/size:small/context:256/dtype:{dtype}/"
+    flags = [chosen, *training_flags(256), "--benchmark_min_time=1x", "--warmup_iters=0", f"--journal={journal}"]
+    flags += ["--suite=full", "--axis=train_step.mode=fwd", f"--axis=train_step.attention={attention}"]
+    subprocess.run([str(PROGRAM), *flags], check=True, capture_output=True, timeout=120)
+    counters = json.loads(journal.read_text().splitlines()[1])["counters"]
+    beside = counters["peak_mem"] - counters["parameter_mem"]
+    assert counters["predicted_mem"] - counters["parameter_mem"] == pytest.approx(beside, rel=0.1)
+
+
 def preset_rows() -> list[tuple[str, dict[str, int]]]:
     """(name, sizes) of every row of kTransformerPresets."""
     source = (ROOT / "lib/workload/transformer.h").read_text()

@@ -85,5 +85,35 @@ TEST(TransformerTraining, MemoryIsNearTheMeasured) {
   }
 }
 
+// As above, without gradients.
+TEST(TransformerTraining, MemoryOfForwardIsNearTheMeasured) {
+  struct Measured {
+    TrainingImplementation implementation;
+    Dtype compute;
+    double context;
+    double peak;  // beside the parameters
+  };
+  constexpr Measured kMeasured[] = {
+      {TrainingImplementation::kEager, Dtype::kFp32, 128, 41001984},
+      {TrainingImplementation::kEager, Dtype::kBf16, 128, 51241992},
+      {TrainingImplementation::kEager, Dtype::kBf16, 256, 102483944},
+      {TrainingImplementation::kNative, Dtype::kFp32, 128, 26780664},
+      {TrainingImplementation::kNative, Dtype::kFp32, 256, 53561304},
+      {TrainingImplementation::kNative, Dtype::kBf16, 128, 28265080},
+      {TrainingImplementation::kNative, Dtype::kBf16, 256, 40906328},
+  };
+  for (const Measured& measured : kMeasured) {
+    const TransformerTraining work{.shape = *FindTransformer("small"),
+                                   .batch = 4,
+                                   .context = measured.context,
+                                   .compute = measured.compute,
+                                   .implementation = measured.implementation};
+    const TrainingMemory memory = work.Memory(TrainingMode::kForward);
+    EXPECT_NEAR((memory.peak - memory.parameters) / measured.peak, 1, 0.02)
+        << Name(measured.compute) << " " << measured.context;
+    EXPECT_EQ(memory.gradients + memory.optimizer + memory.activations, 0);
+  }
+}
+
 }  // namespace
 }  // namespace roofbench::workload
