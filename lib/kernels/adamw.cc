@@ -8,7 +8,6 @@
 // clang-format off: this one comes before the others
 #include "hwy/foreach_target.h"
 // clang-format on
-#include "hwy/cache_control.h"
 #include "lib/kernels/highway_floats.inc"
 
 #ifndef ROOFBENCH_KERNELS_ADAMW_FACTORS_
@@ -34,6 +33,10 @@ namespace {
 // 1 KiB ahead of four streams; further ahead the lines of a short share are fetched in vain.
 constexpr std::size_t kAhead = 1024 / sizeof(float);
 
+// Into the second cache: four streams that begin on pages share the sets of the first one, and a step took 13 % longer
+// with hwy::Prefetch, which fetches into that (100 M parameters, two-core EPYC, 2026-11-21).
+void Fetch(const float* at) { __builtin_prefetch(at + kAhead, /*rw=*/0, /*locality=*/2); }
+
 void Update(const AdamWTensor& tensor, const AdamWFactors& factors, Range range) {
   const FloatTag d;
   const std::size_t lanes = FloatLanes();
@@ -46,10 +49,10 @@ void Update(const AdamWTensor& tensor, const AdamWFactors& factors, Range range)
   const FloatVec eps = hn::Set(d, factors.eps);
   const auto end = static_cast<std::size_t>(range.end);
   for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
-    hwy::Prefetch(tensor.parameter + i + kAhead);
-    hwy::Prefetch(tensor.gradient + i + kAhead);
-    hwy::Prefetch(tensor.mean + i + kAhead);
-    hwy::Prefetch(tensor.square + i + kAhead);
+    Fetch(tensor.parameter + i);
+    Fetch(tensor.gradient + i);
+    Fetch(tensor.mean + i);
+    Fetch(tensor.square + i);
     const std::size_t left = end - i;
     const FloatVec gradient = LoadSome(tensor.gradient + i, left);
     const FloatVec old_mean = LoadSome(tensor.mean + i, left);
