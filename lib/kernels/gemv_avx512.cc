@@ -187,7 +187,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Exact(const ByteSums& sums, const in
                           _mm512_loadu_si512(lane_sums));
 }
 
-// As above.
+// As that of bf16 weights, block by block of x.
 template <int kRows, int kSums>
 ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64_t row, int64_t stride,
                                                  const FixedPoint& x, float* y) {

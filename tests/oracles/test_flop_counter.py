@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,15 +20,20 @@ PARAMETERS = ROOT / "build" / "release" / "bin" / "transformer_parameters"
 pytestmark = pytest.mark.slow  # importing torch takes seconds
 
 
-def reported_flops(tmp_path: Path, *flags: str, suite: str = "quick") -> dict[str, dict[str, float]]:
-    """FLOPs by precision of each case that the flags choose."""
+def run_cases(tmp_path: Path, *flags: str, suite: str = "quick") -> list[dict[str, Any]]:
+    """The journal's lines of the cases that the flags choose, each after a single step."""
     journal = tmp_path / "run.jsonl"
     short = (f"--suite={suite}", "--benchmark_min_time=1x", "--warmup_iters=0")
     command = [str(PROGRAM), *flags, *short, f"--journal={journal}"]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     lines = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
     assert lines
-    return {line["name"]: line["flops_by_precision"] for line in lines}
+    return lines
+
+
+def reported_flops(tmp_path: Path, *flags: str, suite: str = "quick") -> dict[str, dict[str, float]]:
+    """FLOPs by precision of each case that the flags choose."""
+    return {line["name"]: line["flops_by_precision"] for line in run_cases(tmp_path, *flags, suite=suite)}
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(16, 48, 80), (1, 64, 32)])
@@ -91,16 +97,20 @@ def test_transformer_counts_no_masked_half(tmp_path: Path) -> None:
     assert flops["bf16"] == full - attention + attention * (SHAPE.context + 1) / (2 * SHAPE.context)
 
 
+def measured_counters(tmp_path: Path, case: str, context: int, mode: str, attention: str) -> dict[str, float]:
+    """The counters of the first training case that `case` chooses."""
+    flags = [f"--benchmark_filter=train_step/{case}", *training_flags(context)]
+    flags += [f"--axis=train_step.mode={mode}", f"--axis=train_step.attention={attention}"]
+    counters: dict[str, float] = run_cases(tmp_path, *flags, suite="full")[0]["counters"]
+    return counters
+
+
 @pytest.mark.parametrize("impl", ["eager", "native"])
 @pytest.mark.parametrize("dtype", ["fp32", "bf16_autocast"])
 @pytest.mark.parametrize("context", [64, 256])
 def test_transformer_memory_is_predicted(tmp_path: Path, impl: str, dtype: str, context: int) -> None:
-    journal = tmp_path / "run.jsonl"
-    chosen = f"--benchmark_filter=train_step/impl:{impl}/size:small/context:{context}/dtype:{dtype}"
-    flags = [chosen, *training_flags(context), "--benchmark_min_time=1x", "--warmup_iters=0", f"--journal={journal}"]
-    subprocess.run([str(PROGRAM), *flags, "--axis=train_step.mode=step"], check=True, capture_output=True, timeout=120)
-    lines = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
-    counters = next(line["counters"] for line in lines if "attention" not in line["name"])
+    chosen = f"impl:{impl}/size:small/context:{context}/dtype:{dtype}"
+    counters = measured_counters(tmp_path, chosen, context, "step", "sdpa")
     for part in ("parameter_mem", "gradient_mem", "optimizer_mem", "activation_mem"):
         assert counters[f"predicted_{part}"] == pytest.approx(counters[part], rel=0.1), part
     assert counters["predicted_mem"] == pytest.approx(counters["peak_mem"], rel=0.1)
@@ -111,12 +121,8 @@ def test_transformer_memory_is_predicted(tmp_path: Path, impl: str, dtype: str, 
 @pytest.mark.parametrize("attention", ["sdpa", "naive"])
 def test_forward_memory_is_predicted(tmp_path: Path, impl: str, dtype: str, attention: str) -> None:
     """What forward alone holds beside its parameters, where no small part of it are the products."""
-    journal = tmp_path / "run.jsonl"
-    chosen = f"--benchmark_filter=train_step/impl:{impl}/mode:fwd/size:small/context:256/dtype:{dtype}/"
-    flags = [chosen, *training_flags(256), "--benchmark_min_time=1x", "--warmup_iters=0", f"--journal={journal}"]
-    flags += ["--suite=full", "--axis=train_step.mode=fwd", f"--axis=train_step.attention={attention}"]
-    subprocess.run([str(PROGRAM), *flags], check=True, capture_output=True, timeout=120)
-    counters = json.loads(journal.read_text().splitlines()[1])["counters"]
+    chosen = f"impl:{impl}/mode:fwd/size:small/context:256/dtype:{dtype}/"
+    counters = measured_counters(tmp_path, chosen, 256, "fwd", attention)
     beside = counters["peak_mem"] - counters["parameter_mem"]
     assert counters["predicted_mem"] - counters["parameter_mem"] == pytest.approx(beside, rel=0.1)
 
