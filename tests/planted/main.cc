@@ -2,6 +2,7 @@
 #include <ATen/ops/empty.h>
 #include <unistd.h>
 
+#include <iostream>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -28,7 +29,10 @@ void Misbehave(const std::string& how) {
     std::vector<at::Tensor> pieces;
     while (true) pieces.push_back(at::empty({64 * kMebibyte}, at::kByte));
   }
-  while (how == "hangs") sleep(1);
+  if (how == "hangs") {
+    std::cerr << "hanging" << std::endl;
+    while (true) sleep(1);
+  }
 }
 
 absl::StatusOr<Case> Build(const Point& at, Inputs& in) {

@@ -135,6 +135,9 @@ def test_fifty_kills(program: Path, run: Run, tmp_path: Path) -> None:
         assert seen.get((line["name"], line["repetition"]), line["median_s"]) == line["median_s"]
 
 
+# What the cases that end may take: the first failure of LibTorch reads its symbols, over a second on a busy disk.
+CASE_TIMEOUT = 20
+
 GOES_WRONG = {
     "good": (None, ""),
     "throws": ("failed", "the kernel broke"),
@@ -144,7 +147,7 @@ GOES_WRONG = {
     "overrun": ("skipped", "out of memory: .* 1125899906842624 bytes.*predicted, .* free"),
     "bad_alloc": ("skipped", r"out of memory \(memory: .* predicted, .* free\)"),
     "creeps": ("skipped", "out of memory: .* 67108864 bytes.*predicted, .* free"),
-    "hangs": ("failed", r"not finished after 1 s \(--case_timeout\)"),
+    "hangs": ("failed", rf"not finished after {CASE_TIMEOUT} s \(--case_timeout\)"),
     "last": (None, ""),
 }
 
@@ -156,7 +159,7 @@ def planted(program: Path) -> Path:
 
 def test_a_case_that_goes_wrong_never_stops_the_others(planted: Path, tmp_path: Path) -> None:
     out, journal = tmp_path / "out.json", tmp_path / "run.jsonl"
-    flags = ["--threads=1", "--benchmark_min_time=3x", "--warmup_iters=1", "--case_timeout=1"]
+    flags = ["--threads=1", "--benchmark_min_time=3x", "--warmup_iters=1", f"--case_timeout={CASE_TIMEOUT}"]
     done = subprocess.run(
         [planted, *flags, f"--journal={journal}", f"--benchmark_out={out}", "--benchmark_format=csv"],
         capture_output=True,
@@ -165,7 +168,7 @@ def test_a_case_that_goes_wrong_never_stops_the_others(planted: Path, tmp_path: 
         timeout=120,
     )
     assert done.returncode == 1, done.stderr
-    assert "planted/how:hangs/cache:warm: not finished after 1 s" in done.stderr
+    assert f"planted/how:hangs/cache:warm: not finished after {CASE_TIMEOUT} s" in done.stderr
     assert "4 case(s) failed" in done.stderr
     by_name = {row["name"].removesuffix("/manual_time"): row for row in rows(out)}
     assert list(by_name) == [f"planted/how:{how}/cache:warm" for how in GOES_WRONG]
@@ -186,7 +189,7 @@ def test_a_case_that_goes_wrong_never_stops_the_others(planted: Path, tmp_path: 
 
 def test_a_signal_to_a_hanging_case_ends_the_run_in_order(planted: Path, tmp_path: Path) -> None:
     out, journal = tmp_path / "out.json", tmp_path / "run.jsonl"
-    flags = ["--threads=1", "--benchmark_min_time=3x", "--warmup_iters=1", "--case_timeout=2"]
+    flags = ["--threads=1", "--benchmark_min_time=3x", "--warmup_iters=1", "--case_timeout=10"]
     chosen = "--benchmark_filter=how:(good|hangs|last)/"
     process = subprocess.Popen(
         [planted, *flags, chosen, f"--journal={journal}", f"--benchmark_out={out}"],
@@ -194,10 +197,8 @@ def test_a_signal_to_a_hanging_case_ends_the_run_in_order(planted: Path, tmp_pat
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not (journal.exists() and journal_lines(journal)):
-        time.sleep(0.01)
-    time.sleep(0.2)  # into the case that hangs
+    assert process.stderr
+    assert any(line == "hanging\n" for line in process.stderr)
     process.send_signal(signal.SIGTERM)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM, stderr
