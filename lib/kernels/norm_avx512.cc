@@ -13,8 +13,9 @@
 
 // One loop normalises a group of rows and sums the next group at the same time, so that memory is read all along and
 // never waits for a row's statistics. The rows of a group share the loads of weight and bias, which come from the L2
-// cache where the rows are long; eight rows are more streams than the hardware follows. The group after the next is
-// fetched into the L2 cache meanwhile, and the next from there into the L1 shortly before it is summed.
+// cache where the rows are long. Rows lie a multiple of 4 KiB apart as a rule, so that all lines at one column share a
+// set of the L1 cache, which has eight: groups of four filled it, and were up to a seventh slower. The group after the
+// next is fetched into the L2 cache meanwhile, and the next from there into the L1 shortly before it is summed.
 #define TARGET ROOFBENCH_TARGET_AVX512_BF16
 
 namespace roofbench::kernels::avx512 {
@@ -28,12 +29,8 @@ inline constexpr bool kCenters = requires(Work work) {
   work.bias;
 };
 
-constexpr int kGroup = 4;
-// Without bias, and where two rows and the next two fit the L1 cache, a group is a pair.
-constexpr int kPair = 2;
-constexpr int64_t kPairBytes = 8192;
-
-constexpr int64_t kNearBytes = 768;
+constexpr int kGroup = 3;
+constexpr int64_t kNearBytes = 1024;
 
 struct Sums {
   __m512 x;
@@ -152,12 +149,6 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
     // address bits are those of a store in flight waits for it.
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      if constexpr (kWithNext) {
-        const T* from = next + r * work.x_stride + i;
-        PrefetchL2(from + kRows * work.x_stride);
-        Prefetch(reinterpret_cast<const char*>(from) + kNearBytes);
-        Add<kCenters<Work>>(from, LoadLine(from), sums[r]);
-      }
       Floats<T> floats = LoadSplit(x + r * work.x_stride + i);
       for (std::size_t v = 0; v < std::size(floats.v); ++v) {
         const __m512 unit = Normalise<kCenters<Work>>(x, floats.v[v], scales[r]);
@@ -168,6 +159,15 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
         }
       }
       lines[r] = PackSplit(floats);
+    }
+    if constexpr (kWithNext) {
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        const T* from = next + r * work.x_stride + i;
+        PrefetchL2(from + kRows * work.x_stride);
+        Prefetch(reinterpret_cast<const char*>(from) + kNearBytes);
+        Add<kCenters<Work>>(from, LoadLine(from), sums[r]);
+      }
     }
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) StoreLine<kStream>(y + r * work.y_stride + i, lines[r]);
@@ -198,32 +198,25 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
   }
 }
 
-template <typename Work>
-TARGET Sums SumRow(const Work& work, int64_t row) {
+// What a pass leaves of its next rows, in the same order: a row's result is the same wherever a thread's part begins.
+template <int kRows, typename Work>
+TARGET void SumRows(const Work& work, int64_t row, Sums* sums) {
   using T = ElementOf<Work>;
   const T* x = work.x + row * work.x_stride;
-  Sums sums[4];
-  for (Sums& sum : sums) sum = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-  int64_t i = 0;
-  for (; i + 4 * kPerLine<T> <= work.cols; i += 4 * kPerLine<T>) {
-#pragma GCC unroll 4
-    for (int u = 0; u < 4; ++u) Add<kCenters<Work>>(x, LoadLine(x + i + u * kPerLine<T>), sums[u]);
-  }
-  for (; i < work.cols; i += kPerLine<T>) {
+  for (int r = 0; r < kRows; ++r) sums[r] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+  for (int64_t i = 0; i < work.cols; i += kPerLine<T>) {
     const int64_t count = std::min(kPerLine<T>, work.cols - i);
-    Add<kCenters<Work>>(x, count == kPerLine<T> ? LoadLine(x + i) : LoadPart(x + i, count), sums[0]);
+    for (int r = 0; r < kRows; ++r) {
+      const T* from = x + r * work.x_stride + i;
+      Add<kCenters<Work>>(from, count == kPerLine<T> ? LoadLine(from) : LoadPart(from, count), sums[r]);
+    }
   }
-  for (int u = 1; u < 4; ++u) {
-    sums[0].x = _mm512_add_ps(sums[0].x, sums[u].x);
-    sums[0].squares = _mm512_add_ps(sums[0].squares, sums[u].squares);
-  }
-  return sums[0];
 }
 
 template <int kRows, bool kStream, typename Work>
 TARGET void Groups(const Work& work, Range range) {
   Sums sums[kRows];
-  for (int r = 0; r < kRows; ++r) sums[r] = SumRow(work, range.begin + r);
+  SumRows<kRows>(work, range.begin, sums);
   for (int64_t row = range.begin; row < range.end; row += kRows) {
     RowStatistics statistics[kRows];
     for (int r = 0; r < kRows; ++r) statistics[r] = Finish(work, row + r, sums[r]);
@@ -243,21 +236,13 @@ void Rows(const Work& work, Range range) {
   if constexpr (kStream) _mm_sfence();
 }
 
-template <bool kStream, typename Work>
-void Dispatch(const Work& work, Range range) {
-  if constexpr (!kCenters<Work>) {
-    if (work.cols * static_cast<int64_t>(sizeof(*work.x)) <= kPairBytes) return Rows<kPair, kStream>(work, range);
-  }
-  Rows<kGroup, kStream>(work, range);
-}
-
 template <typename Work>
 void Dispatch(const Work& work, Range range) {
   constexpr auto kBytes = static_cast<int64_t>(sizeof(*work.x));
   if (StreamsRows(work.y, work.rows, work.cols * kBytes, work.y_stride * kBytes)) {
-    Dispatch<true>(work, range);
+    Rows<kGroup, true>(work, range);
   } else {
-    Dispatch<false>(work, range);
+    Rows<kGroup, false>(work, range);
   }
 }
 

@@ -48,14 +48,15 @@ class Maximum<Bf16> {
     signed_most_ = _mm512_max_epi16(signed_most_, line);
     unsigned_least_ = _mm512_min_epu16(unsigned_least_, line);
   }
+  // In registers to the end: where their address is taken, the loop keeps them in memory.
   TARGET float Get() const {
-    alignas(64) int16_t most[32];
-    alignas(64) uint16_t least[32];
-    _mm512_store_si512(most, signed_most_);
-    _mm512_store_si512(least, unsigned_least_);
-    const int16_t non_negative = *std::max_element(std::begin(most), std::end(most));
-    if (non_negative >= 0) return ToFloat(Bf16{static_cast<uint16_t>(non_negative)});
-    return ToFloat(Bf16{*std::min_element(std::begin(least), std::end(least))});
+    const __m512i upper_most = _mm512_srai_epi32(signed_most_, 16);
+    const __m512i lower_most = _mm512_srai_epi32(_mm512_slli_epi32(signed_most_, 16), 16);
+    const int most = _mm512_reduce_max_epi32(_mm512_max_epi32(upper_most, lower_most));
+    if (most >= 0) return ToFloat(Bf16{static_cast<uint16_t>(most)});
+    const __m512i upper_least = _mm512_srli_epi32(unsigned_least_, 16);
+    const __m512i lower_least = _mm512_and_si512(unsigned_least_, _mm512_set1_epi32(0xffff));
+    return ToFloat(Bf16{static_cast<uint16_t>(_mm512_reduce_min_epi32(_mm512_min_epi32(upper_least, lower_least)))});
   }
 
  private:
@@ -73,37 +74,44 @@ struct Padded {
   alignas(kLineBytes) T elements[kPerBlock];
 };
 
-// What exponentials are taken of: distances from the row's maximum.
+// x = exp(x - maximum), the maximum being the row's.
 template <typename T>
-struct Distance {
-  explicit Distance(float from) : maximum(from) {
-    // x · log2(e) - c in one rounding: c's own error is a factor of all elements, here next to 1. Beyond, it would
-    // become zero or infinite.
-    constexpr float kLarge = 1 << 20;
-    if (sizeof(T) == 2 && std::abs(from) < kLarge) {
-      c = from * kLog2E;
-      maximum = 0;
-    }
+class Exponentials;
+
+template <>
+class Exponentials<float> {
+ public:
+  TARGET explicit Exponentials(float maximum) : maximum_(_mm512_set1_ps(maximum)) {}
+  TARGET void Of(Block& x) const {
+    ROOFBENCH_EACH x[v] = _mm512_sub_ps(x[v], maximum_);
+    Exp<float>(x);
   }
-  float maximum;
-  float c = 0;
+
+ private:
+  __m512 maximum_;
 };
 
-// x = exp(x - maximum).
-template <typename T>
-TARGET inline void Exponentials(const Distance<T>& distance, Block& x) {
-  if (sizeof(T) == 4 || distance.maximum != 0) {
-    const __m512 maxima = _mm512_set1_ps(distance.maximum);
-    ROOFBENCH_EACH x[v] = _mm512_sub_ps(x[v], maxima);
+template <>
+class Exponentials<Bf16> {
+ public:
+  TARGET explicit Exponentials(float maximum) {
+    // x · log2(e) - c in one rounding: c's own error is a factor of all elements, here next to 1. Beyond, it would
+    // become zero or infinite; but there an element is either the maximum or so far below it that its exponential is
+    // zero to any base.
+    constexpr float kLarge = 1 << 20;
+    const float scale = std::abs(maximum) < kLarge ? kLog2E : 1;
+    scale_ = _mm512_set1_ps(scale);
+    c_ = _mm512_set1_ps(maximum * scale);
   }
-  if constexpr (sizeof(T) == 2) {
-    const __m512 c = _mm512_set1_ps(distance.c);
-    ROOFBENCH_EACH x[v] = _mm512_fmsub_ps(x[v], _mm512_set1_ps(kLog2E), c);
-    Exp2<T>(x);
-  } else {
-    Exp<T>(x);
+  TARGET void Of(Block& x) const {
+    ROOFBENCH_EACH x[v] = _mm512_fmsub_ps(x[v], scale_, c_);
+    Exp2<Bf16>(x);
   }
-}
+
+ private:
+  __m512 scale_;
+  __m512 c_;
+};
 
 // A cache line: vectors that lie across two take twice the time.
 struct alignas(kLineBytes) FloatLine {
@@ -137,14 +145,14 @@ struct Sums {
 #pragma GCC unroll 4
     for (int64_t i = 0; i < kPerBlock; i += kPerLine<T>) maximum.Add(LoadLine(block + i));
   }
-  Block exponentials;
+  __m512 exponentials;
   Maximum<T> maximum;
 };
 
 // One block: y = exponentials · scale; exponentials = exp(x - maximum), added to their sum; the maximum of `next`.
 template <bool kStream, Stages kDo, bool kWhole, typename T>
 TARGET inline void Step(const Places<T>& at, int64_t count, float* exponentials, __m512 scale,
-                        const Distance<T>& distance, Sums<T>& sums) {
+                        const Exponentials<T>& exponentials_of, Sums<T>& sums) {
   Block e;
   Block written;
   // Every load goes before the first store: rows lie a multiple of 4 KiB apart as a rule, and a load whose low address
@@ -152,11 +160,6 @@ TARGET inline void Step(const Places<T>& at, int64_t count, float* exponentials,
   if constexpr (kDo.exponentials) LoadBlock(kWhole ? at.x : Padded<T>(at.x, count).elements, e);
   if constexpr (kDo.write) ROOFBENCH_EACH written[v] = _mm512_mul_ps(_mm512_load_ps(exponentials + v * 16), scale);
   if constexpr (kDo.maximum) sums.AddToMaximum(kWhole ? at.next : Padded<T>(at.next, count).elements);
-  if constexpr (kDo.exponentials) {
-    Exponentials<T>(distance, e);
-    ROOFBENCH_EACH sums.exponentials[v] = _mm512_add_ps(sums.exponentials[v], e[v]);
-    ROOFBENCH_EACH _mm512_store_ps(exponentials + v * 16, e[v]);
-  }
   if constexpr (kDo.write && kWhole) {
     StoreBlock<kStream>(at.y, written);
   } else if constexpr (kDo.write) {
@@ -164,19 +167,22 @@ TARGET inline void Step(const Places<T>& at, int64_t count, float* exponentials,
     StoreBlock<false>(last, written);
     std::copy_n(last, count, at.y);
   }
+  if constexpr (kDo.exponentials) {
+    exponentials_of.Of(e);
+    const __m512 pair = _mm512_add_ps(e[0], e[1]);
+    sums.exponentials = _mm512_add_ps(sums.exponentials, _mm512_add_ps(pair, _mm512_add_ps(e[2], e[3])));
+    ROOFBENCH_EACH _mm512_store_ps(exponentials + v * 16, e[v]);
+  }
 }
 
-// What a block further on needs, from the second cache into the first.
+// What blocks further on need, from the second cache into the first.
 template <Stages kDo, typename T>
-TARGET inline void FetchNear(const T* next, const float* exponentials) {
-  constexpr int64_t kNear = 4;  // blocks
-  if constexpr (kDo.maximum) {
+TARGET inline void FetchNear(const Places<T>& at) {
+  constexpr int64_t kNear = 8;  // blocks
 #pragma GCC unroll 4
-    for (int64_t i = 0; i < kPerBlock; i += kPerLine<T>) Prefetch(next + kNear * kPerBlock + i);
-  }
-  if constexpr (kDo.write) {
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < kPerBlock; i += kPerLine<float>) Prefetch(exponentials + kNear * kPerBlock + i);
+  for (int64_t i = 0; i < kPerBlock; i += kPerLine<T>) {
+    if constexpr (kDo.maximum) Prefetch(at.next + kNear * kPerBlock + i);
+    if constexpr (kDo.exponentials) Prefetch(at.x + kNear * kPerBlock + i);
   }
 }
 
@@ -184,23 +190,22 @@ template <bool kStream, Stages kDo, typename T>
 TARGET void Pass(int64_t n, const Places<T>& at, Flow& flow) {
   constexpr int64_t kAheadBytes = 8192;
   const __m512 scale = _mm512_set1_ps(flow.scale);
-  const Distance<T> distance(flow.maximum);
+  const Exponentials<T> exponentials_of(flow.maximum);
   Sums<T> sums;
-  ROOFBENCH_EACH sums.exponentials[v] = _mm512_setzero_ps();
+  sums.exponentials = _mm512_setzero_ps();
   int64_t i = 0;
   for (; i + kPerBlock <= n; i += kPerBlock) {
     if constexpr (kDo.maximum) PrefetchBlock(at.next + i, kAheadBytes);
-    FetchNear<kDo>(at.next + i, flow.exponentials + i);
-    Step<kStream, kDo, true, T>({at.y + i, at.x + i, at.next + i}, kPerBlock, flow.exponentials + i, scale, distance,
-                                sums);
+    const Places<T> here = {at.y + i, at.x + i, at.next + i};
+    FetchNear<kDo>(here);
+    Step<kStream, kDo, true, T>(here, kPerBlock, flow.exponentials + i, scale, exponentials_of, sums);
   }
   if (i < n) {
-    Step<kStream, kDo, false, T>({at.y + i, at.x + i, at.next + i}, n - i, flow.exponentials + i, scale, distance,
-                                 sums);
+    Step<kStream, kDo, false, T>({at.y + i, at.x + i, at.next + i}, n - i, flow.exponentials + i, scale,
+                                 exponentials_of, sums);
   }
   if constexpr (kDo.exponentials) {
-    const Block& e = sums.exponentials;
-    flow.scale = 1 / _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(e[0], e[1]), _mm512_add_ps(e[2], e[3])));
+    flow.scale = 1 / _mm512_reduce_add_ps(sums.exponentials);
   }
   if constexpr (kDo.maximum) flow.maximum = sums.maximum.Get();
 }
