@@ -1,6 +1,7 @@
 """A program that answers like roofbench, in no time: abba's tests run it in fresh processes.
 
 --times=name:ms,… are its cases; --factor slows all of them, --slow=name one; --noise is what processes deviate by.
+--memory is what the memory of processes deviates by: their times follow it, their shares of the roof do not.
 --fail=name, --skip=name give errors, --crash ends with a signal. Every run draws other noise: a counter lies in --seed.
 """
 
@@ -32,10 +33,11 @@ def main() -> int:
         os.kill(os.getpid(), signal.SIGSEGV)
     generator = random.Random(run)
     rows = []
+    memory = math.exp(generator.gauss(0, float(flags.get("memory", 0))))
     for name in chosen:
         factor = float(flags.get("factor", 1)) * (1.3 if flags.get("slow") == name else 1.0)
         noise = math.exp(generator.gauss(0, float(flags.get("noise", 0.01))))
-        rows.append(builders.row(name, times[name] * factor * noise))
+        rows.append(builders.row(name, times[name] * factor * noise * memory, roof=0.5 / (factor * noise)))
         for kind in ("fail", "skip"):
             if flags.get(kind) == name:
                 rows[-1] = builders.error_row(name, f"{kind}ed: so told".replace("skiped", "skipped"))

@@ -57,6 +57,31 @@ def test_faster(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "3 FASTER" in capsys.readouterr().out
 
 
+def test_shares_of_the_roof_tell_what_times_on_changing_memory_do_not(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unsteady = f"{program} --memory=0.4"
+    _abba(unsteady, f"{unsteady} --factor=0.9", tmp_path / "time")
+    assert "3 AMBIGUOUS (time" in capsys.readouterr().out
+    assert _abba(unsteady, f"{unsteady} --factor=0.9", tmp_path / "roof", "--metric=roof") == 0
+    out = capsys.readouterr().out
+    assert "3 FASTER (roof" in out
+    assert "+11." in out
+    assert _abba(unsteady, f"{unsteady} --factor=1.1", tmp_path / "slower", "--metric=roof") == 1
+    assert "3 SLOWER (roof" in capsys.readouterr().out
+
+
+def test_a_case_without_the_metric_is_missing(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _abba(program, program, tmp_path / "state", "--metric=ttft_ms")
+    out = capsys.readouterr().out
+    assert "3 MISSING" in out
+    assert "no ttft_ms" in out
+
+
+def test_a_metric_without_a_direction_is_refused(program: str, tmp_path: Path) -> None:
+    assert _abba(program, program, tmp_path / "state", "--metric=samples") == 2
+
+
 def test_resumes(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = tmp_path / "state"
     assert _abba(program, f"{program} --factor=1.3", state) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from roofreport import error_rates, sequential, signed_rank
+from roofreport import error_rates, metrics, sequential, signed_rank
 from roofreport.error_rate import simulated
 from roofreport.pool import ARMS, PLANTED, order_of
 from roofreport.sequential import Trial
@@ -44,7 +44,7 @@ def test_a_certain_change_below_the_floor_is_not_called() -> None:
 
 
 def test_the_floor_follows_the_noise_of_one_side() -> None:
-    assert _trial(0.0, 0.001, 30).floor() == pytest.approx(np.log1p(sequential.PRACTICAL))
+    assert _trial(0.0, 0.001, 30).floor() == pytest.approx(np.log1p(metrics.TIME.practical))
     assert _trial(0.0, 0.1, 30).floor() > 0.02
 
 

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from roofreport import abba_state, sequential, units
+from roofreport import abba_state, metrics, sequential, units
 from roofreport.abba_state import State
 from roofreport.command import Command, sampling_flags
 from roofreport.errors import UnusableInputError
 from roofreport.hardware import differences
 from roofreport.load import load
 from roofreport.match import Match
+from roofreport.metrics import Metric
 from roofreport.process import Finished, run
 from roofreport.result import Result, merged
 from roofreport.result import State as CaseState
@@ -42,6 +43,7 @@ class Options:
     max_time: float | None = None  # seconds of samples a case; None: as the budget allows
     pairs: int | None = None  # most pairs
     match: Match | None = None  # None: cases of the same name
+    metric: Metric = metrics.TIME
 
 
 class Abba:
@@ -62,8 +64,9 @@ class Abba:
         parts = [command.fingerprint() for command in self._commands]
         parts += [*self._common, str(options.budget), str(options.max_time), str(options.pairs)]
         parts += [options.match.text()] if options.match else []
+        parts += [] if options.metric is metrics.TIME else [options.metric.name]
         self._key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-        self._trials = {name: Trial(name) for name in self._common}
+        self._trials = {name: Trial(name, metric=options.metric) for name in self._common}
         self._looks = 0
         self._first: Result | None = None
 
@@ -183,15 +186,21 @@ class Abba:
         groups = [{name: merged(cases) for name, cases in result.by_name().items()} for result in results]
         for name in state.pairs[number]["cases"]:
             sides = [group.get(here[name]) for group, here in zip(groups, self._names, strict=True)]
+            values = []
             for label, case in zip(("base", "new"), sides, strict=True):
                 if case is None or case.state is not CaseState.MEASURED:
                     failed = label == "new" and case is not None and case.state is CaseState.FAILED
                     why = reason_of(case) if case else "no result"
                     _close(state, name, Verdict.FAILED if failed else Verdict.MISSING, f"{label}: {why}")
-            if name not in state.closed and sides[0] and sides[1]:
-                trial = self._trials[name]
-                trial.base.append(math.log(sides[0].seconds))
-                trial.new.append(math.log(sides[1].seconds))
+                    continue
+                value = metrics.value(case, self._options.metric.name)
+                if value is None or value <= 0:
+                    _close(state, name, Verdict.MISSING, f"{label}: no {self._options.metric.name}")
+                else:
+                    values.append(math.log(value))
+            if name not in state.closed:
+                self._trials[name].base.append(values[0])
+                self._trials[name].new.append(values[1])
 
     def _look(self, state: State, fraction: float) -> None:
         sequential.look([trial for trial in self._trials.values() if trial.name not in state.closed], fraction)

@@ -158,10 +158,15 @@ def _compare(args: argparse.Namespace) -> int:
     return _exit_status(judgements)
 
 
+def _add_metric(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--metric", default=metrics.TIME.name, help="time (default) or a counter with a direction")
+
+
 def _state_folder(args: argparse.Namespace) -> Path:
     if args.state is not None:
         return Path(args.state)
-    text = "\0".join([args.base, args.new, args.filter or "", args.match or "", str(args.budget), *args.flags])
+    metric = [] if args.metric == metrics.TIME.name else [args.metric]
+    text = "\0".join([args.base, args.new, args.filter or "", args.match or "", str(args.budget), *args.flags, *metric])
     return _ROOT / "results/local" / f"abba-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
@@ -175,10 +180,11 @@ def _abba(args: argparse.Namespace) -> int:
             raise UnusableInputError("NEW is missing: a second program, or --match for two kinds of cases of one")
         args.new = args.base
     matched = None if args.match is None else match.parse(args.match)
+    metric = _metric(args.metric)
     extra = [*args.flags, *([f"--benchmark_filter={args.filter}"] if args.filter else [])]
     folder = _state_folder(args)
     options = Options(
-        parse(args.base, extra), parse(args.new, extra), args.budget, folder, args.max_time, args.pairs, matched
+        parse(args.base, extra), parse(args.new, extra), args.budget, folder, args.max_time, args.pairs, matched, metric
     )
     if args.restart and folder.exists():
         for path in [*folder.glob("[0-9]*-*.json"), *folder.glob("state.json*")]:
@@ -189,9 +195,9 @@ def _abba(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         say("interrupted; the same command goes on from here")
         return 128 + signal.SIGINT
-    print(table_formats.terminal(judgement_table.build(judgements)), end="")
+    print(table_formats.terminal(judgement_table.build(judgements, metric)), end="")
     sides = f"; base {matched.base}, new {matched.new}" if matched else ""
-    print(f"\n{judgement_table.summary(judgements)} (time, A B B A, 95 % intervals{sides})")
+    print(f"\n{judgement_table.summary(judgements)} ({metric.name}, A B B A, 95 % intervals{sides})")
     return _exit_status(judgements)
 
 
@@ -335,7 +341,7 @@ examples:
     compare.add_argument("files", nargs="*", metavar="FILE", help="base and new")
     compare.add_argument("--base", nargs="+", default=[], metavar="FILE", help="results of the base")
     compare.add_argument("--new", nargs="+", default=[], metavar="FILE", help="results of what is compared with it")
-    compare.add_argument("--metric", default=metrics.TIME.name, help="time (default) or a counter with a direction")
+    _add_metric(compare)
     compare.add_argument("--cross-hardware", action="store_true", help="compare results of different hardware")
     compare.set_defaults(run=_compare)
 
@@ -354,6 +360,10 @@ examples:
   tools/report abba 'bin/roofbench --threads=1' 'bin/roofbench --threads=2' --filter=mlp --budget=10min
   tools/report abba old/roofbench new/roofbench --filter=copy --flag=--check=off --state=/tmp/copy
   tools/report abba bin/roofbench --match=impl:eager=impl:native --filter=softmax    is ours faster than theirs?
+  tools/report abba bin/roofbench --match=impl:fused=impl:native --filter=adamw --metric=roof
+
+Where a process's memory is now slow, now fast, times scatter and little is called; the share of the roof that is
+measured within the case (--metric=roof) does not follow the memory, and higher is FASTER.
 """,
     )
     abba.add_argument("base", metavar="BASE", help="a program, with flags if quoted")
@@ -364,6 +374,7 @@ examples:
         help="compare BASE's cases that have the first with NEW's that differ from them in the second alone",
     )
     abba.add_argument("--filter", metavar="REGEX", help="cases, as --benchmark_filter")
+    _add_metric(abba)
     abba.add_argument("--budget", type=duration.seconds, default=300.0, metavar="TIME", help="5min (default), 90s, 1h")
     abba.add_argument("--flag", action="append", default=[], dest="flags", metavar="FLAG", help="for both (repeatable)")
     abba.add_argument(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from statistics import NormalDist, median
 
 from roofreport import signed_rank
-from roofreport.metrics import TIME
+from roofreport.metrics import TIME, Better, Metric
 from roofreport.multiplicity import benjamini_hochberg, repeated_p_value, spending_weights
 from roofreport.verdict import Judgement, Verdict, relative
 
@@ -24,7 +24,6 @@ SPENDING_POWER = 2.0
 ALPHA = 0.01
 FALSE_DISCOVERY = 0.05
 CONFIDENCE = 0.95
-PRACTICAL = TIME.practical
 EQUIVALENCE = 0.02
 # The floor is this many standard errors of a comparison of a side with itself.
 FLOOR_ERRORS = 2.0
@@ -36,10 +35,12 @@ _HODGES_LEHMANN = math.sqrt(math.pi / 3)
 
 @dataclass
 class Trial:
-    """One case: logarithms of its times in the order A B, B A, A B, …, and what its looks have found."""
+    """One case: logarithms of its times (or of another metric) in the order A B, B A, A B, …, and what its looks have
+    found."""
 
     name: str
     base_first: bool = True  # whether the base opens the first pair
+    metric: Metric = TIME
     base: list[float] = field(default_factory=list)
     new: list[float] = field(default_factory=list)
     p_values: list[float] = field(default_factory=list)  # one a look
@@ -61,7 +62,9 @@ class Trial:
     def floor(self) -> float:
         """A smaller effect, as a logarithm, is not called."""
         deviation = _MAD_SCALE * median(abs(value) for value in self.neighbours())
-        return max(math.log1p(PRACTICAL), FLOOR_ERRORS * _HODGES_LEHMANN * deviation / math.sqrt(self.pairs))
+        return max(
+            math.log1p(self.metric.practical), FLOOR_ERRORS * _HODGES_LEHMANN * deviation / math.sqrt(self.pairs)
+        )
 
     def judgement(self) -> Judgement:
         verdict = self.verdict or Verdict.AMBIGUOUS
@@ -95,7 +98,8 @@ def look(trials: Sequence[Trial], fraction: float) -> None:
             continue
         effect = signed_rank.shift(trial.differences(), CONFIDENCE)
         if p <= ALPHA and q <= FALSE_DISCOVERY and abs(effect.estimate) >= trial.floor():
-            trial.verdict = Verdict.SLOWER if effect.estimate > 0 else Verdict.FASTER
+            worse = (effect.estimate > 0) == (trial.metric.better is Better.LOWER)
+            trial.verdict = Verdict.SLOWER if worse else Verdict.FASTER
         elif max(-effect.low, effect.high) <= math.log1p(EQUIVALENCE):
             trial.verdict = Verdict.SAME
 
