@@ -72,3 +72,24 @@ def test_sides_take_turns_and_the_ratio_is_of_their_medians(
     assert "2500.000 ms" in out
     assert "4000.000 ms" in out
     assert "0.62     (0.25 to 2.00 by pairs)" in out
+
+
+def test_a_side_that_fails_is_named_without_a_traceback(tmp_path: Path) -> None:
+    given = settings(tmp_path)
+    given.program.write_text("#!/bin/sh\necho 'no axis nope' >&2\nexit 2\n")
+    with pytest.raises(SystemExit, match=rf"{CASE}: roofbench ended with 2"):
+        peers.run_ours(CASE, given)
+
+
+@pytest.mark.parametrize(
+    ("argument", "reason"),
+    [("matmul/n:64", "there are peers for the cases of train_step and mlp"), ("--rounds=0", "0 is less than 1")],
+)
+def test_bad_arguments_are_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], argument: str, reason: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["peers", argument])
+    with pytest.raises(SystemExit) as ended:
+        peers.main()
+    assert ended.value.code == 2
+    assert reason in capsys.readouterr().err

@@ -34,12 +34,21 @@ class Settings:
         return self.samples or SAMPLES[case.split("/", 1)[0]]
 
 
+def outcome(case: str, command: list[str | Path]) -> str:
+    """What a side prints. Its messages go to standard error as they are."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(
+            f"tools/peers: {case}: {Path(command[0]).name} ended with {done.returncode}; why is said above"
+        )
+    return done.stdout
+
+
 def run_peer(case: str, settings: Settings) -> tuple[float, dict[str, str]]:
     """Median seconds of a step in PyTorch eager, in a fresh process."""
     script = Path(__file__).with_name("torch_steps.py")
     numbers = (WARMUPS, settings.samples_of(case), settings.threads)
-    done = subprocess.run([sys.executable, script, case, *map(str, numbers)], check=True, stdout=subprocess.PIPE)
-    found = json.loads(done.stdout)
+    found = json.loads(outcome(case, [sys.executable, script, case, *map(str, numbers)]))
     return statistics.median(found["seconds"]), found["settings"]
 
 
@@ -59,7 +68,7 @@ def run_ours(case: str, settings: Settings) -> tuple[float, dict[str, str]]:
             "--check=off",  # the tests have checked the case
             f"--journal={journal}",
         ]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        outcome(case, command)
         header, *lines = (json.loads(line) for line in journal.read_text().splitlines())
     if not lines or lines[0]["verdict"] != "measured":
         raise SystemExit(
@@ -86,15 +95,27 @@ def compare(case: str, rounds: int, settings: Settings) -> None:
     print(f"  ratio           {ours / theirs:10.2f}     ({min(pairs):.2f} to {max(pairs):.2f} by pairs)", flush=True)
 
 
+def count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="tools/peers", description=__doc__)
     parser.add_argument("cases", nargs="*", default=DEFAULT_CASES, help="cases of train_step and mlp, by name")
-    parser.add_argument("--rounds", type=int, default=4, help="processes a side and case")
-    parser.add_argument("--samples", type=int, help="timed steps a process")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--rounds", type=count, default=4, help="processes a side and case")
+    parser.add_argument("--samples", type=count, help="timed steps a process")
+    parser.add_argument("--threads", type=count, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "release" / "bin" / "roofbench")
     arguments = parser.parse_args()
     settings = Settings(arguments.program, arguments.threads, arguments.samples)
+    for case in arguments.cases:
+        if case.split("/", 1)[0] not in SAMPLES:
+            parser.error(
+                f"{case}: there are peers for the cases of {' and '.join(SAMPLES)}, such as {DEFAULT_CASES[0]}"
+            )
     for case in arguments.cases:
         compare(case, arguments.rounds, settings)
 
