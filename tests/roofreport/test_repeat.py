@@ -94,3 +94,14 @@ def test_processes_without_a_result_are_an_error(tmp_path: Path, capsys: pytest.
     script.chmod(0o755)
     assert main(["repeat", str(script), "--processes=2", f"--keep={tmp_path / 'kept'}"]) == 2
     assert "no process ended with a result" in capsys.readouterr().err
+
+
+def test_spread_counts_a_process_once_though_its_copy_for_compare_py_is_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _write(tmp_path, 1, _case(NATIVE, 2, 0.4))
+    copy = path.with_suffix(".comparable.json")
+    copy.write_text(path.read_text())
+    assert main(["spread", str(path), str(copy)]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(NATIVE))
+    assert row.split()[1] == "1"

@@ -221,7 +221,7 @@ def _repeat(args: argparse.Namespace) -> int:
 def _spread(args: argparse.Namespace) -> int:
     from roofreport import repeat
 
-    results = [load(Path(path)) for path in args.results]
+    results = load_all(args.results)
     _notes(results)
     print(table_formats.terminal(repeat.summarise(results)), end="")
     return EXIT_OK
