@@ -228,10 +228,10 @@ TARGET void Groups(const Work& work, Range range) {
   }
 }
 
-template <int kRows, bool kStream, typename Work>
+template <bool kStream, typename Work>
 void Rows(const Work& work, Range range) {
-  const int64_t grouped = range.size() / kRows * kRows;
-  if (grouped > 0) Groups<kRows, kStream>(work, {range.begin, range.begin + grouped});
+  const int64_t grouped = range.size() / kGroup * kGroup;
+  if (grouped > 0) Groups<kGroup, kStream>(work, {range.begin, range.begin + grouped});
   if (grouped < range.size()) Groups<1, kStream>(work, {range.begin + grouped, range.end});
   if constexpr (kStream) _mm_sfence();
 }
@@ -240,9 +240,9 @@ template <typename Work>
 void Dispatch(const Work& work, Range range) {
   constexpr auto kBytes = static_cast<int64_t>(sizeof(*work.x));
   if (StreamsRows(work.y, work.rows, work.cols * kBytes, work.y_stride * kBytes)) {
-    Rows<kGroup, true>(work, range);
+    Rows<true>(work, range);
   } else {
-    Rows<kGroup, false>(work, range);
+    Rows<false>(work, range);
   }
 }
 

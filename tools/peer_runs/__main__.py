@@ -24,6 +24,10 @@ DEFAULT_CASES = (
 WARMUPS = 2
 
 
+def family_of(case: str) -> str:
+    return case.split("/", 1)[0]
+
+
 @dataclass(frozen=True)
 class Settings:
     program: Path
@@ -31,7 +35,7 @@ class Settings:
     samples: int | None
 
     def samples_of(self, case: str) -> int:
-        return self.samples or SAMPLES[case.split("/", 1)[0]]
+        return self.samples or SAMPLES[family_of(case)]
 
 
 def outcome(case: str, command: list[str | Path]) -> str:
@@ -54,8 +58,7 @@ def run_peer(case: str, settings: Settings) -> tuple[float, dict[str, str]]:
 
 def run_ours(case: str, settings: Settings) -> tuple[float, dict[str, str]]:
     """Median seconds of a step in roofbench, in a fresh process."""
-    family = case.split("/", 1)[0]
-    axes = [f"--axis={family}.{part.replace(':', '=', 1)}" for part in case.split("/")[1:]]
+    axes = [f"--axis={family_of(case)}.{part.replace(':', '=', 1)}" for part in case.split("/")[1:]]
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "run.jsonl"
         command: list[str | Path] = [
@@ -112,7 +115,7 @@ def main() -> None:
     arguments = parser.parse_args()
     settings = Settings(arguments.program, arguments.threads, arguments.samples)
     for case in arguments.cases:
-        if case.split("/", 1)[0] not in SAMPLES:
+        if family_of(case) not in SAMPLES:
             parser.error(
                 f"{case}: there are peers for the cases of {' and '.join(SAMPLES)}, such as {DEFAULT_CASES[0]}"
             )

@@ -16,7 +16,7 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from roofreport import metrics
-from roofreport.metrics import Better, Metric
+from roofreport.metrics import Metric
 from roofreport.result import Case, Result, State, merged
 from roofreport.student import quantile as student_quantile
 from roofreport.table import reason_of
@@ -93,7 +93,7 @@ def _exact(name: str, base: float, new: float, metric: Metric) -> Judgement:
     change = (new - base) / base if base else (0.0 if new == base else math.inf)
     verdict = Verdict.SAME
     if abs(change) > metric.practical:
-        verdict = Verdict.SLOWER if (change > 0) == (metric.better is Better.LOWER) else Verdict.FASTER
+        verdict = Verdict.SLOWER if metric.worse(change) else Verdict.FASTER
     return Judgement(name, verdict, change, change, change, base, new, floor=metric.practical)
 
 
@@ -112,7 +112,7 @@ def _judge(name: str, base: Side, new: Side, metric: Metric, turns: bool) -> Jud
     if abs(effect) > floor:
         remaining = effect - _explained(effect, base, new)
         if abs(remaining) >= UNEXPLAINED_SHARE * floor:
-            verdict = Verdict.SLOWER if (effect > 0) == (metric.better is Better.LOWER) else Verdict.FASTER
+            verdict = Verdict.SLOWER if metric.worse(effect) else Verdict.FASTER
         else:
             note = "the machine's own roof beside the case moved as much"
     elif abs(effect) <= math.log1p(metric.practical) or half <= math.log1p(2 * metric.practical):

@@ -22,6 +22,10 @@ class Metric:
     practical: float  # a smaller relative change means nothing in practice
     noisy: bool = True  # follows the clock; False: the same work gives the same figure
 
+    def worse(self, change: float) -> bool:
+        """Whether a change in this direction, for a metric that has one, is for the worse."""
+        return (change > 0) == (self.better is Better.LOWER)
+
 
 TIME = Metric("time", "s", Better.LOWER, 0.01)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from statistics import NormalDist, median
 
 from roofreport import signed_rank
-from roofreport.metrics import TIME, Better, Metric
+from roofreport.metrics import TIME, Metric
 from roofreport.multiplicity import benjamini_hochberg, repeated_p_value, spending_weights
 from roofreport.verdict import Judgement, Verdict, relative
 
@@ -98,8 +98,7 @@ def look(trials: Sequence[Trial], fraction: float) -> None:
             continue
         effect = signed_rank.shift(trial.differences(), CONFIDENCE)
         if p <= ALPHA and q <= FALSE_DISCOVERY and abs(effect.estimate) >= trial.floor():
-            worse = (effect.estimate > 0) == (trial.metric.better is Better.LOWER)
-            trial.verdict = Verdict.SLOWER if worse else Verdict.FASTER
+            trial.verdict = Verdict.SLOWER if trial.metric.worse(effect.estimate) else Verdict.FASTER
         elif max(-effect.low, effect.high) <= math.log1p(EQUIVALENCE):
             trial.verdict = Verdict.SAME
 
