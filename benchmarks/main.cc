@@ -1,3 +1,4 @@
-#include "lib/harness/main.h"
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/gbench/main.h"
 
 int main(int argc, char** argv) { return roofbench::Main(argc, argv); }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds LibTorch and imports its CPU libraries as roofbench::torch.
 #
 # TorchConfig.cmake, which comes with LibTorch, is not used: that of a CUDA build stops where no CUDA toolkit is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # roofbench::compile_package: the header compile_package.h with tools/compile_package.py as a string, so that the
 # program needs no file beside it.
 set(script "${PROJECT_SOURCE_DIR}/tools/compile_package.py")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Language level, warnings, sanitizers and ccache. Kernels choose their instruction set at run time, so nothing here
 # says -march: one binary runs on, and tells the truth about, every processor.
 set(CMAKE_CXX_STANDARD 20)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The CUDA part: the shared library roofbench_cuda, which the program opens when it is asked for a GPU. Everything that
 # needs a symbol of the CUDA runtime or of LibTorch's CUDA libraries lies in it, so that the program itself starts, and
 # measures the CPU, where neither a driver nor those libraries are.
@@ -78,10 +79,10 @@ if(ROOFBENCH_HAS_CUDA)
   target_include_directories(libtorch::cudart SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
 endif()
 
-# roofbench_cuda_module(): lib/*/*_cuda.cc and lib/*/*.cu as the shared library roofbench_cuda, in the folder lib beside
-# that of the programs, where they look for it (lib/harness/gpu_module.cc), as in an installed tree.
+# roofbench_cuda_module(): the *_cuda.cc and *.cu files of lib as the shared library roofbench_cuda, in the folder lib beside
+# that of the programs, where they look for it (lib/device/gpu_module.cc), as in an installed tree.
 function(roofbench_cuda_module)
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/lib/*/*_cuda.cc" "${PROJECT_SOURCE_DIR}/lib/*/*.cu")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/lib/*_cuda.cc" "${PROJECT_SOURCE_DIR}/lib/*.cu")
   add_library(roofbench_cuda SHARED ${sources})
   add_library(roofbench::cuda ALIAS roofbench_cuda)
   set_target_properties(roofbench_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib"
@@ -91,7 +92,7 @@ function(roofbench_cuda_module)
   # A symbol that is missing shows here and not on the first machine with a GPU.
   target_link_options(roofbench_cuda PRIVATE LINKER:--no-undefined)
   # The program finds it at run time; building the program builds it, too.
-  add_dependencies(roofbench_harness roofbench_cuda)
+  add_dependencies(roofbench_device roofbench_cuda)
   if(ROOFBENCH_INSTALL)
     # In lib, whatever the system calls its folder of libraries: the program looks there. LD_LIBRARY_PATH wins over the
     # LibTorch of the build, as for the program.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # One dependency: the installed package first, else its source at a pinned release. A commit id is a hash of the whole
 # tree, so it both names and verifies what is fetched. Installed beside the CMake package, whose users need the same.
 include(FetchContent)

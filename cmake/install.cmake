@@ -1,9 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` puts where, relative to a prefix that may be moved or copied to another machine:
 #
 #   bin/roofbench                         finds LibTorch by LD_LIBRARY_PATH, else where it was at build time
 #   lib/roofbench/*.so*                   the shared libraries it needs beside LibTorch and the C++ runtime
 #   lib/libroofbench_<layer>.a            the layers, and include/roofbench/lib/<layer>/*.h
-#   lib/cmake/roofbench/                  find_package(roofbench): roofbench::harness and what it needs
+#   lib/cmake/roofbench/                  find_package(roofbench): roofbench::gbench and what it needs
 #   lib/libroofbench_cuda.so              what --device=cuda opens
 #   libexec/roofbench/*_test              component `tests`, which is installed only when it is named;
 #   bin/gpu_check                         so is the script that runs what a GPU can tell

@@ -1,11 +1,12 @@
-# roofbench_layer(<name> [PRECOMPILED] [DEPENDS <target>…] [PRIVATE <target>…]): the folder lib/<name> as the static library
+# SPDX-License-Identifier: Apache-2.0
+# roofbench_layer(<name> [PRECOMPILED] [DEPENDS <target>…] [PRIVATE <target>…]): the folder lib/<name>, with those in it, as the static library
 # roofbench::<name>, which is installed with its headers. Its users see DEPENDS and do not see PRIVATE. PRECOMPILED is
 # for many files with LibTorch and OpenMP. Its *_cuda.cc and
 # *.cu files belong to the CUDA part (cmake/cuda.cmake).
 # A layer without a .cc file yet is an interface, so that its dependants need not know.
 function(roofbench_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "PRECOMPILED" "" "DEPENDS;PRIVATE")
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/lib/${name}/*.cc")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/lib/${name}/*.cc")
   list(FILTER sources EXCLUDE REGEX "_cuda\\.cc$")
   if(sources)
     add_library(roofbench_${name} STATIC ${sources})

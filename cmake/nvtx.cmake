@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # NVTX, NVIDIA's interface to profilers: headers alone, which need no driver and no CUDA. A CUDA toolkit brings them, and
 # so do the packages beside a CUDA build of LibTorch. Without them --nvtx is refused with the reason.
 file(GLOB _nvtx_hints "${LibTorch_PREFIX}/../nvidia/*/include")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What a user may set. Presets set the rest.
 option(ROOFBENCH_WERROR "Warnings are errors" OFF)
 option(ROOFBENCH_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Precompiled headers of the heavy packages: LibTorch's take a compiler three seconds a file, as often as there are files.
 # Only what others wrote is in them, so a change of ours rebuilds none; header_check compiles our headers without them.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # roofbench::version: the header roofbench_version.h with ROOFBENCH_VERSION and ROOFBENCH_GIT_REVISION. It is looked at
 # in every build and written when it changes, so that a commit recompiles the one file that includes it.
 find_package(Git QUIET)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Script: writes OUTPUT with VERSION and the revision of SOURCE_DIR, "unknown" outside a git checkout.
 set(revision unknown)
 if(GIT)

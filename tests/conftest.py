@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures for every test: the built program."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compile one operation into an AOTInductor package (.pt2), which LibTorch loads without Python.
 
 roofbench carries this file and runs it (python -c) when a case with impl:compiled is first built. The last line of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adds up JUnit reports and a table of checks: what failed, what was skipped and why, and one line of totals.
 
     python tools/summary.py <folder>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text to token ids and back, by the tokenizer of a Hugging Face checkpoint: see tools/tokens."""
 
 from __future__ import annotations

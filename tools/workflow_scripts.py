@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs shellcheck over the run: blocks of workflows.
 
 python tools/workflow_scripts.py <workflow>…

@@ -1,29 +1,39 @@
-// A generation as a case: reads a prompt and chooses tokens one after another, each from the logits that the last one
-// led to.
+// SPDX-License-Identifier: Apache-2.0
+// A generation as a case: its phases are reading the prompt and making every token after the first.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <functional>
-#include <optional>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "benchmarks/macro/language_model.h"
+#include "lib/models/decoding/generation.h"
 
 namespace roofbench {
 
-// A text that goes on until the model ends it.
-struct Completion {
-  at::Tensor prompt;              // ids [1, tokens]
-  std::vector<int64_t> stop_ids;  // a generation ends with the first of these
-  // Called after the samples with the ids that were chosen, the one that ended it included.
-  std::function<absl::Status(const std::vector<int64_t>&)> take;
+struct GenerationCase {
+  std::shared_ptr<const LoadedModel> model;
+  models::Generation generation;
+
+  void Run(timing::PhaseMarker& marker);
 };
 
-// `at` is a point of the family generate. Without a completion the prompt is random and nothing ends before the number
-// of new tokens, so that the work is known.
-absl::StatusOr<Case> BuildGeneration(const Point& at, Inputs& in,
-                                     const std::optional<Completion>& completion = std::nullopt);
+// new and sampling.
+std::vector<AxisSpec> ChoiceAxes();
+
+// `at` is a point of the family generate. Without an own prompt it is random, and without stop ids nothing ends before
+// the number of new tokens, so that the work is known.
+absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const models::TokenIds& prompt = {},
+                                            const models::TokenIds& stop_ids = {});
+// Phases, rates and figures of a generation that makes `made` new tokens.
+void DescribeGeneration(const Point& at, int64_t made, const std::shared_ptr<GenerationCase>& generation, Case& built);
+
+// A family of generations; `generate_at` gives each point as one of the family generate.
+FamilyOf<GenerationCase> GenerationFamily(std::string name, std::string doc,
+                                          const Family::PointFunction& generate_at = std::identity());
 
 // A point of the family generate, for families that are others of its points.
 Point GenerationPoint();

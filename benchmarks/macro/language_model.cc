@@ -1,20 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "benchmarks/macro/language_model.h"
 
 #include <ATen/core/grad_mode.h>
 
 #include <chrono>
-#include <map>
 #include <utility>
 
 #include "absl/flags/flag.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "benchmarks/implementations.h"
-#include "lib/harness/gpu.h"
-#include "lib/harness/shared_operands.h"
-#include "lib/models/checkpoint.h"
-#include "lib/models/eager_decoder.h"
-#include "lib/workload/decoder_presets.h"
+#include "lib/device/gpu.h"
+#include "lib/models/checkpoint/checkpoint.h"
+#include "lib/models/decoding/eager_decoder.h"
+#include "lib/models/decoding/recorded_decoder.h"
+#include "lib/suite/named_rows.h"
+#include "lib/suite/operand_cache.h"
+#include "lib/workload/models/decoder_presets.h"
 
 ABSL_FLAG(std::string, checkpoint, "",
           "folder of a Hugging Face checkpoint (Llama or Mixtral), for the cases of model:checkpoint and complete");
@@ -29,19 +29,6 @@ constexpr uint64_t kWeightSeed = 2024;
 
 double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-std::vector<std::string> ModelNames() {
-  std::vector<std::string> names;
-  for (const workload::DecoderPreset& preset : workload::DecoderPresets()) names.emplace_back(preset.name);
-  names.emplace_back(kCheckpoint);
-  return names;
-}
-
-std::vector<std::string> FormatNames() {
-  std::vector<std::string> names;
-  for (const WeightFormat format : workload::kWeightFormats) names.emplace_back(Name(format));
-  return names;
-}
-
 // Opened once: its headers say what the cases of model:checkpoint are.
 const absl::StatusOr<models::Checkpoint>& TheCheckpoint() {
   static const auto* checkpoint = [] {
@@ -54,8 +41,10 @@ const absl::StatusOr<models::Checkpoint>& TheCheckpoint() {
   return *checkpoint;
 }
 
+WeightFormat FormatAt(const Point& at) { return *workload::ParseWeightFormat(at.Text("precision")); }
+
 models::Storage StorageAt(const Point& at) {
-  models::Storage storage = models::Storage::Default(*workload::ParseWeightFormat(at.Text("precision")));
+  models::Storage storage = models::Storage::Default(FormatAt(at));
   storage.group = at.Int("group");
   if (at.Text("head") == "16bit") storage.skipped.insert(models::LinearRole::kHead);
   if (at.Text("head") == "quantised") storage.skipped.erase(models::LinearRole::kHead);
@@ -71,62 +60,59 @@ absl::StatusOr<models::DecoderConfig> ConfigAt(const Point& at) {
   return TheCheckpoint()->config();
 }
 
-Family WithStorageAxes(Family family) {
-  family.Axis({.name = "precision", .choices = FormatNames(), .doc = "of the linear layers' weights"})
-      .Axis({.name = "group",
-             .choices = {"32", "64", "128", "256"},
-             .default_value = "64",
-             .doc = "weights of int4 that share a scale"})
-      .Axis({.name = "head",
-             .choices = {"default", "16bit", "quantised"},
-             .default_value = "default",
-             .doc = "of the output head; by default llm_int8 leaves it in 16 bits"})
-      .Axis({.name = "outliers",
-             .choices = {"6", "none"},
-             .default_value = "6",
-             .doc = "llm_int8: activations from this size on are outliers"});
-  return family;
+std::vector<AxisSpec> StorageAxes() {
+  std::vector<std::string> formats;
+  for (const WeightFormat format : workload::kWeightFormats) formats.emplace_back(Name(format));
+  return {SharedAxis(kPrecisionAxis, std::move(formats), {}, "of the linear layers"),
+          {.name = "group",
+           .choices = {"32", "64", "128", "256"},
+           .default_value = "64",
+           .doc = "weights of int4 that share a scale"},
+          {.name = "head",
+           .choices = {"default", "16bit", "quantised"},
+           .default_value = "default",
+           .doc = "of the output head; by default llm_int8 leaves it in 16 bits"},
+          {.name = "outliers",
+           .choices = {"6", "none"},
+           .default_value = "6",
+           .doc = "llm_int8: activations from this size on are outliers"}};
 }
 
-Family LanguageModelFamily(std::string name, std::string doc) {
-  Family family(std::move(name), std::move(doc));
-  family
-      .Axis({.name = "impl",
-             .choices = {"native", "eager", "graph"},
-             .default_value = "native",
-             .doc = "native: our kernels; eager: LibTorch's operations; graph: eager, with a token as a CUDA graph"})
-      .Axis({.name = "model", .choices = ModelNames(), .doc = "random weights of this shape, or --checkpoint"});
-  return WithStorageAxes(std::move(family))
-      .Axis({.name = "batch", .default_value = "1", .doc = "sequences side by side"})
-      .DefaultCache("warm");
+std::vector<AxisSpec> ModelAxes() {
+  std::vector<std::string> models = NamesOf(workload::DecoderPresets());
+  models.emplace_back(kCheckpoint);
+  std::vector<AxisSpec> axes = StorageAxes();
+  axes.insert(axes.begin(),
+              {.name = "model", .choices = models, .doc = "random weights of this shape, or --checkpoint"});
+  axes.push_back({.name = "batch", .default_value = "1", .doc = "sequences side by side"});
+  return axes;
 }
 
-absl::Status LanguageModelSupports(const Point& at, const Device& device) {
-  const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
-  if (!config.ok()) return config.status();
-  if (at.Text("impl") == "graph") {
-    if (config->shape.IsMixture() || at.Text("precision") == Name(WeightFormat::kLlmInt8)) {
-      return absl::UnimplementedError(
-          "the host chooses experts, and columns with outliers, between launches, which no graph can record; "
-          "impl:eager runs them");
-    }
-  }
-  const WeightFormat format = *workload::ParseWeightFormat(at.Text("precision"));
-  absl::Status status = models::StoredMatrix::CheckDevice(format, device.torch_device());
-  return status.ok() ? ImplementationSupports(at, device) : status;
+absl::Status SupportsModel(const Point& at, const Device& device) {
+  if (const auto config = ConfigAt(at); !config.ok()) return config.status();
+  return models::StoredMatrix::CheckDevice(FormatAt(at), device.torch_device());
+}
+
+absl::Status SupportsRecordedTokens(const Point& at) {
+  if (!StoredAt(at).shape.IsMixture() && FormatAt(at) != WeightFormat::kLlmInt8) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "the host chooses experts, and columns with outliers, between launches, which no graph can record; "
+      "impl:eager runs them");
 }
 
 workload::StoredDecoder StoredAt(const Point& at) {
   const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
-  // Without a checkpoint the case is refused later, by LanguageModelSupports: a name can be listed and planned.
+  // Without a checkpoint the case is refused later, by SupportsModel: a name can be listed and planned.
   return StorageAt(at).Of(config.ok() ? config->shape : workload::FindDecoderPreset("tiny_llama")->shape);
 }
+
+namespace {
 
 absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, const Device& device) {
   std::string key;
   for (const char* axis : {"model", "precision", "group", "head", "outliers"})
     absl::StrAppend(&key, at.Text(axis), "/");
-  const auto make = [&]() -> absl::StatusOr<SharedOperands::Made> {
+  const auto make = [&]() -> absl::StatusOr<OperandCache::Made> {
     const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
     if (!config.ok()) return config.status();
     const double start = Seconds();
@@ -139,9 +125,9 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, cons
     loaded->weights = *std::move(weights);
     loaded->load_seconds = Seconds() - start;
     const auto bytes = static_cast<double>(loaded->weights.nbytes());
-    return SharedOperands::Made{std::shared_ptr<const void>(std::move(loaded)), bytes};
+    return OperandCache::Made{std::shared_ptr<const void>(std::move(loaded)), bytes};
   };
-  const absl::StatusOr<SharedOperands::Made> made = SharedOperands::Get(at.family(), key, make);
+  const absl::StatusOr<OperandCache::Made> made = OperandCache::Get(at.family(), key, make);
   if (!made.ok()) return made.status();
   // Tensors are shared, not copied.
   auto loaded = std::make_shared<LoadedModel>(*std::static_pointer_cast<const LoadedModel>(made->value));
@@ -149,50 +135,23 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, cons
   return loaded;
 }
 
-namespace {
-
-// LibTorch's operations, with the appending of one token recorded as a CUDA graph.
-class GraphDecoder final : public models::Decoder {
- public:
-  GraphDecoder(const models::DecoderWeights& weights, int64_t batch, int64_t capacity, Gpu& gpu)
-      : eager_(weights, batch, capacity), gpu_(gpu) {}
-
-  const at::Tensor& Append(const at::Tensor& tokens) override { return eager_.Append(tokens); }
-  const at::Tensor& AppendOne(const int64_t* tokens) override {
-    eager_.SetToken(tokens);
-    if (graph_ == nullptr) {
-      graph_ = gpu_.Record([this](const std::function<void()>&) { eager_.AppendSet(); });
-      logits_ = eager_.CountSet();
-    } else {
-      eager_.CountSet();
-    }
-    graph_->Replay([] {});
-    return logits_;
-  }
-  int64_t length() const override { return eager_.length(); }
-  void Truncate(int64_t length) override { eager_.Truncate(length); }
-  void FillRandom(int64_t length, uint64_t seed) override { eager_.FillRandom(length, seed); }
-  void ObserveParts(models::PartMarker /*marker*/) override {}
-  void ObserveStages(models::LlmInt8Marker /*marker*/) override {}
-
- private:
-  models::EagerDecoder eager_;
-  Gpu& gpu_;
-  std::unique_ptr<GpuGraph> graph_;
-  at::Tensor logits_;  // that the graph leaves; a prompt's are elsewhere
-};
-
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<models::Decoder>> DecoderAt(const Point& at, const LoadedModel& model, int64_t capacity,
-                                                           const Device& device) {
+absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, const Device& device) {
+  const auto model = ModelAt(at, device);
+  if (!model.ok()) return model.status();
+  const models::DecoderWeights& weights = (*model)->weights;
+  const int64_t batch = at.Int("batch");
   if (at.Text("impl") == "graph") {
-    return std::make_shared<GraphDecoder>(model.weights, at.Int("batch"), capacity, *device.gpu());
+    const auto record = [gpu = device.gpu()](const std::function<void()>& launches) {
+      const std::shared_ptr<GpuGraph> graph = gpu->Record([&](const std::function<void()>&) { launches(); });
+      return [graph] { graph->Replay([] {}); };
+    };
+    return LoadedDecoder{*model, std::make_unique<models::RecordedDecoder>(weights, batch, capacity, record)};
   }
-  absl::StatusOr<std::unique_ptr<models::Decoder>> made =
-      models::MakeDecoder(at.Text("impl"), model.weights, at.Int("batch"), capacity, device.threads());
-  if (!made.ok()) return made.status();
-  return std::shared_ptr<models::Decoder>(*std::move(made));
+  auto decoder = models::MakeDecoder(at.Text("impl"), weights, batch, capacity, device.threads());
+  if (!decoder.ok()) return decoder.status();
+  return LoadedDecoder{*model, *std::move(decoder)};
 }
 
 at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens) {
@@ -201,6 +160,9 @@ at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens) {
   return exact.Append(tokens.contiguous()).clone();
 }
 
+namespace {
+
+// What logits may be off by.
 Tolerance LogitTolerance(const LoadedModel& model) {
   const workload::Decoder& shape = model.weights.config.shape;
   const WeightFormat format = model.weights.storage.format;
@@ -218,6 +180,8 @@ Tolerance LogitTolerance(const LoadedModel& model) {
           .roundings = 8 * shape.base.layers,
           .amplification = amplification};
 }
+
+}  // namespace
 
 void DescribeModel(const LoadedModel& model, Case& built) {
   built.parameters = model.weights.config.shape.Parameters();

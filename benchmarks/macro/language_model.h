@@ -1,31 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the families of token generation share: their axes, their models, and what they record.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lib/harness/device.h"
-#include "lib/harness/family.h"
-#include "lib/models/decoder.h"
-#include "lib/models/token_choice.h"
-#include "lib/workload/decoder.h"
+#include "lib/models/decoding/decoder_model.h"
+#include "lib/suite/family_of.h"
+#include "lib/workload/models/decoder.h"
 
 namespace roofbench {
 
-// impl, model, precision, group, head, outliers and batch: the axes of every family with a model to choose, in this
-// order.
-Family LanguageModelFamily(std::string name, std::string doc);
-
-// Adds precision, group, head and outliers: how weights are stored.
-Family WithStorageAxes(Family family);
+// precision, group, head and outliers: how weights are stored.
+std::vector<AxisSpec> StorageAxes();
+// model, those of storage, and batch: of every family with a model to choose.
+std::vector<AxisSpec> ModelAxes();
 
 // What the point's model is: of --checkpoint, or why it is not there.
 absl::StatusOr<models::DecoderConfig> ConfigAt(const Point& at);
 
-// Whether this device can run the point: of --checkpoint, whether it was given.
-absl::Status LanguageModelSupports(const Point& at, const Device& device);
+// Whether this device can hold the point's model: of --checkpoint, whether it was given.
+absl::Status SupportsModel(const Point& at, const Device& device);
+
+// Whether the appending of one token can be recorded as a CUDA graph.
+absl::Status SupportsRecordedTokens(const Point& at);
 
 // The closed forms of the point's model. For model:checkpoint those of --checkpoint.
 workload::StoredDecoder StoredAt(const Point& at);
@@ -34,21 +35,46 @@ workload::StoredDecoder StoredAt(const Point& at);
 struct LoadedModel {
   models::DecoderWeights weights;
   double load_seconds = 0;
-  double unseen_bytes = 0;  // see SharedOperands
-};
-absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, const Device& device);
+  double unseen_bytes = 0;  // see OperandCache
 
-// A decoder of the point's implementation with a cache for `capacity` tokens a sequence.
-absl::StatusOr<std::shared_ptr<models::Decoder>> DecoderAt(const Point& at, const LoadedModel& model, int64_t capacity,
-                                                           const Device& device);
+  int64_t vocab() const { return static_cast<int64_t>(weights.config.shape.base.vocab); }
+};
+
+struct LoadedDecoder {
+  std::shared_ptr<const LoadedModel> model;
+  std::unique_ptr<models::DecoderModel> decoder;  // of the point's implementation
+};
+
+// With a cache for `capacity` tokens a sequence.
+absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, const Device& device);
 
 // The logits after `tokens` [batch, n] in fp32 arithmetic on the weights that the format stands for.
 at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens);
 
-// What logits may be off by.
-Tolerance LogitTolerance(const LoadedModel& model);
-
-// Facts and figures of every case with a model.
+// Facts, figures and the tolerance of every case with a model.
 void DescribeModel(const LoadedModel& model, Case& built);
+
+// A family whose operands have a decoder (`LoadedDecoder loaded`) and a step (`Run(PhaseMarker&)`). `model_at` gives a
+// point with the axes of a model, where the family's own points have not all of them.
+template <typename O>
+FamilyOf<O> ModelFamily(std::string name, std::string doc, const Family::PointFunction& model_at = std::identity()) {
+  const auto step = [](O& operands, timing::PhaseMarker& marker) { operands.Run(marker); };
+  return FamilyOf<O>(std::move(name), std::move(doc))
+      .DefaultCache(kWarm)
+      .Supports([=](const Point& at, const Device& device) { return SupportsModel(model_at(at), device); })
+      .Impl("native", OnCpu(step))
+      .Limits("impl:eager runs on GPUs too")
+      .Impl("eager", step)
+      .DefaultImpl("native");
+}
+
+// One whose steps append single tokens.
+template <typename O>
+FamilyOf<O> TokenFamily(std::string name, std::string doc, const Family::PointFunction& model_at = std::identity()) {
+  return ModelFamily<O>(std::move(name), std::move(doc), model_at)
+      .Impl("graph", OnGpu({}, [](O& operands, timing::PhaseMarker& marker) { operands.Run(marker); }))
+      .Limits("each token is one CUDA graph; impl:eager is the same work, launched one by one")
+      .When([=](const Point& at, const Device&) { return SupportsRecordedTokens(model_at(at)); });
+}
 
 }  // namespace roofbench

@@ -1,11 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two halves of a generation alone: a prompt into an empty cache, and one token of each sequence at a depth of the
 // cache. Its parts are phases; in precision:llm_int8 the stages of its products are.
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <memory>
-#include <utility>
 
 #include "benchmarks/macro/language_model.h"
 
@@ -13,147 +12,159 @@ namespace roofbench {
 namespace {
 
 using models::LlmInt8Stage;
-using workload::DecoderPart;
+using workload::DecoderComponent;
+using workload::kDecoderComponentNames;
 
-// The step with its parts as phases, or the stages of LLM.int8() where its model is one. `waits`: its threads wait for
-// each other. That costs a read of the clock for each of some hundred ends, of LLM.int8() up to three for each part of
-// a product. On a GPU each would be an event of microseconds, so that parts are told on processors alone.
-void SetStep(const Point& at, const Device& device, const std::shared_ptr<models::Decoder>& decoder, bool waits,
-             std::function<void()> step, Case& built) {
-  if (at.Text("precision") != Name(workload::WeightFormat::kLlmInt8)) {
-    if (device.kind() != "cpu") {
-      built.step = std::move(step);
-      return;
+// Tells a marker of the parts of a step, or of the stages of LLM.int8() where the model is one. That costs a read of
+// the clock for each of some hundred ends, of LLM.int8() up to three for each part of a product. On a GPU each would be
+// an event of microseconds, so that parts are told on processors alone.
+class StepPhases {
+ public:
+  // `waits`: the step's threads wait for each other.
+  StepPhases(const Point& at, const Device& device, bool waits)
+      : stages_(at.Text("precision") == Name(workload::WeightFormat::kLlmInt8)),
+        parts_(!stages_ && device.gpu() == nullptr) {
+    if (stages_) names_.assign(models::kLlmInt8StageNames.begin(), models::kLlmInt8StageNames.end());
+    for (std::size_t part = 0; parts_ && part < phase_of_.size(); ++part) {
+      if (part == static_cast<std::size_t>(DecoderComponent::kWait) && !waits) continue;
+      if (part == static_cast<std::size_t>(DecoderComponent::kRouter) && !StoredAt(at).shape.IsMixture()) continue;
+      phase_of_[part] = static_cast<int>(names_.size());
+      names_.emplace_back(kDecoderComponentNames[part]);
     }
-    std::array<int, workload::kDecoderPartNames.size()> phase_of{};
-    for (std::size_t part = 0; part < phase_of.size(); ++part) {
-      const bool exists = part == static_cast<std::size_t>(DecoderPart::kWait)     ? waits
-                          : part == static_cast<std::size_t>(DecoderPart::kRouter) ? StoredAt(at).shape.IsMixture()
-                                                                                   : true;
-      if (!exists) continue;
-      phase_of[part] = static_cast<int>(built.phases.size());
-      built.phases.emplace_back(workload::kDecoderPartNames[part]);
-    }
-    built.step = [=](timing::PhaseMarker& marker) {
-      decoder->ObserveParts([&](DecoderPart part) { marker.End(phase_of[static_cast<std::size_t>(part)]); });
-      step();
-      decoder->ObserveParts(nullptr);
-    };
-    return;
   }
-  for (const std::string_view name : models::kLlmInt8StageNames) built.phases.emplace_back(name);
-  built.step = [=](timing::PhaseMarker& marker) {
-    decoder->ObserveStages([&marker](LlmInt8Stage stage) { marker.End(static_cast<int>(stage)); });
+
+  const std::vector<std::string>& names() const { return names_; }
+
+  template <typename Step>
+  void Run(models::DecoderModel& decoder, timing::PhaseMarker& marker, Step step) const {
+    if (stages_) decoder.ObserveStages([&](LlmInt8Stage stage) { marker.End(static_cast<int>(stage)); });
+    if (parts_) {
+      decoder.ObserveComponents([&](DecoderComponent part) { marker.End(phase_of_[static_cast<std::size_t>(part)]); });
+    }
     step();
-    decoder->ObserveStages(nullptr);
-    marker.End(static_cast<int>(LlmInt8Stage::kOther));
-  };
+    if (stages_) {
+      decoder.ObserveStages(nullptr);
+      marker.End(static_cast<int>(LlmInt8Stage::kOther));
+    }
+    if (parts_) decoder.ObserveComponents(nullptr);
+  }
+
+ private:
+  bool stages_;
+  bool parts_;
+  std::vector<std::string> names_;
+  std::array<int, kDecoderComponentNames.size()> phase_of_{};
+};
+
+GridAxes Grid(const AxisList& impl, const AxisList& model, const AxisList& precision, GridAxes more) {
+  more.insert(more.end(), {{"impl", impl}, {"model", model}, {"precision", precision}});
+  return more;
 }
 
-absl::StatusOr<Case> BuildPrefill(const Point& at, Inputs& in) {
-  const auto model = ModelAt(at, in.device());
-  if (!model.ok()) return model.status();
-  const int64_t prompt = at.Int("prompt");
-  const auto decoder = DecoderAt(at, **model, prompt, in.device());
-  if (!decoder.ok()) return decoder.status();
-  const auto vocab = static_cast<int64_t>((*model)->weights.config.shape.base.vocab);
-  const at::Tensor tokens = in.Integers(0, vocab, {at.Int("batch"), prompt});
-  const auto logits = std::make_shared<at::Tensor>();
-  Case built{.result = [=] { return std::vector{*logits}; },
-             .reference = [=, model = *model] { return std::vector{ExactLogits(*model, tokens)}; },
-             .model = {.prompt_tokens = at.Number("batch") * at.Number("prompt")}};
-  SetStep(
-      at, in.device(), *decoder, /*waits=*/false,
-      [=, decoder = *decoder] {
-        decoder->Truncate(0);
-        *logits = decoder->Append(tokens);
-      },
-      built);
-  DescribeModel(**model, built);
-  return built;
-}
+struct Prefill {
+  LoadedDecoder loaded;
+  StepPhases phases;
+  at::Tensor tokens;  // [batch, prompt]
+  at::Tensor y = {};  // the logits
 
-const Registration kPrefillFamily(
-    LanguageModelFamily("prefill", "reads a prompt: from an empty cache to the logits of its last token")
-        .Axis({.name = "prompt", .doc = "tokens of a prompt"})
-        .Grid(Suite::kStandard, {{"impl", {"eager"}},
-                                 {"model", {"llama3_1b_4th"}},
-                                 {"precision", {"fp32", "bf16", "int8", "llm_int8"}},
-                                 {"prompt", {"128", "512"}}})
-        .Grid(Suite::kFull, {{"impl", {"eager"}},
-                             {"model", {"llama3_1b", "llama2_7b"}},
-                             {"precision", {"bf16", "int8"}},
-                             {"prompt", {"512", "2048"}}})
-        .ExpectLaw("prompt", 1)
-        .Supports([](const Point& at, const Device& device) {
-          if (at.Text("impl") == "graph") {
-            return absl::UnimplementedError("a graph is recorded of single tokens; impl:eager is what reads a prompt");
-          }
-          return LanguageModelSupports(at, device);
-        })
-        .Cost([](const Point& at) {
+  void Run(timing::PhaseMarker& marker) {
+    phases.Run(*loaded.decoder, marker, [this] {
+      loaded.decoder->Truncate(0);
+      y = loaded.decoder->Append(tokens);
+    });
+  }
+};
+
+const Registration kPrefill =
+    ModelFamily<Prefill>("prefill", "reads a prompt: from an empty cache to the logits of its last token")
+        .Axes(ModelAxes())
+        .Size("prompt", "tokens of a prompt")
+        .Work([](const Point& at) {
           return StoredAt(at).PrefillCost(at.Number("batch"), at.Number("prompt"), at.Number("prompt"));
         })
-        .Build(BuildPrefill));
+        .Operands([](const Point& at, Inputs& in) -> absl::StatusOr<Prefill> {
+          auto loaded = DecoderAt(at, at.Int("prompt"), in.device());
+          if (!loaded.ok()) return loaded.status();
+          const at::Tensor tokens = in.Integers(0, loaded->model->vocab(), {at.Int("batch"), at.Int("prompt")});
+          return Prefill{*std::move(loaded), StepPhases(at, in.device(), /*waits=*/false), tokens};
+        })
+        .Reference([](const Prefill& o) { return ExactLogits(*o.loaded.model, o.tokens); })
+        .Details([](const Point& at, const std::shared_ptr<Prefill>& o, Case& built) {
+          DescribeModel(*o->loaded.model, built);
+          built.phases = o->phases.names();
+          built.model = {.prompt_tokens = at.Number("batch") * at.Number("prompt")};
+        })
+        .Points(Suite::kStandard,
+                Grid({"eager"}, {"llama3_1b_4th"}, {"fp32", "bf16", "int8", "llm_int8"}, {{"prompt", {128, 512}}}))
+        .Points(Suite::kFull, Grid({"eager"}, {"llama3_1b", "llama2_7b"}, {"bf16", "int8"}, {{"prompt", {512, 2048}}}))
+        .Growth("prompt", 1);
 
 // A depth that no prompt has to be read for: the cache holds random keys and values. The result is checked at depth 1
 // to 16 beside it, where the reference can read the tokens.
-absl::StatusOr<Case> BuildDecode(const Point& at, Inputs& in) {
-  const auto model = ModelAt(at, in.device());
-  if (!model.ok()) return model.status();
+struct Decode {
+  LoadedDecoder loaded;
+  StepPhases phases;
+  int64_t depth;
+  at::Tensor tokens;  // [batch, checked depth + 1]
+  at::Tensor last;    // [batch], the last of them, on the host
+
+  void FillCache() const {
+    constexpr uint64_t kSeed = 7;
+    loaded.decoder->FillRandom(depth, kSeed);
+  }
+
+  void Run(timing::PhaseMarker& marker) {
+    phases.Run(*loaded.decoder, marker, [this] {
+      loaded.decoder->Truncate(depth);
+      loaded.decoder->AppendOne(last.data_ptr<int64_t>());
+    });
+  }
+
+  at::Tensor Logits() const {
+    loaded.decoder->Truncate(0);
+    loaded.decoder->Append(tokens.narrow(1, 0, tokens.size(1) - 1).contiguous());
+    at::Tensor logits = loaded.decoder->AppendOne(last.data_ptr<int64_t>()).clone();
+    FillCache();
+    return logits;
+  }
+};
+
+absl::StatusOr<Decode> DecodeAt(const Point& at, Inputs& in) {
   const int64_t depth = at.Int("depth");
-  const int64_t batch = at.Int("batch");
-  const auto decoder = DecoderAt(at, **model, depth + 1, in.device());
-  if (!decoder.ok()) return decoder.status();
-  const auto vocab = static_cast<int64_t>((*model)->weights.config.shape.base.vocab);
+  auto loaded = DecoderAt(at, depth + 1, in.device());
+  if (!loaded.ok()) return loaded.status();
   const int64_t checked = std::min<int64_t>(depth, 16);
-  const at::Tensor tokens = in.Integers(0, vocab, {batch, checked + 1});
-  const at::Tensor last = tokens.select(1, checked).to(at::kCPU).contiguous();
-  constexpr uint64_t kCacheSeed = 7;
-  (*decoder)->FillRandom(depth, kCacheSeed);
-  Case built{.result =
-                 [=, decoder = *decoder] {
-                   decoder->Truncate(0);
-                   decoder->Append(tokens.narrow(1, 0, checked).contiguous());
-                   const std::vector result{decoder->AppendOne(last.data_ptr<int64_t>()).clone()};
-                   decoder->FillRandom(depth, kCacheSeed);
-                   return result;
-                 },
-             .reference = [=, model = *model] { return std::vector{ExactLogits(*model, tokens)}; },
-             .model = {.tokens = at.Number("batch"),
-                       .token_bytes = StoredAt(at).DecodeReadBytes(at.Number("batch"), at.Number("depth"), 2)}};
-  SetStep(
-      at, in.device(), *decoder, /*waits=*/at.Text("impl") == "native",
-      [=, decoder = *decoder] {
-        decoder->Truncate(depth);
-        decoder->AppendOne(last.data_ptr<int64_t>());
-      },
-      built);
-  DescribeModel(**model, built);
-  return built;
+  const at::Tensor tokens = in.Integers(0, loaded->model->vocab(), {at.Int("batch"), checked + 1});
+  Decode decode{.loaded = *std::move(loaded),
+                .phases = StepPhases(at, in.device(), /*waits=*/at.Text("impl") == "native"),
+                .depth = depth,
+                .tokens = tokens,
+                .last = tokens.select(1, checked).to(at::kCPU).contiguous()};
+  decode.FillCache();
+  return decode;
 }
 
-const Registration kDecodeFamily(
-    LanguageModelFamily("decode", "one more token of each sequence, at a depth of the cache")
-        .Axis({.name = "depth", .doc = "tokens in the cache before"})
-        .Grid(Suite::kStandard, {{"impl", {"eager", "native"}},
-                                 {"model", {"llama3_1b"}},
-                                 {"precision", {"bf16", "int8"}},
-                                 {"depth", {"128"}}})
-        .Grid(Suite::kStandard, {{"model", {"llama3_1b"}}, {"precision", {"int4", "llm_int8"}}, {"depth", {"128"}}})
-        .Grid(Suite::kFull, {{"impl", {"eager", "graph"}},
-                             {"model", {"llama3_1b"}},
-                             {"precision", {"bf16", "int8"}},
-                             {"depth", {"128", "2048"}}})
-        .Grid(Suite::kFull, {{"model", {"llama3_1b"}},
-                             {"precision", {"bf16", "int8"}},
-                             {"batch", {"1", "8"}},
-                             {"depth", {"1", "512", "2048", "8192", "32768"}}})
-        .Supports(LanguageModelSupports)
-        .Cost([](const Point& at) {
+const Registration kDecode =
+    TokenFamily<Decode>("decode", "one more token of each sequence, at a depth of the cache")
+        .Axes(ModelAxes())
+        .Size("depth", "tokens in the cache before")
+        .Work([](const Point& at) {
           return StoredAt(at).DecodeCost(at.Number("batch"), at.Number("depth"), at.Number("depth") + 1);
         })
-        .Build(BuildDecode));
+        .Operands(DecodeAt)
+        .Result([](const Decode& o) { return o.Logits(); })
+        .Reference([](const Decode& o) { return ExactLogits(*o.loaded.model, o.tokens); })
+        .Details([](const Point& at, const std::shared_ptr<Decode>& o, Case& built) {
+          DescribeModel(*o->loaded.model, built);
+          built.phases = o->phases.names();
+          built.model = {.tokens = at.Number("batch"),
+                         .token_bytes = StoredAt(at).DecodeReadBytes(at.Number("batch"), at.Number("depth"), 2)};
+        })
+        .Points(Suite::kStandard, Grid({"eager", "native"}, {"llama3_1b"}, {"bf16", "int8"}, {{"depth", {128}}}))
+        .Points(Suite::kStandard, Grid({"native"}, {"llama3_1b"}, {"int4", "llm_int8"}, {{"depth", {128}}}))
+        .Points(Suite::kFull, Grid({"eager", "graph"}, {"llama3_1b"}, {"bf16", "int8"}, {{"depth", {128, 2048}}}))
+        .Points(Suite::kFull, Grid({"native"}, {"llama3_1b"}, {"bf16", "int8"},
+                                   {{"batch", {1, 8}}, {"depth", {1, 512, 2048, 8192, 32768}}}));
 
 }  // namespace
 }  // namespace roofbench

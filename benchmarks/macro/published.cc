@@ -1,8 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // Generations that others published, with their figure beside ours.
 
-#include <algorithm>
-
 #include "benchmarks/macro/generation.h"
+#include "lib/suite/named_rows.h"
 
 namespace roofbench {
 namespace {
@@ -34,19 +34,8 @@ constexpr Experiment kExperiments[] = {
     {"bitsandbytes_int8_outliers_batch8", "llama3_8b", "llm_int8", "6", "8", "128", "128", "greedy", 0},
 };
 
-std::vector<std::string> ExperimentNames() {
-  std::vector<std::string> names;
-  for (const Experiment& experiment : kExperiments) names.emplace_back(experiment.name);
-  return names;
-}
-
-const Experiment& ExperimentAt(const Point& at) {
-  return *std::find_if(std::begin(kExperiments), std::end(kExperiments),
-                       [&](const Experiment& experiment) { return at.Text("experiment") == experiment.name; });
-}
-
 Point GenerateAt(const Point& at) {
-  const Experiment& experiment = ExperimentAt(at);
+  const Experiment& experiment = RowOf(kExperiments, at.Text("experiment"));
   return GenerationPoint()
       .With("impl", at.Text("impl"))
       // Tests put a tiny model here.
@@ -59,31 +48,20 @@ Point GenerateAt(const Point& at) {
       .With("sampling", experiment.sampling);
 }
 
-absl::StatusOr<Case> BuildPublished(const Point& at, Inputs& in) {
-  absl::StatusOr<Case> built = BuildGeneration(GenerateAt(at), in);
-  if (const double target = ExperimentAt(at).target; built.ok() && target > 0) {
-    built->figures.emplace_back("target_tokens/s", [target] { return target; });
-  }
-  return built;
+void Describe(const Point& at, const std::shared_ptr<GenerationCase>& generation, Case& built) {
+  const Point point = GenerateAt(at);
+  DescribeGeneration(point, point.Int("new"), generation, built);
+  const double target = RowOf(kExperiments, at.Text("experiment")).target;
+  if (target > 0) built.figures.emplace_back("target_tokens/s", [target] { return target; });
 }
 
-const Registration kPublishedFamily(
-    Family("published", "generations that others published, with their figure as target_tokens/s")
-        .Axis({.name = "impl", .choices = {"native", "eager", "graph"}, .default_value = "native"})
-        .Axis({.name = "experiment", .choices = ExperimentNames()})
-        .Axis({.name = "model",
-               .choices = {"published", "tiny_llama", "tiny_mixtral"},
-               .default_value = "published",
-               .doc = "another one to try the case with"})
-        .DefaultCache("warm")
-        .Grid(Suite::kFull, {{"impl", {"native", "eager", "graph"}}, {"experiment", ExperimentNames()}})
-        .Supports([](const Point& at, const Device& device) { return LanguageModelSupports(GenerateAt(at), device); })
+const Registration kPublished =
+    GenerationFamily("published", "generations that others published, with their figure as target_tokens/s", GenerateAt)
+        .Choice("experiment", NamesOf(kExperiments))
+        .Choice("model", {"published", "tiny_llama", "tiny_mixtral"}, "another one to try the case with", "published")
         .PredictAs(GenerateAt)
-        .Cost([](const Point& at) {
-          const Point point = GenerateAt(at);
-          return StoredAt(point).GenerateCost(point.Number("batch"), point.Number("prompt"), point.Number("new"));
-        })
-        .Build(BuildPublished));
+        .Details(Describe)
+        .Points(Suite::kFull, {{"impl", {"native", "eager", "graph"}}, {"experiment", NamesOf(kExperiments)}});
 
 }  // namespace
 }  // namespace roofbench

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loss at the end of a language model, alone and with the gradient of the logits, as a training step wants it.
 //
 // 512 tokens over 50257 classes (GPT-2; an odd number, as rows come that are on no cache line) are 51 MB in bf16, over
@@ -9,13 +10,9 @@
 #include <ATen/ops/nll_loss_backward.h>
 #include <ATen/ops/nll_loss_forward.h>
 
-#include <memory>
-
-#include "benchmarks/implementations.h"
-#include "benchmarks/native.h"
-#include "lib/harness/family.h"
-#include "lib/kernels/cross_entropy.h"
-#include "lib/workload/cross_entropy.h"
+#include "lib/kernels/operators/rows/cross_entropy.h"
+#include "lib/suite/family_of.h"
+#include "lib/workload/operators/cross_entropy.h"
 
 namespace roofbench {
 namespace {
@@ -24,98 +21,79 @@ namespace {
 constexpr int64_t kNoReduction = 0;
 constexpr int64_t kIgnoreIndex = -100;
 
-workload::CrossEntropy WorkAt(const Point& at) {
-  return {.rows = at.Number("rows"), .cols = at.Number("d"), .dtype = at.Dtype()};
-}
-
-bool WithGradient(const Point& at) { return at.Text("pass") == "both"; }
-
-struct Results {
-  at::Tensor loss;
-  at::Tensor gradient;  // undefined: not wanted
+struct CrossEntropy {
+  at::Tensor x, target;
+  at::Tensor loss, gradient;  // an undefined gradient is not wanted
+  at::Tensor rows;            // that are compared
+  double scale;               // of the gradient: losses are averaged over the rows
 };
 
-Results Losses(const at::Tensor& x, const at::Tensor& target, bool with_gradient, double scale) {
+// The loss, and its gradient if `o` has one.
+std::vector<at::Tensor> Losses(const CrossEntropy& o, const at::Tensor& x, const at::Tensor& target) {
   const at::Tensor logs = at::_log_softmax(x, 1, false);
   const auto [loss, weight] = at::nll_loss_forward(logs, target, {}, kNoReduction, kIgnoreIndex);
-  if (!with_gradient) return {loss, {}};
-  const at::Tensor upstream = at::full({x.size(0)}, scale, x.options());
+  if (!o.gradient.defined()) return {loss};
+  const at::Tensor upstream = at::full({x.size(0)}, o.scale, x.options());
   const at::Tensor of_logs = at::nll_loss_backward(upstream, logs, target, {}, kNoReduction, kIgnoreIndex, weight);
   return {loss, at::_log_softmax_backward_data(of_logs, logs, 1, x.scalar_type())};
 }
 
-std::vector<at::Tensor> Sampled(const Results& results, const at::Tensor& rows) {
-  std::vector<at::Tensor> sampled = {results.loss.index_select(0, rows)};
-  if (results.gradient.defined()) sampled.push_back(results.gradient.index_select(0, rows));
-  return sampled;
-}
-
-absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
-  const int64_t rows = at.Int("rows");
-  const int64_t cols = at.Int("d");
-  const bool with_gradient = WithGradient(at);
-  // Losses are averaged over the rows.
-  const double scale = 1 / at.Number("rows");
-  const at::Tensor x = in.Randn({rows, cols}, at.Dtype(), 2);
-  const at::Tensor target = in.Integers(0, cols, {rows});
-  const at::Tensor sampled = in.SampleRows(rows, 16);
-  const auto results = std::make_shared<Results>();
-  results->loss = in.Empty({rows}, workload::Dtype::kFp32);
-  if (with_gradient) results->gradient = in.Empty({rows, cols}, at.Dtype());
-  Case built{.result = [=] { return Sampled(*results, sampled); },
-             .reference =
-                 [=] {
-                   const Results exact = Losses(x.index_select(0, sampled).to(at::kDouble),
-                                                target.index_select(0, sampled), with_gradient, scale);
-                   std::vector<at::Tensor> reference = {exact.loss};
-                   if (with_gradient) reference.push_back(exact.gradient);
-                   return reference;
-                 },
-             .tolerance = {.dtype = at.Dtype(), .reduction = at.Number("d"), .roundings = 2}};
-  if (at.Text("impl") == "native") {
-    built.step = WithElement(at.Dtype(), [&](auto element) -> CaseStep {
-      using T = decltype(element);
-      return [step = NativeStep(
-                  kernels::CrossEntropy<T>{.x = Elements<T>(x),
-                                           .target = Elements<int64_t>(target),
-                                           .loss = Elements<float>(results->loss),
-                                           .gradient = with_gradient ? Elements<T>(results->gradient) : nullptr,
-                                           .scale = static_cast<float>(scale),
-                                           .rows = rows,
-                                           .cols = cols},
-                  in.device()),
-              x, target, results] { step(); };
-    });
-  } else {
-    // ATen's losses allocate their results.
-    built.step = [=] { *results = Losses(x, target, with_gradient, scale); };
-  }
-  return built;
-}
-
-const Registration kCrossEntropy(
-    Family("cross_entropy", "loss = log(sum(exp(x))) - x[target], row by row, and its gradient")
-        .Axis({.name = "impl", .choices = {"eager", "native"}, .doc = "eager: LibTorch; native: our own kernel"})
-        .Axis({.name = "dtype", .choices = {"fp32", "bf16"}, .doc = "of logits and gradient"})
-        .Axis({.name = "pass",
-               .choices = {"forward", "both"},
-               .default_value = "forward",
-               .doc = "forward: the loss; both: the loss and its gradient"})
-        .Axis({.name = "rows", .default_value = "512"})
-        .Axis({.name = "d", .doc = "classes: the vocabulary"})
-        .Grid(Suite::kStandard, {{"impl", {"eager", "native"}},
-                                 {"dtype", {"fp32", "bf16"}},
-                                 {"pass", {"forward", "both"}},
-                                 {"d", {"50257"}}})
-        .Grid(Suite::kFull, {{"impl", {"eager", "native"}},
-                             {"dtype", {"fp32", "bf16"}},
-                             {"pass", {"forward", "both"}},
-                             {"d", {"128256"}}})
-        .Supports(ImplementationSupports)
-        .Cost([](const Point& at) {
-          return WithGradient(at) ? WorkAt(at).ForwardBackwardCost() : WorkAt(at).ForwardCost();
+const Registration kCrossEntropy =
+    FamilyOf<CrossEntropy>("cross_entropy", "loss = log(sum(exp(x))) - x[target], row by row, and its gradient")
+        .Dtypes({"fp32", "bf16"}, "of logits and gradient")
+        .Passes({kForward, kForwardBackward}, "forward: the loss; forward_backward: the loss and its gradient")
+        .Renamed({.old_axis = kPassAxis, .axis = kPassAxis, .values = {{"both", kForwardBackward}}})
+        .Size("rows", "", 512)
+        .Size("d", "classes: the vocabulary")
+        .Work([](const Point& at) {
+          const workload::CrossEntropy work{at.Number("rows"), at.Number("d"), at.Dtype()};
+          return at.Text(kPassAxis) == kForward ? work.ForwardCost() : work.ForwardBackwardCost();
         })
-        .Build(Build));
+        .Operands([](const Point& at, Inputs& in) {
+          const int64_t rows = at.Int("rows");
+          const int64_t cols = at.Int("d");
+          const bool forward = at.Text(kPassAxis) == kForward;
+          return CrossEntropy{.x = in.Randn({rows, cols}, at.Dtype(), 2),
+                              .target = in.Integers(0, cols, {rows}),
+                              .loss = in.Empty({rows}, at::kFloat),
+                              .gradient = forward ? at::Tensor() : in.Empty({rows, cols}, at.Dtype()),
+                              .rows = in.SampleRows(rows, 16),
+                              .scale = 1 / at.Number("rows")};
+        })
+        .Result([](const CrossEntropy& o) {
+          std::vector<at::Tensor> results = {o.loss.index_select(0, o.rows)};
+          if (o.gradient.defined()) results.push_back(o.gradient.index_select(0, o.rows));
+          return results;
+        })
+        .Reference([](const CrossEntropy& o) {
+          return Losses(o, o.x.index_select(0, o.rows).to(at::kDouble), o.target.index_select(0, o.rows));
+        })
+        .Within(
+            [](const Point& at) { return Tolerance{.dtype = at.Dtype(), .reduction = at.Number("d"), .roundings = 2}; })
+        // ATen's losses allocate their results.
+        .Impl("eager",
+              [](CrossEntropy& o) {
+                const std::vector<at::Tensor> results = Losses(o, o.x, o.target);
+                o.loss = results.front();
+                if (o.gradient.defined()) o.gradient = results.back();
+              })
+        .Impl("native", Cpu([]<typename T>(CrossEntropy& o) {
+                return kernels::CrossEntropy<T>{.x = Elements<T>(o.x),
+                                                .target = Elements<int64_t>(o.target),
+                                                .loss = Elements<float>(o.loss),
+                                                .gradient = o.gradient.defined() ? Elements<T>(o.gradient) : nullptr,
+                                                .scale = static_cast<float>(o.scale),
+                                                .rows = o.x.size(0),
+                                                .cols = o.x.size(1)};
+              }))
+        .Points(Suite::kStandard, {{"impl", {"eager", "native"}},
+                                   {"dtype", {"fp32", "bf16"}},
+                                   {"pass", {kForward, kForwardBackward}},
+                                   {"d", {50257}}})
+        .Points(Suite::kFull, {{"impl", {"eager", "native"}},
+                               {"dtype", {"fp32", "bf16"}},
+                               {"pass", {kForward, kForwardBackward}},
+                               {"d", {128256}}});
 
 }  // namespace
 }  // namespace roofbench

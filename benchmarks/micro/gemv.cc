@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // y = W · x with weights in fp32, bf16, int8 and int4: what bounds token generation on every device.
 //
 // Squares from 1024 (2 MiB of bf16: an L2 or two) to 16384 (512 MiB), as gpt_fast takes them; rectangles: the fused
@@ -6,122 +7,95 @@
 
 #include <ATen/ops/matmul.h>
 
-#include <memory>
-
 #include "benchmarks/micro/weight_operand.h"
-#include "lib/harness/compiled.h"
-#include "lib/harness/device.h"
-#include "lib/harness/family.h"
-#include "lib/harness/onednn.h"
-#include "lib/workload/gemv.h"
+#include "lib/aten/int4_layouts.h"
+#include "lib/aten/onednn.h"
+#include "lib/workload/operators/gemv.h"
 
 namespace roofbench {
 namespace {
 
 using workload::WeightFormat;
 
-workload::Gemv WorkAt(const Point& at) {
-  return {.n = at.Number("n"),
-          .k = at.Number("k"),
-          .format = FormatAt(at),
-          .group = at.Number("group"),
-          .batch = at.Number("batch")};
+WeightProduct MakeGemv(const Point& at, Inputs& in) {
+  const at::Tensor rows = in.SampleRows(at.Int("n"));
+  return {.rows = rows,
+          .weight = MakeWeight(at, in, {.n = at.Int("n"), .k = at.Int("k"), .group = at.Int("group")}, rows),
+          .x = in.Randn({at.Int("batch"), at.Int("k")}, ActivationAt(at)),
+          .y = in.Empty({at.Int("batch"), at.Int("n")}, ActivationAt(at))};
 }
 
-absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
-  const int64_t n = at.Int("n");
-  const int64_t k = at.Int("k");
-  const int64_t batch = at.Int("batch");
-  const workload::Dtype dtype = ActivationAt(at);
-  const std::string& impl = at.Text("impl");
-  const at::Tensor rows = in.SampleRows(n);
-  const WeightOperand weight = MakeWeight(in, {.format = FormatAt(at), .n = n, .k = k, .group = at.Int("group")},
-                                          LayoutAt(at, in.device()), rows);
-  const at::Tensor x = in.Randn({batch, k}, dtype);
-  const auto y = std::make_shared<at::Tensor>(in.Empty({batch, n}, dtype));
-  Case built{.result = [=] { return std::vector{y->index_select(1, rows)}; },
-             .reference =
-                 [=, exact = weight.exact_rows] { return std::vector{at::matmul(x.to(at::kDouble), exact()[0].t())}; },
-             .tolerance = {.dtype = dtype, .reduction = static_cast<double>(k)}};
-  if (impl == "native") {
-    built.step = NativeProduct(weight, x, *y, in.device());
-  } else if (impl == "compiled") {
-    const std::vector<at::Tensor> tensors = {x, weight.data[0]};
-    const auto compiled = Compile("gemv", tensors, in.device());
-    if (!compiled.ok()) return compiled.status();
-    built.step = [=, operation = *compiled] { *y = operation(tensors); };
-  } else if (impl == "onednn") {
-    built.step = [x, y, packed = OnednnPack(weight.data[0], batch)] { *y = OnednnLinear(x, packed); };
-  } else {
-    built.step = [=] { TorchProduct(weight, 0, x, *y); };
-  }
-  return built;
+auto PrepareOnednn(WeightProduct& o, const Point&, Inputs&) {
+  const at::Tensor packed = OnednnPack(o.weight.data[0], o.x.size(0));
+  o.weight.data.reset();  // which would else stay in memory
+  return [&o, packed] { o.y = OnednnLinear(o.x, packed); };
 }
 
-absl::Status Supports(const Point& at, const Device& device) {
-  const WeightFormat format = FormatAt(at);
-  const bool int4 = format == WeightFormat::kInt4;
-  const std::string& impl = at.Text("impl");
-  if (impl == "onednn" && (int4 || format == WeightFormat::kInt8)) {
-    return absl::UnimplementedError("LibTorch's oneDNN has no product of 16-bit activations with such weights");
-  }
-  if (impl == "compiled" && (int4 || format == WeightFormat::kInt8)) {
-    return absl::UnimplementedError("impl:compiled is for fp32 and bf16 weights");
-  }
-  if (int4 && at.Int("k") % at.Int("group") != 0) return absl::UnimplementedError("k must be a multiple of group");
-  if (int4 && at.Int("group") > 256) return absl::UnimplementedError("group must be 32, 64, 128 or 256");
-  if (int4 && impl == "eager" && at.Int("n") % 16 != 0) {
+absl::Status EagerSupports(const Point& at, const Device& device) {
+  if (FormatAt(at) != WeightFormat::kInt4) return absl::OkStatus();
+  if (at.Int("n") % 16 != 0) {
     return absl::UnimplementedError("LibTorch packs int4 weights in blocks of 16 rows: n must be a multiple of 16");
   }
-  return WeightProductSupports(at, device, at.Int("k"), at.Int("batch"));
+  if (device.gpu() != nullptr && at.Int("k") % kTorchInt4Columns != 0) {
+    return absl::UnimplementedError(
+        "LibTorch packs int4 weights for a GPU in blocks of 128 columns: k must be a multiple of 128");
+  }
+  return absl::OkStatus();
 }
 
-const std::vector<std::string> kSquares = {"1024", "4096", "8192", "16384"};
-
-GridAxes Points(std::vector<std::string> impls, std::vector<std::string> precisions, std::vector<std::string> n,
-                std::vector<std::string> k = {}) {
-  GridAxes axes = {{"impl", std::move(impls)}, {"precision", std::move(precisions)}, {"n", std::move(n)}};
-  if (!k.empty()) axes.emplace_back("k", std::move(k));
-  return axes;
+absl::Status Supports(const Point& at, const Device&) {
+  if (FormatAt(at) == WeightFormat::kInt4 && at.Int("k") % at.Int("group") != 0) {
+    return absl::UnimplementedError("k must be a multiple of group");
+  }
+  return absl::OkStatus();
 }
 
-GridAxes Int4Points(std::vector<std::string> impls, std::vector<std::string> groups) {
-  return {{"impl", std::move(impls)}, {"precision", {"int4"}}, {"group", std::move(groups)}, {"n", {"4096"}}};
+const AxisList kSquares = {1024, 4096, 8192, 16384};
+
+GridAxes Grid(AxisList impls, AxisList precisions, AxisList n, AxisList k = {"n"}, AxisList batch = {1}) {
+  return {{"impl", std::move(impls)},
+          {"precision", std::move(precisions)},
+          {"batch", std::move(batch)},
+          {"n", std::move(n)},
+          {"k", std::move(k)}};
 }
 
-const Registration kGemv(
-    Family("gemv", "y = W · x, weights in fp32, bf16, int8 or int4")
-        .Axis({.name = "impl",
-               .choices = {"eager", "onednn", "compiled", "native"},
-               .doc = "eager: LibTorch's operator for the format; onednn: weights prepacked by oneDNN; compiled: by "
-                      "Inductor; native: our kernels"})
-        .Axis(PrecisionAxis({"fp32", "bf16", "int8", "int4"}))
-        .Axis({.name = "group",
-               .choices = {"32", "64", "128", "256"},
-               .default_value = "128",
-               .doc = "weights a scale, of int4"})
-        .Axis({.name = "batch", .default_value = "1", .doc = "vectors that share the weights"})
-        .Axis({.name = "n", .doc = "rows of W: outputs"})
-        .Axis({.name = "k", .default_value = "n", .doc = "columns of W"})
-        .Grid(Suite::kQuick, Points({"eager", "native"}, {"bf16", "int8", "int4"}, {"4096"}))
-        .Grid(Suite::kQuick, Points({"onednn"}, {"bf16"}, {"4096"}))
-        .Grid(Suite::kStandard, Int4Points({"eager", "native"}, {"32", "64"}))
-        .Grid(Suite::kStandard, Points({"eager", "native"}, {"fp32", "bf16", "int8", "int4"}, kSquares))
-        .Grid(Suite::kStandard, Points({"onednn"}, {"fp32", "bf16"}, kSquares))
-        .Grid(Suite::kStandard, Points({"compiled"}, {"bf16"}, {"4096", "8192"}))
-        .Grid(Suite::kStandard, {{"impl", {"eager", "native"}},
-                                 {"precision", {"bf16", "int8", "int4"}},
-                                 {"batch", {"2", "4", "8"}},
-                                 {"n", {"4096"}}})
-        .Grid(Suite::kFull,
-              Points({"eager", "native"}, {"bf16", "int8", "int4"}, {"6144", "14336", "128256"}, {"4096"}))
-        .Grid(Suite::kFull, Points({"onednn"}, {"bf16"}, {"6144", "14336", "128256"}, {"4096"}))
-        .Grid(Suite::kFull, Points({"eager", "native"}, {"bf16", "int8", "int4"}, {"4096"}, {"14336"}))
-        .Grid(Suite::kFull, Points({"onednn"}, {"bf16"}, {"4096"}, {"14336"}))
-        .ExpectLaw("n", 2)
+const Registration kGemv =
+    WeightProducts("gemv", "y = W · x, weights in fp32, bf16, int8 or int4", {"fp32", "bf16", "int8", "int4"}, "k")
+        .Choice("group", {32, 64, 128, 256}, "weights a scale, of int4", 128)
+        .Size("batch", "vectors that share the weights", 1)
+        .Size("n", "rows of W: outputs")
+        .Size("k", "columns of W", "n")
+        .Work([](const Point& at) {
+          return workload::Gemv{at.Number("n"), at.Number("k"), FormatAt(at), at.Number("group"), at.Number("batch")};
+        })
+        .Operands(MakeGemv)
+        .Reference([](const WeightProduct& o) { return at::matmul(o.x.to(at::kDouble), o.weight.exact_rows()[0].t()); })
+        .Impl("eager", [](WeightProduct& o) { TorchProduct(o.weight, 0, o.x, o.y); })
+        .When(EagerSupports)
+        .Impl("onednn", OnCpu(PrepareOnednn))
+        .Takes({"fp32", "bf16"},
+               "LibTorch's oneDNN has no product of 16-bit activations with quantised weights, and "
+               "none on GPUs")
+        .Impl("compiled", Compiled("gemv",
+                                   [](WeightProduct& o) {
+                                     return std::vector{o.x, o.weight.data[0]};
+                                   }))
+        .Takes({"fp32", "bf16"}, "what is compiled is a plain product")
         .Supports(Supports)
-        .Cost([](const Point& at) { return WorkAt(at).ForwardCost(); })
-        .Build(Build));
+        .Points(Suite::kQuick, Grid({"eager", "native"}, {"bf16", "int8", "int4"}, {4096}))
+        .Points(Suite::kQuick, Grid({"onednn"}, {"bf16"}, {4096}))
+        .Points(Suite::kStandard,
+                {{"impl", {"eager", "native"}}, {"precision", {"int4"}}, {"group", {32, 64}}, {"n", {4096}}})
+        .Points(Suite::kStandard, Grid({"eager", "native"}, {"fp32", "bf16", "int8", "int4"}, kSquares))
+        .Points(Suite::kStandard, Grid({"onednn"}, {"fp32", "bf16"}, kSquares))
+        .Points(Suite::kStandard, Grid({"compiled"}, {"bf16"}, {4096, 8192}))
+        .Points(Suite::kStandard, Grid({"eager", "native"}, {"bf16", "int8", "int4"}, {4096}, {"n"}, {2, 4, 8}))
+        .Points(Suite::kFull, Grid({"eager", "native"}, {"bf16", "int8", "int4"}, {6144, 14336, 128256}, {4096}))
+        .Points(Suite::kFull, Grid({"onednn"}, {"bf16"}, {6144, 14336, 128256}, {4096}))
+        .Points(Suite::kFull, Grid({"eager", "native"}, {"bf16", "int8", "int4"}, {4096}, {14336}))
+        .Points(Suite::kFull, Grid({"onednn"}, {"bf16"}, {4096}, {14336}))
+        .Growth("n", 2);
 
 }  // namespace
 }  // namespace roofbench

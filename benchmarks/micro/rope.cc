@@ -1,72 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rotary position embedding of a prompt's queries: every element is read and written once.
 //
 // 32 heads of 128 (Llama-3-8B) for 2048 tokens: 16 MiB a tensor in bf16.
 
-#include <memory>
-
-#include "benchmarks/implementations.h"
-#include "benchmarks/native.h"
-#include "lib/harness/family.h"
-#include "lib/kernels/rope.h"
-#include "lib/models/rope.h"
-#include "lib/workload/rope.h"
+#include "lib/kernels/operators/elementwise/rope.h"
+#include "lib/models/decoding/rotary_table.h"
+#include "lib/suite/family_of.h"
+#include "lib/workload/operators/rope.h"
 
 namespace roofbench {
 namespace {
 
 constexpr double kTheta = 500000;
 
-workload::Rope WorkAt(const Point& at) {
-  return {.heads = at.Number("heads"), .tokens = at.Number("tokens"), .head_dim = at.Number("d"), .dtype = at.Dtype()};
-}
+struct Rope {
+  at::Tensor x, y;
+  models::RotaryTable rope;
+};
 
-absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
-  const int64_t heads = at.Int("heads");
-  const int64_t tokens = at.Int("tokens");
-  const int64_t d = at.Int("d");
-  const at::Tensor x = in.Randn({heads, tokens, d}, at.Dtype());
-  const auto y = std::make_shared<at::Tensor>(in.Empty({heads, tokens, d}, at.Dtype()));
-  const models::Rope rope(tokens, d, kTheta, at::TensorOptions(in.device().torch_device()));
-  const at::Tensor cosines = in.Keep(rope.cosines());
-  const at::Tensor sines = in.Keep(rope.sines());
-  Case built{.result = [=] { return std::vector{*y}; },
-             .reference = [=] { return std::vector{rope.Rotate(x.to(at::kDouble))}; },
-             // Eagerly, tables and products are rounded before they are added.
-             .tolerance = {.dtype = at.Dtype(), .roundings = 4}};
-  if (at.Text("impl") == "native") {
-    built.step = WithElement(at.Dtype(), [&](auto element) -> CaseStep {
-      using T = decltype(element);
-      return [step = NativeStep(kernels::Rope<T>{.x = Elements<T>(x),
-                                                 .y = Elements<T>(*y),
-                                                 .cosines = Elements<float>(cosines),
-                                                 .sines = Elements<float>(sines),
-                                                 .rows = heads * tokens,
-                                                 .positions = tokens,
-                                                 .cols = d},
-                                in.device()),
-              x, y, cosines, sines] { step(); };
-    });
-  } else {
-    built.step = [=] { *y = rope.Rotate(x); };
-  }
-  return built;
-}
-
-const Registration kRope(
-    Family("rope", "rotary position embedding: halves of a head turned by their position's angles")
-        .Axis({.name = "impl", .choices = {"eager", "native"}, .doc = "eager: LibTorch; native: our own kernel"})
-        .Axis({.name = "dtype", .choices = {"fp32", "bf16"}})
-        .Axis({.name = "heads", .default_value = "32"})
-        .Axis({.name = "tokens"})
-        .Axis({.name = "d", .default_value = "128", .doc = "length of a head; even"})
-        .Grid(Suite::kStandard, {{"impl", {"eager", "native"}}, {"dtype", {"fp32", "bf16"}}, {"tokens", {"2048"}}})
-        .Supports([](const Point& at, const Device& device) {
-          if (at.Int("d") % 2 != 0)
-            return absl::InvalidArgumentError("a head of odd length has no halves; take an even d");
-          return ImplementationSupports(at, device);
+const Registration kRope =
+    FamilyOf<Rope>("rope", "rotary position embedding: halves of a head turned by their position's angles")
+        .Dtypes({"fp32", "bf16"})
+        .Size("heads", "", 32)
+        .Size("tokens")
+        .Size("d", "length of a head; even", 128)
+        .Work([](const Point& at) {
+          return workload::Rope{at.Number("heads"), at.Number("tokens"), at.Number("d"), at.Dtype()};
         })
-        .Cost([](const Point& at) { return WorkAt(at).ForwardCost(); })
-        .Build(Build));
+        .Operands([](const Point& at, Inputs& in) {
+          const std::vector<int64_t> shape = {at.Int("heads"), at.Int("tokens"), at.Int("d")};
+          const models::RotaryTable rope(shape[1], shape[2], kTheta, at::TensorOptions(in.device().torch_device()));
+          return Rope{in.Randn(shape, at.Dtype()), in.Empty(shape, at.Dtype()),
+                      models::RotaryTable(in.Keep(rope.cosines()), in.Keep(rope.sines()))};
+        })
+        .Reference([](const Rope& o) { return o.rope.Rotate(o.x.to(at::kDouble)); })
+        // Eagerly, tables and products are rounded before they are added.
+        .Within([](const Point& at) { return Tolerance{.dtype = at.Dtype(), .roundings = 4}; })
+        .Impl("eager", [](Rope& o) { o.y = o.rope.Rotate(o.x); })
+        .Impl("native", Cpu([]<typename T>(Rope& o) {
+                return kernels::Rope<T>{.x = Elements<T>(o.x),
+                                        .y = Elements<T>(o.y),
+                                        .cosines = Elements<float>(o.rope.cosines()),
+                                        .sines = Elements<float>(o.rope.sines()),
+                                        .rows = o.x.size(0) * o.x.size(1),
+                                        .positions = o.x.size(1),
+                                        .cols = o.x.size(2)};
+              }))
+        .Supports([](const Point& at, const Device&) {
+          return at.Int("d") % 2 == 0
+                     ? absl::OkStatus()
+                     : absl::InvalidArgumentError("a head of odd length has no halves; take an even d");
+        })
+        .Points(Suite::kStandard, {{"impl", {"eager", "native"}}, {"dtype", {"fp32", "bf16"}}, {"tokens", {2048}}});
 
 }  // namespace
 }  // namespace roofbench

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The middle of a SwiGLU block: two operands are read and one is written, so memory bandwidth is the roof.
 //
 // 512 tokens of width 14336 (Llama-3-8B, Mixtral) are 7 Mi elements: three bf16 arrays of 14 MiB.
@@ -5,49 +6,37 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/silu.h>
 
-#include "benchmarks/implementations.h"
-#include "benchmarks/native.h"
-#include "lib/harness/family.h"
-#include "lib/kernels/silu_mul.h"
-#include "lib/workload/silu_mul.h"
+#include "lib/kernels/operators/elementwise/silu_mul.h"
+#include "lib/suite/family_of.h"
+#include "lib/workload/operators/silu_mul.h"
 
 namespace roofbench {
 namespace {
 
-workload::SiluMul WorkAt(const Point& at) { return {.elements = at.Number("elements"), .dtype = at.Dtype()}; }
+struct SiluMul {
+  at::Tensor gate, up, y;
+};
 
-absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
-  const int64_t n = at.Int("elements");
-  const at::Tensor gate = in.Randn({n}, at.Dtype());
-  const at::Tensor up = in.Randn({n}, at.Dtype());
-  at::Tensor y = in.Empty({n}, at.Dtype());
-  Case built{.result = [=] { return std::vector{y}; },
-             .reference = [=] { return std::vector{at::silu(gate.to(at::kDouble)) * up.to(at::kDouble)}; },
-             // Eagerly, silu's result is rounded before it is multiplied.
-             .tolerance = {.dtype = at.Dtype(), .roundings = 2}};
-  if (at.Text("impl") == "native") {
-    built.step = WithElement(at.Dtype(), [&](auto element) -> CaseStep {
-      using T = decltype(element);
-      return [step = NativeStep(
-                  kernels::SiluMul<T>{.gate = Elements<T>(gate), .up = Elements<T>(up), .y = Elements<T>(y), .n = n},
-                  in.device()),
-              gate, up, y] { step(); };
-    });
-  } else {
-    built.step = [=]() mutable { at::silu_out(y, gate).mul_(up); };
-  }
-  return built;
-}
-
-const Registration kSiluMul(
-    Family("silu_mul", "y = silu(gate) · up, element by element")
-        .Axis({.name = "impl", .choices = {"eager", "native"}, .doc = "eager: LibTorch; native: our own kernel"})
-        .Axis({.name = "dtype", .choices = {"fp32", "bf16"}})
-        .Axis({.name = "elements"})
-        .Grid(Suite::kStandard, {{"impl", {"eager", "native"}}, {"dtype", {"fp32", "bf16"}}, {"elements", {"7340032"}}})
-        .Supports(ImplementationSupports)
-        .Cost([](const Point& at) { return WorkAt(at).ForwardCost(); })
-        .Build(Build));
+const Registration kSiluMul =
+    FamilyOf<SiluMul>("silu_mul", "y = silu(gate) · up, element by element")
+        .Dtypes({"fp32", "bf16"})
+        .Size("elements")
+        .Work([](const Point& at) {
+          return workload::SiluMul{at.Number("elements"), at.Dtype()};
+        })
+        .Operands([](const Point& at, Inputs& in) {
+          const int64_t n = at.Int("elements");
+          return SiluMul{in.Randn({n}, at.Dtype()), in.Randn({n}, at.Dtype()), in.Empty({n}, at.Dtype())};
+        })
+        .Reference([](const SiluMul& o) { return at::silu(o.gate.to(at::kDouble)) * o.up.to(at::kDouble); })
+        // Eagerly, silu's result is rounded before it is multiplied.
+        .Within([](const Point& at) { return Tolerance{.dtype = at.Dtype(), .roundings = 2}; })
+        .Impl("eager", [](SiluMul& o) { at::silu_out(o.y, o.gate).mul_(o.up); })
+        .Impl("native", Cpu([]<typename T>(SiluMul& o) {
+                return kernels::SiluMul<T>{
+                    .gate = Elements<T>(o.gate), .up = Elements<T>(o.up), .y = Elements<T>(o.y), .n = o.y.numel()};
+              }))
+        .Points(Suite::kStandard, {{"impl", {"eager", "native"}}, {"dtype", {"fp32", "bf16"}}, {"elements", {7_Mi}}});
 
 }  // namespace
 }  // namespace roofbench

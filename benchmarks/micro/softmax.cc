@@ -1,77 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
 // Probabilities from logits: every element is read and written once, and takes an exponential on the way.
 //
 // The shapes of the norms: 4096 rows of 1024 (8 MiB in bf16, within a last-level cache) to 16384 (128 MiB).
 
 #include <ATen/ops/_softmax.h>
 
-#include <memory>
-
-#include "benchmarks/gpu_native.h"
-#include "benchmarks/implementations.h"
-#include "benchmarks/native.h"
-#include "lib/harness/compiled.h"
-#include "lib/harness/family.h"
-#include "lib/kernels/softmax.h"
-#include "lib/workload/softmax.h"
+#include "lib/kernels/operators/rows/softmax.h"
+#include "lib/suite/family_of.h"
+#include "lib/workload/operators/softmax.h"
 
 namespace roofbench {
 namespace {
 
-workload::Softmax WorkAt(const Point& at) {
-  return {.rows = at.Number("rows"), .cols = at.Number("d"), .dtype = at.Dtype()};
-}
+struct Softmax {
+  at::Tensor x, y, rows;  // `rows`: the ones that are compared
+};
 
-absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
-  const int64_t rows = at.Int("rows");
-  const int64_t cols = at.Int("d");
-  const at::Tensor x = in.Randn({rows, cols}, at.Dtype());
-  const auto result = std::make_shared<at::Tensor>(in.Empty({rows, cols}, at.Dtype()));
-  at::Tensor y = *result;
-  const at::Tensor sampled = in.SampleRows(rows);
-  Case built{
-      .result = [=] { return std::vector{result->index_select(0, sampled)}; },
-      .reference = [=] { return std::vector{at::_softmax(x.index_select(0, sampled).to(at::kDouble), 1, false)}; },
-      .tolerance = {.dtype = at.Dtype(), .reduction = at.Number("d")}};
-  if (at.Text("impl") == "compiled") {
-    const auto compiled = Compile("softmax", {x}, in.device());
-    if (!compiled.ok()) return compiled.status();
-    built.step = [=, operation = *compiled] { *result = operation({x}); };
-  } else if (IsNativeOnGpu(at, in.device())) {
-    built.step =
-        GpuStep(in.device(), [=, type = RowTypeOf(at.Dtype())](const kernels::GpuKernels& table, void* stream) {
-          return table.softmax(type, y.data_ptr(), x.const_data_ptr(), rows, cols, stream);
-        });
-  } else if (at.Text("impl") == "native") {
-    built.step = WithElement(at.Dtype(), [&](auto element) -> CaseStep {
-      using T = decltype(element);
-      return
-          [step = NativeStep(kernels::Softmax<T>{.x = Elements<T>(x), .y = Elements<T>(y), .rows = rows, .cols = cols},
-                             in.device()),
-           x, y] { step(); };
-    });
-  } else {
-    built.step = [=]() mutable { at::_softmax_out(y, x, 1, false); };
-  }
-  return built;
-}
-
-const Registration kSoftmax(
-    Family("softmax", "y = exp(x - max) / sum(exp(x - max)), row by row")
-        .Axis({.name = "impl",
-               .choices = {"eager", "compiled", "native"},
-               .doc = "eager: LibTorch; compiled: by its Inductor; native: our own kernel"})
-        .Axis({.name = "dtype", .choices = {"fp32", "bf16"}})
-        .Axis({.name = "rows", .default_value = "4096"})
-        .Axis({.name = "d", .doc = "length of a row"})
-        .Grid(Suite::kQuick, {{"impl", {"eager", "native"}}, {"dtype", {"bf16"}}, {"d", {"4096"}}})
-        .Grid(Suite::kStandard,
-              {{"impl", {"eager", "native"}}, {"dtype", {"fp32", "bf16"}}, {"d", {"1024", "4096", "8192", "16384"}}})
-        .Grid(Suite::kStandard, {{"impl", {"compiled"}}, {"dtype", {"bf16"}}, {"d", {"4096", "8192"}}})
-        .Supports([](const Point& at, const Device& device) {
-          return IsNativeOnGpu(at, device) ? GpuRowsSupport(device, at.Int("d")) : ImplementationSupports(at, device);
+const Registration kSoftmax =
+    FamilyOf<Softmax>("softmax", "y = exp(x - max) / sum(exp(x - max)), row by row")
+        .Dtypes({"fp32", "bf16"})
+        .Size("rows", "", 4096)
+        .Size("d", "length of a row")
+        .Work([](const Point& at) {
+          return workload::Softmax{at.Number("rows"), at.Number("d"), at.Dtype()};
         })
-        .Cost([](const Point& at) { return WorkAt(at).ForwardCost(); })
-        .Build(Build));
+        .Operands([](const Point& at, Inputs& in) {
+          const std::vector<int64_t> shape = {at.Int("rows"), at.Int("d")};
+          return Softmax{in.Randn(shape, at.Dtype()), in.Empty(shape, at.Dtype()), in.SampleRows(at.Int("rows"))};
+        })
+        .Reference([](const Softmax& o) { return at::_softmax(o.x.index_select(0, o.rows).to(at::kDouble), 1, false); })
+        .Within([](const Point& at) { return Tolerance{.dtype = at.Dtype(), .reduction = at.Number("d")}; })
+        .Impl("eager", [](Softmax& o) { at::_softmax_out(o.y, o.x, 1, false); })
+        .Impl("compiled", Compiled("softmax", [](Softmax& o) { return std::vector{o.x}; }))
+        .Impl("native", Cpu([]<typename T>(Softmax& o) {
+                return kernels::Softmax<T>{
+                    .x = Elements<T>(o.x), .y = Elements<T>(o.y), .rows = o.x.size(0), .cols = o.x.size(1)};
+              }),
+              Cuda(
+                  "SoftmaxRows",
+                  [](const kernels::GpuKernels& table, Softmax& o, void* stream) {
+                    return table.softmax(RowTypeOf(o.x), o.y.data_ptr(), o.x.const_data_ptr(), o.x.size(0), o.x.size(1),
+                                         stream);
+                  },
+                  [](const Point& at) { return GpuRowsSupport(at.Int("d")); }))
+        .Points(Suite::kQuick, {{"impl", {"eager", "native"}}, {"dtype", {"bf16"}}, {"d", {4096}}})
+        .Points(Suite::kStandard,
+                {{"impl", {"eager", "native"}}, {"dtype", {"fp32", "bf16"}}, {"d", {1024, 4096, 8192, 16384}}})
+        .Points(Suite::kStandard, {{"impl", {"compiled"}}, {"dtype", {"bf16"}}, {"d", {4096, 8192}}});
 
 }  // namespace
 }  // namespace roofbench

@@ -1,27 +1,18 @@
-// A weight matrix, or a stack of experts, in one of the formats of weight-only inference, and its products by LibTorch
-// and by our own kernels.
+// SPDX-License-Identifier: Apache-2.0
+// A weight matrix, or a stack of experts, in one of the formats of weight-only inference, and its product with a vector
+// or a few by LibTorch and by our own kernels.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <string>
+#include <vector>
 
-#include "absl/status/status.h"
-#include "lib/harness/case.h"
-#include "lib/harness/inputs.h"
-#include "lib/harness/point.h"
+#include "lib/suite/family_of.h"
 #include "lib/workload/weight_format.h"
 
 namespace roofbench {
-
-// Who multiplies, and so how the weights lie in memory. kNativeGpu: kernels::GemvArguments says how.
-enum class WeightLayout { kTorch, kNative, kNativeGpu };
-
-// Of the point's implementation on this device.
-WeightLayout LayoutAt(const Point& at, const Device& device);
-
-// Whether this device has the point's implementation for weights of `k` columns and `batch` vectors at once.
-absl::Status WeightProductSupports(const Point& at, const Device& device, int64_t k, int64_t batch);
 
 struct WeightOperand {
   workload::WeightFormat format = workload::WeightFormat::kFp32;
@@ -39,22 +30,27 @@ struct WeightOperand {
   std::function<at::Tensor()> exact_rows = {};
 };
 
-// The axis `precision` of a point with such operands.
-AxisSpec PrecisionAxis(std::vector<std::string> choices);
+// y[m, n] = x[m, k] · Wᵀ, or y[count, n] = W[chosen] · x[k].
+struct WeightProduct {
+  at::Tensor rows;  // of W that are compared
+  WeightOperand weight;
+  at::Tensor x, y;
+  at::Tensor chosen = {};  // int64: experts; undefined: the only one
+};
+
+// Of a point's axis `precision`, and how x and y are stored with it.
 workload::WeightFormat FormatAt(const Point& at);
-// How x and y are stored.
 workload::Dtype ActivationAt(const Point& at);
 
 // Random weights: int8 rows with normal numbers of deviation 32, int4 with uniform ones, scales that differ by row or
-// group. Native weights lie on huge pages. `shape` says format, experts, n, k and group.
-WeightOperand MakeWeight(Inputs& in, WeightOperand shape, WeightLayout layout, const at::Tensor& rows);
+// group. They lie as the point's implementation wants them on this device, on huge pages for our own on a CPU. `shape`
+// says experts, n, k and group.
+WeightOperand MakeWeight(const Point& at, Inputs& in, WeightOperand shape, const at::Tensor& rows);
 
 // y[m, n] = x[m, k] · W[expert]ᵀ by the operator that LibTorch has for the format.
 void TorchProduct(const WeightOperand& weight, int64_t expert, const at::Tensor& x, at::Tensor& y);
 
-// A call of our kernel for the device: y[m, n] = x[m, k] · Wᵀ, or with `chosen` (int64) y[count, n] = W[chosen] · x[k].
-CaseStep NativeProduct(const WeightOperand& weight, const at::Tensor& x, const at::Tensor& y, const Device& device);
-CaseStep NativeGather(const WeightOperand& weight, const at::Tensor& chosen, const at::Tensor& x, const at::Tensor& y,
-                      const Device& device);
+// A family of such products with the axis `precision`, their result and impl:native; `k` is the axis of W's columns.
+FamilyOf<WeightProduct> WeightProducts(std::string name, std::string doc, const AxisList& precisions, std::string k);
 
 }  // namespace roofbench

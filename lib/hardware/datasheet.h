@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Published peaks of data-centre and desktop accelerators: dense rates, with the source of every row.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/hardware/device_facts.h"
 
 #include <sys/utsname.h>
@@ -13,7 +14,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "lib/hardware/isa.h"
+#include "lib/kernels/simd/isa.h"
 
 namespace roofbench::hardware {
 namespace {
@@ -152,11 +153,12 @@ bool HasAny(const Flags& flags, const Names& names) {
   return std::ranges::any_of(names, [&](std::string_view name) { return flags.contains(name); });
 }
 
+// As WidestVectors, of a processor that cannot be asked.
 template <typename Flags>
-Isa WidestOf(const Flags& flags) {
-  if (flags.contains("avx512f")) return Isa::kAvx512;
-  if (flags.contains("avx2") && flags.contains("fma")) return Isa::kAvx2;
-  return Isa::kBaseline;
+std::string_view WidestOf(const Flags& flags) {
+  if (flags.contains("avx512f")) return "avx512";
+  if (flags.contains("avx2") && flags.contains("fma")) return "avx2";
+  return "baseline";
 }
 
 std::string MachineName() {
@@ -261,7 +263,7 @@ CpuFacts ReadCpuFacts(const std::string& root) {
   if (facts.affinity.empty()) facts.affinity = online;
   facts.caches = ReadCaches(tree, facts.affinity);
   // The probes ask the processor itself; only a tree of another machine has to be believed.
-  facts.isa = Name(tree.IsReal() ? WidestIsa() : WidestOf(flags));
+  facts.isa = tree.IsReal() ? kernels::WidestVectors() : WidestOf(flags);
   facts.bf16_dot = HasAny(flags, kBf16Flags);
   facts.int8_dot = HasAny(flags, kInt8Flags);
   facts.fp16_arithmetic = HasAny(flags, kFp16Flags);

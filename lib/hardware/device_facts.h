@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the suite runs on: facts of the processor and of the machine, read from the system and never guessed.
 #pragma once
 

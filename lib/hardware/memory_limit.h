@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ceiling on this process's own memory, so that an overrun is an exception here and not the system's killer.
 #pragma once
 

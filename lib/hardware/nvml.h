@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the NVIDIA driver's management library says about a GPU: clocks, power, and why it slows itself down.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The peak of LibTorch's tensor memory while a scope lives, on the CPU and on CUDA.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/observe/ranges.h"
 
 #if ROOFBENCH_HAS_NVTX

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Named ranges on the time line of a profiler that reads NVTX (Nsight Systems and others), on any device.
 //
 //   warm-up, measure: the two parts of a case's sampling      step: one call of the case's step

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many steps share a sample, and how many samples a chunk.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a chunk of steps is timed, on a device that may run behind the host.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The clock of work that runs on the calling host: a mark is a read of the steady clock.
 #pragma once
 

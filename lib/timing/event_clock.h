@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The clock of a device that runs behind the host: a mark is an event in the device's queue.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device's queue of work, as far as a clock needs it: the seam between EventClock and CUDA.
 #pragma once
 

@@ -1,19 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/timing/event_queue_cuda.h"
 
-#include <stdexcept>
-#include <string>
-
+#include "lib/timing/check_cuda.h"
 #include "lib/timing/spin_cuda.h"
 
 namespace roofbench::timing {
 namespace {
 
 thread_local GatheredEvents* g_gathered = nullptr;
-
-void Check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")");
-}
 
 class CudaEventQueue final : public EventQueue {
  public:
@@ -27,13 +21,13 @@ class CudaEventQueue final : public EventQueue {
   void Reserve(std::size_t count) override {
     while (events_.size() < count) {
       cudaEvent_t event = nullptr;
-      Check(cudaEventCreateWithFlags(&event, cudaEventDefault), "a CUDA event could not be made");
+      CheckCuda(cudaEventCreateWithFlags(&event, cudaEventDefault), "a CUDA event could not be made");
       events_.push_back(event);
     }
   }
 
   void Sleep(double seconds) override {
-    Check(LaunchSpin(seconds, current_stream_()), "the sleep before a chunk could not be launched");
+    CheckCuda(LaunchSpin(seconds, current_stream_()), "the sleep before a chunk could not be launched");
   }
 
   void Record(std::size_t event) override {
@@ -41,15 +35,17 @@ class CudaEventQueue final : public EventQueue {
       g_gathered->Add(events_.at(event));
       return;
     }
-    Check(cudaEventRecord(events_.at(event), current_stream_()), "a CUDA event could not be recorded");
+    CheckCuda(cudaEventRecord(events_.at(event), current_stream_()), "a CUDA event could not be recorded");
   }
 
-  void Wait(std::size_t event) override { Check(cudaEventSynchronize(events_.at(event)), "the GPU stopped in a step"); }
+  void Wait(std::size_t event) override {
+    CheckCuda(cudaEventSynchronize(events_.at(event)), "the GPU stopped in a step");
+  }
 
   double SecondsBetween(std::size_t earlier, std::size_t later) override {
     float milliseconds = 0;
-    Check(cudaEventElapsedTime(&milliseconds, events_.at(earlier), events_.at(later)),
-          "the time between two CUDA events could not be read");
+    CheckCuda(cudaEventElapsedTime(&milliseconds, events_.at(earlier), events_.at(later)),
+              "the time between two CUDA events could not be read");
     return 1e-3 * static_cast<double>(milliseconds);
   }
 

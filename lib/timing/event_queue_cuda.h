@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The events of a CUDA stream as an EventQueue.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns the phases that a step ends into marks, and holds the step to the sequence of its first call.
 #pragma once
 

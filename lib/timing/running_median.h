@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The median of values that arrive in chunks, and its confidence interval, without sorting them anew each time.
 #pragma once
 

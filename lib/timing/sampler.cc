@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/timing/sampler.h"
 
 #include <algorithm>
@@ -23,9 +24,9 @@ constexpr int64_t kReservedSamples = 8192;
 constexpr int64_t kMinWarmupChunks = 3;
 constexpr double kFlat = 0.02;  // successive medians of the warm-up that agree this well
 
-constexpr double kMinSliceSeconds = 0.5e-3;  // a roof needs it to get up to speed
-constexpr double kMaxSliceSeconds = 25e-3;
-constexpr double kMaxSliceShare = 0.1;  // of a chunk that is long against kMaxSliceSeconds
+constexpr double kMinProbeSeconds = 0.5e-3;  // a roof needs it to get up to speed
+constexpr double kMaxProbeSeconds = 25e-3;
+constexpr double kMaxProbeShare = 0.1;  // of a chunk that is long against kMaxProbeSeconds
 constexpr double kShortStep = 0.2;      // of a chunk: longer steps fill the caches themselves, early on
 
 // Sees to it that a chunk ends, whatever the step throws: the clock serves the next case too.
@@ -63,7 +64,7 @@ void Validate(int phases, const SampleOptions& options) {
 
 class Sampler {
  public:
-  Sampler(Clock& clock, const Step& step, int phases, const RoofSlice& roof, const SampleOptions& options)
+  Sampler(Clock& clock, const Step& step, int phases, const RoofProbe& roof, const SampleOptions& options)
       : clock_(clock),
         step_(step),
         roof_(roof),
@@ -81,17 +82,17 @@ class Sampler {
     double roof_before = 0;
     if (options_.warmup_iters) {
       WarmUpTo(*options_.warmup_iters - 1);
-      roof_before = Slice();
+      roof_before = ProbeRoof();
       WarmUpTo(*options_.warmup_iters);
     } else {
       WarmUpUntilFlat();
-      roof_before = Slice();
+      roof_before = ProbeRoof();
       RestoreCaches();
     }
     if (options_.warmed_up) options_.warmed_up();
     for (;;) {
       TakeChunk();
-      const double roof_after = Slice();
+      const double roof_after = ProbeRoof();
       if (roof_before > 0 && roof_after > 0) result_.chunks.back().roof_rate = (roof_before + roof_after) / 2;
       if (const std::optional<StopReason> stop = ReasonToStop()) {
         result_.stop = *stop;
@@ -218,18 +219,18 @@ class Sampler {
   }
 
   // The roof's rate, or 0 where there is none.
-  double Slice() {
+  double ProbeRoof() {
     if (!roof_ || options_.roof_share <= 0 || interrupted_) return 0;
     const ChunkPlan next = SamplingPlan();
     const double next_seconds =
         started_ ? static_cast<double>(next.samples * next.steps_per_sample) * median_seconds_ : options_.chunk_seconds;
     const double chunk_seconds = std::max(last_seconds_, next_seconds);
-    const double longest = std::max(kMaxSliceSeconds, kMaxSliceShare * chunk_seconds);
+    const double longest = std::max(kMaxProbeSeconds, kMaxProbeShare * chunk_seconds);
     return roof_(
-        std::clamp(options_.roof_share / (1 - options_.roof_share) * chunk_seconds, kMinSliceSeconds, longest));
+        std::clamp(options_.roof_share / (1 - options_.roof_share) * chunk_seconds, kMinProbeSeconds, longest));
   }
 
-  // The roof slice has left its own data in the caches.
+  // The roof probe has left its own data in the caches.
   void RestoreCaches() {
     if (!roof_ || interrupted_ || median_seconds_ >= kShortStep * options_.chunk_seconds) return;
     recorder_.SetMarking(false);
@@ -280,7 +281,7 @@ class Sampler {
 
   Clock& clock_;
   const Step& step_;
-  const RoofSlice& roof_;
+  const RoofProbe& roof_;
   const SampleOptions& options_;
   PhaseRecorder recorder_;
   const double shortest_sample_;
@@ -309,7 +310,7 @@ std::string_view Name(StopReason reason) {
   return kNames.at(static_cast<std::size_t>(reason));
 }
 
-Samples TakeSamples(Clock& clock, const Step& step, int phases, const RoofSlice& roof, const SampleOptions& options) {
+Samples TakeSamples(Clock& clock, const Step& step, int phases, const RoofProbe& roof, const SampleOptions& options) {
   Validate(phases, options);
   return Sampler(clock, step, phases, roof, options).Run();
 }

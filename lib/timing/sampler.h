@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Takes samples of a step until their median is known well enough, and says how well.
 #pragma once
 
@@ -24,7 +25,7 @@ using Step = std::function<void(PhaseMarker&)>;
 
 // Measures the binding roof for about `seconds`, on the same threads as the step, and returns its rate in the roof's
 // own unit a second (bytes/s or FLOP/s); 0 if it could not be measured.
-using RoofSlice = std::function<double(double seconds)>;
+using RoofProbe = std::function<double(double seconds)>;
 
 // The limits win over min_samples, but at least one sample is always taken.
 struct SampleOptions {
@@ -35,11 +36,11 @@ struct SampleOptions {
   int64_t least_samples = 1;     // taken whatever the limits of time say
   bool exact_samples = false;    // take exactly max_samples, whatever the other limits say
   double max_time = 0.4;         // seconds of samples (the timed steps alone)
-  double max_wall = 4.0;         // seconds of everything: warm-up, samples, roof slices
+  double max_wall = 4.0;         // seconds of everything: warm-up, samples, roof probes
   double max_warmup_time = 0.2;  // seconds of automatic warm-up, not counting the first step
   double target_ci = 0.01;       // stop when the relative half-width of the median's 95 % interval is below this
-  double chunk_seconds = 0.025;  // longest stretch of samples between two roof slices (one sample may be longer)
-  double roof_share = 0.25;      // roof slices take about this share of the sampling time; 0: there are none
+  double chunk_seconds = 0.025;  // longest stretch of samples between two roof probes (one sample may be longer)
+  double roof_share = 0.25;      // roof probes take about this share of the sampling time; 0: there are none
   double floor_multiple = 10;    // a sample lasts at least this many floors: short steps share one sample
   // Polled after every chunk, of the warm-up too; a true ends sampling early (in the warm-up: after one more sample).
   std::function<bool()> interrupted;
@@ -55,7 +56,7 @@ struct Chunk {
   int64_t first_sample = 0;  // index into Samples::seconds
   int64_t samples = 0;
   double median_seconds = 0;  // of one step
-  double roof_rate = 0;       // mean of the slice before and the slice after; 0 if either is missing or failed
+  double roof_rate = 0;       // mean of the probe before and the probe after; 0 if either is missing or failed
 };
 
 struct Samples {
@@ -63,7 +64,7 @@ struct Samples {
   std::vector<std::vector<double>> phase_seconds;  // [phase][sample], of one step; the phases sum to `seconds`
   std::vector<Chunk> chunks;
   int64_t steps_per_sample = 1;     // of the last chunk: it grows while samples turn out too short for the floor
-  int64_t warmup_steps = 0;         // with the first one, without the untimed steps that follow roof slices
+  int64_t warmup_steps = 0;         // with the first one, without the untimed steps that follow roof probes
   double first_step_seconds = 0;    // the very first call: part of `seconds` only with warmup_iters = 0
   double cpu_seconds_per_step = 0;  // process CPU time of the samples alone
   double host_enqueue_ratio = 0;    // host seconds to enqueue the chunks over device seconds of the chunks
@@ -71,10 +72,10 @@ struct Samples {
 };
 
 // Runs `step` under `clock` as `options` say. `phases` is the number of named phases of the step (0: none).
-// With a `roof`, slices of it alternate with the chunks: slice, chunk, slice, chunk, …, slice; after a slice one
+// With a `roof`, probes of it alternate with the chunks: probe, chunk, probe, chunk, …, probe; after a probe one
 // untimed step restores the caches if a step is short against a chunk. With warmup_iters, the last warm-up step follows
-// the first slice and does so. Exceptions from the step pass through. Throws std::logic_error if the step breaks the
+// the first probe and does so. Exceptions from the step pass through. Throws std::logic_error if the step breaks the
 // rules of PhaseMarker, and std::invalid_argument for options that mean nothing.
-Samples TakeSamples(Clock& clock, const Step& step, int phases, const RoofSlice& roof, const SampleOptions& options);
+Samples TakeSamples(Clock& clock, const Step& step, int phases, const RoofProbe& roof, const SampleOptions& options);
 
 }  // namespace roofbench::timing

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A kernel that keeps a stream busy for a while and ends by itself.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/timing/statistics.h"
 
 #include <algorithm>
@@ -59,46 +60,6 @@ double Bisect(const Function& rising, double target, double low, double high) {
 double NormalQuantile(double confidence) {
   constexpr double kBeyondDouble = 9;  // erf(9 / sqrt 2) is 1 in double precision
   return Bisect([](double z) { return std::erf(z / std::numbers::sqrt2); }, confidence, 0, kBeyondDouble);
-}
-
-// P(|T| <= sqrt(freedom) tan(angle)) for Student's T: Abramowitz & Stegun, 26.7.3 and 26.7.4.
-double StudentProbability(double angle, int freedom) {
-  const double cosine = std::cos(angle);
-  const bool odd = freedom % 2 != 0;
-  double term = odd ? cosine : 1;
-  double sum = 0;
-  for (int i = odd ? 3 : 2; i <= freedom; i += 2) {
-    sum += term;
-    term *= cosine * cosine * (i - 1) / i;
-  }
-  sum *= std::sin(angle);
-  return odd ? (angle + sum) / (std::numbers::pi / 2) : sum;
-}
-
-// t with P(|T| <= t) = confidence for Student's T with `freedom` degrees of freedom.
-double StudentQuantile(int freedom, double confidence) {
-  const double angle = Bisect([freedom](double candidate) { return StudentProbability(candidate, freedom); },
-                              confidence, 0, std::numbers::pi / 2);
-  return std::sqrt(static_cast<double>(freedom)) * std::tan(angle);
-}
-
-bool AllPositive(std::span<const double> values) {
-  return std::all_of(values.begin(), values.end(), [](double value) { return value > 0 && std::isfinite(value); });
-}
-
-std::size_t CountDistinct(std::span<const double> values) {
-  std::vector<double> sorted(values.begin(), values.end());
-  std::sort(sorted.begin(), sorted.end());
-  return static_cast<std::size_t>(std::unique(sorted.begin(), sorted.end()) - sorted.begin());
-}
-
-// The logarithms of `values` less their mean.
-std::vector<double> CentredLogs(std::span<const double> values) {
-  std::vector<double> logs(values.size());
-  std::transform(values.begin(), values.end(), logs.begin(), [](double value) { return std::log(value); });
-  const double mean = Mean(logs);
-  for (double& log : logs) log -= mean;
-  return logs;
 }
 
 }  // namespace
@@ -172,24 +133,6 @@ Summary Summarize(std::span<const double> values) {
           .min = *std::min_element(values.begin(), values.end()),
           .p95 = SelectQuantile(scratch, 0.95),
           .ci = RelativeHalfWidth(SelectMedianInterval(scratch, kConfidence), median)};
-}
-
-std::optional<PowerFit> FitPower(std::span<const double> x, std::span<const double> y) {
-  if (x.size() != y.size()) throw std::invalid_argument("a fit of x and y of different lengths");
-  if (!AllPositive(x) || !AllPositive(y) || CountDistinct(x) < 3) return std::nullopt;
-
-  const std::vector<double> u = CentredLogs(x);
-  const std::vector<double> v = CentredLogs(y);
-  const double uu = std::inner_product(u.begin(), u.end(), u.begin(), 0.0);
-  const double exponent = std::inner_product(u.begin(), u.end(), v.begin(), 0.0) / uu;
-  double residuals = 0;
-  for (std::size_t i = 0; i < u.size(); ++i) residuals += (v[i] - exponent * u[i]) * (v[i] - exponent * u[i]);
-
-  const int points = static_cast<int>(u.size());
-  const int freedom = points - 2;
-  const double margin = StudentQuantile(freedom, kConfidence) * std::sqrt(residuals / freedom / uu);
-  return PowerFit{
-      .exponent = exponent, .interval = {.low = exponent - margin, .high = exponent + margin}, .points = points};
 }
 
 }  // namespace roofbench::timing

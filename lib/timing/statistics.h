@@ -1,9 +1,9 @@
-// Order statistics of a sample of times, and fits of a time against a size.
+// SPDX-License-Identifier: Apache-2.0
+// Order statistics of a sample of times.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -47,15 +47,5 @@ struct Summary {
   double ci = 0;  // half-width of the median's 95 % interval over the median
 };
 Summary Summarize(std::span<const double> values);
-
-// y = a * x^exponent by least squares on logarithms, with the exponent's 95 % interval from Student's t.
-struct PowerFit {
-  double exponent = 0;
-  Interval interval;
-  int points = 0;
-};
-// nullopt with fewer than 3 distinct x, or any value that is not positive.
-// Throws std::invalid_argument if x and y differ in length.
-std::optional<PowerFit> FitPower(std::span<const double> x, std::span<const double> y);
 
 }  // namespace roofbench::timing

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/workload/cost.h"
 
 #include <algorithm>
@@ -44,10 +45,10 @@ double Cost::BytesUpdated() const {
   return Sum(operations, [](const Operation& operation) { return operation.bytes_updated; });
 }
 
-Cost Cost::Part(std::string_view part) const {
+Cost Cost::OfComponent(std::string_view component) const {
   Cost cost;
   std::copy_if(operations.begin(), operations.end(), std::back_inserter(cost.operations),
-               [part](const Operation& operation) { return operation.part == part; });
+               [component](const Operation& operation) { return operation.component == component; });
   return cost;
 }
 

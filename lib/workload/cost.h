@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exact work of one step: floating-point operations by precision, and the bytes that must move.
 #pragma once
 
@@ -17,7 +18,7 @@ struct Operation {
   double bytes_written = 0;                 // results that are only written
   double bytes_updated = 0;                 // bytes changed in place: each is read once and written once
   double repeat = 1;                        // how often this operation occurs in the step
-  std::string_view part = {};               // of the step: the phase that does it, where there is one
+  std::string_view component = {};          // of the step: the phase that does it, where there is one
 
   // All precisions together, times `repeat`.
   double Flops() const;
@@ -37,8 +38,8 @@ struct Cost {
   double BytesWritten() const;
   double BytesUpdated() const;
 
-  // The operations of one part alone, without memory.
-  Cost Part(std::string_view part) const;
+  // The operations of one component alone, without memory.
+  Cost OfComponent(std::string_view component) const;
 
   // Appends the operations of `other` and adds its resident bytes.
   Cost& operator+=(const Cost& other);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The number formats that a case can compute in, and what one element occupies.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shortest time that a set of peaks allows for a cost: the roofline model, operation by operation.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the weights of a language model are stored, and which arithmetic that makes of its products.
 #pragma once
 

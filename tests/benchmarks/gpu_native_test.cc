@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cases of our own GPU kernels, as a GPU would run them: with kernels that compute in host memory what
-// lib/kernels/gpu_kernels.h promises, so that shapes, layouts and types of what they are handed are those of the
+// lib/kernels/cuda/gpu_kernels.h promises, so that shapes, layouts and types of what they are handed are those of the
 // header.
 
 #include <ATen/TensorOperators.h>
@@ -12,14 +13,15 @@
 
 #include <array>
 #include <memory>
+#include <set>
+#include <string_view>
 #include <vector>
 
-#include "lib/harness/gpu_device.h"
-#include "lib/harness/unverified.h"
-#include "lib/kernels/gpu_kernels.h"
+#include "lib/device/gpu_device.h"
+#include "lib/kernels/cuda/gpu_kernels.h"
 #include "tests/benchmarks/every_case.h"
 #include "tests/benchmarks/small_points.h"
-#include "tests/harness/fake_gpu.h"
+#include "tests/device/fake_gpu.h"
 
 namespace roofbench {
 namespace {
@@ -103,19 +105,28 @@ constexpr kernels::GpuKernels kTable{.version = kernels::kGpuKernelsVersion,
                                      .softmax = Softmax,
                                      .gemv = Gemv};
 
-// The small points whose kernels the table has, by the list of those that no GPU has run.
+// The small points that launch the kernels of the table: those of the family with which the device measures its memory
+// are not among them.
 std::vector<PlannedCase> NativePoints() {
   std::vector<PlannedCase> points;
   for (const PlannedCase& planned : SmallPoints()) {
-    if (!planned.point.Has("impl") || planned.point.Text("impl") != "native") continue;
-    for (const UnverifiedKernel& row : UnverifiedKernels()) {
-      if (row.family == planned.point.family() && row.impl == "native") {
-        points.push_back(planned);
-        break;
-      }
+    const Implementation* const implementation = planned.family->ImplementationOf(planned.point);
+    if (implementation != nullptr && implementation->name == "native" && !implementation->kernels.empty()) {
+      points.push_back(planned);
     }
   }
   return points;
+}
+
+// A list that came out empty would pass every test below.
+TEST(GpuNative, FamiliesNameTheirKernels) {
+  std::set<std::string_view> kernels;
+  for (const PlannedCase& planned : NativePoints()) {
+    for (const std::string_view kernel : planned.family->ImplementationOf(planned.point)->kernels) {
+      kernels.insert(kernel);
+    }
+  }
+  EXPECT_THAT(kernels, testing::ElementsAre("GemvRows", "LayerNormRows", "RmsNormRows", "SoftmaxRows"));
 }
 
 class GpuNativeTest : public testing::TestWithParam<PlannedCase> {
@@ -140,7 +151,7 @@ class GpuNativeTest : public testing::TestWithParam<PlannedCase> {
   timing::FakeMachine machine_;
   FakeGpu* gpu_ = nullptr;
   std::unique_ptr<GpuDevice> device_;
-  Options options_;
+  RunOptions options_;
 };
 
 TEST_P(GpuNativeTest, IsRight) { ExpectRightTwice(GetParam(), options_, *device_); }
@@ -152,8 +163,8 @@ TEST_P(GpuNativeTest, IsSkippedWithoutTheKernels) {
   ++other.version;
   for (const kernels::GpuKernels* table : {static_cast<const kernels::GpuKernels*>(nullptr), &std::as_const(other)}) {
     gpu_->exports[kernels::kGpuKernelsSymbol] = table;
-    Session session(options_, *device_, nullptr);
-    const Outcome& outcome = session.Run(GetParam());
+    Session session(options_, *device_, {GetParam()}, nullptr);
+    const Outcome& outcome = session.Run(0);
     EXPECT_EQ(outcome.verdict, Verdict::kSkipped) << outcome.reason;
   }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our own kernels beside LibTorch's operators, on ordinary data and where infinities and NaNs are among it.
 
 #include <ATen/Context.h>
@@ -22,17 +23,17 @@
 
 #include <limits>
 
-#include "benchmarks/native.h"
-#include "lib/kernels/adamw.h"
-#include "lib/kernels/cross_entropy.h"
-#include "lib/kernels/embedding.h"
-#include "lib/kernels/gelu.h"
-#include "lib/kernels/norm.h"
-#include "lib/kernels/norm_gradient.h"
-#include "lib/kernels/rope.h"
-#include "lib/kernels/silu_mul.h"
-#include "lib/kernels/softmax.h"
-#include "lib/models/rope.h"
+#include "lib/aten/elements.h"
+#include "lib/kernels/operators/elementwise/adamw.h"
+#include "lib/kernels/operators/elementwise/embedding.h"
+#include "lib/kernels/operators/elementwise/gelu.h"
+#include "lib/kernels/operators/elementwise/rope.h"
+#include "lib/kernels/operators/elementwise/silu_mul.h"
+#include "lib/kernels/operators/rows/cross_entropy.h"
+#include "lib/kernels/operators/rows/norm.h"
+#include "lib/kernels/operators/rows/norm_gradient.h"
+#include "lib/kernels/operators/rows/softmax.h"
+#include "lib/models/decoding/rotary_table.h"
 
 namespace roofbench {
 namespace {
@@ -43,7 +44,7 @@ constexpr int64_t kCols = 83;
 // Not in a fixture, where Run is the test's own.
 template <typename Work>
 void RunOnTwo(const Work& work) {
-  Run(work, kernels::OpenMpTeam(2));
+  Run(work, kernels::ThreadPool(2));
 }
 
 template <typename T>
@@ -204,7 +205,7 @@ TYPED_TEST(BesideLibTorch, RopeAndEmbedding) {
   const at::Tensor x =
       this->Special(this->Randn({kRows, kCols})).view({-1}).narrow(0, 0, 12 * kEven).view({3, 4, kEven});
   const at::Tensor y = this->Empty({3, 4, kEven});
-  const models::Rope rope(4, kEven, 10000, at::TensorOptions(at::kCPU));
+  const models::RotaryTable rope(4, kEven, 10000, at::TensorOptions(at::kCPU));
   RunOnTwo(kernels::Rope<TypeParam>{.x = Elements<TypeParam>(x),
                                     .y = Elements<TypeParam>(y),
                                     .cosines = Elements<float>(rope.cosines()),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small points of every registered family.
 #pragma once
 
@@ -5,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/harness/family.h"
-#include "lib/harness/plan.h"
+#include "lib/suite/family.h"
+#include "lib/suite/plan.h"
 
 namespace roofbench {
 

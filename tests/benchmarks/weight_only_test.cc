@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our weight-only products and LibTorch's own operators on the same quantised weights.
 
 #include <ATen/ops/_convert_weight_to_int4pack_for_cpu.h>
@@ -7,10 +8,10 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
-#include "lib/harness/check.h"
-#include "lib/kernels/gemv.h"
-#include "lib/kernels/quantise.h"
-#include "lib/kernels/team.h"
+#include "lib/kernels/operators/products/gemv.h"
+#include "lib/kernels/operators/products/quantise.h"
+#include "lib/kernels/threading/thread_pool.h"
+#include "lib/suite/check.h"
 
 namespace roofbench {
 namespace {
@@ -47,7 +48,7 @@ TEST(WeightOnly, Int8EqualsLibTorch) {
                                                                 .x = Data<Bf16>(x),
                                                                 .y = Data<Bf16>(y),
                                                                 .m = kBatch},
-                 kernels::OpenMpTeam(2));
+                 kernels::ThreadPool(2));
     ExpectEqual(y, at::_weight_int8pack_mm(x, quantised, scales.to(at::kBFloat16)), k);
   }
 }
@@ -67,7 +68,7 @@ TEST(WeightOnly, Int4EqualsLibTorch) {
     kernels::Run(
         kernels::Gemv<kernels::Int4Weight, Bf16, Bf16>{
             .weight = {Data<std::byte>(packed), kRows, k, group}, .x = Data<Bf16>(x), .y = Data<Bf16>(y), .m = kBatch},
-        kernels::OpenMpTeam(2));
+        kernels::ThreadPool(2));
     const at::Tensor theirs =
         at::_weight_int4pack_mm_for_cpu(x, at::_convert_weight_to_int4pack_for_cpu(codes.to(at::kInt), 1), group,
                                         scales_zeros.transpose(0, 1).contiguous());

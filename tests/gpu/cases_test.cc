@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every registered family on the GPU: right results, graphs that equal the eager step, and wrong results that fail.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/harness/session.h"
+#include "lib/run/session.h"
 #include "tests/benchmarks/every_case.h"
 #include "tests/benchmarks/small_points.h"
 #include "tests/gpu/gpu_test.h"
@@ -31,14 +32,14 @@ class GraphTest : public GpuTest {
 };
 
 TEST_F(GraphTest, PhasesOfAGraphAreThoseOfItsEagerStep) {
-  const Options options = Few();
-  Session session(options, device(), nullptr);
+  const RunOptions options = Few();
   const AxisValues values = {{"dtype", "bf16"}, {"d", "1024"}};
   const auto median_of = [&](const std::string& impl) {
     PlannedCase planned = At("mlp", values);
     planned.point = planned.point.With("impl", impl);
     planned.name = planned.point.Name();
-    const Outcome& outcome = session.Run(planned);
+    Session session(options, device(), {planned}, nullptr);
+    const Outcome& outcome = session.Run(0);
     EXPECT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
     double forward = -1;
     double backward = -1;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our clock against CUPTI's records of the same steps, and the parts that it is made of.
 
 #include <ATen/ops/empty.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device's facts, roofs, memory and precisions on a real GPU.
 
 #include <ATen/ops/mm.h>
@@ -6,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/harness/fp32_scope.h"
+#include "lib/aten/fp32_scope.h"
 #include "lib/observe/peak_memory.h"
 #include "tests/gpu/gpu_test.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPU that the tests run on, or the reason why there is none.
 #pragma once
 
@@ -6,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "lib/harness/device.h"
-#include "lib/harness/gpu.h"
-#include "lib/harness/options.h"
+#include "lib/device/device.h"
+#include "lib/device/gpu.h"
+#include "lib/gbench/options.h"
 
 namespace roofbench {
 
@@ -24,8 +25,8 @@ class GpuTest : public testing::Test {
   static Device& device() { return **Opened(); }
   static Gpu& gpu() { return *device().gpu(); }
 
-  static Options Few() {
-    Options options;
+  static RunOptions Few() {
+    RunOptions options;
     options.reference = "a100-sxm4-40gb";
     options.unverified = true;  // here is where kernels are verified
     options.sampling.max_samples = 20;

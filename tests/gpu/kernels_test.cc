@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our own kernels, for compute-sanitizer too: small buffers, every kernel, every variant.
 
 #include <gtest/gtest.h>
 
-#include "lib/hardware/gpu_roof_meter.h"
+#include "lib/hardware/roofs/gpu_roof_meter.h"
 #include "tests/gpu/gpu_test.h"
 
 namespace roofbench {

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our norms, softmax and matrix-vector products against LibTorch's, on the GPU.
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
-#include "lib/kernels/gpu_kernels.h"
+#include "lib/kernels/cuda/gpu_kernels.h"
 #include "tests/gpu/gpu_test.h"
 
 namespace roofbench {

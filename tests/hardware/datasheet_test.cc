@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/hardware/datasheet.h"
 
 #include <gtest/gtest.h>

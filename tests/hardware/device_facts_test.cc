@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/hardware/device_facts.h"
 
 #include <gmock/gmock.h>
@@ -9,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-#include "lib/hardware/isa.h"
+#include "lib/kernels/simd/isa.h"
 
 namespace roofbench::hardware {
 namespace {
@@ -258,7 +259,7 @@ TEST(DeviceFacts, DescribesThisMachine) {
   const CpuFacts facts = ReadCpuFacts();
   EXPECT_GE(facts.logical_cpus, 1);
   EXPECT_GE(facts.affinity.size(), 1);
-  EXPECT_EQ(facts.isa, Name(WidestIsa()));
+  EXPECT_EQ(facts.isa, kernels::WidestVectors());
   EXPECT_GT(facts.total_memory_bytes, AvailableMemoryBytes());
   EXPECT_GT(AvailableMemoryBytes(), 0);
   for (const CacheLevel& level : facts.caches) {

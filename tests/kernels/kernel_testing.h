@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tests of kernels share: data, float64 comparison, and every instruction set that this machine has.
 #pragma once
 
@@ -10,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/kernels/bf16.h"
-#include "lib/kernels/isa.h"
+#include "lib/kernels/simd/bf16.h"
+#include "lib/kernels/simd/isa.h"
 
 namespace roofbench::kernels {
 
@@ -63,20 +64,18 @@ void ExpectClose(T actual, double expected, double tolerance, double scale, cons
   ASSERT_NEAR(value, expected, tolerance * (std::abs(expected) + scale)) << where;
 }
 
-// Calls body() once for each way that this processor can run a kernel.
+// Calls body() once for each way that this processor can run a kernel: every row of its table, and what Highway chooses
+// by itself in its narrowest and in its widest vectors.
 inline void OnEveryIsa(const std::function<void()>& body) {
-  struct Path {
-    const char* name;
-    uint32_t features;
-    bool wide_highway;
-  };
-  for (const Path& path :
-       {Path{"portable, baseline", 0, false}, Path{"portable, widest", 0, true}, Path{"avx512", kAvx512, true},
-        Path{"avx512 bf16", kAvx512 | kAvx512Bf16, true}, Path{"everything", ~0U, true}}) {
-    const LimitIsa limit(path.features, path.wide_highway);
-    SCOPED_TRACE(path.name);
+  const auto at_level = [&](const IsaLevel& level, bool wide_highway) {
+    const LimitIsa limit(level.features, wide_highway);
+    SCOPED_TRACE(testing::Message() << level.name << (wide_highway ? "" : ", narrow"));
     body();
+  };
+  at_level(kIsaLevels[0], /*wide_highway=*/false);
+  for (const IsaLevel& level : kIsaLevels) {
     if (testing::Test::HasFatalFailure()) return;
+    at_level(level, /*wide_highway=*/true);
   }
 }
 

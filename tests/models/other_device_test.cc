@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The models on another device than the CPU. It is LibTorch's `meta`, whose tensors have a shape and no data: whatever
 // reads them on the host, or brings a tensor of the CPU among them, throws. A GPU needs the same of them.
 
@@ -10,8 +11,8 @@
 
 #include <vector>
 
-#include "lib/models/eager_decoder.h"
-#include "lib/models/trainer.h"
+#include "lib/models/decoding/eager_decoder.h"
+#include "lib/models/training/trainer.h"
 
 namespace roofbench::models {
 namespace {
@@ -83,8 +84,9 @@ TEST(OtherDevice, ATrainingStepStaysThere) {
   constexpr workload::Transformer kShape{.d_model = 16, .d_ff = 40, .layers = 2, .heads = 2, .vocab = 23};
   const auto on_meta = at::TensorOptions(at::kMeta);
   for (const Attention attention : {Attention::kSdpa, Attention::kNaive}) {
-    Transformer model(kShape, kContext, {.heads = 2, .attention = attention, .device = at::kMeta},
-                      [&](at::IntArrayRef shape, double) { return at::empty(shape, on_meta).requires_grad_(true); });
+    TransformerModel model(
+        kShape, kContext, {.heads = 2, .attention = attention, .device = at::kMeta},
+        [&](at::IntArrayRef shape, double) { return at::empty(shape, on_meta).requires_grad_(true); });
     std::vector<at::Tensor> parameters = model.Parameters();
     Trainer trainer(std::move(model), MakeFusedAdamW(std::move(parameters), {}), /*autocast=*/false);
     const at::Tensor tokens = at::empty({2, kContext}, on_meta.dtype(at::kLong));

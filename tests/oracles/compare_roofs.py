@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the oracle (roof_loops) and the product (roof_meter_main) in turn and compares the roofs they find.
 
 A shared machine changes speed within minutes, so each round runs both, in alternating order, and only ratios within a

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Holds the repeatability of roofbench's medians against plain Google Benchmark's means on the same steps.
 
     tests/oracles/compare_spread.py [--processes=20] [--bin=build/release/bin]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Holds the figures of `generate` against a stopwatch outside of the process.
 
 What a process needs beside its weights and steps (libraries, calibration) is the same whatever it generates, so that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What our decoder computes for a checkpoint, for tests in Python to hold against transformers:
 //   decoder_logits FOLDER IMPL PRECISION GROUP SEQUENCES PROMPT OUT
 // SEQUENCES is "1,2,3;4,5,6": token ids of sequences of one length. The first PROMPT are read at once, the others one
@@ -19,8 +20,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "lib/models/checkpoint.h"
-#include "lib/models/decoder.h"
+#include "lib/models/checkpoint/checkpoint.h"
+#include "lib/models/decoding/decoder_model.h"
 
 namespace roofbench::models {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our LLM.int8() linear layer, for a test in Python to hold against bitsandbytes:
 //   llm_int8_linear M N K THRESHOLD IN OUT
 // IN holds fp32 x [M, K] and w [N, K]; OUT gets fp32 y [M, N], by LibTorch's operations on x in fp16, then the same by
@@ -12,8 +13,8 @@
 #include <fstream>
 #include <vector>
 
-#include "lib/kernels/llm_int8.h"
-#include "lib/models/llm_int8.h"
+#include "lib/kernels/operators/products/llm_int8.h"
+#include "lib/models/decoding/llm_int8.h"
 
 namespace {
 
@@ -44,7 +45,7 @@ int main(int argc, char** argv) {
   std::ifstream in(argv[5], std::ios::binary);
   Read(in, x);
   Read(in, w);
-  const roofbench::models::LlmInt8Weight weight = roofbench::models::QuantiseLlmInt8(w.to(at::kHalf));
+  const roofbench::models::LlmInt8Matrix weight = roofbench::models::QuantiseLlmInt8(w.to(at::kHalf));
   std::ofstream out(argv[6], std::ios::binary);
   Write(out, roofbench::models::LlmInt8Linear(x.to(at::kHalf), weight, threshold));
 

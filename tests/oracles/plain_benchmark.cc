@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The steps of three cases of the suite in plain Google Benchmark, as its documentation shows it: what roofbench's
 // medians have to be at least as repeatable as. tests/oracles/compare_spread.py runs both. Shares no code with the
 // product.

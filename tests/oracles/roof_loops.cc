@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What AVX-512 loops written by hand reach on this machine: the yardstick for the measured roofs of lib/hardware.
 // Shares no code with it, on purpose.
 //

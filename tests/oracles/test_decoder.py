@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our decoder computes what transformers computes, for checkpoints that it wrote from random configurations."""
 
 from __future__ import annotations

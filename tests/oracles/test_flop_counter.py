@@ -1,9 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """The FLOPs that a case reports are those that torch.utils.flop_counter counts on meta tensors."""
 
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def test_matmul(tmp_path: Path, m: int, n: int, k: int) -> None:
 def test_mlp_forward_and_backward(tmp_path: Path, batch: int, width: int, layers: int, steps: int) -> None:
     sizes = {"batch": batch, "d": width, "layers": layers, "steps": steps}
     flags = [f"--axis=mlp.{axis}={size}" for axis, size in sizes.items()]
-    (flops,) = reported_flops(tmp_path, "--benchmark_filter=mlp/dtype:bf16", *flags).values()
+    (flops,) = reported_flops(tmp_path, "--benchmark_filter=mlp/dtype:bf16_autocast", *flags).values()
     linears = [torch.nn.Linear(width, width, device="meta") for _ in range(layers)]
     network = torch.nn.Sequential(*[module for linear in linears for module in (linear, torch.nn.GELU())])
     with FlopCounterMode(display=False) as counter:
@@ -68,39 +68,41 @@ def training_flags(context: int = SHAPE.context) -> list[str]:
     return [f"--axis=train_step.{axis}={size}" for axis, size in {**sizes, "context": context, "batch": BATCH}.items()]
 
 
-def counted_flops(shape: torch_transformer.Shape, mode: str, naive: bool) -> int:
+def counted_flops(shape: torch_transformer.Shape, which: str, naive: bool) -> int:
     with torch.device("meta"):
         model = torch_transformer.Transformer(shape, naive)
         tokens = torch.zeros(BATCH, shape.context, dtype=torch.long)
     with FlopCounterMode(display=False) as counter:
         loss = model.loss(tokens, tokens)
-        if mode != "fwd":
+        if which == "forward_backward":
             loss.backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops())
 
 
-@pytest.mark.parametrize("mode", ["fwd", "fwd_bwd"])
-def test_transformer(tmp_path: Path, mode: str) -> None:
-    chosen = "--benchmark_filter=train_step/impl:eager/mode:fwd/size:small/context:16/dtype:bf16_autocast"
-    flags = [chosen, *training_flags(), "--axis=train_step.attention=naive", f"--axis=train_step.mode={mode}"]
-    flags[0] = flags[0].replace("mode:fwd/", f"mode:{mode}/")
+@pytest.mark.parametrize("which", ["inference", "forward", "forward_backward"])
+def test_transformer(tmp_path: Path, which: str) -> None:
+    chosen = "--benchmark_filter=train_step/impl:eager/pass:inference/size:small/context:16/dtype:bf16_autocast"
+    flags = [chosen, *training_flags(), "--axis=train_step.attention=naive", f"--axis=train_step.pass={which}"]
+    flags[0] = flags[0].replace("pass:inference/", f"pass:{which}/")
     (flops,) = reported_flops(tmp_path, *flags, suite="full").values()
-    assert flops["bf16"] == counted_flops(SHAPE, mode, naive=True)
+    assert flops["bf16"] == counted_flops(SHAPE, which, naive=True)
 
 
 def test_transformer_counts_no_masked_half(tmp_path: Path) -> None:
     """The fused kernel skips what the mask hides; torch's counter takes it in full."""
-    chosen = "--benchmark_filter=train_step/impl:eager/mode:fwd/size:small/context:16/dtype:bf16_autocast"
-    (flops,) = reported_flops(tmp_path, chosen, *training_flags(), "--axis=train_step.mode=fwd", suite="full").values()
-    full = counted_flops(SHAPE, "fwd", naive=True)
+    chosen = "--benchmark_filter=train_step/impl:eager/pass:inference/size:small/context:16/dtype:bf16_autocast"
+    (flops,) = reported_flops(
+        tmp_path, chosen, *training_flags(), "--axis=train_step.pass=inference", suite="full"
+    ).values()
+    full = counted_flops(SHAPE, "inference", naive=True)
     attention = 4 * BATCH * SHAPE.layers * SHAPE.d_model * SHAPE.context**2
     assert flops["bf16"] == full - attention + attention * (SHAPE.context + 1) / (2 * SHAPE.context)
 
 
-def measured_counters(tmp_path: Path, case: str, context: int, mode: str, attention: str) -> dict[str, float]:
+def measured_counters(tmp_path: Path, case: str, context: int, which: str, attention: str) -> dict[str, float]:
     """The counters of the first training case that `case` chooses."""
     flags = [f"--benchmark_filter=train_step/{case}", *training_flags(context)]
-    flags += [f"--axis=train_step.mode={mode}", f"--axis=train_step.attention={attention}"]
+    flags += [f"--axis=train_step.pass={which}", f"--axis=train_step.attention={attention}"]
     counters: dict[str, float] = run_cases(tmp_path, *flags, suite="full")[0]["counters"]
     return counters
 
@@ -119,29 +121,21 @@ def test_transformer_memory_is_predicted(tmp_path: Path, impl: str, dtype: str, 
 @pytest.mark.parametrize("impl", ["eager", "native"])
 @pytest.mark.parametrize("dtype", ["fp32", "bf16_autocast"])
 @pytest.mark.parametrize("attention", ["sdpa", "naive"])
-def test_forward_memory_is_predicted(tmp_path: Path, impl: str, dtype: str, attention: str) -> None:
+@pytest.mark.parametrize("which", ["inference", "forward"])
+def test_forward_memory_is_predicted(tmp_path: Path, impl: str, dtype: str, attention: str, which: str) -> None:
     """What forward alone holds beside its parameters, where no small part of it are the products."""
-    chosen = f"impl:{impl}/mode:fwd/size:small/context:256/dtype:{dtype}/"
-    counters = measured_counters(tmp_path, chosen, 256, "fwd", attention)
+    chosen = f"impl:{impl}/pass:{which}/size:small/context:256/dtype:{dtype}/"
+    counters = measured_counters(tmp_path, chosen, 256, which, attention)
     beside = counters["peak_mem"] - counters["parameter_mem"]
     assert counters["predicted_mem"] - counters["parameter_mem"] == pytest.approx(beside, rel=0.1)
 
 
-def preset_rows() -> list[tuple[str, dict[str, int]]]:
-    """(name, sizes) of every row of kTransformerPresets."""
-    source = (ROOT / "lib/workload/transformer.h").read_text()
-    rows = re.findall(r'\{"([^"]+)", (\{[^}]*\})\}', source)
-    return [(name, {axis: int(size) for axis, size in re.findall(r"\.(\w+) = (\d+)", sizes)}) for name, sizes in rows]
-
-
-@pytest.mark.parametrize(("name", "sizes"), preset_rows())
-def test_parameters_of_presets(name: str, sizes: dict[str, int]) -> None:
-    with torch.device("meta"):
-        model = torch_transformer.Transformer(torch_transformer.Shape(**sizes, context=128))
-    counted = sum(parameter.numel() for parameter in model.parameters())
-    ours = subprocess.run([str(PARAMETERS), name], check=True, capture_output=True, text=True).stdout
-    assert int(ours) == counted
-
-
-def test_there_are_presets() -> None:
-    assert len(preset_rows()) == 6
+def test_parameters_of_presets() -> None:
+    listed = subprocess.run([str(PARAMETERS)], check=True, capture_output=True, text=True).stdout
+    presets = [json.loads(line) for line in listed.splitlines()]
+    assert len(presets) == 6
+    for preset in presets:
+        name, ours = preset.pop("name"), preset.pop("parameters")
+        with torch.device("meta"):
+            model = torch_transformer.Transformer(torch_transformer.Shape(**preset, context=128))
+        assert ours == sum(parameter.numel() for parameter in model.parameters()), name

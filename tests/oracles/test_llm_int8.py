@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our LLM.int8() layers compute what bitsandbytes computes on the CPU, with and without outliers."""
 
 from __future__ import annotations

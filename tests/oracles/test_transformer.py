@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C++ transformer against the same model in PyTorch, run live on the same weights and tokens."""
 
 from __future__ import annotations

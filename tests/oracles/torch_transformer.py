@@ -1,4 +1,5 @@
-"""The model of lib/models/transformer.h, written again in plain PyTorch: the oracle of its numbers and its counts."""
+# SPDX-License-Identifier: Apache-2.0
+"""The model of lib/models/training/transformer_model.h again, in PyTorch: the oracle of its numbers and its counts."""
 
 from __future__ import annotations
 

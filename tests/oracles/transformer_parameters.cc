@@ -1,13 +1,17 @@
-// Prints the closed-form number of parameters of a preset, for test_flop_counter.py.
+// SPDX-License-Identifier: Apache-2.0
+// Prints the presets with their closed-form number of parameters, a JSON object a line, for test_flop_counter.py.
 
 #include <cstdio>
-#include <cstdlib>
 
-#include "lib/workload/transformer.h"
+#include "lib/workload/models/transformer.h"
 
-int main(int argc, char** argv) {
-  const auto shape = argc == 2 ? roofbench::workload::FindTransformer(argv[1]) : std::nullopt;
-  if (!shape) return EXIT_FAILURE;
-  std::printf("%.0f\n", shape->Parameters().Total());
-  return EXIT_SUCCESS;
+int main() {
+  for (const auto& [name, shape] : roofbench::workload::kTransformerPresets) {
+    std::printf(
+        R"({"name": "%.*s", "d_model": %.0f, "d_ff": %.0f, "layers": %.0f, "heads": %.0f, "vocab": %.0f, "parameters": %.0f})"
+        "\n",
+        static_cast<int>(name.size()), name.data(), shape.d_model, shape.d_ff, shape.layers, shape.heads, shape.vocab,
+        shape.Parameters().Total());
+  }
+  return 0;
 }

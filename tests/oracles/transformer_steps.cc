@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Takes training steps with weights and tokens from a file, and writes what comes out of them, for test_transformer.py
 // to hold against the same model in PyTorch.
 //
@@ -15,8 +16,8 @@
 #include <memory>
 #include <string>
 
-#include "lib/models/native_layers.h"
-#include "lib/models/trainer.h"
+#include "lib/models/training/native_layers.h"
+#include "lib/models/training/trainer.h"
 
 namespace roofbench::models {
 namespace {
@@ -49,14 +50,14 @@ int Run(int argc, char** argv) {
                                     .vocab = size("vocab")};
   std::ifstream input(argv[1], std::ios::binary);
   const bool low = settings.at("dtype") == "bf16";
-  Transformer model(shape, number("context"),
-                    {.heads = number("heads"),
-                     .attention = settings.at("attention") == "naive" ? Attention::kNaive : Attention::kSdpa,
-                     .layers = settings.at("impl") == "native" ? &NativeLayers() : &EagerLayers()},
-                    [&](at::IntArrayRef sizes, double) {
-                      const at::Tensor parameter = Read(input, sizes, at::kFloat);
-                      return parameter.to(low ? at::kBFloat16 : at::kFloat).requires_grad_(true);
-                    });
+  TransformerModel model(shape, number("context"),
+                         {.heads = number("heads"),
+                          .attention = settings.at("attention") == "naive" ? Attention::kNaive : Attention::kSdpa,
+                          .layers = settings.at("impl") == "native" ? &NativeLayers() : &EagerLayers()},
+                         [&](at::IntArrayRef sizes, double) {
+                           const at::Tensor parameter = Read(input, sizes, at::kFloat);
+                           return parameter.to(low ? at::kBFloat16 : at::kFloat).requires_grad_(true);
+                         });
   const at::Tensor tokens = Read(input, {number("batch"), number("context")}, at::kLong);
   const at::Tensor targets = Read(input, {number("batch"), number("context")}, at::kLong);
   if (!input || input.peek() != std::ifstream::traits_type::eof()) {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The installed tree, and an environment that knows nothing of the build."""
 
 from __future__ import annotations

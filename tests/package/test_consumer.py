@@ -1,4 +1,5 @@
-"""Projects of others, who bring a family of their own: tests/consumer, which the README shows."""
+# SPDX-License-Identifier: Apache-2.0
+"""Projects of others, who bring a family of their own: tests/consumer, which docs/your_kernel.md shows."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import documents
 import pytest
 from built_program import ROOT
 from installed import bare, libtorch
@@ -43,6 +45,26 @@ def build(folder: Path, environment: dict[str, str]) -> Path:
     return folder / "own_kernel"
 
 
+def reports_know_the_family(program: Path, folder: Path, environment: dict[str, str]) -> None:
+    """tools/report tables, compares and fits what it has never heard of: the result says what it is."""
+    sizes = "--axis=n=1024,4096,16384"
+    for result in ("before.json", "after.json"):
+        flags = ("--benchmark_min_time=5x", "--warmup_iters=1", sizes, f"--benchmark_out={folder / result}")
+        done = run(program, *flags, environment=environment)
+        assert done.returncode == 0, done.stderr
+
+    def report(verb: str, *files: str) -> str:
+        done = run(ROOT / "tools" / "report", verb, *(folder / file for file in files), environment=dict(os.environ))
+        assert done.returncode in (0, 1), done.stderr
+        return done.stdout
+
+    assert "scale_add" in report("table", "before.json")
+    assert "impl:ours/n:4096" in report("compare", "before.json", "after.json")
+    assert "expected n^1" in report("scaling", "before.json")
+    summary = report("summary", "before.json")
+    assert re.search(r"scale_add/n:16384 +(eager|ours) ", summary), summary
+
+
 @pytest.mark.slow
 def test_a_family_of_ones_own_against_the_installed_tree(prefix: Path, project: Path, tmp_path: Path) -> None:
     environment = bare(tmp_path)
@@ -50,10 +72,12 @@ def test_a_family_of_ones_own_against_the_installed_tree(prefix: Path, project: 
     assert configured.returncode == 0, configured.stderr
     done = run(build(project / "build", environment), *TINY, environment=environment)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^scale_add +time .*\n +n:1024 +\d", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^scale_add +time .*\n(?s:.*)^ +impl:ours/n:1024 +\d", done.stdout, re.MULTILINE), done.stdout
     # No family of ours came along.
     listed = run(project / "build" / "own_kernel", "--benchmark_list_tests", environment=environment).stdout
     assert {line.split("/")[0] for line in listed.splitlines()} == {"scale_add"}
+
+    reports_know_the_family(project / "build" / "own_kernel", tmp_path, environment)
 
     source = project / "own_kernel.cc"
     right = source.read_text()
@@ -62,7 +86,7 @@ def test_a_family_of_ones_own_against_the_installed_tree(prefix: Path, project: 
     source.write_text(wrong)
     done = run(build(project / "build", environment), *TINY, environment=environment)
     assert done.returncode == 1
-    assert re.search(r"^ +n:1024 .*wrong|^ +n:1024 .*differ", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^ +impl:ours/n:1024 .*(wrong|differ)", done.stdout, re.MULTILINE), done.stdout
 
 
 @pytest.mark.parametrize("package", ["LibTorch", "benchmark", "absl", "nlohmann_json"])
@@ -102,8 +126,8 @@ def test_a_family_of_ones_own_beside_the_sources(project: Path, tmp_path: Path) 
     assert "-fno-omit-frame-pointer" not in own["CMAKE_CXX_FLAGS_RELEASE"]
     # Nothing of ours is built, tested or installed unless it is asked for; and our warnings stay with us.
     targets = run("cmake", "--build", folder, "--target", "help", environment=environment).stdout
-    assert "roofbench_harness" in targets
-    assert "harness_test" not in targets
+    assert "roofbench_gbench" in targets
+    assert "run_test" not in targets
     assert "roofbench" not in (folder / "cmake_install.cmake").read_text().replace(str(ROOT), "")
     commands = json.loads((folder / "compile_commands.json").read_text())
     (command,) = (entry["command"] for entry in commands if entry["file"].endswith("own_kernel.cc"))
@@ -111,13 +135,40 @@ def test_a_family_of_ones_own_beside_the_sources(project: Path, tmp_path: Path) 
 
     done = run(build(folder, environment), *TINY, environment=environment)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^scale_add +time .*\n +n:1024 +\d", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^scale_add +time .*\n(?s:.*)^ +impl:ours/n:1024 +\d", done.stdout, re.MULTILINE), done.stdout
     assert not (folder / "roofbench" / "bin" / "roofbench").exists()
 
 
-def test_the_readme_shows_these_files() -> None:
-    section = (ROOT / "README.md").read_text().split("\n## Bring your own kernel\n")[1].split("\n## ")[0]
-    (source,) = re.findall(r"^```cpp\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    (project,) = re.findall(r"^```cmake\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    assert source == (CONSUMER / "own_kernel.cc").read_text()
-    assert project == (CONSUMER / "CMakeLists.txt").read_text()
+def test_the_docs_show_these_files() -> None:
+    page = ROOT / "docs" / "your_kernel.md"
+    assert documents.block(page, "cpp") == (CONSUMER / "own_kernel.cc").read_text()
+    assert documents.block(page, "cmake") == (CONSUMER / "CMakeLists.txt").read_text()
+
+
+FAMILY_PAGE = ROOT / "docs" / "your_family.md"
+MAIN = "\nint main(int argc, char** argv) { return roofbench::Main(argc, argv); }\n"
+
+
+def test_a_family_takes_at_most_25_lines_below_its_includes() -> None:
+    lines = documents.block(FAMILY_PAGE, "cpp").splitlines()
+    below = lines[lines.index("namespace roofbench {") :]
+    assert len(below) <= 25
+    assert not any(line.startswith("#include") for line in below)
+
+
+@pytest.mark.slow
+def test_the_family_of_the_docs_is_built_and_checked(prefix: Path, project: Path, tmp_path: Path) -> None:
+    environment = bare(tmp_path)
+    flags = ("--benchmark_filter=^hard_swish/", *TINY[:2], "--axis=elements=1024")
+    right = '#include "lib/gbench/main.h"\n' + documents.block(FAMILY_PAGE, "cpp") + MAIN
+    wrong = right.replace("x[i] + 3, 0.0F", "x[i] + 2, 0.0F")
+    assert wrong != right
+    configured = None
+    for source, status, verdict in ((right, 0, r"\d"), (wrong, 1, ".*(wrong|differ)")):
+        (project / "own_kernel.cc").write_text(source)
+        configured = configured or configure(project, prefix, environment)
+        assert configured.returncode == 0, configured.stderr
+        done = run(build(project / "build", environment), *flags, environment=environment)
+        assert done.returncode == status, done.stdout + done.stderr
+        assert re.search(r"^ +impl:eager/elements:1024 +\d", done.stdout, re.MULTILINE), done.stdout
+        assert re.search(rf"^ +impl:native/elements:1024 +{verdict}", done.stdout, re.MULTILINE), done.stdout

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cmake/dependency.cmake: the pinned source of a package that is not installed, and what is said without a network."""
 
 from __future__ import annotations

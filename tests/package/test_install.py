@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`cmake --install` gives a tree that works wherever it is put."""
 
 from __future__ import annotations
@@ -88,13 +89,14 @@ def test_the_package_names_every_layer(prefix: Path) -> None:
 def test_carried_tests_run(prefix: Path, tmp_path: Path) -> None:
     built = {program.name for program in (BUILD / "bin").glob("*_test")}
     assert {program.name for program in programs(prefix)} == {"roofbench", *built}
-    golden = tmp_path / "README.md"
-    test = prefix / "libexec" / "roofbench" / "harness_test"
-    for text, status in (((ROOT / "README.md").read_text(), 0), ("## Counters\n", 1)):
+    golden = tmp_path / "tests" / "golden" / "case_names.txt"
+    golden.parent.mkdir(parents=True)
+    test = prefix / "libexec" / "roofbench" / "benchmarks_test"
+    for text, status in (((ROOT / "tests/golden/case_names.txt").read_text(), 0), ("gelu\n", 1)):
         golden.write_text(text)
         environment = bare(tmp_path, ROOFBENCH_SOURCE_DIR=str(tmp_path))
         done = subprocess.run(
-            [test, "--gtest_filter=Counters.EveryCounterIsDocumented*"],
+            [test, "--gtest_filter=Registry.NamesAreThoseOfTheGoldenList"],
             capture_output=True,
             text=True,
             check=False,

@@ -1,21 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cases that go wrong in every way, between cases that go well: a program to test the harness with.
 #include <ATen/ops/empty.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <new>
 #include <stdexcept>
 #include <vector>
 
-#include "lib/harness/family.h"
-#include "lib/harness/main.h"
-#include "lib/workload/stream.h"
+#include "lib/gbench/main.h"
+#include "lib/suite/family.h"
+#include "lib/workload/operators/stream.h"
 
 namespace roofbench {
 namespace {
 
 struct Foreign {};  // what is thrown need not be an exception
+
+// A page of a mapping that its file does not reach: the system sends SIGBUS.
+void ReadBeyondTheFile() {
+  constexpr std::size_t kPage = 4096;
+  const int file = memfd_create("truncated", MFD_CLOEXEC);
+  if (ftruncate(file, kPage) != 0) throw std::runtime_error("no file to map");
+  void* memory = mmap(nullptr, kPage, PROT_READ, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED || ftruncate(file, 0) != 0) throw std::runtime_error("no mapping to read");
+  std::cerr << *static_cast<volatile char*>(memory);
+}
 
 void Misbehave(const std::string& how) {
   constexpr int64_t kPebibyte = int64_t{1} << 50;
@@ -29,6 +43,13 @@ void Misbehave(const std::string& how) {
     std::vector<at::Tensor> pieces;
     while (true) pieces.push_back(at::empty({64 * kMebibyte}, at::kByte));
   }
+  if (how == "segv") *static_cast<volatile int*>(nullptr) = 1;  // NOLINT: on purpose
+  if (how == "aborts") std::abort();
+  if (how == "bus") ReadBeyondTheFile();
+  if (how == "fpe") std::raise(SIGFPE);
+  if (how == "illegal") __builtin_trap();
+  if (how == "killed") std::raise(SIGKILL);  // as the system does for memory
+  if (how == "exits") std::_Exit(7);
   if (how == "hangs") {
     std::cerr << "hanging" << std::endl;
     while (true) sleep(1);
@@ -49,9 +70,10 @@ absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
               .reference = [=] { return std::vector{x.to(at::kDouble).add(1)}; }};
 }
 
-// The order is that of the run: a good case follows each bad one.
-const std::vector<std::string> kHow = {"good",    "throws",    "foreign", "wrong", "refuses",
-                                       "overrun", "bad_alloc", "creeps",  "hangs", "last"};
+// The order is that of the run: a good case follows the bad ones.
+const std::vector<std::string> kHow = {"good",      "throws", "foreign", "wrong",  "refuses", "overrun",
+                                       "bad_alloc", "creeps", "segv",    "aborts", "bus",     "fpe",
+                                       "illegal",   "killed", "exits",   "hangs",  "last"};
 
 const Registration kPlanted(Family("planted", "what goes wrong")
                                 .Axis({.name = "how", .choices = kHow})

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The built program, and flags that keep a run of it to milliseconds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What may be wrong on the command line, in the environment and on the disk: each is refused with a reason, the thing's
 name and a way out, and costs nothing that was there before."""
 
@@ -78,7 +79,8 @@ COMMAND_LINES = [
     flag("--roof_share=nan", "--roof_share=nan", "from 0 to 0.9"),
     flag("--max_step_time=1e9", "--max_step_time=1e", "from 0 to 86400"),
     flag("--case_timeout=-3", "--case_timeout=-3", "from 0 to 86400"),
-    flag("--case_timeout=5", "--case_timeout needs --journal=FILE"),
+    Bad(("--case_timeout=5", "--supervise=false"), ("--case_timeout needs --supervise=true",)),
+    flag("--describe=xml", "--describe=xml", "json"),
     flag("--resume", "--resume needs --journal=FILE"),
     flag("--warmup_iters=-2", "--warmup_iters=-2", "from -1"),
     flag("--min_samples=0", "--min_samples=0", "from 1"),
@@ -93,7 +95,8 @@ COMMAND_LINES = [
     flag("--benchmark_time_unit=us", "--benchmark_time_unit"),
     flag("--benchmark_dry_run", "use --benchmark_min_time=1x"),
     flag("--check=maybe", "--check=maybe", "on, off"),
-    flag("--plant_slowdown=-1", "--plant_slowdown=-1", "from 0 to 10"),
+    flag("--inject_delay=-1", "--inject_delay=-1", "from 0 to 10"),
+    flag("--plant_slowdown=-1", "--plant_slowdown is called --inject_delay now", "from 0 to 10"),
     flag("--journal", "--journal needs a value"),
     environment("BENCHMARK_MIN_TIME", "soon", "--benchmark_min_time=soon", "from 0 to 86400"),
     environment("BENCHMARK_FILTER", "nothing_like_it", "--benchmark_filter=nothing_like_it matches no case"),
@@ -190,10 +193,10 @@ def test_a_full_disk_at_the_end_keeps_the_journal(run: Run, tmp_path: Path) -> N
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Path:
-    """A file system of 16 KiB: a run fits its start."""
+    """A file system of 48 KiB: a run fits its start."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=48k", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
         pytest.skip("mounting a small file system needs root and its permission")
     return folder

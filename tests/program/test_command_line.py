@@ -1,8 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """Help, lists, refusals and signals of the built program."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -57,7 +59,7 @@ def test_bad_environment_is_refused(run: Run) -> None:
 def test_axes_and_counters_are_listed(run: Run) -> None:
     axes = run("--list_axes")
     assert axes.returncode == 0
-    for family in ("copy:", "read:", "matmul:", "mlp:", "self:"):
+    for family in ("copy:", "read:", "matmul:", "mlp:", "harness_overhead:"):
         assert f"\n{family}" in f"\n{axes.stdout}"
     assert "roof " in run("--explain_counters").stdout
 
@@ -67,16 +69,25 @@ def test_a_size_of_ones_own(run: Run) -> None:
     assert done.stdout.splitlines()[0] == "matmul/impl:eager/dtype:fp32/n:3000/manual_time"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_in_order(program: Path, tmp_path: Path, number: signal.Signals) -> None:
+def test_a_variable_of_older_versions_means_nothing(run: Run) -> None:
+    assert run(*TINY, ROOFBENCH_RESTARTED="15").returncode == 0
+
+
+# A terminal signals the whole group, `timeout` the program and then its group: that is one signal.
+@pytest.mark.parametrize("receivers", [["program"], ["group"], ["program", "group"]])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_in_order(program: Path, tmp_path: Path, number: signal.Signals, receivers: list[str]) -> None:
     out = tmp_path / "out.json"
     journal = tmp_path / "run.jsonl"
     flags = [*TINY[:5], "--benchmark_repetitions=500", f"--benchmark_out={out}", f"--journal={journal}"]
-    process = subprocess.Popen([program, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [program, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not (journal.exists() and len(journal.read_text().splitlines()) > 3):
         time.sleep(0.05)
-    process.send_signal(number)
+    for receiver in receivers:
+        (os.killpg if receiver == "group" else os.kill)(process.pid, number)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     assert f"signal {int(number)}" in stderr

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A text goes through a checkpoint that transformers wrote: tools/tokens, roofbench, tools/tokens."""
 
 from __future__ import annotations
@@ -8,39 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_checkpoint
 from built_program import ROOT, Run
 
 pytestmark = pytest.mark.slow  # importing torch and transformers takes seconds
 
-VOCAB = 96
 NEW = 24
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    tokenizers = pytest.importorskip("tokenizers")
-    torch.manual_seed(3)
-    config = transformers.LlamaConfig(
-        vocab_size=VOCAB,
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        initializer_range=0.2,
-        eos_token_id=VOCAB - 1,
-    )
-    model = transformers.LlamaForCausalLM(config).eval()
     folder = tmp_path_factory.mktemp("checkpoint")
-    model.save_pretrained(folder)
-    words = {f"w{i}": i for i in range(VOCAB)}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="w0"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    tokenizer.save(str(folder / "tokenizer.json"))
-    return folder, model
+    return folder, tiny_checkpoint.write(folder)
 
 
 def greedy(model: Any, prompt: list[int], tokens: int) -> list[int]:

@@ -1,15 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs that are killed, that hold cases that go wrong in every way, and that go on: no case is lost or doubled."""
 
 from __future__ import annotations
 
+import contextlib
+import csv
+import io
 import json
+import os
 import random
 import re
+import select
 import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +62,13 @@ def test_a_resumed_run_writes_what_an_unbroken_one_writes(run: Run, tmp_path: Pa
     first, second = (json.loads((tmp_path / name).read_text()) for name in ("whole.json", "again.json"))
     assert first["benchmarks"] == second["benchmarks"], "to the last digit, aggregates and all"
     assert journal.read_text() == whole
-    journal.write_text(whole[: int(len(whole) * 0.6)])
+    cut_at = (2 * whole.index("\n") + 3 * len(whole)) // 5  # three fifths into the lines of the cases
+    journal.write_text(whole[:cut_at])
     cut = run(*flags, f"--benchmark_out={tmp_path}/cut.json", "--resume", "--benchmark_format=csv")
     assert cut.returncode == 0
     assert "was cut off: its case runs again" in cut.stderr
     assert cases_of(journal_lines(journal)) == cases_of([json.loads(line) for line in whole.splitlines()[1:]])
-    kept = len([line for line in whole[: int(len(whole) * 0.6)].splitlines()[1:] if line.endswith("}")]) - 1
+    kept = len([line for line in whole[:cut_at].splitlines()[1:] if line.endswith("}")]) - 1
     assert kept > 3
     assert rows(tmp_path / "cut.json")[:kept] == rows(tmp_path / "whole.json")[:kept]
     assert len(cut.stdout.splitlines()) == 1 + len(json.loads((tmp_path / "cut.json").read_text())["benchmarks"])
@@ -74,9 +81,26 @@ def test_resume_without_a_journal_starts_with_the_first_case(run: Run, tmp_path:
     assert len(journal_lines(tmp_path / "run.jsonl")) == 4
 
 
+def child_of(parent: int) -> int | None:
+    """The process that runs the cases; None where there is none (yet, or any more)."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, its_parent = stat.read_text().rpartition(")")[2].split()[:2]
+        except OSError:  # it has ended meanwhile
+            continue
+        if int(its_parent) == parent and state != "Z":
+            return int(stat.parent.name)
+    return None
+
+
+def ends(pidfd: int) -> bool:
+    """Whether the process comes to its end."""
+    return bool(select.select([pidfd], [], [], 60)[0])
+
+
 def kill_at(process: subprocess.Popen[bytes], journal: Path, console: Path, moment: random.Random) -> bool:
     """Kills a run at a random time from its start, a random moment after some of its cases, or as soon as it has shown
-    the row of a new one. True if it still ran."""
+    the row of a new one: the whole, or first the process of its cases, which the run survives. True if it still ran."""
 
     def wait_for(reached: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 60
@@ -94,8 +118,25 @@ def kill_at(process: subprocess.Popen[bytes], journal: Path, console: Path, mome
         finished = len({line["name"] for line in journal_lines(journal)}) if journal.exists() else 0
         rows_wanted = 3 * (finished + 1)
         wait_for(lambda: len(SHOWN.findall(console.read_text())) >= rows_wanted)
+    child = child_of(process.pid)
+    if moment.choice([True, False]) and child is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        wait_for(lambda: child_of(process.pid) not in (None, child))
+        time.sleep(moment.uniform(0, 1))
     process.send_signal(signal.SIGKILL)
     return process.wait(timeout=60) == -signal.SIGKILL
+
+
+KILLED = "killed (SIGKILL), most likely by the system for memory"
+
+
+def result_of(line: dict[str, Any]) -> float | str:
+    """What a finished case keeps for ever: its median, or that it was the case in which the process was killed."""
+    if line["verdict"] == "failed":
+        assert line["reason"] == KILLED
+        return KILLED
+    return float(line["median_s"])
 
 
 @pytest.mark.slow
@@ -107,32 +148,33 @@ def test_fifty_kills(program: Path, run: Run, tmp_path: Path) -> None:
     journal, out = tmp_path / "run.jsonl", tmp_path / "out.json"
     flags = [str(program), *MANY, f"--journal={journal}", f"--benchmark_out={out}", "--resume"]
     killed = 0
-    seen: dict[tuple[str, int], float] = {}
+    seen: dict[tuple[str, int], float | str] = {}
     for kill in range(KILLS):
         with (tmp_path / "console").open("wb") as console:
             process = subprocess.Popen(flags, stdout=console, stderr=subprocess.PIPE)
         killed += kill_at(process, journal, tmp_path / "console", moment)
         assert process.stderr
-        assert process.returncode in (0, -signal.SIGKILL), process.stderr.read().decode()
+        assert process.returncode in (0, 1, -signal.SIGKILL), process.stderr.read().decode()
         process.stderr.close()
         if out.exists():
             assert len(rows(out)) == len(expected), "a file is whole or not there"
         if not journal.exists():
             continue
         complete = journal_lines(journal)
-        medians = {(line["name"], line["repetition"]): line["median_s"] for line in complete}
-        assert len(medians) == len(complete), f"doubled after kill {kill}"
-        assert medians.items() >= seen.items(), f"lost after kill {kill}"
+        results = {(line["name"], line["repetition"]): result_of(line) for line in complete}
+        assert len(results) == len(complete), f"doubled after kill {kill}"
+        assert results.items() >= seen.items(), f"lost after kill {kill}"
         for name in set(SHOWN.findall((tmp_path / "console").read_text())):
-            kept = sum(case == f"copy/{name}" for case, _ in medians)
+            kept = sum(case == f"copy/{name}" for case, _ in results)
             assert kept == 3, f"{name} was shown before kill {kill}, and {kept} of its 3 repetitions were kept"
-        seen = medians
+        seen = results
     assert killed >= KILLS / 2, "most runs were killed before their end"
-    assert run(*flags[1:]).returncode == 0
+    failed = KILLED in map(result_of, [*journal_lines(journal)])
+    assert run(*flags[1:]).returncode == (1 if failed else 0)
     assert cases_of(journal_lines(journal)) == expected
     assert Counter((row["name"].removesuffix("/manual_time"), row["repetition_index"]) for row in rows(out)) == expected
     for line in journal_lines(journal):
-        assert seen.get((line["name"], line["repetition"]), line["median_s"]) == line["median_s"]
+        assert seen.get((line["name"], line["repetition"]), result_of(line)) == result_of(line)
 
 
 # What the cases that end may take: the first failure of LibTorch reads its symbols, over a second on a busy disk.
@@ -147,6 +189,13 @@ GOES_WRONG = {
     "overrun": ("skipped", "out of memory: .* 1125899906842624 bytes.*predicted, .* free"),
     "bad_alloc": ("skipped", r"out of memory \(memory: .* predicted, .* free\)"),
     "creeps": ("skipped", "out of memory: .* 67108864 bytes.*predicted, .* free"),
+    "segv": ("failed", r"crashed \(SIGSEGV, Segmentation fault\)"),
+    "aborts": ("failed", r"crashed \(SIGABRT, Aborted\)"),
+    "bus": ("failed", r"crashed \(SIGBUS, Bus error\)"),
+    "fpe": ("failed", r"crashed \(SIGFPE, Floating point exception\)"),
+    "illegal": ("failed", r"crashed \(SIGILL, Illegal instruction\)"),
+    "killed": ("failed", re.escape(KILLED)),
+    "exits": ("failed", "ended with exit status 7"),
     "hangs": ("failed", rf"not finished after {CASE_TIMEOUT} s \(--case_timeout\)"),
     "last": (None, ""),
 }
@@ -157,19 +206,21 @@ def planted(program: Path) -> Path:
     return program.with_name("planted")
 
 
-def test_a_case_that_goes_wrong_never_stops_the_others(planted: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("with_journal", [True, False])
+def test_a_case_that_goes_wrong_never_stops_the_others(planted: Path, tmp_path: Path, with_journal: bool) -> None:
     out, journal = tmp_path / "out.json", tmp_path / "run.jsonl"
     flags = ["--threads=1", "--benchmark_min_time=3x", "--warmup_iters=1", f"--case_timeout={CASE_TIMEOUT}"]
+    flags += [f"--journal={journal}"] * with_journal
     done = subprocess.run(
-        [planted, *flags, f"--journal={journal}", f"--benchmark_out={out}", "--benchmark_format=csv"],
+        [planted, *flags, f"--benchmark_out={out}", "--benchmark_format=csv"],
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=240,
     )
     assert done.returncode == 1, done.stderr
     assert f"planted/how:hangs/cache:warm: not finished after {CASE_TIMEOUT} s" in done.stderr
-    assert "4 case(s) failed" in done.stderr
+    assert f"{sum(verdict == 'failed' for verdict, _ in GOES_WRONG.values())} case(s) failed" in done.stderr
     by_name = {row["name"].removesuffix("/manual_time"): row for row in rows(out)}
     assert list(by_name) == [f"planted/how:{how}/cache:warm" for how in GOES_WRONG]
     for how, (verdict, reason) in GOES_WRONG.items():
@@ -180,11 +231,99 @@ def test_a_case_that_goes_wrong_never_stops_the_others(planted: Path, tmp_path: 
             assert row["real_time"] > 0
         else:
             assert re.fullmatch(f"{verdict}: .*{reason}.*", message), message
-    assert len(done.stdout.splitlines()) == 1 + len(GOES_WRONG), "standard output is whole, and there once"
-    assert cases_of(journal_lines(journal)) == Counter({(name, 0): 1 for name in by_name})
+    # Standard output is whole, and there once, and says the same.
+    table = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [row["name"] for row in table] == [row["name"] for row in by_name.values()]
+    assert [row["error_message"] for row in table] == [row.get("error_message", "") for row in by_name.values()]
+    assert sorted(path.name for path in tmp_path.iterdir() if path != journal) == ["out.comparable.json", "out.json"]
+    if with_journal:
+        lines = journal_lines(journal)
+        assert cases_of(lines) == Counter({(name, 0): 1 for name in by_name})
+        for line in lines:
+            said = f"{line['verdict']}: {line['reason']}" if "reason" in line else ""
+            assert said == by_name[line["name"]].get("error_message", "")
     # What compare.py would take for gains of 100 % is not in the file for it.
     comparable = rows(tmp_path / "out.comparable.json")
     assert [row["name"].split("how:")[1].split("/")[0] for row in comparable] == ["good", "last"]
+
+
+FEW = ("--threads=1", "--benchmark_min_time=3x", "--warmup_iters=1")
+
+
+def test_the_console_shows_each_row_once(planted: Path) -> None:
+    """Though three processes, one after another, run the cases."""
+    chosen = "--benchmark_filter=how:(good|segv|killed|last)/"
+    done = subprocess.run([planted, *FEW, chosen], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1
+    assert re.findall(r"^  how:(\w+)", done.stdout, re.MULTILINE) == ["good", "segv", "killed", "last"]
+    assert done.stdout.count("measured roofs:") == 1
+    assert len(re.findall("^planted ", done.stdout, re.MULTILINE)) == 1
+
+
+def test_repetitions_around_a_crash_are_kept(planted: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    chosen = ("--benchmark_filter=how:(good|segv|last)/", "--benchmark_repetitions=2", f"--benchmark_out={out}")
+    done = subprocess.run([planted, *FEW, *chosen], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1
+    hows = [(row["name"].split("how:")[1].split("/")[0], "error_message" in row) for row in rows(out)]
+    assert hows == [(how, how == "segv") for how in ("good", "segv", "last") for _ in range(2)]
+
+
+def test_without_a_parent_a_crash_is_the_end(planted: Path) -> None:
+    """As a debugger needs it."""
+    flags = [*FEW, "--benchmark_filter=how:segv/", "--supervise=false"]
+    done = subprocess.run([planted, *flags], capture_output=True, check=False, timeout=120)
+    assert done.returncode == -signal.SIGSEGV
+
+
+@pytest.fixture
+def hanging(planted: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run in the middle of a case without an end."""
+    process = subprocess.Popen(
+        [planted, *FEW, "--benchmark_filter=how:hangs/"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr
+    assert any(line == "hanging\n" for line in process.stderr)
+    yield process
+    process.kill()
+    process.communicate(timeout=60)
+
+
+def test_the_end_of_the_parent_ends_the_child(hanging: subprocess.Popen[str]) -> None:
+    child = child_of(hanging.pid)
+    assert child is not None
+    pidfd = os.pidfd_open(child)
+    hanging.kill()
+    assert ends(pidfd)
+    os.close(pidfd)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_the_run_at_once(hanging: subprocess.Popen[str], number: signal.Signals) -> None:
+    child = child_of(hanging.pid)
+    assert child is not None
+    pidfd = os.pidfd_open(child)
+    os.killpg(hanging.pid, number)
+    assert hanging.stderr
+    assert any(f"signal {int(number)}" in line for line in hanging.stderr)
+    assert hanging.poll() is None
+    while hanging.poll() is None:
+        hanging.send_signal(number)
+        time.sleep(0.01)
+    assert hanging.returncode == -number
+    assert ends(pidfd)
+    os.close(pidfd)
+
+
+def test_the_child_is_the_first_that_the_system_kills_for_memory(hanging: subprocess.Popen[str]) -> None:
+    def score(pid: int | None) -> int:
+        return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+    assert score(child_of(hanging.pid)) > score(hanging.pid) or score(hanging.pid) == 1000
 
 
 def test_a_signal_to_a_hanging_case_ends_the_run_in_order(planted: Path, tmp_path: Path) -> None:
@@ -208,12 +347,12 @@ def test_a_signal_to_a_hanging_case_ends_the_run_in_order(planted: Path, tmp_pat
 def test_two_processes_do_not_share_a_journal(program: Path, tmp_path: Path) -> None:
     journal = tmp_path / "run.jsonl"
     flags = [str(program), *MANY, f"--journal={journal}"]
-    first = subprocess.Popen(flags, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen(flags, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         while not journal.exists():
             time.sleep(0.01)
             assert first.poll() is None
-        first.send_signal(signal.SIGSTOP)
+        os.killpg(first.pid, signal.SIGSTOP)
         second = subprocess.run([*flags, "--resume"], capture_output=True, text=True, check=False, timeout=60)
     finally:
         first.kill()
@@ -225,7 +364,12 @@ def test_two_processes_do_not_share_a_journal(program: Path, tmp_path: Path) -> 
 def test_the_program_is_not_its_own_past(planted: Path, run: Run, tmp_path: Path) -> None:
     """A journal of another program, though with the same flags."""
     journal = tmp_path / "run.jsonl"
-    flags = ("--benchmark_filter=how:good|^self", "--threads=1", "--benchmark_min_time=1x", f"--journal={journal}")
+    flags = (
+        "--benchmark_filter=how:good|^harness_overhead",
+        "--threads=1",
+        "--benchmark_min_time=1x",
+        f"--journal={journal}",
+    )
     assert subprocess.run([planted, *flags], capture_output=True, check=False).returncode == 0
     refused = run(*flags, "--resume")
     assert refused.returncode == 2

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--nvtx, read by a stand-in for a profiler: which ranges, in which order, one inside the other."""
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ PROFILER = PROGRAM.parents[1] / "tests" / "libfake_profiler.so"
 STEP = (
     "--benchmark_filter=^train_step/impl:{impl}/size:small/context:16/dtype:fp32/",
     "--axis=train_step.impl={impl}",
-    "--axis=train_step.mode=step",
+    "--axis=train_step.pass=step",
     "--axis=train_step.attention={attention}",
     "--axis=train_step.context=16",
     *(f"--axis=train_step.{axis}" for axis in ("d_model=16", "d_ff=32", "layers=2", "heads=2", "vocab=50")),

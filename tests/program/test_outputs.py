@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files that a run writes: strict JSON, complete CSV, a journal a line a case, and a console that fits."""
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def test_aggregates_hold_the_cpu_time_of_a_step(run: Run, tmp_path: Path) -> Non
 def test_csv_has_the_union_of_all_counters(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     done = run(
-        "--benchmark_filter=^(self|copy/impl:stream/bytes:65536|mlp/dtype:fp32/steps:2/layers:4/batch:8/d:16)",
+        "--benchmark_filter=^(harness_overhead|copy/impl:stream/bytes:65536|mlp/dtype:fp32/steps:2/layers:4/batch:8/d:16)",
         "--suite=quick",
         "--axis=mlp.d=16",
         "--axis=mlp.batch=8",
@@ -90,8 +91,8 @@ def test_csv_has_the_union_of_all_counters(run: Run, tmp_path: Path) -> None:
     with out.open(newline="") as file:
         rows = list(csv.DictReader(file))
     by_family = {row["name"].split("/")[0]: row for row in rows}
-    assert by_family["self"]["overhead_ns"]
-    assert by_family["self"]["forward_ms"] == ""
+    assert by_family["harness_overhead"]["overhead_ns"]
+    assert by_family["harness_overhead"]["forward_ms"] == ""
     assert by_family["mlp"]["forward_ms"]
     assert by_family["mlp"]["backward_ms"]
     assert None not in rows[0], "a row is longer than the header"
@@ -142,11 +143,34 @@ def test_colour_on_demand_and_no_color(run: Run) -> None:
     assert "\033[" not in run(*TINY, "--benchmark_color=true", NO_COLOR="1").stdout
 
 
-def test_sweeps_end_with_their_exponents(run: Run) -> None:
-    done = run("--benchmark_filter=matmul/impl:eager/dtype:fp32/n:", "--suite=quick", "--benchmark_min_time=3x")
-    assert re.search(r"matmul/impl:eager/dtype:fp32\s+n\^\d\.\d\d \(.* to .*\), expected n\^3", done.stdout), (
-        done.stdout
-    )
+def test_the_table_ends_with_where_to_read_on(run: Run, tmp_path: Path) -> None:
+    """The figures of the whole are those of tools/report, which reads what the run wrote."""
+    out, journal = tmp_path / "out.json", tmp_path / "run.jsonl"
+    for flags, file in (
+        ((), None),
+        ((f"--benchmark_out={out}",), out),
+        ((f"--journal={journal}",), journal),
+        ((f"--benchmark_out={tmp_path}/out.csv", "--benchmark_out_format=csv"), None),
+    ):
+        last = run(*TINY, *flags).stdout.splitlines()[-1]
+        if file is None:
+            assert "tools/report" not in last
+        else:
+            assert last == f"tools/report summary {file}   fastest implementations, growth, precisions"
+
+
+def test_every_result_says_what_its_names_mean(run: Run, tmp_path: Path) -> None:
+    out, journal = tmp_path / "out.json", tmp_path / "run.jsonl"
+    assert run(*TINY, f"--benchmark_out={out}", f"--journal={journal}").returncode == 0
+    contract = strict_json(strict_json(out.read_text())["context"]["contract"])
+    assert strict_json(journal.read_text().splitlines()[0])["contract"] == contract
+    described = strict_json(run("--describe=json").stdout)
+    assert contract["schema"] == described["schema"] == "roofbench-contract-1"
+    assert contract["counters"] == described["counters"]
+    (matmul,) = contract["families"]
+    assert matmul in described["families"], "the families of the run alone"
+    assert {"name", "unit", "better", "threshold", "noisy", "meaning", "absent"} == set(contract["counters"][0])
+    assert [counter["name"] for counter in contract["counters"]][:2] == ["time", "FLOP/s"]
 
 
 def test_unwritable_output_is_refused_before_anything_runs(run: Run, tmp_path: Path) -> None:

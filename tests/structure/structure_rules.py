@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules of the source tree: who includes whom, and what a file may be.
 
     python tests/structure/structure_rules.py [root]
@@ -17,15 +18,24 @@ from typing import NamedTuple
 
 # The arrows between the folders of lib/ and benchmarks/. A folder sees itself and what it reaches along arrows.
 ARROWS: dict[str, set[str]] = {
+    "base": set(),
     "workload": set(),
-    "timing": {"workload"},
-    "hardware": {"workload"},
-    "observe": {"workload"},
     "kernels": set(),
-    "models": {"kernels", "observe", "workload"},
-    "harness": {"timing", "hardware", "observe"},
-    "benchmarks": {"harness", "models"},
+    "timing": {"workload"},
+    "hardware": {"kernels", "timing"},
+    "observe": {"workload"},
+    "aten": {"kernels", "workload"},
+    "models": {"aten", "base", "observe"},
+    "device": {"aten", "base", "hardware"},
+    "suite": {"device"},
+    "results": {"suite"},
+    "run": {"observe", "results"},
+    "gbench": {"run"},
+    "benchmarks": {"gbench", "models"},
 }
+
+
+ABOVE_ATEN = {"aten", "observe", "models", "device", "suite", "results", "run", "gbench", "benchmarks"}
 
 
 class Package(NamedTuple):
@@ -37,10 +47,10 @@ class Package(NamedTuple):
 
 
 PACKAGES = [
-    Package("Google Benchmark", re.compile(r"benchmark/"), {"harness", "benchmarks"}),
-    Package("LibTorch", re.compile(r"(ATen|c10|torch|caffe2)/"), {"observe", "models", "harness", "benchmarks"}),
-    Package("Abseil", re.compile(r"absl/"), {"models", "harness", "benchmarks"}),
-    Package("nlohmann/json", re.compile(r"nlohmann/"), {"observe", "models", "harness", "benchmarks"}),
+    Package("Google Benchmark", re.compile(r"benchmark/"), {"gbench"}),
+    Package("LibTorch", re.compile(r"(ATen|c10|torch|caffe2)/"), ABOVE_ATEN),
+    Package("Abseil", re.compile(r"absl/"), ABOVE_ATEN | {"base"}),
+    Package("nlohmann/json", re.compile(r"nlohmann/"), ABOVE_ATEN | {"base"}),
     Package("Highway", re.compile(r"hwy/"), {"kernels"}),
     Package("NVTX", re.compile(r"nvtx3/"), {"observe"}),
     Package("GoogleTest", re.compile(r"(gtest|gmock)/"), set()),
@@ -56,6 +66,8 @@ GENERATED_HEADERS = {"roofbench_version.h", "compile_package.h"}
 
 # Programs that check the product from outside and share no code with it.
 STAND_ALONE = {"tests/oracles/roof_loops.cc"}
+
+SPDX = "SPDX-License-Identifier: Apache-2.0"
 
 LARGEST_FILE_BYTES = 2 * 1024 * 1024
 NOT_SOURCES = {".git", ".venv", ".ccache", "build", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
@@ -116,6 +128,13 @@ def include_violations(root: Path, path: str) -> Iterator[str]:
             yield f"{path}: {folder} never sees {package.name}: {header}"
 
 
+def is_ours(path: str, is_script: bool) -> bool:
+    """A source that says whose it is. What a user is shown as theirs (tests/consumer) does not."""
+    rooms = ("lib/", "benchmarks/", "tests/", "tools/")
+    is_source = is_script or Path(path).suffix in SOURCE_SUFFIXES | {".py"}
+    return is_source and path.startswith(rooms) and not path.startswith("tests/consumer/")
+
+
 def file_violations(root: Path, path: str) -> Iterator[str]:
     file = root / path
     size = file.stat().st_size
@@ -125,6 +144,8 @@ def file_violations(root: Path, path: str) -> Iterator[str]:
         is_script = stream.read(2) == b"#!"
     if is_script and not os.access(file, os.X_OK):
         yield f"{path}: a script has to be executable"
+    if is_ours(path, is_script) and SPDX not in "".join(file.read_text(encoding="utf-8").splitlines()[:2]):
+        yield f"{path}: its first line names the licence: {SPDX}"
     if file.suffix in {".h", ".cuh"} and "#pragma once" not in file.read_text(encoding="utf-8"):
         yield f"{path}: a header starts with #pragma once"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tree keeps its rules, and the checker notices when it does not."""
 
 from __future__ import annotations
@@ -6,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from structure_rules import ARROWS, LARGEST_FILE_BYTES, reachable, violations
+from structure_rules import ARROWS, LARGEST_FILE_BYTES, PACKAGES, SOURCE_SUFFIXES, SPDX, reachable, violations
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,10 +20,15 @@ def test_every_folder_of_lib_has_its_arrows() -> None:
     assert {folder.name for folder in (ROOT / "lib").iterdir() if folder.is_dir()} <= set(ARROWS)
 
 
-def test_harness_and_models_do_not_see_each_other() -> None:
-    assert "models" not in reachable("harness")
-    assert "harness" not in reachable("models")
+def test_suite_and_models_do_not_see_each_other() -> None:
+    assert "models" not in reachable("gbench")
+    assert "suite" not in reachable("models")
     assert {"workload", "timing", "hardware", "observe", "models", "kernels"} <= reachable("benchmarks")
+
+
+def test_google_benchmark_is_seen_by_gbench_alone() -> None:
+    (library,) = [package for package in PACKAGES if package.name == "Google Benchmark"]
+    assert library.seen_by == {"gbench"}
 
 
 @pytest.fixture
@@ -32,11 +38,14 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def added_violations(tree: Path, path: str, content: str) -> list[str]:
+def added_violations(tree: Path, path: str, content: str, *, licensed: bool = True) -> list[str]:
     before = violations(tree)
     planted = tree / path
     planted.parent.mkdir(parents=True, exist_ok=True)
-    planted.write_text(content + "\n")
+    comment = "//" if planted.suffix in SOURCE_SUFFIXES else "#"
+    first, _, rest = content.partition("\n") if content.startswith("#!") else ("", "", content)
+    lines = [first, f"{comment} {SPDX}" if licensed else "", rest]
+    planted.write_text("\n".join(line for line in lines if line) + "\n")
     return [line for line in violations(tree) if line not in before]
 
 
@@ -48,18 +57,18 @@ PLANTED = [
     ("lib/timing/planted.cc", '#include "lib/hardware/datasheet.h"', "timing never sees hardware"),
     ("lib/timing/planted.cc", "#include <benchmark/benchmark.h>", "timing never sees Google Benchmark"),
     ("lib/hardware/planted.cc", "  #  include <torch/torch.h>", "hardware never sees LibTorch"),
-    ("lib/hardware/planted.cc", '#include "lib/harness/case.h"', "hardware never sees harness"),
+    ("lib/hardware/planted.cc", '#include "lib/suite/case.h"', "hardware never sees suite"),
     ("lib/hardware/planted.cc", "#include <absl/strings/str_cat.h>", "hardware never sees Abseil"),
     ("lib/observe/planted.cc", "#include <benchmark/benchmark.h>", "observe never sees Google Benchmark"),
     ("lib/kernels/planted.cc", "#include <ATen/core/Tensor.h>", "kernels never sees LibTorch"),
-    ("lib/kernels/planted.cc", '#include "lib/hardware/isa.h"', "kernels never sees hardware"),
+    ("lib/kernels/planted.cc", '#include "lib/hardware/nvml.h"', "kernels never sees hardware"),
     ("lib/models/planted.cc", '#include "hwy/highway.h"', "models never sees Highway"),
-    ("lib/harness/planted.cc", "#include <cuda_runtime.h>", "see the CUDA runtime"),
-    ("lib/harness/planted.cc", "#include <c10/cuda/CUDAStream.h>", "see the CUDA runtime"),
-    ("lib/harness/planted.cc", '#include "case.h"', "relative to the repository root"),
-    ("lib/harness/planted.cc", '#include "tests/harness/planted.h"', "never sees its tests"),
+    ("lib/run/planted.cc", "#include <cuda_runtime.h>", "see the CUDA runtime"),
+    ("lib/run/planted.cc", "#include <c10/cuda/CUDAStream.h>", "see the CUDA runtime"),
+    ("lib/run/planted.cc", '#include "case.h"', "relative to the repository root"),
+    ("lib/run/planted.cc", '#include "tests/run/planted.h"', "never sees its tests"),
     ("tests/timing/planted_test.cc", '#include "lib/hardware/datasheet.h"', "timing never sees hardware"),
-    ("tests/oracles/roof_loops.cc", '#include "lib/hardware/streams.h"', "shares no code with the product"),
+    ("tests/oracles/roof_loops.cc", '#include "lib/hardware/roofs/streams.h"', "shares no code with the product"),
     ("lib/timing/planted.h", "struct Planted {};", "#pragma once"),
     ("tools/planted", "#!/usr/bin/env bash", "has to be executable"),
     ("tests/golden/planted.bin", "x" * (LARGEST_FILE_BYTES + 1), "the largest file may have"),
@@ -74,10 +83,17 @@ def test_a_planted_violation_is_found(tree: Path, path: str, content: str, messa
     assert any(message in line for line in found)
 
 
-def test_harness_never_sees_models(tree: Path) -> None:
+@pytest.mark.parametrize("path", ["lib/timing/planted.cc", "tests/run/planted_test.cc", "tools/planted.py"])
+def test_a_source_without_its_licence_is_found(tree: Path, path: str) -> None:
+    assert added_violations(tree, path, "PLANTED = 0;") == []
+    (line,) = added_violations(tree, path.replace("planted", "planted2"), "PLANTED = 0;", licensed=False)
+    assert "names the licence" in line
+
+
+def test_run_never_sees_models(tree: Path) -> None:
     assert added_violations(tree, "lib/models/planted.h", "#pragma once") == []
-    found = added_violations(tree, "lib/harness/planted.cc", '#include "lib/models/planted.h"')
-    assert found == ["lib/harness/planted.cc: harness never sees models: lib/models/planted.h"]
+    found = added_violations(tree, "lib/run/planted.cc", '#include "lib/models/planted.h"')
+    assert found == ["lib/run/planted.cc: run never sees models: lib/models/planted.h"]
 
 
 @pytest.mark.parametrize("path", ["lib/kernels/planted.cu", "lib/timing/planted_cuda.cc"])
@@ -86,7 +102,7 @@ def test_cuda_files_see_the_cuda_runtime(tree: Path, path: str) -> None:
 
 
 def test_packages_may_stand_in_quotes(tree: Path) -> None:
-    assert added_violations(tree, "lib/harness/planted.cc", '#include "absl/strings/str_cat.h"') == []
+    assert added_violations(tree, "lib/run/planted.cc", '#include "absl/strings/str_cat.h"') == []
     assert added_violations(tree, "lib/timing/planted.cc", '#include "absl/strings/str_cat.h"')
     assert added_violations(tree, "tests/timing/planted_test.cc", '#include "gtest/gtest.h"') == []
     assert added_violations(tree, "lib/timing/planted2.cc", '#include "gtest/gtest.h"')

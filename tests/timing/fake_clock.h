@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Clocks whose time a test advances, and which fail the test where the rules of Clock are broken.
 #pragma once
 

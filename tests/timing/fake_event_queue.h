@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device with a launch queue of limited depth, whose time and whose host's time a test advances.
 #pragma once
 

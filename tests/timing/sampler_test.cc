@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/timing/sampler.h"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ SampleOptions Exactly(int64_t samples) {
   return options;
 }
 
-// A case on a processor: step i takes duration(i) seconds, and the log shows each step as 's' and each slice as 'r'.
+// A case on a processor: step i takes duration(i) seconds, and the log shows each step as 's' and each probe as 'r'.
 class SamplerTest : public testing::Test {
  protected:
   Samples Sample(const std::function<double(int64_t call)>& duration, const SampleOptions& options) {
@@ -52,14 +53,14 @@ class SamplerTest : public testing::Test {
     return Sample([seconds](int64_t) { return seconds; }, options);
   }
 
-  // Slice i lasts as long as asked and finds the rate i + 1.
+  // Probe i lasts as long as asked and finds the rate i + 1.
   void UseRoof() {
     roof_ = [this](double seconds) {
       EXPECT_FALSE(clock_.InChunk());
       clock_.log += 'r';
       clock_.Advance(seconds, kRoofProcessors);
-      slices_.push_back(seconds);
-      return static_cast<double>(slices_.size());
+      probes_.push_back(seconds);
+      return static_cast<double>(probes_.size());
     };
   }
 
@@ -72,8 +73,8 @@ class SamplerTest : public testing::Test {
   static constexpr double kRoofProcessors = 16;
 
   FakeClock clock_;
-  RoofSlice roof_;
-  std::vector<double> slices_;
+  RoofProbe roof_;
+  std::vector<double> probes_;
   int64_t calls_ = 0;
 };
 
@@ -323,7 +324,7 @@ TEST_F(SamplerTest, StepLongerThanTheWallGetsOneSample) {
   EXPECT_EQ(calls_, 2);  // and no second step to warm up
 }
 
-TEST_F(SamplerTest, WallLimitsSlicesAndWarmUpToo) {
+TEST_F(SamplerTest, WallLimitsProbesAndWarmUpToo) {
   UseRoof();
   SampleOptions options;
   options.max_time = 100;
@@ -331,12 +332,12 @@ TEST_F(SamplerTest, WallLimitsSlicesAndWarmUpToo) {
   options.target_ci = -1;
   const Samples samples = Sample(0.1, options);
   EXPECT_EQ(samples.stop, StopReason::kMaxWall);
-  double slices = 0;
-  for (const double seconds : slices_) slices += seconds;
-  const double wall = slices + 0.1 * static_cast<double>(calls_);
+  double probes = 0;
+  for (const double seconds : probes_) probes += seconds;
+  const double wall = probes + 0.1 * static_cast<double>(calls_);
   EXPECT_GE(wall, 3);
   EXPECT_LE(wall, 3 + 0.1 + 0.025);
-  EXPECT_GT(slices, 0.3);
+  EXPECT_GT(probes, 0.3);
 }
 
 TEST_F(SamplerTest, TimeCountsSamplesOnly) {
@@ -427,7 +428,7 @@ TEST_F(SamplerTest, InterruptionInTheWarmUpLeavesOneSample) {
 
 // ---- Roof
 
-TEST_F(SamplerTest, SlicesAlternateWithChunksOfLongSteps) {
+TEST_F(SamplerTest, ProbesAlternateWithChunksOfLongSteps) {
   UseRoof();
   SampleOptions options = Exactly(3);
   options.warmup_iters = 2;
@@ -435,7 +436,7 @@ TEST_F(SamplerTest, SlicesAlternateWithChunksOfLongSteps) {
   EXPECT_EQ(clock_.log, "(s)r(s)(s)r(s)r(s)r");  // a long step fills the caches itself
 }
 
-TEST_F(SamplerTest, AShortStepRestoresTheCachesAfterEachSlice) {
+TEST_F(SamplerTest, AShortStepRestoresTheCachesAfterEachProbe) {
   UseRoof();
   SampleOptions options = Exactly(8);
   options.warmup_iters = 3;
@@ -445,7 +446,7 @@ TEST_F(SamplerTest, AShortStepRestoresTheCachesAfterEachSlice) {
   EXPECT_THAT(samples.seconds, SizeIs(8));
 }
 
-TEST_F(SamplerTest, AutomaticWarmUpIsFollowedBySliceAndRestoringStep) {
+TEST_F(SamplerTest, AutomaticWarmUpIsFollowedByProbeAndRestoringStep) {
   UseRoof();
   Sample(1e-3, Exactly(2));
   EXPECT_THAT(clock_.log, MatchesRegex("\\(s\\)(\\(s+\\)){3}rs\\(s\\)rs\\(s\\)r"));
@@ -459,19 +460,19 @@ TEST_F(SamplerTest, WithoutWarmUpTheFirstStepMeetsNoRestoringStep) {
   EXPECT_EQ(clock_.log, "r(s)rs(s)r");
 }
 
-TEST_F(SamplerTest, ChunkHasTheMeanRateOfTheSlicesAroundIt) {
+TEST_F(SamplerTest, ChunkHasTheMeanRateOfTheProbesAroundIt) {
   UseRoof();
   const Samples samples = Sample(1e-3, Exactly(100));
   ASSERT_GE(samples.chunks.size(), 4U);
-  EXPECT_THAT(slices_, SizeIs(samples.chunks.size() + 1));
+  EXPECT_THAT(probes_, SizeIs(samples.chunks.size() + 1));
   for (std::size_t i = 0; i < samples.chunks.size(); ++i) {
     EXPECT_DOUBLE_EQ(samples.chunks[i].roof_rate, static_cast<double>(i) + 1.5);
   }
 }
 
-TEST_F(SamplerTest, FailedSliceLeavesBothChunksWithoutRate) {
-  int slices = 0;
-  roof_ = [&](double) { return ++slices == 3 ? 0.0 : 10.0; };
+TEST_F(SamplerTest, FailedProbeLeavesBothChunksWithoutRate) {
+  int probes = 0;
+  roof_ = [&](double) { return ++probes == 3 ? 0.0 : 10.0; };
   const Samples samples = Sample(1e-3, Exactly(4));
   ASSERT_THAT(samples.chunks, SizeIs(4));
   std::vector<double> rates;
@@ -485,11 +486,11 @@ TEST_F(SamplerTest, WithoutRoofThereIsNoRateAndNoExtraStep) {
   EXPECT_EQ(calls_, samples.warmup_steps + 4);
 }
 
-TEST_F(SamplerTest, SlicesTakeTheirShareWithinBounds) {
+TEST_F(SamplerTest, ProbesTakeTheirShareWithinBounds) {
   struct {
     double step;
     double share;
-    double slice;  // share / (1 - share) of a chunk, but …
+    double probe;  // share / (1 - share) of a chunk, but …
   } const expected[] = {
       {0.012, 0.25, 0.008},  // of a chunk of two steps
       {0.012, 0.75, 0.025},  // … at most 25 ms
@@ -497,13 +498,13 @@ TEST_F(SamplerTest, SlicesTakeTheirShareWithinBounds) {
       {1e-5, 0.25, 0.5e-3},  // … at least 0.5 ms, here for 10 steps
   };
   UseRoof();
-  for (const auto& [step, share, slice] : expected) {
+  for (const auto& [step, share, probe] : expected) {
     SampleOptions options = Exactly(40);
     options.roof_share = share;
     options.max_warmup_time = 1e-4;
-    slices_.clear();
+    probes_.clear();
     Sample(step, options);
-    EXPECT_THAT(slices_, Each(DoubleNear(slice, 1e-6))) << step;
+    EXPECT_THAT(probes_, Each(DoubleNear(probe, 1e-6))) << step;
   }
 }
 
@@ -572,7 +573,7 @@ class PhaseTest : public testing::Test {
   }
 
   FakeClock clock_{{.floor = 1e-6, .max_marks = 64}};
-  RoofSlice roof_;
+  RoofProbe roof_;
   int64_t calls_ = 0;
 };
 
@@ -616,8 +617,8 @@ TEST_F(PhaseTest, ShortStepsShareASampleWithinTheMarks) {
 }
 
 TEST_F(PhaseTest, StepsThatRestoreTheCachesAreNotMarked) {
-  int slices = 0;
-  roof_ = [&](double) { return static_cast<double>(++slices); };
+  int probes = 0;
+  roof_ = [&](double) { return static_cast<double>(++probes); };
   const Samples samples = Sample(1, {{0, 1e-3}}, Exactly(8));  // the clock fails a mark outside of a chunk
   EXPECT_EQ(calls_, samples.warmup_steps + 8 + static_cast<int64_t>(samples.chunks.size()));
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/timing/statistics.h"
 
 #include <algorithm>
@@ -153,83 +154,6 @@ TEST(Summarize, StatesEveryStatistic) {
   EXPECT_NEAR(summary.p95, 1 + 0.95 * 99, 1e-9);
   EXPECT_NEAR(summary.ci, (61 - 40) / 2.0 / 50.5, 1e-12);
   EXPECT_THROW(Summarize({}), std::invalid_argument);
-}
-
-TEST(FitPower, FindsAnExactLaw) {
-  const std::vector<double> x = {256, 512, 1024, 4096};
-  std::vector<double> y = x;
-  for (double& value : y) value = 3e-9 * value * value * value;
-  const auto fit = FitPower(x, y);
-  ASSERT_TRUE(fit);
-  EXPECT_NEAR(fit->exponent, 3, 1e-12);
-  EXPECT_NEAR(fit->interval.low, 3, 1e-9);
-  EXPECT_NEAR(fit->interval.high, 3, 1e-9);
-  EXPECT_EQ(fit->points, 4);
-}
-
-TEST(FitPower, AgreesWithNumpyAndStudentsTable) {
-  // exponent b = polyfit(log x, log y, 1)[0]; interval b -+ t s, s² = (residual squares / (n - 2)) / squares of log x
-  // about its mean, t the 0.975 quantile: 12.70620 for 1 degree of freedom, 3.182446 for 3, 2.776445 for 4.
-  struct {
-    std::vector<double> x;
-    std::vector<double> y;
-    double exponent;
-    double low;
-    double high;
-  } const expected[] = {
-      {{1, 2, 4}, {3, 5, 14}, 1.1111962106682238, -1.6341336670931295, 3.856526088429577},
-      {{256, 512, 768, 1024, 1280},
-       {0.11, 0.40, 0.97, 1.61, 2.66},
-       1.9767409367931512,
-       1.8616980166583175,
-       2.091783856927985},
-      {{1, 2, 3, 4, 5, 6}, {1.1, 3.8, 9.3, 15.5, 26, 35}, 1.9579043341027207, 1.8564985005210617, 2.0593101676843797},
-  };
-  for (const auto& [x, y, exponent, low, high] : expected) {
-    const auto fit = FitPower(x, y);
-    ASSERT_TRUE(fit);
-    EXPECT_NEAR(fit->exponent, exponent, 1e-9);
-    EXPECT_NEAR(fit->interval.low, low, 1e-9);
-    EXPECT_NEAR(fit->interval.high, high, 1e-9);
-  }
-}
-
-TEST(FitPower, TakesStudentsQuantileForAnyFreedom) {
-  // Residuals e, -e, -e, e on log x = 1 2 3 4, repeated m times: they leave the slope at 2; residual squares 4 m e²,
-  // squares of log x 5 m, so the margin is t e sqrt(4 / 5 / (4 m - 2)). t from a table of Student's distribution.
-  struct {
-    int repeats;
-    double quantile;
-  } const expected[] = {{1, 4.302652730}, {3, 2.228138852}, {8, 2.042272456}, {26, 1.983495259}};
-  constexpr double kError = 0.01;
-  for (const auto& [repeats, quantile] : expected) {
-    std::vector<double> x;
-    std::vector<double> y;
-    for (int i = 0; i < 4 * repeats; ++i) {
-      const int place = i % 4;
-      x.push_back(std::exp(place + 1));
-      y.push_back(std::exp(2 * (place + 1) + (place == 0 || place == 3 ? kError : -kError)));
-    }
-    const auto fit = FitPower(x, y);
-    ASSERT_TRUE(fit);
-    EXPECT_NEAR(fit->exponent, 2, 1e-9);
-    const double margin = quantile * kError * std::sqrt(0.8 / (4 * repeats - 2));
-    EXPECT_NEAR(fit->interval.high - fit->exponent, margin, 1e-8) << repeats;
-    EXPECT_NEAR(fit->exponent - fit->interval.low, margin, 1e-8) << repeats;
-  }
-}
-
-TEST(FitPower, HasNoAnswerForTooLittleOrImpossibleData) {
-  using Values = std::vector<double>;
-  EXPECT_FALSE(FitPower({}, {}));
-  EXPECT_FALSE(FitPower(Values{1, 2}, Values{1, 2}));
-  EXPECT_FALSE(FitPower(Values{1, 2, 2, 1}, Values{1, 2, 3, 4}));
-  EXPECT_FALSE(FitPower(Values{1, 2, 3}, Values{1, 0, 3}));
-  EXPECT_FALSE(FitPower(Values{-1, 2, 3}, Values{1, 2, 3}));
-  EXPECT_FALSE(FitPower(Values{1, 2, 3}, Values{1, 2, std::numeric_limits<double>::infinity()}));
-  EXPECT_FALSE(FitPower(Values{1, 2, 3}, Values{1, 2, std::numeric_limits<double>::quiet_NaN()}));
-  EXPECT_TRUE(FitPower(Values{1, 2, 2, 3}, Values{1, 2, 3, 4}));
-  EXPECT_THROW(FitPower(Values{1, 2, 3}, Values{1, 2}), std::invalid_argument);
 }
 
 }  // namespace

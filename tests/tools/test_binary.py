@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the built program links."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the exporter of compiled packages says when it cannot make one."""
 
 from __future__ import annotations

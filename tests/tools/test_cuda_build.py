@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CUDA part: built where a toolkit is, left out with a reason where it is not, and never in the program's way."""
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def test_the_module_lacks_no_symbol_and_opens_without_a_driver() -> None:
     assert len(set(re.findall(r"libcudart\S* => (\S+)", said))) == 1, "one CUDA runtime"
     # Both tables begin with the version of their interface.
     versions = {
-        "roofbench_gpu_module": version_of("lib/harness/gpu.h", "kGpuModuleVersion"),
-        "roofbench_gpu_kernels": version_of("lib/kernels/gpu_kernels.h", "kGpuKernelsVersion"),
+        "roofbench_gpu_module": version_of("lib/device/gpu.h", "kGpuModuleVersion"),
+        "roofbench_gpu_kernels": version_of("lib/kernels/cuda/gpu_kernels.h", "kGpuKernelsVersion"),
     }
     script = f"import ctypes; m = ctypes.CDLL({str(MODULE)!r})\n" + "\n".join(
         f"print(ctypes.c_int.in_dll(m, {symbol!r}).value)" for symbol in versions

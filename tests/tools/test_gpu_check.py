@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tools/gpu_check: its arguments, what it says without a GPU, and what it makes of the programs' answers."""
 
 from __future__ import annotations

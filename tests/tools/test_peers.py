@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The logic of tools/peers: what it asks of roofbench, what it reads back, and how it compares. No PyTorch runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The totals line of tools/test."""
 
 from __future__ import annotations

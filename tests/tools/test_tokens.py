@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tools/tokens encodes and decodes by a checkpoint's tokenizer."""
 
 from __future__ import annotations

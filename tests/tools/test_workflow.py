@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is asked of every workflow, beyond what its linters find."""
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/workload/roofline.h"
 
 #include <gtest/gtest.h>
 
-#include "lib/workload/gemm.h"
+#include "lib/workload/operators/gemm.h"
 
 namespace roofbench::workload {
 namespace {

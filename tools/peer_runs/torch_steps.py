@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One process of PyTorch eager: takes timed steps of a peer case and prints {"seconds": […], "settings": {…}}."""
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def mlp(axes: dict[str, str]) -> Callable[[], None]:
     blocks = [module for _ in range(layers) for module in (torch.nn.Linear(width, width), torch.nn.GELU())]
     network = torch.nn.Sequential(*blocks)
     x, upstream = torch.randn(batch, width), torch.randn(batch, width)
-    autocast = torch.autocast("cpu", torch.bfloat16, enabled=axes["dtype"] == "bf16")
+    autocast = torch.autocast("cpu", torch.bfloat16, enabled=axes["dtype"] == "bf16_autocast")
 
     def step() -> None:
         for _ in range(steps):

@@ -1,1 +1,6 @@
-"""Reads the results of roofbench: tables, verdicts, A B B A comparisons and pictures."""
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the results of roofbench: tables, verdicts, A B B A comparisons and pictures.
+
+The layers, each of which sees those before it: io (files and what is in them), stats (tests and fits), compare (what is
+held against what), render (tables, pictures, pages), verbs (the command line, a module a verb).
+"""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Durations as people write them: 90, 90s, 5min, 1.5h."""
 
 from __future__ import annotations

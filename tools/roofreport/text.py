@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text from files and exceptions, made safe to print on one line."""
 
 from __future__ import annotations

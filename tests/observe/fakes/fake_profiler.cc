@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a profiler would inject through NVTX_INJECTION64_PATH: it writes each range as a line "+name" or "-" to the file
 // that ROOFBENCH_FAKE_PROFILER_OUT names.
 #include <nvtx3/nvToolsExt.h>

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/device/conditions_watch.h"
+
+#include <algorithm>
+
+namespace roofbench {
+namespace {
+
+// The larger one; what is unknown is smaller than anything.
+std::optional<double> Larger(std::optional<double> a, std::optional<double> b) { return std::max(a, b); }
+
+bool Grew(std::optional<double> before, std::optional<double> after) { return before && after && *after > *before; }
+
+}  // namespace
+
+ConditionsWatch::ConditionsWatch(Device& device)
+    : device_(device),
+      before_(device.ReadConditions()),
+      start_(device.clock().HostSeconds()),
+      own_start_(device.clock().ProcessCpuSeconds()) {}
+
+void ConditionsWatch::Note(const Conditions& now) {
+  thermal_ = thermal_ || now.thermal;
+  power_capped_ = power_capped_ || now.power_capped;
+  clock_hertz_ = Larger(clock_hertz_, now.clock_hertz);
+  watts_ = Larger(watts_, now.watts);
+}
+
+void ConditionsWatch::Poll() {
+  if (device_.ConditionsAreMomentary()) Note(device_.ReadConditions());
+}
+
+MeasuredConditions ConditionsWatch::Finish() {
+  const double wall = device_.clock().HostSeconds() - start_;
+  const double own = device_.clock().ProcessCpuSeconds() - own_start_;
+  const Conditions after = device_.ReadConditions();
+  Note(after);
+  MeasuredConditions conditions;
+  if (const double processors = wall * device_.processors(); processors > 0) {
+    conditions.stolen_share = (after.stolen_seconds - before_.stolen_seconds) / processors;
+    const double others = after.busy_seconds - before_.busy_seconds - own;
+    conditions.others_share = std::max(0.0, others) / processors;
+  }
+  conditions.throttled = after.throttle_events > before_.throttle_events || thermal_ ||
+                         Grew(before_.thermal_seconds, after.thermal_seconds);
+  // A driver that tells the clock tells the reasons for it.
+  if (clock_hertz_) {
+    conditions.power_capped = power_capped_ || Grew(before_.power_cap_seconds, after.power_cap_seconds);
+    conditions.clock_hertz = clock_hertz_;
+    conditions.watts = watts_;
+  }
+  return conditions;
+}
+
+}  // namespace roofbench

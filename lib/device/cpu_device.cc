@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/device/cpu_device.h"
+
+#include <ATen/Parallel.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "lib/device/gemm_probe.h"
+#include "lib/device/injected_delay.h"
+
+namespace roofbench {
+namespace {
+
+using workload::Dtype;
+
+constexpr double kCalibrationSeconds = 0.008;  // of each way to a roof
+
+int SetThreads(int threads) {
+  if (threads > 0) at::set_num_threads(threads);
+  return at::get_num_threads();
+}
+
+// Times that the kernel reports a core as slowed down for heat, where the processor says so (Intel).
+double ThrottleEvents() {
+  std::ifstream file("/sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count");
+  double events = 0;
+  file >> events;
+  return file ? events : 0;
+}
+
+}  // namespace
+
+CpuDevice::CpuDevice(int threads)
+    : threads_(SetThreads(threads)), facts_(hardware::ReadCpuFacts()), meter_(facts_, threads_) {}
+
+absl::Status CpuDevice::Supports(Dtype dtype) const {
+  if (dtype == Dtype::kTf32) return absl::UnimplementedError("tf32 is a CUDA precision");
+  if (facts_.Supports(dtype)) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("this processor has no ", std::string(Name(dtype)),
+                                               " arithmetic, so the case would take hundreds of times its roof"));
+}
+
+std::vector<std::pair<std::string, std::string>> CpuDevice::Context() const {
+  std::vector<std::string> caches;
+  for (const auto& cache : facts_.caches) {
+    caches.push_back(
+        absl::StrCat("L", cache.level, " ", static_cast<int64_t>(cache.bytes / 1024), " KiB per ", cache.shared_by));
+  }
+  return {{"device_arch", facts_.arch},
+          {"cpu_isa", facts_.isa},
+          {"cpu_count", absl::StrCat(facts_.logical_cpus)},
+          {"cpu_affinity", absl::StrJoin(facts_.affinity, ",")},
+          {"cpu_governor", facts_.governor},
+          {"cpu_caches", absl::StrJoin(caches, ", ")},
+          {"huge_pages", facts_.huge_pages},
+          {"memory_bytes", absl::StrCat(static_cast<int64_t>(facts_.total_memory_bytes))}};
+}
+
+Conditions CpuDevice::ReadConditions() const {
+  const hardware::ProcessorTime time = hardware::ReadProcessorTime().value_or(hardware::ProcessorTime{});
+  return {.stolen_seconds = time.stolen, .busy_seconds = time.busy, .throttle_events = ThrottleEvents()};
+}
+
+void CpuDevice::Calibrate(const std::vector<Dtype>& dtypes) {
+  std::vector<Dtype> wanted = {Dtype::kFp32};
+  for (const Dtype dtype : dtypes) {
+    if (facts_.Supports(dtype) && dtype != Dtype::kFp32) wanted.push_back(dtype);
+  }
+  for (const Dtype dtype : wanted) {
+    for (auto& [name, probe] : GemmProbes(dtype)) meter_.AddComputeProbe(dtype, name, std::move(probe));
+  }
+  meter_.Calibrate(wanted, kCalibrationSeconds);
+}
+
+std::function<void()> CpuDevice::ExtraWork(double seconds) {
+  return [work = InjectedDelay(seconds)] { work.Run(); };
+}
+
+void CpuDevice::RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) {
+  const bool reads = kind == hardware::StreamKind::kRead;
+  const uint64_t sum = hardware::RunStream(meter_.BestStream(kind), reads ? nullptr : to, from, bytes, threads_);
+  if (reads) std::memcpy(to, &sum, sizeof(sum));
+}
+
+void CpuDevice::AfterCase() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
+}  // namespace roofbench

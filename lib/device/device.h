@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device that a run measures: its facts, its clock, its memory and its roofs.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/hardware/datasheet.h"
+#include "lib/hardware/roofs/streams.h"
+#include "lib/timing/clock.h"
+#include "lib/timing/sampler.h"
+#include "lib/workload/roofline.h"
+
+namespace roofbench {
+
+enum class CacheState { kCold, kWarm };
+
+// The measured roof that one case is held against, and how to measure the part of it that binds again and again.
+struct RoofGauge {
+  workload::Peaks peaks;  // calibrated for this case's cache level
+  workload::Bound bound = workload::Bound::kMemory;
+  timing::RoofProbe probe = {};  // rate of the binding roof
+  double calibrated_rate = 0;    // what `probe` is expected to return under `peaks`
+  std::string name;              // "memory", "L2", "bf16 arithmetic", …: for people
+
+  // Seconds that `cost` needs at least while the binding roof runs at `rate`; 0 if unknown.
+  double SecondsAt(const workload::Cost& cost, double rate) const;
+};
+
+// Counters of the machine; the difference of two readings tells what happened between them.
+struct Conditions {
+  double stolen_seconds = 0;   // of the processors, taken by the hypervisor
+  double busy_seconds = 0;     // of the processors, used by all programs, this one included
+  double throttle_events = 0;  // thermal slowdowns
+  // Of a GPU, where its driver tells.
+  std::optional<double> thermal_seconds = {};    // slowed down for heat
+  std::optional<double> power_cap_seconds = {};  // slowed down to keep the power limit
+  bool thermal = false;                          // slowed down for heat at this moment
+  bool power_capped = false;
+  std::optional<double> clock_hertz = {};
+  std::optional<double> watts = {};
+};
+
+class Gpu;
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual std::string kind() const = 0;  // "cpu" or "cuda"
+  virtual std::string name() const = 0;
+  virtual at::Device torch_device() const = 0;
+  virtual int threads() const = 0;
+  // Processors of the host.
+  virtual int processors() const = 0;
+  // nullptr: the table of datasheets does not know this device.
+  virtual const hardware::Datasheet* datasheet() const = 0;
+  virtual timing::Clock& clock() = 0;
+  // Another clock of the same kind, for work that must not disturb the one above.
+  virtual std::unique_ptr<timing::Clock> NewClock() const = 0;
+  // Bytes of the last cache between the arithmetic and memory; cold cases rotate over sixteen times as much.
+  virtual double LastLevelCacheBytes() const = 0;
+  virtual double FreeMemoryBytes() const = 0;
+  // Whether arithmetic in this precision exists in hardware; the message says what is missing.
+  virtual absl::Status Supports(workload::Dtype dtype) const = 0;
+  // Facts for the context of the results: key, value.
+  virtual std::vector<std::pair<std::string, std::string>> Context() const = 0;
+  virtual Conditions ReadConditions() const = 0;
+
+  // Measures the roofs of memory and of the named precisions, once.
+  virtual void Calibrate(const std::vector<workload::Dtype>& dtypes) = 0;
+  virtual const workload::Peaks& MeasuredPeaks() const = 0;
+  virtual RoofGauge Gauge(const workload::Cost& cost, CacheState cache) = 0;
+  // Runs the stream that Calibrate found fastest, over `bytes` bytes (a multiple of 64, both pointers 64-byte aligned)
+  // of the device's memory. A read leaves the wrapping sum of all 64-bit words in the one at `to`.
+  virtual void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
+
+  // Work of the device's own that takes about `seconds` each time it is called: to slow a step down on purpose.
+  virtual std::function<void()> ExtraWork(double seconds) = 0;
+  // Called after each case, whatever became of it: gives memory back, waits for what still runs.
+  virtual void AfterCase() {}
+  // Waits, for a while at most, until a device that slowed itself down for heat has recovered.
+  virtual void WaitUntilCool() {}
+  // Whether this process can still use the device: Unavailable after an error that stays with the process.
+  virtual absl::Status Health() { return absl::OkStatus(); }
+
+  // Whether it computes in the host's memory: what a case takes is this process's own then, and an overrun its end,
+  // unless a limit turns it into an exception.
+  virtual bool SharesHostMemory() const { return true; }
+  // Whether work is enqueued ahead of it: a host that is slower than the device then sets the pace.
+  virtual bool EnqueuesAhead() const { return false; }
+  // Whether its conditions are of the moment, so that they must be read while a case runs; else they are counters.
+  virtual bool ConditionsAreMomentary() const { return false; }
+
+  // The CUDA side of the device; nullptr on a CPU.
+  virtual Gpu* gpu() const { return nullptr; }
+};
+
+// `spec` is "auto", "cpu", "cuda" or "cuda:N". `threads` 0: as many as LibTorch takes by itself. The error lists what
+// exists.
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& spec, int threads);
+
+}  // namespace roofbench

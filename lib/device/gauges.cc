@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/device/gauges.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+
+namespace roofbench {
+
+using workload::Bound;
+using workload::Dtype;
+
+namespace {
+
+constexpr double kCacheSeconds = 0.004;  // seconds of one reading
+
+}  // namespace
+
+workload::Peaks Gauges::CachePeaks(double working_set) {
+  const auto found = cache_peaks_.find(working_set);
+  if (found != cache_peaks_.end()) return found->second;
+  const auto best_of = [&](const hardware::TrafficMix& mix) {
+    double best = 0;
+    for (int i = 0; i < 3; ++i) best = std::max(best, roofs_.MeasureCache(mix, working_set, kCacheSeconds));
+    return best;
+  };
+  workload::Peaks peaks = roofs_.peaks();
+  peaks.read = best_of({.read = 1});
+  peaks.copy = best_of({.copy = 1});
+  peaks.update = best_of({.update = 1});
+  peaks.write = best_of({.write = 1});
+  return cache_peaks_.emplace(working_set, peaks).first->second;
+}
+
+RoofGauge Gauges::For(const workload::Cost& cost, CacheState cache) {
+  RoofGauge gauge{.peaks = roofs_.peaks(), .name = "memory"};
+  double working_set = 0;  // 0: memory
+  if (cache == CacheState::kWarm) {
+    working_set = roofs_.CacheWorkingSet(cost.resident_bytes);
+    // Beyond the last level a part of the operands survives in it from step to step. Its rate is an upper bound then,
+    // until eight times its size, from where on next to nothing survives.
+    const double last_level = roofs_.LastLevelCacheBytes();
+    if (working_set == 0 && cost.resident_bytes < 8 * last_level) working_set = roofs_.CacheWorkingSet(last_level / 4);
+    if (working_set > 0) {
+      gauge.peaks = CachePeaks(working_set);
+      gauge.name = absl::StrCat("caches (", static_cast<int64_t>(working_set / 1024), " KiB)");
+    }
+  }
+  gauge.bound = workload::BindingRoof(cost, gauge.peaks);
+  const std::optional<Dtype> dtype = workload::DominantDtype(cost, gauge.peaks);
+  if (gauge.bound == Bound::kCompute && dtype) {
+    gauge.name = absl::StrCat(std::string(Name(*dtype)), " arithmetic");
+    gauge.calibrated_rate = gauge.peaks.flops_per_second[workload::Index(*dtype)];
+    gauge.probe = [this, dtype = *dtype](double seconds) { return roofs_.MeasureCompute(dtype, seconds); };
+    return gauge;
+  }
+  const std::optional<double> seconds = workload::MemorySeconds(cost, gauge.peaks);
+  if (!seconds) return gauge;
+  gauge.calibrated_rate = cost.Bytes() / *seconds;
+  gauge.probe = [this, mix = hardware::MixOf(cost), working_set](double probe_seconds) {
+    return working_set > 0 ? roofs_.MeasureCache(mix, working_set, probe_seconds)
+                           : roofs_.MeasureMemory(mix, probe_seconds);
+  };
+  return gauge;
+}
+
+double RoofGauge::SecondsAt(const workload::Cost& cost, double rate) const {
+  if (calibrated_rate <= 0) return 0;
+  const double factor = rate / calibrated_rate;
+  const workload::Peaks now = bound == Bound::kMemory ? peaks.ScaledMemory(factor) : peaks.ScaledCompute(factor);
+  return workload::RoofSeconds(cost, now).value_or(0);
+}
+
+}  // namespace roofbench

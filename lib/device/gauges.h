@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the measured roof that a case is held against, on any device.
+#pragma once
+
+#include <map>
+
+#include "lib/device/device.h"
+#include "lib/hardware/roofs/measured_roofs.h"
+
+namespace roofbench {
+
+class Gauges {
+ public:
+  // `roofs` must outlive the gauges that are made.
+  explicit Gauges(hardware::MeasuredRoofs& roofs) : roofs_(roofs) {}
+
+  RoofGauge For(const workload::Cost& cost, CacheState cache);
+
+ private:
+  // Bandwidths inside the cache level that stands for `working_set` bytes, measured at the first question.
+  workload::Peaks CachePeaks(double working_set);
+
+  hardware::MeasuredRoofs& roofs_;
+  std::map<double, workload::Peaks> cache_peaks_;
+};
+
+}  // namespace roofbench

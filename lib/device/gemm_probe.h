@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// LibTorch's matrix products as probes of the arithmetic roof: on processors with matrix units they beat every vector
+// loop.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/hardware/roofs/measured_roofs.h"
+#include "lib/workload/dtype.h"
+
+namespace roofbench {
+
+// The ways LibTorch has to multiply square matrices of this precision on a CPU: name and probe.
+std::vector<std::pair<std::string, hardware::ComputeProbe>> GemmProbes(workload::Dtype dtype);
+
+}  // namespace roofbench

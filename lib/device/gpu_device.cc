@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/device/gpu_device.h"
+
+#include <ATen/Parallel.h>
+
+#include <chrono>
+#include <exception>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lib/device/gpu_gemm_probe.h"
+#include "lib/hardware/device_facts.h"
+
+namespace roofbench {
+namespace {
+
+using workload::Dtype;
+
+constexpr double kCalibrationSeconds = 0.02;  // of each way to a roof
+constexpr int kCoolingPolls = 20;
+constexpr std::chrono::milliseconds kCoolingPause(250);
+
+// The first compute capability whose tensor cores (or vector units) multiply in a precision, and what has it.
+struct Precision {
+  Dtype dtype;
+  int major;
+  int minor;
+  const char* since;
+};
+constexpr Precision kPrecisions[] = {
+    {Dtype::kFp32, 0, 0, "every GPU"}, {Dtype::kTf32, 8, 0, "Ampere"}, {Dtype::kBf16, 8, 0, "Ampere"},
+    {Dtype::kFp16, 7, 0, "Volta"},     {Dtype::kInt8, 7, 5, "Turing"}, {Dtype::kFp8, 8, 9, "Ada and Hopper"},
+};
+
+}  // namespace
+
+GpuDevice::GpuDevice(GpuParts parts)
+    : gpu_(std::move(parts.gpu)),
+      nvml_(std::move(parts.nvml)),
+      nvml_missing_(std::move(parts.nvml_missing)),
+      torch_device_(parts.torch_device),
+      threads_(at::get_num_threads()),
+      processors_(hardware::ReadCpuFacts().logical_cpus),
+      host_seconds_(parts.host_seconds),
+      datasheet_(hardware::RecogniseDevice(gpu_->facts().name)),
+      clock_(gpu_->NewEventQueue(), parts.host_seconds),
+      meter_(gpu_->streams(), gpu_->facts().l2_bytes, gpu_->facts().memory_bytes) {}
+
+std::unique_ptr<timing::Clock> GpuDevice::NewClock() const {
+  return std::make_unique<timing::EventClock>(gpu_->NewEventQueue(), host_seconds_);
+}
+
+absl::Status GpuDevice::Supports(Dtype dtype) const {
+  const GpuFacts& facts = gpu_->facts();
+  for (const Precision& row : kPrecisions) {
+    if (row.dtype != dtype) continue;
+    if (std::pair(facts.compute_major, facts.compute_minor) >= std::pair(row.major, row.minor)) {
+      return absl::OkStatus();
+    }
+    return absl::UnimplementedError(absl::StrCat("this GPU (compute capability ", facts.compute_major, ".",
+                                                 facts.compute_minor, ") has no ", std::string(Name(dtype)),
+                                                 " arithmetic, which came with ", row.since));
+  }
+  return absl::UnimplementedError(absl::StrCat(std::string(Name(dtype)), " is unknown on a GPU"));
+}
+
+std::vector<std::pair<std::string, std::string>> GpuDevice::Context() const {
+  const GpuFacts& facts = gpu_->facts();
+  std::vector<std::pair<std::string, std::string>> context = {
+      {"device_arch", absl::StrCat("sm_", facts.compute_major, facts.compute_minor)},
+      {"gpu_index", absl::StrCat(facts.index)},
+      {"gpu_multiprocessors", absl::StrCat(facts.multiprocessors)},
+      {"gpu_l2_bytes", absl::StrCat(static_cast<int64_t>(facts.l2_bytes))},
+      {"memory_bytes", absl::StrCat(static_cast<int64_t>(facts.memory_bytes))},
+      {"gpu_pci_bus_id", facts.pci_bus_id},
+      {"cuda_driver", facts.cuda_driver},
+      {"cuda_runtime", facts.cuda_runtime},
+      {"gpu_datasheet", datasheet_ == nullptr ? "unknown" : std::string(datasheet_->name)},
+      {"gpu_probe_fault", meter_.fault().empty() ? "none" : meter_.fault()},
+  };
+  if (nvml_ == nullptr) {
+    context.emplace_back("nvml", absl::StrCat("not available: ", nvml_missing_));
+    return context;
+  }
+  context.emplace_back("gpu_driver", nvml_->DriverVersion());
+  if (const auto watts = nvml_->PowerLimitWatts()) {
+    context.emplace_back("gpu_power_limit_watts", absl::StrFormat("%.6g", *watts));
+  }
+  if (const auto hertz = nvml_->MaxSmHertz()) {
+    context.emplace_back("gpu_max_clock_mhz", absl::StrFormat("%.6g", *hertz / 1e6));
+  }
+  if (const auto reasons = nvml_->Read().reasons) {
+    context.emplace_back("gpu_clock_reasons", hardware::DescribeReasons(*reasons));
+  }
+  return context;
+}
+
+Conditions GpuDevice::ReadConditions() const {
+  if (nvml_ == nullptr) return {};
+  const hardware::NvmlReading reading = nvml_->Read();
+  return {.thermal_seconds = reading.thermal_seconds,
+          .power_cap_seconds = reading.power_cap_seconds,
+          .thermal = IsThermal(reading),
+          .power_capped = IsPowerCapped(reading),
+          .clock_hertz = reading.sm_hertz,
+          .watts = reading.watts};
+}
+
+void GpuDevice::Calibrate(const std::vector<Dtype>& dtypes) {
+  std::vector<Dtype> wanted;
+  const std::shared_ptr<timing::Clock> clock = NewClock();
+  for (const Dtype dtype : dtypes) {
+    if (!Supports(dtype).ok()) continue;
+    wanted.push_back(dtype);
+    for (auto& [name, probe] : GpuGemmProbes(dtype, torch_device_, clock)) {
+      meter_.AddComputeProbe(dtype, name, std::move(probe));
+    }
+  }
+  meter_.Calibrate(wanted, kCalibrationSeconds);
+}
+
+void GpuDevice::RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) {
+  // A read adds to the word that it is given.
+  if (kind == hardware::StreamKind::kRead) gpu_->Zero(to, sizeof(uint64_t));
+  gpu_->streams().Enqueue({.kind = kind, .variant = meter_.BestVariant(kind), .to = to, .from = from, .bytes = bytes});
+}
+
+std::function<void()> GpuDevice::ExtraWork(double seconds) {
+  return [gpu = gpu_.get(), seconds] { gpu->Spin(seconds); };
+}
+
+void GpuDevice::AfterCase() {
+  // An error that the device has not reported yet belongs to the case that ends here.
+  gpu_->Synchronise();
+  gpu_->EmptyCache();
+}
+
+absl::Status GpuDevice::Health() {
+  try {
+    gpu_->Synchronise();
+    return absl::OkStatus();
+  } catch (const std::exception& error) {
+    return absl::UnavailableError(error.what());
+  }
+}
+
+void GpuDevice::WaitUntilCool() {
+  for (int poll = 0; poll < kCoolingPolls; ++poll) {
+    std::this_thread::sleep_for(kCoolingPause);
+    if (!ReadConditions().thermal) return;
+  }
+}
+
+}  // namespace roofbench

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/device/gpu_gemm_probe.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_int_mm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "lib/aten/fp32_scope.h"
+#include "lib/aten/storage_type.h"
+#include "lib/workload/operators/gemm.h"
+
+namespace roofbench {
+namespace {
+
+using workload::Dtype;
+
+// 4096 keeps a probe short on a small GPU and in plain fp32; 8192 is what the tensor cores of a large one need.
+constexpr int64_t kSmall = 4096;
+constexpr int64_t kLarge = 8192;
+
+std::function<void()> Product(Dtype dtype, int64_t n, at::Device device) {
+  const auto on_device = at::TensorOptions(device);
+  if (dtype == Dtype::kInt8) {
+    const at::Tensor a = at::randint(-127, 128, {n, n}, on_device.dtype(at::kChar));
+    // The layout that the int8 tensor cores take without a copy.
+    const at::Tensor b = at::randint(-127, 128, {n, n}, on_device.dtype(at::kChar)).t();
+    at::Tensor c = at::empty({n, n}, on_device.dtype(at::kInt));
+    return [=]() mutable { at::_int_mm_out(c, a, b); };
+  }
+  const at::Tensor a = at::randn({n, n}, on_device).to(StorageType(dtype));
+  const at::Tensor b = at::randn({n, n}, on_device).to(StorageType(dtype));
+  at::Tensor c = at::empty({n, n}, on_device.dtype(StorageType(dtype)));
+  return [=]() mutable { at::mm_out(c, a, b); };
+}
+
+class Probe {
+ public:
+  Probe(Dtype dtype, int64_t n, at::Device device, std::shared_ptr<timing::Clock> clock)
+      : dtype_(dtype), n_(n), device_(device), clock_(std::move(clock)) {}
+
+  double Run(double seconds) {
+    if (broken_) return 0;
+    const at::NoGradGuard no_grad;
+    const Fp32Scope scope(dtype_ == Dtype::kTf32);
+    try {
+      if (!product_) {
+        product_ = Product(dtype_, n_, device_);
+        seconds_ = TimeOf(1);  // pays for what cuBLAS makes at first use
+        seconds_ = TimeOf(1);
+      }
+      const auto products = static_cast<int64_t>(std::clamp(seconds / std::max(seconds_, 1e-6), 1.0, 400.0));
+      seconds_ = TimeOf(products) / static_cast<double>(products);
+    } catch (const c10::Error&) {  // no memory for the operands, no such product
+      product_ = nullptr;
+      broken_ = true;
+      return 0;
+    }
+    const auto n = static_cast<double>(n_);
+    return seconds_ > 0 ? workload::Gemm{.m = n, .n = n, .k = n, .dtype = dtype_}.ForwardCost().Flops() / seconds_ : 0;
+  }
+
+ private:
+  double TimeOf(int64_t products) {
+    clock_->BeginChunk(2);
+    clock_->Mark();
+    for (int64_t i = 0; i < products; ++i) product_();
+    clock_->Mark();
+    return clock_->EndChunk().back();
+  }
+
+  Dtype dtype_;
+  int64_t n_;
+  at::Device device_;
+  std::shared_ptr<timing::Clock> clock_;
+  std::function<void()> product_;
+  double seconds_ = 0;
+  bool broken_ = false;
+};
+
+}  // namespace
+
+std::vector<std::pair<std::string, hardware::ComputeProbe>> GpuGemmProbes(Dtype dtype, at::Device device,
+                                                                          std::shared_ptr<timing::Clock> clock) {
+  if (dtype == Dtype::kFp8) return {};
+  std::vector<std::pair<std::string, hardware::ComputeProbe>> probes;
+  for (const int64_t n : {kSmall, kLarge}) {
+    if (n == kLarge && dtype == Dtype::kFp32) continue;
+    const auto probe = std::make_shared<Probe>(dtype, n, device, clock);
+    probes.emplace_back("gemm " + std::to_string(n), [probe](double seconds) { return probe->Run(seconds); });
+  }
+  return probes;
+}
+
+}  // namespace roofbench

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// LibTorch's matrix products as probes of a GPU's arithmetic roofs.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/hardware/roofs/measured_roofs.h"
+#include "lib/timing/clock.h"
+#include "lib/workload/dtype.h"
+
+namespace roofbench {
+
+// Square products of this precision on `device`, timed by `clock`: name and probe. Operands are made at the first call.
+// None where LibTorch has no plain product (fp8).
+std::vector<std::pair<std::string, hardware::ComputeProbe>> GpuGemmProbes(workload::Dtype dtype, at::Device device,
+                                                                          std::shared_ptr<timing::Clock> clock);
+
+}  // namespace roofbench

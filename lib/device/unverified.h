@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA kernels of ours that no GPU has run yet.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace roofbench {
+
+// A kernel is code that was never seen to work until a GPU has run it: whoever has run tools/gpu_check without a
+// failure takes the rows away that it covered, and says in the commit which GPU it was.
+struct UnverifiedKernel {
+  std::string_view kernel;  // __global__ function
+  std::string_view file;
+};
+
+std::span<const UnverifiedKernel> UnverifiedKernels();
+bool IsUnverified(std::string_view kernel);
+
+// The table as --list_axes prints it; empty if all kernels were run.
+std::string DescribeUnverified();
+
+}  // namespace roofbench

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/gbench/arguments.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "lib/base/text.h"
+#include "lib/gbench/flags.h"
+
+namespace roofbench {
+namespace {
+
+using absl::StrCat;
+
+bool IsAside(const std::string& name) {
+  for (const FlagGroup& group : FlagGroups()) {
+    for (const FlagRow& row : group.flags) {
+      if (row.name == name) return row.aside;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<Argument> SplitArgument(const std::string& text) {
+  if (!absl::StartsWith(text, "-") || text == "-" || text == "--") return std::nullopt;
+  const std::string body(absl::StripPrefix(absl::StripPrefix(text, "-"), "-"));
+  const std::size_t equals = body.find('=');
+  Argument argument{.name = body.substr(0, equals)};
+  if (equals != std::string::npos) argument.value = body.substr(equals + 1);
+  const auto renamed = RenamedFlags().find(argument.name);
+  if (renamed != RenamedFlags().end()) argument.old_name = std::exchange(argument.name, renamed->second);
+  return argument;
+}
+
+std::vector<std::string> EnvironmentArguments() {
+  std::vector<std::string> arguments;
+  for (const FlagGroup& group : FlagGroups()) {
+    for (const FlagRow& row : group.flags) {
+      if (row.name.rfind("benchmark_", 0) != 0) continue;
+      const std::string variable = absl::AsciiStrToUpper(View(row.name));
+      if (const char* value = std::getenv(variable.c_str()); value != nullptr && *value != '\0') {
+        arguments.push_back(StrCat("--", View(row.name), "=", value));
+      }
+    }
+  }
+  return arguments;
+}
+
+void ClearLibraryEnvironment() {
+  for (const FlagGroup& group : FlagGroups()) {
+    for (const FlagRow& row : group.flags) {
+      if (row.name.rfind("benchmark_", 0) == 0) unsetenv(absl::AsciiStrToUpper(View(row.name)).c_str());
+    }
+  }
+}
+
+std::vector<std::string> MeasuringFlags(const std::vector<std::string>& texts) {
+  std::vector<std::pair<std::string, std::string>> flags;
+  for (const std::string& text : texts) {
+    const std::optional<Argument> argument = SplitArgument(text);
+    if (!argument || IsAside(argument->name)) continue;
+    const bool budget = argument->name == "benchmark_min_time";  // another name of max_time
+    flags.emplace_back(budget ? "max_time" : argument->name,
+                       StrCat("--", argument->name, argument->value ? StrCat("=", *argument->value) : ""));
+  }
+  std::stable_sort(flags.begin(), flags.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> sorted;
+  for (auto& [name, text] : flags) sorted.push_back(std::move(text));
+  return sorted;
+}
+
+}  // namespace roofbench

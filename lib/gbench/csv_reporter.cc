@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/gbench/csv_reporter.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "lib/gbench/library.h"
+
+namespace roofbench {
+namespace {
+
+// RFC 4180: quoted, quotes doubled.
+std::string Quoted(const std::string& text) {
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
+std::string Figure(double value) { return absl::StrFormat("%.17g", value); }
+
+}  // namespace
+
+bool CsvTable::ReportContext(const Context& /*context*/) { return true; }
+
+void CsvTable::ReportRuns(const std::vector<Run>& runs) {
+  for (const Run& run : runs) {
+    runs_.push_back(run);
+    for (const auto& [name, counter] : run.counters) counters_.insert(name);
+  }
+}
+
+void CsvTable::Finalize() {
+  auto& out = GetOutputStream();
+  out << "name,iterations,real_time,cpu_time,time_unit,label,error_occurred,error_message";
+  for (const std::string& counter : counters_) out << ',' << Quoted(counter);
+  out << '\n';
+  for (const Run& run : runs_) {
+    const bool error = IsError(run);
+    const bool is_ratio = run.run_type == Run::RT_Aggregate && run.aggregate_unit == benchmark::kPercentage;
+    out << Quoted(run.benchmark_name()) << ',';
+    if (error) {
+      out << ",,,,";
+    } else if (is_ratio) {
+      out << run.iterations << ',' << Figure(run.real_accumulated_time) << ',' << Figure(run.cpu_accumulated_time)
+          << ",,";
+    } else {
+      out << run.iterations << ',' << Figure(run.GetAdjustedRealTime()) << ',' << Figure(run.GetAdjustedCPUTime())
+          << ',' << benchmark::GetTimeUnitString(run.time_unit) << ',';
+    }
+    out << Quoted(run.report_label) << ',' << (error ? "true" : "false") << ',' << Quoted(ErrorMessage(run));
+    for (const std::string& name : counters_) {
+      out << ',';
+      const auto counter = run.counters.find(name);
+      if (counter != run.counters.end() && !error) out << Figure(counter->second.value);
+    }
+    out << '\n';
+  }
+}
+
+}  // namespace roofbench

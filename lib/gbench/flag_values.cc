@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/gbench/flag_values.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace roofbench {
+
+using absl::InvalidArgumentError;
+using absl::StrCat;
+
+absl::StatusOr<AxisOverride> ParseAxis(const std::string& text) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
+  AxisOverride axis{.axis = parts.first, .values = absl::StrSplit(parts.second, ',', absl::SkipEmpty())};
+  const std::size_t dot = axis.axis.find('.');
+  if (dot != std::string::npos) {
+    axis.family = axis.axis.substr(0, dot);
+    axis.axis = axis.axis.substr(dot + 1);
+  }
+  if (axis.axis.empty() || axis.values.empty()) {
+    return InvalidArgumentError(StrCat("--axis=", text, ": expected [family.]name=v1,v2,…; --list_axes has the names"));
+  }
+  return axis;
+}
+
+absl::StatusOr<double> ParseSeconds(const std::string& flag, const std::string& text) {
+  double seconds = 0;
+  constexpr double kDay = 86400;
+  if (!absl::SimpleAtod(absl::StripSuffix(text, "s"), &seconds) || !(seconds >= 0) || seconds > kDay) {
+    return InvalidArgumentError(StrCat("--", flag, "=", text, ": expected seconds from 0 to 86400"));
+  }
+  return seconds;
+}
+
+absl::StatusOr<int64_t> ParseCount(const std::string& flag, const std::string& text, int64_t least, int64_t most) {
+  int64_t count = 0;
+  if (!absl::SimpleAtoi(text, &count) || count < least || count > most) {
+    return InvalidArgumentError(StrCat("--", flag, "=", text, ": expected a whole number from ", least, " to ", most));
+  }
+  return count;
+}
+
+absl::StatusOr<std::string> OneOf(const std::string& flag, const std::string& text,
+                                  const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
+  return InvalidArgumentError(StrCat("--", flag, "=", text, ": expected ", absl::StrJoin(choices, ", ")));
+}
+
+}  // namespace roofbench

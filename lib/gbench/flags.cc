@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/gbench/flags.h"
+
+#include "absl/flags/commandlineflag.h"
+#include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
+#include "lib/base/text.h"
+
+ABSL_FLAG(std::string, device, "auto", "what to measure: auto, cpu, cuda or cuda:N");
+ABSL_FLAG(std::string, suite, "", "how much to run: quick, standard or full (quick; full where a filter is given)");
+ABSL_FLAG(bool, list_axes, false, "print every family with its axes and values, and stop");
+ABSL_FLAG(bool, explain_counters, false, "print the table of counters, and stop");
+ABSL_FLAG(std::string, reference, "a100-sxm4-40gb",
+          "datasheet that <ref>_flop_util and <ref>_mem_util are held against");
+ABSL_FLAG(int64_t, warmup_iters, -1, "exactly this many warm-up steps (-1: until chunk medians are flat)");
+ABSL_FLAG(int64_t, min_samples, 10, "fewest samples a case");
+ABSL_FLAG(int64_t, max_samples, 5000, "most samples a case");
+ABSL_FLAG(double, max_time, 0.4, "seconds of samples a case; sampling ends earlier once the median is known to 1 %");
+ABSL_FLAG(double, roof_share, 0.25, "share of the time that measuring the roof beside the case takes (0: no roof)");
+ABSL_FLAG(double, max_step_time, 0,
+          "skip a case whose step is predicted to take longer, in seconds (0: the suite's limit)");
+ABSL_FLAG(std::string, check, "on", "compare each case with a reference before timing it: on or off");
+ABSL_FLAG(int32_t, threads, 0, "threads of the CPU (0: as many as LibTorch takes)");
+ABSL_FLAG(uint64_t, seed, 0, "seed of all data");
+ABSL_FLAG(double, inject_delay, 0,
+          "make every step slower by this fraction, by real extra work: to test what compares results");
+ABSL_FLAG(bool, unverified, false,
+          "run GPU kernels, too, that --list_axes lists as unverified: no GPU has run them yet");
+ABSL_FLAG(bool, nvtx, false, "mark warm-up, samples, steps and their parts as NVTX ranges, for a profiler");
+ABSL_FLAG(std::string, journal, "", "file that gets a line for each finished case, with every sample");
+ABSL_FLAG(bool, resume, false, "go on after the last finished case of the journal; finished ones join all outputs");
+ABSL_FLAG(double, case_timeout, 0,
+          "a case that takes longer, in seconds, has failed, and the run goes on (0: wait for it)");
+ABSL_FLAG(bool, supervise, true,
+          "run the cases in a process of their own, so that one that crashes or hangs is a failed case (false: for a "
+          "debugger)");
+ABSL_FLAG(std::string, describe, "", "json: print families, axes, growth and counters for programs to read, and stop");
+
+namespace roofbench {
+namespace {
+
+constexpr bool kAside = true;
+
+// Those of Google Benchmark that are not ours to read are passed on.
+const std::vector<FlagGroup>& AllGroups() {
+  static const auto* groups = new std::vector<FlagGroup>{
+      {"What to run",
+       {{"suite", "quick|standard|full", ""},
+        {"benchmark_filter", "REGEX", "run the cases whose names match (-REGEX: those that do not)"},
+        {"axis", "[FAMILY.]NAME=V1,V2", "replace the registered values of an axis (repeatable)"},
+        {"device", "auto|cpu|cuda[:N]", ""},
+        {"threads", "N", ""},
+        {"max_step_time", "SECONDS", ""},
+        {"checkpoint", "FOLDER", ""},
+        {"prompt_ids", "1,2,3|FILE|-", ""},
+        {"stop_ids", "1,2,3", ""},
+        {"case_timeout", "SECONDS", "", kAside},
+        {"supervise", "true|false", "", kAside},
+        {"unverified", "", ""},
+        {"list_axes", "", ""},
+        {"benchmark_list_tests", "", "print the names of the chosen cases, and stop"}}},
+      {"How to measure",
+       {{"warmup_iters", "N", ""},
+        {"min_samples", "N", ""},
+        {"max_samples", "N", ""},
+        {"max_time", "SECONDS", ""},
+        {"roof_share", "FRACTION", ""},
+        {"benchmark_min_time", "SECONDS|Nx", "as --max_time; Nx takes exactly N samples"},
+        {"benchmark_min_warmup_time", "SECONDS", "longest automatic warm-up"},
+        {"benchmark_repetitions", "N", "independent builds and medians of each case, with mean, median, stddev and cv"},
+        {"benchmark_enable_random_interleaving", "", "repetitions of all cases in random order"},
+        {"check", "on|off", ""},
+        {"seed", "N", ""},
+        {"nvtx", "", ""},
+        {"reference", "DEVICE", ""},
+        {"inject_delay", "FRACTION", ""}}},
+      {"What to write",
+       {{"benchmark_format", "console|json|csv", "what goes to standard output", kAside},
+        {"benchmark_out", "FILE", "also write the results to a file, all of it or nothing", kAside},
+        {"benchmark_out_format", "json|csv", "format of that file", kAside},
+        {"tokens_out", "FILE", "", kAside},
+        {"journal", "FILE", "", kAside},
+        {"resume", "", "", kAside},
+        {"benchmark_report_aggregates_only", "", "only mean, median, stddev and cv of the repetitions", kAside},
+        {"benchmark_display_aggregates_only", "", "the same, on standard output only", kAside},
+        {"benchmark_context", "KEY=VALUE,…", "more facts for the context of the results"},
+        {"benchmark_color", "auto|true|false", "colours on the console (NO_COLOR is respected)", kAside},
+        {"explain_counters", "", ""},
+        {"describe", "json", ""}}},
+  };
+  return *groups;
+}
+
+}  // namespace
+
+const std::vector<FlagGroup>& FlagGroups() {
+  static const auto* groups = [] {
+    auto* linked = new std::vector<FlagGroup>(AllGroups());
+    for (FlagGroup& group : *linked) {
+      std::erase_if(group.flags, [](const FlagRow& row) {
+        return row.doc.empty() && absl::FindCommandLineFlag(View(row.name)) == nullptr;
+      });
+    }
+    return linked;
+  }();
+  return *groups;
+}
+
+const std::map<std::string, std::string>& RefusedLibraryFlags() {
+  static const auto* refused = new std::map<std::string, std::string>{
+      {"benchmark_counters_tabular", "the console is always a table"},
+      {"benchmark_time_unit", "every case is in milliseconds, so that results can be compared"},
+      {"benchmark_perf_counters", "hardware counters would cover warm-up and roof probes too; use perf stat"},
+      {"benchmark_dry_run", "use --benchmark_min_time=1x --check=on"},
+  };
+  return *refused;
+}
+
+std::vector<std::string> KnownFlags() {
+  std::vector<std::string> names = {"help"};
+  for (const FlagGroup& group : FlagGroups()) {
+    for (const FlagRow& row : group.flags) names.emplace_back(row.name);
+  }
+  return names;
+}
+
+const std::map<std::string, std::string>& RenamedFlags() {
+  static const auto* renamed = new std::map<std::string, std::string>{{"plant_slowdown", "inject_delay"}};
+  return *renamed;
+}
+
+}  // namespace roofbench

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/gbench/main.h"
+
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/device/device.h"
+#include "lib/gbench/exit_status.h"
+#include "lib/gbench/help.h"
+#include "lib/gbench/library.h"
+#include "lib/gbench/options.h"
+#include "lib/gbench/suite_run.h"
+#include "lib/observe/ranges.h"
+#include "lib/results/contract.h"
+#include "lib/results/counters.h"
+#include "lib/run/journal.h"
+#include "lib/run/supervisor.h"
+#include "lib/suite/describe.h"
+#include "lib/suite/plan.h"
+
+namespace roofbench {
+namespace {
+
+// Asks LibTorch's allocator for huge pages, as the probes of the roof have them. It reads the variable once, so before
+// the first tensor; a user's own setting wins.
+void PreferHugePages() { setenv("THP_MEM_ALLOC_ENABLE", "1", /*overwrite=*/0); }
+
+std::vector<const Family*> AllFamilies() {
+  std::vector<const Family*> families;
+  for (const Family& family : Families()) families.push_back(&family);
+  return families;
+}
+
+std::vector<const Family*> FamiliesOf(const std::vector<PlannedCase>& plan) {
+  std::vector<const Family*> families;
+  std::set<const Family*> seen;
+  for (const PlannedCase& planned : plan) {
+    if (seen.insert(planned.family).second) families.push_back(planned.family);
+  }
+  return families;
+}
+
+// What is asked for in place of a run; false if nothing is.
+bool Answer(const Options& options) {
+  if (options.help) {
+    std::cout << HelpText();
+  } else if (options.explain_counters) {
+    std::cout << ExplainCounters();
+  } else if (options.describe) {
+    std::cout << ContractJson(AllFamilies(), /*indent=*/1) << '\n';
+  } else if (options.list_axes) {
+    std::cout << DescribeAxes(Families());
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// Everything that starts a thread or opens a device belongs to the process that runs the cases.
+int OpenAndRun(const Options& options, const std::vector<PlannedCase>& plan, const std::string& journal,
+               SharedState& state) {
+  if (options.nvtx && !observe::EnableRanges()) {
+    return Refuse(
+        absl::UnimplementedError("--nvtx: this build has no NVTX headers; build where a CUDA toolkit has "
+                                 "nvtx3/nvToolsExt.h, or name its folder: "
+                                 "-DROOFBENCH_NVTX_INCLUDE=<folder>"));
+  }
+  const absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(options.device, options.threads);
+  if (!device.ok()) return Refuse(device.status());
+  return RunSuite(options, plan, journal, state, **device);
+}
+
+// The row of a case that ended its process.
+absl::Status AppendFailure(const PlannedCase& planned, const RunningCase& running, const std::string& reason,
+                           const std::string& path) {
+  std::cerr << "roofbench: " << planned.name << ": " << reason << "; the run goes on after it" << std::endl;
+  Journal journal;
+  if (absl::Status status = journal.Continue(path); !status.ok()) return status;
+  return journal.Append(
+      {.name = planned.name, .repetition = running.repetition, .verdict = Verdict::kFailed, .reason = reason});
+}
+
+int RunSupervised(const Options& options, const std::vector<PlannedCase>& plan, SharedState& state) {
+  std::string journal = options.journal;
+  if (journal.empty()) {
+    absl::StatusOr<std::string> nameless = NamelessJournal();
+    if (!nameless.ok()) return Refuse(nameless.status());
+    journal = *std::move(nameless);
+  }
+  return Supervise(state, {.case_timeout = options.case_timeout,
+                           .run = [&] { return OpenAndRun(options, plan, journal, state); },
+                           .fail =
+                               [&](const RunningCase& running, const std::string& reason) {
+                                 return AppendFailure(plan.at(running.index), running, reason, journal);
+                               }});
+}
+
+}  // namespace
+
+int Main(int argc, char** argv) {
+  PreferHugePages();
+  absl::StatusOr<Options> options = ParseOptions({argv, argv + argc});
+  if (!options.ok()) return Refuse(options.status());
+  for (const std::string& note : options->notes) std::cerr << "roofbench: " << note << '\n';
+  if (Answer(*options)) return EXIT_SUCCESS;
+  std::vector<std::string> notes;
+  const absl::StatusOr<std::vector<PlannedCase>> plan = MakePlan(Families(), *options, &notes);
+  if (!plan.ok()) return Refuse(plan.status());
+  for (const std::string& note : notes) std::cerr << "roofbench: " << note << '\n';
+  if (options->list_tests) {
+    for (const PlannedCase& planned : *plan) std::cout << planned.name << kManualTimeSuffix << '\n';
+    return EXIT_SUCCESS;
+  }
+  options->contract = ContractJson(FamiliesOf(*plan));
+  SharedState state(plan->size());
+  if (options->supervise) return RunSupervised(*options, *plan, state);
+  const NotedSignals noted(state, /*supervised=*/false);
+  return OpenAndRun(*options, *plan, options->journal, state);
+}
+
+}  // namespace roofbench

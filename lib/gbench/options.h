@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line: what it says, checked, and what of it belongs to Google Benchmark.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/run/run_options.h"
+
+namespace roofbench {
+
+struct Options : RunOptions {
+  std::string out;  // --benchmark_out
+  std::string out_format = "json";
+  std::string format = "console";
+  std::string color = "auto";
+  int repetitions = 1;
+  bool list_tests = false;
+  bool list_axes = false;
+  bool explain_counters = false;
+  bool nvtx = false;  // mark ranges for a profiler
+  bool describe = false;
+  bool help = false;
+
+  // What people should know of the flags that they gave: old names.
+  std::vector<std::string> notes;
+
+  // What is left for benchmark::Initialize, argv[0] first.
+  std::vector<std::string> library_arguments;
+};
+
+// Reads the command line and the BENCHMARK_* variables of the environment. InvalidArgument names the flag, the reason
+// and what would be valid.
+absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& arguments);
+
+}  // namespace roofbench

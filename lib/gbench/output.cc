@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/gbench/output.h"
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "lib/gbench/csv_reporter.h"
+#include "lib/gbench/library.h"
+
+namespace roofbench {
+namespace {
+
+std::unique_ptr<benchmark::BenchmarkReporter> MakeSink(const std::string& format) {
+  if (format == "json") return std::make_unique<benchmark::JSONReporter>();
+  return std::make_unique<CsvTable>();
+}
+
+}  // namespace
+
+std::string ComparablePath(const std::string& path) {
+  return absl::StrCat(std::string(absl::StripSuffix(path, ".json")), ".comparable.json");
+}
+
+Output::Output(const Session& session, const Options& options, SharedState& state)
+    : session_(session), options_(options), state_(state) {
+  for (std::size_t i = 0; i < session.plan().size(); ++i) shown_before_.push_back(state.shown(i));
+  if (options.format == "console") {
+    console_ = std::make_unique<ConsoleTable>(session, WantsColor(options.color));
+  } else {
+    sinks_.push_back({.reporter = MakeSink(options.format)});
+    sinks_.back().reporter->SetOutputStream(&whole_);
+  }
+}
+
+absl::Status Output::Open() {
+  if (options_.out.empty()) return absl::OkStatus();
+  if (absl::Status status = AddFile(options_.out, /*errors=*/true); !status.ok()) return status;
+  if (options_.out_format != "json" || !IsReplaceable(options_.out)) return absl::OkStatus();
+  return AddFile(ComparablePath(options_.out), /*errors=*/false);
+}
+
+absl::Status Output::AddFile(const std::string& path, bool errors) {
+  auto file = std::make_unique<AtomicFile>();
+  if (absl::Status status = file->Open(path); !status.ok()) return status;
+  Sink sink{.reporter = MakeSink(options_.out_format), .file = std::move(file), .errors = errors};
+  sink.reporter->SetOutputStream(&sink.file->stream());
+  sink.reporter->SetErrorStream(&sink.file->stream());
+  sinks_.push_back(std::move(sink));
+  return absl::OkStatus();
+}
+
+bool Output::ReportContext(const Context& context) {
+  for (const Sink& sink : sinks_) {
+    sink.reporter->ReportContext(context);
+    // At once: the error of a write that fails is the system's last one only now.
+    if (sink.file != nullptr) sink.file->Flush();
+  }
+  return true;
+}
+
+void Output::ReportRuns(const std::vector<Run>& runs) {
+  std::vector<Run> corrected;
+  for (const Run& run : runs) {
+    const Outcome* outcome = OutcomeOf(run, session_);
+    // What an interruption kept from running is not a result.
+    if (outcome != nullptr && outcome->verdict == Verdict::kInterrupted) continue;
+    corrected.push_back(Corrected(run, session_));
+  }
+  Show(corrected);
+  std::vector<Run> results;
+  std::copy_if(corrected.begin(), corrected.end(), std::back_inserter(results),
+               [](const Run& run) { return !IsError(run); });
+  for (const Sink& sink : sinks_) {
+    const std::vector<Run>& rows = sink.errors ? corrected : results;
+    if (rows.empty()) continue;
+    sink.reporter->ReportRuns(rows);
+    sink.reporter->GetOutputStream().flush();
+    if (sink.file != nullptr) sink.file->Flush();
+  }
+}
+
+void Output::Show(const std::vector<Run>& rows) {
+  if (console_ == nullptr || rows.empty()) return;
+  const std::size_t index = PlanIndex(rows.front());  // rows come case by case
+  if (shown_before_.at(index)) return console_->GoOnAfter(rows);
+  console_->ReportRuns(rows);
+  console_->GetOutputStream().flush();
+  state_.SetShown(index);
+}
+
+void Output::Finalize() {
+  for (const Sink& sink : sinks_) {
+    sink.reporter->Finalize();
+    if (sink.file == nullptr) continue;
+    absl::Status status = sink.file->Finish();
+    if (status_.ok()) status_ = status;
+  }
+  std::cout << whole_.str() << std::flush;
+  if (status_.ok() && !std::cout) status_ = absl::UnavailableError("cannot write to standard output");
+}
+
+}  // namespace roofbench

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/gbench/suite_run.h"
+
+#include <benchmark/benchmark.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/text.h"
+#include "lib/gbench/arguments.h"
+#include "lib/gbench/exit_status.h"
+#include "lib/gbench/library.h"
+#include "lib/gbench/output.h"
+#include "lib/hardware/memory_limit.h"
+#include "lib/run/journal.h"
+#include "lib/run/progress.h"
+#include "lib/run/run_context.h"
+#include "lib/run/run_identity.h"
+#include "lib/run/session.h"
+
+namespace roofbench {
+namespace {
+
+// Of the library, which would take the time budget for itself and rerun the case until it is met.
+void InitializeLibrary(const Options& options) {
+  ClearLibraryEnvironment();
+  static std::vector<std::string> arguments;  // the library keeps a pointer to the program's name
+  arguments = options.library_arguments;
+  arguments.emplace_back(MinTimeHasUnit() ? "--benchmark_min_time=0s" : "--benchmark_min_time=0");
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  int count = static_cast<int>(arguments.size());
+  benchmark::Initialize(&count, pointers.data());
+}
+
+// The precisions whose roofs the plan needs.
+std::vector<workload::Dtype> PlannedDtypes(const std::vector<PlannedCase>& plan) {
+  std::set<workload::Dtype> dtypes;
+  for (const PlannedCase& planned : plan) {
+    const workload::Cost cost = planned.family->CostOf(planned.point);
+    for (const workload::Dtype dtype : workload::kDtypes) {
+      if (cost.Flops(dtype) > 0) dtypes.insert(dtype);
+    }
+  }
+  return {dtypes.begin(), dtypes.end()};
+}
+
+class SuiteRun {
+ public:
+  SuiteRun(const Options& options, const std::vector<PlannedCase>& plan, std::string journal, SharedState& state,
+           Device& device)
+      : options_(options),
+        journal_path_(std::move(journal)),
+        state_(state),
+        device_(device),
+        session_(options, device, plan, [&state] { return state.signal() != 0; }),
+        output_(session_, options, state),
+        progress_(static_cast<int>(Repetitions()), isatty(STDERR_FILENO) != 0) {}
+
+  int Run() {
+    if (absl::Status status = output_.Open(); !status.ok()) return Refuse(status);
+    const absl::StatusOr<RunFacts> facts = Begin();
+    if (!facts.ok()) return Refuse(facts.status());
+    for (const auto& [key, value] : *facts) benchmark::AddCustomContext(key, value);
+    if (!options_.contract.empty()) benchmark::AddCustomContext("contract", options_.contract);
+    if (options_.format == "console" && !state_.described()) {
+      std::cout << DescribeRun(options_, device_) << std::flush;
+      state_.SetDescribed();
+    }
+    // First: a case that has ended has a line, or runs again.
+    session_.OnBegin([this](std::size_t index, int repetition) { state_.BeginCase(index, repetition); });
+    session_.OnFinished([this](const Outcome& outcome) {
+      state_.EndCase();
+      if (absl::Status status = journal_.Append(outcome); !status.ok()) journal_status_ = status;
+    });
+    for (std::size_t index = 0; index < session_.plan().size(); ++index) {
+      benchmark::RegisterBenchmark(session_.plan()[index].name.c_str(),
+                                   [this, index](benchmark::State& state) { RunInLibrary(state, index); })
+          ->UseManualTime()
+          ->Unit(benchmark::kMillisecond);
+    }
+    benchmark::RunSpecifiedBenchmarks(&output_, ".");
+    const int status = End();
+    state_.SetFinished();
+    return status;
+  }
+
+ private:
+  std::size_t Repetitions() const { return session_.plan().size() * static_cast<std::size_t>(options_.repetitions); }
+
+  // Opens the journal, takes from it what an earlier process has finished, and measures the roofs if there is anything
+  // left to run. Returns the facts of the run, which are those of its first process.
+  absl::StatusOr<RunFacts> Begin() {
+    const absl::StatusOr<RunIdentity> identity = IdentityOf(options_, device_);
+    if (!identity.ok()) return identity.status();
+    std::size_t finished = 0;
+    RunFacts facts;
+    if (options_.resume || state_.journal_begun()) {
+      absl::StatusOr<Recorded> recorded = journal_.Resume(journal_path_, *identity);
+      if (recorded.ok()) {
+        if (!state_.journal_begun()) TellOf(*recorded);
+        state_.SetJournalBegun();
+        finished = recorded->outcomes.size();
+        facts = std::move(recorded->context);
+        session_.Restore(std::move(recorded->outcomes));
+      } else if (absl::IsNotFound(recorded.status())) {
+        std::cerr << "roofbench: there is nothing in " << journal_path_ << " yet: starting with the first case\n";
+      } else {
+        return recorded.status();
+      }
+    }
+    if (finished < Repetitions()) device_.Calibrate(PlannedDtypes(session_.plan()));
+    if (!facts.empty()) return facts;
+    facts = RunContext(options_, device_);
+    if (journal_path_.empty()) return facts;
+    if (absl::Status status = journal_.Create(journal_path_, *identity, facts, options_.contract); !status.ok()) {
+      return status;
+    }
+    state_.SetJournalBegun();
+    return facts;
+  }
+
+  void TellOf(const Recorded& recorded) const {
+    for (const std::string& note : recorded.notes) std::cerr << "roofbench: " << note << '\n';
+    std::cerr << "roofbench: going on after " << recorded.outcomes.size() << " finished case(s) of " << journal_path_
+              << '\n';
+  }
+
+  // Runs one repetition inside one iteration of the library's loop, so that its rates divide by our median.
+  void RunInLibrary(benchmark::State& state, std::size_t index) {
+    progress_.Start(session_.plan()[index].name);
+    // Free memory changes from case to case, and so does the limit. Without one an overrun ends the process.
+    if (device_.SharesHostMemory()) hardware::LimitMemory(device_.FreeMemoryBytes());
+    const Outcome& outcome = session_.Run(index);
+    hardware::LiftMemoryLimit();
+    progress_.Finish();
+    if (outcome.verdict == Verdict::kFailed) LeaveABrokenDevice(outcome);
+    const bool measured = outcome.verdict == Verdict::kMeasured;
+    // The iteration runs in any case: the library stops the program where repetitions of a case differ in their
+    // iterations.
+    for ([[maybe_unused]] auto iteration : state) state.SetIterationTime(measured ? outcome.summary.median : 0);
+    // The library takes what its aggregates need from the first repetition, which has not got it after an error: then
+    // it hears of errors alone, and Corrected gives the rows their figures.
+    if (!measured || session_.OutcomesOf(index).front().verdict != Verdict::kMeasured) {
+      state.SkipWithError(ErrorMessageOf(outcome).c_str());
+      return;
+    }
+    for (const auto& [name, value] : outcome.counters) state.counters[name] = value;
+    state.SetLabel(std::string(Name(outcome.samples.stop)));
+  }
+
+  // Some errors of a GPU stay with the process that made them: the next one starts with a clean slate.
+  void LeaveABrokenDevice(const Outcome& outcome) {
+    if (!options_.supervise || !journal_status_.ok()) return;
+    const absl::Status health = device_.Health();
+    if (health.ok()) return;
+    std::cerr << "roofbench: " << outcome.name << ": " << outcome.reason << "; the device is lost to this process ("
+              << std::string(health.message()) << "), and the run goes on in another" << std::endl;
+    state_.AskForSuccessor();
+    _exit(kExitFailed);  // what would run at an orderly exit asks the device
+  }
+
+  int End() {
+    if (options_.format == "console") std::cout << WhereToReadOn() << std::flush;
+    for (const absl::Status& status : {output_.status(), journal_status_}) {
+      if (!status.ok()) std::cerr << "roofbench: " << std::string(status.message()) << '\n';
+    }
+    if (!output_.status().ok() && journal_status_.ok() && !options_.journal.empty()) {
+      std::cerr << "roofbench: " << options_.journal
+                << " has every case: the same command with --resume writes the rest\n";
+    }
+    if (state_.signal() != 0) {
+      std::cerr << "roofbench: interrupted by signal " << state_.signal() << "; what was measured is written\n";
+      return kExitSignal + state_.signal();
+    }
+    const int failed = session_.failed();
+    if (failed > 0) std::cerr << "roofbench: " << failed << " case(s) failed\n";
+    return failed > 0 || !output_.status().ok() || !journal_status_.ok() ? kExitFailed : EXIT_SUCCESS;
+  }
+
+  // The line that ends the table of a run that left something to read.
+  std::string WhereToReadOn() const {
+    const std::string& file = options_.out.empty() || options_.out_format != "json" ? options_.journal : options_.out;
+    if (file.empty() || !IsReplaceable(file)) return "";
+    return absl::StrCat("\ntools/report summary ", file, "   fastest implementations, growth, precisions\n");
+  }
+
+  const Options& options_;
+  const std::string journal_path_;
+  SharedState& state_;
+  Device& device_;
+  Session session_;
+  Output output_;
+  Progress progress_;
+  Journal journal_;
+  absl::Status journal_status_;
+};
+
+}  // namespace
+
+int RunSuite(const Options& options, const std::vector<PlannedCase>& plan, const std::string& journal,
+             SharedState& state, Device& device) {
+  InitializeLibrary(options);
+  return SuiteRun(options, plan, journal, state, device).Run();
+}
+
+}  // namespace roofbench

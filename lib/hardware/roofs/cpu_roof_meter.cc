@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/hardware/roofs/cpu_roof_meter.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "lib/hardware/roofs/bursts.h"
+#include "lib/hardware/roofs/compute_loops.h"
+
+namespace roofbench::hardware {
+namespace {
+
+using workload::Dtype;
+
+// Rates closer than this are equal: noise must not choose between variants. Where a slow state of the memory levels all
+// variants, a thread's own rate still tells them apart.
+constexpr double kTie = 0.03;
+constexpr double kCacheTrialSeconds = 0.0003;  // the best of three, for each variant
+constexpr int kCacheTrials = 3;
+constexpr double kLoopLeadShare = 0.1;  // of a probe, untimed: wakes the threads and settles the clock
+
+constexpr double kFirstTraffic = 16 << 20;  // bytes for each thread, to learn a stream's pace
+constexpr double kFirstFlops = 1e7;         // for each thread, to learn a loop's pace
+
+// The rate last seen, by which a wanted time becomes an amount of work.
+class Pace {
+ public:
+  // `measure(work, bursts)` returns Rates. `first_work` finds out about the first one.
+  template <typename Measure>
+  double Run(double seconds, double first_work, Measure measure) {
+    if (expected_ <= 0) expected_ = measure(first_work, 1).cpu;
+    const Rates rates = measure(expected_ * seconds, BurstsIn(seconds));
+    expected_ = rates.cpu;
+    return rates.wall;
+  }
+
+ private:
+  double expected_ = 0;
+};
+
+Rates MeasureLoop(const ComputeLoop& loop, double flops, int bursts, int threads) {
+  const double iterations = flops / loop.flops_per_iteration / threads;
+  const auto run = [&](double wanted) {
+    const int64_t count = std::max(int64_t{1}, static_cast<int64_t>(wanted));
+    return RunBurst(static_cast<double>(count) * loop.flops_per_iteration * threads, threads,
+                    [&](int) { loop.run(count); });
+  };
+  run(kLoopLeadShare * iterations);
+  return MedianOfBursts(bursts, [&] { return run((1 - kLoopLeadShare) * iterations / bursts); });
+}
+
+// The variants of one kind, by their place in StreamVariants.
+std::vector<std::size_t> VariantsOf(StreamKind kind) {
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < StreamVariants().size(); ++i) {
+    if (StreamVariants()[i].kind == kind) indices.push_back(i);
+  }
+  return indices;
+}
+
+}  // namespace
+
+CpuRoofMeter::CpuRoofMeter(CpuFacts facts, int threads)
+    : RoofMeter({.threads = threads, .tie = kTie}),
+      facts_(std::move(facts)),
+      threads_(threads),
+      memory_(facts_.LastLevelCacheBytes(), threads) {
+  for (const StreamKind kind : kStreamKinds) best_streams_[Index(kind)] = &StreamVariants()[VariantsOf(kind).front()];
+}
+
+std::vector<Contender> CpuRoofMeter::StreamContenders() {
+  std::vector<Contender> contenders;
+  for (const StreamKind kind : kStreamKinds) {
+    for (const std::size_t index : VariantsOf(kind)) {
+      const StreamVariant* const variant = &StreamVariants()[index];
+      contenders.push_back({.roof = std::string(Name(kind)),
+                            .variant = std::string(variant->name),
+                            .measure =
+                                [this, variant, paces = std::map<int, Pace>()](double seconds, int pool) mutable {
+                                  const StreamOfMix all[] = {{variant, 1}};
+                                  return paces[pool].Run(seconds, kFirstTraffic * pool,
+                                                         [&](double traffic, int bursts) {
+                                                           return memory_.MeasureMemory(all, traffic, bursts, pool);
+                                                         });
+                                },
+                            .index = index});
+    }
+  }
+  return contenders;
+}
+
+std::vector<Contender> CpuRoofMeter::ComputeContenders(Dtype dtype) {
+  std::vector<Contender> contenders;
+  for (const ComputeLoop& loop : ComputeLoops()) {
+    if (loop.dtype != dtype) continue;
+    contenders.push_back({.roof = std::string(workload::Name(dtype)),
+                          .variant = std::string(loop.name),
+                          .measure = [&loop, paces = std::map<int, Pace>()](double seconds, int pool) mutable {
+                            return paces[pool].Run(seconds, kFirstFlops * pool, [&](double flops, int bursts) {
+                              return MeasureLoop(loop, flops, bursts, pool);
+                            });
+                          }});
+  }
+  return contenders;
+}
+
+void CpuRoofMeter::Choose(StreamKind kind, const Contender& winner) {
+  best_streams_[Index(kind)] = &StreamVariants()[winner.index];
+}
+
+double CpuRoofMeter::MeasureStreams(const StreamShares& shares, double seconds) {
+  workload::Peaks rates = peaks();
+  std::vector<StreamOfMix> mix;
+  double seconds_per_byte = 0;
+  for (const StreamKind kind : kStreamKinds) {
+    const double share = shares[Index(kind)];
+    if (share <= 0) continue;
+    mix.push_back({best_streams_[Index(kind)], share});
+    seconds_per_byte += share / Rate(rates, kind);
+  }
+  const double traffic = memory_speed_ * seconds / seconds_per_byte;
+  const Rates measured = memory_.MeasureMemory(mix, traffic, BurstsIn(seconds), threads_);
+  memory_speed_ = measured.cpu * seconds_per_byte;
+  return measured.wall;
+}
+
+double CpuRoofMeter::MeasureStreamsInCache(const StreamShares& shares, double working_set_bytes, double seconds) {
+  std::vector<StreamOfMix> mix;
+  for (const StreamKind kind : kStreamKinds) {
+    const double share = shares[Index(kind)];
+    if (share > 0) mix.push_back({BestInCache(kind, working_set_bytes), share});
+  }
+  return memory_.MeasureCache(mix, working_set_bytes, seconds, threads_);
+}
+
+// Caches have winners of their own: streaming stores, the fastest way to memory, go past them.
+const StreamVariant* CpuRoofMeter::BestInCache(StreamKind kind, double working_set_bytes) {
+  const StreamVariant*& best = cache_streams_[{kind, working_set_bytes}];
+  if (best != nullptr) return best;
+  double top = 0;
+  for (const std::size_t index : VariantsOf(kind)) {
+    const StreamVariant* const variant = &StreamVariants()[index];
+    const StreamOfMix all[] = {{variant, 1}};
+    double rate = 0;
+    for (int i = 0; i < kCacheTrials; ++i) {
+      rate = std::max(rate, memory_.MeasureCache(all, working_set_bytes, kCacheTrialSeconds, threads_));
+    }
+    if (rate <= top) continue;
+    top = rate;
+    best = variant;
+  }
+  return best;
+}
+
+double CpuRoofMeter::CacheWorkingSet(double bytes) const {
+  for (const CacheLevel& level : facts_.caches) {
+    const double offered = level.bytes * std::min(threads_, level.instances);
+    if (bytes <= offered) return offered / 2;
+  }
+  return 0;
+}
+
+}  // namespace roofbench::hardware

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The roofs of a processor: streams through memory and caches, multiply-add loops, and what others add (a library's
+// GEMM).
+#pragma once
+
+#include <array>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "lib/hardware/device_facts.h"
+#include "lib/hardware/roofs/memory_probe.h"
+#include "lib/hardware/roofs/roof_meter.h"
+
+namespace roofbench::hardware {
+
+// Added probes run on all the threads of the meter. Everything else is tried on one thread, too.
+class CpuRoofMeter final : public RoofMeter {
+ public:
+  // `threads` is the size of the pool; probe buffers exceed the last-level cache sixteen times over.
+  CpuRoofMeter(CpuFacts facts, int threads);
+
+  // The variant that Calibrate found fastest with all threads; before Calibrate, the first of its kind.
+  const StreamVariant& BestStream(StreamKind kind) const { return *best_streams_[Index(kind)]; }
+
+  double LastLevelCacheBytes() const override { return facts_.LastLevelCacheBytes(); }
+  // Over all threads: half of what the smallest level that holds `bytes` offers the threads of the pool.
+  double CacheWorkingSet(double bytes) const override;
+
+ protected:
+  std::vector<Contender> StreamContenders() override;
+  std::vector<Contender> ComputeContenders(workload::Dtype dtype) override;
+  void Choose(StreamKind kind, const Contender& winner) override;
+  double MeasureStreams(const StreamShares& shares, double seconds) override;
+  // Every thread goes round in its own share of the working set.
+  double MeasureStreamsInCache(const StreamShares& shares, double working_set_bytes, double seconds) override;
+
+ private:
+  const StreamVariant* BestInCache(StreamKind kind, double working_set_bytes);
+
+  const CpuFacts facts_;
+  const int threads_;
+  MemoryProbe memory_;
+  std::array<const StreamVariant*, kStreamKinds.size()> best_streams_{};
+  std::map<std::pair<StreamKind, double>, const StreamVariant*> cache_streams_;
+  double memory_speed_ = 1;  // last seen, as a factor of the calibrated rates
+};
+
+}  // namespace roofbench::hardware

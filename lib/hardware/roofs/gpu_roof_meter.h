@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The roofs of a GPU: streams through its memory and its L2, and the products that others add.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "lib/hardware/roofs/gpu_streams.h"
+#include "lib/hardware/roofs/roof_meter.h"
+
+namespace roofbench::hardware {
+
+// The best of the rounds counts for added probes, which are long enough to be no matter of luck.
+class GpuRoofMeter final : public RoofMeter {
+ public:
+  // `streams` must outlive the meter.
+  GpuRoofMeter(GpuStreams& streams, double l2_bytes, double memory_bytes);
+  ~GpuRoofMeter() override;
+  GpuRoofMeter(const GpuRoofMeter&) = delete;
+  GpuRoofMeter& operator=(const GpuRoofMeter&) = delete;
+
+  // Runs every stream over a small buffer and looks at what it did: a probe that is wrong must not define a roof.
+  // Returns what is wrong, or an empty text. With a fault, Calibrate leaves the memory roofs 0: unknown.
+  std::string CheckStreams();
+
+  // The fault that kept the memory roofs from being measured; empty if there is none.
+  const std::string& fault() const { return fault_; }
+  // The variant that Calibrate found fastest.
+  int BestVariant(StreamKind kind) const { return best_[Index(kind)]; }
+
+  double LastLevelCacheBytes() const override { return l2_bytes_; }
+  double CacheWorkingSet(double bytes) const override { return bytes <= l2_bytes_ ? l2_bytes_ / 2 : 0; }
+
+ protected:
+  std::vector<Contender> StreamContenders() override;
+  void Choose(StreamKind kind, const Contender& winner) override;
+  double MeasureStreams(const StreamShares& shares, double seconds) override;
+  double MeasureStreamsInCache(const StreamShares& shares, double working_set_bytes, double seconds) override;
+
+ private:
+  bool MakeBuffers();
+  void FillBuffers();
+  // Appends passes of one stream over `bytes` bytes, from where the last one stopped.
+  void AddPasses(StreamKind kind, int variant, double bytes, std::vector<GpuPass>& passes);
+  // Bytes/s of the traffic of all passes; 0 where the device does not tell the time.
+  double RateOf(const std::vector<GpuPass>& passes);
+  double MeasureStream(StreamKind kind, int variant, double seconds);
+  std::string CheckStream(StreamKind kind, int variant);
+
+  GpuStreams& streams_;
+  double l2_bytes_;
+  double memory_bytes_;
+  std::byte* first_ = nullptr;  // streams read one and write the other, and change over after each lap
+  std::byte* second_ = nullptr;
+  std::byte* sum_ = nullptr;
+  std::size_t buffer_bytes_ = 0;
+  std::size_t cursor_ = 0;
+  bool tried_ = false;
+  bool usable_ = false;
+  std::string fault_;
+  std::array<int, kStreamKinds.size()> best_{};
+  std::array<double, kStreamKinds.size()> pace_{};        // bytes/s of traffic from memory, last seen
+  std::array<double, kStreamKinds.size()> cache_pace_{};  // the same in a cache
+};
+
+}  // namespace roofbench::hardware

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/hardware/roofs/huge_buffer.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "lib/hardware/roofs/streams.h"
+#include "lib/kernels/simd/split_mix.h"
+#include "lib/kernels/threading/huge_pages.h"
+#include "lib/kernels/threading/thread_pool.h"
+
+namespace roofbench::hardware {
+namespace {
+
+using kernels::kHugePageBytes;
+
+constexpr std::size_t kLineBytes = 64;
+
+std::size_t RoundUp(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Maps whole huge pages at a huge page's boundary, without which the system grants none at the ends.
+std::byte* MapAligned(std::size_t bytes) {
+  const std::size_t reserved = bytes + kHugePageBytes;
+  if (reserved < bytes) throw std::bad_alloc();
+  void* const mapped = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  std::byte* const begin = static_cast<std::byte*>(mapped);
+  const std::size_t head =
+      RoundUp(reinterpret_cast<std::uintptr_t>(begin), kHugePageBytes) - reinterpret_cast<std::uintptr_t>(begin);
+  const std::size_t tail = kHugePageBytes - head;
+  if (head > 0) munmap(begin, head);
+  if (tail > 0) munmap(begin + head + bytes, tail);
+  kernels::PreferHugePages(begin + head, bytes);  // small pages do as well, more slowly
+  return begin + head;
+}
+
+}  // namespace
+
+HugeBuffer::HugeBuffer(std::size_t bytes, int threads) : size_(bytes) {
+  if (bytes == 0) return;
+  if (bytes > SIZE_MAX - 2 * kHugePageBytes) throw std::bad_alloc();
+  data_ = MapAligned(RoundUp(bytes, kHugePageBytes));
+  kernels::ThreadPool(threads).OnEach([&](int thread) {
+    const kernels::Range own = ThreadsBytes(RoundUp(bytes, kLineBytes), thread, threads);
+    for (int64_t at = own.begin; at < own.end; at += sizeof(uint64_t)) {
+      const uint64_t word = kernels::SplitMix64::At(static_cast<uint64_t>(at));
+      std::memcpy(data_ + at, &word, sizeof(word));
+    }
+  });
+}
+
+HugeBuffer::HugeBuffer(HugeBuffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+HugeBuffer& HugeBuffer::operator=(HugeBuffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+HugeBuffer::~HugeBuffer() {
+  if (data_ != nullptr) munmap(data_, RoundUp(size_, kHugePageBytes));
+}
+
+}  // namespace roofbench::hardware

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/hardware/roofs/measured_roofs.h"
+
+#include <algorithm>
+
+namespace roofbench::hardware {
+namespace {
+
+constexpr double kNegligibleShare = 0.02;  // of a mix's traffic
+
+double Traffic(const TrafficMix& mix, StreamKind kind) {
+  return StreamShares{mix.read, mix.copy, mix.update, mix.write}[Index(kind)];
+}
+
+}  // namespace
+
+TrafficMix MixOf(const workload::Cost& cost) {
+  TrafficMix mix;
+  for (const workload::Operation& operation : cost.operations) {
+    const double copied = std::min(operation.bytes_read, operation.bytes_written);
+    mix.read += operation.repeat * (operation.bytes_read - copied);
+    mix.write += operation.repeat * (operation.bytes_written - copied);
+    mix.copy += operation.repeat * 2 * copied;
+    mix.update += operation.repeat * 2 * operation.bytes_updated;
+  }
+  return mix;
+}
+
+StreamShares SharesOf(const TrafficMix& mix) {
+  double total = 0;
+  for (const StreamKind kind : kStreamKinds) total += Traffic(mix, kind);
+  StreamShares shares{};
+  double counted = 0;
+  for (const StreamKind kind : kStreamKinds) {
+    const double share = total > 0 ? Traffic(mix, kind) / total : 0;
+    if (share >= kNegligibleShare) counted += shares[Index(kind)] = share;
+  }
+  for (double& share : shares) share = counted > 0 ? share / counted : 0;
+  return shares;
+}
+
+bool MovesNothing(const StreamShares& shares) {
+  return std::ranges::all_of(shares, [](double share) { return share <= 0; });
+}
+
+double& Rate(workload::Peaks& peaks, StreamKind kind) {
+  return *std::array<double*, kStreamKinds.size()>{&peaks.read, &peaks.copy, &peaks.update, &peaks.write}[Index(kind)];
+}
+
+}  // namespace roofbench::hardware

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traffic of one or several streams through probe buffers: cold, from memory, or inside a cache.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "lib/hardware/roofs/bursts.h"
+#include "lib/hardware/roofs/huge_buffer.h"
+#include "lib/hardware/roofs/streams.h"
+
+namespace roofbench::hardware {
+
+// A stream of a mix, and what of the traffic is its own. The shares of a mix add up to 1.
+struct StreamOfMix {
+  const StreamVariant* variant = nullptr;
+  double share = 0;
+};
+
+class MemoryProbe {
+ public:
+  // Makes its two buffers when they are first needed, touched by a pool of `threads`: sixteen times the caches in all,
+  // so that next to nothing survives in them from one lap to the next.
+  MemoryProbe(double last_level_cache_bytes, int threads);
+
+  // Bytes/s of about `traffic_bytes` of traffic from memory on a pool of `threads`: the median over `bursts` equal
+  // ones. Goes on in the buffers where the last call stopped, so that it finds them cold. The first of the traffic is
+  // not timed: it wakes the threads and leaves the caches as these streams leave them, not as whatever ran before did.
+  Rates MeasureMemory(std::span<const StreamOfMix> mix, double traffic_bytes, int bursts, int threads);
+
+  // Bytes/s for about `seconds`, every thread going round in its own share of a working set of that many bytes in all.
+  double MeasureCache(std::span<const StreamOfMix> mix, double working_set_bytes, double seconds, int threads);
+
+ private:
+  void MakeBuffers();
+  Rates RunFromCursor(std::span<const StreamOfMix> mix, double traffic_bytes, int threads);
+
+  double last_level_cache_bytes_;
+  int threads_;
+  HugeBuffer first_;  // streams read one and write the other, and change over after each lap
+  HugeBuffer second_;
+  std::size_t cursor_ = 0;  // bytes into what every thread has of the two
+};
+
+}  // namespace roofbench::hardware

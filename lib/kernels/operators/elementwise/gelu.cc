@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kernels/operators/elementwise/gelu.h"
+
+#include <iterator>
+
+#include "lib/kernels/operators/elementwise/activations_avx512.h"
+#include "lib/kernels/operators/elementwise/gelu_tail.h"
+#include "lib/kernels/simd/highway_dispatch.h"
+#include "lib/kernels/threading/run_shares.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lib/kernels/operators/elementwise/gelu.cc"  // NOLINT(bugprone-suspicious-include)
+// clang-format off: this one comes before the others
+#include "hwy/foreach_target.h"
+// clang-format on
+#include "hwy/contrib/math/math-inl.h"
+#include "lib/kernels/simd/highway_floats.inc"
+
+HWY_BEFORE_NAMESPACE();
+namespace roofbench::kernels::HWY_NAMESPACE {
+namespace {
+
+template <typename T>
+HWY_INLINE void Portable(const Gelu<T>& work, Range range) {
+  using Tail = GeluTail<float>;
+  constexpr std::size_t kDegree = std::size(Tail::kPolynomial) - 1;
+  const FloatTag d;
+  const std::size_t lanes = FloatLanes();
+  const FloatVec one = hn::Set(d, 1.0F);
+  const FloatVec near = hn::Set(d, Tail::kNear);
+  const auto end = static_cast<std::size_t>(range.end);
+  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
+    const FloatVec x = LoadSome(work.x + i, end - i);
+    const FloatVec t = hn::Div(one, hn::MulAdd(hn::Abs(x), near, one));
+    FloatVec p = hn::Set(d, Tail::kPolynomial[kDegree]);
+    for (std::size_t k = kDegree; k-- > 0;) p = hn::MulAdd(p, t, hn::Set(d, Tail::kPolynomial[k]));
+    // Below -104 exp is zero in fp32, and Highway's is not defined at -infinity.
+    const FloatVec power = hn::Max(hn::Set(d, -104.5F), hn::Mul(hn::Mul(x, x), hn::Set(d, -0.5F)));
+    const FloatVec tail = hn::Mul(hn::Mul(t, p), hn::Exp(d, power));
+    const FloatVec share = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(one, tail));
+    StoreSome(hn::Mul(x, share), work.y + i, end - i);
+  }
+}
+
+ROOFBENCH_HIGHWAY_INSTANCES(Portable, Gelu)
+
+}  // namespace
+}  // namespace roofbench::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace roofbench::kernels {
+
+ROOFBENCH_HIGHWAY_DISPATCHES(Portable, Gelu)
+
+namespace {
+
+template <typename T>
+constexpr ShareRow<Gelu<T>> kWays[] = {
+#if ROOFBENCH_X86
+    {kAvx512Bf16, Avx512Share},
+#endif
+    {0, Portable},
+};
+
+}  // namespace
+
+void Run(const Gelu<float>& work, const ParallelFor& parallel_for) {
+  RunShares<kWays<float>>(work, work.n, kGrainElements, parallel_for);
+}
+
+void Run(const Gelu<Bf16>& work, const ParallelFor& parallel_for) {
+  RunShares<kWays<Bf16>>(work, work.n, kGrainElements, parallel_for);
+}
+
+}  // namespace roofbench::kernels
+#endif

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kernels/operators/products/gemv.h"
+
+#include <algorithm>
+#include <deque>
+#include <type_traits>
+#include <vector>
+
+#include "lib/kernels/operators/products/gemv_rows.h"
+#include "lib/kernels/simd/isa.h"
+
+namespace roofbench::kernels {
+namespace {
+
+// Rows whose results are computed before they are converted and stored. With several vectors the rows of a chunk come
+// from a cache for all but the first: they have to fit one.
+constexpr int64_t kMostChunkRows = 64;
+constexpr int64_t kChunkBytes = int64_t{256} << 10;
+
+int64_t RowBytes(const Fp32Weight& weight) { return 4 * weight.k; }
+int64_t RowBytes(const Bf16Weight& weight) { return 2 * weight.k; }
+int64_t RowBytes(const Int8Weight& weight) { return weight.k; }
+int64_t RowBytes(const Int4Weight& weight) { return weight.k; }
+
+template <typename Weight>
+int64_t ChunkRows(const Weight& weight) {
+  const int64_t rows = kChunkBytes / std::max<int64_t>(1, RowBytes(weight)) / kInt4TileRows * kInt4TileRows;
+  return std::clamp(rows, kInt4TileRows, kMostChunkRows);
+}
+
+int64_t GroupOf(const Int8Weight&) { return 0; }
+int64_t GroupOf(const Int4Weight& weight) { return weight.group; }
+
+// A vector in the form that the rows of this processor want. Its memory stays with the thread, so that a loop of
+// products allocates nothing.
+struct Scratch {
+  FixedPoint fixed;
+  std::vector<float> floats;
+  bool is_fixed = false;
+};
+
+Scratch& ScratchOf(int64_t vector) {
+  thread_local std::deque<Scratch> all;  // a deque: references survive
+  while (static_cast<int64_t>(all.size()) <= vector) all.emplace_back();
+  return all[static_cast<std::size_t>(vector)];
+}
+
+constexpr IsaRow<void (*)(const Bf16Weight& weight, const Bf16* x, float* y, Range rows)> kBf16Ways[] = {
+#if ROOFBENCH_X86
+    {kAvx512Bf16, Avx512Rows},
+#endif
+    {0, PortableRows},
+};
+
+// How a vector becomes fixed point, and such a vector meets rows; of null pointers where the processor multiplies in
+// fp32.
+template <typename Weight, typename X>
+struct FixedPointProduct {
+  bool (*convert)(const X* x, int64_t k, int64_t group, FixedPoint& to) = nullptr;
+  void (*rows)(const Weight& weight, const FixedPoint& x, float* y, Range rows) = nullptr;
+};
+template <typename Weight, typename X>
+constexpr IsaRow<FixedPointProduct<Weight, X>> kFixedPointWays[] = {
+#if ROOFBENCH_X86
+    {kAvx512Vnni, {Avx512Convert, Avx512Rows}},
+#endif
+    {0, {}},
+};
+
+// One vector against rows of a weight.
+template <typename Weight, typename X>
+class Product;
+
+template <>
+class Product<Fp32Weight, float> {
+ public:
+  Product(const Fp32Weight& weight, const float* x, int64_t /*vector*/) : weight_(weight), x_(x) {}
+  void Rows(float* y, Range rows) const { PortableRows(weight_, x_, y, rows); }
+
+ private:
+  const Fp32Weight& weight_;
+  const float* x_;
+};
+
+template <>
+class Product<Bf16Weight, Bf16> {
+ public:
+  Product(const Bf16Weight& weight, const Bf16* x, int64_t /*vector*/) : weight_(weight), x_(x) {}
+  void Rows(float* y, Range rows) const { BestWay<kBf16Ways>()(weight_, x_, y, rows); }
+
+ private:
+  const Bf16Weight& weight_;
+  const Bf16* x_;
+};
+
+template <typename Weight, typename X>
+requires(std::is_same_v<Weight, Int8Weight> || std::is_same_v<Weight, Int4Weight>) class Product<Weight, X> {
+ public:
+  Product(const Weight& weight, const X* x, int64_t vector) : weight_(weight), scratch_(ScratchOf(vector)) {
+    const auto convert = BestWay<kFixedPointWays<Weight, X>>().convert;
+    scratch_.is_fixed = convert != nullptr && convert(x, weight.k, GroupOf(weight), scratch_.fixed);
+    if (scratch_.is_fixed) return;
+    scratch_.floats.resize(static_cast<std::size_t>(weight.k));
+    std::transform(x, x + weight.k, scratch_.floats.begin(), [](X value) { return ToFloat(value); });
+  }
+  void Rows(float* y, Range rows) const {
+    if (scratch_.is_fixed) return BestWay<kFixedPointWays<Weight, X>>().rows(weight_, scratch_.fixed, y, rows);
+    PortableRows(weight_, scratch_.floats.data(), y, rows);
+  }
+
+ private:
+  const Weight& weight_;
+  Scratch& scratch_;
+};
+
+void Store(const float* from, int64_t count, float* to) { std::copy_n(from, count, to); }
+void Store(const float* from, int64_t count, Bf16* to) { std::transform(from, from + count, to, ToBf16); }
+
+}  // namespace
+
+template <typename Weight, typename X, typename Y>
+void RunRows(const Gemv<Weight, X, Y>& work, Range rows) {
+  const Weight& weight = work.weight;
+  if (weight.k == 0) {
+    // Sums of nothing. The fixed-point vectors have no memory then, which the kernels would point into.
+    for (int64_t i = 0; i < work.m; ++i) std::fill_n(work.y + i * weight.n + rows.begin, rows.size(), Y{});
+    return;
+  }
+  std::vector<Product<Weight, X>> products;  // of no memory of their own beyond a few pointers
+  products.reserve(static_cast<std::size_t>(work.m));
+  for (int64_t i = 0; i < work.m; ++i) products.emplace_back(weight, work.x + i * weight.k, i);
+  const int64_t step = ChunkRows(weight);
+  for (int64_t row = rows.begin; row < rows.end; row += step) {
+    const Range chunk{row, std::min(row + step, rows.end)};
+    for (int64_t i = 0; i < work.m; ++i) {
+      float results[kMostChunkRows];
+      products[static_cast<std::size_t>(i)].Rows(results, chunk);
+      Store(results, chunk.size(), work.y + i * weight.n + row);
+    }
+  }
+}
+
+template <typename Weight, typename X, typename Y>
+void Run(const Gemv<Weight, X, Y>& work, const ParallelFor& parallel_for) {
+  parallel_for(work.weight.n, RowGrain(work.weight), [&](Range rows) { RunRows(work, rows); });
+}
+
+template <typename Weight, typename X, typename Y>
+void Run(const GatherGemv<Weight, X, Y>& work, const ParallelFor& parallel_for) {
+  // Whole tiles of all experts in one range, so that the threads' shares are even whatever their number.
+  const int64_t grain = RowGrain(work.weight);
+  const int64_t units = (work.weight.n + grain - 1) / grain;
+  parallel_for(work.count * units, [&](Range range) {
+    for (int64_t unit = range.begin; unit < range.end;) {
+      const int64_t expert = unit / units;
+      const int64_t end = std::min(range.end, (expert + 1) * units);
+      const Range rows{(unit - expert * units) * grain, std::min((end - expert * units) * grain, work.weight.n)};
+      RunRows(
+          Gemv<Weight, X, Y>{
+              .weight = Expert(work.weight, work.experts[expert]), .x = work.x, .y = work.y + expert * work.weight.n},
+          rows);
+      unit = end;
+    }
+  });
+}
+
+#define ROOFBENCH_INSTANTIATE(Weight, X, Y)                         \
+  template void RunRows(const Gemv<Weight, X, Y>&, Range);          \
+  template void Run(const Gemv<Weight, X, Y>&, const ParallelFor&); \
+  template void Run(const GatherGemv<Weight, X, Y>&, const ParallelFor&);
+
+ROOFBENCH_INSTANTIATE(Fp32Weight, float, float)
+ROOFBENCH_INSTANTIATE(Bf16Weight, Bf16, Bf16)
+ROOFBENCH_INSTANTIATE(Bf16Weight, Bf16, float)
+ROOFBENCH_INSTANTIATE(Int8Weight, Bf16, Bf16)
+ROOFBENCH_INSTANTIATE(Int8Weight, Bf16, float)
+ROOFBENCH_INSTANTIATE(Int8Weight, float, float)
+ROOFBENCH_INSTANTIATE(Int4Weight, Bf16, Bf16)
+ROOFBENCH_INSTANTIATE(Int4Weight, Bf16, float)
+ROOFBENCH_INSTANTIATE(Int4Weight, float, float)
+
+#undef ROOFBENCH_INSTANTIATE
+
+}  // namespace roofbench::kernels

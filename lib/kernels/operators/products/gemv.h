@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// y = W · x for a few vectors x: the product of token generation, bound by the bytes of the weights.
+//
+// Sums are fp32. A product with int8 or int4 weights takes finite activations as 16-bit fixed point, a scale for each
+// 1024 of them (an error of at most 2^-16 of their largest), where the processor has 8-bit dot products. Activations
+// with an infinity or a NaN are multiplied in fp32 everywhere, so that results have the class that fp32 arithmetic
+// gives.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/kernels/operators/products/weights.h"
+#include "lib/kernels/simd/bf16.h"
+#include "lib/kernels/threading/parallel_for.h"
+
+namespace roofbench::kernels {
+
+// y[i, :] = W · x[i, :] for i in [0, m). X and Y: float or Bf16; see the instantiations of Run below. The weights are
+// read from memory once for all m; m is meant to be small.
+template <typename Weight, typename X, typename Y>
+struct Gemv {
+  Weight weight;
+  const X* x = nullptr;  // [m, k]
+  Y* y = nullptr;        // [m, n]
+  int64_t m = 1;
+};
+
+// y[e, :] = W[experts[e], :, :] · x: a token's share of a mixture of experts. `weight` describes the first expert; the
+// others follow without gaps (of scales, too).
+template <typename Weight, typename X, typename Y>
+struct GatherGemv {
+  Weight weight;
+  const int64_t* experts = nullptr;  // [count], each below the number of experts that there are
+  int64_t count = 0;
+  const X* x = nullptr;  // [k], the same for every expert
+  Y* y = nullptr;        // [count, n]
+};
+
+// The whole product.
+template <typename Weight, typename X, typename Y>
+void Run(const Gemv<Weight, X, Y>& work, const ParallelFor& parallel_for);
+template <typename Weight, typename X, typename Y>
+void Run(const GatherGemv<Weight, X, Y>& work, const ParallelFor& parallel_for);
+
+// y[:, rows] alone, on the calling thread. For int4 rows.begin is a multiple of kInt4TileRows.
+template <typename Weight, typename X, typename Y>
+void RunRows(const Gemv<Weight, X, Y>& work, Range rows);
+
+// On which multiples of rows a product may be split.
+constexpr int64_t RowGrain(const Fp32Weight&) { return 1; }
+constexpr int64_t RowGrain(const Bf16Weight&) { return 1; }
+constexpr int64_t RowGrain(const Int8Weight&) { return 1; }
+constexpr int64_t RowGrain(const Int4Weight&) { return kInt4TileRows; }
+
+// Expert `index` of several that follow each other in memory.
+constexpr Fp32Weight Expert(Fp32Weight first, int64_t index) {
+  first.data += index * first.n * first.k;
+  return first;
+}
+constexpr Bf16Weight Expert(Bf16Weight first, int64_t index) {
+  first.data += index * first.n * first.k;
+  return first;
+}
+constexpr Int8Weight Expert(Int8Weight first, int64_t index) {
+  first.data += index * first.n * first.k;
+  first.scales += index * first.n;
+  return first;
+}
+constexpr Int4Weight Expert(Int4Weight first, int64_t index) {
+  first.data += index * Int4Bytes(first.n, first.k, first.group);
+  return first;
+}
+
+}  // namespace roofbench::kernels

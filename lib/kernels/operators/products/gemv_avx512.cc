@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// Highway 1.0.3 has neither the bf16 nor the 8-bit dot product.
+
+#include "lib/kernels/operators/products/gemv_rows.h"
+
+#if ROOFBENCH_X86
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/kernels/simd/avx512_lines.h"
+
+namespace roofbench::kernels {
+namespace {
+
+// Rows are read in eight streams, which share the loads of x: one stream a thread leaves a tenth of fast memory unused.
+// Each stream is an eighth of the rows, from one to the next, because short rows side by side would all end at once and
+// begin anew elsewhere (int8, 2048 columns: 8 % slower in slow memory, 14 to 24 % in fast; EPYC, 2026-11-21).
+constexpr int kStreams = 8;
+
+// How far ahead of its products a stream comes into the second cache.
+constexpr int64_t kAhead = 2048;
+
+ROOFBENCH_TARGET_AVX512_BF16 inline __m512bh LoadBf16(const Bf16* from) {
+  return reinterpret_cast<__m512bh>(_mm512_loadu_si512(from));
+}
+
+ROOFBENCH_TARGET_AVX512_BF16 inline __m512bh LoadBf16(__mmask32 mask, const Bf16* from) {
+  return reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi16(mask, from));
+}
+
+// y[r · stride] = row + r · stride times x, each in kSums independent sums, so that the latency of the addition hides.
+template <int kRows, int kSums>
+ROOFBENCH_TARGET_AVX512_BF16 inline void DotRows(const Bf16Weight& weight, int64_t row, int64_t stride, const Bf16* x,
+                                                 float* y) {
+  constexpr int64_t kElements = 32;  // a vector
+  const int64_t k = weight.k;
+  const Bf16* const w = weight.data + row * k;
+  __m512 sums[kRows][kSums];
+#pragma GCC unroll 8
+  for (auto& sums_of_row : sums) {
+#pragma GCC unroll 8
+    for (__m512& sum : sums_of_row) sum = _mm512_setzero_ps();
+  }
+  int64_t i = 0;
+  for (; i + kSums * kElements <= k; i += kSums * kElements) {
+#pragma GCC unroll 8
+    for (int s = 0; s < kSums; ++s) {
+      const int64_t at = i + s * kElements;
+      const __m512bh of_x = LoadBf16(x + at);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const Bf16* const line = w + r * stride * k + at;
+        avx512::PrefetchL2(reinterpret_cast<const char*>(line) + kAhead);
+        sums[r][s] = _mm512_dpbf16_ps(sums[r][s], LoadBf16(line), of_x);
+      }
+    }
+  }
+  for (; i < k; i += kElements) {
+    const auto mask = static_cast<__mmask32>((uint64_t{1} << std::min(kElements, k - i)) - 1);
+    const __m512bh of_x = LoadBf16(mask, x + i);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      sums[r][0] = _mm512_dpbf16_ps(sums[r][0], LoadBf16(mask, w + r * stride * k + i), of_x);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int distance = kSums / 2; distance > 0; distance /= 2) {
+#pragma GCC unroll 8
+      for (int s = 0; s < distance; ++s) sums[r][s] = _mm512_add_ps(sums[r][s], sums[r][s + distance]);
+    }
+    y[r * stride] = _mm512_reduce_add_ps(sums[r][0]);
+  }
+}
+
+ROOFBENCH_TARGET_AVX512_VNNI inline __m512 Load16(const float* from) { return _mm512_loadu_ps(from); }
+
+ROOFBENCH_TARGET_AVX512_VNNI inline __m512 Load16(const Bf16* from) {
+  return avx512::Widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+
+// One block of kBlock elements. False if it cannot be represented.
+template <typename T>
+ROOFBENCH_TARGET_AVX512_VNNI inline bool ConvertBlock(const T* x, int8_t* high, int8_t* low, float& scale,
+                                                      int32_t* lane_sums) {
+  constexpr int64_t kElements = 16;
+  const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+  __m512i largest_bits = _mm512_setzero_si512();
+  for (int64_t i = 0; i < FixedPoint::kBlock; i += kElements) {
+    // As integers, magnitudes are in order, with infinities and NaNs at the top.
+    largest_bits = _mm512_max_epu32(largest_bits, _mm512_and_si512(_mm512_castps_si512(Load16(x + i)), magnitude));
+  }
+  const auto bits = static_cast<int32_t>(_mm512_reduce_max_epu32(largest_bits));
+  const float largest = _mm512_cvtss_f32(_mm512_castsi512_ps(_mm512_set1_epi32(bits)));
+  constexpr float kSmallest = 1e-30F;  // its reciprocal, times kRange, is finite
+  constexpr int32_t kInfinity = 0x7f800000;
+  if (bits >= kInfinity || (largest > 0 && largest < kSmallest)) return false;
+  constexpr float kRange = 127 * 256;  // so that the upper byte stays below 128 after rounding
+  scale = largest / kRange;
+  const __m512 inverse = _mm512_set1_ps(largest > 0 ? kRange / largest : 0);
+  for (int64_t i = 0; i < FixedPoint::kBlock; i += kElements) {
+    const __m512i value = _mm512_cvtps_epi32(_mm512_mul_ps(Load16(x + i), inverse));
+    const __m512i upper = _mm512_srai_epi32(_mm512_add_epi32(value, _mm512_set1_epi32(128)), 8);
+    const __m512i lower = _mm512_sub_epi32(value, _mm512_slli_epi32(upper, 8));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(high + i), _mm512_cvtepi32_epi8(upper));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(low + i), _mm512_cvtepi32_epi8(lower));
+  }
+  const __m512i ones = _mm512_set1_epi8(1);
+  __m512i upper_sums = _mm512_setzero_si512();
+  __m512i lower_sums = _mm512_setzero_si512();
+  for (int64_t i = 0; i < FixedPoint::kBlock; i += kLineBytes) {
+    upper_sums = _mm512_dpbusd_epi32(upper_sums, ones, _mm512_loadu_si512(high + i));
+    lower_sums = _mm512_dpbusd_epi32(lower_sums, ones, _mm512_loadu_si512(low + i));
+  }
+  const __m512i sums = _mm512_add_epi32(_mm512_slli_epi32(upper_sums, 8), lower_sums);
+  _mm512_storeu_si512(lane_sums, _mm512_slli_epi32(sums, 7));
+  return true;
+}
+
+ROOFBENCH_TARGET_AVX512_VNNI void SumGroups(int64_t k, int64_t group, FixedPoint& x) {
+  const __m256i ones = _mm256_set1_epi8(1);
+  const auto groups = static_cast<std::size_t>(k / group);
+  x.group_sums.resize(groups);
+  x.group_floats.resize(groups);
+  const int8_t* const high = x.high.data()->bytes;
+  const int8_t* const low = x.low.data()->bytes;
+  int64_t at = 0;
+  for (std::size_t g = 0; g < groups; ++g) {
+    __m256i upper = _mm256_setzero_si256();
+    __m256i lower = _mm256_setzero_si256();
+    for (const int64_t end = at + group; at < end; at += 32) {
+      upper = _mm256_dpbusd_epi32(upper, ones, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(high + at)));
+      lower = _mm256_dpbusd_epi32(lower, ones, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(low + at)));
+    }
+    const __m256i lanes = _mm256_add_epi32(_mm256_slli_epi32(upper, 8), lower);
+    __m128i total = _mm_add_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+    total = _mm_add_epi32(total, _mm_shuffle_epi32(total, 0x4e));
+    total = _mm_add_epi32(total, _mm_shuffle_epi32(total, 0xb1));
+    const int32_t sum = _mm_cvtsi128_si32(total);
+    x.group_sums[g] = -8 * sum;
+    x.group_floats[g] = static_cast<float>(sum);
+  }
+}
+
+template <typename T>
+ROOFBENCH_TARGET_AVX512_VNNI bool Convert(const T* x, int64_t k, int64_t group, FixedPoint& to) {
+  constexpr int64_t kBlock = FixedPoint::kBlock;
+  const int64_t blocks = (k + kBlock - 1) / kBlock;
+  const auto lines = static_cast<std::size_t>(blocks * kBlock / kLineBytes);
+  to.high.resize(lines);
+  to.low.resize(lines);
+  to.scales.resize(static_cast<std::size_t>(blocks));
+  to.lane_sums.resize(static_cast<std::size_t>(blocks * FixedPoint::kLanes));
+  T last[kBlock];
+  for (int64_t block = 0; block < blocks; ++block) {
+    const T* from = x + block * kBlock;
+    if (const int64_t left = k - block * kBlock; left < kBlock) {
+      std::fill(std::copy_n(from, left, last), last + kBlock, T{});
+      from = last;
+    }
+    if (!ConvertBlock(from, to.high.data()->bytes + block * kBlock, to.low.data()->bytes + block * kBlock,
+                      to.scales[block], &to.lane_sums[block * FixedPoint::kLanes])) {
+      return false;
+    }
+  }
+  if (group > 0) SumGroups(k, group, to);
+  return true;
+}
+
+// Sums of products of unsigned bytes with both bytes of x.
+struct ByteSums {
+  __m512i upper;
+  __m512i lower;
+};
+
+ROOFBENCH_TARGET_AVX512_VNNI inline void AddLine(ByteSums& sums, __m512i weights, __m512i high, __m512i low) {
+  // The dot product takes one side unsigned: w + 128, taken back by lane_sums.
+  weights = _mm512_xor_si512(weights, _mm512_set1_epi8(-128));
+  sums.upper = _mm512_dpbusd_epi32(sums.upper, weights, high);
+  sums.lower = _mm512_dpbusd_epi32(sums.lower, weights, low);
+}
+
+// Sums of 64 products below 2^22 wrap around on the way and come back: the exact result fits.
+ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Exact(const ByteSums& sums, const int32_t* lane_sums) {
+  return _mm512_sub_epi32(_mm512_add_epi32(_mm512_slli_epi32(sums.upper, 8), sums.lower),
+                          _mm512_loadu_si512(lane_sums));
+}
+
+// As that of bf16 weights, block by block of x.
+template <int kRows, int kSums>
+ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64_t row, int64_t stride,
+                                                 const FixedPoint& x, float* y) {
+  const int64_t k = weight.k;
+  const int8_t* const w = weight.data + row * k;
+  const int8_t* const high = x.high.data()->bytes;
+  const int8_t* const low = x.low.data()->bytes;
+  __m512 totals[kRows];
+#pragma GCC unroll 8
+  for (__m512& total : totals) total = _mm512_setzero_ps();
+  for (int64_t block = 0, begin = 0; begin < k; ++block, begin += FixedPoint::kBlock) {
+    const int64_t end = std::min(begin + FixedPoint::kBlock, k);
+    ByteSums sums[kRows][kSums];
+#pragma GCC unroll 8
+    for (auto& sums_of_row : sums) {
+#pragma GCC unroll 8
+      for (ByteSums& sum : sums_of_row) sum = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+    }
+    int64_t i = begin;
+    for (; i + kSums * kLineBytes <= end; i += kSums * kLineBytes) {
+#pragma GCC unroll 8
+      for (int s = 0; s < kSums; ++s) {
+        const int64_t at = i + s * kLineBytes;
+        const __m512i upper = _mm512_load_si512(high + at);
+        const __m512i lower = _mm512_load_si512(low + at);
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) {
+          const int8_t* const line = w + r * stride * k + at;
+          avx512::PrefetchL2(line + kAhead);
+          AddLine(sums[r][s], _mm512_loadu_si512(line), upper, lower);
+        }
+      }
+    }
+    for (; i < end; i += kLineBytes) {
+      const __mmask64 mask = ~uint64_t{0} >> (kLineBytes - std::min(kLineBytes, end - i));
+      const __m512i upper = _mm512_load_si512(high + i);
+      const __m512i lower = _mm512_load_si512(low + i);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        AddLine(sums[r][0], _mm512_maskz_loadu_epi8(mask, w + r * stride * k + i), upper, lower);
+      }
+    }
+    const __m512 scale = _mm512_set1_ps(x.scales[block]);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+      for (int s = 1; s < kSums; ++s) {
+        sums[r][0].upper = _mm512_add_epi32(sums[r][0].upper, sums[r][s].upper);
+        sums[r][0].lower = _mm512_add_epi32(sums[r][0].lower, sums[r][s].lower);
+      }
+      const __m512i exact = Exact(sums[r][0], &x.lane_sums[block * FixedPoint::kLanes]);
+      totals[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(exact), scale, totals[r]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    y[r * stride] = _mm512_reduce_add_ps(totals[r]) * weight.scales[row + r * stride];
+  }
+}
+
+// A tile is a single stream. Not a line may be left out: the wait for it would take longer than its group.
+ROOFBENCH_TARGET_AVX512 inline void FetchAheadInt4(const std::byte* tile) {
+  avx512::PrefetchL2(tile + 8192);
+  avx512::Prefetch(tile + 512);
+}
+
+// Four bytes of x in every lane.
+ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Broadcast4(const int8_t* from) {
+  int32_t bytes;
+  std::memcpy(&bytes, from, sizeof(bytes));
+  return _mm512_set1_epi32(bytes);
+}
+
+// One tile: 16 rows, each summed by its own lane.
+template <int64_t kGroup>
+ROOFBENCH_TARGET_AVX512_VNNI inline __m512 TileInt4(const std::byte* tile, const FixedPoint& x, int64_t k) {
+  const __m512i mask = _mm512_set1_epi8(15);
+  const __m512i zeros_only = _mm512_set1_epi32(static_cast<int32_t>(0xffff0000));
+  const int8_t* high = x.high.data()->bytes;
+  const int8_t* low = x.low.data()->bytes;
+  const int32_t* sum_of_x = x.group_sums.data();
+  const float* float_sum = x.group_floats.data();
+  __m512 total = _mm512_setzero_ps();
+  for (int64_t block = 0, begin = 0; begin < k; ++block, begin += FixedPoint::kBlock) {
+    const int64_t groups = std::min(FixedPoint::kBlock, k - begin) / kGroup;
+    __m512 in_block = _mm512_setzero_ps();
+    for (int64_t g = 0; g < groups; ++g, ++sum_of_x, ++float_sum) {
+      // q - 8 is what the scale multiplies.
+      ByteSums first = {_mm512_setzero_si512(), _mm512_set1_epi32(*sum_of_x)};
+      ByteSums second = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+      FetchAheadInt4(tile);
+      const __m512i scale_zero = _mm512_loadu_si512(tile);
+      tile += kLineBytes;
+#pragma GCC unroll 16
+      for (int64_t word = 0; word < kGroup / 8; ++word) {
+        FetchAheadInt4(tile);
+        const __m512i bits = _mm512_loadu_si512(tile);
+        const __m512i lower_halves = _mm512_and_si512(bits, mask);
+        const __m512i upper_halves = _mm512_and_si512(_mm512_srli_epi32(bits, 4), mask);
+        first.upper = _mm512_dpbusd_epi32(first.upper, lower_halves, Broadcast4(high));
+        first.lower = _mm512_dpbusd_epi32(first.lower, lower_halves, Broadcast4(low));
+        second.upper = _mm512_dpbusd_epi32(second.upper, upper_halves, Broadcast4(high + 4));
+        second.lower = _mm512_dpbusd_epi32(second.lower, upper_halves, Broadcast4(low + 4));
+        tile += kLineBytes;
+        high += 8;
+        low += 8;
+      }
+      const __m512i upper = _mm512_add_epi32(first.upper, second.upper);
+      const __m512i lower = _mm512_add_epi32(first.lower, second.lower);
+      const __m512 exact = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(upper, 8), lower));
+      const __m512 scale = _mm512_castsi512_ps(_mm512_slli_epi32(scale_zero, 16));
+      const __m512 zero = _mm512_castsi512_ps(_mm512_and_si512(scale_zero, zeros_only));
+      in_block = _mm512_fmadd_ps(exact, scale, in_block);
+      in_block = _mm512_fmadd_ps(zero, _mm512_set1_ps(*float_sum), in_block);
+    }
+    total = _mm512_fmadd_ps(in_block, _mm512_set1_ps(x.scales[block]), total);
+  }
+  return total;
+}
+
+template <int64_t kGroup>
+ROOFBENCH_TARGET_AVX512_VNNI void RowsInt4(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows) {
+  for (int64_t row = rows.begin; row < rows.end; row += kInt4TileRows, y += kInt4TileRows) {
+    const std::byte* const tile = weight.data + row / kInt4TileRows * Int4TileBytes(weight.k, kGroup);
+    const auto used = static_cast<int>(std::min(kInt4TileRows, rows.end - row));
+    _mm512_mask_storeu_ps(y, static_cast<__mmask16>((1U << used) - 1), TileInt4<kGroup>(tile, x, weight.k));
+  }
+}
+
+}  // namespace
+
+ROOFBENCH_TARGET_AVX512_BF16 void Avx512Rows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows) {
+  const int64_t count = rows.end - rows.begin;
+  const int64_t stride = count / kStreams;
+  for (int64_t i = 0; i < stride; ++i) DotRows<kStreams, 1>(weight, rows.begin + i, stride, x, y + i);
+  for (int64_t i = stride * kStreams; i < count; ++i) DotRows<1, 8>(weight, rows.begin + i, 1, x, y + i);
+}
+
+bool Avx512Convert(const float* x, int64_t k, int64_t group, FixedPoint& to) { return Convert(x, k, group, to); }
+bool Avx512Convert(const Bf16* x, int64_t k, int64_t group, FixedPoint& to) { return Convert(x, k, group, to); }
+
+ROOFBENCH_TARGET_AVX512_VNNI void Avx512Rows(const Int8Weight& weight, const FixedPoint& x, float* y, Range rows) {
+  const int64_t count = rows.end - rows.begin;
+  const int64_t stride = count / kStreams;
+  for (int64_t i = 0; i < stride; ++i) DotRows<kStreams, 1>(weight, rows.begin + i, stride, x, y + i);
+  for (int64_t i = stride * kStreams; i < count; ++i) DotRows<1, 4>(weight, rows.begin + i, 1, x, y + i);
+}
+
+void Avx512Rows(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows) {
+  switch (weight.group) {
+    case 32:
+      return RowsInt4<32>(weight, x, y, rows);
+    case 64:
+      return RowsInt4<64>(weight, x, y, rows);
+    case 128:
+      return RowsInt4<128>(weight, x, y, rows);
+    default:
+      return RowsInt4<256>(weight, x, y, rows);
+  }
+}
+
+}  // namespace roofbench::kernels
+
+#endif

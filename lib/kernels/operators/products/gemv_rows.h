@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops behind gemv.h: rows of one product with one vector, by instruction set. y[i] is the result of row
+// rows.begin + i.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/kernels/operators/products/weights.h"
+#include "lib/kernels/simd/bf16.h"
+#include "lib/kernels/simd/isa.h"
+#include "lib/kernels/threading/parallel_for.h"
+
+namespace roofbench::kernels {
+
+// A vector as 16-bit fixed point in two signed bytes: x[i] ≈ scales[i / kBlock] · (256 · high[i] + low[i]). Bytes,
+// because the 8-bit dot product is twice as fast as the 16-bit one and takes weights as they are.
+struct FixedPoint {
+  static constexpr int64_t kBlock = 1024;
+  static constexpr int64_t kLanes = 16;
+
+  // A cache line, and on one: a vector that lies across two takes two loads.
+  struct alignas(64) Line {
+    int8_t bytes[64];
+  };
+  std::vector<Line> high;  // zeros from k to a multiple of kBlock
+  std::vector<Line> low;
+  std::vector<float> scales;
+  // For weights that are stored with an offset, in units of the block's scale:
+  std::vector<int32_t> lane_sums;   // [blocks, kLanes]: of the elements that one 32-bit lane multiplies, times 128
+  std::vector<int32_t> group_sums;  // [k / group], times -8
+  std::vector<float> group_floats;  // [k / group]
+};
+
+// In fp32 arithmetic, on every processor (Highway).
+void PortableRows(const Fp32Weight& weight, const float* x, float* y, Range rows);
+void PortableRows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows);
+void PortableRows(const Int8Weight& weight, const float* x, float* y, Range rows);
+void PortableRows(const Int4Weight& weight, const float* x, float* y, Range rows);
+
+#if ROOFBENCH_X86
+// Need kAvx512Bf16.
+void Avx512Rows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows);
+
+// Need kAvx512Vnni. Converts x[k]; `group` (0: none) is that of group_sums. False where x is not finite or so small
+// that its scale would not be: such activations are for PortableRows.
+bool Avx512Convert(const float* x, int64_t k, int64_t group, FixedPoint& to);
+bool Avx512Convert(const Bf16* x, int64_t k, int64_t group, FixedPoint& to);
+void Avx512Rows(const Int8Weight& weight, const FixedPoint& x, float* y, Range rows);
+void Avx512Rows(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows);
+#endif
+
+}  // namespace roofbench::kernels

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Normalisation of rows, as Transformers do it.
+//
+//   layer norm: y = (x - mean(x)) / sqrt(var(x) + eps) · weight + bias, var over n (Ba et al. 2016)
+//   rms norm:   y = x / sqrt(mean(x²) + eps) · weight                   (Zhang and Sennrich 2019)
+#pragma once
+
+#include <cstdint>
+
+#include "lib/kernels/simd/bf16.h"
+#include "lib/kernels/threading/parallel_for.h"
+
+namespace roofbench::kernels {
+
+// T: float or Bf16. Arithmetic in fp32. Where the mean is far from zero against the deviation, the row is read a second
+// time (from the cache) about its mean, so that nothing cancels.
+template <typename T>
+struct LayerNorm {
+  const T* x = nullptr;
+  T* y = nullptr;
+  const float* weight = nullptr;  // [cols]; nullptr: ones
+  const float* bias = nullptr;    // [cols]; nullptr: zeros
+  float* mean = nullptr;          // [rows], for the backward pass; nullptr: not wanted
+  float* rstd = nullptr;          // [rows], as mean
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t x_stride = cols;  // elements from a row to the next
+  int64_t y_stride = cols;
+  float eps = 1e-5F;
+};
+
+// X and Y as T; or X float and Y Bf16, for a residual stream whose norms are rounded.
+template <typename X, typename Y = X>
+struct RmsNorm {
+  const X* x = nullptr;
+  Y* y = nullptr;
+  const float* weight = nullptr;
+  float* rstd = nullptr;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t x_stride = cols;
+  int64_t y_stride = cols;
+  float eps = 1e-6F;
+};
+
+void Run(const LayerNorm<float>& work, const ParallelFor& parallel_for);
+void Run(const LayerNorm<Bf16>& work, const ParallelFor& parallel_for);
+void Run(const RmsNorm<float>& work, const ParallelFor& parallel_for);
+void Run(const RmsNorm<Bf16>& work, const ParallelFor& parallel_for);
+void Run(const RmsNorm<float, Bf16>& work, const ParallelFor& parallel_for);
+
+}  // namespace roofbench::kernels

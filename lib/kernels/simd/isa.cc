@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kernels/simd/isa.h"
+
+#include <atomic>
+
+#include "hwy/highway.h"
+#include "hwy/targets.h"
+
+#if ROOFBENCH_X86
+#include <cpuid.h>
+#endif
+
+namespace roofbench::kernels {
+namespace {
+
+constexpr uint32_t kEverything = ~0U;
+std::atomic<uint32_t> allowed_features = kEverything;
+
+#if ROOFBENCH_X86
+// Clang before 16 has no __builtin_cpu_supports("avxvnni"). CPUID leaf 7, subleaf 1, EAX bit 4 (Intel SDM, volume 2A).
+bool HasAvxVnni() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 4 & 1) != 0;
+}
+#endif
+
+// Asks the processor (and the system, which must save the registers), not /proc.
+uint32_t Detect() {
+  uint32_t features = 0;
+#if ROOFBENCH_X86
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 0;
+  features |= kAvx2;
+  if (HasAvxVnni()) features |= kAvxVnni;
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq")) {
+    features |= kAvx512;
+    if (__builtin_cpu_supports("avx512bf16")) features |= kAvx512Bf16;
+    if (__builtin_cpu_supports("avx512vnni")) features |= kAvx512Vnni;
+  }
+#endif
+  return features;
+}
+
+constexpr IsaRow<std::string_view> kWidths[] = {{kAvx512, "avx512"}, {kAvx2, "avx2"}, {0, "baseline"}};
+
+}  // namespace
+
+bool IsaHas(uint32_t features) {
+  static const uint32_t detected = Detect();
+  return (features & ~(detected & allowed_features.load(std::memory_order_relaxed))) == 0;
+}
+
+std::string_view WidestVectors() { return BestWay<kWidths>(); }
+
+LimitIsa::LimitIsa(uint32_t allowed, bool wide_highway) {
+  allowed_features = allowed;
+  if (!wide_highway) hwy::SetSupportedTargetsForTest(HWY_STATIC_TARGET);
+}
+
+LimitIsa::~LimitIsa() {
+  allowed_features = kEverything;
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+}  // namespace roofbench::kernels

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which instructions this processor has, asked once, and how one of several ways to compute something is chosen by
+// them; a test can ask for less.
+//
+// Portable kernels are written with Highway and choose by themselves. Kernels with intrinsics come in files of their
+// own, each function with its target attribute, and stand in a table beside the portable one, from which BestWay takes.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string_view>
+
+// The function attributes of kernels with intrinsics. The compiler's own flags stay at the baseline, so that one binary
+// runs on every processor.
+#if defined(__x86_64__)
+#define ROOFBENCH_X86 1
+#define ROOFBENCH_AVX512 "avx512f,avx512bw,avx512vl,avx512dq,fma,f16c,bmi,bmi2"
+#define ROOFBENCH_TARGET_AVX512 __attribute__((target(ROOFBENCH_AVX512)))
+#define ROOFBENCH_TARGET_AVX512_BF16 __attribute__((target(ROOFBENCH_AVX512 ",avx512bf16")))
+#define ROOFBENCH_TARGET_AVX512_VNNI __attribute__((target(ROOFBENCH_AVX512 ",avx512vnni")))
+#else
+#define ROOFBENCH_X86 0
+#endif
+
+namespace roofbench::kernels {
+
+enum IsaFeature : uint32_t {
+  kAvx2 = 1,         // with FMA
+  kAvxVnni = 2,      // 8-bit dot products of 256 bits, with kAvx2
+  kAvx512 = 4,       // F, BW, VL, DQ, with kAvx2
+  kAvx512Bf16 = 8,   // bf16 dot products and conversions, with kAvx512
+  kAvx512Vnni = 16,  // 8-bit dot products of 512 bits, with kAvx512
+};
+
+// Whether this processor has all of `features`, and no LimitIsa forbids any.
+bool IsaHas(uint32_t features);
+
+// "avx512", "avx2" or "baseline": the widest vectors of IsaHas.
+std::string_view WidestVectors();
+
+// Sets of features that a processor may have. Tests take them one after another, so that they come by every row of
+// every table.
+struct IsaLevel {
+  std::string_view name;
+  uint32_t features;
+};
+inline constexpr IsaLevel kIsaLevels[] = {
+    {"baseline", 0},
+    {"avx2", kAvx2},
+    {"avx2_vnni", kAvx2 | kAvxVnni},
+    {"avx512", kAvx2 | kAvx512},
+    {"avx512_vnni", kAvx2 | kAvx512 | kAvx512Vnni},
+    {"avx512_bf16", kAvx2 | kAvx512 | kAvx512Bf16},
+    {"everything", ~0U},
+};
+
+// One way to compute something: the IsaFeatures that it needs, and what does it (a function, or several).
+template <typename Way>
+struct IsaRow {
+  uint32_t needs;
+  Way way;
+};
+
+// The first row whose features `has` includes.
+template <typename Way, std::size_t kRows>
+constexpr std::size_t FirstRow(const IsaRow<Way> (&table)[kRows], uint32_t has) {
+  std::size_t row = 0;
+  while (row + 1 < kRows && (table[row].needs & ~has) != 0) ++row;
+  return row;
+}
+
+// Whether the last row needs nothing, and each row is the first choice at one of kIsaLevels: a test that goes through
+// these meets them all.
+template <typename Way, std::size_t kRows>
+constexpr bool IsComplete(const IsaRow<Way> (&table)[kRows]) {
+  if (table[kRows - 1].needs != 0) return false;
+  for (std::size_t row = 0; row < kRows; ++row) {
+    if (std::none_of(std::begin(kIsaLevels), std::end(kIsaLevels),
+                     [&](const IsaLevel& level) { return FirstRow(table, level.features) == row; })) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The first way in a table of IsaRows, the most demanding first, that this processor can go.
+template <const auto& kTable>
+const auto& BestWay() {
+  static_assert(IsComplete(kTable));
+  return std::find_if(std::begin(kTable), std::end(kTable), [](const auto& row) { return IsaHas(row.needs); })->way;
+}
+
+// While it lives, IsaHas denies all but `allowed`, and Highway takes its baseline unless `wide_highway`. For tests,
+// which try every way that this processor can go; not for use while kernels run.
+class LimitIsa {
+ public:
+  explicit LimitIsa(uint32_t allowed, bool wide_highway = true);
+  LimitIsa(const LimitIsa&) = delete;
+  LimitIsa& operator=(const LimitIsa&) = delete;
+  ~LimitIsa();
+};
+
+}  // namespace roofbench::kernels

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a result goes past the caches, straight to memory.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/kernels/simd/isa.h"
+
+namespace roofbench::kernels {
+
+inline constexpr int64_t kLineBytes = 64;
+
+// A plain store first reads the line that it writes, which costs half of a result's traffic again; a streaming store
+// does not, but the next reader has to go to memory. Results from this size on would leave the caches anyway.
+inline constexpr int64_t kStreamBytes = int64_t{4} << 20;
+
+inline bool IsLineAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kLineBytes == 0; }
+
+// Whether the rows of some work's result should be streamed: they are large, and each begins with a cache line.
+template <typename Work>
+bool StreamsRows(const Work& work) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(*work.y));
+  return work.rows * work.cols * kBytes >= kStreamBytes && IsLineAligned(work.y) &&
+         work.y_stride * kBytes % kLineBytes == 0;
+}
+
+}  // namespace roofbench::kernels

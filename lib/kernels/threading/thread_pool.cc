@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kernels/threading/thread_pool.h"
+
+#include <omp.h>
+
+#include <optional>
+#include <thread>
+
+namespace roofbench::kernels {
+namespace {
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+void SpinBarrier::Wait() {
+  constexpr int kSpins = 20'000;  // about a millisecond
+  const uint32_t round = round_.load(std::memory_order_relaxed);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
+    arrived_.store(0, std::memory_order_relaxed);
+    round_.store(round + 1, std::memory_order_release);
+    return;
+  }
+  for (int spins = 0; round_.load(std::memory_order_acquire) == round;) {
+    if (spins < kSpins) {
+      ++spins;
+      Pause();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+void ThreadPool::operator()(int64_t n, int64_t grain, Body body) const {
+  if (threads_ == 1 || n <= grain) {
+    if (n > 0) body({0, n});
+    return;
+  }
+  OnEach([&](int index) {
+    if (const Range share = Share(n, grain, index, threads_); share.size() > 0) body(share);
+  });
+}
+
+void ThreadPool::OnEach(FunctionRef<void(int index)> body) const {
+  if (threads_ == 1) return body(0);
+#pragma omp parallel num_threads(threads_)
+  {
+    // With fewer threads than asked for (a thread limit, a nested region), each takes several turns.
+    for (int index = omp_get_thread_num(); index < threads_; index += omp_get_num_threads()) body(index);
+  }
+}
+
+void ThreadPool::Region(FunctionRef<void(const Worker&)> body) const {
+  std::optional<SpinBarrier> barrier;
+#pragma omp parallel num_threads(threads_)
+  {
+#pragma omp single
+    barrier.emplace(omp_get_num_threads());
+    // The end of `single` is a barrier of OpenMP's own.
+    body(Worker(omp_get_thread_num(), omp_get_num_threads(), *barrier));
+  }
+}
+
+}  // namespace roofbench::kernels

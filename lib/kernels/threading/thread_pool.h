@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pool of threads that OpenMP keeps, and the view that one of its threads has of it inside a region.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "lib/kernels/threading/parallel_for.h"
+
+namespace roofbench::kernels {
+
+// Holds each of `threads` threads until all have come; then it can be used again. Waits by spinning, because a region's
+// steps last microseconds, and gives the processor away when it takes longer.
+class SpinBarrier {
+ public:
+  explicit SpinBarrier(int threads) : threads_(threads) {}
+  void Wait();
+
+ private:
+  alignas(64) std::atomic<int> arrived_ = 0;
+  const int threads_;
+  alignas(64) std::atomic<uint32_t> round_ = 0;  // on a line of its own: the others spin on it
+};
+
+// The calling thread's place in a region. As a ParallelFor it does its own share of a range and waits for the others.
+class Worker final : public ParallelFor {
+ public:
+  using ParallelFor::operator();
+  Worker(int index, int threads, SpinBarrier& barrier) : index_(index), threads_(threads), barrier_(barrier) {}
+
+  int index() const { return index_; }  // 0 … threads() - 1
+  int threads() const override { return threads_; }
+  void Barrier() const { barrier_.Wait(); }
+  // This thread's share, to work on without waiting afterwards.
+  Range Own(int64_t n, int64_t grain = 1) const { return Share(n, grain, index_, threads_); }
+  void operator()(int64_t n, int64_t grain, Body body) const override {
+    if (const Range own = Own(n, grain); own.size() > 0) body(own);
+    Barrier();
+  }
+
+ private:
+  int index_;
+  int threads_;
+  SpinBarrier& barrier_;
+};
+
+// The OpenMP pool, which is LibTorch's pool too where the program links LibTorch's OpenMP runtime.
+class ThreadPool final : public ParallelFor {
+ public:
+  using ParallelFor::operator();
+  explicit ThreadPool(int threads) : threads_(threads) {}
+
+  int threads() const override { return threads_; }
+  void operator()(int64_t n, int64_t grain, Body body) const override;
+
+  // Calls body(0) … body(threads() - 1), each on a thread of its own where OpenMP grants as many, and returns when all
+  // have returned. A body must not throw.
+  void OnEach(FunctionRef<void(int index)> body) const;
+
+  // Runs body(worker) once on each thread of one parallel region. OpenMP may grant fewer threads than asked for (a
+  // limit, a nested region): worker.threads() says how many there are.
+  void Region(FunctionRef<void(const Worker&)> body) const;
+
+ private:
+  int threads_;
+};
+
+}  // namespace roofbench::kernels

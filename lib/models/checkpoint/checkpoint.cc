@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/checkpoint/checkpoint.h"
+
+#include <sys/stat.h>
+
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/json.h"
+
+namespace roofbench::models {
+namespace {
+
+using absl::InvalidArgumentError;
+using absl::StrCat;
+
+constexpr char kSingleFile[] = "model.safetensors";
+constexpr char kIndex[] = "model.safetensors.index.json";
+constexpr int kIndexDepth = 2;
+
+std::string_view Text(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+bool Exists(const std::string& path) {
+  struct stat facts = {};
+  return stat(path.c_str(), &facts) == 0;
+}
+
+// The files of the folder that hold tensors.
+absl::StatusOr<std::vector<std::string>> FileNames(const std::string& folder) {
+  const std::string path = StrCat(folder, "/", kIndex);
+  if (!Exists(path)) return std::vector<std::string>{kSingleFile};
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  if (!file.ok()) return file.status();
+  const absl::StatusOr<nlohmann::json> index = ParseJsonObject(Text(*file), kIndexDepth);
+  if (!index.ok()) return InvalidArgumentError(StrCat(path, ": it ", index.status().message()));
+  const auto map = index->find("weight_map");
+  if (map == index->end() || !map->is_object()) return InvalidArgumentError(StrCat(path, ": it has no weight_map"));
+  std::set<std::string> names;
+  for (const auto& [tensor, name] : map->items()) {
+    // A name and no path: an index must not lead out of its folder.
+    if (!name.is_string() || name.get<std::string>().find('/') != std::string::npos) {
+      return InvalidArgumentError(StrCat(path, ": the file of ", tensor, " is no name of a file in the same folder"));
+    }
+    names.insert(name.get<std::string>());
+  }
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
+// Every tensor that a decoder needs, with its shape.
+std::map<std::string, std::vector<int64_t>> Needed(const workload::Decoder& shape) {
+  const auto whole = [](double size) { return static_cast<int64_t>(size); };
+  const int64_t d = whole(shape.base.d_model);
+  const int64_t ff = whole(shape.base.d_ff);
+  const int64_t vocab = whole(shape.base.vocab);
+  const int64_t q = whole(shape.base.QueryWidth());
+  const int64_t kv = whole(shape.base.KvWidth());
+  std::map<std::string, std::vector<int64_t>> needed = {{tensor_names::kEmbedding, {vocab, d}},
+                                                        {tensor_names::kFinalNorm, {d}}};
+  if (!shape.base.tied_head) needed[tensor_names::kHead] = {vocab, d};
+  for (int64_t layer = 0; layer < whole(shape.base.layers); ++layer) {
+    const auto module = [&](const char* name) -> std::vector<int64_t>& {
+      return needed[tensor_names::OfLayer(layer, name)];
+    };
+    module("input_layernorm") = {d};
+    module("post_attention_layernorm") = {d};
+    module("self_attn.q_proj") = {q, d};
+    module("self_attn.k_proj") = {kv, d};
+    module("self_attn.v_proj") = {kv, d};
+    module("self_attn.o_proj") = {d, q};
+    if (!shape.IsMixture()) {
+      module("mlp.gate_proj") = {ff, d};
+      module("mlp.up_proj") = {ff, d};
+      module("mlp.down_proj") = {d, ff};
+      continue;
+    }
+    module("block_sparse_moe.gate") = {whole(shape.experts), d};
+    for (int64_t expert = 0; expert < whole(shape.experts); ++expert) {
+      needed[tensor_names::OfExpert(layer, expert, "w1")] = {ff, d};
+      needed[tensor_names::OfExpert(layer, expert, "w3")] = {ff, d};
+      needed[tensor_names::OfExpert(layer, expert, "w2")] = {d, ff};
+    }
+  }
+  return needed;
+}
+
+std::string Shape(const std::vector<int64_t>& shape) { return StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+
+}  // namespace
+
+namespace tensor_names {
+
+std::string OfLayer(int64_t layer, const std::string& module) {
+  return StrCat("model.layers.", layer, ".", module, ".weight");
+}
+
+std::string OfExpert(int64_t layer, int64_t expert, const std::string& matrix) {
+  return OfLayer(layer, StrCat("block_sparse_moe.experts.", expert, ".", matrix));
+}
+
+}  // namespace tensor_names
+
+absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
+  const std::string config_path = StrCat(folder, "/config.json");
+  const absl::StatusOr<MappedFile> config_file = MappedFile::Open(config_path);
+  if (!config_file.ok()) return config_file.status();
+  absl::StatusOr<DecoderConfig> config = ParseConfig(Text(*config_file));
+  if (!config.ok()) {
+    return absl::Status(config.status().code(),
+                        StrCat(config_path, ": ", absl::IsUnimplemented(config.status()) ? "not supported: " : "",
+                               config.status().message()));
+  }
+  Checkpoint checkpoint;
+  checkpoint.config_ = *std::move(config);
+
+  const absl::StatusOr<std::vector<std::string>> names = FileNames(folder);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    absl::StatusOr<Safetensors> file = Safetensors::Open(StrCat(folder, "/", name));
+    if (!file.ok()) return file.status();
+    checkpoint.files_.push_back(*std::move(file));
+  }
+  for (const Safetensors& file : checkpoint.files_) {
+    for (const auto& [name, entry] : file.entries()) {
+      if (!checkpoint.tensors_.emplace(name, &entry).second) {
+        return InvalidArgumentError(StrCat(folder, ": two files hold the tensor ", name));
+      }
+    }
+  }
+  // A hostile configuration may ask for millions of layers: what is there bounds what is listed.
+  if (checkpoint.config_.shape.base.layers * checkpoint.config_.shape.experts >
+      static_cast<double>(checkpoint.tensors_.size())) {
+    return InvalidArgumentError(StrCat(folder, ": has ", checkpoint.tensors_.size(), " tensors, fewer than its ",
+                                       checkpoint.config_.shape.base.layers, " layers need"));
+  }
+  for (const auto& [name, shape] : Needed(checkpoint.config_.shape)) {
+    const auto found = checkpoint.tensors_.find(name);
+    if (found == checkpoint.tensors_.end()) return InvalidArgumentError(StrCat(folder, ": lacks the tensor ", name));
+    const Safetensors::Entry& entry = *found->second;
+    if (entry.shape != shape) {
+      return InvalidArgumentError(StrCat(folder, ": the tensor ", name, " is ", Shape(entry.shape),
+                                         " where config.json implies ", Shape(shape)));
+    }
+    if (!c10::isFloatingType(entry.type)) {
+      return InvalidArgumentError(
+          StrCat(folder, ": the tensor ", name, " holds ", c10::toString(entry.type), " instead of floating point"));
+    }
+  }
+  return checkpoint;
+}
+
+at::Tensor Checkpoint::Get(const std::string& name) const { return Safetensors::View(*tensors_.at(name)); }
+
+}  // namespace roofbench::models

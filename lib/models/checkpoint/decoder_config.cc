@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/checkpoint/decoder_config.h"
+
+#include <ATen/ops/empty.h>
+
+#include <cmath>
+#include <numbers>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/json.h"
+
+namespace roofbench::models {
+namespace {
+
+using absl::InvalidArgumentError;
+using absl::StrCat;
+using absl::UnimplementedError;
+using nlohmann::json;
+
+constexpr int kConfigDepth = 8;
+// Larger than any model, and small enough that products of three of them stay exact in a double.
+constexpr int64_t kLargestSize = 1 << 22;
+constexpr double kDefaultTheta = 10000;
+
+bool IsSet(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && !found->is_null() && !(found->is_boolean() && !found->get<bool>());
+}
+
+std::string TextOf(const json& object, const char* key, const char* otherwise) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : otherwise;
+}
+
+// Reads sizes and remembers the first that is wrong.
+class SizeReader {
+ public:
+  explicit SizeReader(const json& object) : object_(object) {}
+
+  double operator()(const char* key) {
+    const std::optional<int64_t> value = WholeNumber(object_, key, 1);
+    if ((!value || *value > kLargestSize) && status_.ok()) {
+      status_ = InvalidArgumentError(StrCat(key, " must be a whole number from 1 to ", kLargestSize));
+    }
+    return static_cast<double>(value.value_or(1));
+  }
+  double operator()(const char* key, double otherwise) { return IsSet(object_, key) ? (*this)(key) : otherwise; }
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const json& object_;
+  absl::Status status_;
+};
+
+absl::Status ReadRope(const json& config, DecoderConfig& read) {
+  // transformers 5 has everything in rope_parameters; before it, the base stood beside rope_scaling.
+  static const json nothing = json::object();
+  const json* rope = &nothing;
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!IsSet(config, key)) continue;
+    rope = &config.at(key);
+    if (!rope->is_object()) return InvalidArgumentError(StrCat(key, " must be an object"));
+  }
+  read.rope_theta =
+      FiniteNumber(*rope, "rope_theta").value_or(FiniteNumber(config, "rope_theta").value_or(kDefaultTheta));
+  if (!(read.rope_theta > 1)) return InvalidArgumentError("rope_theta must be above 1");
+  const std::string type = TextOf(*rope, "rope_type", TextOf(*rope, "type", "default").c_str());
+  if (type == "default") return absl::OkStatus();
+  if (type != "llama3")
+    return UnimplementedError(StrCat("positions of rope_type '", type, "' (default and llama3 are)"));
+  const auto number = [&](const char* key) { return FiniteNumber(*rope, key).value_or(0); };
+  const Llama3Rope stretched = {.factor = number("factor"),
+                                .low_frequency = number("low_freq_factor"),
+                                .high_frequency = number("high_freq_factor"),
+                                .original_positions = number("original_max_position_embeddings")};
+  if (!(stretched.factor > 0 && stretched.low_frequency > 0 && stretched.high_frequency > stretched.low_frequency &&
+        stretched.original_positions > 0)) {
+    return InvalidArgumentError(
+        "rope_parameters needs factor, low_freq_factor, a larger high_freq_factor and "
+        "original_max_position_embeddings");
+  }
+  read.stretched = stretched;
+  return absl::OkStatus();
+}
+
+std::vector<int64_t> StopIds(const json& config) {
+  const auto found = config.find("eos_token_id");
+  std::vector<int64_t> ids;
+  if (found == config.end()) return ids;
+  for (const json& id : found->is_array() ? *found : json::array({*found})) {
+    if (id.is_number_integer()) ids.push_back(id.get<int64_t>());
+  }
+  return ids;
+}
+
+}  // namespace
+
+DecoderConfig ConfigOf(const workload::DecoderPreset& preset) {
+  DecoderConfig config{.shape = preset.shape, .rope_theta = preset.rope_theta};
+  if (preset.llama3_rope) config.stretched = Llama3Rope{.factor = preset.rope_factor};
+  return config;
+}
+
+absl::StatusOr<DecoderConfig> ParseConfig(std::string_view text) {
+  const absl::StatusOr<json> parsed = ParseJsonObject(text, kConfigDepth);
+  if (!parsed.ok()) return InvalidArgumentError(StrCat("it ", parsed.status().message()));
+  const json& config = *parsed;
+  const std::string type = TextOf(config, "model_type", "");
+  const bool mixture = type == "mixtral";
+  if (type != "llama" && !mixture) {
+    return UnimplementedError(StrCat("models of the type '", type, "' (llama and mixtral are)"));
+  }
+  if (const std::string act = TextOf(config, "hidden_act", "silu"); act != "silu") {
+    return UnimplementedError(StrCat("the activation '", act, "' (silu is)"));
+  }
+  for (const char* key : {"attention_bias", "mlp_bias", "sliding_window", "quantization_config"}) {
+    if (IsSet(config, key)) return UnimplementedError(StrCat("a model with ", key));
+  }
+  SizeReader size(config);
+  DecoderConfig read;
+  workload::Transformer& base = read.shape.base;
+  base = {.d_model = size("hidden_size"),
+          .d_ff = size("intermediate_size"),
+          .layers = size("num_hidden_layers"),
+          .heads = size("num_attention_heads"),
+          .vocab = size("vocab_size"),
+          .tied_head = IsSet(config, "tie_word_embeddings")};
+  base.kv_heads = size("num_key_value_heads", base.heads);
+  base.head_size = size("head_dim", std::floor(base.d_model / base.heads));
+  if (mixture) {
+    read.shape.experts = size("num_local_experts");
+    read.shape.active_experts = size("num_experts_per_tok");
+  }
+  read.max_positions = static_cast<int64_t>(size("max_position_embeddings", 2048));
+  if (!size.status().ok()) return size.status();
+  if (std::fmod(base.heads, base.kv_heads) != 0) {
+    return InvalidArgumentError("num_attention_heads must be a multiple of num_key_value_heads");
+  }
+  if (std::fmod(base.head_size, 2) != 0) return InvalidArgumentError("head_dim must be even: RoPE turns pairs");
+  if (read.shape.active_experts > read.shape.experts) {
+    return InvalidArgumentError("num_experts_per_tok must not exceed num_local_experts");
+  }
+  read.rms_epsilon = FiniteNumber(config, "rms_norm_eps").value_or(1e-6);
+  if (!(read.rms_epsilon > 0)) return InvalidArgumentError("rms_norm_eps must be positive");
+  if (absl::Status status = ReadRope(config, read); !status.ok()) return status;
+  read.stop_ids = StopIds(config);
+  return read;
+}
+
+at::Tensor InverseFrequencies(const DecoderConfig& config) {
+  const auto dim = static_cast<int64_t>(config.shape.base.HeadDim());
+  at::Tensor frequencies = at::empty({dim / 2}, at::kDouble);
+  for (int64_t i = 0; i < dim / 2; ++i) {
+    double frequency = std::pow(config.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
+    if (config.stretched) {
+      const Llama3Rope& rope = *config.stretched;
+      const double turns = rope.original_positions * frequency / (2 * std::numbers::pi);  // over the original positions
+      if (turns < rope.low_frequency) {
+        frequency /= rope.factor;
+      } else if (turns < rope.high_frequency) {
+        const double share = (turns - rope.low_frequency) / (rope.high_frequency - rope.low_frequency);
+        frequency = (1 - share) * frequency / rope.factor + share * frequency;
+      }
+    }
+    frequencies.data_ptr<double>()[i] = frequency;
+  }
+  return frequencies;
+}
+
+}  // namespace roofbench::models

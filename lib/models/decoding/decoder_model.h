@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decoder that reads tokens and says what may follow.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "lib/models/decoding/decoder_weights.h"
+#include "lib/models/decoding/llm_int8.h"
+
+namespace roofbench::models {
+
+// Told that a component of a step ends now, which began where the last one ended.
+using ComponentMarker = std::function<void(workload::DecoderComponent)>;
+
+// `batch` sequences of the same length side by side, with a cache for keys and values that was allocated at once.
+class DecoderModel {
+ public:
+  virtual ~DecoderModel() = default;
+
+  // Appends tokens [batch, n] (int64, contiguous) to the sequences and returns the logits of the last of each: fp32
+  // [batch, vocab], valid until the next call. The tokens must fit the cache.
+  virtual const at::Tensor& Append(const at::Tensor& tokens) = 0;
+  // Appends one token of each sequence: [batch].
+  virtual const at::Tensor& AppendOne(const int64_t* tokens) = 0;
+
+  // Tokens in the cache; and the cache as if only its first `length` had been read.
+  virtual int64_t length() const = 0;
+  virtual void Truncate(int64_t length) = 0;
+  // Fills the cache with seeded random keys and values up to `length`, for measurements at a depth that no prompt is
+  // read for.
+  virtual void FillRandom(int64_t length, uint64_t seed) = 0;
+
+  // From now on `marker` is told, on the thread that calls Append or AppendOne, of every component of it in turn. One
+  // is told as often as it comes: once a layer, or once an expert. Where threads share a step, it is that thread which
+  // is told of, and only there is any waiting.
+  virtual void ObserveComponents(ComponentMarker marker) = 0;
+
+  // From now on `marker` is told, on the thread that calls Append or AppendOne, of every stage of the LLM.int8()
+  // products of it. Where threads share a product, the stages are those of that thread.
+  virtual void ObserveStages(LlmInt8Marker marker) = 0;
+};
+
+// With our own kernels, for fp32 and bf16 vectors: see native_decoder.cc. The weights must outlive it.
+absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWeights& weights, int64_t batch,
+                                                                int64_t capacity, int threads);
+
+// By the name of an implementation: "eager" (LibTorch's operations) or "native". Unimplemented with the reason where it
+// cannot run such weights here, InvalidArgument for another name. `threads` is for those that bring their own.
+absl::StatusOr<std::unique_ptr<DecoderModel>> MakeDecoder(std::string_view implementation,
+                                                          const DecoderWeights& weights, int64_t batch,
+                                                          int64_t capacity, int threads);
+
+}  // namespace roofbench::models

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/decoding/decoder_weights.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+
+#include <cmath>
+
+#include "absl/status/status.h"
+#include "lib/kernels/threading/huge_pages.h"
+
+namespace roofbench::models {
+namespace {
+
+int64_t Whole(double size) { return static_cast<int64_t>(size); }
+
+// Memory for every matrix of the model.
+absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Storage& storage) {
+  const workload::Transformer& base = config.shape.base;
+  const int64_t d = Whole(base.d_model);
+  const int64_t ff = Whole(base.d_ff);
+  const int64_t q = Whole(base.QueryWidth());
+  const int64_t kv = Whole(base.KvWidth());
+  const int64_t experts = Whole(config.shape.experts);
+  absl::Status status;
+  const auto matrix = [&](LinearRole role, int64_t count, int64_t rows, int64_t columns) {
+    const workload::WeightFormat format = storage.FormatOf(role);
+    status.Update(StoredMatrix::Check(format, rows, columns, storage.group));
+    return status.ok() ? StoredMatrix::Empty(format, count, rows, columns, storage.group) : StoredMatrix{};
+  };
+  // Several matrices become one, each from a multiple of rows that the format can begin at.
+  for (const int64_t rows : {q, kv, ff}) {
+    status.Update(StoredMatrix::Check(storage.FormatOf(LinearRole::kQkv), rows, d, storage.group));
+  }
+  const auto type = at::TensorOptions(PlainType(storage.format));
+  DecoderWeights made{.config = config, .storage = storage};
+  made.embedding = at::empty({Whole(base.vocab), d}, type);
+  kernels::UseHugePages(made.embedding.data_ptr(), made.embedding.nbytes());
+  made.final_norm = at::ones({d}, type);
+  for (int64_t i = 0; i < Whole(base.layers) && status.ok(); ++i) {
+    LayerWeights layer{.attention_norm = at::ones({d}, type),
+                       .qkv = matrix(LinearRole::kQkv, 1, q + 2 * kv, d),
+                       .out = matrix(LinearRole::kOut, 1, d, q),
+                       .mlp_norm = at::ones({d}, type)};
+    if (config.shape.IsMixture()) layer.router = matrix(LinearRole::kRouter, 1, experts, d);
+    layer.gate_up = matrix(LinearRole::kGateUp, experts, 2 * ff, d);
+    layer.down = matrix(LinearRole::kDown, experts, d, ff);
+    made.layers.push_back(std::move(layer));
+  }
+  const workload::WeightFormat head = storage.FormatOf(LinearRole::kHead);
+  if (base.tied_head && head == workload::UnquantisedFormat(storage.format)) {
+    made.head = {.format = head, .rows = Whole(base.vocab), .columns = d, .weight = made.embedding.unsqueeze(0)};
+  } else {
+    made.head = matrix(LinearRole::kHead, 1, Whole(base.vocab), d);
+  }
+  if (!status.ok()) return status;
+  return made;
+}
+
+bool SharesEmbedding(const DecoderWeights& weights) { return weights.head.weight.is_alias_of(weights.embedding); }
+
+}  // namespace
+
+int64_t DecoderWeights::nbytes() const {
+  auto bytes = static_cast<int64_t>(embedding.nbytes() + final_norm.nbytes());
+  if (!SharesEmbedding(*this)) bytes += head.nbytes();
+  for (const LayerWeights& layer : layers) {
+    bytes += static_cast<int64_t>(layer.attention_norm.nbytes() + layer.mlp_norm.nbytes());
+    if (layer.router.weight.defined()) bytes += layer.router.nbytes();
+    for (const StoredMatrix* matrix : {&layer.qkv, &layer.out, &layer.gate_up, &layer.down}) bytes += matrix->nbytes();
+  }
+  return bytes;
+}
+
+absl::Status DecoderWeights::MoveTo(at::Device device) {
+  if (absl::Status status = StoredMatrix::CheckDevice(storage.format, device); !status.ok()) return status;
+  const bool shares = SharesEmbedding(*this);
+  const auto move = [&](at::Tensor& tensor) {
+    if (tensor.defined()) tensor = tensor.to(device);
+  };
+  const auto move_matrix = [&](StoredMatrix& matrix) {
+    move(matrix.weight);
+    move(matrix.scale);
+  };
+  if (shares) head.weight = at::Tensor();
+  move(embedding);
+  move(final_norm);
+  if (shares) {
+    head.weight = embedding.unsqueeze(0);
+  } else {
+    move_matrix(head);
+  }
+  for (LayerWeights& layer : layers) {
+    move(layer.attention_norm);
+    move(layer.mlp_norm);
+    for (StoredMatrix* matrix : {&layer.qkv, &layer.out, &layer.router, &layer.gate_up, &layer.down}) {
+      move_matrix(*matrix);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const Storage& storage) {
+  absl::StatusOr<DecoderWeights> made = Allocate(checkpoint.config(), storage);
+  if (!made.ok()) return made.status();
+  made->embedding.copy_(checkpoint.Get(tensor_names::kEmbedding));
+  made->final_norm.copy_(checkpoint.Get(tensor_names::kFinalNorm));
+  const workload::Decoder& shape = checkpoint.config().shape;
+  const int64_t q = Whole(shape.base.QueryWidth());
+  const int64_t kv = Whole(shape.base.KvWidth());
+  const int64_t ff = Whole(shape.base.d_ff);
+  for (std::size_t i = 0; i < made->layers.size(); ++i) {
+    LayerWeights& layer = made->layers[i];
+    const auto index = static_cast<int64_t>(i);
+    const auto module = [&](const char* name) { return checkpoint.Get(tensor_names::OfLayer(index, name)); };
+    layer.attention_norm.copy_(module("input_layernorm"));
+    layer.mlp_norm.copy_(module("post_attention_layernorm"));
+    layer.qkv.Store(0, 0, module("self_attn.q_proj"));
+    layer.qkv.Store(0, q, module("self_attn.k_proj"));
+    layer.qkv.Store(0, q + kv, module("self_attn.v_proj"));
+    layer.out.Store(0, 0, module("self_attn.o_proj"));
+    if (!shape.IsMixture()) {
+      layer.gate_up.Store(0, 0, module("mlp.gate_proj"));
+      layer.gate_up.Store(0, ff, module("mlp.up_proj"));
+      layer.down.Store(0, 0, module("mlp.down_proj"));
+      continue;
+    }
+    layer.router.Store(0, 0, module("block_sparse_moe.gate"));
+    for (int64_t expert = 0; expert < Whole(shape.experts); ++expert) {
+      const auto of = [&](const char* matrix) { return checkpoint.Get(tensor_names::OfExpert(index, expert, matrix)); };
+      layer.gate_up.Store(expert, 0, of("w1"));
+      layer.gate_up.Store(expert, ff, of("w3"));
+      layer.down.Store(expert, 0, of("w2"));
+    }
+  }
+  if (!SharesEmbedding(*made)) {
+    made->head.Store(0, 0, checkpoint.Get(shape.base.tied_head ? tensor_names::kEmbedding : tensor_names::kHead));
+  }
+  return made;
+}
+
+absl::StatusOr<DecoderWeights> RandomWeights(const DecoderConfig& config, const Storage& storage, uint64_t seed) {
+  absl::StatusOr<DecoderWeights> made = Allocate(config, storage);
+  if (!made.ok()) return made.status();
+  const auto fill = [&](StoredMatrix& matrix, double gain) {
+    matrix.FillRandom(seed++, gain / std::sqrt(static_cast<double>(matrix.columns)));
+  };
+  // What a layer adds to the residual is small enough that all of them together double it at most.
+  const double added = 1 / std::sqrt(2 * config.shape.base.layers);
+  StoredMatrix embedding{.format = workload::UnquantisedFormat(storage.format), .weight = made->embedding};
+  embedding.columns = SharesEmbedding(*made) ? Whole(config.shape.base.d_model) : 1;
+  fill(embedding, 1);
+  for (LayerWeights& layer : made->layers) {
+    fill(layer.qkv, 1);
+    fill(layer.out, added);
+    if (layer.router.weight.defined()) fill(layer.router, 1);
+    fill(layer.gate_up, 1);
+    fill(layer.down, added);
+  }
+  if (!SharesEmbedding(*made)) fill(made->head, 1);
+  return made;
+}
+
+}  // namespace roofbench::models

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// All weights of a decoder in their storage formats.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/models/checkpoint/checkpoint.h"
+#include "lib/models/checkpoint/decoder_config.h"
+#include "lib/models/decoding/linear_role.h"
+#include "lib/models/decoding/stored_matrix.h"
+
+namespace roofbench::models {
+
+struct LayerWeights {
+  at::Tensor attention_norm = {};  // [d_model]
+  StoredMatrix qkv = {};           // [q + 2·kv, d_model]: queries, keys, values
+  StoredMatrix out = {};           // [d_model, q]
+  at::Tensor mlp_norm = {};        // [d_model]
+  StoredMatrix router = {};        // [experts, d_model]; empty in a dense model
+  StoredMatrix gate_up = {};       // experts x [2·d_ff, d_model]: gate, up
+  StoredMatrix down = {};          // experts x [d_model, d_ff]
+};
+
+struct DecoderWeights {
+  DecoderConfig config = {};
+  Storage storage = {};
+  at::Tensor embedding = {};  // [vocab, d_model], never quantised
+  std::vector<LayerWeights> layers = {};
+  at::Tensor final_norm = {};  // [d_model]
+  StoredMatrix head = {};      // [vocab, d_model]; shares the embedding's memory where it is tied and not quantised
+
+  // Bytes of everything, shared memory once.
+  int64_t nbytes() const;
+
+  // Moves every tensor, one after another, so that the model is never in memory twice. As StoredMatrix::CheckDevice.
+  absl::Status MoveTo(at::Device device);
+};
+
+// Layer by layer, so that beside the stored model at most one matrix exists in another precision.
+// Unimplemented where the format cannot hold the shapes.
+absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const Storage& storage);
+
+// Seeded random weights, made in their format: normal, and scaled so that activations neither grow nor fade.
+absl::StatusOr<DecoderWeights> RandomWeights(const DecoderConfig& config, const Storage& storage, uint64_t seed);
+
+}  // namespace roofbench::models

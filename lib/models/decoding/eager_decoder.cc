@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/decoding/eager_decoder.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <vector>
+
+#include "lib/models/training/layers.h"
+
+namespace roofbench::models {
+
+using workload::DecoderComponent;
+
+EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity, Arithmetic arithmetic)
+    : weights_(weights),
+      arithmetic_(arithmetic),
+      batch_(batch),
+      heads_(static_cast<int64_t>(weights.config.shape.base.heads)),
+      kv_heads_(static_cast<int64_t>(weights.config.shape.base.KvHeads())),
+      rope_(capacity, InverseFrequencies(weights.config), at::TensorOptions(weights.embedding.device())),
+      cache_(weights.config.shape.base, batch, capacity,
+             weights.embedding.options().dtype(arithmetic == Arithmetic::kExact ? at::kFloat
+                                                                                : PlainType(weights.storage.format))) {}
+
+template <typename Function>
+at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Function attend) const {
+  at::Tensor x = at::embedding(weights_.embedding, tokens);
+  if (exact()) x = x.to(at::kFloat);
+  for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
+    const LayerWeights& layer = weights_.layers[i];
+    const at::Tensor attention_in = Norm(x, layer.attention_norm);
+    End(DecoderComponent::kNorm);
+    const at::Tensor qkv = SplitHeads(Linear(layer.qkv, attention_in), heads_ + 2 * kv_heads_);
+    End(DecoderComponent::kQkv);
+    const at::Tensor attended = MergeHeads(attend(qkv, static_cast<int64_t>(i)));
+    End(DecoderComponent::kAttention);
+    const at::Tensor added = Linear(layer.out, attended);
+    End(DecoderComponent::kOut);
+    x = x + added;
+    const at::Tensor mlp_in = Norm(x, layer.mlp_norm);
+    End(DecoderComponent::kNorm);
+    x = x + Mlp(layer, mlp_in);
+  }
+  const at::Tensor last = Norm(x.select(1, x.size(1) - 1), weights_.final_norm);
+  End(DecoderComponent::kNorm);
+  at::Tensor logits = Linear(weights_.head, last).to(at::kFloat);
+  End(DecoderComponent::kHead);
+  return logits;
+}
+
+const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) {
+  TORCH_CHECK(tokens.dim() == 2 && tokens.size(0) == batch_, "tokens must be [batch, n]");
+  TORCH_CHECK(cache_.length + tokens.size(1) <= cache_.capacity, "the cache holds ", cache_.capacity, " tokens");
+  logits_ = Forward(tokens.to(weights_.embedding.device()),
+                    [this](const at::Tensor& qkv, int64_t layer) { return Attend(qkv, layer); });
+  cache_.length += tokens.size(1);
+  return logits_;
+}
+
+const at::Tensor& EagerDecoder::AppendOne(const int64_t* tokens) {
+  return Append(at::from_blob(const_cast<int64_t*>(tokens), {batch_, 1}, at::kLong));
+}
+
+void EagerDecoder::SetToken(const int64_t* tokens) {
+  TORCH_CHECK(cache_.length < cache_.capacity, "the cache holds ", cache_.capacity, " tokens");
+  const at::Tensor given = at::from_blob(const_cast<int64_t*>(tokens), {batch_, 1}, at::kLong);
+  if (!token_.defined()) {
+    const auto options = weights_.embedding.options().dtype(at::kLong);
+    token_ = at::empty({batch_, 1}, options);
+    position_ = at::empty({1}, options);
+  }
+  token_.copy_(given);
+  position_.fill_(cache_.length);
+}
+
+void EagerDecoder::AppendSet() {
+  const at::Tensor mask = at::arange(cache_.capacity, position_.options()).le(position_).unsqueeze(0);
+  logits_ = Forward(token_, [&](const at::Tensor& qkv, int64_t layer) { return AttendSet(qkv, layer, mask); });
+}
+
+const at::Tensor& EagerDecoder::CountSet() {
+  ++cache_.length;
+  return logits_;
+}
+
+at::Tensor EagerDecoder::Norm(const at::Tensor& x, const at::Tensor& weight) const {
+  return RmsNorm(x, weight.to(x.scalar_type()), weights_.config.rms_epsilon);
+}
+
+at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert) const {
+  const at::Tensor rows = x.reshape({-1, matrix.columns});
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = matrix.rows;
+  const double threshold = weights_.storage.outlier_threshold;
+  if (exact()) return matrix.ApplyExactly(rows, expert, threshold).view(shape);
+  return matrix.Apply(rows, expert, threshold, marker_).view(shape);
+}
+
+at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer) {
+  const int64_t tokens = qkv.size(2);
+  const int64_t end = cache_.length + tokens;
+  const at::Tensor q = rope_.Rotate(qkv.narrow(1, 0, heads_), cache_.length);
+  cache_.keys[layer]
+      .narrow(2, cache_.length, tokens)
+      .copy_(rope_.Rotate(qkv.narrow(1, heads_, kv_heads_), cache_.length));
+  cache_.values[layer].narrow(2, cache_.length, tokens).copy_(qkv.narrow(1, heads_ + kv_heads_, kv_heads_));
+  const at::Tensor k = cache_.keys[layer].narrow(2, 0, end);
+  const at::Tensor v = cache_.values[layer].narrow(2, 0, end);
+  std::optional<at::Tensor> mask;
+  if (tokens > 1 && cache_.length > 0) {
+    const auto whole = qkv.options().dtype(at::kLong);
+    mask = at::arange(end, whole).unsqueeze(0).le(at::arange(cache_.length, end, whole).unsqueeze(1));
+  }
+  const bool causal = tokens > 1 && cache_.length == 0;
+  return Weighted(q, k, v, mask, causal);
+}
+
+at::Tensor EagerDecoder::AttendSet(const at::Tensor& qkv, int64_t layer, const at::Tensor& mask) {
+  at::Tensor keys = cache_.keys[layer];
+  at::Tensor values = cache_.values[layer];
+  keys.index_copy_(2, position_, rope_.RotateAt(qkv.narrow(1, heads_, kv_heads_), position_));
+  values.index_copy_(2, position_, qkv.narrow(1, heads_ + kv_heads_, kv_heads_));
+  return Weighted(rope_.RotateAt(qkv.narrow(1, 0, heads_), position_), keys, values, mask, /*causal=*/false);
+}
+
+at::Tensor EagerDecoder::Weighted(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                  const std::optional<at::Tensor>& mask, bool causal) const {
+  return at::scaled_dot_product_attention(q, k, v, mask, 0.0, causal, std::nullopt, heads_ != kv_heads_);
+}
+
+at::Tensor EagerDecoder::Expert(const LayerWeights& layer, const at::Tensor& x, int64_t expert) const {
+  const std::vector<at::Tensor> halves = Linear(layer.gate_up, x, expert).chunk(2, -1);
+  End(DecoderComponent::kGateUp);
+  const at::Tensor hidden = at::silu(halves[0]).mul(halves[1]);
+  End(DecoderComponent::kGate);
+  at::Tensor y = Linear(layer.down, hidden, expert);
+  End(DecoderComponent::kDown);
+  return y;
+}
+
+at::Tensor EagerDecoder::Mlp(const LayerWeights& layer, const at::Tensor& x) const {
+  if (!weights_.config.shape.IsMixture()) return Expert(layer, x, 0);
+  const at::Tensor rows = x.reshape({-1, x.size(-1)});
+  // The chosen experts share a weight of one between them.
+  const auto active = static_cast<int64_t>(weights_.config.shape.active_experts);
+  auto [weight, chosen] = at::topk(at::softmax(Linear(layer.router, rows), -1, at::kFloat), active, -1);
+  weight = (weight / weight.sum(-1, /*keepdim=*/true)).to(x.scalar_type());
+  End(DecoderComponent::kRouter);
+  at::Tensor y = at::zeros_like(rows);
+  for (int64_t expert = 0; expert < layer.gate_up.experts; ++expert) {
+    const std::vector<at::Tensor> where = chosen.eq(expert).nonzero().unbind(1);
+    if (where[0].numel() == 0) continue;
+    const at::Tensor own = Expert(layer, rows.index_select(0, where[0]), expert);
+    y.index_add_(0, where[0], own * weight.index({where[0], where[1]}).unsqueeze(1));
+  }
+  return y.view(x.sizes());
+}
+
+}  // namespace roofbench::models

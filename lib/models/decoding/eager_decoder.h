@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decoder as LibTorch's operations run it, one after another, on the device of its weights.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "lib/models/decoding/decoder_model.h"
+#include "lib/models/decoding/kv_cache.h"
+#include "lib/models/decoding/rotary_table.h"
+
+namespace roofbench::models {
+
+// kStored: in the precision of the format. kExact: everything in fp32, on the weights that the format stands for: what
+// results are checked against.
+enum class Arithmetic { kStored, kExact };
+
+class EagerDecoder final : public DecoderModel {
+ public:
+  // The weights must outlive it.
+  EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity,
+               Arithmetic arithmetic = Arithmetic::kStored);
+
+  const at::Tensor& Append(const at::Tensor& tokens) override;
+  const at::Tensor& AppendOne(const int64_t* tokens) override;
+
+  // AppendOne in two steps, of which a CUDA graph can record the second: SetToken says what is appended to how many
+  // tokens, and AppendSet appends it by the same operations on the same tensors whatever their number, attending over
+  // the whole cache behind a mask. No mixtures and no LLM.int8(), whose choices the host makes.
+  void SetToken(const int64_t* tokens);
+  void AppendSet();
+  // Counts the token; the logits are those that AppendSet leaves.
+  const at::Tensor& CountSet();
+  int64_t length() const override { return cache_.length; }
+  void Truncate(int64_t length) override { cache_.length = length; }
+  void FillRandom(int64_t length, uint64_t seed) override { cache_.FillRandom(length, seed); }
+  void ObserveComponents(ComponentMarker marker) override { component_ = std::move(marker); }
+  void ObserveStages(LlmInt8Marker marker) override { marker_ = std::move(marker); }
+
+  KvCache& cache() { return cache_; }
+  const RotaryTable& rope() const { return rope_; }
+
+ private:
+  bool exact() const { return arithmetic_ == Arithmetic::kExact; }
+  void End(workload::DecoderComponent component) const {
+    if (component_) component_(component);
+  }
+  at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
+  at::Tensor Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert = 0) const;
+  // The logits after `tokens`. attend(qkv, layer) gives the weighted values, all three [batch, heads, tokens,
+  // head_dim]; qkv has the heads of queries, keys and values.
+  template <typename Function>
+  at::Tensor Forward(const at::Tensor& tokens, Function attend) const;
+  at::Tensor Attend(const at::Tensor& qkv, int64_t layer);
+  at::Tensor AttendSet(const at::Tensor& qkv, int64_t layer, const at::Tensor& mask);
+  at::Tensor Weighted(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                      const std::optional<at::Tensor>& mask, bool causal) const;
+  at::Tensor Expert(const LayerWeights& layer, const at::Tensor& x, int64_t expert) const;
+  at::Tensor Mlp(const LayerWeights& layer, const at::Tensor& x) const;
+
+  const DecoderWeights& weights_;
+  const Arithmetic arithmetic_;
+  const int64_t batch_;
+  const int64_t heads_;
+  const int64_t kv_heads_;
+  const RotaryTable rope_;
+  KvCache cache_;
+  at::Tensor logits_;
+  at::Tensor token_;     // [batch, 1], what SetToken set
+  at::Tensor position_;  // [1], where it goes
+  ComponentMarker component_;
+  LlmInt8Marker marker_;
+};
+
+}  // namespace roofbench::models

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/decoding/expert_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace roofbench::models {
+namespace {
+
+std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
+
+}  // namespace
+
+ExpertPlan::ExpertPlan(int64_t tokens, int64_t experts, int64_t active)
+    : active_(active),
+      logits_(Size(experts)),
+      chosen_(Size(tokens * active)),
+      begins_(Size(experts + 1)),
+      tokens_(Size(tokens * active)),
+      weights_(Size(tokens * active), 1.0F) {
+  if (experts > 1) return;
+  std::iota(tokens_.begin(), tokens_.end(), 0);
+  begins_ = {0, tokens};
+}
+
+void ExpertPlan::Choose(int64_t token) {
+  // The softmax over all, taken for the chosen and made to sum to one, is the softmax over the chosen.
+  const auto own = std::span(chosen_).subspan(Size(token * active_), Size(active_));
+  const float largest = *std::max_element(logits_.begin(), logits_.end());
+  float sum = 0;
+  for (auto& [expert, weight] : own) {
+    const auto best = std::max_element(logits_.begin(), logits_.end());
+    expert = best - logits_.begin();
+    weight = std::exp(*best - largest);
+    *best = -std::numeric_limits<float>::infinity();
+    sum += weight;
+  }
+  for (auto& [expert, weight] : own) weight /= sum;
+}
+
+void ExpertPlan::Assign() {
+  std::size_t slot = 0;
+  for (std::size_t expert = 0; expert < logits_.size(); ++expert) {
+    begins_[expert] = static_cast<int64_t>(slot);
+    for (std::size_t i = 0; i < chosen_.size(); ++i) {
+      if (chosen_[i].first != static_cast<int64_t>(expert)) continue;
+      tokens_[slot] = static_cast<int64_t>(i) / active_;
+      weights_[slot++] = chosen_[i].second;
+    }
+  }
+  begins_.back() = static_cast<int64_t>(slot);
+}
+
+}  // namespace roofbench::models

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a prompt and chooses tokens one after another, each from the logits that the last one led to.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lib/models/checkpoint/token_ids.h"
+#include "lib/models/decoding/decoder_model.h"
+#include "lib/models/decoding/token_choice.h"
+
+namespace roofbench::models {
+
+// It can be run again: the same prompt, the same draws.
+class Generation {
+ public:
+  struct Options {
+    at::Tensor prompt;       // int64 [batch, tokens], on the decoder's device
+    int64_t most_new = 1;    // tokens of each sequence
+    TokenIds stop_ids = {};  // a single sequence ends with the first of these
+    ChoiceOptions choice = {};
+  };
+
+  // Its cache must have room for the prompt and every new token.
+  Generation(std::unique_ptr<DecoderModel> decoder, int64_t vocab, Options options);
+
+  // `prompt_read` is called once the first token is chosen. Allocates nothing of its own.
+  void Run(const std::function<void()>& prompt_read);
+
+  // Of the last run: tokens that each sequence got, their ids in turn, and the logits [batch, vocab] that the last was
+  // chosen from.
+  int64_t made() const { return made_; }
+  TokenIds Ids() const;
+  const at::Tensor& logits() const { return logits_; }
+  // Prompt and every chosen token but the last, whose logits nobody asked for: before the first run, the prompt.
+  at::Tensor Read() const;
+
+  // Seconds of the very first run; and between one token and the next, of all runs after it.
+  double first_seconds() const { return first_seconds_; }
+  const std::vector<double>& gaps() const { return gaps_; }
+
+ private:
+  // Whether nothing follows.
+  bool Choose(const at::Tensor& logits);
+
+  std::unique_ptr<DecoderModel> decoder_;
+  Options options_;
+  TokenChooser chooser_;
+  at::Tensor chosen_;  // [most new tokens, batch], on the host
+  int64_t made_ = 0;
+  at::Tensor logits_;
+  int64_t runs_ = 0;
+  double first_seconds_ = 0;
+  std::vector<double> gaps_;
+};
+
+}  // namespace roofbench::models

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/decoding/linear_role.h"
+
+#include <cstddef>
+
+namespace roofbench::models {
+namespace {
+
+constexpr std::array<std::string_view, kLinearRoles.size()> kNames = {"qkv_proj",     "o_proj",    "router",
+                                                                      "gate_up_proj", "down_proj", "lm_head"};
+
+}  // namespace
+
+std::string_view Name(LinearRole role) { return kNames[static_cast<std::size_t>(role)]; }
+
+std::optional<LinearRole> ParseLinearRole(std::string_view name) {
+  for (const LinearRole role : kLinearRoles) {
+    if (Name(role) == name) return role;
+  }
+  return std::nullopt;
+}
+
+Storage Storage::Default(workload::WeightFormat format) {
+  Storage storage{.format = format};
+  if (!workload::QuantisesHead(format)) storage.skipped.insert(LinearRole::kHead);
+  return storage;
+}
+
+workload::WeightFormat Storage::FormatOf(LinearRole role) const {
+  const bool stays = role == LinearRole::kRouter || skipped.count(role) > 0;
+  return stays ? workload::UnquantisedFormat(format) : format;
+}
+
+workload::StoredDecoder Storage::Of(const workload::Decoder& shape) const {
+  return {.shape = shape,
+          .format = format,
+          .quantised_head = skipped.count(LinearRole::kHead) == 0,
+          .group = static_cast<double>(group)};
+}
+
+}  // namespace roofbench::models

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decoder with our own kernels. A prompt goes through LibTorch's products; a token of each sequence is one parallel
+// region, in which threads meet four times a layer and nothing is allocated.
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "lib/aten/elements.h"
+#include "lib/kernels/operators/attention/decode_attention.h"
+#include "lib/kernels/operators/elementwise/rope.h"
+#include "lib/kernels/operators/elementwise/silu_mul.h"
+#include "lib/kernels/operators/rows/norm.h"
+#include "lib/kernels/threading/thread_pool.h"
+#include "lib/models/decoding/decoder_model.h"
+#include "lib/models/decoding/eager_decoder.h"
+#include "lib/models/decoding/expert_plan.h"
+#include "lib/models/decoding/region_products.h"
+
+namespace roofbench::models {
+namespace {
+
+using kernels::Bf16;
+using kernels::Range;
+using kernels::Rounded;
+using kernels::SerialFor;
+using kernels::ToFloat;
+using kernels::Worker;
+using workload::DecoderComponent;
+using workload::WeightFormat;
+
+int64_t Whole(double size) { return static_cast<int64_t>(size); }
+std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
+
+// The sizes of a decoder, and of a batch, as the kernels count.
+struct Extents {
+  Extents(const workload::Decoder& shape, int64_t batch_size)
+      : batch(batch_size),
+        d(Whole(shape.base.d_model)),
+        ff(Whole(shape.base.d_ff)),
+        heads(Whole(shape.base.heads)),
+        kv_heads(Whole(shape.base.KvHeads())),
+        dim(Whole(shape.base.HeadDim())),
+        layers(Whole(shape.base.layers)),
+        vocab(Whole(shape.base.vocab)),
+        experts(Whole(shape.experts)),
+        slots(batch_size * Whole(shape.active_experts)) {}
+
+  int64_t qkv() const { return (heads + 2 * kv_heads) * dim; }
+
+  int64_t batch;
+  int64_t d;
+  int64_t ff;
+  int64_t heads;
+  int64_t kv_heads;
+  int64_t dim;
+  int64_t layers;
+  int64_t vocab;
+  int64_t experts;
+  int64_t slots;  // pairs of a token and an expert
+};
+
+// What a thread has for itself. Every thread computes the norms of whole tokens, which costs less than to wait for one
+// that does.
+template <typename T>
+struct Scratch {
+  std::vector<T> x = {};         // the vectors that a product reads: [batch, d]
+  std::vector<T> gathered = {};  // those of an expert's tokens
+  ExpertPlan plan;
+  std::vector<Range> columns = {};  // of a hidden layer, that fell to this thread
+};
+
+// T: what vectors are rounded to before a product, and what the cache holds.
+template <typename T>
+class NativeDecoder final : public DecoderModel {
+ public:
+  NativeDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity, int threads)
+      : weights_(weights),
+        is_mixture_(weights.config.shape.IsMixture()),
+        n_(weights.config.shape, batch),
+        pool_(threads),
+        eager_(weights, batch, capacity),
+        products_(
+            {.products = n_.layers * (2 + 2 * n_.experts) + 1,
+             .vectors = batch,
+             .widest = std::max({n_.d, n_.ff, n_.heads * n_.dim}),
+             .results = weights.storage.format == WeightFormat::kLlmInt8
+                            ? std::max({batch * n_.qkv(), n_.slots * 2 * n_.ff, n_.slots * n_.d, batch * n_.vocab})
+                            : 0},
+            weights.storage.outlier_threshold, threads),
+        final_norm_(Fp32(weights.final_norm)),
+        logits_(at::zeros({batch, n_.vocab}, at::kFloat)),
+        residual_(Size(batch * n_.d)),
+        qkv_(Size(batch * n_.qkv())),
+        attended_(Size(batch * n_.heads * n_.dim)),
+        attended_rounded_(Size(batch * n_.heads * n_.dim)),
+        gate_up_(Size(n_.slots * 2 * n_.ff)),
+        hidden_(Size(n_.slots * n_.ff)),
+        added_(Size(n_.slots * n_.d)) {
+    for (const LayerWeights& layer : weights.layers) {
+      attention_norms_.push_back(Fp32(layer.attention_norm));
+      mlp_norms_.push_back(Fp32(layer.mlp_norm));
+    }
+    for (int thread = 0; thread < threads; ++thread) {
+      Scratch<T>& s = scratch_.emplace_back(
+          Scratch<T>{.plan = ExpertPlan(batch, n_.experts, Whole(weights.config.shape.active_experts))});
+      s.x.resize(Size(batch * n_.d));
+      s.gathered.resize(Size(batch * n_.d));
+      s.columns.reserve(Size(n_.ff / RowGrain(weights.layers.front().gate_up) + 1));
+    }
+  }
+
+  const at::Tensor& Append(const at::Tensor& tokens) override { return eager_.Append(tokens); }
+
+  const at::Tensor& AppendOne(const int64_t* tokens) override {
+    TORCH_CHECK(cache().length < cache().capacity, "the cache holds ", cache().capacity, " tokens");
+    products_.Restart();
+    pool_.Region([&](const Worker& worker) { Token(worker, tokens); });
+    if (component_) component_(DecoderComponent::kWait);  // for the end of the region
+    ++cache().length;
+    return logits_;
+  }
+
+  int64_t length() const override { return eager_.length(); }
+  void Truncate(int64_t length) override { eager_.Truncate(length); }
+  void FillRandom(int64_t length, uint64_t seed) override { eager_.FillRandom(length, seed); }
+  void ObserveComponents(ComponentMarker marker) override {
+    component_ = marker;
+    eager_.ObserveComponents(std::move(marker));
+  }
+  void ObserveStages(LlmInt8Marker marker) override {
+    products_.ObserveStages(marker);
+    eager_.ObserveStages(std::move(marker));
+  }
+
+ private:
+  static at::Tensor Fp32(const at::Tensor& weight) { return weight.to(at::kFloat).contiguous(); }
+  KvCache& cache() { return eager_.cache(); }
+
+  // The threads do the same at the same time, so that one speaks for all.
+  void End(const Worker& worker, DecoderComponent component) const {
+    if (component_ && worker.index() == 0) component_(component);
+  }
+
+  void Wait(const Worker& worker) const {
+    worker.Barrier();
+    End(worker, DecoderComponent::kWait);
+  }
+
+  void Norm(const Worker& worker, const at::Tensor& weight, std::vector<T>& to) const {
+    Run(kernels::RmsNorm<float, T>{.x = residual_.data(),
+                                   .y = to.data(),
+                                   .weight = Elements<float>(weight),
+                                   .rows = n_.batch,
+                                   .cols = n_.d,
+                                   .eps = static_cast<float>(weights_.config.rms_epsilon)},
+        SerialFor());
+    End(worker, DecoderComponent::kNorm);
+  }
+
+  void Token(const Worker& worker, const int64_t* tokens) {
+    Scratch<T>& s = scratch_[Size(worker.index())];
+    const auto nothing = [](Range) {};
+    worker(n_.batch * n_.d, [&](Range range) {
+      const T* const table = Elements<T>(weights_.embedding);
+      for (int64_t i = range.begin; i < range.end; ++i) {
+        residual_[Size(i)] = ToFloat(table[tokens[i / n_.d] * n_.d + i % n_.d]);
+      }
+    });
+    for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
+      const LayerWeights& layer = weights_.layers[i];
+      Norm(worker, attention_norms_[i], s.x);
+      products_.Run(worker, {.matrix = layer.qkv, .x = s.x.data(), .m = n_.batch, .y = qkv_.data()}, nothing);
+      End(worker, DecoderComponent::kQkv);
+      Wait(worker);
+      Attend(worker, static_cast<int64_t>(i));
+      End(worker, DecoderComponent::kAttention);
+      Wait(worker);
+      products_.Run(worker, {.matrix = layer.out, .x = attended_rounded_.data(), .m = n_.batch, .y = added_.data()},
+                    [&](Range rows) {
+                      for (int64_t b = 0; b < n_.batch; ++b) {
+                        for (int64_t j = rows.begin; j < rows.end; ++j) {
+                          residual_[Size(b * n_.d + j)] += added_[Size(b * n_.d + j)];
+                        }
+                      }
+                    });
+      End(worker, DecoderComponent::kOut);
+      Wait(worker);
+      Norm(worker, mlp_norms_[i], s.x);
+      if (is_mixture_) Route(worker, layer, s);
+      GateUp(worker, layer, s);
+      Wait(worker);
+      Down(worker, layer, s);
+      Wait(worker);
+    }
+    Norm(worker, final_norm_, s.x);
+    products_.Run(worker, {.matrix = weights_.head, .x = s.x.data(), .m = n_.batch, .y = logits_.data_ptr<float>()},
+                  nothing);
+    End(worker, DecoderComponent::kHead);
+  }
+
+  // Turns heads side by side by the angles of the token's position.
+  void Rotate(float* heads, int64_t count) const {
+    const int64_t angles = eager_.length() * (n_.dim / 2);
+    Run(kernels::Rope<float>{.x = heads,
+                             .y = heads,
+                             .cosines = Elements<float>(eager_.rope().cosines()) + angles,
+                             .sines = Elements<float>(eager_.rope().sines()) + angles,
+                             .rows = count,
+                             .positions = 1,
+                             .cols = n_.dim},
+        SerialFor());
+  }
+
+  void Attend(const Worker& worker, int64_t layer) {
+    const int64_t dim = n_.dim;
+    const int64_t group = n_.heads / n_.kv_heads;
+    const int64_t position = eager_.length();
+    const int64_t stride = eager_.cache().capacity * dim;
+    const Range own = worker.Own(n_.batch * n_.kv_heads);
+    for (int64_t item = own.begin; item < own.end; ++item) {
+      const int64_t head = item % n_.kv_heads;
+      float* const sequence = qkv_.data() + item / n_.kv_heads * n_.qkv();
+      float* const q = sequence + head * group * dim;
+      float* const k = sequence + (n_.heads + head) * dim;
+      const float* const v = k + n_.kv_heads * dim;
+      Rotate(q, group);
+      Rotate(k, 1);
+      const int64_t cached = (layer * n_.batch * n_.kv_heads + item) * stride;
+      T* const keys = Elements<T>(eager_.cache().keys) + cached;
+      T* const values = Elements<T>(eager_.cache().values) + cached;
+      std::transform(k, k + dim, keys + position * dim, Rounded<T>);
+      std::transform(v, v + dim, values + position * dim, Rounded<T>);
+      float* const y = attended_.data() + item * group * dim;
+      kernels::RunHeads(kernels::DecodeAttention<T>{.q = q,
+                                                    .keys = keys,
+                                                    .values = values,
+                                                    .y = y,
+                                                    .heads = 1,
+                                                    .group = group,
+                                                    .head_dim = dim,
+                                                    .length = position + 1,
+                                                    .head_stride = stride},
+                        {0, 1});
+      std::transform(y, y + group * dim, attended_rounded_.data() + item * group * dim, Rounded<T>);
+    }
+  }
+
+  // Which expert takes which tokens: the same on every thread.
+  void Route(const Worker& worker, const LayerWeights& layer, Scratch<T>& s) {
+    for (int64_t b = 0; b < n_.batch; ++b) {
+      products_.Multiply(worker,
+                         {.matrix = layer.router, .x = s.x.data() + b * n_.d, .m = 1, .y = s.plan.logits().data()}, {},
+                         {0, n_.experts});
+      s.plan.Choose(b);
+    }
+    s.plan.Assign();
+    End(worker, DecoderComponent::kRouter);
+  }
+
+  // The vectors of an expert's tokens side by side.
+  const T* VectorsOf(int64_t expert, Scratch<T>& s) const {
+    if (!is_mixture_) return s.x.data();
+    for (int64_t i = 0; i < s.plan.count(expert); ++i) {
+      std::copy_n(s.x.data() + s.plan.token(s.plan.begin(expert) + i) * n_.d, n_.d, s.gathered.data() + i * n_.d);
+    }
+    return s.gathered.data();
+  }
+
+  // Gate and up of the same columns fall to the same thread, so that it can join them at once.
+  void GateUp(const Worker& worker, const LayerWeights& layer, Scratch<T>& s) {
+    for (int64_t expert = 0; expert < n_.experts; ++expert) {
+      const int64_t begin = s.plan.begin(expert);
+      const int64_t count = s.plan.count(expert);
+      if (count == 0) continue;
+      float* const y = gate_up_.data() + begin * 2 * n_.ff;
+      const RegionProduct<T> product{
+          .matrix = layer.gate_up, .expert = expert, .x = VectorsOf(expert, s), .m = count, .y = y};
+      const kernels::LlmInt8Activations quantised = products_.Quantise(worker, product);
+      s.columns.clear();
+      const auto multiply = [&](Range columns) {
+        products_.Multiply(worker, product, quantised, columns);
+        products_.Multiply(worker, product, quantised, {n_.ff + columns.begin, n_.ff + columns.end});
+        s.columns.push_back(columns);
+      };
+      products_.Divide(worker, layer.gate_up, n_.ff, multiply);
+      End(worker, DecoderComponent::kGateUp);
+      for (const Range columns : s.columns) {
+        for (int64_t i = 0; i < count; ++i) {
+          const float* const gate = y + i * 2 * n_.ff + columns.begin;
+          Run(kernels::SiluMul<float, T>{.gate = gate,
+                                         .up = gate + n_.ff,
+                                         .y = hidden_.data() + (begin + i) * n_.ff + columns.begin,
+                                         .n = columns.size()},
+              SerialFor());
+        }
+      }
+      End(worker, DecoderComponent::kGate);
+    }
+  }
+
+  void Down(const Worker& worker, const LayerWeights& layer, const Scratch<T>& s) {
+    for (int64_t expert = 0; expert < n_.experts; ++expert) {
+      const int64_t begin = s.plan.begin(expert);
+      const int64_t count = s.plan.count(expert);
+      if (count == 0) continue;
+      const RegionProduct<T> product{.matrix = layer.down,
+                                     .expert = expert,
+                                     .x = hidden_.data() + begin * n_.ff,
+                                     .m = count,
+                                     .y = added_.data() + begin * n_.d};
+      const auto add = [&](Range rows) {
+        for (int64_t i = 0; i < count; ++i) {
+          float* const residual = residual_.data() + s.plan.token(begin + i) * n_.d;
+          const float weight = s.plan.weight(begin + i);
+          for (int64_t j = rows.begin; j < rows.end; ++j) residual[j] += weight * product.y[i * n_.d + j];
+        }
+      };
+      // Two experts of a token add to the same rows, and nobody waits between them.
+      products_.Run(worker, product, add, /*evenly=*/is_mixture_);
+      End(worker, DecoderComponent::kDown);
+    }
+  }
+
+  const DecoderWeights& weights_;
+  const bool is_mixture_;
+  const Extents n_;
+  const kernels::ThreadPool pool_;
+  EagerDecoder eager_;  // reads prompts, and owns the cache
+  RegionProducts<T> products_;
+  // The weights of the norms as the kernels take them: fp32.
+  std::vector<at::Tensor> attention_norms_;
+  std::vector<at::Tensor> mlp_norms_;
+  at::Tensor final_norm_;
+  at::Tensor logits_;
+  std::vector<float> residual_;
+  std::vector<float> qkv_;
+  std::vector<float> attended_;
+  std::vector<T> attended_rounded_;
+  std::vector<float> gate_up_;
+  std::vector<T> hidden_;
+  std::vector<float> added_;
+  ComponentMarker component_;
+  std::vector<Scratch<T>> scratch_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWeights& weights, int64_t batch,
+                                                                int64_t capacity, int threads) {
+  const int64_t dim = Whole(weights.config.shape.base.HeadDim());
+  if (dim > kernels::kMostHeadDim) {
+    return absl::UnimplementedError(absl::StrCat("native attention takes heads of up to ", kernels::kMostHeadDim,
+                                                 " dimensions, not of ", dim, "; the eager decoder takes any"));
+  }
+  switch (weights.storage.format) {
+    case WeightFormat::kFp16:
+      return absl::UnimplementedError("there is no native kernel for fp16 weights; the eager decoder takes them");
+    case WeightFormat::kFp32:
+      return std::make_unique<NativeDecoder<float>>(weights, batch, capacity, threads);
+    default:
+      return std::make_unique<NativeDecoder<Bf16>>(weights, batch, capacity, threads);
+  }
+}
+
+}  // namespace roofbench::models

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// LibTorch's operations, with the appending of one token recorded and repeated: as a CUDA graph, for one.
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "lib/models/decoding/eager_decoder.h"
+
+namespace roofbench::models {
+
+class RecordedDecoder final : public DecoderModel {
+ public:
+  // Does what it is given once, and returns what does the same again on the same tensors.
+  using Record = std::function<std::function<void()>(const std::function<void()>&)>;
+
+  // As EagerDecoder; no mixtures and no LLM.int8() (EagerDecoder::AppendSet).
+  RecordedDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity, Record record)
+      : eager_(weights, batch, capacity), record_(std::move(record)) {}
+
+  const at::Tensor& Append(const at::Tensor& tokens) override { return eager_.Append(tokens); }
+  const at::Tensor& AppendOne(const int64_t* tokens) override;
+  int64_t length() const override { return eager_.length(); }
+  void Truncate(int64_t length) override { eager_.Truncate(length); }
+  void FillRandom(int64_t length, uint64_t seed) override { eager_.FillRandom(length, seed); }
+  // What is repeated has no parts.
+  void ObserveComponents(ComponentMarker /*marker*/) override {}
+  void ObserveStages(LlmInt8Marker /*marker*/) override {}
+
+ private:
+  EagerDecoder eager_;
+  const Record record_;
+  std::function<void()> replay_;
+  at::Tensor logits_;  // that a replay leaves; a prompt's are elsewhere
+};
+
+}  // namespace roofbench::models

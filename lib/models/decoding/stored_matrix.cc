@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/decoding/stored_matrix.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_weight_int8pack_mm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/aten/elements.h"
+#include "lib/kernels/operators/products/quantise.h"
+#include "lib/kernels/operators/products/unpack_int4.h"
+#include "lib/kernels/threading/huge_pages.h"
+#include "lib/models/decoding/random_fill.h"
+
+namespace roofbench::models {
+namespace {
+
+using workload::WeightFormat;
+
+// Normal int8 values have a deviation of 32 (FillRandom).
+constexpr double kInt8Deviation = 32;
+constexpr double kLlmInt8Largest = 127;
+// Sixteen steps of the same size, all as likely: their deviation in steps, and how far their middle is from q = 8.
+constexpr double kInt4Deviation = 4.6098;
+constexpr double kInt4Middle = 0.5;
+// A product with fewer tokens is bound by the weights' bytes, so that eager takes LibTorch's kernel for int8 as it
+// lies.
+constexpr int64_t kFewTokens = 4;
+
+// The memory of a tile's groups as 32-bit words: [tiles, groups, 1 + group/8, rows of a tile].
+at::Tensor Int4Words(const at::Tensor& bytes, int64_t columns, int64_t group) {
+  return bytes.view(at::kInt).view({-1, columns / group, 1 + group / 8, kernels::kInt4TileRows});
+}
+
+// Quantises rows into tiles from `packed` on. T: float or kernels::Bf16.
+template <typename T>
+void PackRows(const T* values, int64_t rows, int64_t columns, int64_t group, std::byte* packed) {
+  std::vector<uint8_t> quantised(static_cast<std::size_t>(rows * columns));
+  std::vector<kernels::Bf16> scales(static_cast<std::size_t>(rows * columns / group * 2));
+  TorchThreads()(rows, [&](kernels::Range range) {
+    kernels::QuantiseInt4(values, columns, group, quantised.data(), scales.data(), range);
+  });
+  TorchThreads()(kernels::Int4Tiles(rows), [&](kernels::Range tiles) {
+    kernels::PackInt4(quantised.data(), scales.data(), rows, columns, group, packed, tiles);
+  });
+}
+
+// Rows go through in blocks that fit a cache once they are dequantised: a whole matrix would be a second model in
+// memory.
+template <typename Product>
+at::Tensor ByBlocks(const StoredMatrix& matrix, Product product) {
+  constexpr int64_t kBlockElements = int64_t{1} << 22;
+  constexpr int64_t kGrain = kernels::kInt4TileRows;
+  const int64_t block = std::max(kGrain, kBlockElements / matrix.columns / kGrain * kGrain);
+  std::vector<at::Tensor> blocks;
+  for (int64_t first = 0; first < matrix.rows; first += block) {
+    blocks.push_back(product(first, std::min(block, matrix.rows - first)));
+  }
+  return blocks.size() == 1 ? blocks.front() : at::cat(blocks, 1);
+}
+
+}  // namespace
+
+at::ScalarType PlainType(WeightFormat format) {
+  switch (workload::ActivationDtype(format)) {
+    case workload::Dtype::kFp32:
+      return at::kFloat;
+    case workload::Dtype::kFp16:
+      return at::kHalf;
+    default:
+      return at::kBFloat16;
+  }
+}
+
+absl::Status StoredMatrix::Check(WeightFormat format, int64_t rows, int64_t columns, int64_t group) {
+  if (format != WeightFormat::kInt4) return absl::OkStatus();
+  if (group != 32 && group != 64 && group != 128 && group != 256) {
+    return absl::UnimplementedError(absl::StrCat("int4 goes in groups of 32, 64, 128 or 256, not of ", group));
+  }
+  if (rows % kernels::kInt4TileRows != 0) {
+    return absl::UnimplementedError(absl::StrCat("int4 goes in tiles of 16 rows, of which ", rows, " is no multiple"));
+  }
+  if (columns % group != 0) {
+    return absl::UnimplementedError(
+        absl::StrCat("int4 in groups of ", group, " cannot hold rows of ", columns, ", which is no multiple"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StoredMatrix::CheckDevice(WeightFormat format, at::Device device) {
+  if (format != WeightFormat::kInt4 || device.is_cpu()) return absl::OkStatus();
+  return absl::UnimplementedError("int4 weights lie in tiles of our CPU kernels; other precisions run on a GPU");
+}
+
+StoredMatrix StoredMatrix::Empty(WeightFormat format, int64_t experts, int64_t rows, int64_t columns, int64_t group) {
+  StoredMatrix made{.format = format, .experts = experts, .rows = rows, .columns = columns, .group = group};
+  switch (format) {
+    case WeightFormat::kInt8:
+    case WeightFormat::kLlmInt8:
+      made.weight = at::empty({experts, rows, columns}, at::kChar);
+      made.scale = at::empty({experts, rows}, at::kFloat);
+      break;
+    case WeightFormat::kInt4:
+      made.weight = at::empty({experts, kernels::Int4Bytes(rows, columns, group)}, at::kByte);
+      break;
+    default:
+      made.weight = at::empty({experts, rows, columns}, PlainType(format));
+  }
+  kernels::UseHugePages(made.weight.data_ptr(), made.weight.nbytes());
+  return made;
+}
+
+void StoredMatrix::Store(int64_t expert, int64_t first_row, const at::Tensor& values) {
+  const int64_t count = values.size(0);
+  const auto to = kernels::Range{0, count};
+  // The kernels take fp32 and bf16.
+  const bool is_bf16 = values.scalar_type() == at::kBFloat16;
+  const at::Tensor rows_in = (is_bf16 ? values : values.to(at::kFloat)).contiguous();
+  const auto with_values = [&](auto quantise) {
+    if (is_bf16) return quantise(reinterpret_cast<const kernels::Bf16*>(rows_in.const_data_ptr<at::BFloat16>()));
+    return quantise(rows_in.const_data_ptr<float>());
+  };
+  switch (format) {
+    case WeightFormat::kInt8: {
+      const at::Tensor q = weight[expert].narrow(0, first_row, count);
+      const at::Tensor s = scale[expert].narrow(0, first_row, count);
+      with_values([&](const auto* from) {
+        TorchThreads()(to.end, [&](kernels::Range range) {
+          kernels::QuantiseInt8(from, columns, q.data_ptr<int8_t>(), s.data_ptr<float>(), range);
+        });
+      });
+      return;
+    }
+    case WeightFormat::kInt4: {
+      TORCH_CHECK(first_row % kernels::kInt4TileRows == 0, "int4 rows begin with a tile");
+      auto* const tiles = reinterpret_cast<std::byte*>(weight[expert].data_ptr<uint8_t>()) +
+                          first_row / kernels::kInt4TileRows * kernels::Int4TileBytes(columns, group);
+      with_values([&](const auto* from) { PackRows(from, count, columns, group, tiles); });
+      return;
+    }
+    case WeightFormat::kLlmInt8: {
+      const LlmInt8Matrix quantised = QuantiseLlmInt8(values);
+      weight[expert].narrow(0, first_row, count).copy_(quantised.weight);
+      scale[expert].narrow(0, first_row, count).copy_(quantised.row_max);
+      return;
+    }
+    default:
+      weight[expert].narrow(0, first_row, count).copy_(values);
+  }
+}
+
+void StoredMatrix::FillRandom(uint64_t seed, double deviation) {
+  models::FillRandom(weight, seed, deviation);
+  if (format == WeightFormat::kInt8) scale.fill_(deviation / kInt8Deviation);
+  if (format == WeightFormat::kLlmInt8) scale.fill_(deviation / kInt8Deviation * kLlmInt8Largest);
+  if (format == WeightFormat::kInt4) {
+    const auto step = static_cast<float>(deviation / kInt4Deviation);
+    const kernels::Bf16 zero = kernels::ToBf16(static_cast<float>(kInt4Middle) * step);
+    const auto word = static_cast<int32_t>(kernels::ToBf16(step).bits | (static_cast<uint32_t>(zero.bits) << 16));
+    Int4Words(weight, columns, group).select(2, 0).fill_(word);
+  }
+}
+
+at::Tensor StoredMatrix::Dequantised(int64_t expert, int64_t first, int64_t count, at::ScalarType type) const {
+  if (format == WeightFormat::kInt4) {
+    TORCH_CHECK(first % kernels::kInt4TileRows == 0, "int4 rows begin with a tile");
+    const int64_t whole = kernels::Int4Tiles(count) * kernels::kInt4TileRows;
+    const auto* const tiles = reinterpret_cast<const std::byte*>(weight[expert].const_data_ptr<uint8_t>()) +
+                              first / kernels::kInt4TileRows * kernels::Int4TileBytes(columns, group);
+    const at::Tensor made = at::empty({whole, columns}, type == at::kBFloat16 ? at::kBFloat16 : at::kFloat);
+    const auto unpack = [&](auto* to) {
+      TorchThreads()(whole / kernels::kInt4TileRows, [&](kernels::Range some) {
+        UnpackInt4(kernels::Int4Weight{tiles, whole, columns, group}, some,
+                   to + some.begin * kernels::kInt4TileRows * columns);
+      });
+    };
+    if (type == at::kBFloat16) {
+      unpack(reinterpret_cast<kernels::Bf16*>(made.data_ptr<at::BFloat16>()));
+    } else {
+      unpack(made.data_ptr<float>());
+    }
+    return made.narrow(0, 0, count).to(type);
+  }
+  const at::Tensor stored = weight[expert].narrow(0, first, count);
+  switch (format) {
+    case WeightFormat::kInt8:
+      return (stored.to(at::kFloat) * scale[expert].narrow(0, first, count).unsqueeze(1)).to(type);
+    case WeightFormat::kLlmInt8:
+      return (stored.to(at::kFloat) * (scale[expert].narrow(0, first, count) / kLlmInt8Largest).unsqueeze(1)).to(type);
+    default:
+      return stored.to(type);
+  }
+}
+
+at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double threshold,
+                               const LlmInt8Marker& marker) const {
+  switch (format) {
+    case WeightFormat::kInt8:
+      if (x.size(0) < kFewTokens && x.scalar_type() == at::kBFloat16) {
+        return at::_weight_int8pack_mm(x, weight[expert], scale[expert].to(at::kBFloat16));
+      }
+      return ByBlocks(*this, [&](int64_t first, int64_t count) {
+        // Whole numbers up to 128 are exact in bf16: the scales come afterwards.
+        const at::Tensor whole = weight[expert].narrow(0, first, count).to(x.scalar_type());
+        return at::linear(x, whole).to(at::kFloat).mul_(scale[expert].narrow(0, first, count)).to(x.scalar_type());
+      });
+    case WeightFormat::kLlmInt8:
+      return LlmInt8Linear(x, {weight[expert], scale[expert]}, threshold, marker);
+    case WeightFormat::kInt4:
+      return ByBlocks(*this, [&](int64_t first, int64_t count) {
+        return at::linear(x, Dequantised(expert, first, count, x.scalar_type()));
+      });
+    default:
+      return at::linear(x, weight[expert]);
+  }
+}
+
+at::Tensor StoredMatrix::ApplyExactly(const at::Tensor& x, int64_t expert, double threshold) const {
+  if (format == WeightFormat::kLlmInt8) return LlmInt8Linear(x, {weight[expert], scale[expert]}, threshold);
+  return ByBlocks(*this,
+                  [&](int64_t first, int64_t count) { return at::linear(x, Dequantised(expert, first, count)); });
+}
+
+int64_t StoredMatrix::nbytes() const {
+  return static_cast<int64_t>(weight.nbytes()) + (scale.defined() ? static_cast<int64_t>(scale.nbytes()) : 0);
+}
+
+}  // namespace roofbench::models

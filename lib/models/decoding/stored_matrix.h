@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The matrices of linear layers in their storage formats.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "lib/models/decoding/llm_int8.h"
+#include "lib/workload/weight_format.h"
+
+namespace roofbench::models {
+
+// How ATen stores weights that are not quantised, and the vectors between products.
+at::ScalarType PlainType(workload::WeightFormat format);
+
+// `experts` matrices [rows, columns], one after another (one, in a dense model).
+//   fp32, bf16, fp16: weight [experts, rows, columns]
+//   int8:     weight int8, scale fp32 [experts, rows]; w = weight · scale
+//   llm_int8: weight int8, scale fp32 [experts, rows], the largest magnitude of a row; w = weight · scale / 127
+//   int4:     weight holds kernels::Int4Weight's tiles, expert after expert, as bytes
+struct StoredMatrix {
+  workload::WeightFormat format = workload::WeightFormat::kFp32;
+  int64_t experts = 1;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t group = 0;
+  at::Tensor weight = {};
+  at::Tensor scale = {};
+
+  // Memory for the matrix, without values.
+  static StoredMatrix Empty(workload::WeightFormat format, int64_t experts, int64_t rows, int64_t columns,
+                            int64_t group);
+  // Unimplemented with the reason where the format cannot hold such a matrix.
+  static absl::Status Check(workload::WeightFormat format, int64_t rows, int64_t columns, int64_t group);
+
+  // Unimplemented with the reason where matrices of the format cannot lie on the device.
+  static absl::Status CheckDevice(workload::WeightFormat format, at::Device device);
+
+  // Quantises `values` (any floating point, [n, columns]) into the rows from `first_row` on (int4: a multiple of 16).
+  void Store(int64_t expert, int64_t first_row, const at::Tensor& values);
+  // Seeded normal values of the given deviation (int4: sixteen even steps of it), made in the format itself.
+  void FillRandom(uint64_t seed, double deviation);
+
+  // `count` rows of the matrix that products see, from `first` on (int4: a multiple of 16), in fp32 or `type`.
+  at::Tensor Dequantised(int64_t expert, int64_t first, int64_t count, at::ScalarType type = at::kFloat) const;
+
+  // x [tokens, columns] times the transposed matrix: [tokens, rows] in x's type, by LibTorch's operations. `threshold`
+  // and `marker` are LLM.int8()'s.
+  at::Tensor Apply(const at::Tensor& x, int64_t expert, double threshold, const LlmInt8Marker& marker = nullptr) const;
+
+  // The same in fp32, x too: what Apply is held against.
+  at::Tensor ApplyExactly(const at::Tensor& x, int64_t expert, double threshold) const;
+
+  int64_t nbytes() const;
+};
+
+}  // namespace roofbench::models

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/decoding/token_choice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace roofbench::models {
+namespace {
+
+// A number in [0, 1).
+double Draw(kernels::SplitMix64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
+
+}  // namespace
+
+TokenChooser::TokenChooser(const ChoiceOptions& options, int64_t vocab)
+    : options_(options),
+      random_(options.seed),
+      order_(static_cast<std::size_t>(vocab)),
+      weights_(static_cast<std::size_t>(std::min(options.top_k, vocab))) {}
+
+int64_t TokenChooser::Choose(const float* logits) {
+  const auto vocab = static_cast<int64_t>(order_.size());
+  if (weights_.size() <= 1) return std::max_element(logits, logits + vocab) - logits;
+  std::iota(order_.begin(), order_.end(), 0);
+  const auto chosen = order_.begin() + static_cast<int64_t>(weights_.size());
+  const auto before = [&](int64_t a, int64_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; };
+  if (chosen != order_.end()) std::nth_element(order_.begin(), chosen, order_.end(), before);
+  std::sort(order_.begin(), chosen, before);
+  double sum = 0;
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    sum += std::exp((logits[order_[i]] - logits[order_.front()]) / options_.temperature);
+    weights_[i] = sum;
+  }
+  const double drawn = Draw(random_) * sum;
+  const auto found = std::upper_bound(weights_.begin(), weights_.end() - 1, drawn);
+  return order_[static_cast<std::size_t>(found - weights_.begin())];
+}
+
+}  // namespace roofbench::models

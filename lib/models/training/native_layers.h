@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layers of a transformer for training on a CPU: products through oneDNN, and each layer one autograd function that
+// keeps for backward what it needs and no more.
+#pragma once
+
+#include "lib/models/training/transformer_model.h"
+
+namespace roofbench::models {
+
+// Under autocast each layer takes and gives bf16 itself: a norm's result is rounded once and not again for every
+// product that reads it, and the logits' gradient is bf16 from the start. The residual stream stays in the parameters'
+// precision.
+const LayerFunctions& NativeLayers();
+
+// While it lives, freed memory stays with the process, so that the next step finds its pages where the last one left
+// them (glibc; elsewhere it does nothing). Scopes may nest.
+class RetainedMemory {
+ public:
+  RetainedMemory();
+  RetainedMemory(const RetainedMemory&) = delete;
+  RetainedMemory& operator=(const RetainedMemory&) = delete;
+  ~RetainedMemory();
+};
+
+}  // namespace roofbench::models

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/training/transformer_model.h"
+
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/silu.h>
+
+#include <cmath>
+
+namespace roofbench::models {
+namespace {
+
+constexpr double kRopeTheta = 10000;
+
+at::Tensor EagerLinear(const at::Tensor& x, const at::Tensor& weight) { return at::linear(x, weight); }
+
+at::Tensor EagerAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const RotaryTable& rope,
+                          int64_t heads, Attention kind) {
+  const int64_t kv_heads = heads * k.size(-1) / q.size(-1);
+  return MergeHeads(CausalAttention(rope.Rotate(SplitHeads(q, heads)), rope.Rotate(SplitHeads(k, kv_heads)),
+                                    SplitHeads(v, kv_heads), kind));
+}
+
+at::Tensor EagerGate(const at::Tensor& gate, const at::Tensor& up) { return at::silu(gate).mul(up); }
+
+at::Tensor EagerCrossEntropy(const at::Tensor& logits, const at::Tensor& targets) {
+  return at::cross_entropy_loss(logits, targets);
+}
+
+// Glorot's deviation, which keeps forward and backward signals at their size.
+double Deviation(int64_t out, int64_t in) { return std::sqrt(2.0 / static_cast<double>(out + in)); }
+
+}  // namespace
+
+const LayerFunctions& EagerLayers() {
+  static constexpr LayerFunctions kEager{.linear = EagerLinear,
+                                         .norm = RmsNorm,
+                                         .attention = EagerAttention,
+                                         .gate = EagerGate,
+                                         .cross_entropy = EagerCrossEntropy};
+  return kEager;
+}
+
+at::Tensor RunBlock(const TransformerBlock& block, const RotaryTable& rope, const TransformerContext& context,
+                    const at::Tensor& x) {
+  const LayerFunctions& layers = *context.layers;
+  const at::Tensor normed = layers.norm(x, block.attention_norm, context.norm_epsilon);
+  const at::Tensor attended =
+      layers.attention(layers.linear(normed, block.query), layers.linear(normed, block.key),
+                       layers.linear(normed, block.value), rope, context.heads, context.attention);
+  const at::Tensor middle = x.add(layers.linear(attended, block.output));
+  const at::Tensor inner = layers.norm(middle, block.feed_forward_norm, context.norm_epsilon);
+  const at::Tensor gated = layers.gate(layers.linear(inner, block.gate), layers.linear(inner, block.up));
+  return middle.add(layers.linear(gated, block.down));
+}
+
+TransformerModel::TransformerModel(const workload::Transformer& shape, int64_t context_length,
+                                   const TransformerContext& run_context, const MakeParameter& make)
+    : rope(context_length, static_cast<int64_t>(shape.HeadDim()), kRopeTheta, at::TensorOptions(run_context.device)),
+      context(run_context) {
+  const auto d_model = static_cast<int64_t>(shape.d_model);
+  const auto d_ff = static_cast<int64_t>(shape.d_ff);
+  const auto vocab = static_cast<int64_t>(shape.vocab);
+  const auto q_width = static_cast<int64_t>(shape.QueryWidth());
+  const auto kv_width = static_cast<int64_t>(shape.KvWidth());
+  const auto matrix = [&](int64_t out, int64_t in) { return make({out, in}, Deviation(out, in)); };
+  embedding = make({vocab, d_model}, 1);
+  for (int64_t i = 0; i < static_cast<int64_t>(shape.layers); ++i) {
+    blocks.push_back({.attention_norm = make({d_model}, 0),
+                      .query = matrix(q_width, d_model),
+                      .key = matrix(kv_width, d_model),
+                      .value = matrix(kv_width, d_model),
+                      .output = matrix(d_model, q_width),
+                      .feed_forward_norm = make({d_model}, 0),
+                      .gate = matrix(d_ff, d_model),
+                      .up = matrix(d_ff, d_model),
+                      .down = matrix(d_model, d_ff)});
+  }
+  norm = make({d_model}, 0);
+  head = matrix(vocab, d_model);
+}
+
+at::Tensor TransformerModel::Logits(const at::Tensor& tokens) const {
+  at::Tensor x = at::embedding(embedding, tokens);
+  for (const TransformerBlock& block : blocks) x = RunBlock(block, rope, context, x);
+  return context.layers->linear(context.layers->norm(x, norm, context.norm_epsilon), head);
+}
+
+at::Tensor TransformerModel::Loss(const at::Tensor& tokens, const at::Tensor& targets) const {
+  return context.layers->cross_entropy(Logits(tokens).flatten(0, 1), targets.flatten());
+}
+
+std::vector<std::pair<std::string, at::Tensor>> TransformerModel::NamedParameters() const {
+  std::vector<std::pair<std::string, at::Tensor>> named = {{"embedding", embedding}};
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    TransformerBlock::ForEach(blocks[i], [&](const char* name, const at::Tensor& tensor) {
+      named.emplace_back("block." + std::to_string(i) + "." + name, tensor);
+    });
+  }
+  named.emplace_back("norm", norm);
+  named.emplace_back("head", head);
+  return named;
+}
+
+std::vector<at::Tensor> TransformerModel::Parameters() const {
+  std::vector<at::Tensor> parameters;
+  for (auto& [name, tensor] : NamedParameters()) parameters.push_back(tensor);
+  return parameters;
+}
+
+}  // namespace roofbench::models

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decoder-only transformer: token embedding, pre-norm blocks (RMSNorm, causal attention with RoPE, SwiGLU), final
+// norm and head.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lib/models/decoding/rotary_table.h"
+#include "lib/models/training/layers.h"
+#include "lib/workload/models/transformer.h"
+
+namespace roofbench::models {
+
+// The operations of a block, so that the same model runs on different ones. Each can be followed by autograd.
+struct LayerFunctions {
+  // x [..., in] · weight [out, in]ᵀ
+  at::Tensor (*linear)(const at::Tensor& x, const at::Tensor& weight);
+  at::Tensor (*norm)(const at::Tensor& x, const at::Tensor& weight, double epsilon);
+  // Causal attention of the positions from 0. q [batch, tokens, heads · head_dim], k and v [batch, tokens, kv_heads ·
+  // head_dim], before their rotation; the result is as q.
+  at::Tensor (*attention)(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const RotaryTable& rope,
+                          int64_t heads, Attention kind);
+  // silu(gate) ∘ up
+  at::Tensor (*gate)(const at::Tensor& gate, const at::Tensor& up);
+  // Mean over all tokens of -log softmax(logits)[target]; logits [tokens, vocab], targets [tokens]. It may
+  // overwrite the logits.
+  at::Tensor (*cross_entropy)(const at::Tensor& logits, const at::Tensor& targets);
+};
+
+// LibTorch's own operations.
+const LayerFunctions& EagerLayers();
+
+struct TransformerBlock {
+  at::Tensor attention_norm;     // [d_model]
+  at::Tensor query, key, value;  // [heads · head_dim or kv_heads · head_dim, d_model]
+  at::Tensor output;             // [d_model, heads · head_dim]
+  at::Tensor feed_forward_norm;  // [d_model]
+  at::Tensor gate, up;           // [d_ff, d_model]
+  at::Tensor down;               // [d_model, d_ff]
+
+  // f(name, tensor) for each of the above, in this order.
+  template <typename Self, typename Function>
+  static void ForEach(Self& block, Function f) {
+    f("attention_norm", block.attention_norm);
+    f("query", block.query);
+    f("key", block.key);
+    f("value", block.value);
+    f("output", block.output);
+    f("feed_forward_norm", block.feed_forward_norm);
+    f("gate", block.gate);
+    f("up", block.up);
+    f("down", block.down);
+  }
+};
+
+// What every block shares.
+struct TransformerContext {
+  int64_t heads = 0;
+  Attention attention = Attention::kSdpa;
+  double norm_epsilon = 1e-5;
+  const LayerFunctions* layers = &EagerLayers();
+  at::Device device = at::kCPU;  // of the parameters, and so of RoPE's tables
+};
+
+// x [batch, tokens, d_model] -> the same shape.
+at::Tensor RunBlock(const TransformerBlock& block, const RotaryTable& rope, const TransformerContext& context,
+                    const at::Tensor& x);
+
+class TransformerModel {
+ public:
+  // Makes a parameter of this shape: normal with the deviation, or all ones where that is 0 (norms).
+  using MakeParameter = std::function<at::Tensor(at::IntArrayRef shape, double deviation)>;
+
+  // Positions go to `context_length`. RoPE's theta is 10 000.
+  TransformerModel(const workload::Transformer& shape, int64_t context_length, const TransformerContext& context,
+                   const MakeParameter& make);
+
+  // tokens [batch, tokens] (int64) -> logits [batch, tokens, vocab].
+  at::Tensor Logits(const at::Tensor& tokens) const;
+  // Mean cross-entropy of the logits against targets [batch, tokens].
+  at::Tensor Loss(const at::Tensor& tokens, const at::Tensor& targets) const;
+
+  // In the order embedding, blocks, final norm, head: "embedding", "block.0.query", …, "norm", "head".
+  std::vector<std::pair<std::string, at::Tensor>> NamedParameters() const;
+  std::vector<at::Tensor> Parameters() const;
+
+  at::Tensor embedding;  // [vocab, d_model]
+  std::vector<TransformerBlock> blocks;
+  at::Tensor norm;  // [d_model]
+  at::Tensor head;  // [vocab, d_model]
+  const RotaryTable rope;
+  const TransformerContext context;
+};
+
+}  // namespace roofbench::models

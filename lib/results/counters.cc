@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/results/counters.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "lib/timing/statistics.h"
+
+namespace roofbench {
+namespace {
+
+constexpr std::string_view kReferencePlaceholder = "<ref>";
+
+constexpr double kMilliseconds = 1e3;
+// Above these the median is not worth its digits: its interval, the share of the processors that others had, and the
+// scatter between chunks.
+constexpr double kNoisyInterval = 0.05;
+constexpr double kNoisyShare = 0.05;
+constexpr double kNoisyChunks = 0.10;
+// Host time to enqueue over device time above which the host is the bottleneck.
+constexpr double kLaunchBound = 1.0;
+
+using Value = std::optional<double>;
+
+Value PerSecond(double work, const CounterContext& c) {
+  if (work <= 0 || c.outcome.summary.median <= 0) return std::nullopt;
+  return work / c.outcome.summary.median;
+}
+
+Value FlopUtilisation(const CounterContext& c, const hardware::Datasheet* sheet) {
+  if (sheet == nullptr) return std::nullopt;
+  const Value seconds = workload::ComputeSeconds(c.outcome.cost, sheet->peaks);
+  return seconds ? PerSecond(*seconds, c) : std::nullopt;
+}
+
+Value MemoryUtilisation(const CounterContext& c, const hardware::Datasheet* sheet) {
+  if (sheet == nullptr || sheet->peaks.read <= 0) return std::nullopt;
+  return PerSecond(c.outcome.cost.Bytes() / sheet->peaks.read, c);
+}
+
+Value ModelUtilisation(const CounterContext& c, const hardware::Datasheet* sheet) {
+  if (sheet == nullptr) return std::nullopt;
+  const double peak = sheet->peaks.flops_per_second[workload::Index(c.outcome.model.dtype)];
+  return peak > 0 ? PerSecond(c.outcome.model.flops / peak, c) : std::nullopt;
+}
+
+// Whether the row of a figure that a case supplies itself is `pattern`, in which "<…>" stands for one word.
+bool IsRowOf(std::string_view pattern, std::string_view figure) {
+  const std::size_t open = pattern.find('<');
+  if (open == std::string_view::npos) return pattern == figure;
+  const std::string_view before = pattern.substr(0, open);
+  const std::string_view after = pattern.substr(pattern.find('>') + 1);
+  if (!figure.starts_with(before) || !figure.ends_with(after) || figure.size() <= before.size() + after.size()) {
+    return false;
+  }
+  const std::string_view name = figure.substr(before.size(), figure.size() - before.size() - after.size());
+  return name.find('_') == std::string_view::npos;
+}
+
+// Median seconds of a phase, or of the step.
+double PhaseSeconds(const CounterContext& c, std::optional<std::size_t> phase) {
+  return phase ? timing::Median(c.outcome.samples.phase_seconds.at(*phase)) : c.outcome.summary.median;
+}
+
+double TokenSeconds(const CounterContext& c) { return PhaseSeconds(c, c.outcome.model.token_phase); }
+double PromptSeconds(const CounterContext& c) { return PhaseSeconds(c, c.outcome.model.prompt_phase); }
+
+Value Ratio(double numerator, double denominator) {
+  return numerator > 0 && denominator > 0 ? Value(numerator / denominator) : std::nullopt;
+}
+
+// Bytes a second of a language model's weights, keys and values while it generates.
+Value StreamedRate(const CounterContext& c) { return Ratio(c.outcome.model.token_bytes, TokenSeconds(c)); }
+
+// The rate of the memory roof beside the case.
+Value MeasuredMemoryRate(const CounterContext& c) {
+  std::vector<double> rates;
+  for (const timing::Chunk& chunk : c.outcome.samples.chunks) {
+    if (chunk.roof_rate > 0) rates.push_back(chunk.roof_rate);
+  }
+  if (c.outcome.roof_name != "memory" || rates.empty()) return std::nullopt;
+  return timing::Median(rates);
+}
+
+Value Positive(double value) { return value > 0 ? Value(value) : std::nullopt; }
+
+Value Scaled(Value value, double factor) { return value ? Value(*value * factor) : std::nullopt; }
+
+Value FlagOf(std::optional<bool> flag) { return flag ? Value(*flag ? 1 : 0) : std::nullopt; }
+
+// Whether a counter scatters from run to run: the same work gives the same bytes and counts, but not the same time.
+constexpr bool kMeasured = true;
+constexpr bool kExact = false;
+
+constexpr CounterSpec kTable[] = {
+    {"FLOP/s", "FLOP/s", Better::kHigher, 0.01, kMeasured, "arithmetic of the case's formula over the median time",
+     "no arithmetic", [](const CounterContext& c) { return PerSecond(c.outcome.cost.Flops(), c); }},
+    {"bytes/s", "B/s", Better::kHigher, 0.01, kMeasured, "algorithmic bytes (each operand once) over the median time",
+     "no traffic", [](const CounterContext& c) { return PerSecond(c.outcome.cost.Bytes(), c); }},
+    {"flop_util", "fraction", Better::kHigher, 0.01, kMeasured,
+     "time of the arithmetic at this device's datasheet peaks over the median",
+     "the table of datasheets has no row for the device, or no peak for the precision (every CPU)",
+     [](const CounterContext& c) { return FlopUtilisation(c, c.device.datasheet()); }},
+    {"mem_util", "fraction", Better::kHigher, 0.01, kMeasured,
+     "time of the traffic at this device's datasheet bandwidth over the median",
+     "the table of datasheets has no row for the device (every CPU)",
+     [](const CounterContext& c) { return MemoryUtilisation(c, c.device.datasheet()); }},
+    {"<ref>_flop_util", "fraction", Better::kHigher, 0.01, kMeasured,
+     "as flop_util, against the datasheet of --reference",
+     "no arithmetic, or the reference has no peak for the precision",
+     [](const CounterContext& c) { return FlopUtilisation(c, &c.reference); }},
+    {"<ref>_mem_util", "fraction", Better::kHigher, 0.01, kMeasured,
+     "as mem_util, against the datasheet of --reference", "no traffic",
+     [](const CounterContext& c) { return MemoryUtilisation(c, &c.reference); }},
+    {"roof", "fraction", Better::kHigher, 0.02, kMeasured,
+     "roof fraction: the time that the roof measured between this case's samples allows, over the case's time",
+     "the precision has no measured roof, or the case does no work that a roof bounds",
+     [](const CounterContext& c) -> Value {
+       if (c.outcome.roof_ratios.empty()) return std::nullopt;
+       return timing::Median(c.outcome.roof_ratios);
+     }},
+    {"samples", "count", Better::kNeither, 0, kMeasured, "samples behind the median", "",
+     [](const CounterContext& c) { return Value(static_cast<double>(c.outcome.summary.samples)); }},
+    {"mean_ms", "ms", Better::kLower, 0.02, kMeasured, "mean of the samples", "",
+     [](const CounterContext& c) { return Value(c.outcome.summary.mean * kMilliseconds); }},
+    {"stddev_ms", "ms", Better::kLower, 0.5, kMeasured, "standard deviation of the samples", "",
+     [](const CounterContext& c) { return Value(c.outcome.summary.stddev * kMilliseconds); }},
+    {"p95_ms", "ms", Better::kLower, 0.05, kMeasured, "95th percentile of the samples", "",
+     [](const CounterContext& c) { return Value(c.outcome.summary.p95 * kMilliseconds); }},
+    {"min_ms", "ms", Better::kLower, 0.02, kMeasured, "fastest sample", "",
+     [](const CounterContext& c) { return Value(c.outcome.summary.min * kMilliseconds); }},
+    {"ci", "fraction", Better::kLower, 0.5, kMeasured,
+     "half-width of the median's 95 % confidence interval over the median", "",
+     [](const CounterContext& c) { return Value(c.outcome.summary.ci); }},
+    {"first_step_ms", "ms", Better::kLower, 0.2, kMeasured,
+     "the first step after the case was checked, never among the samples unless --warmup_iters=0", "",
+     [](const CounterContext& c) { return Value(c.outcome.samples.first_step_seconds * kMilliseconds); }},
+    {"peak_mem", "B", Better::kLower, 0.005, kExact, "peak bytes of tensors during one step, its operands included",
+     "the step uses no tensors", [](const CounterContext& c) { return Positive(c.outcome.peak_memory_bytes); }},
+    {"predicted_mem", "B", Better::kNeither, 0, kExact, "the same as the case's formula predicts it", "no prediction",
+     [](const CounterContext& c) { return Positive(c.outcome.cost.resident_bytes); }},
+    {"process_mem", "B", Better::kLower, 0.02, kMeasured,
+     "most memory that the process had in RAM while the case was built and run",
+     "a cold case, which rotates over copies; a GPU; a system that does not tell",
+     [](const CounterContext& c) { return c.outcome.process_bytes; }},
+    {"predicted_process_mem", "B", Better::kNeither, 0, kMeasured,
+     "predicted_mem and what the process had in RAM before: its libraries and the buffers of the memory roof",
+     "as process_mem", [](const CounterContext& c) { return c.outcome.predicted_process_bytes; }},
+    {"<phase>_ms", "ms", Better::kLower, 0.01, kMeasured,
+     "median of a named phase (forward, backward, …) of the same steps; <phase>_mean_ms, <phase>_stddev_ms and "
+     "<phase>_p95_ms are of the same samples",
+     "the step has no phases", nullptr},
+    {"<phase>_roof", "fraction", Better::kHigher, 0.02, kMeasured, "as roof, of the phase's own operations and time",
+     "the case's formula names no operations of the phase, or there is no roof", nullptr},
+    {"parameters", "count", Better::kNeither, 0, kExact, "exact number of parameters", "the case is no model",
+     [](const CounterContext& c) { return Positive(c.outcome.parameters); }},
+    {"mfu", "fraction", Better::kHigher, 0.01, kMeasured,
+     "model FLOP utilisation: the model's FLOPs by the PaLM convention over this device's datasheet peak and the "
+     "median",
+     "the case is no model, or the table of datasheets has no peak for the device and precision (every CPU)",
+     [](const CounterContext& c) { return ModelUtilisation(c, c.device.datasheet()); }},
+    {"mfu_measured", "fraction", Better::kHigher, 0.02, kMeasured,
+     "the same over the arithmetic roof measured between this case's samples",
+     "the case is no model, or the precision has no measured roof",
+     [](const CounterContext& c) -> Value {
+       if (c.outcome.model_ratios.empty()) return std::nullopt;
+       return timing::Median(c.outcome.model_ratios);
+     }},
+    {"<component>_params", "count", Better::kNeither, 0, kExact,
+     "parameters of a component: embedding, attention, feedforward, norm, head", "the case is no transformer", nullptr},
+    {"predicted_<component>_mem", "B", Better::kNeither, 0, kExact, "<component>_mem as the case's formula predicts it",
+     "as <component>_mem", nullptr},
+    {"<component>_mem", "B", Better::kLower, 0.005, kExact,
+     "bytes of a model's parameters, gradients, optimizer state (parameter_mem, …) and of what forward keeps for "
+     "backward (activation_mem)",
+     "the case is no training step, or does not get so far", nullptr},
+    {"ttft_ms", "ms", Better::kLower, 0.02, kMeasured,
+     "time to first token: the prompt read and its first token chosen, median", "the case reads no prompt",
+     [](const CounterContext& c) -> Value {
+       if (c.outcome.model.prompt_tokens <= 0) return std::nullopt;
+       return PromptSeconds(c) * kMilliseconds;
+     }},
+    {"itl_ms", "ms", Better::kLower, 0.02, kMeasured,
+     "inter-token latency: between a token and the next, median over all tokens",
+     "the case generates no token after the first", nullptr},
+    {"itl_p95_ms", "ms", Better::kLower, 0.05, kMeasured, "its 95th percentile", "as itl_ms", nullptr},
+    {"itl_p99_ms", "ms", Better::kLower, 0.1, kMeasured, "its 99th percentile", "as itl_ms", nullptr},
+    {"tokens/s", "tokens/s", Better::kHigher, 0.02, kMeasured,
+     "tokens of a training step over its median; of a generation, those of all sequences after each one's first over "
+     "the median time that they took (no prompt counts)",
+     "the case processes no tokens, or generates none after the first",
+     [](const CounterContext& c) { return Ratio(c.outcome.model.tokens, TokenSeconds(c)); }},
+    {"prefill_tokens/s", "tokens/s", Better::kHigher, 0.02, kMeasured,
+     "tokens of the prompts over the median time to read them", "the case reads no prompt",
+     [](const CounterContext& c) { return Ratio(c.outcome.model.prompt_tokens, PromptSeconds(c)); }},
+    {"target_tokens/s", "tokens/s", Better::kNeither, 0, kExact,
+     "what was published for this experiment, on the device it names", "the case is no published experiment", nullptr},
+    {"mbu", "fraction", Better::kHigher, 0.02, kMeasured,
+     "model bandwidth utilisation: weights, keys and values that the new tokens read, over this device's datasheet",
+     "the case generates no tokens, or the table of datasheets has no row for the device (every CPU)",
+     [](const CounterContext& c) -> Value {
+       const Value rate = StreamedRate(c);
+       const hardware::Datasheet* sheet = c.device.datasheet();
+       return rate && sheet != nullptr && sheet->peaks.read > 0 ? Value(*rate / sheet->peaks.read) : std::nullopt;
+     }},
+    {"<ref>_mbu", "fraction", Better::kHigher, 0.02, kMeasured, "as mbu, against the datasheet of --reference",
+     "the case generates no tokens",
+     [](const CounterContext& c) -> Value {
+       const Value rate = StreamedRate(c);
+       return rate ? Value(*rate / c.reference.peaks.read) : std::nullopt;
+     }},
+    {"mbu_measured", "fraction", Better::kHigher, 0.02, kMeasured,
+     "as mbu, over the memory roof measured inside this case",
+     "the case generates no tokens, or memory is not what bounds it",
+     [](const CounterContext& c) -> Value {
+       const Value rate = StreamedRate(c);
+       const Value roof = MeasuredMemoryRate(c);
+       return rate && roof ? Value(*rate / *roof) : std::nullopt;
+     }},
+    {"model_bytes", "B", Better::kLower, 0.001, kExact, "weights of the model as they are stored",
+     "the case is no language model", nullptr},
+    {"load_ms", "ms", Better::kLower, 0.2, kMeasured, "time to make or load the weights",
+     "the case is no language model", nullptr},
+    {"first_generation_ms", "ms", Better::kLower, 0.2, kMeasured, "the very first step, before anything was warm",
+     "the case is no language model", nullptr},
+    {"overhead_ns", "ns", Better::kLower, 0.1, kMeasured, "of the sampler, per sample, beyond its clock reads",
+     "the case does not time the sampler itself", nullptr},
+    {"launch_bound", "0 or 1", Better::kLower, 0, kExact, "1: enqueueing takes the host longer than the device needs",
+     "",
+     [](const CounterContext& c) -> Value {
+       return c.device.EnqueuesAhead() && c.outcome.samples.host_enqueue_ratio > kLaunchBound ? 1 : 0;
+     }},
+    {"throttled", "0 or 1", Better::kLower, 0, kExact, "1: the device slowed itself down for heat during the case", "",
+     [](const CounterContext& c) -> Value { return c.outcome.conditions.throttled ? 1 : 0; }},
+    {"power_capped", "0 or 1", Better::kNeither, 0, kExact,
+     "1: the GPU lowered its clock during the case to keep its power limit", "a CPU, or a driver that does not tell",
+     [](const CounterContext& c) -> Value { return FlagOf(c.outcome.conditions.power_capped); }},
+    {"clock_mhz", "MHz", Better::kNeither, 0, kMeasured, "clock of the GPU's multiprocessors under load",
+     "as power_capped", [](const CounterContext& c) { return Scaled(c.outcome.conditions.clock_hertz, 1e-6); }},
+    {"power_w", "W", Better::kNeither, 0, kMeasured, "power of the GPU under load", "as power_capped",
+     [](const CounterContext& c) { return Scaled(c.outcome.conditions.watts, 1); }},
+    {"noisy", "0 or 1", Better::kLower, 0, kExact,
+     "1: ci above 5 %, chunk medians scattered by more than 10 %, or other programs or the hypervisor took over 5 % of "
+     "the processors' time",
+     "", [](const CounterContext& c) -> Value { return IsNoisy(c.outcome) ? 1 : 0; }},
+};
+
+}  // namespace
+
+std::string_view Name(Verdict verdict) {
+  constexpr std::string_view kNames[] = {"measured", "skipped", "failed", "interrupted"};
+  return kNames[static_cast<int>(verdict)];
+}
+
+std::string_view Name(Better better) {
+  constexpr std::string_view kNames[] = {"higher", "lower", "neither"};
+  return kNames[static_cast<int>(better)];
+}
+
+bool IsNoisy(const Outcome& outcome) {
+  std::vector<double> medians;
+  for (const timing::Chunk& chunk : outcome.samples.chunks) medians.push_back(chunk.median_seconds);
+  const bool scattered =
+      medians.size() >= 3 && timing::RobustDeviation(medians) > kNoisyChunks * timing::Median(medians);
+  return scattered || outcome.summary.ci > kNoisyInterval ||
+         outcome.conditions.stolen_share + outcome.conditions.others_share > kNoisyShare;
+}
+
+std::span<const CounterSpec> CounterTable() { return kTable; }
+
+std::vector<CounterValue> ComputeCounters(const CounterContext& context) {
+  std::vector<CounterValue> counters;
+  const auto add = [&](std::string name, double value) {
+    if (std::isfinite(value)) counters.emplace_back(std::move(name), value);
+  };
+  const Outcome& outcome = context.outcome;
+  for (const CounterSpec& spec : kTable) {
+    if (spec.value != nullptr) {
+      const Value value = spec.value(context);
+      if (!value) continue;
+      add(absl::StrReplaceAll(absl::string_view(spec.name.data(), spec.name.size()),
+                              {{absl::string_view(kReferencePlaceholder.data(), kReferencePlaceholder.size()),
+                                absl::string_view(context.reference.prefix.data(), context.reference.prefix.size())}}),
+          *value);
+    } else if (spec.name == "<phase>_ms") {
+      for (std::size_t i = 0; i < outcome.phases.size(); ++i) {
+        const timing::Summary phase = timing::Summarize(outcome.samples.phase_seconds[i]);
+        const std::string& name = outcome.phases[i];
+        add(absl::StrCat(name, "_ms"), phase.median * kMilliseconds);
+        add(absl::StrCat(name, "_mean_ms"), phase.mean * kMilliseconds);
+        add(absl::StrCat(name, "_stddev_ms"), phase.stddev * kMilliseconds);
+        add(absl::StrCat(name, "_p95_ms"), phase.p95 * kMilliseconds);
+      }
+    } else if (spec.name == "<phase>_roof") {
+      for (std::size_t i = 0; i < outcome.phase_roofs.size(); ++i) {
+        if (outcome.phase_roofs[i] > 0) add(absl::StrCat(outcome.phases[i], "_roof"), outcome.phase_roofs[i]);
+      }
+    } else {
+      for (const auto& [name, value] : outcome.figures) {
+        if (IsRowOf(spec.name, name)) add(name, value);
+      }
+    }
+  }
+  return counters;
+}
+
+std::string ExplainCounters() {
+  std::string text = absl::StrFormat("%-18s %-9s %-8s %s\n", "counter", "unit", "better", "meaning");
+  for (const CounterSpec& spec : kTable) {
+    absl::StrAppend(&text, absl::StrFormat("%-18s %-9s %-8s %s\n", std::string(spec.name), std::string(spec.unit),
+                                           std::string(Name(spec.better)), std::string(spec.doc)));
+    if (!spec.absent.empty()) {
+      absl::StrAppend(&text, absl::StrFormat("%-18s %-9s %-8s absent: %s\n", "", "", "", std::string(spec.absent)));
+    }
+  }
+  absl::StrAppend(
+      &text,
+      "<ref> is the prefix of --reference (a100 by default); <phase> the name of a phase; <component> parameter,\n"
+      "gradient, optimizer or activation.\n",
+      "Never NaN or infinity: a counter that cannot be computed is left out.\n");
+  return text;
+}
+
+}  // namespace roofbench

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that is known about one case after it ran (or did not).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/device/conditions_watch.h"
+#include "lib/suite/case.h"
+#include "lib/timing/sampler.h"
+#include "lib/timing/statistics.h"
+#include "lib/workload/cost.h"
+
+namespace roofbench {
+
+enum class Verdict { kMeasured, kSkipped, kFailed, kInterrupted };
+std::string_view Name(Verdict verdict);  // "measured", "skipped", "failed", "interrupted"
+
+// One counter of a case, ready to print.
+using CounterValue = std::pair<std::string, double>;
+
+struct Outcome {
+  std::string name = {};  // of the case
+  int repetition = 0;
+  Verdict verdict = Verdict::kMeasured;
+  std::string reason = {};  // why it was skipped or failed
+  workload::Cost cost = {};
+  timing::Samples samples = {};
+  timing::Summary summary = {};
+  std::vector<std::string> phases = {};
+  std::vector<double> roof_ratios = {};  // one a chunk: time at the roof beside it over the chunk's median
+  std::string roof_name = {};
+  std::vector<double> phase_roofs =
+      {};  // one a phase: median of the same ratios for its own operations; 0: it has none
+  double peak_memory_bytes = 0;
+  std::optional<double> process_bytes = {};            // most that the process had in RAM
+  std::optional<double> predicted_process_bytes = {};  // the same from the case's formula and what was there before it
+  MeasuredConditions conditions = {};
+  double parameters = 0;
+  ModelWork model = {};
+  std::vector<double> model_ratios = {};  // one a chunk: the model's FLOPs at the measured peak over the chunk's median
+  std::vector<CounterValue> figures = {};
+  std::vector<CounterValue> counters = {};  // all of the above as the contract's counters
+};
+
+}  // namespace roofbench

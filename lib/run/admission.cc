@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/admission.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/aten/fp32_scope.h"
+#include "lib/base/text.h"
+#include "lib/run/measuring.h"
+#include "lib/suite/inputs.h"
+#include "lib/suite/operand_cache.h"
+
+namespace roofbench {
+namespace {
+
+// What a step's own prediction may be off by, and what the process needs beside it.
+constexpr double kMemoryMargin = 1.1;
+constexpr double kMemoryReserve = 256e6;
+// Below this rate nothing useful runs: work that is done in time even then needs no prediction.
+constexpr double kCrawl = 2e8;  // operations and bytes a second
+// Steps longer than this are left out of a suite (seconds).
+constexpr double kSuiteStepLimits[] = {1.0, 5.0, 60.0};
+// A family of long steps is known to run above this share of its roof, so that the roof can predict it.
+constexpr double kLongStepRoof = 0.2;
+
+// What a case needs, from its formula.
+double NeededBytes(const workload::Cost& cost) { return cost.resident_bytes * kMemoryMargin + kMemoryReserve; }
+
+// The case that predicts the time of this one's step: itself, or the one that its family names.
+std::pair<const Family*, Point> PredictedAs(const PlannedCase& planned) {
+  if (!planned.family->predict_as()) return {planned.family, planned.point};
+  const Point alike = planned.family->predict_as()(planned.point);
+  return {&FamilyNamed(alike.family()), alike};
+}
+
+}  // namespace
+
+void Admission::Enter(const Family& family) {
+  OperandCache::Enter(family.name());
+  // What cases of this family share is part of the prediction, or makes room.
+  free_bytes_ = device_.FreeMemoryBytes() + OperandCache::bytes();
+}
+
+absl::Status Admission::Check(const PlannedCase& planned, const workload::Cost& cost) {
+  for (const workload::Dtype dtype : workload::kDtypes) {
+    if (cost.Flops(dtype) <= 0) continue;
+    if (absl::Status status = device_.Supports(dtype); !status.ok()) return status;
+  }
+  if (absl::Status status = planned.family->SupportOf(planned.point, device_); !status.ok()) return status;
+  if (!options_.unverified) {
+    const Implementation* implementation = planned.family->ImplementationOf(planned.point);
+    const absl::Status verified =
+        implementation == nullptr ? absl::OkStatus() : CheckVerified(*implementation, device_);
+    if (!verified.ok()) return verified;
+  }
+  if (free_bytes_ > 0 && NeededBytes(cost) > free_bytes_) {
+    return absl::ResourceExhaustedError("needs more memory than is free");
+  }
+  const double limit = MaxStepTime(*planned.family);
+  if (WorkOf(cost) / kCrawl <= limit) return absl::OkStatus();
+  const double roof_seconds = workload::RoofSeconds(cost, device_.MeasuredPeaks()).value_or(limit);
+  if (planned.family->long_step() > 0 && roof_seconds < kLongStepRoof * limit) return absl::OkStatus();
+  const auto [family, point] = PredictedAs(planned);
+  const std::optional<double> predicted = PredictorOf(*family).Predict(*family, point);
+  if (predicted && *predicted > limit) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "a step is predicted to take ", HumanTime(*predicted), ", above the ", HumanTime(limit), " of ",
+        options_.max_step_time > 0 ? "--max_step_time" : "its suite", " (raise --max_step_time to run it)"));
+  }
+  return absl::OkStatus();
+}
+
+void Admission::Learn(const PlannedCase& planned, double seconds) {
+  const auto [family, point] = PredictedAs(planned);
+  PredictorOf(*family).Learn(*family, point, seconds);
+}
+
+std::string Admission::MemoryNote(const workload::Cost& cost) const {
+  return absl::StrCat(" (memory: ", HumanBytes(NeededBytes(cost)), " predicted, ", HumanBytes(free_bytes_), " free)");
+}
+
+absl::StatusOr<double> Admission::PilotRun(const Family& family, const Point& point) {
+  if (absl::Status status = family.SupportOf(point, device_); !status.ok()) return status;
+  const Fp32Scope fp32(family.CostOf(point).Flops(workload::Dtype::kTf32) > 0);
+  Inputs inputs(device_, options_.seed, point.Name());
+  const absl::StatusOr<Case> built = family.BuildAt(point, inputs);
+  if (!built.ok()) return built.status();
+  const at::AutoGradMode grad(built->autograd);
+  // The fastest: one disturbance must not keep a case from running.
+  return QuickSamples(
+             device_, [&](timing::PhaseMarker& marker) { built->step(marker); }, built->phases.size())
+      .min;
+}
+
+double Admission::MaxStepTime(const Family& family) const {
+  if (options_.max_step_time > 0) return options_.max_step_time;
+  return std::max(kSuiteStepLimits[static_cast<int>(options_.suite)], family.long_step());
+}
+
+StepTimePredictor& Admission::PredictorOf(const Family& family) {
+  return predictors_
+      .try_emplace(family.name(),
+                   StepTimePredictor([this, &family](const Point& point) { return PilotRun(family, point); }))
+      .first->second;
+}
+
+}  // namespace roofbench

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/built_case.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "lib/observe/peak_memory.h"
+#include "lib/suite/inputs.h"
+
+namespace roofbench {
+namespace {
+
+// A cold case rotates over clones that fill the last-level cache this many times: as many as the memory probe's
+// buffers, for the part that survives a round is the same then.
+constexpr double kCacheTurnover = 16;
+constexpr int64_t kMostClones = 4096;
+// Clones may take this share of the free memory.
+constexpr double kCloneShare = 0.25;
+
+// A marker for steps that run untimed.
+class IgnoredPhases : public timing::PhaseMarker {
+ public:
+  void End(int /*phase*/) override {}
+};
+
+int64_t CopiesFor(double copy_bytes, const Device& device) {
+  if (copy_bytes <= 0) return 1;
+  const double wanted = std::ceil(kCacheTurnover * device.LastLevelCacheBytes() / copy_bytes);
+  const double affordable = std::floor(kCloneShare * device.FreeMemoryBytes() / copy_bytes);
+  return static_cast<int64_t>(std::clamp(std::min(wanted, affordable), 1.0, double{kMostClones}));
+}
+
+}  // namespace
+
+absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions& options, Device& device,
+                                    const Tamper& tamper) {
+  BuiltCase built;
+  Inputs inputs(device, options.seed, planned.name);
+  observe::PeakMemory memory;
+  absl::StatusOr<Case> first = planned.family->BuildAt(planned.point, inputs);
+  if (!first.ok()) return first.status();
+  if (!first->result || !first->reference) {
+    return absl::InternalError("the case gives no result and reference, so that nothing proves it right");
+  }
+  built.copies.push_back(*std::move(first));
+  const Case& one = built.copies.front();
+  if (one.warmup_iters) return built;
+  const double copy_bytes = inputs.bytes();
+  {
+    const at::AutoGradMode grad(one.autograd);
+    IgnoredPhases ignored;
+    memory.ResetPeak();
+    one.step(ignored);
+    built.peak_memory_bytes = memory.PeakBytes() + one.shared_bytes;
+    if (options.check) {
+      if (absl::Status status = CheckCase(one, tamper); !status.ok()) return status;
+    }
+  }
+  const int64_t copies = planned.point.IsCold() ? CopiesFor(copy_bytes, device) : 1;
+  for (int64_t i = 1; i < copies; ++i) {
+    inputs.StartClone();
+    absl::StatusOr<Case> clone = planned.family->BuildAt(planned.point, inputs);
+    if (!clone.ok()) return clone.status();
+    built.copies.push_back(*std::move(clone));
+  }
+  return built;
+}
+
+}  // namespace roofbench

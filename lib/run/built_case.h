@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A case with its operands, proven right and ready to be sampled.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/device/device.h"
+#include "lib/run/run_options.h"
+#include "lib/suite/case.h"
+#include "lib/suite/check.h"
+#include "lib/suite/plan.h"
+
+namespace roofbench {
+
+struct BuiltCase {
+  // Those that a cold cache rotates over; one where it is warm. The first was checked, and tells what holds for all.
+  std::vector<Case> copies;
+  double peak_memory_bytes = 0;  // of one step; 0: not known
+
+  const Case& first() const { return copies.front(); }
+};
+
+// Builds the case, runs a step, compares its result (after `tamper`, if there is one) with the reference, and makes the
+// copies. A case whose very first step belongs to the samples is built and no more.
+absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions& options, Device& device,
+                                    const Tamper& tamper);
+
+}  // namespace roofbench

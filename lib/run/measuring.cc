@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/measuring.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <optional>
+#include <utility>
+
+#include "lib/device/conditions_watch.h"
+#include "lib/observe/ranges.h"
+#include "lib/run/roof_ratios.h"
+
+namespace roofbench {
+namespace {
+
+// A case that heat slowed down is measured again this often.
+constexpr int kThermalRetries = 2;
+
+// Rotates over the copies, which must outlive it.
+timing::Step RotatingStep(const std::vector<Case>& copies) {
+  return [&copies, next = std::size_t{0}](timing::PhaseMarker& marker) mutable {
+    const observe::Range range("step");
+    copies[next].step(marker);
+    if (++next == copies.size()) next = 0;
+  };
+}
+
+// The step after work of the device's own that takes `share` of its time, if there is any.
+timing::Step Delayed(timing::Step step, double share, Device& device, std::size_t phases) {
+  if (share <= 0) return step;
+  return [delay = device.ExtraWork(share * QuickSamples(device, step, phases).median),
+          step = std::move(step)](timing::PhaseMarker& marker) {
+    delay();
+    step(marker);
+  };
+}
+
+timing::SampleOptions SamplingOf(const Case& one, const RunOptions& options) {
+  timing::SampleOptions sampling = options.sampling;
+  sampling.least_samples = one.least_samples;
+  // Where a step takes seconds, the one that was checked has warmed everything up but the caches.
+  if (!sampling.warmup_iters && sampling.least_samples > 1) sampling.warmup_iters = 1;
+  if (one.warmup_iters) sampling.warmup_iters = one.warmup_iters;
+  return sampling;
+}
+
+void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe, timing::SampleOptions sampling,
+                       Device& device, const std::function<bool()>& interrupted, Outcome& outcome) {
+  const auto ends = [&] { return interrupted && interrupted(); };
+  for (int attempt = 0;; ++attempt) {
+    ConditionsWatch watch(device);
+    sampling.interrupted = [&] {
+      watch.Poll();
+      return ends();
+    };
+    std::optional<observe::Range> range;
+    range.emplace("warm-up");
+    sampling.warmed_up = [&range] {
+      range.reset();
+      range.emplace("measure");
+    };
+    outcome.samples =
+        timing::TakeSamples(device.clock(), step, static_cast<int>(outcome.phases.size()), probe, sampling);
+    range.reset();
+    outcome.conditions = watch.Finish();
+    if (!outcome.conditions.throttled || attempt == kThermalRetries || ends()) return;
+    device.WaitUntilCool();
+  }
+}
+
+}  // namespace
+
+void SampleCase(const BuiltCase& built, CacheState cache, const RunOptions& options, Device& device,
+                const std::function<bool()>& interrupted, Outcome& outcome) {
+  const Case& first = built.first();
+  outcome.phases = first.phases;
+  const RoofGauge gauge = device.Gauge(outcome.cost, cache);
+  outcome.roof_name = gauge.name;
+  const at::AutoGradMode grad(first.autograd);
+  const timing::Step step = Delayed(RotatingStep(built.copies), options.injected_delay, device, outcome.phases.size());
+  SampleUnthrottled(step, gauge.probe, SamplingOf(first, options), device, interrupted, outcome);
+  outcome.summary = timing::Summarize(outcome.samples.seconds);
+  outcome.model = first.model;
+  outcome.roof_ratios = RoofRatios(gauge, outcome);
+  outcome.phase_roofs = PhaseRoofs(gauge, outcome);
+  outcome.model_ratios = ModelRatios(gauge, outcome);
+}
+
+timing::Summary QuickSamples(Device& device, const timing::Step& step, std::size_t phases) {
+  timing::SampleOptions few;
+  few.warmup_iters = 1;
+  few.min_samples = 3;
+  few.max_samples = 20;
+  few.max_time = 0.02;
+  few.max_warmup_time = 0.01;
+  few.max_wall = 1;
+  return timing::Summarize(timing::TakeSamples(device.clock(), step, static_cast<int>(phases), nullptr, few).seconds);
+}
+
+}  // namespace roofbench

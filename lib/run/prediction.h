@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predicts the time of a step from smaller measured points of the same case.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "lib/suite/family.h"
+#include "lib/suite/point.h"
+
+namespace roofbench {
+
+// Never from a roof: an implementation can be a thousand times off its roof, and that is exactly when a prediction
+// matters.
+class StepTimePredictor {
+ public:
+  // Builds a point and returns the seconds of one warm step, or an error.
+  using PilotRun = std::function<absl::StatusOr<double>(const Point&)>;
+
+  explicit StepTimePredictor(PilotRun pilot_run) : pilot_run_(std::move(pilot_run)) {}
+
+  // Remembers a measured point.
+  void Learn(const Family& family, const Point& point, double seconds);
+
+  // Seconds of a step at `point`, scaled by work from the largest smaller point that is known. Where none of at least
+  // 1/16 of the work is known, smaller points are timed from below, each a quarter larger than the last in every size,
+  // up to the one that is predicted to take 100 ms: a tiny point alone would predict its overhead times the work.
+  // nullopt where no smaller point could be measured.
+  std::optional<double> Predict(const Family& family, const Point& point);
+
+ private:
+  struct Known {
+    double work;
+    double seconds;
+  };
+  PilotRun pilot_run_;
+  std::map<std::string, std::map<double, Known>> known_;  // by the case without its sizes, then by work
+};
+
+// Work as a prediction scales it: operations and bytes together, since either may take the time.
+double WorkOf(const workload::Cost& cost);
+
+}  // namespace roofbench

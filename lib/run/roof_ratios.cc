@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/roof_ratios.h"
+
+#include <functional>
+#include <span>
+
+#include "lib/timing/statistics.h"
+
+namespace roofbench {
+namespace {
+
+// A cold case that beats its roof by more has a wrong probe or a wrong cost. Where the memory's speed changes within
+// minutes, two of sixty runs of the stream itself came to 1.08 and 1.12 (two-core EPYC, 2026-11-20): that is no
+// mistake.
+constexpr double kImpossibleRoof = 1.25;
+
+// Of the chunks of which both times are known; 0 seconds: nothing is known.
+std::vector<double> Ratios(std::span<const timing::Chunk> chunks,
+                           const std::function<double(const timing::Chunk&)>& allowed_seconds) {
+  std::vector<double> ratios;
+  for (const timing::Chunk& chunk : chunks) {
+    const double allowed = allowed_seconds(chunk);
+    if (allowed > 0 && chunk.median_seconds > 0) ratios.push_back(allowed / chunk.median_seconds);
+  }
+  return ratios;
+}
+
+std::vector<double> RatiosTo(const RoofGauge& gauge, const workload::Cost& cost,
+                             std::span<const timing::Chunk> chunks) {
+  return Ratios(chunks, [&](const timing::Chunk& chunk) {
+    return chunk.roof_rate > 0 ? gauge.SecondsAt(cost, chunk.roof_rate) : 0;
+  });
+}
+
+}  // namespace
+
+std::vector<double> RoofRatios(const RoofGauge& gauge, const Outcome& outcome) {
+  return RatiosTo(gauge, outcome.cost, outcome.samples.chunks);
+}
+
+std::vector<double> PhaseRoofs(const RoofGauge& gauge, const Outcome& outcome) {
+  std::vector<double> roofs(outcome.phases.size());
+  for (std::size_t phase = 0; phase < roofs.size(); ++phase) {
+    const workload::Cost cost = outcome.cost.OfComponent(outcome.phases[phase]);
+    if (cost.operations.empty()) continue;
+    const std::span<const double> seconds = outcome.samples.phase_seconds[phase];
+    std::vector<timing::Chunk> chunks = outcome.samples.chunks;
+    for (timing::Chunk& chunk : chunks) {
+      chunk.median_seconds = timing::Median(
+          seconds.subspan(static_cast<std::size_t>(chunk.first_sample), static_cast<std::size_t>(chunk.samples)));
+    }
+    const std::vector<double> ratios = RatiosTo(gauge, cost, chunks);
+    if (!ratios.empty()) roofs[phase] = timing::Median(ratios);
+  }
+  return roofs;
+}
+
+std::vector<double> ModelRatios(const RoofGauge& gauge, const Outcome& outcome) {
+  const double calibrated = gauge.peaks.flops_per_second[workload::Index(outcome.model.dtype)];
+  return Ratios(outcome.samples.chunks, [&](const timing::Chunk& chunk) {
+    // What is probed beside a compute-bound case is this peak.
+    const double peak = gauge.bound == workload::Bound::kCompute && chunk.roof_rate > 0 ? chunk.roof_rate : calibrated;
+    return peak > 0 ? outcome.model.flops / peak : 0;
+  });
+}
+
+bool BeatsItsRoof(const std::vector<double>& ratios) {
+  // What a busy machine does to single probes is noise, not a wrong cost.
+  constexpr std::size_t kFewestChunks = 4;
+  return ratios.size() >= kFewestChunks && timing::Quantile(ratios, 0.1) > kImpossibleRoof;
+}
+
+}  // namespace roofbench

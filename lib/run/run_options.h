@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a run measures, whoever asked for it: gbench reads these from the command line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/suite/selection.h"
+#include "lib/timing/sampler.h"
+
+namespace roofbench {
+
+struct RunOptions : Selection {
+  bool suite_given = false;
+  std::string device = "auto";
+  std::string reference;
+  int threads = 0;  // 0: LibTorch's choice
+  uint64_t seed = 0;
+  bool check = true;
+  timing::SampleOptions sampling;
+  double injected_delay = 0;  // extra work a step, as a share of the step
+  double max_step_time = 0;   // seconds; 0: the suite's own limit
+  bool unverified = false;    // also run what no GPU has run yet
+
+  bool supervise = true;  // in a child process, whose end is not the end of the run
+  std::string journal;
+  bool resume = false;
+  double case_timeout = 0;  // seconds; 0: none
+
+  // What the program says of itself in every result, as JSON (lib/results/contract.h); empty: nothing.
+  std::string contract;
+
+  // What decides what is measured and how, from the command line and the environment: two processes with the same ones
+  // are parts of one run.
+  std::vector<std::string> measuring_flags;
+};
+
+}  // namespace roofbench

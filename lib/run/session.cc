@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/session.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/aten/fp32_scope.h"
+#include "lib/base/text.h"
+#include "lib/hardware/process_memory.h"
+#include "lib/results/counters.h"
+#include "lib/run/built_case.h"
+#include "lib/run/measuring.h"
+#include "lib/run/roof_ratios.h"
+#include "lib/suite/operand_cache.h"
+
+namespace roofbench {
+namespace {
+
+// How allocators say that there is no memory where they have no exception for it: LibTorch's on a CPU (with the bytes
+// that were asked for), oneDNN's, and the system's.
+constexpr std::string_view kNoMemory[] = {"allocate memory", "not enough memory", "out of memory", "out_of_memory",
+                                          "Cannot allocate"};
+
+bool SaysNoMemory(const std::string& what) {
+  return std::any_of(std::begin(kNoMemory), std::end(kNoMemory),
+                     [&](std::string_view text) { return what.find(text) != std::string::npos; });
+}
+
+void End(Outcome& outcome, Verdict verdict, std::string reason) {
+  outcome.verdict = verdict;
+  outcome.reason = std::move(reason);
+}
+
+// What the machine cannot do is skipped; what went wrong has failed.
+void EndBy(const absl::Status& status, Outcome& outcome) {
+  if (status.ok()) return;
+  const bool skipped = status.code() == absl::StatusCode::kUnimplemented ||
+                       status.code() == absl::StatusCode::kResourceExhausted ||
+                       status.code() == absl::StatusCode::kDeadlineExceeded;
+  End(outcome, skipped ? Verdict::kSkipped : Verdict::kFailed, std::string(status.message()));
+}
+
+void EndBy(const std::exception& error, Outcome& outcome) {
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+  const std::string what = FirstLine(torch_error != nullptr ? torch_error->what_without_backtrace() : error.what());
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    End(outcome, Verdict::kSkipped, "out of memory");
+  } else if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr || SaysNoMemory(what)) {
+    End(outcome, Verdict::kSkipped, absl::StrCat("out of memory: ", what));
+  } else {
+    End(outcome, Verdict::kFailed, what);
+  }
+}
+
+}  // namespace
+
+Session::Session(const RunOptions& options, Device& device, std::vector<PlannedCase> plan,
+                 std::function<bool()> interrupted)
+    : options_(options),
+      device_(device),
+      plan_(std::move(plan)),
+      reference_(hardware::FindDatasheet(options.reference)),
+      interrupted_(std::move(interrupted)),
+      admission_(options, device),
+      outcomes_(plan_.size()) {}
+
+absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
+  outcome.cost = planned.family->CostOf(planned.point);
+  if (absl::Status status = admission_.Check(planned, outcome.cost); !status.ok()) return status;
+  const Fp32Scope fp32(outcome.cost.Flops(workload::Dtype::kTf32) > 0);
+  const hardware::ProcessMemory process;
+  // What cases of this family share is part of the prediction, or makes room.
+  const double other_bytes = process.bytes_before() - OperandCache::bytes();
+  const absl::StatusOr<BuiltCase> built = BuildCase(planned, options_, device_, tamper_);
+  if (!built.ok()) return built.status();
+  const Case& first = built->first();
+  if (first.cost) outcome.cost = *first.cost;
+  outcome.peak_memory_bytes = built->peak_memory_bytes;
+  outcome.parameters = first.parameters;
+
+  const CacheState cache = planned.point.IsCold() ? CacheState::kCold : CacheState::kWarm;
+  SampleCase(*built, cache, options_, device_, interrupted_, outcome);
+  if (first.warmup_iters && options_.check) {
+    if (absl::Status status = CheckCase(first, tamper_); !status.ok()) return status;
+  }
+  if (first.finish) {
+    if (absl::Status status = first.finish(); !status.ok()) return status;
+  }
+  // The formula knows nothing of the copies that a cold cache rotates over.
+  if (cache == CacheState::kWarm && device_.SharesHostMemory() && outcome.cost.resident_bytes > 0) {
+    outcome.process_bytes = process.PeakBytes();
+    // What makes room for this case was still there when it began.
+    if (outcome.process_bytes) {
+      outcome.predicted_process_bytes = std::max(process.bytes_before(), other_bytes + outcome.cost.resident_bytes);
+    }
+  }
+  for (const auto& [name, figure] : first.figures) outcome.figures.emplace_back(name, figure());
+  admission_.Learn(planned, outcome.summary.min);
+  outcome.counters = ComputeCounters({outcome, device_, *reference_});
+  if (cache == CacheState::kCold && !IsNoisy(outcome) && BeatsItsRoof(outcome.roof_ratios)) {
+    return absl::DataLossError(absl::StrCat("the case ran at ", timing::Median(outcome.roof_ratios),
+                                            " of the measured ", outcome.roof_name,
+                                            " roof, which cannot be: its cost or the probe is wrong"));
+  }
+  return absl::OkStatus();
+}
+
+void Session::RunHere(const PlannedCase& planned, Outcome& outcome) {
+  if (interrupted_ && interrupted_()) return End(outcome, Verdict::kInterrupted, "interrupted before it ran");
+  try {
+    EndBy(Measure(planned, outcome), outcome);
+  } catch (const std::exception& error) {
+    EndBy(error, outcome);
+  } catch (...) {
+    End(outcome, Verdict::kFailed, "threw something that is no std::exception");
+  }
+  if (outcome.verdict == Verdict::kSkipped) outcome.reason += admission_.MemoryNote(outcome.cost);
+}
+
+void Session::EndCase(Outcome& outcome) {
+  try {
+    device_.AfterCase();
+  } catch (const std::exception& error) {
+    if (outcome.verdict == Verdict::kMeasured) End(outcome, Verdict::kFailed, FirstLine(error.what()));
+  }
+}
+
+const Outcome& Session::Run(std::size_t index) {
+  const PlannedCase& planned = plan_.at(index);
+  admission_.Enter(*planned.family);
+  if (std::optional<Outcome> restored = outcomes_.Take(index)) {
+    // Later cases are predicted from this one, as if it had run here.
+    if (restored->verdict == Verdict::kMeasured) admission_.Learn(planned, restored->summary.min);
+    return outcomes_.Add(index, *std::move(restored));
+  }
+  Outcome outcome{.name = planned.name, .repetition = outcomes_.next_repetition(index)};
+  if (begun_) begun_(index, outcome.repetition);
+  RunHere(planned, outcome);
+  EndCase(outcome);
+  const Outcome& kept = outcomes_.Add(index, std::move(outcome));
+  if (finished_) finished_(kept);
+  return kept;
+}
+
+}  // namespace roofbench

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run: measures planned cases on a device and keeps their outcomes.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "lib/device/device.h"
+#include "lib/results/outcome.h"
+#include "lib/run/admission.h"
+#include "lib/run/outcome_store.h"
+#include "lib/run/run_options.h"
+#include "lib/suite/check.h"
+#include "lib/suite/plan.h"
+
+namespace roofbench {
+
+class Session {
+ public:
+  // `interrupted` is polled between samples and between cases.
+  Session(const RunOptions& options, Device& device, std::vector<PlannedCase> plan, std::function<bool()> interrupted);
+
+  // What an earlier process of this run has finished: Run returns it, once, instead of measuring.
+  void Restore(std::vector<Outcome> finished) { outcomes_.Restore(plan_, std::move(finished)); }
+
+  // Runs the next repetition of a case: predicts, builds, checks, samples. Never throws: what goes wrong is the
+  // outcome's verdict. The reference stays valid as long as the session.
+  const Outcome& Run(std::size_t index);
+
+  // Spoils every result before it is compared: for the tests of the checks.
+  void TamperWithResults(Tamper tamper) { tamper_ = std::move(tamper); }
+
+  const std::vector<PlannedCase>& plan() const { return plan_; }
+  // Outcomes of a case, by repetition; empty if it has not run.
+  const std::deque<Outcome>& OutcomesOf(std::size_t index) const { return outcomes_.Of(index); }
+  const Device& device() const { return device_; }
+  const hardware::Datasheet& reference() const { return *reference_; }
+  int failed() const { return outcomes_.failed(); }
+
+  // Called around each case that is measured here: with its place and repetition before it begins, and with its outcome
+  // as soon as it has ended.
+  void OnBegin(std::function<void(std::size_t, int)> callback) { begun_ = std::move(callback); }
+  void OnFinished(std::function<void(const Outcome&)> callback) { finished_ = std::move(callback); }
+
+ private:
+  // Measures unless the run was interrupted, and turns what goes wrong into a verdict.
+  void RunHere(const PlannedCase& planned, Outcome& outcome);
+  // Builds, checks and samples; fills `outcome`. Errors are returned, exceptions pass.
+  absl::Status Measure(const PlannedCase& planned, Outcome& outcome);
+  // Lets the device recover, which may find what went wrong behind the host's back.
+  void EndCase(Outcome& outcome);
+
+  const RunOptions& options_;
+  Device& device_;
+  const std::vector<PlannedCase> plan_;
+  const hardware::Datasheet* reference_;
+  std::function<bool()> interrupted_;
+  Tamper tamper_;
+  Admission admission_;
+  OutcomeStore outcomes_;
+  std::function<void(std::size_t, int)> begun_;
+  std::function<void(const Outcome&)> finished_;
+};
+
+}  // namespace roofbench

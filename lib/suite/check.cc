@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/suite/check.h"
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace roofbench {
+namespace {
+
+std::string Shape(const at::Tensor& tensor) { return absl::StrCat("[", absl::StrJoin(tensor.sizes(), ","), "]"); }
+
+absl::Status CompareIntegers(const at::Tensor& result, const at::Tensor& reference, const std::string& what) {
+  const at::Tensor actual = result.to(at::kCPU, at::kLong).reshape({-1});
+  const at::Tensor expected = reference.to(at::kCPU, at::kLong).reshape({-1});
+  const at::Tensor wrong = actual.ne(expected);
+  const int64_t count = wrong.sum().item<int64_t>();
+  if (count == 0) return absl::OkStatus();
+  const int64_t first = wrong.to(at::kInt).argmax().item<int64_t>();
+  return absl::DataLossError(absl::StrFormat(
+      "wrong %s: %d of %d elements are off, the first (element %d) is %d where the reference has %d", what, count,
+      actual.numel(), first, actual[first].item<int64_t>(), expected[first].item<int64_t>()));
+}
+
+// A tensor in double precision, a block at a time: the whole of a large one would need eight times its memory, and
+// every intermediate as much again.
+class Blocks {
+ public:
+  explicit Blocks(const at::Tensor& tensor) : flat_(tensor.detach().reshape({-1})) {}
+
+  int64_t count() const { return (flat_.numel() + kElements - 1) / kElements; }
+  int64_t Begin(int64_t block) const { return block * kElements; }
+  at::Tensor operator[](int64_t block) const {
+    const int64_t length = std::min(kElements, flat_.numel() - Begin(block));
+    return flat_.narrow(0, Begin(block), length).to(at::kCPU, at::kDouble);
+  }
+
+ private:
+  static constexpr int64_t kElements = 1 << 18;  // 2 MiB in double precision: intermediates stay in the cache
+  at::Tensor flat_;
+};
+
+// How far results are from their references, gathered over blocks.
+struct Deviation {
+  int64_t wrong = 0;
+  int64_t worst = 0;  // index of the element that is furthest out of bounds
+  double worst_excess = -1;
+  double worst_actual = 0;
+  double worst_expected = 0;
+  double squares = 0;  // of the errors
+
+  void Add(const at::Tensor& actual, const at::Tensor& expected, double relative, double rms, int64_t begin) {
+    const at::Tensor bound = expected.abs().add_(rms).mul_(relative);
+    const at::Tensor error = actual.sub(expected).abs_();
+    // An infinite or NaN reference makes the comparison false; what it stands against is looked at below.
+    if (error.le(bound).logical_and_(expected.isfinite()).all().item<bool>()) {
+      squares += error.square().sum().item<double>();
+      return;
+    }
+    const at::Tensor finite = expected.isfinite();
+    // Where the reference is infinite or NaN the result must be of the same kind.
+    const at::Tensor same_kind = expected.eq(actual).logical_or(expected.isnan().logical_and(actual.isnan()));
+    const at::Tensor good = at::where(finite, error.le(bound), same_kind);
+    squares += at::where(finite, error, at::zeros_like(error)).square().sum().item<double>();
+    if (good.all().item<bool>()) return;
+    wrong += good.logical_not().sum().item<int64_t>();
+    // Anything wrong is further out than anything good; a NaN is the furthest.
+    const at::Tensor excess =
+        at::where(good, at::full_like(error, -1), error.sub(bound).nan_to_num(1e300, 1e300).clamp_min(0));
+    const int64_t index = excess.argmax().item<int64_t>();
+    if (excess[index].item<double>() <= worst_excess) return;
+    worst_excess = excess[index].item<double>();
+    worst = begin + index;
+    worst_actual = actual[index].item<double>();
+    worst_expected = expected[index].item<double>();
+  }
+};
+
+}  // namespace
+
+double RelativeTolerance(const Tolerance& tolerance) {
+  const double epsilon = workload::Epsilon(tolerance.dtype);
+  if (epsilon == 0) return 0;
+  const double sum = 4 * workload::Epsilon(workload::Dtype::kFp32) * std::sqrt(tolerance.reduction);
+  return (2 * epsilon + sum) * std::sqrt(tolerance.roundings) * tolerance.amplification;
+}
+
+absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& reference, const Tolerance& tolerance,
+                            const std::string& what) {
+  if (result.sizes() != reference.sizes()) {
+    return absl::DataLossError(
+        absl::StrCat("wrong ", what, ": shape ", Shape(result), " where the reference has ", Shape(reference)));
+  }
+  // Bit for bit, as a copy is.
+  if (result.scalar_type() == reference.scalar_type() && at::equal(result, reference)) return absl::OkStatus();
+  // Whole numbers are compared as such: beyond 2^53 double precision takes neighbours for equal.
+  if (!result.is_floating_point() && !reference.is_floating_point()) return CompareIntegers(result, reference, what);
+  const Blocks actual(result);
+  const Blocks expected(reference);
+  double squares = 0;
+  for (int64_t i = 0; i < expected.count(); ++i) {
+    const at::Tensor block = expected[i];
+    squares += block.square().nan_to_num_(0, 0, 0).sum().item<double>();
+  }
+  const auto elements = static_cast<double>(result.numel());
+  const double rms = elements > 0 ? std::sqrt(squares / elements) : 0;
+  const double relative = RelativeTolerance(tolerance);
+
+  Deviation deviation;
+  for (int64_t i = 0; i < expected.count(); ++i)
+    deviation.Add(actual[i], expected[i], relative, rms, expected.Begin(i));
+  if (deviation.wrong > 0) {
+    return absl::DataLossError(
+        absl::StrFormat("wrong %s: %d of %d elements are off, the worst (element %d) is %g where the reference has %g "
+                        "(allowed: %.2g relative)",
+                        what, deviation.wrong, result.numel(), deviation.worst, deviation.worst_actual,
+                        deviation.worst_expected, relative));
+  }
+  // Errors too small to be seen one by one, but everywhere: of a formula that is slightly off, say.
+  constexpr double kFewest = 64;
+  const double error_rms = elements > 0 ? std::sqrt(deviation.squares / elements) : 0;
+  if (elements < kFewest || error_rms <= relative / 2 * rms) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrFormat("wrong %s: its errors have a root mean square of %.2g of the reference's (allowed: %.2g)", what,
+                      error_rms / rms, relative / 2));
+}
+
+absl::Status CheckCase(const Case& built, const Tamper& tamper) {
+  std::vector<at::Tensor> results = built.result();
+  const std::vector<at::Tensor> references = built.reference();
+  if (results.empty() || results.size() != references.size()) {
+    return absl::InternalError("the case gives no result, or not as many references as results");
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (tamper) tamper(results[i]);
+    const std::string what = results.size() == 1 ? "result" : absl::StrCat("result ", i);
+    if (absl::Status status = CompareTensors(results[i], references[i], built.tolerance, what); !status.ok()) {
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace roofbench

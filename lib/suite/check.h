@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Holds what a step computed against the same in higher precision: a fast wrong case is an error, not a number.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "lib/suite/case.h"
+
+namespace roofbench {
+
+// Largest allowed |result - reference| in units of |reference| + rms(reference).
+double RelativeTolerance(const Tolerance& tolerance);
+
+// DataLoss with the worst element's place and values if `result` strays from `reference`, differs in shape, or holds a
+// NaN or an infinity where the reference has none. `what` names the result in the message.
+absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& reference, const Tolerance& tolerance,
+                            const std::string& what);
+
+// Compares each result of the case with its reference. Call it after one step. `tamper`, if given, spoils the results
+// first: the way in which tests prove that the check of a family can fail.
+using Tamper = std::function<void(at::Tensor& result)>;
+absl::Status CheckCase(const Case& built, const Tamper& tamper = nullptr);
+
+}  // namespace roofbench

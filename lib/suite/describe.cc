@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/suite/describe.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "lib/device/unverified.h"
+#include "lib/suite/shared_axes.h"
+
+namespace roofbench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The values that the registered points have, in their order.
+std::vector<std::string> RegisteredValues(const std::vector<Point>& points, const std::string& axis) {
+  std::vector<std::string> values;
+  for (const Point& point : points) {
+    for (const auto& [name, value] : point.values()) {
+      if (name == axis && std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+    }
+  }
+  return values;
+}
+
+std::string FullDoc(const AxisSpec& axis) {
+  const std::string shared = SharedAxisDoc(axis.name);
+  if (shared.empty() || axis.doc.empty()) return shared + axis.doc;
+  return absl::StrCat(shared, "; ", axis.doc);
+}
+
+// What the name alone does not say.
+std::string Remark(const Implementation& one) {
+  std::vector<std::string> remarks;
+  if (one.on_cpu != one.on_gpu) remarks.emplace_back(one.on_cpu ? "on processors alone" : "on GPUs alone");
+  if (one.GpuProof() == Proof::kUnverified) remarks.emplace_back("unverified on GPUs");
+  if (!one.dtypes.empty()) remarks.push_back(absl::StrCat("for ", absl::StrJoin(one.dtypes, ", ")));
+  if (!one.limits.empty()) remarks.push_back(one.limits);
+  return absl::StrJoin(remarks, "; ");
+}
+
+Json DescribeAxis(const AxisSpec& axis, const std::vector<Point>& points) {
+  const bool is_size = axis.choices.empty();
+  Json described = {{"name", axis.name},
+                    {"doc", FullDoc(axis)},
+                    {"kind", is_size ? "number" : "choice"},
+                    {"values", is_size ? RegisteredValues(points, axis.name) : axis.choices},
+                    {"default", nullptr},
+                    {"role", axis.name == kImplAxis ? "impl"
+                             : is_size              ? "size"
+                                                    : ""}};
+  if (!axis.default_value.empty()) described["default"] = axis.default_value;
+  return described;
+}
+
+Json DescribeImplementation(const Implementation& one) {
+  Json devices = Json::array();
+  if (one.on_cpu) devices.push_back("cpu");
+  if (one.on_gpu) devices.push_back("cuda");
+  return {{"name", one.name},     {"doc", one.doc},
+          {"devices", devices},   {"dtypes", one.dtypes},
+          {"limits", one.limits}, {"proof", {{"cpu", Name(one.CpuProof())}, {"cuda", Name(one.GpuProof())}}}};
+}
+
+}  // namespace
+
+std::string DescribeAxes(const std::vector<Family>& families) {
+  std::string text;
+  std::map<std::string, std::string> shared;
+  std::map<std::string, std::string> implementations;
+  for (const Family& family : families) {
+    absl::StrAppend(&text, family.name(), ": ", family.doc(), "\n");
+    const std::vector<Point> points = family.Points(Suite::kFull);
+    for (const AxisSpec& axis : family.axes()) {
+      const std::string valid =
+          axis.choices.empty()
+              ? absl::StrCat("whole number; registered ", absl::StrJoin(RegisteredValues(points, axis.name), ", "))
+              : absl::StrJoin(axis.choices, ", ");
+      absl::StrAppendFormat(&text, "  %-9s %s%s%s\n", axis.name, valid,
+                            axis.default_value.empty() ? "" : absl::StrCat(" [", axis.default_value, "]"),
+                            axis.doc.empty() ? "" : absl::StrCat("  (", axis.doc, ")"));
+      if (const std::string doc = SharedAxisDoc(axis.name); !doc.empty()) shared[axis.name] = doc;
+    }
+    for (const Implementation& one : family.implementations()) {
+      if (const std::string remark = Remark(one); !remark.empty()) {
+        absl::StrAppendFormat(&text, "  %-9s %s: %s\n", "", one.name, remark);
+      }
+      if (!one.doc.empty()) implementations[one.name] = one.doc;
+    }
+  }
+  absl::StrAppend(&text, "\nAxes that mean the same in every family\n");
+  for (const auto& [axis, doc] : shared) absl::StrAppendFormat(&text, "  %-9s %s\n", axis, doc);
+  absl::StrAppend(&text, "\nImplementations\n");
+  for (const auto& [name, doc] : implementations) absl::StrAppendFormat(&text, "  %-9s %s\n", name, doc);
+  return absl::StrCat(text, DescribeUnverified());
+}
+
+Json DescribeFamily(const Family& family) {
+  Json described = {{"name", family.name()},
+                    {"doc", family.doc()},
+                    {"cache_default", family.axes().back().default_value},
+                    {"axes", Json::array()},
+                    {"implementations", Json::array()},
+                    {"growth", Json::array()}};
+  const std::vector<Point> points = family.Points(Suite::kFull);
+  for (const AxisSpec& axis : family.axes()) described["axes"].push_back(DescribeAxis(axis, points));
+  for (const Implementation& one : family.implementations()) {
+    described["implementations"].push_back(DescribeImplementation(one));
+  }
+  for (const ExpectedGrowth& growth : family.growth()) {
+    described["growth"].push_back({{"axis", growth.axis}, {"exponent", growth.exponent}});
+  }
+  return described;
+}
+
+Json DescribeRenames(const std::vector<const Family*>& families) {
+  Json renames = Json::array();
+  for (const Family* family : families) {
+    for (const Rename& rename : family->renames()) {
+      if (!rename.old_family.empty()) {
+        renames.push_back({{"family", rename.old_family}, {"to", family->name()}});
+        continue;
+      }
+      Json values = Json::object();
+      for (const auto& [before, today] : rename.values) values[before] = today;
+      renames.push_back(
+          {{"family", family->name()}, {"axis", rename.old_axis}, {"to", rename.axis}, {"values", values}});
+    }
+  }
+  return renames;
+}
+
+}  // namespace roofbench

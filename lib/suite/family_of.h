@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a benchmark file declares a family: which work, which operands, which implementations, which points.
+//
+//   struct Operands { at::Tensor x, y; };
+//
+//   const Registration kGelu =
+//       FamilyOf<Operands>("gelu", "y = GELU(x), element by element")
+//           .Dtypes({kFp32, kBf16})
+//           .Size("elements")
+//           .Work([](const Point& at) { return workload::Gelu{at.Number("elements"), at.Dtype()}; })
+//           .Operands([](const Point& at, Inputs& in) { … return Operands{x, y}; })
+//           .Reference([](const Operands& o) { return at::gelu(o.x.to(at::kDouble)); })
+//           .Impl("eager", [](Operands& o) { at::gelu_out(o.y, o.x); })
+//           .Impl("native", Cpu([]<typename T>(Operands& o) { return kernels::Gelu<T>{…}; }))
+//           .Points(Suite::kQuick, {{"elements", {16_Mi}}});
+//
+// The axis `impl` comes first in a name, then the others in the order of their declaration, then `cache`. The case owns
+// its operands; an implementation's callables get them by reference.
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/suite/family.h"
+#include "lib/suite/implementation.h"
+#include "lib/suite/shared_axes.h"
+#include "lib/suite/steps/bindings.h"
+#include "lib/suite/steps/bound_step.h"
+#include "lib/suite/steps/graph.h"
+
+namespace roofbench {
+
+template <typename O>
+class FamilyOf {
+ public:
+  FamilyOf(std::string name, std::string doc) : family_(std::move(name), std::move(doc)) {}
+
+  // Axes.
+
+  FamilyOf& Dtypes(const AxisList& values, const std::string& doc = {}, AxisValue default_value = {}) {
+    return Axis(SharedAxis(kDtypeAxis, values.texts(), default_value.text, doc));
+  }
+  FamilyOf& Precisions(const AxisList& values, const std::string& doc = {}) {
+    return Axis(SharedAxis(kPrecisionAxis, values.texts(), {}, doc));
+  }
+  // The first one is the default.
+  FamilyOf& Passes(const AxisList& values, const std::string& doc = {}) {
+    return Axis(SharedAxis(kPassAxis, values.texts(), values.texts().front(), doc));
+  }
+  // A whole number from 1. The default may name another axis: as large as that one.
+  FamilyOf& Size(std::string name, std::string doc = {}, AxisValue default_value = {}) {
+    return Axis({.name = std::move(name), .default_value = std::move(default_value.text), .doc = std::move(doc)});
+  }
+  FamilyOf& Choice(std::string name, const AxisList& values, std::string doc = {}, AxisValue default_value = {}) {
+    return Axis({.name = std::move(name),
+                 .choices = values.texts(),
+                 .default_value = std::move(default_value.text),
+                 .doc = std::move(doc)});
+  }
+  FamilyOf& Axis(AxisSpec axis) { return family_.Axis(std::move(axis)), *this; }
+  // Axes that several families share.
+  FamilyOf& Axes(const std::vector<AxisSpec>& axes) {
+    for (const AxisSpec& axis : axes) family_.Axis(axis);
+    return *this;
+  }
+  // The value of `impl` that is left out of names.
+  FamilyOf& DefaultImpl(std::string name) { return default_impl_ = std::move(name), *this; }
+  FamilyOf& DefaultCache(std::string value) { return family_.DefaultCache(std::move(value)), *this; }
+
+  // Work and operands.
+
+  // Closed-form work of one step, and the memory it needs. A shape with a ForwardCost() stands for that.
+  template <std::invocable<const Point&> Function>
+  FamilyOf& Work(Function work) {
+    family_.Cost([work = std::move(work)](const Point& at) -> workload::Cost {
+      if constexpr (requires { work(at).ForwardCost(); }) {
+        return work(at).ForwardCost();
+      } else {
+        return work(at);
+      }
+    });
+    return *this;
+  }
+  // Makes the operands of a case; it may return an absl::StatusOr of them. Called again for every cold copy: `Inputs`
+  // then hands out clones.
+  template <std::invocable<const Point&, Inputs&> Function>
+  FamilyOf& Operands(Function make) {
+    make_ = [make = std::move(make)](const Point& at, Inputs& in) -> absl::StatusOr<Shared> {
+      auto made = make(at, in);
+      if constexpr (std::is_constructible_v<O, decltype(made)&&>) {
+        return std::make_shared<O>(std::move(made));
+      } else {
+        if (!made.ok()) return made.status();
+        return std::make_shared<O>(*std::move(made));
+      }
+    };
+    return *this;
+  }
+  // What the last step computed: a tensor or several. Where it is not given: operands.y, of which the rows
+  // operands.rows if there is such a member.
+  template <typename Function>
+  FamilyOf& Result(Function result) {
+    result_ = [result = std::move(result)](const O& o) { return AsTensors(result(o)); };
+    return *this;
+  }
+  // The same in a higher precision. It may take the operands as they are after the steps, and let go of those that it
+  // alone needs.
+  template <typename Function>
+  FamilyOf& Reference(Function reference) {
+    reference_ = [reference = std::move(reference)](O& o) { return AsTensors(reference(o)); };
+    return *this;
+  }
+  // Where it is not given: of one rounding to the axis dtype, or to fp32 where there is none.
+  FamilyOf& Within(std::function<Tolerance(const Point&)> tolerance) {
+    return tolerance_ = std::move(tolerance), *this;
+  }
+  // Whatever else a case has: phases, figures, parameters, what a step means to a model.
+  FamilyOf& Details(std::function<void(const Point&, const std::shared_ptr<O>&, Case&)> details) {
+    return details_ = std::move(details), *this;
+  }
+
+  // Implementations.
+
+  // A value of the axis `impl`: one binding for every device, or one for processors and one for GPUs, or one for each
+  // pass. A callable that takes (O&) or (O&, timing::PhaseMarker&) is the step itself. Called again with the same name,
+  // it adds to what is there.
+  template <typename... Bindings>
+  FamilyOf& Impl(const std::string& name, Bindings... bindings) {
+    Row& row = RowNamed(name);
+    (Add(row, Bind<O>(std::move(bindings))), ...);
+    return *this;
+  }
+  // `impl:graph`: the steps of `eager` recorded as a CUDA graph.
+  FamilyOf& Graph(const std::string& eager = "eager");
+  // Of the implementation named last: the values of `dtype` (or `precision`) that it takes, and why not others.
+  FamilyOf& Takes(const AxisList& dtypes, std::string reason) {
+    rows_[last_].description.dtypes = dtypes.texts();
+    return Limits(std::move(reason));
+  }
+  FamilyOf& Limits(std::string reason) { return rows_[last_].description.limits = std::move(reason), *this; }
+  // Likewise: what else decides whether it can run a point on a device.
+  FamilyOf& When(Family::SupportFunction supports) { return rows_[last_].supports = std::move(supports), *this; }
+  // Likewise: the GPU kernels of ours that its step launches without saying so in a Cuda().
+  FamilyOf& Launches(std::vector<std::string_view> kernels) {
+    return rows_[last_].description.kernels = std::move(kernels), *this;
+  }
+
+  // Points and expectations.
+
+  // The product of the lists, in `suite` and every larger one. An axis without a list has its default.
+  FamilyOf& Points(Suite suite, GridAxes axes) { return family_.Grid(suite, std::move(axes)), *this; }
+  // Time is expected to grow as axis^exponent.
+  FamilyOf& Growth(std::string axis, double exponent) { return family_.ExpectGrowth(std::move(axis), exponent), *this; }
+  FamilyOf& Supports(Family::SupportFunction supports) { return supports_ = std::move(supports), *this; }
+  FamilyOf& LongSteps(double seconds) { return family_.LongSteps(seconds), *this; }
+  FamilyOf& PredictAs(Family::PointFunction other) { return family_.PredictAs(std::move(other)), *this; }
+  // What this family, an axis of it or some of its values were called before.
+  FamilyOf& Renamed(Rename rename) { return family_.Renamed(std::move(rename)), *this; }
+
+  // The family as the program's table keeps it.
+  Family Finish() const;
+
+ private:
+  using Shared = std::shared_ptr<O>;
+
+  struct Row {
+    Implementation description;
+    std::vector<BoundStep<O>> steps = {};
+    Family::SupportFunction supports = {};
+    bool is_graph = false;
+
+    // Of a point on such a device; nullptr if there is none.
+    const BoundStep<O>* StepAt(const Point& at, bool on_gpu) const {
+      for (const BoundStep<O>& step : steps) {
+        if ((on_gpu ? step.on_gpu : step.on_cpu) && (step.pass.empty() || step.pass == at.Text(kPassAxis)))
+          return &step;
+      }
+      return nullptr;
+    }
+  };
+
+  static std::vector<at::Tensor> AsTensors(at::Tensor tensor) { return {std::move(tensor)}; }
+  static std::vector<at::Tensor> AsTensors(std::vector<at::Tensor> tensors) { return tensors; }
+
+  Row& RowNamed(const std::string& name) {
+    for (last_ = 0; last_ < rows_.size(); ++last_) {
+      if (rows_[last_].description.name == name) return rows_[last_];
+    }
+    rows_.push_back({.description = {.name = name, .doc = std::string(ImplementationDoc(name))}});
+    return rows_.back();
+  }
+
+  static void Add(Row& row, BoundStep<O> step) {
+    Implementation& description = row.description;
+    description.on_cpu |= step.on_cpu;
+    description.on_gpu |= step.on_gpu;
+    description.kernels.insert(description.kernels.end(), step.kernels.begin(), step.kernels.end());
+    row.steps.push_back(std::move(step));
+  }
+
+  // The row of a point: the only one where there is no choice.
+  static const Row& RowAt(const std::vector<Row>& rows, const Point& at) {
+    if (!at.Has(kImplAxis)) return rows.front();
+    for (const Row& row : rows) {
+      if (row.description.name == at.Text(kImplAxis)) return row;
+    }
+    throw std::logic_error("no implementation " + at.Text(kImplAxis));
+  }
+
+  Family family_;
+  std::string default_impl_;
+  std::function<absl::StatusOr<Shared>(const Point&, Inputs&)> make_;
+  std::function<std::vector<at::Tensor>(const O&)> result_;
+  std::function<std::vector<at::Tensor>(O&)> reference_;
+  std::function<Tolerance(const Point&)> tolerance_;
+  std::function<void(const Point&, const Shared&, Case&)> details_;
+  Family::SupportFunction supports_;
+  std::vector<Row> rows_;
+  std::size_t last_ = 0;  // of rows_: the one that was named last
+};
+
+template <typename O>
+FamilyOf<O>& FamilyOf<O>::Graph(const std::string& eager) {
+  const std::vector<BoundStep<O>> steps = RowNamed(eager).steps;
+  Row& row = RowNamed("graph");
+  for (BoundStep<O> step : steps) {
+    step.on_cpu = false;
+    if (step.on_gpu) Add(row, std::move(step));
+  }
+  row.is_graph = true;
+  return Limits("CUDA graphs need a GPU; impl:" + eager + " is the same work, launched one by one");
+}
+
+template <typename O>
+Family FamilyOf<O>::Finish() const {
+  Family family = family_;
+  std::vector<Implementation> implementations;
+  for (const Row& row : rows_) implementations.push_back(row.description);
+  family.Implementations(std::move(implementations), default_impl_);
+  auto result = result_;
+  if constexpr (requires(const O& o) { o.y.index_select(0, o.rows); }) {
+    if (!result) result = [](const O& o) { return AsTensors(o.y.index_select(0, o.rows)); };
+  } else if constexpr (requires(const O& o) { AsTensors(o.y); }) {
+    if (!result) result = [](const O& o) { return AsTensors(o.y); };
+  }
+  family.Supports([rows = rows_, supports = supports_](const Point& at, const Device& device) {
+    const Row& row = RowAt(rows, at);
+    if (absl::Status status = SupportsImplementation(row.description, at, device); !status.ok()) return status;
+    const bool on_gpu = device.gpu() != nullptr;
+    const BoundStep<O>* const step = row.StepAt(at, on_gpu);
+    if (step == nullptr) {
+      return absl::UnimplementedError(absl::StrCat(kImplAxis, ":", row.description.name, " has no pass:",
+                                                   at.Text(kPassAxis), " on ", on_gpu ? "GPUs" : "processors"));
+    }
+    if (step->gpu_supports && on_gpu) {
+      if (absl::Status status = step->gpu_supports(at, device); !status.ok()) return status;
+    }
+    for (const Family::SupportFunction* more : {&row.supports, &supports}) {
+      if (!*more) continue;
+      if (absl::Status status = (*more)(at, device); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  });
+  family.Build([rows = rows_, make = make_, result, reference = reference_, tolerance = tolerance_, details = details_](
+                   const Point& at, Inputs& in) -> absl::StatusOr<Case> {
+    const absl::StatusOr<Shared> operands = make(at, in);
+    if (!operands.ok()) return operands.status();
+    Case built{.tolerance = tolerance            ? tolerance(at)
+                            : at.Has(kDtypeAxis) ? Tolerance{.dtype = at.Dtype()}
+                                                 : Tolerance{}};
+    if (result) built.result = [result, o = *operands] { return result(*o); };
+    if (reference) built.reference = [reference, o = *operands] { return reference(*o); };
+    if (details) details(at, *operands, built);
+    const Row& row = RowAt(rows, at);
+    absl::StatusOr<CaseStep> step = row.StepAt(at, in.device().gpu() != nullptr)->make(at, *operands, in);
+    if (!step.ok()) return step.status();
+    built.step = *std::move(step);
+    if (row.is_graph) return Graphed(std::move(built), in.device());
+    return built;
+  });
+  return family;
+}
+
+}  // namespace roofbench

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/suite/inputs.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/randperm.h>
+
+#include <functional>
+#include <stdexcept>
+#include <utility>
+
+#include "lib/device/device.h"
+
+namespace roofbench {
+
+Inputs::Inputs(Device& device, uint64_t seed, const std::string& name)
+    : device_(device), generator_(at::detail::createCPUGenerator(seed ^ std::hash<std::string>{}(name))) {}
+
+template <typename Make>
+at::Tensor Inputs::Next(Make make) {
+  at::Tensor tensor;
+  if (cloning_) {
+    if (next_ >= first_.size()) throw std::logic_error("a build asked for more tensors than the first one");
+    tensor = first_[next_].detach().clone();  // a leaf, where the first one came to require gradients
+  } else {
+    tensor = make().to(device_.torch_device());
+    first_.push_back(tensor);
+  }
+  ++next_;
+  bytes_ += static_cast<double>(tensor.nbytes());
+  return tensor;
+}
+
+at::Tensor Inputs::Randn(at::IntArrayRef shape, workload::Dtype dtype, double scale) {
+  return Next([&] {
+    at::Tensor values = at::randn(shape, generator_);
+    if (dtype == workload::Dtype::kInt8) {
+      return values.mul_(32 * scale).round_().clamp_(-127, 127).to(at::kChar);
+    }
+    if (scale != 1) values.mul_(scale);
+    return values.to(StorageType(dtype));
+  });
+}
+
+at::Tensor Inputs::Empty(at::IntArrayRef shape, at::ScalarType type) {
+  return Next([&] { return at::empty(shape, type).fill_(1); });
+}
+
+at::Tensor Inputs::Integers(int64_t low, int64_t high, at::IntArrayRef shape) {
+  return Next([&] { return at::randint(low, high, shape, generator_, at::kLong); });
+}
+
+at::Tensor Inputs::Keep(at::Tensor tensor) {
+  return Next([&] { return std::move(tensor); });
+}
+
+at::Tensor Inputs::Keep(const std::function<at::Tensor(at::Generator&)>& make) {
+  return Next([&] { return make(generator_); });
+}
+
+at::Tensor Inputs::SampleRows(int64_t rows, int64_t most) {
+  return Next([&] {
+    if (rows <= most) return at::arange(rows, at::kLong);
+    return std::get<0>(at::randperm(rows, generator_, at::kLong).narrow(0, 0, most).sort());
+  });
+}
+
+void Inputs::StartClone() {
+  cloning_ = true;
+  next_ = 0;
+  bytes_ = 0;
+}
+
+}  // namespace roofbench

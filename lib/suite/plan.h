@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the cases of a run: suite, axis overrides, filter.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/suite/family.h"
+#include "lib/suite/selection.h"
+
+namespace roofbench {
+
+struct PlannedCase {
+  const Family* family;
+  Point point;
+  std::string name;  // point.Name()
+};
+
+// The chosen cases in the order they run. Overridden axes replace values in every point of the suite; each name occurs
+// once. InvalidArgument for an unknown family, axis or value, a broken filter, or when nothing matches: with what would
+// be valid. Names of before are understood; `notes`, if given, gets a line for each.
+absl::StatusOr<std::vector<PlannedCase>> MakePlan(const std::vector<Family>& families, const Selection& selection,
+                                                  std::vector<std::string>* notes = nullptr);
+
+}  // namespace roofbench

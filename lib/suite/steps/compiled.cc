@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/suite/steps/compiled.h"
+
+#include <ATen/Context.h>
+#include <ATen/Version.h>
+#include <c10/util/hash.h>
+#include <dlfcn.h>
+#include <torch/csrc/inductor/aoti_package/model_package_loader.h>
+#include <torch/headeronly/version.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compile_package.h"
+#include "lib/base/child_process.h"
+#include "lib/base/text.h"
+
+namespace roofbench {
+namespace {
+
+using Loader = torch::inductor::AOTIModelPackageLoader;
+namespace fs = std::filesystem;
+
+std::string Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+absl::StatusOr<fs::path> CacheFolder() {
+  fs::path base = Variable("XDG_CACHE_HOME");
+  if (base.empty() && !Variable("HOME").empty()) base = fs::path(Variable("HOME")) / ".cache";
+  if (base.empty()) return absl::UnimplementedError("neither XDG_CACHE_HOME nor HOME names a place for packages");
+  const fs::path folder = base / "roofbench" / "compiled";
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return absl::UnimplementedError(absl::StrCat("cannot make ", folder.string(), ": ", error.message()));
+  return folder;
+}
+
+// The libtorch_cpu.so of this process.
+fs::path LibTorchCpu() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&at::globalContext), &info) == 0 || info.dli_fname == nullptr) return {};
+  return info.dli_fname;
+}
+
+// <prefix>/lib/python3.x/site-packages/torch/lib/libtorch_cpu.so belongs to <prefix>/bin/python3.
+std::string Python() {
+  if (std::string named = Variable("ROOFBENCH_PYTHON"); !named.empty()) return named;
+  fs::path prefix = LibTorchCpu();
+  for (int level = 0; level < 6; ++level) prefix = prefix.parent_path();
+  const fs::path python = prefix / "bin" / "python3";
+  std::error_code error;
+  return fs::exists(python, error) ? python.string() : "python3";
+}
+
+// What tools/compile_package.py is told, without the place of the result.
+std::vector<std::string> Arguments(const std::string& operation, const std::vector<at::Tensor>& inputs, int threads) {
+  std::vector<std::string> arguments = {
+      "--operation",     operation,
+      "--threads",       absl::StrCat(threads),
+      "--torch-version", absl::StrCat(TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR, ".", TORCH_VERSION_PATCH)};
+  for (const at::Tensor& input : inputs) {
+    const std::string type = input.scalar_type() == at::kBFloat16 ? "bfloat16" : "float32";
+    arguments.push_back(absl::StrCat("--input=", type, ":", absl::StrJoin(input.sizes(), "x")));
+  }
+  return arguments;
+}
+
+absl::Status MakePackage(const std::vector<std::string>& arguments, const fs::path& package) {
+  std::vector<std::string> command = {Python(), "-W", "ignore", "-c", kCompilePackageSource};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  command.insert(command.end(), {"--output", package.string()});
+  const absl::StatusOr<ChildResult> result = RunChild(command);
+  if (!result.ok()) {
+    return absl::UnimplementedError(absl::StrCat("there is no Python to compile it: ", result.status().message(),
+                                                 " (ROOFBENCH_PYTHON names another)"));
+  }
+  if (result->exit_code != 0 || !fs::exists(package)) {
+    return absl::UnimplementedError(
+        absl::StrCat("it could not be compiled: ", LastLine(absl::StrCat("it said nothing\n", result->output))));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<Loader>> Load(const fs::path& package) {
+  // Packages name libtorch.so, an empty library over those that this program links. One that is loaded is found.
+  dlopen((LibTorchCpu().parent_path() / "libtorch.so").c_str(), RTLD_NOW | RTLD_GLOBAL);
+  try {
+    return std::make_shared<Loader>(package.string());
+  } catch (const std::exception& error) {
+    return absl::UnimplementedError(absl::StrCat(
+        package.string(), " cannot be loaded (delete it to have it made again): ", FirstLine(error.what())));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<CompiledOperation> Compile(const std::string& operation, const std::vector<at::Tensor>& inputs,
+                                          const Device& device) {
+  if (!device.SharesHostMemory()) return absl::UnimplementedError("compiled operations are for processors only");
+  const absl::StatusOr<fs::path> folder = CacheFolder();
+  if (!folder.ok()) return folder.status();
+  const std::vector<std::string> arguments = Arguments(operation, inputs, device.threads());
+  const std::string key = c10::sha1(absl::StrCat(kCompilePackageSource, absl::StrJoin(arguments, "\n"), "\n",
+                                                 device.name(), "\n", at::get_cpu_capability(), "\n", Variable("CXX")))
+                              .str();
+  const fs::path package = *folder / absl::StrCat(operation, "-", key, ".pt2");
+  // Loaded once for all cold copies, and unloaded with the last of them: its code lies unpacked in a temporary folder.
+  static auto& loaders = *new std::map<std::string, std::weak_ptr<Loader>>();
+  std::shared_ptr<Loader> loader = loaders[key].lock();
+  if (loader == nullptr) {
+    if (!fs::exists(package)) {
+      if (absl::Status status = MakePackage(arguments, package); !status.ok()) return status;
+    }
+    absl::StatusOr<std::shared_ptr<Loader>> loaded = Load(package);
+    if (!loaded.ok()) return loaded.status();
+    loader = *std::move(loaded);
+    loaders[key] = loader;
+  }
+  return [loader](const std::vector<at::Tensor>& tensors) { return loader->run(tensors).front(); };
+}
+
+}  // namespace roofbench

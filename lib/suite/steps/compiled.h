@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations compiled by LibTorch's Inductor into packages that run without Python.
+//
+// A Python with the same torch and a C++ compiler make a package at its first use (10 to 60 s); it is kept in
+// $XDG_CACHE_HOME/roofbench/compiled (else ~/.cache/roofbench/compiled) under a hash of all that decides its content.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/device/device.h"
+
+namespace roofbench {
+
+// Computes a new result from inputs of the shapes and types that it was compiled for.
+using CompiledOperation = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
+
+// `operation` is one of those of tools/compile_package.py, compiled for inputs like these and for the device's threads.
+// Unimplemented says why there is no package: no Python, no compiler, no folder to keep it in, or what the exporter
+// said last. The Python is $ROOFBENCH_PYTHON, else that of the environment that LibTorch lies in, else python3.
+absl::StatusOr<CompiledOperation> Compile(const std::string& operation, const std::vector<at::Tensor>& inputs,
+                                          const Device& device);
+
+}  // namespace roofbench

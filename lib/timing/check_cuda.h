@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors of the CUDA runtime as exceptions.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace roofbench::timing {
+
+// CUDA's words for an error, and its name.
+inline std::string Describe(cudaError_t error) {
+  return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
+}
+
+// Throws std::runtime_error: what failed, and why.
+inline void CheckCuda(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + Describe(error));
+}
+
+}  // namespace roofbench::timing

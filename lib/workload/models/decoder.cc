@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/workload/models/decoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+namespace roofbench::workload {
+namespace {
+
+double StorageBytes(WeightFormat format) { return ElementBytes(ActivationDtype(format)); }
+
+// `tokens` rows against a matrix [rows, columns]: its bytes are read once.
+Operation Product(WeightFormat format, double group, double tokens, double rows, double columns) {
+  Operation operation{.bytes_read = MatrixBytes(format, rows, columns, group)};
+  operation.flops[Index(ProductDtype(format))] = 2 * tokens * rows * columns;
+  return operation;
+}
+
+}  // namespace
+
+double Decoder::AttentionParameters() const { return (2 * base.QueryWidth() + 2 * base.KvWidth()) * base.d_model; }
+
+double Decoder::ExpertParameters() const { return 3 * base.d_model * base.d_ff; }
+
+double Decoder::RouterParameters() const { return IsMixture() ? experts * base.d_model : 0; }
+
+double Decoder::Parameters() const {
+  return base.Parameters().Total() + base.layers * ((experts - 1) * ExpertParameters() + RouterParameters());
+}
+
+double Decoder::ActiveParameters() const {
+  return base.Parameters().matmul + base.layers * ((active_experts - 1) * ExpertParameters() + RouterParameters());
+}
+
+double Decoder::KvBytesPerToken(WeightFormat format) const {
+  return 2 * base.layers * base.KvWidth() * StorageBytes(format);
+}
+
+double Decoder::ExpectedExperts(double tokens) const {
+  return experts * (1 - std::pow(1 - active_experts / experts, tokens));
+}
+
+double StoredDecoder::ModelBytes() const {
+  const Transformer& s = shape.base;
+  const auto linear = [&](double rows, double columns) { return MatrixBytes(format, rows, columns, group); };
+  const WeightFormat plain = UnquantisedFormat(format);
+  const double norms = (2 * s.layers + 1) * s.d_model * StorageBytes(format);
+  const double attention = linear(s.QueryWidth() + 2 * s.KvWidth(), s.d_model) + linear(s.d_model, s.QueryWidth());
+  const double expert = linear(2 * s.d_ff, s.d_model) + linear(s.d_model, s.d_ff);
+  const double router = MatrixBytes(plain, shape.RouterParameters() / s.d_model, s.d_model, group);
+  const bool own_head = !s.tied_head || HeadFormat() != plain;
+  return MatrixBytes(plain, s.vocab, s.d_model, group) +
+         (own_head ? MatrixBytes(HeadFormat(), s.vocab, s.d_model, group) : 0) +
+         s.layers * (attention + shape.experts * expert + router) + norms;
+}
+
+double StoredDecoder::WeightsReadBytes(double tokens) const {
+  return DecodeCost(tokens, 0, 1).BytesRead() - tokens * shape.KvBytesPerToken(format);
+}
+
+namespace {
+
+// `tokens` tokens in all go through every layer; `scores` pairs of a query and a key a head, and `cached` keys in all
+// are read by them. `logits` rows go through the head.
+workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores, double cached, double logits) {
+  const Transformer& s = stored.shape.base;
+  const WeightFormat format = stored.format;
+  const double element = StorageBytes(format);
+  const auto product = [&](DecoderComponent component, double rows, double columns, double taken) {
+    Operation operation = Product(format, stored.group, taken, rows, columns);
+    operation.repeat = s.layers;
+    operation.component = Name(component);
+    return operation;
+  };
+  Operation attention{.bytes_read = 2 * cached * s.KvWidth() * element,
+                      .bytes_written = 2 * tokens * s.KvWidth() * element,
+                      .repeat = s.layers,
+                      .component = Name(DecoderComponent::kAttention)};
+  // Queries against keys, and weights against values.
+  attention.flops[Index(ActivationDtype(format))] = 4 * scores * s.QueryWidth();
+  workload::Cost cost;
+  cost.operations = {product(DecoderComponent::kQkv, s.QueryWidth() + 2 * s.KvWidth(), s.d_model, tokens), attention,
+                     product(DecoderComponent::kOut, s.d_model, s.QueryWidth(), tokens)};
+  // Each chosen expert is read once, whoever shares it.
+  const double experts = stored.shape.IsMixture() ? stored.shape.ExpectedExperts(tokens) : 1;
+  const double shared = tokens * stored.shape.active_experts / experts;
+  for (Operation expert : {product(DecoderComponent::kGateUp, 2 * s.d_ff, s.d_model, shared),
+                           product(DecoderComponent::kDown, s.d_model, s.d_ff, shared)}) {
+    expert.repeat *= experts;
+    cost.operations.push_back(expert);
+  }
+  const WeightFormat plain = UnquantisedFormat(format);
+  if (stored.shape.IsMixture()) {
+    Operation router = Product(plain, stored.group, tokens, stored.shape.experts, s.d_model);
+    router.repeat = s.layers;
+    router.component = Name(DecoderComponent::kRouter);
+    cost.operations.push_back(router);
+  }
+  // Rows of the embedding.
+  cost.operations.push_back({.bytes_read = tokens * s.d_model * element, .component = Name(DecoderComponent::kNorm)});
+  Operation head = Product(stored.HeadFormat(), stored.group, logits, s.vocab, s.d_model);
+  head.bytes_written = logits * s.vocab * ElementBytes(Dtype::kFp32);
+  head.component = Name(DecoderComponent::kHead);
+  cost.operations.push_back(head);
+  return cost;
+}
+
+}  // namespace
+
+workload::Cost StoredDecoder::PrefillCost(double batch, double prompt, double capacity) const {
+  workload::Cost cost = Forward(*this, batch * prompt, batch * prompt * (prompt + 1) / 2, batch * prompt, batch);
+  cost.resident_bytes = ResidentBytes(batch, prompt, capacity);
+  return cost;
+}
+
+workload::Cost StoredDecoder::DecodeCost(double batch, double depth, double capacity) const {
+  workload::Cost cost = Forward(*this, batch, batch * (depth + 1), batch * (depth + 1), batch);
+  cost.resident_bytes = ResidentBytes(batch, 1, capacity);
+  return cost;
+}
+
+workload::Cost StoredDecoder::GenerateCost(double batch, double prompt, double new_tokens) const {
+  const double capacity = prompt + new_tokens;
+  const auto all_of = [](std::string_view component, workload::Cost cost) {
+    for (Operation& operation : cost.operations) operation.component = component;
+    return cost;
+  };
+  workload::Cost cost = all_of("prefill", PrefillCost(batch, prompt, capacity));
+  if (new_tokens > 1) {
+    // Attention is linear in the depth, so the mean step stands for all.
+    const double steps = new_tokens - 1;
+    const double resident = cost.resident_bytes;
+    cost += all_of("decode", Repeated(DecodeCost(batch, prompt + (steps - 1) / 2, capacity), steps));
+    cost.resident_bytes = resident;
+  }
+  return cost;
+}
+
+double StoredDecoder::DecodeReadBytes(double batch, double prompt, double new_tokens) const {
+  const double steps = std::max(0.0, new_tokens - 1);
+  return steps * DecodeCost(batch, prompt + (steps - 1) / 2, 1).BytesRead();
+}
+
+double StoredDecoder::ResidentBytes(double batch, double tokens, double capacity) const {
+  const Transformer& s = shape.base;
+  const double element = StorageBytes(format);
+  // Alive at once in a layer: the residual, its norm, the SwiGLU's two halves and their product.
+  const double wide = std::max(s.QueryWidth() + 2 * s.KvWidth(), 3 * s.d_ff * shape.active_experts);
+  const double activations = batch * tokens * (3 * s.d_model + wide) * element;
+  const double logits = batch * s.vocab * ElementBytes(Dtype::kFp32);
+  return ModelBytes() + batch * capacity * shape.KvBytesPerToken(format) + activations + logits;
+}
+
+}  // namespace roofbench::workload

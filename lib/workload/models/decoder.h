@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Llama or Mixtral decoder: its sizes, parameters and bytes, and the work of reading a prompt and of one more token.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "lib/workload/cost.h"
+#include "lib/workload/models/transformer.h"
+#include "lib/workload/weight_format.h"
+
+namespace roofbench::workload {
+
+// A transformer, or a mixture: every layer then has `experts` feed-forward blocks of width d_ff and a router, and a
+// token takes `active_experts` of them.
+struct Decoder {
+  Transformer base;
+  double experts = 1;  // 1: a dense model without a router
+  double active_experts = 1;
+
+  bool IsMixture() const { return experts > 1; }
+
+  // Weights of the matrices that every token of a layer, or one expert, goes through.
+  double AttentionParameters() const;  // (2·q + 2·kv)·d
+  double ExpertParameters() const;     // 3·d·ff
+  double RouterParameters() const;     // experts·d, none in a dense model
+
+  // vocab·d (twice without a tied head) + layers·(attention + experts·3·d·ff + router + 2·d) + d
+  double Parameters() const;
+  // The parameters in products that one token takes part in: of its experts alone, without the embedding.
+  double ActiveParameters() const;
+  // Bytes of keys and values that one token of one sequence leaves: 2·layers·kv·(element size).
+  double KvBytesPerToken(WeightFormat format) const;
+  // Different experts of a layer that `tokens` tokens go to where the router is indifferent:
+  // experts·(1 - (1 - active/experts)^tokens).
+  double ExpectedExperts(double tokens) const;
+};
+
+// The components of a decoder: what a step of it is cut into, and what its operations belong to. The rows of the
+// embedding and the norms; the products; attention with its rotation and what it adds to the cache; the gate between
+// two products; and where threads wait for each other.
+enum class DecoderComponent { kNorm, kQkv, kAttention, kOut, kRouter, kGateUp, kGate, kDown, kHead, kWait };
+inline constexpr std::array<std::string_view, 10> kDecoderComponentNames = {
+    "norm", "qkv", "attention", "out", "router", "gate_up", "gate", "down", "head", "wait"};
+constexpr std::string_view Name(DecoderComponent component) {
+  return kDecoderComponentNames[static_cast<std::size_t>(component)];
+}
+
+// A decoder with its weights in a format.
+struct StoredDecoder {
+  Decoder shape;
+  WeightFormat format = WeightFormat::kBf16;
+  bool quantised_head = true;  // see QuantisesHead
+  double group = 64;           // of int4
+
+  WeightFormat HeadFormat() const { return quantised_head ? format : UnquantisedFormat(format); }
+
+  // All weights, norms and tables: what the model occupies. A tied head that is quantised is a second matrix beside the
+  // embedding, which is not.
+  double ModelBytes() const;
+  // Weights that `tokens` tokens read together: no embedding but their rows, no idle expert.
+  double WeightsReadBytes(double tokens) const;
+
+  // `batch` sequences of `prompt` tokens each, from an empty cache to the logits of the last token of each.
+  // Attention is causal: half of the square. What lies between the operations is not counted: it stays in caches.
+  workload::Cost PrefillCost(double batch, double prompt, double capacity) const;
+  // One token of each of `batch` sequences with `depth` tokens in the cache before it.
+  workload::Cost DecodeCost(double batch, double depth, double capacity) const;
+  // The prompt, whose last logits give the first new token, and `new_tokens` - 1 steps of one token: the components
+  // "prefill" and "decode".
+  workload::Cost GenerateCost(double batch, double prompt, double new_tokens) const;
+  // Weights, keys and values that the tokens after the first read: of MBU.
+  double DecodeReadBytes(double batch, double prompt, double new_tokens) const;
+
+  // Weights, a cache of `capacity` tokens a sequence, and the largest intermediate results of `tokens` tokens at once.
+  double ResidentBytes(double batch, double tokens, double capacity) const;
+};
+
+}  // namespace roofbench::workload

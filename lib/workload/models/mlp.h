@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stack of `layers` x (Linear d -> d with bias, GELU), and its training step without an optimizer.
+#pragma once
+
+#include "lib/workload/cost.h"
+#include "lib/workload/dtype.h"
+
+namespace roofbench::workload {
+
+struct Mlp {
+  double batch = 0;  // rows of the input
+  double width = 0;  // d: features in and out of every layer
+  double layers = 0;
+  Dtype compute = Dtype::kFp32;  // precision of the products (bf16 under autocast; parameters stay fp32)
+
+  // layers · (d² + d)
+  double Parameters() const;
+
+  // Each layer: the product x·Wᵀ + b and the GELU. Under autocast the fp32 weights are read and written again as bf16.
+  workload::Cost ForwardCost() const;
+
+  // Each layer: GELU's gradient, the bias gradient, dX and dW (no dX for the first layer: its input has no gradient),
+  // and the first write of the gradients. Under autocast the gradients are fp32 too.
+  workload::Cost BackwardCost() const;
+
+  // Forward and backward `steps` times with gradients set to none between: resident memory is that of one.
+  workload::Cost TrainingCost(double steps) const;
+
+  // Parameters, gradients, and what autograd keeps: the input and the pre-activation of every layer.
+  double ResidentBytes() const;
+};
+
+}  // namespace roofbench::workload

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/workload/operators/norm.h"
+
+namespace roofbench::workload {
+namespace {
+
+struct PerElement {
+  double flops;
+  double parameters;      // vectors of the row's length: weight and bias
+  double row_statistics;  // mean and rstd
+};
+
+PerElement Of(NormKind kind) {
+  return kind == NormKind::kLayer ? PerElement{.flops = 8, .parameters = 2, .row_statistics = 2}
+                                  : PerElement{.flops = 4, .parameters = 1, .row_statistics = 1};
+}
+
+}  // namespace
+
+Operation Norm::Forward() const {
+  const double bytes = rows * cols * ElementBytes(dtype);
+  Operation operation{.bytes_read = bytes + Of(kind).parameters * cols * ElementBytes(Dtype::kFp32),
+                      .bytes_written = bytes};
+  operation.flops[Index(Dtype::kFp32)] = Of(kind).flops * rows * cols;
+  return operation;
+}
+
+Operation Norm::Backward() const {
+  const double bytes = rows * cols * ElementBytes(dtype);
+  const double fp32 = ElementBytes(Dtype::kFp32);
+  Operation operation{.bytes_read = 2 * bytes + cols * fp32 + Of(kind).row_statistics * rows * fp32,
+                      .bytes_written = bytes + Of(kind).parameters * cols * fp32};
+  operation.flops[Index(Dtype::kFp32)] = 2 * Of(kind).flops * rows * cols;
+  return operation;
+}
+
+Cost Norm::ForwardCost() const {
+  const Operation forward = Forward();
+  return {.operations = {forward}, .resident_bytes = forward.Bytes()};
+}
+
+Cost Norm::BackwardCost() const {
+  const Operation backward = Backward();
+  return {.operations = {backward}, .resident_bytes = backward.Bytes()};
+}
+
+}  // namespace roofbench::workload

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Normalisation of rows: layer norm and RMS norm, forward and backward.
+#pragma once
+
+#include "lib/workload/cost.h"
+#include "lib/workload/dtype.h"
+
+namespace roofbench::workload {
+
+enum class NormKind { kLayer, kRms };
+
+// Bytes decide. FLOPs are nominal and in fp32 whatever the storage: an element of a layer norm takes 8 (a sum, a sum of
+// squares, the difference, two products, an addition), of an RMS norm 4; their gradients twice that.
+struct Norm {
+  NormKind kind = NormKind::kLayer;
+  double rows = 0;
+  double cols = 0;
+  Dtype dtype = Dtype::kFp32;  // of x and y; weight and bias are fp32
+
+  // Reads x, weight and bias; writes y.
+  Operation Forward() const;
+  // Reads x, dy, the weight and a row's statistics; writes dx and the gradients of weight and bias.
+  Operation Backward() const;
+
+  Cost ForwardCost() const;
+  Cost BackwardCost() const;
+};
+
+}  // namespace roofbench::workload

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/workload/operators/softmax.h"
+
+namespace roofbench::workload {
+
+Operation Softmax::Forward() const {
+  constexpr double kFlops = 5;
+  const double bytes = rows * cols * ElementBytes(dtype);
+  Operation operation{.bytes_read = bytes, .bytes_written = bytes};
+  operation.flops[Index(Dtype::kFp32)] = kFlops * rows * cols;
+  return operation;
+}
+
+Cost Softmax::ForwardCost() const {
+  const Operation forward = Forward();
+  return {.operations = {forward}, .resident_bytes = forward.Bytes()};
+}
+
+}  // namespace roofbench::workload

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GPU whose time a test advances: work is a Launch on its machine.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/device/gpu.h"
+#include "tests/hardware/roofs/fake_gpu_streams.h"
+#include "tests/timing/fake_event_queue.h"
+
+namespace roofbench {
+
+class FakeGpu : public Gpu {
+ public:
+  // `machine` must outlive the GPU.
+  explicit FakeGpu(timing::FakeMachine& machine) : machine_(machine) {}
+
+  const GpuFacts& facts() const override { return fake_facts; }
+  double FreeMemoryBytes() const override { return free_bytes; }
+  void EmptyCache() override { ++emptied; }
+  double PeakBytes() const override { return 0; }
+  void ResetPeak() override {}
+  void Synchronise() override {
+    machine_.host = std::max(machine_.host, machine_.device);
+    if (!fault.empty()) throw std::runtime_error(fault_stays ? fault : std::exchange(fault, {}));
+  }
+  std::unique_ptr<timing::EventQueue> NewEventQueue() const override {
+    return std::make_unique<timing::FakeEventQueue>(machine_);
+  }
+  hardware::GpuStreams& streams() override { return fake_streams; }
+  void Zero(std::byte* memory, std::size_t bytes) override { std::memset(memory, 0, bytes); }
+  void Spin(double seconds) override { machine_.Launch(seconds); }
+
+  std::unique_ptr<GpuGraph> Record(const Enqueue& enqueue) override {
+    enqueue([] {});
+    auto graph = std::make_unique<Graph>(machine_);
+    double last = machine_.device;
+    enqueue([&] {
+      graph->pieces.push_back(machine_.device - last);
+      last = machine_.device;
+    });
+    graph->rest = machine_.device - last;
+    return graph;
+  }
+
+  void* Stream() const override { return &machine_; }
+  const void* Export(const std::string& symbol) const override {
+    const auto found = exports.find(symbol);
+    return found == exports.end() ? nullptr : found->second;
+  }
+
+  GpuFacts fake_facts = {.name = "NVIDIA H200",
+                         .index = 0,
+                         .compute_major = 9,
+                         .compute_minor = 0,
+                         .multiprocessors = 132,
+                         .l2_bytes = 1 << 20,
+                         .memory_bytes = 64 << 20,
+                         .pci_bus_id = "0000:65:00.0",
+                         .cuda_driver = "13.0",
+                         .cuda_runtime = "13.0"};
+  hardware::FakeGpuStreams fake_streams;
+  double free_bytes = 8e9;
+  int emptied = 0;
+  std::string fault;         // the next Synchronise throws it
+  bool fault_stays = false;  // and every one after it, as after an illegal access
+  std::map<std::string, const void*> exports;
+
+ private:
+  // The pieces between marks, launched at once.
+  struct Graph : GpuGraph {
+    explicit Graph(timing::FakeMachine& on) : machine(on) {}
+    void Replay(const std::function<void()>& mark) override {
+      std::vector<double*> events;
+      machine.gathered = &events;
+      mark();
+      machine.gathered = nullptr;
+      EXPECT_TRUE(events.empty() || events.size() == pieces.size());
+      machine.host += machine.enqueue_seconds;
+      machine.device = std::max(machine.device, machine.host);
+      for (std::size_t i = 0; i < pieces.size(); ++i) {
+        machine.device += pieces[i];
+        if (!events.empty()) *events[i] = machine.device;
+      }
+      machine.device += rest;
+    }
+    timing::FakeMachine& machine;
+    std::vector<double> pieces;
+    double rest = 0;
+  };
+
+  timing::FakeMachine& machine_;
+};
+
+}  // namespace roofbench

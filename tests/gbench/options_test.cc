@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/gbench/options.h"
+
+#include <absl/flags/reflection.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "lib/gbench/arguments.h"
+#include "lib/gbench/help.h"
+
+namespace roofbench {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class OptionsTest : public testing::Test {
+ protected:
+  static Options Parse(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "roofbench");
+    const auto options = ParseOptions(arguments);
+    EXPECT_TRUE(options.ok()) << options.status();
+    return options.ok() ? *options : Options{};
+  }
+  static std::string Error(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "roofbench");
+    const auto options = ParseOptions(arguments);
+    return options.ok() ? "no error" : std::string(options.status().message());
+  }
+
+ private:
+  absl::FlagSaver saver_;  // flags are global: each test starts from the defaults
+};
+
+TEST_F(OptionsTest, SuiteIsQuickUnlessAFilterSaysWhatIsWanted) {
+  EXPECT_EQ(Parse({}).suite, Suite::kQuick);
+  EXPECT_EQ(Parse({"--benchmark_filter=matmul"}).suite, Suite::kFull);
+  EXPECT_EQ(Parse({"--benchmark_filter=matmul", "--suite=standard"}).suite, Suite::kStandard);
+}
+
+TEST_F(OptionsTest, MinTimeIsABudgetOrACount) {
+  EXPECT_EQ(Parse({"--benchmark_min_time=0.5"}).sampling.max_time, 0.5);
+  EXPECT_EQ(Parse({"--benchmark_min_time=2s"}).sampling.max_time, 2);
+  const Options exact = Parse({"--benchmark_min_time=20x"});
+  EXPECT_TRUE(exact.sampling.exact_samples);
+  EXPECT_EQ(exact.sampling.max_samples, 20);
+}
+
+TEST_F(OptionsTest, LibraryNeverSeesWhatWeReadForIt) {
+  const Options options = Parse({"--benchmark_min_time=20x", "--benchmark_out=a.json", "--benchmark_filter=x",
+                                 "--benchmark_repetitions=3", "--benchmark_context=a=b"});
+  EXPECT_THAT(options.library_arguments,
+              testing::ElementsAre("roofbench", "--benchmark_repetitions=3", "--benchmark_context=a=b"));
+  EXPECT_EQ(options.out, "a.json");
+}
+
+TEST_F(OptionsTest, EnvironmentComesFirstAndTheCommandLineWins) {
+  setenv("BENCHMARK_FILTER", "copy", 1);
+  setenv("BENCHMARK_MIN_TIME", "3x", 1);
+  EXPECT_EQ(Parse({}).filter, "copy");
+  EXPECT_EQ(Parse({}).sampling.max_samples, 3);
+  EXPECT_EQ(Parse({"--benchmark_filter=read"}).filter, "read");
+  ClearLibraryEnvironment();
+  EXPECT_EQ(std::getenv("BENCHMARK_FILTER"), nullptr);
+  EXPECT_EQ(std::getenv("BENCHMARK_MIN_TIME"), nullptr);
+}
+
+TEST_F(OptionsTest, AnOldNameOfAFlagIsTakenWithANote) {
+  const Options options = Parse({"--plant_slowdown=0.5"});
+  EXPECT_EQ(options.injected_delay, 0.5);
+  EXPECT_THAT(options.notes, testing::ElementsAre("--plant_slowdown is called --inject_delay now"));
+  EXPECT_EQ(options.measuring_flags, Parse({"--inject_delay=0.5"}).measuring_flags) << "it is the same run";
+}
+
+TEST_F(OptionsTest, ATimeLimitNeedsAParentAndNoJournal) {
+  EXPECT_EQ(Parse({"--case_timeout=5"}).case_timeout, 5);
+  EXPECT_THAT(Error({"--case_timeout=5", "--supervise=false"}), HasSubstr("--supervise"));
+  EXPECT_THAT(Error({"--case_timeout=0", "--resume"}), HasSubstr("--resume needs --journal"));
+}
+
+TEST_F(OptionsTest, AxesAreRepeatable) {
+  const Options options = Parse({"--axis=matmul.n=3000,5", "--axis=dtype=bf16"});
+  ASSERT_EQ(options.axes.size(), 2);
+  EXPECT_EQ(options.axes[0].family, "matmul");
+  EXPECT_EQ(options.axes[0].axis, "n");
+  EXPECT_THAT(options.axes[0].values, testing::ElementsAre("3000", "5"));
+  EXPECT_EQ(options.axes[1].family, "");
+}
+
+struct Bad {
+  std::vector<std::string> arguments;
+  std::vector<std::string> said;  // every part must stand in the message
+};
+
+TEST_F(OptionsTest, BadCommandLinesAreRefusedByName) {
+  const Bad table[] = {
+      {{"--benchmark_fliter=x"}, {"--benchmark_fliter", "did you mean --benchmark_filter"}},
+      {{"--nonsense"}, {"--nonsense", "--help"}},
+      {{"matmul"}, {"'matmul'", "--benchmark_filter"}},
+      {{"--suite=huge"}, {"--suite=huge", "quick, standard, full"}},
+      {{"--axis=n"}, {"--axis=n", "[family.]name=v1,v2"}},
+      {{"--axis=matmul.=3"}, {"--axis=matmul.=3"}},
+      {{"--axis=n="}, {"--axis=n="}},
+      {{"--axis"}, {"--axis="}},
+      {{"--threads=-1"}, {"--threads=-1", "0 to 4096"}},
+      {{"--threads=many"}, {"--threads=many"}},
+      {{"--threads=99999999999999999999"}, {"--threads=99999999999999999999"}},
+      {{"--seed=-1"}, {"--seed=-1"}},
+      {{"--seed"}, {"--seed needs a value"}},
+      {{"--min_samples=0"}, {"--min_samples=0"}},
+      {{"--min_samples=20", "--max_samples=10"}, {"--min_samples=20", "--max_samples=10"}},
+      {{"--max_time=-1"}, {"--max_time=-1"}},
+      {{"--max_time=nan"}, {"--max_time=nan"}},
+      {{"--max_time=inf"}, {"--max_time=inf"}},
+      {{"--max_step_time=-2"}, {"--max_step_time=-2"}},
+      {{"--warmup_iters=-2"}, {"--warmup_iters=-2"}},
+      {{"--check=maybe"}, {"--check=maybe", "on, off"}},
+      {{"--reference=h900"}, {"--reference=h900", "a100-sxm4-40gb", "h200"}},
+      {{"--benchmark_min_time=0x"}, {"--benchmark_min_time=0x"}},
+      {{"--benchmark_min_time=-3x"}, {"--benchmark_min_time=-3x"}},
+      {{"--benchmark_min_time=fast"}, {"--benchmark_min_time=fast"}},
+      {{"--benchmark_repetitions=0"}, {"--benchmark_repetitions=0"}},
+      {{"--benchmark_repetitions=-5"}, {"--benchmark_repetitions=-5"}},
+      {{"--benchmark_out_format=xml"}, {"--benchmark_out_format=xml", "json, csv"}},
+      {{"--benchmark_format=xml"}, {"--benchmark_format=xml", "console, json, csv"}},
+      {{"--benchmark_time_unit=s"}, {"--benchmark_time_unit", "milliseconds"}},
+      {{"--benchmark_perf_counters=CYCLES"}, {"--benchmark_perf_counters"}},
+      {{"--inject_delay=-0.1"}, {"--inject_delay=-0.1"}},
+      {{"--roof_share=1"}, {"--roof_share=1"}},
+      {{"--list_axes=perhaps"}, {"--list_axes=perhaps"}},
+      {{"--describe=xml"}, {"--describe=xml", "json"}},
+      {{"--"}, {"'--'"}},
+  };
+  for (const Bad& bad : table) {
+    absl::FlagSaver saver;
+    for (const std::string& said : bad.said) EXPECT_THAT(Error(bad.arguments), HasSubstr(said));
+  }
+}
+
+TEST_F(OptionsTest, HelpNamesEveryFlagOnce) {
+  const std::string help = HelpText();
+  for (const char* flag :
+       {"--suite=", "--axis=", "--device=", "--threads=", "--max_step_time=", "--list_axes",
+        "--warmup_iters=", "--min_samples=", "--max_samples=", "--max_time=", "--check=", "--seed=", "--reference="}) {
+    const std::size_t at = help.find(std::string("\n  ") + flag);
+    ASSERT_NE(at, std::string::npos) << flag;
+    EXPECT_EQ(help.find(std::string("\n  ") + flag, at + 1), std::string::npos) << flag;
+  }
+  EXPECT_THAT(help, AllOf(HasSubstr("Examples"), HasSubstr("[a100-sxm4-40gb]")));
+}
+
+}  // namespace
+}  // namespace roofbench

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process of a run and the one that follows it, on a device that the test breaks. Each is a child, as in the program:
+// Google Benchmark registers cases once a process.
+
+#include "lib/gbench/suite_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/base/temp_folder.h"
+#include "tests/suite/test_family.h"
+
+namespace roofbench {
+namespace {
+
+using testing::ElementsAre;
+
+class SuiteRunTest : public testing::Test {
+ protected:
+  SuiteRunTest() {
+    options_.reference = "a100-sxm4-40gb";
+    options_.library_arguments = {"roofbench"};
+    options_.out = folder_ / "out.json";
+    for (const char* impl : {"good", "throws", "wrong"}) {
+      Point point = family_.Points(Suite::kQuick)[0].With("impl", impl);
+      std::string name = point.Name();
+      plan_.push_back({&family_, std::move(point), std::move(name)});
+    }
+  }
+
+  // The exit status of a process of the run, and what it shows in `console_`.
+  int RunInAChild() {
+    std::cout.flush();
+    const std::string console = folder_ / "console";
+    const pid_t child = fork();
+    if (child == 0) {
+      std::ofstream file(console, std::ios::app);
+      std::cout.rdbuf(file.rdbuf());
+      const int status = RunSuite(options_, plan_, folder_ / "journal", state_, device_);
+      std::cout.flush();
+      _exit(status);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    std::ifstream file(console);
+    console_.assign(std::istreambuf_iterator<char>(file), {});
+    EXPECT_TRUE(WIFEXITED(status));
+    return WEXITSTATUS(status);
+  }
+
+  std::vector<std::string> RowsWritten() {
+    std::ifstream file(options_.out);
+    std::vector<std::string> rows;
+    const nlohmann::json result = nlohmann::json::parse(file);
+    for (const auto& row : result.at("benchmarks")) rows.push_back(row.at("name"));
+    return rows;
+  }
+
+  TempFolder folder_;
+  Options options_;
+  FakeDevice device_;
+  Family family_ = TestFamily(device_, 1e-3);
+  std::vector<PlannedCase> plan_;
+  SharedState state_{3};
+  std::string console_;
+};
+
+TEST_F(SuiteRunTest, LeavesABrokenDeviceToASuccessorWhichShowsTheRest) {
+  device_.health = absl::UnavailableError("an illegal memory access was encountered");
+  EXPECT_EQ(RunInAChild(), 1);
+  EXPECT_TRUE(state_.TakeWish());
+  EXPECT_FALSE(state_.finished());
+  EXPECT_FALSE(std::ifstream(options_.out).good()) << "a file is whole or not there";
+  device_.health = absl::OkStatus();  // a new process
+  EXPECT_EQ(RunInAChild(), 1) << "two cases have failed";
+  EXPECT_FALSE(state_.TakeWish());
+  EXPECT_TRUE(state_.finished());
+  EXPECT_THAT(RowsWritten(), ElementsAre("test/n:16/manual_time", "test/impl:throws/n:16/manual_time",
+                                         "test/impl:wrong/n:16/manual_time"));
+  for (const char* once : {"measured roofs", "\ntest ", "  n:16 ", "the kernel broke", "wrong result"}) {
+    const std::size_t at = console_.find(once);
+    ASSERT_NE(at, std::string::npos) << once << " in\n" << console_;
+    EXPECT_EQ(console_.find(once, at + 1), std::string::npos) << once << " again in\n" << console_;
+  }
+}
+
+TEST_F(SuiteRunTest, AFailureOnAHealthyDeviceChangesNothing) {
+  EXPECT_EQ(RunInAChild(), 1);
+  EXPECT_FALSE(state_.TakeWish());
+  EXPECT_TRUE(state_.finished());
+}
+
+// Google Benchmark 1.7 follows a stray pointer where the first of several repetitions is an error and others are not.
+TEST_F(SuiteRunTest, AFailedFirstRepetitionLeavesTheOthersTheirFigures) {
+  int builds = 0;
+  const Family family = TestFamily(device_, 1e-3).Build([&](const Point& /*at*/, Inputs& in) -> absl::StatusOr<Case> {
+    if (++builds == 1) return absl::InternalError("not yet");
+    const at::Tensor x = in.Randn({4});
+    return Case{.step = [this] { device_.fake_clock.Advance(1e-3); },
+                .result = [=] { return std::vector{x}; },
+                .reference = [=] { return std::vector{x}; }};
+  });
+  const Point point = family.Points(Suite::kQuick)[0].With("cache", "warm");
+  plan_ = {{&family, point, point.Name()}};
+  options_.library_arguments.emplace_back("--benchmark_repetitions=3");
+  options_.repetitions = 3;
+  EXPECT_EQ(RunInAChild(), 1);
+  std::ifstream file(options_.out);
+  const nlohmann::json rows = nlohmann::json::parse(file).at("benchmarks");
+  ASSERT_EQ(rows.size(), 3) << "no aggregates";
+  EXPECT_EQ(rows[0].at("error_message"), "failed: not yet");
+  for (const int row : {1, 2}) {
+    EXPECT_FALSE(rows[row].contains("error_message"));
+    EXPECT_NEAR(rows[row].at("real_time").get<double>(), 1, 1e-6);
+    EXPECT_EQ(rows[row].at("repetition_index"), row);
+    EXPECT_EQ(rows[row].at("iterations"), 1);
+    EXPECT_GT(rows[row].at("samples").get<double>(), 0);
+    EXPECT_EQ(rows[row].at("label"), "converged");
+  }
+}
+
+}  // namespace
+}  // namespace roofbench

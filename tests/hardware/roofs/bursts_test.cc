@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/hardware/roofs/bursts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+namespace roofbench::hardware {
+namespace {
+
+TEST(BurstsIn, IsOneInTwoMillisecondsAndAtLeastOne) {
+  EXPECT_EQ(BurstsIn(0), 1);
+  EXPECT_EQ(BurstsIn(0.0004), 1);
+  EXPECT_EQ(BurstsIn(0.006), 3);
+  EXPECT_EQ(BurstsIn(1e9), 1000);
+}
+
+TEST(MedianOfBursts, TakesEachMedianByItself) {
+  const std::vector<Rates> series = {{10, 1}, {2, 30}, {30, 2}, {4, 40}, {5, 50}};
+  std::size_t next = 0;
+  const Rates odd = MedianOfBursts(5, [&] { return series[next++]; });
+  EXPECT_EQ(next, 5);
+  EXPECT_EQ(odd.wall, 5);
+  EXPECT_EQ(odd.cpu, 30);
+  next = 0;
+  const Rates even = MedianOfBursts(4, [&] { return series[next++]; });
+  EXPECT_EQ(even.wall, 7);
+  EXPECT_EQ(even.cpu, 16);
+}
+
+TEST(RunBurst, RunsEveryThreadAndDividesTheWork) {
+  std::atomic<int> calls = 0;
+  const Rates rates = RunBurst(1000, 3, [&](int) { ++calls; });
+  EXPECT_EQ(calls, 3);
+  EXPECT_GT(rates.wall, 0);
+  EXPECT_GT(rates.cpu, 0);
+}
+
+TEST(RunBurst, CountsSleepAsWallTimeOnly) {
+  // No upper limit on a time, only what cannot be otherwise: a sleep lasts at least as long as asked for.
+  const Rates rates = RunBurst(1, 1, [](int) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
+  EXPECT_LE(rates.wall, 1 / 0.02);
+  EXPECT_GT(rates.cpu, rates.wall);
+}
+
+}  // namespace
+}  // namespace roofbench::hardware

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/hardware/roofs/cpu_roof_meter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/hardware/roofs/compute_loops.h"
+
+namespace roofbench::hardware {
+namespace {
+
+using testing::ElementsAre;
+using workload::Dtype;
+using workload::Index;
+
+constexpr double kKibi = 1024;
+constexpr double kMebi = 1024 * kKibi;
+constexpr double kShort = 1e-4;
+
+// Two cores with caches of their own and one that they share.
+CpuFacts Facts() {
+  CpuFacts facts;
+  facts.caches = {{.level = 1, .bytes = 32 * kKibi, .shared_by = 1, .instances = 2},
+                  {.level = 2, .bytes = 1 * kMebi, .shared_by = 1, .instances = 2},
+                  {.level = 3, .bytes = 8 * kMebi, .shared_by = 2, .instances = 1}};
+  return facts;
+}
+
+double Flops(const CpuRoofMeter& meter, Dtype dtype) { return meter.peaks().flops_per_second[Index(dtype)]; }
+
+TEST(CacheWorkingSet, IsHalfOfTheSmallestLevelThatHoldsIt) {
+  const CpuRoofMeter two(Facts(), 2);
+  EXPECT_EQ(two.CacheWorkingSet(1), 32 * kKibi);
+  EXPECT_EQ(two.CacheWorkingSet(64 * kKibi), 32 * kKibi);
+  EXPECT_EQ(two.CacheWorkingSet(64 * kKibi + 1), 1 * kMebi);
+  EXPECT_EQ(two.CacheWorkingSet(8 * kMebi), 4 * kMebi);
+  EXPECT_EQ(two.CacheWorkingSet(8 * kMebi + 1), 0);
+  const CpuRoofMeter one(Facts(), 1);
+  EXPECT_EQ(one.CacheWorkingSet(32 * kKibi), 16 * kKibi);
+  EXPECT_EQ(one.CacheWorkingSet(64 * kKibi), 0.5 * kMebi);
+  EXPECT_EQ(CpuRoofMeter(CpuFacts(), 1).CacheWorkingSet(1), 0);
+}
+
+TEST(CpuRoofMeter, HasAStreamOfEachKindBeforeCalibration) {
+  const CpuRoofMeter meter(Facts(), 1);
+  for (const StreamKind kind : {StreamKind::kRead, StreamKind::kCopy, StreamKind::kUpdate, StreamKind::kWrite}) {
+    EXPECT_EQ(meter.BestStream(kind).kind, kind);
+  }
+}
+
+TEST(CpuRoofMeter, CalibrateReadsEveryVariantWithOneThreadAndWithAll) {
+  CpuRoofMeter meter(Facts(), 2);
+  meter.Calibrate({Dtype::kFp32, Dtype::kFp32, Dtype::kTf32}, kShort);
+
+  std::set<std::pair<std::string, std::string>> expected;
+  for (const StreamVariant& variant : StreamVariants()) expected.emplace(Name(variant.kind), variant.name);
+  for (const ComputeLoop& loop : ComputeLoops()) {
+    if (loop.dtype == Dtype::kFp32) expected.emplace("fp32", loop.name);
+  }
+  std::map<int, std::set<std::pair<std::string, std::string>>> seen;
+  std::map<std::string, std::vector<RoofReading>> best;
+  for (const RoofReading& reading : meter.readings()) {
+    EXPECT_TRUE(seen[reading.threads].emplace(reading.roof, reading.variant).second) << reading.variant;
+    EXPECT_GT(reading.rate, 0) << reading.variant;
+    if (reading.best) best[reading.roof].push_back(reading);
+  }
+  EXPECT_EQ(seen.size(), 2);
+  EXPECT_EQ(seen[1], expected);
+  EXPECT_EQ(seen[2], expected);
+
+  EXPECT_EQ(best.size(), 5);
+  for (const auto& [roof, readings] : best) {
+    ASSERT_EQ(readings.size(), 1) << roof;
+    EXPECT_EQ(readings.front().threads, 2) << roof;
+    // The best is no more than a tie away from the top.
+    for (const RoofReading& reading : meter.readings()) {
+      if (reading.roof != roof || reading.threads != 2) continue;
+      EXPECT_GE(readings.front().rate, 0.97 * reading.rate) << roof << ", " << reading.variant;
+    }
+  }
+  EXPECT_EQ(meter.peaks().read, best["read"].front().rate);
+  EXPECT_EQ(meter.peaks().copy, best["copy"].front().rate);
+  EXPECT_EQ(meter.peaks().update, best["update"].front().rate);
+  EXPECT_EQ(meter.peaks().write, best["write"].front().rate);
+  EXPECT_EQ(Flops(meter, Dtype::kFp32), best["fp32"].front().rate);
+  EXPECT_EQ(Flops(meter, Dtype::kTf32), 0);
+  EXPECT_EQ(Flops(meter, Dtype::kBf16), 0);
+  EXPECT_EQ(meter.BestStream(StreamKind::kRead).name, best["read"].front().variant);
+  EXPECT_EQ(meter.BestStream(StreamKind::kCopy).name, best["copy"].front().variant);
+
+  const std::size_t readings = meter.readings().size();
+  meter.Calibrate({Dtype::kFp32}, kShort);
+  EXPECT_EQ(meter.readings().size(), readings);
+}
+
+TEST(CpuRoofMeter, OneThreadIsReadOnce) {
+  CpuRoofMeter meter(Facts(), 1);
+  meter.Calibrate({}, kShort);
+  EXPECT_EQ(meter.readings().size(), StreamVariants().size());
+}
+
+// fp16 has no loop of ours, so these probes are all there is.
+TEST(CpuRoofMeter, AddedProbeReachesARoofThatHasNoLoop) {
+  CpuRoofMeter meter(Facts(), 2);
+  EXPECT_EQ(meter.MeasureCompute(Dtype::kFp16, kShort), 0);
+  std::vector<double> seconds;
+  meter.AddComputeProbe(Dtype::kFp16, "slow", [](double) { return 100.0; });
+  meter.AddComputeProbe(Dtype::kFp16, "fast", [&](double wanted) {
+    seconds.push_back(wanted);
+    return 200.0;
+  });
+  meter.Calibrate({Dtype::kFp16}, 5 * kShort);
+  EXPECT_EQ(Flops(meter, Dtype::kFp16), 200);
+  EXPECT_THAT(seconds, testing::Each(testing::DoubleEq(kShort)));
+  seconds.clear();
+  EXPECT_EQ(meter.MeasureCompute(Dtype::kFp16, 0.5), 200);
+  EXPECT_THAT(seconds, ElementsAre(0.5));
+}
+
+TEST(CpuRoofMeter, FirstUseCalibratesThatPrecision) {
+  CpuRoofMeter meter(Facts(), 1);
+  int calls = 0;
+  meter.AddComputeProbe(Dtype::kFp16, "gemm", [&](double) {
+    ++calls;
+    return 300.0;
+  });
+  EXPECT_EQ(meter.MeasureCompute(Dtype::kFp16, kShort), 300);
+  EXPECT_GT(calls, 1);
+  EXPECT_EQ(Flops(meter, Dtype::kFp16), 300);
+  EXPECT_EQ(meter.MeasureCompute(Dtype::kTf32, kShort), 0);
+  EXPECT_GT(meter.MeasureCompute(Dtype::kFp32, kShort), 0);
+}
+
+TEST(CpuRoofMeter, SecondBestOfTheRoundsCounts) {
+  CpuRoofMeter meter(Facts(), 1);
+  const std::vector<double> rates = {10, 50, 1000, 20, 40};
+  std::size_t next = 0;
+  meter.AddComputeProbe(Dtype::kFp16, "gemm", [&](double) { return rates[next++]; });
+  meter.Calibrate({Dtype::kFp16}, kShort);
+  EXPECT_EQ(next, rates.size());
+  EXPECT_EQ(Flops(meter, Dtype::kFp16), 50);
+}
+
+TEST(CpuRoofMeter, RatesWithinATieGoToTheFirst) {
+  for (const auto& [second, winner] : {std::pair{102.0, "a"}, std::pair{104.0, "b"}}) {
+    CpuRoofMeter meter(Facts(), 1);
+    meter.AddComputeProbe(Dtype::kFp16, "a", [](double) { return 100.0; });
+    meter.AddComputeProbe(Dtype::kFp16, "b", [rate = second](double) { return rate; });
+    meter.Calibrate({Dtype::kFp16}, kShort);
+    for (const RoofReading& reading : meter.readings()) {
+      if (reading.roof != "fp16") continue;
+      EXPECT_EQ(reading.best, reading.variant == winner) << reading.variant;
+    }
+  }
+}
+
+TEST(CpuRoofMeter, ProbeBeatsTheLoopsWhereItIsFaster) {
+  CpuRoofMeter meter(Facts(), 2);
+  meter.AddComputeProbe(Dtype::kFp32, "gemm", [](double) { return 1e18; });
+  meter.Calibrate({Dtype::kFp32}, kShort);
+  EXPECT_EQ(Flops(meter, Dtype::kFp32), 1e18);
+  EXPECT_EQ(meter.MeasureCompute(Dtype::kFp32, kShort), 1e18);
+}
+
+TEST(CpuRoofMeter, LoopsBeatASlowerProbe) {
+  CpuRoofMeter meter(Facts(), 2);
+  meter.AddComputeProbe(Dtype::kFp32, "gemm", [](double) { return 1.0; });
+  meter.Calibrate({Dtype::kFp32}, kShort);
+  EXPECT_GT(Flops(meter, Dtype::kFp32), 1);
+  EXPECT_GT(meter.MeasureCompute(Dtype::kFp32, kShort), 1);
+}
+
+TEST(CpuRoofMeter, MeasuresMixesWithOrWithoutCalibration) {
+  CpuRoofMeter meter(Facts(), 2);
+  EXPECT_EQ(meter.MeasureMemory({}, kShort), 0);
+  EXPECT_EQ(meter.MeasureCache({}, kMebi, kShort), 0);
+  EXPECT_EQ(meter.MeasureCache({.read = 1}, 0, kShort), 0);
+  EXPECT_GT(meter.MeasureMemory({.read = 1}, kShort), 0);
+  EXPECT_GT(meter.peaks().read, 0);
+  EXPECT_GT(meter.MeasureMemory({.read = 5, .copy = 3, .update = 2, .write = 1}, kShort), 0);
+  EXPECT_GT(meter.MeasureCache({.read = 1}, 32 * kKibi, kShort), 0);
+  EXPECT_GT(meter.MeasureCache({.read = 5, .copy = 3, .update = 2, .write = 1}, kMebi, kShort), 0);
+}
+
+TEST(CpuRoofMeter, ExceptionOfAProbePassesThrough) {
+  CpuRoofMeter meter(Facts(), 1);
+  meter.AddComputeProbe(Dtype::kFp16, "gemm", [](double) -> double { throw std::runtime_error("no kernel"); });
+  EXPECT_THROW(meter.Calibrate({Dtype::kFp16}, kShort), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace roofbench::hardware

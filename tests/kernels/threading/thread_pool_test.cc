@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kernels/threading/thread_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "lib/kernels/threading/parallel_for.h"
+
+namespace roofbench::kernels {
+namespace {
+
+using testing::Each;
+
+TEST(Share, CoversARangeOnceInWholeGrains) {
+  for (const int64_t n : {0, 1, 7, 64, 1000}) {
+    for (const int64_t grain : {1, 16, 4096}) {
+      for (const int shares : {1, 2, 3, 64}) {
+        int64_t next = 0;
+        for (int index = 0; index < shares; ++index) {
+          const Range share = Share(n, grain, index, shares);
+          EXPECT_EQ(share.begin, next);
+          EXPECT_TRUE(share.begin % grain == 0 || share.begin == n);
+          next = share.end;
+        }
+        EXPECT_EQ(next, n);
+      }
+    }
+  }
+}
+
+void ExpectEachOnce(const ParallelFor& parallel_for) {
+  for (const int64_t n : {0, 1, 2, 5, 1000}) {
+    std::vector<int> visits(static_cast<std::size_t>(n));
+    parallel_for(n, 2, [&](Range range) {
+      for (int64_t i = range.begin; i < range.end; ++i) ++visits[static_cast<std::size_t>(i)];
+    });
+    EXPECT_EQ(visits, std::vector<int>(static_cast<std::size_t>(n), 1));
+  }
+}
+
+TEST(ParallelFor, VisitsEachItemOnce) {
+  ExpectEachOnce(SerialFor());
+  for (const int threads : {1, 2, 3, 7}) ExpectEachOnce(ThreadPool(threads));
+}
+
+TEST(ThreadPool, CallsEachOnce) {
+  for (const int threads : {1, 2, 3, 8}) {
+    std::vector<std::atomic<int>> calls(static_cast<std::size_t>(threads));
+    ThreadPool(threads).OnEach([&](int index) { ++calls[static_cast<std::size_t>(index)]; });
+    EXPECT_THAT(std::vector<int>(calls.begin(), calls.end()), Each(1)) << threads << " threads";
+  }
+}
+
+TEST(ThreadPool, GivesEachItsOwnThread) {
+  if (omp_get_thread_limit() < 3) GTEST_SKIP() << "OMP_THREAD_LIMIT forbids three threads";
+  std::mutex mutex;
+  std::set<std::thread::id> ids;
+  ThreadPool(3).OnEach([&](int) {
+    const std::lock_guard lock(mutex);
+    ids.insert(std::this_thread::get_id());
+  });
+  EXPECT_EQ(ids.size(), 3);
+}
+
+TEST(ThreadPool, CallsEachWhereOpenMpGrantsOnlyOne) {
+  std::vector<std::atomic<int>> calls(4);
+#pragma omp parallel num_threads(2)
+#pragma omp single
+  {
+    omp_set_max_active_levels(1);
+    ThreadPool(4).OnEach([&](int index) { ++calls[static_cast<std::size_t>(index)]; });
+  }
+  EXPECT_THAT(std::vector<int>(calls.begin(), calls.end()), Each(1));
+}
+
+TEST(ThreadPool, RegionsShareAndWait) {
+  constexpr int kRounds = 1000;
+  const ThreadPool pool(2);
+  std::vector<int64_t> items(16);
+  std::atomic<int> wrong = 0;
+  pool.Region([&](const Worker& worker) {
+    for (int round = 0; round < kRounds; ++round) {
+      worker(16, [&](Range range) {
+        for (int64_t i = range.begin; i < range.end; ++i) ++items[static_cast<std::size_t>(i)];
+      });
+      // Whoever comes out of the loop sees what all have done.
+      for (const int64_t item : items) wrong += item != round + 1;
+      worker.Barrier();
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(items, std::vector<int64_t>(16, kRounds));
+}
+
+}  // namespace
+}  // namespace roofbench::kernels

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/checkpoint/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "tests/models/checkpoint/written_checkpoint.h"
+
+namespace roofbench::models {
+namespace {
+
+using nlohmann::json;
+
+// What a folder is written from.
+struct Parts {
+  json config = TinyConfig();
+  json header = PackTensors(TinyTensors()).first;
+  std::string data = PackTensors(TinyTensors()).second;
+  std::string file = {};   // in place of header and data
+  std::string index = {};  // of several files, if any
+  bool has_config = true;
+  bool has_file = true;
+};
+
+absl::StatusOr<Checkpoint> Write(const Parts& parts, const TemporaryFolder& folder) {
+  if (parts.has_config) folder.Write("config.json", parts.config.dump());
+  if (parts.has_file) {
+    folder.Write("model.safetensors",
+                 parts.file.empty() ? SafetensorsText(parts.header.dump(), parts.data) : parts.file);
+  }
+  if (!parts.index.empty()) folder.Write("model.safetensors.index.json", parts.index);
+  return Checkpoint::Open(folder.path());
+}
+
+constexpr char kNorm[] = "model.norm.weight";
+constexpr char kQuery[] = "model.layers.0.self_attn.q_proj.weight";
+
+// The tensor that lies last, so that its end can be moved.
+constexpr char kLast[] = "model.layers.0.mlp.down_proj.weight";
+
+struct Broken {
+  const char* name;
+  std::function<void(Parts&)> damage;
+  const char* error;
+};
+
+std::string Deep(int depth) { return std::string(static_cast<std::size_t>(depth), '['); }
+
+const Broken kBroken[] = {
+    {"NoConfig", [](Parts& p) { p.has_config = false; }, "config.json"},
+    {"ConfigIsNoJson", [](Parts& p) { p.config = "x"; }, "config.json: it is no JSON object"},
+    {"ConfigLacksASize", [](Parts& p) { p.config.erase("hidden_size"); }, "hidden_size must be a whole number"},
+    {"NegativeLayers", [](Parts& p) { p.config["num_hidden_layers"] = -1; }, "num_hidden_layers must be"},
+    {"SizeIsText", [](Parts& p) { p.config["vocab_size"] = "10"; }, "vocab_size must be"},
+    {"HugeVocabulary", [](Parts& p) { p.config["vocab_size"] = 1e15; }, "vocab_size must be"},
+    {"OddGroups", [](Parts& p) { p.config["num_key_value_heads"] = 3; }, "multiple of num_key_value_heads"},
+    {"AnotherModel", [](Parts& p) { p.config["model_type"] = "gpt2"; }, "not supported: models of the type 'gpt2'"},
+    {"Biases", [](Parts& p) { p.config["attention_bias"] = true; }, "not supported: a model with attention_bias"},
+    {"UnknownPositions",
+     [](Parts& p) {
+       p.config["rope_parameters"] = {{"rope_type", "yarn"}};
+     },
+     "rope_type 'yarn'"},
+    {"StretchedByNothing",
+     [](Parts& p) {
+       p.config["rope_parameters"] = {{"rope_type", "llama3"}};
+     },
+     "rope_parameters needs factor"},
+    {"ManyLayers", [](Parts& p) { p.config["num_hidden_layers"] = 4'000'000; }, "fewer than its"},
+    {"NoFile", [](Parts& p) { p.has_file = false; }, "model.safetensors"},
+    {"EmptyFile", [](Parts& p) { p.file = std::string(3, '\0'); }, "too short"},
+    {"HeaderLongerThanFile", [](Parts& p) { p.file = std::string("\xff\x00\x00\x00\x00\x00\x00\x00{}", 10); },
+     "its header claims 255 bytes"},
+    {"HeaderOfExabytes", [](Parts& p) { p.file = std::string(8, '\xff') + "{}"; }, "its header claims"},
+    {"HeaderIsNoJson", [](Parts& p) { p.file = SafetensorsText("{\"a\":", ""); }, "no valid JSON"},
+    {"HeaderIsAList", [](Parts& p) { p.file = SafetensorsText("[1]", ""); }, "no JSON object"},
+    {"HeaderIsDeep", [](Parts& p) { p.file = SafetensorsText("{\"a\":" + Deep(100'000), ""); }, "nested too deeply"},
+    {"ATensorTwice", [](Parts& p) { p.file = SafetensorsText(R"({"a":{},"a":{}})", ""); }, "names 'a' twice"},
+    {"NoDtype", [](Parts& p) { p.header[kNorm].erase("dtype"); }, "norm.weight has no dtype"},
+    {"UnknownDtype", [](Parts& p) { p.header[kNorm]["dtype"] = "F3"; }, "dtype 'F3'"},
+    {"WholeNumbers", [](Parts& p) { p.header[kNorm]["dtype"] = "I32"; }, "holds Int instead of floating point"},
+    {"NegativeShape", [](Parts& p) { p.header[kNorm]["shape"] = {-8}; }, "no shape of whole numbers"},
+    {"OverflowingShape",
+     [](Parts& p) {
+       p.header[kNorm]["shape"] = {1LL << 40, 1LL << 40};
+     },
+     "do not fit its shape"},
+    {"ShapeUnlikeBytes", [](Parts& p) { p.header[kNorm]["shape"] = {9}; }, "32 bytes, which do not fit its shape"},
+    {"OneOffset", [](Parts& p) { p.header[kNorm]["data_offsets"] = {0}; }, "no two data_offsets"},
+    {"ReversedOffsets",
+     [](Parts& p) {
+       p.header[kNorm]["data_offsets"] = {64, 32};
+     },
+     "lies at bytes 64 to 32"},
+    {"Truncated", [](Parts& p) { p.data.resize(p.data.size() - 1); }, "the file is cut off"},
+    {"BytesBehind", [](Parts& p) { p.data += "x"; }, "bytes behind the tensors"},
+    {"Overlap",
+     [](Parts& p) {
+       p.header[kNorm]["data_offsets"] = {0, 32};
+     },
+     "tensors overlap"},
+    {"Hole", [](Parts& p) { p.header.erase(kNorm); }, "bytes between tensors"},
+    {"MissingTensor",
+     [](Parts& p) {
+       p.header.erase(kLast);
+       p.data.resize(p.data.size() - 4 * 8 * 12);
+     },
+     "lacks the tensor model.layers.0.mlp.down_proj.weight"},
+    {"WrongShape",
+     [](Parts& p) {
+       p.header[kQuery]["shape"] = {4, 16};
+     },
+     "q_proj.weight is [4, 16] where config.json"},
+    {"IndexIsNoJson", [](Parts& p) { p.index = "{"; }, "index.json: it is no valid JSON"},
+    {"IndexWithoutMap", [](Parts& p) { p.index = "{}"; }, "no weight_map"},
+    {"IndexLeadsOut", [](Parts& p) { p.index = R"({"weight_map":{"a":"../../etc/passwd"}})"; }, "same folder"},
+    {"IndexNamesNoFile", [](Parts& p) { p.index = R"({"weight_map":{"a":"b.safetensors"}})"; }, "b.safetensors"},
+};
+
+TEST(Checkpoint, WhatIsWholeIsRead) {
+  const TemporaryFolder folder;
+  Parts parts;
+  const float value = 2.5;
+  std::memcpy(parts.data.data(), &value, sizeof(value));
+  const auto checkpoint = Write(parts, folder);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->config().shape.base.KvWidth(), 4);
+  EXPECT_EQ(checkpoint->Get("model.embed_tokens.weight").sizes(), (at::IntArrayRef{10, 8}));
+  EXPECT_EQ(checkpoint->Get("model.embed_tokens.weight").data_ptr<float>()[0], 2.5F);
+}
+
+TEST(Checkpoint, SeveralFilesAreOne) {
+  const TemporaryFolder folder;
+  auto tensors = TinyTensors();
+  const auto [second, second_data] = PackTensors({tensors.back()});
+  tensors.pop_back();
+  const auto [first, first_data] = PackTensors(tensors);
+  folder.Write("config.json", TinyConfig().dump());
+  folder.Write("1.safetensors", SafetensorsText(first.dump(), first_data));
+  folder.Write("2.safetensors", SafetensorsText(second.dump(), second_data));
+  folder.Write("model.safetensors.index.json", R"({"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})");
+  const auto checkpoint = Checkpoint::Open(folder.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->Get(kLast).sizes(), (at::IntArrayRef{8, 12}));
+  folder.Write("2.safetensors", SafetensorsText(first.dump(), first_data));
+  EXPECT_THAT(std::string(Checkpoint::Open(folder.path()).status().message()), testing::HasSubstr("two files hold"));
+}
+
+class BrokenCheckpoint : public testing::TestWithParam<Broken> {};
+
+TEST_P(BrokenCheckpoint, IsRefusedWithTheReason) {
+  const TemporaryFolder folder;
+  Parts parts;
+  GetParam().damage(parts);
+  const auto checkpoint = Write(parts, folder);
+  ASSERT_FALSE(checkpoint.ok());
+  EXPECT_THAT(std::string(checkpoint.status().message()), testing::HasSubstr(GetParam().error));
+  EXPECT_THAT(std::string(checkpoint.status().message()), testing::HasSubstr(folder.path()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, BrokenCheckpoint, testing::ValuesIn(kBroken),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+}  // namespace
+}  // namespace roofbench::models

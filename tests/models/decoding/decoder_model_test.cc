@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/decoding/decoder_model.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/randint.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/models/decoding/eager_decoder.h"
+#include "lib/models/decoding/token_choice.h"
+
+namespace roofbench::models {
+namespace {
+
+using workload::WeightFormat;
+
+struct Variant {
+  const char* implementation;
+  const char* model;
+  WeightFormat format;
+};
+
+class DecoderTest : public testing::TestWithParam<Variant> {
+ protected:
+  DecoderTest() : generator_(at::detail::createCPUGenerator(3)) {
+    Storage storage = Storage::Default(GetParam().format);
+    storage.group = 32;
+    weights_ = RandomWeights(ConfigOf(*workload::FindDecoderPreset(GetParam().model)), storage, 1).value();
+  }
+  std::unique_ptr<DecoderModel> Make(int64_t batch) {
+    return MakeDecoder(GetParam().implementation, weights_, batch, 40, 2).value();
+  }
+  at::Tensor Tokens(int64_t batch, int64_t n) { return at::randint(0, 96, {batch, n}, generator_, at::kLong); }
+  // Root mean square of the difference over that of b.
+  static double Off(const at::Tensor& a, const at::Tensor& b) {
+    return ((a - b).square().mean().sqrt() / b.square().mean().sqrt()).item<double>();
+  }
+  // Of two runs in the format's own precision.
+  double Bound() const { return GetParam().format == WeightFormat::kFp32 ? 1e-5 : 0.06; }
+
+  const at::NoGradGuard no_grad_;
+  at::Generator generator_;
+  DecoderWeights weights_;
+};
+
+TEST_P(DecoderTest, AgreesWithExactArithmeticOnTheSameWeights) {
+  const at::Tensor tokens = Tokens(2, 12);
+  EagerDecoder exact(weights_, 2, 40, Arithmetic::kExact);
+  const auto decoder = Make(2);
+  at::Tensor logits = decoder->Append(tokens.narrow(1, 0, 7).contiguous()).clone();
+  EXPECT_LT(Off(logits, exact.Append(tokens.narrow(1, 0, 7).contiguous())), Bound());
+  for (int64_t i = 7; i < 12; ++i) {
+    const at::Tensor next = tokens.select(1, i).contiguous();
+    logits = decoder->AppendOne(next.data_ptr<int64_t>()).clone();
+    EXPECT_LT(Off(logits, exact.AppendOne(next.data_ptr<int64_t>())), Bound()) << i;
+  }
+}
+
+TEST_P(DecoderTest, DecodeAfterPrefillIsOneLongPrefill) {
+  const at::Tensor tokens = Tokens(1, 20);
+  const auto whole = Make(1);
+  const at::Tensor expected = whole->Append(tokens).clone();
+  const auto stepwise = Make(1);
+  stepwise->Append(tokens.narrow(1, 0, 5).contiguous());
+  stepwise->Append(tokens.narrow(1, 5, 6).contiguous());  // a prompt that is continued
+  at::Tensor logits;
+  for (int64_t i = 11; i < 20; ++i) logits = stepwise->AppendOne(tokens.select(1, i).contiguous().data_ptr<int64_t>());
+  EXPECT_EQ(stepwise->length(), 20);
+  EXPECT_LT(Off(logits, expected), Bound());
+}
+
+// What a CUDA graph would record, at every length with the same tensors.
+TEST_P(DecoderTest, ASetTokenIsAppendedAsAnyOther) {
+  if (weights_.config.shape.IsMixture() || GetParam().format == WeightFormat::kLlmInt8 ||
+      std::string(GetParam().implementation) != "eager") {
+    GTEST_SKIP() << "LibTorch's operations alone, where the host chooses nothing";
+  }
+  const at::Tensor tokens = Tokens(2, 12);
+  EagerDecoder usual(weights_, 2, 40);
+  EagerDecoder set(weights_, 2, 40);
+  usual.Append(tokens.narrow(1, 0, 7).contiguous());
+  set.Append(tokens.narrow(1, 0, 7).contiguous());
+  for (int64_t i = 7; i < 12; ++i) {
+    const at::Tensor next = tokens.select(1, i).contiguous();
+    set.SetToken(next.data_ptr<int64_t>());
+    // As often as one likes before it counts: a recording runs it several times.
+    set.AppendSet();
+    set.AppendSet();
+    const at::Tensor logits = set.CountSet();
+    EXPECT_LT(Off(logits, usual.AppendOne(next.data_ptr<int64_t>())), Bound()) << i;
+    EXPECT_EQ(set.length(), usual.length());
+  }
+}
+
+TEST_P(DecoderTest, TellsTheComponents) {
+  using workload::DecoderComponent;
+  const auto decoder = Make(2);
+  std::vector<DecoderComponent> components;
+  decoder->ObserveComponents([&](DecoderComponent component) { components.push_back(component); });
+  const at::Tensor tokens = Tokens(2, 1);
+  decoder->AppendOne(tokens.data_ptr<int64_t>());
+  const bool is_mixture = weights_.config.shape.IsMixture();
+  const bool waits = std::string_view(GetParam().implementation) == "native";
+  std::vector<DecoderComponent> expected;
+  const auto expect = [&](std::initializer_list<DecoderComponent> some, bool then_wait) {
+    expected.insert(expected.end(), some);
+    if (then_wait && waits) expected.push_back(DecoderComponent::kWait);
+  };
+  for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) {
+    expect({DecoderComponent::kNorm, DecoderComponent::kQkv}, true);
+    expect({DecoderComponent::kAttention}, true);
+    expect({DecoderComponent::kOut}, true);
+    expect({DecoderComponent::kNorm}, false);
+    if (is_mixture) expect({DecoderComponent::kRouter}, false);
+    expect({DecoderComponent::kGateUp, DecoderComponent::kGate}, true);
+    expect({DecoderComponent::kDown}, true);
+  }
+  expect({DecoderComponent::kNorm, DecoderComponent::kHead}, true);
+  // As many experts take part as the tokens choose. The native decoder goes through their first products before the
+  // second ones, the eager one expert by expert.
+  const auto once = [&](std::vector<DecoderComponent> told) {
+    const auto is_of_expert = [](DecoderComponent component) {
+      return component == DecoderComponent::kGateUp || component == DecoderComponent::kGate ||
+             component == DecoderComponent::kDown;
+    };
+    std::vector<DecoderComponent> kept;
+    std::set<DecoderComponent> seen;
+    for (const DecoderComponent component : told) {
+      if (component == DecoderComponent::kNorm) seen.clear();
+      if (!is_of_expert(component) || seen.insert(component).second) kept.push_back(component);
+    }
+    return kept;
+  };
+  EXPECT_EQ(once(components), expected);
+  if (!is_mixture) {
+    EXPECT_EQ(components, expected);
+  }
+  const std::size_t told = components.size();
+  decoder->ObserveComponents(nullptr);
+  decoder->AppendOne(tokens.data_ptr<int64_t>());
+  EXPECT_EQ(components.size(), told);
+}
+
+TEST_P(DecoderTest, TellsTheStagesOfLlmInt8) {
+  const auto decoder = Make(2);
+  std::vector<LlmInt8Stage> stages;
+  decoder->ObserveStages([&](LlmInt8Stage stage) { stages.push_back(stage); });
+  const at::Tensor tokens = Tokens(2, 1);
+  decoder->AppendOne(tokens.data_ptr<int64_t>());
+  if (GetParam().format != WeightFormat::kLlmInt8) {
+    EXPECT_TRUE(stages.empty());
+    return;
+  }
+  // A product at a time, which may come in pieces: other, select, quantise, then product, dequantise, outliers.
+  std::size_t products = 0;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const bool begins = stages[i] == LlmInt8Stage::kOther;
+    products += begins ? 1 : 0;
+    const LlmInt8Stage before = i == 0 ? LlmInt8Stage::kOutliers : stages[i - 1];
+    if (begins || before != LlmInt8Stage::kOutliers) {
+      EXPECT_EQ(static_cast<int>(stages[i]), (static_cast<int>(before) + 1) % 6) << i;
+    } else {
+      EXPECT_EQ(stages[i], LlmInt8Stage::kProduct) << i;
+    }
+  }
+  EXPECT_GE(products, 4 * weights_.layers.size());
+  const std::size_t told = stages.size();
+  decoder->ObserveStages(nullptr);
+  decoder->AppendOne(tokens.data_ptr<int64_t>());
+  EXPECT_EQ(stages.size(), told);
+}
+
+TEST_P(DecoderTest, ABatchIsItsSequences) {
+  const at::Tensor tokens = Tokens(3, 9);
+  const auto batch = Make(3);
+  batch->Append(tokens.narrow(1, 0, 8).contiguous());
+  const at::Tensor together = batch->AppendOne(tokens.select(1, 8).contiguous().data_ptr<int64_t>()).clone();
+  for (int64_t b = 0; b < 3; ++b) {
+    const auto alone = Make(1);
+    alone->Append(tokens[b].narrow(0, 0, 8).unsqueeze(0).contiguous());
+    const at::Tensor last = tokens[b].narrow(0, 8, 1).contiguous();
+    EXPECT_LT(Off(together[b], alone->AppendOne(last.data_ptr<int64_t>())[0]), Bound()) << b;
+  }
+}
+
+TEST_P(DecoderTest, TruncatedItReadsOnFromThere) {
+  const at::Tensor tokens = Tokens(1, 10);
+  const auto decoder = Make(1);
+  decoder->Append(tokens);
+  const int64_t next = 5;
+  const at::Tensor first = decoder->AppendOne(&next).clone();
+  decoder->Truncate(10);
+  EXPECT_TRUE(decoder->AppendOne(&next).equal(first));
+}
+
+std::vector<Variant> Variants() {
+  std::vector<Variant> variants;
+  for (const char* implementation : {"eager", "native"}) {
+    for (const WeightFormat format :
+         {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kLlmInt8}) {
+      variants.push_back({implementation, "tiny_llama", format});
+    }
+    variants.push_back({implementation, "tiny_mixtral", WeightFormat::kFp32});
+  }
+  return variants;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, DecoderTest, testing::ValuesIn(Variants()), [](const auto& instance) {
+  return std::string(instance.param.implementation) + "_" + instance.param.model + "_" +
+         std::string(Name(instance.param.format));
+});
+
+TEST(Storage, WhatEachLinearBecomes) {
+  const Storage int8 = Storage::Default(WeightFormat::kInt8);
+  EXPECT_EQ(int8.FormatOf(LinearRole::kQkv), WeightFormat::kInt8);
+  EXPECT_EQ(int8.FormatOf(LinearRole::kHead), WeightFormat::kInt8);
+  EXPECT_EQ(int8.FormatOf(LinearRole::kRouter), WeightFormat::kBf16);
+  const Storage llm_int8 = Storage::Default(WeightFormat::kLlmInt8);
+  EXPECT_EQ(llm_int8.FormatOf(LinearRole::kDown), WeightFormat::kLlmInt8);
+  EXPECT_EQ(llm_int8.FormatOf(LinearRole::kHead), WeightFormat::kBf16);
+}
+
+TEST(DecoderWeights, BytesAreThoseOfTheClosedForm) {
+  for (const char* model : {"tiny_llama", "tiny_mixtral"}) {
+    for (const WeightFormat format : workload::kWeightFormats) {
+      const Storage storage = Storage::Default(format);
+      const DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(model));
+      const DecoderWeights weights = RandomWeights(config, storage, 1).value();
+      EXPECT_EQ(static_cast<double>(weights.nbytes()), storage.Of(config.shape).ModelBytes()) << model << Name(format);
+    }
+  }
+}
+
+TEST(TokenChooser, GreedyTakesTheFirstOfTheLargest) {
+  const float logits[] = {1, 5, 2, 5};
+  EXPECT_EQ(TokenChooser({}, 4).Choose(logits), 1);
+}
+
+TEST(TokenChooser, DrawsByTheSoftmaxOfTheMostLikely) {
+  const float logits[] = {0, 2, 1, -9, 3};
+  TokenChooser chooser({.top_k = 3, .temperature = 2, .seed = 1}, 5);
+  constexpr int kDraws = 20000;
+  int counts[5] = {};
+  for (int i = 0; i < kDraws; ++i) ++counts[chooser.Choose(logits)];
+  const double sum = std::exp(1.5) + std::exp(1.0) + std::exp(0.5);
+  EXPECT_NEAR(counts[4], kDraws * std::exp(1.5) / sum, 300);
+  EXPECT_NEAR(counts[1], kDraws * std::exp(1.0) / sum, 300);
+  EXPECT_EQ(counts[0] + counts[3], 0);
+}
+
+TEST(TokenChooser, ASeedRepeatsItsDraws) {
+  const float logits[] = {0, 0.1F, 0.2F, 0.3F};
+  TokenChooser chooser({.top_k = 4, .seed = 7}, 4);
+  std::vector<int64_t> first;
+  for (int i = 0; i < 50; ++i) first.push_back(chooser.Choose(logits));
+  chooser.Restart();
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(chooser.Choose(logits), first[static_cast<std::size_t>(i)]);
+}
+
+}  // namespace
+}  // namespace roofbench::models

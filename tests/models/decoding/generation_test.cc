@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/decoding/generation.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/randint.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "lib/models/decoding/eager_decoder.h"
+#include "lib/models/decoding/recorded_decoder.h"
+#include "lib/workload/models/decoder_presets.h"
+
+namespace roofbench::models {
+namespace {
+
+using testing::ElementsAreArray;
+
+class GenerationTest : public testing::Test {
+ protected:
+  GenerationTest()
+      : weights_(RandomWeights(ConfigOf(*workload::FindDecoderPreset("tiny_llama")),
+                               Storage::Default(workload::WeightFormat::kFp32), 1)
+                     .value()) {}
+
+  Generation Make(int64_t batch, const TokenIds& stop_ids = {}, const ChoiceOptions& choice = {}) {
+    at::Generator seeded = at::detail::createCPUGenerator(3);
+    const auto vocab = static_cast<int64_t>(weights_.config.shape.base.vocab);
+    return {std::make_unique<EagerDecoder>(weights_, batch, 16),
+            vocab,
+            {.prompt = at::randint(0, vocab, {batch, 5}, seeded, at::kLong),
+             .most_new = 6,
+             .stop_ids = stop_ids,
+             .choice = choice}};
+  }
+
+  const at::NoGradGuard no_grad_;
+  DecoderWeights weights_;
+};
+
+TEST_F(GenerationTest, RunsAgainWithTheSameDraws) {
+  Generation generation = Make(2, {}, {.top_k = 20, .temperature = 0.8, .seed = 1});
+  EXPECT_EQ(generation.Read().size(1), 5);
+  int prompts = 0;
+  generation.Run([&] { ++prompts; });
+  const TokenIds first = generation.Ids();
+  EXPECT_EQ(first.size(), 12);
+  EXPECT_TRUE(generation.gaps().empty());
+  EXPECT_GT(generation.first_seconds(), 0);
+  generation.Run([&] { ++prompts; });
+  EXPECT_THAT(generation.Ids(), ElementsAreArray(first));
+  EXPECT_EQ(generation.gaps().size(), 5);
+  EXPECT_EQ(prompts, 2);
+}
+
+// Each token is the likeliest after those before it.
+TEST_F(GenerationTest, ReadsWhatItChose) {
+  Generation generation = Make(1);
+  generation.Run([] {});
+  const TokenIds chosen = generation.Ids();
+  const at::Tensor read = generation.Read();
+  ASSERT_EQ(read.size(1), 10);  // the last token's logits were not asked for
+  EagerDecoder whole(weights_, 1, 16);
+  const at::Tensor logits = whole.Append(read);
+  EXPECT_EQ(logits.argmax().item<int64_t>(), chosen.back());
+  EXPECT_EQ(generation.logits().argmax().item<int64_t>(), chosen.back());
+}
+
+TEST_F(GenerationTest, EndsWithAStopId) {
+  Generation free = Make(1);
+  free.Run([] {});
+  const TokenIds chosen = free.Ids();
+  Generation stopped = Make(1, {chosen[2]});
+  stopped.Run([] {});
+  const auto first = std::find(chosen.begin(), chosen.end(), chosen[2]);
+  EXPECT_THAT(stopped.Ids(), ElementsAreArray(chosen.begin(), first + 1));
+}
+
+TEST(RecordedDecoder, RepeatsWhatItRecorded) {
+  const at::NoGradGuard no_grad;
+  const DecoderWeights weights = RandomWeights(ConfigOf(*workload::FindDecoderPreset("tiny_llama")),
+                                               Storage::Default(workload::WeightFormat::kFp32), 1)
+                                     .value();
+  int records = 0;
+  int replays = 0;
+  RecordedDecoder recorded(weights, 1, 8, [&](const std::function<void()>& launches) {
+    ++records;
+    launches();
+    return [&replays] { ++replays; };
+  });
+  EagerDecoder eager(weights, 1, 8);
+  at::Generator seeded = at::detail::createCPUGenerator(3);
+  const at::Tensor prompt = at::randint(0, 96, {1, 3}, seeded, at::kLong);
+  recorded.Append(prompt);
+  eager.Append(prompt);
+  const int64_t token = 17;
+  const at::Tensor expected = eager.AppendOne(&token).clone();
+  EXPECT_TRUE(at::allclose(recorded.AppendOne(&token), expected, 1e-4, 1e-5));
+  EXPECT_EQ(recorded.length(), 4);
+  recorded.AppendOne(&token);
+  EXPECT_EQ(recorded.length(), 5);
+  EXPECT_EQ(replays, 2);
+  EXPECT_EQ(records, 1);
+}
+
+}  // namespace
+}  // namespace roofbench::models

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/decoding/stored_matrix.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/randn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace roofbench::models {
+namespace {
+
+using workload::WeightFormat;
+
+at::Tensor Normal(at::IntArrayRef shape, uint64_t seed) {
+  at::Generator generator = at::detail::createCPUGenerator(seed);
+  return at::randn(shape, generator);
+}
+
+StoredMatrix Stored(WeightFormat format, const at::Tensor& w) {
+  StoredMatrix matrix = StoredMatrix::Empty(format, 2, w.size(0), w.size(1), 32);
+  matrix.Store(0, 0, Normal({w.size(0), w.size(1)}, 9));  // the other expert
+  matrix.Store(1, 0, w.narrow(0, 0, 16));
+  matrix.Store(1, 16, w.narrow(0, 16, w.size(0) - 16));
+  return matrix;
+}
+
+TEST(StoredMatrix, DequantisedIsWithinAStepOfWhatWasStored) {
+  const at::Tensor w = Normal({48, 96}, 1);
+  for (const auto& [format, steps] : {std::pair(WeightFormat::kInt8, 127.5), std::pair(WeightFormat::kLlmInt8, 127.0),
+                                      std::pair(WeightFormat::kInt4, 7.0)}) {
+    const at::Tensor back = Stored(format, w).Dequantised(1, 0, 48);
+    const at::Tensor step = std::get<0>(w.abs().max(1, /*keepdim=*/true)) / steps;
+    EXPECT_TRUE((back - w).abs().le(step * 0.6 + 0.01).all().item<bool>()) << Name(format);
+    EXPECT_FALSE(back.equal(w)) << Name(format);
+  }
+  EXPECT_TRUE(Stored(WeightFormat::kFp32, w).Dequantised(1, 0, 48).equal(w));
+  EXPECT_TRUE(Stored(WeightFormat::kBf16, w)
+                  .Dequantised(1, 16, 32)
+                  .equal(w.to(at::kBFloat16).to(at::kFloat).narrow(0, 16, 32)));
+}
+
+// gpt-fast's formulas, written out.
+TEST(StoredMatrix, QuantisesByTheFormulas) {
+  const at::Tensor w = Normal({32, 64}, 2);
+  const at::Tensor scale = std::get<0>(w.abs().max(1, true)) / 127.5;
+  const at::Tensor int8 = (w / scale).round().clamp(-128, 127) * scale;
+  EXPECT_TRUE(at::allclose(Stored(WeightFormat::kInt8, w).Dequantised(1, 0, 32), int8, 1e-6, 1e-6));
+
+  const at::Tensor groups = w.view({32, 2, 32});
+  const at::Tensor low = std::get<0>(groups.min(2, true));
+  const auto bf16 = [](const at::Tensor& t) { return t.to(at::kBFloat16).to(at::kFloat); };
+  const at::Tensor exact_step = (std::get<0>(groups.max(2, true)) - low) / 15;
+  const at::Tensor step = bf16(exact_step);
+  const at::Tensor zero = bf16(low + 8 * exact_step);
+  const at::Tensor q = ((groups - (zero - 8 * step)) / step).round().clamp(0, 15);
+  const at::Tensor int4 = ((q - 8) * step + zero).view({32, 64});
+  // Where a weight lies in the middle between two steps, the last bit decides.
+  EXPECT_LT((Stored(WeightFormat::kInt4, w).Dequantised(1, 0, 32) - int4).abs().gt(1e-3).sum().item<int64_t>(), 3);
+}
+
+TEST(StoredMatrix, ProductsAreThoseOfTheDequantisedMatrix) {
+  const at::Tensor w = Normal({48, 96}, 3);
+  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kBf16}) {
+    const StoredMatrix matrix = Stored(format, w);
+    for (const int64_t tokens : {1, 5}) {
+      const at::Tensor x = Normal({tokens, 96}, 4).to(at::kBFloat16);
+      const at::Tensor expected = at::linear(x.to(at::kFloat), matrix.Dequantised(1, 0, 48));
+      EXPECT_TRUE(at::allclose(matrix.Apply(x, 1, 6).to(at::kFloat), expected, 2e-2, 1e-1)) << Name(format);
+      EXPECT_TRUE(at::allclose(matrix.ApplyExactly(x.to(at::kFloat), 1, 6), expected, 1e-5, 1e-5)) << Name(format);
+    }
+  }
+}
+
+TEST(StoredMatrix, RandomWeightsHaveTheirDeviation) {
+  for (const WeightFormat format : workload::kWeightFormats) {
+    StoredMatrix matrix = StoredMatrix::Empty(format, 1, 256, 512, 64);
+    matrix.FillRandom(5, 0.25);
+    const at::Tensor w = matrix.Dequantised(0, 0, 256);
+    EXPECT_NEAR(w.std().item<double>(), 0.25, 0.01) << Name(format);
+    EXPECT_NEAR(w.mean().item<double>(), 0, 0.01) << Name(format);
+    StoredMatrix again = StoredMatrix::Empty(format, 1, 256, 512, 64);
+    again.FillRandom(5, 0.25);
+    EXPECT_TRUE(again.Dequantised(0, 0, 256).equal(w)) << Name(format);
+    again.FillRandom(6, 0.25);
+    EXPECT_FALSE(again.Dequantised(0, 0, 256).equal(w)) << Name(format);
+  }
+}
+
+TEST(StoredMatrix, SaysWhatInt4CannotHold) {
+  EXPECT_TRUE(StoredMatrix::Check(WeightFormat::kInt4, 48, 96, 32).ok());
+  EXPECT_THAT(std::string(StoredMatrix::Check(WeightFormat::kInt4, 48, 96, 64).message()), testing::HasSubstr("96"));
+  EXPECT_THAT(std::string(StoredMatrix::Check(WeightFormat::kInt4, 40, 96, 32).message()), testing::HasSubstr("40"));
+  EXPECT_FALSE(StoredMatrix::Check(WeightFormat::kInt4, 48, 96, 48).ok());
+  EXPECT_TRUE(StoredMatrix::Check(WeightFormat::kInt8, 3, 5, 48).ok());
+}
+
+}  // namespace
+}  // namespace roofbench::models

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/results/counters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+
+#include "tests/device/fake_device.h"
+
+namespace roofbench {
+namespace {
+
+// Names that Google Benchmark's readers own.
+const std::set<std::string> kReserved = {
+    "name",    "run_name",     "run_type",       "repetitions",   "repetition_index",
+    "threads", "iterations",   "real_time",      "cpu_time",      "time_unit",
+    "label",   "family_index", "error_occurred", "error_message", "aggregate_name"};
+
+TEST(Counters, NamesAreUniqueAndNotOwnedByReaders) {
+  std::set<std::string> seen;
+  for (const CounterSpec& spec : CounterTable()) {
+    EXPECT_TRUE(seen.emplace(spec.name).second) << spec.name;
+    EXPECT_EQ(kReserved.count(std::string(spec.name)), 0) << spec.name;
+    EXPECT_FALSE(spec.doc.empty());
+    EXPECT_THAT(ExplainCounters(), testing::HasSubstr(std::string(spec.name)));
+  }
+}
+
+TEST(Counters, ThreeSetsOfPeaks) {
+  FakeDevice device;
+  device.sheet = hardware::FindDatasheet("h200");
+  workload::Operation product{.bytes_read = 1e9};
+  product.flops[workload::Index(workload::Dtype::kBf16)] = 312e9;
+  Outcome outcome;
+  outcome.cost = {.operations = {product}};
+  outcome.samples.seconds = {2e-3, 2e-3, 2e-3};
+  outcome.summary = timing::Summarize(outcome.samples.seconds);
+  outcome.roof_ratios = {0.4, 0.5, 0.9};
+  const auto counters = ComputeCounters({outcome, device, *hardware::FindDatasheet("a100-sxm4-40gb")});
+  const auto value = [&](const std::string& name) {
+    for (const auto& [key, number] : counters) {
+      if (key == name) return number;
+    }
+    return -1.0;
+  };
+  EXPECT_NEAR(value("FLOP/s"), 156e12, 1);
+  EXPECT_NEAR(value("a100_flop_util"), 0.5, 1e-9);  // 312 GFLOP in 2 ms of 312 TFLOP/s
+  EXPECT_NEAR(value("a100_mem_util"), 0.5e12 / 1.555e12, 1e-9);
+  EXPECT_NEAR(value("flop_util"), 156e12 / 989e12, 1e-9);
+  EXPECT_NEAR(value("mem_util"), 0.5e12 / 4.8e12, 1e-9);
+  EXPECT_EQ(value("roof"), 0.5);
+  EXPECT_EQ(value("samples"), 3);
+}
+
+TEST(Counters, NothingThatIsNotFiniteIsEverWritten) {
+  FakeDevice device;
+  Outcome outcome;
+  outcome.samples.seconds = {0, 0};
+  outcome.summary = timing::Summarize(outcome.samples.seconds);
+  outcome.summary.ci = std::numeric_limits<double>::quiet_NaN();
+  outcome.figures = {{"overhead_ns", std::numeric_limits<double>::infinity()}};
+  for (const auto& [name, value] : ComputeCounters({outcome, device, *hardware::FindDatasheet("h200")})) {
+    EXPECT_TRUE(std::isfinite(value)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace roofbench

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts and exit statuses of compare, and the command of compare.py that it names."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import builders
+import numpy as np
+import pytest
+from roofreport.cli import main
+from roofreport.compare import compare_py, comparison
+from roofreport.io.load import load
+from roofreport.stats.verdict import Judgement, Verdict
+
+
+def _compare(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    status = main(["compare", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def _judge(tmp_path: Path, new: list[dict[str, Any]], base: list[dict[str, Any]] | None = None) -> list[Judgement]:
+    a = builders.write_json(tmp_path / "a.json", base)
+    b = builders.write_json(tmp_path / "b.json", new)
+    return comparison.compare([load(a)], [load(b)])
+
+
+def _verdicts(judgements: list[Judgement]) -> dict[str, Verdict]:
+    return {judgement.name: judgement.verdict for judgement in judgements}
+
+
+def test_identical_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = builders.write_json(tmp_path / "a.json")
+    status, out, _ = _compare(capsys, path, path)
+    assert status == 0
+    assert "3 cases: 3 SAME" in out
+
+
+def test_planted_slowdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = builders.write_json(tmp_path / "a.json")
+    new = builders.write_json(tmp_path / "b.json", builders.scaled(1.3))
+    status, out, _ = _compare(capsys, base, new)
+    assert status == 1
+    assert "3 SLOWER" in out
+    assert "+30.0 %" in out
+    status, out, _ = _compare(capsys, new, base)
+    assert status == 0
+    assert "3 FASTER" in out
+
+
+@pytest.mark.parametrize("kind", ["json", "journal"])
+def test_a_file_in_which_the_times_alone_were_edited(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, new = tmp_path / "a", tmp_path / "b"
+    if kind == "json":
+        builders.write_json(base)
+        document = builders.document()
+        for row in document["benchmarks"]:
+            row["real_time"] *= 1.3
+        new.write_text(json.dumps(document))
+    else:
+        base.write_text(builders.journal_text())
+        lines = [builders.line(name, time) for name, time in builders.TIMES.items()]
+        new.write_text(
+            builders.journal_text(builders.header(), *({**line, "median_s": 1.3 * line["median_s"]} for line in lines))
+        )
+    assert _compare(capsys, base, new)[0] == 1
+
+
+def test_small_changes_of_one_process_are_not_called(tmp_path: Path) -> None:
+    assert set(_verdicts(_judge(tmp_path, builders.scaled(1.08))).values()) == {Verdict.AMBIGUOUS}
+    assert set(_verdicts(_judge(tmp_path, builders.scaled(1.005))).values()) == {Verdict.SAME}
+
+
+def test_a_slower_machine_is_no_slower_case(tmp_path: Path) -> None:
+    """The time grew, but so did the time that the roof beside it allowed."""
+    rows = [row | {"roof": 0.5} for row in builders.scaled(1.6)]
+    judgements = _judge(tmp_path, rows)
+    assert set(_verdicts(judgements).values()) == {Verdict.AMBIGUOUS}
+    assert "roof" in judgements[0].note
+
+
+def test_missing_new_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = [builders.row("a/n:1", 1.0), builders.row("b/n:1", 1.0), builders.row("c/n:1", 1.0)]
+    base += [builders.error_row("d/n:1", "skipped: no"), builders.error_row("f/n:1", "skipped: no")]
+    new = [builders.row("a/n:1", 1.0), builders.error_row("b/n:1", "failed: wrong result")]
+    new += [builders.row("d/n:1", 1.0), builders.row("e/n:1", 1.0), builders.error_row("f/n:1", "skipped: no")]
+    assert _verdicts(_judge(tmp_path, new, base)) == {
+        "a/n:1": Verdict.SAME,
+        "b/n:1": Verdict.FAILED,
+        "c/n:1": Verdict.MISSING,
+        "d/n:1": Verdict.NEW,
+        "e/n:1": Verdict.NEW,
+        "f/n:1": Verdict.SAME,
+    }
+    status, out, _ = _compare(capsys, tmp_path / "a.json", tmp_path / "b.json")
+    assert status == 1
+    assert "failed: wrong result" in out
+    assert _compare(capsys, tmp_path / "b.json", tmp_path / "a.json")[0] == 0
+
+
+def _processes(folder: Path, side: str, factor: float, count: int, deviation: float, minute: int = 0) -> None:
+    random = np.random.default_rng(len(side) + count)
+    for i in range(count):
+        rows = [
+            builders.row(name, time * factor * float(np.exp(random.normal(0, deviation))))
+            for name, time in builders.TIMES.items()
+        ]
+        second = f"2026-01-01T{minute:02d}:{i:02d}:{0 if side == 'a' else 30:02d}+00:00"
+        builders.write_json(folder / f"{side}{i}.json", rows, date=second)
+
+
+def test_more_processes_call_smaller_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _processes(tmp_path, "a", 1.0, 16, 0.01)
+    _processes(tmp_path, "bb", 1.06, 16, 0.01)
+    status, out, _ = _compare(capsys, "--base", tmp_path / "a*.json", "--new", tmp_path / "bb*.json")
+    assert status == 1
+    assert "3 SLOWER" in out
+    assert "16 and 16 processes" in out
+
+
+def test_blocks_are_trusted_less_than_turns(tmp_path: Path) -> None:
+    _processes(tmp_path, "a", 1.0, 16, 0.01)
+    _processes(tmp_path, "bb", 1.06, 16, 0.01, minute=5)
+    base, new = ([load(path) for path in sorted(tmp_path.glob(f"{side}*.json"))] for side in ("a", "bb"))
+    assert not comparison.in_turns(base, new)
+    assert set(_verdicts(comparison.compare(base, new)).values()) == {Verdict.AMBIGUOUS}
+
+
+def test_one_process_a_side_seldom_raises_a_false_alarm() -> None:
+    """On the scatter that is known of a busy machine."""
+    random = np.random.default_rng(5)
+    half = comparison.half_width([0.0], [0.0], in_turns=False)
+    differences = random.normal(0, np.hypot(comparison.PROCESS_DEVIATION, comparison.SESSION_DEVIATION), (20000, 2))
+    assert np.mean(np.abs(differences[:, 1] - differences[:, 0]) > half) < 0.01
+    # A quarter: what 15 % of pairs above 5 % ask for, and less than the 30 % that has to be called.
+    assert np.log(1.2) < half < np.log(1.3)
+
+
+def test_other_metric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = builders.write_json(tmp_path / "a.json", [builders.row("a/n:1", 1.0, peak_mem=1e6)])
+    new = builders.write_json(tmp_path / "b.json", [builders.row("a/n:1", 1.0, peak_mem=1.02e6)])
+    status, out, _ = _compare(capsys, base, new, "--metric=peak_mem")
+    assert status == 1
+    assert "+2.0 %" in out
+    assert _compare(capsys, new, base, "--metric=peak_mem")[0] == 0
+    for name in ("samples", "nonsense"):
+        assert _compare(capsys, base, new, f"--metric={name}")[0] == 2
+
+
+def test_a_higher_rate_is_faster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = builders.write_json(tmp_path / "a.json")
+    new = builders.write_json(tmp_path / "b.json", builders.scaled(1 / 1.5))
+    status, out, _ = _compare(capsys, base, new, "--metric=FLOP/s")
+    assert status == 0
+    assert "2 FASTER" in out
+
+
+def test_other_hardware_only_when_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = builders.write_json(tmp_path / "a.json")
+    new = builders.write_json(tmp_path / "b.json", device="Other CPU")
+    status, _, error = _compare(capsys, base, new)
+    assert status == 2
+    assert "Test CPU / Other CPU" in error and "--cross-hardware" in error
+    status, _, error = _compare(capsys, base, new, "--cross-hardware")
+    assert status == 0
+    assert "Other CPU" in error
+
+
+def test_other_settings_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = builders.write_json(tmp_path / "a.json")
+    new = builders.write_json(tmp_path / "b.json", threads="1")
+    status, _, error = _compare(capsys, base, new)
+    assert status == 0
+    assert "threads: 2 / 1" in error
+
+
+@pytest.mark.parametrize("arguments", [[], ["a"], ["a", "b", "c"], ["a", "b", "--new", "c"], ["--base", "a"]])
+def test_wrong_number_of_files(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert _compare(capsys, *arguments)[0] == 2
+
+
+needs_compare_py = pytest.mark.skipif(
+    compare_py.find() is None, reason="Google Benchmark's compare.py is not installed"
+)
+
+
+def _named_command(out: str) -> list[str]:
+    (line,) = [line for line in out.splitlines() if line.startswith("compare.py: ")]
+    return shlex.split(line.removeprefix("compare.py: "))
+
+
+@needs_compare_py
+@pytest.mark.parametrize("kind", ["json", "journal", "several", "with skipped"])
+def test_the_named_command_works(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    sides: list[list[object]] = []
+    for name, factor in (("a", 1.0), ("b", 1.3)):
+        if kind == "journal":
+            path = folder / f"{name}.jsonl"
+            lines = [builders.line(case, time * factor) for case, time in builders.TIMES.items()]
+            path.write_text(builders.journal_text(builders.header(), *lines))
+            sides.append([path])
+        elif kind == "several":
+            sides.append(
+                [builders.write_json(folder / f"{name}{i}.json", builders.scaled(factor + i / 100)) for i in range(3)]
+            )
+        else:
+            rows = builders.scaled(factor)
+            if kind == "with skipped":
+                rows.append(builders.error_row("z/n:1", "skipped: no"))
+            sides.append([builders.write_json(folder / f"{name}.json", rows)])
+    _, out, _ = _compare(capsys, "--base", *sides[0], "--new", *sides[1])
+    command = _named_command(out)
+    dump = tmp_path / "dump.json"
+    done = subprocess.run([*command[:2], f"--dump_to_json={dump}", *command[2:]], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    changes = {
+        entry["name"].removesuffix("/manual_time"): entry["measurements"]
+        for entry in json.loads(dump.read_text())
+        if entry["name"] != "OVERALL_GEOMEAN"
+    }
+    assert set(changes) == set(builders.TIMES)
+    for name, measurements in changes.items():
+        assert len(measurements) == (3 if kind == "several" else 1)
+        assert measurements[0]["time"] == pytest.approx(0.3)
+        assert measurements[0]["real_time"] == pytest.approx(builders.TIMES[name])

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The packaged contract: what the program says today; and families that nobody here has heard of."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from roofreport.cli import main
+from roofreport.io import contract
+from roofreport.io.contract import Better
+from roofreport.io.load import load
+from roofreport.io.schemas import violation
+
+_PROGRAM = builders.ROOT / "build/release/bin/roofbench"
+
+
+@pytest.fixture(scope="module")
+def described() -> dict[str, Any]:
+    """What the program says."""
+    if not _PROGRAM.exists():
+        pytest.skip(f"{_PROGRAM.name} is not built (build/release)")
+    done = subprocess.run([_PROGRAM, "--describe=json"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip("the program does not know --describe")
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def test_the_program_keeps_the_schema(described: dict[str, Any]) -> None:
+    assert violation(described, "contract") is None
+
+
+def test_the_packaged_contract_is_the_programs(described: dict[str, Any]) -> None:
+    assert json.loads(contract.PACKAGED.read_text()) == described, (
+        "build/release/bin/roofbench --describe=json >tools/roofreport/contract.json"
+    )
+
+
+def test_the_packaged_contract_keeps_the_schema() -> None:
+    assert violation(json.loads(contract.PACKAGED.read_text()), "contract") is None
+
+
+def test_patterns() -> None:
+    described = contract.parse(
+        builders.contract(
+            counters=[
+                {"name": name, "unit": "B", "better": "lower", "threshold": 0.1, "noisy": True}
+                for name in (
+                    "<phase>_ms",
+                    "mean_ms",
+                    "<part>_mem",
+                    "predicted_<part>_mem",
+                    "<ref>_flop_util",
+                    "flop_util",
+                )
+            ]
+        )
+    )
+    for name, row in (
+        ("a100_flop_util", "<ref>_flop_util"),
+        ("a100_80gb_flop_util", "<ref>_flop_util"),
+        ("forward_ms", "<phase>_ms"),
+        ("mean_ms", "mean_ms"),
+        ("flop_util", "flop_util"),
+        ("activation_mem", "<part>_mem"),
+        ("predicted_activation_mem", "predicted_<part>_mem"),
+    ):
+        found = described.metric(name)
+        assert found is not None
+        assert found.name == row
+    assert described.metric("_ms") is None
+    assert described.metric("nonsense") is None
+    assert described.metric("time") is contract.TIME
+
+
+def test_every_metric_with_a_direction_has_a_threshold() -> None:
+    for row in contract.packaged().counters:
+        assert row.practical >= 0
+        if row.better is not Better.NEITHER and row.noisy:
+            assert row.practical > 0, row.name
+
+
+def _foreign() -> dict[str, Any]:
+    """Of a program that somebody else made: its own family, words and counter."""
+    counter = {"name": "frobs/s", "unit": "frobs/s", "better": "higher", "threshold": 0.05, "noisy": False}
+    return builders.contract(
+        builders.family(
+            "frobnicate",
+            builders.axis("via", default="plain", role="impl"),
+            builders.axis("width"),
+            growth={"width": 2.0},
+        ),
+        counters=[{**counter, "meaning": "frobs over the median", "absent": ""}],
+    )
+
+
+def _frobs(factor: float = 1.0) -> list[dict[str, Any]]:
+    return [
+        builders.row(f"frobnicate{via}/width:{width}", speed * width**2 * factor) | {"frobs/s": 1e6 / (width * factor)}
+        for width in (8, 16, 32, 64)
+        for via, speed in (("", 2.0), ("/via:fast", 1.0))
+    ]
+
+
+@pytest.fixture(params=["json", "journal"])
+def foreign(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / "foreign"
+    if request.param == "json":
+        return builders.write_json(path, _frobs(), contract=json.dumps(_foreign()))
+    lines = [
+        builders.line(
+            row["run_name"].removesuffix("/manual_time"), row["real_time"], counters={"frobs/s": row["frobs/s"]}
+        )
+        for row in _frobs()
+    ]
+    path.write_text(builders.journal_text(builders.header() | {"contract": _foreign()}, *lines))
+    return path
+
+
+def test_a_family_of_somebody_else_is_tabled(foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["table", str(foreign), "--columns=case,median,frobs/s", "--format=csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len(rows) == 8
+    assert float(rows[0]["frobs/s"]) == pytest.approx(1e6 / 8)
+
+
+def test_a_family_of_somebody_else_is_compared(
+    foreign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for factor, verdict, status in ((1.02, "8 SAME", 0), (1.2, "8 SLOWER", 1), (0.8, "8 FASTER", 0)):
+        new = builders.write_json(tmp_path / "new.json", _frobs(factor), contract=json.dumps(_foreign()))
+        assert main(["compare", str(foreign), str(new), "--metric=frobs/s"]) == status
+        assert verdict in capsys.readouterr().out
+    assert main(["compare", str(foreign), str(new), "--metric=roof"]) == 2
+    assert "there are time, frobs/s" in capsys.readouterr().err
+
+
+def test_a_family_of_somebody_else_is_fitted_and_summed_up(foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scaling", str(foreign)]) == 0
+    assert "frobnicate/via:fast: width^2.00 (2.00 to 2.00), expected width^2" in capsys.readouterr().out
+    assert main(["summary", str(foreign)]) == 0
+    out = capsys.readouterr().out
+    assert "Growth of time" in out
+    (fastest,) = [line for line in out.splitlines() if "frobnicate/width:8 " in line]
+    assert "fast" in fastest and "2.00x plain" in fastest
+
+
+@pytest.mark.parametrize(
+    ("damaged", "word"),
+    [
+        ("{", "contract is damaged"),
+        ('{"schema": "roofbench-contract-9"}', "roofbench-contract-9"),
+        ('{"schema": "roofbench-contract-1", "version": "x"}', "does not fit the schema"),
+        ("[]", "schema"),
+    ],
+)
+def test_a_damaged_contract_is_refused(
+    damaged: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = builders.write_json(tmp_path / "a.json", contract=damaged)
+    assert main(["table", str(path)]) == 2
+    assert word in capsys.readouterr().err
+
+
+def test_a_contract_of_today_is_taken_as_it_is(foreign: Path) -> None:
+    result = load(foreign)
+    assert list(result.contract.families) == ["frobnicate"]
+    assert [row.name for row in result.contract.counters] == ["frobs/s"]
+    assert not result.notes
+    assert "contract" not in result.context

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The published micro experiments: the mean over four sizes beside its target."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import builders
+import pytest
+from roofreport.io import gpt_fast
+from roofreport.io.load import load
+
+# Bytes a second of each size, and their mean: 250 GB/s.
+_RATES = {"1024": 100e9, "4096": 200e9, "8192": 300e9, "16384": 400e9}
+
+
+def _gemv(impl: str, sizes: dict[str, float], extra: str = "") -> list[dict[str, object]]:
+    return [
+        builders.row(f"gemv/impl:{impl}/precision:int8{extra}/n:{size}", 1.0) | {"bytes/s": rate}
+        for size, rate in sizes.items()
+    ]
+
+
+def _experiments(path: Path) -> list[dict[str, str]]:
+    found = list(csv.DictReader(io.StringIO(gpt_fast.text(load(path), with_header=True))))
+    return [row for row in found if "(" in row["name"]]
+
+
+def test_the_mean_over_four_sizes_stands_beside_the_target(tmp_path: Path) -> None:
+    cases = _gemv("native", _RATES)
+    # Another shape of the family, and an implementation that did not run every size, are not the experiment.
+    cases += _gemv("native", {"4096": 9e9}, "/batch:8")
+    cases += _gemv("eager", {"1024": 1e9, "4096": 1e9})
+    (row,) = _experiments(builders.write_json(tmp_path / "a.json", cases))
+    assert (row["name"], row["dtype"], row["metric"]) == ("gemv (native)", "int8", "memory_bandwidth(GB/s)")
+    assert float(row["target"]) == 870
+    assert float(row["actual"]) == pytest.approx(250)
+
+
+def test_each_experiment_is_found_by_its_names(tmp_path: Path) -> None:
+    counters: dict[str, dict[str, float]] = {}
+    for experiment in gpt_fast.EXPERIMENTS:
+        others = "".join(f"/{axis}:{value}" for axis, value in experiment.others)
+        for size in _RATES:
+            name = f"{experiment.name}/impl:x{others}/{experiment.size_axis}:{size}"
+            counters.setdefault(name, {})[experiment.counter] = 1.0
+    cases = [builders.row(name, 1.0) | values for name, values in counters.items()]
+    rows = _experiments(builders.write_json(tmp_path / "a.json", cases))
+    assert len(rows) == len(gpt_fast.EXPERIMENTS)
+    assert len({(row["name"], row["dtype"], row["metric"]) for row in rows}) == len(gpt_fast.EXPERIMENTS)
+    assert sum(not row["target"] for row in rows) == 1

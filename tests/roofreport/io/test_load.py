@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading results: both formats, and thirty ways not to be one."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from roofreport.cli import main
+from roofreport.errors import UnusableInputError
+from roofreport.io.load import load, load_all
+from roofreport.io.result import Case, State, merged
+
+
+def test_json_and_journal_tell_the_same(tmp_path: Path) -> None:
+    from_json = load(builders.write_json(tmp_path / "a.json"))
+    journal = tmp_path / "a.jsonl"
+    journal.write_text(builders.journal_text())
+    from_journal = load(journal)
+    assert from_json.names() == from_journal.names() == list(builders.TIMES)
+    for a, b in zip(from_json.cases, from_journal.cases, strict=True):
+        assert a.seconds == pytest.approx(b.seconds)
+        assert a.flops == pytest.approx(b.flops)
+        assert a.bytes == pytest.approx(b.bytes)
+        assert a.counters == b.counters
+
+
+def test_states_and_reasons(tmp_path: Path) -> None:
+    rows = [
+        builders.error_row("a/n:1", "skipped: out of memory: 5 GB"),
+        builders.error_row("b/n:1", "failed: wrong result: off"),
+        builders.error_row("c/n:1", "something of the library's own"),
+    ]
+    cases = load(builders.write_json(tmp_path / "a.json", rows)).cases
+    assert [case.state for case in cases] == [State.SKIPPED, State.FAILED, State.FAILED]
+    assert cases[0].out_of_memory
+    assert cases[0].reason == "out of memory: 5 GB"
+    assert cases[1].reason == "wrong result: off"
+
+
+def test_aggregates_are_no_cases(tmp_path: Path) -> None:
+    rows = [builders.row("a/n:1", time, repetition) for repetition, time in enumerate((1.0, 3.0, 2.0))]
+    rows.append(builders.row("a/n:1", 2.0, run_type="aggregate", aggregate_name="median", aggregate_unit="time"))
+    result = load(builders.write_json(tmp_path / "a.json", rows))
+    assert len(result.cases) == 3
+    assert merged(list(result.cases)).seconds == pytest.approx(2e-3)
+
+
+def test_the_copy_for_compare_py_is_no_second_process(tmp_path: Path) -> None:
+    full = builders.write_json(tmp_path / "run-1.json")
+    copy = builders.write_json(tmp_path / "run-1.comparable.json")
+    alone = builders.write_json(tmp_path / "run-2.comparable.json")
+    assert [result.path for result in load_all([str(full), str(copy)])] == [full]
+    assert [result.path for result in load_all([str(tmp_path / "run-*.json")])] == [full, alone]
+    assert [result.path for result in load_all([str(copy)])] == [copy], "who names it gets it"
+
+
+def test_merged_failure_wins() -> None:
+    cases = [Case("a", 0, State.MEASURED, seconds=1), Case("a", 1, State.FAILED, "wrong")]
+    assert merged(cases).state is State.FAILED
+
+
+def test_cut_off_last_line_is_noted(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    text = builders.journal_text()
+    path.write_text(text[:-40])
+    result = load(path)
+    assert result.names() == list(builders.TIMES)[:-1]
+    assert "cut off" in result.notes[0]
+
+
+def test_last_line_without_newline_counts(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(builders.journal_text().rstrip("\n"))
+    assert load(path).names() == list(builders.TIMES)
+    assert not load(path).notes
+
+
+def test_several_machines_are_not_one_side(tmp_path: Path) -> None:
+    builders.write_json(tmp_path / "a.json")
+    builders.write_json(tmp_path / "b.json", host_name="elsewhere")
+    with pytest.raises(UnusableInputError, match="different machines"):
+        load_all([str(tmp_path / "*.json")])
+
+
+def _changed(**changes: Any) -> str:
+    return json.dumps(builders.document([builders.row("a/n:1", 1.0, **changes)]))
+
+
+def _row_text(old: str, new: str) -> str:
+    text = json.dumps(builders.document([builders.row("a/n:1", 1.5)]))
+    assert old in text
+    return text.replace(old, new)
+
+
+# Name, content, and a word of the refusal.
+_TEXTS: dict[str, tuple[str | bytes, str]] = {
+    "empty": ("", "empty"),
+    "blank": (" \n\n", "empty"),
+    "prose": ("hello, world\n", "neither"),
+    "csv": ("name,iterations,real_time\na,1,2\n", "neither"),
+    "binary": (b"\x7fELF\x02\x01\x01\0\0\0", "binary"),
+    "latin1": (b'{"context": "\xe9"}', "UTF-8"),
+    "array": ("[1, 2, 3]", "no result"),
+    "number": ("42", "no result|neither"),
+    "foreign_json": ('{"name": "x", "version": 1}', "no context and benchmarks"),
+    "foreign_benchmark": ('{"context": {"date": "d", "num_cpus": 2}, "benchmarks": []}', "another Google Benchmark"),
+    "truncated": (json.dumps(builders.document())[:-30], "cut off"),
+    "truncated_in_name": (json.dumps(builders.document())[:700], "cut off"),
+    "two_documents": (json.dumps(builders.document()) * 2, "damaged|line"),
+    "trailing_comma": (json.dumps(builders.document())[:-2] + ",]}", "damaged"),
+    "deep": ("[" * 100_000 + "]" * 100_000, "neither|nested"),
+    "deep_object": ('{"context":' * 5000 + "1" + "}" * 5000, "nested"),
+    "deep_in_result": (_row_text('"load_avg": [', '"load_avg": [' + "[" * 50 + "]" * 50 + ", "), "nested"),
+    "nan": (_row_text("1.5", "NaN"), "NaN"),
+    "infinity": (_row_text("1.5", "-Infinity"), "Infinity"),
+    "huge_float": (_row_text("1.5", "1e999"), "out of range"),
+    "huge_integer": (_row_text("1.5", "1" * 5000), "out of range"),
+    "negative_time": (_changed(real_time=-1.0), "real_time"),
+    "zero_time": (_changed(real_time=0.0), "real_time"),
+    "text_for_a_time": (_changed(real_time="fast"), "real_time"),
+    "text_for_a_counter": (_changed(roof="high"), "roof"),
+    "unknown_unit": (_changed(time_unit="fortnight"), "time_unit"),
+    "control_character": (_changed(run_name="a\x1b[2J"), "run_name"),
+    "reversed_text": (_changed(run_name="a\u202eb"), "run_name"),
+    "surrogate": (_changed(run_name="a\ud800"), "run_name"),
+    "long_name": (_changed(run_name="a" * 5000), "run_name"),
+    "empty_name": (_changed(run_name=""), "run_name"),
+    "key_twice": (_row_text('"time_unit": "ms"', '"time_unit": "ms", "time_unit": "s"'), "twice"),
+    "case_twice": (json.dumps(builders.document([builders.row("a/n:1", 1.0)] * 2)), "twice"),
+    "long_line": (b'{"context": "' + b"x" * (33 << 20) + b'"}', "line above"),
+    "journal_of_the_future": ('{"schema": "roofbench-journal-9", "context": {}}\n', "roofbench-journal-9"),
+    "journal_without_context": ('{"schema": "roofbench-journal-1"}\n', "line 1"),
+    "journal_header_cut_off": (builders.journal_text()[:60], "neither|cut off"),
+    "journal_damaged_inside": (builders.journal_text().replace('"verdict"', '"verd', 1), "line 2 is damaged"),
+    "journal_damaged_at_its_end": (builders.journal_text()[:-20] + "\n", "damaged"),
+    "journals_mixed": (builders.journal_text() * 2, "several journals"),
+    "journal_and_json": (builders.journal_text() + json.dumps(builders.document()) + "\n", "schema"),
+    "journal_case_twice": (
+        builders.journal_text(builders.header(), builders.line("a", 1), builders.line("a", 1)),
+        "twice",
+    ),
+    "journal_nan_sample": (builders.journal_text().replace("[0.01,", "[NaN,"), "NaN"),
+    "journal_text_sample": (
+        builders.journal_text(builders.header(), builders.line("a", 1, samples_s=[1.0, "x"])),
+        "samples_s",
+    ),
+    "journal_negative_sample": (
+        builders.journal_text(builders.header(), builders.line("a", 1, samples_s=[1.0, -1.0])),
+        "samples_s",
+    ),
+    "journal_without_times": (
+        builders.journal_text(builders.header(), {"name": "a", "repetition": 0, "verdict": "measured"}),
+        "median_s",
+    ),
+    "journal_odd_verdict": (builders.journal_text(builders.header(), builders.line("a", 1, verdict="ok")), "verdict"),
+}
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def _dangling(path: Path) -> None:
+    path.symlink_to(path.with_name("nowhere"))
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as one:
+        cwd = Path.cwd()
+        os.chdir(path.parent)  # the name of a socket has to be short
+        try:
+            one.bind(path.name)
+        finally:
+            os.chdir(cwd)
+
+
+def _sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+# Name, what makes it, and a word of the refusal.
+_THINGS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "folder": (_folder, "directory"),
+    "loop": (_loop, "cannot be read"),
+    "dangling": (_dangling, "cannot be read"),
+    "pipe": (_pipe, "pipe"),
+    "socket": (_socket, "cannot be read|socket"),
+    "sparse": (_sparse, "MiB"),
+    "absent": (lambda path: None, "cannot be read"),
+}
+
+
+def _make(path: Path, name: str) -> str:
+    if name in _THINGS:
+        make, word = _THINGS[name]
+        make(path)
+        return word
+    content, word = _TEXTS[name]
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return word
+
+
+@pytest.mark.parametrize("name", [*_TEXTS, *_THINGS])
+def test_hostile_input_is_refused_by_name(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / f"{name}.json"
+    word = _make(path, name)
+    good = builders.write_json(tmp_path / "good.json")
+    for arguments in (
+        ["table", str(path)],
+        ["compare", str(good), str(path)],
+        ["compare", str(path), str(good)],
+        ["roofline", str(path), f"--html={tmp_path / 'page.html'}"],
+        ["scaling", str(path)],
+    ):
+        assert main(arguments) == 2
+        error = capsys.readouterr().err
+        assert f"{name}.json" in error
+        assert any(part in error for part in word.split("|")), error
+        assert error.count("\n") == 1
+        assert all(character == "\n" or character.isprintable() for character in error)
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_no_traceback_from_a_process_of_its_own(tmp_path: Path) -> None:
+    tools = builders.ROOT / "tools"
+    for name in ("truncated", "deep", "loop", "binary"):
+        path = tmp_path / f"{name}.json"
+        _make(path, name)
+        done = subprocess.run(
+            [sys.executable, "-m", "roofreport", "table", str(path)],
+            env={**os.environ, "PYTHONPATH": str(tools)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+
+
+def test_unreadable_file(tmp_path: Path) -> None:
+    path = builders.write_json(tmp_path / "a.json")
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("root reads everything")
+    with pytest.raises(UnusableInputError, match="cannot be read"):
+        load(path)

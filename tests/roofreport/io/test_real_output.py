@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What roofbench itself writes: read, compared, drawn, and shown by compare.py."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import builders
+import pytest
+from roofreport.cli import main
+from roofreport.compare import compare_py
+from roofreport.io.load import load
+from roofreport.io.result import State
+
+_PROGRAM = builders.ROOT / "build/release/bin/roofbench"
+pytestmark = pytest.mark.skipif(not _PROGRAM.exists(), reason=f"{_PROGRAM.name} is not built (build/release)")
+
+_CASES = ["matmul/impl:eager/dtype:fp32/n:256", "matmul/impl:eager/dtype:tf32/n:256"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A result and a journal of two repetitions of a case that is measured and of one that no CPU can run."""
+    folder = tmp_path_factory.mktemp("real")
+    subprocess.run(
+        [
+            _PROGRAM,
+            "--suite=full",
+            "--benchmark_filter=^matmul/impl:eager/dtype:(fp32|tf32)/n:256/",
+            "--benchmark_repetitions=2",
+            "--benchmark_min_time=5x",
+            f"--benchmark_out={folder / 'run.json'}",
+            f"--journal={folder / 'run.jsonl'}",
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return folder
+
+
+def test_both_formats_agree(run: Path) -> None:
+    a, b = load(run / "run.json"), load(run / "run.jsonl")
+    assert a.names() == b.names() == _CASES
+    assert [case.state for case in a.cases][:2] == [State.MEASURED] * 2
+    assert a.cases[-1].state is b.cases[-1].state is State.SKIPPED
+    assert a.cases[-1].reason == b.cases[-1].reason
+    for one, other in zip(a.cases[:2], b.cases[:2], strict=True):
+        assert one.seconds == pytest.approx(other.seconds, rel=1e-6)
+        assert one.flops == pytest.approx(2 * 256**3, rel=1e-6)
+        assert one.counters.keys() == other.counters.keys()
+    assert a.context["roofbench_version"] == b.context["roofbench_version"]
+
+
+@pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
+def test_every_verb_reads_it(name: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(run / name)
+    assert main(["table", path]) == 0
+    assert "skipped: tf32 is a CUDA precision" in capsys.readouterr().out
+    assert main(["compare", path, path]) == 0
+    assert "2 SAME" in capsys.readouterr().out
+    assert main(["roofline", path, f"--html={tmp_path / 'a.html'}", f"--svg={tmp_path / 'a.svg'}"]) == 0
+    assert all(case in (tmp_path / "a.html").read_text() for case in _CASES)
+
+
+@pytest.mark.skipif(compare_py.find() is None, reason="Google Benchmark's compare.py is not installed")
+@pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
+def test_the_named_compare_py_command_works(name: str, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(run / name), str(run / name)]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("compare.py: ")]
+    command = shlex.split(line.removeprefix("compare.py: "))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(_CASES[0]) >= 2
+    assert _CASES[1] not in done.stdout

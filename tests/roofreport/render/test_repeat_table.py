@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Medians over processes, by the speed that memory had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import builders
+import pytest
+from roofreport.cli import main
+from roofreport.io.load import load
+from roofreport.render import repeat_table
+
+EAGER = "norm/impl:eager/d:1"
+NATIVE = "norm/impl:native/d:1"
+
+
+def _case(name: str, milliseconds: float, roof: float, rate: float = 50e9) -> dict[str, object]:
+    row = builders.row(name, milliseconds)
+    return row | {"roof": roof, "bytes/s": rate}
+
+
+def _write(folder: Path, number: int, *rows: dict[str, object]) -> Path:
+    return builders.write_json(folder / f"{number}.json", list(rows))
+
+
+def test_medians_extremes_and_memory_modes(tmp_path: Path) -> None:
+    paths = [
+        # Memory at 50 GB/s, then at 100 GB/s: the same kernel reaches less of it.
+        _write(tmp_path, 1, _case(EAGER, 4, 0.25, 12.5e9), _case(NATIVE, 2, 0.9, 45e9)),
+        _write(tmp_path, 2, _case(EAGER, 3, 0.25, 25e9), _case(NATIVE, 1, 0.6, 60e9)),
+        _write(tmp_path, 3, _case(EAGER, 1, 0.75, 75e9), _case(NATIVE, 1.5, 0.7, 70e9)),
+    ]
+    table = repeat_table.summarise([load(path) for path in paths])
+    native = [cell.text for cell in next(row for row in table.rows if row[0].text == NATIVE)]
+    assert native[1:] == ["3", "1.5 ms", "70.0 %", "60.0 %", "90.0 %", "90.0 %", "65.0 %", "50 … 100 GB/s"]
+    assert len(table.legend) == 1
+    assert "norm/d:1: native, 1.5 ms, 70.0 % of the roof" in table.legend[0]
+    assert "2.00x eager (faster in 2 of 3 processes)" in table.legend[0]
+
+
+def test_one_memory_mode_is_not_split(tmp_path: Path) -> None:
+    paths = [_write(tmp_path, n, _case(NATIVE, 1, 0.5 + n / 100, 50e9)) for n in (1, 2)]
+    (row,) = repeat_table.summarise([load(path) for path in paths]).rows
+    assert [cell.text for cell in row[6:8]] == ["", ""]
+
+
+def test_spread_counts_a_process_once_though_its_copy_for_compare_py_is_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _write(tmp_path, 1, _case(NATIVE, 2, 0.4))
+    copy = path.with_suffix(".comparable.json")
+    copy.write_text(path.read_text())
+    assert main(["spread", str(path), str(copy)]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(NATIVE))
+    assert row.split()[1] == "1"

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables in every format."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import builders
+import pytest
+from roofreport.cli import main
+
+_ROWS = [
+    builders.row(builders.MATMUL, 10.0),
+    builders.row(builders.GEMV, 1.0),
+    builders.error_row("huge/n:1", "skipped: out of memory: 80 GB"),
+    builders.error_row("odd|name_{}/n:1", "failed: off by 3 & more"),
+]
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Path:
+    return builders.write_json(tmp_path / "run.json", _ROWS)
+
+
+def _table(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["table", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def test_terminal(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = _table(capsys, result).splitlines()
+    assert lines[0].split()[:3] == ["case", "median", "mean"]
+    matmul = next(line for line in lines if line.startswith("matmul"))
+    for part in ("10 ms", "10.1 ± 0.2 ms", "215 GFLOP/s", "50 %"):
+        assert part in matmul
+    assert any(line.endswith("OOM: out of memory: 80 GB") for line in lines)
+    assert any("failed: off by 3 & more" in line for line in lines)
+
+
+def test_columns_by_choice(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = _table(capsys, result, "--columns=case,roof,median").splitlines()
+    assert lines[0].split() == ["case", "roof", "median"]
+    assert "50 %" in lines[2] and "10 ms" in lines[2]
+
+
+def test_unknown_column_is_refused(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["table", str(result), "--columns=case,speed"]) == 2
+    assert "'speed'" in capsys.readouterr().err
+
+
+def test_ratio(result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    faster = builders.write_json(tmp_path / "b.json", [builders.row(builders.MATMUL, 5.0)])
+    out = _table(capsys, result, faster)
+    assert "ratio [2]" in out
+    assert "2.00x" in next(line for line in out.splitlines() if line.startswith("matmul"))
+    assert "missing" in next(line for line in out.splitlines() if line.startswith("gemv"))
+
+
+def test_markdown_escapes(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = _table(capsys, result, "--format=markdown").splitlines()
+    assert lines[1].startswith("| --- | ---: |")
+    assert any(r"odd\|name\_{}/n:1" in line for line in lines)
+    columns = {line.replace(r"\|", "").count("|") for line in lines}
+    assert len(columns) == 1
+
+
+def test_latex_escapes(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = _table(capsys, result, "--format=latex")
+    assert out.startswith(r"\begin{tabular}{lr")
+    assert r"odd$|$name\_\{\}/n:1" in out
+    assert r"10.1 $\pm$ 0.2 ms" in out
+    assert r"off by 3 \& more" in out
+
+
+def test_csv_has_all_digits(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = list(csv.DictReader(io.StringIO(_table(capsys, result, "--format=csv"))))
+    assert float(rows[0]["median"]) == pytest.approx(0.01)
+    assert float(rows[0]["FLOP/s"]) == builders.counters(builders.MATMUL, 10.0)["FLOP/s"]
+    assert rows[2]["median"].startswith("OOM")
+
+
+def test_csv_is_no_formula(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = builders.write_json(tmp_path / "a.json", [builders.row("=cmd()/n:1", 1.0)])
+    assert "'=cmd()/n:1" in _table(capsys, path, "--format=csv")
+
+
+def test_gpt_fast_appends_with_one_header(result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "all.csv"
+    for _ in range(2):
+        _table(capsys, result, "--format=gpt_fast", f"--output={out}")
+    lines = out.read_text().splitlines()
+    assert lines[0] == "name,metric,target,actual,dtype,device,arch,is_model"
+    assert lines.count(lines[0]) == 1
+    rows = list(csv.DictReader(lines))
+    assert len(rows) == 4
+    assert rows[0]["metric"] == "memory_bandwidth(GB/s)"
+    assert float(rows[0]["actual"]) == pytest.approx(12 * 1024**2 / 0.01 / 1e9, rel=1e-5)
+    assert (rows[0]["dtype"], rows[0]["device"], rows[0]["arch"]) == ("fp32", "cpu", "Test CPU")
+
+
+def test_controls_in_a_reason_do_not_reach_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [builders.error_row("a/n:1", "failed: \x1b[31mred\x07\nnext")]
+    out = _table(capsys, builders.write_json(tmp_path / "a.json", rows))
+    assert "\x1b" not in out and "\x07" not in out
+    assert "red" in out
+
+
+def test_unwritable_output(result: Path, tmp_path: Path) -> None:
+    assert main(["table", str(result), f"--output={tmp_path / 'no' / 'folder'}"]) == 2
+
+
+def test_unoptimised_build_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = builders.write_json(tmp_path / "a.json", optimized="false")
+    assert main(["table", str(path)]) == 0
+    assert "not optimised" in capsys.readouterr().err
+
+
+def test_it_ends_with_the_fastest_and_with_the_precision_to_serve_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        builders.row("norm/impl:eager/d:1", 4.0, roof=0.2),
+        builders.row("norm/impl:native/d:1", 2.0, roof=0.4),
+        builders.generation("llama", "bf16", 50.0, 4e9),
+        builders.generation("llama", "int4", 125.0, 1e9),
+    ]
+    lines = _table(capsys, builders.write_json(tmp_path / "run.json", rows)).splitlines()
+    assert lines[-2:] == [
+        "fastest: norm/d:1: native, 2 ms, 40.0 % of the roof, 60.0 % left, 2.00x eager",
+        "precision to serve in: generate/model:llama/new:8: int4, 125.0 tokens/s, 2.50x bf16 at 0.25 of its bytes",
+    ]

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The published table of training steps, and parameters against time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from roofreport.cli import main
+
+
+def _step(size: str, dtype: str, milliseconds: float, millions: float) -> dict[str, Any]:
+    name = f"train_step/impl:eager/size:{size}/context:128/dtype:{dtype}"
+    phases = {
+        f"{phase}_{statistic}_ms": share * milliseconds * factor
+        for phase, share in (("forward", 0.3), ("backward", 0.6), ("optimizer", 0.1))
+        for statistic, factor in (("mean", 1.0), ("stddev", 0.01))
+    }
+    parts = {"embedding": 0.1, "attention": 0.3, "feedforward": 0.45, "norm": 0.05, "head": 0.1}
+    counters = {f"{part}_params": share * millions * 1e6 for part, share in parts.items()}
+    rates = {"parameters": millions * 1e6, "tokens/s": 512e3 / milliseconds, "mfu_measured": 0.7, "peak_mem": 2.1e9}
+    changes: dict[str, Any] = {**phases, **counters, **rates}
+    return builders.row(name, milliseconds, **changes)
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Path:
+    rows = [
+        _step("small", "fp32", 2000.0, 100.0),
+        _step("small", "bf16_autocast", 1000.0, 100.0),
+        _step("medium", "fp32", 16000.0, 400.0),
+        builders.error_row("train_step/impl:eager/size:10B/context:128/dtype:fp32", "skipped: needs about 225 GiB"),
+        builders.row(builders.MATMUL, 10.0),
+    ]
+    return builders.write_json(tmp_path / "run.json", rows)
+
+
+def _out(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
+    assert main(list(map(str, arguments))) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_published(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = _out(capsys, "table", result, "--training")
+    assert lines[0].split()[:5] == ["size", "setup", "forward", "backward", "optimizer"]
+    half = next(line for line in lines if "bf16_autocast" in line)
+    for part in ("300 ± 3 ms", "600 ± 6 ms", "100 ± 1 ms", "2.00", "512", "70 %", "2.1 GB", "2.00x"):
+        assert part in half
+    assert "x" not in next(line for line in lines if line.startswith("small") and "fp32" in line).split("GB")[1]
+    assert "needs about 225 GiB" in next(line for line in lines if line.startswith("10B"))
+    assert not any("matmul" in line for line in lines)
+
+
+def test_formats(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _out(capsys, "table", result, "--training", "--format=markdown")[1].startswith("| ---")
+    assert any("tabular" in line for line in _out(capsys, "table", result, "--training", "--format=latex"))
+
+
+def test_parameters(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = _out(capsys, "params", result)
+    medium = next(line for line in lines if line.startswith("medium"))
+    for part in ("40 M", "120 M", "180 M", "20 M", "400 M", "16 s", "1.50"):  # 8 times the time at 4 times the size
+        assert part in medium
+
+
+def test_no_training_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = builders.write_json(tmp_path / "other.json", [builders.row(builders.MATMUL, 10.0)])
+    assert main(["table", str(other), "--training"]) == 2
+    assert main(["params", str(other)]) == 2
+    assert "no measured training step" in capsys.readouterr().err

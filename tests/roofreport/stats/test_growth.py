@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exponents of known growth, and the pictures of them."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import builders
+import numpy as np
+import pytest
+from roofreport.cli import main
+from roofreport.io.load import load
+from roofreport.render import findings
+from roofreport.stats import growth
+from scipy import stats
+
+
+def _sweep(path: Path, overhead: float = 0.0) -> Path:
+    rows = [
+        builders.row(f"matmul/impl:eager/dtype:{dtype}/n:{n}", overhead + (n / 256) ** 3 * factor)
+        for dtype, factor in (("fp32", 1.0), ("bf16", 0.5))
+        for n in (256, 512, 1024, 2048)
+    ]
+    rows += [builders.row(f"matmul/impl:eager/dtype:bf16/m:{m}/n:4096/k:4096", 1.0 + m / 100) for m in (1, 16, 256)]
+    return builders.write_json(path, rows)
+
+
+def _found(path: Path, *wanted: str) -> list[growth.Series]:
+    result = load(path)
+    return growth.find(result.cases, result.contract, wanted)
+
+
+def test_exact_growth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _sweep(tmp_path / "a.json")
+    found = _found(path)
+    assert [(series.family, series.axis, series.rest) for series in found] == [
+        ("matmul", "n", "impl:eager/dtype:fp32"),
+        ("matmul", "n", "impl:eager/dtype:bf16"),
+    ]
+    assert found[0].fit.exponent == pytest.approx(3.0)
+    assert found[0].overhead_below is None
+    assert main(["scaling", str(path)]) == 0
+    assert "n^3.00 (3.00 to 3.00), expected n^3" in capsys.readouterr().out
+
+
+def test_overhead_is_said(tmp_path: Path) -> None:
+    (series, _) = _found(_sweep(tmp_path / "a.json", overhead=100.0))
+    assert series.overhead_below == 512
+    assert "overhead-bound up to n=512" in findings.growth(series)
+
+
+def test_cases_that_did_not_run_are_no_points(tmp_path: Path) -> None:
+    rows = [builders.row(f"matmul/impl:eager/dtype:fp32/n:{n}", n / 100) for n in (256, 512)]
+    rows += [builders.error_row("matmul/impl:eager/dtype:fp32/n:1024", "skipped: out of memory: 9 GB")]
+    assert _found(builders.write_json(tmp_path / "a.json", rows)) == []
+
+
+def test_fit_is_least_squares() -> None:
+    random = np.random.default_rng(0)
+    sizes = np.array([1.0, 2, 4, 8, 16])
+    seconds = sizes**1.7 * np.exp(random.normal(0, 0.1, 5))
+    fit = growth.fit_power(list(sizes), list(seconds))
+    slope, offset = np.polyfit(np.log(sizes), np.log(seconds), 1)
+    assert fit.exponent == pytest.approx(slope)
+    assert fit.factor == pytest.approx(np.exp(offset))
+    residue = np.log(seconds) - offset - slope * np.log(sizes)
+    spread = np.sum((np.log(sizes) - np.log(sizes).mean()) ** 2)
+    half = stats.t.ppf(0.975, 3) * np.sqrt(np.sum(residue**2) / 3 / spread)
+    assert (fit.low, fit.high) == pytest.approx((slope - half, slope + half))
+
+
+def test_axis_by_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _sweep(tmp_path / "a.json")
+    (series,) = _found(path, "matmul.m")
+    assert series.axis == "m"
+    assert series.expected is None
+    assert main(["scaling", str(path), "--axis=impl"]) == 2
+    assert main(["scaling", str(builders.write_json(tmp_path / "b.json"))]) == 2
+    assert "no axis" in capsys.readouterr().err
+
+
+def test_a_default_that_the_name_leaves_out_is_a_point(tmp_path: Path) -> None:
+    rows = [builders.row(f"gemv/impl:eager/precision:bf16{batch}/n:64", 1.0) for batch in ("", "/batch:2", "/batch:4")]
+    (series,) = _found(builders.write_json(tmp_path / "a.json", rows), "gemv.batch")
+    assert series.sizes == (1, 2, 4)
+
+
+def test_pictures(tmp_path: Path) -> None:
+    path = _sweep(tmp_path / "a.json")
+    assert main(["scaling", str(path), f"--svg={tmp_path / 'a.svg'}", f"--png={tmp_path / 'a.png'}"]) == 0
+    text = (tmp_path / "a.svg").read_text()
+    ET.fromstring(text)
+    assert text.count('class="line dashed"') == 2
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

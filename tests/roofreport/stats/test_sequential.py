@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decision rule of A B B A on synthetic processes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from roofreport.io.contract import TIME
+from roofreport.stats import error_rates, sequential, signed_rank
+from roofreport.stats.noise_model import simulated_pool
+from roofreport.stats.pool import ARMS, INJECTED, order_of
+from roofreport.stats.sequential import Trial
+from roofreport.stats.verdict import Verdict
+
+
+def _trial(effect: float, deviation: float, pairs: int, seed: int = 0) -> Trial:
+    random = np.random.default_rng(seed)
+    trial = Trial("a")
+    trial.base = list(random.normal(0, deviation, pairs))
+    trial.new = list(random.normal(effect, deviation, pairs))
+    return trial
+
+
+def test_neighbours_are_of_one_side() -> None:
+    trial = Trial("a", base=[1, 2, 4, 8], new=[10, 30, 70, 150])
+    assert trial.neighbours() == [20, 2, 80]
+    turned = Trial("a", base_first=False, base=[1, 2, 4, 8], new=[10, 30, 70, 150])
+    assert turned.neighbours() == [1, 40, 4]
+
+
+@pytest.mark.parametrize(
+    ("effect", "deviation", "verdict"),
+    [(0.05, 0.01, Verdict.SLOWER), (-0.05, 0.01, Verdict.FASTER), (0.0, 0.005, Verdict.SAME), (0.03, 0.2, None)],
+)
+def test_verdicts(effect: float, deviation: float, verdict: Verdict | None) -> None:
+    trial = _trial(effect, deviation, 20)
+    sequential.look([trial], 1.0)
+    assert trial.verdict is verdict
+    assert trial.judgement().verdict is (verdict or Verdict.AMBIGUOUS)
+
+
+def test_a_certain_change_below_the_floor_is_not_called() -> None:
+    trial = _trial(0.004, 0.0005, 30)
+    sequential.look([trial], 1.0)
+    assert trial.verdict is Verdict.SAME
+
+
+def test_the_floor_follows_the_noise_of_one_side() -> None:
+    assert _trial(0.0, 0.001, 30).floor() == pytest.approx(np.log1p(TIME.practical))
+    assert _trial(0.0, 0.1, 30).floor() > 0.02
+
+
+def test_what_is_significant_at_five_percent_alone_is_not_called() -> None:
+    tried = 0
+    for seed in range(400):
+        trial = _trial(0.03, 0.05, 20, seed)
+        p_value = signed_rank.p_value(trial.differences())
+        if not 0.012 < p_value < 0.05 or abs(trial.judgement().effect) < np.expm1(trial.floor()):
+            continue
+        tried += 1
+        sequential.look([trial], 1.0)
+        assert trial.verdict is None
+    assert tried > 20
+
+
+def test_decided_cases_keep_their_verdict() -> None:
+    trial = _trial(0.1, 0.01, 12)
+    sequential.look([trial], 0.5)
+    assert trial.verdict is Verdict.SLOWER
+    trial.new = list(trial.base)
+    sequential.look([trial], 1.0)
+    assert trial.verdict is Verdict.SLOWER
+
+
+def test_few_pairs_are_not_looked_at() -> None:
+    trial = _trial(0.5, 0.01, 9)
+    sequential.look([trial], 1.0)
+    assert trial.verdict is None
+
+
+def test_one_changed_case_among_many_is_found() -> None:
+    trials = [_trial(0.0, 0.01, 20, seed) for seed in range(1, 40)] + [_trial(0.08, 0.01, 20)]
+    sequential.look(trials, 1.0)
+    assert trials[-1].verdict is Verdict.SLOWER
+
+
+def test_rates_on_synthetic_noise() -> None:
+    """The promises of the rule, on the noise that it was chosen on (a tenth of what tools/error_rate simulate runs)."""
+    random = np.random.default_rng(1)
+    pools = [simulated_pool(random, 42, 7.0) for _ in range(20)]
+    called = {
+        new: float(np.mean([error_rates.rates(pool, base, new, 42).called for pool in pools]))
+        for base, new in error_rates.PAIRS
+    }
+    assert called["base2"] <= 0.02
+    assert called["slow3"] >= 0.6
+    assert called["slow5"] >= 0.9
+
+
+def test_compared_arms_run_next_to_each_other_in_turns() -> None:
+    for base, new in error_rates.PAIRS:
+        assert abs(ARMS.index(base) - ARMS.index(new)) == 1
+        assert INJECTED[base] == 0
+    assert order_of(1) == order_of(0)[::-1]
+    assert order_of(2) == order_of(0)

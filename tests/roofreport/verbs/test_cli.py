@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Help texts, and the wrapper."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import builders
+import pytest
+from roofreport.cli import VERBS, main
+
+_TOOLS = builders.ROOT / "tools"
+
+
+@pytest.mark.parametrize("verb", [*VERBS, ""])
+def test_help_has_examples(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([verb, "--help"] if verb else ["--help"])
+    assert end.value.code == 0
+    out = capsys.readouterr().out
+    assert "examples:" in out
+    assert f"tools/report {verb}" in out
+    assert max(map(len, out.splitlines())) <= 125
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["table"], ["table", "--\x1b[2J"]])
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    error = capsys.readouterr().err
+    assert error
+    assert "\x1b" not in error
+
+
+def _run(*command: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+
+
+def test_wrapper_from_elsewhere_and_by_a_link(tmp_path: Path) -> None:
+    result = builders.write_json(tmp_path / "a.json")
+    link = tmp_path / "report"
+    link.symlink_to(_TOOLS / "report")
+    done = _run(link, "table", result)
+    assert done.returncode == 0, done.stderr
+    assert builders.MATMUL in done.stdout
+    assert _run(_TOOLS / "error_rate", "--help").returncode == 0
+
+
+def test_wrapper_without_environment_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    for name in ("report", "error_rate"):
+        copy = tmp_path / "tools" / name
+        shutil.copy(_TOOLS / name, copy)
+        done = _run(copy, "table", "x")
+        assert done.returncode == 2
+        assert "tools/setup" in done.stderr
+
+
+def test_a_reader_that_has_had_enough(tmp_path: Path) -> None:
+    rows = [builders.row(f"a/n:{n}", 1.0) for n in range(5000)]
+    result = builders.write_json(tmp_path / "a.json", rows)
+    done = subprocess.run(
+        ["sh", "-c", f"'{_TOOLS / 'report'}' table '{result}' | head -1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ,
+    )
+    assert done.stdout.startswith("case")
+    assert done.stderr == ""

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run found out, in one text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import builders
+import pytest
+from roofreport.cli import main
+
+
+def _lines(capsys: pytest.CaptureFixture[str], *paths: Path) -> list[str]:
+    assert main(["summary", *map(str, paths)]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def _rows() -> list[dict[str, object]]:
+    sweep = [
+        builders.row(f"matmul/impl:eager/dtype:fp32/n:{n}", 100.0 + (n / 256) ** 3) for n in (256, 512, 1024, 2048)
+    ]
+    return [
+        *sweep,
+        builders.row("matmul/impl:onednn/dtype:fp32/n:256", 50.5, roof=0.4),
+        builders.generation("llama", "bf16", 50.0, 4e9),
+        builders.generation("llama", "int8", 100.0, 2e9),
+        builders.error_row("matmul/impl:graph/dtype:fp32/n:256", "skipped: no GPU"),
+    ]
+
+
+def test_the_three_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = _lines(capsys, builders.write_json(tmp_path / "a.json", _rows()))
+    titles = [line for line in lines if line and not line.startswith(" ")]
+    assert [title.split(" ")[0] for title in titles] == ["Fastest", "Which", "Growth"]
+    fastest = next(line for line in lines if "matmul/dtype:fp32/n:256" in line)
+    for part in ("onednn", "50.5 ms", "40.0 % of the roof, 60.0 % left", "2.00x eager"):
+        assert part in fastest
+    assert "  fastest here: int8, 2.00x the tokens/s of bf16 at 0.50 of its bytes" in lines
+    assert next(line for line in lines if line.startswith("  int8")).split()[1:3] == ["80", "ms"]
+    assert "expected n^3; overhead-bound up to n=512" in lines[-1]
+    assert lines[-1].startswith("  matmul/impl:eager/dtype:fp32: n^")
+
+
+def test_several_files_are_processes_of_one_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [
+        builders.write_json(
+            tmp_path / f"{i}.json",
+            [builders.row("norm/impl:eager/d:1", 2.0), builders.row("norm/impl:native/d:1", time)],
+        )
+        for i, time in enumerate((1.0, 1.5, 4.0))
+    ]
+    (fastest,) = [line for line in _lines(capsys, *paths) if "norm/d:1" in line]
+    assert "native" in fastest and "1.5 ms" in fastest and "1.33x eager" in fastest
+    elsewhere = builders.write_json(tmp_path / "other.json", host_name="elsewhere")
+    assert main(["summary", str(paths[0]), str(elsewhere)]) == 2
+
+
+def test_nothing_to_choose_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["summary", str(builders.write_json(tmp_path / "a.json"))]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "no work was measured in two implementations" in captured.err
+    failed = builders.write_json(tmp_path / "b.json", [builders.error_row("a/n:1", "failed: no")])
+    assert main(["summary", str(failed)]) == 0
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/device/conditions_watch.h"
+
+#include <gtest/gtest.h>
+
+#include "lib/run/session.h"
+#include "tests/suite/test_family.h"
+
+namespace roofbench {
+namespace {
+
+TEST(ConditionsWatch, KeepsTheWorstOfTheMoments) {
+  class Gpu : public FakeDevice {
+   public:
+    bool ConditionsAreMomentary() const override { return true; }
+  } device;
+  device.conditions.clock_hertz = 1e9;
+  ConditionsWatch watch(device);
+  device.conditions.thermal = true;
+  device.conditions.clock_hertz = 2e9;
+  watch.Poll();
+  device.conditions.thermal = false;
+  device.conditions.clock_hertz = 0.5e9;
+  const MeasuredConditions seen = watch.Finish();
+  EXPECT_TRUE(seen.throttled);
+  EXPECT_EQ(seen.power_capped, false);
+  EXPECT_EQ(seen.clock_hertz, 2e9);
+  EXPECT_EQ(seen.watts, std::nullopt);
+}
+
+TEST(ConditionsWatch, CountersTellWhatNoMomentShowed) {
+  FakeDevice device;
+  device.conditions.clock_hertz = 1e9;
+  device.conditions.thermal_seconds = 1.0;
+  device.conditions.power_cap_seconds = 2.0;
+  ConditionsWatch watch(device);
+  device.conditions.thermal_seconds = 1.5;
+  device.conditions.power_cap_seconds = 2.5;
+  const MeasuredConditions seen = watch.Finish();
+  EXPECT_TRUE(seen.throttled);
+  EXPECT_EQ(seen.power_capped, true);
+}
+
+TEST(ConditionsWatch, AProcessorKnowsNoPowerCap) {
+  FakeDevice device;
+  EXPECT_EQ(ConditionsWatch(device).Finish().power_capped, std::nullopt);
+}
+
+// Heat slows the device down for the first `hot` measurements.
+Outcome RunHot(int hot, int& pauses) {
+  FakeDevice device;
+  RunOptions options;
+  options.reference = "a100-sxm4-40gb";
+  const Family family = TestFamily(device, 1e-3).Build([&](const Point&, Inputs& in) {
+    const at::Tensor x = in.Randn({4});
+    return absl::StatusOr<Case>(Case{.step =
+                                         [&] {
+                                           device.fake_clock.Advance(1e-3);
+                                           if (device.pauses < hot) ++device.conditions.throttle_events;
+                                         },
+                                     .result = [=] { return std::vector{x}; },
+                                     .reference = [=] { return std::vector{x}; }});
+  });
+  const Point point = family.Points(Suite::kQuick)[0];
+  Session session(options, device, {{&family, point, point.Name()}}, nullptr);
+  Outcome outcome = session.Run(0);
+  pauses = device.pauses;
+  return outcome;
+}
+
+TEST(ThermalSlowdown, IsMeasuredAgainAfterAPause) {
+  int pauses = 0;
+  EXPECT_FALSE(RunHot(1, pauses).conditions.throttled);
+  EXPECT_EQ(pauses, 1);
+}
+
+TEST(ThermalSlowdown, ThatStaysIsFlagged) {
+  int pauses = 0;
+  EXPECT_TRUE(RunHot(100, pauses).conditions.throttled);
+  EXPECT_EQ(pauses, 2);
+}
+
+}  // namespace
+}  // namespace roofbench

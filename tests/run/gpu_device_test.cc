@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything of the CUDA path that needs no GPU: the device, its clock and roofs in a session, graphs, NVML.
+
+#include "lib/device/gpu_device.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/arange.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "lib/aten/fp32_scope.h"
+#include "lib/device/unverified.h"
+#include "lib/run/session.h"
+#include "lib/suite/steps/graph.h"
+#include "lib/workload/operators/stream.h"
+#include "tests/device/fake_device.h"
+#include "tests/device/fake_gpu.h"
+
+namespace roofbench {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Key;
+using testing::Not;
+using testing::Pair;
+using workload::Dtype;
+
+enum Phase { kFirst, kSecond };
+
+class GpuDeviceTest : public testing::Test {
+ protected:
+  GpuDeviceTest() {
+    options_.reference = "a100-sxm4-40gb";
+    options_.sampling.roof_share = 0;
+  }
+  ~GpuDeviceTest() override { unsetenv("FAKE_NVML_REASONS"); }
+
+  // Tensors lie on the CPU, so that this runs anywhere.
+  std::unique_ptr<GpuDevice> Make(bool nvml = false) {
+    GpuParts parts;
+    auto gpu = std::make_unique<FakeGpu>(machine_);
+    gpu_ = gpu.get();
+    parts.gpu = std::move(gpu);
+    parts.nvml_missing = "no driver";
+    if (nvml) {
+      parts.nvml = hardware::Nvml::Open("0000:65:00.0", &parts.nvml_missing, ROOFBENCH_FAKE_NVML);
+      EXPECT_NE(parts.nvml, nullptr) << parts.nvml_missing;
+    }
+    parts.torch_device = at::kCPU;
+    parts.host_seconds = [this] { return machine_.host; };
+    return std::make_unique<GpuDevice>(std::move(parts));
+  }
+
+  // A step of ten launches in two phases: three and seven of them.
+  Family TwoPhases(double launch_seconds) {
+    return Family("two", "two phases")
+        .Axis({.name = "impl", .choices = {"eager", "graph"}, .default_value = "eager"})
+        .DefaultCache("warm")
+        .Grid(Suite::kQuick, {{"impl", {"eager", "graph"}}})
+        .Cost([](const Point&) { return workload::CopyStream{1 << 20}.Cost(); })
+        .Build([this, launch_seconds](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
+          const at::Tensor x = in.Randn({16});
+          Case built{.step =
+                         [this, launch_seconds](timing::PhaseMarker& marker) {
+                           ++eager_steps_;
+                           for (int i = 0; i < 3; ++i) machine_.Launch(launch_seconds);
+                           marker.End(kFirst);
+                           for (int i = 0; i < 7; ++i) machine_.Launch(launch_seconds);
+                           marker.End(kSecond);
+                         },
+                     .phases = {"first", "second"},
+                     .result = [=] { return std::vector{x}; },
+                     .reference = [=] { return std::vector{x}; }};
+          if (at.Text("impl") == "graph") return Graphed(std::move(built), in.device());
+          return built;
+        });
+  }
+
+  Outcome Run(Device& device, const Family& family, const std::string& impl) {
+    const Point point = family.Points(Suite::kQuick)[0].With("impl", impl);
+    Session session(options_, device, {{&family, point, point.Name()}}, nullptr);
+    return session.Run(0);
+  }
+
+  static std::map<std::string, double> Counters(const Outcome& outcome) {
+    return {outcome.counters.begin(), outcome.counters.end()};
+  }
+
+  timing::FakeMachine machine_;
+  FakeGpu* gpu_ = nullptr;
+  RunOptions options_;
+  int eager_steps_ = 0;
+};
+
+TEST_F(GpuDeviceTest, IsRecognisedByName) {
+  const auto device = Make();
+  ASSERT_NE(device->datasheet(), nullptr);
+  EXPECT_EQ(device->datasheet()->name, "h200");
+  EXPECT_EQ(device->kind(), "cuda");
+  EXPECT_THAT(device->Context(), testing::AllOf(testing::Contains(Pair("device_arch", "sm_90")),
+                                                testing::Contains(Pair("gpu_datasheet", "h200")),
+                                                testing::Contains(Pair("nvml", HasSubstr("no driver")))));
+}
+
+TEST_F(GpuDeviceTest, SupportsWhatItsCapabilityHas) {
+  const auto device = Make();
+  for (const Dtype dtype : workload::kDtypes) EXPECT_TRUE(device->Supports(dtype).ok());
+  gpu_->fake_facts.compute_major = 7;
+  EXPECT_TRUE(device->Supports(Dtype::kFp16).ok());
+  EXPECT_THAT(std::string(device->Supports(Dtype::kBf16).message()), HasSubstr("compute capability 7.0"));
+  EXPECT_FALSE(device->Supports(Dtype::kInt8).ok()) << "7.5 has it";
+}
+
+TEST_F(GpuDeviceTest, MeasuresOnTheDevicesClock) {
+  const auto device = Make();
+  const Outcome outcome = Run(*device, TwoPhases(20e-6), "eager");
+  ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+  const auto counters = Counters(outcome);
+  EXPECT_NEAR(outcome.summary.median, 200e-6, 1e-9);
+  EXPECT_NEAR(counters.at("first_ms"), 0.06, 1e-6);
+  EXPECT_NEAR(counters.at("second_ms"), 0.14, 1e-6);
+  EXPECT_EQ(counters.at("launch_bound"), 0);
+  EXPECT_GT(counters.at("mem_util"), 0) << "against the datasheet of the H200";
+  EXPECT_THAT(counters, Not(testing::Contains(Key("power_capped")))) << "no NVML, no figure";
+  EXPECT_EQ(gpu_->emptied, 1) << "the allocator is emptied after a case";
+}
+
+TEST_F(GpuDeviceTest, AGraphIsLaunchedOnceAStepAndKeepsItsPhases) {
+  const auto device = Make();
+  machine_.enqueue_seconds = 5e-6;
+  const Outcome eager = Run(*device, TwoPhases(2e-6), "eager");
+  eager_steps_ = 0;
+  const Outcome graph = Run(*device, TwoPhases(2e-6), "graph");
+  ASSERT_EQ(graph.verdict, Verdict::kMeasured) << graph.reason;
+  EXPECT_LE(eager_steps_, 5) << "the step itself runs to be recorded, and never again";
+  // Recorded behind the launches of a slow host, then launched in one go.
+  EXPECT_EQ(Counters(eager).at("launch_bound"), 1);
+  EXPECT_NEAR(Counters(graph).at("first_ms") / Counters(graph).at("second_ms"), 3.0 / 7.0, 0.1);
+}
+
+TEST_F(GpuDeviceTest, ASlowDeviceErrorFailsItsOwnCase) {
+  const auto device = Make();
+  gpu_->fault = "an illegal memory access was encountered";
+  const Outcome outcome = Run(*device, TwoPhases(20e-6), "eager");
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_THAT(outcome.reason, HasSubstr("illegal memory access"));
+  EXPECT_EQ(Run(*device, TwoPhases(20e-6), "eager").verdict, Verdict::kMeasured);
+}
+
+TEST_F(GpuDeviceTest, AnErrorThatStaysMakesItUseless) {
+  const auto device = Make();
+  gpu_->fault = "unspecified launch failure";
+  EXPECT_EQ(Run(*device, TwoPhases(20e-6), "eager").verdict, Verdict::kFailed);
+  EXPECT_TRUE(device->Health().ok()) << "it was told of, and is over";
+  gpu_->fault = "an illegal memory access was encountered";
+  gpu_->fault_stays = true;
+  EXPECT_EQ(Run(*device, TwoPhases(20e-6), "eager").verdict, Verdict::kFailed);
+  EXPECT_THAT(std::string(device->Health().message()), HasSubstr("illegal memory access"));
+}
+
+TEST_F(GpuDeviceTest, APowerCapIsRecorded) {
+  const auto device = Make(/*nvml=*/true);
+  const auto counters = Counters(Run(*device, TwoPhases(20e-6), "eager"));
+  EXPECT_EQ(counters.at("power_capped"), 1);
+  EXPECT_EQ(counters.at("throttled"), 0);
+  EXPECT_NEAR(counters.at("clock_mhz"), 1755, 1e-9);
+  EXPECT_NEAR(counters.at("power_w"), 698.5, 1e-9);
+}
+
+TEST_F(GpuDeviceTest, RoofsAreThoseOfItsStreams) {
+  const auto device = Make();
+  device->Calibrate({});
+  EXPECT_NEAR(device->MeasuredPeaks().read, 4.4e9, 1);
+  const RoofGauge gauge = device->Gauge(workload::CopyStream{64 << 20}.Cost(), CacheState::kCold);
+  EXPECT_EQ(gauge.name, "memory");
+  EXPECT_NEAR(gauge.probe(2e-3), 3.3e9, 1);
+  EXPECT_THAT(device->Gauge(workload::CopyStream{1 << 16}.Cost(), CacheState::kWarm).name, HasSubstr("512 KiB"));
+}
+
+TEST_F(GpuDeviceTest, ItsStreamsDoWhatThoseOfTheProcessorDo) {
+  const auto device = Make();
+  const at::Tensor words = at::arange(16, at::kLong);
+  std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  hardware::GpuStreams& streams = gpu_->streams();
+  from = streams.Allocate(128);
+  to = streams.Allocate(128);
+  streams.Upload(from, std::span(reinterpret_cast<const uint64_t*>(words.data_ptr()), 16));
+  std::vector<uint64_t> got(16, 99);
+  streams.Upload(to, got);
+  for (int i = 0; i < 2; ++i) device->RunStream(hardware::StreamKind::kRead, to, from, 128);
+  streams.Download(got, to);
+  EXPECT_EQ(got[0], 120) << "the sum of one read";
+  device->RunStream(hardware::StreamKind::kCopy, to, from, 128);
+  streams.Download(got, to);
+  EXPECT_EQ(got[15], 15);
+  streams.Free(from);
+  streams.Free(to);
+}
+
+TEST(Graph, IsSkippedOnAProcessor) {
+  FakeDevice cpu;
+  EXPECT_EQ(SupportsGraph(cpu).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Graphed(Case{.step = [] {}}, cpu).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(Fp32Scope, SetsTheSwitchAndPutsItBack) {
+  const bool before = at::globalContext().allowTF32CuBLAS();
+  {
+    const Fp32Scope outer(true);
+    EXPECT_TRUE(at::globalContext().allowTF32CuBLAS());
+    {
+      const Fp32Scope inner(false);
+      EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
+      EXPECT_FALSE(at::globalContext().allowTF32CuDNN());
+    }
+    EXPECT_TRUE(at::globalContext().allowTF32CuBLAS());
+  }
+  EXPECT_EQ(at::globalContext().allowTF32CuBLAS(), before);
+}
+
+TEST_F(GpuDeviceTest, UnverifiedKernelsAreInNoRunUnlessAskedFor) {
+  const auto device = Make();
+  FakeDevice cpu;
+  const Implementation stream = {.name = "stream", .on_cpu = true, .on_gpu = true, .kernels = {"CopyStream"}};
+  const Implementation eager = {.name = "eager", .on_cpu = true, .on_gpu = true};
+  EXPECT_EQ(CheckVerified(stream, *device).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(CheckVerified(stream, *device).message()), HasSubstr("CopyStream"));
+  EXPECT_TRUE(CheckVerified(eager, *device).ok());
+  EXPECT_TRUE(CheckVerified(stream, cpu).ok());
+}
+
+}  // namespace
+}  // namespace roofbench

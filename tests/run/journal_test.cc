@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/journal.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/results/journal_line.h"
+#include "tests/base/temp_folder.h"
+
+namespace roofbench {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+const RunIdentity kIdentity = {{"program", "1234"}, {"device", "cpu"}, {"flags", "--seed=1"}};
+const RunFacts kFacts = {{"roofbench_version", "0"}, {"device_kind", "cpu"}, {"device", "x"}};
+
+Outcome Measured(const std::string& name, int repetition = 0) {
+  Outcome outcome;
+  outcome.name = name;
+  outcome.repetition = repetition;
+  // Figures without an end in binary: what comes back must be the same bits.
+  outcome.samples.seconds = {0.1, 0.3, 1.0 / 3};
+  outcome.samples.phase_seconds = {{0.1 / 3, 0.2, 0.3}, {0.7, 0.8, 0.9}};
+  outcome.phases = {"forward", "backward"};
+  outcome.samples.chunks = {{.first_sample = 0, .samples = 3, .median_seconds = 0.3, .roof_rate = 1e9 / 3}};
+  outcome.samples.cpu_seconds_per_step = 2.0 / 7;
+  outcome.samples.stop = timing::StopReason::kMaxTime;
+  outcome.samples.warmup_steps = 7;
+  outcome.samples.steps_per_sample = 2;
+  outcome.summary = timing::Summarize(outcome.samples.seconds);
+  outcome.counters = {{"samples", 3}, {"ci", 1.0 / 7}, {"FLOP/s", 1e300 / 3}};
+  outcome.roof_name = "memory";
+  outcome.roof_ratios = {0.25, 1.0 / 9};
+  return outcome;
+}
+
+Outcome Failed(const std::string& name, const std::string& reason) {
+  Outcome outcome;
+  outcome.name = name;
+  outcome.verdict = Verdict::kFailed;
+  outcome.reason = reason;
+  return outcome;
+}
+
+class JournalTest : public testing::Test {
+ protected:
+  void Fill(const std::vector<Outcome>& outcomes) {
+    Journal journal;
+    ASSERT_TRUE(journal.Create(path_, kIdentity, kFacts).ok());
+    for (const Outcome& outcome : outcomes) ASSERT_TRUE(journal.Append(outcome).ok());
+  }
+  absl::StatusOr<Recorded> Resume(const RunIdentity& identity = kIdentity) {
+    Journal journal{std::chrono::milliseconds(0)};
+    return journal.Resume(path_, identity);
+  }
+  std::string Refusal(const RunIdentity& identity = kIdentity) {
+    const auto recorded = Resume(identity);
+    EXPECT_FALSE(recorded.ok());
+    return std::string(recorded.status().message());
+  }
+
+  TempFolder folder_;
+  std::string path_ = folder_ / "run.jsonl";
+};
+
+TEST_F(JournalTest, GivesBackEveryFigure) {
+  Fill({Measured("a"), Measured("a", 1), Failed("b", "no \"good\"\n\xff")});
+  const auto recorded = Resume();
+  ASSERT_TRUE(recorded.ok()) << recorded.status();
+  EXPECT_EQ(recorded->context, kFacts);
+  EXPECT_TRUE(recorded->notes.empty());
+  ASSERT_THAT(recorded->outcomes, SizeIs(3));
+  const Outcome wanted = Measured("a", 1);
+  const Outcome& got = recorded->outcomes[1];
+  EXPECT_EQ(got.repetition, 1);
+  EXPECT_EQ(got.verdict, Verdict::kMeasured);
+  EXPECT_EQ(got.samples.seconds, wanted.samples.seconds);
+  EXPECT_EQ(got.samples.phase_seconds, wanted.samples.phase_seconds);
+  EXPECT_EQ(got.phases, wanted.phases);
+  EXPECT_EQ(got.samples.cpu_seconds_per_step, wanted.samples.cpu_seconds_per_step);
+  EXPECT_EQ(got.samples.stop, wanted.samples.stop);
+  EXPECT_EQ(got.summary.median, wanted.summary.median);
+  EXPECT_EQ(got.counters, wanted.counters);
+  EXPECT_EQ(got.roof_ratios, wanted.roof_ratios);
+  EXPECT_EQ(JournalLine(got).substr(0, 40), JournalLine(wanted).substr(0, 40));
+  EXPECT_EQ(recorded->outcomes[2].verdict, Verdict::kFailed);
+  EXPECT_THAT(recorded->outcomes[2].reason, HasSubstr("no \"good\"\n"));
+}
+
+TEST_F(JournalTest, EveryCutOfTheLastLineIsDroppedWithANote) {
+  Fill({Measured("a"), Measured("b")});
+  const std::string whole = ReadText(path_);
+  const std::size_t last = whole.rfind('\n', whole.size() - 2) + 1;
+  for (std::size_t length = last + 1; length < whole.size(); length += 37) {
+    std::ofstream(path_) << whole.substr(0, length);
+    Journal journal;
+    const auto recorded = journal.Resume(path_, kIdentity);
+    ASSERT_TRUE(recorded.ok()) << recorded.status();
+    EXPECT_THAT(recorded->outcomes, SizeIs(1));
+    EXPECT_THAT(recorded->notes, testing::ElementsAre(HasSubstr("was cut off")));
+    ASSERT_TRUE(journal.Append(Measured("b")).ok());
+    EXPECT_EQ(ReadText(path_), whole);
+  }
+}
+
+TEST_F(JournalTest, InterruptedCasesRunAgain) {
+  Outcome cut = Measured("b");
+  cut.samples.stop = timing::StopReason::kInterrupted;
+  Outcome never = Failed("c", "interrupted before it ran");
+  never.verdict = Verdict::kInterrupted;
+  Fill({Measured("a"), cut, never});
+  const auto recorded = Resume();
+  ASSERT_TRUE(recorded.ok()) << recorded.status();
+  EXPECT_THAT(recorded->outcomes, SizeIs(1));
+  EXPECT_THAT(ReadText(path_), testing::Not(HasSubstr("\"b\""))) << "or it would be there twice";
+}
+
+TEST_F(JournalTest, AnotherRunsJournalIsRefused) {
+  Fill({Measured("a")});
+  RunIdentity other = kIdentity;
+  other[2].second = "--seed=2";
+  EXPECT_THAT(Refusal(other), AllOf(HasSubstr(path_), HasSubstr("--seed=1"), HasSubstr("another --journal")));
+}
+
+TEST_F(JournalTest, WhatIsNoJournalIsRefusedAndKept) {
+  for (const char* text : {"hello\n", "{\"benchmarks\":[]}\n", "{\"schema\":\"other-1\",\"context\":{}}\n", "[1]\n"}) {
+    std::ofstream(path_) << text;
+    EXPECT_THAT(Refusal(), HasSubstr("is no journal of roofbench"));
+    Journal journal;
+    EXPECT_THAT(std::string(journal.Create(path_, kIdentity, kFacts).message()), HasSubstr("is no journal"));
+    EXPECT_EQ(ReadText(path_), text);
+  }
+}
+
+TEST_F(JournalTest, DamageBeforeTheLastLineIsRefused) {
+  Fill({Measured("a"), Measured("b")});
+  const std::string whole = ReadText(path_);
+  std::string damaged = whole;
+  damaged[damaged.find("\"verdict\"") + 1] = 'X';
+  std::ofstream(path_) << damaged;
+  EXPECT_THAT(Refusal(), HasSubstr("damaged in line 2"));
+  std::ofstream(path_) << whole << JournalLine(Measured("a")) << "\n";
+  EXPECT_THAT(Refusal(), HasSubstr("twice (line 4)"));
+}
+
+TEST_F(JournalTest, NothingThereIsNotFound) {
+  EXPECT_TRUE(absl::IsNotFound(Resume().status()));
+  std::ofstream(path_) << "";
+  EXPECT_TRUE(absl::IsNotFound(Resume().status()));
+}
+
+TEST_F(JournalTest, AnOldJournalMovesAside) {
+  Fill({Measured("a")});
+  const std::string old = ReadText(path_);
+  Fill({Measured("b")});
+  EXPECT_EQ(ReadText(path_ + ".previous"), old);
+  EXPECT_THAT(ReadText(path_), HasSubstr("\"b\""));
+}
+
+TEST_F(JournalTest, ACaseThatEndedItsProcessIsRestored) {
+  Fill({Measured("a")});
+  std::ofstream(path_, std::ios::app) << R"({"name": "b", "repet)";
+  {
+    Journal parent;
+    ASSERT_TRUE(parent.Continue(path_).ok());
+    ASSERT_TRUE(parent.Append(Failed("b", "crashed")).ok());
+  }
+  const auto recorded = Resume();
+  ASSERT_TRUE(recorded.ok()) << recorded.status();
+  EXPECT_TRUE(recorded->notes.empty()) << "nothing is cut off any more";
+  ASSERT_THAT(recorded->outcomes, SizeIs(2));
+  EXPECT_EQ(recorded->outcomes[1].reason, "crashed");
+}
+
+TEST_F(JournalTest, AJournalInMemoryIsOneLikeAnyOther) {
+  const absl::StatusOr<std::string> path = NamelessJournal();
+  ASSERT_TRUE(path.ok()) << path.status();
+  path_ = *path;
+  Fill({Measured("a")});
+  Outcome interrupted = Measured("c");
+  interrupted.verdict = Verdict::kInterrupted;
+  {
+    Journal parent;
+    ASSERT_TRUE(parent.Continue(path_).ok());
+    ASSERT_TRUE(parent.Append(Failed("b", "crashed")).ok());
+    ASSERT_TRUE(parent.Append(interrupted).ok());
+  }
+  for (int again = 0; again < 2; ++again) {
+    const auto recorded = Resume();
+    ASSERT_TRUE(recorded.ok()) << recorded.status();
+    EXPECT_THAT(recorded->outcomes, SizeIs(2));
+  }
+}
+
+TEST_F(JournalTest, ADeviceKeepsNothingToGoOnWith) {
+  Journal journal;
+  EXPECT_THAT(std::string(journal.Continue("/dev/null").message()), HasSubstr("no plain file"));
+}
+
+TEST_F(JournalTest, TheHeaderHoldsTheContract) {
+  Journal journal;
+  ASSERT_TRUE(journal.Create(path_, kIdentity, kFacts, R"({"schema":"x","version":1})").ok());
+  EXPECT_THAT(ReadText(path_), HasSubstr(R"("contract":{"schema":"x","version":1}})"));
+}
+
+TEST_F(JournalTest, OneProcessWritesAtATime) {
+  Journal first;
+  ASSERT_TRUE(first.Create(path_, kIdentity, kFacts).ok());
+  ASSERT_TRUE(first.Append(Measured("a")).ok());
+  EXPECT_THAT(Refusal(), HasSubstr("is being written"));
+  Journal second{std::chrono::milliseconds(0)};
+  EXPECT_THAT(std::string(second.Create(path_, kIdentity, kFacts).message()), HasSubstr("is being written"));
+  ASSERT_TRUE(first.Append(Measured("b")).ok());
+  EXPECT_THAT(ReadText(path_), HasSubstr("\"b\""));
+}
+
+TEST_F(JournalTest, AFullDiskIsTold) {
+  Journal journal;
+  EXPECT_THAT(std::string(journal.Create("/dev/full", kIdentity, kFacts).message()),
+              AllOf(HasSubstr("/dev/full"), HasSubstr("No space left")));
+}
+
+}  // namespace
+}  // namespace roofbench

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/prediction.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "lib/workload/operators/gemm.h"
+
+namespace roofbench {
+namespace {
+
+Family Cube() {
+  return Family("cube", "")
+      .Axis({.name = "impl", .choices = {"fast", "slow"}, .default_value = "fast"})
+      .Axis({.name = "m", .default_value = "n"})
+      .Axis({.name = "n"})
+      .Grid(Suite::kQuick, {{"n", {"64", "16384"}}})
+      .Cost([](const Point& at) {
+        return workload::Gemm{.m = at.Number("m"), .n = at.Number("n"), .k = at.Number("n")}.ForwardCost();
+      })
+      .Build([](const Point&, Inputs&) -> absl::StatusOr<Case> { return Case{}; });
+}
+
+class PredictionTest : public testing::Test {
+ protected:
+  Point At(const std::string& n, const std::string& impl = "fast") {
+    return family_.Points(Suite::kQuick)[0].With("n", n).With("impl", impl);
+  }
+
+  Family family_ = Cube();
+  std::vector<std::string> piloted_;
+  // An implementation a thousand times slower than any roof would say: 1 ns a FLOP.
+  StepTimePredictor predictor_{[this](const Point& point) -> absl::StatusOr<double> {
+    piloted_.push_back(point.Name());
+    return WorkOf(family_.CostOf(point)) * 1e-9;
+  }};
+};
+
+TEST_F(PredictionTest, ScalesFromTheLargestPilotRunThatIsCheap) {
+  const Point large = At("4096");
+  const double exact = WorkOf(family_.CostOf(large)) * 1e-9;  // 138 s
+  const std::optional<double> predicted = predictor_.Predict(family_, large);
+  ASSERT_TRUE(predicted.has_value());
+  EXPECT_NEAR(*predicted, exact, 0.01 * exact);
+  // n=256 takes 0.03 s, n=320 0.07 s; n=400 would take 0.13 s and is not worth it.
+  EXPECT_EQ(piloted_, std::vector<std::string>({"cube/n:256", "cube/n:320"}));
+}
+
+TEST_F(PredictionTest, OverheadIsNotMultiplied) {
+  // 100 us of overhead and 1 ps a unit of work: the smallest pilot run alone would predict 0.6 s in place of 0.14 s.
+  StepTimePredictor predictor(
+      [&](const Point& point) -> absl::StatusOr<double> { return 100e-6 + WorkOf(family_.CostOf(point)) * 1e-12; });
+  const std::optional<double> predicted = predictor.Predict(family_, At("4096"));
+  ASSERT_TRUE(predicted.has_value());
+  EXPECT_NEAR(*predicted, 0.138, 0.005);
+}
+
+TEST_F(PredictionTest, AMeasuredPointNearbyNeedsNoPilotRun) {
+  predictor_.Learn(family_, At("2048"), 3.0);
+  const std::optional<double> predicted = predictor_.Predict(family_, At("4096"));
+  ASSERT_TRUE(predicted.has_value());
+  EXPECT_NEAR(*predicted, 24, 0.1);
+  EXPECT_TRUE(piloted_.empty());
+}
+
+TEST_F(PredictionTest, AnotherImplementationSaysNothing) {
+  predictor_.Learn(family_, At("2048", "slow"), 3.0);
+  predictor_.Predict(family_, At("4096"));
+  EXPECT_FALSE(piloted_.empty());
+}
+
+TEST_F(PredictionTest, ALargerPointSaysNothing) {
+  predictor_.Learn(family_, At("8192"), 3.0);
+  predictor_.Predict(family_, At("4096"));
+  EXPECT_FALSE(piloted_.empty());
+}
+
+TEST_F(PredictionTest, NoPilotRunNoPrediction) {
+  StepTimePredictor blind([](const Point&) -> absl::StatusOr<double> { return absl::UnimplementedError("no"); });
+  EXPECT_EQ(blind.Predict(family_, At("4096")), std::nullopt);
+}
+
+}  // namespace
+}  // namespace roofbench

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Children that end in every way, and what the parent makes of it. A child's code runs in a copy of this process and
+// must leave it by _exit: what it did is in the shared state and in the exit status.
+
+#include "lib/run/supervisor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace roofbench {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+void WaitForTheEnd() {
+  while (true) pause();
+}
+
+// Counts the children, since each begins with a copy of the parent's memory.
+class SupervisorTest : public testing::Test {
+ protected:
+  SupervisorTest() { sigprocmask(SIG_SETMASK, nullptr, &mask_); }
+  // The parent of a run that is over waits for no signal any more.
+  ~SupervisorTest() override {
+    for (const int signal : {SIGINT, SIGTERM}) {
+      std::signal(signal, SIG_IGN);  // which discards those that wait
+      std::signal(signal, SIG_DFL);
+    }
+    sigprocmask(SIG_SETMASK, &mask_, nullptr);
+  }
+
+  // The status of a run whose children do these, one after another; the last one's again and again.
+  int Run(const std::vector<std::function<void()>>& children, double case_timeout = 0) {
+    return Supervise(state_, {.case_timeout = case_timeout,
+                              .run = [&]() -> int {
+                                const std::size_t mine = std::min(attempts_.size(), children.size() - 1);
+                                children[mine]();
+                                _exit(0);
+                              },
+                              .fail =
+                                  [&](const RunningCase& running, const std::string& reason) {
+                                    failed_.push_back(running.index);
+                                    reasons_.push_back(reason);
+                                    attempts_.push_back(1);
+                                    return fail_status_;
+                                  }});
+  }
+
+  SharedState state_{10};
+  std::vector<int> attempts_;  // a failure each, seen by the children that follow
+  std::vector<std::size_t> failed_;
+  std::vector<std::string> reasons_;
+  absl::Status fail_status_;
+
+ private:
+  sigset_t mask_{};
+};
+
+TEST_F(SupervisorTest, PassesTheStatusOfAnOrderlyEndOn) {
+  EXPECT_EQ(Run({[] { _exit(0); }}), 0);
+  EXPECT_EQ(Run({[] { _exit(2); }}), 2);
+  EXPECT_THAT(failed_, IsEmpty());
+}
+
+TEST_F(SupervisorTest, ACrashInACaseIsItsFailureAndAnotherChildGoesOn) {
+  struct {
+    int signal;
+    const char* reason;
+  } const table[] = {{SIGSEGV, "crashed (SIGSEGV, Segmentation fault)"},
+                     {SIGABRT, "crashed (SIGABRT, Aborted)"},
+                     {SIGBUS, "crashed (SIGBUS, Bus error)"},
+                     {SIGFPE, "crashed (SIGFPE, Floating point exception)"},
+                     {SIGILL, "crashed (SIGILL, Illegal instruction)"},
+                     {SIGKILL, "killed (SIGKILL), most likely by the system for memory"}};
+  std::vector<std::function<void()>> children;
+  std::vector<std::string> expected;
+  for (std::size_t i = 0; i < std::size(table); ++i) {
+    children.emplace_back([this, i, signal = table[i].signal] {
+      state_.BeginCase(i, 0);
+      std::signal(signal, SIG_DFL);  // a sanitizer has a handler of its own
+      raise(signal);
+    });
+    expected.emplace_back(table[i].reason);
+  }
+  children.emplace_back([] { _exit(5); });
+  EXPECT_EQ(Run(children), 5);
+  EXPECT_THAT(failed_, ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_EQ(reasons_, expected);
+}
+
+TEST_F(SupervisorTest, AnExitInACaseIsItsFailure) {
+  EXPECT_EQ(Run({[this] {
+                   state_.BeginCase(3, 2);
+                   _exit(7);
+                 },
+                 [] { _exit(0); }}),
+            0);
+  EXPECT_THAT(failed_, ElementsAre(3));
+  EXPECT_THAT(reasons_, ElementsAre("ended with exit status 7"));
+}
+
+TEST_F(SupervisorTest, AHangingCaseIsEndedAtItsDeadline) {
+  EXPECT_EQ(Run({[this] {
+                   state_.BeginCase(4, 0);
+                   WaitForTheEnd();
+                 },
+                 [] { _exit(0); }},
+                0.05),
+            0);
+  EXPECT_THAT(failed_, ElementsAre(4));
+  EXPECT_THAT(reasons_, ElementsAre("not finished after 0.05 s (--case_timeout)"));
+}
+
+TEST_F(SupervisorTest, CasesThatEndInTimeAreLeftAlone) {
+  EXPECT_EQ(Run({[this] {
+                  for (std::size_t i = 0; i < 1000; ++i) {
+                    state_.BeginCase(i % 10, 0);
+                    state_.EndCase();
+                  }
+                }},
+                3600),
+            0);
+  EXPECT_THAT(failed_, IsEmpty());
+}
+
+TEST_F(SupervisorTest, TwoCrashesOutsideOfCasesEndTheRun) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Run({[] { raise(SIGKILL); }}), 1);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::AllOf(HasSubstr("another goes on"), HasSubstr("the run ends here")));
+  EXPECT_THAT(failed_, IsEmpty());
+}
+
+TEST_F(SupervisorTest, AChildMayAskForASuccessor) {
+  EXPECT_EQ(Run({[this] {
+              if (state_.signal() != 0) _exit(9);  // the successor
+              state_.Interrupt(1);
+              state_.AskForSuccessor();
+              _exit(1);
+            }}),
+            9);
+  EXPECT_THAT(failed_, IsEmpty());
+}
+
+TEST_F(SupervisorTest, ACrashAfterEverythingIsWrittenIsNotRepeated) {
+  EXPECT_EQ(Run({[this] {
+              state_.SetFinished();
+              raise(SIGKILL);
+            }}),
+            1);
+}
+
+TEST_F(SupervisorTest, ARowThatCannotBeWrittenEndsTheRun) {
+  fail_status_ = absl::UnavailableError("the disk is full");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Run({[this] {
+              state_.BeginCase(0, 0);
+              raise(SIGKILL);
+            }}),
+            1);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("cannot go on: the disk is full"));
+}
+
+TEST_F(SupervisorTest, ASignalIsNotedAndTheChildEndsByItself) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Run({[this] {
+              kill(getppid(), SIGTERM);
+              while (state_.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+              _exit(128 + state_.signal());
+            }}),
+            128 + SIGTERM);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("signal 15"));
+}
+
+TEST_F(SupervisorTest, ASignalToTheWholeGroupIsOneSignal) {
+  EXPECT_EQ(Run({[this] {
+              // As a terminal and `timeout` do: both processes, and the parent twice.
+              kill(getppid(), SIGINT);
+              raise(SIGINT);
+              while (state_.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+              kill(getppid(), SIGINT);
+              raise(SIGINT);
+              _exit(128 + state_.signal());
+            }}),
+            128 + SIGINT);
+}
+
+TEST(SharedStateTest, ASecondSignalIsOneThatComesLater) {
+  SharedState state(1);
+  EXPECT_EQ(state.signal(), 0);
+  EXPECT_EQ(state.Interrupt(SIGINT), SharedState::Request::kFirst);
+  EXPECT_EQ(state.Interrupt(SIGTERM), SharedState::Request::kEcho);
+  EXPECT_EQ(state.signal(), SIGINT);
+  SharedState::Request request{};
+  do {
+    request = state.Interrupt(SIGINT);
+  } while (request == SharedState::Request::kEcho);
+  EXPECT_EQ(request, SharedState::Request::kAgain);
+}
+
+TEST(SharedStateTest, BothSidesSeeTheSame) {
+  SharedState state(3);
+  const pid_t child = fork();
+  if (child == 0) {
+    state.BeginCase(2, 5);
+    state.SetShown(1);
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(state.running().has_value());
+  EXPECT_EQ(state.running()->index, 2);
+  EXPECT_EQ(state.running()->repetition, 5);
+  EXPECT_TRUE(state.shown(1));
+  EXPECT_FALSE(state.shown(2));
+  state.EndCase();
+  EXPECT_FALSE(state.running().has_value());
+}
+
+}  // namespace
+}  // namespace roofbench

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/suite/check.h"
+
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace roofbench {
+namespace {
+
+using testing::HasSubstr;
+using workload::Dtype;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TEST(RelativeTolerance, FollowsFromTheFormatAndTheSum) {
+  // 2 · 2^-7 and 4 · 2^-23 · sqrt(4096).
+  EXPECT_DOUBLE_EQ(RelativeTolerance({.dtype = Dtype::kBf16, .reduction = 4096}), 0x1p-6 + 4 * 0x1p-23 * 64);
+  EXPECT_DOUBLE_EQ(RelativeTolerance({.dtype = Dtype::kBf16, .reduction = 0, .roundings = 9, .amplification = 2}),
+                   6 * 0x1p-6);
+  EXPECT_EQ(RelativeTolerance({.dtype = Dtype::kInt8, .reduction = 4096}), 0);
+}
+
+TEST(CompareTensors, FindsOneWrongElementAmongMany) {
+  const at::Tensor reference = at::randn({100, 100}, at::kDouble);
+  at::Tensor result = reference.to(at::kFloat);
+  EXPECT_TRUE(CompareTensors(result, reference, {}, "y").ok());
+  result[57][3].add_(1e-3);
+  const absl::Status status = CompareTensors(result, reference, {}, "y");
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(HasSubstr("wrong y: 1 of 10000"), HasSubstr("element 5703")));
+}
+
+TEST(CompareTensors, AllowsTheRoundingOfTheFormat) {
+  const at::Tensor reference = at::randn({1000}, at::kDouble);
+  EXPECT_TRUE(CompareTensors(reference.to(at::kBFloat16), reference, {.dtype = Dtype::kBf16}, "y").ok());
+  EXPECT_FALSE(CompareTensors(reference.to(at::kBFloat16), reference, {.dtype = Dtype::kFp32}, "y").ok());
+}
+
+TEST(CompareTensors, FindsASmallErrorThatIsEverywhere) {
+  const at::Tensor reference = at::randn({1000}, at::kDouble);
+  const Tolerance bf16{.dtype = Dtype::kBf16};
+  // 1.2 %: below the elementwise bound of 1.6 % of (|reference| + rms), above half of it in the root mean square.
+  const absl::Status status = CompareTensors(reference.mul(1.012), reference, bf16, "y");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("root mean square"));
+}
+
+TEST(CompareTensors, IntegersMustBeEqual) {
+  const at::Tensor reference = at::tensor({1'000'000'000, -5, 0}, at::kLong);
+  const Tolerance exact{.dtype = Dtype::kInt8};
+  EXPECT_TRUE(CompareTensors(reference.to(at::kInt), reference, exact, "y").ok());
+  EXPECT_FALSE(CompareTensors(reference.add(1), reference, exact, "y").ok());
+  // Neighbours that double precision takes for equal.
+  const at::Tensor large = at::tensor({int64_t{1} << 62}, at::kLong);
+  EXPECT_THAT(std::string(CompareTensors(large.add(1), large, exact, "y").message()), HasSubstr("wrong y: 1 of 1"));
+}
+
+TEST(CompareTensors, InfinityAndNanMustBeOfTheSameKind) {
+  const at::Tensor reference = at::tensor({1.0F, kInfinity, kNan, -kInfinity});
+  EXPECT_TRUE(CompareTensors(reference.clone(), reference, {}, "y").ok());
+  EXPECT_FALSE(CompareTensors(at::tensor({kNan, kInfinity, kNan, -kInfinity}), reference, {}, "y").ok());
+  EXPECT_FALSE(CompareTensors(at::tensor({1.0F, -kInfinity, kNan, -kInfinity}), reference, {}, "y").ok());
+  EXPECT_FALSE(CompareTensors(at::tensor({1.0F, kInfinity, 0.0F, -kInfinity}), reference, {}, "y").ok());
+  EXPECT_FALSE(CompareTensors(at::tensor({kInfinity, kInfinity, kNan, -kInfinity}), reference, {}, "y").ok());
+}
+
+TEST(CompareTensors, ShapesMustAgree) {
+  EXPECT_THAT(std::string(CompareTensors(at::randn({2, 3}), at::randn({3, 2}), {}, "y").message()),
+              HasSubstr("shape [2,3] where the reference has [3,2]"));
+}
+
+TEST(CheckCase, TamperingIsFound) {
+  const at::Tensor y = at::randn({8});
+  const Case built{.result = [=] { return std::vector{y.clone()}; }, .reference = [=] { return std::vector{y}; }};
+  EXPECT_TRUE(CheckCase(built).ok());
+  EXPECT_FALSE(CheckCase(built, [](at::Tensor& result) { result[0].add_(1); }).ok());
+  EXPECT_FALSE(CheckCase(Case{.result = [] { return std::vector<at::Tensor>(); },
+                              .reference = [] { return std::vector<at::Tensor>(); }})
+                   .ok());
+}
+
+}  // namespace
+}  // namespace roofbench

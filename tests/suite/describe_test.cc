@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/suite/describe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/suite/test_family.h"
+
+namespace roofbench {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class DescribeTest : public testing::Test {
+ protected:
+  FakeDevice device_;
+  Family family_ = TestFamily(device_, 1, "a");
+};
+
+TEST_F(DescribeTest, AxesAreListedWithTheirValuesAndDefaults) {
+  EXPECT_THAT(DescribeAxes({family_}),
+              AllOf(HasSubstr("a: adds one"), HasSubstr("registered 16, 32, 64, 4096"),
+                    HasSubstr("good, wrong, throws, refuses [good]"), HasSubstr("operands come from memory")));
+}
+
+TEST_F(DescribeTest, ImplementationsSayWhereTheyRunAndWhyNotElsewhere) {
+  Family family("b", "two ways");
+  family.Implementations({{.name = "eager", .doc = "LibTorch", .on_cpu = true, .on_gpu = true},
+                          {.name = "native",
+                           .on_cpu = true,
+                           .on_gpu = true,
+                           .kernels = {"Spin"},
+                           .dtypes = {"bf16"},
+                           .limits = "no fp32 kernel"}},
+                         "eager");
+  EXPECT_THAT(DescribeAxes({family}), HasSubstr("native: unverified on GPUs; for bf16; no fp32 kernel"));
+  const auto described = DescribeFamily(family);
+  EXPECT_EQ(described["axes"][0]["name"], "impl");
+  EXPECT_EQ(described["axes"][0]["role"], "impl");
+  EXPECT_EQ(described["axes"][0]["default"], "eager");
+  EXPECT_EQ(described["implementations"][1]["proof"]["cuda"], "unverified");
+  EXPECT_EQ(described["implementations"][0]["proof"]["cuda"], "checked");
+  EXPECT_EQ(described["implementations"][1]["dtypes"], nlohmann::ordered_json({"bf16"}));
+}
+
+TEST_F(DescribeTest, AFamilyIsDescribedWithItsGrowth) {
+  const auto described = DescribeFamily(family_);
+  EXPECT_EQ(described["name"], "a");
+  EXPECT_EQ(described["cache_default"], "cold");
+  EXPECT_EQ(described["axes"][1]["kind"], "number");
+  EXPECT_EQ(described["axes"][1]["values"], nlohmann::ordered_json({"16", "32", "64", "4096"}));
+  EXPECT_EQ(described["growth"][0]["axis"], "n");
+  EXPECT_EQ(described["growth"][0]["exponent"], 1);
+}
+
+TEST_F(DescribeTest, RenamesOfFamiliesAxesAndValues) {
+  family_.Renamed({.old_family = "z"}).Renamed({.old_axis = "kind", .axis = "impl", .values = {{"bad", "wrong"}}});
+  const auto renames = DescribeRenames({&family_});
+  ASSERT_EQ(renames.size(), 2);
+  EXPECT_EQ(renames[0].dump(), R"({"family":"z","to":"a"})");
+  EXPECT_EQ(renames[1].dump(), R"({"family":"a","axis":"kind","to":"impl","values":{"bad":"wrong"}})");
+}
+
+}  // namespace
+}  // namespace roofbench

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/suite/family_of.h"
+
+#include <ATen/TensorOperators.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "lib/suite/check.h"
+#include "lib/workload/operators/stream.h"
+#include "tests/device/fake_device.h"
+
+namespace roofbench {
+
+// A kernel of somebody's: y = x.
+template <typename T>
+struct Copying {
+  const T* x;
+  T* y;
+  int64_t n;
+};
+template <typename T>
+void Run(const Copying<T>& work, const kernels::ParallelFor&) {
+  for (int64_t i = 0; i < work.n; ++i) work.y[i] = work.x[i];
+}
+
+namespace {
+
+using testing::HasSubstr;
+
+struct Vectors {
+  at::Tensor x, y;
+  std::shared_ptr<int> life = std::make_shared<int>(0);
+};
+
+FamilyOf<Vectors> Double(const std::string& name = "double") {
+  FamilyOf<Vectors> family(name, "y = 2 x");
+  family.Size("n")
+      .Work([](const Point& at) { return workload::CopyStream{at.Number("n") * 4}.Cost(); })
+      .Operands([](const Point& at, Inputs& in) {
+        return Vectors{in.Randn({at.Int("n")}), in.Empty({at.Int("n")}, workload::Dtype::kFp32)};
+      })
+      .Reference([](const Vectors& o) { return o.x.to(at::kDouble) * 2; })
+      .Impl("eager", [](Vectors& o) { at::mul_out(o.y, o.x, at::full({}, 2)); })
+      .Points(Suite::kQuick, {{"n", {16, 1_Ki}}});
+  return family;
+}
+
+class FamilyOfTest : public testing::Test {
+ protected:
+  // Builds the first point with these values and runs one step of it.
+  absl::StatusOr<Case> Build(const Family& family, const AxisValues& values = {}) {
+    Point point = family.Points(Suite::kFull).front();
+    for (const auto& [axis, value] : values) point = point.With(axis, value);
+    if (absl::Status status = family.SupportOf(point, device_); !status.ok()) return status;
+    Inputs inputs(device_, 0, point.Name());
+    return family.BuildAt(point, inputs);
+  }
+  static void Step(const Case& built) {
+    class Ignored : public timing::PhaseMarker {
+      void End(int /*phase*/) override {}
+    } ignored;
+    built.step(ignored);
+  }
+  static bool IsRight(const Case& built) {
+    Step(built);
+    return CheckCase(built).ok();
+  }
+
+  FakeDevice device_;
+};
+
+TEST_F(FamilyOfTest, SizesAreNumbersInTheCodeAndOneImplementationIsNoAxis) {
+  const Family family = Double().Finish();
+  ASSERT_EQ(family.Points(Suite::kQuick).size(), 2);
+  EXPECT_EQ(family.Points(Suite::kQuick)[1].Name(), "double/n:1024");
+  EXPECT_TRUE(IsRight(*Build(family)));
+}
+
+TEST_F(FamilyOfTest, ImplementationsAreTheFirstAxis) {
+  const Family family = Double().Impl("wrong", [](Vectors& o) { o.y.copy_(o.x); }).DefaultImpl("eager").Finish();
+  EXPECT_EQ(family.axes().front().name, kImplAxis);
+  EXPECT_EQ(family.Points(Suite::kQuick)[0].Name(), "double/n:16") << "the default is left out";
+  EXPECT_TRUE(IsRight(*Build(family)));
+  EXPECT_FALSE(IsRight(*Build(family, {{kImplAxis, "wrong"}})));
+}
+
+TEST_F(FamilyOfTest, ACaseOwnsItsOperands) {
+  std::weak_ptr<int> life;
+  {
+    absl::StatusOr<Case> built = absl::InternalError("none yet");
+    {
+      const Family family =
+          Double().Details([&](const Point&, const std::shared_ptr<Vectors>& o, Case&) { life = o->life; }).Finish();
+      built = Build(family);
+    }
+    ASSERT_TRUE(built.ok()) << built.status();
+    EXPECT_FALSE(life.expired());
+    const CaseStep step = built->step;
+    built = absl::InternalError("gone");
+    EXPECT_FALSE(life.expired()) << "a step keeps what it works on";
+  }
+  EXPECT_TRUE(life.expired());
+}
+
+TEST_F(FamilyOfTest, AKernelIsMadeForTheElementsOfTheDtype) {
+  const Family family = FamilyOf<Vectors>("native", "y = x")
+                            .Dtypes({"fp32", "bf16"})
+                            .Size("n")
+                            .Work([](const Point&) { return workload::Cost{}; })
+                            .Operands([](const Point& at, Inputs& in) {
+                              return Vectors{in.Randn({at.Int("n")}, at.Dtype()), in.Empty({at.Int("n")}, at.Dtype())};
+                            })
+                            .Reference([](const Vectors& o) { return o.x.to(at::kDouble); })
+                            .Impl("native", Cpu([]<typename T>(Vectors& o) {
+                                    return Copying<T>{Elements<T>(o.x), Elements<T>(o.y), o.x.numel()};
+                                  }))
+                            .Points(Suite::kQuick, {{"dtype", {"fp32", "bf16"}}, {"n", {7}}})
+                            .Finish();
+  for (const char* dtype : {"fp32", "bf16"}) EXPECT_TRUE(IsRight(*Build(family, {{kDtypeAxis, dtype}}))) << dtype;
+}
+
+TEST_F(FamilyOfTest, WhatIsPreparedIsPreparedOnce) {
+  int prepared = 0;
+  const Family family = Double("prepared")
+                            .Impl("packed", Prepared([&](Vectors& o, const Point&, Inputs&) {
+                                    ++prepared;
+                                    return [twice = o.x * 2](Vectors& now) { now.y.copy_(twice); };
+                                  }))
+                            .Finish();
+  const auto built = Build(family, {{kImplAxis, "packed"}});
+  ASSERT_TRUE(built.ok()) << built.status();
+  EXPECT_TRUE(IsRight(*built));
+  Step(*built);
+  EXPECT_EQ(prepared, 1);
+}
+
+TEST_F(FamilyOfTest, WhatCannotBePreparedIsSkippedWithItsReason) {
+  const Family family = Double("refused")
+                            .Impl("packed", Prepared([](Vectors&, const Point&, Inputs&) -> absl::StatusOr<CaseStep> {
+                                    return absl::UnimplementedError("no packer");
+                                  }))
+                            .Finish();
+  EXPECT_EQ(Build(family, {{kImplAxis, "packed"}}).status(), absl::UnimplementedError("no packer"));
+}
+
+TEST_F(FamilyOfTest, AnImplementationSaysWhereItRuns) {
+  const Family family = Double("placed")
+                            .Impl("cuda", OnGpu({}, [](Vectors&, const Point&, Inputs&) { return [] {}; }))
+                            .Limits("it is a GPU's")
+                            .Graph()
+                            .Finish();
+  EXPECT_THAT(Build(family, {{kImplAxis, "cuda"}}).status().message(), HasSubstr("impl:cuda runs on GPUs alone"));
+  EXPECT_THAT(Build(family, {{kImplAxis, "cuda"}}).status().message(), HasSubstr("it is a GPU's"));
+  EXPECT_THAT(Build(family, {{kImplAxis, "graph"}}).status().message(), HasSubstr("CUDA graphs need a GPU"));
+  EXPECT_TRUE(IsRight(*Build(family, {{kImplAxis, "eager"}})));
+}
+
+TEST_F(FamilyOfTest, AnImplementationSaysWhichDtypesItTakes) {
+  FamilyOf<Vectors> declared("typed", "y = 2 x");
+  declared.Dtypes({"fp32", "bf16"});
+  const Family family = declared.Work([](const Point&) { return workload::Cost{}; })
+                            .Operands([](const Point&, Inputs&) { return Vectors{}; })
+                            .Impl("eager", [](Vectors&) {})
+                            .Impl("packed", [](Vectors&) {})
+                            .Takes({"bf16"}, "it packs pairs")
+                            .Points(Suite::kQuick, {{"dtype", {"fp32", "bf16"}}})
+                            .Finish();
+  EXPECT_THAT(Build(family, {{kImplAxis, "packed"}}).status().message(),
+              HasSubstr("impl:packed is for dtype:bf16: it packs pairs"));
+  EXPECT_TRUE(Build(family, {{kImplAxis, "packed"}, {kDtypeAxis, "bf16"}}).ok());
+}
+
+TEST_F(FamilyOfTest, AnImplementationSaysWhichFormatsOfWeightsItTakes) {
+  FamilyOf<Vectors> declared("weights", "y = 2 x");
+  declared.Precisions({"bf16", "int8"});
+  const Family family = declared.Work([](const Point&) { return workload::Cost{}; })
+                            .Operands([](const Point&, Inputs&) { return Vectors{}; })
+                            .Impl("eager", [](Vectors&) {})
+                            .Impl("packed", [](Vectors&) {})
+                            .Takes({"bf16"}, "it packs floats")
+                            .Points(Suite::kQuick, {{"precision", {"int8", "bf16"}}})
+                            .Finish();
+  EXPECT_THAT(Build(family, {{kImplAxis, "packed"}}).status().message(),
+              HasSubstr("impl:packed is for precision:bf16: it packs floats"));
+  EXPECT_TRUE(Build(family, {{kImplAxis, "packed"}, {kPrecisionAxis, "bf16"}}).ok());
+}
+
+TEST_F(FamilyOfTest, APassHasStepsOfItsOwn) {
+  FamilyOf<Vectors> declared = Double("passes");
+  declared.Passes({kForward, kBackward})
+      .Impl("apart", InPass(kBackward, [](Vectors& o) { o.y.copy_(o.x * 3); }),
+            InPass(kForward, OnCpu([](Vectors& o) { o.y.copy_(o.x * 2); })))
+      .Impl("half", InPass(kForward, [](Vectors&) {}));
+  const Family family = declared.Finish();
+  EXPECT_TRUE(IsRight(*Build(family, {{kImplAxis, "apart"}})));
+  EXPECT_FALSE(IsRight(*Build(family, {{kImplAxis, "apart"}, {kPassAxis, kBackward}}))) << "the reference is forward's";
+  EXPECT_TRUE(Build(family, {{kImplAxis, "half"}}).ok());
+  EXPECT_THAT(Build(family, {{kImplAxis, "half"}, {kPassAxis, kBackward}}).status().message(),
+              HasSubstr("impl:half has no pass:backward on processors"));
+}
+
+TEST_F(FamilyOfTest, KernelsBelongToTheImplementationNamedLast) {
+  const Family family =
+      Double("kernels").Impl("stream", [](Vectors&) {}).Impl("eager").Launches({"CopyStream"}).Finish();
+  EXPECT_THAT(family.implementations()[0].kernels, testing::ElementsAre("CopyStream"));
+  EXPECT_THAT(family.implementations()[1].kernels, testing::IsEmpty());
+}
+
+TEST_F(FamilyOfTest, OperandsThatCannotBeMadeEndTheCase) {
+  const Family family = Double("none")
+                            .Operands([](const Point&, Inputs&) -> absl::StatusOr<Vectors> {
+                              return absl::UnimplementedError("no model");
+                            })
+                            .Finish();
+  EXPECT_EQ(Build(family).status(), absl::UnimplementedError("no model"));
+}
+
+}  // namespace
+}  // namespace roofbench

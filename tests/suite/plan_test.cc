@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/suite/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/suite/test_family.h"
+
+namespace roofbench {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class PlanTest : public testing::Test {
+ protected:
+  std::vector<std::string> Names(const Selection& selection) {
+    const auto plan = MakePlan(families_, selection);
+    std::vector<std::string> names;
+    if (!plan.ok()) return {std::string(plan.status().message())};
+    for (const PlannedCase& planned : *plan) names.push_back(planned.name);
+    return names;
+  }
+
+  std::string Error(const Selection& selection) {
+    const auto plan = MakePlan(families_, selection);
+    return plan.ok() ? "no error" : std::string(plan.status().message());
+  }
+
+  FakeDevice device_;
+  std::vector<Family> families_ = {TestFamily(device_, 1, "a"), TestFamily(device_, 1, "b")};
+};
+
+TEST_F(PlanTest, FilterIsSearchedAndCanBeTurnedRound) {
+  Selection selection;
+  selection.filter = "a/.*(16|32)";
+  EXPECT_THAT(Names(selection), ElementsAre("a/n:16", "a/n:32"));
+  selection.filter = "-^a|n:(16|32)";
+  EXPECT_THAT(Names(selection), ElementsAre("b/n:64"));
+  selection.filter = "n:16/manual_time$";
+  EXPECT_THAT(Names(selection), ElementsAre("a/n:16", "b/n:16"));
+}
+
+TEST_F(PlanTest, AxisReplacesTheRegisteredValuesOfOneFamilyOrOfAll) {
+  Selection selection;
+  selection.axes = {{.family = "a", .axis = "n", .values = {"3000", "5"}}};
+  EXPECT_THAT(Names(selection), ElementsAre("a/n:3000", "a/n:5", "b/n:16", "b/n:32", "b/n:64"));
+  selection.axes = {{.axis = "n", .values = {"7"}}, {.family = "b", .axis = "impl", .values = {"wrong"}}};
+  EXPECT_THAT(Names(selection), ElementsAre("a/n:7", "b/impl:wrong/n:7"));
+}
+
+TEST_F(PlanTest, RefusalsNameWhatIsValid) {
+  Selection selection;
+  selection.axes = {{.family = "c", .axis = "n", .values = {"1"}}};
+  EXPECT_THAT(Error(selection), testing::AllOf(HasSubstr("'c'"), HasSubstr("a, b")));
+  selection.axes = {{.family = "a", .axis = "batch", .values = {"1"}}};
+  EXPECT_THAT(Error(selection), testing::AllOf(HasSubstr("'batch'"), HasSubstr("cache, impl, n")));
+  selection.axes = {{.axis = "impl", .values = {"best"}}};
+  EXPECT_THAT(Error(selection), testing::AllOf(HasSubstr("'best'"), HasSubstr("good, wrong, throws")));
+  selection.axes.clear();
+  selection.filter = "(";
+  EXPECT_THAT(Error(selection), HasSubstr("no valid regular expression"));
+  selection.filter = "nothing";
+  EXPECT_THAT(Error(selection), testing::AllOf(HasSubstr("nothing"), HasSubstr("matches no case")));
+}
+
+TEST_F(PlanTest, AFilterMaySpellDefaults) {
+  Selection selection;
+  selection.filter = "a/impl:good/n:16";
+  EXPECT_THAT(Names(selection), ElementsAre("a/n:16"));
+}
+
+TEST_F(PlanTest, OldNamesAreUnderstoodWithANote) {
+  families_.push_back(TestFamily(device_, 1, "today")
+                          .Renamed({.old_family = "before"})
+                          .Renamed({.old_axis = "kind", .axis = "impl", .values = {{"bad", "wrong"}}}));
+  Selection selection;
+  selection.filter = "^before/n:16";
+  std::vector<std::string> notes;
+  auto plan = MakePlan(families_, selection, &notes);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->size(), 1);
+  EXPECT_EQ(plan->front().name, "today/n:16");
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("before/n:16 is today/n:16 today")));
+
+  selection.filter = "today.*n:16";
+  selection.axes = {{.family = "before", .axis = "kind", .values = {"bad"}}};
+  plan = MakePlan(families_, selection, &notes);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->front().name, "today/impl:wrong/n:16");
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("is --axis=today.impl=wrong today")));
+
+  selection.filter = "kind:bad";
+  plan = MakePlan(families_, selection, &notes);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->size(), 3);
+  selection.filter = "today/impl:wrong";
+  EXPECT_TRUE(MakePlan(families_, selection, &notes).ok());
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("--axis=kind=bad"))) << "today's names need no note";
+}
+
+}  // namespace
+}  // namespace roofbench

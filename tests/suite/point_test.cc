@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/suite/point.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace roofbench {
+namespace {
+
+const std::vector<AxisSpec> kAxes = {{.name = "impl", .choices = {"eager", "native"}},
+                                     {.name = "m", .default_value = "n"},
+                                     {.name = "n"},
+                                     {.name = "cache", .choices = {"cold", "warm"}, .default_value = "cold"}};
+
+Point At(std::string m, std::string n, std::string cache = "cold") {
+  return {"f", &kAxes, {{"impl", "eager"}, {"m", std::move(m)}, {"n", std::move(n)}, {"cache", std::move(cache)}}};
+}
+
+TEST(Point, NameLeavesDefaultsOut) {
+  EXPECT_EQ(At("n", "64").Name(), "f/impl:eager/n:64");
+  EXPECT_EQ(At("16", "64", "warm").Name(), "f/impl:eager/m:16/n:64/cache:warm");
+}
+
+TEST(Point, DefaultsFollowTheAxisTheyName) {
+  EXPECT_EQ(At("n", "64").Number("m"), 64);
+  EXPECT_EQ(At("n", "64").With("n", "128").Number("m"), 128);
+  EXPECT_EQ(At("16", "64").Number("m"), 16);
+}
+
+TEST(Point, UnknownAxisIsAMistakeInTheProgram) {
+  EXPECT_THROW(At("n", "64").Number("batch"), std::logic_error);
+  EXPECT_THROW(At("n", "64").Number("impl"), std::logic_error);
+}
+
+TEST(ValidValue, ChoicesNumbersAndFollowing) {
+  EXPECT_TRUE(ValidValue(kAxes[0], kAxes, "native"));
+  EXPECT_FALSE(ValidValue(kAxes[0], kAxes, "natve"));
+  EXPECT_TRUE(ValidValue(kAxes[1], kAxes, "n"));
+  EXPECT_FALSE(ValidValue(kAxes[2], kAxes, "n"));
+  for (const char* bad : {"0", "-1", "+1", " 1", "1.5", "1e3", "", "99999999999999", "99999999999999999999", "0x10"}) {
+    EXPECT_FALSE(ValidValue(kAxes[2], kAxes, bad)) << bad;
+  }
+  EXPECT_TRUE(ValidValue(kAxes[2], kAxes, "3000"));
+}
+
+}  // namespace
+}  // namespace roofbench

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is missing is said before torch is imported, so that these are quick. The packages themselves:
+// compiled_slow_test.cc.
+
+#include "lib/suite/steps/compiled.h"
+
+#include <ATen/ops/ones.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "lib/base/child_process.h"
+#include "tests/base/temp_folder.h"
+#include "tests/device/fake_device.h"
+
+namespace roofbench {
+namespace {
+
+using testing::HasSubstr;
+
+// A variable of the environment for the time of a test.
+class Environment {
+ public:
+  Environment(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = std::getenv(name); before != nullptr) before_ = before;
+    setenv(name, value.c_str(), 1);
+  }
+  ~Environment() { before_.empty() ? unsetenv(name_) : setenv(name_, before_.c_str(), 1); }
+
+ private:
+  const char* name_;
+  std::string before_;
+};
+
+absl::Status CompileSoftmax() {
+  const FakeDevice device;
+  return Compile("softmax", {at::ones({2, 8})}, device).status();
+}
+
+TEST(Compiled, IsAbsentWithoutAPython) {
+  const TempFolder folder;
+  const Environment cache("XDG_CACHE_HOME", folder / "cache");
+  const Environment python("ROOFBENCH_PYTHON", folder / "python");
+  const absl::Status status = CompileSoftmax();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("there is no Python to compile it"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(folder / "python"));
+}
+
+TEST(Compiled, IsAbsentWithoutACompiler) {
+  const TempFolder folder;
+  const Environment cache("XDG_CACHE_HOME", folder / "cache");
+  const Environment compiler("CXX", "no-such-compiler");
+  // The system's Python need not have torch: the compiler is looked for first.
+  const absl::Status status = CompileSoftmax();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no-such-compiler is not on the PATH"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "cache/roofbench/compiled"));
+}
+
+TEST(Compiled, SaysTheLastLineOfAFailure) {
+  const TempFolder folder;
+  const std::string script = folder / "python";
+  std::ofstream(script) << "#!/bin/sh\necho first\necho the reason >&2\nexit 3\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const Environment cache("XDG_CACHE_HOME", folder / "cache");
+  const Environment python("ROOFBENCH_PYTHON", script);
+  EXPECT_THAT(std::string(CompileSoftmax().message()), testing::EndsWith("could not be compiled: the reason"));
+}
+
+TEST(Compiled, IsAbsentWhereNothingCanBeKept) {
+  const TempFolder folder;
+  std::ofstream(folder / "file") << "in the way";
+  const Environment cache("XDG_CACHE_HOME", folder / "file");
+  const absl::Status status = CompileSoftmax();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(folder / "file"));
+}
+
+TEST(RunChild, TellsOutputAndExitCode) {
+  const auto result = RunChild({"sh", "-c", "echo out; echo err >&2; exit 7"});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->exit_code, 7);
+  EXPECT_EQ(result->output, "out\nerr\n");
+}
+
+TEST(RunChild, TellsASignal) {
+  const auto result = RunChild({"sh", "-c", "kill -9 $$"});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->exit_code, 128 + 9);
+}
+
+}  // namespace
+}  // namespace roofbench

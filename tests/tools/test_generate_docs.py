@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/generate_docs: what it writes from a description, and that the pages hold what the program says."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import generate_docs
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+DTYPE_DOC = "what tensors are stored in"
+DTYPE = {
+    "name": "dtype",
+    "doc": DTYPE_DOC,
+    "kind": "choice",
+    "values": ["fp32", "bf16"],
+    "default": None,
+    "role": "",
+}
+EAGER = {
+    "name": "eager",
+    "doc": "LibTorch's",
+    "devices": ["cpu", "cuda"],
+    "dtypes": [],
+    "limits": "",
+    "proof": {"cpu": "checked", "cuda": "checked"},
+}
+NATIVE = {
+    "name": "native",
+    "doc": "our own",
+    "devices": ["cpu", "cuda"],
+    "dtypes": ["bf16"],
+    "limits": "no fp32 kernel",
+    "proof": {"cpu": "checked", "cuda": "unverified"},
+}
+IMPL = {"name": "impl", "doc": "", "kind": "choice", "values": ["eager", "native"], "default": "eager", "role": "impl"}
+SIZE = {"name": "n", "doc": "rows", "kind": "number", "values": ["16", "32"], "default": "32", "role": "size"}
+
+
+def family(name: str, more: str = "") -> dict[str, Any]:
+    return {
+        "name": name,
+        "doc": f"y = {name}(x)",
+        "cache_default": "cold",
+        "axes": [IMPL, DTYPE | {"doc": DTYPE_DOC + more}, SIZE | {"doc": f"rows of {name}"}],
+        "implementations": [EAGER, NATIVE],
+        "growth": [{"axis": "n", "exponent": 1.5}],
+    }
+
+
+CONTRACT = {
+    "schema": "roofbench-contract-1",
+    "version": 1,
+    "families": [family("gelu"), family("silu", "; not of weights"), family("relu")],
+    "counters": [
+        {
+            "name": "<phase>_ms",
+            "unit": "ms",
+            "better": "lower",
+            "threshold": 0.01,
+            "noisy": True,
+            "meaning": "median of <phase> | its own",
+            "absent": "no phases",
+        },
+        {
+            "name": "peak_mem",
+            "unit": "B",
+            "better": "lower",
+            "threshold": 0.005,
+            "noisy": False,
+            "meaning": "peak bytes",
+            "absent": "",
+        },
+        {
+            "name": "samples",
+            "unit": "count",
+            "better": "neither",
+            "threshold": 0.0,
+            "noisy": True,
+            "meaning": "how many",
+            "absent": None,
+        },
+    ],
+    "renames": [],
+}
+
+
+def test_a_counter_is_a_row() -> None:
+    assert generate_docs.counters_table(CONTRACT)[2:] == [
+        "| `<phase>_ms` | ms | lower | 1 % | median of &lt;phase> \\| its own | no phases |",
+        "| `peak_mem` | B | lower | 0.5 %, exact | peak bytes | |",
+        "| `samples` | count | neither | | how many | |",
+    ]
+
+
+def test_a_family_is_a_section_that_says_what_it_adds() -> None:
+    lines = generate_docs.families_lists(CONTRACT)
+    assert "- `dtype`: what tensors are stored in" in lines
+    assert lines[lines.index("### silu") :][:9] == [
+        "### silu",
+        "",
+        "y = silu(x)",
+        "",
+        "- `impl`; default `eager`",
+        "  - `eager`: LibTorch's",
+        "  - `native`: our own (in `bf16`; unverified on GPUs; no fp32 kernel)",
+        "- `dtype`: `fp32`, `bf16` (not of weights)",
+        "- `n`: a whole number, registered `16`, `32`; default `32` (rows of silu)",
+    ]
+    assert "- time is expected to grow as n^1.5" in lines
+
+
+def test_an_implementation_of_one_device_says_so() -> None:
+    assert generate_docs.implementation_item(EAGER | {"devices": ["cuda"]}) == "  - `eager`: LibTorch's (on GPUs alone)"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for section, page, _ in generate_docs.SECTIONS:
+        path = tmp_path / page
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(
+            f"before\n\n<!-- generated: {section} -->\nold\n<!-- end of generated: {section} -->\n\nafter\n"
+        )
+    (tmp_path / "contract.json").write_text(json.dumps(CONTRACT))
+    return tmp_path
+
+
+def generate(root: Path, *flags: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [ROOT / "tools" / "generate_docs", f"--root={root}", *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_stale_pages_are_named_and_then_written(root: Path) -> None:
+    given = f"--contract={root / 'contract.json'}"
+    stale = generate(root, given, "--check")
+    assert stale.returncode == 1
+    assert "docs/counters.md: stale; tools/generate_docs writes it anew" in stale.stdout
+    assert "old" in (root / "docs/counters.md").read_text()
+    assert generate(root, given).returncode == 0
+    text = (root / "docs/counters.md").read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "peak_mem" in text
+    assert "old" not in text
+    again = generate(root, given, "--check")
+    assert (again.returncode, again.stdout) == (0, "")
+
+
+def test_a_change_of_the_program_makes_a_page_stale(root: Path) -> None:
+    generate_docs.stale(CONTRACT, root, write=True)
+    changed = copy.deepcopy(CONTRACT)
+    changed["families"][0]["axes"][2]["values"].append("64")  # type: ignore[index]
+    assert generate_docs.stale(changed, root, write=False) == ["docs/cases.md"]
+
+
+def test_what_cannot_be_read_is_an_error(root: Path) -> None:
+    missing = generate(root, f"--program={root / 'nothing'}")
+    assert missing.returncode == 2
+    assert "tools/setup" in missing.stderr
+    (root / "docs/cases.md").write_text("no markers\n")
+    unmarked = generate(root, f"--contract={root / 'contract.json'}")
+    assert unmarked.returncode == 2
+    assert "generated: families" in unmarked.stderr
+
+
+@pytest.mark.usefixtures("program")
+def test_the_pages_hold_what_the_program_says() -> None:
+    done = subprocess.run([ROOT / "tools/generate_docs", "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"run tools/generate_docs\n{done.stdout}{done.stderr}"

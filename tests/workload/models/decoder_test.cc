@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/workload/models/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include "lib/workload/models/decoder_presets.h"
+
+namespace roofbench::workload {
+namespace {
+
+Decoder Preset(const char* name) { return FindDecoderPreset(name)->shape; }
+
+constexpr Decoder kSmall = {.base = {.d_model = 8, .d_ff = 16, .layers = 3, .heads = 4, .vocab = 32, .kv_heads = 2}};
+
+// As published (Hugging Face's safetensors totals).
+TEST(Decoder, ParametersOfThePublishedModels) {
+  EXPECT_EQ(Preset("tinyllama_1b").Parameters(), 1100048384);
+  EXPECT_EQ(Preset("llama3_1b").Parameters(), 1235814400);
+  EXPECT_EQ(Preset("llama2_7b").Parameters(), 6738415616);
+  EXPECT_EQ(Preset("llama3_8b").Parameters(), 8030261248);
+  EXPECT_EQ(Preset("mixtral_8x7b").Parameters(), 46702792704);
+}
+
+TEST(Decoder, AMixtureUsesTwoOfItsEightExperts) {
+  const Decoder mixtral = Preset("mixtral_8x7b");
+  EXPECT_NEAR(mixtral.ActiveParameters() / 1e9, 12.75, 0.01);
+  EXPECT_DOUBLE_EQ(mixtral.ExpectedExperts(1), 2);
+  EXPECT_DOUBLE_EQ(mixtral.ExpectedExperts(2), 8 * (1 - 0.75 * 0.75));
+  EXPECT_NEAR(mixtral.ExpectedExperts(100), 8, 1e-9);
+}
+
+TEST(Decoder, KvCacheOfLlama2IsHalfAMebibyteAToken) {
+  EXPECT_EQ(Preset("llama2_7b").KvBytesPerToken(WeightFormat::kBf16), 512 * 1024);
+}
+
+TEST(Decoder, CutsKeepTheRatioOfLayersToVocabulary) {
+  const Transformer whole = Preset("llama3_1b").base;
+  const Transformer cut = Preset("llama3_1b_4th").base;
+  EXPECT_EQ(cut.layers, 4);
+  EXPECT_EQ(cut.vocab, 32064);
+  EXPECT_EQ(whole.vocab / whole.layers, cut.vocab / cut.layers);
+  EXPECT_EQ(whole.d_model, cut.d_model);
+}
+
+TEST(StoredDecoder, BytesByHand) {
+  const double layer = (16 + 8) * 8 + 8 * 8 + 32 * 8 + 8 * 16;  // qkv (8 + 2·4 wide), out, gate and up, down
+  const StoredDecoder bf16{.shape = kSmall, .format = WeightFormat::kBf16};
+  EXPECT_EQ(bf16.ModelBytes(), 2 * (2 * 32 * 8 + 3 * (layer - 8 * 8) + 7 * 8));
+  // A scale of 4 bytes a row: qkv 16, out 8, gate and up 32, down 8; the head's rows 32.
+  const StoredDecoder int8{.shape = kSmall, .format = WeightFormat::kInt8};
+  EXPECT_EQ(int8.ModelBytes(), 2 * 32 * 8 + 32 * 8 + 4 * 32 + 3 * (layer - 8 * 8 + 4 * 64) + 2 * 7 * 8);
+  // A scale and a zero of 2 bytes each for every 8 weights of a row.
+  const StoredDecoder int4{.shape = kSmall, .format = WeightFormat::kInt4, .group = 8};
+  EXPECT_EQ(int4.ModelBytes(), 2 * 32 * 8 + 32 * 8 + 3 * (layer - 8 * 8) + 2 * 7 * 8);
+}
+
+TEST(StoredDecoder, Int8HalvesALargeModel) {
+  StoredDecoder stored{.shape = Preset("llama2_7b")};
+  const double bf16 = stored.ModelBytes();
+  stored.format = WeightFormat::kInt8;
+  EXPECT_NEAR(bf16 / stored.ModelBytes(), 2, 0.05);
+}
+
+TEST(StoredDecoder, AQuantisedTiedHeadIsAMatrixOfItsOwn) {
+  StoredDecoder stored{.shape = Preset("llama3_1b"), .format = WeightFormat::kInt8};
+  const double vocab = 128256;
+  const double with = stored.ModelBytes();
+  stored.quantised_head = false;
+  EXPECT_EQ(with - stored.ModelBytes(), vocab * 2048 + 4 * vocab);
+}
+
+TEST(StoredDecoder, AOneTokenStepReadsEveryWeightAndTheCacheOnce) {
+  const StoredDecoder stored{.shape = kSmall, .format = WeightFormat::kBf16};
+  const Cost cost = stored.DecodeCost(1, 99, 100);
+  const double weights = kSmall.ActiveParameters() * 2;
+  const double cache = 100 * kSmall.KvBytesPerToken(WeightFormat::kBf16);
+  EXPECT_EQ(cost.BytesRead(), weights + cache + 2 * 8);
+  EXPECT_EQ(cost.Flops(), 2 * kSmall.ActiveParameters() + 3 * 4.0 * 100 * 8);
+  EXPECT_EQ(stored.WeightsReadBytes(1), weights + 2 * 8);
+}
+
+TEST(StoredDecoder, PrefillReadsTheWeightsOnceAndHalfTheSquare) {
+  const StoredDecoder stored{.shape = kSmall, .format = WeightFormat::kBf16};
+  const Cost cost = stored.PrefillCost(2, 10, 10);
+  const double linears = kSmall.ActiveParameters() - 32 * 8;
+  EXPECT_EQ(cost.Flops(), 2 * 20 * linears + 2 * 2 * 32 * 8 + 3 * 4.0 * (2 * 55) * 8);
+}
+
+TEST(StoredDecoder, GeneratingIsThePromptAndTheTokensAfterTheFirst) {
+  const StoredDecoder stored{.shape = kSmall, .format = WeightFormat::kInt8};
+  double flops = stored.PrefillCost(2, 6, 10).Flops();
+  double bytes = stored.PrefillCost(2, 6, 10).BytesRead();
+  double decoded = 0;
+  for (double depth = 6; depth < 9; ++depth) {
+    flops += stored.DecodeCost(2, depth, 10).Flops();
+    decoded += stored.DecodeCost(2, depth, 10).BytesRead();
+  }
+  const Cost cost = stored.GenerateCost(2, 6, 4);
+  EXPECT_NEAR(cost.Flops(), flops, 1e-6 * flops);
+  EXPECT_NEAR(cost.BytesRead(), bytes + decoded, 1e-6 * bytes);
+  EXPECT_NEAR(stored.DecodeReadBytes(2, 6, 4), decoded, 1e-6 * decoded);
+  EXPECT_EQ(stored.DecodeReadBytes(2, 6, 1), 0);
+}
+
+// Parts that are no operation: waiting, and the gate, whose operands stay in caches.
+TEST(StoredDecoder, EveryOperationIsOfAComponent) {
+  Decoder mixture = kSmall;
+  mixture.experts = 8;
+  mixture.active_experts = 2;
+  for (const Decoder& shape : {kSmall, mixture}) {
+    for (const WeightFormat format : kWeightFormats) {
+      const StoredDecoder stored{.shape = shape, .format = format, .group = 8};
+      const Cost cost = stored.DecodeCost(3, 50, 60);
+      double bytes = 0;
+      double flops = 0;
+      for (const std::string_view name : kDecoderComponentNames) {
+        bytes += cost.OfComponent(name).Bytes();
+        flops += cost.OfComponent(name).Flops();
+      }
+      EXPECT_DOUBLE_EQ(bytes, cost.Bytes()) << Name(format);
+      EXPECT_DOUBLE_EQ(flops, cost.Flops()) << Name(format);
+    }
+  }
+}
+
+TEST(StoredDecoder, PartsByHand) {
+  const StoredDecoder stored{.shape = kSmall, .format = WeightFormat::kBf16};
+  const Cost cost = stored.DecodeCost(1, 99, 100);
+  EXPECT_EQ(cost.OfComponent(Name(DecoderComponent::kQkv)).Bytes(), 3 * 2 * 16 * 8);
+  EXPECT_EQ(cost.OfComponent(Name(DecoderComponent::kAttention)).Bytes(), 3 * 2 * 2 * 4 * (100 + 1));
+  EXPECT_EQ(cost.OfComponent(Name(DecoderComponent::kOut)).Bytes(), 3 * 2 * 8 * 8);
+  EXPECT_EQ(cost.OfComponent(Name(DecoderComponent::kGateUp)).Bytes(), 3 * 2 * 32 * 8);
+  EXPECT_EQ(cost.OfComponent(Name(DecoderComponent::kDown)).Bytes(), 3 * 2 * 8 * 16);
+  EXPECT_EQ(cost.OfComponent(Name(DecoderComponent::kHead)).Bytes(), 2 * 32 * 8 + 4 * 32);
+  EXPECT_TRUE(cost.OfComponent(Name(DecoderComponent::kWait)).operations.empty());
+}
+
+TEST(StoredDecoder, AGenerationIsItsPrefillAndItsDecode) {
+  const StoredDecoder stored{.shape = kSmall, .format = WeightFormat::kInt8};
+  const Cost cost = stored.GenerateCost(2, 6, 4);
+  EXPECT_EQ(cost.OfComponent("prefill").Bytes(), stored.PrefillCost(2, 6, 10).Bytes());
+  EXPECT_NEAR(cost.OfComponent("decode").BytesRead(), stored.DecodeReadBytes(2, 6, 4), 1e-6);
+  EXPECT_DOUBLE_EQ(cost.OfComponent("prefill").Bytes() + cost.OfComponent("decode").Bytes(), cost.Bytes());
+}
+
+TEST(WeightFormat, NamesRoundTrip) {
+  for (const WeightFormat format : kWeightFormats) EXPECT_EQ(ParseWeightFormat(Name(format)), format);
+  EXPECT_FALSE(ParseWeightFormat("int3"));
+}
+
+}  // namespace
+}  // namespace roofbench::workload

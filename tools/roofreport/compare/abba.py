@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two programs, or one with two sets of flags, in fresh processes by turns: A B, B A, A B, …"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from roofreport import units
+from roofreport.compare import abba_state
+from roofreport.compare.abba_state import State
+from roofreport.compare.command import Command, sampling_flags
+from roofreport.compare.match import Match
+from roofreport.compare.process import Finished, run
+from roofreport.errors import UnusableInputError
+from roofreport.io.contract import TIME, Metric
+from roofreport.io.hardware import differences
+from roofreport.io.load import load
+from roofreport.io.result import Result, merged
+from roofreport.io.result import State as CaseState
+from roofreport.stats import sequential
+from roofreport.stats.sequential import Trial
+from roofreport.stats.verdict import Judgement, Verdict
+from roofreport.text import printable
+
+# Many short processes tell more than few long ones: what differs between processes is not averaged away inside one.
+PAIRS_WANTED = 30
+SHORTEST_SAMPLING = 0.03  # seconds a case
+LONGEST_SAMPLING = 0.4
+PILOT_SAMPLING = SHORTEST_SAMPLING
+SIDES = ("A", "B")
+
+
+@dataclass(frozen=True)
+class Options:
+    base: Command
+    new: Command
+    budget: float  # seconds
+    folder: Path
+    max_time: float | None = None  # seconds of samples a case; None: as the budget allows
+    pairs: int | None = None  # most pairs
+    match: Match | None = None  # None: cases of the same name
+    metric: Metric = TIME
+
+
+class Abba:
+    """One comparison, begun or resumed."""
+
+    def __init__(self, options: Options, say: Callable[[str], None]) -> None:
+        self._options = options
+        self._say = say
+        self._commands = (options.base, options.new)
+        # On each side, today's name of a case -> what the program calls it; and what it is judged as -> today's name.
+        self._own = [command.cases() for command in self._commands]
+        self._names = [self._listed(side) for side in range(len(SIDES))]
+        self._common = [name for name in self._names[0] if name in self._names[1]]
+        self._missing = [name for name in self._names[0] if name not in self._names[1]]
+        self._added = [name for name in self._names[1] if name not in self._names[0]]
+        if not self._common:
+            what = f" that differ in {options.match.text()} alone" if options.match else " in common"
+            raise UnusableInputError(f"the two commands have no cases{what}")
+        parts = [command.fingerprint() for command in self._commands]
+        parts += [*self._common, str(options.budget), str(options.max_time), str(options.pairs)]
+        parts += [options.match.text()] if options.match else []
+        parts += [] if options.metric is TIME else [options.metric.name]
+        self._key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+        self._trials = {name: Trial(name, metric=options.metric) for name in self._common}
+        self._looks = 0
+        self._first: Result | None = None
+
+    def run(self) -> list[Judgement]:
+        state = abba_state.restore(self._options.folder, self._key)
+        if state is None:
+            state = self._begin()
+        else:
+            self._replay(state)
+            self._say(f"resumed after {len(state.pairs)} pairs and {units.clock(state.seconds)}")
+        while not self._is_over(state):
+            self._pair(state)
+        self._final_look(state)
+        return self._judgements(state)
+
+    def _listed(self, side: int) -> dict[str, str]:
+        names = self._own[side]
+        match = self._options.match
+        return match.works(side, names) if match else {name: name for name in names}
+
+    def _begin(self) -> State:
+        """A process that tells what a process costs beside its samples, then the plan."""
+        max_time = self._options.max_time
+        pilot = self._process(0, 0, self._common, max_time or PILOT_SAMPLING, "pilot")
+        if pilot.result is None:
+            raise UnusableInputError(printable(f"{self._commands[0].text()}: {pilot.how}", 500))
+        for case in pilot.result.cases:
+            if case.state is not CaseState.MEASURED:
+                self._say(f"left out: {printable(case.name)} ({case.why_not})")
+        measured = sum(case.state is CaseState.MEASURED for case in pilot.result.cases)
+        if not measured:
+            raise UnusableInputError("BASE measures none of the cases")
+        budget = self._options.budget
+        shortest = 2 * sequential.MIN_PAIRS * pilot.seconds
+        if pilot.seconds + shortest > budget:
+            raise UnusableInputError(
+                f"a process of all {len(self._common)} cases takes {pilot.seconds:.1f} s, so that"
+                f" {sequential.MIN_PAIRS} pairs need --budget={math.ceil((pilot.seconds + shortest) / 60)}min;"
+                " or choose fewer cases with --filter"
+            )
+        if max_time is None:
+            # Roof probes take a quarter of the time of the samples beside it.
+            spare = budget / (2 * PAIRS_WANTED) - pilot.seconds
+            max_time = PILOT_SAMPLING + max(0.0, spare) / (measured * 4 / 3)
+            max_time = round(min(max_time, LONGEST_SAMPLING), 3)
+        state = State(self._key, list(self._common), max_time, pilot.seconds)
+        judged_as = {name: work for work, name in self._names[0].items()}
+        for case in pilot.result.cases:
+            if case.state is not CaseState.MEASURED:
+                _close(state, judged_as[case.name], Verdict.MISSING, f"not measured: base: {case.why_not}")
+        abba_state.save(self._options.folder, state)
+        self._say(f"{measured} cases, {max_time:g} s of samples each, {units.clock(budget)} in all")
+        return state
+
+    def _process(self, pair: int, side: int, names: list[str], max_time: float, label: str = "") -> Finished:
+        here = [self._own[side][self._names[side][name]] for name in names]
+        command = self._commands[side].with_flags(*sampling_flags(here, max_time))
+        folder = self._options.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        finished = run(command, abba_state.output(folder, pair, label or SIDES[side]))
+        if finished.result is not None:
+            if self._first is None:
+                self._first = finished.result
+            mixed = differences(self._first, finished.result, with_host=True)
+            if mixed:
+                raise UnusableInputError(f"the machine changed under the comparison ({', '.join(mixed)})")
+        return finished
+
+    def _open(self, state: State) -> list[str]:
+        return [name for name in self._common if name not in state.closed and self._trials[name].verdict is None]
+
+    def _pair_seconds(self, state: State) -> float:
+        recent = state.pairs[-3:]
+        return max(float(pair["seconds"]) for pair in recent) if recent else 0.0
+
+    def _is_over(self, state: State) -> bool:
+        if not self._open(state):
+            return True
+        if self._options.pairs is not None and len(state.pairs) >= self._options.pairs:
+            return True
+        enough = len(state.pairs) >= sequential.MIN_PAIRS
+        return enough and state.seconds + self._pair_seconds(state) > self._options.budget
+
+    def _fraction(self, state: State) -> float:
+        done = state.seconds / self._options.budget
+        if self._options.pairs is not None:
+            done = max(done, len(state.pairs) / self._options.pairs)
+        return min(1.0, done)
+
+    def _pair(self, state: State) -> None:
+        names = self._open(state)
+        number = len(state.pairs)
+        order = (0, 1) if number % 2 == 0 else (1, 0)
+        start = time.monotonic()
+        for side in order:
+            finished = self._process(number + 1, side, names, state.max_time)
+            if finished.result is None:
+                if side == 0:
+                    raise UnusableInputError(printable(f"{self._commands[0].text()}: {finished.how}", 500))
+                # The new program does not survive: nothing of it can be judged any more.
+                for name in names:
+                    _close(state, name, Verdict.FAILED, f"new: {finished.how}")
+                abba_state.save(self._options.folder, state)
+                return
+        state.pairs.append({"cases": names, "seconds": time.monotonic() - start})
+        state.seconds += time.monotonic() - start
+        self._take(state, number)
+        if sequential.is_due(self._looks, self._fraction(state), len(state.pairs)):
+            self._look(state, self._fraction(state))
+        state.pairs[-1]["fraction"] = self._fraction(state)
+        abba_state.save(self._options.folder, state)
+        self._progress(state)
+
+    def _take(self, state: State, number: int) -> None:
+        """Reads the files of a pair into the trials."""
+        results = [load(abba_state.output(self._options.folder, number + 1, side)) for side in SIDES]
+        groups = [{name: merged(cases) for name, cases in result.by_name().items()} for result in results]
+        for name in state.pairs[number]["cases"]:
+            sides = [group.get(here[name]) for group, here in zip(groups, self._names, strict=True)]
+            values = []
+            for label, case in zip(("base", "new"), sides, strict=True):
+                if case is None or case.state is not CaseState.MEASURED:
+                    failed = label == "new" and case is not None and case.state is CaseState.FAILED
+                    why = case.why_not if case else "no result"
+                    _close(state, name, Verdict.FAILED if failed else Verdict.MISSING, f"{label}: {why}")
+                    continue
+                value = case.value(self._options.metric.name)
+                if value is None or value <= 0:
+                    _close(state, name, Verdict.MISSING, f"{label}: no {self._options.metric.name}")
+                else:
+                    values.append(math.log(value))
+            if name not in state.closed:
+                self._trials[name].base.append(values[0])
+                self._trials[name].new.append(values[1])
+
+    def _look(self, state: State, fraction: float) -> None:
+        sequential.look([trial for trial in self._trials.values() if trial.name not in state.closed], fraction)
+        self._looks += 1
+
+    def _final_look(self, state: State) -> None:
+        """Whatever was not spent before is spent on the last look."""
+        if self._looks < len(sequential.LOOKS) and self._open(state):
+            self._look(state, 1.0)
+
+    def _replay(self, state: State) -> None:
+        """The same looks at the same data give the same decisions."""
+        seconds = state.seconds
+        state.seconds -= sum(float(pair["seconds"]) for pair in state.pairs)
+        done, state.pairs = state.pairs, []
+        for number, pair in enumerate(done):
+            state.pairs.append(pair)
+            state.seconds += float(pair["seconds"])
+            self._take(state, number)
+            if sequential.is_due(self._looks, self._fraction(state), len(state.pairs)):
+                self._look(state, self._fraction(state))
+        state.seconds = seconds
+
+    def _progress(self, state: State) -> None:
+        decided = [trial.verdict for trial in self._trials.values() if trial.verdict]
+        counts = ", ".join(f"{decided.count(verdict)} {verdict.value}" for verdict in Verdict if verdict in decided)
+        left = max(0.0, self._options.budget - state.seconds)
+        self._say(
+            f"pair {len(state.pairs)}: {len(self._open(state))} open"
+            + (f", {counts}" if counts else "")
+            + f", at most {units.clock(left)} left"
+        )
+
+    def _judgements(self, state: State) -> list[Judgement]:
+        found = []
+        for name in self._common:
+            closed = state.closed.get(name)
+            found.append(
+                Judgement(name, Verdict(closed[0]), note=closed[1]) if closed else self._trials[name].judgement()
+            )
+        found += [Judgement(name, Verdict.MISSING, note="NEW does not have it") for name in self._missing]
+        found += [Judgement(name, Verdict.NEW, note="BASE does not have it") for name in self._added]
+        return found
+
+
+def _close(state: State, name: str, verdict: Verdict, why: str) -> None:
+    """The first reason counts."""
+    state.closed.setdefault(name, [verdict.value, printable(why, 300)])

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program with flags, as one text on the command line: abba's BASE and NEW."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from roofreport.errors import UnusableInputError
+from roofreport.io import case_name, described, renames
+from roofreport.io.contract import Contract, packaged
+from roofreport.text import printable
+
+# abba sets these itself.
+_OURS = frozenset(
+    {
+        "--benchmark_out",
+        "--benchmark_out_format",
+        "--benchmark_repetitions",
+        "--journal",
+        "--max_time",
+    }
+)
+_ANSWER_TIMEOUT = 120.0
+
+
+@dataclass(frozen=True)
+class Command:
+    """An executable and its flags."""
+
+    arguments: tuple[str, ...]
+
+    def with_flags(self, *flags: str) -> Command:
+        return Command((*self.arguments, *flags))
+
+    def text(self) -> str:
+        return shlex.join(self.arguments)
+
+    def fingerprint(self) -> str:
+        """Of the flags and of the executable's content."""
+        digest = hashlib.sha256("\0".join(self.arguments).encode())
+        with Path(self.arguments[0]).open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest()[:16]
+
+    def _answer(self, question: str) -> subprocess.CompletedProcess[str]:
+        try:
+            return subprocess.run(
+                [*self.arguments, question],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_ANSWER_TIMEOUT,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise UnusableInputError(f"{printable(self.text())}: {error}") from error
+
+    def contract(self) -> Contract:
+        """As the program describes it; packaged() itself for a program that is too old to."""
+        done = self._answer("--describe=json")
+        if done.returncode or not done.stdout.startswith("{"):
+            return packaged()
+        path = Path(self.arguments[0])
+        return described.read(path, described.unpacked(path, done.stdout))
+
+    def cases(self) -> dict[str, str]:
+        """The cases that it would run: today's name of each, and the program's own."""
+        done = self._answer("--benchmark_list_tests")
+        if done.returncode:
+            lines = done.stderr.strip().splitlines()
+            raise UnusableInputError(printable(f"{self.text()}: {lines[-1] if lines else done.returncode}", 500))
+        names = [case_name.plain(line.strip()) for line in done.stdout.splitlines() if line.strip()]
+        contract = renames.in_force(self.contract())
+        return {renames.today(name, contract)[0] if contract else name: name for name in names}
+
+
+def parse(text: str, extra: Sequence[str] = ()) -> Command:
+    """Raises UnusableInputError for what cannot be run."""
+    try:
+        arguments = [*shlex.split(text), *extra]
+    except ValueError as error:
+        raise UnusableInputError(f"{printable(text)}: {error}") from error
+    if not arguments:
+        raise UnusableInputError("an empty command: expected 'PROGRAM flags…'")
+    program = shutil.which(arguments[0])
+    if program is None or not os.access(program, os.X_OK):
+        raise UnusableInputError(f"{printable(arguments[0])}: no such program")
+    for argument in arguments[1:]:
+        name = argument.partition("=")[0]
+        if name in _OURS:
+            raise UnusableInputError(f"{printable(argument)}: this flag is set by the comparison itself")
+    return Command((str(Path(program).resolve()), *arguments[1:]))
+
+
+_SPECIAL = frozenset(".^$*+?()[]{}|\\")
+
+
+def sampling_flags(names: Sequence[str], max_time: float) -> tuple[str, ...]:
+    """For a short process of these cases: as long a warm-up as sampling at most, where the default is for long ones."""
+    return filter_of(names), f"--max_time={max_time:g}", f"--benchmark_min_warmup_time={max_time:g}"
+
+
+def filter_of(names: Sequence[str]) -> str:
+    """--benchmark_filter (POSIX extended) that matches these cases alone."""
+    escaped = ("".join("\\" + c if c in _SPECIAL else c for c in name) for name in names)
+    return f"--benchmark_filter=^({'|'.join(escaped)}){case_name.MANUAL_TIME}$"

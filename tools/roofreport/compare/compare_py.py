@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command of Google Benchmark's compare.py that shows the same pair."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from roofreport import place
+from roofreport.io import google_benchmark
+from roofreport.io.result import Case, Result, State
+
+# Debian's libbenchmark-tools, then where upstream's own installation and a build that fetches it put the folder tools.
+_PLACES = (
+    "/usr/share/benchmark",
+    "/usr/share/googlebenchmark/tools",
+    "/usr/local/share/googlebenchmark/tools",
+    "/usr/local/share/benchmark/tools",
+)
+_FETCHED = "build/*/_deps/benchmark-src/tools/compare.py"
+
+
+def find() -> Path | None:
+    """The script, if it is on this machine."""
+    source = os.environ.get("FETCHCONTENT_SOURCE_DIR_BENCHMARK")
+    candidates = [Path(source) / "tools/compare.py"] if source else []
+    candidates += [Path(place) / "compare.py" for place in _PLACES]
+    candidates += sorted(place.root().glob(_FETCHED))
+    on_path = shutil.which("compare.py")
+    if on_path:
+        candidates.append(Path(on_path))
+    # It imports the package gbench beside it, so a lone copy is of no use.
+    return next((path for path in candidates if path.is_file() and (path.parent / "gbench").is_dir()), None)
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roofbench"
+
+
+def _readable(results: Sequence[Result]) -> Path | None:
+    """The file itself, if compare.py reads it as we do: one JSON without skipped rows, with today's names."""
+    result = results[0]
+    whole = all(case.state is State.MEASURED for case in result.cases)
+    is_json = bool(result.date)  # a journal has none
+    return result.path if len(results) == 1 and whole and is_json and not result.renamed else None
+
+
+def _converted(results: Sequence[Result]) -> Path:
+    cases: list[Case] = [case for result in results for case in result.cases]
+    cases.sort(key=lambda case: case.name)
+    key = "\n".join(f"{result.path.resolve()} {result.path.stat().st_mtime_ns}" for result in results)
+    path = _cache() / f"compare-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    google_benchmark.write(path, results[0], cases)
+    return path
+
+
+def command(base: Sequence[Result], new: Sequence[Result]) -> str | None:
+    """None where compare.py is not installed. What it cannot read is converted into the user's cache folder."""
+    script = find()
+    if script is None:
+        return None
+    files = [_readable(results) or _converted(results) for results in (base, new)]
+    # It needs SciPy, which the Python that runs this has.
+    return shlex.join([sys.executable, str(script), "benchmarks", *map(str, files)])

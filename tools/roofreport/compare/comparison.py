@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares results that are there already, case by case.
+
+The sample is the process: what is measured inside one process shares its memory layout and its minute, so that
+repeating it there says nothing about the next process. With few processes a side their scatter is not known from them
+alone, so it is shrunk towards what processes scatter by on a shared machine, as in moderated t-tests (Smyth,
+Statistical Applications in Genetics and Molecular Biology 3, 2004). Two sides that were not taken in turns differ by
+the hour as well, which no number of processes averages away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean, median
+
+from roofreport.io.contract import TIME, Metric
+from roofreport.io.result import Case, Result, State, merged
+from roofreport.stats.verdict import Judgement, Verdict, relative
+
+CONFIDENCE = 0.99
+# Scatter of a case's median between processes, as a standard deviation of logarithms, and how many degrees of freedom
+# of observation that knowledge is worth. On a busy two-core machine, 15 % of pairs of processes differ by above 5 %.
+PROCESS_DEVIATION = 0.04
+PROCESS_FREEDOM = 8
+# The same between two stretches of time.
+SESSION_DEVIATION = 0.03
+# What is left of a change after the roof's own move has been taken off it has to be at least this share of the floor.
+UNEXPLAINED_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Side:
+    """One case on one side of a comparison: a value a process."""
+
+    values: list[float]
+    roof_seconds: list[float]  # what the roof beside the case allowed, up to a constant factor; empty if unknown
+
+
+def _roof_seconds(case: Case) -> float | None:
+    """Of the counters alone: proportional to the time at the roof, for cases that do the same work."""
+    for rate in ("FLOP/s", "bytes/s"):
+        if case.counters.get(rate, 0) > 0 and case.counters.get("roof", 0) > 0:
+            return case.counters["roof"] / case.counters[rate]
+    return None
+
+
+def _side(cases: Sequence[Case], metric: str) -> Side:
+    values = [value for case in cases if (value := case.value(metric)) is not None]
+    roofs = [seconds for case in cases if (seconds := _roof_seconds(case)) is not None]
+    return Side(values, roofs if len(roofs) == len(cases) else [])
+
+
+def _squares(values: Sequence[float]) -> float:
+    mean = fmean(values)
+    return sum((value - mean) ** 2 for value in values)
+
+
+def half_width(base: Sequence[float], new: Sequence[float], in_turns: bool) -> float:
+    """Half the width of the confidence interval of the difference of two sides, given as logarithms."""
+    freedom = len(base) + len(new) - 2
+    pooled = PROCESS_FREEDOM * PROCESS_DEVIATION**2 + _squares(base) + _squares(new)
+    variance = pooled / (PROCESS_FREEDOM + freedom) * (1 / len(base) + 1 / len(new))
+    if not in_turns:
+        variance += 2 * SESSION_DEVIATION**2
+    # SciPy takes a quarter of a second to import: only what needs it pays.
+    from scipy.special import stdtrit
+
+    return float(stdtrit(PROCESS_FREEDOM + freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(variance)
+
+
+def in_turns(base: Sequence[Result], new: Sequence[Result]) -> bool:
+    """Whether the processes of both sides alternated, as far as their dates tell: at least every fourth is a change."""
+    dated = [(result.date, side) for side, results in enumerate((base, new)) for result in results]
+    if len(base) < 4 or len(new) < 4 or not all(date for date, _ in dated):
+        return False
+    sides = [side for _, side in sorted(dated)]
+    changes = sum(a != b for a, b in pairwise(sides))
+    return changes >= len(sides) / 4
+
+
+def _explained(effect: float, base: Side, new: Side) -> float:
+    """The part of an effect that the roof beside the case went through as well."""
+    if not base.roof_seconds or not new.roof_seconds:
+        return 0.0
+    move = math.log(median(new.roof_seconds) / median(base.roof_seconds))
+    return math.copysign(min(abs(move), abs(effect)), effect) if move * effect > 0 else 0.0
+
+
+def _exact(name: str, base: float, new: float, metric: Metric) -> Judgement:
+    """A metric that does not follow the clock."""
+    change = (new - base) / base if base else (0.0 if new == base else math.inf)
+    verdict = Verdict.SAME
+    if abs(change) > metric.practical:
+        verdict = Verdict.SLOWER if metric.worse(change) else Verdict.FASTER
+    return Judgement(name, verdict, change, change, change, base, new, floor=metric.practical)
+
+
+def _judge(name: str, base: Side, new: Side, metric: Metric, turns: bool) -> Judgement:
+    base_median, new_median = median(base.values), median(new.values)
+    if not metric.noisy or min(base.values + new.values) <= 0:
+        return _exact(name, base_median, new_median, metric)
+    logs = [[math.log(value) for value in side.values] for side in (base, new)]
+    effect = math.log(new_median / base_median)
+    if sorted(base.values) == sorted(new.values):
+        return Judgement(name, Verdict.SAME, 0.0, 0.0, 0.0, base_median, new_median, "the same figures", 0.0)
+    half = half_width(logs[0], logs[1], turns)
+    floor = max(half, math.log1p(metric.practical))
+    note = ""
+    verdict = Verdict.AMBIGUOUS
+    if abs(effect) > floor:
+        remaining = effect - _explained(effect, base, new)
+        if abs(remaining) >= UNEXPLAINED_SHARE * floor:
+            verdict = Verdict.SLOWER if metric.worse(effect) else Verdict.FASTER
+        else:
+            note = "the machine's own roof beside the case moved as much"
+    elif abs(effect) <= math.log1p(metric.practical) or half <= math.log1p(2 * metric.practical):
+        verdict = Verdict.SAME
+    return Judgement(
+        name,
+        verdict,
+        relative(effect),
+        relative(effect - half),
+        relative(effect + half),
+        base_median,
+        new_median,
+        note,
+        relative(floor),
+    )
+
+
+def _absent(name: str, base: Case | None, new: Case | None) -> Judgement | None:
+    """The verdict on a case that was not measured on both sides; None if it was."""
+    if new is not None and new.state is State.FAILED:
+        return Judgement(name, Verdict.FAILED, note=new.why_not)
+    base_measured = base is not None and base.state is State.MEASURED
+    new_measured = new is not None and new.state is State.MEASURED
+    if base_measured and new_measured:
+        return None
+    if base_measured:
+        return Judgement(name, Verdict.MISSING, note=new.why_not if new else "not in the new results")
+    if new_measured:
+        return Judgement(name, Verdict.NEW, note=f"base: {base.why_not}" if base else "not in the base results")
+    if base and new:
+        return Judgement(name, Verdict.SAME, note=f"not measured on either side: {new.why_not}")
+    side = "base" if base else "new"
+    verdict = Verdict.MISSING if base else Verdict.NEW
+    return Judgement(name, verdict, note=f"{side} only: {(base or new or Case(name, 0, State.SKIPPED)).why_not}")
+
+
+def _by_process(results: Sequence[Result]) -> dict[str, list[Case]]:
+    groups: dict[str, list[Case]] = {}
+    for result in results:
+        for name, repetitions in result.by_name().items():
+            groups.setdefault(name, []).append(merged(repetitions))
+    return groups
+
+
+def compare(base: Sequence[Result], new: Sequence[Result], metric: Metric = TIME) -> list[Judgement]:
+    """One judgement a case, in the order of the base, then of what is new."""
+    groups = _by_process(base), _by_process(new)
+    turns = in_turns(base, new)
+    judgements = []
+    for name in dict.fromkeys([*groups[0], *groups[1]]):
+        cases = [group.get(name, []) for group in groups]
+        whole = [merged(side) if side else None for side in cases]
+        judgement = _absent(name, whole[0], whole[1])
+        if judgement is None:
+            sides = [_side([c for c in side if c.state is State.MEASURED], metric.name) for side in cases]
+            if not sides[0].values and not sides[1].values:
+                continue
+            if not sides[1].values:
+                judgement = Judgement(name, Verdict.MISSING, note=f"no {metric.name} in the new results")
+            elif not sides[0].values:
+                judgement = Judgement(name, Verdict.NEW, note=f"no {metric.name} in the base results")
+            else:
+                judgement = _judge(name, sides[0], sides[1], metric, turns)
+        judgements.append(judgement)
+    return judgements

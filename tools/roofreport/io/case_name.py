@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a case's name: family/axis:value/axis:value."""
+
+from __future__ import annotations
+
+from roofreport.io.contract import Contract
+
+MANUAL_TIME = "/manual_time"
+# Axes that mean the same in every family.
+DTYPE = "dtype"  # what tensors are stored and computed in
+PRECISION = "precision"  # the format of weights
+
+
+def plain(name: str) -> str:
+    """Without what Google Benchmark appends to cases with manual time."""
+    return name.removesuffix(MANUAL_TIME)
+
+
+def family(name: str) -> str:
+    return name.split("/", 1)[0]
+
+
+def axes(name: str) -> dict[str, str]:
+    """Axis to value, in the order of the name."""
+    parts = (part.partition(":") for part in name.split("/")[1:])
+    return {axis: value for axis, colon, value in parts if colon}
+
+
+def with_axis(name: str, axis: str, value: str) -> str:
+    """The same case with another value of one axis."""
+    return "/".join(f"{axis}:{value}" if part.startswith(f"{axis}:") else part for part in name.split("/"))
+
+
+def without(name: str, part: str) -> str:
+    """The name without `part`, an axis:value."""
+    return "/".join(piece for piece in name.split("/") if piece != part)
+
+
+def without_axis(name: str, axis: str) -> str:
+    """The name without an axis, whatever its value."""
+    return "/".join(piece for piece in name.split("/") if not piece.startswith(f"{axis}:"))
+
+
+def with_role(name: str, role: str, contract: Contract) -> tuple[str, str]:
+    """The name without the axis that has a role in its family, and that axis' value, be it in the name or a default;
+    empty where it has none."""
+    axis = contract.axis_with_role(family(name), role)
+    if axis is None:
+        return name, ""
+    return without_axis(name, axis.name), axes(name).get(axis.name) or axis.default or ""

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The columns of gpt-fast's benchmark.py, so that its readers can be fed from our results."""
+
+from __future__ import annotations
+
+import csv
+import io
+from statistics import fmean
+from typing import NamedTuple
+
+from roofreport.io import case_name
+from roofreport.io.contract import IMPLEMENTATION
+from roofreport.io.result import Result, State, merged
+from roofreport.text import printable
+
+COLUMNS = ("name", "metric", "target", "actual", "dtype", "device", "arch", "is_model")
+_GIGA = 1e9
+# Counter, the metric that gpt-fast calls it, and its scale.
+_METRICS = (
+    ("tokens/s", "token_per_sec", 1.0),
+    ("bytes/s", "memory_bandwidth(GB/s)", _GIGA),
+    ("flop_util", "flops_utilization", 1.0),
+)
+
+
+class Experiment(NamedTuple):
+    """A micro experiment that gpt-fast publishes: the mean of a metric over four sizes, and its target on an A100."""
+
+    name: str  # of the experiment and of our family
+    dtype: str
+    size_axis: str
+    counter: str
+    target: float | None
+    others: frozenset[tuple[str, str]] = frozenset()  # further axes that a case must have, beside impl
+
+
+_SIZES = ("1024", "4096", "8192", "16384")
+_BF16 = frozenset({(case_name.PRECISION, "bf16")})
+_INT8 = frozenset({(case_name.PRECISION, "int8")})
+EXPERIMENTS = (
+    # gpt-fast multiplies FLOPs by time and takes one row: no case can reach 0.8. This is the true share, and the
+    # bandwidth that binds.
+    Experiment("mlp_layer_norm_gelu", "bf16", "d", "flop_util", 0.8),
+    Experiment("mlp_layer_norm_gelu", "bf16", "d", "bytes/s", None),
+    Experiment("layer_norm", "bf16", "d", "bytes/s", 950, frozenset({(case_name.DTYPE, "bf16")})),
+    Experiment("gather_gemv", "int8", "n", "bytes/s", 990, _INT8),
+    Experiment("gather_gemv", "bf16", "n", "bytes/s", 1060, _BF16),
+    Experiment("gemv", "int8", "n", "bytes/s", 870, _INT8),
+    Experiment("gemv", "bf16", "n", "bytes/s", 990, _BF16),
+)
+
+
+def _sizes_of(experiment: Experiment, result: Result) -> dict[str, dict[str, float]]:
+    """Implementation to size to value, of the cases that are the experiment and nothing else."""
+    found: dict[str, dict[str, float]] = {}
+    for name, repetitions in result.by_name().items():
+        rest, impl = case_name.with_role(name, IMPLEMENTATION, result.contract)
+        axes = case_name.axes(rest)
+        size = axes.pop(experiment.size_axis, "")
+        if case_name.family(name) != experiment.name or size not in _SIZES or axes.items() != experiment.others:
+            continue
+        case = merged(repetitions)
+        if case.state is State.MEASURED and experiment.counter in case.counters:
+            found.setdefault(impl, {})[size] = case.counters[experiment.counter]
+    return found
+
+
+def experiment_rows(result: Result) -> list[dict[str, str]]:
+    """The published experiments, a row an implementation that measured every size of one."""
+    found = []
+    for experiment in EXPERIMENTS:
+        metric, scale = next((metric, scale) for counter, metric, scale in _METRICS if counter == experiment.counter)
+        for impl, values in _sizes_of(experiment, result).items():
+            if len(values) != len(_SIZES):
+                continue
+            found.append(
+                _row(result, f"{experiment.name} ({impl})", metric, fmean(values.values()) / scale, experiment.dtype)
+                | {"target": "" if experiment.target is None else f"{experiment.target:g}"}
+            )
+    return found
+
+
+def _row(result: Result, name: str, metric: str, actual: float, dtype: str) -> dict[str, str]:
+    return {
+        "name": printable(name),
+        "metric": metric,
+        "target": "",
+        "actual": f"{actual:.6g}",
+        "dtype": dtype,
+        "device": result.context["device_kind"],
+        "arch": printable(result.context["device"]),
+        "is_model": "False",
+    }
+
+
+def rows(result: Result) -> list[dict[str, str]]:
+    """One row a measured case and metric, after those of the published experiments, which alone have a target."""
+    found = experiment_rows(result)
+    for name, repetitions in result.by_name().items():
+        case = merged(repetitions)
+        if case.state is not State.MEASURED:
+            continue
+        for counter, metric, scale in _METRICS:
+            if counter not in case.counters:
+                continue
+            axes = case_name.axes(name)
+            dtype = axes.get(case_name.DTYPE, axes.get(case_name.PRECISION, ""))
+            found.append(
+                _row(result, name, metric, case.counters[counter] / scale, dtype)
+                | {"is_model": str("parameters" in case.counters)}
+            )
+    return found
+
+
+def text(result: Result, with_header: bool) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    if with_header:
+        writer.writeheader()
+    writer.writerows(rows(result))
+    return out.getvalue()

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one run of roofbench found: its context and its cases, whichever format they came in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from statistics import fmean, median
+
+from roofreport.io.contract import TIME, Contract, packaged
+from roofreport.text import printable
+
+
+class State(Enum):
+    MEASURED = "measured"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One repetition of one case."""
+
+    name: str
+    repetition: int
+    state: State
+    reason: str = ""
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    flops: float = 0.0
+    bytes: float = 0.0
+    stop: str = ""
+    counters: dict[str, float] = field(default_factory=dict)
+
+    def value(self, metric: str) -> float | None:
+        """Of "time" (seconds) or of a counter; None if the case has none."""
+        return self.seconds if metric == TIME.name else self.counters.get(metric)
+
+    @property
+    def out_of_memory(self) -> bool:
+        text = self.reason.lower()
+        return self.state is State.SKIPPED and ("out of memory" in text or ("needs" in text and "memory" in text))
+
+    @property
+    def why_not(self) -> str:
+        """Why a case has no figure: "OOM: …", "skipped: …", "failed: …"."""
+        kind = "OOM" if self.out_of_memory else self.state.value
+        return printable(f"{kind}: {self.reason}" if self.reason else kind)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One file: one process."""
+
+    path: Path
+    context: dict[str, str]
+    cases: tuple[Case, ...]
+    notes: tuple[str, ...] = ()
+    host: str = ""
+    date: str = ""
+    renamed: bool = False  # its cases have other names than the file gives them
+    contract: Contract = field(default_factory=packaged)  # the file's own, or else the packaged one itself
+
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(case.name for case in self.cases))
+
+    def by_name(self) -> dict[str, list[Case]]:
+        """The repetitions of each case, in the order of the file."""
+        groups: dict[str, list[Case]] = {}
+        for case in self.cases:
+            groups.setdefault(case.name, []).append(case)
+        return groups
+
+
+def merged(repetitions: list[Case]) -> Case:
+    """One case for all its repetitions: medians of what was measured. One failure makes all of it a failure."""
+    for state in (State.FAILED, State.MEASURED, State.SKIPPED, State.INTERRUPTED):
+        chosen = [case for case in repetitions if case.state is state]
+        if chosen:
+            break
+    first = chosen[0]
+    if len(chosen) == 1 or first.state is not State.MEASURED:
+        return first
+    common = set(first.counters).intersection(*(case.counters for case in chosen))
+    return Case(
+        name=first.name,
+        repetition=0,
+        state=State.MEASURED,
+        seconds=median(case.seconds for case in chosen),
+        cpu_seconds=median(case.cpu_seconds for case in chosen),
+        flops=fmean(case.flops for case in chosen),
+        bytes=fmean(case.bytes for case in chosen),
+        stop=first.stop,
+        counters={key: median(c.counters[key] for c in chosen) for key in first.counters if key in common},
+    )

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where things are: the project, if these reports run out of its tree, or else the current folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def root() -> Path:
+    project = Path(__file__).resolve().parents[2]
+    return project if (project / "tools/roofreport").is_dir() else Path.cwd()
+
+
+def local_results() -> Path:
+    return root() / "results/local"

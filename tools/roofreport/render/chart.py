@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A chart on logarithmic axes as data: what drawing.py lays out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+# Colours of series, told apart by colour-blind readers too, on white and on black (after Okabe & Ito, 2008).
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#b3589a", "#c98500", "#2f9fd8", "#8c6bb1", "#7f7f7f")
+SHAPES = ("circle", "square", "diamond", "triangle")
+
+
+@dataclass(frozen=True)
+class Line:
+    points: tuple[tuple[float, float], ...]
+    label: str = ""
+    dashed: bool = False
+    color: str = ""  # empty: that of text
+    slanted: bool = False  # the label runs along the line
+    below: bool = False  # the label lies under the line
+
+
+@dataclass(frozen=True)
+class Mark:
+    x: float
+    y: float
+    label: str
+    color: str
+    shape: str = "circle"
+    index: int = -1  # of the row that explains it
+
+
+@dataclass(frozen=True)
+class Key:
+    """A line of the legend."""
+
+    label: str
+    color: str
+    shape: str = "circle"
+
+
+@dataclass(frozen=True)
+class Range:
+    low: float
+    high: float
+
+    def place(self, value: float) -> float:
+        """0 at the low end, 1 at the high one, on a logarithmic scale."""
+        return math.log(value / self.low) / math.log(self.high / self.low)
+
+    def decades(self) -> list[float]:
+        first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+        return [10.0**exponent for exponent in range(first, last + 1)]
+
+    def ticks(self) -> list[float]:
+        """Decades, or round numbers between them where there are few."""
+        decades = self.decades()
+        if len(decades) >= 3:
+            return decades
+        first = math.floor(math.log10(self.low))
+        last = math.ceil(math.log10(self.high))
+        steps = [digit * 10.0**e for e in range(first, last + 1) for digit in (1, 2, 5)]
+        return [step for step in steps if self.low * (1 - 1e-9) <= step <= self.high * (1 + 1e-9)]
+
+
+def spanning(values: Iterable[float], margin: float = 1.5) -> Range:
+    """The range that holds positive values with a margin."""
+    kept = [value for value in values if value > 0 and math.isfinite(value)]
+    if not kept:
+        return Range(1.0, 10.0)
+    return Range(min(kept) / margin, max(kept) * margin)
+
+
+@dataclass(frozen=True)
+class Chart:
+    title: str
+    x_label: str
+    y_label: str
+    x: Range
+    y: Range
+    lines: tuple[Line, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    keys: tuple[Key, ...] = ()
+    x_tick: Callable[[float], str] = field(default=str)
+    y_tick: Callable[[float], str] = field(default=str)
+
+
+def clipped(line: Line, x: Range, y: Range) -> tuple[tuple[float, float], ...]:
+    """The part of a straight line (on logarithmic axes) of two points that lies inside the ranges; empty if none."""
+    (x0, y0), (x1, y1) = [(x.place(px), y.place(py)) for px, py in line.points]
+    start, end = 0.0, 1.0
+    for from_, delta in ((x0, x1 - x0), (y0, y1 - y0)):
+        if delta == 0:
+            if not 0 <= from_ <= 1:
+                return ()
+            continue
+        near, far = sorted((-from_ / delta, (1 - from_) / delta))
+        start, end = max(start, near), min(end, far)
+    if start >= end:
+        return ()
+
+    def at(t: float) -> tuple[float, float]:
+        px, py = x0 + t * (x1 - x0), y0 + t * (y1 - y0)
+        return x.low * (x.high / x.low) ** px, y.low * (y.high / y.low) ** py
+
+    return (at(start), at(end))

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A table as text for the terminal, Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable
+
+from roofreport.render.table import Cell, Table
+
+
+def _numeric_columns(table: Table) -> list[bool]:
+    return [any(row[i].numeric and row[i].text for row in table.rows) for i in range(len(table.headers))]
+
+
+def terminal(table: Table) -> str:
+    numeric = _numeric_columns(table)
+    # A long reason must not widen its column: it runs on over the empty cells behind it.
+    widths = [
+        max([len(header), *(len(row[i].text) for row in table.rows if row[i].numeric or not numeric[i])])
+        for i, header in enumerate(table.headers)
+    ]
+
+    def line(texts: list[str]) -> str:
+        padded = [t.rjust(w) if n else t.ljust(w) for t, w, n in zip(texts, widths, numeric, strict=True)]
+        return "  ".join(padded).rstrip()
+
+    lines = [line(list(table.headers)), line(["-" * width for width in widths])]
+    for row in table.rows:
+        reasons = [i for i, cell in enumerate(row) if numeric[i] and cell.text and not cell.numeric]
+        texts = [cell.text for cell in row]
+        if reasons and all(not cell.text for cell in row[reasons[0] + 1 :]):
+            first = reasons[0]
+            head = "  ".join(
+                t.rjust(w) if n else t.ljust(w)
+                for t, w, n in zip(texts[:first], widths[:first], numeric[:first], strict=True)
+            )
+            lines.append(f"{head}  {texts[first]}".strip())
+        else:
+            lines.append(line(texts))
+    return "\n".join([*lines, *table.legend]) + "\n"
+
+
+def _markdown_text(text: str) -> str:
+    return re.sub(r"([\\|<>*_`\[\]])", r"\\\1", text)
+
+
+def markdown(table: Table) -> str:
+    def line(texts: list[str]) -> str:
+        return "| " + " | ".join(texts) + " |"
+
+    numeric = _numeric_columns(table)
+    lines = [
+        line([_markdown_text(header) for header in table.headers]),
+        line(["---:" if is_numeric else "---" for is_numeric in numeric]),
+        *(line([_markdown_text(cell.text) for cell in row]) for row in table.rows),
+    ]
+    if table.legend:
+        lines += ["", *(_markdown_text(text) + "  " for text in table.legend)]
+    return "\n".join(lines) + "\n"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "±": r"$\pm$",
+    "µ": r"$\mu$",
+    "…": r"\dots{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "|": r"$|$",
+    '"': r"\textquotedbl{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+
+
+def _latex_text(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def latex(table: Table) -> str:
+    columns = "".join("r" if numeric else "l" for numeric in _numeric_columns(table))
+    rows = [" & ".join(_latex_text(cell.text) for cell in row) + r" \\" for row in table.rows]
+    head = " & ".join(map(_latex_text, table.headers)) + r" \\"
+    lines = [f"\\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *rows, r"\hline", r"\end{tabular}"]
+    return "\n".join([*lines, *(f"% {text}" for text in table.legend)]) + "\n"
+
+
+def _csv_text(cell: Cell) -> str:
+    if cell.value is not None:
+        return repr(cell.value)
+    # A spreadsheet would run a text that begins like a formula.
+    return "'" + cell.text if cell.text[:1] in tuple("=+-@") else cell.text
+
+
+def comma_separated(table: Table) -> str:
+    """Numbers with all digits and in base units: seconds, FLOP/s, bytes/s; counters in their own."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table.headers)
+    writer.writerows([[_csv_text(cell) for cell in row] for row in table.rows])
+    return out.getvalue()
+
+
+FORMATS: dict[str, Callable[[Table], str]] = {
+    "terminal": terminal,
+    "markdown": markdown,
+    "latex": latex,
+    "csv": comma_separated,
+}

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The roofline page: one HTML file that needs no network, and that treats every name in a result as text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from html import escape
+from pathlib import Path
+
+from roofreport import units
+from roofreport.io import case_name
+from roofreport.io.result import Case, Result, State
+from roofreport.render import roofline, svg
+from roofreport.render.drawing import Symbol
+from roofreport.text import printable
+
+_FOLDER = Path(__file__).parent
+_MILLISECOND = 1e-3
+_BAR_WIDTH = 90
+_NONE = "-"
+_HEADERS = ("case", "time", "± sd", "FLOP/s", "bytes/s", "FLOP/byte", "roof", "share of its roof", "samples")
+
+
+def _hash(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+def _cell(text: str, value: float | str | None = None) -> str:
+    attribute = "" if value is None else f' data-value="{escape(str(value))}"'
+    return f"<td{attribute}>{text if text.startswith('<svg') else escape(text)}</td>"
+
+
+def _bar(share: float) -> str:
+    filled = max(0.0, min(1.0, share)) * _BAR_WIDTH
+    return (
+        f'<svg width="{_BAR_WIDTH}" height="10" role="img" aria-label="{100 * share:.0f} %">'
+        f'<rect class="track" width="{_BAR_WIDTH}" height="10" rx="3"/>'
+        f'<rect class="bar" width="{filled:.1f}" height="10" rx="3"/></svg>'
+    )
+
+
+def _row(index: int, case: Case) -> str:
+    name = printable(case.name, 300)
+    head = f'<tr data-row="{index}" data-family="{escape(printable(case_name.family(case.name), 300))}">' + _cell(
+        name, name
+    )
+    if case.state is not State.MEASURED:
+        return f'{head}<td class="reason" colspan="{len(_HEADERS) - 1}">{escape(case.why_not)}</td></tr>'
+    flops, bytes_ = case.counters.get("FLOP/s"), case.counters.get("bytes/s")
+    deviation, roof = case.counters.get("stddev_ms"), case.counters.get("roof")
+    samples = case.counters.get("samples")
+    cells = [
+        _cell(units.time(case.seconds), case.seconds),
+        _cell("") if deviation is None else _cell(units.time(deviation * _MILLISECOND), deviation),
+        _cell(_NONE) if flops is None else _cell(units.quantity(flops, "FLOP/s"), flops),
+        _cell(_NONE) if bytes_ is None else _cell(units.quantity(bytes_, "B/s"), bytes_),
+        _cell(units.digits(case.flops / case.bytes), case.flops / case.bytes)
+        if case.flops > 0 and case.bytes > 0
+        else _cell(_NONE),
+        _cell(_NONE) if roof is None else _cell(f"{100 * roof:.1f} %", roof),
+        _cell("") if roof is None else _cell(_bar(roof), roof),
+        _cell("") if samples is None else _cell(f"{samples:.0f}", samples),
+    ]
+    return head + "".join(cells) + "</tr>"
+
+
+def _sample(kind: str, color: str) -> str:
+    """A mark as the legend shows it."""
+    return f'<svg viewBox="0 0 16 16">{svg.symbol(Symbol(kind, 8, 8, color))}</svg>'
+
+
+def _legend(cases: list[Case]) -> str:
+    parts = []
+    plotted = [case for case in cases if roofline.is_plotted(case)]
+    drawn = {case_name.family(case.name) for case in plotted}
+    for family, color in roofline.family_colors(cases).items():
+        if family not in drawn:
+            continue
+        name, short = escape(printable(family, 300)), escape(printable(family, 40))
+        parts.append(
+            f'<button type="button" aria-pressed="true" data-family="{name}">{_sample("circle", color)}{short}</button>'
+        )
+    for dtype, shape in roofline.dtype_shapes(plotted).items():
+        parts.append(f"<span>{_sample(shape, '#7f7f7f')}{escape(printable(dtype, 40) or 'no dtype')}</span>")
+    return f'<div class="legend">{"".join(parts)}</div>'
+
+
+def _facts(result: Result) -> str:
+    roofs = roofline.measured_roofs(result)
+    entries = [(f"measured roof, {name}", units.quantity(rate, "B/s")) for name, rate in roofs.memory.items()]
+    entries += [(f"measured roof, {name}", units.quantity(rate, "FLOP/s")) for name, rate in roofs.compute.items()]
+    entries += [
+        (printable(key, 60), printable(value, 300))
+        for key, value in result.context.items()
+        if not key.startswith("roof_")
+    ]
+    return "<dl>" + "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in entries) + "</dl>"
+
+
+def render(result: Result) -> str:
+    cases = roofline.cases_of(result)
+    chart = roofline.chart(result)
+    style = svg.style_sheet() + (_FOLDER / "page.css").read_text()
+    script = (_FOLDER / "page.js").read_text()
+    # Nothing is loaded from anywhere, and of scripts and styles only these two run.
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    )
+    measured = sum(case.state is State.MEASURED for case in cases)
+    without = sum(case.state is State.MEASURED and not roofline.is_plotted(case) for case in cases)
+    note = f"{len(cases)} cases, {measured} measured"
+    if without:
+        note += f"; {without} without arithmetic or traffic are in the table only"
+    headers = "".join(f'<th scope="col"><button type="button">{escape(header)}</button></th>' for header in _HEADERS)
+    version = printable(result.context["roofbench_version"], 40)
+    torch = printable(result.context.get("torch_version", "unknown"), 40)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(chart.title)}</title>
+<style>{style}</style>
+</head>
+<body>
+<h1>{escape(chart.title)}</h1>
+<p>roofbench {escape(version)}, LibTorch {escape(torch)}. {escape(note)}.</p>
+<p>Solid lines: roofs measured at the start of the run. Dashed: datasheets. The column roof has the share of the roof
+that was measured beside each case.</p>
+{_legend(cases)}
+{svg.element(chart)}
+<h2>Cases</h2>
+<div class="scroll"><table id="cases"><thead><tr>{headers}</tr></thead>
+<tbody>
+{chr(10).join(_row(index, case) for index, case in enumerate(cases))}
+</tbody></table></div>
+<h2>The machine</h2>
+{_facts(result)}
+<div id="tip" role="status" hidden></div>
+<script>{script}</script>
+</body>
+</html>
+"""

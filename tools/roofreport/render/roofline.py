@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cases of a run under the roofs of the machine and of the datasheets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roofreport import units
+from roofreport.io import case_name
+from roofreport.io.result import Case, Result, State, merged
+from roofreport.render.chart import COLORS, SHAPES, Chart, Key, Line, Mark, Range, spanning
+from roofreport.text import printable
+
+MEMORY_ROOFS = ("read", "copy", "update", "write")
+# Copies bind norms and element-wise work, reads bind products of a matrix with a vector. The others are in the facts.
+_DRAWN = ("read", "copy")
+
+
+# Of a dtype that is two: products in one precision over storage in another.
+_MIXED = "_autocast"
+
+
+@dataclass(frozen=True)
+class Roofs:
+    """One set of peaks: bytes/s by kind of traffic, FLOP/s by precision."""
+
+    title: str
+    memory: dict[str, float]
+    compute: dict[str, float]
+
+
+def _numbers(context: dict[str, str]) -> dict[str, float]:
+    found = {}
+    for key, text in context.items():
+        if key.startswith("roof_"):
+            try:
+                value = float(text)
+            except ValueError:
+                continue
+            if 0 < value < float("inf"):
+                found[key.removeprefix("roof_")] = value
+    return found
+
+
+def measured_roofs(result: Result) -> Roofs:
+    rates = _numbers(result.context)
+    memory = {name: rates.pop(name) for name in MEMORY_ROOFS if name in rates}
+    return Roofs("measured", memory, rates)
+
+
+def _datasheet(cases: Sequence[Case], title: str, prefix: str) -> Roofs:
+    """A datasheet's peaks from the shares of them that the cases reached: no second table of devices to maintain."""
+    memory: dict[str, float] = {}
+    compute: dict[str, float] = {}
+    for case in cases:
+        share = case.counters.get(f"{prefix}mem_util", 0)
+        if share > 0 and case.counters.get("bytes/s", 0) > 0:
+            memory["memory"] = case.counters["bytes/s"] / share
+        share = case.counters.get(f"{prefix}flop_util", 0)
+        dtype = case_name.axes(case.name).get(case_name.DTYPE)
+        if dtype and not dtype.endswith(_MIXED) and share > 0 and case.counters.get("FLOP/s", 0) > 0:
+            # Cases with products in several precisions have a lower joint peak; those of one alone have its own.
+            compute[dtype] = max(compute.get(dtype, 0.0), case.counters["FLOP/s"] / share)
+    return Roofs(title, memory, compute)
+
+
+def datasheet_roofs(result: Result, cases: Sequence[Case]) -> list[Roofs]:
+    """Of this device, where it has one, and of the reference."""
+    keys = {key for case in cases for key in case.counters}
+    prefixes = {key.removesuffix(end) for key in keys for end in ("flop_util", "mem_util") if key.endswith(end)}
+    found = []
+    for prefix in sorted(prefixes):
+        title = printable(result.context.get("reference", prefix), 40) if prefix else "datasheet of this device"
+        roofs = _datasheet(cases, title, prefix)
+        if roofs.memory or roofs.compute:
+            found.append(roofs)
+    return found
+
+
+def cases_of(result: Result) -> list[Case]:
+    return [merged(repetitions) for repetitions in result.by_name().values()]
+
+
+def family_colors(cases: Sequence[Case]) -> dict[str, str]:
+    families = dict.fromkeys(case_name.family(case.name) for case in cases)
+    return {family: COLORS[i % len(COLORS)] for i, family in enumerate(families)}
+
+
+def dtype_shapes(cases: Sequence[Case]) -> dict[str, str]:
+    dtypes = dict.fromkeys(case_name.axes(case.name).get(case_name.DTYPE, "") for case in cases)
+    return {dtype: SHAPES[i % len(SHAPES)] for i, dtype in enumerate(dtypes)}
+
+
+def is_plotted(case: Case) -> bool:
+    """Work without arithmetic, or without traffic, has no place on these axes."""
+    return case.state is State.MEASURED and case.flops > 0 and case.bytes > 0 and case.seconds > 0
+
+
+def _lines(roofs: Roofs, x: Range, dashed: bool) -> list[Line]:
+    highest = [rate * x.high for rate in roofs.memory.values()]
+    top = max(roofs.compute.values() or highest, default=0.0)
+    drawn = [name for name in _DRAWN if name in roofs.memory] or list(roofs.memory)
+    lines = []
+    digits = 4 if dashed else 3  # datasheets have 1.555 TB/s
+    for name in drawn:
+        rate = roofs.memory[name]
+        end = min(x.high, top / rate)
+        if end <= x.low:
+            continue
+        label = f"{roofs.title}: {name} {units.quantity(rate, 'B/s', digits)}"
+        below = len(drawn) > 1 and rate == min(roofs.memory[one] for one in drawn)
+        lines.append(Line(((x.low, rate * x.low), (end, rate * end)), label, dashed, slanted=True, below=below))
+    fastest = max((roofs.memory[name] for name in drawn), default=0.0)
+    for dtype, rate in sorted(roofs.compute.items(), key=lambda item: -item[1]):
+        start = max(x.low, rate / fastest) if fastest else x.low
+        if start >= x.high:
+            continue
+        label = f"{roofs.title}: {dtype} {units.quantity(rate, 'FLOP/s', digits)}"
+        lines.append(Line(((start, rate), (x.high, rate)), label, dashed))
+    return lines
+
+
+def chart(result: Result) -> Chart:
+    """Marks carry the index of their case in cases_of()."""
+    cases = cases_of(result)
+    colors, shapes = family_colors(cases), dtype_shapes([case for case in cases if is_plotted(case)])
+    marks = []
+    for index, case in enumerate(cases):
+        if not is_plotted(case):
+            continue
+        intensity, rate = case.flops / case.bytes, case.flops / case.seconds
+        roof = case.counters.get("roof")
+        label = f"{printable(case.name, 300)}\n{units.quantity(rate, 'FLOP/s')}, {units.digits(intensity)} FLOP/byte"
+        if roof is not None:
+            label += f", {100 * roof:.0f} % of its roof"
+        shape = shapes[case_name.axes(case.name).get(case_name.DTYPE, "")]
+        marks.append(Mark(intensity, rate, label, colors[case_name.family(case.name)], shape, index))
+    measured = measured_roofs(result)
+    sheets = datasheet_roofs(result, cases)
+    ridges = [
+        rate / bandwidth
+        for roofs in (measured, *sheets)
+        for rate in roofs.compute.values()
+        for bandwidth in roofs.memory.values()
+    ]
+    x = spanning([*(mark.x for mark in marks), *(r for r in ridges if r < 1e5), 0.25], 3.0)
+    peaks = [rate for roofs in (measured, *sheets) for rate in roofs.compute.values()]
+    peaks += [rate * x.low * 2 for rate in measured.memory.values()] if not marks else []
+    y = spanning([*(mark.y for mark in marks), *peaks], 2.0)
+    lines = [line for roofs in sheets for line in _lines(roofs, x, dashed=True)] + _lines(measured, x, dashed=False)
+    drawn = {case_name.family(case.name) for case in cases if is_plotted(case)}
+    keys = [Key(printable(family, 40), color) for family, color in colors.items() if family in drawn]
+    keys += [Key(dtype or "no dtype", "#7f7f7f", shape) for dtype, shape in shapes.items()]
+    return Chart(
+        title=f"Roofline of {printable(result.context['device'], 60)}",
+        x_label="arithmetic intensity (FLOP/byte)",
+        y_label="arithmetic rate (FLOP/s)",
+        x=x,
+        y=y,
+        lines=tuple(lines),
+        marks=tuple(marks),
+        keys=tuple(keys),
+        x_tick=lambda value: f"{value:g}",
+        y_tick=lambda value: units.quantity(value, ""),
+    )

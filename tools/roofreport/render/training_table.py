@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training steps as they are published: a row a size with its phases, and parameters against time."""
+
+from __future__ import annotations
+
+import math
+
+from roofreport import units
+from roofreport.errors import UnusableInputError
+from roofreport.io import case_name
+from roofreport.io.contract import IMPLEMENTATION
+from roofreport.io.result import Case, Result, State, merged
+from roofreport.render.table import Cell, Table
+
+# What marks a family of training steps: it processes tokens, and goes backward.
+_MARKS = {"tokens/s", "backward_mean_ms"}
+_SINGLE = "fp32"
+_HALF = "bf16_autocast"
+_MEAN = "_mean_ms"
+_PARAMETERS = "_params"
+
+
+def _steps(result: Result) -> list[Case]:
+    """The training steps, repetitions merged."""
+    cases = [merged(cases) for cases in result.by_name().values()]
+    families = {case_name.family(case.name) for case in cases if case.counters.keys() >= _MARKS}
+    if not families:
+        raise UnusableInputError(f"{result.path}: holds no measured training step (tokens and a phase backward)")
+    return [case for case in cases if case_name.family(case.name) in families]
+
+
+def _named_like(cases: list[Case], suffix: str) -> list[str]:
+    """What counters with this suffix are of, in the order in which they appear."""
+    counters = dict.fromkeys(name for case in cases for name in case.counters)
+    return [name.removesuffix(suffix) for name in counters if name.endswith(suffix)]
+
+
+def _size_and_setup(case: Case, result: Result) -> tuple[str, str]:
+    """The size, and what distinguishes the row beside it: every other axis."""
+    family = result.contract.families.get(case_name.family(case.name))
+    leading = family.leading if family else None
+    axes = case_name.axes(case.name)
+    size = axes.pop(leading.name, "") if leading else ""
+    values_alone = (IMPLEMENTATION, case_name.DTYPE)
+    setup = [value if axis in values_alone else f"{axis} {value}" for axis, value in axes.items()]
+    return size, " ".join(setup)
+
+
+def _phase(case: Case, phase: str) -> Cell:
+    mean, deviation = case.counters.get(f"{phase}_mean_ms"), case.counters.get(f"{phase}_stddev_ms")
+    if mean is None or deviation is None:
+        return Cell()
+    return Cell(f"{units.digits(mean)} ± {units.digits(deviation, 2)} ms", mean / 1e3)
+
+
+def _number(value: float | None, text: str = "{:.2f}") -> Cell:
+    return Cell() if value is None else Cell(text.format(value), value)
+
+
+def _ratio(case: Case) -> float | None:
+    forward, backward = case.counters.get("forward_mean_ms"), case.counters.get("backward_mean_ms")
+    return backward / forward if forward and backward else None
+
+
+def _quantity(value: float | None, unit: str) -> Cell:
+    return Cell() if value is None else Cell(units.quantity(value, unit).strip(), value)
+
+
+def _share(value: float | None) -> Cell:
+    return Cell() if value is None else Cell(f"{units.digits(100 * value)} %", value)
+
+
+def published(result: Result) -> Table:
+    """A row a size and setup: phases as mean ± sd, backward over forward, rates, memory, and the gain over fp32."""
+    cases = _steps(result)
+    measured = {case.name: case for case in cases if case.state is State.MEASURED}
+    # On a GPU the datasheet's peak is known, on a CPU the measured one.
+    utilisation = "mfu" if any("mfu" in case.counters for case in cases) else "mfu_measured"
+    phases = _named_like(cases, _MEAN)
+    headers = ("size", "setup", *phases, "bwd/fwd", "tokens/s", utilisation, "memory", "vs fp32")
+    rows = []
+    for case in cases:
+        size, setup = _size_and_setup(case, result)
+        head = (Cell(size, numeric=False), Cell(setup, numeric=False))
+        if case.state is not State.MEASURED:
+            rows.append((*head, Cell(case.why_not, numeric=False), *[Cell()] * (len(headers) - 3)))
+            continue
+        single = measured.get(case_name.with_axis(case.name, case_name.DTYPE, _SINGLE))
+        is_half = case_name.axes(case.name).get(case_name.DTYPE) == _HALF
+        rows.append(
+            (
+                *head,
+                *(_phase(case, phase) for phase in phases),
+                _number(_ratio(case)),
+                _quantity(case.counters.get("tokens/s"), ""),
+                _share(case.counters.get(utilisation)),
+                _quantity(case.counters.get("peak_mem"), "B"),
+                _number(single.seconds / case.seconds if single and is_half else None, "{:.2f}x"),
+            )
+        )
+    return Table(headers, tuple(rows), ("phases: mean ± standard deviation of the same steps",))
+
+
+def _growth(case: Case, smaller: Case | None) -> Cell:
+    """The exponent e of time ~ parameters^e from the next smaller size."""
+    if smaller is None or State.MEASURED is not case.state or State.MEASURED is not smaller.state:
+        return Cell()
+    ratio = case.counters["parameters"] / smaller.counters["parameters"]
+    exponent = math.log(case.seconds / smaller.seconds) / math.log(ratio)
+    return Cell(f"{exponent:.2f}", exponent)
+
+
+def parameters(result: Result) -> Table:
+    """A row a size and setup: parameters by component, and how time grows against them."""
+    groups: dict[str, list[Case]] = {}
+    measured = [case for case in _steps(result) if case.state is State.MEASURED and "parameters" in case.counters]
+    for case in measured:
+        groups.setdefault(_size_and_setup(case, result)[1], []).append(case)
+    if not groups:
+        raise UnusableInputError(f"{result.path}: no training step was measured")
+    components = _named_like(measured, _PARAMETERS)
+    rows = []
+    for setup, cases in groups.items():
+        smaller: Case | None = None
+        for case in sorted(cases, key=lambda case: case.counters["parameters"]):
+            same = smaller is not None and smaller.counters["parameters"] == case.counters["parameters"]
+            rows.append(
+                (
+                    Cell(_size_and_setup(case, result)[0], numeric=False),
+                    Cell(setup, numeric=False),
+                    *(_quantity(case.counters.get(f"{component}_params"), "") for component in components),
+                    _quantity(case.counters["parameters"], ""),
+                    Cell(units.time(case.seconds), case.seconds),
+                    Cell() if same else _growth(case, smaller),
+                )
+            )
+            smaller = case
+    headers = ("size", "setup", *components, "parameters", "time", "growth")
+    return Table(headers, tuple(rows), ("growth: e of time ~ parameters^e, from the row above of the same setup",))

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What several verbs share: exit statuses, notes, files to write, and arguments."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from roofreport.errors import UnusableInputError
+from roofreport.io.contract import TIME, Better, Contract, Metric
+from roofreport.io.result import Result
+from roofreport.render.chart import Chart
+from roofreport.stats.verdict import ALARMS, Judgement
+from roofreport.text import printable
+
+EXIT_OK = 0
+EXIT_ALARM = 1
+EXIT_UNUSABLE = 2
+
+VERDICTS = """
+verdicts:
+  SAME       no difference beyond what this comparison resolves
+  FASTER     the new one takes less time than noise explains
+  SLOWER     the new one takes more time than noise explains        (exit status 1)
+  AMBIGUOUS  a difference that may be noise: abba tells
+  MISSING    measured in the base only
+  NEW        measured in the new results only
+  FAILED     the case failed in the new results                     (exit status 1)
+"""
+
+
+def say(text: str) -> None:
+    """Progress goes to standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    say(f"note: {text}")
+
+
+def notes(results: Sequence[Result]) -> None:
+    """What has to be said of files before anything that was read from them."""
+    for result in results:
+        name = printable(str(result.path))
+        for note in result.notes:
+            warn(f"{name}: {printable(note, 500)}")
+        if result.context.get("optimized") == "false":
+            warn(f"{name}: its build is not optimised, its times mean nothing")
+        if not result.cases:
+            warn(f"{name}: holds no case")
+
+
+def write(path: Path, text: str, append: bool = False) -> None:
+    try:
+        with path.open("a" if append else "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UnusableInputError(f"cannot write {printable(str(path))}: {error.strerror}") from error
+
+
+def exit_status(judgements: Sequence[Judgement]) -> int:
+    return EXIT_ALARM if any(judgement.verdict in ALARMS for judgement in judgements) else EXIT_OK
+
+
+def metric_of(name: str, contract: Contract) -> Metric:
+    """What --metric names. Raises UnusableInputError for what has no direction."""
+    found = contract.metric(name)
+    if found is None or found.better is Better.NEITHER:
+        choices = ", ".join(row.name for row in (contract.time, *contract.counters) if row.better is not Better.NEITHER)
+        why = "is neither better nor worse when it changes" if found else "is not in the table of metrics"
+        raise UnusableInputError(f"--metric={printable(name, 60)}: {why}; there are {printable(choices, 2000)}")
+    return found if found.name == name else Metric(name, found.unit, found.better, found.practical, found.noisy)
+
+
+def add_metric(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--metric", default=TIME.name, help="time (default) or a counter with a direction")
+
+
+def add_pictures(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="write the picture as SVG (light and dark)")
+    parser.add_argument("--png", type=Path, metavar="FILE", help="write the picture as PNG")
+
+
+def pictures(args: argparse.Namespace, draw: Sequence[Chart]) -> None:
+    """Writes what was asked for as SVG and PNG."""
+    columns = 1 if len(draw) == 1 else 2
+    if args.svg is not None:
+        from roofreport.render import svg
+
+        write(args.svg, svg.document(draw, columns))
+    if args.png is not None:
+        from roofreport.render import png
+
+        try:
+            png.write(args.png, draw, columns)
+        except OSError as error:
+            raise UnusableInputError(f"cannot write {printable(str(args.png))}: {error.strerror}") from error
