@@ -6,9 +6,13 @@
 
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/nll_loss_backward.h>
 #include <ATen/ops/nll_loss_forward.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
 
 #include "lib/kernels/operators/rows/cross_entropy.h"
 #include "lib/suite/family_of.h"
@@ -24,7 +28,7 @@ constexpr int64_t kIgnoreIndex = -100;
 struct CrossEntropy {
   at::Tensor x, target;
   at::Tensor loss, gradient;  // an undefined gradient is not wanted
-  at::Tensor rows;            // that are compared
+  at::Tensor rows;            // of the gradient that are compared
   double scale;               // of the gradient: losses are averaged over the rows
 };
 
@@ -36,6 +40,23 @@ std::vector<at::Tensor> Losses(const CrossEntropy& o, const at::Tensor& x, const
   const at::Tensor upstream = at::full({x.size(0)}, o.scale, x.options());
   const at::Tensor of_logs = at::nll_loss_backward(upstream, logs, target, {}, kNoReduction, kIgnoreIndex, weight);
   return {loss, at::_log_softmax_backward_data(of_logs, logs, 1, x.scalar_type())};
+}
+
+// Every loss, a block of rows at a time, and the gradient of the rows that are compared.
+std::vector<at::Tensor> ExactLosses(const CrossEntropy& o) {
+  constexpr int64_t kBlock = 64;
+  CrossEntropy alone = o;
+  alone.gradient.reset();
+  std::vector<at::Tensor> losses;
+  for (int64_t row = 0; row < o.x.size(0); row += kBlock) {
+    const int64_t rows = std::min(kBlock, o.x.size(0) - row);
+    losses.push_back(Losses(alone, o.x.narrow(0, row, rows).to(at::kDouble), o.target.narrow(0, row, rows)).front());
+  }
+  std::vector<at::Tensor> results = {at::cat(losses)};
+  if (o.gradient.defined()) {
+    results.push_back(Losses(o, o.x.index_select(0, o.rows).to(at::kDouble), o.target.index_select(0, o.rows)).back());
+  }
+  return results;
 }
 
 const Registration kCrossEntropy =
@@ -61,13 +82,16 @@ const Registration kCrossEntropy =
                               .scale = 1 / at.Number("rows")};
         })
         .Result([](const CrossEntropy& o) {
-          std::vector<at::Tensor> results = {o.loss.index_select(0, o.rows)};
+          std::vector<at::Tensor> results = {o.loss};
           if (o.gradient.defined()) results.push_back(o.gradient.index_select(0, o.rows));
           return results;
         })
-        .Reference([](const CrossEntropy& o) {
-          return Losses(o, o.x.index_select(0, o.rows).to(at::kDouble), o.target.index_select(0, o.rows));
+        .Reference(ExactLosses)
+        .Whole([](const CrossEntropy& o) {
+          return o.gradient.defined() ? std::vector{o.gradient} : std::vector<at::Tensor>();
         })
+        // A row of the gradient is its probabilities, which add up to 1, less 1 at its target.
+        .RowSums([](const CrossEntropy& o) { return at::zeros({o.x.size(0)}, at::kDouble); })
         .Within(
             [](const Point& at) { return Tolerance{.dtype = at.Dtype(), .reduction = at.Number("d"), .roundings = 2}; })
         // ATen's losses allocate their results.

@@ -5,10 +5,14 @@
 // fit a last-level cache; 16384 (128 MiB) do not. The rotation over cold copies makes all of them come from memory.
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/mv.h>
 #include <ATen/ops/native_layer_norm.h>
 #include <ATen/ops/native_layer_norm_backward.h>
+#include <ATen/ops/randn.h>
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <tuple>
@@ -31,23 +35,30 @@ bool IsBackward(const Point& at) { return at.Text(kPassAxis) == kBackward; }
 struct Norm {
   NormKind kind;
   at::Tensor x, weight, bias;
-  at::Tensor rows;  // that are compared
+  at::Tensor rows;  // of dx or y that are compared
   at::Tensor y = {};
   // The backward pass: what it starts from, as the forward pass leaves it (mean and rstd [rows, 1]), and its gradients.
   // An RMS norm's mean is zero, and it has no dbias.
   at::Tensor dy = {}, mean = {}, rstd = {}, dx = {}, dweight = {}, dbias = {};
-  at::Tensor columns = {};  // of dweight and dbias that are compared
-  at::Tensor scratch = {};  // our own kernel's
+  at::Tensor typed_weight = {}, typed_bias = {};  // LibTorch's, in the type of x, as a model in bf16 has them
+  at::Tensor scratch = {};                        // our own kernel's
 
   bool backward() const { return dy.defined(); }
 };
+
+// A number a column in fp32 that the axis dtype holds exactly: implementations differ in which of both they take.
+at::Tensor Parameter(const Point& at, Inputs& in) {
+  return in.Keep([&](at::Generator& generator) {
+    return at::randn({at.Int("d")}, generator).to(StorageType(at.Dtype())).to(at::kFloat);
+  });
+}
 
 Norm MakeNorm(NormKind kind, const Point& at, Inputs& in) {
   const std::vector<int64_t> shape = {at.Int("rows"), at.Int("d")};
   Norm o{.kind = kind,
          .x = in.Randn(shape, at.Dtype()),
-         .weight = in.Randn({shape[1]}),
-         .bias = in.Randn({shape[1]}),
+         .weight = Parameter(at, in),
+         .bias = Parameter(at, in),
          .rows = in.SampleRows(shape[0])};
   if (!IsBackward(at)) {
     o.y = in.Empty(shape, at.Dtype());
@@ -59,23 +70,31 @@ Norm MakeNorm(NormKind kind, const Point& at, Inputs& in) {
   });
   o.rstd = in.Keep(
       [&](at::Generator&) { return (o.x.to(at::kFloat) - o.mean).square().mean(1, true).add_(Eps(kind)).rsqrt_(); });
-  o.columns = in.SampleRows(shape[1]);
   return o;
 }
 
 // ATen's norms allocate their result: there is no form with one that is there already.
-at::Tensor Normalised(const Norm& o, const at::Tensor& x) {
-  const auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor weight = o.weight.to(type);
-  if (o.kind == NormKind::kRms) return at::rms_norm(x, {x.size(1)}, weight, Eps(o.kind));
-  return std::get<0>(at::native_layer_norm(x, {x.size(1)}, weight, o.bias.to(type), Eps(o.kind)));
+at::Tensor Normalised(NormKind kind, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (kind == NormKind::kRms) return at::rms_norm(x, {x.size(1)}, weight, Eps(kind));
+  return std::get<0>(at::native_layer_norm(x, {x.size(1)}, weight, bias, Eps(kind)));
+}
+
+// With parameters of another type than x, LibTorch warns, leaves its fused norm, or refuses (layer_norm on a GPU).
+void MakeTyped(Norm& o, Inputs& in) {
+  o.typed_weight = in.Keep(o.weight.to(o.x.scalar_type()));
+  o.typed_bias = in.Keep(o.bias.to(o.x.scalar_type()));
+}
+
+auto PrepareEager(Norm& o, const Point&, Inputs& in) {
+  MakeTyped(o, in);
+  return [&o] { o.y = Normalised(o.kind, o.x, o.typed_weight, o.typed_bias); };
 }
 
 // An RMS norm has no backward operator on a CPU: autograd composes it of these operations.
 void Backward(Norm& o) {
   if (o.kind == NormKind::kLayer) {
-    std::tie(o.dx, o.dweight, o.dbias) =
-        at::native_layer_norm_backward(o.dy, o.x, {o.x.size(1)}, o.mean, o.rstd, o.weight, o.bias, {true, true, true});
+    std::tie(o.dx, o.dweight, o.dbias) = at::native_layer_norm_backward(
+        o.dy, o.x, {o.x.size(1)}, o.mean, o.rstd, o.typed_weight, o.typed_bias, {true, true, true});
     return;
   }
   const at::Tensor unit = o.x * o.rstd;
@@ -83,6 +102,11 @@ void Backward(Norm& o) {
   const at::Tensor slope = (gradient * unit).mean(1, true);
   o.dx = ((gradient - unit * slope) * o.rstd).to(o.x.scalar_type());
   o.dweight = (o.dy * unit).sum(0);
+}
+
+auto PrepareBackward(Norm& o, const Point&, Inputs& in) {
+  MakeTyped(o, in);
+  return [&o] { Backward(o); };
 }
 
 CaseStep NativeBackward(Norm& o, const Point& at, Inputs& in) {
@@ -110,28 +134,65 @@ CaseStep NativeBackward(Norm& o, const Point& at, Inputs& in) {
 
 std::vector<at::Tensor> Result(const Norm& o) {
   if (!o.backward()) return {o.y.index_select(0, o.rows)};
-  std::vector results = {o.dx.index_select(0, o.rows), o.dweight.index_select(0, o.columns)};
-  if (o.kind == NormKind::kLayer) results.push_back(o.dbias.index_select(0, o.columns));
+  std::vector results = {o.dx.index_select(0, o.rows), o.dweight};
+  if (o.kind == NormKind::kLayer) results.push_back(o.dbias);
   return results;
 }
 
-// The gradient of x at some rows, and those of weight and bias at some columns, from the formula in float64.
-std::vector<at::Tensor> Reference(const Norm& o) {
+// What the rows of y, or of dx, add up to, in float64 and a block of rows at a time.
+at::Tensor RowSums(const Norm& o) {
+  constexpr int64_t kBlock = 256;
+  const bool centers = o.kind == NormKind::kLayer;
   const auto exact = [](const at::Tensor& tensor) { return tensor.to(at::kDouble); };
-  const auto unit = [&](const at::Tensor& x, const at::Tensor& mean, const at::Tensor& rstd) {
+  const at::Tensor weight = exact(o.weight);
+  std::vector<at::Tensor> sums;
+  for (int64_t row = 0; row < o.x.size(0); row += kBlock) {
+    const int64_t rows = std::min(kBlock, o.x.size(0) - row);
+    at::Tensor x = exact(o.x.narrow(0, row, rows));
+    if (!o.backward()) {
+      if (centers) x.sub_(x.mean(1, true));
+      const at::Tensor deviation = x.square().mean(1).add_(Eps(o.kind)).sqrt_();
+      const at::Tensor products = at::mv(x, weight).div_(deviation);
+      sums.push_back(centers ? products.add_(exact(o.bias).sum()) : products);
+      continue;
+    }
+    const at::Tensor rstd = exact(o.rstd.narrow(0, row, rows));
+    const at::Tensor units = x.sub_(exact(o.mean.narrow(0, row, rows))).mul_(rstd);
+    const at::Tensor gradient = exact(o.dy.narrow(0, row, rows)).mul_(weight);
+    at::Tensor sum = units.sum(1).mul_((gradient * units).mean(1)).neg_();
+    if (!centers) sum.add_(gradient.sum(1));
+    sums.push_back(sum.mul_(rstd.squeeze(1)));
+  }
+  return at::cat(sums);
+}
+
+// The gradient of x at some rows, and those of weight and bias, from the formula in float64.
+std::vector<at::Tensor> Reference(const Norm& o) {
+  constexpr int64_t kBlock = 256;
+  const auto exact = [](const at::Tensor& tensor) { return tensor.to(at::kDouble); };
+  const auto units = [&](const at::Tensor& x, const at::Tensor& mean, const at::Tensor& rstd) {
     return (exact(x) - exact(mean)) * exact(rstd);
   };
   const at::Tensor x = o.x.index_select(0, o.rows);
-  if (!o.backward()) return {Normalised(o, exact(x))};
+  const at::Tensor weight = exact(o.weight);
+  if (!o.backward()) return {Normalised(o.kind, exact(x), weight, exact(o.bias))};
   const at::Tensor rstd = o.rstd.index_select(0, o.rows);
-  const at::Tensor units = unit(x, o.mean.index_select(0, o.rows), rstd);
-  const at::Tensor gradient = exact(o.dy.index_select(0, o.rows)) * exact(o.weight);
-  at::Tensor dx = gradient - units * (gradient * units).mean(1, true);
+  const at::Tensor sampled = units(x, o.mean.index_select(0, o.rows), rstd);
+  const at::Tensor gradient = exact(o.dy.index_select(0, o.rows)) * weight;
+  at::Tensor dx = gradient - sampled * (gradient * sampled).mean(1, true);
   if (o.kind == NormKind::kLayer) dx = dx - gradient.mean(1, true);
-  const at::Tensor dy = exact(o.dy.index_select(1, o.columns));
-  std::vector<at::Tensor> results = {dx * exact(rstd),
-                                     (dy * unit(o.x.index_select(1, o.columns), o.mean, o.rstd)).sum(0)};
-  if (o.kind == NormKind::kLayer) results.push_back(dy.sum(0));
+  at::Tensor dweight = at::zeros_like(weight);
+  at::Tensor dbias = at::zeros_like(weight);
+  for (int64_t row = 0; row < o.x.size(0); row += kBlock) {
+    const auto block = [&, rows = std::min(kBlock, o.x.size(0) - row)](const at::Tensor& t) {
+      return t.narrow(0, row, rows);
+    };
+    const at::Tensor dy = exact(block(o.dy));
+    dweight += (dy * units(block(o.x), block(o.mean), block(o.rstd))).sum(0);
+    dbias += dy.sum(0);
+  }
+  std::vector<at::Tensor> results = {dx * exact(rstd), dweight};
+  if (o.kind == NormKind::kLayer) results.push_back(dbias);
   return results;
 }
 
@@ -161,12 +222,14 @@ FamilyOf<Norm> Norms(NormKind kind, const std::string& name, std::string doc, st
       .Operands([kind](const Point& at, Inputs& in) { return MakeNorm(kind, at, in); })
       .Result(Result)
       .Reference(Reference)
+      .Whole([](const Norm& o) { return o.backward() ? o.dx : o.y; })
+      .RowSums(RowSums)
       .Within([](const Point& at) {
         if (!IsBackward(at)) return Tolerance{.dtype = at.Dtype(), .reduction = at.Number("d")};
         // Eagerly, products of bf16 operands are rounded before they are summed.
         return Tolerance{.dtype = at.Dtype(), .reduction = std::max(at.Number("rows"), at.Number("d")), .roundings = 2};
       })
-      .Impl("eager", InPass(kForward, [](Norm& o) { o.y = Normalised(o, o.x); }), InPass(kBackward, Backward))
+      .Impl("eager", InPass(kForward, Prepared(PrepareEager)), InPass(kBackward, Prepared(PrepareBackward)))
       .When([kind](const Point& at, const Device& device) {
         // With LibTorch 2.11, 25 of 64 sampled elements of the weight's gradient failed the check at 4096 rows.
         if (kind == NormKind::kLayer && IsBackward(at) && at.Dtype() == Dtype::kBf16 && device.gpu() == nullptr) {

@@ -4,6 +4,7 @@
 // The shapes of the norms: 4096 rows of 1024 (8 MiB in bf16, within a last-level cache) to 16384 (128 MiB).
 
 #include <ATen/ops/_softmax.h>
+#include <ATen/ops/ones.h>
 
 #include "lib/kernels/operators/rows/softmax.h"
 #include "lib/suite/family_of.h"
@@ -29,6 +30,7 @@ const Registration kSoftmax =
           return Softmax{in.Randn(shape, at.Dtype()), in.Empty(shape, at.Dtype()), in.SampleRows(at.Int("rows"))};
         })
         .Reference([](const Softmax& o) { return at::_softmax(o.x.index_select(0, o.rows).to(at::kDouble), 1, false); })
+        .RowSums([](const Softmax& o) { return at::ones({o.y.size(0)}, at::kDouble); })
         .Within([](const Point& at) { return Tolerance{.dtype = at.Dtype(), .reduction = at.Number("d")}; })
         .Impl("eager", [](Softmax& o) { at::_softmax_out(o.y, o.x, 1, false); })
         .Impl("compiled", Compiled("softmax", [](Softmax& o) { return std::vector{o.x}; }))

@@ -7,7 +7,9 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -43,6 +45,24 @@ at::Tensor PackInt4(const WeightOperand& shape, WeightLayout layout, const at::T
   throw std::logic_error("unknown layout");
 }
 
+// codes [experts, rows, k] with scales and zeros [experts, rows, k / group, 2], in double precision.
+at::Tensor ExactInt4(const at::Tensor& codes, const at::Tensor& scales_zeros, int64_t group) {
+  const at::Tensor exact = scales_zeros.to(at::kDouble).repeat_interleave(group, 2);
+  return codes.to(at::kDouble).sub_(8).mul_(exact.select(3, 0)).add_(exact.select(3, 1));
+}
+
+// Of weights [experts, n, k] over their rows: exact(block, row) gives a block that begins at a row in double precision.
+template <typename Exact>
+at::Tensor ColumnSums(const at::Tensor& data, Exact exact) {
+  constexpr int64_t kBlock = 256;
+  at::Tensor sums = at::zeros({data.size(0), data.size(2)}, data.options().dtype(at::kDouble));
+  for (int64_t row = 0; row < data.size(1); row += kBlock) {
+    const at::Tensor block = data.narrow(1, row, std::min(kBlock, data.size(1) - row));
+    sums.add_(exact(block, row).sum(1));
+  }
+  return sums;
+}
+
 void MakeInt4(Inputs& in, WeightOperand& weight, WeightLayout layout, const at::Tensor& rows) {
   const int64_t groups = weight.k / weight.group;
   // [experts, n, groups, 2]: a scale of 0.01 to 0.04, and a zero within a few scales.
@@ -52,9 +72,13 @@ void MakeInt4(Inputs& in, WeightOperand& weight, WeightLayout layout, const at::
     return both.to(at::kBFloat16);
   });
   at::Tensor sampled_codes;
+  at::Tensor sums;
   weight.data = in.Keep([&](at::Generator& generator) {
     const at::Tensor codes = at::randint(0, 16, {weight.experts, weight.n, weight.k}, generator, at::kByte);
     sampled_codes = codes.index_select(1, rows.to(codes.device()));
+    sums = ColumnSums(codes, [&](const at::Tensor& block, int64_t row) {
+      return ExactInt4(block, scales_zeros.narrow(1, row, block.size(1)).to(block.device()), weight.group);
+    });
     return PackInt4(weight, layout, codes, scales_zeros, in.device());
   });
   if (layout == WeightLayout::kTorch) weight.scales = scales_zeros.transpose(1, 2).contiguous();
@@ -63,9 +87,9 @@ void MakeInt4(Inputs& in, WeightOperand& weight, WeightLayout layout, const at::
     weight.zeros = scales_zeros.select(3, 1).contiguous();
   }
   sampled_codes = in.Keep([&](at::Generator&) { return sampled_codes; });
+  weight.column_sums = in.Keep([&](at::Generator&) { return sums; });
   weight.exact_rows = [codes = sampled_codes, sampled = scales_zeros.index_select(1, rows), group = weight.group] {
-    const at::Tensor exact = sampled.to(at::kDouble).repeat_interleave(group, 2);
-    return codes.to(at::kDouble).sub_(8).mul_(exact.select(3, 0)).add_(exact.select(3, 1));
+    return ExactInt4(codes, sampled, group);
   };
 }
 
@@ -143,10 +167,16 @@ WeightOperand MakeWeight(const Point& at, Inputs& in, WeightOperand shape, const
     weight.exact_rows = [data = weight.data, scales, rows] {
       return data.index_select(1, rows).to(at::kDouble).mul_(scales.index_select(1, rows).unsqueeze(2));
     };
+    weight.column_sums = in.Keep([&](at::Generator&) {
+      return ColumnSums(weight.data, [&](const at::Tensor& block, int64_t row) {
+        return block.to(at::kDouble).mul_(scales.narrow(1, row, block.size(1)).unsqueeze(2));
+      });
+    });
   } else {
     weight.data = in.Randn({weight.experts, weight.n, weight.k}, ActivationAt(at));
     // A copy, so that a packed weight does not keep the plain one alive.
     weight.exact_rows = [sampled = weight.data.index_select(1, rows)] { return sampled.to(at::kDouble); };
+    weight.column_sums = in.Keep([&](at::Generator&) { return weight.data.sum(1, false, at::kDouble); });
   }
   if (layout == WeightLayout::kNative) kernels::UseHugePages(weight.data.data_ptr(), weight.data.nbytes());
   return weight;
@@ -167,6 +197,12 @@ FamilyOf<WeightProduct> WeightProducts(std::string name, std::string doc, const 
   return FamilyOf<WeightProduct>(std::move(name), std::move(doc))
       .Precisions(precisions)
       .Result([](const WeightProduct& o) { return o.y.index_select(1, o.rows); })
+      .Whole([](const WeightProduct& o) { return o.y; })
+      .RowSums([](const WeightProduct& o) {
+        const at::Tensor sums =
+            o.chosen.defined() ? o.weight.column_sums.index_select(0, o.chosen) : o.weight.column_sums;
+        return at::mm(o.x.to(at::kDouble), sums.t());
+      })
       .Within([k](const Point& at) { return Tolerance{.dtype = ActivationAt(at), .reduction = at.Number(k)}; })
       .Impl("native", OnCpu(NativeProduct), Cuda("GemvRows", LaunchProduct, [k](const Point& at) {
               if (at.Has("batch") && at.Int("batch") != 1) {

@@ -28,6 +28,7 @@ struct WeightOperand {
   at::Tensor zeros = {};
   // [experts, rows, k] in double precision: what the sampled rows of every expert hold.
   std::function<at::Tensor()> exact_rows = {};
+  at::Tensor column_sums = {};  // [experts, k] in double precision: over all rows
 };
 
 // y[m, n] = x[m, k] · Wᵀ, or y[count, n] = W[chosen] · x[k].

@@ -55,6 +55,12 @@ std::string HumanRate(double per_second, std::string_view unit) {
   return Scaled(per_second, {{1, ""}, {1e3, "k"}, {1e6, "M"}, {1e9, "G"}, {1e12, "T"}}, unit);
 }
 
+uint64_t PortableHash(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
 std::string FirstLine(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
 std::string LastLine(std::string_view text) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,9 @@ inline absl::string_view View(std::string_view text) { return {text.data(), text
 std::string HumanTime(double seconds);                            // "12.3 us", "4.56 ms": three digits
 std::string HumanBytes(double bytes);                             // "1.50 GiB"
 std::string HumanRate(double per_second, std::string_view unit);  // "12.3 GB/s", "1.20 TFLOP/s": decimal prefixes
+
+// The 64-bit FNV-1a hash (RFC 9923): the same with every compiler and library, which std::hash is not.
+uint64_t PortableHash(std::string_view text);
 
 std::string FirstLine(std::string_view text);
 std::string LastLine(std::string_view text);  // that is not blank; empty if there is none

@@ -29,7 +29,7 @@ class Session {
   const Outcome& Run(std::size_t index);
 
   // Spoils every result before it is compared: for the tests of the checks.
-  void TamperWithResults(Tamper tamper) { tamper_ = std::move(tamper); }
+  void TamperWith(Tamper tamper) { tamper_ = std::move(tamper); }
 
   const std::vector<PlannedCase>& plan() const { return plan_; }
   // Outcomes of a case, by repetition; empty if it has not run.

@@ -72,6 +72,11 @@ struct Case {
   // What the last step computed, and the same in a higher precision. Both are called once, before timing.
   std::function<std::vector<at::Tensor>()> result = {};
   std::function<std::vector<at::Tensor>()> reference = {};
+  // Where `result` holds samples only: all that the step computed, in which no element may be infinite or NaN; and in
+  // double precision what each row (the last dimension) of it adds up to, which finds rows that were not sampled. A
+  // product's sums are cheap, A · (B · 1) (Freivalds 1977). An undefined sum is not compared.
+  std::function<std::vector<at::Tensor>()> whole = {};
+  std::function<std::vector<at::Tensor>()> row_sums = {};
   Tolerance tolerance = {};
   // The step records gradients; else it runs without autograd.
   bool autograd = false;

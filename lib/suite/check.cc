@@ -4,6 +4,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -102,8 +103,11 @@ absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& referenc
     return absl::DataLossError(
         absl::StrCat("wrong ", what, ": shape ", Shape(result), " where the reference has ", Shape(reference)));
   }
-  // Bit for bit, as a copy is.
-  if (result.scalar_type() == reference.scalar_type() && at::equal(result, reference)) return absl::OkStatus();
+  // Bit for bit, as a copy is. Of tensors on two devices LibTorch refuses to tell.
+  if (result.device() == reference.device() && result.scalar_type() == reference.scalar_type() &&
+      at::equal(result, reference)) {
+    return absl::OkStatus();
+  }
   // Whole numbers are compared as such: beyond 2^53 double precision takes neighbours for equal.
   if (!result.is_floating_point() && !reference.is_floating_point()) return CompareIntegers(result, reference, what);
   const Blocks actual(result);
@@ -136,6 +140,35 @@ absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& referenc
                       error_rms / rms, relative / 2));
 }
 
+absl::Status CheckRowSums(const at::Tensor& whole, const at::Tensor& sums, const Tolerance& tolerance,
+                          const std::string& what) {
+  // Finite elements cannot add up to anything else in double precision: of bf16 and fp32 it would take 1e270 of them.
+  const at::Tensor actual = whole.detach().sum(-1, /*keepdim=*/false, at::kDouble).to(at::kCPU).reshape({-1});
+  if (const at::Tensor bad = actual.isfinite().logical_not(); bad.any().item<bool>()) {
+    return absl::DataLossError(absl::StrFormat("wrong %s: a NaN or an infinity in %d of %d rows, the first in row %d",
+                                               what, bad.sum().item<int64_t>(), bad.numel(),
+                                               bad.to(at::kInt).argmax().item<int64_t>()));
+  }
+  if (!sums.defined()) return absl::OkStatus();
+  const at::Tensor expected = sums.detach().to(at::kCPU, at::kDouble).reshape({-1});
+  if (expected.sizes() != actual.sizes()) {
+    return absl::InternalError(
+        absl::StrCat("sums of ", expected.numel(), " rows for a ", what, " of ", actual.numel()));
+  }
+  const at::Tensor norm = whole.is_floating_point()
+                              ? at::linalg_vector_norm(whole.detach(), 2, {-1}, false, at::kDouble).to(at::kCPU)
+                              : at::zeros_like(actual);
+  const double relative = RelativeTolerance(tolerance);
+  const at::Tensor excess =
+      actual.sub(expected).abs_().sub_(expected.abs().add_(norm.reshape({-1})).mul_(relative)).clamp_min_(0);
+  const int64_t wrong = excess.gt(0).sum().item<int64_t>();
+  if (wrong == 0) return absl::OkStatus();
+  const int64_t worst = excess.argmax().item<int64_t>();
+  return absl::DataLossError(absl::StrFormat(
+      "wrong %s: %d of %d rows do not add up, the worst (row %d) to %g where the reference has %g", what, wrong,
+      actual.numel(), worst, actual[worst].item<double>(), expected[worst].item<double>()));
+}
+
 absl::Status CheckCase(const Case& built, const Tamper& tamper) {
   std::vector<at::Tensor> results = built.result();
   const std::vector<at::Tensor> references = built.reference();
@@ -143,11 +176,20 @@ absl::Status CheckCase(const Case& built, const Tamper& tamper) {
     return absl::InternalError("the case gives no result, or not as many references as results");
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (tamper) tamper(results[i]);
+    if (tamper.result) tamper.result(results[i]);
     const std::string what = results.size() == 1 ? "result" : absl::StrCat("result ", i);
     if (absl::Status status = CompareTensors(results[i], references[i], built.tolerance, what); !status.ok()) {
       return status;
     }
+  }
+  if (!built.whole) return absl::OkStatus();
+  std::vector<at::Tensor> whole = built.whole();
+  std::vector<at::Tensor> sums = built.row_sums ? built.row_sums() : std::vector<at::Tensor>();
+  sums.resize(whole.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    if (tamper.whole) tamper.whole(whole[i]);
+    const std::string what = whole.size() == 1 ? "result" : absl::StrCat("result ", i);
+    if (absl::Status status = CheckRowSums(whole[i], sums[i], built.tolerance, what); !status.ok()) return status;
   }
   return absl::OkStatus();
 }

@@ -19,9 +19,19 @@ double RelativeTolerance(const Tolerance& tolerance);
 absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& reference, const Tolerance& tolerance,
                             const std::string& what);
 
-// Compares each result of the case with its reference. Call it after one step. `tamper`, if given, spoils the results
-// first: the way in which tests prove that the check of a family can fail.
-using Tamper = std::function<void(at::Tensor& result)>;
-absl::Status CheckCase(const Case& built, const Tamper& tamper = nullptr);
+// DataLoss if a row of `whole` holds a NaN or an infinity, or, where `sums` is defined, does not add up to its sum
+// within tolerance · (|sum| + Euclidean norm of the row): errors of a row's elements add up like a random walk.
+absl::Status CheckRowSums(const at::Tensor& whole, const at::Tensor& sums, const Tolerance& tolerance,
+                          const std::string& what);
+
+// Spoils what a case computed before it is compared: the way in which tests prove that the check of a family can fail.
+struct Tamper {
+  std::function<void(at::Tensor&)> result = {};
+  std::function<void(at::Tensor&)> whole = {};  // after the samples were taken
+};
+
+// Compares each result of the case with its reference, then all that was computed with its sums. Call it after one
+// step.
+absl::Status CheckCase(const Case& built, const Tamper& tamper = {});
 
 }  // namespace roofbench

@@ -104,7 +104,7 @@ class FamilyOf {
     return *this;
   }
   // What the last step computed: a tensor or several. Where it is not given: operands.y, of which the rows
-  // operands.rows if there is such a member.
+  // operands.rows if there is such a member; then Whole, where that is not given, is operands.y.
   template <typename Function>
   FamilyOf& Result(Function result) {
     result_ = [result = std::move(result)](const O& o) { return AsTensors(result(o)); };
@@ -115,6 +115,18 @@ class FamilyOf {
   template <typename Function>
   FamilyOf& Reference(Function reference) {
     reference_ = [reference = std::move(reference)](O& o) { return AsTensors(reference(o)); };
+    return *this;
+  }
+  // Where the result is a sample: all of it, in which a NaN or an infinity fails the check.
+  template <typename Function>
+  FamilyOf& Whole(Function whole) {
+    whole_ = [whole = std::move(whole)](const O& o) { return AsTensors(whole(o)); };
+    return *this;
+  }
+  // What the rows of Whole add up to, in double precision.
+  template <typename Function>
+  FamilyOf& RowSums(Function sums) {
+    row_sums_ = [sums = std::move(sums)](const O& o) { return AsTensors(sums(o)); };
     return *this;
   }
   // Where it is not given: of one rounding to the axis dtype, or to fp32 where there is none.
@@ -219,6 +231,8 @@ class FamilyOf {
   std::function<absl::StatusOr<Shared>(const Point&, Inputs&)> make_;
   std::function<std::vector<at::Tensor>(const O&)> result_;
   std::function<std::vector<at::Tensor>(O&)> reference_;
+  std::function<std::vector<at::Tensor>(const O&)> whole_;
+  std::function<std::vector<at::Tensor>(const O&)> row_sums_;
   std::function<Tolerance(const Point&)> tolerance_;
   std::function<void(const Point&, const Shared&, Case&)> details_;
   Family::SupportFunction supports_;
@@ -245,7 +259,9 @@ Family FamilyOf<O>::Finish() const {
   for (const Row& row : rows_) implementations.push_back(row.description);
   family.Implementations(std::move(implementations), default_impl_);
   auto result = result_;
+  auto whole = whole_;
   if constexpr (requires(const O& o) { o.y.index_select(0, o.rows); }) {
+    if (!whole) whole = [](const O& o) { return AsTensors(o.y); };
     if (!result) result = [](const O& o) { return AsTensors(o.y.index_select(0, o.rows)); };
   } else if constexpr (requires(const O& o) { AsTensors(o.y); }) {
     if (!result) result = [](const O& o) { return AsTensors(o.y); };
@@ -268,8 +284,8 @@ Family FamilyOf<O>::Finish() const {
     }
     return absl::OkStatus();
   });
-  family.Build([rows = rows_, make = make_, result, reference = reference_, tolerance = tolerance_, details = details_](
-                   const Point& at, Inputs& in) -> absl::StatusOr<Case> {
+  family.Build([rows = rows_, make = make_, result, reference = reference_, whole, row_sums = row_sums_,
+                tolerance = tolerance_, details = details_](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
     const absl::StatusOr<Shared> operands = make(at, in);
     if (!operands.ok()) return operands.status();
     Case built{.tolerance = tolerance            ? tolerance(at)
@@ -277,6 +293,8 @@ Family FamilyOf<O>::Finish() const {
                                                  : Tolerance{}};
     if (result) built.result = [result, o = *operands] { return result(*o); };
     if (reference) built.reference = [reference, o = *operands] { return reference(*o); };
+    if (whole) built.whole = [whole, o = *operands] { return whole(*o); };
+    if (row_sums) built.row_sums = [row_sums, o = *operands] { return row_sums(*o); };
     if (details) details(at, *operands, built);
     const Row& row = RowAt(rows, at);
     absl::StatusOr<CaseStep> step = row.StepAt(at, in.device().gpu() != nullptr)->make(at, *operands, in);

@@ -12,12 +12,13 @@
 #include <stdexcept>
 #include <utility>
 
+#include "lib/base/text.h"
 #include "lib/device/device.h"
 
 namespace roofbench {
 
 Inputs::Inputs(Device& device, uint64_t seed, const std::string& name)
-    : device_(device), generator_(at::detail::createCPUGenerator(seed ^ std::hash<std::string>{}(name))) {}
+    : device_(device), generator_(at::detail::createCPUGenerator(seed ^ PortableHash(name))) {}
 
 template <typename Make>
 at::Tensor Inputs::Next(Make make) {

@@ -6,6 +6,13 @@
 namespace roofbench {
 namespace {
 
+// The vectors of the hash's authors (http://www.isthe.com/chongo/src/fnv/test_fnv.c).
+TEST(PortableHash, IsFnv1a) {
+  EXPECT_EQ(PortableHash(""), 0xcbf29ce484222325);
+  EXPECT_EQ(PortableHash("a"), 0xaf63dc4c8601ec8c);
+  EXPECT_EQ(PortableHash("foobar"), 0x85944171f73967e8);
+}
+
 TEST(Text, ThreeDigitsInTheRightUnit) {
   EXPECT_EQ(HumanTime(12.34e-6), "12.3 us");
   EXPECT_EQ(HumanTime(0.999e-3), "999 us");

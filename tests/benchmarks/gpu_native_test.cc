@@ -158,6 +158,8 @@ TEST_P(GpuNativeTest, IsRight) { ExpectRightTwice(GetParam(), options_, *device_
 
 TEST_P(GpuNativeTest, AWrongResultFails) { ExpectWrongResultFails(GetParam(), options_, *device_); }
 
+TEST_P(GpuNativeTest, AWrongRowFails) { ExpectWrongElsewhereFails(GetParam(), options_, *device_); }
+
 TEST_P(GpuNativeTest, IsSkippedWithoutTheKernels) {
   kernels::GpuKernels other = kTable;
   ++other.version;

@@ -18,6 +18,8 @@ TEST_P(CasesTest, IsRight) { ExpectRightTwice(GetParam(), Few(), device()); }
 
 TEST_P(CasesTest, AWrongResultFails) { ExpectWrongResultFails(GetParam(), Few(), device()); }
 
+TEST_P(CasesTest, AWrongRowFails) { ExpectWrongElsewhereFails(GetParam(), Few(), device()); }
+
 INSTANTIATE_TEST_SUITE_P(Families, CasesTest, testing::ValuesIn(SmallPoints()), TestNameOf);
 
 class GraphTest : public GpuTest {

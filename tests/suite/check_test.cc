@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/suite/check.h"
 
+#include <ATen/ops/mm.h>
+#include <ATen/ops/mv.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
@@ -79,10 +81,48 @@ TEST(CheckCase, TamperingIsFound) {
   const at::Tensor y = at::randn({8});
   const Case built{.result = [=] { return std::vector{y.clone()}; }, .reference = [=] { return std::vector{y}; }};
   EXPECT_TRUE(CheckCase(built).ok());
-  EXPECT_FALSE(CheckCase(built, [](at::Tensor& result) { result[0].add_(1); }).ok());
+  EXPECT_FALSE(CheckCase(built, {.result = [](at::Tensor& result) { result[0].add_(1); }}).ok());
   EXPECT_FALSE(CheckCase(Case{.result = [] { return std::vector<at::Tensor>(); },
                               .reference = [] { return std::vector<at::Tensor>(); }})
                    .ok());
+}
+
+// A product of which two of 128 rows are compared one by one.
+Case SampledProduct(const at::Tensor& a, const at::Tensor& b, const at::Tensor& y) {
+  return {.result = [=] { return std::vector{y.narrow(0, 0, 2).clone()}; },
+          .reference = [=] { return std::vector{at::mm(a.narrow(0, 0, 2).to(at::kDouble), b.to(at::kDouble))}; },
+          .whole = [=] { return std::vector{y}; },
+          .row_sums = [=] { return std::vector{at::mv(a.to(at::kDouble), b.sum(1, false, at::kDouble))}; },
+          .tolerance = {.dtype = Dtype::kBf16, .reduction = 64}};
+}
+
+TEST(CheckCase, WhatIsNotSampledIsChecked) {
+  const at::Tensor a = at::randn({128, 64}).to(at::kBFloat16);
+  const at::Tensor b = at::randn({64, 256}).to(at::kBFloat16);
+  const at::Tensor y = at::mm(a, b);
+  EXPECT_TRUE(CheckCase(SampledProduct(a, b, y)).ok());
+
+  const at::Tensor with_nan = y.clone();
+  with_nan[100][7].fill_(kNan);
+  EXPECT_THAT(std::string(CheckCase(SampledProduct(a, b, with_nan)).message()),
+              HasSubstr("a NaN or an infinity in 1 of 128 rows, the first in row 100"));
+  // Infinities of both signs are no sum of zero.
+  const at::Tensor with_infinities = y.clone();
+  with_infinities[100][7].fill_(kInfinity);
+  with_infinities[100][8].fill_(-kInfinity);
+  EXPECT_FALSE(CheckCase(SampledProduct(a, b, with_infinities)).ok());
+
+  const at::Tensor stale = y.clone();
+  stale[77].copy_(y[78]);
+  EXPECT_THAT(std::string(CheckCase(SampledProduct(a, b, stale)).message()),
+              HasSubstr("1 of 128 rows do not add up, the worst (row 77)"));
+}
+
+TEST(CheckRowSums, IntegersMustAddUpExactly) {
+  const at::Tensor y = at::tensor({1, 2, 3, 4}, at::kInt).reshape({2, 2});
+  const Tolerance exact{.dtype = Dtype::kInt8};
+  EXPECT_TRUE(CheckRowSums(y, at::tensor({3.0, 7.0}), exact, "y").ok());
+  EXPECT_FALSE(CheckRowSums(y, at::tensor({3.0, 8.0}), exact, "y").ok());
 }
 
 }  // namespace
