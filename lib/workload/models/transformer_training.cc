@@ -3,7 +3,12 @@
 
 #include <algorithm>
 
+#include "lib/workload/operators/adamw.h"
 #include "lib/workload/operators/gemm.h"
+#include "lib/workload/operators/norm.h"
+#include "lib/workload/operators/rope.h"
+#include "lib/workload/operators/silu_mul.h"
+#include "lib/workload/operators/softmax.h"
 
 namespace roofbench::workload {
 namespace {
@@ -11,12 +16,8 @@ namespace {
 constexpr double kIndexBytes = 8;       // a token's number
 constexpr double kStatisticsBytes = 4;  // row statistics are fp32 whatever the storage
 
-// Nominal arithmetic of element-wise work, in fp32; its bytes decide.
-constexpr double kNormFlops = 4;
-constexpr double kRotateFlops = 3;
-constexpr double kSoftmaxFlops = 5;
-constexpr double kGateFlops = 6;
-constexpr double kAdamWFlops = 12;
+// Nominal arithmetic of element-wise work, in fp32, as the operators have it; its bytes decide.
+constexpr double kNormFlops = FlopsPerElement(NormKind::kRms);
 constexpr double kSgdFlops = 2;
 
 // Work on `elements` that is bound by its traffic; bytes are given an element.
@@ -125,19 +126,19 @@ workload::Cost TransformerTraining::Forward() const {
   }
   operations.push_back(ElementWise(tokens * shape.d_model, {.read = stream, .written = stream}));  // embedding
   operations.push_back(ElementWise(tokens * shape.d_model, {kNormFlops, stream, act}, 2 * shape.layers + 1));  // norms
-  operations.push_back(ElementWise(tokens * (shape.QueryWidth() + shape.KvWidth()), {kRotateFlops, act, act},
+  operations.push_back(ElementWise(tokens * (shape.QueryWidth() + shape.KvWidth()), {Rope::kFlops, act, act},
                                    shape.layers));  // RoPE
   const double qkvo = tokens * (2 * shape.QueryWidth() + 2 * shape.KvWidth()) * act;
   if (attention == AttentionKind::kNaive) {
     operations.push_back(AttentionProducts(*this, 2, qkvo * 3 / 4 + scores * act, qkvo / 4 + scores * act));
-    operations.push_back(ElementWise(scores, {kSoftmaxFlops, act, act}, shape.layers));
+    operations.push_back(ElementWise(scores, {Softmax::kFlops, act, act}, shape.layers));
   } else {
     operations.push_back(AttentionProducts(*this, 2, qkvo * 3 / 4, qkvo / 4));
-    operations.push_back(ElementWise(scores, {.flops = kSoftmaxFlops}, shape.layers));
+    operations.push_back(ElementWise(scores, {.flops = Softmax::kFlops}, shape.layers));
   }
-  operations.push_back(ElementWise(tokens * shape.d_ff, {kGateFlops, 2 * act, act}, shape.layers));
+  operations.push_back(ElementWise(tokens * shape.d_ff, {SiluMul::kFlops, 2 * act, act}, shape.layers));
   operations.push_back(ElementWise(tokens * shape.d_model, {1, act, 0, stream}, 2 * shape.layers));  // residual sums
-  operations.push_back(ElementWise(tokens * shape.vocab, {kSoftmaxFlops, act, 0}));                  // loss
+  operations.push_back(ElementWise(tokens * shape.vocab, {Softmax::kFlops, act, 0}));                // loss
   return cost;
 }
 
@@ -156,20 +157,20 @@ workload::Cost TransformerTraining::Backward() const {
     // The gradient of a weight under autocast is a bf16 product, stored as fp32.
     if (IsMixed()) operations.push_back(ElementWise(in * out, {.read = act, .written = stream}, count));
   }
-  operations.push_back(ElementWise(tokens * shape.vocab, {kSoftmaxFlops, act, act}));  // loss
+  operations.push_back(ElementWise(tokens * shape.vocab, {Softmax::kFlops, act, act}));  // loss
   operations.push_back(
       ElementWise(tokens * shape.d_model, {2 * kNormFlops, stream + act, stream}, 2 * shape.layers + 1));
   operations.push_back(
-      ElementWise(tokens * (shape.QueryWidth() + shape.KvWidth()), {kRotateFlops, act, act}, shape.layers));
+      ElementWise(tokens * (shape.QueryWidth() + shape.KvWidth()), {Rope::kFlops, act, act}, shape.layers));
   const double qkvo = tokens * (2 * shape.QueryWidth() + 2 * shape.KvWidth()) * act;
   if (attention == AttentionKind::kNaive) {
     operations.push_back(AttentionProducts(*this, 4, qkvo + 2 * scores * act, qkvo * 3 / 4 + scores * act));
-    operations.push_back(ElementWise(scores, {kSoftmaxFlops, 2 * act, act}, shape.layers));
+    operations.push_back(ElementWise(scores, {Softmax::kFlops, 2 * act, act}, shape.layers));
   } else {
     operations.push_back(AttentionProducts(*this, 4, qkvo * 5 / 4, qkvo * 3 / 4));
-    operations.push_back(ElementWise(scores, {.flops = kSoftmaxFlops}, shape.layers));
+    operations.push_back(ElementWise(scores, {.flops = Softmax::kFlops}, shape.layers));
   }
-  operations.push_back(ElementWise(tokens * shape.d_ff, {2 * kGateFlops, 3 * act, 2 * act}, shape.layers));
+  operations.push_back(ElementWise(tokens * shape.d_ff, {2 * SiluMul::kFlops, 3 * act, 2 * act}, shape.layers));
   operations.push_back(ElementWise(tokens * shape.d_model, {1, stream, 0, stream}, 2 * shape.layers));
   // The embedding's gradient is dense: every row is written, most of them with zeros.
   operations.push_back(ElementWise(shape.vocab * shape.d_model, {.written = stream}));
@@ -180,7 +181,7 @@ workload::Cost TransformerTraining::Backward() const {
 workload::Cost TransformerTraining::Optimizer() const {
   const double bytes = ElementBytes(storage);
   const bool adamw = optimizer == OptimizerKind::kAdamW;
-  const PerElement each{.flops = adamw ? kAdamWFlops : kSgdFlops, .read = bytes, .updated = (adamw ? 3 : 1) * bytes};
+  const PerElement each{.flops = adamw ? AdamW::kFlops : kSgdFlops, .read = bytes, .updated = (adamw ? 3 : 1) * bytes};
   return {.operations = {ElementWise(shape.Parameters().Total(), each)}};
 }
 

@@ -4,7 +4,6 @@
 namespace roofbench::workload {
 
 Operation AdamW::Step() const {
-  constexpr double kFlops = 14;
   const double bytes = parameters * ElementBytes(Dtype::kFp32);
   Operation operation{.bytes_read = bytes, .bytes_updated = 3 * bytes};
   operation.flops[Index(Dtype::kFp32)] = kFlops * parameters;

@@ -10,6 +10,7 @@ namespace roofbench::workload {
 // Bytes decide: an element reads its gradient (4 B) and updates parameter, mean and square in place (12 B, each read
 // and written), 28 B of traffic. FLOPs: a nominal 14 an element.
 struct AdamW {
+  static constexpr double kFlops = 14;  // an element
   double parameters = 0;
 
   Operation Step() const;

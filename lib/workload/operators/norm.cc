@@ -5,14 +5,13 @@ namespace roofbench::workload {
 namespace {
 
 struct PerElement {
-  double flops;
   double parameters;      // vectors of the row's length: weight and bias
   double row_statistics;  // mean and rstd
 };
 
 PerElement Of(NormKind kind) {
-  return kind == NormKind::kLayer ? PerElement{.flops = 8, .parameters = 2, .row_statistics = 2}
-                                  : PerElement{.flops = 4, .parameters = 1, .row_statistics = 1};
+  return kind == NormKind::kLayer ? PerElement{.parameters = 2, .row_statistics = 2}
+                                  : PerElement{.parameters = 1, .row_statistics = 1};
 }
 
 }  // namespace
@@ -21,7 +20,7 @@ Operation Norm::Forward() const {
   const double bytes = rows * cols * ElementBytes(dtype);
   Operation operation{.bytes_read = bytes + Of(kind).parameters * cols * ElementBytes(Dtype::kFp32),
                       .bytes_written = bytes};
-  operation.flops[Index(Dtype::kFp32)] = Of(kind).flops * rows * cols;
+  operation.flops[Index(Dtype::kFp32)] = FlopsPerElement(kind) * rows * cols;
   return operation;
 }
 
@@ -30,7 +29,7 @@ Operation Norm::Backward() const {
   const double fp32 = ElementBytes(Dtype::kFp32);
   Operation operation{.bytes_read = 2 * bytes + cols * fp32 + Of(kind).row_statistics * rows * fp32,
                       .bytes_written = bytes + Of(kind).parameters * cols * fp32};
-  operation.flops[Index(Dtype::kFp32)] = 2 * Of(kind).flops * rows * cols;
+  operation.flops[Index(Dtype::kFp32)] = 2 * FlopsPerElement(kind) * rows * cols;
   return operation;
 }
 

@@ -9,8 +9,11 @@ namespace roofbench::workload {
 
 enum class NormKind { kLayer, kRms };
 
-// Bytes decide. FLOPs are nominal and in fp32 whatever the storage: an element of a layer norm takes 8 (a sum, a sum of
-// squares, the difference, two products, an addition), of an RMS norm 4; their gradients twice that.
+// Nominal, in fp32 whatever the storage: an element of a layer norm takes 8 (a sum, a sum of squares, the difference,
+// two products, an addition), of an RMS norm 4; their gradients twice that.
+constexpr double FlopsPerElement(NormKind kind) { return kind == NormKind::kLayer ? 8 : 4; }
+
+// Bytes decide.
 struct Norm {
   NormKind kind = NormKind::kLayer;
   double rows = 0;

@@ -4,7 +4,6 @@
 namespace roofbench::workload {
 
 Operation Rope::Forward() const {
-  constexpr double kFlops = 3;
   const double elements = heads * tokens * head_dim;
   const double bytes = elements * ElementBytes(dtype);
   // Two tables of half a head's length.

@@ -10,6 +10,7 @@ namespace roofbench::workload {
 // FLOPs: 3 an element (two products, one sum), in fp32 whatever the storage; bytes decide: x is read and y written
 // once, and the fp32 cosines and sines of every position are read once for all heads.
 struct Rope {
+  static constexpr double kFlops = 3;  // an element
   double heads = 0;
   double tokens = 0;
   double head_dim = 0;

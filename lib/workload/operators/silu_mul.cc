@@ -4,7 +4,6 @@
 namespace roofbench::workload {
 
 Operation SiluMul::Forward() const {
-  constexpr double kFlops = 8;
   const double bytes = elements * ElementBytes(dtype);
   Operation operation{.bytes_read = 2 * bytes, .bytes_written = bytes};
   operation.flops[Index(Dtype::kFp32)] = kFlops * elements;

@@ -7,9 +7,10 @@
 
 namespace roofbench::workload {
 
-// FLOPs: a nominal 8 an element, in fp32 whatever the storage (an exponential, a sum, a quotient, two products); bytes
-// decide: gate and up are read, y is written.
+// FLOPs: a nominal 6 an element, in fp32 whatever the storage (a negation, an exponential, a sum, a quotient, two
+// products); bytes decide: gate and up are read, y is written.
 struct SiluMul {
+  static constexpr double kFlops = 6;  // an element
   double elements = 0;
   Dtype dtype = Dtype::kFp32;
 

@@ -4,7 +4,6 @@
 namespace roofbench::workload {
 
 Operation Softmax::Forward() const {
-  constexpr double kFlops = 5;
   const double bytes = rows * cols * ElementBytes(dtype);
   Operation operation{.bytes_read = bytes, .bytes_written = bytes};
   operation.flops[Index(Dtype::kFp32)] = kFlops * rows * cols;

@@ -10,6 +10,7 @@ namespace roofbench::workload {
 // FLOPs: a nominal 5 an element, in fp32 whatever the storage (maximum, difference, exponential, sum, quotient); bytes
 // decide: x is read and y written once.
 struct Softmax {
+  static constexpr double kFlops = 5;  // an element
   double rows = 0;
   double cols = 0;
   Dtype dtype = Dtype::kFp32;

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/workload/operators/adamw.h"
+#include "lib/workload/operators/silu_mul.h"
+
 namespace roofbench::workload {
 namespace {
 
@@ -43,6 +46,18 @@ TEST(TransformerTraining, OptimizerBytes) {
   EXPECT_EQ(work.Optimizer().Bytes(), 28 * kTiny.Parameters().Total());
   work.optimizer = OptimizerKind::kSgd;
   EXPECT_EQ(work.Optimizer().Bytes(), 12 * kTiny.Parameters().Total());
+}
+
+// The same work costs the same wherever it is counted.
+TEST(TransformerTraining, ElementWiseFlopsAreTheOperators) {
+  const TransformerTraining work = Tiny();
+  const AdamW adamw{.parameters = kTiny.Parameters().Total()};
+  EXPECT_EQ(work.Optimizer().Flops(), adamw.StepCost().Flops());
+  TransformerTraining wider = work;
+  wider.shape.d_ff += 1;
+  const double products = wider.ForwardMatmulFlops() - work.ForwardMatmulFlops();
+  const SiluMul gate{.elements = work.Tokens() * kTiny.layers};
+  EXPECT_EQ(wider.Forward().Flops() - work.Forward().Flops(), products + gate.ForwardCost().Flops());
 }
 
 TEST(TransformerTraining, ModesAddUp) {
