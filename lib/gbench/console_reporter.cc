@@ -42,7 +42,7 @@ const char* RoofColor(double roof) { return roof >= 0.8 ? kGreen : roof >= 0.4 ?
 
 std::string Notes(const LibraryRun& run, const Outcome* outcome) {
   std::vector<std::string> notes;
-  for (const char* flag : {"noisy", "throttled", "launch_bound"}) {
+  for (const char* flag : {"noisy", "disturbed", "throttled", "launch_bound"}) {
     if (CounterOf(run, flag) > 0 && outcome != nullptr) notes.emplace_back(flag);
   }
   return absl::StrJoin(notes, ",");

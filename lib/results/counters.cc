@@ -117,7 +117,7 @@ constexpr CounterSpec kTable[] = {
      [](const CounterContext& c) { return MemoryUtilisation(c, &c.reference); }},
     {"roof", "fraction", Better::kHigher, 0.02, kMeasured,
      "roof fraction: the time that the roof measured between this case's samples allows, over the case's time",
-     "the precision has no measured roof, or the case does no work that a roof bounds",
+     "the precision has no measured roof, the case does no work that a roof bounds, or `disturbed`",
      [](const CounterContext& c) -> Value {
        if (c.outcome.roof_ratios.empty()) return std::nullopt;
        return timing::Median(c.outcome.roof_ratios);
@@ -133,8 +133,13 @@ constexpr CounterSpec kTable[] = {
     {"min_ms", "ms", Better::kLower, 0.02, kMeasured, "fastest sample", "",
      [](const CounterContext& c) { return Value(c.outcome.summary.min * kMilliseconds); }},
     {"ci", "fraction", Better::kLower, 0.5, kMeasured,
-     "half-width of the median's 95 % confidence interval over the median", "",
-     [](const CounterContext& c) { return Value(c.outcome.summary.ci); }},
+     "half-width of the median's 95 % confidence interval over the median, within this process: another process may "
+     "come to another median",
+     "fewer than six samples, which cannot bound a median at 95 %",
+     [](const CounterContext& c) -> Value {
+       const timing::Summary& summary = c.outcome.summary;
+       return summary.samples >= timing::kFewestForInterval ? Value(summary.ci) : std::nullopt;
+     }},
     {"first_step_ms", "ms", Better::kLower, 0.2, kMeasured,
      "the first step after the case was checked, never among the samples unless --warmup_iters=0", "",
      [](const CounterContext& c) { return Value(c.outcome.samples.first_step_seconds * kMilliseconds); }},
@@ -164,7 +169,7 @@ constexpr CounterSpec kTable[] = {
      [](const CounterContext& c) { return ModelUtilisation(c, c.device.datasheet()); }},
     {"mfu_measured", "fraction", Better::kHigher, 0.02, kMeasured,
      "the same over the arithmetic roof measured between this case's samples",
-     "the case is no model, or the precision has no measured roof",
+     "the case is no model, memory is what bounds it, or the precision has no measured roof",
      [](const CounterContext& c) -> Value {
        if (c.outcome.model_ratios.empty()) return std::nullopt;
        return timing::Median(c.outcome.model_ratios);
@@ -233,6 +238,9 @@ constexpr CounterSpec kTable[] = {
      [](const CounterContext& c) -> Value {
        return c.device.EnqueuesAhead() && c.outcome.samples.host_enqueue_ratio > kLaunchBound ? 1 : 0;
      }},
+    {"disturbed", "0 or 1", Better::kLower, 0, kExact,
+     "1: the case ran above the roof measured beside it, so that something slowed the probes; no share of it is given",
+     "", [](const CounterContext& c) -> Value { return c.outcome.disturbed ? 1 : 0; }},
     {"throttled", "0 or 1", Better::kLower, 0, kExact, "1: the device slowed itself down for heat during the case", "",
      [](const CounterContext& c) -> Value { return c.outcome.conditions.throttled ? 1 : 0; }},
     {"power_capped", "0 or 1", Better::kNeither, 0, kExact,

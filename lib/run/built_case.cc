@@ -7,15 +7,13 @@
 #include <cmath>
 #include <utility>
 
+#include "lib/hardware/device_facts.h"
 #include "lib/observe/peak_memory.h"
 #include "lib/suite/inputs.h"
 
 namespace roofbench {
 namespace {
 
-// A cold case rotates over clones that fill the last-level cache this many times: as many as the memory probe's
-// buffers, for the part that survives a round is the same then.
-constexpr double kCacheTurnover = 16;
 constexpr int64_t kMostClones = 4096;
 // Clones may take this share of the free memory.
 constexpr double kCloneShare = 0.25;
@@ -28,7 +26,8 @@ class IgnoredPhases : public timing::PhaseMarker {
 
 int64_t CopiesFor(double copy_bytes, const Device& device) {
   if (copy_bytes <= 0) return 1;
-  const double wanted = std::ceil(kCacheTurnover * device.LastLevelCacheBytes() / copy_bytes);
+  // As many bytes as the memory probe's buffers, for the part that survives a round is the same then.
+  const double wanted = std::ceil(hardware::ColdBytes(device.LastLevelCacheBytes()) / copy_bytes);
   const double affordable = std::floor(kCloneShare * device.FreeMemoryBytes() / copy_bytes);
   return static_cast<int64_t>(std::clamp(std::min(wanted, affordable), 1.0, double{kMostClones}));
 }

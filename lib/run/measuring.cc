@@ -6,9 +6,12 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "lib/device/conditions_watch.h"
 #include "lib/observe/ranges.h"
+#include "lib/results/counters.h"
 #include "lib/run/roof_ratios.h"
+#include "lib/timing/statistics.h"
 
 namespace roofbench {
 namespace {
@@ -70,8 +73,8 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
 
 }  // namespace
 
-void SampleCase(const BuiltCase& built, CacheState cache, const RunOptions& options, Device& device,
-                const std::function<bool()>& interrupted, Outcome& outcome) {
+absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptions& options, Device& device,
+                        const std::function<bool()>& interrupted, Outcome& outcome) {
   const Case& first = built.first();
   outcome.phases = first.phases;
   const RoofGauge gauge = device.Gauge(outcome.cost, cache);
@@ -84,6 +87,17 @@ void SampleCase(const BuiltCase& built, CacheState cache, const RunOptions& opti
   outcome.roof_ratios = RoofRatios(gauge, outcome);
   outcome.phase_roofs = PhaseRoofs(gauge, outcome);
   outcome.model_ratios = ModelRatios(gauge, outcome);
+  const RoofVerdict verdict = JudgeRoof(gauge, outcome);
+  if (verdict == RoofVerdict::kPlausible) return absl::OkStatus();
+  const double share = timing::Median(outcome.roof_ratios);
+  outcome.disturbed = true;
+  outcome.roof_ratios.clear();
+  outcome.phase_roofs.clear();
+  outcome.model_ratios.clear();
+  // Beside other programs, and in caches, whose rates are upper bounds, that is no proof.
+  if (verdict == RoofVerdict::kDisturbed || cache == CacheState::kWarm || IsNoisy(outcome)) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the case ran at ", share, " of the measured ", outcome.roof_name,
+                                          " roof, which cannot be: its cost or the probe is wrong"));
 }
 
 timing::Summary QuickSamples(Device& device, const timing::Step& step, std::size_t phases) {

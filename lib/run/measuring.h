@@ -12,9 +12,10 @@
 namespace roofbench {
 
 // Fills in what the samples tell: times, phases, conditions, ratios to the roof. `outcome` knows its cost. A case that
-// heat slowed down is sampled again after a pause. `interrupted` is polled between samples.
-void SampleCase(const BuiltCase& built, CacheState cache, const RunOptions& options, Device& device,
-                const std::function<bool()>& interrupted, Outcome& outcome);
+// heat slowed down is sampled again after a pause. `interrupted` is polled between samples. DataLoss where a case ran
+// so far above its roof that its cost or the probe must be wrong.
+absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptions& options, Device& device,
+                        const std::function<bool()>& interrupted, Outcome& outcome);
 
 // A warm step from a few samples, for decisions and not for results.
 timing::Summary QuickSamples(Device& device, const timing::Step& step, std::size_t phases);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/run/roof_ratios.h"
 
+#include <algorithm>
 #include <functional>
 #include <span>
 
@@ -13,6 +14,9 @@ namespace {
 // minutes, two of sixty runs of the stream itself came to 1.08 and 1.12 (two-core EPYC, 2026-11-20): that is no
 // mistake.
 constexpr double kImpossibleRoof = 1.25;
+
+// Noise between the case's chunks and the probes'; what is above is no share of a roof.
+constexpr double kMostShare = 1.05;
 
 // Of the chunks of which both times are known; 0 seconds: nothing is known.
 std::vector<double> Ratios(std::span<const timing::Chunk> chunks,
@@ -56,18 +60,23 @@ std::vector<double> PhaseRoofs(const RoofGauge& gauge, const Outcome& outcome) {
 }
 
 std::vector<double> ModelRatios(const RoofGauge& gauge, const Outcome& outcome) {
-  const double calibrated = gauge.peaks.flops_per_second[workload::Index(outcome.model.dtype)];
+  // What is probed beside any other case is not the peak of its arithmetic.
+  if (gauge.bound != workload::Bound::kCompute) return {};
   return Ratios(outcome.samples.chunks, [&](const timing::Chunk& chunk) {
-    // What is probed beside a compute-bound case is this peak.
-    const double peak = gauge.bound == workload::Bound::kCompute && chunk.roof_rate > 0 ? chunk.roof_rate : calibrated;
-    return peak > 0 ? outcome.model.flops / peak : 0;
+    return chunk.roof_rate > 0 ? outcome.model.flops / chunk.roof_rate : 0;
   });
 }
 
-bool BeatsItsRoof(const std::vector<double>& ratios) {
+RoofVerdict JudgeRoof(const RoofGauge& gauge, const Outcome& outcome) {
+  const std::vector<double>& ratios = outcome.roof_ratios;
+  if (ratios.empty() || timing::Median(ratios) <= kMostShare) return RoofVerdict::kPlausible;
   // What a busy machine does to single probes is noise, not a wrong cost.
   constexpr std::size_t kFewestChunks = 4;
-  return ratios.size() >= kFewestChunks && timing::Quantile(ratios, 0.1) > kImpossibleRoof;
+  if (ratios.size() < kFewestChunks || timing::Quantile(ratios, 0.1) <= kImpossibleRoof) return RoofVerdict::kDisturbed;
+  double highest = gauge.calibrated_rate;
+  for (const timing::Chunk& chunk : outcome.samples.chunks) highest = std::max(highest, chunk.roof_rate);
+  const double share = gauge.SecondsAt(outcome.cost, highest) / outcome.summary.median;
+  return share > kImpossibleRoof ? RoofVerdict::kImpossible : RoofVerdict::kDisturbed;
 }
 
 }  // namespace roofbench

@@ -18,7 +18,14 @@ std::vector<double> PhaseRoofs(const RoofGauge& gauge, const Outcome& outcome);
 // The model's FLOPs at the measured peak of their precision, over the time of each chunk.
 std::vector<double> ModelRatios(const RoofGauge& gauge, const Outcome& outcome);
 
-// Whether nearly every chunk of a cold case ran so far above its roof that the cost or the probe must be wrong.
-bool BeatsItsRoof(const std::vector<double>& ratios);
+enum class RoofVerdict {
+  kPlausible,
+  // The case ran above the roof beside it, but not above the highest rate that this run has read: what was probed was
+  // disturbed by other programs, or lies in slower memory.
+  kDisturbed,
+  // Nearly every chunk ran far above the highest rate: the cost or the probe must be wrong.
+  kImpossible,
+};
+RoofVerdict JudgeRoof(const RoofGauge& gauge, const Outcome& outcome);
 
 }  // namespace roofbench

@@ -84,7 +84,7 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   outcome.parameters = first.parameters;
 
   const CacheState cache = planned.point.IsCold() ? CacheState::kCold : CacheState::kWarm;
-  SampleCase(*built, cache, options_, device_, interrupted_, outcome);
+  const absl::Status sampled = SampleCase(*built, cache, options_, device_, interrupted_, outcome);
   if (first.warmup_iters && options_.check) {
     if (absl::Status status = CheckCase(first, tamper_); !status.ok()) return status;
   }
@@ -102,12 +102,7 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   for (const auto& [name, figure] : first.figures) outcome.figures.emplace_back(name, figure());
   admission_.Learn(planned, outcome.summary.min);
   outcome.counters = ComputeCounters({outcome, device_, *reference_});
-  if (cache == CacheState::kCold && !IsNoisy(outcome) && BeatsItsRoof(outcome.roof_ratios)) {
-    return absl::DataLossError(absl::StrCat("the case ran at ", timing::Median(outcome.roof_ratios),
-                                            " of the measured ", outcome.roof_name,
-                                            " roof, which cannot be: its cost or the probe is wrong"));
-  }
-  return absl::OkStatus();
+  return sampled;
 }
 
 void Session::RunHere(const PlannedCase& planned, Outcome& outcome) {

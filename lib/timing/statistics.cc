@@ -12,7 +12,6 @@ namespace roofbench::timing {
 namespace {
 
 constexpr std::size_t kMostExactRanks = 200;   // above, the binomial distribution is taken as normal
-constexpr std::size_t kFewestForInterval = 6;  // 1 - 2 x 2^-5 < 0.95: five values cannot bound the median
 constexpr double kDeviationsPerMad = 1.4826;   // 1 / Phi^-1(3/4)
 constexpr double kConfidence = 0.95;
 
@@ -100,7 +99,7 @@ MedianRanks MedianIntervalRanks(std::size_t values, double confidence) {
   if (values > kMostExactRanks) {
     const double highest = n / 2 + 0.5 - NormalQuantile(confidence) * std::sqrt(n) / 2;  // 0.5: continuity
     rank = static_cast<std::size_t>(std::max(highest, 0.0));
-  } else if (values >= kFewestForInterval) {
+  } else if (values >= static_cast<std::size_t>(kFewestForInterval)) {
     double mass = std::ldexp(1.0, -static_cast<int>(values));
     double below = mass;
     while (2 * below <= 1 - confidence) {

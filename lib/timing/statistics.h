@@ -27,6 +27,9 @@ struct Interval {
 // binomial distribution; by its normal approximation above 200 values). With fewer than 6 values: [min, max].
 Interval MedianInterval(std::span<const double> values, double confidence = 0.95);
 
+// 1 - 2 x 2^-5 < 0.95: five values cannot bound the median.
+constexpr int64_t kFewestForInterval = 6;
+
 // The ranks, from 0, of the order statistics that bound MedianInterval.
 struct MedianRanks {
   std::size_t low = 0;

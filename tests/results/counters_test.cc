@@ -52,6 +52,17 @@ TEST(Counters, ThreeSetsOfPeaks) {
   EXPECT_NEAR(value("mem_util"), 0.5e12 / 4.8e12, 1e-9);
   EXPECT_EQ(value("roof"), 0.5);
   EXPECT_EQ(value("samples"), 3);
+  EXPECT_EQ(value("disturbed"), 0);
+  EXPECT_EQ(value("ci"), -1) << "three samples bound no median at 95 %";
+}
+
+TEST(Counters, SixSamplesBoundAMedian) {
+  FakeDevice device;
+  Outcome outcome;
+  outcome.samples.seconds = {1, 2, 3, 4, 5, 6};
+  outcome.summary = timing::Summarize(outcome.samples.seconds);
+  const auto counters = ComputeCounters({outcome, device, *hardware::FindDatasheet("h200")});
+  EXPECT_THAT(counters, testing::Contains(testing::Pair("ci", 2.5 / 3.5)));
 }
 
 TEST(Counters, NothingThatIsNotFiniteIsEverWritten) {

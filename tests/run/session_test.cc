@@ -104,6 +104,17 @@ TEST_F(SessionTest, FasterThanTheRoofIsAnError) {
   EXPECT_THAT(outcome.reason, HasSubstr("cannot be"));
 }
 
+TEST_F(SessionTest, ARoofThatWasDisturbedGivesNoShare) {
+  // 1.7 of the rate beside it, but no more than was read when the memory was calibrated.
+  device_.roof_rate = 0.5e9;
+  const Family family = TestFamily(device_, 0.6e-6);
+  Session session(options_, device_, {At(family)}, nullptr);
+  const Outcome& outcome = session.Run(0);
+  EXPECT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+  EXPECT_EQ(Counter(outcome, "disturbed"), 1);
+  EXPECT_EQ(Counter(outcome, "roof"), -1);
+}
+
 TEST_F(SessionTest, AWrongResultIsAFailureAndNotANumber) {
   const Family family = TestFamily(device_, 1e-3);
   Session session(options_, device_, {At(family, "wrong"), At(family)}, nullptr);

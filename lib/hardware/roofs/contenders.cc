@@ -11,9 +11,9 @@ namespace {
 // which lasts from milliseconds to minutes, whenever it meets three rounds of five.
 constexpr int kRounds = 5;
 
-double CountedRate(std::vector<double> rates, Counts counts) {
+double SecondBest(std::vector<double> rates) {
   std::ranges::sort(rates, std::greater<>());
-  return rates[std::min(static_cast<std::size_t>(counts), rates.size() - 1)];
+  return rates[1];
 }
 
 }  // namespace
@@ -30,9 +30,9 @@ void Compete(std::span<Contender> contenders, double seconds_each, int threads) 
   }
   for (std::size_t i = 0; i < contenders.size(); ++i) {
     Contender& contender = contenders[i];
-    contender.together = CountedRate(together[i], contender.counts);
+    contender.together = SecondBest(together[i]);
     if (!contender.runs_alone) continue;
-    contender.alone = threads > 1 ? CountedRate(alone[i], contender.counts) : contender.together;
+    contender.alone = threads > 1 ? SecondBest(alone[i]) : contender.together;
   }
 }
 

@@ -10,22 +10,18 @@
 
 namespace roofbench::hardware {
 
-// Of the rates of the rounds, in descending order: which one counts.
-enum class Counts : std::size_t { kBest, kSecondBest };
-
 struct Contender {
   std::string roof = {};
   std::string variant = {};
   std::function<double(double seconds, int threads)> measure = {};
   std::size_t index = 0;  // for whoever made it
-  Counts counts = Counts::kSecondBest;
   bool runs_alone = true;  // can be measured on one thread
   double alone = 0;        // rate of one thread
   double together = 0;     // rate of the pool
 };
 
 // Measures each contender for about `seconds_each`, in rounds in which all have their turn, so that a change of the
-// machine's speed hits all alike; on one thread, too, where a contender can run so.
+// machine's speed hits all alike; on one thread, too, where a contender can run so. The second best round counts.
 void Compete(std::span<Contender> contenders, double seconds_each, int threads);
 
 // The fastest of the contenders for a roof; nullptr if none reaches anything. Rates within `tie` (relative) of the

@@ -48,7 +48,7 @@ std::vector<uint64_t> RandomWords(std::size_t count) {
 }  // namespace
 
 GpuRoofMeter::GpuRoofMeter(GpuStreams& streams, double l2_bytes, double memory_bytes)
-    : RoofMeter({.of_added_probes = Counts::kBest, .roof_by_roof = true}),
+    : RoofMeter({.roof_by_roof = true}),
       streams_(streams),
       l2_bytes_(l2_bytes),
       memory_bytes_(memory_bytes) {}

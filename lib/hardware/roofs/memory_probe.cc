@@ -11,10 +11,6 @@ namespace roofbench::hardware {
 namespace {
 
 constexpr std::size_t kLineBytes = 64;
-// A cache that is not replaced in strict order keeps a part of what streams through it round after round: reading four
-// times the last level's size over and over ran 12 % faster than sixteen times, eight times 2 to 6 % (EPYC, 32 MiB,
-// 2026-11-20). Streams go through both buffers in turn, so this is half of the sixteen.
-constexpr double kCacheMultiple = 8;
 constexpr double kLeastBufferBytes = 64 << 20;
 constexpr double kNoLessBytes = 1 << 20;  // however little memory is free
 // Of what is available, for each of the two. A sixteenth of little would lie within the last level, whose rate is no
@@ -25,7 +21,8 @@ constexpr double kLeadShare = 0.2;  // of the traffic of a probe, at most
 std::size_t WholeLines(double bytes) { return static_cast<std::size_t>(bytes / kLineBytes) * kLineBytes; }
 
 std::size_t BufferBytes(double last_level_cache_bytes) {
-  double bytes = std::max(kLeastBufferBytes, kCacheMultiple * last_level_cache_bytes);
+  // Streams go through both buffers in turn.
+  double bytes = std::max(kLeastBufferBytes, ColdBytes(last_level_cache_bytes) / 2);
   const double available = AvailableMemoryBytes();
   if (available > 0) bytes = std::clamp(available * kMostOfMemory, kNoLessBytes, bytes);
   return WholeLines(bytes);

@@ -37,7 +37,6 @@ void RoofMeter::Calibrate(bool streams, const std::vector<Dtype>& dtypes, double
       contenders.push_back({.roof = std::string(workload::Name(dtype)),
                             .variant = named.name,
                             .measure = [probe = named.probe](double seconds, int) { return probe(seconds); },
-                            .counts = rules_.of_added_probes,
                             .runs_alone = false});
     }
   }

@@ -45,10 +45,9 @@ class RoofMeter : public MeasuredRoofs {
  protected:
   // How the ways to reach a roof are held against one another on this kind of device.
   struct Rules {
-    int threads = 1;                               // of the pool
-    double tie = 0;                                // see Winner
-    Counts of_added_probes = Counts::kSecondBest;  // of AddComputeProbe
-    bool roof_by_roof = false;                     // each stream has its rounds before the next, not all roofs the same
+    int threads = 1;            // of the pool
+    double tie = 0;             // see Winner
+    bool roof_by_roof = false;  // each stream has its rounds before the next, not all roofs the same
   };
   explicit RoofMeter(const Rules& rules) : rules_(rules) {}
 
