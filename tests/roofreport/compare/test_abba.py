@@ -173,6 +173,19 @@ def test_failed_and_skipped_cases(program: str, tmp_path: Path, capsys: pytest.C
     assert any(line.startswith("MISSING") and "a/n:1" in line for line in capsys.readouterr().out.splitlines())
 
 
+@pytest.mark.parametrize("once", ["--fail=a/n:1", "--skip=a/n:1", "--crash"])
+def test_what_goes_wrong_once_is_run_again(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], once: str
+) -> None:
+    sides = f"{program} {once} --in_run=7", program
+    assert _abba(*sides, tmp_path / "state", "--flag=--noise=0.002") == 0
+    out = capsys.readouterr().out
+    assert "3 SAME" in out
+    # A comparison that is over gives the same verdicts from its files.
+    assert _abba(*sides, tmp_path / "state", "--flag=--noise=0.002") == 0
+    assert capsys.readouterr().out == out
+
+
 def test_crash_of_the_new_program(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _abba(program, f"{program} --crash", tmp_path / "state") == 1
     assert "SIGSEGV" in capsys.readouterr().out

@@ -4,7 +4,8 @@
 --times=name:ms,… are its cases; --factor slows all of them, --slow=name one; --noise is what processes deviate by.
 --memory is what the memory of processes deviates by: their times follow it, their shares of the roof do not.
 --described makes it a program that knows --describe.
---fail=name, --skip=name give errors, --crash ends with a signal. Every run draws other noise: a counter lies in --seed.
+--fail=name, --skip=name give errors, --crash ends with a signal; with --in_run=N in the Nth process alone.
+Every run draws other noise: a counter lies in --seed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def main() -> int:
     counter = Path(flags["seed"])
     run = int(counter.read_text()) if counter.exists() else 0
     counter.write_text(str(run + 1))
-    if "crash" in flags and run > 3:
+    in_this_run = run == int(flags.get("in_run", run))
+    if "crash" in flags and run > 3 and in_this_run:
         os.kill(os.getpid(), signal.SIGSEGV)
     generator = random.Random(run)
     rows = []
@@ -46,10 +48,10 @@ def main() -> int:
         noise = math.exp(generator.gauss(0, float(flags.get("noise", 0.01))))
         rows.append(builders.row(name, times[name] * factor * noise * memory, roof=0.5 / (factor * noise)))
         for kind in ("fail", "skip"):
-            if flags.get(kind) == name:
+            if flags.get(kind) == name and in_this_run:
                 rows[-1] = builders.error_row(name, f"{kind}ed: so told".replace("skiped", "skipped"))
     builders.write_json(Path(flags["benchmark_out"]), rows, device=flags.get("device", "Test CPU"))
-    return 1 if "fail" in flags else 0
+    return 1 if "fail" in flags and in_this_run else 0
 
 
 def script(path: Path, times: str, runs: Path, before: str = "", flags: str = "") -> str:

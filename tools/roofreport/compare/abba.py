@@ -20,7 +20,7 @@ from roofreport.errors import UnusableInputError
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.hardware import differences
 from roofreport.io.load import load
-from roofreport.io.result import Result, merged
+from roofreport.io.result import Case, Result, merged
 from roofreport.io.result import State as CaseState
 from roofreport.stats import sequential
 from roofreport.stats.sequential import Trial
@@ -29,10 +29,10 @@ from roofreport.text import printable
 
 # Many short processes tell more than few long ones: what differs between processes is not averaged away inside one.
 PAIRS_WANTED = 30
-SHORTEST_SAMPLING = 0.03  # seconds a case
+SHORTEST_SAMPLING = 0.2  # seconds a case; of less, a single roof probe decides
 LONGEST_SAMPLING = 0.4
-PILOT_SAMPLING = SHORTEST_SAMPLING
 SIDES = ("A", "B")
+AGAIN = "-again"  # of a second process for what the first did not measure
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Abba:
     def _begin(self) -> State:
         """A process that tells what a process costs beside its samples, then the plan."""
         max_time = self._options.max_time
-        pilot = self._process(0, 0, self._common, max_time or PILOT_SAMPLING, "pilot")
+        pilot = self._process(0, 0, self._common, max_time or SHORTEST_SAMPLING, "pilot")
         if pilot.result is None:
             raise UnusableInputError(printable(f"{self._commands[0].text()}: {pilot.how}", 500))
         for case in pilot.result.cases:
@@ -112,7 +112,7 @@ class Abba:
         if max_time is None:
             # Roof probes take a quarter of the time of the samples beside it.
             spare = budget / (2 * PAIRS_WANTED) - pilot.seconds
-            max_time = PILOT_SAMPLING + max(0.0, spare) / (measured * 4 / 3)
+            max_time = SHORTEST_SAMPLING + max(0.0, spare) / (measured * 4 / 3)
             max_time = round(min(max_time, LONGEST_SAMPLING), 3)
         state = State(self._key, list(self._common), max_time, pilot.seconds)
         judged_as = {name: work for work, name in self._names[0].items()}
@@ -136,6 +136,34 @@ class Abba:
             if mixed:
                 raise UnusableInputError(f"the machine changed under the comparison ({', '.join(mixed)})")
         return finished
+
+    def _persistent_process(self, pair: int, side: int, names: list[str], max_time: float) -> Finished:
+        """A process, and a second one for the cases that it did not measure: one bad moment is no verdict."""
+        outputs = self._outputs(pair, side)
+        for stale in outputs:
+            stale.unlink(missing_ok=True)
+        first = self._process(pair, side, names, max_time)
+        if first.result is None:
+            return self._process(pair, side, names, max_time)
+        measured = first.result.by_name()
+        left = [name for name in names if not _is_measured(measured.get(self._names[side][name], []))]
+        if left:
+            self._say(f"again, as it was not measured: {printable(', '.join(left), 200)}")
+            if self._process(pair, side, left, max_time, f"{SIDES[side]}{AGAIN}").result is None:
+                outputs[1].unlink(missing_ok=True)  # what it left may be no result
+        return first
+
+    def _outputs(self, pair: int, side: int) -> list[Path]:
+        labels = [SIDES[side], f"{SIDES[side]}{AGAIN}"]
+        return [abba_state.output(self._options.folder, pair, label) for label in labels]
+
+    def _cases(self, pair: int, side: int) -> dict[str, Case]:
+        """What a pair's files of a side say: of a case that was run again, the second time."""
+        cases: dict[str, Case] = {}
+        for path in self._outputs(pair, side):
+            if path.exists():
+                cases |= {name: merged(found) for name, found in load(path).by_name().items()}
+        return cases
 
     def _open(self, state: State) -> list[str]:
         return [name for name in self._common if name not in state.closed and self._trials[name].verdict is None]
@@ -164,7 +192,7 @@ class Abba:
         order = (0, 1) if number % 2 == 0 else (1, 0)
         start = time.monotonic()
         for side in order:
-            finished = self._process(number + 1, side, names, state.max_time)
+            finished = self._persistent_process(number + 1, side, names, state.max_time)
             if finished.result is None:
                 if side == 0:
                     raise UnusableInputError(printable(f"{self._commands[0].text()}: {finished.how}", 500))
@@ -184,8 +212,7 @@ class Abba:
 
     def _take(self, state: State, number: int) -> None:
         """Reads the files of a pair into the trials."""
-        results = [load(abba_state.output(self._options.folder, number + 1, side)) for side in SIDES]
-        groups = [{name: merged(cases) for name, cases in result.by_name().items()} for result in results]
+        groups = [self._cases(number + 1, side) for side in range(len(SIDES))]
         for name in state.pairs[number]["cases"]:
             sides = [group.get(here[name]) for group, here in zip(groups, self._names, strict=True)]
             values = []
@@ -246,6 +273,10 @@ class Abba:
         found += [Judgement(name, Verdict.MISSING, note="NEW does not have it") for name in self._missing]
         found += [Judgement(name, Verdict.NEW, note="BASE does not have it") for name in self._added]
         return found
+
+
+def _is_measured(cases: list[Case]) -> bool:
+    return bool(cases) and merged(cases).state is CaseState.MEASURED
 
 
 def _close(state: State, name: str, verdict: Verdict, why: str) -> None:
