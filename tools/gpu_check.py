@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import secrets
 import shutil
 import statistics
 import subprocess
@@ -297,9 +298,12 @@ def write(out: Path, steps: Sequence[Step]) -> None:
         "device": device_of(steps),
         "steps": [asdict(step) for step in steps],
     }
-    partial = out.with_suffix(".partial")
-    partial.write_text(json.dumps(result, indent=1) + "\n")
-    partial.replace(out)
+    # Whole or not at all, through a link, and by a name under which nobody else can have laid one.
+    target = Path(os.path.realpath(out))
+    partial = target.with_name(f".{secrets.token_hex(8)}.part")
+    with partial.open("x") as file:
+        file.write(json.dumps(result, indent=1) + "\n")
+    partial.replace(target)
 
 
 def device_of(steps: Sequence[Step]) -> str | None:

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from roofreport.text import printable
+
 
 class Result(NamedTuple):
     outcome: str
@@ -24,7 +26,12 @@ class Result(NamedTuple):
 
 
 def junit_results(path: Path) -> Iterator[Result]:
-    for case in ET.parse(path).getroot().iter("testcase"):
+    try:
+        root = ET.parse(path).getroot()
+    except ET.ParseError as error:
+        yield Result("failed", path.name, f"no report: {error}")
+        return
+    for case in root.iter("testcase"):
         # ctest repeats the name as the class.
         name = ".".join(dict.fromkeys(filter(None, [case.get("classname"), case.get("name")])))
         failure = case.find("failure")
@@ -47,8 +54,8 @@ def googletest_reason(case: ET.Element) -> str:
 
 
 def check_results(path: Path) -> Iterator[Result]:
-    for line in path.read_text().splitlines():
-        outcome, name, reason = line.split("\t")
+    for line in path.read_text(errors="replace").splitlines():
+        outcome, name, reason = [*line.split("\t", 2), "", ""][:3]
         yield Result(outcome, name, reason)
 
 
@@ -60,7 +67,8 @@ def main(folder: Path) -> int:
     for outcome in ("skipped", "failed"):
         for result in results:
             if result.outcome == outcome:
-                print(f"{outcome}: {result.name}" + (f" ({result.reason.splitlines()[0]})" if result.reason else ""))
+                reason = (result.reason.splitlines() or [""])[0]
+                print(printable(f"{outcome}: {result.name}" + (f" ({reason})" if reason else ""), 1000))
     totals = Counter(result.outcome for result in results)
     print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
     return 0 if totals["passed"] and not totals["failed"] else 1

@@ -117,3 +117,14 @@ def test_a_failed_step_does_not_stop_the_others(tmp_path: Path) -> None:
     assert result["failed"] == ["gpu_tests", "memcheck"]
     assert result["steps"][0]["reason"] == "no test ran", "skipped tests check nothing"
     assert result["steps"][2]["status"] == "passed"
+
+
+def test_its_file_goes_through_links_that_the_user_laid_alone(tmp_path: Path) -> None:
+    victim, target, out = tmp_path / "victim", tmp_path / "target.json", tmp_path / "out.json"
+    victim.write_text("precious")
+    (tmp_path / "out.partial").symlink_to(victim)
+    out.symlink_to(target)
+    gpu_check.write(out, [])
+    assert victim.read_text() == "precious"
+    assert out.is_symlink()
+    assert json.loads(target.read_text())["failed"] == []

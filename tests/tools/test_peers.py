@@ -94,3 +94,10 @@ def test_bad_arguments_are_refused_before_anything_runs(
         peers.main()
     assert ended.value.code == 2
     assert reason in capsys.readouterr().err
+
+
+def test_a_reason_does_not_act_on_the_terminal(tmp_path: Path) -> None:
+    given = settings(tmp_path, "skipped")
+    with pytest.raises(SystemExit) as ended:
+        peers.run_ours(f"{CASE}/x:\x1b]0;y", given)
+    assert "\x1b" not in str(ended.value)

@@ -11,9 +11,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def tokens(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+def tokens(*arguments: str | bytes, text: str | bytes = "") -> subprocess.CompletedProcess[str]:
     command = [str(ROOT / "tools" / "tokens"), *arguments]
-    return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+    given = text.encode() if isinstance(text, str) else text
+    done = subprocess.run(command, input=given, capture_output=True, timeout=60, check=False)
+    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @pytest.fixture
@@ -45,3 +47,42 @@ def test_errors_name_the_reason(folder: Path, tmp_path: Path) -> None:
     assert "expected whole numbers" in wrong.stderr
     (folder / "tokenizer.json").write_text("{")
     assert tokens("encode", str(folder), "x").returncode != 0
+
+
+@pytest.mark.parametrize("ids", ["4294967296", "9" * 30, "9" * 5000, "-1", "1_0", "²", "\uff11", "1e3", "1.0", "0x1"])
+def test_what_is_no_id_is_refused_in_a_line(folder: Path, ids: str) -> None:
+    for done in (tokens("decode", str(folder), f"1,{ids}"), tokens("decode", str(folder), text=f"case\t1,{ids}\n")):
+        assert done.returncode == 1
+        assert done.stderr.startswith("tools/tokens: ")
+        assert done.stderr.count("\n") == 1
+        assert len(done.stderr) < 300
+
+
+def test_the_longest_id_is_one(folder: Path) -> None:
+    """It is in no vocabulary, and zeros before it make it no longer."""
+    assert tokens("decode", str(folder), f"1,{'0' * 5000}2,4294967295").stdout == "the roof\n"
+
+
+@pytest.mark.parametrize("direction", ["encode", "decode"])
+def test_text_that_is_no_utf_8_is_refused_in_a_line(folder: Path, direction: str) -> None:
+    for done in (tokens(direction, str(folder), b"1\xff"), tokens(direction, str(folder), text=b"1\xff")):
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == "tools/tokens: the text is not UTF-8 (byte 1)\n"
+
+
+def test_a_vocabulary_does_not_act_on_the_terminal(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    words = {"[UNK]": 0, "a\x1b[2J\u202eb": 1, "c\nd\te": 2}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    assert tokens("decode", str(tmp_path), "1,2").stdout == "a\\x1b[2J\\u202eb c\nd\te\n"
+    missing = tokens("decode", str(tmp_path / "\x1b[2J"), "1")
+    assert "\x1b" not in missing.stderr
+
+
+def test_an_output_that_is_closed_is_told(folder: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"'{ROOT}/tools/tokens' encode '{folder}' the >&-"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == "tools/tokens: standard output is closed\n"

@@ -13,6 +13,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from roofreport.text import escaped, printable
+
 ROOT = Path(__file__).resolve().parents[2]
 # Enough samples of a step of this family for its median.
 SAMPLES = {"train_step": 5, "mlp": 200}
@@ -39,13 +41,15 @@ class Settings:
         return self.samples or SAMPLES[family_of(case)]
 
 
+def refusal(why: str) -> SystemExit:
+    return SystemExit(f"tools/peers: {printable(why, 1000)}")
+
+
 def outcome(case: str, command: list[str | Path]) -> str:
     """What a side prints. Its messages go to standard error as they are."""
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise SystemExit(
-            f"tools/peers: {case}: {Path(command[0]).name} ended with {done.returncode}; why is said above"
-        )
+        raise refusal(f"{case}: {Path(command[0]).name} ended with {done.returncode}; why is said above")
     return done.stdout
 
 
@@ -75,9 +79,7 @@ def run_ours(case: str, settings: Settings) -> tuple[float, dict[str, str]]:
         outcome(case, command)
         header, *lines = (json.loads(line) for line in journal.read_text().splitlines())
     if not lines or lines[0]["verdict"] != "measured":
-        raise SystemExit(
-            f"tools/peers: roofbench did not measure {case}: {lines[0].get('reason') if lines else 'no such case'}"
-        )
+        raise refusal(f"roofbench did not measure {case}: {lines[0].get('reason') if lines else 'no such case'}")
     context = header["context"]
     return lines[0]["median_s"], {"revision": context["roofbench_revision"], "torch": context["torch_version"]}
 
@@ -93,7 +95,8 @@ def compare(case: str, rounds: int, settings: Settings) -> None:
             seconds[side].append(median)
     ours, theirs = (statistics.median(medians) for medians in seconds)
     pairs = [a / b for a, b in zip(*seconds, strict=True)]
-    print(f"{case}: {settings.threads} threads, {rounds} processes a side, {settings.samples_of(case)} steps each")
+    steps = settings.samples_of(case)
+    print(f"{escaped(case)}: {settings.threads} threads, {rounds} processes a side, {steps} steps each")
     print(f"  roofbench       {1e3 * ours:10.3f} ms  {facts[0]}")
     print(f"  PyTorch eager   {1e3 * theirs:10.3f} ms  {facts[1]}")
     print(f"  ratio           {ours / theirs:10.2f}     ({min(pairs):.2f} to {max(pairs):.2f} by pairs)", flush=True)

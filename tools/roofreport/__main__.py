@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 import sys
 
+from roofreport.terminal import tell
+
 
 def _main() -> int:
     try:
         from roofreport.cli import main
     except ModuleNotFoundError as missing:
         # tools/report runs the project's own Python, but somebody may have made it by hand.
-        print(f"tools/report: the Python package {missing.name} is missing; tools/setup installs it", file=sys.stderr)
+        tell(f"tools/report: the Python package {missing.name} is missing; tools/setup installs it")
         return 2
     return main()
 

@@ -8,11 +8,14 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
 from roofreport.errors import UnusableInputError
+from roofreport.files import reason
+from roofreport.terminal import tell
 from roofreport.text import printable
 
 # A module of roofreport.verbs each, imported when it is asked for: SciPy and Matplotlib take a second.
@@ -40,6 +43,7 @@ examples:
 exit status: 0 fine, 1 something is slower or failed, 2 unusable input
 """
 _UNUSABLE = 2
+_LONGEST_REASON = 4000
 
 
 class _Parser(argparse.ArgumentParser):
@@ -70,15 +74,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     program = "roofreport" if Path(sys.argv[0]).name == "roofreport" else "tools/report"
     args = parser(program, given[0] if given else "").parse_args(given)
     try:
-        status = args.run(args)
-        sys.stdout.flush()
-        return int(status)
+        status = int(args.run(args))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
     except UnusableInputError as error:
-        print(f"{program}: {error}", file=sys.stderr)
-        return _UNUSABLE
+        return _refused(program, str(error))
     except BrokenPipeError:
-        # The reader (head, a pager) has had enough. Python would complain when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (head, a pager) has had enough.
+        _drop_output()
         return 128 + signal.SIGPIPE
+    except OSError as error:
+        # What a verb did not foresee, and a standard output that takes no more.
+        _drop_output()
+        return _refused(program, f"{error.filename or 'standard output'}: {reason(error)}")
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+
+
+def _refused(program: str, why: str) -> int:
+    tell(f"{program}: {printable(why, _LONGEST_REASON)}")
+    return _UNUSABLE
+
+
+def _drop_output() -> None:
+    """Python would complain when it flushes at its end."""
+    with suppress(OSError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -67,7 +67,7 @@ class Abba:
         parts += [*self._common, str(options.budget), str(options.max_time), str(options.pairs)]
         parts += [options.match.text()] if options.match else []
         parts += [] if options.metric is TIME else [options.metric.name]
-        self._key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+        self._key = hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:16]
         self._trials = {name: Trial(name, metric=options.metric) for name in self._common}
         self._looks = 0
         self._first: Result | None = None
@@ -117,7 +117,7 @@ class Abba:
         state = State(self._key, list(self._common), max_time, pilot.seconds)
         judged_as = {name: work for work, name in self._names[0].items()}
         for case in pilot.result.cases:
-            if case.state is not CaseState.MEASURED:
+            if case.state is not CaseState.MEASURED and case.name in judged_as:
                 _close(state, judged_as[case.name], Verdict.MISSING, f"not measured: base: {case.why_not}")
         abba_state.save(self._options.folder, state)
         self._say(f"{measured} cases, {max_time:g} s of samples each, {units.clock(budget)} in all")

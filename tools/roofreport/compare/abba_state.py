@@ -8,7 +8,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from roofreport import files
 from roofreport.errors import UnusableInputError
+from roofreport.io import strict_json
+from roofreport.io.source import read_text
+from roofreport.stats.verdict import Verdict
 
 _FILE = "state.json"
 _VERSION = 1
@@ -30,12 +34,28 @@ class State:
 def save(folder: Path, state: State) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Whole or not at all.
-        partial = folder / (_FILE + ".part")
-        partial.write_text(json.dumps(asdict(state), indent=1))
-        partial.replace(folder / _FILE)
+        files.write_text(folder / _FILE, json.dumps(asdict(state), indent=1))
     except OSError as error:
-        raise UnusableInputError(f"cannot write the state to {folder}: {error.strerror}") from error
+        raise UnusableInputError(f"cannot write the state to {folder}: {files.reason(error)}") from error
+
+
+def _is_whole(state: State) -> bool:
+    numbers, verdicts = (int, float), {verdict.value for verdict in Verdict}
+    return (
+        isinstance(state.max_time, numbers)
+        and isinstance(state.seconds, numbers)
+        and isinstance(state.cases, list)
+        and isinstance(state.pairs, list)
+        and isinstance(state.closed, dict)
+        and all(
+            isinstance(pair, dict)
+            and isinstance(pair.get("seconds"), numbers)
+            and isinstance(pair.get("cases"), list)
+            and all(name in state.cases for name in pair["cases"])
+            for pair in state.pairs
+        )
+        and all(isinstance(end, list) and len(end) == 2 and end[0] in verdicts for end in state.closed.values())
+    )
 
 
 def restore(folder: Path, key: str) -> State | None:
@@ -44,11 +64,12 @@ def restore(folder: Path, key: str) -> State | None:
     if not path.exists():
         return None
     try:
-        fields = json.loads(path.read_text())
-        if fields["version"] != _VERSION:
-            raise ValueError(f"version {fields['version']}")
-        state = State(**fields)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        state = State(**strict_json.parse(read_text(path)))
+        if state.version != _VERSION or not _is_whole(state):
+            raise ValueError(
+                f"version {state.version}" if state.version != _VERSION else "its fields are of other kinds"
+            )
+    except (ValueError, TypeError) as error:
         raise UnusableInputError(f"{path} is damaged ({error}); remove the folder to start anew") from error
     if state.key != key:
         raise UnusableInputError(

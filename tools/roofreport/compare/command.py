@@ -44,7 +44,7 @@ class Command:
 
     def fingerprint(self) -> str:
         """Of the flags and of the executable's content."""
-        digest = hashlib.sha256("\0".join(self.arguments).encode())
+        digest = hashlib.sha256(os.fsencode("\0".join(self.arguments)))
         with Path(self.arguments[0]).open("rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)

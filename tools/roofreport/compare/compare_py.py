@@ -11,7 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from roofreport import place
+from roofreport import files, place
+from roofreport.errors import UnusableInputError
 from roofreport.io import google_benchmark
 from roofreport.io.result import Case, Result, State
 
@@ -47,23 +48,32 @@ def _readable(results: Sequence[Result]) -> Path | None:
     result = results[0]
     whole = all(case.state is State.MEASURED for case in result.cases)
     is_json = bool(result.date)  # a journal has none
-    return result.path if len(results) == 1 and whole and is_json and not result.renamed else None
+    # A name that would be escaped on a terminal is no part of a command to copy from there.
+    plain = str(result.path).isprintable()
+    return result.path if len(results) == 1 and whole and is_json and plain and not result.renamed else None
 
 
 def _converted(results: Sequence[Result]) -> Path:
     cases: list[Case] = [case for result in results for case in result.cases]
     cases.sort(key=lambda case: case.name)
     key = "\n".join(f"{result.path.resolve()} {result.path.stat().st_mtime_ns}" for result in results)
-    path = _cache() / f"compare-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
-    google_benchmark.write(path, results[0], cases)
+    path = _cache() / f"compare-{hashlib.sha256(os.fsencode(key)).hexdigest()[:16]}.json"
+    try:
+        files.private_folder(path.parent)
+        google_benchmark.write(path, results[0], cases)
+    except OSError as error:
+        raise UnusableInputError(f"cannot write {path}: {files.reason(error)}") from error
     return path
 
 
 def command(base: Sequence[Result], new: Sequence[Result]) -> str | None:
-    """None where compare.py is not installed. What it cannot read is converted into the user's cache folder."""
+    """None where compare.py is not installed. What it cannot read is converted into the user's cache folder.
+
+    Raises UnusableInputError where that cannot be written, or is not the user's alone.
+    """
     script = find()
     if script is None:
         return None
-    files = [_readable(results) or _converted(results) for results in (base, new)]
+    paths = [_readable(results) or _converted(results) for results in (base, new)]
     # It needs SciPy, which the Python that runs this has.
-    return shlex.join([sys.executable, str(script), "benchmarks", *map(str, files)])
+    return shlex.join([sys.executable, str(script), "benchmarks", *map(str, paths)])

@@ -27,7 +27,8 @@ class Finished:
 
 def _ending(returncode: int, error: str) -> str:
     if returncode < 0:
-        return f"ended by {signal.Signals(-returncode).name}"
+        known = -returncode in {one.value for one in signal.Signals}
+        return f"ended by {signal.Signals(-returncode).name if known else f'signal {-returncode}'}"
     last = error.strip().splitlines()[-1:] or ["no message"]
     return f"exit status {returncode}: {last[0]}"
 

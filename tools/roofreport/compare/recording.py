@@ -12,13 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from roofreport import units
+from roofreport import files, units
 from roofreport.compare.command import Command, sampling_flags
 from roofreport.compare.process import Finished, run
 from roofreport.errors import UnusableInputError
+from roofreport.io import strict_json
 from roofreport.io.load import load
 from roofreport.io.renames import today
 from roofreport.io.result import State, merged
+from roofreport.io.source import read_text
 from roofreport.stats.pool import ARMS, INJECTED, Pool, order_of
 
 _DELAY_FLAG = "--inject_delay"
@@ -71,7 +73,7 @@ def make_plan(command: Command, cases: list[str], flags: list[str], folder: Path
         )
     spare = (share - pilot.seconds) / (_SAMPLING_COST * len(cases))
     plan.max_time = round(min(_LONGEST_SAMPLING, _SHORTEST_SAMPLING + spare), 3)
-    (folder / _PLAN).write_text(json.dumps(asdict(plan), indent=1))
+    files.write_text(folder / _PLAN, json.dumps(asdict(plan), indent=1))
     return plan
 
 
@@ -80,8 +82,11 @@ def read_plan(folder: Path) -> Plan | None:
     if not path.exists():
         return None
     try:
-        return Plan(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError) as error:
+        plan = Plan(**strict_json.parse(read_text(path)))
+        if not isinstance(plan.rounds, int) or not all(isinstance(name, str) for name in plan.cases):
+            raise ValueError("its fields are of other kinds")
+        return plan
+    except (ValueError, TypeError) as error:
         raise UnusableInputError(f"{path} is damaged: {error}") from error
 
 
@@ -121,7 +126,10 @@ def read(folder: Path) -> Pool:
             result = load(path)
             groups = result.by_name()
             names = [name if name in groups else today(name, result.contract)[0] for name in plan.cases]
-            rows.append([math.log(merged(groups[name]).seconds) for name in names])
+            cases = [merged(groups[name]) for name in names if name in groups]
+            if len(cases) < len(names) or not all(case.state is State.MEASURED for case in cases):
+                raise UnusableInputError(f"{path}: lacks a case of the plan")
+            rows.append([math.log(case.seconds) for case in cases])
         changed += sorted(path.stat().st_mtime for path in files)
         rounds.append(rows)
     if len(rounds) < 2:

@@ -7,11 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from roofreport.errors import UnusableInputError
+from roofreport import files
 from roofreport.io import case_name, described
 from roofreport.io.result import Case, Result, State
 from roofreport.io.schemas import load_schema, violation
 from roofreport.io.source import refuse
+from roofreport.text import printable
 
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 # Fields of a row that Google Benchmark owns: every other one is a counter.
@@ -63,7 +64,7 @@ def read(path: Path, document: dict[str, Any]) -> Result:
             continue
         case = _case(row)
         if (case.name, case.repetition) in seen:
-            raise refuse(path, f"has the case {case.name} (repetition {case.repetition}) twice")
+            raise refuse(path, f"has the case {printable(case.name, 300)} (repetition {case.repetition}) twice")
         seen.add((case.name, case.repetition))
         cases.append(case)
     if document["benchmarks"] and not cases:
@@ -74,7 +75,9 @@ def read(path: Path, document: dict[str, Any]) -> Result:
 
 
 def write(path: Path, result: Result, cases: list[Case]) -> None:
-    """A file for compare.py: measured cases alone, since it takes the time 0 of a skipped one for a speed-up."""
+    """A file for compare.py: measured cases alone, since it takes the time 0 of a skipped one for a speed-up.
+
+    Raises OSError."""
     rows = [
         {
             "name": case.name + case_name.MANUAL_TIME,
@@ -91,8 +94,4 @@ def write(path: Path, result: Result, cases: list[Case]) -> None:
         if case.state is State.MEASURED
     ]
     context = {**result.context, "date": result.date}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"context": context, "benchmarks": rows}, indent=1))
-    except OSError as error:
-        raise UnusableInputError(f"cannot write {path}: {error.strerror}") from error
+    files.write_text(path, json.dumps({"context": context, "benchmarks": rows}, indent=1))

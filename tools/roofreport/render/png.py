@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path as File
 from typing import Any
 
+from roofreport import files
 from roofreport.errors import UnusableInputError
 from roofreport.render.chart import Chart
 from roofreport.render.drawing import STYLES, Path, Style, Symbol, Text, sheet
@@ -113,4 +114,5 @@ def write(path: File, charts: Sequence[Chart], columns: int = 1) -> None:
                 _paint_symbol(axes, item, left, top, order)
             else:
                 _paint_text(axes, item, left, top, order)
-    figure.savefig(path, format="png", dpi=_SCALE * _PIXELS_PER_INCH)
+    with files.replacing(path) as file:
+        figure.savefig(file, format="png", dpi=_SCALE * _PIXELS_PER_INCH)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import signal
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from roofreport.compare.command import Command, parse
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import TIME, Metric
 from roofreport.render import formats, judgement_table
-from roofreport.verbs.common import VERDICTS, add_metric, exit_status, metric_of, say
+from roofreport.terminal import show, tell
+from roofreport.verbs.common import VERDICTS, add_metric, amount, count, exit_status, metric_of
 
 EPILOG = f"""{VERDICTS}
 Fresh processes in the order A B B A …, at least 10 pairs, until every case is decided or the budget is used up.
@@ -52,9 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--flag", action="append", default=[], dest="flags", metavar="FLAG", help="for both (repeatable)"
     )
     parser.add_argument(
-        "--max-time", type=float, metavar="S", help="seconds of samples a case (default: fits the budget)"
+        "--max-time", type=amount, metavar="S", help="seconds of samples a case (default: fits the budget)"
     )
-    parser.add_argument("--pairs", type=int, metavar="N", help="most pairs (default: as the budget allows)")
+    parser.add_argument("--pairs", type=count, metavar="N", help="most pairs (default: as the budget allows)")
     parser.add_argument("--state", metavar="DIR", help="where results and progress are kept (default: results/local/…)")
     parser.add_argument("--restart", action="store_true", help="begin anew")
 
@@ -64,7 +66,7 @@ def _state_folder(args: argparse.Namespace) -> Path:
         return Path(args.state)
     metric = [] if args.metric == TIME.name else [args.metric]
     text = "\0".join([args.base, args.new, args.filter or "", args.match or "", str(args.budget), *args.flags, *metric])
-    return place.local_results() / f"abba-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+    return place.local_results() / f"abba-{hashlib.sha256(os.fsencode(text)).hexdigest()[:10]}"
 
 
 def _metric(name: str, new: Command) -> Metric:
@@ -85,14 +87,14 @@ def run(args: argparse.Namespace) -> int:
     if args.restart and folder.exists():
         for path in [*folder.glob("[0-9]*-*.json"), *folder.glob("state.json*")]:
             path.unlink()
-    say(f"state: {folder}")
+    tell(f"state: {folder}")
     try:
         options = Options(base, new, args.budget, folder, args.max_time, args.pairs, matched, metric)
-        judgements = Abba(options, say).run()
+        judgements = Abba(options, tell).run()
     except KeyboardInterrupt:
-        say("interrupted; the same command goes on from here")
+        tell("interrupted; the same command goes on from here")
         return 128 + signal.SIGINT
-    print(formats.terminal(judgement_table.build(judgements, metric)), end="")
+    show(formats.terminal(judgement_table.build(judgements, metric)), end="")
     sides = f"; base {matched.base}, new {matched.new}" if matched else ""
-    print(f"\n{judgement_table.summary(judgements)} ({metric.name}, A B B A, 95 % intervals{sides})")
+    show(f"\n{judgement_table.summary(judgements)} ({metric.name}, A B B A, 95 % intervals{sides})")
     return exit_status(judgements)

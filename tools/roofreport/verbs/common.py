@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from roofreport import files
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import TIME, Better, Contract, Metric
 from roofreport.io.result import Result
 from roofreport.render.chart import Chart
 from roofreport.stats.verdict import ALARMS, Judgement
+from roofreport.terminal import tell
 from roofreport.text import printable
 
 EXIT_OK = 0
@@ -31,13 +32,8 @@ verdicts:
 """
 
 
-def say(text: str) -> None:
-    """Progress goes to standard error."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def warn(text: str) -> None:
-    say(f"note: {text}")
+    tell(f"note: {text}")
 
 
 def notes(results: Sequence[Result]) -> None:
@@ -52,12 +48,23 @@ def notes(results: Sequence[Result]) -> None:
             warn(f"{name}: holds no case")
 
 
-def write(path: Path, text: str, append: bool = False) -> None:
+def _unwritable(path: Path, error: OSError) -> UnusableInputError:
+    return UnusableInputError(f"cannot write {printable(str(path))}: {files.reason(error)}")
+
+
+def write(path: Path, text: str) -> None:
     try:
-        with path.open("a" if append else "w", encoding="utf-8") as file:
-            file.write(text)
+        files.write_text(path, text)
     except OSError as error:
-        raise UnusableInputError(f"cannot write {printable(str(path))}: {error.strerror}") from error
+        raise _unwritable(path, error) from error
+
+
+def append(path: Path, text: str) -> None:
+    try:
+        with path.open("ab") as file:
+            file.write(text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise _unwritable(path, error) from error
 
 
 def exit_status(judgements: Sequence[Judgement]) -> int:
@@ -72,6 +79,25 @@ def metric_of(name: str, contract: Contract) -> Metric:
         why = "is neither better nor worse when it changes" if found else "is not in the table of metrics"
         raise UnusableInputError(f"--metric={printable(name, 60)}: {why}; there are {printable(choices, 2000)}")
     return found if found.name == name else Metric(name, found.unit, found.better, found.practical, found.noisy)
+
+
+def count(text: str) -> int:
+    """An argument that says how many."""
+    number = int(text) if text.isdecimal() and len(text) < 7 else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 1 to 999999")
+    return number
+
+
+def amount(text: str) -> float:
+    """An argument that says how much."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 1e-6 <= number <= 1e6:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 0.000001 to 1000000")
+    return number
 
 
 def add_metric(parser: argparse.ArgumentParser) -> None:
@@ -96,4 +122,4 @@ def pictures(args: argparse.Namespace, draw: Sequence[Chart]) -> None:
         try:
             png.write(args.png, draw, columns)
         except OSError as error:
-            raise UnusableInputError(f"cannot write {printable(str(args.png))}: {error.strerror}") from error
+            raise _unwritable(args.png, error) from error

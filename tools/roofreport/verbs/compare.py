@@ -9,8 +9,10 @@ from roofreport.compare import compare_py, comparison
 from roofreport.errors import UnusableInputError
 from roofreport.io import hardware
 from roofreport.io.load import load_all
+from roofreport.io.result import Result
 from roofreport.render import formats, judgement_table
 from roofreport.stats.verdict import Verdict
+from roofreport.terminal import show
 from roofreport.verbs.common import VERDICTS, add_metric, exit_status, metric_of, notes, warn
 
 EPILOG = f"""{VERDICTS}
@@ -44,6 +46,14 @@ def _sides(args: argparse.Namespace) -> tuple[list[str], list[str]]:
     return base, new
 
 
+def _hint(base: list[Result], new: list[Result]) -> str:
+    """How compare.py shows the same pair, or why it cannot: the verdicts stand without it."""
+    try:
+        return compare_py.command(base, new) or "not installed (Debian: libbenchmark-tools)"
+    except UnusableInputError as error:
+        return str(error)
+
+
 def run(args: argparse.Namespace) -> int:
     base, new = (load_all(names) for names in _sides(args))
     notes([*base, *new])
@@ -58,11 +68,10 @@ def run(args: argparse.Namespace) -> int:
     judgements = comparison.compare(base, new, metric)
     if not judgements:
         raise UnusableInputError(f"no case has {metric.name} on either side")
-    print(formats.terminal(judgement_table.build(judgements, metric)), end="")
+    show(formats.terminal(judgement_table.build(judgements, metric)), end="")
     processes = f"{len(base)} and {len(new)} processes" if len(base) + len(new) > 2 else "one process a side"
-    print(f"\n{judgement_table.summary(judgements)} ({metric.name}, {processes}, 99 % intervals)")
+    show(f"\n{judgement_table.summary(judgements)} ({metric.name}, {processes}, 99 % intervals)")
     if any(judgement.verdict is Verdict.AMBIGUOUS for judgement in judgements):
-        print("AMBIGUOUS cases need processes taken in turns: tools/report abba --help")
-    command = compare_py.command(base, new)
-    print(f"compare.py: {command or 'not installed (Debian: libbenchmark-tools)'}")
+        show("AMBIGUOUS cases need processes taken in turns: tools/report abba --help")
+    show(f"compare.py: {_hint(base, new)}")
     return exit_status(judgements)

@@ -18,7 +18,8 @@ from roofreport.errors import UnusableInputError
 from roofreport.stats import error_rates, sequential
 from roofreport.stats.noise_model import simulated_pool
 from roofreport.stats.pool import ARMS, Pool
-from roofreport.verbs.common import say
+from roofreport.terminal import show, tell
+from roofreport.verbs.common import amount, count
 
 # Small cases of every kind of bound, so that a process is short: arithmetic, memory, caches, whole models.
 FILTER = (
@@ -50,8 +51,8 @@ def _record(args: argparse.Namespace) -> int:
         if len(cases) < FEWEST_CASES:
             raise UnusableInputError(f"--filter chooses {len(cases)} cases; at least {FEWEST_CASES} are wanted")
         plan = recording.make_plan(command, cases, flags, args.out, seconds, args.rounds)
-        say(f"{len(cases)} cases, {plan.max_time:g} s of samples each, {plan.rounds} rounds of {', '.join(ARMS)}")
-    recording.record(command, plan, args.out, seconds, say)
+        tell(f"{len(cases)} cases, {plan.max_time:g} s of samples each, {plan.rounds} rounds of {', '.join(ARMS)}")
+    recording.record(command, plan, args.out, seconds, tell)
     return 0
 
 
@@ -72,7 +73,7 @@ def report(recorded: Pool, budget: float) -> bool:
             f"{window} pairs: at least {sequential.MIN_PAIRS} are needed ({rounds} rounds,"
             f" {recorded.process_seconds:.1f} s a process)"
         )
-    print(
+    show(
         f"{rounds} rounds of {len(ARMS)} processes of {recorded.process_seconds:.1f} s; windows of {window} pairs"
         f" ({2 * window * recorded.process_seconds / 60:.1f} min), {rounds - window + 1} contiguous ones,"
         f" {rounds // window} of them disjoint\n"
@@ -83,13 +84,13 @@ def report(recorded: Pool, budget: float) -> bool:
     blocks = error_rates.block_u_test(recorded, sequential.MIN_PAIRS)
     noise = error_rates.within_round_deviation(recorded)
     headers = ("pair sd", "false", "false@10", "U test", "U blocks", "3 % found", "5 % found", "same")
-    print(_line("case", headers))
+    show(_line("case", headers))
     for i, case in enumerate(recorded.cases):
         values = (noise, null.called, short.called, null.u_test, blocks, found[1].called, found[2].called, null.same)
-        print(_line(case, [_percent(float(column[i])) for column in values]))
+        show(_line(case, [_percent(float(column[i])) for column in values]))
     values = (noise, null.called, short.called, null.u_test, blocks, found[1].called, found[2].called, null.same)
-    print(_line("mean", [_percent(float(np.mean(column))) for column in values]))
-    print(
+    show(_line("mean", [_percent(float(np.mean(column))) for column in values]))
+    show(
         "\nfalse: SLOWER or FASTER of base against base; false@10: the same with 10 pairs; U test: compare.py's test on"
         "\nthe same medians (p < 0.05); U blocks: the same, 10 processes and then 10; found: SLOWER where a slowdown is"
         "\ninjected.\n"
@@ -101,7 +102,7 @@ def report(recorded: Pool, budget: float) -> bool:
         fine = share <= target if one.injected == 0 else share >= target
         met &= fine
         what = "false verdicts" if one.injected == 0 else f"injected {100 * one.injected:.0f} %: SLOWER"
-        print(
+        show(
             f"{what}: {_percent(share)} of {one.windows} windows x {len(recorded.cases)} cases (worst case"
             f" {_percent(float(np.max(one.called) if one.injected == 0 else np.min(one.called)))}), target"
             f" {'at most' if one.injected == 0 else 'at least'} {_percent(target)}: {'met' if fine else 'NOT MET'};"
@@ -119,7 +120,7 @@ def _simulate(args: argparse.Namespace) -> int:
     window = int(args.budget / (2 * args.process_seconds))
     random = np.random.default_rng(args.seed)
     pools = [simulated_pool(random, window, args.process_seconds) for _ in range(args.pools)]
-    print(f"{args.pools} windows of {window} pairs, {args.process_seconds:g} s a process")
+    show(f"{args.pools} windows of {window} pairs, {args.process_seconds:g} s a process")
     for base, new in error_rates.PAIRS:
         found = [error_rates.rates(one, base, new, window) for one in pools]
         called = np.mean([one.called for one in found], axis=0)
@@ -128,7 +129,7 @@ def _simulate(args: argparse.Namespace) -> int:
         worst = np.max(called) if injected == 0 else np.min(called)
         u_test = float(np.mean([one.u_test for one in found]))
         pairs = np.mean([one.pairs_used for one in found])
-        print(
+        show(
             f"{what}: {_percent(float(np.mean(called)))} (worst case {_percent(float(worst))}), U test"
             f" {_percent(u_test)}, {pairs:.0f} pairs on average"
         )
@@ -146,22 +147,22 @@ def parser() -> argparse.ArgumentParser:
     verbs = top.add_subparsers(required=True, metavar="VERB")
     record = verbs.add_parser("record", help="run the processes (resumes what was begun)")
     record.add_argument("--out", type=Path, required=True, metavar="DIR")
-    record.add_argument("--minutes", type=float, default=60.0, metavar="N", help="at most (60)")
+    record.add_argument("--minutes", type=amount, default=60.0, metavar="N", help="at most (60)")
     binary = str(place.root() / "build/release/bin/roofbench")
     record.add_argument("--binary", default=binary, help="a program, with flags")
     record.add_argument("--filter", default=FILTER, metavar="REGEX", help="cases, as --benchmark_filter")
     record.add_argument("--flag", action="append", default=[], dest="flags", help="for every process (repeatable)")
-    record.add_argument("--rounds", type=int, default=ROUNDS, metavar="N", help=f"of four processes each ({ROUNDS})")
+    record.add_argument("--rounds", type=count, default=ROUNDS, metavar="N", help=f"of four processes each ({ROUNDS})")
     record.set_defaults(run=_record)
     evaluate = verbs.add_parser("evaluate", help="verdicts on contiguous windows; exit status 1: targets not met")
     evaluate.add_argument("folder", type=Path, metavar="DIR")
     evaluate.add_argument("--budget", type=duration.seconds, default=600.0, metavar="TIME", help="of a window (10min)")
     evaluate.set_defaults(run=_evaluate)
     simulate = verbs.add_parser("simulate", help="the same on synthetic noise")
-    simulate.add_argument("--pools", type=int, default=200)
+    simulate.add_argument("--pools", type=count, default=200)
     simulate.add_argument("--seed", type=int, default=1)
     simulate.add_argument("--budget", type=duration.seconds, default=600.0, metavar="TIME")
-    simulate.add_argument("--process-seconds", type=float, default=7.0)
+    simulate.add_argument("--process-seconds", type=amount, default=7.0)
     simulate.set_defaults(run=_simulate)
     return top
 
@@ -171,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(args.run(args))
     except UnusableInputError as error:
-        print(f"tools/error_rate: {error}", file=sys.stderr)
+        tell(f"tools/error_rate: {error}")
         return 2
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

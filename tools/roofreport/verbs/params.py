@@ -8,6 +8,7 @@ from pathlib import Path
 
 from roofreport.io.load import load
 from roofreport.render import formats, training_table
+from roofreport.terminal import show
 from roofreport.verbs.common import EXIT_OK, notes
 
 EPILOG = """
@@ -25,5 +26,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     result = load(Path(args.result))
     notes([result])
-    print(formats.FORMATS[args.format](training_table.parameters(result)), end="")
+    show(formats.FORMATS[args.format](training_table.parameters(result)), end="")
     return EXIT_OK

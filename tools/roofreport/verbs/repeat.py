@@ -12,7 +12,8 @@ from roofreport import place
 from roofreport.compare import repeat
 from roofreport.compare.command import parse
 from roofreport.render import formats, repeat_table
-from roofreport.verbs.common import EXIT_OK, say
+from roofreport.terminal import show, tell
+from roofreport.verbs.common import EXIT_OK, count
 
 EPILOG = """
 Fresh processes one after another. Per case: the medians of time and roof fraction over the processes, the least and the
@@ -28,7 +29,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", metavar="PROGRAM", help="a program, with flags if quoted")
     parser.add_argument("--filter", metavar="REGEX", help="cases, as --benchmark_filter")
-    parser.add_argument("--processes", type=int, default=5, metavar="N", help="how many (default: 5)")
+    parser.add_argument("--processes", type=count, default=5, metavar="N", help="how many (default: 5)")
     parser.add_argument("--flag", action="append", default=[], dest="flags", metavar="FLAG", help="repeatable")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="where results go (default: results/local/…)")
 
@@ -38,9 +39,9 @@ def run(args: argparse.Namespace) -> int:
     command = parse(args.program, extra)
     folder = args.keep or place.local_results() / f"repeat-{time.strftime('%Y%m%d-%H%M%S')}"
     try:
-        results = repeat.run_all(command, args.processes, folder, say)
+        results = repeat.run_all(command, args.processes, folder, tell)
     except KeyboardInterrupt:
-        say(f"interrupted; what was measured is in {folder}")
+        tell(f"interrupted; what was measured is in {folder}")
         return 128 + signal.SIGINT
-    print(formats.terminal(repeat_table.summarise(results)), end="")
+    show(formats.terminal(repeat_table.summarise(results)), end="")
     return EXIT_OK

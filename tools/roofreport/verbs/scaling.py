@@ -11,6 +11,7 @@ from roofreport.io.load import load
 from roofreport.io.result import merged
 from roofreport.render import findings, growth_charts
 from roofreport.stats import growth
+from roofreport.terminal import show
 from roofreport.text import printable
 from roofreport.verbs.common import EXIT_OK, add_pictures, notes, pictures
 
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         )
         raise UnusableInputError(f"{printable(args.result)}: {what}")
     for series in found:
-        print(findings.growth(series))
+        show(findings.growth(series))
     if args.svg or args.png:
         pictures(args, growth_charts.charts(found))
     return EXIT_OK

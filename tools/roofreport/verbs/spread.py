@@ -7,6 +7,7 @@ import argparse
 
 from roofreport.io.load import load_all
 from roofreport.render import formats, repeat_table
+from roofreport.terminal import show
 from roofreport.verbs.common import EXIT_OK, notes
 
 EPILOG = """
@@ -22,5 +23,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     results = load_all(args.results)
     notes(results)
-    print(formats.terminal(repeat_table.summarise(results)), end="")
+    show(formats.terminal(repeat_table.summarise(results)), end="")
     return EXIT_OK

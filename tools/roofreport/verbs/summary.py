@@ -10,6 +10,7 @@ from roofreport.io.load import load_all
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.render import findings, formats
 from roofreport.stats import growth
+from roofreport.terminal import show
 from roofreport.verbs.common import EXIT_OK, notes, warn
 
 EPILOG = """
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     results = load_all(args.results)
     notes(results)
     found = sections(results)
-    print("\n".join(found), end="")
+    show("\n".join(found), end="")
     if not found and any(case.state is State.MEASURED for result in results for case in result.cases):
         warn("no work was measured in two implementations, in two precisions, or at three sizes")
     return EXIT_OK

@@ -10,8 +10,9 @@ from roofreport.io import gpt_fast, hardware
 from roofreport.io.load import load, without_copies
 from roofreport.io.result import Result
 from roofreport.render import formats, result_table, training_table
+from roofreport.terminal import show
 from roofreport.text import printable
-from roofreport.verbs.common import EXIT_OK, notes, warn, write
+from roofreport.verbs.common import EXIT_OK, append, notes, warn, write
 
 EPILOG = """
 examples:
@@ -40,9 +41,9 @@ def _gpt_fast(results: list[Result], output: Path | None) -> None:
         fresh = number == 0 if output is None else not (output.exists() and output.stat().st_size)
         text = gpt_fast.text(result, with_header=fresh)
         if output is None:
-            print(text, end="")
+            show(text, end="")
         else:
-            write(output, text, append=True)
+            append(output, text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     built = training_table.published(results[0]) if args.training else result_table.build(results, columns)
     text = formats.FORMATS[args.format](built)
     if args.output is None:
-        print(text, end="")
+        show(text, end="")
     else:
         write(args.output, text)
     return EXIT_OK

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files are whole or not there, and nobody else decides where they go."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import builders
+import pytest
+from roofreport import files
+from roofreport.cli import main
+from roofreport.compare import abba_state
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_link_is_written_through(tmp_path: Path) -> None:
+    target, link = tmp_path / "folder/target.csv", tmp_path / "link.csv"
+    target.parent.mkdir()
+    for _ in range(2):  # one that leads nowhere yet, and one that leads to a file
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        assert main(["table", str(builders.write_json(tmp_path / "a.json")), "--format=csv", f"--output={link}"]) == 0
+        assert link.is_symlink()
+        assert target.read_text().startswith("case,")
+
+
+@pytest.mark.parametrize("verb", ["table --output", "roofline --html", "roofline --svg", "scaling --svg"])
+def test_a_guessed_name_is_not_followed(verb: str, tmp_path: Path) -> None:
+    """What others laid out under the names of old is neither written nor replaced."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    out = tmp_path / "out"
+    for end in (".part", ".partial", ".tmp"):
+        (tmp_path / f"out{end}").symlink_to(victim)
+    rows = [builders.row(f"matmul/impl:eager/dtype:fp32/n:{n}", n / 100) for n in (256, 512, 1024)]
+    name, flag = verb.split()
+    assert main([name, str(builders.write_json(tmp_path / "a.json", rows)), f"{flag}={out}"]) == 0
+    assert out.stat().st_size
+    assert victim.read_text() == "precious"
+
+
+def test_the_state_of_abba_follows_no_link(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "state.json.part").symlink_to(victim)
+    abba_state.save(tmp_path, abba_state.State("key", [], 1.0))
+    assert victim.read_text() == "precious"
+    assert abba_state.restore(tmp_path, "key") is not None
+
+
+def test_names_differ_and_are_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[tuple[str, int]] = []
+    real = os.open
+
+    def recorded(path: str, flags: int, *more: int) -> int:
+        opened.append((str(path), flags))
+        return real(path, flags, *more)
+
+    monkeypatch.setattr(os, "open", recorded)
+    for _ in range(2):
+        files.write_text(tmp_path / "a", "text")
+    assert len({path for path, _ in opened}) == 2
+    for _, flags in opened:
+        assert flags & os.O_EXCL and flags & os.O_NOFOLLOW and flags & os.O_CREAT
+
+
+def test_the_mode_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+    path.chmod(0o640)
+    files.write_text(path, "new")
+    assert (path.read_text(), _mode(path)) == ("new", 0o640)
+
+
+def test_a_new_file_has_the_mode_of_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        files.write_text(tmp_path / "a", "new")
+    finally:
+        os.umask(before)
+    assert _mode(tmp_path / "a") == 0o640
+
+
+def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+    with pytest.raises(ZeroDivisionError), files.replacing(path) as file:
+        file.write(b"half")
+        raise ZeroDivisionError
+    assert path.read_text() == "old"
+    assert [one.name for one in tmp_path.iterdir()] == ["a"]
+
+
+def test_what_is_no_regular_file_is_written_to(tmp_path: Path) -> None:
+    reader = tmp_path / "pipe"
+    os.mkfifo(reader)
+    descriptor = os.open(reader, os.O_RDONLY | os.O_NONBLOCK)
+    files.write_text(reader, "text")
+    assert os.read(descriptor, 10) == b"text"
+    os.close(descriptor)
+    assert stat.S_ISFIFO(reader.stat().st_mode)
+
+
+def test_surrogates_are_no_reason_to_fail(tmp_path: Path) -> None:
+    files.write_text(tmp_path / "a", "\ud800")
+    assert (tmp_path / "a").read_text() == "\\ud800"
+
+
+def test_a_private_folder_is_private_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        files.private_folder(tmp_path / "a")
+    finally:
+        os.umask(before)
+    assert _mode(tmp_path / "a") == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o777, 0o1777, 0o707])
+def test_a_folder_that_others_can_write_is_refused(mode: int, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a").chmod(mode)
+    with pytest.raises(PermissionError, match="others may write"):
+        files.private_folder(tmp_path / "a")

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing that a file, a name or a path brings acts on the terminal."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from roofreport import terminal
+from roofreport.cli import main
+from roofreport.text import escaped, printable
+
+_REPORT = builders.ROOT / "tools/report"
+_ESCAPE = "\x1b]0;owned\x07"
+_PACKAGE = builders.ROOT / "tools/roofreport"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\tb\n", "a\tb\n"),
+        ("\x1b[2J\x07", "\\x1b[2J\\x07"),
+        ("\x9b1m\r", "\\x9b1m\\r"),
+        ("a\u202eb\u2066", "a\\u202eb\\u2066"),
+        ("\u2028\ud800", "\\u2028\\ud800"),
+        ("µ ± 🙂", "µ ± 🙂"),
+        ("\U0001f468\u200d\U0001f469", "\U0001f468\u200d\U0001f469"),
+    ],
+)
+def test_what_acts_is_spelt_out(text: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert escaped(text) == shown
+    terminal.show(text, end="")
+    terminal.tell(text)
+    assert capsys.readouterr() == (shown, shown + "\n")
+
+
+def test_one_line_stays_one_line() -> None:
+    assert printable("a\nb\tc") == "a\\nb\\tc"
+    assert printable("a" * 300).endswith("a…")
+
+
+def test_text_leaves_in_one_place() -> None:
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        if path.name == "terminal.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            assert not (isinstance(node, ast.Name) and node.id == "print"), f"{path}:{node.lineno}: terminal.show"
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute) and node.attr == "write":
+                assert node.value.attr not in ("stdout", "stderr"), f"{path}:{node.lineno}: terminal.show"
+
+
+def _training() -> list[dict[str, object]]:
+    counters = {"tokens/s": 1.0, "backward_mean_ms": 1.0, "backward_stddev_ms": 0.1, "parameters": 1e6}
+    return [builders.row("step/size:s/dtype:fp32", 1.0) | counters]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["table", "FILE", "--format=gpt_fast"],
+        ["table", "FILE", "--format=csv"],
+        ["table", "FILE", "--format=markdown"],
+        ["table", "FILE", "FILE"],
+        ["table", "FILE", "--training"],
+        ["table", "OTHER", "--training"],
+        ["params", "FILE"],
+        ["params", "OTHER"],
+        ["scaling", "FILE"],
+        ["compare", "FILE", "FILE"],
+        ["compare", "FILE", "JOURNAL"],
+        ["spread", "FILE"],
+        ["summary", "FILE"],
+        ["roofline", "FILE"],
+        ["table", "MISSING"],
+    ],
+    ids=" ".join,
+)
+def test_no_verb_passes_an_escape(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the context, and in the names of files."""
+    folder = tmp_path / f"a{_ESCAPE}\u202e"
+    folder.mkdir()
+    context: dict[str, Any] = {
+        "device_kind": _ESCAPE,
+        "device": _ESCAPE,
+        "reference": _ESCAPE,
+        "optimized": "false",
+        "threads": _ESCAPE,
+    }
+    names = {
+        "FILE": builders.write_json(folder / "run.json", _training(), **context),
+        "OTHER": builders.write_json(folder / "other.json", **context),
+        "JOURNAL": folder / "run.jsonl",
+        "MISSING": folder / "missing.json",
+    }
+    names["JOURNAL"].write_text(builders.journal_text(builders.header(**context), builders.line("a", 1.0)))
+    fetched = tmp_path / "benchmark"
+    (fetched / "tools/gbench").mkdir(parents=True)
+    (fetched / "tools/compare.py").touch()
+    monkeypatch.setenv("FETCHCONTENT_SOURCE_DIR_BENCHMARK", str(fetched))
+    main([str(names.get(argument, argument)) for argument in arguments])
+    out, error = capsys.readouterr()
+    assert not set(out + error) & set("\x1b\x07\u202e")
+
+
+def test_the_hint_can_be_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fetched = tmp_path / "benchmark"
+    (fetched / "tools/gbench").mkdir(parents=True)
+    (fetched / "tools/compare.py").touch()
+    monkeypatch.setenv("FETCHCONTENT_SOURCE_DIR_BENCHMARK", str(fetched))
+    path = builders.write_json(tmp_path / f"a{_ESCAPE}.json")
+    assert main(["compare", str(path), str(path)]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("compare.py: ")]
+    *_, base, new = shlex.split(line)
+    assert Path(base).is_file() and Path(new).is_file()
+    assert Path(base).parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_cache_of_somebody_else_spoils_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fetched = tmp_path / "benchmark"
+    (fetched / "tools/gbench").mkdir(parents=True)
+    (fetched / "tools/compare.py").touch()
+    monkeypatch.setenv("FETCHCONTENT_SOURCE_DIR_BENCHMARK", str(fetched))
+    cache = tmp_path / "cache/roofbench"
+    cache.mkdir(parents=True)
+    cache.chmod(0o777)
+    journal = tmp_path / "a.jsonl"
+    journal.write_text(builders.journal_text())
+    assert main(["compare", str(journal), str(journal)]) == 0
+    out = capsys.readouterr().out
+    assert "3 SAME" in out
+    assert "others may write to it" in out
+    assert list(cache.iterdir()) == []
+
+
+@pytest.mark.parametrize(("where", "why"), [("&-", "standard output is closed"), ("/dev/full", "No space left")])
+def test_an_output_that_takes_nothing_is_told(where: str, why: str, tmp_path: Path) -> None:
+    result = builders.write_json(tmp_path / "a.json")
+    done = subprocess.run(
+        ["sh", "-c", f"'{_REPORT}' table '{result}' >{where}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ,
+    )
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert result.read_text() == builders.write_json(tmp_path / "b.json").read_text(), "nothing was written into it"
+
+
+def test_a_terminal_of_few_characters(tmp_path: Path) -> None:
+    result = builders.write_json(tmp_path / "a.json")
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(builders.ROOT / "tools")}
+    command = [sys.executable, "-m", "roofreport", "table", str(result)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "\\xb1" in done.stdout

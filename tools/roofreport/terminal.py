@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one place where text leaves for a terminal: whatever a result, a name or a program brought, none of it acts."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+from roofreport.errors import UnusableInputError
+from roofreport.text import escaped
+
+
+def _write(stream: TextIO | None, text: str) -> None:
+    if stream is None:  # it was closed before the program began
+        raise UnusableInputError("standard output is closed")
+    encoding = stream.encoding or "utf-8"
+    stream.write(escaped(text).encode(encoding, "backslashreplace").decode(encoding))
+
+
+def show(text: str, end: str = "\n") -> None:
+    """What was asked for, to standard output."""
+    _write(sys.stdout, text + end)
+
+
+def tell(text: str) -> None:
+    """Progress, notes and reasons, a line each, to standard error."""
+    if sys.stderr is not None:
+        _write(sys.stderr, text + "\n")
+        sys.stderr.flush()
