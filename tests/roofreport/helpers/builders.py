@@ -42,6 +42,8 @@ HOSTILE = [
     '"><img src=x onerror=alert(1)>/n:1',
     "</style></title><h1>&amp;/dtype:<b>/n:1",
     'a\'b"c&d/dtype:bf16"onload=x/n:1',
+    "<svg onload=alert(1)>/n:1",
+    "<svg></svg><meta http-equiv=refresh content='0;url=about:blank#gone'>/n:1",
 ]
 
 

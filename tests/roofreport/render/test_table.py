@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import builders
 import pytest
 from roofreport.cli import main
+from roofreport.render.table import MOST_COLUMNS
 
 _ROWS = [
     builders.row(builders.MATMUL, 10.0),
@@ -84,6 +86,52 @@ def test_csv_has_all_digits(result: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_csv_is_no_formula(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = builders.write_json(tmp_path / "a.json", [builders.row("=cmd()/n:1", 1.0)])
     assert "'=cmd()/n:1" in _table(capsys, path, "--format=csv")
+
+
+_FORMULAS = ["=cmd|' /C calc'!A0", "+1", "-1+1", "@SUM(A1)", "\uff1dcmd()"]
+
+
+@pytest.mark.parametrize("text", _FORMULAS)
+def test_no_cell_and_no_header_is_a_formula(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A counter's name as well: the default columns take what matches <ref>_flop_util."""
+    counter = f"{text}_flop_util"
+    rows = [builders.row(f"{text}/dtype:{text}", 1.0) | {counter: 0.5, "flop_util": 0.5}]
+    path = builders.write_json(tmp_path / "a.json", rows, device=text, device_kind=text)
+    for format_, least in (("csv", 2), ("gpt_fast", 3)):
+        cells = [cell for row in csv.reader(io.StringIO(_table(capsys, path, f"--format={format_}"))) for cell in row]
+        assert sum(cell.startswith(f"'{text}") for cell in cells) >= least
+        assert not [cell for cell in cells if cell.startswith(text)]
+
+
+def test_numbers_below_zero_are_no_formula(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = builders.write_json(tmp_path / "a.json", [builders.row("a/n:1", 1.0) | {"change": -1.5}])
+    (row,) = csv.DictReader(io.StringIO(_table(capsys, path, "--format=csv", "--columns=case,change")))
+    assert float(row["change"]) == -1.5
+
+
+@pytest.mark.parametrize("name", ["[5cm]", "*[5cm]", "*", " [1pt]"])
+def test_latex_takes_no_name_for_an_argument(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    counter = f"{name}_flop_util"
+    rows = [builders.row(f"{name}/n:{n}", 1.0) | {counter: 0.5} for n in (1, 2)]
+    path = builders.write_json(tmp_path / "a.json", rows)
+    out = _table(capsys, path, "--format=latex")
+    assert out.count("{}" + name) == 3
+    assert not re.search(r"\\\\\s*[\[*]", out)
+    alone = _table(capsys, path, "--format=latex", f"--columns={counter}")
+    assert not re.search(r"\\\\\s*[\[*]|hline\s*[\[*]", alone)
+
+
+def test_counters_by_a_pattern_are_as_many_as_a_table_has_room_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows and counters that differ from each other made tables of their product."""
+    rows = [
+        builders.row(f"a/n:{n}", 1.0) | {f"x{n}_{i}_{end}": 0.5 for i in range(50) for end in ("flop_util", "mem_util")}
+        for n in range(10)
+    ]
+    path = builders.write_json(tmp_path / "a.json", rows)
+    (head, *_) = csv.reader(io.StringIO(_table(capsys, path, "--format=csv")))
+    assert len(head) <= 7 + 2 * MOST_COLUMNS
 
 
 def test_gpt_fast_appends_with_one_header(result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

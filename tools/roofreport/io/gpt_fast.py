@@ -11,7 +11,7 @@ from typing import NamedTuple
 from roofreport.io import case_name
 from roofreport.io.contract import IMPLEMENTATION
 from roofreport.io.result import Result, State, merged
-from roofreport.text import printable
+from roofreport.text import printable, spreadsheet
 
 COLUMNS = ("name", "metric", "target", "actual", "dtype", "device", "arch", "is_model")
 _GIGA = 1e9
@@ -82,15 +82,19 @@ def experiment_rows(result: Result) -> list[dict[str, str]]:
 
 def _row(result: Result, name: str, metric: str, actual: float, dtype: str) -> dict[str, str]:
     return {
-        "name": printable(name),
+        "name": _text(name),
         "metric": metric,
         "target": "",
         "actual": f"{actual:.6g}",
-        "dtype": dtype,
-        "device": result.context["device_kind"],
-        "arch": printable(result.context["device"]),
+        "dtype": _text(dtype),
+        "device": _text(result.context["device_kind"]),
+        "arch": _text(result.context["device"]),
         "is_model": "False",
     }
+
+
+def _text(text: str) -> str:
+    return spreadsheet(printable(text))
 
 
 def rows(result: Result) -> list[dict[str, str]]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 
 from roofreport.render.table import Cell, Table
+from roofreport.text import spreadsheet
 
 
 def _numeric_columns(table: Table) -> list[bool]:
@@ -78,7 +79,9 @@ _LATEX = {
 
 
 def _latex_text(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)
+    # The \\ of the row before would take these for its own: a height in brackets, and the star of its other form.
+    first = "{}" if text.lstrip().startswith(("[", "*")) else ""
+    return first + "".join(_LATEX.get(character, character) for character in text)
 
 
 def latex(table: Table) -> str:
@@ -86,21 +89,20 @@ def latex(table: Table) -> str:
     rows = [" & ".join(_latex_text(cell.text) for cell in row) + r" \\" for row in table.rows]
     head = " & ".join(map(_latex_text, table.headers)) + r" \\"
     lines = [f"\\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *rows, r"\hline", r"\end{tabular}"]
-    return "\n".join([*lines, *(f"% {text}" for text in table.legend)]) + "\n"
+    return "\n".join([*lines, *(f"% {' '.join(text.split())}" for text in table.legend)]) + "\n"
 
 
 def _csv_text(cell: Cell) -> str:
     if cell.value is not None:
         return repr(cell.value)
-    # A spreadsheet would run a text that begins like a formula.
-    return "'" + cell.text if cell.text[:1] in tuple("=+-@") else cell.text
+    return spreadsheet(cell.text)
 
 
 def comma_separated(table: Table) -> str:
     """Numbers with all digits and in base units: seconds, FLOP/s, bytes/s; counters in their own."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(table.headers)
+    writer.writerow(map(spreadsheet, table.headers))
     writer.writerows([[_csv_text(cell) for cell in row] for row in table.rows])
     return out.getvalue()
 

@@ -13,6 +13,7 @@ from roofreport.io import case_name
 from roofreport.io.result import Case, Result, State
 from roofreport.render import roofline, svg
 from roofreport.render.drawing import Symbol
+from roofreport.render.markup import Markup, text
 from roofreport.text import printable
 
 _FOLDER = Path(__file__).parent
@@ -26,14 +27,14 @@ def _hash(text: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
-def _cell(text: str, value: float | str | None = None) -> str:
+def _cell(content: str | Markup, value: float | str | None = None) -> str:
     attribute = "" if value is None else f' data-value="{escape(str(value))}"'
-    return f"<td{attribute}>{text if text.startswith('<svg') else escape(text)}</td>"
+    return f"<td{attribute}>{text(content)}</td>"
 
 
-def _bar(share: float) -> str:
+def _bar(share: float) -> Markup:
     filled = max(0.0, min(1.0, share)) * _BAR_WIDTH
-    return (
+    return Markup(
         f'<svg width="{_BAR_WIDTH}" height="10" role="img" aria-label="{100 * share:.0f} %">'
         f'<rect class="track" width="{_BAR_WIDTH}" height="10" rx="3"/>'
         f'<rect class="bar" width="{filled:.1f}" height="10" rx="3"/></svg>'

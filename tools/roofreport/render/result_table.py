@@ -11,7 +11,7 @@ from roofreport.errors import UnusableInputError
 from roofreport.io.contract import Contract
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.render import findings
-from roofreport.render.table import Cell, Table
+from roofreport.render.table import MOST_COLUMNS, Cell, Table
 from roofreport.text import printable
 
 NAME = "case"
@@ -52,14 +52,14 @@ def _cell(case: Case | None, column: str, contract: Contract) -> Cell:
 def _expanded(columns: Sequence[str], result: Result) -> list[str]:
     """The columns with patterns replaced by the counters that are there, without those that no case has."""
     contract = result.contract
-    known = list(dict.fromkeys(name for case in result.cases for name in case.counters))
+    known = dict.fromkeys(name for case in result.cases for name in case.counters)
+    special = {row.name for row in contract.counters}
     chosen: list[str] = []
     for column in columns:
         if column in (NAME, MEDIAN, MEAN) or column in known:
             chosen.append(column)
         elif column.startswith("<") and (metric := contract.metric(column)) is not None:
-            special = {row.name for row in contract.counters}
-            chosen += [name for name in known if name not in special and contract.metric(name) is metric]
+            chosen += [name for name in known if name not in special and contract.metric(name) is metric][:MOST_COLUMNS]
         elif column not in DEFAULT_COLUMNS and contract.metric(column) is None:
             choices = ", ".join([NAME, MEDIAN, MEAN, *known])
             raise UnusableInputError(

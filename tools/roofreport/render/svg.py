@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Sequence
-from html import escape
 
 from roofreport.render.chart import Chart
 from roofreport.render.drawing import STYLES, Item, Panel, Path, Style, Symbol, Text, panel, sheet
@@ -13,6 +14,13 @@ _THEMES = {
     "light": "--ink: #1c2430; --faint: #dfe3e8; --back: #ffffff;",
     "dark": "--ink: #e6e9ee; --faint: #2c333d; --back: #14181e;",
 }
+
+# A reader of XML ends at the first of them.
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _escape(text: str) -> str:
+    return html.escape(_NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
 def _declarations(name: str, style: Style) -> str:
@@ -54,7 +62,7 @@ def _points(points: Sequence[tuple[float, float]]) -> str:
 def symbol(one: Symbol) -> str:
     row = f' data-row="{one.index}" tabindex="0"' if one.index >= 0 else ""
     attributes = f'class="mark" fill="{one.color}"{row}'
-    inner = f"<title>{escape(one.title)}</title>" if one.title else ""
+    inner = f"<title>{_escape(one.title)}</title>" if one.title else ""
     corners = one.corners()
     if not corners:
         place = f'cx="{_number(one.x)}" cy="{_number(one.y)}" r="{_number(one.radius)}"'
@@ -75,7 +83,7 @@ def _text(text: Text) -> str:
         shift = f" translate(0 {_number(text.below)})" if text.below else ""
         place = f'transform="translate({x} {y}) rotate({_number(text.angle)}){shift}"'
     anchor = f' text-anchor="{text.anchor}"' if text.anchor != "start" else ""
-    return f'<text class="{" ".join(text.classes)}" {place}{anchor}>{escape(text.text)}</text>'
+    return f'<text class="{" ".join(text.classes)}" {place}{anchor}>{_escape(text.text)}</text>'
 
 
 def _item(item: Item) -> str:
@@ -92,7 +100,9 @@ def element(chart: Chart) -> str:
     """For a page: without title, legend and styles, which the page has."""
     drawn = panel(chart, bare=True)
     box = f"0 0 {_number(drawn.width)} {_number(drawn.height)}"
-    return f'<svg class="chart" viewBox="{box}" role="img" aria-label="{escape(chart.title)}">\n{_inner(drawn)}\n</svg>'
+    return (
+        f'<svg class="chart" viewBox="{box}" role="img" aria-label="{_escape(chart.title)}">\n{_inner(drawn)}\n</svg>'
+    )
 
 
 def document(charts: Sequence[Chart], columns: int = 1) -> str:

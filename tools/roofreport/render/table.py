@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# Of one kind, as counters by a pattern: with every row and counter of a file it would grow by its square.
+MOST_COLUMNS = 32
+
 
 @dataclass(frozen=True)
 class Cell:
