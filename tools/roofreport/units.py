@@ -29,7 +29,7 @@ def time(seconds: float) -> str:
     for least, unit, factor in _TIMES:
         if abs(seconds) >= least:
             return f"{digits(seconds * factor)} {unit}"
-    raise AssertionError(seconds)
+    return "unknown"  # it is not a number
 
 
 def percent(ratio: float, decimals: int = 1) -> str:

@@ -161,6 +161,64 @@ _TEXTS: dict[str, tuple[str | bytes, str]] = {
         builders.journal_text(builders.header(), {"name": "a", "repetition": 0, "verdict": "measured"}),
         "median_s",
     ),
+    "journal_deep_field": (
+        builders.journal_text(builders.header(), builders.line("a", 1, extra="DEEP")).replace(
+            '"DEEP"', "[" * 300_000 + "]" * 300_000
+        ),
+        "nested",
+    ),
+    "journal_deep_object": (
+        builders.journal_text(builders.header(), builders.line("a", 1, roof="DEEP")).replace(
+            '"DEEP"', '{"name":' * 300_000 + "1" + "}" * 300_000
+        ),
+        "nested",
+    ),
+    "journal_deep_header": (
+        builders.journal_text({**builders.header(), "run": "DEEP"}).replace('"DEEP"', "[" * 300_000 + "]" * 300_000),
+        "nested",
+    ),
+    "journal_deep_and_cut": (
+        builders.journal_text(builders.header(), builders.line("a", 1)) + '{"name": ' + "[" * 300_000,
+        "nested",
+    ),
+    **{
+        f"journal_{field}_{kind}": (
+            builders.journal_text(builders.header(), builders.line("a", 1) | {field: value}),
+            field,
+        )
+        for kind, samples in (("empty", []), ("negative", [1.0, -1e-9]), ("below_zero", [-5e-324]))
+        for field, value in (("samples_s", samples), ("phase_samples_s", {"forward": [1.0], "backward": samples}))
+    },
+    "journal_negative_ratio": (
+        builders.journal_text(builders.header(), builders.line("a", 1, roof={"name": "m", "ratios": [-0.5]})),
+        "ratios",
+    ),
+    "journal_no_time": (builders.journal_text(builders.header(), builders.line("a", 1, median_s=5e-324)), "median_s"),
+    "journal_huge_counter": (
+        builders.journal_text(builders.header(), builders.line("a", 1, counters={"roof": 1e308})),
+        "counters.roof",
+    ),
+    "least_time": (_changed(real_time=5e-324), "real_time"),
+    "most_time": (_changed(real_time=1e308), "real_time"),
+    "most_counter": (_changed(roof=1e308), "roof"),
+    "least_counter": (_changed(roof=-1e308), "roof"),
+    "raw_control_character": (_row_text("a/n:1", "a\x1b[2J/n:1"), "control character \\u001b|line 1"),
+    "raw_control_character_in_context": (_row_text('"Test CPU"', '"Test\nCPU"'), "control character \\u000a"),
+    "context_given_twice": (
+        _row_text('"seed": "0"', '"seed": "0", "seed": "1"'),
+        "the key 'seed' is given twice",
+    ),
+    "folder_of_latin1": (_row_text("roofbench", "roofbench").encode().replace(b"vm", b"v\xe9"), "not UTF-8"),
+    "journal_raw_control_character": (
+        builders.journal_text().replace("Test CPU", "Test\x07CPU"),
+        "control character|neither",
+    ),
+    "journal_key_twice": (
+        builders.journal_text(builders.header(), builders.line("a", 1)).replace(
+            '"repetition"', '"verdict": "failed", "repetition"'
+        ),
+        "line 2 is damaged: the key 'verdict' is given twice",
+    ),
     "journal_odd_verdict": (builders.journal_text(builders.header(), builders.line("a", 1, verdict="ok")), "verdict"),
 }
 

@@ -41,9 +41,10 @@ class Side:
 
 def _roof_seconds(case: Case) -> float | None:
     """Of the counters alone: proportional to the time at the roof, for cases that do the same work."""
-    for rate in ("FLOP/s", "bytes/s"):
-        if case.counters.get(rate, 0) > 0 and case.counters.get("roof", 0) > 0:
-            return case.counters["roof"] / case.counters[rate]
+    for name in ("FLOP/s", "bytes/s"):
+        rate, roof = case.counters.get(name, 0.0), case.counters.get("roof", 0.0)
+        if rate > 0 and roof > 0 and 0 < roof / rate < math.inf:
+            return roof / rate
     return None
 
 
@@ -85,13 +86,13 @@ def _explained(effect: float, base: Side, new: Side) -> float:
     """The part of an effect that the roof beside the case went through as well."""
     if not base.roof_seconds or not new.roof_seconds:
         return 0.0
-    move = math.log(median(new.roof_seconds) / median(base.roof_seconds))
+    move = math.log(median(new.roof_seconds)) - math.log(median(base.roof_seconds))
     return math.copysign(min(abs(move), abs(effect)), effect) if move * effect > 0 else 0.0
 
 
 def _exact(name: str, base: float, new: float, metric: Metric) -> Judgement:
     """A metric that does not follow the clock."""
-    change = (new - base) / base if base else (0.0 if new == base else math.inf)
+    change = (new - base) / abs(base) if base else (0.0 if new == base else math.inf)
     verdict = Verdict.SAME
     if abs(change) > metric.practical:
         verdict = Verdict.SLOWER if metric.worse(change) else Verdict.FASTER
@@ -103,7 +104,7 @@ def _judge(name: str, base: Side, new: Side, metric: Metric, turns: bool) -> Jud
     if not metric.noisy or min(base.values + new.values) <= 0:
         return _exact(name, base_median, new_median, metric)
     logs = [[math.log(value) for value in side.values] for side in (base, new)]
-    effect = math.log(new_median / base_median)
+    effect = math.log(new_median) - math.log(base_median)
     if sorted(base.values) == sorted(new.values):
         return Judgement(name, Verdict.SAME, 0.0, 0.0, 0.0, base_median, new_median, "the same figures", 0.0)
     half = half_width(logs[0], logs[1], turns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache, cached_property
@@ -60,13 +60,21 @@ class Family:
     axes: tuple[Axis, ...] = ()
     growth: Mapping[str, float] = field(default_factory=dict)  # axis -> exponent of the time
 
+    @cached_property
+    def _by_name(self) -> dict[str, Axis]:
+        return {axis.name: axis for axis in reversed(self.axes)}
+
+    @cached_property
+    def _by_role(self) -> dict[str, Axis]:
+        return {axis.role: axis for axis in reversed(self.axes)}
+
     def axis(self, name: str) -> Axis | None:
-        return next((axis for axis in self.axes if axis.name == name), None)
+        return self._by_name.get(name)
 
     def with_role(self, role: str) -> Axis | None:
-        return next((axis for axis in self.axes if axis.role == role), None)
+        return self._by_role.get(role)
 
-    @property
+    @cached_property
     def leading(self) -> Axis | None:
         """The axis that others take their value from by default: the size of a model, of which its widths follow."""
         defaults = {axis.default for axis in self.axes}
@@ -83,8 +91,63 @@ class Rename:
     values: Mapping[str, str] = field(default_factory=dict)
 
 
-def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile("".join(".+" if part.startswith("<") else re.escape(part) for part in re.split(r"(<\w+>)", name)))
+class Renames:
+    """Rows of renames by what they are of, so that a long table costs a name no more than a short one."""
+
+    def __init__(self, rows: Sequence[Rename]) -> None:
+        self._rows = rows
+        self.families = {row.family: row.to for row in reversed(rows) if not row.axis and row.to}
+        # The first row of a family and axis that holds for every value, and the first one for a value.
+        self._always: dict[tuple[str, str], int] = {}
+        self._valued: dict[tuple[str, str, str], int] = {}
+        self._axes = {row.axis for row in rows}
+        for index, row in enumerate(rows):
+            if row.to not in ("", row.axis):
+                self._always.setdefault((row.family, row.axis), index)
+            for value in row.values:
+                self._valued.setdefault((row.family, row.axis, value), index)
+
+    def _first(self, families: tuple[str, ...], axis: str, value: str) -> int | None:
+        found = [self._always.get((family, axis)) for family in families]
+        found += [self._valued.get((family, axis, value)) for family in families]
+        return min((index for index in found if index is not None), default=None)
+
+    def axis(self, families: tuple[str, ...], axis: str, value: str) -> tuple[str, str]:
+        """The axis and the value of today. What is said of one family goes before what is said of all."""
+        if axis not in self._axes:
+            return axis, value
+        index = self._first(families, axis, value)
+        if index is None:
+            index = self._first(("*",), axis, value)
+        if index is None:
+            return axis, value
+        row = self._rows[index]
+        return row.to or axis, row.values.get(value, value)
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    """A name with parts in angle brackets, each of which stands for one character or more. No regular expression: a
+    stranger's contract could make one try for hours."""
+
+    literals: tuple[str, ...]  # before, between and after those parts
+
+    def matches(self, name: str) -> bool:
+        first, *between, last = self.literals
+        if not name.startswith(first) or not name.endswith(last):
+            return False
+        end = len(name) - len(last)
+        position = len(first)
+        for literal in between:
+            found = name.find(literal, position + 1, end)
+            if found < 0:
+                return False
+            position = found + len(literal)
+        return position < end
+
+
+def _pattern(name: str) -> _Pattern:
+    return _Pattern(tuple(re.split(r"<\w+>", name)))
 
 
 @dataclass(frozen=True)
@@ -96,29 +159,47 @@ class Contract:
     time: Metric = TIME
 
     @cached_property
+    def renamed(self) -> Renames:
+        return Renames(self.renames)
+
+    @cached_property
     def _by_name(self) -> dict[str, Metric]:
         return {metric.name: metric for metric in (self.time, *self.counters)}
 
     @cached_property
-    def _patterns(self) -> list[tuple[re.Pattern[str], Metric]]:
+    def _patterns(self) -> list[tuple[_Pattern, Metric]]:
         """From the special to the general: a longer literal part first."""
-        rows = [metric for metric in self.counters if "<" in metric.name]
-        rows.sort(key=lambda metric: -len(re.sub(r"<\w+>", "", metric.name)))
-        return [(_pattern(metric.name), metric) for metric in rows]
+        rows = [(_pattern(metric.name), metric) for metric in self.counters]
+        rows = [row for row in rows if len(row[0].literals) > 1]
+        return sorted(rows, key=lambda row: -sum(map(len, row[0].literals)))
+
+    @cached_property
+    def _found(self) -> dict[str, Metric | None]:
+        """What patterns were tried for: every case of a file asks for the same counters."""
+        return {}
 
     def metric(self, name: str) -> Metric | None:
         """The row of a counter, or of "time"; None for a counter that the contract does not know."""
         if name in self._by_name:
             return self._by_name[name]
-        return next((metric for pattern, metric in self._patterns if pattern.fullmatch(name)), None)
+        if name not in self._found:
+            matching = (metric for pattern, metric in self._patterns if pattern.matches(name))
+            self._found[name] = next(matching, None)
+        return self._found[name]
+
+    @cached_property
+    def _roles(self) -> dict[str, Axis]:
+        """The axis that has a role in the first family with one."""
+        found: dict[str, Axis] = {}
+        for family in self.families.values():
+            for axis in family.axes:
+                if axis.role:
+                    found.setdefault(axis.role, Axis(axis.name, role=axis.role))
+        return found
 
     def axis_with_role(self, family: str, role: str) -> Axis | None:
         """Of a family that the contract does not know: the axis that has the role in the others."""
-        if family in self.families:
-            return self.families[family].with_role(role)
-        axes = (one.with_role(role) for one in self.families.values())
-        found = next((axis for axis in axes if axis is not None), None)
-        return Axis(found.name, role=role) if found else None
+        return self.families[family].with_role(role) if family in self.families else self._roles.get(role)
 
     def over(self, other: Contract) -> Contract:
         """This contract, and what it does not have of another one."""

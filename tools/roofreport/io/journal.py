@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from roofreport.io import described, strict_json
 from roofreport.io.result import Case, Result, State
 from roofreport.io.schemas import violation
 from roofreport.io.source import refuse
+from roofreport.text import printable
 
 SCHEMA = "roofbench-journal-1"
 CUT_OFF = "the last line is cut off: its case is left out"
@@ -30,6 +32,15 @@ def _case(line: dict[str, Any]) -> Case:
     )
 
 
+def _after_the_first(text: str) -> Iterator[tuple[str, bool]]:
+    """Line by line, and whether each has its end: a list of all would take many times the file."""
+    start = text.find("\n") + 1
+    while 0 < start < len(text):
+        end = text.find("\n", start)
+        yield text[start : end if end >= 0 else None], end >= 0
+        start = end + 1
+
+
 def read(path: Path, text: str, header: dict[str, Any]) -> Result:
     """`header` is the first line's value."""
     if header["schema"] != SCHEMA:
@@ -37,16 +48,14 @@ def read(path: Path, text: str, header: dict[str, Any]) -> Result:
     wrong = violation(header, "journal", "header")
     if wrong:
         raise refuse(path, f"line 1 does not fit the schema of journals: {wrong}")
-    lines = text.split("\n")
-    complete, tail = lines[1:-1], lines[-1]
     cases: list[Case] = []
     notes: list[str] = []
     seen: set[tuple[str, int]] = set()
-    for number, raw in enumerate([*complete, tail] if tail else complete, 2):
+    for number, (raw, ended) in enumerate(_after_the_first(text), 2):
         try:
             line = strict_json.parse(raw)
         except strict_json.StrictJsonError as error:
-            if raw is tail and error.at_end:
+            if not ended and error.at_end:
                 notes.append(CUT_OFF)
                 break
             raise refuse(path, f"line {number} is damaged: {error}") from error
@@ -57,7 +66,7 @@ def read(path: Path, text: str, header: dict[str, Any]) -> Result:
             raise refuse(path, f"line {number} does not fit the schema of journals: {wrong}")
         case = _case(line)
         if (case.name, case.repetition) in seen:
-            raise refuse(path, f"has the case {case.name} (repetition {case.repetition}) twice")
+            raise refuse(path, f"has the case {printable(case.name, 300)} (repetition {case.repetition}) twice")
         seen.add((case.name, case.repetition))
         cases.append(case)
     contract = described.read(path, header.get(described.KEY))

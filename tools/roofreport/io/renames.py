@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from roofreport.io.contract import Contract, Rename, packaged
+from roofreport.io.contract import Contract, packaged
 
 _MOST_LISTED = 6
 
@@ -16,29 +16,19 @@ def in_force(brought: Contract) -> Contract | None:
     return ours.over(brought) if brought.version < ours.version else None
 
 
-def _axis(contract: Contract, families: tuple[str, str], axis: str, value: str) -> tuple[str, str]:
-    """The axis and the value of today. What is said of one family goes before what is said of all."""
-
-    def applies(row: Rename) -> bool:
-        return row.axis == axis and (row.to not in ("", axis) or value in row.values)
-
-    rows = [row for row in contract.renames if row.family in families and applies(row)]
-    rows += [row for row in contract.renames if row.family == "*" and applies(row)]
-    return (rows[0].to or axis, rows[0].values.get(value, value)) if rows else (axis, value)
-
-
 def today(name: str, contract: Contract) -> tuple[str, list[str]]:
     """A case's name of today, and what was changed in it: "mode:fwd of train_step is pass:inference"."""
     changes: list[str] = []
     was, *parts = name.split("/")
-    family = next((row.to for row in contract.renames if row.family == was and not row.axis and row.to), was)
+    table = contract.renamed
+    family = table.families.get(was, was)
     if family != was:
         changes.append(f"{was} is {family}")
     known = contract.families.get(family)
     kept = [family]
     for part in parts:
         old_axis, colon, old_value = part.partition(":")
-        axis, value = _axis(contract, (was, family), old_axis, old_value) if colon else (old_axis, old_value)
+        axis, value = table.axis((was, family), old_axis, old_value) if colon else (old_axis, old_value)
         if (axis, value) == (old_axis, old_value):
             kept.append(part)
             continue

@@ -39,9 +39,11 @@ def _int(text: str) -> int:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise StrictJsonError(f"the key {twice[:60]!r} is given twice in one object")
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise StrictJsonError(
+            f"the key {twice[:60]!r} is given twice in one object, and nobody knows which value counts; take one out"
+        )
     return entries
 
 
@@ -69,7 +71,13 @@ def parse(text: str) -> Any:
         raise StrictJsonError(f"nested deeper than {DEEPEST} levels") from error
     except json.JSONDecodeError as error:
         at_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
-        raise StrictJsonError(f"{error.msg} at line {error.lineno}, column {error.colno}", at_end) from error
+        place = f"line {error.lineno}, column {error.colno}"
+        if error.msg.startswith("Invalid control character"):
+            code = ord(text[error.pos])
+            raise StrictJsonError(
+                f"the control character \\u{code:04x} stands as it is in a text at {place}; JSON wants it spelt so"
+            ) from error
+        raise StrictJsonError(f"{error.msg} at {place}", at_end) from error
     if isinstance(value, (dict, list)):
         _check_depth(value)
     return value

@@ -41,18 +41,33 @@ class Key:
     shape: str = "circle"
 
 
+# What axes show at most. Beyond it floating point runs out of exponents as soon as two values are multiplied.
+LEAST, MOST = 1e-100, 1e100
+_MOST_DECADES = 16  # labelled on an axis
+
+
+def within(value: float) -> float:
+    """The value, or the end of what axes show that it lies beyond."""
+    return min(max(value, LEAST), MOST)
+
+
 @dataclass(frozen=True)
 class Range:
+    """Between LEAST and MOST, low below high."""
+
     low: float
     high: float
 
     def place(self, value: float) -> float:
         """0 at the low end, 1 at the high one, on a logarithmic scale."""
-        return math.log(value / self.low) / math.log(self.high / self.low)
+        low = math.log(self.low)
+        return (math.log(within(value)) - low) / (math.log(self.high) - low)
 
     def decades(self) -> list[float]:
+        """All of them, or every second, third, …"""
         first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
-        return [10.0**exponent for exponent in range(first, last + 1)]
+        step = (last - first) // _MOST_DECADES + 1
+        return [10.0**exponent for exponent in range(first, last + 1, step)]
 
     def ticks(self) -> list[float]:
         """Decades, or round numbers between them where there are few."""
@@ -70,7 +85,8 @@ def spanning(values: Iterable[float], margin: float = 1.5) -> Range:
     kept = [value for value in values if value > 0 and math.isfinite(value)]
     if not kept:
         return Range(1.0, 10.0)
-    return Range(min(kept) / margin, max(kept) * margin)
+    # The margin stays where a value is beyond what axes show.
+    return Range(within(min(MOST / margin, min(kept)) / margin), within(max(LEAST * margin, max(kept)) * margin))
 
 
 @dataclass(frozen=True)

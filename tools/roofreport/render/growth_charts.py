@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from roofreport import units
 from roofreport.render.chart import COLORS, SHAPES, Chart, Key, Line, Mark, spanning
+from roofreport.stats import growth
 from roofreport.stats.growth import Series
 from roofreport.text import printable
 
@@ -25,10 +27,10 @@ def charts(found: Sequence[Series]) -> list[Chart]:
             color, shape = COLORS[i % len(COLORS)], SHAPES[i % len(SHAPES)]
             first, last = series.sizes[0], series.sizes[-1]
             fit = series.fit
-            lines.append(Line(tuple((x, fit.factor * x**fit.exponent) for x in (first, last)), color=color))
+            lines.append(Line(tuple((x, fit.seconds(x)) for x in (first, last)), color=color))
             if series.expected is not None:
                 end = series.seconds[-1]
-                start = end * (first / last) ** series.expected
+                start = growth.power(math.log(end) + series.expected * math.log(first / last))
                 lines.append(Line(((first, start), (last, end)), dashed=True, color=color))
             marks += [
                 Mark(x, y, f"{axis}={x:g}: {units.time(y)}", color, shape)

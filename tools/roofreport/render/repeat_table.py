@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import median
 
@@ -21,8 +22,8 @@ TWO_MODES = 1.25
 
 def memory_rate(case: Case) -> float | None:
     """Bytes a second of the roof that the case was held against: the speed of memory beside it."""
-    rate, roof = case.counters.get("bytes/s"), case.counters.get("roof")
-    return rate / roof if rate and roof else None
+    rate, roof = case.counters.get("bytes/s", 0.0), case.counters.get("roof", 0.0)
+    return rate / roof if rate > 0 and roof > 0 and math.isfinite(rate / roof) else None
 
 
 def _percent(fraction: float | None) -> Cell:
@@ -41,7 +42,7 @@ def _by_mode(cases: Sequence[Case]) -> tuple[list[float], list[float]]:
     slowest, fastest = min(rate for rate, _ in rated), max(rate for rate, _ in rated)
     if fastest < TWO_MODES * slowest:
         return [], []
-    middle = (slowest * fastest) ** 0.5
+    middle = math.sqrt(slowest) * math.sqrt(fastest)
     return _roofs([c for rate, c in rated if rate < middle]), _roofs([c for rate, c in rated if rate >= middle])
 
 

@@ -4,18 +4,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofreport import units
 from roofreport.io import case_name
 from roofreport.io.result import Case, Result, State, merged
-from roofreport.render.chart import COLORS, SHAPES, Chart, Key, Line, Mark, Range, spanning
+from roofreport.render.chart import COLORS, LEAST, MOST, SHAPES, Chart, Key, Line, Mark, Range, spanning
 from roofreport.text import printable
 
 MEMORY_ROOFS = ("read", "copy", "update", "write")
 # Copies bind norms and element-wise work, reads bind products of a matrix with a vector. The others are in the facts.
 _DRAWN = ("read", "copy")
 
+
+# What the share of a datasheet's peak is of.
+_MEMORY_SHARE = "mem_util"
+_SHARES = {_MEMORY_SHARE: "bytes/s", "flop_util": "FLOP/s"}
+# In one picture.
+_MOST_SHEETS = 4
+_MOST_PEAKS = 16
 
 # Of a dtype that is two: products in one precision over storage in another.
 _MIXED = "_autocast"
@@ -38,7 +45,7 @@ def _numbers(context: dict[str, str]) -> dict[str, float]:
                 value = float(text)
             except ValueError:
                 continue
-            if 0 < value < float("inf"):
+            if LEAST <= value <= MOST:
                 found[key.removeprefix("roof_")] = value
     return found
 
@@ -46,36 +53,42 @@ def _numbers(context: dict[str, str]) -> dict[str, float]:
 def measured_roofs(result: Result) -> Roofs:
     rates = _numbers(result.context)
     memory = {name: rates.pop(name) for name in MEMORY_ROOFS if name in rates}
-    return Roofs("measured", memory, rates)
+    return Roofs("measured", memory, _highest(rates))
 
 
-def _datasheet(cases: Sequence[Case], title: str, prefix: str) -> Roofs:
+def _by_prefix(cases: Sequence[Case]) -> dict[str, Roofs]:
     """A datasheet's peaks from the shares of them that the cases reached: no second table of devices to maintain."""
-    memory: dict[str, float] = {}
-    compute: dict[str, float] = {}
+    found: dict[str, Roofs] = {}
     for case in cases:
-        share = case.counters.get(f"{prefix}mem_util", 0)
-        if share > 0 and case.counters.get("bytes/s", 0) > 0:
-            memory["memory"] = case.counters["bytes/s"] / share
-        share = case.counters.get(f"{prefix}flop_util", 0)
         dtype = case_name.axes(case.name).get(case_name.DTYPE)
-        if dtype and not dtype.endswith(_MIXED) and share > 0 and case.counters.get("FLOP/s", 0) > 0:
-            # Cases with products in several precisions have a lower joint peak; those of one alone have its own.
-            compute[dtype] = max(compute.get(dtype, 0.0), case.counters["FLOP/s"] / share)
-    return Roofs(title, memory, compute)
+        for key, share in case.counters.items():
+            end = next((end for end in _SHARES if key.endswith(end)), None)
+            rate = case.counters.get(_SHARES[end], 0.0) if end else 0.0
+            if end is None or not (share > 0 and rate > 0 and LEAST <= rate / share <= MOST):
+                continue
+            roofs = found.setdefault(key.removesuffix(end), Roofs("", {}, {}))
+            if end == _MEMORY_SHARE:
+                roofs.memory["memory"] = rate / share
+            elif dtype and not dtype.endswith(_MIXED):
+                # Cases with products in several precisions have a lower joint peak; those of one alone have its own.
+                roofs.compute[dtype] = max(roofs.compute.get(dtype, 0.0), rate / share)
+    return found
 
 
 def datasheet_roofs(result: Result, cases: Sequence[Case]) -> list[Roofs]:
     """Of this device, where it has one, and of the reference."""
-    keys = {key for case in cases for key in case.counters}
-    prefixes = {key.removesuffix(end) for key in keys for end in ("flop_util", "mem_util") if key.endswith(end)}
     found = []
-    for prefix in sorted(prefixes):
+    for prefix, roofs in sorted(_by_prefix(cases).items()):
         title = printable(result.context.get("reference", prefix), 40) if prefix else "datasheet of this device"
-        roofs = _datasheet(cases, title, prefix)
         if roofs.memory or roofs.compute:
-            found.append(roofs)
-    return found
+            found.append(replace(roofs, title=title, compute=_highest(roofs.compute)))
+    return found[:_MOST_SHEETS]
+
+
+def _highest(compute: dict[str, float]) -> dict[str, float]:
+    """As many peaks as a picture has room for, in their order."""
+    kept = set(sorted(compute, key=lambda dtype: -compute[dtype])[:_MOST_PEAKS])
+    return {dtype: rate for dtype, rate in compute.items() if dtype in kept}
 
 
 def cases_of(result: Result) -> list[Case]:
@@ -94,7 +107,9 @@ def dtype_shapes(cases: Sequence[Case]) -> dict[str, str]:
 
 def is_plotted(case: Case) -> bool:
     """Work without arithmetic, or without traffic, has no place on these axes."""
-    return case.state is State.MEASURED and case.flops > 0 and case.bytes > 0 and case.seconds > 0
+    if case.state is not State.MEASURED or not (case.flops > 0 and case.bytes > 0 and case.seconds > 0):
+        return False
+    return all(LEAST <= ratio <= MOST for ratio in (case.flops / case.bytes, case.flops / case.seconds))
 
 
 def _lines(roofs: Roofs, x: Range, dashed: bool) -> list[Line]:
@@ -116,7 +131,7 @@ def _lines(roofs: Roofs, x: Range, dashed: bool) -> list[Line]:
         start = max(x.low, rate / fastest) if fastest else x.low
         if start >= x.high:
             continue
-        label = f"{roofs.title}: {dtype} {units.quantity(rate, 'FLOP/s', digits)}"
+        label = f"{roofs.title}: {printable(dtype, 40)} {units.quantity(rate, 'FLOP/s', digits)}"
         lines.append(Line(((start, rate), (x.high, rate)), label, dashed))
     return lines
 
@@ -151,7 +166,7 @@ def chart(result: Result) -> Chart:
     lines = [line for roofs in sheets for line in _lines(roofs, x, dashed=True)] + _lines(measured, x, dashed=False)
     drawn = {case_name.family(case.name) for case in cases if is_plotted(case)}
     keys = [Key(printable(family, 40), color) for family, color in colors.items() if family in drawn]
-    keys += [Key(dtype or "no dtype", "#7f7f7f", shape) for dtype, shape in shapes.items()]
+    keys += [Key(printable(dtype, 40) or "no dtype", "#7f7f7f", shape) for dtype, shape in shapes.items()]
     return Chart(
         title=f"Roofline of {printable(result.context['device'], 60)}",
         x_label="arithmetic intensity (FLOP/byte)",

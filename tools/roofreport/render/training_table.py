@@ -10,7 +10,9 @@ from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
 from roofreport.io.contract import IMPLEMENTATION
 from roofreport.io.result import Case, Result, State, merged
-from roofreport.render.table import Cell, Table
+from roofreport.render.table import MOST_COLUMNS, Cell, Table
+from roofreport.stats.growth import slope
+from roofreport.text import printable
 
 # What marks a family of training steps: it processes tokens, and goes backward.
 _MARKS = {"tokens/s", "backward_mean_ms"}
@@ -25,14 +27,16 @@ def _steps(result: Result) -> list[Case]:
     cases = [merged(cases) for cases in result.by_name().values()]
     families = {case_name.family(case.name) for case in cases if case.counters.keys() >= _MARKS}
     if not families:
-        raise UnusableInputError(f"{result.path}: holds no measured training step (tokens and a phase backward)")
+        raise UnusableInputError(
+            f"{printable(str(result.path))}: holds no measured training step (tokens and a phase backward)"
+        )
     return [case for case in cases if case_name.family(case.name) in families]
 
 
 def _named_like(cases: list[Case], suffix: str) -> list[str]:
-    """What counters with this suffix are of, in the order in which they appear."""
-    counters = dict.fromkeys(name for case in cases for name in case.counters)
-    return [name.removesuffix(suffix) for name in counters if name.endswith(suffix)]
+    """What counters with this suffix are of, in the order in which they appear: as many as a case may have."""
+    counters = dict.fromkeys(name for case in cases for name in case.counters if name.endswith(suffix))
+    return [name.removesuffix(suffix) for name in counters][:MOST_COLUMNS]
 
 
 def _size_and_setup(case: Case, result: Result) -> tuple[str, str]:
@@ -81,7 +85,7 @@ def published(result: Result) -> Table:
     rows = []
     for case in cases:
         size, setup = _size_and_setup(case, result)
-        head = (Cell(size, numeric=False), Cell(setup, numeric=False))
+        head = (Cell(printable(size), numeric=False), Cell(printable(setup, 300), numeric=False))
         if case.state is not State.MEASURED:
             rows.append((*head, Cell(case.why_not, numeric=False), *[Cell()] * (len(headers) - 3)))
             continue
@@ -105,8 +109,11 @@ def _growth(case: Case, smaller: Case | None) -> Cell:
     """The exponent e of time ~ parameters^e from the next smaller size."""
     if smaller is None or State.MEASURED is not case.state or State.MEASURED is not smaller.state:
         return Cell()
-    ratio = case.counters["parameters"] / smaller.counters["parameters"]
-    exponent = math.log(case.seconds / smaller.seconds) / math.log(ratio)
+    sizes = smaller.counters["parameters"], case.counters["parameters"]
+    # A size that is none, and two that no logarithm tells apart, have no growth between them.
+    if not 0 < sizes[0] < sizes[1] or math.log(sizes[0]) == math.log(sizes[1]):
+        return Cell()
+    exponent = slope(sizes[0], smaller.seconds, sizes[1], case.seconds)
     return Cell(f"{exponent:.2f}", exponent)
 
 
@@ -117,21 +124,20 @@ def parameters(result: Result) -> Table:
     for case in measured:
         groups.setdefault(_size_and_setup(case, result)[1], []).append(case)
     if not groups:
-        raise UnusableInputError(f"{result.path}: no training step was measured")
+        raise UnusableInputError(f"{printable(str(result.path))}: no training step was measured")
     components = _named_like(measured, _PARAMETERS)
     rows = []
     for setup, cases in groups.items():
         smaller: Case | None = None
         for case in sorted(cases, key=lambda case: case.counters["parameters"]):
-            same = smaller is not None and smaller.counters["parameters"] == case.counters["parameters"]
             rows.append(
                 (
-                    Cell(_size_and_setup(case, result)[0], numeric=False),
-                    Cell(setup, numeric=False),
+                    Cell(printable(_size_and_setup(case, result)[0]), numeric=False),
+                    Cell(printable(setup, 300), numeric=False),
                     *(_quantity(case.counters.get(f"{component}_params"), "") for component in components),
                     _quantity(case.counters["parameters"], ""),
                     Cell(units.time(case.seconds), case.seconds),
-                    Cell() if same else _growth(case, smaller),
+                    _growth(case, smaller),
                 )
             )
             smaller = case

@@ -14,16 +14,27 @@ from roofreport.io.result import Case, State
 
 FEWEST_POINTS = 3
 _CONFIDENCE = 0.95
+_LONGEST_EXPONENT = 700.0
+# Sizes beyond these are none. Logarithms of those between them are far enough apart to be told from each other.
+_SMALLEST, _LARGEST = 1e-15, 1e30
+_CLOSEST = 1e-9  # as a ratio, less 1
 
 
 @dataclass(frozen=True)
 class Fit:
-    """time = factor · size^exponent, with the exponent's 95 % interval."""
+    """time = factor · size^exponent, with the exponent's 95 % interval. The factor is kept as its logarithm."""
 
-    factor: float
+    log_factor: float
     exponent: float
     low: float
     high: float
+
+    @property
+    def factor(self) -> float:
+        return power(self.log_factor)
+
+    def seconds(self, size: float) -> float:
+        return power(self.log_factor + self.exponent * math.log(size))
 
 
 @dataclass(frozen=True)
@@ -46,10 +57,20 @@ class Series:
             return None
         points = list(zip(self.sizes, self.seconds, strict=True))
         for (size, time), (next_size, next_time) in pairwise(points):
-            if math.log(next_time / time) / math.log(next_size / size) >= self.expected / 2:
+            if slope(size, time, next_size, next_time) >= self.expected / 2:
                 break
             found = size
         return found
+
+
+def power(logarithm: float) -> float:
+    """exp, as far as there are numbers for it."""
+    return math.exp(min(max(logarithm, -_LONGEST_EXPONENT), _LONGEST_EXPONENT))
+
+
+def slope(size: float, value: float, next_size: float, next_value: float) -> float:
+    """The exponent of the growth between two points with different sizes."""
+    return (math.log(next_value) - math.log(value)) / (math.log(next_size) - math.log(size))
 
 
 def fit_power(sizes: Sequence[float], seconds: Sequence[float]) -> Fit:
@@ -59,8 +80,8 @@ def fit_power(sizes: Sequence[float], seconds: Sequence[float]) -> Fit:
 
     line = stats.linregress([math.log(size) for size in sizes], [math.log(time) for time in seconds])
     half = float(stats.t.ppf((1 + _CONFIDENCE) / 2, len(sizes) - 2)) * float(line.stderr)
-    slope = float(line.slope)
-    return Fit(math.exp(float(line.intercept)), slope, slope - half, slope + half)
+    exponent = float(line.slope)
+    return Fit(float(line.intercept), exponent, exponent - half, exponent + half)
 
 
 def _number(text: str) -> float | None:
@@ -68,7 +89,16 @@ def _number(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return value if 0 < value < math.inf else None
+    return value if _SMALLEST <= value <= _LARGEST else None
+
+
+def _distinct(points: dict[float, float]) -> list[tuple[float, float]]:
+    """In the order of their sizes, without those that no logarithm tells from the one before."""
+    found: list[tuple[float, float]] = []
+    for size, seconds in sorted(points.items()):
+        if not found or size / found[-1][0] - 1 > _CLOSEST:
+            found.append((size, seconds))
+    return found
 
 
 def _sizes(case: Case, contract: Contract, wanted: Sequence[str]) -> dict[str, float]:
@@ -95,10 +125,11 @@ def find(cases: Sequence[Case], contract: Contract, wanted: Sequence[str] = ()) 
             family, _, rest = case_name.without_axis(case.name, axis).partition("/")
             groups.setdefault((family, axis, rest), {})[size] = case.seconds
     found = []
-    for (family, axis, rest), points in groups.items():
+    for (family, axis, rest), group in groups.items():
+        points = _distinct(group)
         if len(points) < FEWEST_POINTS:
             continue
-        sizes, seconds = zip(*sorted(points.items()), strict=True)
+        sizes, seconds = zip(*points, strict=True)
         known = contract.families.get(family)
         expected = known.growth.get(axis) if known else None
         found.append(Series(family, axis, rest, sizes, seconds, fit_power(sizes, seconds), expected))

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a long file costs grows as it does: counted in steps, not in seconds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import builders
+import pytest
+from roofreport.cli import main
+from roofreport.io import case_name, contract, renames, source, strict_json
+from roofreport.io.load import load
+from roofreport.render import roofline
+
+
+class _Key(str):
+    """A key that counts what it is compared with."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        _Key.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_a_key_given_twice_is_found_in_one_pass() -> None:
+    _Key.compared = 0
+    pairs = [(_Key(f"k{i}"), i) for i in range(2000)]
+    with pytest.raises(strict_json.StrictJsonError, match="'k1999' is given twice"):
+        strict_json._object([*pairs, (_Key("k1999"), 0)])
+    assert _Key.compared < 10 * len(pairs)
+
+
+def test_a_pattern_is_tried_once_a_counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = 0
+    matches = contract._Pattern.matches
+
+    def counted(self: contract._Pattern, name: str) -> bool:
+        nonlocal tried
+        tried += 1
+        return matches(self, name)
+
+    monkeypatch.setattr(contract._Pattern, "matches", counted)
+    found = []
+    for count in (20, 400):
+        tried = 0
+        brought = json.dumps(builders.contract())
+        rows = [builders.row(f"a/n:{n}", 1.0) | {"x_flop_util": 0.5, "own": 1.0} for n in range(count)]
+        path = builders.write_json(tmp_path / "a.json", rows, contract=brought)
+        assert main(["table", str(path)]) == 0
+        found.append(tried)
+    assert found[0] == found[1] > 0
+
+
+def test_a_datasheet_is_found_in_one_pass_whatever_counters_are_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+    axes = case_name.axes
+
+    def counted(name: str) -> dict[str, str]:
+        nonlocal asked
+        asked += 1
+        return axes(name)
+
+    rows = [
+        builders.row(f"a/dtype:d{n}", 1.0) | {f"x{n}_{i}_flop_util": 0.5 for i in range(20)} | {"FLOP/s": 1e9}
+        for n in range(50)
+    ]
+    result = load(builders.write_json(tmp_path / "a.json", rows))
+    monkeypatch.setattr(case_name, "axes", counted)
+    sheets = roofline.datasheet_roofs(result, roofline.cases_of(result))
+    assert asked == len(rows)
+    assert len(sheets) == 4
+
+
+def test_renames_are_looked_up() -> None:
+    """The first row that applies counts, as ever."""
+    rows = [
+        contract.Rename("a", axis="m", to="", values={"x": "y"}),
+        contract.Rename("a", axis="m", to="n"),
+        contract.Rename("a", axis="m", to="o", values={"x": "z"}),
+        contract.Rename("*", axis="m", to="p"),
+        contract.Rename("*", axis="q", to="q", values={"1": "2"}),
+        contract.Rename("old", to="a"),
+        contract.Rename("old", to="b"),
+    ]
+    table = contract.Contract(1, {}, (), tuple(rows))
+    assert renames.today("a/m:x", table)[0] == "a/m:y"
+    assert renames.today("a/m:w", table)[0] == "a/n:w"
+    assert renames.today("b/m:w/q:1/q:3", table)[0] == "b/p:w/q:2/q:3"
+    assert renames.today("old/m:x", table)[0] == "a/m:y"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "fits"),
+    [
+        ("<ref>_flop_util", "a100_flop_util", True),
+        ("<ref>_flop_util", "_flop_util", False),
+        ("<phase>_mean_ms", "forward_mean_ms_", False),
+        ("a<b>c<d>e", "a-c-e", True),
+        ("a<b>c<d>e", "acce", False),
+        ("a<b>c<d>e", "acccee", True),
+        ("<a><b>", "x", False),
+        ("<a><b>", "xy", True),
+        ("ab<c>ba", "aba", False),
+        ("<a>x" * 60 + "y", "x" * 300, False),  # a regular expression tries until the sun is cold
+    ],
+)
+def test_names_with_parts(pattern: str, name: str, fits: bool) -> None:
+    assert contract._pattern(pattern).matches(name) is fits
+
+
+def test_long_lines_are_found_without_a_list_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "LONGEST_LINE", 10)
+    for length in range(25):
+        for before in range(25):
+            for after in (b"", b"\n", b"\nxyz\n"):
+                data = b"-" * (before % 10) + b"\n" + b"\n" * before + b"x" * length + after
+                longest = max(map(len, data.split(b"\n")))
+                assert source._has_long_line(data) is (longest > 10), data
