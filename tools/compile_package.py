@@ -1,26 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile one operation into an AOTInductor package (.pt2), which LibTorch loads without Python.
 
-roofbench carries this file and runs it (python -c) when a case with impl:compiled is first built. The last line of
-what it prints says why it failed.
+roofbench carries this file and runs it (python -I -c) when a case with impl:compiled is first built. A line that begins
+with "compile_package: " says why it failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import importlib
+import importlib.util
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 # torch is imported late: it takes seconds, and its absence is a reason to be told.
 Tensor = Any
 LAYER_EPS = 1e-5  # those of benchmarks/micro
 RMS_EPS = 1e-6
+
+SET_PDEATHSIG = 1  # of prctl
+NO_ROOM = ("No space left on device", "Disk quota exceeded")
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -102,14 +109,53 @@ def compile_to(path: Path, operation: Callable[..., Tensor], inputs: list[str], 
         Path(package).replace(path)  # whole or not at all
 
 
-def main(arguments: list[str] | None = None) -> int:
+def end_with(parent: int) -> None:
+    """Ends in order, without the temporary folder, when the process `parent` does: a compiler would go on."""
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        sys.exit("compile_package: roofbench has ended")
+
+    signal.signal(signal.SIGTERM, end)
+    ctypes.CDLL(None).prctl(SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        end(signal.SIGTERM, None)
+
+
+def reason_of(error: BaseException) -> str:
+    """One line: a full disk, however deep below it lies, else what was raised last."""
+    cause: BaseException | None = error
+    while cause is not None:
+        for line in str(cause).splitlines():
+            if any(text in line for text in NO_ROOM):
+                return line.strip()
+        cause = cause.__cause__ or cause.__context__
+    first = str(error).strip().split("\n", maxsplit=1)[0]
+    return f"{type(error).__name__}: {first}"
+
+
+def prepare(options: argparse.Namespace) -> None:
+    end_with(options.parent)
+    os.umask(0o077)
+    # Its own default is a folder of everybody's /tmp, from which it would load what it finds.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(options.inductor_cache)
+    if importlib.util.find_spec("torch") is None:
+        sys.path.append(str(options.site_packages))  # an isolated Python leaves out the user's own
+
+
+def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--operation", required=True, choices=sorted(OPERATIONS))
     parser.add_argument("--input", action="append", required=True, metavar="DTYPE:SHAPE", help="bfloat16:4096x1024")
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--torch-version", required=True)
     parser.add_argument("--output", type=Path, required=True)
-    options = parser.parse_args(arguments)
+    parser.add_argument("--inductor-cache", type=Path, required=True, help="folder that nobody else can write to")
+    parser.add_argument("--site-packages", type=Path, required=True, help="where roofbench's LibTorch lies")
+    parser.add_argument("--parent", type=int, required=True, help="process with which this one ends")
+    return parser.parse_args(arguments)
+
+
+def make(options: argparse.Namespace) -> int:
     reason = reason_against(os.environ.get("CXX", "g++"))
     if reason is None:
         try:
@@ -117,12 +163,17 @@ def main(arguments: list[str] | None = None) -> int:
                 options.output, OPERATIONS[options.operation], options.input, options.threads, options.torch_version
             )
         except Exception as error:  # whatever it was: it is told in one line
-            first = str(error).strip().split("\n", maxsplit=1)[0]
-            reason = f"{type(error).__name__}: {first}"
+            reason = reason_of(error)
     if reason is not None:
-        print(reason, file=sys.stderr)
+        print(f"compile_package: {reason}", file=sys.stderr)
         return 1
     return 0
+
+
+def main() -> int:
+    options = parsed()
+    prepare(options)
+    return make(options)
 
 
 if __name__ == "__main__":

@@ -179,12 +179,12 @@ def graph_speedups(cases: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 def product_against_torch(tools: Tools) -> Step:
     step = Step("product_against_torch")
-    if run([tools.python, "-c", "import torch; assert torch.cuda.is_available()"], 120).returncode != 0:
+    if run([tools.python, "-I", "-c", "import torch; assert torch.cuda.is_available()"], 120).returncode != 0:
         return skipped(step, f"{tools.python} has no PyTorch that sees the GPU (--python names another)")
     ours, theirs = [], []
     # In turns, so that a change of the clocks meets both.
     for turn in range(2):
-        done = run([tools.python, "-c", TORCH_PRODUCT], 120)
+        done = run([tools.python, "-I", "-c", TORCH_PRODUCT], 120)
         if done.returncode != 0:
             return finish(step, done)
         theirs.append(float(done.stdout.split()[-1]))

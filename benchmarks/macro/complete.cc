@@ -5,8 +5,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <fstream>
-#include <map>
 #include <string>
 
 #include "absl/flags/flag.h"
@@ -18,6 +16,7 @@
 ABSL_FLAG(std::string, prompt_ids, "",
           "token ids of the prompt of `complete`: themselves, a file of them, or - (stdin)");
 ABSL_FLAG(std::string, stop_ids, "", "token ids that end a text of `complete` (by default those of the checkpoint)");
+// lib/gbench writes what the cases leave behind to it.
 ABSL_FLAG(std::string, tokens_out, "", "file that gets the token ids that `complete` chose, a line a case");
 
 namespace roofbench {
@@ -34,18 +33,6 @@ const absl::StatusOr<TokenIds>& ThePrompt() {
                          : new absl::StatusOr<TokenIds>(models::ReadTokenIds("--prompt_ids", given));
   }();
   return *prompt;
-}
-
-// Each case's line, so that the file is whole whichever case came last.
-absl::Status WriteTokens(const std::string& name, const TokenIds& ids) {
-  static auto* lines = new std::map<std::string, std::string>();
-  const std::string path = absl::GetFlag(FLAGS_tokens_out);
-  if (path.empty()) return absl::OkStatus();
-  (*lines)[name] = absl::StrJoin(ids, ",");
-  std::ofstream file(path);
-  for (const auto& [key, line] : *lines) file << key << '\t' << line << '\n';
-  file.close();
-  return file ? absl::OkStatus() : absl::InternalError(absl::StrCat("--tokens_out: ", path, " cannot be written"));
 }
 
 // The same as a point of `generate`.
@@ -85,7 +72,7 @@ void Describe(const Point& at, const std::shared_ptr<GenerationCase>& completed,
   const int64_t made = completed->generation.made();
   DescribeGeneration(point, made, completed, built);
   built.cost = StoredAt(point).GenerateCost(1, point.Number("prompt"), static_cast<double>(made));
-  built.finish = [completed, name = at.Name()] { return WriteTokens(name, completed->generation.Ids()); };
+  built.text = [completed] { return absl::StrJoin(completed->generation.Ids(), ","); };
 }
 
 const Registration kComplete =

@@ -7,38 +7,11 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "lib/base/file_beside.h"
 
 namespace roofbench {
-namespace {
-
-const char* WayOut(int error) {
-  switch (error) {
-    case ENOENT:
-      return " (make its folder first)";
-    case EISDIR:
-      return " (name a file in it)";
-    case ENOTDIR:
-      return " (a part of the path is a file)";
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return " (choose a place that you may write to)";
-    case ENOSPC:
-    case EDQUOT:
-      return " (make room, or choose another disk)";
-    default:
-      return "";
-  }
-}
-
-}  // namespace
-
-absl::Status FileError(const char* what, const std::string& path, int error) {
-  return absl::UnavailableError(absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(error), WayOut(error)));
-}
 
 bool IsReplaceable(const std::string& path) {
   struct stat facts {};
@@ -46,7 +19,7 @@ bool IsReplaceable(const std::string& path) {
 }
 
 AtomicFile::~AtomicFile() {
-  if (!partial_path_.empty()) std::remove(partial_path_.c_str());
+  if (in_place_ >= 0) close(in_place_);
 }
 
 absl::Status AtomicFile::Open(const std::string& path) {
@@ -55,36 +28,33 @@ absl::Status AtomicFile::Open(const std::string& path) {
     return FileError("write", path, EISDIR);
   }
   path_ = path;
-  const bool replaceable = IsReplaceable(path);
-  const std::string target = replaceable ? path + ".part" : path;
-  errno = 0;
-  file_.open(target);
-  if (!file_) return FileError("write", target, errno);
-  if (replaceable) partial_path_ = target;
+  if (!IsReplaceable(path)) {
+    in_place_ = open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    return in_place_ < 0 ? FileError("write", path, errno) : absl::OkStatus();
+  }
+  absl::StatusOr<std::string> real = FollowLinks(path);
+  if (!real.ok()) return real.status();
+  path_ = *std::move(real);
+  // Tried now, while nothing is lost yet, and made again at the end: no end of the process leaves it behind.
+  const absl::StatusOr<NewFile> tried = CreateBeside(path_);
+  if (!tried.ok()) return tried.status();
+  close(tried->file);
+  unlink(tried->path.c_str());
   return absl::OkStatus();
 }
 
-void AtomicFile::Remember(const char* what) {
-  if (status_.ok()) status_ = FileError(what, path_, errno != 0 ? errno : EIO);
-}
-
-void AtomicFile::Flush() {
-  if (!file_.flush()) Remember("write");
-}
-
 absl::Status AtomicFile::Finish() {
-  Flush();
-  file_.close();
-  if (file_.fail()) Remember("finish");
-  if (!status_.ok() || partial_path_.empty()) return status_;
+  const std::string text = std::move(text_).str();
+  if (in_place_ >= 0) return WriteAll(in_place_, text) ? absl::OkStatus() : FileError("write", path_, errno);
+  const absl::StatusOr<NewFile> made = CreateBeside(path_);
+  if (!made.ok()) return made.status();
   // A name that is on the disk before its contents would be an empty file after a power cut.
-  const int file = open(partial_path_.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool kept = file >= 0 && fsync(file) == 0;
-  if (!kept) Remember("finish");
-  if (file >= 0) close(file);
-  if (kept && std::rename(partial_path_.c_str(), path_.c_str()) != 0) Remember("write");
-  if (status_.ok()) partial_path_.clear();
-  return status_;
+  const bool kept =
+      WriteAll(made->file, text) && fsync(made->file) == 0 && std::rename(made->path.c_str(), path_.c_str()) == 0;
+  const absl::Status status = kept ? absl::OkStatus() : FileError("write", path_, errno);
+  close(made->file);
+  if (!kept) unlink(made->path.c_str());
+  return status;
 }
 
 }  // namespace roofbench

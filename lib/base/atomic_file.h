@@ -1,43 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that is whole or not there: written beside its place, renamed when it is finished.
+// A file that is whole or not there: kept in memory, written beside its place when it is finished, and renamed.
 #pragma once
 
-#include <fstream>
+#include <sstream>
 #include <string>
 
 #include "absl/status/status.h"
 
 namespace roofbench {
 
-// A reader never finds half a file, and a run that fails never costs an old one. What is no plain file (/dev/stdout, a
-// pipe) is written where it is.
+// A reader never finds half a file, a run that fails never costs an old one, and of two runs that write the same file
+// the last one wins, whole. What is no plain file (/dev/stdout, a pipe) is written where it is; a symbolic link stays,
+// and what it leads to is replaced.
 class AtomicFile {
  public:
   AtomicFile() = default;
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
-  // Removes what was not finished.
   ~AtomicFile();
 
-  // Unavailable with the path, the system's reason and the way out.
+  // Finds out whether the file can be written. Unavailable with the path, the system's reason and the way out.
   absl::Status Open(const std::string& path);
-  std::ostream& stream() { return file_; }
-  // Hands what is buffered to the system. What fails here is told by Finish.
-  void Flush();
+  std::ostream& stream() { return text_; }
   // On the disk, and in its place.
   absl::Status Finish();
 
  private:
-  void Remember(const char* what);
-
-  std::string path_;
-  std::string partial_path_;  // empty where the file is written in place
-  std::ofstream file_;
-  absl::Status status_;
+  std::string path_;  // behind symbolic links
+  int in_place_ = -1;
+  std::ostringstream text_;
 };
-
-// "cannot <what> <path>: <reason of errno>", with what to do about it where that is known. Unavailable.
-absl::Status FileError(const char* what, const std::string& path, int error);
 
 // Whether a file at `path` can be written beside its place and renamed: it is a plain file or there is none.
 bool IsReplaceable(const std::string& path);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/gbench/csv_reporter.h"
 
+#include <string_view>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -9,9 +11,10 @@
 namespace roofbench {
 namespace {
 
-// RFC 4180: quoted, quotes doubled.
+// RFC 4180: quoted, quotes doubled. A spreadsheet would run a text that begins like a formula.
 std::string Quoted(const std::string& text) {
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+  const bool like_formula = !text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos;
+  return absl::StrCat("\"", like_formula ? "'" : "", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
 }
 
 std::string Figure(double value) { return absl::StrFormat("%.17g", value); }

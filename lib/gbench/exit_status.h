@@ -2,10 +2,12 @@
 // What the program says when it ends.
 #pragma once
 
+#include <cstdlib>
 #include <iostream>
 #include <string>
 
 #include "absl/status/status.h"
+#include "lib/base/printable.h"
 
 namespace roofbench {
 
@@ -14,8 +16,15 @@ inline constexpr int kExitRefused = 2;   // before anything ran
 inline constexpr int kExitSignal = 128;  // and the signal's number
 
 inline int Refuse(const absl::Status& status) {
-  std::cerr << "roofbench: " << std::string(status.message()) << '\n';
+  std::cerr << "roofbench: " << Printable(std::string(status.message())) << '\n';
   return kExitRefused;
+}
+
+// The exit status of a program that has printed all that was asked for.
+inline int Answered() {
+  if (std::cout.flush()) return EXIT_SUCCESS;
+  std::cerr << "roofbench: cannot write to standard output\n";
+  return kExitFailed;
 }
 
 }  // namespace roofbench

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -27,6 +28,17 @@ absl::StatusOr<AxisOverride> ParseAxis(const std::string& text) {
     return InvalidArgumentError(StrCat("--axis=", text, ": expected [family.]name=v1,v2,…; --list_axes has the names"));
   }
   return axis;
+}
+
+absl::StatusOr<bool> ParseSwitch(const std::string& flag, const std::string& text) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  for (const char* yes : {"true", "1", "yes", "on"}) {
+    if (lower == yes) return true;
+  }
+  for (const char* no : {"false", "0", "no", "off"}) {
+    if (lower == no) return false;
+  }
+  return InvalidArgumentError(StrCat("--", flag, "=", text, ": expected true or false"));
 }
 
 absl::StatusOr<double> ParseSeconds(const std::string& flag, const std::string& text) {

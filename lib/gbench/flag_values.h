@@ -14,6 +14,9 @@ namespace roofbench {
 // "[family.]name=v1,v2,…", the value of --axis.
 absl::StatusOr<AxisOverride> ParseAxis(const std::string& text);
 
+// true or false, as Google Benchmark's flags and environment variables spell it.
+absl::StatusOr<bool> ParseSwitch(const std::string& flag, const std::string& text);
+
 // Seconds as "1.5" or "1.5s"; from 0 to a day.
 absl::StatusOr<double> ParseSeconds(const std::string& flag, const std::string& text);
 

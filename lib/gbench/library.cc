@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/printable.h"
 #include "lib/base/text.h"
 #include "lib/timing/statistics.h"
 
@@ -67,7 +68,8 @@ bool IsError(const LibraryRun& run) { return ErrorOf(run); }
 std::string ErrorMessage(const LibraryRun& run) { return MessageOf(run); }
 
 std::string ErrorMessageOf(const Outcome& outcome) {
-  return absl::StrCat(View(Name(outcome.verdict)), ": ", outcome.reason);
+  // A reason may name what a stranger called it.
+  return absl::StrCat(View(Name(outcome.verdict)), ": ", Printable(outcome.reason));
 }
 
 const Outcome* OutcomeOf(const LibraryRun& run, const Session& session) {

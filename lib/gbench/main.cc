@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/gbench/main.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -9,11 +10,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/printable.h"
+#include "lib/base/standard_streams.h"
 #include "lib/device/device.h"
 #include "lib/gbench/exit_status.h"
 #include "lib/gbench/help.h"
 #include "lib/gbench/library.h"
 #include "lib/gbench/options.h"
+#include "lib/gbench/output_names.h"
 #include "lib/gbench/suite_run.h"
 #include "lib/observe/ranges.h"
 #include "lib/results/contract.h"
@@ -103,19 +107,22 @@ int RunSupervised(const Options& options, const std::vector<PlannedCase>& plan, 
 }  // namespace
 
 int Main(int argc, char** argv) {
+  if (!OpenStandardStreams()) return kExitRefused;
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, which has somebody to tell
   PreferHugePages();
   absl::StatusOr<Options> options = ParseOptions({argv, argv + argc});
   if (!options.ok()) return Refuse(options.status());
-  for (const std::string& note : options->notes) std::cerr << "roofbench: " << note << '\n';
-  if (Answer(*options)) return EXIT_SUCCESS;
+  for (const std::string& note : options->notes) std::cerr << "roofbench: " << Printable(note) << '\n';
+  if (Answer(*options)) return Answered();
   std::vector<std::string> notes;
   const absl::StatusOr<std::vector<PlannedCase>> plan = MakePlan(Families(), *options, &notes);
   if (!plan.ok()) return Refuse(plan.status());
-  for (const std::string& note : notes) std::cerr << "roofbench: " << note << '\n';
+  for (const std::string& note : notes) std::cerr << "roofbench: " << Printable(note) << '\n';
   if (options->list_tests) {
     for (const PlannedCase& planned : *plan) std::cout << planned.name << kManualTimeSuffix << '\n';
-    return EXIT_SUCCESS;
+    return Answered();
   }
+  if (absl::Status status = CheckOutputNames(*options); !status.ok()) return Refuse(status);
   options->contract = ContractJson(FamiliesOf(*plan));
   SharedState state(plan->size());
   if (options->supervise) return RunSupervised(*options, *plan, state);

@@ -22,10 +22,6 @@ namespace {
 using absl::InvalidArgumentError;
 using absl::StrCat;
 
-bool IsTrue(const std::optional<std::string>& value) {
-  return !value || *value == "true" || *value == "1" || *value == "yes" || *value == "on";
-}
-
 // --benchmark_min_time: a budget in seconds, or "Nx": exactly N samples.
 absl::Status ApplyMinTime(const std::string& text, Options& options) {
   if (absl::EndsWith(text, "x")) {
@@ -43,18 +39,36 @@ absl::Status ApplyMinTime(const std::string& text, Options& options) {
   return absl::OkStatus();
 }
 
+bool IsLibrarySwitch(const std::string& name) {
+  constexpr std::string_view kSwitches[] = {"benchmark_list_tests", "benchmark_enable_random_interleaving",
+                                            "benchmark_report_aggregates_only", "benchmark_display_aggregates_only"};
+  return std::find(std::begin(kSwitches), std::end(kSwitches), name) != std::end(kSwitches);
+}
+
 // The flags of Google Benchmark that we read ourselves. True if `argument` was one of them.
 absl::StatusOr<bool> ApplyLibraryFlag(const Argument& argument, Options& options) {
   const std::string& name = argument.name;
   const std::string value = argument.value.value_or("");
-  if (name == "benchmark_filter") {
+  if (IsLibrarySwitch(name)) {
+    const auto is_on = ParseSwitch(name, argument.value.value_or("true"));
+    if (!is_on.ok()) return is_on.status();
+    if (name == "benchmark_list_tests") {
+      options.list_tests = *is_on;
+    } else {
+      options.library_arguments.push_back(StrCat("--", name, *is_on ? "=true" : "=false"));
+    }
+  } else if (name == "benchmark_filter") {
     options.filter = value;
   } else if (name == "benchmark_out") {
     options.out = value;
   } else if (name == "benchmark_color") {
-    options.color = value;
-  } else if (name == "benchmark_list_tests") {
-    options.list_tests = IsTrue(argument.value);
+    const auto color = OneOf(name, value, {"auto", "true", "false", "yes", "no", "1", "0"});
+    if (!color.ok()) return color.status();
+    options.color = *color;
+  } else if (name == "benchmark_context") {
+    const auto facts = ParseContext(value);
+    if (!facts.ok()) return facts.status();
+    options.context.insert(options.context.end(), facts->begin(), facts->end());
   } else if (name == "benchmark_out_format") {
     const auto format = OneOf(name, value, {"json", "csv"});
     if (!format.ok()) return format.status();
@@ -153,6 +167,10 @@ absl::Status ReadFlags(Options& options) {
   options.seed = absl::GetFlag(FLAGS_seed);
   options.journal = absl::GetFlag(FLAGS_journal);
   options.resume = absl::GetFlag(FLAGS_resume);
+  // A flag of a family: not every program has it.
+  if (const absl::CommandLineFlag* flag = absl::FindCommandLineFlag("tokens_out"); flag != nullptr) {
+    options.tokens_out = flag->CurrentValue();
+  }
   options.case_timeout = absl::GetFlag(FLAGS_case_timeout);
   options.supervise = absl::GetFlag(FLAGS_supervise);
   if (options.resume && options.journal.empty()) {

@@ -7,12 +7,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/gbench/context.h"
 #include "lib/run/run_options.h"
 
 namespace roofbench {
 
 struct Options : RunOptions {
-  std::string out;  // --benchmark_out
+  std::string out;         // --benchmark_out
+  std::string tokens_out;  // what cases leave behind for people to read, a line a case
   std::string out_format = "json";
   std::string format = "console";
   std::string color = "auto";
@@ -23,6 +25,7 @@ struct Options : RunOptions {
   bool nvtx = false;  // mark ranges for a profiler
   bool describe = false;
   bool help = false;
+  ContextFacts context;  // --benchmark_context
 
   // What people should know of the flags that they gave: old names.
   std::vector<std::string> notes;

@@ -2,12 +2,15 @@
 #include "lib/gbench/output.h"
 
 #include <algorithm>
+#include <deque>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "lib/base/printable.h"
 #include "lib/gbench/csv_reporter.h"
 #include "lib/gbench/library.h"
 
@@ -37,6 +40,10 @@ Output::Output(const Session& session, const Options& options, SharedState& stat
 }
 
 absl::Status Output::Open() {
+  if (!options_.tokens_out.empty()) {
+    texts_ = std::make_unique<AtomicFile>();
+    if (absl::Status status = texts_->Open(options_.tokens_out); !status.ok()) return status;
+  }
   if (options_.out.empty()) return absl::OkStatus();
   if (absl::Status status = AddFile(options_.out, /*errors=*/true); !status.ok()) return status;
   if (options_.out_format != "json" || !IsReplaceable(options_.out)) return absl::OkStatus();
@@ -54,11 +61,7 @@ absl::Status Output::AddFile(const std::string& path, bool errors) {
 }
 
 bool Output::ReportContext(const Context& context) {
-  for (const Sink& sink : sinks_) {
-    sink.reporter->ReportContext(context);
-    // At once: the error of a write that fails is the system's last one only now.
-    if (sink.file != nullptr) sink.file->Flush();
-  }
+  for (const Sink& sink : sinks_) sink.reporter->ReportContext(context);
   return true;
 }
 
@@ -78,8 +81,6 @@ void Output::ReportRuns(const std::vector<Run>& runs) {
     const std::vector<Run>& rows = sink.errors ? corrected : results;
     if (rows.empty()) continue;
     sink.reporter->ReportRuns(rows);
-    sink.reporter->GetOutputStream().flush();
-    if (sink.file != nullptr) sink.file->Flush();
   }
 }
 
@@ -92,11 +93,25 @@ void Output::Show(const std::vector<Run>& rows) {
   state_.SetShown(index);
 }
 
+absl::Status Output::WriteTexts() {
+  std::map<std::string, std::string> lines;
+  for (std::size_t index = 0; index < session_.plan().size(); ++index) {
+    const std::deque<Outcome>& outcomes = session_.OutcomesOf(index);
+    if (!outcomes.empty() && !outcomes.back().text.empty()) lines[outcomes.back().name] = outcomes.back().text;
+  }
+  for (const auto& [name, text] : lines) texts_->stream() << name << '\t' << Printable(text) << '\n';
+  return texts_->Finish();
+}
+
 void Output::Finalize() {
   for (const Sink& sink : sinks_) {
     sink.reporter->Finalize();
     if (sink.file == nullptr) continue;
     absl::Status status = sink.file->Finish();
+    if (status_.ok()) status_ = status;
+  }
+  if (texts_ != nullptr) {
+    absl::Status status = WriteTexts();
     if (status_.ok()) status_ = status;
   }
   std::cout << whole_.str() << std::flush;

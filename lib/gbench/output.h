@@ -45,6 +45,9 @@ class Output : public benchmark::BenchmarkReporter {
 
   absl::Status AddFile(const std::string& path, bool errors);
 
+  // What the cases leave behind for people to read, a line a case.
+  absl::Status WriteTexts();
+
   // Rows on the console, for a person: each once, whatever process ends in between.
   void Show(const std::vector<Run>& rows);
 
@@ -54,7 +57,8 @@ class Output : public benchmark::BenchmarkReporter {
   std::vector<bool> shown_before_;         // by an earlier process: by place in the plan
   std::unique_ptr<ConsoleTable> console_;  // nullptr: standard output gets JSON or CSV
   std::vector<Sink> sinks_;
-  std::ostringstream whole_;  // JSON or CSV for standard output
+  std::ostringstream whole_;           // JSON or CSV for standard output
+  std::unique_ptr<AtomicFile> texts_;  // nullptr: nobody asked for them
   absl::Status status_;
 };
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/text.h"
+#include "lib/base/printable.h"
 #include "lib/gbench/arguments.h"
 #include "lib/gbench/exit_status.h"
 #include "lib/gbench/library.h"
@@ -31,6 +31,7 @@ void InitializeLibrary(const Options& options) {
   ClearLibraryEnvironment();
   static std::vector<std::string> arguments;  // the library keeps a pointer to the program's name
   arguments = options.library_arguments;
+  if (!arguments.empty()) arguments.front() = Printable(arguments.front());  // it stands in the results
   arguments.emplace_back(MinTimeHasUnit() ? "--benchmark_min_time=0s" : "--benchmark_min_time=0");
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
@@ -67,7 +68,12 @@ class SuiteRun {
     if (absl::Status status = output_.Open(); !status.ok()) return Refuse(status);
     const absl::StatusOr<RunFacts> facts = Begin();
     if (!facts.ok()) return Refuse(facts.status());
-    for (const auto& [key, value] : *facts) benchmark::AddCustomContext(key, value);
+    for (const ContextFacts& some : {*facts, options_.context}) {
+      for (const auto& [key, value] : some) {
+        // Those of a journal may be a stranger's.
+        if (!IsWrittenByLibrary(key)) benchmark::AddCustomContext(Printable(key), Printable(value));
+      }
+    }
     if (!options_.contract.empty()) benchmark::AddCustomContext("contract", options_.contract);
     if (options_.format == "console" && !state_.described()) {
       std::cout << DescribeRun(options_, device_) << std::flush;
@@ -77,7 +83,7 @@ class SuiteRun {
     session_.OnBegin([this](std::size_t index, int repetition) { state_.BeginCase(index, repetition); });
     session_.OnFinished([this](const Outcome& outcome) {
       state_.EndCase();
-      if (absl::Status status = journal_.Append(outcome); !status.ok()) journal_status_ = status;
+      if (absl::Status status = journal_.Append(outcome); !status.ok()) TellOfLost(outcome, status);
     });
     for (std::size_t index = 0; index < session_.plan().size(); ++index) {
       benchmark::RegisterBenchmark(session_.plan()[index].name.c_str(),
@@ -99,6 +105,9 @@ class SuiteRun {
   absl::StatusOr<RunFacts> Begin() {
     const absl::StatusOr<RunIdentity> identity = IdentityOf(options_, device_);
     if (!identity.ok()) return identity.status();
+    if (absl::Status status = CheckContextKeys(options_.context, RunContext(options_, device_)); !status.ok()) {
+      return status;
+    }
     std::size_t finished = 0;
     RunFacts facts;
     if (options_.resume || state_.journal_begun()) {
@@ -124,6 +133,15 @@ class SuiteRun {
     }
     state_.SetJournalBegun();
     return facts;
+  }
+
+  // At once, while there may still be something to do about it.
+  void TellOfLost(const Outcome& outcome, const absl::Status& status) {
+    if (journal_status_.ok()) {
+      std::cerr << "roofbench: " << std::string(status.message()) << "; the run goes on, and lines from "
+                << outcome.name << " on are lost until there is room (Ctrl-C ends the run in order)" << std::endl;
+    }
+    journal_status_ = status;
   }
 
   void TellOf(const Recorded& recorded) const {
@@ -160,8 +178,9 @@ class SuiteRun {
     if (!options_.supervise || !journal_status_.ok()) return;
     const absl::Status health = device_.Health();
     if (health.ok()) return;
-    std::cerr << "roofbench: " << outcome.name << ": " << outcome.reason << "; the device is lost to this process ("
-              << std::string(health.message()) << "), and the run goes on in another" << std::endl;
+    std::cerr << "roofbench: " << outcome.name << ": " << Printable(outcome.reason)
+              << "; the device is lost to this process (" << std::string(health.message())
+              << "), and the run goes on in another" << std::endl;
     state_.AskForSuccessor();
     _exit(kExitFailed);  // what would run at an orderly exit asks the device
   }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/results/journal_line.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace roofbench {
@@ -40,6 +43,7 @@ Json OutcomeJson(const Outcome& outcome) {
   Json line = {
       {"name", outcome.name}, {"repetition", outcome.repetition}, {"verdict", std::string(Name(outcome.verdict))}};
   if (!outcome.reason.empty()) line["reason"] = outcome.reason;
+  if (!outcome.text.empty()) line["text"] = outcome.text;
   if (outcome.verdict != Verdict::kMeasured) return line;
   line["stop"] = std::string(Name(outcome.samples.stop));
   line["median_s"] = outcome.summary.median;
@@ -65,33 +69,75 @@ Json OutcomeJson(const Outcome& outcome) {
   return line;
 }
 
+void Require(bool fulfilled, const std::string& else_what) {
+  if (!fulfilled) throw std::invalid_argument(else_what);
+}
+
+// At least one, and each a time.
+std::vector<double> SecondsOf(const Json& json, const std::string& what) {
+  auto seconds = json.get<std::vector<double>>();
+  Require(!seconds.empty(), absl::StrCat(what, " is empty"));
+  Require(std::all_of(seconds.begin(), seconds.end(), [](double one) { return std::isfinite(one) && one >= 0; }),
+          absl::StrCat(what, " holds what is no time"));
+  return seconds;
+}
+
+// A counter or a phase, which becomes a key of a result and the head of a column.
+std::string NameIn(const std::string& text) {
+  const bool fits = !text.empty() && absl::ascii_isalpha(static_cast<unsigned char>(text.front())) &&
+                    std::all_of(text.begin(), text.end(), [](char one) {
+                      return absl::ascii_isalnum(static_cast<unsigned char>(one)) ||
+                             std::string_view("_/.%-").find(one) != std::string_view::npos;
+                    });
+  Require(fits, "a counter or a phase has no name that a run gives");
+  return text;
+}
+
+timing::Chunk ChunkOf(const Json& json, std::size_t samples) {
+  const timing::Chunk chunk = {.first_sample = json.at("first_sample"),
+                               .samples = json.at("samples"),
+                               .median_seconds = json.at("median_s"),
+                               .roof_rate = json.at("roof_rate")};
+  const auto count = static_cast<int64_t>(samples);
+  const int64_t first = chunk.first_sample;
+  Require(first >= 0 && first <= count && chunk.samples >= 0 && chunk.samples <= count - first,
+          "a chunk lies outside the samples");
+  Require(chunk.median_seconds >= 0 && chunk.roof_rate >= 0, "a chunk holds a negative figure");
+  return chunk;
+}
+
 Outcome OutcomeOf(const Json& line) {
   Outcome outcome;
   outcome.name = line.at("name");
   outcome.repetition = line.at("repetition");
   outcome.verdict = Named(kVerdicts, line.at("verdict"));
   outcome.reason = line.value("reason", "");
+  outcome.text = line.value("text", "");
+  Require(outcome.repetition >= 0, "the repetition is negative");
   if (outcome.verdict != Verdict::kMeasured) return outcome;
   outcome.samples.stop = Named(kStops, line.at("stop"));
-  outcome.samples.seconds = line.at("samples_s").get<std::vector<double>>();
+  if (outcome.samples.stop == timing::StopReason::kInterrupted) return outcome;  // it runs again
+  outcome.samples.seconds = SecondsOf(line.at("samples_s"), "samples_s");
   outcome.samples.cpu_seconds_per_step = line.at("cpu_s");
   outcome.samples.warmup_steps = line.at("warmup_steps");
   outcome.samples.steps_per_sample = line.at("steps_per_sample");
+  Require(outcome.samples.cpu_seconds_per_step >= 0 && outcome.samples.warmup_steps >= 0 &&
+              outcome.samples.steps_per_sample > 0,
+          "a count or a time is negative");
   outcome.summary = timing::Summarize(outcome.samples.seconds);
-  for (const auto& [name, value] : line.at("counters").items()) outcome.counters.emplace_back(name, value);
+  for (const auto& [name, value] : line.at("counters").items()) {
+    outcome.counters.emplace_back(NameIn(name), value);
+  }
   outcome.roof_name = line.at("roof").at("name");
   outcome.roof_ratios = line.at("roof").at("ratios").get<std::vector<double>>();
   if (line.contains("phase_samples_s")) {
     for (const auto& [name, seconds] : line.at("phase_samples_s").items()) {
-      outcome.phases.push_back(name);
-      outcome.samples.phase_seconds.push_back(seconds.get<std::vector<double>>());
+      outcome.phases.push_back(NameIn(name));
+      outcome.samples.phase_seconds.push_back(SecondsOf(seconds, "phase_samples_s"));
     }
   }
   for (const Json& chunk : line.at("chunks")) {
-    outcome.samples.chunks.push_back({.first_sample = chunk.at("first_sample"),
-                                      .samples = chunk.at("samples"),
-                                      .median_seconds = chunk.at("median_s"),
-                                      .roof_rate = chunk.at("roof_rate")});
+    outcome.samples.chunks.push_back(ChunkOf(chunk, outcome.samples.seconds.size()));
   }
   return outcome;
 }
@@ -103,7 +149,23 @@ std::string JournalLine(const Outcome& outcome) {
   return OutcomeJson(outcome).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+bool IsNestedDeeply(std::string_view json) {
+  constexpr int kMost = 50;
+  int open = 0;
+  bool in_text = false;
+  for (std::size_t at = 0; at < json.size() && open <= kMost; ++at) {
+    const char one = json[at];
+    if (in_text && one == '\\') ++at;  // what follows ends no text
+    if (one == '"') in_text = !in_text;
+    if (in_text) continue;
+    if (one == '{' || one == '[') ++open;
+    if (one == '}' || one == ']') --open;
+  }
+  return open > kMost;
+}
+
 absl::StatusOr<Outcome> ParseJournalLine(const std::string& line) {
+  if (IsNestedDeeply(line)) return absl::InvalidArgumentError("it is nested too deeply");
   try {
     return OutcomeOf(Json::parse(line));
   } catch (const std::exception& error) {

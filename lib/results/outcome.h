@@ -26,6 +26,7 @@ struct Outcome {
   int repetition = 0;
   Verdict verdict = Verdict::kMeasured;
   std::string reason = {};  // why it was skipped or failed
+  std::string text = {};    // what the case leaves behind for people to read
   workload::Cost cost = {};
   timing::Samples samples = {};
   timing::Summary summary = {};

@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/run/journal.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
-#include <thread>
+#include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "lib/base/atomic_file.h"
+#include "lib/base/file_beside.h"
 #include "lib/results/journal_line.h"
 
 namespace roofbench {
@@ -35,17 +30,30 @@ Json ObjectOf(const std::vector<std::pair<std::string, std::string>>& pairs) {
   return object;
 }
 
-RunFacts PairsOf(const Json& object) {
-  RunFacts pairs;
-  for (const auto& [key, value] : object.items()) pairs.emplace_back(key, value.get<std::string>());
-  return pairs;
+// The texts that the header has under `key`.
+absl::StatusOr<RunFacts> FactsOf(const Json& header, const char* key) {
+  const auto found = header.find(key);
+  if (found == header.end() || !found->is_object() || found->empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("it has no ", key));
+  }
+  RunFacts facts;
+  for (const auto& [name, value] : found->items()) {
+    if (!value.is_string()) return absl::InvalidArgumentError(absl::StrCat("a ", key, " that is no text: ", name));
+    facts.emplace_back(name, value.get<std::string>());
+  }
+  return facts;
 }
 
-std::string ReadText(const std::string& path) {
+bool IsEmpty(const std::string& path) {
+  struct stat facts {};
+  return stat(path.c_str(), &facts) == 0 && facts.st_size == 0;
+}
+
+std::string FirstLineOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  std::string line;
+  std::getline(file, line);
+  return line;
 }
 
 std::string HeaderLine(const RunIdentity& identity, const RunFacts& context, const std::string& contract) {
@@ -56,6 +64,7 @@ std::string HeaderLine(const RunIdentity& identity, const RunFacts& context, con
 
 // The first line of a file that exists, as a journal's header; null for anything else.
 Json HeaderOf(const std::string& line) {
+  if (IsNestedDeeply(line)) return Json();
   Json header = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   const bool fits = header.is_object() && header.value("schema", Json()) == kSchema;
   return fits ? header : Json();
@@ -65,89 +74,58 @@ absl::Status Refusal(const std::string& path, const std::string& reason) {
   return absl::FailedPreconditionError(absl::StrCat("--journal=", path, " ", reason));
 }
 
-absl::Status InUse(const std::string& path) {
+// What became of the opening of a journal, for people.
+absl::Status Explained(const std::string& path, const absl::Status& status) {
+  if (!absl::IsAborted(status)) return status;
   return Refusal(path, "is being written by another roofbench; wait for it, or choose another --journal");
-}
-
-// A file in memory, which nothing can be renamed to.
-bool IsNameless(int file) {
-  struct stat facts {};
-  return fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_nlink == 0;
 }
 
 }  // namespace
 
-Journal::~Journal() { Close(); }
-
-void Journal::Close() {
-  if (file_ >= 0) close(file_);
-  file_ = -1;
-}
-
-bool Journal::Lock(int file) const {
-  constexpr std::chrono::milliseconds kPause(20);
-  for (std::chrono::milliseconds waited(0);; waited += kPause) {
-    if (flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return true;
-    if (waited >= patience_) return false;
-    std::this_thread::sleep_for(kPause);
-  }
-}
-
 absl::Status Journal::Create(const std::string& path, const RunIdentity& identity, const RunFacts& context,
                              const std::string& contract) {
-  path_ = path;
   const std::string header = HeaderLine(identity, context, contract);
   struct stat facts {};
   if (stat(path.c_str(), &facts) == 0) {
-    if (S_ISDIR(facts.st_mode)) return FileError("write the journal", path, EISDIR);
+    if (S_ISDIR(facts.st_mode)) return FileError("write", path, EISDIR);
     // A device is written where it is, and so is a file without a name.
-    if (!S_ISREG(facts.st_mode) || facts.st_nlink == 0) {
-      file_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-      if (file_ < 0) return FileError("write the journal", path, errno);
-      return Write(header);
-    }
-    if (facts.st_size > 0) {
-      std::ifstream old(path);
-      std::string line;
-      std::getline(old, line);
-      if (HeaderOf(line).is_null()) {
-        return Refusal(path, "is there and is no journal of roofbench; remove it, or choose another --journal");
-      }
-      const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-      const bool free = file < 0 || Lock(file);
-      if (file >= 0) close(file);
-      if (!free) return InUse(path);
-      const std::string previous = path + ".previous";
-      if (std::rename(path.c_str(), previous.c_str()) != 0) return FileError("write", previous, errno);
+    if (!S_ISREG(facts.st_mode) || IsNameless(path)) {
+      if (absl::Status status = file_.OpenInPlace(path); !status.ok()) return status;
+      return file_.Append(header);
     }
   }
-  return WriteAnew(header);
+  if (absl::Status status = file_.Open(path, /*create=*/true); !status.ok()) return Explained(path, status);
+  const bool was_empty = IsEmpty(path);
+  if (!was_empty && HeaderOf(FirstLineOf(path)).is_null()) {
+    return Refusal(path, "is there and is no journal of roofbench; remove it, or choose another --journal");
+  }
+  return file_.Replace(header, was_empty ? LockedFile::Old::kDrop : LockedFile::Old::kKeep);
 }
 
 absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdentity& identity) {
-  path_ = path;
-  struct stat facts {};
-  if (stat(path.c_str(), &facts) != 0 && errno == ENOENT) return absl::NotFoundError(path);
-  file_ = open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
-  if (file_ < 0) return FileError("go on with the journal", path, errno);
   if (!IsReplaceable(path)) return Refusal(path, absl::StrCat("is no plain file", kStartAnew));
-  if (!Lock(file_)) return InUse(path);
-
-  std::istringstream lines(ReadText(path));
+  if (absl::Status status = file_.Open(path, /*create=*/false); !status.ok()) return Explained(path, status);
+  std::istringstream lines(file_.Read());
   std::string line;
   std::getline(lines, line);
-  if (line.empty() && lines.eof()) return absl::NotFoundError(path);
+  if (line.empty() && lines.eof()) {
+    file_.Close();
+    return absl::NotFoundError(path);
+  }
   const Json header = HeaderOf(line);
   if (header.is_null()) return Refusal(path, absl::StrCat("is no journal of roofbench", kStartAnew));
   Recorded recorded;
-  try {
-    if (absl::Status status = SameRun(PairsOf(header.value("run", Json::object())), identity); !status.ok()) {
-      return Refusal(path, absl::StrCat(std::string(status.message()), kStartAnew));
+  absl::StatusOr<RunFacts> context = FactsOf(header, "context");
+  const absl::StatusOr<RunIdentity> run = FactsOf(header, "run");
+  for (const absl::Status& status : {context.status(), run.status()}) {
+    if (!status.ok()) {
+      return Refusal(path, absl::StrCat("has a damaged header (", std::string(status.message()), ")", kStartAnew));
     }
-    recorded.context = PairsOf(header.value("context", Json::object()));
-  } catch (const std::exception& error) {
-    return Refusal(path, absl::StrCat("has a damaged header (", error.what(), ")", kStartAnew));
   }
+  if (absl::Status status = SameRun(*run, identity); !status.ok()) {
+    return Refusal(path, absl::StrCat(std::string(status.message()), kStartAnew));
+  }
+  recorded.context = *std::move(context);
   std::string kept = line + "\n";
   std::set<std::pair<std::string, int>> seen;
   int interrupted = 0;
@@ -172,66 +150,20 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
     recorded.outcomes.push_back(*std::move(outcome));
   }
   if (recorded.notes.empty() && interrupted == 0) return recorded;
-  if (absl::Status status = Rewrite(kept); !status.ok()) return status;
+  if (absl::Status status = file_.Replace(kept, LockedFile::Old::kDrop); !status.ok()) return status;
   return recorded;
 }
 
-absl::Status Journal::Rewrite(const std::string& text) {
-  if (!IsNameless(file_)) {
-    Close();
-    return WriteAnew(text);
-  }
-  if (ftruncate(file_, 0) != 0) return FileError("repair", path_, errno);
-  return Write(text);
-}
-
 absl::Status Journal::Continue(const std::string& path) {
-  path_ = path;
   if (!IsReplaceable(path)) return Refusal(path, "is no plain file: what its process could not write is lost");
-  file_ = open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
-  if (file_ < 0) return FileError("go on with the journal", path, errno);
-  if (!Lock(file_)) return InUse(path);
-  const std::string text = ReadText(path);
+  if (absl::Status status = file_.Open(path, /*create=*/false); !status.ok()) return Explained(path, status);
+  const std::string text = file_.Read();
   const std::size_t whole = text.rfind('\n') + 1;  // 0 where there is none
-  if (whole < text.size() && ftruncate(file_, static_cast<off_t>(whole)) != 0) {
-    return FileError("repair", path, errno);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Journal::WriteAnew(const std::string& text) {
-  const std::string partial = path_ + ".part";
-  file_ = open(partial.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (file_ < 0) return FileError("write the journal", path_, errno);
-  if (!Lock(file_)) return InUse(path_);
-  if (ftruncate(file_, 0) != 0) return FileError("write the journal", path_, errno);
-  absl::Status status = Write(text);
-  if (status.ok() && (fsync(file_) != 0 || std::rename(partial.c_str(), path_.c_str()) != 0)) {
-    status = FileError("write the journal", path_, errno);
-  }
-  if (!status.ok()) std::remove(partial.c_str());
-  return status;
-}
-
-absl::Status Journal::Write(const std::string& text) {
-  const off_t before = lseek(file_, 0, SEEK_END);
-  std::size_t written = 0;
-  while (written < text.size()) {
-    const ssize_t count = write(file_, text.data() + written, text.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) {
-      const int error = count < 0 ? errno : ENOSPC;
-      // Half a line would spoil what is appended when there is room again.
-      if (before >= 0 && ftruncate(file_, before) != 0 && errno != EINVAL) return FileError("repair", path_, errno);
-      return FileError("write the journal", path_, error);
-    }
-    written += static_cast<std::size_t>(count);
-  }
-  return absl::OkStatus();
+  return whole < text.size() ? file_.Truncate(whole) : absl::OkStatus();
 }
 
 absl::Status Journal::Append(const Outcome& outcome) {
-  return file_ < 0 ? absl::OkStatus() : Write(JournalLine(outcome) + "\n");
+  return file_.is_open() ? file_.Append(JournalLine(outcome) + "\n") : absl::OkStatus();
 }
 
 absl::StatusOr<std::string> NamelessJournal() {

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/base/locked_file.h"
 #include "lib/results/outcome.h"
 #include "lib/run/run_identity.h"
 
@@ -29,13 +30,11 @@ struct Recorded {
 class Journal {
  public:
   // A process that was killed may hold its journal for moments yet: so long this waits for it.
-  explicit Journal(std::chrono::milliseconds patience = std::chrono::seconds(10)) : patience_(patience) {}
-  Journal(const Journal&) = delete;
-  Journal& operator=(const Journal&) = delete;
-  ~Journal();
+  explicit Journal(std::chrono::milliseconds patience = std::chrono::seconds(10)) : file_(patience) {}
 
-  // Creates the file, with its header or not at all. A journal that stood there is renamed to <path>.previous; any
-  // other file is refused. Errors name the path, the reason and the way out. `contract`: JSON text; empty: none.
+  // Creates the file, with its header or not at all. A journal that stood there is kept as <path>.previous, or
+  // <path>.previous.2 and so on where there is one; any other file is refused. Errors name the path, the reason and the
+  // way out. `contract`: JSON text; empty: none.
   absl::Status Create(const std::string& path, const RunIdentity& identity, const RunFacts& context,
                       const std::string& contract = "");
 
@@ -51,19 +50,7 @@ class Journal {
   absl::Status Append(const Outcome& outcome);
 
  private:
-  absl::Status Write(const std::string& text);
-  // Replaces what the file holds; the file stays open.
-  absl::Status Rewrite(const std::string& text);
-  // Replaces the file by one with this text, which stays open.
-  absl::Status WriteAnew(const std::string& text);
-  void Close();
-  // Whether no other process writes the file. The lock goes with the file, whatever its name, and ends with the
-  // process.
-  bool Lock(int file) const;
-
-  std::chrono::milliseconds patience_;
-  std::string path_;
-  int file_ = -1;
+  LockedFile file_;
 };
 
 // A journal that needs no place and leaves none behind: its path in this process and in those that it forks.

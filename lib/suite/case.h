@@ -82,8 +82,8 @@ struct Case {
   bool autograd = false;
   // What a step does where only building it tells (a generation that ends early): in place of the family's.
   std::optional<workload::Cost> cost = {};
-  // Called once after the samples: what else the case leaves behind.
-  std::function<absl::Status()> finish = {};
+  // Called once after the samples: what the case leaves behind for people to read, beside its figures.
+  std::function<std::string()> text = {};
   // Exact number of parameters, for models.
   double parameters = 0;
   ModelWork model = {};

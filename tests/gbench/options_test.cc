@@ -51,8 +51,8 @@ TEST_F(OptionsTest, MinTimeIsABudgetOrACount) {
 TEST_F(OptionsTest, LibraryNeverSeesWhatWeReadForIt) {
   const Options options = Parse({"--benchmark_min_time=20x", "--benchmark_out=a.json", "--benchmark_filter=x",
                                  "--benchmark_repetitions=3", "--benchmark_context=a=b"});
-  EXPECT_THAT(options.library_arguments,
-              testing::ElementsAre("roofbench", "--benchmark_repetitions=3", "--benchmark_context=a=b"));
+  EXPECT_THAT(options.library_arguments, testing::ElementsAre("roofbench", "--benchmark_repetitions=3"));
+  EXPECT_THAT(options.context, testing::ElementsAre(testing::Pair("a", "b")));
   EXPECT_EQ(options.out, "a.json");
 }
 
@@ -125,6 +125,11 @@ TEST_F(OptionsTest, BadCommandLinesAreRefusedByName) {
       {{"--benchmark_repetitions=-5"}, {"--benchmark_repetitions=-5"}},
       {{"--benchmark_out_format=xml"}, {"--benchmark_out_format=xml", "json, csv"}},
       {{"--benchmark_format=xml"}, {"--benchmark_format=xml", "console, json, csv"}},
+      {{"--benchmark_color=purple"}, {"--benchmark_color=purple", "auto, true, false"}},
+      {{"--benchmark_list_tests=maybe"}, {"--benchmark_list_tests=maybe", "true or false"}},
+      {{"--benchmark_enable_random_interleaving=perhaps"}, {"perhaps", "true or false"}},
+      {{"--benchmark_report_aggregates_only=2"}, {"--benchmark_report_aggregates_only=2", "true or false"}},
+      {{"--benchmark_context=a"}, {"--benchmark_context=a", "KEY=VALUE"}},
       {{"--benchmark_time_unit=s"}, {"--benchmark_time_unit", "milliseconds"}},
       {{"--benchmark_perf_counters=CYCLES"}, {"--benchmark_perf_counters"}},
       {{"--inject_delay=-0.1"}, {"--inject_delay=-0.1"}},

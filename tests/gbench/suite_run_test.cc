@@ -92,6 +92,32 @@ TEST_F(SuiteRunTest, LeavesABrokenDeviceToASuccessorWhichShowsTheRest) {
   }
 }
 
+// Also those of cases that an earlier process finished, whatever became of the file meanwhile.
+TEST_F(SuiteRunTest, WritesWhatCasesLeaveBehind) {
+  const Family family = TestFamily(device_, 1e-3).Build([&](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
+    const at::Tensor x = in.Randn({4});
+    return Case{.step = [this] { device_.fake_clock.Advance(1e-3); },
+                .result = [=] { return std::vector{x}; },
+                .reference = [=] { return std::vector{x}; },
+                .text = [n = at.Text("n")] { return "1,2," + n; }};
+  });
+  plan_.clear();
+  for (const char* n : {"32", "16"}) {
+    const Point point = family.Points(Suite::kQuick)[0].With("cache", "warm").With("n", n);
+    plan_.push_back({&family, point, point.Name()});
+  }
+  const std::vector<PlannedCase> both = plan_;
+  options_.tokens_out = folder_ / "tokens";
+  plan_.pop_back();
+  EXPECT_EQ(RunInAChild(), 0);
+  EXPECT_EQ(ReadText(options_.tokens_out), both[0].name + "\t1,2,32\n");
+  std::ofstream(options_.tokens_out) << "spoilt";
+  plan_ = both;
+  options_.resume = true;
+  EXPECT_EQ(RunInAChild(), 0);
+  EXPECT_EQ(ReadText(options_.tokens_out), both[1].name + "\t1,2,16\n" + both[0].name + "\t1,2,32\n");
+}
+
 TEST_F(SuiteRunTest, AFailureOnAHealthyDeviceChangesNothing) {
   EXPECT_EQ(RunInAChild(), 1);
   EXPECT_FALSE(state_.TakeWish());

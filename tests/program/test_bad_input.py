@@ -94,10 +94,23 @@ COMMAND_LINES = [
     flag("--benchmark_out_format=xml", "--benchmark_out_format=xml", "json, csv"),
     flag("--benchmark_time_unit=us", "--benchmark_time_unit"),
     flag("--benchmark_dry_run", "use --benchmark_min_time=1x"),
+    flag("--benchmark_color=purple", "--benchmark_color=purple", "auto, true, false"),
+    flag("--benchmark_list_tests=maybe", "--benchmark_list_tests=maybe", "true or false"),
+    flag("--benchmark_enable_random_interleaving=perhaps", "random_interleaving=perhaps", "true or false"),
+    flag("--benchmark_context=a", "--benchmark_context=a", "KEY=VALUE"),
+    flag("--benchmark_context=a=\x1b[31mred", "a=\\x1b[31mred", "without control characters"),
+    flag("--benchmark_context=a=\udcff", "a=\\xff", "UTF-8"),
+    flag("--benchmark_context=date=1", "date is in every result", "another key"),
+    flag("--benchmark_filter=" + "(" * 16_000, "no valid regular expression", "50 parentheses"),
+    flag("--benchmark_filter=((x{100}){100}){100}", "no valid regular expression", "too long"),
+    flag("--benchmark_filter=(.*)(.*)(.*)(.*)(.*)(.*)(.*)~$", "matches no case"),
     flag("--check=maybe", "--check=maybe", "on, off"),
     flag("--inject_delay=-1", "--inject_delay=-1", "from 0 to 10"),
     flag("--plant_slowdown=-1", "--plant_slowdown is called --inject_delay now", "from 0 to 10"),
     flag("--journal", "--journal needs a value"),
+    environment("BENCHMARK_COLOR", "purple", "--benchmark_color=purple", "auto, true, false"),
+    environment("BENCHMARK_LIST_TESTS", "maybe", "--benchmark_list_tests=maybe", "true or false"),
+    environment("BENCHMARK_CONTEXT", "a", "--benchmark_context=a", "KEY=VALUE"),
     environment("BENCHMARK_MIN_TIME", "soon", "--benchmark_min_time=soon", "from 0 to 86400"),
     environment("BENCHMARK_FILTER", "nothing_like_it", "--benchmark_filter=nothing_like_it matches no case"),
     environment("BENCHMARK_FORMAT", "xml", "--benchmark_format=xml", "console, json, csv"),
@@ -138,12 +151,34 @@ FILES = [
     ),
     Bad(("--journal={tmp}/other", "--resume"), ("{tmp}/other is no journal of roofbench", "another --journal")),
     Bad(("--journal=/dev/null", "--resume"), ("/dev/null is no plain file", "another --journal")),
+    Bad(("--journal={tmp}/bare", "--resume"), ("{tmp}/bare has a damaged header (it has no context)",)),
+    *(
+        Bad(("--benchmark_out={tmp}/a.json", f"--{other}"), ("{tmp}/a.", "choose another name"))
+        for other in (
+            "journal={tmp}/a.json",
+            "journal={tmp}/./a.json",
+            "journal={tmp}/a.json.part",
+            "journal={tmp}/a.comparable.json",
+            "tokens_out={tmp}/a.json",
+            "tokens_out={tmp}/a.comparable.json",
+        )
+    ),
+    Bad(("--benchmark_out={tmp}/j.previous", "--journal={tmp}/j"), ("puts {tmp}/j.previous beside it",)),
+    Bad(("--benchmark_out={tmp}/j.previous.3", "--journal={tmp}/j"), ("puts {tmp}/j.previous beside it",)),
+    Bad(("--benchmark_context=a=1", "--benchmark_context=a=2"), ("a is in every result, or given twice",)),
+    Bad(("--benchmark_context=device=x",), ("device is in every result",)),
+    flag("--tokens_out={tmp}/no/out", "{tmp}/no/out", "make its folder first"),
 ]
 
 
 @pytest.mark.parametrize("bad", FILES, ids=lambda bad: " ".join(bad.flags))
 def test_a_bad_file_is_refused_and_left_alone(run: Run, tmp_path: Path, bad: Bad) -> None:
-    contents = {"precious": "text\n", "foreign": JOURNAL_OF_ANOTHER_RUN + "\n", "other": '{"schema": "other-2"}\n'}
+    contents = {
+        "precious": "text\n",
+        "foreign": JOURNAL_OF_ANOTHER_RUN + "\n",
+        "bare": '{"schema": "roofbench-journal-1", "run": {"program": "0123"}}\n',
+        "other": '{"schema": "other-2"}\n',
+    }
     for name, text in contents.items():
         (tmp_path / name).write_text(text)
     done = run(*TINY, "--threads=1", *(text.format(tmp=tmp_path) for text in bad.flags))
@@ -209,6 +244,7 @@ def test_a_disk_that_fills_up_keeps_what_there_was_room_for(run: Run, tmp_path: 
         done = run(*flags)
         assert done.returncode == 1
         assert f"{journal}: No space left on device (make room" in done.stderr
+        assert "the run goes on, and lines from" in done.stderr, "at once, and not at the end alone"
         text = journal.read_text()
         assert text.endswith("\n"), "no half line"
         kept = [json.loads(line) for line in text.splitlines()][1:]

@@ -34,6 +34,7 @@ Outcome Measured(const std::string& name, int repetition = 0) {
   outcome.counters = {{"samples", 3}, {"ci", 1.0 / 7}, {"FLOP/s", 1e300 / 3}};
   outcome.roof_name = "memory";
   outcome.roof_ratios = {0.25, 1.0 / 9};
+  outcome.text = "1,2,3";
   return outcome;
 }
 
@@ -84,6 +85,7 @@ TEST_F(JournalTest, GivesBackEveryFigure) {
   EXPECT_EQ(got.samples.stop, wanted.samples.stop);
   EXPECT_EQ(got.summary.median, wanted.summary.median);
   EXPECT_EQ(got.counters, wanted.counters);
+  EXPECT_EQ(got.text, "1,2,3");
   EXPECT_EQ(got.roof_ratios, wanted.roof_ratios);
   EXPECT_EQ(JournalLine(got).substr(0, 40), JournalLine(wanted).substr(0, 40));
   EXPECT_EQ(recorded->outcomes[2].verdict, Verdict::kFailed);
@@ -158,6 +160,59 @@ TEST_F(JournalTest, AnOldJournalMovesAside) {
   Fill({Measured("b")});
   EXPECT_EQ(ReadText(path_ + ".previous"), old);
   EXPECT_THAT(ReadText(path_), HasSubstr("\"b\""));
+}
+
+TEST_F(JournalTest, NoOldJournalIsOverwritten) {
+  for (const char* name : {"a", "b", "c"}) Fill({Measured(name)});
+  EXPECT_THAT(ReadText(path_ + ".previous"), HasSubstr("\"a\""));
+  EXPECT_THAT(ReadText(path_ + ".previous.2"), HasSubstr("\"b\""));
+  EXPECT_THAT(ReadText(path_), HasSubstr("\"c\""));
+}
+
+TEST_F(JournalTest, ARepairedJournalStaysLocked) {
+  Fill({Measured("a")});
+  std::ofstream(path_, std::ios::app) << R"({"name": "b", "repet)";
+  Journal first;
+  ASSERT_TRUE(first.Resume(path_, kIdentity).ok());
+  EXPECT_THAT(Refusal(), HasSubstr("is being written"));
+}
+
+TEST_F(JournalTest, AHeaderWithoutContextIsDamaged) {
+  std::ofstream(path_)
+      << R"({"schema":"roofbench-journal-1","run":{"program":"1234","device":"cpu","flags":"--seed=1"}})"
+      << "\n";
+  EXPECT_THAT(Refusal(), AllOf(HasSubstr("damaged header"), HasSubstr("no context")));
+  std::ofstream(path_) << R"({"schema":"roofbench-journal-1","context":{"a":["b"]},"run":{"program":"1234"}})"
+                       << "\n";
+  EXPECT_THAT(Refusal(), HasSubstr("damaged header"));
+}
+
+TEST_F(JournalTest, AStrangersLineIsRefusedWithoutACrash) {
+  Fill({Measured("a")});
+  const std::string whole = ReadText(path_);
+  const auto with = [&](const std::string& what, const std::string& instead) {
+    const std::size_t at = whole.find(what);
+    EXPECT_NE(at, std::string::npos) << what;
+    return whole.substr(0, at) + instead + whole.substr(at + what.size());
+  };
+  constexpr int kDeep = 300'000;
+  const std::string deep = std::string(kDeep, '[') + std::string(kDeep, ']');
+  for (const auto& [what, instead] :
+       std::vector<std::pair<std::string, std::string>>{{"\"text\":\"1,2,3\"", "\"text\":" + deep},
+                                                        {"\"samples_s\":[0.1", "\"samples_s\":[-0.1"},
+                                                        {"\"samples_s\":[0.1,", "\"samples_s\":[],\"x\":[0.1,"},
+                                                        {"\"forward\":[", "\"forward\":[],\"sideward\":["},
+                                                        {"\"backward\":[0.7", "\"backward\":[-0.7"},
+                                                        {"\"forward\":[", "\"\\u001b[31m\":["},
+                                                        {"\"ci\":", "\"=cmd|' /C calc'!A0\":"},
+                                                        {"\"first_sample\":0", "\"first_sample\":9000000000000000000"},
+                                                        {"\"steps_per_sample\":2", "\"steps_per_sample\":0"},
+                                                        {"\"repetition\":0", "\"repetition\":-1"}}) {
+    std::ofstream(path_) << with(what, instead);
+    EXPECT_THAT(Refusal(), HasSubstr("damaged in line 2")) << what;
+  }
+  std::ofstream(path_) << with("\"context\":{", "\"deep\":" + deep + ",\"context\":{");
+  EXPECT_THAT(Refusal(), HasSubstr("is no journal of roofbench"));
 }
 
 TEST_F(JournalTest, ACaseThatEndedItsProcessIsRestored) {

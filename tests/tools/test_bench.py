@@ -163,14 +163,14 @@ def test_bench_ends_with_what_the_run_found_out(machine: Machine, tmp_path: Path
         f'  --benchmark_out=*.json) cat {result} >"${{flag#*=}}" ;; --journal=*) cat {journal} >"${{flag#*=}}" ;;\n'
         'esac; done; [[ $* != *.csv* ]] || echo "name,time" >"$CALLS.csv"'
     )
-    environment = machine.with_reports()
-    done = machine.run("bench", **environment)
+    machine.with_reports()
+    done = machine.run("bench")
     assert done.returncode == 0, done.stderr
     fastest, written = done.stdout.index("Fastest implementation"), done.stdout.index("Written:")
     assert fastest < written
     assert "2.00x eager" in done.stdout[fastest:written]
     # Without JSON the journal tells.
-    done = machine.run("bench", f"--benchmark_out={tmp_path}/run.csv", "--benchmark_out_format=csv", **environment)
+    done = machine.run("bench", f"--benchmark_out={tmp_path}/run.csv", "--benchmark_out_format=csv")
     assert "2.00x 1" in done.stdout
 
 
@@ -178,6 +178,7 @@ def test_bench_says_nothing_of_a_run_that_measured_nothing(machine: Machine, tmp
     result = tmp_path / "run.json"
     result.write_text(json.dumps(builders.document([builders.error_row("a/n:1", "failed: no")])))
     machine.roofbench(f'for flag; do case $flag in --benchmark_out=*.json) cat {result} >"${{flag#*=}}" ;; esac; done')
-    done = machine.run("bench", **machine.with_reports())
+    machine.with_reports()
+    done = machine.run("bench")
     assert "No summary" not in done.stderr
     assert done.stdout.lstrip().startswith("Written:")

@@ -1,28 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the exporter of compiled packages says when it cannot make one."""
+"""What the exporter of compiled packages says when it cannot make one, and what it leaves behind."""
 
 from __future__ import annotations
 
+import errno
+import os
+import select
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import compile_package
 import pytest
 
+SCRIPT = Path(compile_package.__file__)
+# A torch whose compiler never ends, and what starts the exporter and waits to be killed.
+SLOW_TORCH = """
+import contextlib, sys, time, types
+__version__ = "1.0"
+nn = types.SimpleNamespace(Module=object)
+export = types.SimpleNamespace(export=lambda *_, **__: None)
+def set_num_threads(_): pass
+def randn(_): return types.SimpleNamespace(to=lambda _: None)
+no_grad = contextlib.nullcontext
+float32 = None
+"""
+SLOW_COMPILER = """
+import time
+def aoti_compile_and_package(_, package_path):
+    open(package_path, "w").write("half")
+    print("compiling", flush=True)
+    time.sleep(600)
+"""
+PARENT = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid, flush=True); sys.stdin.read()"
 
-def arguments(output: Path, version: str) -> list[str]:
+
+def arguments(output: Path, version: str, parent: int = 0) -> list[str]:
     given = ["--operation=softmax", "--input=float32:2x8", "--threads=2", f"--torch-version={version}"]
+    given += [f"--inductor-cache={output.parent}", f"--site-packages={output.parent}", f"--parent={parent}"]
     return [*given, f"--output={output}"]
 
 
 def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    assert compile_package.main(arguments(tmp_path / "softmax.pt2", "2.11.0")) == 1
+    assert compile_package.make(compile_package.parsed(arguments(tmp_path / "softmax.pt2", "2.11.0"))) == 1
     assert "there is no C++ compiler: g++ is not on the PATH" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
 def test_another_torch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compile_package.main(arguments(tmp_path / "softmax.pt2", "1.2.3")) == 1
-    assert "that of roofbench 1.2.3" in capsys.readouterr().err.splitlines()[-1]
+    assert compile_package.make(compile_package.parsed(arguments(tmp_path / "softmax.pt2", "1.2.3"))) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("compile_package: ")
+    assert "that of roofbench 1.2.3" in said
     assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_the_reason_however_deep_it_lies() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/cache/x")
+    outer = RuntimeError("C++ compile error")
+    outer.__cause__ = full
+    assert compile_package.reason_of(outer) == "[Errno 28] No space left on device: '/cache/x'"
+    said = RuntimeError("C++ compile error\n\nas: cannot write x.o: No space left on device\n  more")
+    assert compile_package.reason_of(said) == "as: cannot write x.o: No space left on device"
+    assert compile_package.reason_of(ValueError("first\nsecond")) == "ValueError: first"
+
+
+def test_the_exporter_ends_with_its_parent_and_leaves_nothing(tmp_path: Path) -> None:
+    modules, cache = tmp_path / "modules", tmp_path / "cache"
+    (modules / "torch" / "_inductor").mkdir(parents=True)
+    cache.mkdir()
+    (modules / "torch" / "__init__.py").write_text(SLOW_TORCH)
+    (modules / "torch" / "_inductor" / "__init__.py").write_text(SLOW_COMPILER)
+    # The parent's number is known when it runs.
+    starts = f"import os, sys; sys.argv = [{str(SCRIPT)!r}, *sys.argv[1:], f'--parent={{os.getppid()}}']; "
+    starts += f"exec(compile(open({str(SCRIPT)!r}).read(), 'compile_package', 'exec'))"
+    given = [text for text in arguments(cache / "softmax.pt2", "1.0") if not text.startswith("--parent")]
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, sys.executable, "-c", starts, *given],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(modules), "CXX": "true"},
+    )
+    assert parent.stdout
+    child = os.pidfd_open(int(parent.stdout.readline()))
+    assert parent.stdout.readline() == "compiling\n"
+    assert [path.name for folder in cache.iterdir() for path in folder.iterdir()] == ["package.pt2"]
+    parent.send_signal(signal.SIGKILL)
+    parent.wait(timeout=60)
+    assert select.select([child], [], [], 60)[0], "it ends"
+    os.close(child)
+    assert not list(cache.iterdir())

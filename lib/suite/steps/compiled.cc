@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <torch/headeronly/version.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -16,14 +17,21 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "compile_package.h"
 #include "lib/base/child_process.h"
+#include "lib/base/private_folder.h"
 #include "lib/base/text.h"
 
 namespace roofbench {
 namespace {
+
+constexpr char kPackages[] = "compiled";
+constexpr char kInductor[] = "inductor";
 
 using Loader = torch::inductor::AOTIModelPackageLoader;
 namespace fs = std::filesystem;
@@ -33,15 +41,21 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+absl::Status Unimplemented(const absl::Status& status) {
+  return absl::UnimplementedError(std::string(status.message()));
+}
+
+// What stands in it runs with the rights of this user: nobody else may have put it there.
 absl::StatusOr<fs::path> CacheFolder() {
   fs::path base = Variable("XDG_CACHE_HOME");
   if (base.empty() && !Variable("HOME").empty()) base = fs::path(Variable("HOME")) / ".cache";
   if (base.empty()) return absl::UnimplementedError("neither XDG_CACHE_HOME nor HOME names a place for packages");
-  const fs::path folder = base / "roofbench" / "compiled";
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return absl::UnimplementedError(absl::StrCat("cannot make ", folder.string(), ": ", error.message()));
-  return folder;
+  const fs::path ours = base / "roofbench";
+  for (const auto& [parent, name] :
+       {std::pair<fs::path, std::string>{base, "roofbench"}, {ours, kPackages}, {ours, kInductor}}) {
+    if (absl::Status status = MakePrivateFolder(parent.string(), name); !status.ok()) return Unimplemented(status);
+  }
+  return ours;
 }
 
 // The libtorch_cpu.so of this process.
@@ -74,10 +88,34 @@ std::vector<std::string> Arguments(const std::string& operation, const std::vect
   return arguments;
 }
 
-absl::Status MakePackage(const std::vector<std::string>& arguments, const fs::path& package) {
-  std::vector<std::string> command = {Python(), "-W", "ignore", "-c", kCompilePackageSource};
+// What the exporter says to us, among all that is printed meanwhile; else the last line that is no frame of a stack.
+std::string ReasonIn(const std::string& output) {
+  constexpr std::string_view kReason = "compile_package: ";
+  constexpr std::string_view kFrame = "frame #";
+  std::string last = "it said nothing";
+  const std::vector<std::string> lines = absl::StrSplit(output, '\n', absl::SkipWhitespace());
+  for (const std::string& line : lines) {
+    if (absl::StartsWith(line, View(kReason))) return line.substr(kReason.size());
+    if (!absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), View(kFrame))) last = line;
+  }
+  return last;
+}
+
+// Whether a full disk is the reason of whatever was said.
+bool IsFull(const fs::path& folder) {
+  constexpr std::uintmax_t kLeast = 1 << 20;  // bytes of a package
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  return !error && space.available < kLeast;
+}
+
+absl::Status MakePackage(const std::vector<std::string>& arguments, const fs::path& ours, const fs::path& package) {
+  // Isolated (-I): modules of the current folder and of PYTHONPATH are nothing that we have chosen.
+  std::vector<std::string> command = {Python(), "-I", "-W", "ignore", "-c", kCompilePackageSource};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  command.insert(command.end(), {"--output", package.string()});
+  command.insert(command.end(), {"--site-packages", LibTorchCpu().parent_path().parent_path().parent_path().string(),
+                                 "--inductor-cache", (ours / kInductor).string(), "--parent", absl::StrCat(getpid()),
+                                 "--output", package.string()});
   const absl::StatusOr<ChildResult> result = RunChild(command);
   if (!result.ok()) {
     return absl::UnimplementedError(absl::StrCat("there is no Python to compile it: ", result.status().message(),
@@ -85,7 +123,8 @@ absl::Status MakePackage(const std::vector<std::string>& arguments, const fs::pa
   }
   if (result->exit_code != 0 || !fs::exists(package)) {
     return absl::UnimplementedError(
-        absl::StrCat("it could not be compiled: ", LastLine(absl::StrCat("it said nothing\n", result->output))));
+        absl::StrCat("it could not be compiled: ", ReasonIn(result->output),
+                     IsFull(ours) ? absl::StrCat(" (there is no room left on the disk of ", ours.string(), ")") : ""));
   }
   return absl::OkStatus();
 }
@@ -106,20 +145,23 @@ absl::StatusOr<std::shared_ptr<Loader>> Load(const fs::path& package) {
 absl::StatusOr<CompiledOperation> Compile(const std::string& operation, const std::vector<at::Tensor>& inputs,
                                           const Device& device) {
   if (!device.SharesHostMemory()) return absl::UnimplementedError("compiled operations are for processors only");
-  const absl::StatusOr<fs::path> folder = CacheFolder();
-  if (!folder.ok()) return folder.status();
+  const absl::StatusOr<fs::path> ours = CacheFolder();
+  if (!ours.ok()) return ours.status();
   const std::vector<std::string> arguments = Arguments(operation, inputs, device.threads());
   const std::string key = c10::sha1(absl::StrCat(kCompilePackageSource, absl::StrJoin(arguments, "\n"), "\n",
                                                  device.name(), "\n", at::get_cpu_capability(), "\n", Variable("CXX")))
                               .str();
-  const fs::path package = *folder / absl::StrCat(operation, "-", key, ".pt2");
+  const fs::path package = *ours / kPackages / absl::StrCat(operation, "-", key, ".pt2");
   // Loaded once for all cold copies, and unloaded with the last of them: its code lies unpacked in a temporary folder.
   static auto& loaders = *new std::map<std::string, std::weak_ptr<Loader>>();
   std::shared_ptr<Loader> loader = loaders[key].lock();
   if (loader == nullptr) {
-    if (!fs::exists(package)) {
-      if (absl::Status status = MakePackage(arguments, package); !status.ok()) return status;
+    absl::Status status = CheckPrivate(package.string());
+    if (absl::IsNotFound(status)) {
+      status = MakePackage(arguments, *ours, package);
+      if (status.ok()) status = CheckPrivate(package.string());
     }
+    if (!status.ok()) return Unimplemented(status);
     absl::StatusOr<std::shared_ptr<Loader>> loaded = Load(package);
     if (!loaded.ok()) return loaded.status();
     loader = *std::move(loaded);

@@ -3,6 +3,7 @@
 //
 // A Python with the same torch and a C++ compiler make a package at its first use (10 to 60 s); it is kept in
 // $XDG_CACHE_HOME/roofbench/compiled (else ~/.cache/roofbench/compiled) under a hash of all that decides its content.
+// A package is a program: folders and files that another user owns or can write are refused.
 #pragma once
 
 #include <ATen/core/Tensor.h>

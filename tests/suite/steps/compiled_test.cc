@@ -72,6 +72,56 @@ TEST(Compiled, SaysTheLastLineOfAFailure) {
   EXPECT_THAT(std::string(CompileSoftmax().message()), testing::EndsWith("could not be compiled: the reason"));
 }
 
+// A Python that notes its arguments, and puts a file in the place of the package.
+std::string FakePython(const TempFolder& folder) {
+  const std::string script = folder / "python";
+  std::ofstream(script) << "#!/bin/sh\nprintf '%s\\n' \"$@\" >" << folder / "arguments"
+                        << "\nwhile [ \"$1\" != --output ]; do shift; done\necho spoilt >\"$2\"\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  return script;
+}
+
+TEST(Compiled, RunsAnIsolatedPythonWithACacheOfItsOwn) {
+  const TempFolder folder;
+  const Environment cache("XDG_CACHE_HOME", folder / "cache");
+  const Environment python("ROOFBENCH_PYTHON", FakePython(folder));
+  EXPECT_THAT(std::string(CompileSoftmax().message()), HasSubstr("cannot be loaded"));
+  const std::string arguments = ReadText(folder / "arguments");
+  EXPECT_THAT(arguments, testing::StartsWith("-I\n"));
+  EXPECT_THAT(arguments, HasSubstr("--inductor-cache\n" + (folder / "cache/roofbench/inductor") + "\n"));
+  for (const char* name : {"cache/roofbench", "cache/roofbench/compiled", "cache/roofbench/inductor"}) {
+    EXPECT_EQ(std::filesystem::status(folder / name).permissions(), std::filesystem::perms::owner_all) << name;
+  }
+}
+
+TEST(Compiled, TrustsNoPackageThatOthersCouldHaveWritten) {
+  const TempFolder folder;
+  const Environment cache("XDG_CACHE_HOME", folder / "cache");
+  const Environment python("ROOFBENCH_PYTHON", FakePython(folder));
+  EXPECT_THAT(std::string(CompileSoftmax().message()), HasSubstr("cannot be loaded"));
+  const std::string packages = folder / "cache/roofbench/compiled";
+  const std::filesystem::path package = std::filesystem::directory_iterator(packages)->path();
+  using std::filesystem::perms;
+  std::filesystem::permissions(package, perms::others_write, std::filesystem::perm_options::add);
+  EXPECT_THAT(std::string(CompileSoftmax().message()), HasSubstr(package.string() + " can be written by other users"));
+  std::filesystem::permissions(package, perms::others_write, std::filesystem::perm_options::remove);
+  std::filesystem::permissions(packages, perms::group_write, std::filesystem::perm_options::add);
+  EXPECT_THAT(std::string(CompileSoftmax().message()), HasSubstr(packages + " can be written by other users"));
+}
+
+TEST(Compiled, SaysAReasonAndNoFrameOfAStack) {
+  const TempFolder folder;
+  const std::string script = folder / "python";
+  const Environment cache("XDG_CACHE_HOME", folder / "cache");
+  const Environment python("ROOFBENCH_PYTHON", script);
+  for (const char* said :
+       {"echo 'compile_package: the reason'; echo a later line", "echo the reason; echo 'frame #0: x'"}) {
+    std::ofstream(script) << "#!/bin/sh\n" << said << " >&2\nexit 3\n";
+    std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+    EXPECT_THAT(std::string(CompileSoftmax().message()), testing::EndsWith("could not be compiled: the reason"));
+  }
+}
+
 TEST(Compiled, IsAbsentWhereNothingCanBeKept) {
   const TempFolder folder;
   std::ofstream(folder / "file") << "in the way";

@@ -10,7 +10,6 @@ import select
 import shutil
 import subprocess
 import sys
-import sysconfig
 import time
 from pathlib import Path
 
@@ -38,7 +37,8 @@ class Machine:
         self.command("dpkg-query", 'shift 3; for package in "$@"; do echo "$package=installed"; done')
 
         (self.root / ".venv/bin").mkdir(parents=True)
-        (self.root / ".venv/bin/python").symlink_to(sys.executable)
+        # Not a link: an isolated Python finds the packages of its environment by its own place.
+        self._script(self.root / ".venv/bin/python", f'exec "{sys.executable}" "$@"')
         parts = ("report", "tests", "oracles", "torch")
         requirements = [self.root / f"tools/requirements-{part}.txt" for part in parts]
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in requirements)).hexdigest()
@@ -61,10 +61,9 @@ class Machine:
     def roofbench(self, body: str) -> None:
         self._script(self.root / "build/release/bin/roofbench", body)
 
-    def with_reports(self) -> dict[str, str]:
-        """The environment in which its tools/report works: with the packages of this Python."""
+    def with_reports(self) -> None:
+        """Its tools/report works."""
         (self.bin / "readlink").symlink_to(shutil.which("readlink") or "/usr/bin/readlink")
-        return {"PYTHONPATH": sysconfig.get_path("purelib")}
 
     def environment(self) -> dict[str, str]:
         return {"PATH": str(self.bin), "CALLS": str(self.calls)}

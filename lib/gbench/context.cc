@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/gbench/context.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <string_view>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/printable.h"
+
+namespace roofbench {
+namespace {
+
+using absl::InvalidArgumentError;
+using absl::StrCat;
+
+constexpr std::size_t kLongest = 4096;  // of what tools/report reads
+constexpr std::size_t kMostKeys = 100;
+
+// Of Google Benchmark 1.7 and 1.9, and our own that is no fact.
+constexpr std::string_view kTaken[] = {
+    "date",         "host_name", "executable", "num_cpus",        "mhz_per_cpu",        "cpu_scaling_enabled",
+    "aslr_enabled", "caches",    "load_avg",   "library_version", "library_build_type", "json_schema_version",
+    "contract"};
+constexpr char kRoof[] = "roof_";
+
+}  // namespace
+
+absl::StatusOr<ContextFacts> ParseContext(const std::string& text) {
+  ContextFacts facts;
+  const std::vector<std::string> pieces = absl::StrSplit(text, ',');
+  for (const std::string& piece : pieces) {
+    const std::size_t equals = piece.find('=');
+    const std::string about = StrCat("--benchmark_context=", Printable(text), ": ");
+    if (equals == std::string::npos || equals == 0) {
+      return InvalidArgumentError(StrCat(about, "expected KEY=VALUE,KEY=VALUE"));
+    }
+    if (!IsPrintable(piece)) {
+      return InvalidArgumentError(StrCat(about, "expected UTF-8 without control characters"));
+    }
+    if (piece.size() > kLongest) return InvalidArgumentError(StrCat(about, "at most ", kLongest, " bytes a fact"));
+    facts.emplace_back(piece.substr(0, equals), piece.substr(equals + 1));
+  }
+  return facts;
+}
+
+bool IsWrittenByLibrary(const std::string& key) {
+  return std::find(std::begin(kTaken), std::end(kTaken), key) != std::end(kTaken);
+}
+
+absl::Status CheckContextKeys(const ContextFacts& given, const ContextFacts& facts) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : facts) keys.insert(key);
+  if (given.size() > kMostKeys)
+    return InvalidArgumentError(StrCat("--benchmark_context: at most ", kMostKeys, " facts"));
+  for (const auto& [key, value] : given) {
+    if (IsWrittenByLibrary(key) || absl::StartsWith(key, kRoof) || !keys.insert(key).second) {
+      return InvalidArgumentError(
+          StrCat("--benchmark_context: ", key, " is in every result, or given twice; choose another key"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace roofbench
