@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <regex>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lib/base/regex.h"
 #include "lib/base/text.h"
 #include "lib/suite/case_names.h"
 
@@ -83,22 +83,21 @@ std::vector<Point> ApplyOverrides(const Family& family, std::vector<Point> point
 // Google Benchmark's rules: a POSIX extended expression found anywhere in the name; "-" in front turns it round; "all"
 // and the empty text choose everything.
 struct Filter {
-  std::optional<std::regex> expression = {};  // none: everything matches
+  std::optional<Regex> expression = {};  // none: everything matches
   bool negative = false;
 
-  bool Finds(const std::string& name) const { return !expression || std::regex_search(name, *expression); }
+  bool Finds(const std::string& name) const { return !expression || expression->Finds(name); }
 };
 
 absl::StatusOr<Filter> MakeFilter(std::string filter) {
   if (filter.empty() || filter == "all") return Filter();
   const bool negative = filter.front() == '-';
   if (negative) filter.erase(0, 1);
-  try {
-    return Filter{std::regex(filter, std::regex_constants::extended), negative};
-  } catch (const std::regex_error& error) {
-    return InvalidArgumentError(
-        StrCat("--benchmark_filter=", filter, " is no valid regular expression: ", error.what()));
-  }
+  const absl::StatusOr<Regex> expression = Regex::Make(filter);
+  if (expression.ok()) return Filter{*expression, negative};
+  constexpr std::size_t kShown = 200;
+  return InvalidArgumentError(StrCat("--benchmark_filter=", filter.substr(0, kShown), filter.size() > kShown ? "…" : "",
+                                     " is no valid regular expression: ", std::string(expression.status().message())));
 }
 
 enum class Match { kNo, kYes, kByOldName };
