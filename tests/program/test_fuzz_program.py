@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A short run of fuzz_program.py; at length by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import fuzz_program
+import pytest
+
+
+@pytest.mark.slow
+def test_nothing_breaks(program: Path) -> None:
+    assert not fuzz_program.fuzz(program, lines=8, environments=4, seed=20261122)
