@@ -3,14 +3,15 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/json.h"
+#include "lib/base/regular_file.h"
 
 namespace roofbench::models {
 namespace {
@@ -21,10 +22,10 @@ using absl::StrCat;
 constexpr char kSingleFile[] = "model.safetensors";
 constexpr char kIndex[] = "model.safetensors.index.json";
 constexpr int kIndexDepth = 2;
-
-std::string_view Text(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
+constexpr uint64_t kLongestConfig = 16 << 20;
+constexpr uint64_t kLongestIndex = 100'000'000;  // as the header of a safetensors file
+constexpr uint64_t kBlockBytes = 64 << 20;       // of a tensor, read at once
+constexpr int64_t kRowGrain = 16;                // int4 is stored in tiles of so many rows
 
 bool Exists(const std::string& path) {
   struct stat facts = {};
@@ -35,9 +36,9 @@ bool Exists(const std::string& path) {
 absl::StatusOr<std::vector<std::string>> FileNames(const std::string& folder) {
   const std::string path = StrCat(folder, "/", kIndex);
   if (!Exists(path)) return std::vector<std::string>{kSingleFile};
-  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
-  if (!file.ok()) return file.status();
-  const absl::StatusOr<nlohmann::json> index = ParseJsonObject(Text(*file), kIndexDepth);
+  const absl::StatusOr<std::string> text = ReadFile(path, kLongestIndex);
+  if (!text.ok()) return text.status();
+  const absl::StatusOr<nlohmann::json> index = ParseJsonObject(*text, kIndexDepth);
   if (!index.ok()) return InvalidArgumentError(StrCat(path, ": it ", index.status().message()));
   const auto map = index->find("weight_map");
   if (map == index->end() || !map->is_object()) return InvalidArgumentError(StrCat(path, ": it has no weight_map"));
@@ -107,9 +108,9 @@ std::string OfExpert(int64_t layer, int64_t expert, const std::string& matrix) {
 
 absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
   const std::string config_path = StrCat(folder, "/config.json");
-  const absl::StatusOr<MappedFile> config_file = MappedFile::Open(config_path);
-  if (!config_file.ok()) return config_file.status();
-  absl::StatusOr<DecoderConfig> config = ParseConfig(Text(*config_file));
+  const absl::StatusOr<std::string> config_text = ReadFile(config_path, kLongestConfig);
+  if (!config_text.ok()) return config_text.status();
+  absl::StatusOr<DecoderConfig> config = ParseConfig(*config_text);
   if (!config.ok()) {
     return absl::Status(config.status().code(),
                         StrCat(config_path, ": ", absl::IsUnimplemented(config.status()) ? "not supported: " : "",
@@ -127,7 +128,7 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
   }
   for (const Safetensors& file : checkpoint.files_) {
     for (const auto& [name, entry] : file.entries()) {
-      if (!checkpoint.tensors_.emplace(name, &entry).second) {
+      if (!checkpoint.tensors_.emplace(name, Place{&file, &entry}).second) {
         return InvalidArgumentError(StrCat(folder, ": two files hold the tensor ", name));
       }
     }
@@ -141,7 +142,7 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
   for (const auto& [name, shape] : Needed(checkpoint.config_.shape)) {
     const auto found = checkpoint.tensors_.find(name);
     if (found == checkpoint.tensors_.end()) return InvalidArgumentError(StrCat(folder, ": lacks the tensor ", name));
-    const Safetensors::Entry& entry = *found->second;
+    const Safetensors::Entry& entry = *found->second.entry;
     if (entry.shape != shape) {
       return InvalidArgumentError(StrCat(folder, ": the tensor ", name, " is ", Shape(entry.shape),
                                          " where config.json implies ", Shape(shape)));
@@ -154,6 +155,17 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
   return checkpoint;
 }
 
-at::Tensor Checkpoint::Get(const std::string& name) const { return Safetensors::View(*tensors_.at(name)); }
+absl::Status Checkpoint::Read(const std::string& name,
+                              const std::function<void(int64_t first, const at::Tensor& rows)>& take) const {
+  const auto& [file, entry] = tensors_.at(name);
+  const auto fitting = static_cast<int64_t>(kBlockBytes / std::max<uint64_t>(1, entry->RowBytes()));
+  const int64_t block = std::max(kRowGrain, fitting / kRowGrain * kRowGrain);
+  for (int64_t first = 0; first < entry->rows(); first += block) {
+    const absl::StatusOr<at::Tensor> rows = file->ReadRows(*entry, first, std::min(block, entry->rows() - first));
+    if (!rows.ok()) return rows.status();
+    take(first, *rows);
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace roofbench::models

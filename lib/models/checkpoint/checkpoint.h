@@ -4,11 +4,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/models/checkpoint/decoder_config.h"
 #include "lib/models/checkpoint/safetensors.h"
@@ -17,20 +19,27 @@ namespace roofbench::models {
 
 class Checkpoint {
  public:
-  // Maps the files and holds every header against the configuration: nothing is allocated for a folder that lacks a
+  // Opens the files and holds every header against the configuration: nothing is allocated for a folder that lacks a
   // tensor or has one of another shape. Errors name the file, the tensor or field, and the reason.
   static absl::StatusOr<Checkpoint> Open(const std::string& folder);
 
   const DecoderConfig& config() const { return config_; }
 
-  // The tensor of this name, which the configuration implies, as the file stores it. It is a view: valid as long as the
-  // checkpoint.
-  at::Tensor Get(const std::string& name) const;
+  // Hands the tensor of this name, which the configuration implies, to `take` as the file stores it: block by block of
+  // its rows, each but the last of a multiple of 16 of them, so that no second model lies in memory. DataLoss where the
+  // file has become shorter since it was opened.
+  absl::Status Read(const std::string& name,
+                    const std::function<void(int64_t first, const at::Tensor& rows)>& take) const;
 
  private:
+  struct Place {
+    const Safetensors* file;
+    const Safetensors::Entry* entry;
+  };
+
   DecoderConfig config_;
   std::vector<Safetensors> files_;
-  std::map<std::string, const Safetensors::Entry*> tensors_;
+  std::map<std::string, Place> tensors_;
 };
 
 // Names of a model's tensors in published checkpoints.

@@ -2,12 +2,12 @@
 #include "lib/models/checkpoint/safetensors.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -61,7 +61,14 @@ std::optional<int64_t> ByteSize(const std::vector<int64_t>& shape, at::ScalarTyp
   return bytes;
 }
 
-absl::StatusOr<Safetensors::Entry> ParseEntry(const nlohmann::json& fields, std::span<const std::byte> data) {
+// `data` lies from one byte of the file to another.
+struct Data {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t size() const { return end - begin; }
+};
+
+absl::StatusOr<Safetensors::Entry> ParseEntry(const nlohmann::json& fields, const Data& data) {
   if (!fields.is_object()) return absl::InvalidArgumentError("is described by no object");
   const auto dtype = fields.find("dtype");
   if (dtype == fields.end() || !dtype->is_string()) return absl::InvalidArgumentError("has no dtype");
@@ -82,46 +89,48 @@ absl::StatusOr<Safetensors::Entry> ParseEntry(const nlohmann::json& fields, std:
   if (!bytes || *bytes != end - begin) {
     return absl::InvalidArgumentError(absl::StrCat("has ", end - begin, " bytes, which do not fit its shape"));
   }
-  return Safetensors::Entry{
-      .type = *type,
-      .shape = *shape,
-      .data = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin))};
+  return Safetensors::Entry{.type = *type,
+                            .shape = *shape,
+                            .begin = data.begin + static_cast<uint64_t>(begin),
+                            .end = data.begin + static_cast<uint64_t>(end)};
 }
 
 // Whether the entries lie side by side from the first byte to the last.
-absl::Status CheckCoverage(const std::map<std::string, Safetensors::Entry>& entries, std::span<const std::byte> data) {
-  std::vector<std::span<const std::byte>> pieces;
-  for (const auto& [name, entry] : entries) pieces.push_back(entry.data);
+absl::Status CheckCoverage(const std::map<std::string, Safetensors::Entry>& entries, const Data& data) {
+  std::vector<Data> pieces;
+  pieces.reserve(entries.size());
+  for (const auto& [name, entry] : entries) pieces.push_back({entry.begin, entry.end});
   std::sort(pieces.begin(), pieces.end(),
-            [](const auto& a, const auto& b) { return std::pair(a.data(), a.size()) < std::pair(b.data(), b.size()); });
-  const std::byte* next = data.data();
-  for (const auto& piece : pieces) {
-    if (piece.data() < next) return absl::InvalidArgumentError("tensors overlap");
-    if (piece.data() > next) return absl::InvalidArgumentError("bytes between tensors belong to none");
-    next += piece.size();
+            [](const Data& a, const Data& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+  uint64_t next = data.begin;
+  for (const Data& piece : pieces) {
+    if (piece.begin < next) return absl::InvalidArgumentError("tensors overlap");
+    if (piece.begin > next) return absl::InvalidArgumentError("bytes between tensors belong to none");
+    next = piece.end;
   }
-  if (next != data.data() + data.size()) return absl::InvalidArgumentError("bytes behind the tensors belong to none");
+  if (next != data.end) return absl::InvalidArgumentError("bytes behind the tensors belong to none");
   return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<Safetensors> Safetensors::Open(const std::string& path) {
-  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  absl::StatusOr<RegularFile> file = RegularFile::Open(path);
   if (!file.ok()) return file.status();
   const auto refuse = [&](absl::string_view why) { return absl::InvalidArgumentError(absl::StrCat(path, ": ", why)); };
-  const std::span<const std::byte> bytes = file->bytes();
-  if (bytes.size() < kLengthBytes) return refuse("too short for a safetensors file");
-  uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), kLengthBytes);  // little-endian, as every machine that LibTorch runs on
-  if (length > kLongestHeader || length > bytes.size() - kLengthBytes) {
-    return refuse(absl::StrCat("its header claims ", length, " bytes of a file of ", bytes.size()));
+  if (file->size() < kLengthBytes) return refuse("too short for a safetensors file");
+  uint64_t length = 0;  // little-endian, as every machine that LibTorch runs on
+  if (absl::Status status = file->Read(0, std::as_writable_bytes(std::span(&length, 1))); !status.ok()) return status;
+  if (length > kLongestHeader || length > file->size() - kLengthBytes) {
+    return refuse(absl::StrCat("its header claims ", length, " bytes of a file of ", file->size()));
   }
-  const auto header_bytes = static_cast<std::size_t>(length);
-  const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, header_bytes);
+  std::string header(length, '\0');
+  if (absl::Status status = file->Read(kLengthBytes, std::as_writable_bytes(std::span(header))); !status.ok()) {
+    return status;
+  }
   const absl::StatusOr<nlohmann::json> parsed = ParseJsonObject(header, kHeaderDepth);
   if (!parsed.ok()) return refuse(absl::StrCat("its header ", parsed.status().message()));
-  const std::span<const std::byte> data = bytes.subspan(kLengthBytes + header_bytes);
+  const Data data = {kLengthBytes + length, file->size()};
 
   Safetensors opened(*std::move(file));
   for (const auto& [name, fields] : parsed->items()) {
@@ -134,14 +143,14 @@ absl::StatusOr<Safetensors> Safetensors::Open(const std::string& path) {
   return opened;
 }
 
-at::Tensor Safetensors::View(const Entry& entry) {
-  const auto address = reinterpret_cast<std::uintptr_t>(entry.data.data());
-  if (address % c10::elementSize(entry.type) != 0) {
-    at::Tensor copy = at::empty(entry.shape, entry.type);
-    std::memcpy(copy.data_ptr(), entry.data.data(), entry.data.size());
-    return copy;
-  }
-  return at::from_blob(const_cast<std::byte*>(entry.data.data()), entry.shape, entry.type);
+absl::StatusOr<at::Tensor> Safetensors::ReadRows(const Entry& entry, int64_t first, int64_t count) const {
+  std::vector<int64_t> shape = entry.shape;
+  if (!shape.empty()) shape.front() = count;
+  at::Tensor rows = at::empty(shape, entry.type);
+  const std::span to(static_cast<std::byte*>(rows.data_ptr()), rows.nbytes());
+  const uint64_t begin = entry.begin + static_cast<uint64_t>(first) * entry.RowBytes();
+  if (absl::Status status = file_.Read(begin, to); !status.ok()) return status;
+  return rows;
 }
 
 }  // namespace roofbench::models

@@ -4,14 +4,13 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstddef>
+#include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lib/base/mapped_file.h"
+#include "lib/base/regular_file.h"
 
 namespace roofbench::models {
 
@@ -22,7 +21,11 @@ class Safetensors {
   struct Entry {
     at::ScalarType type = at::kFloat;
     std::vector<int64_t> shape;
-    std::span<const std::byte> data;  // inside the file
+    uint64_t begin = 0;  // bytes of the file
+    uint64_t end = 0;
+
+    int64_t rows() const { return shape.empty() ? 1 : shape.front(); }
+    uint64_t RowBytes() const { return rows() == 0 ? 0 : (end - begin) / static_cast<uint64_t>(rows()); }
   };
 
   // InvalidArgument with the file, the tensor and the reason.
@@ -30,12 +33,13 @@ class Safetensors {
 
   const std::map<std::string, Entry>& entries() const { return entries_; }
 
-  // A read-only view of an entry's data, valid as long as the file is; a copy where the file has it off its alignment.
-  static at::Tensor View(const Entry& entry);
+  // A copy of `count` rows of an entry, from `first` on. DataLoss where the file has become shorter since it was
+  // opened.
+  absl::StatusOr<at::Tensor> ReadRows(const Entry& entry, int64_t first, int64_t count) const;
 
  private:
-  explicit Safetensors(MappedFile file) : file_(std::move(file)) {}
-  MappedFile file_;
+  explicit Safetensors(RegularFile file) : file_(std::move(file)) {}
+  RegularFile file_;
   std::map<std::string, Entry> entries_;
 };
 

@@ -1,40 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/models/checkpoint/token_ids.h"
 
-#include <fstream>
 #include <iostream>
-#include <sstream>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "lib/base/regular_file.h"
 #include "lib/base/text.h"
 
 namespace roofbench::models {
+namespace {
+
+using absl::InvalidArgumentError;
+using absl::StrCat;
+
+// Of a list: eight bytes for each token of a prompt of eight million.
+constexpr std::size_t kMostBytes = 64 << 20;
+
+// What stands in the place of an id, in so few characters that it can be read.
+std::string Shown(absl::string_view piece) {
+  constexpr std::size_t kMost = 40;
+  return StrCat(absl::CHexEscape(piece.substr(0, kMost)), piece.size() > kMost ? "…" : "");
+}
+
+absl::StatusOr<std::string> ReadStandardInput() {
+  std::string text;
+  std::string block(1 << 16, '\0');
+  while (std::cin.read(block.data(), static_cast<std::streamsize>(block.size())) || std::cin.gcount() > 0) {
+    text.append(block, 0, static_cast<std::size_t>(std::cin.gcount()));
+    if (text.size() > kMostBytes) {
+      return InvalidArgumentError(
+          StrCat("standard input does not end after the ", HumanBytes(kMostBytes), " that a list of ids may have"));
+    }
+  }
+  return text;
+}
+
+// The text of a file, or what was given where that is the text itself.
+absl::StatusOr<std::string> TextOf(const std::string& given) {
+  if (given == "-") return ReadStandardInput();
+  if (given.find_first_not_of("0123456789, ") == std::string::npos) return given;
+  absl::StatusOr<std::string> text = ReadFile(given, kMostBytes);
+  // A list with a slip in it is no file either.
+  if (absl::IsNotFound(text.status()) && absl::ascii_isdigit(static_cast<unsigned char>(given.front()))) {
+    if (absl::StatusOr<TokenIds> ids = ParseTokenIds("", given); !ids.ok()) {
+      return absl::NotFoundError(StrCat("no file is called so, and as a list", ids.status().message()));
+    }
+    return given;
+  }
+  if (text.ok()) return text;
+  return absl::Status(text.status().code(), StrCat(text.status().message(), " (- reads standard input)"));
+}
+
+}  // namespace
 
 absl::StatusOr<TokenIds> ParseTokenIds(std::string_view name, std::string_view text) {
   TokenIds ids;
   for (const auto& piece : absl::StrSplit(View(text), absl::ByAnyChar(", \t\r\n"), absl::SkipEmpty())) {
     if (!absl::SimpleAtoi(piece, &ids.emplace_back()) || ids.back() < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(View(name), ": ", piece, " is no token id; expected 1,2,3"));
+      return InvalidArgumentError(StrCat(View(name), ": ", Shown(piece), " is no token id; expected 1,2,3"));
     }
   }
   return ids;
 }
 
 absl::StatusOr<TokenIds> ReadTokenIds(std::string_view name, const std::string& given) {
-  std::ostringstream text;
-  if (given == "-") {
-    text << std::cin.rdbuf();
-  } else if (given.find_first_not_of("0123456789, ") == std::string::npos) {
-    text << given;
-  } else {
-    const std::ifstream file(given);
-    if (!file) return absl::InvalidArgumentError(absl::StrCat(View(name), ": ", given, " cannot be read"));
-    text << file.rdbuf();
+  const absl::StatusOr<std::string> text = TextOf(given);
+  if (!text.ok()) {
+    return InvalidArgumentError(StrCat(View(name), "=", Shown(given), ": ", text.status().message()));
   }
-  absl::StatusOr<TokenIds> ids = ParseTokenIds(name, text.str());
-  if (ids.ok() && ids->empty()) return absl::InvalidArgumentError(absl::StrCat(View(name), ": there are none"));
+  absl::StatusOr<TokenIds> ids = ParseTokenIds(name, *text);
+  if (ids.ok() && ids->empty()) return InvalidArgumentError(StrCat(View(name), ": there are none"));
   return ids;
 }
 

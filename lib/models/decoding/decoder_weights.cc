@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/models/decoding/decoder_weights.h"
 
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 
 #include <cmath>
+#include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "lib/kernels/threading/huge_pages.h"
 
 namespace roofbench::models {
@@ -57,6 +60,12 @@ absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Stora
   return made;
 }
 
+// Quantising would make a number of a NaN.
+bool IsFinite(const at::Tensor& rows) {
+  const auto [low, high] = at::aminmax(rows);
+  return std::isfinite(low.item<double>()) && std::isfinite(high.item<double>());
+}
+
 bool SharesEmbedding(const DecoderWeights& weights) { return weights.head.weight.is_alias_of(weights.embedding); }
 
 }  // namespace
@@ -103,8 +112,28 @@ absl::Status DecoderWeights::MoveTo(at::Device device) {
 absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const Storage& storage) {
   absl::StatusOr<DecoderWeights> made = Allocate(checkpoint.config(), storage);
   if (!made.ok()) return made.status();
-  made->embedding.copy_(checkpoint.Get(tensor_names::kEmbedding));
-  made->final_norm.copy_(checkpoint.Get(tensor_names::kFinalNorm));
+  // The first thing that is wrong ends the reading.
+  absl::Status status;
+  const auto read = [&](const std::string& name, const auto& take) {
+    if (!status.ok()) return;
+    bool finite = true;
+    status = checkpoint.Read(name, [&](int64_t first, const at::Tensor& rows) {
+      finite = finite && IsFinite(rows);
+      if (finite) take(first, rows);
+    });
+    if (status.ok() && !finite) {
+      status =
+          absl::DataLossError(absl::StrCat("the checkpoint's tensor ", name, " holds weights that are not finite"));
+    }
+  };
+  const auto copy = [&](const std::string& name, const at::Tensor& to) {
+    read(name, [&](int64_t first, const at::Tensor& rows) { to.narrow(0, first, rows.size(0)).copy_(rows); });
+  };
+  const auto store = [&](const std::string& name, StoredMatrix& to, int64_t expert, int64_t row) {
+    read(name, [&](int64_t first, const at::Tensor& rows) { to.Store(expert, row + first, rows); });
+  };
+  copy(tensor_names::kEmbedding, made->embedding);
+  copy(tensor_names::kFinalNorm, made->final_norm);
   const workload::Decoder& shape = checkpoint.config().shape;
   const int64_t q = Whole(shape.base.QueryWidth());
   const int64_t kv = Whole(shape.base.KvWidth());
@@ -112,30 +141,31 @@ absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const S
   for (std::size_t i = 0; i < made->layers.size(); ++i) {
     LayerWeights& layer = made->layers[i];
     const auto index = static_cast<int64_t>(i);
-    const auto module = [&](const char* name) { return checkpoint.Get(tensor_names::OfLayer(index, name)); };
-    layer.attention_norm.copy_(module("input_layernorm"));
-    layer.mlp_norm.copy_(module("post_attention_layernorm"));
-    layer.qkv.Store(0, 0, module("self_attn.q_proj"));
-    layer.qkv.Store(0, q, module("self_attn.k_proj"));
-    layer.qkv.Store(0, q + kv, module("self_attn.v_proj"));
-    layer.out.Store(0, 0, module("self_attn.o_proj"));
+    const auto module = [&](const char* name) { return tensor_names::OfLayer(index, name); };
+    copy(module("input_layernorm"), layer.attention_norm);
+    copy(module("post_attention_layernorm"), layer.mlp_norm);
+    store(module("self_attn.q_proj"), layer.qkv, 0, 0);
+    store(module("self_attn.k_proj"), layer.qkv, 0, q);
+    store(module("self_attn.v_proj"), layer.qkv, 0, q + kv);
+    store(module("self_attn.o_proj"), layer.out, 0, 0);
     if (!shape.IsMixture()) {
-      layer.gate_up.Store(0, 0, module("mlp.gate_proj"));
-      layer.gate_up.Store(0, ff, module("mlp.up_proj"));
-      layer.down.Store(0, 0, module("mlp.down_proj"));
+      store(module("mlp.gate_proj"), layer.gate_up, 0, 0);
+      store(module("mlp.up_proj"), layer.gate_up, 0, ff);
+      store(module("mlp.down_proj"), layer.down, 0, 0);
       continue;
     }
-    layer.router.Store(0, 0, module("block_sparse_moe.gate"));
+    store(module("block_sparse_moe.gate"), layer.router, 0, 0);
     for (int64_t expert = 0; expert < Whole(shape.experts); ++expert) {
-      const auto of = [&](const char* matrix) { return checkpoint.Get(tensor_names::OfExpert(index, expert, matrix)); };
-      layer.gate_up.Store(expert, 0, of("w1"));
-      layer.gate_up.Store(expert, ff, of("w3"));
-      layer.down.Store(expert, 0, of("w2"));
+      const auto of = [&](const char* matrix) { return tensor_names::OfExpert(index, expert, matrix); };
+      store(of("w1"), layer.gate_up, expert, 0);
+      store(of("w3"), layer.gate_up, expert, ff);
+      store(of("w2"), layer.down, expert, 0);
     }
   }
   if (!SharesEmbedding(*made)) {
-    made->head.Store(0, 0, checkpoint.Get(shape.base.tied_head ? tensor_names::kEmbedding : tensor_names::kHead));
+    store(shape.base.tied_head ? tensor_names::kEmbedding : tensor_names::kHead, made->head, 0, 0);
   }
+  if (!status.ok()) return status;
   return made;
 }
 

@@ -39,8 +39,9 @@ struct DecoderWeights {
   absl::Status MoveTo(at::Device device);
 };
 
-// Layer by layer, so that beside the stored model at most one matrix exists in another precision.
-// Unimplemented where the format cannot hold the shapes.
+// Layer by layer and block by block, so that beside the stored model only a part of one matrix exists in another
+// precision. Unimplemented where the format cannot hold the shapes, DataLoss where a file has become shorter or
+// holds weights that are no numbers.
 absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const Storage& storage);
 
 // Seeded random weights, made in their format: normal, and scaled so that activations neither grow nor fade.

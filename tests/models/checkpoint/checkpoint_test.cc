@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/models/checkpoint/checkpoint.h"
 
+#include <ATen/ops/cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <functional>
+#include <limits>
+#include <tuple>
 
+#include "lib/models/decoding/decoder_weights.h"
 #include "tests/models/checkpoint/written_checkpoint.h"
 
 namespace roofbench::models {
@@ -120,6 +127,13 @@ const Broken kBroken[] = {
     {"IndexNamesNoFile", [](Parts& p) { p.index = R"({"weight_map":{"a":"b.safetensors"}})"; }, "b.safetensors"},
 };
 
+at::Tensor Whole(const Checkpoint& checkpoint, const std::string& name) {
+  std::vector<at::Tensor> blocks;
+  const absl::Status status = checkpoint.Read(name, [&](int64_t, const at::Tensor& rows) { blocks.push_back(rows); });
+  EXPECT_TRUE(status.ok()) << status;
+  return at::cat(blocks);
+}
+
 TEST(Checkpoint, WhatIsWholeIsRead) {
   const TemporaryFolder folder;
   Parts parts;
@@ -128,8 +142,9 @@ TEST(Checkpoint, WhatIsWholeIsRead) {
   const auto checkpoint = Write(parts, folder);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   EXPECT_EQ(checkpoint->config().shape.base.KvWidth(), 4);
-  EXPECT_EQ(checkpoint->Get("model.embed_tokens.weight").sizes(), (at::IntArrayRef{10, 8}));
-  EXPECT_EQ(checkpoint->Get("model.embed_tokens.weight").data_ptr<float>()[0], 2.5F);
+  const at::Tensor embedding = Whole(*checkpoint, "model.embed_tokens.weight");
+  EXPECT_EQ(embedding.sizes(), (at::IntArrayRef{10, 8}));
+  EXPECT_EQ(embedding.data_ptr<float>()[0], 2.5F);
 }
 
 TEST(Checkpoint, SeveralFilesAreOne) {
@@ -144,9 +159,100 @@ TEST(Checkpoint, SeveralFilesAreOne) {
   folder.Write("model.safetensors.index.json", R"({"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})");
   const auto checkpoint = Checkpoint::Open(folder.path());
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  EXPECT_EQ(checkpoint->Get(kLast).sizes(), (at::IntArrayRef{8, 12}));
+  EXPECT_EQ(Whole(*checkpoint, kLast).sizes(), (at::IntArrayRef{8, 12}));
   folder.Write("2.safetensors", SafetensorsText(first.dump(), first_data));
   EXPECT_THAT(std::string(Checkpoint::Open(folder.path()).status().message()), testing::HasSubstr("two files hold"));
+}
+
+// 64 MiB at a time, in multiples of the 16 rows that a tile of int4 has.
+TEST(Checkpoint, ALargeTensorIsReadInBlocksOfItsRows) {
+  const TemporaryFolder folder;
+  constexpr int64_t kVocab = 2'200'003;  // rows of 32 bytes: a block and a part
+  Parts parts;
+  parts.config["vocab_size"] = kVocab;
+  auto tensors = TinyTensors();
+  tensors.front().second.front() = kVocab;
+  std::tie(parts.header, parts.data) = PackTensors(tensors);
+  constexpr int64_t kMarked = 2'097'152 + 5;
+  const float mark = 7;
+  const auto begin = parts.header["model.embed_tokens.weight"]["data_offsets"][0].get<std::size_t>();
+  std::memcpy(parts.data.data() + begin + kMarked * 32, &mark, sizeof(mark));
+  const auto checkpoint = Write(parts, folder);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  std::vector<std::pair<int64_t, int64_t>> blocks;
+  ASSERT_TRUE(checkpoint
+                  ->Read("model.embed_tokens.weight",
+                         [&](int64_t first, const at::Tensor& rows) {
+                           blocks.emplace_back(first, rows.size(0));
+                           EXPECT_EQ(rows[kMarked % 2'097'152][0].item<float>(), first > 0 ? mark : 0);
+                         })
+                  .ok());
+  EXPECT_THAT(blocks, testing::ElementsAre(testing::Pair(0, 2'097'152), testing::Pair(2'097'152, kVocab - 2'097'152)));
+}
+
+// A mapped file that becomes shorter ends the process that looks at it (SIGBUS).
+TEST(Checkpoint, AFileThatBecomesShorterIsAnError) {
+  const TemporaryFolder folder;
+  const auto checkpoint = Write({}, folder);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const std::string path = folder.path() + "/model.safetensors";
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  for (const workload::WeightFormat format : workload::kWeightFormats) {
+    Storage storage = Storage::Default(format);
+    const auto weights = LoadWeights(*checkpoint, storage);
+    ASSERT_FALSE(weights.ok());
+    if (absl::IsUnimplemented(weights.status())) continue;  // int4 wants larger shapes
+    EXPECT_EQ(weights.status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(weights.status().message()),
+                testing::AllOf(testing::HasSubstr(path), testing::HasSubstr("became shorter while it was read")));
+  }
+}
+
+TEST(Checkpoint, WeightsThatAreNoNumbersAreNotStored) {
+  const float values[] = {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()};
+  for (const float value : values) {
+    const TemporaryFolder folder;
+    Parts parts;
+    const auto begin = parts.header[kQuery]["data_offsets"][0].get<std::size_t>();
+    std::memcpy(parts.data.data() + begin + 12, &value, sizeof(value));
+    const auto checkpoint = Write(parts, folder);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    for (const auto format : {workload::WeightFormat::kFp32, workload::WeightFormat::kInt8}) {
+      EXPECT_THAT(std::string(LoadWeights(*checkpoint, Storage::Default(format)).status().message()),
+                  testing::HasSubstr(std::string(kQuery) + " holds weights that are not finite"));
+    }
+  }
+}
+
+// Opening a pipe waits for its writer; reading a device may never end.
+TEST(Checkpoint, WhatIsNoFileIsRefusedAtOnce) {
+  const struct {
+    const char* said;
+    std::function<void(const std::string&)> put;
+  } kinds[] = {
+      {"is a pipe and not a regular file", [](const std::string& path) { mkfifo(path.c_str(), 0600); }},
+      {"is a folder and not a regular file", [](const std::string& path) { mkdir(path.c_str(), 0700); }},
+      {"is a device and not a regular file",
+       [](const std::string& path) { std::filesystem::create_symlink("/dev/zero", path); }},
+  };
+  for (const auto& [said, put] : kinds) {
+    for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json"}) {
+      const TemporaryFolder folder;
+      const std::string path = folder.path() + "/" + name;
+      ASSERT_TRUE(Write({}, folder).ok());
+      unlink(path.c_str());
+      put(path);
+      const absl::Status status = Checkpoint::Open(folder.path()).status();
+      EXPECT_THAT(std::string(status.message()), testing::AllOf(testing::HasSubstr(path), testing::HasSubstr(said)));
+    }
+  }
+}
+
+TEST(Checkpoint, AnEndlessConfigurationIsRefused) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(Write({}, folder).ok());
+  std::filesystem::resize_file(folder.path() + "/config.json", uint64_t{1} << 36);  // zeros that take no room
+  EXPECT_THAT(std::string(Checkpoint::Open(folder.path()).status().message()), testing::HasSubstr("has 64.0 GiB"));
 }
 
 class BrokenCheckpoint : public testing::TestWithParam<Broken> {};

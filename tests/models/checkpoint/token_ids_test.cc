@@ -3,14 +3,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
 namespace roofbench::models {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(TokenIds, AreNumbersWithCommasOrSpacesBetween) {
   EXPECT_THAT(ParseTokenIds("ids", "1,2, 30\n4\t0").value(), ElementsAre(1, 2, 30, 4, 0));
@@ -27,7 +31,29 @@ TEST(TokenIds, ComeFromAFileOrAreThemselves) {
   EXPECT_THAT(ReadTokenIds("ids", path).value(), ElementsAre(7, 8, 9));
   std::ofstream(path, std::ios::trunc).close();
   EXPECT_THAT(ReadTokenIds("ids", path).status().ToString(), HasSubstr("ids: there are none"));
-  EXPECT_THAT(ReadTokenIds("ids", path + ".gone").status().ToString(), HasSubstr("cannot be read"));
+  EXPECT_THAT(ReadTokenIds("ids", path + ".gone").status().ToString(), HasSubstr("No such file"));
+}
+
+TEST(TokenIds, AListWithASlipIsNoFile) {
+  EXPECT_THAT(ReadTokenIds("ids", "1,2,x").status().ToString(),
+              AllOf(HasSubstr("ids=1,2,x"), HasSubstr("no file is called so"), HasSubstr("x is no token id")));
+  EXPECT_THAT(ReadTokenIds("ids", "99999999999999999999").status().ToString(), HasSubstr("is no token id"));
+}
+
+TEST(TokenIds, WhatNeverEndsIsRefusedAtOnce) {
+  EXPECT_THAT(ReadTokenIds("ids", "/dev/zero").status().ToString(), HasSubstr("is a device and not a regular file"));
+  EXPECT_THAT(ReadTokenIds("ids", testing::TempDir()).status().ToString(), HasSubstr("is a folder"));
+  const std::string pipe = testing::TempDir() + "/token_ids_pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(ReadTokenIds("ids", pipe).status().ToString(),
+              AllOf(HasSubstr("is a pipe"), HasSubstr("- reads standard input")));
+  unlink(pipe.c_str());
+}
+
+TEST(TokenIds, AWrongPieceIsShownInPart) {
+  const std::string error = ParseTokenIds("ids", std::string(10'000, '\x1b')).status().ToString();
+  EXPECT_THAT(error, AllOf(HasSubstr("\\x1b"), Not(HasSubstr("\x1b"))));
+  EXPECT_LT(error.size(), 300);
 }
 
 }  // namespace
