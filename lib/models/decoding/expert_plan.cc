@@ -11,11 +11,15 @@ namespace {
 
 std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
 
+// A NaN comes first, so that it spoils the token as it would in the softmax over all.
+float Rank(float logit) { return std::isnan(logit) ? std::numeric_limits<float>::infinity() : logit; }
+
 }  // namespace
 
 ExpertPlan::ExpertPlan(int64_t tokens, int64_t experts, int64_t active)
     : active_(active),
       logits_(Size(experts)),
+      is_taken_(Size(experts)),
       chosen_(Size(tokens * active)),
       begins_(Size(experts + 1)),
       tokens_(Size(tokens * active)),
@@ -26,15 +30,23 @@ ExpertPlan::ExpertPlan(int64_t tokens, int64_t experts, int64_t active)
 }
 
 void ExpertPlan::Choose(int64_t token) {
-  // The softmax over all, taken for the chosen and made to sum to one, is the softmax over the chosen.
   const auto own = std::span(chosen_).subspan(Size(token * active_), Size(active_));
-  const float largest = *std::max_element(logits_.begin(), logits_.end());
+  std::ranges::fill(is_taken_, char{0});
+  for (auto& [expert, weight] : own) {
+    // Whatever the logits are, no expert is taken twice: it has room for each token once.
+    std::size_t best = logits_.size();
+    for (std::size_t i = 0; i < logits_.size(); ++i) {
+      if (is_taken_[i] == 0 && (best == logits_.size() || Rank(logits_[i]) > Rank(logits_[best]))) best = i;
+    }
+    is_taken_[best] = 1;
+    expert = static_cast<int64_t>(best);
+    weight = logits_[best];
+  }
+  // The softmax over all, taken for the chosen and made to sum to one, is the softmax over the chosen.
+  const float largest = own.front().second;
   float sum = 0;
   for (auto& [expert, weight] : own) {
-    const auto best = std::max_element(logits_.begin(), logits_.end());
-    expert = best - logits_.begin();
-    weight = std::exp(*best - largest);
-    *best = -std::numeric_limits<float>::infinity();
+    weight = std::exp(weight - largest);
     sum += weight;
   }
   for (auto& [expert, weight] : own) weight /= sum;

@@ -17,9 +17,10 @@ class ExpertPlan {
   // Each token goes to `active` of the experts. With one expert, which all take, there is nothing to choose.
   ExpertPlan(int64_t tokens, int64_t experts, int64_t active);
 
-  // Where the router's logits of one token come; Choose uses them up.
+  // Where the router's logits of one token come.
   std::span<float> logits() { return logits_; }
-  // The experts of a token: those with the largest logits, weighted by the softmax over them.
+  // The experts of a token, all of them different: those with the largest logits, weighted by the softmax over them.
+  // Logits that are not finite make weights that are none.
   void Choose(int64_t token);
   // After Choose for each token.
   void Assign();
@@ -32,6 +33,7 @@ class ExpertPlan {
  private:
   const int64_t active_;
   std::vector<float> logits_;                      // [experts]
+  std::vector<char> is_taken_;                     // [experts], by the token that chooses
   std::vector<std::pair<int64_t, float>> chosen_;  // [tokens · active]: expert and weight
   std::vector<int64_t> begins_;                    // [experts + 1]
   std::vector<int64_t> tokens_;                    // of each slot

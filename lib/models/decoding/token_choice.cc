@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/models/decoding/token_choice.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -10,6 +13,16 @@ namespace {
 
 // A number in [0, 1).
 double Draw(kernels::SplitMix64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
+
+// By their bits, without a branch: vectors look through a vocabulary in microseconds.
+bool AreFinite(const float* values, int64_t count) {
+  constexpr uint32_t kExponent = 0x7f800000;  // all of it set: an infinity or a NaN
+  uint32_t any = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    any |= static_cast<uint32_t>((std::bit_cast<uint32_t>(values[i]) & kExponent) == kExponent);
+  }
+  return any == 0;
+}
 
 }  // namespace
 
@@ -21,6 +34,8 @@ TokenChooser::TokenChooser(const ChoiceOptions& options, int64_t vocab)
 
 int64_t TokenChooser::Choose(const float* logits) {
   const auto vocab = static_cast<int64_t>(order_.size());
+  // A NaN has no place in an order, and sorting by one would leave the memory.
+  TORCH_CHECK(AreFinite(logits, vocab), "the model's logits are not all finite: no token can be chosen by them");
   if (weights_.size() <= 1) return std::max_element(logits, logits + vocab) - logits;
   std::iota(order_.begin(), order_.end(), 0);
   const auto chosen = order_.begin() + static_cast<int64_t>(weights_.size());

@@ -24,7 +24,8 @@ class TokenChooser {
   // Starts over, as if newly made.
   void Restart() { random_ = kernels::SplitMix64(options_.seed); }
 
-  // The index of one of `logits` [vocab]. Of equal ones the first counts as the more likely. Allocates nothing.
+  // The index of one of `logits` [vocab]. Of equal ones the first counts as the more likely. Allocates nothing. Throws
+  // c10::Error where one of them is an infinity or a NaN.
   int64_t Choose(const float* logits);
 
  private:

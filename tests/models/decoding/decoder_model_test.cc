@@ -9,7 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <initializer_list>
+#include <limits>
 #include <set>
 #include <string>
 #include <string_view>
@@ -255,6 +257,21 @@ TEST(TokenChooser, DrawsByTheSoftmaxOfTheMostLikely) {
   EXPECT_NEAR(counts[4], kDraws * std::exp(1.5) / sum, 300);
   EXPECT_NEAR(counts[1], kDraws * std::exp(1.0) / sum, 300);
   EXPECT_EQ(counts[0] + counts[3], 0);
+}
+
+TEST(TokenChooser, ChoosesByNumbersAlone) {
+  for (const float odd :
+       {std::nanf(""), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}) {
+    std::vector<float> logits(1000, 1.0F);
+    logits[789] = odd;
+    for (const int64_t top_k : {1, 200}) {
+      TokenChooser chooser({.top_k = top_k}, 1000);
+      EXPECT_THROW(chooser.Choose(logits.data()), c10::Error) << odd << " " << top_k;
+    }
+  }
+  std::vector<float> huge(1000, -3e38F);
+  huge[5] = 3e38F;
+  EXPECT_EQ(TokenChooser({.top_k = 200}, 1000).Choose(huge.data()), 5);
 }
 
 TEST(TokenChooser, ASeedRepeatsItsDraws) {

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
+#include <set>
 #include <vector>
 
 namespace roofbench::models {
@@ -45,6 +48,49 @@ TEST(ExpertPlan, TheLargestLogitsTakeATokenByTheirSoftmax) {
     EXPECT_EQ(plan.token(plan.begin(3)), 0);
     EXPECT_FLOAT_EQ(plan.weight(plan.begin(3)), 1 - first);
   }
+}
+
+// An expert has room for each token once.
+TEST(ExpertPlan, NoExpertIsTakenTwiceWhateverTheLogits) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<std::vector<float>> table = {
+      {kNan, kNan, kNan, kNan},
+      {kNan, 1, 2, 3},
+      {1, 2, kNan, 3},
+      {kInfinity, kInfinity, 1, 2},
+      {-kInfinity, -kInfinity, -kInfinity, -kInfinity},
+      {3e38F, -3e38F, 3e38F, 0},
+      {-kInfinity, 3e38F, -kInfinity, -kInfinity},
+  };
+  for (const std::vector<float>& logits : table) {
+    for (int64_t active = 1; active <= 4; ++active) {
+      ExpertPlan plan(2, 4, active);
+      for (int64_t token = 0; token < 2; ++token) {
+        std::ranges::copy(logits, plan.logits().begin());
+        plan.Choose(token);
+      }
+      plan.Assign();
+      for (int64_t expert = 0; expert < 4; ++expert) {
+        std::set<int64_t> tokens;
+        for (int64_t i = 0; i < plan.count(expert); ++i) tokens.insert(plan.token(plan.begin(expert) + i));
+        EXPECT_EQ(static_cast<int64_t>(tokens.size()), plan.count(expert)) << testing::PrintToString(logits);
+      }
+    }
+  }
+}
+
+TEST(ExpertPlan, ANanSpoilsTheWeightsAndAHugeLogitDoesNot) {
+  const auto weights = [](const std::vector<float>& logits) {
+    ExpertPlan plan(1, 3, 2);
+    std::ranges::copy(logits, plan.logits().begin());
+    plan.Choose(0);
+    plan.Assign();
+    return std::vector<float>{plan.weight(0), plan.weight(1)};
+  };
+  EXPECT_TRUE(std::ranges::all_of(weights({1, std::nanf(""), 3}), [](float weight) { return std::isnan(weight); }));
+  EXPECT_EQ(weights({3e38F, -3e38F, 3e38F}), std::vector<float>({0.5F, 0.5F}));
+  EXPECT_EQ(weights({3e38F, -3e38F, 2}), std::vector<float>({1, 0}));
 }
 
 }  // namespace

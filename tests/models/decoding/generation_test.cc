@@ -4,11 +4,15 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/randint.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
+#include <tuple>
 
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/decoding/recorded_decoder.h"
@@ -78,6 +82,34 @@ TEST_F(GenerationTest, EndsWithAStopId) {
   const auto first = std::find(chosen.begin(), chosen.end(), chosen[2]);
   EXPECT_THAT(stopped.Ids(), ElementsAreArray(chosen.begin(), first + 1));
 }
+
+class BrokenWeights : public testing::TestWithParam<std::tuple<const char*, const char*, float>> {};
+
+// Numbers that a router or a choice of tokens cannot order, in two sequences at once.
+TEST_P(BrokenWeights, EndTheGenerationInOrder) {
+  const auto [implementation, model, value] = GetParam();
+  const at::NoGradGuard no_grad;
+  DecoderWeights weights =
+      RandomWeights(ConfigOf(*workload::FindDecoderPreset(model)), Storage::Default(workload::WeightFormat::kFp32), 1)
+          .value();
+  for (LayerWeights& layer : weights.layers) {
+    (layer.router.weight.defined() ? layer.router.weight : layer.gate_up.weight).fill_(value);
+  }
+  for (const int64_t top_k : {1, 20}) {
+    Generation generation(MakeDecoder(implementation, weights, 2, 16, 2).value(), 96,
+                          {.prompt = at::zeros({2, 1}, at::kLong), .most_new = 4, .choice = {.top_k = top_k}});
+    EXPECT_THROW(generation.Run([] {}), c10::Error);
+  }
+  // The prompt is LibTorch's; the tokens after it are each implementation's own.
+  const auto decoder = MakeDecoder(implementation, weights, 2, 16, 2).value();
+  const int64_t tokens[] = {3, 5};
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(decoder->AppendOne(tokens).isfinite().all().item<bool>());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, BrokenWeights,
+    testing::Combine(testing::Values("eager", "native"), testing::Values("tiny_llama", "tiny_mixtral"),
+                     testing::Values(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity())));
 
 TEST(RecordedDecoder, RepeatsWhatItRecorded) {
   const at::NoGradGuard no_grad;
