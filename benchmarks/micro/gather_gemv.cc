@@ -72,6 +72,7 @@ const Registration kGatherGemv =
           return at::matmul(o.weight.exact_rows().index_select(0, o.chosen), o.x[0].to(at::kDouble));
         })
         .Impl("eager", EagerGather)
+        .When([](const Point& at, const Device& device) { return TorchTakes(at, at.Int("n"), device); })
         .Impl("onednn", OnCpu(PrepareOnednn))
         .Takes({"bf16"}, "LibTorch's oneDNN has no product of 16-bit activations with int8 weights, and none on GPUs")
         .Points(Suite::kQuick, {{"impl", {"eager", "native"}}, {"precision", {"bf16"}}, {"n", {4096}}})

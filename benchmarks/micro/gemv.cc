@@ -32,6 +32,7 @@ auto PrepareOnednn(WeightProduct& o, const Point&, Inputs&) {
 }
 
 absl::Status EagerSupports(const Point& at, const Device& device) {
+  if (absl::Status status = TorchTakes(at, at.Int("k"), device); !status.ok()) return status;
   if (FormatAt(at) != WeightFormat::kInt4) return absl::OkStatus();
   if (at.Int("n") % 16 != 0) {
     return absl::UnimplementedError("LibTorch packs int4 weights in blocks of 16 rows: n must be a multiple of 16");

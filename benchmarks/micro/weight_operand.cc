@@ -13,7 +13,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "lib/aten/int4_layouts.h"
+#include "lib/aten/packed_int8.h"
 #include "lib/kernels/operators/products/gemv.h"
 #include "lib/kernels/threading/huge_pages.h"
 #include "lib/kernels/threading/thread_pool.h"
@@ -180,6 +182,12 @@ WeightOperand MakeWeight(const Point& at, Inputs& in, WeightOperand shape, const
   }
   if (layout == WeightLayout::kNative) kernels::UseHugePages(weight.data.data_ptr(), weight.data.nbytes());
   return weight;
+}
+
+absl::Status TorchTakes(const Point& at, int64_t k, const Device& device) {
+  if (FormatAt(at) != WeightFormat::kInt8 || device.gpu() != nullptr || IsPackedInt8Width(k)) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("LibTorch multiplies int8 weights in rows of a multiple of ",
+                                               kPackedInt8Columns, ", not of ", k, "; impl:native takes any"));
 }
 
 void TorchProduct(const WeightOperand& weight, int64_t expert, const at::Tensor& x, at::Tensor& y) {

@@ -48,6 +48,9 @@ workload::Dtype ActivationAt(const Point& at);
 // says experts, n, k and group.
 WeightOperand MakeWeight(const Point& at, Inputs& in, WeightOperand shape, const at::Tensor& rows);
 
+// Whether the operator that LibTorch has on the device for int8 weights takes rows of `k`; OK for other formats.
+absl::Status TorchTakes(const Point& at, int64_t k, const Device& device);
+
 // y[m, n] = x[m, k] · W[expert]ᵀ by the operator that LibTorch has for the format.
 void TorchProduct(const WeightOperand& weight, int64_t expert, const at::Tensor& x, at::Tensor& y);
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/aten/elements.h"
+#include "lib/aten/packed_int8.h"
 #include "lib/kernels/operators/products/quantise.h"
 #include "lib/kernels/operators/products/unpack_int4.h"
 #include "lib/kernels/threading/huge_pages.h"
@@ -31,6 +32,13 @@ constexpr double kInt4Middle = 0.5;
 // A product with fewer tokens is bound by the weights' bytes, so that eager takes LibTorch's kernel for int8 as it
 // lies.
 constexpr int64_t kFewTokens = 4;
+
+// Whether LibTorch's kernel may run: it looks at rows of 16 columns at a time, aligned and without a look at their end.
+bool TakesPackedProduct(const at::Tensor& x, const at::Tensor& weight) {
+  if (x.size(0) >= kFewTokens || x.scalar_type() != at::kBFloat16) return false;
+  if (!IsPackedInt8Width(weight.size(1)) || !x.is_contiguous()) return false;
+  return !x.is_cpu() || reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % kPackedInt8Alignment == 0;
+}
 
 // The memory of a tile's groups as 32-bit words: [tiles, groups, 1 + group/8, rows of a tile].
 at::Tensor Int4Words(const at::Tensor& bytes, int64_t columns, int64_t group) {
@@ -201,7 +209,7 @@ at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double thres
                                const LlmInt8Marker& marker) const {
   switch (format) {
     case WeightFormat::kInt8:
-      if (x.size(0) < kFewTokens && x.scalar_type() == at::kBFloat16) {
+      if (TakesPackedProduct(x, weight[expert])) {
         return at::_weight_int8pack_mm(x, weight[expert], scale[expert].to(at::kBFloat16));
       }
       return ByBlocks(*this, [&](int64_t first, int64_t count) {

@@ -74,6 +74,27 @@ TEST(StoredMatrix, ProductsAreThoseOfTheDequantisedMatrix) {
   }
 }
 
+// LibTorch's product for a few vectors looks at 16 columns at a time, whatever the width.
+TEST(StoredMatrix, Int8ProductsOfAnyWidth) {
+  for (const int64_t columns : {1, 2, 4, 12, 16, 20, 40, 100, 200, 260}) {
+    const at::Tensor w = Normal({24, columns}, 5);
+    const StoredMatrix matrix = Stored(WeightFormat::kInt8, w);
+    for (const int64_t tokens : {1, 2, 3, 4}) {
+      const at::Tensor x = Normal({tokens, columns}, 6).to(at::kBFloat16);
+      const at::Tensor expected = at::linear(x.to(at::kFloat), matrix.Dequantised(1, 0, 24));
+      EXPECT_TRUE(at::allclose(matrix.Apply(x, 1, 6).to(at::kFloat), expected, 2e-2, 1e-1)) << columns << " " << tokens;
+    }
+  }
+}
+
+TEST(StoredMatrix, Int8ProductsOfVectorsAnywhere) {
+  const StoredMatrix matrix = Stored(WeightFormat::kInt8, Normal({24, 48}, 7));
+  const at::Tensor memory = Normal({3 * 48 + 1}, 8).to(at::kBFloat16);
+  const at::Tensor x = memory.narrow(0, 1, 3 * 48).view({3, 48});  // off the alignment that loads ask for
+  const at::Tensor expected = at::linear(x.to(at::kFloat), matrix.Dequantised(1, 0, 24));
+  EXPECT_TRUE(at::allclose(matrix.Apply(x, 1, 6).to(at::kFloat), expected, 2e-2, 1e-1));
+}
+
 TEST(StoredMatrix, RandomWeightsHaveTheirDeviation) {
   for (const WeightFormat format : workload::kWeightFormats) {
     StoredMatrix matrix = StoredMatrix::Empty(format, 1, 256, 512, 64);
