@@ -21,6 +21,7 @@ ABSL_FLAG(double, max_step_time, 0,
           "skip a case whose step is predicted to take longer, in seconds (0: the suite's limit)");
 ABSL_FLAG(std::string, check, "on", "compare each case with a reference before timing it: on or off");
 ABSL_FLAG(int32_t, threads, 0, "threads of the CPU (0: as many as LibTorch takes)");
+ABSL_FLAG(bool, oversubscribe, false, "take more threads than there are processors");
 ABSL_FLAG(uint64_t, seed, 0, "seed of all data");
 ABSL_FLAG(double, inject_delay, 0,
           "make every step slower by this fraction, by real extra work: to test what compares results");
@@ -50,6 +51,7 @@ const std::vector<FlagGroup>& AllGroups() {
         {"axis", "[FAMILY.]NAME=V1,V2", "replace the registered values of an axis (repeatable)"},
         {"device", "auto|cpu|cuda[:N]", ""},
         {"threads", "N", ""},
+        {"oversubscribe", "", ""},
         {"max_step_time", "SECONDS", ""},
         {"checkpoint", "FOLDER", ""},
         {"prompt_ids", "1,2,3|FILE|-", ""},

@@ -22,6 +22,7 @@ ABSL_DECLARE_FLAG(double, roof_share);
 ABSL_DECLARE_FLAG(double, max_step_time);
 ABSL_DECLARE_FLAG(std::string, check);
 ABSL_DECLARE_FLAG(int32_t, threads);
+ABSL_DECLARE_FLAG(bool, oversubscribe);
 ABSL_DECLARE_FLAG(uint64_t, seed);
 ABSL_DECLARE_FLAG(double, inject_delay);
 ABSL_DECLARE_FLAG(bool, unverified);

@@ -15,6 +15,7 @@
 #include "lib/gbench/flag_values.h"
 #include "lib/gbench/flags.h"
 #include "lib/hardware/datasheet.h"
+#include "lib/kernels/threading/thread_pool.h"
 
 namespace roofbench {
 namespace {
@@ -164,6 +165,12 @@ absl::Status ReadFlags(Options& options) {
   const auto threads = ParseCount("threads", StrCat(absl::GetFlag(FLAGS_threads)), 0, 4096);
   if (!threads.ok()) return threads.status();
   options.threads = static_cast<int>(*threads);
+  options.oversubscribe = absl::GetFlag(FLAGS_oversubscribe);
+  if (options.threads > kernels::Processors() && !options.oversubscribe) {
+    return InvalidArgumentError(StrCat("--threads=", options.threads, " is above the ", kernels::Processors(),
+                                       " processor(s) that this process may run on, where threads that wait for each "
+                                       "other hardly get on; --oversubscribe takes them all the same"));
+  }
   options.seed = absl::GetFlag(FLAGS_seed);
   options.journal = absl::GetFlag(FLAGS_journal);
   options.resume = absl::GetFlag(FLAGS_resume);

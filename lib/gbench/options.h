@@ -19,6 +19,7 @@ struct Options : RunOptions {
   std::string format = "console";
   std::string color = "auto";
   int repetitions = 1;
+  bool oversubscribe = false;  // more threads than processors
   bool list_tests = false;
   bool list_axes = false;
   bool explain_counters = false;

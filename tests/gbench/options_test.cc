@@ -7,8 +7,10 @@
 
 #include <cstdlib>
 
+#include "absl/strings/str_cat.h"
 #include "lib/gbench/arguments.h"
 #include "lib/gbench/help.h"
+#include "lib/kernels/threading/thread_pool.h"
 
 namespace roofbench {
 namespace {
@@ -142,6 +144,16 @@ TEST_F(OptionsTest, BadCommandLinesAreRefusedByName) {
     absl::FlagSaver saver;
     for (const std::string& said : bad.said) EXPECT_THAT(Error(bad.arguments), HasSubstr(said));
   }
+}
+
+TEST_F(OptionsTest, MoreThreadsThanProcessorsAreAskedForTwice) {
+  const int processors = kernels::Processors();
+  const std::string all = absl::StrCat("--threads=", processors);
+  const std::string more = absl::StrCat("--threads=", processors + 1);
+  EXPECT_EQ(Parse({all}).threads, processors);
+  EXPECT_THAT(Error({more}),
+              AllOf(HasSubstr(more), HasSubstr(absl::StrCat("above the ", processors)), HasSubstr("--oversubscribe")));
+  EXPECT_EQ(Parse({more, "--oversubscribe"}).threads, processors + 1);
 }
 
 TEST_F(OptionsTest, HelpNamesEveryFlagOnce) {

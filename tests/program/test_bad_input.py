@@ -73,6 +73,7 @@ COMMAND_LINES = [
     flag("--threads=-1", "--threads=-1", "from 0 to 4096"),
     flag("--threads=99999", "--threads=99999", "from 0 to 4096"),
     flag("--threads=two", "--threads=two"),
+    flag("--threads=4000", "--threads=4000 is above the", "--oversubscribe takes them all the same"),
     flag("--max_time=-1", "--max_time=-1", "from 0 to 86400"),
     flag("--max_time=nan", "--max_time=nan", "from 0 to 86400"),
     flag("--roof_share=-0.1", "--roof_share=-0.1", "from 0 to 0.9"),

@@ -17,8 +17,12 @@ void Pause() {
 
 }  // namespace
 
+int Processors() {
+  static const int processors = omp_get_num_procs();  // asks the system each time
+  return processors;
+}
+
 void SpinBarrier::Wait() {
-  constexpr int kSpins = 20'000;  // about a millisecond
   const uint32_t round = round_.load(std::memory_order_relaxed);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
     arrived_.store(0, std::memory_order_relaxed);
@@ -26,7 +30,7 @@ void SpinBarrier::Wait() {
     return;
   }
   for (int spins = 0; round_.load(std::memory_order_acquire) == round;) {
-    if (spins < kSpins) {
+    if (spins < spins_) {
       ++spins;
       Pause();
     } else {

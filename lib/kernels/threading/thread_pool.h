@@ -9,16 +9,27 @@
 
 namespace roofbench::kernels {
 
+// Processors that this process may run on.
+int Processors();
+
 // Holds each of `threads` threads until all have come; then it can be used again. Waits by spinning, because a region's
 // steps last microseconds, and gives the processor away when it takes longer.
 class SpinBarrier {
  public:
-  explicit SpinBarrier(int threads) : threads_(threads) {}
+  explicit SpinBarrier(int threads) : threads_(threads), spins_(Spins(threads, Processors())) {}
   void Wait();
+
+  // How often a thread looks before it gives its processor away: where there are fewer of them than threads, never, for
+  // the one that it waits for may be waiting for that processor.
+  static constexpr int Spins(int threads, int processors) {
+    constexpr int kSpins = 20'000;  // about a millisecond
+    return threads > processors ? 0 : kSpins;
+  }
 
  private:
   alignas(64) std::atomic<int> arrived_ = 0;
   const int threads_;
+  const int spins_;
   alignas(64) std::atomic<uint32_t> round_ = 0;  // on a line of its own: the others spin on it
 };
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <omp.h>
+#include <sched.h>
 
 #include <atomic>
 #include <mutex>
@@ -48,6 +49,19 @@ void ExpectEachOnce(const ParallelFor& parallel_for) {
 TEST(ParallelFor, VisitsEachItemOnce) {
   ExpectEachOnce(SerialFor());
   for (const int threads : {1, 2, 3, 7}) ExpectEachOnce(ThreadPool(threads));
+}
+
+TEST(SpinBarrier, NobodySpinsForAProcessorThatTheOthersNeed) {
+  EXPECT_GT(SpinBarrier::Spins(2, 2), 0);
+  EXPECT_GT(SpinBarrier::Spins(1, 2), 0);
+  EXPECT_EQ(SpinBarrier::Spins(3, 2), 0);
+  EXPECT_EQ(SpinBarrier::Spins(512, 2), 0);
+}
+
+TEST(Processors, AreThoseThatThisProcessMayRunOn) {
+  cpu_set_t may_run_on;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(may_run_on), &may_run_on), 0);
+  EXPECT_EQ(Processors(), CPU_COUNT(&may_run_on));
 }
 
 TEST(ThreadPool, CallsEachOnce) {
