@@ -2,6 +2,7 @@
 #include "lib/run/prediction.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -10,7 +11,8 @@ namespace {
 
 constexpr double kTrustedRatio = 16;   // a point this much smaller predicts well enough
 constexpr double kPilotSeconds = 0.1;  // a pilot run that is predicted to take longer is not worth it
-constexpr double kSmallest = 16;       // sizes of the first pilot run are divided by this
+constexpr double kSmallest = 16;       // sizes of the first pilot run are divided by this, or by more where
+constexpr double kFirstWork = 2e9;     // it would still do more: seconds, even where all goes badly
 constexpr double kGrowth = 1.25;       // of every size from pilot run to pilot run
 
 // The point without the axes that are sizes: implementation, precision and the like.
@@ -42,6 +44,19 @@ std::optional<Point> Smaller(const Family& family, const Point& point, double di
   return smaller;
 }
 
+// What the sizes are divided by for the first pilot run, of which nothing is known yet.
+double FirstDivisor(const Family& family, const Point& point) {
+  double divisor = kSmallest;
+  std::optional<Point> first = Smaller(family, point, divisor);
+  while (first && WorkOf(family.CostOf(*first)) > kFirstWork) {
+    std::optional<Point> next = Smaller(family, point, 2 * divisor);
+    if (!next || next->Name() == first->Name()) break;  // every size is at its smallest
+    first = std::move(next);
+    divisor *= 2;
+  }
+  return divisor;
+}
+
 }  // namespace
 
 double WorkOf(const workload::Cost& cost) { return cost.Flops() + cost.Bytes(); }
@@ -65,7 +80,7 @@ std::optional<double> StepTimePredictor::Predict(const Family& family, const Poi
     return next != known.begin() && std::prev(next)->first * kTrustedRatio >= work;
   };
   if (is_trusted()) return scaled();
-  for (double divisor = kSmallest; divisor > kGrowth; divisor /= kGrowth) {
+  for (double divisor = FirstDivisor(family, point); divisor > kGrowth; divisor /= kGrowth) {
     const std::optional<Point> smaller = Smaller(family, point, divisor);
     if (!smaller) break;
     const double smaller_work = WorkOf(family.CostOf(*smaller));

@@ -26,7 +26,8 @@ class StepTimePredictor {
 
   // Seconds of a step at `point`, scaled by work from the largest smaller point that is known. Where none of at least
   // 1/16 of the work is known, smaller points are timed from below, each a quarter larger than the last in every size,
-  // up to the one that is predicted to take 100 ms: a tiny point alone would predict its overhead times the work.
+  // up to the one that is predicted to take 100 ms: a tiny point alone would predict its overhead times the work. The
+  // first has a sixteenth of every size, or less where that would be much work before anything is known.
   // nullopt where no smaller point could be measured.
   std::optional<double> Predict(const Family& family, const Point& point);
 

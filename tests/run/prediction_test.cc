@@ -56,6 +56,16 @@ TEST_F(PredictionTest, OverheadIsNotMultiplied) {
   EXPECT_NEAR(*predicted, 0.138, 0.005);
 }
 
+TEST_F(PredictionTest, TheFirstPilotRunIsShortHoweverLargeTheCase) {
+  const Point huge = At("3000000");
+  const double exact = WorkOf(family_.CostOf(huge)) * 1e-9;
+  const std::optional<double> predicted = predictor_.Predict(family_, huge);
+  ASSERT_TRUE(predicted.has_value());
+  EXPECT_NEAR(*predicted, exact, 0.01 * exact);
+  // A sixteenth of the size would be half a year of this implementation.
+  EXPECT_EQ(piloted_, std::vector<std::string>({"cube/n:720"}));
+}
+
 TEST_F(PredictionTest, AMeasuredPointNearbyNeedsNoPilotRun) {
   predictor_.Learn(family_, At("2048"), 3.0);
   const std::optional<double> predicted = predictor_.Predict(family_, At("4096"));
