@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "benchmarks/macro/generation.h"
+#include "lib/gbench/flag_check.h"
 #include "lib/models/checkpoint/token_ids.h"
 
 ABSL_FLAG(std::string, prompt_ids, "",
@@ -43,15 +44,27 @@ Point GenerateAt(const Point& at) {
   return point;
 }
 
-absl::Status SupportsPrompt(const Point& at, const Device& device) {
+absl::StatusOr<TokenIds> TheStopIds() { return models::ParseTokenIds("--stop_ids", absl::GetFlag(FLAGS_stop_ids)); }
+
+// Before anything is measured.
+absl::Status CheckIds() {
+  if (const absl::Status stops = TheStopIds().status(); !stops.ok()) return stops;
+  if (absl::GetFlag(FLAGS_prompt_ids).empty()) return absl::OkStatus();
   if (!ThePrompt().ok()) return ThePrompt().status();
-  const Point point = GenerateAt(at);
-  if (absl::Status status = SupportsModel(point, device); !status.ok()) return status;
-  const auto vocab = static_cast<int64_t>(ConfigAt(point)->shape.base.vocab);
+  const auto config = ConfigAt(GenerationPoint().With("model", "checkpoint"));
+  if (!config.ok()) return absl::OkStatus();  // its own flag is checked, too
+  const auto vocab = static_cast<int64_t>(config->shape.base.vocab);
   const int64_t largest = *std::max_element(ThePrompt()->begin(), ThePrompt()->end());
   if (largest < vocab) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--prompt_ids: ", largest, " is no token of the checkpoint, which has ", vocab));
+}
+
+const FlagCheck kIds(CheckIds);
+
+absl::Status SupportsPrompt(const Point& at, const Device& device) {
+  if (!ThePrompt().ok()) return ThePrompt().status();
+  return SupportsModel(GenerateAt(at), device);
 }
 
 // It has run once: where a text ends is known only then.
@@ -59,7 +72,7 @@ absl::StatusOr<GenerationCase> Completed(const Point& at, Inputs& in) {
   const Point point = GenerateAt(at);
   const absl::StatusOr<models::DecoderConfig> config = ConfigAt(point);
   if (!config.ok()) return config.status();
-  const absl::StatusOr<TokenIds> stops = models::ParseTokenIds("--stop_ids", absl::GetFlag(FLAGS_stop_ids));
+  const absl::StatusOr<TokenIds> stops = TheStopIds();
   if (!stops.ok()) return stops.status();
   auto completed = GenerationAt(point, in, *ThePrompt(), stops->empty() ? config->stop_ids : *stops);
   const at::NoGradGuard no_grad;

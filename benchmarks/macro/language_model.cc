@@ -2,6 +2,7 @@
 #include "benchmarks/macro/language_model.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/isfinite.h>
 
 #include <chrono>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "lib/device/gpu.h"
+#include "lib/gbench/flag_check.h"
 #include "lib/models/checkpoint/checkpoint.h"
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/decoding/recorded_decoder.h"
@@ -40,6 +42,14 @@ const absl::StatusOr<models::Checkpoint>& TheCheckpoint() {
   }();
   return *checkpoint;
 }
+
+// Before anything is measured: a folder that is no checkpoint is a mistake on the command line.
+const FlagCheck kCheckpointFlag([] {
+  const std::string folder = absl::GetFlag(FLAGS_checkpoint);
+  if (folder.empty() || TheCheckpoint().ok()) return absl::OkStatus();
+  const absl::Status& why = TheCheckpoint().status();
+  return absl::Status(why.code(), absl::StrCat("--checkpoint=", folder, ": ", why.message()));
+});
 
 WeightFormat FormatAt(const Point& at) { return *workload::ParseWeightFormat(at.Text("precision")); }
 
@@ -157,7 +167,11 @@ absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, const
 at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens) {
   const at::NoGradGuard no_grad;
   models::EagerDecoder exact(model.weights, tokens.size(0), tokens.size(1), models::Arithmetic::kExact);
-  return exact.Append(tokens.contiguous()).clone();
+  at::Tensor logits = exact.Append(tokens.contiguous()).clone();
+  // A reference without numbers agrees with any result without them.
+  TORCH_CHECK(logits.isfinite().all().item<bool>(),
+              "the model's logits are not all finite, not even in fp32: its weights are broken");
+  return logits;
 }
 
 namespace {

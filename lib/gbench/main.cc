@@ -14,6 +14,7 @@
 #include "lib/base/standard_streams.h"
 #include "lib/device/device.h"
 #include "lib/gbench/exit_status.h"
+#include "lib/gbench/flag_check.h"
 #include "lib/gbench/help.h"
 #include "lib/gbench/library.h"
 #include "lib/gbench/options.h"
@@ -22,6 +23,7 @@
 #include "lib/observe/ranges.h"
 #include "lib/results/contract.h"
 #include "lib/results/counters.h"
+#include "lib/results/thrown.h"
 #include "lib/run/journal.h"
 #include "lib/run/supervisor.h"
 #include "lib/suite/describe.h"
@@ -65,9 +67,19 @@ bool Answer(const Options& options) {
   return true;
 }
 
+// What was thrown outside of a case, and what to do about it.
+absl::Status OutsideOfACase() {
+  const absl::Status status = StatusOfThrown();
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(std::string(status.message()),
+                   ", outside of a case: this process may not have enough to start with (ulimit -d and -v and the "
+                   "limits of a container say how much it may have)"));
+}
+
 // Everything that starts a thread or opens a device belongs to the process that runs the cases.
 int OpenAndRun(const Options& options, const std::vector<PlannedCase>& plan, const std::string& journal,
-               SharedState& state) {
+               SharedState& state) try {
   if (options.nvtx && !observe::EnableRanges()) {
     return Refuse(
         absl::UnimplementedError("--nvtx: this build has no NVTX headers; build where a CUDA toolkit has "
@@ -77,6 +89,9 @@ int OpenAndRun(const Options& options, const std::vector<PlannedCase>& plan, con
   const absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(options.device, options.threads);
   if (!device.ok()) return Refuse(device.status());
   return RunSuite(options, plan, journal, state, **device);
+} catch (...) {
+  const int refused = Refuse(OutsideOfACase());
+  return state.journal_begun() || state.described() ? kExitFailed : refused;
 }
 
 // The row of a case that ended its process.
@@ -106,7 +121,7 @@ int RunSupervised(const Options& options, const std::vector<PlannedCase>& plan, 
 
 }  // namespace
 
-int Main(int argc, char** argv) {
+int Main(int argc, char** argv) try {
   if (!OpenStandardStreams()) return kExitRefused;
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, which has somebody to tell
   PreferHugePages();
@@ -123,11 +138,14 @@ int Main(int argc, char** argv) {
     return Answered();
   }
   if (absl::Status status = CheckOutputNames(*options); !status.ok()) return Refuse(status);
+  if (absl::Status status = CheckFlags(); !status.ok()) return Refuse(status);
   options->contract = ContractJson(FamiliesOf(*plan));
   SharedState state(plan->size());
   if (options->supervise) return RunSupervised(*options, *plan, state);
   const NotedSignals noted(state, /*supervised=*/false);
   return OpenAndRun(*options, *plan, options->journal, state);
+} catch (...) {
+  return Refuse(OutsideOfACase());
 }
 
 }  // namespace roofbench

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/run/session.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <exception>
-#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +10,7 @@
 #include "lib/base/text.h"
 #include "lib/hardware/process_memory.h"
 #include "lib/results/counters.h"
+#include "lib/results/thrown.h"
 #include "lib/run/built_case.h"
 #include "lib/run/measuring.h"
 #include "lib/run/roof_ratios.h"
@@ -20,16 +18,6 @@
 
 namespace roofbench {
 namespace {
-
-// How allocators say that there is no memory where they have no exception for it: LibTorch's on a CPU (with the bytes
-// that were asked for), oneDNN's, and the system's.
-constexpr std::string_view kNoMemory[] = {"allocate memory", "not enough memory", "out of memory", "out_of_memory",
-                                          "Cannot allocate"};
-
-bool SaysNoMemory(const std::string& what) {
-  return std::any_of(std::begin(kNoMemory), std::end(kNoMemory),
-                     [&](std::string_view text) { return what.find(text) != std::string::npos; });
-}
 
 void End(Outcome& outcome, Verdict verdict, std::string reason) {
   outcome.verdict = verdict;
@@ -43,18 +31,6 @@ void EndBy(const absl::Status& status, Outcome& outcome) {
                        status.code() == absl::StatusCode::kResourceExhausted ||
                        status.code() == absl::StatusCode::kDeadlineExceeded;
   End(outcome, skipped ? Verdict::kSkipped : Verdict::kFailed, std::string(status.message()));
-}
-
-void EndBy(const std::exception& error, Outcome& outcome) {
-  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
-  const std::string what = FirstLine(torch_error != nullptr ? torch_error->what_without_backtrace() : error.what());
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    End(outcome, Verdict::kSkipped, "out of memory");
-  } else if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr || SaysNoMemory(what)) {
-    End(outcome, Verdict::kSkipped, absl::StrCat("out of memory: ", what));
-  } else {
-    End(outcome, Verdict::kFailed, what);
-  }
 }
 
 }  // namespace
@@ -107,10 +83,8 @@ void Session::RunHere(const PlannedCase& planned, Outcome& outcome) {
   if (interrupted_ && interrupted_()) return End(outcome, Verdict::kInterrupted, "interrupted before it ran");
   try {
     EndBy(Measure(planned, outcome), outcome);
-  } catch (const std::exception& error) {
-    EndBy(error, outcome);
   } catch (...) {
-    End(outcome, Verdict::kFailed, "threw something that is no std::exception");
+    EndBy(StatusOfThrown(), outcome);
   }
   if (outcome.verdict == Verdict::kSkipped) outcome.reason += admission_.MemoryNote(outcome.cost);
 }

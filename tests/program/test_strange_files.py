@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints and prompts that are not what they should be: refused before anything is measured, or a row with a
+reason, and never a wait, a crash or a result without numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import strange_folder
+from built_program import TINY, Run
+
+COMPLETE = (
+    "--benchmark_filter=^complete/",
+    "--axis=complete.precision=fp32",
+    "--axis=complete.new=2",
+    "--benchmark_min_time=1x",
+    "--warmup_iters=0",
+    "--roof_share=0",
+    "--threads=1",
+    "--benchmark_format=json",
+)
+
+
+def assert_refused(done: subprocess.CompletedProcess[str], *says: str) -> None:
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout == "", "nothing ran"
+    for text in says:
+        assert text in done.stderr
+    assert len(done.stderr.splitlines()) == 1, "a refusal is a line"
+
+
+def the_case(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    (case,) = json.loads(done.stdout)["benchmarks"]
+    return dict(case)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("put", [pipe, folder, device], ids=lambda put: str(put.__name__))
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "model.safetensors.index.json", "ids"])
+def test_what_is_no_file_is_refused_at_once(run: Run, tmp_path: Path, name: str, put: Callable[[Path], None]) -> None:
+    checkpoint = strange_folder.write(tmp_path)
+    strange = checkpoint / name
+    strange.unlink(missing_ok=True)
+    put(strange)
+    ids = str(strange) if name == "ids" else "1,2"
+    done = run(*COMPLETE, f"--checkpoint={checkpoint}", f"--prompt_ids={ids}")
+    flag = "--prompt_ids=" if name == "ids" else "--checkpoint="
+    assert_refused(done, flag, f"{strange}: is a {put.__name__} and not a regular file")
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("--checkpoint={tmp}/nothing", "{tmp}/nothing/config.json: No such file or directory"),
+        ("--checkpoint={tmp}/empty", "{tmp}/empty/config.json: it is no valid JSON"),
+        ("--prompt_ids={tmp}/nothing", "{tmp}/nothing: No such file or directory"),
+        ("--prompt_ids={tmp}/empty/config.json", "--prompt_ids: there are none"),
+        ("--prompt_ids=1,2,x", "--prompt_ids=1,2,x: no file is called so, and as a list: x is no token id"),
+        ("--prompt_ids=,", "--prompt_ids: there are none"),
+        ("--prompt_ids=1,10", "--prompt_ids: 10 is no token of the checkpoint, which has 10"),
+        ("--stop_ids=2,end", "--stop_ids: end is no token id"),
+    ],
+)
+def test_a_bad_flag_is_refused(run: Run, tmp_path: Path, flag: str, said: str) -> None:
+    """Whether or not a case needs it: a mistake on the command line is one."""
+    good = strange_folder.write(tmp_path / "good")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "config.json").write_text("")
+    given = {"--checkpoint": str(good), "--prompt_ids": "1,2"}
+    name, value = flag.format(tmp=tmp_path).split("=", 1)
+    given[name] = value
+    done = run(*TINY, *(f"{name}={value}" for name, value in given.items()))
+    assert_refused(done, said.format(tmp=tmp_path))
+
+
+def test_weights_that_are_no_numbers_fail_the_case(run: Run, tmp_path: Path) -> None:
+    checkpoint = strange_folder.write(tmp_path, float("nan"))
+    done = run(*COMPLETE, "--axis=complete.precision=int8", f"--checkpoint={checkpoint}", "--prompt_ids=1,2")
+    assert done.returncode == 1, done.stdout
+    assert "model.embed_tokens.weight holds weights that are not finite" in the_case(done)["error_message"]
+
+
+def test_logits_that_are_no_numbers_fail_the_case(run: Run, tmp_path: Path) -> None:
+    checkpoint = strange_folder.write(tmp_path, 1e18)
+    for check in ("on", "off"):
+        done = run(*COMPLETE, f"--checkpoint={checkpoint}", "--prompt_ids=1,2", f"--check={check}")
+        assert done.returncode == 1, done.stdout
+        assert "failed: the model's logits are not all finite" in the_case(done)["error_message"]
+    prefill = (*COMPLETE[3:], "--benchmark_filter=^prefill/impl:eager/model:checkpoint/precision:fp32/prompt:4")
+    sizes = ("--axis=prefill.model=checkpoint", "--axis=prefill.precision=fp32", "--axis=prefill.prompt=4")
+    done = run(*prefill, *sizes, f"--checkpoint={checkpoint}")
+    assert "failed: the model's logits are not all finite, not even in fp32" in the_case(done)["error_message"]
+
+
+def test_a_prompt_of_millions_is_skipped_with_a_reason(run: Run, tmp_path: Path) -> None:
+    checkpoint = strange_folder.write(tmp_path)
+    prompt = tmp_path / "prompt"
+    prompt.write_text("1," * 3_000_000)
+    done = run(*COMPLETE, f"--checkpoint={checkpoint}", f"--prompt_ids={prompt}", "--max_step_time=1")
+    assert done.returncode == 0, done.stderr
+    assert "skipped: " in the_case(done)["error_message"]
+
+
+def test_a_prompt_without_end_is_refused(program: Path, tmp_path: Path) -> None:
+    checkpoint = strange_folder.write(tmp_path)
+    command = [str(program), *COMPLETE, f"--checkpoint={checkpoint}", "--prompt_ids=-"]
+    with Path("/dev/zero").open() as zeros:
+        done = subprocess.run(command, stdin=zeros, capture_output=True, text=True, check=False, timeout=120)
+    assert_refused(done, "--prompt_ids=-: standard input does not end after the 64.0 MiB")
+
+
+@pytest.mark.parametrize("megabytes", [100, 600])
+def test_little_memory_is_told(program: Path, megabytes: int) -> None:
+    """However much there is: the cases run, or a line says that there is not enough."""
+    limit = megabytes << 20
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+    command = [str(program), *TINY, "--threads=1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, preexec_fn=limited)
+    assert done.returncode in (0, 2), done.stderr
+    if done.returncode == 2:
+        assert "out of memory" in done.stderr
+        assert "ulimit -d" in done.stderr
+    for word in ("terminate", "what()", "frame #", "SIGABRT"):
+        assert word not in done.stderr

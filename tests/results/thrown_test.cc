@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/results/thrown.h"
+
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+
+#include <new>
+#include <stdexcept>
+
+namespace roofbench {
+namespace {
+
+template <typename Thrown>
+absl::Status Caught(const Thrown& thrown) {
+  try {
+    throw thrown;
+  } catch (...) {
+    return StatusOfThrown();
+  }
+}
+
+TEST(StatusOfThrown, AnAllocatorsWordsAreNoMemory) {
+  EXPECT_EQ(Caught(std::bad_alloc()), absl::ResourceExhaustedError("out of memory"));
+  EXPECT_EQ(Caught(std::runtime_error("DefaultCPUAllocator: can't allocate memory: you tried")),
+            absl::ResourceExhaustedError("out of memory: DefaultCPUAllocator: can't allocate memory: you tried"));
+}
+
+TEST(StatusOfThrown, EverythingElseIsALine) {
+  EXPECT_EQ(Caught(std::logic_error("one\ntwo")), absl::InternalError("one"));
+  EXPECT_EQ(Caught(1), absl::InternalError("threw something that is no std::exception"));
+  try {
+    TORCH_CHECK(false, "a check");
+  } catch (...) {
+    EXPECT_EQ(StatusOfThrown(), absl::InternalError("a check"));
+  }
+}
+
+}  // namespace
+}  // namespace roofbench
