@@ -131,15 +131,15 @@ def _deep(levels: int, generator: random.Random) -> Any:
 
 
 def _value(old: Any, generator: random.Random) -> Any:
-    # Copies of copies of a whole file would be larger than memory.
-    copied = old if len(str(old)) < 500 else None
+    # Copies of copies of a whole file would be larger than memory, as would one list that is in many places.
+    small = old if len(str(old)) < 500 else None
     choices: list[Callable[[], Any]] = [
         lambda: generator.choice(NUMBERS),
         lambda: generator.choice(TEXTS),
         lambda: generator.choice([None, True, False, [], {}, [[]], {"": {}}]),
         lambda: _deep(generator.choice((1, 31, 40)), generator),
-        lambda: [copied] * generator.choice((0, 2, 300)),
-        lambda: {f"k{i}": copied for i in range(generator.choice((1, 250)))},
+        lambda: [copy.deepcopy(small) for _ in range(generator.choice((0, 2, 300)))],
+        lambda: {f"k{i}": copy.deepcopy(small) for i in range(generator.choice((1, 250)))},
     ]
     # Mostly the kind that stood there, which goes deeper than the schema.
     if isinstance(old, (int, float)) and generator.random() < 0.7:

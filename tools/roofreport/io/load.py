@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from roofreport.errors import UnusableInputError
 from roofreport.io import google_benchmark, journal, renames, strict_json
@@ -36,22 +37,26 @@ def _of_today(result: Result) -> Result:
     return replace(result, cases=tuple(cases), notes=notes, renamed=bool(note), contract=contract)
 
 
+def _parsed(text: str) -> tuple[Any, strict_json.StrictJsonError | None]:
+    try:
+        return strict_json.parse(text), None
+    except strict_json.StrictJsonError as error:
+        return None, error
+
+
 def _read(path: Path) -> Result:
     text = read_text(path)
-    first = text.split("\n", 1)[0]
-    try:
-        header = strict_json.parse(first)
-    except strict_json.StrictJsonError:
-        header = None
-    if isinstance(header, dict) and "schema" in header:
-        return journal.read(path, text, header)
-    try:
-        document = strict_json.parse(text)
-    except strict_json.StrictJsonError as error:
+    first, _, rest = text.partition("\n")
+    document, broken = _parsed(first)
+    if isinstance(document, dict) and "schema" in document:
+        return journal.read(path, text, document)
+    if rest.strip():
+        document, broken = _parsed(text)
+    if broken is not None:
         if not text.lstrip().startswith("{"):
-            raise refuse(path, "is neither Google Benchmark's JSON nor a journal of roofbench") from error
-        kind = "is cut off" if error.at_end else "is damaged"
-        raise refuse(path, f"{kind}: {error}") from error
+            raise refuse(path, "is neither Google Benchmark's JSON nor a journal of roofbench") from broken
+        kind = "is cut off" if broken.at_end else "is damaged"
+        raise refuse(path, f"{kind}: {broken}") from broken
     if not isinstance(document, dict):
         raise refuse(path, "is JSON, but no result of roofbench")
     return google_benchmark.read(path, document)
