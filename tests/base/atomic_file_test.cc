@@ -47,12 +47,13 @@ TEST(AtomicFileTest, OfTwoThatWriteTheSameTheLastWinsWhole) {
 TEST(AtomicFileTest, WritesToNothingThatLiesInTheWay) {
   const TempFolder folder;
   std::ofstream(folder / "victim") << "precious";
+  AtomicFile file;
+  ASSERT_TRUE(file.Open(folder / "out.json").ok());
+  // Laid while it runs, under every name that it may take.
   std::filesystem::create_symlink("victim", folder / "out.json.part");
   for (int number = 0; number < 3; ++number) {
     std::filesystem::create_symlink("victim", folder / absl::StrCat("out.json.", getpid(), "-", number, ".part"));
   }
-  AtomicFile file;
-  ASSERT_TRUE(file.Open(folder / "out.json").ok());
   file.stream() << "new";
   ASSERT_TRUE(file.Finish().ok());
   EXPECT_EQ(ReadText(folder / "out.json"), "new");
