@@ -51,7 +51,7 @@ absl::Status AtomicFile::Finish() {
   // A name that is on the disk before its contents would be an empty file after a power cut.
   const bool kept =
       WriteAll(made->file, text) && fsync(made->file) == 0 && std::rename(made->path.c_str(), path_.c_str()) == 0;
-  const absl::Status status = kept ? absl::OkStatus() : FileError("write", path_, errno);
+  absl::Status status = kept ? absl::OkStatus() : FileError("write", path_, errno);
   close(made->file);
   if (!kept) unlink(made->path.c_str());
   return status;

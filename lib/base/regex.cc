@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstddef>
-#include <cstdlib>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -38,10 +39,11 @@ std::size_t Repetitions(const std::string& text, std::size_t at) {
   const std::size_t end = std::min(text.find('}', at), text.size());
   std::size_t most = 1;
   for (std::size_t digit = at + 1; digit < end;) {
-    char* after = nullptr;
-    const unsigned long long count = std::strtoull(text.c_str() + digit, &after, 10);
-    most = std::max<std::size_t>(most, std::min<unsigned long long>(count, kMostChoices + 1));
-    digit = std::max<std::size_t>(digit, static_cast<std::size_t>(after - text.c_str())) + 1;
+    std::size_t count = 0;
+    const auto [after, error] = std::from_chars(text.data() + digit, text.data() + end, count);
+    if (error == std::errc::result_out_of_range) count = kMostChoices + 1;
+    most = std::max<std::size_t>(most, std::min<std::size_t>(count, kMostChoices + 1));
+    digit = static_cast<std::size_t>(after - text.data()) + 1;
   }
   return most;
 }

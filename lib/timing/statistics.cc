@@ -11,8 +11,8 @@
 namespace roofbench::timing {
 namespace {
 
-constexpr std::size_t kMostExactRanks = 200;   // above, the binomial distribution is taken as normal
-constexpr double kDeviationsPerMad = 1.4826;   // 1 / Phi^-1(3/4)
+constexpr std::size_t kMostExactRanks = 200;  // above, the binomial distribution is taken as normal
+constexpr double kDeviationsPerMad = 1.4826;  // 1 / Phi^-1(3/4)
 constexpr double kConfidence = 0.95;
 
 void RequireValues(std::span<const double> values) {

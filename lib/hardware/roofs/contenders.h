@@ -14,7 +14,7 @@ struct Contender {
   std::string roof = {};
   std::string variant = {};
   std::function<double(double seconds, int threads)> measure = {};
-  std::size_t index = 0;  // for whoever made it
+  std::size_t index = 0;   // for whoever made it
   bool runs_alone = true;  // can be measured on one thread
   double alone = 0;        // rate of one thread
   double together = 0;     // rate of the pool

@@ -48,10 +48,7 @@ std::vector<uint64_t> RandomWords(std::size_t count) {
 }  // namespace
 
 GpuRoofMeter::GpuRoofMeter(GpuStreams& streams, double l2_bytes, double memory_bytes)
-    : RoofMeter({.roof_by_roof = true}),
-      streams_(streams),
-      l2_bytes_(l2_bytes),
-      memory_bytes_(memory_bytes) {}
+    : RoofMeter({.roof_by_roof = true}), streams_(streams), l2_bytes_(l2_bytes), memory_bytes_(memory_bytes) {}
 
 GpuRoofMeter::~GpuRoofMeter() {
   for (std::byte* memory : {first_, second_, sum_}) {
