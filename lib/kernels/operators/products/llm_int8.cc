@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "lib/kernels/operators/products/llm_int8_avx512.h"
 #include "lib/kernels/simd/isa.h"
@@ -12,7 +13,16 @@ namespace {
 
 constexpr float kLargest = 127;
 
-float Inverse(float row_max) { return row_max > 0 ? kLargest / row_max : 0; }
+// Finite, for the reciprocal of a subnormal number is not, and 0 times infinity is no number.
+float Inverse(float row_max) {
+  return row_max > 0 ? std::min(kLargest / row_max, std::numeric_limits<float>::max()) : 0;
+}
+
+// What no integer is comes to one at the edge: infinities and NaNs, whose product with the row's scale is none either.
+int8_t Rounded(float value) {
+  if (!(value > -kLargest)) return static_cast<int8_t>(-kLargest);
+  return static_cast<int8_t>(std::nearbyint(std::min(value, kLargest)));
+}
 
 // The largest magnitude below `threshold` (0: of all).
 float LargestOf(const Bf16* x, int64_t k, float threshold) {
@@ -40,8 +50,8 @@ int32_t Quantise(const Bf16* x, int64_t k, float threshold, float inverse, int8_
   int32_t sum = 0;
   for (int64_t i = 0; i < k; ++i) {
     const float value = ToFloat(x[i]);
-    const bool is_outlier = threshold > 0 && std::abs(value) >= threshold;
-    to[i] = is_outlier ? int8_t{0} : static_cast<int8_t>(std::nearbyint(value * inverse));
+    const bool is_below = threshold > 0 ? std::abs(value) < threshold : !std::isnan(value);
+    to[i] = is_below ? Rounded(value * inverse) : int8_t{0};
     sum += to[i];
   }
   return sum;

@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kVector = 64;
 constexpr int64_t kAhead = 4096;  // bytes: a page ahead of the loads, for the hardware does not look beyond one
 constexpr int64_t kFloats = 16;   // in a vector
+constexpr float kLargest = 127;
 
 // 16 elements from x[i] on as fp32, zeros behind the k-th.
 ROOFBENCH_TARGET_AVX512 inline __m512 Load(const Bf16* x, int64_t i, int64_t k) {
@@ -80,8 +81,10 @@ ROOFBENCH_TARGET_AVX512 int32_t Quantise(const Bf16* x, int64_t k, float thresho
   for (int64_t i = 0; i < k; i += kFloats) {
     const __m512 value = Load(x, i, k);
     const __mmask16 below = Below(_mm512_abs_ps(value), threshold);
+    // NaNs, of infinite numbers in a row of them, come to the lower edge: max returns its second operand.
+    const __m512 scaled = _mm512_max_ps(_mm512_mul_ps(value, _mm512_set1_ps(inverse)), _mm512_set1_ps(-kLargest));
     // Rounds to even, as the mode of the processor is.
-    const __m512i whole = _mm512_maskz_cvtps_epi32(below, _mm512_mul_ps(value, _mm512_set1_ps(inverse)));
+    const __m512i whole = _mm512_maskz_cvtps_epi32(below, _mm512_min_ps(scaled, _mm512_set1_ps(kLargest)));
     sum = _mm512_add_epi32(sum, whole);
     const int64_t count = std::min(kFloats, k - i);
     _mm512_mask_cvtsepi32_storeu_epi8(to + i, static_cast<__mmask16>((1U << count) - 1), whole);

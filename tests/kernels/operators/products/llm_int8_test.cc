@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "tests/kernels/kernel_testing.h"
@@ -110,6 +111,33 @@ TEST(LlmInt8, EqualsItsFormulaOnEveryIsa) {
           ExpectClose(product.y[static_cast<std::size_t>(row * n + column)], product.Expected(row, column), 1e-5, 1,
                       "element");
         }
+      }
+    }
+  });
+}
+
+// Found by fuzzing: infinite activations, and those whose reciprocal is infinite, became integers of 32 bits whose sum
+// overflowed.
+TEST(LlmInt8, ARowOfExtremesIsQuantisedWithinItsRange) {
+  OnEveryIsa([] {
+    for (const float extreme : {std::numeric_limits<float>::infinity(), 1e-38F, 3e38F}) {
+      Product product{.m = 1, .n = 2, .k = 70};
+      for (Bf16& value : product.x) value = ToBf16(extreme);
+      product.x[7] = ToBf16(0);
+      product.x[8] = ToBf16(-extreme);
+      product.Run(0);
+      int64_t sum = 0;
+      for (const int8_t value : product.quantised) {
+        EXPECT_GE(value, -127) << extreme;
+        sum += value;
+      }
+      EXPECT_EQ(product.sums[0], sum) << extreme;
+      EXPECT_EQ(std::isfinite(product.x_max[0]), std::isfinite(extreme));
+      if (std::isinf(extreme)) {
+        EXPECT_FALSE(std::isfinite(product.y[0]));  // so that a check can tell
+      } else {
+        EXPECT_EQ(product.quantised[7], 0) << extreme;
+        EXPECT_LT(product.quantised[8], 0) << extreme;
       }
     }
   });
