@@ -39,7 +39,7 @@ class Machine:
         (self.root / ".venv/bin").mkdir(parents=True)
         # Not a link: an isolated Python finds the packages of its environment by its own place.
         self._script(self.root / ".venv/bin/python", f'exec "{sys.executable}" "$@"')
-        parts = ("report", "tests", "oracles", "torch")
+        parts = ("report", "history", "tests", "oracles", "torch")
         requirements = [self.root / f"tools/requirements-{part}.txt" for part in parts]
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in requirements)).hexdigest()
         self.stamp = self.root / ".venv/.roofbench"

@@ -18,10 +18,10 @@ from roofreport.text import printable
 
 def load(path: Path) -> Result:
     """With today's names of cases. Raises UnusableInputError that names the file."""
-    return _of_today(_read(path))
+    return of_today(as_written(path, read_text(path)))
 
 
-def _of_today(result: Result) -> Result:
+def of_today(result: Result) -> Result:
     """A file of an older program than these reports gets today's names, and a note that says which."""
     contract = renames.in_force(result.contract)
     if contract is None:
@@ -44,8 +44,8 @@ def _parsed(text: str) -> tuple[Any, strict_json.StrictJsonError | None]:
         return None, error
 
 
-def _read(path: Path) -> Result:
-    text = read_text(path)
+def as_written(path: Path, text: str) -> Result:
+    """The result that `text`, which `path` holds, is: with the names of cases that it gives them."""
     first, _, rest = text.partition("\n")
     document, broken = _parsed(first)
     if isinstance(document, dict) and "schema" in document:

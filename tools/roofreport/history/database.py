@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The database behind a history: SQLite's file or PostgreSQL's server, opened, checked, and made where it is new."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, select, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import NullPool, StaticPool
+
+from roofreport import files
+from roofreport.errors import UnusableInputError
+from roofreport.history import tables
+from roofreport.text import printable
+
+PATIENCE_S = 60.0  # for a writer who is before us
+_MAGIC = b"SQLite format 3\0"
+_WRITES = "roofbench_writes"
+VERSION_KEY = "version"
+
+
+class Database:
+    """`name` is what people are told: a path, or a URL without its password."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self.engine = engine
+        self.name = name
+        self.is_sqlite = engine.dialect.name == "sqlite"
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        with self._told(), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """One writer at a time; all of the block is kept, or nothing of it."""
+        with self._told(), self.engine.connect() as connection:
+            connection.execution_options(**{_WRITES: True})
+            with connection.begin():
+                if not self.is_sqlite:
+                    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": tables.WRITERS_LOCK})
+                yield connection
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise self.refused(_why(error)) from error
+
+    def refused(self, why: str) -> UnusableInputError:
+        return UnusableInputError(f"{self.name}: {why}")
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+# What SQLite says, and what a person can do about it.
+_SAID = (
+    ("database or disk is full", "there is no room on the disk; nothing of this was kept. Make room, and do it again"),
+    (
+        "disk I/O error",
+        "the disk takes no more (it is full, or a limit on file sizes was met); nothing of this was kept",
+    ),
+    ("readonly database", "it cannot be written to: the file or its folder is read-only"),
+    ("unable to open database file", "it cannot be opened: its folder is missing or may not be read"),
+    ("database is locked", f"another process has been writing to it for {PATIENCE_S:.0f} s; try again when it is done"),
+    ("file is not a database", "is no SQLite file, or a damaged one"),
+    ("malformed", "is damaged: take a copy of it, and get back what can be read by sqlite3's .recover"),
+)
+
+
+def _why(error: SQLAlchemyError) -> str:
+    said = str(error.orig if isinstance(error, DBAPIError) and error.orig is not None else error).strip()
+    plain = next((plain for words, plain in _SAID if words in said), "")
+    return plain or printable(said.partition("\n")[0], 300) or type(error).__name__
+
+
+def open_database(where: str, create: bool) -> Database:
+    """A history in its version of today. Raises UnusableInputError for everything else."""
+    if not where:
+        raise UnusableInputError("the history has an empty name")
+    if "://" not in where:
+        return _sqlite(Path(where), create)
+    try:
+        url = make_url(where)
+    except ArgumentError as error:
+        raise UnusableInputError(f"{printable(where.partition('@')[2] or where)}: is no URL of a database") from error
+    kind = url.get_backend_name()
+    if kind == "sqlite":
+        if not url.database or url.database == ":memory:":
+            raise UnusableInputError(f"{printable(where)}: names no file, as sqlite:///history.db does")
+        return _sqlite(Path(url.database), create)
+    if kind != "postgresql":
+        raise UnusableInputError(
+            f"{printable(kind)}://: a history is a file, sqlite:///FILE or postgresql://[USER@]HOST/DATABASE"
+        )
+    return _postgresql(url, create)
+
+
+def _sqlite(path: Path, create: bool) -> Database:
+    name = printable(str(path))
+    is_new = _check_file(path, name, create)
+    read_only = not is_new and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+    engine = create_engine("sqlite://", creator=lambda: _connected(path, read_only), poolclass=StaticPool)
+
+    # sqlite3's own idea of when a transaction begins lets a writer read before it has the lock.
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get(_WRITES)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes and not read_only else "BEGIN")
+
+    database = Database(engine, name)
+    if is_new:
+        with database.writing() as connection:
+            _make(connection)
+        # For all who open it from now on. Whoever comes at the same moment has done it, or is about to.
+        with suppress(sqlite3.OperationalError):
+            engine.raw_connection().cursor().execute("PRAGMA journal_mode = WAL")
+    with database.reading() as connection:
+        mark = _pragma(connection, "application_id")
+        if mark != tables.APPLICATION_ID:
+            raise database.refused("is a database of another program; choose another file")
+        _check_version(connection, database)
+    return database
+
+
+def _check_file(path: Path, name: str, create: bool) -> bool:
+    """Whether it is to be made."""
+    try:
+        if not path.exists():
+            if not create:
+                raise UnusableInputError(f"{name}: there is no history yet; tools/report history add RESULT makes one")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return True
+        if not path.is_file():
+            raise UnusableInputError(f"{name}: is no file")
+        with path.open("rb") as file:
+            start = file.read(len(_MAGIC))
+    except OSError as error:
+        raise UnusableInputError(f"{name}: {files.reason(error)}") from error
+    except ValueError as error:
+        raise UnusableInputError(f"{name}: is no name of a file") from error
+    if not start:
+        if not create:
+            raise UnusableInputError(f"{name}: is empty; tools/report history add RESULT makes a history of it")
+        return True
+    if start != _MAGIC:
+        raise UnusableInputError(f"{name}: is no history but another kind of file; choose another --store")
+    return False
+
+
+def _connected(path: Path, read_only: bool) -> sqlite3.Connection:
+    if not read_only:
+        connection = sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+    # A log that is not empty holds runs; without one, the file alone is the history.
+    log = path.with_name(path.name + "-wal")
+    alone = not (log.exists() and log.stat().st_size)
+    uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
+    return sqlite3.connect(uri, uri=True, timeout=PATIENCE_S, isolation_level=None)
+
+
+def _pragma(connection: Connection, what: str) -> Any:
+    return connection.exec_driver_sql(f"PRAGMA {what}").scalar()
+
+
+def _postgresql(url: URL, create: bool) -> Database:
+    try:
+        engine = create_engine(url.set(drivername="postgresql+psycopg"), poolclass=NullPool)
+    except (ImportError, SQLAlchemyError) as error:
+        raise UnusableInputError(f"PostgreSQL needs the Python package psycopg: {printable(str(error))}") from error
+    database = Database(engine, printable(url.render_as_string(hide_password=True)))
+    if create:
+        with database.writing() as connection:
+            _make(connection)
+    with database.reading() as connection:
+        if not inspect(connection).has_table(tables.meta.name):
+            raise database.refused("there is no history yet; tools/report history add RESULT makes one")
+        _check_version(connection, database)
+    return database
+
+
+def _make(connection: Connection) -> None:
+    """Every table, unless another process was faster or something else is there."""
+    there = inspect(connection).get_table_names()
+    if tables.meta.name in there:
+        return
+    if connection.dialect.name == "sqlite":
+        if there:
+            return
+        connection.exec_driver_sql(f"PRAGMA application_id = {tables.APPLICATION_ID}")
+    tables.metadata.create_all(connection)
+    connection.execute(tables.meta.insert().values(key=VERSION_KEY, value=str(tables.VERSION)))
+
+
+def version_of(connection: Connection) -> str:
+    found = select(tables.meta.c.value).where(tables.meta.c.key == VERSION_KEY)
+    return connection.execute(found).scalar() or "0"
+
+
+def _check_version(connection: Connection, database: Database) -> None:
+    version = version_of(connection)
+    if version == str(tables.VERSION):
+        return
+    if version.isdecimal() and int(version) > tables.VERSION:
+        raise database.refused(
+            f"was made by a newer program (version {version}; this one knows {tables.VERSION}); update roofbench"
+        )
+    raise database.refused(f"has the version {printable(version, 40)}, which no program has written")

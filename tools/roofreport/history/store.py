@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A history of runs: what is added, and what is read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import TracebackType
+
+from sqlalchemy import Connection, Table, select
+
+from roofreport.errors import UnusableInputError
+from roofreport.history import adding, tables
+from roofreport.history import document as documents
+from roofreport.history.counters import Counters, Layouts
+from roofreport.history.database import Database, open_database
+from roofreport.history.records import (
+    KINDS,
+    Added,
+    Annotation,
+    CaseDetails,
+    Document,
+    Machine,
+    Reading,
+    Run,
+    Series,
+    Toolchain,
+)
+from roofreport.io.contract import TIME
+from roofreport.io.load import of_today
+from roofreport.io.result import Result, State
+
+
+def open_store(where: str, *, create: bool = False) -> Store:
+    """`where`: a path, sqlite:///PATH or postgresql://…. Raises UnusableInputError for what is no history, or one of a
+    newer program."""
+    return Store(open_database(where, create))
+
+
+class Store:
+    """Every method raises UnusableInputError where the database does not do its part; what it writes, it writes whole
+    or not at all."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.database.close()
+
+    def add_file(self, path: Path) -> Added:
+        """A journal or Google Benchmark's JSON, kept whole. A journal has no date: it is as old as its file."""
+        result, document = documents.of_file(path)
+        return self.add(result, document, datetime.fromtimestamp(path.stat().st_mtime, timezone.utc))
+
+    def add(self, result: Result, document: Document | None = None, written: datetime | None = None) -> Added:
+        """`document`: the file that `result` is of; without it the result is kept without samples. `written`: when, for
+        a result without a date."""
+        document = document or documents.of_result(result)
+        started = documents.moment(result.date) or written or datetime.now(timezone.utc)
+        count = len(result.by_name())
+        with self.database.writing() as connection:
+            number = adding.found_run(connection, document)
+            if number is not None:
+                completed = not adding.has_document(connection, number, document.kind)
+                if completed:
+                    adding.insert_document(connection, number, document)
+                return Added(self._run(connection, number), False, count, completed)
+            number, machine_known, toolchain_known = adding.insert_run(connection, result, document, started)
+            run = self._run(connection, number)
+        return Added(run, True, count, False, not machine_known, not toolchain_known)
+
+    def runs(self, machine_id: str | None = None) -> list[Run]:
+        """Oldest first."""
+        with self.database.reading() as connection:
+            found = self._runs(connection)
+        return [run for run in found if machine_id in (None, run.machine.id)]
+
+    def run(self, number: int) -> Run:
+        with self.database.reading() as connection:
+            return self._run(connection, number)
+
+    def _run(self, connection: Connection, number: int) -> Run:
+        found = self._runs(connection, [number])
+        if not found:
+            raise self.database.refused(f"has no run {number}; tools/report history list shows which there are")
+        return found[0]
+
+    def _runs(self, connection: Connection, numbers: Sequence[int] | None = None) -> list[Run]:
+        def facts_of(table: Table) -> dict[str, tuple[str, str, dict[str, str]]]:
+            rows = connection.execute(select(table.c.id, table.c.label, table.c.facts))
+            return {key: (key, label, json.loads(facts)) for key, label, facts in rows}
+
+        machines = {key: Machine(*row) for key, row in facts_of(tables.machines).items()}
+        toolchains = {key: Toolchain(*row) for key, row in facts_of(tables.toolchains).items()}
+        column = tables.runs.c
+        wanted = select(
+            column.id,
+            column.digest,
+            column.started,
+            column.revision,
+            column.machine_id,
+            column.toolchain_id,
+            column.context,
+            column.name,
+        ).order_by(column.started, column.id)
+        if numbers is not None:
+            wanted = wanted.where(column.id.in_(numbers))
+        return [
+            Run(
+                number,
+                digest,
+                started.replace(tzinfo=timezone.utc),
+                revision,
+                machines[machine],
+                toolchains[toolchain],
+                json.loads(context),
+                name,
+            )
+            for number, digest, started, revision, machine, toolchain, context, name in connection.execute(wanted)
+        ]
+
+    def series(self, metric: str = TIME.name, pattern: str = "*") -> list[Series]:
+        """By case, in the order of their names. A case that was never measured has its series of the time."""
+        found = [series for series in self.history(metric) if fnmatchcase(series.case, pattern)]
+        return sorted(found, key=lambda series: (series.case, series.machine.label, series.toolchain.label, series.key))
+
+    def history(self, metric: str, *, run_limit: int | None = None) -> dict[Series, list[Reading]]:
+        """Every series of a metric, each oldest first. `run_limit`: the newest runs of each machine and toolchain."""
+        with self.database.reading() as connection:
+            runs = self._runs(connection)
+            kept = _newest(runs, run_limit)
+            return self._readings(connection, metric, kept, None if len(kept) == len(runs) else list(kept))
+
+    def readings(self, series: Series) -> list[Reading]:
+        """Oldest first."""
+        with self.database.reading() as connection:
+            runs = {
+                run.id: run
+                for run in self._runs(connection)
+                if (run.machine, run.toolchain) == (series.machine, series.toolchain)
+            }
+            found = self._readings(connection, series.metric, runs, None, series.case)
+        return found.get(series, [])
+
+    def _readings(
+        self,
+        connection: Connection,
+        metric: str,
+        runs: dict[int, Run],
+        only_runs: list[int] | None,
+        only_case: str | None = None,
+    ) -> dict[Series, list[Reading]]:
+        column = tables.readings.c
+        wanted = select(
+            column.run_id,
+            column.case_id,
+            column.state,
+            column.reason,
+            column.noisy,
+            column.seconds,
+            column.layout_id,
+            column.counters,
+        )
+        if only_runs is not None:
+            wanted = wanted.where(column.run_id.in_(only_runs))
+        if only_case is not None:
+            number = select(tables.cases.c.id).where(tables.cases.c.name == only_case).scalar_subquery()
+            wanted = wanted.where(column.case_id == number)
+        names = dict(connection.execute(select(tables.cases.c.id, tables.cases.c.name)).tuples().all())
+        layouts = Layouts(connection)
+        is_time = metric == TIME.name
+        states = {state.value: state for state in State}
+        rank = {number: place for place, number in enumerate(runs)}
+        groups: dict[tuple[int, str, str], list[tuple[int, Reading]]] = {}
+        for number, case, state, reason, noisy, seconds, layout, data in connection.execute(wanted):
+            run = runs.get(number)
+            if run is None:
+                continue
+            counters = Counters(layouts[layout], data)
+            value = seconds if is_time else counters.get(metric)
+            reading = Reading(run, value, states[state], reason, noisy, counters)
+            groups.setdefault((case, run.machine.id, run.toolchain.id), []).append((rank[number], reading))
+        found: dict[Series, list[Reading]] = {}
+        for (case, _, _), readings in groups.items():
+            if is_time or any(reading.value is not None for _, reading in readings):
+                readings.sort(key=lambda pair: pair[0])
+                run = readings[0][1].run
+                series = Series(names[case], metric, run.machine, run.toolchain)
+                found[series] = [reading for _, reading in readings]
+        return found
+
+    def documents(self, run: Run) -> list[Document]:
+        """The files of a run, as they were written."""
+        column = tables.documents.c
+        with self.database.reading() as connection:
+            rows = connection.execute(select(column.kind, column.text).where(column.run_id == run.id)).all()
+        kept = [(kind, documents.unpacked(data, f"{self.database.name}: run {run.id}")) for kind, data in rows]
+        return [documents.of_text(Path(run.name), text)[1] for _, text in sorted(kept)]
+
+    def case_details(self, run: Run) -> dict[str, CaseDetails]:
+        return documents.details(self.documents(run))
+
+    def result(self, run: Run) -> Result:
+        """As the file that was added, with today's names of cases; where both formats were, the journal."""
+        kept = self.documents(run)
+        if not kept:
+            raise self.database.refused(f"run {run.id} has lost its file")
+        return of_today(kept[0].written)
+
+    def accept(self, pattern: str, since: datetime, why: str, machine_id: str = "", kind: str = KINDS[0]) -> Annotation:
+        made = datetime.now(timezone.utc)
+        row = {
+            "pattern": adding.storable(pattern),
+            "machine_id": machine_id,
+            "since": adding.naive(since),
+            "why": adding.storable(why),
+            "kind": kind,
+            "made": adding.naive(made),
+        }
+        if kind not in KINDS or len(machine_id) > 12:
+            raise UnusableInputError("an annotation is of a kind and a machine that a history knows")
+        with self.database.writing() as connection:
+            number = connection.execute(tables.remarks.insert().values(row)).inserted_primary_key[0]  # type: ignore[index]
+        return next(annotation for annotation in self.annotations() if annotation.id == number)
+
+    def annotations(self) -> list[Annotation]:
+        """In the order in which they were made."""
+        with self.database.reading() as connection:
+            rows = connection.execute(select(tables.remarks).order_by(tables.remarks.c.id)).all()
+        return [
+            Annotation(
+                row.id,
+                row.pattern,
+                row.machine_id,
+                row.since.replace(tzinfo=timezone.utc),
+                row.why,
+                row.kind,
+                row.made.replace(tzinfo=timezone.utc),
+            )
+            for row in rows
+        ]
+
+
+def _newest(runs: Iterable[Run], limit: int | None) -> dict[int, Run]:
+    groups: dict[tuple[str, str], list[Run]] = {}
+    runs = list(runs)
+    if limit is None:
+        return {run.id: run for run in runs}
+    for run in runs:
+        groups.setdefault((run.machine.id, run.toolchain.id), []).append(run)
+    kept = {run.id for group in groups.values() for run in group[-limit:]}
+    return {run.id: run for run in runs if run.id in kept}
