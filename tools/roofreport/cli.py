@@ -29,6 +29,7 @@ VERBS = {
     "scaling": "how time grows with size, against the expected growth",
     "params": "parameters of models by component, and the growth of time against them",
     "roofline": "the run's cases under the measured and the datasheet roofs",
+    "history": "keeps runs in a database: add, list, show, prune, export, verify, migrate",
 }
 
 _EPILOG = """

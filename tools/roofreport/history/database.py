@@ -36,8 +36,12 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        with self._told(), self.engine.connect() as connection, connection.begin():
-            yield connection
+        """What it sees does not change in the block."""
+        with self._told(), self.engine.connect() as connection:
+            if not self.is_sqlite:
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -59,6 +63,14 @@ class Database:
     def refused(self, why: str) -> UnusableInputError:
         return UnusableInputError(f"{self.name}: {why}")
 
+    def compact(self) -> None:
+        """Gives room that nothing takes any more back to the disk; PostgreSQL does so by itself."""
+        if self.is_sqlite:
+            try:
+                self.engine.raw_connection().cursor().execute("VACUUM")
+            except sqlite3.Error as error:
+                raise self.refused(_plain(str(error))) from error
+
     def close(self) -> None:
         self.engine.dispose()
 
@@ -78,10 +90,14 @@ _SAID = (
 )
 
 
-def _why(error: SQLAlchemyError) -> str:
-    said = str(error.orig if isinstance(error, DBAPIError) and error.orig is not None else error).strip()
+def _plain(said: str) -> str:
     plain = next((plain for words, plain in _SAID if words in said), "")
-    return plain or printable(said.partition("\n")[0], 300) or type(error).__name__
+    return plain or printable(said.strip().partition("\n")[0], 300)
+
+
+def _why(error: SQLAlchemyError) -> str:
+    said = str(error.orig if isinstance(error, DBAPIError) and error.orig is not None else error)
+    return _plain(said) or type(error).__name__
 
 
 def open_database(where: str, create: bool) -> Database:
@@ -119,18 +135,31 @@ def _sqlite(path: Path, create: bool) -> Database:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes and not read_only else "BEGIN")
 
     database = Database(engine, name)
-    if is_new:
-        with database.writing() as connection:
-            _make(connection)
-        # For all who open it from now on. Whoever comes at the same moment has done it, or is about to.
-        with suppress(sqlite3.OperationalError):
-            engine.raw_connection().cursor().execute("PRAGMA journal_mode = WAL")
+    if create and not read_only:
+        _make_sqlite(database)
     with database.reading() as connection:
         mark = _pragma(connection, "application_id")
         if mark != tables.APPLICATION_ID:
             raise database.refused("is a database of another program; choose another file")
         _check_version(connection, database)
     return database
+
+
+def _make_sqlite(database: Database) -> None:
+    """Of a new file, or of one whose maker was killed before it was done."""
+    with database.reading() as connection:
+        made = _pragma(connection, "application_id") == tables.APPLICATION_ID
+    if not made:
+        with database.writing() as connection:
+            _make(connection)
+    with database.reading() as connection:
+        if not made and _pragma(connection, "application_id") != tables.APPLICATION_ID:
+            return  # another program's
+        logged = _pragma(connection, "journal_mode") == "wal"
+    # For all who open it from now on. Whoever holds the file at this moment does it later.
+    if not logged:
+        with suppress(sqlite3.OperationalError):
+            database.engine.raw_connection().cursor().execute("PRAGMA journal_mode = WAL")
 
 
 def _check_file(path: Path, name: str, create: bool) -> bool:
@@ -180,7 +209,8 @@ def _postgresql(url: URL, create: bool) -> Database:
         engine = create_engine(url.set(drivername="postgresql+psycopg"), poolclass=NullPool)
     except (ImportError, SQLAlchemyError) as error:
         raise UnusableInputError(f"PostgreSQL needs the Python package psycopg: {printable(str(error))}") from error
-    database = Database(engine, printable(url.render_as_string(hide_password=True)))
+    # What stands behind a "?" may be a password too.
+    database = Database(engine, printable(url.set(query={}).render_as_string(hide_password=True)))
     if create:
         with database.writing() as connection:
             _make(connection)

@@ -80,20 +80,26 @@ class Store:
     def runs(self, machine_id: str | None = None) -> list[Run]:
         """Oldest first."""
         with self.database.reading() as connection:
-            found = self._runs(connection)
+            found = self.runs_in(connection)
         return [run for run in found if machine_id in (None, run.machine.id)]
+
+    def newest(self, limit: int) -> list[Run]:
+        """The newest runs of each machine and toolchain, oldest first."""
+        return list(_newest(self.runs(), limit).values())
 
     def run(self, number: int) -> Run:
         with self.database.reading() as connection:
             return self._run(connection, number)
 
     def _run(self, connection: Connection, number: int) -> Run:
-        found = self._runs(connection, [number])
+        found = self.runs_in(connection, [number])
         if not found:
             raise self.database.refused(f"has no run {number}; tools/report history list shows which there are")
         return found[0]
 
-    def _runs(self, connection: Connection, numbers: Sequence[int] | None = None) -> list[Run]:
+    def runs_in(self, connection: Connection, numbers: Sequence[int] | None = None) -> list[Run]:
+        """As runs(), within a transaction."""
+
         def facts_of(table: Table) -> dict[str, tuple[str, str, dict[str, str]]]:
             rows = connection.execute(select(table.c.id, table.c.label, table.c.facts))
             return {key: (key, label, json.loads(facts)) for key, label, facts in rows}
@@ -135,7 +141,7 @@ class Store:
     def history(self, metric: str, *, run_limit: int | None = None) -> dict[Series, list[Reading]]:
         """Every series of a metric, each oldest first. `run_limit`: the newest runs of each machine and toolchain."""
         with self.database.reading() as connection:
-            runs = self._runs(connection)
+            runs = self.runs_in(connection)
             kept = _newest(runs, run_limit)
             return self._readings(connection, metric, kept, None if len(kept) == len(runs) else list(kept))
 
@@ -144,7 +150,7 @@ class Store:
         with self.database.reading() as connection:
             runs = {
                 run.id: run
-                for run in self._runs(connection)
+                for run in self.runs_in(connection)
                 if (run.machine, run.toolchain) == (series.machine, series.toolchain)
             }
             found = self._readings(connection, series.metric, runs, None, series.case)
@@ -198,12 +204,16 @@ class Store:
         return found
 
     def documents(self, run: Run) -> list[Document]:
-        """The files of a run, as they were written."""
-        column = tables.documents.c
+        """The files of a run, as they were written; the journal first."""
         with self.database.reading() as connection:
-            rows = connection.execute(select(column.kind, column.text).where(column.run_id == run.id)).all()
+            return self.documents_in(connection, run)
+
+    def documents_in(self, connection: Connection, run: Run) -> list[Document]:
+        """As documents(), within a transaction."""
+        column = tables.documents.c
+        rows = connection.execute(select(column.kind, column.text).where(column.run_id == run.id)).all()
         kept = [(kind, documents.unpacked(data, f"{self.database.name}: run {run.id}")) for kind, data in rows]
-        return [documents.of_text(Path(run.name), text)[1] for _, text in sorted(kept)]
+        return [documents.of_text(Path(run.name), text)[1] for _, text in sorted(kept, reverse=True)]
 
     def case_details(self, run: Run) -> dict[str, CaseDetails]:
         return documents.details(self.documents(run))

@@ -23,7 +23,7 @@ DEFAULT_COLUMNS = (NAME, MEDIAN, MEAN, "samples", "FLOP/s", "bytes/s", "roof", "
 _MILLISECOND = 1e-3
 
 
-def _counter_text(value: float, unit: str) -> str:
+def counter_text(value: float, unit: str) -> str:
     if unit in ("FLOP/s", "B/s", "B"):
         return units.quantity(value, unit)
     if unit == "fraction":
@@ -46,7 +46,7 @@ def _cell(case: Case | None, column: str, contract: Contract) -> Cell:
         return Cell(f"{units.digits(mean * scale)} ± {units.digits(deviation * scale, 2)} {unit}", mean * _MILLISECOND)
     value = case.counters.get(column)
     metric = contract.metric(column)
-    return Cell() if value is None else Cell(_counter_text(value, metric.unit if metric else ""), value)
+    return Cell() if value is None else Cell(counter_text(value, metric.unit if metric else ""), value)
 
 
 def _expanded(columns: Sequence[str], result: Result) -> list[str]:

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from roofreport import files
 from roofreport.errors import UnusableInputError
@@ -55,6 +57,16 @@ def _unwritable(path: Path, error: OSError) -> UnusableInputError:
 def write(path: Path, text: str) -> None:
     try:
         files.write_text(path, text)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """What is to be there when the block has ended well."""
+    try:
+        with files.replacing(path) as file:
+            yield file
     except OSError as error:
         raise _unwritable(path, error) from error
 

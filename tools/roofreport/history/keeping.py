@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The care of a history: is it whole, what may go, and is it as this program would write it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sqlalchemy import Connection, delete, func, select
+
+from roofreport.errors import UnusableInputError
+from roofreport.history import adding, tables
+from roofreport.history import document as documents
+from roofreport.history.records import Run
+from roofreport.history.store import Store
+from roofreport.io.load import of_today
+
+_MOST_NUMBERS = 500
+
+
+def faults(store: Store) -> Iterator[str]:
+    """A line for each thing that is not as it was written."""
+    runs = store.runs()
+    with store.database.reading() as connection:
+        if store.database.is_sqlite:
+            for check in ("integrity_check", "foreign_key_check"):
+                for row in connection.exec_driver_sql(f"PRAGMA {check}"):
+                    if row[0] != "ok":
+                        yield f"{check.replace('_', ' ')}: {', '.join(map(str, row))}"
+        for run in runs:
+            yield from _faults_of(connection, run)
+
+
+def _faults_of(connection: Connection, run: Run) -> Iterator[str]:
+    files, readings = tables.documents.c, tables.readings.c
+    kept = connection.execute(select(files.kind, files.digest, files.text).where(files.run_id == run.id)).all()
+    if not kept:
+        yield f"run {run.id}: its file is missing"
+    count = connection.execute(select(func.count()).where(readings.run_id == run.id)).scalar()
+    digests: list[str] = []
+    names: set[str] = set()
+    for kind, digest, data in kept:
+        try:
+            text = documents.unpacked(data, f"run {run.id}")
+            today, document = documents.of_text(Path(run.name), text)
+        except UnusableInputError as error:
+            yield f"run {run.id}: its {kind} cannot be read: {error}"
+            continue
+        if documents.text_digest(text) != digest:
+            yield f"run {run.id}: its {kind} is not what was added"
+        digests.append(documents.digests(document)[0])
+        names |= set(today.names())
+    if digests and run.digest not in digests:
+        yield f"run {run.id}: none of its files has its digest"
+    if digests and count != len(names):
+        yield f"run {run.id}: it has {count} readings, and its files {len(names)} cases"
+
+
+def prune(store: Store, runs: Sequence[Run]) -> None:
+    """Drops runs, all of them or none, and gives their room back to the disk."""
+    numbers = [run.id for run in runs]
+    with store.database.writing() as connection:
+        for start in range(0, len(numbers), _MOST_NUMBERS):
+            part = numbers[start : start + _MOST_NUMBERS]
+            for table in (tables.readings, tables.documents):
+                connection.execute(delete(table).where(table.c.run_id.in_(part)))
+            connection.execute(delete(tables.runs).where(tables.runs.c.id.in_(part)))
+    if numbers:
+        store.database.compact()
+
+
+def migrate(store: Store) -> int:
+    """Writes the readings anew from the files, with the names that cases have today; how many runs had others."""
+    changed = 0
+    with store.database.writing() as connection:
+        for run in store.runs_in(connection):
+            changed += _written_anew(connection, store, run)
+    return changed
+
+
+def _written_anew(connection: Connection, store: Store, run: Run) -> bool:
+    kept = store.documents_in(connection, run)
+    if not kept:
+        return False
+    result = of_today(kept[0].written)
+    readings, cases = tables.readings, tables.cases
+    join = readings.join(cases, readings.c.case_id == cases.c.id)
+    before = set(
+        connection.execute(select(cases.c.name).select_from(join).where(readings.c.run_id == run.id)).scalars()
+    )
+    if before == {adding.storable(case.name) for case in result.cases}:
+        return False
+    connection.execute(delete(readings).where(readings.c.run_id == run.id))
+    adding.insert_readings(connection, run.id, result)
+    return True
+
+
+def copy(store: Store, target: Store) -> int:
+    """Adds every run and every annotation of a history to another one; how many runs were new there."""
+    new = 0
+    for run in store.runs():
+        for document in reversed(store.documents(run)):  # the one with a date first
+            new += target.add(of_today(document.written), document, run.started).is_new
+    there = {(note.pattern, note.machine_id, note.since, note.why, note.kind) for note in target.annotations()}
+    for note in store.annotations():
+        if (note.pattern, note.machine_id, note.since, note.why, note.kind) not in there:
+            target.accept(note.pattern, note.since, note.why, note.machine_id, note.kind)
+    return new

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/report history."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from roofreport.errors import UnusableInputError
+from roofreport.history.export import formats
+from roofreport.history.where import add_store
+from roofreport.io.contract import TIME
+from roofreport.terminal import show, tell
+from roofreport.text import printable
+from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, count, metric_of, warn, writing
+
+if TYPE_CHECKING:
+    from roofreport.history.records import Added, Run, Series
+    from roofreport.history.store import Store
+
+EPILOG = """
+examples:
+  tools/report history add results/local/*.json results/local/*.jsonl
+  tools/report history list
+  tools/report history show matmul/impl:eager/dtype:bf16/n:1024 --metric=roof
+  tools/report history export --format=parquet --output=history.parquet
+  tools/report history prune --before=2025-01-01
+  tools/report history verify
+
+A result and its journal are one run; adding it again changes nothing. tools/report history ACTION --help tells the
+flags of each.
+"""
+
+
+def _day(text: str) -> datetime:
+    """A date, or a moment; without a zone it is UTC."""
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no date; write 2026-01-31") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+
+
+def _add_add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("results", nargs="+", metavar="RESULT", help="a --benchmark_out or --journal file")
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--series", action="store_true", help="the series and their keys instead of the runs")
+    parser.add_argument("--machine", default="", metavar="TEXT", help="of machines with this in their name alone")
+
+
+def _add_show(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("series", metavar="SERIES", help="a key from list --series, a case, or a pattern with * and ?")
+    parser.add_argument("--metric", default=TIME.name, help="time (default) or a counter with a direction")
+    parser.add_argument("--last", type=count, metavar="N", help="the newest N runs alone")
+
+
+def _add_prune(parser: argparse.ArgumentParser) -> None:
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("--before", type=_day, metavar="DATE", help="every run that began before it")
+    chosen.add_argument(
+        "--run", type=count, action="append", dest="runs", metavar="N", help="this run; may be given again"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say which")
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=list(formats.ALL), required=True)
+    parser.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output")
+    parser.add_argument("--last", type=count, metavar="N", help="the newest N runs of each machine and toolchain")
+
+
+def _add_migrate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--to", metavar="WHERE", help="add everything to the history there instead")
+
+
+def _open(args: argparse.Namespace, create: bool = False, where: str = "") -> Store:
+    try:
+        from roofreport.history.store import open_store
+    except ModuleNotFoundError as missing:
+        raise UnusableInputError(
+            f"a history needs the Python package {missing.name}; tools/setup installs it, or pip install"
+            " roofreport[history]"
+        ) from missing
+    return open_store(where or args.store, create=create)
+
+
+def _told(added: Added, path: Path, first: bool) -> None:
+    run = added.run
+    name = printable(str(path))
+    about = f"run {run.id}, {added.cases} cases, {printable(run.machine.label)}, {printable(run.toolchain.label)}"
+    if added.is_new:
+        show(f"{name}: {about}")
+    elif added.completed:
+        show(f"{name}: run {run.id} is there; now with what this file tells besides")
+    else:
+        show(f"{name}: run {run.id} is there already")
+    if added.new_machine and not first:
+        warn(f"{printable(run.machine.label)} is a machine that was not seen before: it begins series of its own")
+    elif added.new_toolchain and not first:
+        warn(f"{printable(run.toolchain.label)} was not seen before: with it begin new series")
+
+
+def _add(args: argparse.Namespace) -> int:
+    from roofreport.io.load import expand, without_copies
+
+    paths = without_copies(expand(args.results))
+    # A result has a date, and its journal none: the result goes first.
+    paths.sort(key=lambda path: path.suffix == ".jsonl")
+    failed: list[str] = []
+    with _open(args, create=True) as store:
+        empty = not store.runs()
+        for path in paths:
+            try:
+                added = store.add_file(path)
+            except UnusableInputError as error:
+                failed.append(str(error))
+                continue
+            _told(added, path, empty)
+            empty = False
+    if failed:
+        for line in failed[:-1]:
+            tell(f"tools/report: {printable(line, 4000)}")
+        raise UnusableInputError(failed[-1])
+    return EXIT_OK
+
+
+def _list(args: argparse.Namespace) -> int:
+    from roofreport.render import formats as tables
+    from roofreport.render import history_table
+
+    with _open(args) as store:
+        if args.series:
+            chosen = [one for one in store.series() if args.machine in one.machine.label]
+            show(tables.terminal(history_table.series(chosen)), end="")
+        else:
+            runs = [run for run in store.runs() if args.machine in run.machine.label]
+            show(tables.terminal(history_table.runs(runs)), end="")
+    return EXIT_OK
+
+
+def _chosen(store: Store, metric: str, wanted: str) -> list[Series]:
+    found = store.series(metric)
+    exact = [one for one in found if wanted in (one.key, one.case)]
+    return exact or store.series(metric, wanted)
+
+
+def _show(args: argparse.Namespace) -> int:
+    from roofreport.io.contract import packaged
+    from roofreport.render import formats as tables
+    from roofreport.render import history_table
+
+    metric = metric_of(args.metric, packaged())
+    with _open(args) as store:
+        chosen = _chosen(store, args.metric, args.series)
+        if not chosen:
+            raise UnusableInputError(
+                f"{printable(args.series)}: no case has such a name with the metric {printable(args.metric, 60)};"
+                " tools/report history list --series shows which there are"
+            )
+        for one in chosen:
+            readings = store.readings(one)[-(args.last or 0) :]
+            show(printable(one.case, 300))
+            show(f"{one.key}: {printable(one.machine.label)}; {printable(one.toolchain.label)}")
+            show(tables.terminal(history_table.readings(one, readings, metric)))
+    return EXIT_OK
+
+
+def _prune(args: argparse.Namespace) -> int:
+    from roofreport.history.keeping import prune
+
+    with _open(args) as store:
+        chosen: list[Run]
+        if args.runs:
+            chosen = [store.run(number) for number in dict.fromkeys(args.runs)]
+        else:
+            chosen = [run for run in store.runs() if run.started < args.before]
+        for run in chosen:
+            show(f"run {run.id} of {run.started:%Y-%m-%d %H:%M}, {printable(run.machine.label)}")
+        if not args.dry_run:
+            prune(store, chosen)
+        show(f"{len(chosen)} runs {'would be' if args.dry_run else 'are'} gone")
+    return EXIT_OK
+
+
+def _export(args: argparse.Namespace) -> int:
+    if args.output is None and args.format == formats.BINARY:
+        raise UnusableInputError(f"--format={formats.BINARY} is no text: name a file with --output")
+    with _open(args) as store:
+        data = formats.ALL[args.format](store, args.last)
+    if args.output is None:
+        show(data.decode(), end="")
+    else:
+        with writing(args.output) as file:
+            file.write(data)
+    return EXIT_OK
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from roofreport.history.keeping import faults
+
+    with _open(args) as store:
+        found = list(faults(store))
+        for line in found:
+            show(printable(line, 500))
+        runs = store.runs()
+    show(f"{len(runs)} runs, {len(found)} faults")
+    return EXIT_ALARM if found else EXIT_OK
+
+
+def _migrate(args: argparse.Namespace) -> int:
+    from roofreport.history.keeping import copy, migrate
+
+    with _open(args) as store:
+        if args.to:
+            with _open(args, create=True, where=args.to) as target:
+                show(f"{copy(store, target)} of {len(store.runs())} runs are new there")
+        else:
+            show(f"{migrate(store)} of {len(store.runs())} runs had cases with names of before")
+    return EXIT_OK
+
+
+# Action, what it does, its arguments, and its work.
+_ACTIONS: Sequence[
+    tuple[str, str, Callable[[argparse.ArgumentParser], None] | None, Callable[[argparse.Namespace], int]]
+] = (
+    ("add", "adds results and journals; makes the history where there is none", _add_add, _add),
+    ("list", "the runs, or the series", _add_list, _list),
+    ("show", "a series, run by run", _add_show, _show),
+    ("prune", "drops old runs", _add_prune, _prune),
+    ("export", "writes it in the format of another tool", _add_export, _export),
+    ("verify", "whether all that was added is there as it was", None, _verify),
+    ("migrate", "gives cases the names of today, or adds everything to another history", _add_migrate, _migrate),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, text, add, act in _ACTIONS:
+        action = actions.add_parser(name, help=text, description=text)
+        if add is not None:
+            add(action)
+        add_store(action)
+        action.set_defaults(act=act)
+
+
+def run(args: argparse.Namespace) -> int:
+    status: int = args.act(args)
+    return status
