@@ -83,7 +83,7 @@ _SAID = (
         "the disk takes no more (it is full, or a limit on file sizes was met); nothing of this was kept",
     ),
     ("readonly database", "it cannot be written to: the file or its folder is read-only"),
-    ("unable to open database file", "it cannot be opened: its folder is missing or may not be read"),
+    ("unable to open database file", "it cannot be opened: its folder is missing or may not be read or written to"),
     ("database is locked", f"another process has been writing to it for {PATIENCE_S:.0f} s; try again when it is done"),
     ("file is not a database", "is no SQLite file, or a damaged one"),
     ("malformed", "is damaged: take a copy of it, and get back what can be read by sqlite3's .recover"),
@@ -104,11 +104,13 @@ def open_database(where: str, create: bool) -> Database:
     """A history in its version of today. Raises UnusableInputError for everything else."""
     if not where:
         raise UnusableInputError("the history has an empty name")
+    if "\0" in where:
+        raise UnusableInputError(f"{printable(where)}: is no name of a file")
     if "://" not in where:
         return _sqlite(Path(where), create)
     try:
         url = make_url(where)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:
         raise UnusableInputError(f"{printable(where.partition('@')[2] or where)}: is no URL of a database") from error
     kind = url.get_backend_name()
     if kind == "sqlite":
@@ -176,8 +178,6 @@ def _check_file(path: Path, name: str, create: bool) -> bool:
             start = file.read(len(_MAGIC))
     except OSError as error:
         raise UnusableInputError(f"{name}: {files.reason(error)}") from error
-    except ValueError as error:
-        raise UnusableInputError(f"{name}: is no name of a file") from error
     if not start:
         if not create:
             raise UnusableInputError(f"{name}: is empty; tools/report history add RESULT makes a history of it")

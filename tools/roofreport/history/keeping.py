@@ -99,7 +99,7 @@ def copy(store: Store, target: Store) -> int:
     """Adds every run and every annotation of a history to another one; how many runs were new there."""
     new = 0
     for run in store.runs():
-        for document in reversed(store.documents(run)):  # the one with a date first
+        for document in store.documents(run):
             new += target.add(of_today(document.written), document, run.started).is_new
     there = {(note.pattern, note.machine_id, note.since, note.why, note.kind) for note in target.annotations()}
     for note in store.annotations():

@@ -204,7 +204,7 @@ class Store:
         return found
 
     def documents(self, run: Run) -> list[Document]:
-        """The files of a run, as they were written; the journal first."""
+        """The files of a run, as they were written; the one with a date and a host first."""
         with self.database.reading() as connection:
             return self.documents_in(connection, run)
 
@@ -219,7 +219,7 @@ class Store:
         return documents.details(self.documents(run))
 
     def result(self, run: Run) -> Result:
-        """As the file that was added, with today's names of cases; where both formats were, the journal."""
+        """As the file that was added, with today's names of cases; where both formats were, the one with a date."""
         kept = self.documents(run)
         if not kept:
             raise self.database.refused(f"run {run.id} has lost its file")

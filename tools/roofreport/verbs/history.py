@@ -71,7 +71,8 @@ def _add_prune(parser: argparse.ArgumentParser) -> None:
 def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=list(formats.ALL), required=True)
     parser.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output")
-    parser.add_argument("--last", type=count, metavar="N", help="the newest N runs of each machine and toolchain")
+    parser.add_argument("--machine", default="", metavar="TEXT", help="of machines with this in their name alone")
+    parser.add_argument("--last", type=count, metavar="N", help="the newest N runs of each machine and toolchain alone")
 
 
 def _add_migrate(parser: argparse.ArgumentParser) -> None:
@@ -130,16 +131,16 @@ def _add(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
+    from roofreport.history import listing
     from roofreport.render import formats as tables
-    from roofreport.render import history_table
 
     with _open(args) as store:
         if args.series:
             chosen = [one for one in store.series() if args.machine in one.machine.label]
-            show(tables.terminal(history_table.series(chosen)), end="")
+            show(tables.terminal(listing.series(chosen)), end="")
         else:
             runs = [run for run in store.runs() if args.machine in run.machine.label]
-            show(tables.terminal(history_table.runs(runs)), end="")
+            show(tables.terminal(listing.runs(runs)), end="")
     return EXIT_OK
 
 
@@ -150,9 +151,9 @@ def _chosen(store: Store, metric: str, wanted: str) -> list[Series]:
 
 
 def _show(args: argparse.Namespace) -> int:
+    from roofreport.history import listing
     from roofreport.io.contract import packaged
     from roofreport.render import formats as tables
-    from roofreport.render import history_table
 
     metric = metric_of(args.metric, packaged())
     with _open(args) as store:
@@ -166,7 +167,7 @@ def _show(args: argparse.Namespace) -> int:
             readings = store.readings(one)[-(args.last or 0) :]
             show(printable(one.case, 300))
             show(f"{one.key}: {printable(one.machine.label)}; {printable(one.toolchain.label)}")
-            show(tables.terminal(history_table.readings(one, readings, metric)))
+            show(tables.terminal(listing.readings(one, readings, metric)))
     return EXIT_OK
 
 
@@ -190,8 +191,12 @@ def _prune(args: argparse.Namespace) -> int:
 def _export(args: argparse.Namespace) -> int:
     if args.output is None and args.format == formats.BINARY:
         raise UnusableInputError(f"--format={formats.BINARY} is no text: name a file with --output")
+    if args.last and args.format not in formats.OF_MANY_RUNS:
+        raise UnusableInputError(
+            f"--format={args.format} has no place for dates: it is of the newest run, without --last"
+        )
     with _open(args) as store:
-        data = formats.ALL[args.format](store, args.last)
+        data = formats.ALL[args.format](store, formats.Choice(args.last, args.machine))
     if args.output is None:
         show(data.decode(), end="")
     else:

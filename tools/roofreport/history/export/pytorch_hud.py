@@ -17,6 +17,7 @@ from roofreport.io import case_name
 _SUITE = "roofbench"
 _CPU = "cpu"
 _GIBIBYTE = 1 << 30
+_LARGEST = 3.4e38  # values are Float32
 # The axis that says what of a training step is done, and its value that is no training.
 _PASS, _INFERENCE = "pass", "inference"
 # Of families of models: those that count parameters.
@@ -86,6 +87,8 @@ def records(rows: Sequence[Row]) -> list[dict[str, Any]]:
             },
         }
         for metric, value in row.metrics():
+            if abs(value) > _LARGEST:
+                continue
             facts = {"unit": metric.unit, "better": metric.better.value}
             figure = {"name": metric.name, "benchmark_values": [value], "extra_info": facts}
             found.append({**shared, "metric": figure})

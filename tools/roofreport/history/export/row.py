@@ -12,6 +12,8 @@ from roofreport.io import case_name
 from roofreport.io.contract import TIME, Better, Metric, packaged
 from roofreport.io.result import State
 
+_FLAG = "0 or 1"
+
 
 @dataclass(frozen=True)
 class Row:
@@ -33,14 +35,14 @@ class Row:
         return axes.get(case_name.DTYPE, axes.get(case_name.PRECISION, ""))
 
     def metrics(self) -> Iterator[tuple[Metric, float]]:
-        """The time and every counter that has a direction."""
+        """The time and every counter that has a direction, but no flags: services divide one night by another."""
         if not self.measured or self.seconds is None:
             return
         contract = packaged()
         yield contract.time, self.seconds
         for name, value in self.reading.counters.items():
             metric = contract.metric(name)
-            if metric is not None and metric.better is not Better.NEITHER:
+            if metric is not None and metric.better is not Better.NEITHER and metric.unit != _FLAG:
                 yield Metric(name, metric.unit, metric.better, metric.practical, metric.noisy), value
 
     def half_width(self) -> float | None:

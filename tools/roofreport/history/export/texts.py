@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text formats for one run a machine and toolchain: what a continuous-benchmarking service takes in after a night."""
+"""Text formats for one night: what a continuous-benchmarking service takes in after a night."""
 
 from __future__ import annotations
 
@@ -17,13 +17,6 @@ _LATENCY = "latency"
 _LONGEST_MEASURE = 64
 
 
-def _name(row: Row, rows: Sequence[Row]) -> str:
-    """The case, and its machine where there are several."""
-    if len({(one.run.machine.id, one.run.toolchain.id) for one in rows}) == 1:
-        return row.case
-    return f"{row.case} ({row.run.machine.label}; {row.run.toolchain.label})"
-
-
 def github_action_benchmark(rows: Sequence[Row], better: Better) -> str:
     """For its tools customSmallerIsBetter and customBiggerIsBetter, each of which takes one direction."""
     found: list[dict[str, Any]] = []
@@ -31,7 +24,7 @@ def github_action_benchmark(rows: Sequence[Row], better: Better) -> str:
         for metric, value in row.metrics():
             if metric.better is not better:
                 continue
-            entry: dict[str, Any] = {"name": f"{_name(row, rows)}: {metric.name}", "unit": metric.unit, "value": value}
+            entry: dict[str, Any] = {"name": f"{row.case}: {metric.name}", "unit": metric.unit, "value": value}
             width = row.half_width()
             if metric.name == TIME.name and width is not None:
                 entry["range"] = f"± {width:.3g}"
@@ -60,7 +53,7 @@ def bencher(rows: Sequence[Row]) -> str:
                 entry |= {"lower_value": (value - width) * _NANOSECONDS, "upper_value": (value + width) * _NANOSECONDS}
             measures[_LATENCY] = entry
         if measures:
-            found[_name(row, rows)] = measures
+            found[row.case] = measures
     return json.dumps(found, indent=1) + "\n"
 
 

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A history under load: many writers at once, writers that are killed, and a store of a year.
+
+    python tests/roofreport/helpers/history_load.py writers WHERE --processes=8 --runs=50
+    python tests/roofreport/helpers/history_load.py kills WHERE --times=50
+    python tests/roofreport/helpers/history_load.py year WHERE --nights=365 --cases=500
+
+The tests call it with small numbers. It prints what it found as JSON, and its exit status is 1 where a run is lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(Path(__file__).resolve().parents[3] / "tools")]
+
+from builders import document, header, journal_text, line, row
+from roofreport.history.keeping import faults
+from roofreport.history.store import open_store
+from sqlalchemy import event
+
+_FIRST_NIGHT = datetime(2025, 1, 1, 2, tzinfo=timezone.utc)
+_SAMPLES = 40
+
+
+def case(number: int) -> str:
+    return f"matmul/impl:eager/dtype:fp32/n:{number + 1}"
+
+
+def write_run(folder: Path, number: int, cases: int, kind: str = "json") -> Path:
+    """A result or a journal that no other number has."""
+    noise = random.Random(number)
+    times = [(case(index), (1.0 + index) * noise.gauss(1.0, 0.02)) for index in range(cases)]
+    if kind == "json":
+        night = (_FIRST_NIGHT + timedelta(days=number)).isoformat()
+        path = folder / f"{number}.json"
+        path.write_text(json.dumps(document([row(*one) for one in times], date=night)))
+        return path
+    path = folder / f"{number}.jsonl"
+    lines = [
+        line(name, time_ms, samples_s=[1e-3 * noise.gauss(time_ms, 0.02 * time_ms) for _ in range(_SAMPLES)])
+        for name, time_ms in times
+    ]
+    path.write_text(journal_text(header(), *lines))
+    return path
+
+
+def forked(work: Callable[[], None]) -> int:
+    """The number of a process that does it and ends."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+        work()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def writers(where: str, folder: Path, processes: int, runs: int) -> dict[str, Any]:
+    """Each adds runs of its own, twice, and all of them one that they share, from a history that is not there yet."""
+    shared = write_run(folder, processes * runs, 3)
+
+    def work(writer: int) -> None:
+        for number in range(writer * runs, (writer + 1) * runs):
+            path = write_run(folder, number, 3)
+            for _ in range(2):
+                with open_store(where, create=True) as store:
+                    store.add_file(path)
+                    store.add_file(shared)
+
+    began = time.monotonic()
+    children = [forked(lambda writer=writer: work(writer)) for writer in range(processes)]  # type: ignore[misc]
+    failed = sum(os.waitpid(child, 0)[1] != 0 for child in children)
+    with open_store(where) as store:
+        names = [run.name for run in store.runs()]
+        wrong = list(faults(store))
+        readings = sum(map(len, store.history("time").values()))
+    return {
+        "failed": failed,
+        "runs": len(names),
+        "lost": processes * runs + 1 - len(set(names)),
+        "doubled": len(names) - len(set(names)),
+        "readings_missing": 3 * len(names) - readings,
+        "faults": wrong,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+
+
+def _add_and_die(where: str, path: Path, statement: int) -> None:
+    """Adds it, and is killed before the so-manieth statement."""
+    left = statement
+    with open_store(where, create=True) as store:
+
+        @event.listens_for(store.database.engine, "before_cursor_execute")
+        def _(*_: object) -> None:
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        @event.listens_for(store.database.engine, "commit")
+        def _(*_: object) -> None:
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        store.add_file(path)
+
+
+def _check_after_kill(where: str, path: Path, before: int) -> list[str]:
+    with open_store(where, create=True) as store:
+        wrong = list(faults(store))
+        if len(store.runs()) not in (before, before + 1):
+            wrong.append(f"{len(store.runs())} runs where {before} or one more were")
+        store.add_file(path)
+        if len(store.runs()) != before + 1:
+            wrong.append("the same add did not complete it")
+        return wrong + list(faults(store))
+
+
+def kills_by_statement(where: str, folder: Path) -> dict[str, Any]:
+    """Before each statement of an add, and before its commit."""
+    wrong: list[str] = []
+    killed = 0
+    for statement in range(1, 1000):
+        path = write_run(folder, statement, 3)
+        child = forked(lambda path=path, statement=statement: _add_and_die(where, path, statement))  # type: ignore[misc]
+        died = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        wrong += _check_after_kill(where, path, statement - 1)
+        if not died:
+            break
+        killed += 1
+    return {"killed": killed, "faults": wrong}
+
+
+def kills(where: str, folder: Path, times: int, cases: int) -> dict[str, Any]:
+    """At random moments of an add, the making of the history among them."""
+
+    def work(path: Path) -> None:
+        with open_store(where, create=True) as store:
+            store.add_file(path)
+
+    wrong: list[str] = []
+    killed = kept = 0
+    spans: list[float] = []
+    number = -1
+    while killed < times:
+        number += 1
+        path = write_run(folder, number, cases, "jsonl" if number % 2 else "json")
+        span = statistics.median(spans) if spans else 0.1
+        began = time.monotonic()
+        child = forked(lambda path=path: work(path))  # type: ignore[misc]
+        time.sleep(random.uniform(0, 1.2 * span) if number else 0.01)
+        os.kill(child, signal.SIGKILL)
+        if os.WIFSIGNALED(os.waitpid(child, 0)[1]):
+            killed += 1
+        else:
+            spans.append(time.monotonic() - began)
+        with open_store(where, create=True) as store:
+            kept += len(store.runs()) > number
+        began = time.monotonic()
+        wrong += _check_after_kill(where, path, number)
+        spans.append((time.monotonic() - began) / 2)
+    return {"killed": killed, "kept": kept, "faults": wrong}
+
+
+def year(where: str, folder: Path, nights: int, cases: int) -> dict[str, Any]:
+    """How long an add takes at the end of it."""
+    spent: list[float] = []
+    for number in range(nights):
+        path = write_run(folder, number, cases, "jsonl")
+        began = time.monotonic()
+        with open_store(where, create=True) as store:
+            store.add_file(path)
+        spent.append(time.monotonic() - began)
+        path.unlink()
+    with open_store(where) as store:
+        began = time.monotonic()
+        count = len(store.history("time"))
+        read_s = time.monotonic() - began
+    last = spent[-20:]
+    found = {"series": count, "runs": nights, "add_s": statistics.median(last), "slowest_add_s": max(last)}
+    if "://" not in where:
+        found["megabytes"] = sum(part.stat().st_size for part in Path(where).parent.glob(Path(where).name + "*")) / 1e6
+    return found | {"history_s": read_s, "faults": []}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("writers", "kills", "statements", "year"))
+    parser.add_argument("where", help="where no history is yet: a file, or the URL of an empty database")
+    for name, default in (("processes", 8), ("runs", 50), ("times", 50), ("nights", 365), ("cases", 500)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    args = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        if args.what == "writers":
+            found = writers(args.where, folder, args.processes, args.runs)
+        elif args.what == "kills":
+            found = kills(args.where, folder, args.times, args.cases)
+        elif args.what == "statements":
+            found = kills_by_statement(args.where, folder)
+        else:
+            found = year(args.where, folder, args.nights, args.cases)
+    print(json.dumps(found))
+    bad = found["faults"] or any(found.get(key) for key in ("failed", "lost", "doubled", "readings_missing"))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

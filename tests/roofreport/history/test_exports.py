@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every export, read by the tool that it is for, or held against that tool's published schema."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import GEMV, HOSTILE, MATMUL, error_row, row, write_json
+from jsonschema import Draft7Validator
+from postgresql import Server
+from roofreport.errors import UnusableInputError
+from roofreport.history.export.formats import ALL, Choice
+from roofreport.history.store import Store, open_store
+
+# What a spreadsheet, a terminal, a reader of labels or a float could stumble over.
+STRANGE = [
+    *HOSTILE,
+    '=HYPERLINK("http://a")/n:1',
+    "+1+cmd|' /C calc'!A0/n:1",
+    "@SUM(A1)/n:1",
+    'back\\slash"quote/n:1',
+    "# EOF/n:1",
+    "лошадь/n:1",
+]
+# What no history takes in.
+REFUSED = [
+    "\x1b[2J/n:1",
+    "right\u202eto left/n:1",
+    "isolate\u2066d/n:1",
+    "two\nlines/n:1",
+    "null\0byte/n:1",
+    "\x1b[2J/n:1",
+    "\ud800/n:1",
+]
+LARGEST = 1e100  # that a result may have
+NIGHTS = 3
+
+
+def _rows(night: int) -> list[dict[str, Any]]:
+    rows = [row(MATMUL, 10.0 + night), row(GEMV, 1.0) | {"FLOP/s": LARGEST, "peak_mem": 2.0**63}]
+    return [*rows, error_row("layer_norm/n:1", "failed: wrong result"), *(row(name, 1.0) for name in STRANGE)]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def full(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Three nights of one machine, and one of another, which is older."""
+    tmp_path = tmp_path_factory.mktemp("exports")
+    where = str(tmp_path / "history.db")
+    if request.param == "postgresql":
+        server: Server = request.getfixturevalue("server")
+        where = server.new_database()
+    with open_store(where, create=True) as store:
+        for night in range(NIGHTS):
+            store.add_file(write_json(tmp_path / f"{night}.json", _rows(night), date=f"2026-01-0{night + 2}T02:00:00Z"))
+        store.add_file(
+            write_json(
+                tmp_path / "gpu.json",
+                [row(GEMV, 0.1)],
+                date="2026-01-01T02:00:00Z",
+                device="NVIDIA <b>H100</b>",
+                device_kind="cuda",
+            )
+        )
+        yield store
+
+
+def _export(store: Store, name: str, **choice: Any) -> bytes:
+    return ALL[name](store, Choice(**choice))
+
+
+def test_parquet_is_read_by_four_readers(full: Store, tmp_path: Path) -> None:
+    import duckdb
+    import pandas
+    import polars
+    import pyarrow.parquet
+
+    path = tmp_path / "history.parquet"
+    path.write_bytes(_export(full, "parquet"))
+    count = NIGHTS * (3 + len(STRANGE)) + 1
+    table = pyarrow.parquet.read_table(path)
+    assert table.num_rows == count
+    assert set(table["case"].to_pylist()) == {MATMUL, GEMV, "layer_norm/n:1", *STRANGE}
+
+    relation = duckdb.read_parquet(str(path))
+    found = relation.filter(f"\"case\" = '{MATMUL}'").order("started").project("seconds").fetchall()
+    assert [value for (value,) in found] == pytest.approx([0.010, 0.011, 0.012])
+
+    frame = polars.read_parquet(path)
+    assert frame.shape[0] == count
+    failed = frame.filter(polars.col("state") == "failed")
+    assert failed["seconds"].to_list() == [None] * NIGHTS
+    assert failed["reason"].to_list() == ["wrong result"] * NIGHTS
+
+    seen = pandas.read_parquet(path)
+    assert seen["counter.FLOP/s"].max() == LARGEST
+    assert str(seen["started"].max()) == "2026-01-04 02:00:00+00:00"
+    assert set(seen["machine"]) == {"Test CPU, 2 threads", "NVIDIA <b>H100</b>, 2 threads"}
+
+
+# The columns that a record has a say in, from clickhouse_db_schema/oss_ci_benchmark_v3/schema.sql of
+# pytorch/test-infra: a type, a list of what its items are, or the fields of a tuple. A map of texts is dict.
+_MAP = dict
+_V3: dict[str, Any] = {
+    "timestamp": "UInt64",
+    "schema_version": "String",
+    "head_sha": "String",
+    "runners": [
+        {
+            "name": "String",
+            "type": "String",
+            "cpu_info": "String",
+            "cpu_count": "UInt32",
+            "mem_info": "String",
+            "avail_mem_in_gb": "UInt32",
+            "gpu_info": "String",
+            "gpu_count": "UInt32",
+            "gpu_mem_info": "String",
+            "avail_gpu_mem_in_gb": "UInt32",
+            "extra_info": _MAP,
+        }
+    ],
+    "benchmark": {"name": "String", "mode": "String", "dtype": "String", "extra_info": _MAP},
+    "model": {"name": "String", "type": "String", "backend": "String", "origins": ["String"], "extra_info": _MAP},
+    "inputs": _MAP,
+    "dependencies": _MAP,
+    "metric": {"name": "String", "benchmark_values": ["Float32"], "target_value": "Float32", "extra_info": _MAP},
+}
+_DEPENDENCY = {"repo": "String", "branch": "String", "sha": "String", "version": "String", "extra_info": _MAP}
+
+
+def _misfits(value: Any, kind: Any, place: str) -> Iterator[str]:
+    if kind == "String":
+        fits = isinstance(value, str)
+    elif kind == "Float32":
+        fits = type(value) in (int, float) and abs(value) < 3.4e38
+    elif isinstance(kind, str):
+        fits = type(value) is int and 0 <= value < 2 ** int(kind.removeprefix("UInt"))
+    elif kind is _MAP:
+        fits = isinstance(value, dict) and all(isinstance(text, (str, dict)) for text in value.values())
+    elif isinstance(kind, list):
+        fits = isinstance(value, list)
+        for item in value if fits else ():
+            yield from _misfits(item, kind[0], f"{place}[]")
+    else:
+        fits = isinstance(value, dict) and set(value) <= set(kind)
+        for key in value if fits else ():
+            yield from _misfits(value[key], kind[key], f"{place}.{key}")
+    if not fits:
+        yield f"{place}: {value!r}"
+
+
+def test_records_fit_the_tables_of_the_pytorch_hud(full: Store) -> None:
+    records = [json.loads(line) for line in _export(full, "pytorch-hud").decode().splitlines()]
+    assert [misfit for record in records for misfit in _misfits(record, _V3, "")] == []
+    for record in records:
+        assert list(_misfits(record["dependencies"]["pytorch"], _DEPENDENCY, "dependency")) == []
+        assert record["schema_version"] == "v3"
+    times = [
+        record["metric"]["benchmark_values"]
+        for record in records
+        if record["model"]["name"] == MATMUL and record["metric"]["name"] == "time"
+    ]
+    assert times == [[0.010], [0.011], [0.012]]
+    gpu = next(record for record in records if record["runners"][0].get("gpu_info"))
+    assert gpu["runners"][0]["gpu_info"] == "NVIDIA <b>H100</b>"
+    assert len(_export(full, "pytorch-hud", last=1).splitlines()) < len(records)
+
+
+def test_a_misfit_of_the_hud_is_seen() -> None:
+    assert list(_misfits({"timestamp": -1}, _V3, ""))
+    assert list(_misfits({"metric": {"benchmark_values": ["1.0"]}}, _V3, ""))
+    assert list(_misfits({"metric": {"value": 1.0}}, _V3, ""))
+
+
+def test_both_directions_go_to_github_action_benchmark_apart(full: Store) -> None:
+    smaller, bigger = (
+        json.loads(_export(full, f"github-action-benchmark-{way}", machine="Test")) for way in ("smaller", "bigger")
+    )
+    for entries in (smaller, bigger):
+        assert len({entry["name"] for entry in entries}) == len(entries) > 0
+        for entry in entries:
+            assert {"name", "unit", "value"} <= set(entry) <= {"name", "unit", "value", "range", "extra"}
+            assert all(isinstance(text, str) for key, text in entry.items() if key != "value")
+            assert type(entry["value"]) in (int, float)
+            assert entry["unit"] != "0 or 1", "it divides by yesterday's"
+    values = {entry["name"]: entry for entry in smaller}
+    assert values[f"{MATMUL}: time"]["value"] == 0.012
+    assert re.fullmatch(r"± \S+", values[f"{MATMUL}: time"]["range"])
+    names = {entry["name"].rsplit(": ", 1)[1] for entry in bigger}
+    assert {"FLOP/s", "bytes/s", "roof"} <= names
+    assert not names & {entry["name"].rsplit(": ", 1)[1] for entry in smaller}
+
+
+# https://bencher.dev/bmf.json: a benchmark has measures, and a measure a value, which may have bounds.
+_BMF = {
+    "$schema": "http://json-schema.org/draft-07/schema",
+    "type": "object",
+    "patternProperties": {
+        ".+": {
+            "type": "object",
+            "patternProperties": {
+                ".+": {
+                    "type": "object",
+                    "properties": {key: {"type": "number"} for key in ("value", "lower_value", "upper_value")},
+                    "required": ["value"],
+                }
+            },
+        }
+    },
+}
+
+
+def test_bencher_takes_its_metric_format(full: Store) -> None:
+    found = json.loads(_export(full, "bencher", machine="Test"))
+    Draft7Validator(_BMF).validate(found)
+    latency = found[MATMUL]["latency"]
+    assert latency["value"] == pytest.approx(12e6), "nanoseconds"
+    assert latency["lower_value"] < latency["value"] < latency["upper_value"]
+    assert set(found) == {MATMUL, GEMV, *STRANGE}
+    for measures in found.values():
+        assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", slug) and len(slug) <= 64 for slug in measures)
+
+
+def test_open_metrics_are_read_by_prometheus(full: Store) -> None:
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+    text = _export(full, "openmetrics").decode()
+    families = list(text_string_to_metric_families(text))  # type: ignore[no-untyped-call]
+    found = {family.name: family for family in families}
+    assert {family.type for family in families} == {"gauge"}
+    assert found["roofbench_case_time_seconds"].unit == "seconds"
+    times = {
+        (sample.labels["case"], sample.labels["machine"]): sample.value
+        for sample in found["roofbench_case_time_seconds"].samples
+    }
+    assert times[MATMUL, "Test CPU, 2 threads"] == 0.012
+    assert times[GEMV, "NVIDIA <b>H100</b>, 2 threads"] == 0.0001
+    assert {case for case, _ in times} == {MATMUL, GEMV, *STRANGE}
+    measured = {sample.labels["case"]: sample.value for sample in found["roofbench_case_measured"].samples}
+    assert measured["layer_norm/n:1"] == 0
+    assert len(found["roofbench_run_start_timestamp_seconds"].samples) == 2
+
+
+def test_gpt_fast_has_its_columns_and_no_formula(full: Store) -> None:
+    rows = list(csv.DictReader(io.StringIO(_export(full, "gpt-fast", machine="Test").decode())))
+    assert list(rows[0]) == ["name", "metric", "target", "actual", "dtype", "device", "arch", "is_model"]
+    matmul = next(one for one in rows if one["name"] == MATMUL and one["metric"] == "memory_bandwidth(GB/s)")
+    assert matmul["dtype"] == "fp32"
+    assert float(matmul["actual"]) == pytest.approx(12 * 1024**2 / 0.012 / 1e9, rel=1e-4)
+    for found in rows:
+        assert not any(text.startswith(("=", "+", "@", "\t")) for text in found.values()), found
+
+
+def test_one_run_goes_to_a_format_without_dates(full: Store) -> None:
+    newest, machine = _export(full, "bencher"), _export(full, "bencher", machine="H100")
+    assert set(json.loads(machine)) == {GEMV}
+    assert json.loads(machine) != json.loads(newest)
+    assert json.loads(_export(full, "bencher", machine="nobody's")) == {}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_empty_history_is_exported_too(name: str, tmp_path: Path) -> None:
+    with open_store(str(tmp_path / "history.db"), create=True) as store:
+        try:
+            _export(store, name)
+        except UnusableInputError as error:
+            pytest.fail(str(error))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_name_that_is_not_seen_as_it_is_never_gets_in(full: Store, tmp_path: Path, name: str) -> None:
+    before = len(full.runs())
+    with pytest.raises(UnusableInputError, match="does not fit the schema of results"):
+        full.add_file(write_json(tmp_path / "1.json", [row(name, 1.0)]))
+    assert len(full.runs()) == before

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many writers at once, and writers that are killed. At length: helpers/history_load.py, started by hand."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import history_load
+import pytest
+
+
+def _loaded(*arguments: str, status: int = 0) -> dict[str, Any]:
+    """A process of its own, in which nothing else is that a fork would copy."""
+    done = subprocess.run(
+        [sys.executable, Path(history_load.__file__), *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_eight_writers_lose_and_double_nothing(where: str) -> None:
+    found = _loaded("writers", where, "--processes=8", "--runs=2")
+    assert (found["runs"], found["faults"]) == (17, [])
+
+
+def test_a_writer_killed_before_any_statement_leaves_a_whole_history(where: str) -> None:
+    found = _loaded("statements", where)
+    assert found["faults"] == []
+    assert found["killed"] > 8
+
+
+def test_a_writer_killed_at_any_moment_leaves_a_whole_history(where: str) -> None:
+    found = _loaded("kills", where, "--times=4", "--cases=50")
+    assert found["faults"] == []
+
+
+@pytest.mark.slow
+def test_eight_writers_of_fifty_runs(where: str) -> None:
+    found = _loaded("writers", where, "--processes=8", "--runs=50")
+    assert (found["runs"], found["lost"], found["doubled"], found["faults"]) == (401, 0, 0, [])

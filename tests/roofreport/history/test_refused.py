@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is no history, or cannot be written to: said in a line, and left as it was."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from builders import ROOT, row, scaled, write_json
+from postgresql import Server
+from roofreport.errors import UnusableInputError
+from roofreport.history import tables
+from roofreport.history.keeping import faults
+from roofreport.history.store import Store, open_store
+from roofreport.io.load import load
+from sqlalchemy import create_engine, text, update
+
+_MODULE = ROOT / "tools/isolated.py"
+
+
+def _report(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-I", _MODULE, "roofreport", "history", *arguments]
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def _text_file(path: Path) -> None:
+    path.write_text("name,value\n" * 100)
+
+
+def _other_program(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE bookmarks (url TEXT)")
+
+
+def _damaged(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\0" + b"\x5a" * 5000)
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (_text_file, "is no history but another kind of file"),
+        (_other_program, "is a database of another program"),
+        (_damaged, "is no SQLite file, or a damaged one"),
+        (_folder, "is no file"),
+    ],
+)
+def test_a_foreign_file_is_refused_and_left_alone(make: Callable[[Path], None], why: str, tmp_path: Path) -> None:
+    path = tmp_path / "foreign.db"
+    make(path)
+    before = path.read_bytes() if path.is_file() else b""
+    for create in (True, False):
+        with pytest.raises(UnusableInputError, match=why):
+            open_store(str(path), create=create)
+    assert (path.read_bytes() if path.is_file() else b"") == before
+    assert sorted(tmp_path.iterdir()) == [path], "nothing was made beside it"
+
+
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [
+        ("", "an empty name"),
+        ("sqlite://", "names no file"),
+        ("sqlite:///:memory:", "names no file"),
+        ("mysql://a/b", "a history is a file, sqlite:///FILE or postgresql"),
+        ("postgresql://[::1/x", "is no URL of a database"),
+        ("nul\0byte", "is no name of a file"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused(where: str, why: str) -> None:
+    with pytest.raises(UnusableInputError, match=why):
+        open_store(where, create=True)
+
+
+def test_nothing_is_made_unless_it_is_asked_for(where: str, tmp_path: Path) -> None:
+    with pytest.raises(UnusableInputError, match="there is no history yet; tools/report history add RESULT makes one"):
+        open_store(where)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("version", "why"), [("2", "was made by a newer program"), ("x", "has the version x")])
+def test_a_history_of_another_version_is_refused(where: str, version: str, why: str, tmp_path: Path) -> None:
+    with open_store(where, create=True) as store:
+        store.add_file(write_json(tmp_path / "1.json"))
+        with store.database.writing() as connection:
+            connection.execute(update(tables.meta).values(value=version))
+    for create in (True, False):
+        with pytest.raises(UnusableInputError, match=why):
+            open_store(where, create=create)
+
+
+def test_a_server_that_does_not_answer_is_named_without_its_password(server: Server, tmp_path: Path) -> None:
+    nobody = f"postgresql://me:secret@/history?host={tmp_path}&password=hidden"
+    with pytest.raises(UnusableInputError) as refused:
+        open_store(nobody, create=True)
+    assert "No such file or directory" in str(refused.value)
+    assert "secret" not in str(refused.value)
+    assert "hidden" not in str(refused.value)
+    with pytest.raises(UnusableInputError, match='database "nowhere" does not exist'):
+        open_store(server.url("nowhere"), create=True)
+
+
+def test_tables_of_others_in_the_same_database_stay(postgres_where: str, tmp_path: Path) -> None:
+    engine = create_engine(postgres_where.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text("CREATE TABLE runs (id INTEGER)"))
+        connection.execute(text("INSERT INTO runs VALUES (7)"))
+    with open_store(postgres_where, create=True) as store:
+        store.add_file(write_json(tmp_path / "1.json"))
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT id FROM runs")).scalars().all() == [7]
+    engine.dispose()
+
+
+@contextmanager
+def _as_somebody_else() -> Iterator[None]:
+    """Without the rights of root, where we have them."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.setresuid(65534, 65534, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+def test_a_history_that_may_not_be_written_to_is_still_read(tmp_path: Path) -> None:
+    result = load(write_json(tmp_path / "1.json"))
+    other = load(write_json(tmp_path / "2.json", scaled(2.0)))
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        path = Path(folder) / "history.db"
+        with open_store(str(path), create=True) as store:
+            store.add(result)
+        path.chmod(0o444)
+        path.parent.chmod(0o555)
+        with _as_somebody_else(), open_store(str(path), create=True) as store:
+            assert len(store.history("time")) == 3
+            assert len(store.case_details(store.runs()[0])) == 3
+            with pytest.raises(UnusableInputError, match="the file or its folder is read-only"):
+                store.add(other)
+        new = str(path.parent / "new.db")
+        with _as_somebody_else(), pytest.raises(UnusableInputError, match="its folder is missing or may not be"):
+            open_store(new, create=True)
+        path.parent.chmod(0o755)
+
+
+def _small_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+
+
+def test_a_disk_that_takes_no_more_loses_nothing(tmp_path: Path) -> None:
+    where = str(tmp_path / "history.db")
+    with open_store(where, create=True) as store:
+        store.add_file(write_json(tmp_path / "1.json"))
+    large = write_json(tmp_path / "2.json", [row(f"matmul/n:{number}", 1.0) for number in range(2000)])
+    done = _report("add", f"--store={where}", large, preexec_fn=_small_files)
+    assert done.returncode == 2, done.stdout
+    assert "nothing of this was kept" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    with open_store(where) as store:
+        assert len(store.runs()) == 1
+        assert list(faults(store)) == []
+        assert store.add_file(large).is_new
+
+
+def test_a_full_disk_is_told_as_one(tmp_path: Path) -> None:
+    """As a file system of its own, where one may be mounted."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system needs root and its permission")
+    try:
+        where = str(disk / "history.db")
+        _report("add", f"--store={where}", write_json(tmp_path / "1.json"))
+        large = write_json(tmp_path / "2.json", [row(f"matmul/n:{number}", 1.0) for number in range(2000)])
+        done = _report("add", f"--store={where}", large)
+        assert done.returncode == 2
+        assert "there is no room on the disk; nothing of this was kept" in done.stderr
+        subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
+        assert _report("add", f"--store={where}", large).returncode == 0
+        assert _report("verify", f"--store={where}").stdout.strip() == "2 runs, 0 faults"
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_block_that_fails_is_rolled_back(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from roofreport.history import adding
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(adding, "insert_readings", broken)
+        with pytest.raises(RuntimeError, match="planted"):
+            store.add_file(write_json(tmp_path / "1.json"))
+    assert store.runs() == []
+    assert store.add_file(tmp_path / "1.json").is_new
+    assert list(faults(store)) == []
