@@ -55,16 +55,18 @@ class Store:
     ) -> None:
         self.database.close()
 
-    def add_file(self, path: Path) -> Added:
-        """A journal or Google Benchmark's JSON, kept whole. A journal has no date: it is as old as its file."""
+    def add_file(self, path: Path, started: datetime | None = None) -> Added:
+        """A journal or Google Benchmark's JSON, kept whole. `started`: when it began, instead of what it says; a
+        journal has no date and is as old as its file."""
         result, document = documents.of_file(path)
-        return self.add(result, document, datetime.fromtimestamp(path.stat().st_mtime, timezone.utc))
+        written = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+        return self.add(result, document, started or documents.moment(result.date) or written)
 
-    def add(self, result: Result, document: Document | None = None, written: datetime | None = None) -> Added:
-        """`document`: the file that `result` is of; without it the result is kept without samples. `written`: when, for
-        a result without a date."""
+    def add(self, result: Result, document: Document | None = None, started: datetime | None = None) -> Added:
+        """`document`: the file that `result` is of; without it the result is kept without samples. `started`: when it
+        began, instead of what it says."""
         document = document or documents.of_result(result)
-        started = documents.moment(result.date) or written or datetime.now(timezone.utc)
+        started = started or documents.moment(result.date) or datetime.now(timezone.utc)
         count = len(result.by_name())
         with self.database.writing() as connection:
             number = adding.found_run(connection, document)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from roofreport.history.where import add_store
 from roofreport.io.contract import TIME
 from roofreport.terminal import show, tell
 from roofreport.text import printable
-from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, count, metric_of, warn, writing
+from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, count, day, metric_of, warn, writing
 
 if TYPE_CHECKING:
     from roofreport.history.records import Added, Run, Series
@@ -35,17 +34,9 @@ flags of each.
 """
 
 
-def _day(text: str) -> datetime:
-    """A date, or a moment; without a zone it is UTC."""
-    try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no date; write 2026-01-31") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-
-
 def _add_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", nargs="+", metavar="RESULT", help="a --benchmark_out or --journal file")
+    parser.add_argument("--started", type=day, metavar="DATE", help="when it began, instead of what the file says")
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +52,7 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 
 def _add_prune(parser: argparse.ArgumentParser) -> None:
     chosen = parser.add_mutually_exclusive_group(required=True)
-    chosen.add_argument("--before", type=_day, metavar="DATE", help="every run that began before it")
+    chosen.add_argument("--before", type=day, metavar="DATE", help="every run that began before it")
     chosen.add_argument(
         "--run", type=count, action="append", dest="runs", metavar="N", help="this run; may be given again"
     )
@@ -117,7 +108,7 @@ def _add(args: argparse.Namespace) -> int:
         empty = not store.runs()
         for path in paths:
             try:
-                added = store.add_file(path)
+                added = store.add_file(path, args.started)
             except UnusableInputError as error:
                 failed.append(str(error))
                 continue

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder of one night: its result, its journal, what each step said, and how far it came."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+_NAME = "%Y-%m-%dT%H%M%SZ"
+
+
+@dataclass(frozen=True)
+class Night:
+    folder: Path
+
+    @property
+    def began(self) -> datetime:
+        return datetime.strptime(self.folder.name, _NAME).replace(tzinfo=timezone.utc)
+
+    @property
+    def result(self) -> Path:
+        return self.folder / "result.json"
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "result.journal.jsonl"
+
+    @property
+    def marker(self) -> Path:
+        """There while the suite has not come to its end: tools/bench makes it, and takes it away."""
+        return self.folder / "result.unfinished"
+
+    @property
+    def is_added(self) -> bool:
+        return (self.folder / "added").exists()
+
+    @property
+    def is_dated(self) -> bool:
+        """Its run is of the moment that the folder is called after, whatever the clock said."""
+        return (self.folder / "dated").exists()
+
+    def log(self, step: str) -> Path:
+        return self.folder / f"{step}.log"
+
+    def findings(self, kind: str) -> Path:
+        return self.folder / f"gate.{kind}"
+
+    def set_added(self) -> None:
+        (self.folder / "added").touch()
+
+    def give_up(self) -> None:
+        """Nobody can go on with its suite: what it has measured is all of it."""
+        self.marker.unlink(missing_ok=True)
+
+    def files(self) -> list[Path]:
+        """What a history takes in; the one with a date first."""
+        return [path for path in (self.result, self.journal) if path.exists() and path.stat().st_size]
+
+    @property
+    def is_pending(self) -> bool:
+        """Measured, and not in the history yet."""
+        return not self.is_added and not self.marker.exists() and bool(self.files())
+
+
+def begin(nights: Path, given: datetime | None) -> Night:
+    """The night of this moment, which may have begun already, or of now. Raises OSError."""
+    moment = given or datetime.now(timezone.utc)
+    night = Night(nights / moment.astimezone(timezone.utc).strftime(_NAME))
+    night.folder.mkdir(parents=True, exist_ok=True)
+    if given is not None:
+        (night.folder / "dated").touch()
+    return night
+
+
+def all_nights(nights: Path) -> Iterator[Night]:
+    """Oldest first. What else lies there is nobody's night."""
+    for folder in sorted(nights.iterdir()):
+        try:
+            datetime.strptime(folder.name, _NAME)
+        except ValueError:
+            continue
+        if folder.is_dir() and not folder.is_symlink():
+            yield Night(folder)
+
+
+def forget_old(nights: Path, keep: int) -> None:
+    """Drops all but the newest folders, of those whose run is in the history."""
+    old = [night for night in all_nights(nights) if night.is_added]
+    for night in old[:-keep]:
+        shutil.rmtree(night.folder)
