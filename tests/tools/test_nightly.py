@@ -10,12 +10,14 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from builders import TIMES, header, journal_text, line, scaled, write_json
+from nights.__main__ import main
 from nights.chain import Outcome
-from nights.config import read
+from nights.config import Config, read
 from nights.night import Night
 from nights.summary import markdown
 from roofreport.cli import VERBS
@@ -294,6 +296,17 @@ def test_everything_has_a_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert config.suite == ("tools/bench",)
     monkeypatch.setenv("ROOFBENCH_STORE", "postgresql://a/b")
     assert read(tmp_path / "night.toml").store == "postgresql://a/b"
+
+
+def test_the_example_shows_the_defaults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--example"])
+    assert end.value.code == 0
+    (tmp_path / "night.toml").write_text(capsys.readouterr().out)
+    (tmp_path / "empty.toml").touch()
+    assert read(tmp_path / "night.toml") == read(tmp_path / "empty.toml")
+    settings = [line for line in (tmp_path / "night.toml").read_text().splitlines() if " = " in line]
+    assert len(settings) == len(fields(Config))
 
 
 def test_words_of_strangers_are_words_in_the_summary(tmp_path: Path) -> None:

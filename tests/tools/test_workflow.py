@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import workflow_scripts
+from nights.config import read
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +32,24 @@ def test_the_gate_waits_for_every_job() -> None:
     jobs = YAML(typ="safe").load(ROOT / ".github" / "workflows" / "ci.yml")["jobs"]
     assert set(jobs["gate"]["needs"]) == set(jobs) - {"gate"}
     assert jobs["gate"]["if"] == "always()"
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_no_text_of_others_gets_into_a_script(workflow: Path) -> None:
+    """What an expression puts into a shell line is code; in env: it is text."""
+    for job in YAML(typ="safe").load(workflow.read_text())["jobs"].values():
+        assert not [step["run"] for step in job["steps"] if "${{" in step.get("run", "")]
+
+
+def test_the_night_runs_what_is_on_the_default_branch_alone() -> None:
+    content = YAML(typ="safe").load(WORKFLOWS[0].with_name("nightly.yml").read_text())
+    assert set(content["on"]) == {"schedule", "workflow_dispatch"}
+    assert content["on"]["workflow_dispatch"] is None, "whoever starts it has no say in it"
+
+
+@pytest.mark.parametrize("machine", ["cpu", "gpu"])
+def test_the_night_has_its_configuration(machine: str) -> None:
+    assert read(ROOT / f".github/nightly/{machine}.toml").flags
 
 
 def test_scripts_of_a_workflow_are_checked(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from roofreport import files
 from roofreport.errors import UnusableInputError
-from roofreport.terminal import tell
+from roofreport.terminal import show, tell
 from roofreport.text import printable
 from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, EXIT_UNUSABLE, append, day
 
@@ -25,14 +25,9 @@ from nights.summary import last_line, markdown
 EPILOG = """
 exit status: 0 all is well, 1 cases failed or something got worse, 2 a step failed (the last line names it).
 
-example of CONFIG, in which everything may be left out:
-  store = "history.db"           # or postgresql://[USER@]HOST/DATABASE; ROOFBENCH_STORE goes before it
-  nights = "nights"              # a folder a night: result, journal, logs, findings
-  site = "site"
-  keep_nights = 30
-  [suite]
-  flags = ["--suite=full", "--benchmark_filter=^(matmul|gemv)/"]
-  attempts = 3
+examples:
+  tools/nightly --example >night.toml     every setting with its default, to be changed
+  tools/nightly night.toml
 
 A run that was interrupted is gone on with by the next tools/nightly, and one that could not be added is added by it.
 """
@@ -67,6 +62,12 @@ def _night(args: argparse.Namespace) -> int:
     return EXIT_UNUSABLE if FAILED in states else EXIT_ALARM if ALARM in states else EXIT_OK
 
 
+class _Example(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        show(Path(__file__).with_name("example.toml").read_text(encoding="utf-8"), end="")
+        parser.exit()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="tools/nightly",
@@ -77,6 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("config", type=Path, metavar="CONFIG", help="a TOML file; places in it are relative to it")
     parser.add_argument("--date", type=day, help="the night's date instead of now, 2026-01-31 or with a time")
     parser.add_argument("--summary", type=Path, metavar="FILE", help="add what happened to this file, as markdown")
+    parser.add_argument("--example", action=_Example, nargs=0, help="print a CONFIG with all settings, and end")
     args = parser.parse_args(arguments)
     try:
         return _night(args)
