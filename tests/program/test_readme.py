@@ -21,6 +21,7 @@ ELSEWHERE = {
     "tools/test": ".ci/run",
     "tools/test -R benchmarks": ".ci/run",
     "cmake --build --preset release": "tools/setup",
+    "tools/nightly night.toml": "tests/tools/test_nightly.py",
     "tools/generate_docs": "tests/tools/test_generate_docs.py",
     "build/release/bin/roofbench --benchmark_filter='^hard_swish/'": "tests/package/test_consumer.py",
     "cmake --install build/release --prefix roofbench-tree": "tests/package/installed.py",
@@ -54,7 +55,7 @@ PROGRAMS = re.compile(r"^\s*(\w+=\S+ )?(build/\S+|tools/\w+|python3|cmake|ctest|
 
 
 # Blocks that hold no command.
-SILENT = ("text", "cpp", "cmake", "crontab")
+SILENT = ("text", "cpp", "cmake", "crontab", "yaml")
 
 
 def page_name(page: Path) -> str:
@@ -97,6 +98,7 @@ def test_commands(page: Path, reader: Path) -> None:
         "CUDA_VISIBLE_DEVICES": "",
         "ROOFBENCH_PEERS_PYTHON": sys.executable,
         "ROOFBENCH_SOURCE_DIR": str(reader),
+        "ROOFBENCH_STORE": str(reader / "history.db"),
     }
     for command in commands:
         if command.startswith("python3 /usr/share/") and not Path(command.split()[1]).exists():
