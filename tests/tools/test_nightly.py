@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from builders import TIMES, header, journal_text, line, scaled, write_json
+from machine import Machine
 from nights.__main__ import main
 from nights.chain import Outcome
 from nights.config import Config, read
@@ -320,6 +322,32 @@ def test_words_of_strangers_are_words_in_the_summary(tmp_path: Path) -> None:
     assert not any(line.startswith("# ") for line in text.splitlines())
 
 
+def test_tools_bench_leaves_what_a_night_goes_on_with(machine: Machine, tmp_path: Path) -> None:
+    """The real tools/bench, with a program that dies once."""
+    machine.with_reports()
+    write_json(tmp_path / "result.json")
+    (tmp_path / "journal.jsonl").write_text(journal_text())
+    machine.roofbench(
+        'for flag in "$@"; do case $flag in --benchmark_out=*) out=${flag#*=} ;; --journal=*) journal=${flag#*=} ;;'
+        f' esac; done\ncat {tmp_path}/journal.jsonl >"$journal"\nprintf "%s " "$@" >>"$CALLS.flags"\n'
+        f'[[ "$*" == *--resume* ]] || kill -9 $$\ncat {tmp_path}/result.json >"$out"'
+    )
+    nothing = json.dumps([shutil.which("true")])
+    config = tmp_path / "night.toml"
+    config.write_text(f"[build]\ncommand = {nothing}\n[gate]\ncommand = {nothing}\n[pages]\ncommand = {nothing}\n")
+    done = machine.run("nightly", str(config))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("tools/nightly: ok\n")
+    first, second = Path(f"{machine.calls}.flags").read_text().split("--resume")[0], machine.flags()[-1]
+    assert "--suite=quick --benchmark_out=" in first
+    assert "--case_timeout=900" in first
+    assert second == "--resume"
+    with sqlite3.connect(tmp_path / "history.db") as database:
+        kinds = database.execute("SELECT kind FROM roofbench_documents ORDER BY kind").fetchall()
+    assert kinds == [("journal",), ("json",)]
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not {"gate", "site"} <= set(VERBS), reason="this checkout has no gate and no site")
 def test_with_the_real_gate_and_site(chain: Chain) -> None:
     text = chain.config.read_text().split("[gate]")[0]
