@@ -17,7 +17,7 @@ import pytest
 from builders import ROOT, row, scaled, write_json
 from postgresql import Server
 from roofreport.errors import UnusableInputError
-from roofreport.history import tables
+from roofreport.history import document, tables
 from roofreport.history.keeping import faults
 from roofreport.history.store import Store, open_store
 from roofreport.io.load import load
@@ -66,6 +66,18 @@ def test_a_foreign_file_is_refused_and_left_alone(make: Callable[[Path], None], 
             open_store(str(path), create=create)
     assert (path.read_bytes() if path.is_file() else b"") == before
     assert sorted(tmp_path.iterdir()) == [path], "nothing was made beside it"
+
+
+def test_a_file_that_was_only_begun_is_finished(tmp_path: Path) -> None:
+    """As a writer leaves it who is killed at the worst moment: a database without a table and without our mark."""
+    path = tmp_path / "history.db"
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 1")
+    assert path.read_bytes().startswith(b"SQLite format 3")
+    with pytest.raises(UnusableInputError):
+        open_store(str(path))
+    with open_store(str(path), create=True) as store:
+        assert store.add_file(write_json(tmp_path / "1.json")).is_new
 
 
 @pytest.mark.parametrize(
@@ -210,3 +222,43 @@ def test_a_block_that_fails_is_rolled_back(store: Store, tmp_path: Path, monkeyp
     assert store.runs() == []
     assert store.add_file(tmp_path / "1.json").is_new
     assert list(faults(store)) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "roofbench_readings SET seconds = 'abc'",
+        "roofbench_readings SET counters = x'00'",
+        "roofbench_readings SET state = 'odd'",
+        "roofbench_readings SET reason = x'ff'",
+        "roofbench_readings SET layout_id = 99",
+        "roofbench_runs SET started = 'yesterday'",
+        "roofbench_runs SET context = '{'",
+        "roofbench_runs SET revision = x'ff'",
+        "roofbench_machines SET facts = '[1]'",
+        "roofbench_layouts SET names = '3' WHERE id = 1",
+        "roofbench_cases SET name = x'ff' WHERE id = 1",
+        "roofbench_annotations SET since = 'x'",
+        "roofbench_annotations SET why = x'ff'",
+        "roofbench_documents SET text = x'ff'",
+        "roofbench_documents SET text = 'abc'",
+    ],
+)
+def test_rows_that_nobody_here_wrote_are_refused(change: str, tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    with open_store(str(path), create=True) as store:
+        store.add_file(write_json(tmp_path / "1.json"))
+        store.accept("*", store.runs()[0].started, "so be it")
+    with sqlite3.connect(path) as database:
+        database.execute(f"UPDATE {change}")
+    with pytest.raises(UnusableInputError) as refused, open_store(str(path)) as store:
+        store.annotations()
+        store.history("time")
+        store.case_details(store.runs()[0])
+    assert str(refused.value).startswith(str(path))
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "LARGEST_FILE", 1000)
+    with pytest.raises(UnusableInputError, match="the kept file is cut off"):
+        document.unpacked(document.packed("0" * 1001), "run 1")

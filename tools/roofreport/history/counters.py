@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from sqlalchemy import Connection, select
 
 from roofreport.history import tables
+from roofreport.history.sound import sound
 
 _DOUBLE = struct.Struct("<d")
 
@@ -20,13 +21,15 @@ class Layouts(dict[int, dict[str, int]]):
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         for number, names in connection.execute(select(tables.layouts.c.id, tables.layouts.c.names)):
-            self[number] = {name: place * _DOUBLE.size for place, name in enumerate(json.loads(names))}
+            self[number] = {sound(name, str): place * _DOUBLE.size for place, name in enumerate(json.loads(names))}
 
 
 class Counters(Mapping[str, float]):
     __slots__ = ("_data", "_places")
 
     def __init__(self, places: dict[str, int], data: bytes) -> None:
+        if len(data) != len(places) * _DOUBLE.size:
+            raise ValueError("counters of another length than their names")
         self._places = places
         self._data = data
 

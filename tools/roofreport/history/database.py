@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -41,7 +42,12 @@ class Database:
             if not self.is_sqlite:
                 connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
-                yield connection
+                try:
+                    yield connection
+                except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as error:
+                    # A file may come from anybody, and a row holds what its writer liked.
+                    why = printable(str(error), 200)
+                    raise self.refused(f"holds what no roofbench has written, or is damaged: {why}") from error
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
 
-from roofreport.io.contract import Contract, packaged
+from roofreport.io.contract import Contract
 from roofreport.io.result import Result, State
 
 
@@ -130,7 +130,3 @@ class Added:
     completed: bool = False  # it was there, and this file has brought what it lacked: the samples of a journal
     new_machine: bool = False
     new_toolchain: bool = False
-
-
-def contract_version(document: Document | None) -> int:
-    return (document.contract if document else packaged()).version

@@ -29,6 +29,7 @@ from roofreport.history.records import (
     Series,
     Toolchain,
 )
+from roofreport.history.sound import sound
 from roofreport.io.contract import TIME
 from roofreport.io.load import of_today
 from roofreport.io.result import Result, State
@@ -104,7 +105,9 @@ class Store:
 
         def facts_of(table: Table) -> dict[str, tuple[str, str, dict[str, str]]]:
             rows = connection.execute(select(table.c.id, table.c.label, table.c.facts))
-            return {key: (key, label, json.loads(facts)) for key, label, facts in rows}
+            return {
+                key: (sound(key, str), sound(label, str), sound(json.loads(facts), dict)) for key, label, facts in rows
+            }
 
         machines = {key: Machine(*row) for key, row in facts_of(tables.machines).items()}
         toolchains = {key: Toolchain(*row) for key, row in facts_of(tables.toolchains).items()}
@@ -124,13 +127,13 @@ class Store:
         return [
             Run(
                 number,
-                digest,
+                sound(digest, str),
                 started.replace(tzinfo=timezone.utc),
-                revision,
+                sound(revision, str),
                 machines[machine],
                 toolchains[toolchain],
-                json.loads(context),
-                name,
+                sound(json.loads(context), dict),
+                sound(name, str),
             )
             for number, digest, started, revision, machine, toolchain, context, name in connection.execute(wanted)
         ]
@@ -182,7 +185,8 @@ class Store:
         if only_case is not None:
             number = select(tables.cases.c.id).where(tables.cases.c.name == only_case).scalar_subquery()
             wanted = wanted.where(column.case_id == number)
-        names = dict(connection.execute(select(tables.cases.c.id, tables.cases.c.name)).tuples().all())
+        found_names = connection.execute(select(tables.cases.c.id, tables.cases.c.name))
+        names = {number: sound(name, str) for number, name in found_names}
         layouts = Layouts(connection)
         is_time = metric == TIME.name
         states = {state.value: state for state in State}
@@ -193,8 +197,10 @@ class Store:
             if run is None:
                 continue
             counters = Counters(layouts[layout], data)
+            if seconds is not None:
+                sound(seconds, float)
             value = seconds if is_time else counters.get(metric)
-            reading = Reading(run, value, states[state], reason, noisy, counters)
+            reading = Reading(run, value, states[state], sound(reason, str), noisy, counters)
             groups.setdefault((case, run.machine.id, run.toolchain.id), []).append((rank[number], reading))
         found: dict[Series, list[Reading]] = {}
         for (case, _, _), readings in groups.items():
@@ -247,18 +253,18 @@ class Store:
         """In the order in which they were made."""
         with self.database.reading() as connection:
             rows = connection.execute(select(tables.remarks).order_by(tables.remarks.c.id)).all()
-        return [
-            Annotation(
-                row.id,
-                row.pattern,
-                row.machine_id,
-                row.since.replace(tzinfo=timezone.utc),
-                row.why,
-                row.kind,
-                row.made.replace(tzinfo=timezone.utc),
-            )
-            for row in rows
-        ]
+            return [
+                Annotation(
+                    row.id,
+                    sound(row.pattern, str),
+                    sound(row.machine_id, str),
+                    row.since.replace(tzinfo=timezone.utc),
+                    sound(row.why, str),
+                    sound(row.kind, str),
+                    row.made.replace(tzinfo=timezone.utc),
+                )
+                for row in rows
+            ]
 
 
 def _newest(runs: Iterable[Run], limit: int | None) -> dict[int, Run]:
