@@ -168,6 +168,9 @@ def test_a_failed_build_is_named_and_nothing_is_measured(chain: Chain) -> None:
     assert "suite: left out, because of build; gate: left out, because of suite" in said
     assert chain.calls()[-1].startswith("site")
     assert not chain.store.exists()
+    for day in (2, 3):
+        chain.night(day, status=2)
+    assert chain.folders() == ["2026-01-02", "2026-01-03"]
 
 
 def test_a_suite_that_dies_goes_on_where_it_was(chain: Chain) -> None:

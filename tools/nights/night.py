@@ -87,7 +87,7 @@ def all_nights(nights: Path) -> Iterator[Night]:
 
 
 def forget_old(nights: Path, keep: int) -> None:
-    """Drops all but the newest folders, of those whose run is in the history."""
-    old = [night for night in all_nights(nights) if night.is_added]
+    """Drops all but the newest folders, of those that hold no run which is not in the history."""
+    old = [night for night in all_nights(nights) if not night.is_pending and not night.marker.exists()]
     for night in old[:-keep]:
         shutil.rmtree(night.folder)

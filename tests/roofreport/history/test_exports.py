@@ -262,6 +262,8 @@ def test_one_run_goes_to_a_format_without_dates(full: Store) -> None:
     newest, machine = _export(full, "bencher"), _export(full, "bencher", machine="H100")
     assert set(json.loads(machine)) == {GEMV}
     assert json.loads(machine) != json.loads(newest)
+    entries = json.loads(_export(full, "github-action-benchmark-smaller"))
+    assert {entry["extra"].partition("\n")[0] for entry in entries} == {"Test CPU, 2 threads"}
     assert json.loads(_export(full, "bencher", machine="nobody's")) == {}
 
 
