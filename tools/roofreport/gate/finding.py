@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from roofreport.history.records import Run, Series
 
 Kind = Literal["slower", "faster", "drift", "failed", "vanished", "noisy", "new"]
+# Worst first.
+ORDER: tuple[Kind, ...] = ("slower", "drift", "failed", "vanished", "noisy", "faster", "new")
+# Those that make a command exit with 1.
+ALARMS: frozenset[Kind] = frozenset({"slower", "drift", "failed"})
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,12 @@ NOT_AT_ALL = Follows(0, 0.0)
 
 def fit(logs: NDArray[np.float64], paces: NDArray[np.float64]) -> Follows:
     """`logs` of times, `paces` [process, column]: logarithms of roofs' rates, nan where none was measured."""
-    logs, paces = logs[-MOST:], paces[-MOST:]
-    known = np.isfinite(logs)
+    measured = np.flatnonzero(np.isfinite(logs))[-MOST:]
+    logs, paces = logs[measured], paces[measured]
     best, least = NOT_AT_ALL, np.inf
     for column in range(paces.shape[1]):
-        both = known & np.isfinite(paces[:, column])
-        if both.sum() < max(FEWEST, 0.8 * known.sum()):
+        both = np.isfinite(paces[:, column])
+        if both.sum() < max(FEWEST, 0.8 * len(logs)):
             continue
         steadied = logs[both, None] + paces[both, column, None] * SHARES
         scatter = MAD_SCALE * np.median(np.abs(steadied - np.median(steadied, axis=0)), axis=0)
@@ -43,6 +43,20 @@ def fit(logs: NDArray[np.float64], paces: NDArray[np.float64]) -> Follows:
         if scatter[chosen] < least:
             best, least = Follows(column, float(SHARES[chosen])), float(scatter[chosen])
     return best
+
+
+def beside(rates: NDArray[np.float64], follows_memory: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """[process, case]: of the nearest case of the same process whose roof is memory, in the order that they ran in."""
+    found = np.full_like(rates, np.nan)
+    places = np.arange(rates.shape[1])
+    for process, row in enumerate(rates):
+        known = np.flatnonzero(np.isfinite(row) & follows_memory)
+        if len(known):
+            right = np.clip(np.searchsorted(known, places), 0, len(known) - 1)
+            left = np.maximum(right - 1, 0)
+            nearer = np.where(np.abs(known[left] - places) <= np.abs(known[right] - places), left, right)
+            found[process] = row[known[nearer]]
+    return found
 
 
 def steadied(logs: NDArray[np.float64], paces: NDArray[np.float64], follows: Follows) -> NDArray[np.float64]:

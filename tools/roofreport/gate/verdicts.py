@@ -1,35 +1,156 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The newest run of each machine against what its series have been."""
+"""The newest night of each machine against what its series have been."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from roofreport.gate import fence
-from roofreport.gate.finding import Finding, Kind
-from roofreport.io.contract import TIME, packaged
+from roofreport import units
+from roofreport.gate import fence, gathering, standing
+from roofreport.gate.finding import ORDER, Finding, Kind
+from roofreport.gate.nights import Nights
+from roofreport.gate.standing import Standing
+from roofreport.io.contract import TIME, Better, packaged
+from roofreport.io.result import State
+from roofreport.text import printable
 
 if TYPE_CHECKING:
+    from roofreport.history.records import Annotation, Reading, Run, Series
     from roofreport.history.store import Store
+
+OFTEN = 0.2  # a share of nights: what is noisy in fewer was not noisy before
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A finding about a level, with what it takes to hold further processes against it."""
+
+    finding: Finding
+    standing: Standing
 
 
 def judge(store: Store, metric: str = TIME.name) -> list[Finding]:
-    """Worst first."""
+    """Worst first; what no further process has been asked about has to lie far beyond its fence."""
     row = packaged().metric(metric) or TIME
-    found: list[Finding] = []
-    for series, readings in store.history(metric).items():
-        values = [reading for reading in readings if reading.value is not None and reading.value > 0]
-        if not values or values[-1] is not readings[-1]:
+    groups, remarks = gathering.newest(store, row), store.annotations()
+    found = [finding for group in groups for finding in others(group, remarks)]
+    found += [one.finding for group in groups for one in levels(group, remarks) if is_far(one)]
+    return ordered(found)
+
+
+def is_far(suspect: Suspect) -> bool:
+    """Whether it is worth a word although nobody asked again."""
+    return suspect.finding.since is not None or abs(suspect.standing.excess) > suspect.standing.fence.far
+
+
+def ordered(found: Iterable[Finding]) -> list[Finding]:
+    return sorted(found, key=lambda one: (ORDER.index(one.kind), -abs(one.effect), one.series.case))
+
+
+def _accepted(group: Nights, case: str, remarks: Sequence[Annotation]) -> int:
+    """The first night that counts."""
+    machine = group.runs[0].machine.id
+    moments = [
+        one.since
+        for one in remarks
+        if one.kind == "accepted"
+        and one.machine_id in ("", machine)
+        and (one.pattern in ("", case) or fnmatchcase(case, one.pattern))
+    ]
+    return group.since(max(moments)) if moments else 0
+
+
+def levels(group: Nights, remarks: Sequence[Annotation]) -> list[Suspect]:
+    """Series whose newest night lies outside their fence, or whose level has changed."""
+    found = []
+    for place, series in enumerate(group.series):
+        accepted = _accepted(group, series.case, remarks)
+        if accepted >= group.count:
             continue
-        logs = [math.log(reading.value) for reading in values if reading.value is not None]
-        limits = fence.around(logs[:-1], row.practical)
-        if limits is None or not limits.outside(logs[-1]):
+        stands = standing.of(group.history(place, accepted), group.metric)
+        if stands is None:
             continue
-        effect = math.expm1(logs[-1] - limits.center)
-        worse = row.worse(effect)
-        text = f"{100 * effect:+.1f} % against the last {min(len(logs) - 1, fence.READINGS)} runs"
-        before, after = math.exp(limits.center), math.exp(logs[-1])
-        kind: Kind = "slower" if worse else "faster"
-        found.append(Finding(series, kind, readings[-1].run, before, after, effect, None, text))
-    return sorted(found, key=lambda finding: -abs(finding.effect))
+        finding = _of_level(group, series, stands)
+        if finding is not None:
+            found.append(Suspect(finding, stands))
+    return found
+
+
+def _of_level(group: Nights, series: Series, stands: Standing) -> Finding | None:
+    kind: Kind
+    since = None
+    before, after = stands.fence.center, stands.newest
+    if stands.since is not None:
+        kind, since = "drift", group.first_run(stands.since)
+        before, after = stands.accepted, stands.level
+    elif abs(stands.excess) > stands.fence.near:
+        kind = "slower" if stands.excess > 0 else "faster"
+    elif stands.better_since is not None and group.count - stands.better_since <= fence.NIGHTS:
+        kind, since = "faster", group.first_run(stands.better_since)
+        before, after = stands.before_better, stands.level
+    else:
+        return None
+    sign = -1.0 if group.metric.better is Better.HIGHER else 1.0
+    effect = _relative(sign * (after - before))
+    width = _relative(stands.fence.near)
+    when = f" since {since.started:%Y-%m-%d}{_revision(since)}" if since else ""
+    text = f"{units.percent(effect)}{when}; its nights keep within {100 * width:.1f} %"
+    return Finding(series, kind, group.runs[-1], _figure(sign * before), _figure(sign * after), effect, since, text)
+
+
+def _relative(logarithm: float) -> float:
+    return math.expm1(min(logarithm, 700.0))
+
+
+def _figure(logarithm: float) -> float:
+    return math.exp(min(logarithm, 700.0))
+
+
+def _revision(run: Run) -> str:
+    return f" ({printable(run.revision, 12)})" if run.revision else ""
+
+
+def others(group: Nights, remarks: Sequence[Annotation]) -> list[Finding]:
+    """What failed, vanished, became noisy or is new."""
+    found = []
+    for place, series in enumerate(group.series):
+        said = _other(group, place, _accepted(group, series.case, remarks))
+        if said is not None:
+            kind, text = said
+            found.append(Finding(series, kind, group.runs[-1], math.nan, math.nan, math.nan, None, text))
+    return found
+
+
+def _other(group: Nights, place: int, accepted: int) -> tuple[Kind, str] | None:
+    last = group.count - 1
+    tonight = group.of(place, last)
+    before = {
+        int(group.numbers[row]): reading
+        for row, reading in group.readings[place].items()
+        if accepted <= group.numbers[row] < last
+    }
+    measured = [night for night, reading in before.items() if reading.state is State.MEASURED]
+    failed = next((reading for reading in tonight if reading.state is State.FAILED), None)
+    if failed is not None and (measured or accepted == 0):
+        return "failed", printable(failed.reason or "it failed", 300)
+    if not any(reading.state is State.MEASURED for reading in tonight):
+        # What somebody left out for longer is gone on purpose.
+        if not failed and measured and max(measured) >= last - fence.FEWEST_NIGHTS:
+            reason = next((reading.reason for reading in tonight if reading.reason), "")
+            state = tonight[-1].state.value if tonight else "not in the run"
+            return "vanished", printable(f"{state}{': ' if reason else ''}{reason}", 300)
+        return None
+    if accepted == 0 and not before:
+        return "new", "the first night of its series"
+    noisy = sum(before[night].noisy for night in measured)
+    if measured and len(measured) >= fence.FEWEST_NIGHTS and noisy <= OFTEN * len(measured) and _mostly_noisy(tonight):
+        return "noisy", f"its samples scatter; in {noisy} of {len(measured)} nights before they did"
+    return None
+
+
+def _mostly_noisy(readings: Sequence[Reading]) -> bool:
+    return 2 * sum(reading.noisy for reading in readings) > len(readings)

@@ -41,6 +41,10 @@ class Year:
     drift: Floats  # [night]
     lean: Floats  # [night], the share of slow memory
 
+    @property
+    def follows_memory(self) -> NDArray[np.bool_]:
+        return self.sensitivities >= MEMORY_BOUND
+
 
 def wandering(random: np.random.Generator, nights: int, deviation: float, memory: float) -> Floats:
     """A first-order autoregression."""
