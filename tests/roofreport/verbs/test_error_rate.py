@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from roofreport.compare import recording
 from roofreport.stats import error_rates
-from roofreport.verbs.error_rate import main
+from roofreport.studies.error_rate import main
 from scipy import stats
 
 _CASES = ",".join(f"c{i}/n:1:1.0" for i in range(9))

@@ -121,3 +121,26 @@ def up_to(store: Store, metric: Metric, paths: Sequence[Path]) -> list[Nights]:
             series = Series(case, metric.name, newest_run.machine, newest_run.toolchain)
             found.setdefault(series, []).append(reading)
     return nights.grouped(found, kept, metric)
+
+
+def began(store: Store, group: Nights) -> list[str]:
+    """What is to be said of series that are too young to be judged: since when, and what is new about them."""
+    first = group.runs[0]
+    if group.count > fence.FEWEST_NIGHTS:
+        return []
+    said = f"too young to be judged: {group.count} of {fence.FEWEST_NIGHTS + 1} nights"
+    before = [run for run in store.runs() if run.started < first.started and _house(run) != _house(first)]
+    if not before:
+        return [said]
+    same = [run for run in before if run.machine.id == first.machine.id]
+    last = (same or before)[-1]
+    changes = [
+        *_changes(last.machine.facts, first.machine.facts),
+        *_changes(last.toolchain.facts, first.toolchain.facts),
+    ]
+    return [f"{said}; a new series began on {first.started:%Y-%m-%d}: {'; '.join(changes)}"]
+
+
+def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    keys = [key for key in (*before, *(key for key in now if key not in before)) if before.get(key) != now.get(key)]
+    return [f"{key} {now.get(key, 'unknown')}, was {before.get(key, 'unknown')}" for key in keys]

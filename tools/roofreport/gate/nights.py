@@ -86,7 +86,7 @@ class Nights:
                 if value is not None and reading.state is State.MEASURED and 0 < value < math.inf:
                     logs[row, column] = sign * math.log(value)
                 if self.metric.noisy:
-                    rate, of_memory = _roof_rate(reading.counters)
+                    rate, of_memory = roof_rate(reading.counters)
                     rates[row, column] = rate
                     follows_memory[column] = of_memory
         return logs, rates, follows_memory
@@ -105,8 +105,9 @@ class Nights:
         return pace.beside(rates, follows_memory)
 
 
-def _roof_rate(counters: Mapping[str, float]) -> tuple[float, bool]:
-    """The logarithm of what the roof beside a case allowed, up to a constant of the case; whether it is memory's."""
+def roof_rate(counters: Mapping[str, float]) -> tuple[float, bool]:
+    """The logarithm of what the roof beside a case allowed, up to a constant of the case; whether it is memory's. nan:
+    the case has no roof."""
     roof, flops, moved = (_positive(counters, name) for name in ("roof", "FLOP/s", "bytes/s"))
     rate = moved or flops
     if not roof or not rate:

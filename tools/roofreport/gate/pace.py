@@ -23,9 +23,10 @@ MOST = 160
 class Follows(NamedTuple):
     column: int  # of the paces
     share: float  # of their moves: 0 not at all, 1 in full
+    level: float  # of the paces: their median, which times are taken to
 
 
-NOT_AT_ALL = Follows(0, 0.0)
+NOT_AT_ALL = Follows(0, 0.0, 0.0)
 
 
 def fit(logs: NDArray[np.float64], paces: NDArray[np.float64]) -> Follows:
@@ -41,7 +42,8 @@ def fit(logs: NDArray[np.float64], paces: NDArray[np.float64]) -> Follows:
         scatter = MAD_SCALE * np.median(np.abs(steadied - np.median(steadied, axis=0)), axis=0)
         chosen = int(np.argmin(scatter))
         if scatter[chosen] < least:
-            best, least = Follows(column, float(SHARES[chosen])), float(scatter[chosen])
+            level = float(np.median(paces[both, column]))
+            best, least = Follows(column, float(SHARES[chosen]), level), float(scatter[chosen])
     return best
 
 
@@ -63,5 +65,4 @@ def steadied(logs: NDArray[np.float64], paces: NDArray[np.float64], follows: Fol
     """nan where the pace of a case that follows it is unknown."""
     if follows.share == 0:
         return logs
-    column = paces[:, follows.column]
-    return np.asarray(logs + follows.share * (column - np.nanmedian(column)))
+    return np.asarray(logs + follows.share * (paces[:, follows.column] - follows.level))

@@ -44,8 +44,8 @@ def terminal(table: Table) -> str:
     return "\n".join([*lines, *table.legend]) + "\n"
 
 
-def _markdown_text(text: str) -> str:
-    return re.sub(r"([\\|<>*_`\[\]])", r"\\\1", text)
+def markdown_text(text: str) -> str:
+    return re.sub(r"([\\|<>*_`\[\]&~$])", r"\\\1", text)
 
 
 def markdown(table: Table) -> str:
@@ -54,12 +54,12 @@ def markdown(table: Table) -> str:
 
     numeric = _numeric_columns(table)
     lines = [
-        line([_markdown_text(header) for header in table.headers]),
+        line([markdown_text(header) for header in table.headers]),
         line(["---:" if is_numeric else "---" for is_numeric in numeric]),
-        *(line([_markdown_text(cell.text) for cell in row]) for row in table.rows),
+        *(line([markdown_text(cell.text) for cell in row]) for row in table.rows),
     ]
     if table.legend:
-        lines += ["", *(_markdown_text(text) + "  " for text in table.legend)]
+        lines += ["", *(markdown_text(text) + "  " for text in table.legend)]
     return "\n".join(lines) + "\n"
 
 

@@ -16,7 +16,7 @@ from roofreport.text import printable
 HEADERS = ("verdict", "case", "base", "new", "change", "interval", "floor", "note")
 
 
-def _figure(value: float, metric: Metric) -> str:
+def figure(value: float, metric: Metric) -> str:
     if math.isnan(value):
         return ""
     if metric.unit in ("s", "ms"):
@@ -41,8 +41,8 @@ def _row(judgement: Judgement, metric: Metric) -> tuple[Cell, ...]:
     return (
         Cell(judgement.verdict.value, numeric=False),
         Cell(printable(judgement.name, 300), numeric=False),
-        Cell(_figure(judgement.base, metric), judgement.base),
-        Cell(_figure(judgement.new, metric), judgement.new),
+        Cell(figure(judgement.base, metric), judgement.base),
+        Cell(figure(judgement.new, metric), judgement.new),
         Cell(_change(judgement.effect), judgement.effect),
         Cell(_interval(judgement), numeric=False),
         Cell(floor, judgement.floor),

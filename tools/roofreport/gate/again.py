@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fresh processes for what looks slower: what a second look does not confirm was the night, not the program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from roofreport import units
+from roofreport.compare import abba_state, repeat
+from roofreport.compare.abba import Abba, Options
+from roofreport.compare.command import filter_of, parse
+from roofreport.errors import UnusableInputError
+from roofreport.gate.finding import Finding
+from roofreport.gate.nights import roof_rate
+from roofreport.gate.standing import Standing
+from roofreport.gate.verdicts import Suspect, is_far
+from roofreport.history.fingerprint import machine_of
+from roofreport.io.contract import Better, Metric
+from roofreport.io.load import load
+from roofreport.io.result import Case, Result, State, merged
+from roofreport.stats.verdict import Judgement, Verdict
+
+PROCESSES = 5  # of the present program, where there is no older one to hold it against
+ASKED = ("slower", "drift")
+
+
+@dataclass(frozen=True)
+class Programs:
+    """`base`: of the last good build; empty: there is none. `new`: empty: nothing is run."""
+
+    base: str
+    new: str
+    budget: float  # seconds, of all that is run
+    folder: Path
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    found: list[Finding]  # what stays
+    dismissed: list[Finding]  # with the reason as their text
+    note: str = ""  # why nothing was run
+
+
+def ask(suspects: Sequence[Suspect], metric: Metric, programs: Programs, say: Callable[[str], None]) -> Answer:
+    """Runs what looks slower again; the rest is found where it is far beyond its fence."""
+    asked = [one for one in suspects if one.finding.kind in ASKED]
+    others = [one.finding for one in suspects if one.finding.kind not in ASKED and is_far(one)]
+    if not asked:
+        return Answer(others, [])
+    if not programs.new:
+        return Answer([one.finding for one in asked if is_far(one)] + others, [], "nothing was run again")
+    names = [one.finding.series.case for one in asked]
+    say(f"run again: {len(names)} cases, at most {units.clock(programs.budget)}")
+    try:
+        new = parse(programs.new, (*programs.flags, filter_of(names)))
+        if programs.base:
+            base = parse(programs.base, (*programs.flags, filter_of(names)))
+            options = Options(base, new, programs.budget, programs.folder, metric=metric)
+            judgements = {one.name: one for one in Abba(options, say).run()}
+            _check_machine(load(abba_state.output(programs.folder, 0, "pilot")), asked[0].finding)
+            answers = [_by_abba(one, judgements.get(one.finding.series.case)) for one in asked]
+        else:
+            results = repeat.run_all(new, PROCESSES, programs.folder, say)
+            _check_machine(results[0], asked[0].finding)
+            answers = [_by_repeating(one, results, metric) for one in asked]
+    except UnusableInputError as error:
+        kept = [one.finding for one in asked if is_far(one)]
+        return Answer(kept + others, [], f"nothing was run again: {error}")
+    return Answer([one for one, stays in answers if stays] + others, [one for one, stays in answers if not stays])
+
+
+def _check_machine(result: Result, finding: Finding) -> None:
+    here, there = machine_of(result.context), finding.series.machine
+    if here.id != there.id:
+        raise UnusableInputError(f"this machine ({here.label}) is not that of the series ({there.label})")
+
+
+def _by_abba(suspect: Suspect, judgement: Judgement | None) -> tuple[Finding, bool]:
+    finding = suspect.finding
+    if judgement is None or math.isnan(judgement.effect):
+        why = judgement.note if judgement else "the programs do not have it"
+        return replace(finding, text=f"{finding.text}; not run again: {why}"), is_far(suspect)
+    interval = f"{units.percent(judgement.low)[:-2]} … {units.percent(judgement.high)}"
+    said = f"A B B A against the last good build: {judgement.verdict.value}, {units.percent(judgement.effect)}"
+    text = f"{finding.text}; {said} ({interval}, {judgement.note})"
+    return replace(finding, text=text), judgement.verdict in (Verdict.SLOWER, Verdict.FAILED)
+
+
+def _by_repeating(suspect: Suspect, results: Sequence[Result], metric: Metric) -> tuple[Finding, bool]:
+    finding, stands = suspect.finding, suspect.standing
+    logs = [log for result in results if (log := _steady_log(result, finding.series.case, stands, metric)) is not None]
+    if not logs:
+        return replace(finding, text=f"{finding.text}; not run again: no process measured it"), is_far(suspect)
+    # A drift is asked for half of itself: less is nearer to the level that is accepted.
+    limit = stands.fence.near + stands.fence.center
+    if finding.since is not None:
+        limit = (stands.level + stands.accepted) / 2
+    change = units.percent(math.expm1(median(logs) - stands.fence.center))
+    return replace(finding, text=f"{finding.text}; {len(logs)} more processes: {change}"), median(logs) > limit
+
+
+def _steady_log(result: Result, name: str, stands: Standing, metric: Metric) -> float | None:
+    """At the pace that the series is held at, above being worse."""
+    cases = {key: merged(group) for key, group in result.by_name().items()}
+    case = cases.get(name)
+    value = case.value(metric.name) if case is not None and case.state is State.MEASURED else None
+    if case is None or value is None or value <= 0:
+        return None
+    log = (-1.0 if metric.better is Better.HIGHER else 1.0) * math.log(value)
+    follows = stands.follows
+    rate = _pace(case, list(cases.values()) if follows.column else [])
+    return log if math.isnan(rate) or not follows.share else log + follows.share * (rate - follows.level)
+
+
+def _pace(case: Case, others: Sequence[Case]) -> float:
+    """The case's own roof, or memory's beside the `others`; nan: unknown."""
+    if not others:
+        return roof_rate(case.counters)[0]
+    rates = [rate for rate, of_memory in (roof_rate(other.counters) for other in others) if of_memory]
+    return median(rates) if rates else math.nan

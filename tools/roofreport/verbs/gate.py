@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/report gate."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from roofreport import duration, place
+from roofreport.errors import UnusableInputError
+from roofreport.history.where import add_store
+from roofreport.io.contract import packaged
+from roofreport.terminal import show, tell
+from roofreport.text import printable
+from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, add_metric, metric_of, write
+
+if TYPE_CHECKING:
+    from roofreport.gate.again import Programs
+    from roofreport.gate.nights import Nights
+    from roofreport.history.store import Store
+    from roofreport.io.contract import Metric
+    from roofreport.render.gate_report import Report
+
+EPILOG = """
+findings:
+  SLOWER    outside the fence of its series, and a second run says so too        (exit status 1)
+  DRIFT     its level has changed for the worse, some nights ago                  (exit status 1)
+  FAILED    the case failed                                                       (exit status 1)
+  VANISHED  measured until now, and not in this night
+  NOISY     its samples scatter as they did not before
+  FASTER    better than its fence, or than every level before
+  NEW       the first night of its series: a new case, machine or toolchain
+
+Without RESULT the newest night of every machine is judged. A result that is not in the history is judged against it
+and not added. With --binary what looks slower is run again in fresh processes: against --base by turns, as abba does,
+or else by itself. Without, only what lies far beyond its fence is found.
+
+examples:
+  tools/report gate
+  tools/report gate tonight.json --markdown=gate.md --junit=gate.xml
+  tools/report gate tonight.json --binary=build/release/bin/roofbench --base=good/build/release/bin/roofbench
+  tools/report accept 'matmul/*' --since=2026-01-31 --why='checks its operands now'
+"""
+# Where a folder that was built or installed has the program.
+_PLACES = ("bin/roofbench", "build/release/bin/roofbench")
+_FILES = (("markdown", "for an issue or a job summary"), ("junit", "as XML"), ("json", "for programs"))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("results", nargs="*", metavar="RESULT", help="of one night; a file for each process")
+    add_store(parser)
+    add_metric(parser)
+    parser.add_argument("--binary", default="", metavar="PROGRAM", help="of this night, to run again what looks slower")
+    parser.add_argument("--base", default="", metavar="PROGRAM", help="of the last good build: a program or its folder")
+    parser.add_argument(
+        "--flag", action="append", default=[], dest="flags", metavar="FLAG", help="for both programs (repeatable)"
+    )
+    parser.add_argument(
+        "--budget", type=duration.seconds, default=300.0, metavar="TIME", help="of all second runs: 5min (default)"
+    )
+    parser.add_argument(
+        "--state", type=Path, metavar="DIR", help="where second runs are kept (default: results/local/…)"
+    )
+    for name, text in _FILES:
+        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=text)
+
+
+def _program(text: str) -> str:
+    folder = Path(text)
+    if not text or not folder.is_dir():
+        return text
+    found = next((folder / name for name in _PLACES if (folder / name).is_file()), None)
+    if found is None:
+        raise UnusableInputError(f"{printable(text)}: has neither {' nor '.join(_PLACES)}")
+    return str(found)
+
+
+def _programs(args: argparse.Namespace, group: Nights) -> Programs:
+    from roofreport.gate.again import Programs
+
+    if args.base and not args.binary:
+        raise UnusableInputError("--base needs --binary: the program that is held against it")
+    folder = args.state or place.local_results() / f"gate-{group.runs[-1].digest[:12]}"
+    return Programs(_program(args.base), _program(args.binary), args.budget, folder, tuple(args.flags))
+
+
+def _judged(store: Store, group: Nights, metric: Metric, args: argparse.Namespace) -> Report:
+    from roofreport.gate import again, gathering, verdicts
+    from roofreport.render.gate_report import Report
+
+    remarks = store.annotations()
+    answer = again.ask(verdicts.levels(group, remarks), metric, _programs(args, group), tell)
+    last = group.count - 1
+    notes = [answer.note] if answer.note else []
+    return Report(
+        verdicts.ordered([*answer.found, *verdicts.others(group, remarks)]),
+        answer.dismissed,
+        [series.case for place, series in enumerate(group.series) if group.of(place, last)],
+        [run for run, night in zip(group.runs, group.numbers, strict=True) if night == last],
+        metric,
+        [*notes, *gathering.began(store, group)],
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from roofreport.gate import gathering
+    from roofreport.history.store import open_store
+    from roofreport.render import gate_report
+
+    metric = metric_of(args.metric, packaged())
+    with open_store(args.store) as store:
+        if args.results:
+            groups = gathering.up_to(store, metric, [Path(name) for name in args.results])
+        else:
+            groups = gathering.newest(store, metric)
+        if not groups:
+            raise UnusableInputError(f"{printable(args.store)}: holds no run; tools/report history add RESULT adds one")
+        reports = [_judged(store, group, metric, args) for group in groups]
+    for report in reports:
+        show(gate_report.terminal(report), end="")
+    written: tuple[tuple[Path | None, Callable[[Sequence[Report]], str]], ...] = (
+        (args.markdown, gate_report.markdown),
+        (args.junit, gate_report.junit),
+        (args.json, gate_report.as_json),
+    )
+    for path, render in written:
+        if path is not None:
+            write(path, render(reports))
+    return EXIT_ALARM if any(report.alarms for report in reports) else EXIT_OK
