@@ -30,6 +30,7 @@ VERBS = {
     "params": "parameters of models by component, and the growth of time against them",
     "roofline": "the run's cases under the measured and the datasheet roofs",
     "gate": "what got slower in the newest night of a history, or in a result",
+    "bisect": "finds the commit that made a case slower",
     "accept": "ends an alarm of the gate: what a series is from now on is what it should be",
     "history": "keeps runs in a database: add, list, show, prune, export, verify, migrate",
 }

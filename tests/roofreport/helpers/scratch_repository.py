@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A repository of a small program, one commit of which makes it slower and one of which does not build."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+CASE = "hash/bytes:1000000"
+# The build of a commit: a script that starts its program with the commit's own work.
+BUILD = 'test ! -e broken && cp program work "$ROOFBENCH_PREFIX"'
+PROGRAM = "program"
+
+
+@dataclass(frozen=True)
+class Scratch:
+    path: Path
+    commits: list[str]  # oldest first; the one before them is "good"
+    planted: str
+
+
+def make(path: Path, count: int, plant: int, broken: int | None, starter: str, slow: str = "1.1") -> Scratch:
+    """`count` commits after the good one; from number `plant` on, the file work says `slow` in place of 1."""
+    path.mkdir()
+
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+        command = ["git", *identity, "-C", str(path), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "--quiet")
+    (path / PROGRAM).write_text(starter)
+    (path / PROGRAM).chmod(0o755)
+    (path / "work").write_text("1\n")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "Begin")
+    git("tag", "good")
+    commits = []
+    for number in range(count):
+        (path / "notes").write_text(f"{number}\n")
+        if number == plant:
+            (path / "work").write_text(f"{slow}\n")
+        if broken is not None and number == broken:
+            (path / "broken").touch()
+        elif (path / "broken").exists():
+            (path / "broken").unlink()
+        git("add", "--all")
+        git("commit", "--quiet", "-m", f"Change {number}")
+        commits.append(git("rev-parse", "HEAD"))
+    return Scratch(path, commits, commits[plant])
+
+
+def timed_starter() -> str:
+    """A program that really takes its time: timed_program.py with the work of its commit."""
+    return (
+        '#!/bin/sh\nhere=$(dirname "$(readlink -f "$0")")\n'
+        f'PYTHONPATH={HERE} exec {sys.executable} -S {HERE / "timed_program.py"} "--work=$(cat "$here/work")" "$@"\n'
+    )
+
+
+def untimed_starter(runs: Path) -> str:
+    """A program that answers in no time, from a counter of its runs."""
+    fake = f"{sys.executable} -S {HERE / 'fake_roofbench.py'} --times={CASE}:10 --seed={runs} --noise=0.01"
+    return (
+        '#!/bin/sh\nhere=$(dirname "$(readlink -f "$0")")\n'
+        f'PYTHONPATH={HERE} exec {fake} "--factor=$(cat "$here/work")" "$@"\n'
+    )

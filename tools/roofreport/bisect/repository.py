@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commits between two, and a work tree to build them in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from roofreport.errors import UnusableInputError
+from roofreport.text import printable
+
+# What a build is told: where its program is to lie when it is done.
+PREFIX = "ROOFBENCH_PREFIX"
+BUILD = (
+    "cmake --preset release -D ROOFBENCH_TESTS=OFF && cmake --build --preset release"
+    f' && cmake --install build/release --prefix "${PREFIX}"'
+)
+PROGRAM = "bin/roofbench"
+
+
+@dataclass(frozen=True)
+class Commit:
+    id: str  # 40 hexadecimal digits
+    subject: str
+
+    def text(self) -> str:
+        return f"{self.id[:12]} {printable(self.subject, 100)}"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    build: str  # a shell's command, run in the work tree
+    program: str  # what it leaves below the prefix
+
+
+class Repository:
+    """`folder`: where the work tree and what is built in it are kept."""
+
+    def __init__(self, path: Path, folder: Path, recipe: Recipe) -> None:
+        self._path = path
+        self._folder = folder
+        self._recipe = recipe
+        self._tree = folder / "tree"
+
+    def commit(self, name: str) -> Commit:
+        found = self._git(
+            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", allow_failure=True
+        )
+        if not found:
+            raise UnusableInputError(f"{printable(name, 60)}: no commit of {printable(str(self._path))}")
+        return Commit(found, self._git("log", "-1", "--format=%s", found))
+
+    def between(self, good: Commit, bad: Commit) -> list[Commit]:
+        """Oldest first: along the first parents from after `good` to `bad`."""
+        lines = self._git("rev-list", "--reverse", "--first-parent", f"{good.id}..{bad.id}").split()
+        ancestor = subprocess.run(
+            ["git", "-C", str(self._path), "merge-base", "--is-ancestor", good.id, bad.id], check=False
+        )
+        if ancestor.returncode or not lines:
+            raise UnusableInputError(f"{good.text()} does not come before {bad.text()}")
+        return [Commit(line, self._git("log", "-1", "--format=%s", line)) for line in lines]
+
+    def program(self, commit: Commit) -> Path | None:
+        """Of a commit that was built."""
+        path = self._prefix(commit) / self._recipe.program
+        return path if path.is_file() else None
+
+    def build(self, commit: Commit) -> str:
+        """Empty, or why it cannot be built."""
+        if not self._tree.exists():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._git("worktree", "prune")
+            self._git("worktree", "add", "--detach", "--force", str(self._tree.resolve()), commit.id)
+        self._in_tree("checkout", "--quiet", "--detach", "--force", commit.id)
+        prefix, partial = self._prefix(commit), self._prefix(commit).with_suffix(".part")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        environment = os.environ | {PREFIX: str(partial.resolve())}
+        own = self._path.resolve() / ".venv"
+        if own.is_dir():  # where LibTorch is found
+            environment.setdefault("VIRTUAL_ENV", str(own))
+        log = prefix.with_suffix(".log")
+        with log.open("wb") as file:
+            done = subprocess.run(
+                self._recipe.build,
+                shell=True,
+                cwd=self._tree,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        if done.returncode:
+            shutil.rmtree(partial, ignore_errors=True)
+            return f"its build ended with {done.returncode} ({log})"
+        if not (partial / self._recipe.program).is_file():
+            return f"its build left no {printable(self._recipe.program)} below ${PREFIX} ({log})"
+        # Whole or not at all: a build that was cut off is none.
+        shutil.rmtree(prefix, ignore_errors=True)
+        partial.rename(prefix)
+        return ""
+
+    def leave(self) -> None:
+        """The work tree goes; what was built stays, so that a repetition needs no builds."""
+        if self._tree.exists():
+            self._git("worktree", "remove", "--force", str(self._tree.resolve()))
+
+    def _prefix(self, commit: Commit) -> Path:
+        return self._folder / "built" / commit.id[:12]
+
+    def _in_tree(self, *arguments: str) -> None:
+        _git(self._tree, *arguments)
+
+    def _git(self, *arguments: str, allow_failure: bool = False) -> str:
+        return _git(self._path, *arguments, allow_failure=allow_failure)
+
+
+def _git(folder: Path, *arguments: str, allow_failure: bool = False) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError as error:
+        raise UnusableInputError(f"git: {error.strerror}") from error
+    if done.returncode:
+        if allow_failure:
+            return ""
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        raise UnusableInputError(f"git {arguments[0]}: {printable(lines[-1], 300)}")
+    return done.stdout.strip()
