@@ -96,12 +96,14 @@ def _by_repeating(suspect: Suspect, results: Sequence[Result], metric: Metric) -
     logs = [log for result in results if (log := _steady_log(result, finding.series.case, stands, metric)) is not None]
     if not logs:
         return replace(finding, text=f"{finding.text}; not run again: no process measured it"), is_far(suspect)
-    # A drift is asked for half of itself: less is nearer to the level that is accepted.
-    limit = stands.fence.near + stands.fence.center
-    if finding.since is not None:
-        limit = (stands.level + stands.accepted) / 2
     change = units.percent(math.expm1(median(logs) - stands.fence.center))
-    return replace(finding, text=f"{finding.text}; {len(logs)} more processes: {change}"), median(logs) > limit
+    text = f"{finding.text}; {len(logs)} more processes: {change}"
+    return replace(finding, text=text), median(logs) > repeat_limit(stands)
+
+
+def repeat_limit(stands: Standing) -> float:
+    """What further processes have to exceed. Of a drift, half: less is nearer to the level that is accepted."""
+    return stands.fence.center + stands.fence.near if stands.since is None else (stands.level + stands.accepted) / 2
 
 
 def _steady_log(result: Result, name: str, stands: Standing, metric: Metric) -> float | None:

@@ -31,18 +31,28 @@ def _without_outliers(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.clip(values, middle - FARTHEST, middle + FARTHEST))
 
 
+def steady(values: NDArray[np.float64], clipped: bool = True) -> NDArray[np.float64] | None:
+    """In deviations, around 0; None where values are too few, or all the same."""
+    if len(values) < 2 * SHORTEST:
+        return None
+    deviation = _deviation(values) or 1e-3 * float(np.std(values))
+    if deviation == 0 or not np.isfinite(deviation):
+        return None
+    standard = (values - np.median(values)) / deviation
+    return _without_outliers(standard) if clipped else np.asarray(standard)
+
+
+def segments(values: NDArray[np.float64], penalty: float, kernel: str = "linear") -> list[int]:
+    """Where the cheapest division begins anew, every segment costing `penalty` beside what its values cost."""
+    # It takes a second to import.
+    from ruptures.detection import KernelCPD  # type: ignore[import-untyped]
+
+    search = KernelCPD(kernel=kernel, min_size=SHORTEST).fit(values[:, None])
+    return [int(position) for position in search.predict(pen=penalty)[:-1]]
+
+
 def find(values: Sequence[float]) -> list[int]:
     """The positions at which a new level begins, in ascending order. `values` are finite, of one scatter at every
     level: logarithms, where a figure scatters by a share of itself."""
-    series = np.asarray(values, dtype=np.float64)
-    if len(series) < 2 * SHORTEST:
-        return []
-    deviation = _deviation(series) or 1e-3 * float(np.std(series))
-    if deviation == 0 or not np.isfinite(deviation):
-        return []
-    # It takes a quarter of a second to import.
-    from ruptures.detection import KernelCPD  # type: ignore[import-untyped]
-
-    steady = _without_outliers((series - np.median(series)) / deviation)
-    search = KernelCPD(kernel="linear", min_size=SHORTEST).fit(steady[:, None])
-    return [int(position) for position in search.predict(pen=PENALTY)[:-1]]
+    standard = steady(np.asarray(values, dtype=np.float64))
+    return [] if standard is None else segments(standard, PENALTY)

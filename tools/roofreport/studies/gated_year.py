@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofreport.gate import pace, standing
+from roofreport.gate.again import PROCESSES, repeat_limit
 from roofreport.gate.standing import History, Standing
 from roofreport.io.contract import TIME
 from roofreport.stats.error_rates import window_verdicts
@@ -45,7 +46,6 @@ class Tally:
 
     false_alarms: int = 0
     delays: dict[float, list[int | None]] = field(default_factory=lambda: {size: [] for size in PLANTS})  # None: never
-    reruns: int = 0
 
     def found(self, size: float, within: int) -> float:
         delays = self.delays[size]
@@ -68,108 +68,141 @@ def planted(random: np.random.Generator, series: int, nights: int, begins: Seque
     return found
 
 
-def rerun(random: np.random.Generator, sensitivity: float, slowdown: float, drift: float, lean: float) -> Verdict:
-    """A B B A against the last good build, `slowdown` being what is planted since."""
-    both = 2 * RERUN_PAIRS
-    times, _ = years.processes(random, np.array([sensitivity]), both, RERUN_SECONDS, drift, lean)
-    pairs = times.reshape(RERUN_PAIRS, 2)
-    pairs[1::2] = pairs[1::2, ::-1]
-    verdicts, _ = window_verdicts(pairs[:, :1], pairs[:, 1:] + slowdown, True)
-    return verdicts[0]
+@dataclass(frozen=True)
+class Evening:
+    """What a second run of one series would meet on one night."""
+
+    random: np.random.Generator
+    sensitivity: float
+    level: float  # of its times beside their noise: what is planted, and what the driver brought
+    slowdown: float  # planted since the last good build
+    drift: float
+    lean: float
+
+    def abba(self) -> Verdict:
+        """Against the last good build, by the rule of A B B A."""
+        one = np.array([self.sensitivity])
+        times, _ = years.processes(self.random, one, 2 * RERUN_PAIRS, RERUN_SECONDS, self.drift, self.lean)
+        pairs = times.reshape(RERUN_PAIRS, 2)
+        pairs[1::2] = pairs[1::2, ::-1]
+        verdicts, _ = window_verdicts(pairs[:, :1], pairs[:, 1:] + self.slowdown, True)
+        return verdicts[0]
+
+    def repeated(self, stands: Standing) -> float:
+        """The median of some processes of the present build alone, at the pace of the series."""
+        one = np.array([self.sensitivity])
+        times, rates = years.processes(self.random, one, PROCESSES, RERUN_SECONDS, self.drift, self.lean)
+        values = times[:, 0] + self.level
+        if stands.follows.column == 0 or self.sensitivity >= years.MEMORY_BOUND:
+            values = values + stands.follows.share * (rates[:, 0] - stands.follows.level)
+        return float(np.median(values))
 
 
-# Of (what stands, the verdict of a second run): whether it is an alarm.
-Rule = Callable[[Standing, Callable[[], Verdict]], bool]
+# Whether what stands is an alarm.
+Rule = Callable[[Standing, Evening], bool]
 
 
-def gate_rule(standing: Standing, again: Callable[[], Verdict]) -> bool:
-    if standing.excess > standing.fence.near or standing.since is not None:
-        return again() is Verdict.SLOWER
-    return False
+def _is_suspect(stands: Standing) -> bool:
+    return stands.excess > stands.fence.near or stands.since is not None
+
+
+def with_base(stands: Standing, evening: Evening) -> bool:
+    return _is_suspect(stands) and evening.abba() is Verdict.SLOWER
+
+
+def by_repeating(stands: Standing, evening: Evening) -> bool:
+    return _is_suspect(stands) and evening.repeated(stands) > repeat_limit(stands)
+
+
+def without(stands: Standing, evening: Evening) -> bool:
+    return stands.excess > stands.fence.far or stands.since is not None
+
+
+RULES: dict[str, Rule] = {
+    "gate, A B B A against the last good build": with_base,
+    "gate, five more processes of the build": by_repeating,
+    "gate, no second run": without,
+}
+
+
+class _Alarms:
+    """Alarms of one series as they come, put down to what was planted before them. Nights are counted that measured
+    the series: nobody finds anything on another."""
+
+    def __init__(self, plants: Sequence[Plant], measured: NDArray[np.bool_]) -> None:
+        self._open = list(plants)
+        self._measured = measured
+        self.delays: dict[float, int | None] = {plant.size: None for plant in plants}
+        self.false = 0
+
+    def sound(self, night: int, since: int = 0) -> None:
+        """`since`: plants before this night are no reason."""
+        due = [plant for plant in self._open if since <= plant.night <= night]
+        self.false += not due
+        for plant in due:
+            self.delays[plant.size] = int(np.sum(self._measured[plant.night : night]))
+            self._open.remove(plant)
+
+    def count(self, tally: Tally) -> None:
+        tally.false_alarms += self.false
+        for size, delay in self.delays.items():
+            tally.delays[size].append(delay)
 
 
 def _gated_series(
-    year: Year,
-    index: int,
-    beside: Floats,
-    plants: Sequence[Plant],
-    random: np.random.Generator,
-    rule: Rule,
-    tally: Tally,
-) -> None:
+    year: Year, index: int, paces: Floats, plants: Sequence[Plant], random: np.random.Generator, rule: Rule
+) -> _Alarms:
+    """`paces`: [night, process, column]."""
     nights, a_night, _ = year.log_times.shape
-    times = year.log_times[:, :, index].copy()
-    for plant in plants:
-        times[plant.night :] += np.log1p(plant.size)
-    own = year.log_rates[:, :, index]
-    open_plants = list(plants)
-    delays: dict[float, int | None] = {plant.size: None for plant in plants}
+    planted_by = np.array([sum(np.log1p(p.size) for p in plants if p.night <= night) for night in range(nights)])
+    times = year.log_times[:, :, index] + planted_by[:, None]
+    alarms = _Alarms(plants, np.isfinite(times).any(axis=1))
     for begin, end in ((0, year.driver_night), (year.driver_night, nights)):
-        accepted = begin
-        good = 0.0  # planted in the build that a second run is held against
+        accepted, good = begin, begin  # the first night that counts; the night of the last good build
+        driver = year.driver_shift[index] if begin else 0.0
         for night in range(begin + 1, end):
-            here = slice(begin, night + 1)
             if np.isnan(times[night]).all():
                 continue
-            there = sum(np.log1p(plant.size) for plant in plants if plant.night <= night)
-            if night == begin + 1:
-                good = there
+            here = slice(begin, night + 1)
             history = History(
                 np.repeat(np.arange(night + 1 - begin), a_night),
                 times[here].ravel(),
-                np.column_stack([own[here].ravel(), beside[here, :, index].ravel()]),
+                paces[here].reshape(-1, paces.shape[2]),
                 accepted - begin,
             )
             stands = standing.of(history, TIME)
             if stands is None:
                 continue
-
-            def again(there: float = there, good: float = good, night: int = night) -> Verdict:
-                tally.reruns += 1
-                sensitivity = float(year.sensitivities[index])
-                return rerun(random, sensitivity, there - good, float(year.drift[night]), float(year.lean[night]))
-
-            if not rule(stands, again):
-                continue
-            due = [plant for plant in open_plants if plant.night <= night]
-            if due:
-                for plant in due:
-                    delays[plant.size] = night - plant.night
-                    open_plants.remove(plant)
-            else:
-                tally.false_alarms += 1
-            accepted = night if stands.since is None else min(night, stands.since + begin)
-            good = there
-    for size, delay in delays.items():
-        tally.delays[size].append(delay)
+            level, slowdown = planted_by[night], planted_by[night] - planted_by[good]
+            sensitivity, drift, lean = year.sensitivities[index], year.drift[night], year.lean[night]
+            if rule(stands, Evening(random, sensitivity, level + driver, slowdown, drift, lean)):
+                alarms.sound(night)
+                accepted, good = night if stands.since is None else stands.since + begin, night
+    return alarms
 
 
-def gated(year: Year, plants: Sequence[Sequence[Plant]], random: np.random.Generator, rule: Rule = gate_rule) -> Tally:
+def gated(year: Year, plants: Sequence[Sequence[Plant]], random: np.random.Generator, rule: Rule = with_base) -> Tally:
     tally = Tally()
     flat = year.log_rates.reshape(-1, year.log_rates.shape[2])
     beside = pace.beside(flat, year.follows_memory).reshape(year.log_rates.shape)
     for index in range(year.log_times.shape[2]):
-        _gated_series(year, index, beside, plants[index], random, rule, tally)
+        paces = np.stack([year.log_rates[:, :, index], beside[:, :, index]], axis=2)
+        _gated_series(year, index, paces, plants[index], random, rule).count(tally)
     return tally
 
 
 def plain(year: Year, plants: Sequence[Sequence[Plant]], limit: float) -> Tally:
     """A night against the one before it: an alarm above a fixed ratio."""
     tally = Tally()
-    nights = np.nanmedian(year.log_times, axis=1)
+    medians = np.nanmedian(year.log_times, axis=1)
     for index, own in enumerate(plants):
-        values = nights[:, index].copy()
+        values = medians[:, index].copy()
         for plant in own:
             values[plant.night :] += np.log1p(plant.size)
-        delays: dict[float, int | None] = {plant.size: None for plant in own}
-        measured = np.flatnonzero(np.isfinite(values))
-        for before, night in pairwise(measured):
-            if before < year.driver_night <= night or values[night] - values[before] <= np.log1p(limit):
-                continue
-            due = [plant for plant in own if before < plant.night <= night]
-            for plant in due:
-                delays[plant.size] = int(night) - plant.night
-            tally.false_alarms += not due
-        for size, delay in delays.items():
-            tally.delays[size].append(delay)
+        alarms = _Alarms(own, np.isfinite(values))
+        for before, night in pairwise(np.flatnonzero(np.isfinite(values)).tolist()):
+            is_new_series = before < year.driver_night <= night
+            if not is_new_series and values[night] - values[before] > np.log1p(limit):
+                alarms.sound(night, before + 1)
+        alarms.count(tally)
     return tally

@@ -38,6 +38,7 @@ class Year:
     log_times: Floats
     log_rates: Floats  # of the roof beside the case
     driver_night: int
+    driver_shift: Floats  # [series], of the times from then on
     drift: Floats  # [night]
     lean: Floats  # [night], the share of slow memory
 
@@ -101,5 +102,6 @@ def simulated(random: np.random.Generator, series: int, nights: int, a_night: in
     missing[random.random(nights) < MISSING_NIGHT] = True
     times[missing] = rates[missing] = np.nan
     driver = int(DRIVER_CHANGE * nights)
-    times[driver:] += random.normal(0, DRIVER_DEVIATION, series)
-    return Year(sensitivities, times, rates, driver, drift, lean)
+    shift = random.normal(0, DRIVER_DEVIATION, series)
+    times[driver:] += shift
+    return Year(sensitivities, times, rates, driver, shift, drift, lean)
