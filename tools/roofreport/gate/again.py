@@ -37,6 +37,7 @@ class Programs:
     budget: float  # seconds, of all that is run
     folder: Path
     flags: tuple[str, ...] = ()
+    pairs: int | None = None  # most of a comparison by turns
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def ask(suspects: Sequence[Suspect], metric: Metric, programs: Programs, say: Ca
         new = parse(programs.new, (*programs.flags, filter_of(names)))
         if programs.base:
             base = parse(programs.base, (*programs.flags, filter_of(names)))
-            options = Options(base, new, programs.budget, programs.folder, metric=metric)
+            options = Options(base, new, programs.budget, programs.folder, None, programs.pairs, metric=metric)
             judgements = {one.name: one for one in Abba(options, say).run()}
             _check_machine(load(abba_state.output(programs.folder, 0, "pilot")), asked[0].finding)
             answers = [_by_abba(one, judgements.get(one.finding.series.case)) for one in asked]

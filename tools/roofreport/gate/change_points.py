@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 SHORTEST = 3  # values of a segment
 # What a change has to be worth, in variances of a value: of the sum of squares that two levels explain and one does
 # not. Chosen in the simulated year.
-PENALTY = 18.0
+PENALTY = 24.0
 # Deviations from its neighbours' median beyond which a value tells nothing more: one night's trouble is no level.
 FARTHEST = 2.5
 NEIGHBOURS = 2  # to each side

@@ -14,7 +14,7 @@ from roofreport.history.where import add_store
 from roofreport.io.contract import packaged
 from roofreport.terminal import show, tell
 from roofreport.text import printable
-from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, add_metric, metric_of, write
+from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, add_metric, count, metric_of, write
 
 if TYPE_CHECKING:
     from roofreport.gate.again import Programs
@@ -63,6 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state", type=Path, metavar="DIR", help="where second runs are kept (default: results/local/…)"
     )
+    parser.add_argument(
+        "--pairs", type=count, metavar="N", help="most pairs of processes (default: as the budget allows)"
+    )
     for name, text in _FILES:
         parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=text)
 
@@ -83,7 +86,7 @@ def _programs(args: argparse.Namespace, group: Nights) -> Programs:
     if args.base and not args.binary:
         raise UnusableInputError("--base needs --binary: the program that is held against it")
     folder = args.state or place.local_results() / f"gate-{group.runs[-1].digest[:12]}"
-    return Programs(_program(args.base), _program(args.binary), args.budget, folder, tuple(args.flags))
+    return Programs(_program(args.base), _program(args.binary), args.budget, folder, tuple(args.flags), args.pairs)
 
 
 def _judged(store: Store, group: Nights, metric: Metric, args: argparse.Namespace) -> Report:

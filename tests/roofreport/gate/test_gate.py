@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/report gate and accept: what is said of planted nights, and of quiet ones."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import builders
+import fake_roofbench
+import histories
+import pytest
+from builders import COPY, GEMV, MATMUL
+from roofreport.cli import main
+from roofreport.gate import judge
+from roofreport.history.store import open_store
+
+NIGHTS = 30
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return histories.add(tmp_path / "history.db", range(NIGHTS), histories.rows())
+
+
+def _gate(store: Path, *more: str | Path) -> int:
+    return main(["gate", f"--store={store}", *map(str, more)])
+
+
+def _add(store: Path, night: int, **factors: float) -> None:
+    names = {"gemv": GEMV, "matmul": MATMUL, "copy": COPY}
+    histories.add(store, [night], histories.rows({names[key]: factor for key, factor in factors.items()}))
+
+
+def _found(store: Path) -> dict[str, str]:
+    with open_store(str(store)) as opened:
+        return {finding.series.case: finding.kind for finding in judge(opened)}
+
+
+def test_a_quiet_night_says_nothing(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _gate(store) == 0
+    assert "3 cases, time: nothing to say" in capsys.readouterr().out
+
+
+def test_a_slow_night_is_named(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _add(store, NIGHTS, gemv=1.1)
+    assert _gate(store) == 1
+    out = capsys.readouterr().out
+    assert [line.split()[:2] for line in out.splitlines() if line.startswith("SLOWER")] == [["SLOWER", GEMV]]
+    assert "1 SLOWER" in out
+
+
+def test_a_fast_night_is_no_alarm(store: Path) -> None:
+    _add(store, NIGHTS, gemv=0.8)
+    assert _gate(store) == 0
+    assert _found(store) == {GEMV: "faster"}
+
+
+def test_a_drift_is_an_alarm_until_it_is_accepted(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for night in range(NIGHTS, NIGHTS + 8):
+        _add(store, night, copy=1.03)
+    assert _gate(store) == 1
+    out = capsys.readouterr().out
+    assert "DRIFT" in out
+    assert f"c0ffee{NIGHTS}" in out or f"c0ffee{NIGHTS - 1}" in out or f"c0ffee{NIGHTS + 1}" in out
+    assert main(["accept", "copy/*", f"--store={store}", f"--since=c0ffee{NIGHTS}", "--why=it checks now"]) == 0
+    assert _gate(store) == 0
+    with open_store(str(store)) as opened:
+        assert [one.why for one in opened.annotations()] == ["it checks now"]
+    # What is accepted is the level to be held from then on.
+    _add(store, NIGHTS + 8, copy=1.2)
+    assert _gate(store) == 1
+
+
+@pytest.mark.parametrize(
+    ("series", "since", "why", "said"),
+    [
+        ("nothing/*", "2026-01-05", "because", "no case has such a name"),
+        ("copy/*", "yesterday", "because", "neither a date nor the commit of a run"),
+        ("copy/*", "2026-01-05", " ", "--why is empty"),
+    ],
+)
+def test_accept_refuses(
+    store: Path, series: str, since: str, why: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["accept", series, f"--store={store}", f"--since={since}", f"--why={why}"]) == 2
+    assert said in capsys.readouterr().err
+    with open_store(str(store)) as opened:
+        assert not opened.annotations()
+
+
+def test_what_fails_vanishes_or_scatters_is_named(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def tonight(_: int, chance: random.Random) -> list[dict[str, Any]]:
+        return [
+            builders.error_row(MATMUL, "wrong result"),
+            builders.row(COPY, 9.0, noisy=1.0),
+            builders.row("x/n:1", 1.0),
+        ]
+
+    histories.add(store, [NIGHTS], tonight)
+    assert _found(store) == {MATMUL: "failed", GEMV: "vanished", COPY: "noisy", "x/n:1": "new"}
+    assert _gate(store) == 1
+    assert "wrong result" in capsys.readouterr().out
+    # The failure alone is an alarm.
+    histories.add(store, [NIGHTS + 1], lambda night, chance: tonight(night, chance)[1:])
+    assert _gate(store) == 0
+
+
+def test_a_new_toolchain_begins_anew_and_says_so(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    histories.add(store, [NIGHTS], histories.rows({GEMV: 1.5}), torch_version="9.9.0")
+    assert _gate(store) == 0
+    out = capsys.readouterr().out
+    assert "3 NEW" in out
+    assert "torch_version 9.9.0, was 2.11.0" in out
+
+
+def test_a_result_is_judged_and_not_added(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slow = histories.result(tmp_path / "slow.json", NIGHTS, histories.rows({GEMV: 1.2}))
+    assert _gate(store, slow) == 1
+    assert _gate(store) == 0
+    main(["history", "add", str(slow), f"--store={store}"])
+    assert _gate(store, slow) == 1
+    # A night of before is judged by what was known then.
+    _add(store, NIGHTS + 1)
+    assert _gate(store) == 0
+    assert _gate(store, slow) == 1
+    other = histories.result(tmp_path / "other.json", NIGHTS, histories.rows(), device="Another CPU")
+    capsys.readouterr()
+    assert _gate(store, slow, other) == 2
+    assert "different machines" in capsys.readouterr().err
+
+
+def test_the_memory_of_the_machine_is_no_finding(tmp_path: Path) -> None:
+    """Times that follow the roof beside them: half of the nights have slow memory."""
+
+    def night_of(factor: float) -> histories.Rows:
+        def of_night(night: int, chance: random.Random) -> list[dict[str, Any]]:
+            slow = 1.6 if night * 7 % 5 < 2 else 1.0
+            time = 9.0 * slow * factor * math.exp(chance.gauss(0, histories.NOISE))
+            return [builders.row(COPY, time, roof=0.5 * 9.0 * slow / time)]
+
+        return of_night
+
+    store = histories.add(tmp_path / "history.db", range(NIGHTS), night_of(1.0))
+    for night in range(NIGHTS, NIGHTS + 5):
+        histories.add(store, [night], night_of(1.0))
+        assert _found(store) == {}
+    histories.add(store, [NIGHTS + 5], night_of(1.08))
+    assert _found(store) == {COPY: "slower"}
+
+
+def _programs(tmp_path: Path, factor: float) -> tuple[str, str]:
+    cases = f"{GEMV}:1.0"
+    good = fake_roofbench.script(tmp_path / "good", cases, tmp_path / "runs")
+    return good, fake_roofbench.script(tmp_path / "new", cases, tmp_path / "runs", flags=f"--factor={factor}")
+
+
+@pytest.mark.parametrize(("factor", "status"), [(1.0, 0), (1.1, 1)])
+@pytest.mark.parametrize("against", ["base", "itself"])
+def test_a_second_run_decides(
+    store: Path, tmp_path: Path, factor: float, status: int, against: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _add(store, NIGHTS, gemv=1.1)
+    good, new = _programs(tmp_path, factor)
+    base = [f"--base={good}"] if against == "base" else []
+    state = tmp_path / "state"
+    assert _gate(store, f"--binary={new}", *base, f"--state={state}", "--budget=60s", "--pairs=12") == status
+    out = capsys.readouterr().out
+    assert ("not confirmed" in out) == (status == 0)
+    assert ("A B B A against the last good build" in out) == (against == "base")
+
+
+def test_another_machine_cannot_run_it_again(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _add(store, NIGHTS, gemv=1.2)
+    _, new = _programs(tmp_path, 1.0)
+    assert _gate(store, f"--binary={new} --device=Other", f"--state={tmp_path / 'state'}") == 1
+    assert "nothing was run again: this machine (Other" in capsys.readouterr().out
+
+
+def test_a_base_without_a_program_is_refused(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _gate(store, f"--base={tmp_path}") == 2
+    assert "--base needs --binary" in capsys.readouterr().err
+    assert _gate(store, f"--base={tmp_path}", "--binary=x") == 2
+    assert "has neither bin/roofbench" in capsys.readouterr().err
+
+
+def test_a_history_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _gate(tmp_path / "none.db") == 2
+    assert "there is no history yet" in capsys.readouterr().err
+
+
+def test_json(store: Path, tmp_path: Path) -> None:
+    _add(store, NIGHTS, gemv=1.2)
+    assert _gate(store, f"--json={tmp_path / 'gate.json'}") == 1
+    document = json.loads((tmp_path / "gate.json").read_text())
+    assert document["alarm"] is True
+    (night,) = document["nights"]
+    (found,) = night["found"]
+    assert (found["kind"], found["case"], night["cases"]) == ("slower", GEMV, 3)
+    assert found["effect"] == pytest.approx(0.2, abs=0.05)

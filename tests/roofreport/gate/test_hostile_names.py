@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names that a page, a spreadsheet or a parser could take for more than text, in what the gate writes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import builders
+import histories
+import pytest
+from roofreport.cli import main
+from roofreport.gate.finding import Finding
+from roofreport.history.records import Machine, Run, Series, Toolchain
+from roofreport.io.contract import TIME
+from roofreport.render import gate_report
+from roofreport.render.gate_report import Report
+
+NAMES = [
+    *builders.HOSTILE,
+    "a|b|c/n:1",
+    "`code`/[link](http://x.invalid)/n:1",
+    "=HYPERLINK(1)/n:1",
+    "**bold**/~~gone~~/n:1",
+    "$x^2$/&lt;b&gt;/n:1",
+    "@everyone/n:1",
+]
+# What results cannot bring, but a history that somebody else wrote can.
+ACTING = ["a\x1b[31mb", "a\u202eb", "a\rb", "a\0b", "a\ud800b", "a\ufffeb", "a\n| b | c |", "]]>", "a\u2028b"]
+
+
+def test_every_name_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = histories.add(tmp_path / "h.db", range(25), histories.rows(names=NAMES))
+    histories.add(store, [25], histories.rows(dict.fromkeys(NAMES, 1.3), NAMES))
+    files = {kind: tmp_path / kind for kind in ("markdown", "junit", "json")}
+    assert main(["gate", f"--store={store}", *(f"--{kind}={path}" for kind, path in files.items())]) == 1
+    suite = ElementTree.parse(files["junit"]).getroot()
+    failed = [test.get("name") for test in suite.iter("testcase") if test.find("failure") is not None]
+    assert sorted(map(str, failed)) == sorted(NAMES)
+    rows = [line for line in files["markdown"].read_text().splitlines() if line.startswith("| SLOWER")]
+    assert len(rows) == len(NAMES)
+    for row in rows:
+        assert len(re.findall(r"(?<!\\)\|", row)) == 8
+        assert not re.search(r"(?<!\\)[<>`*$~]", row.replace("@<!-- -->", ""))
+    assert "@everyone" not in files["markdown"].read_text()
+
+
+@pytest.mark.parametrize("name", ACTING, ids=ascii)
+def test_no_character_acts(name: str) -> None:
+    from datetime import datetime, timezone
+
+    machine, toolchain = Machine("0" * 12, name, {}), Toolchain("1" * 12, name, {})
+    run = Run(1, "", datetime(2026, 1, 1, tzinfo=timezone.utc), name, machine, toolchain, {}, name)
+    series = Series(name, "time", machine, toolchain)
+    finding = Finding(series, "slower", run, 1.0, 2.0, 1.0, run, name)
+    report = Report([finding], [finding], [name], [run], TIME, [name])
+    for text in (gate_report.terminal(report), gate_report.markdown([report]), gate_report.junit([report])):
+        assert all(one.isprintable() or one in "\n\ufffe" for one in text)
+    ElementTree.fromstring(gate_report.junit([report]))
+    assert sum(line.startswith("|") for line in gate_report.markdown([report]).splitlines()) == 4
