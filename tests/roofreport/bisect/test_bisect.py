@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/report bisect over a scratch repository, whose program answers in no time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import scratch_repository
+from roofreport.cli import main
+from scratch_repository import BUILD, CASE, PROGRAM, Scratch
+
+
+def _made(tmp_path: Path, count: int, plant: int, broken: int | None = None) -> Scratch:
+    starter = scratch_repository.untimed_starter(tmp_path / "runs")
+    return scratch_repository.make(tmp_path / "repository", count, plant, broken, starter)
+
+
+def _bisect(made: Scratch, tmp_path: Path, good: str = "good", bad: str = "HEAD", *more: str) -> int:
+    flags = [f"--filter={CASE}", f"--build={BUILD}", f"--program={PROGRAM}", f"--repository={made.path}"]
+    return main(["bisect", good, bad, *flags, f"--state={tmp_path / 'state'}", "--pairs=10", "--budget=60s", *more])
+
+
+@pytest.mark.slow
+def test_the_planted_commit_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = _made(tmp_path, 4, 2, broken=0)
+    assert _bisect(made, tmp_path) == 0
+    out = capsys.readouterr().out
+    assert f"commit {made.planted[:12]} Change 2" in out
+    assert "SLOWER" in out
+    assert "4 builds" in out or "3 builds" in out
+    assert not (tmp_path / "state" / "tree").exists()
+    runs = int((tmp_path / "runs").read_text())
+    # What is known is not run again.
+    assert _bisect(made, tmp_path) == 0
+    assert f"commit {made.planted[:12]} Change 2" in capsys.readouterr().out
+    assert int((tmp_path / "runs").read_text()) == runs
+    # The state is of this search alone.
+    assert _bisect(made, tmp_path, "good", "HEAD", "--flag=--seed=9") == 2
+    assert "holds another search" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "said"),
+    [
+        ("nothing", "HEAD", "no commit of"),
+        ("HEAD", "good", "does not come before"),
+        ("HEAD", "HEAD", "does not come before"),
+    ],
+)
+def test_commits_that_are_none_are_refused(
+    tmp_path: Path, good: str, bad: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _bisect(_made(tmp_path, 2, 1), tmp_path, good, bad) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_build_that_fails_is_told_with_its_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = _made(tmp_path, 2, 1, broken=1)
+    assert _bisect(made, tmp_path) == 2
+    assert "its build ended with 1" in capsys.readouterr().err
+    assert list((tmp_path / "state" / "built").glob("*.log"))
+
+
+def test_a_damaged_state_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = _made(tmp_path, 2, 1)
+    (tmp_path / "state").mkdir()
+    for text in ("{", "[]", '{"key": 1, "outcomes": {}}', '{"key": "", "outcomes": {"a": {"kind": "odd"}}}'):
+        (tmp_path / "state" / "bisect.json").write_text(text)
+        assert _bisect(made, tmp_path) == 2
+        assert "is damaged" in capsys.readouterr().err

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small synthetic year: the gate meets its targets in it, and gates that are wrong do not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from roofreport.gate import change_points, fence
+from roofreport.gate.standing import Standing
+from roofreport.stats.verdict import Verdict
+from roofreport.studies import gated_year, year
+from roofreport.studies.gated_year import Evening, Plant, Tally
+from roofreport.studies.simulated_year import is_met
+from roofreport.studies.year import Year
+
+SERIES, NIGHTS = 9, 200
+# Nights on which nothing was measured are part of the year.
+pytestmark = pytest.mark.filterwarnings("ignore:All-NaN slice")
+
+
+@pytest.fixture(scope="module")
+def made() -> Year:
+    return year.simulated(np.random.default_rng(3), SERIES, NIGHTS, 3)
+
+
+@pytest.fixture(scope="module")
+def plants(made: Year) -> list[list[Plant]]:
+    return gated_year.planted(np.random.default_rng(4), SERIES, NIGHTS, (0, made.driver_night))
+
+
+def _gated(made: Year, plants: list[list[Plant]], rule: gated_year.Rule = gated_year.with_base) -> Tally:
+    return gated_year.gated(made, plants, np.random.default_rng(5), rule)
+
+
+@pytest.mark.slow
+def test_the_targets_are_met(made: Year, plants: list[list[Plant]]) -> None:
+    assert is_met(_gated(made, plants), SERIES)
+
+
+@pytest.mark.slow
+def test_a_wide_fence_finds_too_little(made: Year, plants: list[list[Plant]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fence, "NEAR", 12.0)
+    monkeypatch.setattr(change_points, "PENALTY", 1e9)
+    assert not is_met(_gated(made, plants), SERIES)
+
+
+@pytest.mark.slow
+def test_a_gate_that_asks_nobody_cries_wolf(made: Year, plants: list[list[Plant]]) -> None:
+    def always(stands: Standing, evening: Evening) -> bool:
+        return stands.excess > stands.fence.near
+
+    tally = _gated(made, plants, always)
+    assert tally.false_alarms > 2 * SERIES
+
+
+def test_thresholds_do_worse(made: Year, plants: list[list[Plant]]) -> None:
+    doubled, five = (gated_year.plain(made, plants, limit) for limit in (1.0, 0.05))
+    assert doubled.found(0.08, gated_year.LATEST) == 0
+    assert five.false_alarms > 10 * SERIES
+
+
+def test_nothing_is_known_of_later_nights() -> None:
+    """What comes after a night changes nothing of what was said before it."""
+    last = 40
+    made = year.simulated(np.random.default_rng(3), 2, 100, 3)
+    other = replace(made, log_times=made.log_times.copy(), log_rates=made.log_rates.copy())
+    other.log_times[last:] *= 3.0
+    other.log_rates[last:] *= 3.0
+    heard = []
+    for one in (made, other):
+        said: list[Standing] = []
+
+        def listen(stands: Standing, evening: Evening, said: list[Standing] = said) -> bool:
+            said.append(stands)
+            return False
+
+        gated_year.gated(one, [[], []], np.random.default_rng(5), listen)
+        heard.append(said[: last - 15])
+    assert heard[0] == heard[1]
+
+
+def test_a_second_run_is_drawn_from_the_noise() -> None:
+    """It misses and errs as any comparison does: what is planted reaches it as a factor on its times alone."""
+    random = np.random.default_rng(6)
+
+    def share(slowdown: float) -> float:
+        evenings = [Evening(random, 0.5, 0.0, math.log1p(slowdown), 0.0, 0.5) for _ in range(40)]
+        return float(np.mean([one.abba() is Verdict.SLOWER for one in evenings]))
+
+    assert share(0.0) <= 0.05
+    assert 0.05 < share(0.02) < 0.95
+    assert share(0.08) >= 0.95
