@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times as people write them: durations (90, 90s, 5min, 1.5h) and days (2026-01-31)."""
+"""Durations as people write them: 90, 90s, 5min, 1.5h."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from datetime import datetime, timezone
 
 _UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _LONGEST = 7 * 24 * 3600.0
@@ -19,12 +18,3 @@ def seconds(text: str) -> float:
     if not 0 < value <= _LONGEST:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not between 0 and a week")
     return value
-
-
-def day(text: str) -> datetime:
-    """A date, or a moment; without a zone it is UTC."""
-    try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no date; write 2026-01-31") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)

@@ -14,8 +14,8 @@ from roofreport.cli import main
 from roofreport.gate.finding import Finding
 from roofreport.history.records import Machine, Run, Series, Toolchain
 from roofreport.io.contract import TIME
-from roofreport.render import gate_report
-from roofreport.render.gate_report import Report
+from roofreport.render.gate import report as gate_report
+from roofreport.render.gate.report import Report
 
 NAMES = [
     *builders.HOSTILE,

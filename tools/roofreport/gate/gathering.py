@@ -99,27 +99,31 @@ def _newest_nights(runs: Sequence[Run]) -> list[Run]:
 
 def up_to(store: Store, metric: Metric, paths: Sequence[Path]) -> list[Nights]:
     """The nights up to that of some results of one machine and toolchain, which are in the history or are not."""
-    new = sorted((given(path, -1 - i, metric) for i, path in enumerate(paths)), key=lambda one: one.run.started)
-    newest_run = new[-1].run
-    other = next((one.run for one in new if _house(one.run) != _house(newest_run)), None)
+    runs = store.runs()
+    # The history may know better when a run began.
+    known = {run.digest: run for run in runs}
+    files = [given(path, -1 - i, metric) for i, path in enumerate(paths)]
+    tonight = sorted((known.get(one.run.digest, one.run) for one in files), key=lambda run: run.started)
+    newest_run = tonight[-1]
+    other = next((run for run in tonight if _house(run) != _house(newest_run)), None)
     if other is not None:
         raise UnusableInputError(
             f"{printable(other.name)} and {printable(newest_run.name)} are of different machines or toolchains;"
             " the gate takes the results of one night"
         )
-    digests = {one.run.digest for one in new}
-    runs = store.runs()
-    here = [
+    chosen = {run.digest for run in tonight}
+    before = [
         run
         for run in runs
-        if _house(run) == _house(newest_run) and run.digest not in digests and run.started <= newest_run.started
+        if _house(run) == _house(newest_run) and run.digest not in chosen and run.started <= newest_run.started
     ]
-    kept = _newest_nights([*here, *(one.run for one in new)])
+    kept = _newest_nights(sorted([*before, *tonight], key=lambda run: run.started))
     found = _of_store(store, metric, [run for run in kept if run.id > 0], runs)
-    for one in new:
-        for case, reading in one.readings.items():
-            series = Series(case, metric.name, newest_run.machine, newest_run.toolchain)
-            found.setdefault(series, []).append(reading)
+    for one in files:
+        if one.run.digest not in known:
+            for case, reading in one.readings.items():
+                series = Series(case, metric.name, newest_run.machine, newest_run.toolchain)
+                found.setdefault(series, []).append(reading)
     return nights.grouped(found, kept, metric)
 
 

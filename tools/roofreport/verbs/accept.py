@@ -7,12 +7,11 @@ import argparse
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from roofreport.duration import day
 from roofreport.errors import UnusableInputError
 from roofreport.history.where import add_store
 from roofreport.terminal import show
 from roofreport.text import printable
-from roofreport.verbs.common import EXIT_OK
+from roofreport.verbs.common import EXIT_OK, day
 
 EPILOG = """
 From the night on that --since names, a series is what it should be: the gate makes its fence of the nights from then

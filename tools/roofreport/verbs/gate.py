@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from roofreport.gate.nights import Nights
     from roofreport.history.store import Store
     from roofreport.io.contract import Metric
-    from roofreport.render.gate_report import Report
+    from roofreport.render.gate.report import Report
 
 EPILOG = """
 findings:
@@ -91,7 +91,7 @@ def _programs(args: argparse.Namespace, group: Nights) -> Programs:
 
 def _judged(store: Store, group: Nights, metric: Metric, args: argparse.Namespace) -> Report:
     from roofreport.gate import again, gathering, verdicts
-    from roofreport.render.gate_report import Report
+    from roofreport.render.gate.report import Report
 
     remarks = store.annotations()
     answer = again.ask(verdicts.levels(group, remarks), metric, _programs(args, group), tell)
@@ -110,7 +110,7 @@ def _judged(store: Store, group: Nights, metric: Metric, args: argparse.Namespac
 def run(args: argparse.Namespace) -> int:
     from roofreport.gate import gathering
     from roofreport.history.store import open_store
-    from roofreport.render import gate_report
+    from roofreport.render.gate import report as gate_report
 
     metric = metric_of(args.metric, packaged())
     with open_store(args.store) as store:

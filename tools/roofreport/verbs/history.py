@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofreport.duration import day
 from roofreport.errors import UnusableInputError
 from roofreport.history.export import formats
 from roofreport.history.where import add_store
