@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -14,47 +13,13 @@
 #include <sstream>
 #include <string_view>
 
+#include "lib/hardware/system_tree.h"
 #include "lib/kernels/simd/isa.h"
 
 namespace roofbench::hardware {
 namespace {
 
 using workload::Dtype;
-
-// A tree of /proc and /sys. What is missing reads as empty.
-class SystemTree {
- public:
-  explicit SystemTree(std::string root) : root_(std::move(root)) {
-    if (!root_.empty() && root_.back() == '/') root_.pop_back();
-  }
-
-  bool IsReal() const { return root_.empty(); }
-
-  // The whole file. Paths start with "/".
-  std::string Text(const std::string& path) const {
-    std::ifstream file(root_ + path);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
-  // The first word of the file.
-  std::string Word(const std::string& path) const {
-    std::istringstream text(Text(path));
-    std::string word;
-    text >> word;
-    return word;
-  }
-
-  // The file's number; nullopt if it starts with anything else, such as "max".
-  std::optional<double> Number(const std::string& path) const {
-    std::istringstream text(Text(path));
-    double number = 0;
-    if (text >> number) return number;
-    return std::nullopt;
-  }
-
- private:
-  std::string root_;
-};
 
 // What follows "key" (and white space, colons and equal signs) on the first line that starts with it.
 std::optional<std::string> ValueOf(const std::string& text, std::string_view key) {

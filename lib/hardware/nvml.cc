@@ -105,6 +105,8 @@ struct Nvml::Library {
   Status (*temperature)(Handle, int, unsigned*) = nullptr;     // °C
   Status (*reasons)(Handle, uint64_t*) = nullptr;
   Status (*violation_status)(Handle, int, ViolationTime*) = nullptr;
+  Status (*total_energy)(Handle, unsigned long long*) = nullptr;  // mJ since the driver was loaded
+  Status (*persistence)(Handle, int*) = nullptr;
 };
 
 Nvml::Nvml(std::unique_ptr<Library> library) : library_(std::move(library)) {}
@@ -146,6 +148,8 @@ std::unique_ptr<Nvml> Nvml::Open(const std::string& pci_bus_id, std::string* why
     nvml.Find(nvml.reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
   }
   nvml.Find(nvml.violation_status, "nvmlDeviceGetViolationStatus");
+  nvml.Find(nvml.total_energy, "nvmlDeviceGetTotalEnergyConsumption");
+  nvml.Find(nvml.persistence, "nvmlDeviceGetPersistenceMode");
   return std::unique_ptr<Nvml>(new Nvml(std::move(opened)));
 }
 
@@ -171,6 +175,20 @@ std::string Nvml::DriverVersion() const {
   }
   text.back() = '\0';
   return text.data();
+}
+
+std::optional<double> Nvml::Joules() const {
+  unsigned long long millijoules = 0;
+  if (library_->total_energy == nullptr || library_->total_energy(library_->device, &millijoules) != 0) {
+    return std::nullopt;
+  }
+  return 1e-3 * static_cast<double>(millijoules);
+}
+
+std::optional<bool> Nvml::IsPersistent() const {
+  int mode = 0;
+  if (library_->persistence == nullptr || library_->persistence(library_->device, &mode) != 0) return std::nullopt;
+  return mode != 0;
 }
 
 std::optional<double> Nvml::PowerLimitWatts() const { return library_->Ask(library_->power_limit, 1e-3); }

@@ -55,6 +55,8 @@ class Nvml {
   std::string DriverVersion() const;              // "unknown" if it does not tell
   std::optional<double> PowerLimitWatts() const;  // that is enforced
   std::optional<double> MaxSmHertz() const;
+  std::optional<double> Joules() const;      // used since the driver was loaded (Volta and later)
+  std::optional<bool> IsPersistent() const;  // the driver stays loaded between programs
 
  private:
   struct Library;

@@ -38,6 +38,8 @@ TEST_F(NvmlTest, ReadsInSiUnits) {
   EXPECT_EQ(nvml->DriverVersion(), "580.65.06");
   EXPECT_THAT(nvml->PowerLimitWatts(), Optional(700.0));
   EXPECT_THAT(nvml->MaxSmHertz(), Optional(1980e6));
+  EXPECT_THAT(nvml->Joules(), Optional(testing::DoubleNear(1234.5, 1e-9)));
+  EXPECT_THAT(nvml->IsPersistent(), Optional(true));
 }
 
 TEST_F(NvmlTest, TellsHeatFromPower) {

@@ -57,6 +57,14 @@ int nvmlDeviceGetCurrentClocksEventReasons(void* device, unsigned long long* rea
   *reasons = given == nullptr ? 0x4 : std::strtoull(given, nullptr, 16);
   return device == &g_device ? 0 : 2;
 }
+int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millijoules) {
+  *millijoules = 1'234'500;
+  return device == &g_device ? 0 : 2;
+}
+int nvmlDeviceGetPersistenceMode(void* device, int* mode) {
+  *mode = std::getenv("FAKE_NVML_NOT_PERSISTENT") == nullptr ? 1 : 0;
+  return device == &g_device ? 0 : 2;
+}
 int nvmlDeviceGetViolationStatus(void* device, int policy, FakeViolationTime* time) {
   time->reference_us = 1'000'000;
   time->violation_ns = policy == 0 ? 2'500'000'000 : 40'000'000;

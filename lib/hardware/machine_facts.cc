@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/hardware/machine_facts.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <sstream>
+#include <system_error>
+
+#include "lib/hardware/device_facts.h"
+#include "lib/hardware/system_tree.h"
+
+namespace roofbench::hardware {
+namespace {
+
+constexpr char kUnknown[] = "unknown";
+
+std::string Trimmed(double number) {
+  std::ostringstream text;
+  text << number;
+  return text.str();
+}
+
+Disturbance Governor(const CpuFacts& facts) {
+  const bool mends = facts.governor != "performance" && facts.governor != kUnknown;
+  return {"cpu_governor", facts.governor, mends ? "cpupower frequency-set -g performance (root)" : ""};
+}
+
+Disturbance Turbo(const SystemTree& tree) {
+  const std::string off = tree.Word("/sys/devices/system/cpu/intel_pstate/no_turbo");
+  const std::string boost = tree.Word("/sys/devices/system/cpu/cpufreq/boost");
+  if (off.empty() && boost.empty()) return {"turbo", kUnknown};
+  const bool is_on = off == "0" || boost == "1";
+  const std::string remedy = off.empty() ? "echo 0 > /sys/devices/system/cpu/cpufreq/boost (root)"
+                                         : "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo (root)";
+  return {"turbo", is_on ? "on" : "off", is_on ? "the clock follows heat and neighbours: " + remedy : ""};
+}
+
+// Whether two processors of this process are siblings: threads of one core.
+Disturbance Siblings(const SystemTree& tree, const CpuFacts& facts) {
+  std::vector<std::string> cores;
+  for (const int cpu : facts.affinity) {
+    cores.push_back(tree.Word("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list"));
+  }
+  if (cores.empty() || cores.front().empty()) return {"smt_siblings", kUnknown};
+  std::sort(cores.begin(), cores.end());
+  const bool shared = std::adjacent_find(cores.begin(), cores.end()) != cores.end();
+  const auto distinct = static_cast<int>(std::unique(cores.begin(), cores.end()) - cores.begin());
+  return {"smt_siblings", shared ? "shared cores" : "none",
+          shared ? "threads share cores: taskset to one thread of each core and --threads=" + std::to_string(distinct)
+                 : ""};
+}
+
+// Processors that the cgroup leaves, as it says it: "max 100000" of version 2, two files of version 1.
+Disturbance Quota(const SystemTree& tree) {
+  constexpr char kRemedy[] =
+      "a quota stops threads in the middle of a step: run without it (docker run without --cpus)";
+  std::istringstream v2(tree.Text("/sys/fs/cgroup/cpu.max"));
+  std::string quota;
+  double period = 0;
+  if (v2 >> quota >> period && period > 0) {
+    if (quota == "max") return {"cpu_quota", "none"};
+    return {"cpu_quota", Trimmed(std::atof(quota.c_str()) / period) + " processors", kRemedy};
+  }
+  const std::optional<double> v1 = tree.Number("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  const std::optional<double> v1_period = tree.Number("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  if (!v1 || !v1_period || *v1_period <= 0) return {"cpu_quota", kUnknown};
+  if (*v1 < 0) return {"cpu_quota", "none"};
+  return {"cpu_quota", Trimmed(*v1 / *v1_period) + " processors", kRemedy};
+}
+
+Disturbance HugePages(const CpuFacts& facts) {
+  const bool mends = facts.huge_pages == "never";
+  return {"huge_pages", facts.huge_pages,
+          mends ? "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (root)" : ""};
+}
+
+Disturbance Numa(const SystemTree& tree) {
+  const std::string nodes = tree.Word("/sys/devices/system/node/online");
+  if (nodes.empty()) return {"numa_nodes", kUnknown};
+  const bool several = nodes.find_first_of("-,") != std::string::npos;
+  return {"numa_nodes", nodes, several ? "memory may be far: numactl --cpunodebind=0 --membind=0" : ""};
+}
+
+Disturbance ClockSource(const SystemTree& tree) {
+  const std::string source = tree.Word("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  const bool slow = source == "hpet" || source == "acpi_pm" || source == "jiffies";
+  return {
+      "clock_source", source.empty() ? kUnknown : source,
+      slow ? "a clock read is a call into the kernel: boot with clocksource=tsc where the processor allows it" : ""};
+}
+
+}  // namespace
+
+std::vector<Disturbance> Disturbances(const std::string& root) {
+  const SystemTree tree(root);
+  const CpuFacts facts = ReadCpuFacts(root);
+  return {Governor(facts),  Turbo(tree), Siblings(tree, facts), Quota(tree),
+          HugePages(facts), Numa(tree),  ClockSource(tree)};
+}
+
+std::vector<std::pair<std::string, std::string>> MachineFacts(const std::string& root) {
+  utsname name{};
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"kernel", uname(&name) == 0 ? std::string(name.sysname) + " " + name.release : kUnknown},
+      {"processor", ReadCpuFacts(root).model}};
+  for (const Disturbance& one : Disturbances(root)) facts.emplace_back(one.fact, one.value);
+  return facts;
+}
+
+}  // namespace roofbench::hardware

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/hardware/quiet.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "lib/hardware/device_facts.h"
+
+namespace roofbench::hardware {
+namespace {
+
+constexpr double kQuiet = 0.03;  // below what a case calls noisy
+
+}  // namespace
+
+double OthersShare(double seconds) {
+  const std::optional<ProcessorTime> before = ReadProcessorTime();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));  // in which this process does nothing
+  const std::optional<ProcessorTime> after = ReadProcessorTime();
+  const auto processors = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
+  if (!before || !after || seconds <= 0 || processors <= 0) return 0;
+  const double taken = after->busy + after->stolen - before->busy - before->stolen;
+  return std::max(0.0, taken) / (processors * seconds);
+}
+
+bool WaitUntilQuiet(double seconds, const std::function<double(double seconds)>& share) {
+  for (double waited = 0; waited < seconds; waited += 1) {
+    if (share(1) < kQuiet) return true;
+  }
+  return false;
+}
+
+}  // namespace roofbench::hardware
