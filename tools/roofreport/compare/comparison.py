@@ -18,6 +18,8 @@ from statistics import fmean, median
 
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.result import Case, Result, State, merged
+from roofreport.stats import split
+from roofreport.stats.split import Split
 from roofreport.stats.verdict import Judgement, Verdict, relative
 
 CONFIDENCE = 0.99
@@ -37,6 +39,8 @@ class Side:
 
     values: list[float]
     roof_seconds: list[float]  # what the roof beside the case allowed, up to a constant factor; empty if unknown
+    within: float = 0.0  # the widest range of the repetitions of a process, in logarithms
+    split: Split | None = None  # of those repetitions
 
 
 def _roof_seconds(case: Case) -> float | None:
@@ -48,10 +52,18 @@ def _roof_seconds(case: Case) -> float | None:
     return None
 
 
-def _side(cases: Sequence[Case], metric: str) -> Side:
-    values = [value for case in cases if (value := case.value(metric)) is not None]
+def _values(cases: Sequence[Case], metric: str) -> list[float]:
+    return [value for case in cases if (value := case.value(metric)) is not None]
+
+
+def _side(processes: Sequence[Sequence[Case]], metric: str) -> Side:
+    """Of the measured repetitions of each process."""
+    cases = [merged(list(repetitions)) for repetitions in processes]
     roofs = [seconds for case in cases if (seconds := _roof_seconds(case)) is not None]
-    return Side(values, roofs if len(roofs) == len(cases) else [])
+    repetitions = [values for one in processes if len(values := _values(one, metric)) > 1 and min(values) > 0]
+    within = max((math.log(max(values) / min(values)) for values in repetitions), default=0.0)
+    found = next((found for values in repetitions if (found := split.find(values))), None)
+    return Side(_values(cases, metric), roofs if len(roofs) == len(cases) else [], within, found)
 
 
 def _squares(values: Sequence[float]) -> float:
@@ -108,15 +120,19 @@ def _judge(name: str, base: Side, new: Side, metric: Metric, turns: bool) -> Jud
     if sorted(base.values) == sorted(new.values):
         return Judgement(name, Verdict.SAME, 0.0, 0.0, 0.0, base_median, new_median, "the same figures", 0.0)
     half = half_width(logs[0], logs[1], turns)
+    if min(map(len, logs)) == 1:
+        # One process is in one of the states that its repetitions go through, and the next in another.
+        half = math.hypot(half, base.within, new.within)
     floor = max(half, math.log1p(metric.practical))
-    note = ""
+    apart = [f"{side} repetitions split: {s.split.text()}" for side, s in (("base", base), ("new", new)) if s.split]
+    note = "; ".join(apart if metric is TIME else [])
     verdict = Verdict.AMBIGUOUS
     if abs(effect) > floor:
         remaining = effect - _explained(effect, base, new)
         if abs(remaining) >= UNEXPLAINED_SHARE * floor:
             verdict = Verdict.SLOWER if metric.worse(effect) else Verdict.FASTER
         else:
-            note = "the machine's own roof beside the case moved as much"
+            note = "; ".join(filter(None, ["the machine's own roof beside the case moved as much", note]))
     elif abs(effect) <= math.log1p(metric.practical) or half <= math.log1p(2 * metric.practical):
         verdict = Verdict.SAME
     return Judgement(
@@ -151,12 +167,22 @@ def _absent(name: str, base: Case | None, new: Case | None) -> Judgement | None:
     return Judgement(name, verdict, note=f"{side} only: {(base or new or Case(name, 0, State.SKIPPED)).why_not}")
 
 
-def _by_process(results: Sequence[Result]) -> dict[str, list[Case]]:
-    groups: dict[str, list[Case]] = {}
+def _by_process(results: Sequence[Result]) -> dict[str, list[list[Case]]]:
+    """The repetitions of each case, process by process."""
+    groups: dict[str, list[list[Case]]] = {}
     for result in results:
         for name, repetitions in result.by_name().items():
-            groups.setdefault(name, []).append(merged(repetitions))
+            groups.setdefault(name, []).append(repetitions)
     return groups
+
+
+def _measured(processes: Sequence[list[Case]]) -> list[list[Case]]:
+    """Of the processes that count: those whose repetitions are measured on the whole."""
+    return [
+        [case for case in repetitions if case.state is State.MEASURED]
+        for repetitions in processes
+        if merged(repetitions).state is State.MEASURED
+    ]
 
 
 def compare(base: Sequence[Result], new: Sequence[Result], metric: Metric = TIME) -> list[Judgement]:
@@ -166,10 +192,10 @@ def compare(base: Sequence[Result], new: Sequence[Result], metric: Metric = TIME
     judgements = []
     for name in dict.fromkeys([*groups[0], *groups[1]]):
         cases = [group.get(name, []) for group in groups]
-        whole = [merged(side) if side else None for side in cases]
+        whole = [merged([merged(repetitions) for repetitions in side]) if side else None for side in cases]
         judgement = _absent(name, whole[0], whole[1])
         if judgement is None:
-            sides = [_side([c for c in side if c.state is State.MEASURED], metric.name) for side in cases]
+            sides = [_side(_measured(side), metric.name) for side in cases]
             if not sides[0].values and not sides[1].values:
                 continue
             if not sides[1].values:
