@@ -250,3 +250,13 @@ def test_a_metric_of_the_programs_own(tmp_path: Path) -> None:
     program = fake_roofbench.script(tmp_path / "bin", "a/n:1:1.0", tmp_path / "runs", flags="--described")
     assert _abba(program, program, tmp_path / "one", "--metric=roof", "--flag=--noise=0.002") == 0
     assert _abba(program, program, tmp_path / "two", "--metric=nonsense") == 2
+
+
+def test_a_match_sees_the_default_that_names_leave_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    times = "gelu/dtype:bf16/elements:4:1.0,gelu/impl:native/dtype:bf16/elements:4:0.7,copy/bytes:4:1"
+    program = fake_roofbench.script(tmp_path / "bin", times, tmp_path / "runs")
+    flags = [f"--state={tmp_path / 'state'}", "--budget=60s", "--pairs=12", "--flag=--noise=0.002"]
+    assert main(["abba", f"{program} --described", "--match=impl:eager=impl:native", *flags]) == 0
+    out = capsys.readouterr().out
+    assert any(line.startswith("FASTER") and "gelu/dtype:bf16/elements:4 " in line for line in out.splitlines())
+    assert "1 case: 1 FASTER" in out

@@ -179,3 +179,19 @@ def test_it_ends_with_the_fastest_and_with_the_precision_to_serve_in(
         "fastest: norm/d:1: native, 2 ms, 40.0 % of the roof, 60.0 % left, 2.00x eager",
         "precision to serve in: generate/model:llama/new:8: int4, 125.0 tokens/s, 2.50x bf16 at 0.25 of its bytes",
     ]
+
+
+def test_a_baseline_adds_a_speed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        builders.row("gelu/dtype:bf16/elements:4", 6.0),  # impl:eager, which the name leaves out
+        builders.row("gelu/impl:native/dtype:bf16/elements:4", 2.0),
+        builders.row("gelu/impl:native/dtype:fp32/elements:4", 2.0),
+        builders.row(builders.COPY, 9.0),
+    ]
+    path = builders.write_json(tmp_path / "run.json", rows)
+    assert main(["table", str(path), "--baseline=impl:eager", "--columns=case", "--format=csv"]) == 0
+    lines = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+    assert lines[0] == ["case", "over impl:eager"]
+    assert [line[1] and float(line[1]) for line in lines[1:5]] == [1.0, pytest.approx(3.0), "", ""]
+    assert main(["table", str(path), "--baseline=impl:nothing"]) == 2
+    assert "impl:nothing" in capsys.readouterr().err

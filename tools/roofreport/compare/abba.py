@@ -17,6 +17,7 @@ from roofreport.compare.command import Command, sampling_flags
 from roofreport.compare.match import Match
 from roofreport.compare.process import Finished, run
 from roofreport.errors import UnusableInputError
+from roofreport.io import renames
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.hardware import differences
 from roofreport.io.load import load
@@ -87,7 +88,10 @@ class Abba:
     def _listed(self, side: int) -> dict[str, str]:
         names = self._own[side]
         match = self._options.match
-        return match.works(side, names) if match else {name: name for name in names}
+        if match is None:
+            return {name: name for name in names}
+        brought = self._commands[side].contract()
+        return match.works(side, names, renames.in_force(brought) or brought)
 
     def _begin(self) -> State:
         """A process that tells what a process costs beside its samples, then the plan."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
+from roofreport.io.contract import Contract
 from roofreport.text import printable
 
 
@@ -21,10 +22,14 @@ class Match:
     def text(self) -> str:
         return f"{self.base}={self.new}"
 
-    def works(self, side: int, names: Iterable[str]) -> dict[str, str]:
-        """The names that have the side's part (0: base), by what is left without it."""
-        part = (self.base, self.new)[side]
-        return {case_name.without(name, part): name for name in names if part in name.split("/")}
+    def works(self, side: int, names: Iterable[str], contract: Contract) -> dict[str, str]:
+        """The names that have the side's part (0: base), be it their family's default, by what is left without it."""
+        axis, _, value = (self.base, self.new)[side].partition(":")
+        return {
+            case_name.without_axis(name, axis): name
+            for name in names
+            if case_name.value_of(name, axis, contract) == value
+        }
 
 
 def parse(text: str) -> Match:

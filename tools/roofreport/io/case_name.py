@@ -26,14 +26,19 @@ def axes(name: str) -> dict[str, str]:
     return {axis: value for axis, colon, value in parts if colon}
 
 
+def value_of(name: str, axis: str, contract: Contract) -> str | None:
+    """Of an axis, be it in the name or its family's default; None where the case has no such axis."""
+    value = axes(name).get(axis)
+    if value is not None:
+        return value
+    known = contract.families.get(family(name))
+    spec = known.axis(axis) if known else None
+    return spec.default if spec else None
+
+
 def with_axis(name: str, axis: str, value: str) -> str:
     """The same case with another value of one axis."""
     return "/".join(f"{axis}:{value}" if part.startswith(f"{axis}:") else part for part in name.split("/"))
-
-
-def without(name: str, part: str) -> str:
-    """The name without `part`, an axis:value."""
-    return "/".join(piece for piece in name.split("/") if piece != part)
 
 
 def without_axis(name: str, axis: str) -> str:

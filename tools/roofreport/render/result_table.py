@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roofreport import units
-from roofreport.compare import precisions, winners
+from roofreport.compare import precisions, speedup, winners
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import Contract
 from roofreport.io.result import Case, Result, State, merged
@@ -49,6 +49,10 @@ def _cell(case: Case | None, column: str, contract: Contract) -> Cell:
     return Cell() if value is None else Cell(counter_text(value, metric.unit if metric else ""), value)
 
 
+def _ratio(value: float | None) -> Cell:
+    return Cell() if value is None else Cell(f"{value:.2f}x", value)
+
+
 def _expanded(columns: Sequence[str], result: Result) -> list[str]:
     """The columns with patterns replaced by the counters that are there, without those that no case has."""
     contract = result.contract
@@ -68,14 +72,18 @@ def _expanded(columns: Sequence[str], result: Result) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
-def build(results: Sequence[Result], columns: Sequence[str] = DEFAULT_COLUMNS) -> Table:
-    """One row a case. Every result after the first adds its median and the first's time over its own."""
+def build(results: Sequence[Result], columns: Sequence[str] = DEFAULT_COLUMNS, baseline: str | None = None) -> Table:
+    """One row a case. A baseline adds its time over the case's own; every result after the first adds its median and
+    the first's time over its own."""
     groups = [{name: merged(cases) for name, cases in result.by_name().items()} for result in results]
     names = list(dict.fromkeys(name for group in groups for name in group))
     base = groups[0]
     chosen = _expanded(columns, results[0])
     contract = results[0].contract
     headers = list(chosen)
+    speedups = speedup.over(baseline, base, contract) if baseline else {}
+    if baseline:
+        headers.append(f"over {printable(baseline, 60)}")
     for number in range(2, len(results) + 1):
         headers += [f"{MEDIAN} [{number}]", f"ratio [{number}]"]
     rows = []
@@ -91,6 +99,8 @@ def build(results: Sequence[Result], columns: Sequence[str] = DEFAULT_COLUMNS) -
                 explained = True
             else:
                 cells.append(_cell(case, column, contract))
+        if baseline:
+            cells.append(_ratio(speedups.get(name)))
         for group in groups[1:]:
             other = group.get(name)
             if other is None or other.state is not State.MEASURED:
@@ -98,7 +108,7 @@ def build(results: Sequence[Result], columns: Sequence[str] = DEFAULT_COLUMNS) -
                 continue
             cells.append(_cell(other, MEDIAN, contract))
             ratio = case.seconds / other.seconds if case is not None and case.state is State.MEASURED else None
-            cells.append(Cell() if ratio is None else Cell(f"{ratio:.2f}x", ratio))
+            cells.append(_ratio(ratio))
         rows.append(tuple(cells))
     legend = [findings.fastest(winner) for winner in winners.find(base.values(), contract)]
     legend += [findings.serve_in(choice) for choice in precisions.find(base.values())]

@@ -18,6 +18,7 @@ EPILOG = """
 examples:
   tools/report table run.json
   tools/report table run.json --columns=case,median,roof,forward_ms,backward_ms --format=markdown
+  tools/report table run.json --baseline=impl:eager              adds a speed-up over eager LibTorch
   tools/report table before.json after.json                      adds the ratio of their times
   tools/report table run.json --training --format=markdown       a row a size: forward, backward, optimizer
   tools/report table run.json --format=csv --output=run.csv      numbers in seconds, FLOP/s and bytes/s
@@ -30,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", nargs="+", metavar="RESULT", help="a --benchmark_out or --journal file")
     parser.add_argument("--format", choices=[*formats.FORMATS, "gpt_fast"], default="terminal")
     parser.add_argument("--columns", help=f"comma-separated: {columns}, or any counter")
+    parser.add_argument(
+        "--baseline", metavar="AXIS:VALUE", help="adds how much faster each case is than the same one with this"
+    )
     parser.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output")
     parser.add_argument(
         "--training", action="store_true", help="training steps as published: a row a size, phase by phase"
@@ -56,7 +60,9 @@ def run(args: argparse.Namespace) -> int:
         for difference in hardware.differences(results[0], other, with_host=True):
             warn(f"[1] and {printable(str(other.path))} are of different machines: {difference}")
     columns = [column.strip() for column in args.columns.split(",")] if args.columns else result_table.DEFAULT_COLUMNS
-    built = training_table.published(results[0]) if args.training else result_table.build(results, columns)
+    built = (
+        training_table.published(results[0]) if args.training else result_table.build(results, columns, args.baseline)
+    )
     text = formats.FORMATS[args.format](built)
     if args.output is None:
         show(text, end="")
