@@ -173,3 +173,38 @@ def test_the_page_is_there_at_once(tmp_path: Path) -> None:
     tools = builders.ROOT / "tools"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tools)
     assert done.stdout.strip() == "[]"
+
+
+def test_no_two_families_share_a_colour(tmp_path: Path) -> None:
+    rows = [builders.row(f"family{number}/n:1", 1.0) | {"FLOP/s": 1e9, "bytes/s": 1e9} for number in range(40)]
+    cases = roofline.cases_of(load(builders.write_json(tmp_path / "run.json", rows)))
+    colors = roofline.family_colors(cases)
+    assert len(set(colors.values())) == 40
+    assert all(re.fullmatch("#[0-9a-f]{6}", color) for color in colors.values())
+
+
+def test_a_mark_in_doubt_is_hollow_and_says_why(tmp_path: Path) -> None:
+    quiet = builders.row(builders.MATMUL, 10.0)
+    noisy = builders.row(builders.GEMV, 1.0) | {"noisy": 1.0, "disturbed": 1.0}
+    result = load(builders.write_json(tmp_path / "run.json", [quiet, noisy]))
+    drawn = {mark.label.splitlines()[0]: mark for mark in roofline.chart(result).marks}
+    assert not drawn[builders.MATMUL].doubtful
+    assert drawn[builders.GEMV].doubtful
+    assert drawn[builders.GEMV].label.endswith("\nnoisy, disturbed")
+    text = page.render(result)
+    assert text.count('class="mark hollow"') == 2, "the mark, and its line of the legend"
+    assert "Click a family to hide or show it" in text
+    (tmp_path / "quiet").mkdir()
+    alone = page.render(load(builders.write_json(tmp_path / "quiet/run.json", [quiet])))
+    assert 'class="mark hollow"' not in alone
+
+
+def test_a_joint_peak_of_two_precisions_is_no_line_of_a_datasheet(tmp_path: Path) -> None:
+    rows = [
+        builders.row(f"{family}/dtype:{dtype}/n:1", 1.0) | {"FLOP/s": 1e12, "bytes/s": 1e9, "a100_flop_util": share}
+        for family, dtype, share in (("one", "bf16", 1e12 / 312e12), ("two", "bf16_autocast", 1e12 / 287.2e12))
+    ]
+    result = load(builders.write_json(tmp_path / "run.json", rows))
+    labels = [line.label for line in roofline.chart(result).lines if line.dashed]
+    assert any("312 TFLOP/s" in label for label in labels)
+    assert not any("autocast" in label or "287" in label for label in labels)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import colorsys
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -10,6 +11,16 @@ from dataclasses import dataclass, field
 # Colours of series, told apart by colour-blind readers too, on white and on black (after Okabe & Ito, 2008).
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#b3589a", "#c98500", "#2f9fd8", "#8c6bb1", "#7f7f7f")
 SHAPES = ("circle", "square", "diamond", "triangle")
+
+
+def color(index: int) -> str:
+    """Of a series: the first ones are easy to tell apart, and no two of any number are the same."""
+    if index < len(COLORS):
+        return COLORS[index]
+    # Hues by the golden section lie between all that came before; four lightnesses tell neighbours apart.
+    turn, lightness = (index * 0.618034) % 1.0, (0.32, 0.5, 0.68, 0.42)[index % 4]
+    red, green, blue = colorsys.hls_to_rgb(turn, lightness, 0.65)
+    return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,7 @@ class Mark:
     color: str
     shape: str = "circle"
     index: int = -1  # of the row that explains it
+    doubtful: bool = False  # drawn hollow
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,7 @@ class Key:
     label: str
     color: str
     shape: str = "circle"
+    doubtful: bool = False
 
 
 # What axes show at most. Beyond it floating point runs out of exponents as soon as two values are multiplied.

@@ -42,6 +42,7 @@ STYLES = {
     "dashed": Style(width=1.5, dashes=(7, 5), opacity=0.65),
     "halo": Style(stroke="back", width=4),
     "mark": Style(stroke="back", width=1.2),
+    "hollow": Style(stroke="ink", width=1.2, dashes=(2, 2), opacity=0.55),  # a mark that is in doubt
 }
 
 
@@ -65,6 +66,7 @@ class Symbol:
     color: str
     title: str = ""
     index: int = -1  # of the row that explains it
+    doubtful: bool = False
 
     def corners(self) -> tuple[tuple[float, float], ...]:
         """Empty for a circle."""
@@ -177,7 +179,7 @@ class _Plot:
         return Text(x, y, line.label, classes, anchor="end")
 
     def mark(self, mark: Mark) -> Symbol:
-        return Symbol(mark.shape, self.x(mark.x), self.y(mark.y), mark.color, mark.label, mark.index)
+        return Symbol(mark.shape, self.x(mark.x), self.y(mark.y), mark.color, mark.label, mark.index, mark.doubtful)
 
     def legend(self, keys: Sequence[Key], top: float) -> tuple[list[Item], float]:
         """With its height."""
@@ -187,7 +189,7 @@ class _Plot:
             width = _CHARACTER * len(key.label) + 30
             if x + width > self.right and x > self.left:
                 x, y = float(self.left), y + _LEGEND_LINE
-            items.append(Symbol(key.shape, x + 6, y - 4, key.color))
+            items.append(Symbol(key.shape, x + 6, y - 4, key.color, doubtful=key.doubtful))
             items.append(Text(x + 17, y, key.label))
             x += width
         return items, (y - top + _LEGEND_LINE + 6 if keys else 0.0)

@@ -66,9 +66,9 @@ def _row(index: int, case: Case) -> str:
     return head + "".join(cells) + "</tr>"
 
 
-def _sample(kind: str, color: str) -> str:
+def _sample(kind: str, color: str, doubtful: bool = False) -> str:
     """A mark as the legend shows it."""
-    return f'<svg viewBox="0 0 16 16">{svg.symbol(Symbol(kind, 8, 8, color))}</svg>'
+    return f'<svg viewBox="0 0 16 16">{svg.symbol(Symbol(kind, 8, 8, color, doubtful=doubtful))}</svg>'
 
 
 def _legend(cases: list[Case]) -> str:
@@ -84,6 +84,8 @@ def _legend(cases: list[Case]) -> str:
         )
     for dtype, shape in roofline.dtype_shapes(plotted).items():
         parts.append(f"<span>{_sample(shape, '#7f7f7f')}{escape(printable(dtype, 40) or 'no dtype')}</span>")
+    if any(map(roofline.doubts, plotted)):
+        parts.append(f"<span>{_sample('circle', '#7f7f7f', doubtful=True)}noisy or disturbed</span>")
     return f'<div class="legend">{"".join(parts)}</div>'
 
 
@@ -130,6 +132,8 @@ def render(result: Result) -> str:
 <p>roofbench {escape(version)}, LibTorch {escape(torch)}. {escape(note)}.</p>
 <p>Solid lines: roofs measured at the start of the run. Dashed: datasheets. The column roof has the share of the roof
 that was measured beside each case.</p>
+<p>Click a family to hide or show it, a mark to find its row, a heading to sort by it; point at a mark for
+its case.</p>
 {_legend(cases)}
 {svg.element(chart)}
 <h2>Cases</h2>

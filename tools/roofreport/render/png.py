@@ -59,12 +59,12 @@ def _paint_path(axes: Any, path: Path, left: float, top: float, order: int) -> N
 def _paint_symbol(axes: Any, symbol: Symbol, left: float, top: float, order: int) -> None:
     from matplotlib import patches
 
-    style = STYLES["mark"]
+    style = STYLES["hollow" if symbol.doubtful else "mark"]
     corners = [(left + x, top + y) for x, y in symbol.corners()]
     circle = patches.Circle((left + symbol.x, top + symbol.y), symbol.radius)
     patch = patches.Polygon(corners, closed=True) if corners else circle
     edge = {"edgecolor": _COLORS[style.stroke], "linewidth": style.width * _POINT}
-    patch.set(facecolor=symbol.color, zorder=order, **edge)
+    patch.set(facecolor=symbol.color, zorder=order, alpha=style.opacity, **edge)
     axes.add_patch(patch)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from roofreport import units
 from roofreport.io import case_name
 from roofreport.io.result import Case, Result, State, merged
-from roofreport.render.chart import COLORS, LEAST, MOST, SHAPES, Chart, Key, Line, Mark, Range, spanning
+from roofreport.render.chart import LEAST, MOST, SHAPES, Chart, Key, Line, Mark, Range, color, spanning
 from roofreport.text import printable
 
 MEMORY_ROOFS = ("read", "copy", "update", "write")
@@ -97,12 +97,17 @@ def cases_of(result: Result) -> list[Case]:
 
 def family_colors(cases: Sequence[Case]) -> dict[str, str]:
     families = dict.fromkeys(case_name.family(case.name) for case in cases)
-    return {family: COLORS[i % len(COLORS)] for i, family in enumerate(families)}
+    return {family: color(i) for i, family in enumerate(families)}
 
 
 def dtype_shapes(cases: Sequence[Case]) -> dict[str, str]:
     dtypes = dict.fromkeys(case_name.axes(case.name).get(case_name.DTYPE, "") for case in cases)
     return {dtype: SHAPES[i % len(SHAPES)] for i, dtype in enumerate(dtypes)}
+
+
+def doubts(case: Case) -> list[str]:
+    """Why to distrust the case's figures: "noisy", "disturbed"."""
+    return [name for name in ("noisy", "disturbed", "throttled") if case.counters.get(name, 0.0) > 0]
 
 
 def is_plotted(case: Case) -> bool:
@@ -149,8 +154,10 @@ def chart(result: Result) -> Chart:
         label = f"{printable(case.name, 300)}\n{units.quantity(rate, 'FLOP/s')}, {units.digits(intensity)} FLOP/byte"
         if roof is not None:
             label += f", {100 * roof:.0f} % of its roof"
+        doubtful = doubts(case)
+        label += f"\n{', '.join(doubtful)}" if doubtful else ""
         shape = shapes[case_name.axes(case.name).get(case_name.DTYPE, "")]
-        marks.append(Mark(intensity, rate, label, colors[case_name.family(case.name)], shape, index))
+        marks.append(Mark(intensity, rate, label, colors[case_name.family(case.name)], shape, index, bool(doubtful)))
     measured = measured_roofs(result)
     sheets = datasheet_roofs(result, cases)
     ridges = [
@@ -167,6 +174,8 @@ def chart(result: Result) -> Chart:
     drawn = {case_name.family(case.name) for case in cases if is_plotted(case)}
     keys = [Key(printable(family, 40), color) for family, color in colors.items() if family in drawn]
     keys += [Key(printable(dtype, 40) or "no dtype", "#7f7f7f", shape) for dtype, shape in shapes.items()]
+    if any(mark.doubtful for mark in marks):
+        keys.append(Key("noisy or disturbed", "#7f7f7f", doubtful=True))
     return Chart(
         title=f"Roofline of {printable(result.context['device'], 60)}",
         x_label="arithmetic intensity (FLOP/byte)",

@@ -61,7 +61,8 @@ def _points(points: Sequence[tuple[float, float]]) -> str:
 
 def symbol(one: Symbol) -> str:
     row = f' data-row="{one.index}" tabindex="0"' if one.index >= 0 else ""
-    attributes = f'class="mark" fill="{one.color}"{row}'
+    kind = "mark hollow" if one.doubtful else "mark"
+    attributes = f'class="{kind}" fill="{one.color}"{row}'
     inner = f"<title>{_escape(one.title)}</title>" if one.title else ""
     corners = one.corners()
     if not corners:
