@@ -26,6 +26,7 @@ VERBS = {
     "abba": "runs two programs, one with two sets of flags, or two implementations of one, in turns",
     "repeat": "runs one program several times: what its cases reach",
     "spread": "what repeat prints, from results that are there already",
+    "samples": "how the samples of each case are distributed, as a picture",
     "scaling": "how time grows with size, against the expected growth",
     "params": "parameters of models by component, and the growth of time against them",
     "roofline": "the run's cases under the measured and the datasheet roofs",

@@ -29,6 +29,7 @@ def _case(line: dict[str, Any]) -> Case:
         bytes=line.get("bytes", 0.0),
         stop=line.get("stop", ""),
         counters={key: float(value) for key, value in line.get("counters", {}).items()},
+        samples=line.get("samples_s", ()),
     )
 
 

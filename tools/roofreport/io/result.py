@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -33,6 +34,7 @@ class Case:
     bytes: float = 0.0
     stop: str = ""
     counters: dict[str, float] = field(default_factory=dict)
+    samples: Sequence[float] = ()  # seconds, of a journal
 
     def value(self, metric: str) -> float | None:
         """Of "time" (seconds) or of a counter; None if the case has none."""
