@@ -223,7 +223,7 @@ def test_the_named_command_works(kind: str, tmp_path: Path, capsys: pytest.Captu
     done = subprocess.run([*command[:2], f"--dump_to_json={dump}", *command[2:]], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     changes = {
-        entry["name"].removesuffix("/manual_time"): entry["measurements"]
+        entry["name"]: entry["measurements"]
         for entry in json.loads(dump.read_text())
         if entry["name"] != "OVERALL_GEOMEAN"
     }
@@ -231,4 +231,39 @@ def test_the_named_command_works(kind: str, tmp_path: Path, capsys: pytest.Captu
     for name, measurements in changes.items():
         assert len(measurements) == (3 if kind == "several" else 1)
         assert measurements[0]["time"] == pytest.approx(0.3)
-        assert measurements[0]["real_time"] == pytest.approx(builders.TIMES[name])
+        assert measurements[0]["real_time"] == pytest.approx(1e3 * builders.TIMES[name]), "µs"
+
+
+def _repeated(*milliseconds: float) -> list[dict[str, Any]]:
+    return [builders.row(builders.MATMUL, time, repetition) for repetition, time in enumerate(milliseconds)]
+
+
+def test_one_process_in_the_other_of_two_states_is_not_slower(tmp_path: Path) -> None:
+    (once,) = _judge(tmp_path, _repeated(0.284), _repeated(0.202))
+    assert once.verdict is Verdict.SLOWER, "nothing tells of two states"
+    repeated = [0.202, 0.282, 0.284, 0.285, 0.287, 0.283]
+    (judged,) = _judge(tmp_path, _repeated(*repeated), _repeated(0.202))
+    assert judged.effect == pytest.approx(0.4, abs=0.02)
+    assert judged.verdict is Verdict.AMBIGUOUS
+    assert judged.note == "new repetitions split: 1 near 202 µs, 5 near 284 µs"
+    (swapped,) = _judge(tmp_path, _repeated(0.202), _repeated(*repeated))
+    assert swapped.verdict is Verdict.AMBIGUOUS
+    assert swapped.note.startswith("base repetitions split")
+
+
+def test_for_a_pull_request_and_for_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = builders.write_json(tmp_path / "a.json")
+    new = builders.write_json(tmp_path / "b.json", [*builders.scaled(1.3)[:2], builders.error_row(builders.COPY, "x")])
+    status, out, _ = _compare(capsys, base, new, "--format=json")
+    assert status == 1
+    document = json.loads(out)
+    assert (document["metric"], document["unit"]) == ("time", "s")
+    first = document["cases"][0]
+    assert (first["name"], first["verdict"]) == (builders.MATMUL, "SLOWER")
+    assert first["new"] == pytest.approx(13e-3)
+    assert first["change"] == pytest.approx(0.3)
+    assert document["cases"][2]["change"] is None, "JSON has no nan"
+    status, out, _ = _compare(capsys, base, new, "--format=markdown")
+    assert status == 1
+    assert out.startswith("| verdict | case |")
+    assert "compare.py" not in out

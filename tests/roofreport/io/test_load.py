@@ -320,3 +320,22 @@ def test_unreadable_file(tmp_path: Path) -> None:
         pytest.skip("root reads everything")
     with pytest.raises(UnusableInputError, match="cannot be read"):
         load(path)
+
+
+def test_axes_are_no_counters(tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"impl": "eager", "dtype": "fp32", "n": 1024, "cache": "cold"}
+    path = builders.write_json(tmp_path / "a.json", [builders.row(builders.MATMUL, 10.0, **fields)])
+    (case,) = load(path).cases
+    assert not fields.keys() & case.counters.keys()
+    assert case.counters["roof"] == 0.5
+    foreign = builders.write_json(tmp_path / "b.json", [builders.row("unheard/of:1", 10.0, of="it", frobs=3)])
+    (case,) = load(foreign).cases
+    assert case.counters["frobs"] == 3, "of a family that nobody knows, a number is a counter"
+    assert "of" not in case.counters
+
+
+def test_names_with_and_without_manual_time_are_the_same(tmp_path: Path) -> None:
+    rows = [builders.row(builders.GEMV, 1.0) | {"name": name, "run_name": name} for name in (builders.GEMV,)]
+    (case,) = load(builders.write_json(tmp_path / "a.json", rows)).cases
+    (before,) = load(builders.write_json(tmp_path / "b.json", [builders.row(builders.GEMV, 1.0)])).cases
+    assert case.name == before.name == builders.GEMV

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from roofreport import files, place
 from roofreport.errors import UnusableInputError
-from roofreport.io import google_benchmark
+from roofreport.io import case_name, google_benchmark
 from roofreport.io.result import Case, Result, State
 
 # Debian's libbenchmark-tools, then where upstream's own installation and a build that fetches it put the folder tools.
@@ -50,7 +50,10 @@ def _readable(results: Sequence[Result]) -> Path | None:
     is_json = bool(result.date)  # a journal has none
     # A name that would be escaped on a terminal is no part of a command to copy from there.
     plain = str(result.path).isprintable()
-    return result.path if len(results) == 1 and whole and is_json and plain and not result.renamed else None
+    if len(results) != 1 or not (whole and is_json and plain) or result.renamed:
+        return None
+    # Programs of before appended it: a file with it and one without have no name in common.
+    return None if case_name.MANUAL_TIME.encode() in result.path.read_bytes() else result.path
 
 
 def _converted(results: Sequence[Result]) -> Path:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -55,6 +56,29 @@ def build(judgements: Sequence[Judgement], metric: Metric = TIME) -> Table:
     if any(judgement.note for judgement in judgements):
         return Table(HEADERS, rows)
     return Table(HEADERS[:-1], tuple(row[:-1] for row in rows))
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def as_json(judgements: Sequence[Judgement], metric: Metric = TIME) -> str:
+    """For programs: figures in base units, effects as shares; null where there is none."""
+    cases = [
+        {
+            "name": judgement.name,
+            "verdict": judgement.verdict.value,
+            "base": _or_none(judgement.base),
+            "new": _or_none(judgement.new),
+            "change": _or_none(judgement.effect),
+            "low": _or_none(judgement.low),
+            "high": _or_none(judgement.high),
+            "floor": _or_none(judgement.floor),
+            "note": judgement.note,
+        }
+        for judgement in judgements
+    ]
+    return json.dumps({"metric": metric.name, "unit": metric.unit, "cases": cases}, indent=1) + "\n"
 
 
 def summary(judgements: Sequence[Judgement]) -> str:

@@ -24,6 +24,7 @@ examples:
   tools/report compare --base before-*.json --new after-*.json
   tools/report compare before.json after.json --metric=peak_mem
   tools/report compare laptop.json server.json --cross-hardware
+  tools/report compare before.json after.json --format=markdown  for a pull request; json: for a program
 """
 
 
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", nargs="+", default=[], metavar="FILE", help="results of the base")
     parser.add_argument("--new", nargs="+", default=[], metavar="FILE", help="results of what is compared with it")
     add_metric(parser)
+    parser.add_argument("--format", choices=["terminal", "markdown", "json"], default="terminal")
     parser.add_argument("--cross-hardware", action="store_true", help="compare results of different hardware")
 
 
@@ -68,10 +70,14 @@ def run(args: argparse.Namespace) -> int:
     judgements = comparison.compare(base, new, metric)
     if not judgements:
         raise UnusableInputError(f"no case has {metric.name} on either side")
-    show(formats.terminal(judgement_table.build(judgements, metric)), end="")
+    if args.format == "json":
+        show(judgement_table.as_json(judgements, metric), end="")
+        return exit_status(judgements)
+    show(formats.FORMATS[args.format](judgement_table.build(judgements, metric)), end="")
     processes = f"{len(base)} and {len(new)} processes" if len(base) + len(new) > 2 else "one process a side"
     show(f"\n{judgement_table.summary(judgements)} ({metric.name}, {processes}, 99 % intervals)")
     if any(judgement.verdict is Verdict.AMBIGUOUS for judgement in judgements):
         show("AMBIGUOUS cases need processes taken in turns: tools/report abba --help")
-    show(f"compare.py: {_hint(base, new)}")
+    if args.format == "terminal":
+        show(f"compare.py: {_hint(base, new)}")
     return exit_status(judgements)
