@@ -45,7 +45,7 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string HumanTime(double seconds) { return Scaled(seconds, {{1e-9, "n"}, {1e-6, "u"}, {1e-3, "m"}, {1, ""}}, "s"); }
+std::string HumanTime(double seconds) { return Scaled(seconds, {{1e-9, "n"}, {1e-6, "µ"}, {1e-3, "m"}, {1, ""}}, "s"); }
 
 std::string HumanBytes(double bytes) {
   return Scaled(bytes, {{1, ""}, {0x1p10, "Ki"}, {0x1p20, "Mi"}, {0x1p30, "Gi"}, {0x1p40, "Ti"}}, "B");

@@ -15,7 +15,7 @@ namespace roofbench {
 // Abseil may have been built with a string_view of its own (Debian's is).
 inline absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
-std::string HumanTime(double seconds);                            // "12.3 us", "4.56 ms": three digits
+std::string HumanTime(double seconds);                            // "12.3 µs", "4.56 ms": three digits
 std::string HumanBytes(double bytes);                             // "1.50 GiB"
 std::string HumanRate(double per_second, std::string_view unit);  // "12.3 GB/s", "1.20 TFLOP/s": decimal prefixes
 

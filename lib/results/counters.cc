@@ -250,6 +250,14 @@ constexpr CounterSpec kTable[] = {
      "as power_capped", [](const CounterContext& c) { return Scaled(c.outcome.conditions.clock_hertz, 1e-6); }},
     {"power_w", "W", Better::kNeither, 0, kMeasured, "power of the GPU under load", "as power_capped",
      [](const CounterContext& c) { return Scaled(c.outcome.conditions.watts, 1); }},
+    {"energy_j", "J", Better::kLower, 0.05, kMeasured,
+     "energy of a step: of the GPU, or of all packages of the processors with whatever else runs on them",
+     "the machine does not count it (most virtual machines), or does not let this user read it (Linux: root)",
+     [](const CounterContext& c) { return c.outcome.joules_per_step; }},
+    {"tokens/J", "tokens/J", Better::kHigher, 0.05, kMeasured,
+     "tokens of a step, as tokens/s counts them, over energy_j, which has the prompt in it",
+     "as energy_j, or as tokens/s",
+     [](const CounterContext& c) { return Ratio(c.outcome.model.tokens, c.outcome.joules_per_step.value_or(0)); }},
     {"noisy", "0 or 1", Better::kLower, 0, kExact,
      "1: ci above 5 %, chunk medians scattered by more than 10 %, or other programs or the hypervisor took over 5 % of "
      "the processors' time",
@@ -268,14 +276,22 @@ std::string_view Name(Better better) {
   return kNames[static_cast<int>(better)];
 }
 
-bool IsNoisy(const Outcome& outcome) {
+std::vector<std::string> NoiseOf(const Outcome& outcome) {
   std::vector<double> medians;
   for (const timing::Chunk& chunk : outcome.samples.chunks) medians.push_back(chunk.median_seconds);
-  const bool scattered =
-      medians.size() >= 3 && timing::RobustDeviation(medians) > kNoisyChunks * timing::Median(medians);
-  return scattered || outcome.summary.ci > kNoisyInterval ||
-         outcome.conditions.stolen_share + outcome.conditions.others_share > kNoisyShare;
+  std::vector<std::string> reasons;
+  if (outcome.summary.ci > kNoisyInterval) reasons.emplace_back("ci");
+  if (medians.size() >= 3 && timing::RobustDeviation(medians) > kNoisyChunks * timing::Median(medians)) {
+    reasons.emplace_back("drift");
+  }
+  const MeasuredConditions& conditions = outcome.conditions;
+  if (conditions.stolen_share + conditions.others_share > kNoisyShare) {
+    reasons.emplace_back(conditions.stolen_share > conditions.others_share ? "stolen" : "others");
+  }
+  return reasons;
 }
+
+bool IsNoisy(const Outcome& outcome) { return !NoiseOf(outcome).empty(); }
 
 std::span<const CounterSpec> CounterTable() { return kTable; }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "lib/suite/describe.h"
 
 namespace roofbench {
 namespace {
@@ -42,6 +43,7 @@ Json ChunksJson(const timing::Samples& samples) {
 Json OutcomeJson(const Outcome& outcome) {
   Json line = {
       {"name", outcome.name}, {"repetition", outcome.repetition}, {"verdict", std::string(Name(outcome.verdict))}};
+  for (const auto& [axis, value] : outcome.axes) line["axes"][axis] = AxisJson(value);
   if (!outcome.reason.empty()) line["reason"] = outcome.reason;
   if (!outcome.text.empty()) line["text"] = outcome.text;
   if (outcome.verdict != Verdict::kMeasured) return line;
@@ -57,6 +59,7 @@ Json OutcomeJson(const Outcome& outcome) {
     if (outcome.cost.Flops(dtype) > 0) by_precision[std::string(workload::Name(dtype))] = outcome.cost.Flops(dtype);
   }
   line["flops_by_precision"] = std::move(by_precision);
+  if (!outcome.noise.empty()) line["noise"] = outcome.noise;
   Json counters = Json::object();
   for (const auto& [name, value] : outcome.counters) counters[name] = value;
   line["counters"] = std::move(counters);
@@ -128,6 +131,7 @@ Outcome OutcomeOf(const Json& line) {
   for (const auto& [name, value] : line.at("counters").items()) {
     outcome.counters.emplace_back(NameIn(name), value);
   }
+  for (const Json& reason : line.value("noise", Json::array())) outcome.noise.push_back(NameIn(reason));
   outcome.roof_name = line.at("roof").at("name");
   outcome.roof_ratios = line.at("roof").at("ratios").get<std::vector<double>>();
   if (line.contains("phase_samples_s")) {

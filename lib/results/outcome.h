@@ -9,6 +9,7 @@
 
 #include "lib/device/conditions_watch.h"
 #include "lib/suite/case.h"
+#include "lib/suite/point.h"
 #include "lib/timing/sampler.h"
 #include "lib/timing/statistics.h"
 #include "lib/workload/cost.h"
@@ -23,6 +24,7 @@ using CounterValue = std::pair<std::string, double>;
 
 struct Outcome {
   std::string name = {};  // of the case
+  AxisValues axes = {};   // of the case: every axis and its value
   int repetition = 0;
   Verdict verdict = Verdict::kMeasured;
   std::string reason = {};  // why it was skipped or failed
@@ -41,6 +43,8 @@ struct Outcome {
   std::optional<double> process_bytes = {};            // most that the process had in RAM
   std::optional<double> predicted_process_bytes = {};  // the same from the case's formula and what was there before it
   MeasuredConditions conditions = {};
+  std::vector<std::string> noise = {};  // why it is noisy: NoiseOf
+  std::optional<double> joules_per_step = {};
   double parameters = 0;
   ModelWork model = {};
   std::vector<double> model_ratios = {};  // one a chunk: the model's FLOPs at the measured peak over the chunk's median

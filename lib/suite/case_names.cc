@@ -28,6 +28,12 @@ std::string FullName(const Point& point) {
   return name;
 }
 
+AxisValues AxesOf(const Point& point) {
+  AxisValues values;
+  for (const AxisSpec& axis : point.axes()) values.emplace_back(axis.name, point.Text(axis.name));
+  return values;
+}
+
 std::optional<std::string> OldName(const Family& family, const Point& point) {
   if (family.renames().empty()) return std::nullopt;
   std::string name = family.name();

@@ -13,6 +13,9 @@ namespace roofbench {
 // With the values that a name leaves out because they are defaults: "gelu/impl:eager/dtype:fp32/…/cache:cold".
 std::string FullName(const Point& point);
 
+// Every axis with its value, also the defaults that the name leaves out; one that follows another axis has that one's.
+AxisValues AxesOf(const Point& point);
+
 // As the case was called before families, axes or values were renamed; nullopt if nothing of it was.
 std::optional<std::string> OldName(const Family& family, const Point& point);
 

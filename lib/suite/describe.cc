@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "lib/device/unverified.h"
+#include "lib/suite/case_names.h"
 #include "lib/suite/shared_axes.h"
 
 namespace roofbench {
@@ -95,7 +98,12 @@ std::string DescribeAxes(const std::vector<Family>& families) {
   for (const auto& [axis, doc] : shared) absl::StrAppendFormat(&text, "  %-9s %s\n", axis, doc);
   absl::StrAppend(&text, "\nImplementations\n");
   for (const auto& [name, doc] : implementations) absl::StrAppendFormat(&text, "  %-9s %s\n", name, doc);
-  return absl::StrCat(text, DescribeUnverified());
+  // What no case of the program needs would be news of somebody else's kernels.
+  const bool has_unverified = std::any_of(families.begin(), families.end(), [](const Family& family) {
+    return std::any_of(family.implementations().begin(), family.implementations().end(),
+                       [](const Implementation& one) { return one.GpuProof() == Proof::kUnverified; });
+  });
+  return has_unverified ? absl::StrCat(text, DescribeUnverified()) : text;
 }
 
 Json DescribeFamily(const Family& family) {
@@ -131,6 +139,23 @@ Json DescribeRenames(const std::vector<const Family*>& families) {
     }
   }
   return renames;
+}
+
+Json AxisJson(const std::string& value) {
+  int64_t number = 0;
+  return absl::SimpleAtoi(value, &number) ? Json(number) : Json(value);
+}
+
+std::string ListCases(const std::vector<PlannedCase>& plan, bool as_json) {
+  std::string text;
+  Json cases = Json::array();
+  for (const PlannedCase& planned : plan) {
+    absl::StrAppend(&text, planned.name, "\n");
+    Json axes = Json::object();
+    for (const auto& [axis, value] : AxesOf(planned.point)) axes[axis] = AxisJson(value);
+    cases.push_back({{"name", planned.name}, {"axes", std::move(axes)}});
+  }
+  return as_json ? absl::StrCat(cases.dump(1), "\n") : text;
 }
 
 }  // namespace roofbench

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/suite/family.h"
+#include "lib/suite/plan.h"
 #include "nlohmann/json.hpp"
 
 namespace roofbench {
@@ -19,5 +20,11 @@ nlohmann::ordered_json DescribeFamily(const Family& family);
 
 // One object a rename of the families: {"family", "to"} or {"family", "axis", "to", "values"}.
 nlohmann::ordered_json DescribeRenames(const std::vector<const Family*>& families);
+
+// A value of an axis: a size as a number, anything else as text.
+nlohmann::ordered_json AxisJson(const std::string& value);
+
+// The names of cases, one a line, or as JSON [{"name", "axes": {…}}, …] with every axis of each.
+std::string ListCases(const std::vector<PlannedCase>& plan, bool as_json);
 
 }  // namespace roofbench

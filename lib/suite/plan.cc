@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/regex.h"
@@ -102,18 +104,53 @@ absl::StatusOr<Filter> MakeFilter(std::string filter) {
 
 enum class Match { kNo, kYes, kByOldName };
 
-// A filter may spell defaults that names leave out, and names of before. Google Benchmark adds a suffix to names with
-// manual time; filters that were written for its output hold.
+// Results of before have the suffix that Google Benchmark adds to names with manual time: filters that were written for
+// it hold.
+bool FindsName(const Filter& filter, const std::string& name) {
+  return filter.Finds(name) || filter.Finds(StrCat(name, "/manual_time"));
+}
+
+// A filter may spell defaults that names leave out, and names of before.
 Match Matches(const Filter& filter, const Family& family, const Point& point) {
-  constexpr char kSuffix[] = "/manual_time";
   const std::optional<std::string> old_name = OldName(family, point);
-  const bool now = filter.Finds(StrCat(point.Name(), kSuffix)) || filter.Finds(StrCat(FullName(point), kSuffix));
-  const bool before = old_name && filter.Finds(StrCat(*old_name, kSuffix));
+  const bool now = FindsName(filter, point.Name()) || FindsName(filter, FullName(point));
+  const bool before = old_name && FindsName(filter, *old_name);
   if (now || before) {
     if (filter.negative) return Match::kNo;
     return now ? Match::kYes : Match::kByOldName;
   }
   return filter.negative ? Match::kYes : Match::kNo;
+}
+
+// What names of cases are made of: families and "axis:value" of every registered case.
+std::vector<std::string> PartsOfNames(const std::vector<Family>& families) {
+  std::set<std::string> parts;
+  for (const Family& family : families) {
+    parts.insert(family.name());
+    for (const Point& point : family.Points(Suite::kFull)) {
+      for (const auto& [axis, value] : AxesOf(point)) parts.insert(StrCat(axis, ":", value));
+    }
+  }
+  return {parts.begin(), parts.end()};
+}
+
+// "; did you mean 'matmul'?" for a filter in which a word is nearly a part of a name; empty if none is.
+std::string Suggestion(const std::vector<Family>& families, const std::string& filter) {
+  const std::vector<std::string> parts = PartsOfNames(families);
+  const auto ends_word = [](char one) {
+    return !absl::ascii_isalnum(static_cast<unsigned char>(one)) && one != '_' && one != ':' && one != '.';
+  };
+  for (auto begin = filter.begin(); begin != filter.end();) {
+    const auto end = std::find_if(begin, filter.end(), ends_word);
+    std::string word(begin, end);
+    while (absl::EndsWith(word, ".")) word.pop_back();  // of ".*"
+    const bool known = std::any_of(parts.begin(), parts.end(),
+                                   [&](const std::string& part) { return part.find(word) != std::string::npos; });
+    const std::string nearest = known ? "" : Nearest(word, parts);
+    if (!nearest.empty()) return StrCat("; did you mean '", nearest, "' for '", word, "'?");
+    begin = end == filter.end() ? end : std::next(end);
+  }
+  return "";
 }
 
 }  // namespace
@@ -148,8 +185,8 @@ absl::StatusOr<std::vector<PlannedCase>> MakePlan(const std::vector<Family>& fam
   }
   if (plan.empty()) {
     return InvalidArgumentError(StrCat("--benchmark_filter=", selection.filter, " matches no case of the ",
-                                       View(Name(selection.suite)),
-                                       " suite; --benchmark_list_tests --suite=full lists all"));
+                                       View(Name(selection.suite)), " suite", Suggestion(families, selection.filter),
+                                       "; --benchmark_list_tests --suite=full lists all"));
   }
   return plan;
 }

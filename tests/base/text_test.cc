@@ -14,8 +14,8 @@ TEST(PortableHash, IsFnv1a) {
 }
 
 TEST(Text, ThreeDigitsInTheRightUnit) {
-  EXPECT_EQ(HumanTime(12.34e-6), "12.3 us");
-  EXPECT_EQ(HumanTime(0.999e-3), "999 us");
+  EXPECT_EQ(HumanTime(12.34e-6), "12.3 µs");
+  EXPECT_EQ(HumanTime(0.999e-3), "999 µs");
   EXPECT_EQ(HumanTime(2), "2.00 s");
   EXPECT_EQ(HumanTime(4e-10), "0.40 ns");
   EXPECT_EQ(HumanBytes(1.5 * (1 << 30)), "1.50 GiB");

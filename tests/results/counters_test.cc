@@ -56,6 +56,35 @@ TEST(Counters, ThreeSetsOfPeaks) {
   EXPECT_EQ(value("ci"), -1) << "three samples bound no median at 95 %";
 }
 
+TEST(Counters, NoiseHasAReason) {
+  Outcome outcome;
+  EXPECT_THAT(NoiseOf(outcome), testing::IsEmpty());
+  EXPECT_FALSE(IsNoisy(outcome));
+  outcome.summary.ci = 0.2;
+  for (const double median : {1.0, 1.5, 2.0}) outcome.samples.chunks.push_back({.median_seconds = median});
+  outcome.conditions.others_share = 0.5;
+  EXPECT_THAT(NoiseOf(outcome), testing::ElementsAre("ci", "drift", "others"));
+  outcome.conditions.stolen_share = 0.6;
+  EXPECT_THAT(NoiseOf(outcome), testing::ElementsAre("ci", "drift", "stolen"));
+  EXPECT_TRUE(IsNoisy(outcome));
+}
+
+TEST(Counters, EnergyAndTokensOfIt) {
+  FakeDevice device;
+  Outcome outcome;
+  outcome.samples.seconds = {1};
+  outcome.summary = timing::Summarize(outcome.samples.seconds);
+  outcome.model.tokens = 30;
+  const auto& sheet = *hardware::FindDatasheet("h200");
+  for (const auto& [name, value] : ComputeCounters({outcome, device, sheet})) {
+    EXPECT_THAT(name, testing::AllOf(testing::StrNe("energy_j"), testing::StrNe("tokens/J"))) << "nothing was counted";
+  }
+  outcome.joules_per_step = 60;
+  const auto counters = ComputeCounters({outcome, device, sheet});
+  EXPECT_THAT(counters, testing::Contains(testing::Pair("energy_j", 60)));
+  EXPECT_THAT(counters, testing::Contains(testing::Pair("tokens/J", 0.5)));
+}
+
 TEST(Counters, SixSamplesBoundAMedian) {
   FakeDevice device;
   Outcome outcome;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/suite/describe.h"
 #include "tests/suite/test_family.h"
 
 namespace roofbench {
@@ -62,6 +63,31 @@ TEST_F(PlanTest, RefusalsNameWhatIsValid) {
   EXPECT_THAT(Error(selection), HasSubstr("no valid regular expression"));
   selection.filter = "nothing";
   EXPECT_THAT(Error(selection), testing::AllOf(HasSubstr("nothing"), HasSubstr("matches no case")));
+}
+
+TEST_F(PlanTest, AMistypedFilterIsAnsweredWithWhatItMayMean) {
+  families_.push_back(TestFamily(device_, 1, "matmul"));
+  Selection selection;
+  for (const auto& [filter, meant] : {std::pair<const char*, const char*>{"^matmull/n:16", "'matmul' for 'matmull'"},
+                                      {"matmul/impl:goood", "'impl:good' for 'impl:goood'"},
+                                      {"matmul.*/n:166", "'n:16' for 'n:166'"}}) {
+    selection.filter = filter;
+    EXPECT_THAT(Error(selection), HasSubstr(meant));
+  }
+  selection.filter = "entirely_else";
+  EXPECT_THAT(Error(selection), testing::Not(HasSubstr("did you mean")));
+}
+
+TEST_F(PlanTest, CasesAreListedWithEveryAxis) {
+  Selection selection;
+  selection.filter = "a/n:16";
+  const auto plan = MakePlan(families_, selection);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(ListCases(*plan, /*as_json=*/false), "a/n:16\n");
+  const auto listed = nlohmann::json::parse(ListCases(*plan, /*as_json=*/true));
+  EXPECT_EQ(listed.at(0).at("name"), "a/n:16");
+  EXPECT_EQ(listed.at(0).at("axes").at("impl"), "good") << "a default has no place in the name";
+  EXPECT_EQ(listed.at(0).at("axes").at("n"), 16);
 }
 
 TEST_F(PlanTest, AFilterMaySpellDefaults) {
