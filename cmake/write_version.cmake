@@ -9,6 +9,14 @@ if(GIT)
     OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   if(NOT failed)
     set(revision "${described}")
+    # What git does not know yet is no part of the revision either.
+    execute_process(
+      COMMAND "${GIT}" -C "${SOURCE_DIR}" ls-files --others --exclude-standard -- lib benchmarks cmake CMakeLists.txt
+      OUTPUT_VARIABLE untracked
+      OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    if(untracked AND NOT revision MATCHES "-dirty$")
+      string(APPEND revision "-dirty")
+    endif()
   endif()
 endif()
 file(CONFIGURE OUTPUT "${OUTPUT}" CONTENT

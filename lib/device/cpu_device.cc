@@ -56,9 +56,7 @@ std::vector<std::pair<std::string, std::string>> CpuDevice::Context() const {
           {"cpu_isa", facts_.isa},
           {"cpu_count", absl::StrCat(facts_.logical_cpus)},
           {"cpu_affinity", absl::StrJoin(facts_.affinity, ",")},
-          {"cpu_governor", facts_.governor},
           {"cpu_caches", absl::StrJoin(caches, ", ")},
-          {"huge_pages", facts_.huge_pages},
           {"memory_bytes", absl::StrCat(static_cast<int64_t>(facts_.total_memory_bytes))}};
 }
 

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "lib/base/text.h"
 #include "lib/gbench/flags.h"
@@ -34,6 +37,8 @@ std::optional<Argument> SplitArgument(const std::string& text) {
   const std::size_t equals = body.find('=');
   Argument argument{.name = body.substr(0, equals)};
   if (equals != std::string::npos) argument.value = body.substr(equals + 1);
+  const auto alias = FlagAliases().find(argument.name);
+  if (alias != FlagAliases().end()) argument.name = alias->second;
   const auto renamed = RenamedFlags().find(argument.name);
   if (renamed != RenamedFlags().end()) argument.old_name = std::exchange(argument.name, renamed->second);
   return argument;
@@ -59,6 +64,18 @@ void ClearLibraryEnvironment() {
       if (row.name.rfind("benchmark_", 0) == 0) unsetenv(absl::AsciiStrToUpper(View(row.name)).c_str());
     }
   }
+}
+
+std::string CommandLine(const std::vector<std::string>& words) {
+  constexpr std::string_view kPlain = "-_=+.,:/@%^";
+  std::vector<std::string> quoted;
+  for (const std::string& word : words) {
+    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [&](char one) {
+      return absl::ascii_isalnum(static_cast<unsigned char>(one)) || kPlain.find(one) != std::string_view::npos;
+    });
+    quoted.push_back(plain ? word : StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'"));
+  }
+  return absl::StrJoin(quoted, " ");
 }
 
 std::vector<std::string> MeasuringFlags(const std::vector<std::string>& texts) {

@@ -24,6 +24,9 @@ std::vector<std::string> EnvironmentArguments();
 // Takes BENCHMARK_MIN_TIME and its kin out of the environment, where Google Benchmark would read them for itself.
 void ClearLibraryEnvironment();
 
+// The words as a shell would take them back.
+std::string CommandLine(const std::vector<std::string>& words);
+
 // The flags that make a run what it is, in an order of their own: the last of two that contradict each other counts.
 std::vector<std::string> MeasuringFlags(const std::vector<std::string>& texts);
 

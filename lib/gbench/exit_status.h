@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "lib/base/printable.h"
+#include "lib/base/program_name.h"
 
 namespace roofbench {
 
@@ -16,14 +17,14 @@ inline constexpr int kExitRefused = 2;   // before anything ran
 inline constexpr int kExitSignal = 128;  // and the signal's number
 
 inline int Refuse(const absl::Status& status) {
-  std::cerr << "roofbench: " << Printable(std::string(status.message())) << '\n';
+  std::cerr << ProgramName() << ": " << Printable(std::string(status.message())) << '\n';
   return kExitRefused;
 }
 
 // The exit status of a program that has printed all that was asked for.
 inline int Answered() {
   if (std::cout.flush()) return EXIT_SUCCESS;
-  std::cerr << "roofbench: cannot write to standard output\n";
+  std::cerr << ProgramName() << ": cannot write to standard output\n";
   return kExitFailed;
 }
 

@@ -36,6 +36,10 @@ ABSL_FLAG(bool, supervise, true,
           "run the cases in a process of their own, so that one that crashes or hangs is a failed case (false: for a "
           "debugger)");
 ABSL_FLAG(std::string, describe, "", "json: print families, axes, growth and counters for programs to read, and stop");
+ABSL_FLAG(double, wait_quiet, 0,
+          "before anything is measured, wait until other programs leave the processors alone, for so many seconds at "
+          "most (0: do not wait)");
+ABSL_FLAG(bool, doctor, false, "print what disturbs measurements on this machine and how to mend it, and stop");
 
 namespace roofbench {
 namespace {
@@ -47,8 +51,9 @@ const std::vector<FlagGroup>& AllGroups() {
   static const auto* groups = new std::vector<FlagGroup>{
       {"What to run",
        {{"suite", "quick|standard|full", ""},
-        {"benchmark_filter", "REGEX", "run the cases whose names match (-REGEX: those that do not)"},
-        {"axis", "[FAMILY.]NAME=V1,V2", "replace the registered values of an axis (repeatable)"},
+        {"benchmark_filter", "REGEX", "run the cases whose names match (-REGEX: those that do not); also --filter"},
+        {"axis", "[FAMILY.]NAME=V1,V2",
+         "replace the registered values of an axis (repeatable); 256:4096:x2 doubles, 100:500:+100 adds"},
         {"device", "auto|cpu|cuda[:N]", ""},
         {"threads", "N", ""},
         {"oversubscribe", "", ""},
@@ -60,9 +65,10 @@ const std::vector<FlagGroup>& AllGroups() {
         {"supervise", "true|false", "", kAside},
         {"unverified", "", ""},
         {"list_axes", "", ""},
-        {"benchmark_list_tests", "", "print the names of the chosen cases, and stop"}}},
+        {"benchmark_list_tests", "[json]", "print the names of the chosen cases, with their axes as JSON, and stop"}}},
       {"How to measure",
-       {{"warmup_iters", "N", ""},
+       {{"wait_quiet", "SECONDS", "", kAside},
+        {"warmup_iters", "N", ""},
         {"min_samples", "N", ""},
         {"max_samples", "N", ""},
         {"max_time", "SECONDS", ""},
@@ -83,12 +89,17 @@ const std::vector<FlagGroup>& AllGroups() {
         {"tokens_out", "FILE", "", kAside},
         {"journal", "FILE", "", kAside},
         {"resume", "", "", kAside},
+        {"benchmark_time_unit", "us|ms|s|ns",
+         "unit of all times in JSON and CSV [us]: compare.py shows whole ones, and compares within one unit", kAside},
         {"benchmark_report_aggregates_only", "", "only mean, median, stddev and cv of the repetitions", kAside},
         {"benchmark_display_aggregates_only", "", "the same, on standard output only", kAside},
         {"benchmark_context", "KEY=VALUE,…", "more facts for the context of the results"},
         {"benchmark_color", "auto|true|false", "colours on the console (NO_COLOR is respected)", kAside},
         {"explain_counters", "", ""},
-        {"describe", "json", ""}}},
+        {"describe", "json", ""},
+        {"doctor", "", ""},
+        {"version", "", "print the versions of the program, the library and LibTorch, and stop"},
+        {"help", "", "print this, and stop"}}},
   };
   return *groups;
 }
@@ -111,7 +122,6 @@ const std::vector<FlagGroup>& FlagGroups() {
 const std::map<std::string, std::string>& RefusedLibraryFlags() {
   static const auto* refused = new std::map<std::string, std::string>{
       {"benchmark_counters_tabular", "the console is always a table"},
-      {"benchmark_time_unit", "every case is in milliseconds, so that results can be compared"},
       {"benchmark_perf_counters", "hardware counters would cover warm-up and roof probes too; use perf stat"},
       {"benchmark_dry_run", "use --benchmark_min_time=1x --check=on"},
   };
@@ -119,11 +129,17 @@ const std::map<std::string, std::string>& RefusedLibraryFlags() {
 }
 
 std::vector<std::string> KnownFlags() {
-  std::vector<std::string> names = {"help"};
+  std::vector<std::string> names;
   for (const FlagGroup& group : FlagGroups()) {
     for (const FlagRow& row : group.flags) names.emplace_back(row.name);
   }
   return names;
+}
+
+const std::map<std::string, std::string>& FlagAliases() {
+  static const auto* aliases =
+      new std::map<std::string, std::string>{{"filter", "benchmark_filter"}, {"max-time", "max_time"}, {"h", "help"}};
+  return *aliases;
 }
 
 const std::map<std::string, std::string>& RenamedFlags() {

@@ -32,6 +32,8 @@ ABSL_DECLARE_FLAG(bool, resume);
 ABSL_DECLARE_FLAG(double, case_timeout);
 ABSL_DECLARE_FLAG(bool, supervise);
 ABSL_DECLARE_FLAG(std::string, describe);
+ABSL_DECLARE_FLAG(double, wait_quiet);
+ABSL_DECLARE_FLAG(bool, doctor);
 
 namespace roofbench {
 
@@ -56,6 +58,9 @@ std::vector<std::string> KnownFlags();
 
 // Flags of Google Benchmark whose meaning we keep but whose work we do, or which make no sense here, and why.
 const std::map<std::string, std::string>& RefusedLibraryFlags();
+
+// Shorter or other spellings that are as good.
+const std::map<std::string, std::string>& FlagAliases();
 
 // Flags by the names that they had, and what they are called now.
 const std::map<std::string, std::string>& RenamedFlags();

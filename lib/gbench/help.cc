@@ -8,6 +8,7 @@
 #include "absl/flags/reflection.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lib/base/program_name.h"
 #include "lib/base/text.h"
 #include "lib/gbench/flags.h"
 #include "lib/suite/family.h"
@@ -50,7 +51,7 @@ std::string Examples() {
   examples.push_back({"--suite=full --benchmark_out=full.json --journal=full.jsonl --resume", "and on after a stop"});
   std::string text = "\nExamples\n";
   for (const Example& example : examples) {
-    absl::StrAppendFormat(&text, "  %-60s  %s\n", StrCat("roofbench ", example.command), example.meaning);
+    absl::StrAppendFormat(&text, "  %-60s  %s\n", StrCat(ProgramName(), " ", example.command), example.meaning);
   }
   return text;
 }
@@ -59,8 +60,9 @@ std::string Examples() {
 
 std::string HelpText() {
   std::string text =
-      "roofbench: how fast is deep-learning work on this machine, and how far from possible?\n\n"
-      "usage: roofbench [flags]\n";
+      StrCat(ProgramName(),
+             ": how fast is deep-learning work on this machine, and how far from possible?\n\nusage: ", ProgramName(),
+             " [flags]\n");
   for (const FlagGroup& group : FlagGroups()) {
     absl::StrAppend(&text, "\n", View(group.title), "\n");
     for (const FlagRow& row : group.flags) {

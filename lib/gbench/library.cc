@@ -81,6 +81,7 @@ const Outcome* OutcomeOf(const LibraryRun& run, const Session& session) {
 
 LibraryRun Corrected(const LibraryRun& run, const Session& session) {
   LibraryRun corrected = run;
+  corrected.run_name.time_type.clear();  // every case has manual time: it is no part of its name
   if (const Outcome* outcome = OutcomeOf(run, session); outcome != nullptr) {
     if (outcome->verdict == Verdict::kMeasured && IsError(run)) FillIn(*outcome, corrected);
     corrected.cpu_accumulated_time = outcome->samples.cpu_seconds_per_step * static_cast<double>(corrected.iterations);

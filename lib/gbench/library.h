@@ -20,9 +20,6 @@ constexpr bool MinTimeHasUnit() {
   return requires(State & state) { state.SkipWithMessage(""); };
 }
 
-// Appended by the library to the names of cases with manual time, when it prints them.
-inline constexpr char kManualTimeSuffix[] = "/manual_time";
-
 // The place in the plan of a row's case: cases are registered in the order of the plan, each as a family of its own.
 std::size_t PlanIndex(const LibraryRun& run);
 
@@ -36,9 +33,9 @@ std::string ErrorMessageOf(const Outcome& outcome);
 // The measured outcome behind a row of one repetition; nullptr for aggregates.
 const Outcome* OutcomeOf(const LibraryRun& run, const Session& session);
 
-// The row as it is written: cpu_time is the process's CPU time a step (the library would count warm-up and roof
-// probes), a measured repetition has its figures whatever the library heard of it, and nothing that is not finite is
-// left, because JSON has no way to say it.
+// The row as it is written: its name is the key of the case, without what the library appends for manual time; cpu_time
+// is the process's CPU time a step (the library would count warm-up and roof probes), a measured repetition has its
+// figures whatever the library heard of it, and nothing that is not finite is left, because JSON has no way to say it.
 LibraryRun Corrected(const LibraryRun& run, const Session& session);
 
 }  // namespace roofbench

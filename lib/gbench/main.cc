@@ -7,25 +7,30 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/printable.h"
+#include "lib/base/program_name.h"
 #include "lib/base/standard_streams.h"
 #include "lib/device/device.h"
 #include "lib/gbench/exit_status.h"
 #include "lib/gbench/flag_check.h"
 #include "lib/gbench/help.h"
-#include "lib/gbench/library.h"
 #include "lib/gbench/options.h"
 #include "lib/gbench/output_names.h"
 #include "lib/gbench/suite_run.h"
+#include "lib/hardware/quiet.h"
 #include "lib/observe/ranges.h"
 #include "lib/results/contract.h"
 #include "lib/results/counters.h"
 #include "lib/results/thrown.h"
+#include "lib/run/doctor.h"
 #include "lib/run/journal.h"
+#include "lib/run/run_context.h"
 #include "lib/run/supervisor.h"
+#include "lib/suite/case_names.h"
 #include "lib/suite/describe.h"
 #include "lib/suite/plan.h"
 
@@ -35,6 +40,13 @@ namespace {
 // Asks LibTorch's allocator for huge pages, as the probes of the roof have them. It reads the variable once, so before
 // the first tensor; a user's own setting wins.
 void PreferHugePages() { setenv("THP_MEM_ALLOC_ENABLE", "1", /*overwrite=*/0); }
+
+// Of the file that was started, if the program does not say.
+std::string NameOf(const Program& program, std::string_view path) {
+  if (!program.name.empty()) return program.name;
+  const std::size_t slash = path.rfind('/');
+  return Printable(slash == std::string_view::npos ? path : path.substr(slash + 1));
+}
 
 std::vector<const Family*> AllFamilies() {
   std::vector<const Family*> families;
@@ -55,6 +67,8 @@ std::vector<const Family*> FamiliesOf(const std::vector<PlannedCase>& plan) {
 bool Answer(const Options& options) {
   if (options.help) {
     std::cout << HelpText();
+  } else if (options.version) {
+    std::cout << VersionLine(options) << '\n';
   } else if (options.explain_counters) {
     std::cout << ExplainCounters();
   } else if (options.describe) {
@@ -88,7 +102,18 @@ int OpenAndRun(const Options& options, const std::vector<PlannedCase>& plan, con
   }
   const absl::StatusOr<std::unique_ptr<Device>> device = OpenDevice(options.device, options.threads);
   if (!device.ok()) return Refuse(device.status());
-  return RunSuite(options, plan, journal, state, **device);
+  if (options.doctor) {
+    std::cout << Examine(**device);
+    return Answered();
+  }
+  const auto share = [&state](double seconds) { return state.signal() != 0 ? 0 : hardware::OthersShare(seconds); };
+  if (options.wait_quiet > 0 && !hardware::WaitUntilQuiet(options.wait_quiet, share)) {
+    std::cerr << ProgramName() << ": after " << options.wait_quiet
+              << " s other programs still use the processors; measuring all the same\n";
+  }
+  Options with_energy = options;
+  with_energy.joules = JoulesOf(**device);
+  return RunSuite(with_energy, plan, journal, state, **device);
 } catch (...) {
   const int refused = Refuse(OutsideOfACase());
   return state.journal_begun() || state.described() ? kExitFailed : refused;
@@ -97,11 +122,14 @@ int OpenAndRun(const Options& options, const std::vector<PlannedCase>& plan, con
 // The row of a case that ended its process.
 absl::Status AppendFailure(const PlannedCase& planned, const RunningCase& running, const std::string& reason,
                            const std::string& path) {
-  std::cerr << "roofbench: " << planned.name << ": " << reason << "; the run goes on after it" << std::endl;
+  std::cerr << ProgramName() << ": " << planned.name << ": " << reason << "; the run goes on after it" << std::endl;
   Journal journal;
   if (absl::Status status = journal.Continue(path); !status.ok()) return status;
-  return journal.Append(
-      {.name = planned.name, .repetition = running.repetition, .verdict = Verdict::kFailed, .reason = reason});
+  return journal.Append({.name = planned.name,
+                         .axes = AxesOf(planned.point),
+                         .repetition = running.repetition,
+                         .verdict = Verdict::kFailed,
+                         .reason = reason});
 }
 
 int RunSupervised(const Options& options, const std::vector<PlannedCase>& plan, SharedState& state) {
@@ -121,27 +149,29 @@ int RunSupervised(const Options& options, const std::vector<PlannedCase>& plan, 
 
 }  // namespace
 
-int Main(int argc, char** argv) try {
+int Main(int argc, char** argv, const Program& program) try {
   if (!OpenStandardStreams()) return kExitRefused;
+  if (const std::string name = NameOf(program, argc > 0 ? argv[0] : ""); !name.empty()) SetProgramName(name);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, which has somebody to tell
   PreferHugePages();
   absl::StatusOr<Options> options = ParseOptions({argv, argv + argc});
   if (!options.ok()) return Refuse(options.status());
-  for (const std::string& note : options->notes) std::cerr << "roofbench: " << Printable(note) << '\n';
+  options->program_revision = program.revision;
+  for (const std::string& note : options->notes) std::cerr << ProgramName() << ": " << Printable(note) << '\n';
   if (Answer(*options)) return Answered();
   std::vector<std::string> notes;
   const absl::StatusOr<std::vector<PlannedCase>> plan = MakePlan(Families(), *options, &notes);
   if (!plan.ok()) return Refuse(plan.status());
-  for (const std::string& note : notes) std::cerr << "roofbench: " << Printable(note) << '\n';
+  for (const std::string& note : notes) std::cerr << ProgramName() << ": " << Printable(note) << '\n';
   if (options->list_tests) {
-    for (const PlannedCase& planned : *plan) std::cout << planned.name << kManualTimeSuffix << '\n';
+    std::cout << ListCases(*plan, options->list_json);
     return Answered();
   }
   if (absl::Status status = CheckOutputNames(*options); !status.ok()) return Refuse(status);
   if (absl::Status status = CheckFlags(); !status.ok()) return Refuse(status);
   options->contract = ContractJson(FamiliesOf(*plan));
   SharedState state(plan->size());
-  if (options->supervise) return RunSupervised(*options, *plan, state);
+  if (options->supervise && !options->doctor) return RunSupervised(*options, *plan, state);
   const NotedSignals noted(state, /*supervised=*/false);
   return OpenAndRun(*options, *plan, options->journal, state);
 } catch (...) {

@@ -50,11 +50,15 @@ bool IsLibrarySwitch(const std::string& name) {
 absl::StatusOr<bool> ApplyLibraryFlag(const Argument& argument, Options& options) {
   const std::string& name = argument.name;
   const std::string value = argument.value.value_or("");
-  if (IsLibrarySwitch(name)) {
+  if (name == "benchmark_list_tests" && value == "json") {
+    options.list_tests = options.list_json = true;
+  } else if (IsLibrarySwitch(name)) {
     const auto is_on = ParseSwitch(name, argument.value.value_or("true"));
     if (!is_on.ok()) return is_on.status();
     if (name == "benchmark_list_tests") {
       options.list_tests = *is_on;
+    } else if (name == "benchmark_display_aggregates_only") {
+      options.display_aggregates_only = *is_on;  // the library would keep the repetitions from the files as well
     } else {
       options.library_arguments.push_back(StrCat("--", name, *is_on ? "=true" : "=false"));
     }
@@ -70,6 +74,10 @@ absl::StatusOr<bool> ApplyLibraryFlag(const Argument& argument, Options& options
     const auto facts = ParseContext(value);
     if (!facts.ok()) return facts.status();
     options.context.insert(options.context.end(), facts->begin(), facts->end());
+  } else if (name == "benchmark_time_unit") {
+    const auto unit = OneOf(name, value, {"ns", "us", "ms", "s"});
+    if (!unit.ok()) return unit.status();
+    options.time_unit = *unit;
   } else if (name == "benchmark_out_format") {
     const auto format = OneOf(name, value, {"json", "csv"});
     if (!format.ok()) return format.status();
@@ -94,11 +102,14 @@ absl::Status ApplyArgument(const std::string& text, Options& options) {
   const std::optional<Argument> argument = SplitArgument(text);
   if (!argument) return InvalidArgumentError(StrCat("'", text, "' is no flag; cases are chosen by --benchmark_filter"));
   const std::string& name = argument->name;
+  if (!absl::StartsWith(text, "--") && text != "-h") {
+    return InvalidArgumentError(StrCat("'", text, "': flags begin with two dashes: -", text));
+  }
   if (!argument->old_name.empty()) {
     options.notes.push_back(StrCat("--", argument->old_name, " is called --", name, " now"));
   }
-  if (name == "help" || name == "h") {
-    options.help = true;
+  if (name == "help" || name == "version") {
+    (name == "help" ? options.help : options.version) = true;
     return absl::OkStatus();
   }
   const std::vector<std::string> known = KnownFlags();
@@ -195,6 +206,8 @@ absl::Status ReadFlags(Options& options) {
   options.explain_counters = absl::GetFlag(FLAGS_explain_counters);
   options.unverified = absl::GetFlag(FLAGS_unverified);
   options.nvtx = absl::GetFlag(FLAGS_nvtx);
+  options.wait_quiet = absl::GetFlag(FLAGS_wait_quiet);
+  options.doctor = absl::GetFlag(FLAGS_doctor);
 
   timing::SampleOptions& sampling = options.sampling;
   const auto warmup = ParseCount("warmup_iters", StrCat(absl::GetFlag(FLAGS_warmup_iters)), -1, 1'000'000'000);
@@ -211,7 +224,8 @@ absl::Status ReadFlags(Options& options) {
   if (!sampling.exact_samples) sampling.max_samples = *most;
   for (const auto& [flag, value] : {std::pair<const char*, double>{"max_time", absl::GetFlag(FLAGS_max_time)},
                                     {"max_step_time", absl::GetFlag(FLAGS_max_step_time)},
-                                    {"case_timeout", absl::GetFlag(FLAGS_case_timeout)}}) {
+                                    {"case_timeout", absl::GetFlag(FLAGS_case_timeout)},
+                                    {"wait_quiet", absl::GetFlag(FLAGS_wait_quiet)}}) {
     if (const auto seconds = ParseSeconds(flag, StrCat(value)); !seconds.ok()) return seconds.status();
   }
   options.max_step_time = absl::GetFlag(FLAGS_max_step_time);
@@ -246,6 +260,7 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& arguments) 
     return InvalidArgumentError(StrCat(std::string(status.message()), " (", absl::StrJoin(options.notes, "; "), ")"));
   }
   options.measuring_flags = MeasuringFlags(all);
+  options.command_line = CommandLine(arguments);
   // Everything but the samples themselves: building, warm-up, roof probes.
   options.sampling.max_wall = std::max(2.0, 4 * options.sampling.max_time);
   return options;

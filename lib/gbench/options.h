@@ -21,11 +21,17 @@ struct Options : RunOptions {
   int repetitions = 1;
   bool oversubscribe = false;  // more threads than processors
   bool list_tests = false;
+  bool list_json = false;  // with their axes, for programs to read
   bool list_axes = false;
   bool explain_counters = false;
   bool nvtx = false;  // mark ranges for a profiler
   bool describe = false;
   bool help = false;
+  bool version = false;
+  bool doctor = false;
+  bool display_aggregates_only = false;  // on standard output; files have the repetitions too
+  // Of all times in JSON and CSV: one, so that results compare; fine enough for compare.py, which shows whole ones.
+  std::string time_unit = "us";
   ContextFacts context;  // --benchmark_context
 
   // What people should know of the flags that they gave: old names.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/gbench/output.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <deque>
 #include <iostream>
@@ -11,15 +13,23 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "lib/base/printable.h"
-#include "lib/gbench/csv_reporter.h"
 #include "lib/gbench/library.h"
+#include "lib/gbench/reporters/axis_columns.h"
+#include "lib/gbench/reporters/csv_reporter.h"
+#include "lib/gbench/reporters/json_reporter.h"
+#include "lib/gbench/reporters/layout.h"
 
 namespace roofbench {
 namespace {
 
-std::unique_ptr<benchmark::BenchmarkReporter> MakeSink(const std::string& format) {
-  if (format == "json") return std::make_unique<benchmark::JSONReporter>();
-  return std::make_unique<CsvTable>();
+std::unique_ptr<benchmark::BenchmarkReporter> MakeSink(const std::string& format, const Session& session) {
+  if (format == "json") return std::make_unique<JsonRows>(AxisColumns(session));
+  return std::make_unique<CsvTable>(AxisColumns(session));
+}
+
+// Whether the library is about to report aggregates of these rows: it does so of two or more without an error.
+bool HaveAggregates(const std::vector<LibraryRun>& runs) {
+  return std::count_if(runs.begin(), runs.end(), [](const LibraryRun& run) { return !IsError(run); }) >= 2;
 }
 
 }  // namespace
@@ -32,9 +42,9 @@ Output::Output(const Session& session, const Options& options, SharedState& stat
     : session_(session), options_(options), state_(state) {
   for (std::size_t i = 0; i < session.plan().size(); ++i) shown_before_.push_back(state.shown(i));
   if (options.format == "console") {
-    console_ = std::make_unique<ConsoleTable>(session, WantsColor(options.color));
+    console_ = std::make_unique<ConsoleTable>(session, WantsColor(options.color), TerminalWidth(STDOUT_FILENO));
   } else {
-    sinks_.push_back({.reporter = MakeSink(options.format)});
+    sinks_.push_back({.reporter = MakeSink(options.format, session)});
     sinks_.back().reporter->SetOutputStream(&whole_);
   }
 }
@@ -53,7 +63,7 @@ absl::Status Output::Open() {
 absl::Status Output::AddFile(const std::string& path, bool errors) {
   auto file = std::make_unique<AtomicFile>();
   if (absl::Status status = file->Open(path); !status.ok()) return status;
-  Sink sink{.reporter = MakeSink(options_.out_format), .file = std::move(file), .errors = errors};
+  Sink sink{.reporter = MakeSink(options_.out_format, session_), .file = std::move(file), .errors = errors};
   sink.reporter->SetOutputStream(&sink.file->stream());
   sink.reporter->SetErrorStream(&sink.file->stream());
   sinks_.push_back(std::move(sink));
@@ -73,13 +83,17 @@ void Output::ReportRuns(const std::vector<Run>& runs) {
     if (outcome != nullptr && outcome->verdict == Verdict::kInterrupted) continue;
     corrected.push_back(Corrected(run, session_));
   }
-  Show(corrected);
+  // Those are all that standard output gets, if that was asked for; files get the repetitions, too.
+  const bool is_displayed = !options_.display_aggregates_only || runs.empty() ||
+                            runs.front().run_type == Run::RT_Aggregate || options_.repetitions < 2 ||
+                            !HaveAggregates(runs);
+  if (is_displayed) Show(corrected);
   std::vector<Run> results;
   std::copy_if(corrected.begin(), corrected.end(), std::back_inserter(results),
                [](const Run& run) { return !IsError(run); });
   for (const Sink& sink : sinks_) {
     const std::vector<Run>& rows = sink.errors ? corrected : results;
-    if (rows.empty()) continue;
+    if (rows.empty() || (sink.file == nullptr && !is_displayed)) continue;
     sink.reporter->ReportRuns(rows);
   }
 }

@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "lib/base/atomic_file.h"
-#include "lib/gbench/console_reporter.h"
 #include "lib/gbench/options.h"
+#include "lib/gbench/reporters/console_reporter.h"
 #include "lib/run/session.h"
 #include "lib/run/shared_state.h"
 

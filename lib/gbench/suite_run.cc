@@ -12,10 +12,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/printable.h"
+#include "lib/base/program_name.h"
 #include "lib/gbench/arguments.h"
 #include "lib/gbench/exit_status.h"
 #include "lib/gbench/library.h"
 #include "lib/gbench/output.h"
+#include "lib/gbench/reporters/layout.h"
 #include "lib/hardware/memory_limit.h"
 #include "lib/run/journal.h"
 #include "lib/run/progress.h"
@@ -40,6 +42,13 @@ void InitializeLibrary(const Options& options) {
   benchmark::Initialize(&count, pointers.data());
 }
 
+benchmark::TimeUnit UnitOf(const std::string& name) {
+  return name == "ns"   ? benchmark::kNanosecond
+         : name == "ms" ? benchmark::kMillisecond
+         : name == "s"  ? benchmark::kSecond
+                        : benchmark::kMicrosecond;
+}
+
 // The precisions whose roofs the plan needs.
 std::vector<workload::Dtype> PlannedDtypes(const std::vector<PlannedCase>& plan) {
   std::set<workload::Dtype> dtypes;
@@ -62,7 +71,7 @@ class SuiteRun {
         device_(device),
         session_(options, device, plan, [&state] { return state.signal() != 0; }),
         output_(session_, options, state),
-        progress_(static_cast<int>(Repetitions()), isatty(STDERR_FILENO) != 0) {}
+        progress_(isatty(STDERR_FILENO) != 0, TerminalWidth(STDERR_FILENO)) {}
 
   int Run() {
     if (absl::Status status = output_.Open(); !status.ok()) return Refuse(status);
@@ -76,11 +85,15 @@ class SuiteRun {
     }
     if (!options_.contract.empty()) benchmark::AddCustomContext("contract", options_.contract);
     if (options_.format == "console" && !state_.described()) {
-      std::cout << DescribeRun(options_, device_) << std::flush;
+      std::cout << DescribeRun(options_, device_, TerminalWidth(STDOUT_FILENO)) << std::flush;
       state_.SetDescribed();
     }
     // First: a case that has ended has a line, or runs again.
-    session_.OnBegin([this](std::size_t index, int repetition) { state_.BeginCase(index, repetition); });
+    session_.OnBegin([this](std::size_t index, int repetition) {
+      state_.BeginCase(index, repetition);
+      progress_.Start(index, session_.plan()[index].name);
+    });
+    progress_.Expect(ExpectedSeconds(session_.plan(), options_, device_.MeasuredPeaks()), options_.repetitions);
     session_.OnFinished([this](const Outcome& outcome) {
       state_.EndCase();
       if (absl::Status status = journal_.Append(outcome); !status.ok()) TellOfLost(outcome, status);
@@ -89,7 +102,7 @@ class SuiteRun {
       benchmark::RegisterBenchmark(session_.plan()[index].name.c_str(),
                                    [this, index](benchmark::State& state) { RunInLibrary(state, index); })
           ->UseManualTime()
-          ->Unit(benchmark::kMillisecond);
+          ->Unit(UnitOf(options_.time_unit));
     }
     benchmark::RunSpecifiedBenchmarks(&output_, ".");
     const int status = End();
@@ -119,7 +132,8 @@ class SuiteRun {
         facts = std::move(recorded->context);
         session_.Restore(std::move(recorded->outcomes));
       } else if (absl::IsNotFound(recorded.status())) {
-        std::cerr << "roofbench: there is nothing in " << journal_path_ << " yet: starting with the first case\n";
+        std::cerr << ProgramName() << ": there is nothing in " << journal_path_
+                  << " yet: starting with the first case\n";
       } else {
         return recorded.status();
       }
@@ -138,26 +152,25 @@ class SuiteRun {
   // At once, while there may still be something to do about it.
   void TellOfLost(const Outcome& outcome, const absl::Status& status) {
     if (journal_status_.ok()) {
-      std::cerr << "roofbench: " << std::string(status.message()) << "; the run goes on, and lines from "
+      std::cerr << ProgramName() << ": " << std::string(status.message()) << "; the run goes on, and lines from "
                 << outcome.name << " on are lost until there is room (Ctrl-C ends the run in order)" << std::endl;
     }
     journal_status_ = status;
   }
 
   void TellOf(const Recorded& recorded) const {
-    for (const std::string& note : recorded.notes) std::cerr << "roofbench: " << note << '\n';
-    std::cerr << "roofbench: going on after " << recorded.outcomes.size() << " finished case(s) of " << journal_path_
-              << '\n';
+    for (const std::string& note : recorded.notes) std::cerr << ProgramName() << ": " << note << '\n';
+    std::cerr << ProgramName() << ": going on after " << recorded.outcomes.size() << " finished case(s) of "
+              << journal_path_ << '\n';
   }
 
   // Runs one repetition inside one iteration of the library's loop, so that its rates divide by our median.
   void RunInLibrary(benchmark::State& state, std::size_t index) {
-    progress_.Start(session_.plan()[index].name);
     // Free memory changes from case to case, and so does the limit. Without one an overrun ends the process.
     if (device_.SharesHostMemory()) hardware::LimitMemory(device_.FreeMemoryBytes());
     const Outcome& outcome = session_.Run(index);
     hardware::LiftMemoryLimit();
-    progress_.Finish();
+    progress_.Finish(index);
     if (outcome.verdict == Verdict::kFailed) LeaveABrokenDevice(outcome);
     const bool measured = outcome.verdict == Verdict::kMeasured;
     // The iteration runs in any case: the library stops the program where repetitions of a case differ in their
@@ -178,7 +191,7 @@ class SuiteRun {
     if (!options_.supervise || !journal_status_.ok()) return;
     const absl::Status health = device_.Health();
     if (health.ok()) return;
-    std::cerr << "roofbench: " << outcome.name << ": " << Printable(outcome.reason)
+    std::cerr << ProgramName() << ": " << outcome.name << ": " << Printable(outcome.reason)
               << "; the device is lost to this process (" << std::string(health.message())
               << "), and the run goes on in another" << std::endl;
     state_.AskForSuccessor();
@@ -188,18 +201,18 @@ class SuiteRun {
   int End() {
     if (options_.format == "console") std::cout << WhereToReadOn() << std::flush;
     for (const absl::Status& status : {output_.status(), journal_status_}) {
-      if (!status.ok()) std::cerr << "roofbench: " << std::string(status.message()) << '\n';
+      if (!status.ok()) std::cerr << ProgramName() << ": " << std::string(status.message()) << '\n';
     }
     if (!output_.status().ok() && journal_status_.ok() && !options_.journal.empty()) {
-      std::cerr << "roofbench: " << options_.journal
+      std::cerr << ProgramName() << ": " << options_.journal
                 << " has every case: the same command with --resume writes the rest\n";
     }
     if (state_.signal() != 0) {
-      std::cerr << "roofbench: interrupted by signal " << state_.signal() << "; what was measured is written\n";
+      std::cerr << ProgramName() << ": interrupted by signal " << state_.signal() << "; what was measured is written\n";
       return kExitSignal + state_.signal();
     }
     const int failed = session_.failed();
-    if (failed > 0) std::cerr << "roofbench: " << failed << " case(s) failed\n";
+    if (failed > 0) std::cerr << ProgramName() << ": " << failed << " case(s) failed\n";
     return failed > 0 || !output_.status().ok() || !journal_status_.ok() ? kExitFailed : EXIT_SUCCESS;
   }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/device/conditions_watch.h"
+#include "lib/device/energy_clock.h"
 #include "lib/observe/ranges.h"
 #include "lib/results/counters.h"
 #include "lib/run/roof_ratios.h"
@@ -48,7 +49,8 @@ timing::SampleOptions SamplingOf(const Case& one, const RunOptions& options) {
 }
 
 void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe, timing::SampleOptions sampling,
-                       Device& device, const std::function<bool()>& interrupted, Outcome& outcome) {
+                       Device& device, const JoulesRead& joules, const std::function<bool()>& interrupted,
+                       Outcome& outcome) {
   const auto ends = [&] { return interrupted && interrupted(); };
   for (int attempt = 0;; ++attempt) {
     ConditionsWatch watch(device);
@@ -58,14 +60,18 @@ void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe,
     };
     std::optional<observe::Range> range;
     range.emplace("warm-up");
-    sampling.warmed_up = [&range] {
+    EnergyClock clock(device.clock(), joules);
+    sampling.warmed_up = [&range, &clock] {
       range.reset();
       range.emplace("measure");
+      clock.Restart();
     };
-    outcome.samples =
-        timing::TakeSamples(device.clock(), step, static_cast<int>(outcome.phases.size()), probe, sampling);
+    outcome.samples = timing::TakeSamples(clock, step, static_cast<int>(outcome.phases.size()), probe, sampling);
     range.reset();
     outcome.conditions = watch.Finish();
+    if (const std::optional<double> watts = clock.Watts()) {
+      outcome.joules_per_step = *watts * timing::Median(outcome.samples.seconds);
+    }
     if (!outcome.conditions.throttled || attempt == kThermalRetries || ends()) return;
     device.WaitUntilCool();
   }
@@ -81,7 +87,7 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   outcome.roof_name = gauge.name;
   const at::AutoGradMode grad(first.autograd);
   const timing::Step step = Delayed(RotatingStep(built.copies), options.injected_delay, device, outcome.phases.size());
-  SampleUnthrottled(step, gauge.probe, SamplingOf(first, options), device, interrupted, outcome);
+  SampleUnthrottled(step, gauge.probe, SamplingOf(first, options), device, options.joules, interrupted, outcome);
   outcome.summary = timing::Summarize(outcome.samples.seconds);
   outcome.model = first.model;
   outcome.roof_ratios = RoofRatios(gauge, outcome);

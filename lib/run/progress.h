@@ -3,21 +3,43 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
+#include <vector>
+
+#include "lib/run/run_options.h"
+#include "lib/suite/plan.h"
 
 namespace roofbench {
 
+// "[3/12] matmul/impl:eager/…  35 s left" in at most `width` columns: the name gives way. Negative seconds: not known.
+std::string ProgressLine(int number, int cases, const std::string& name, double seconds_left, std::size_t width);
+
+// Seconds that each case of the plan may take, roughly: its samples, or the fewest steps of what the roof says is long.
+// Only their ratios matter.
+std::vector<double> ExpectedSeconds(const std::vector<PlannedCase>& plan, const RunOptions& options,
+                                    const workload::Peaks& peaks);
+
 class Progress {
  public:
-  Progress(int cases, bool visible) : cases_(cases), visible_(visible) {}
+  Progress(bool visible, std::size_t width) : visible_(visible), width_(width) {}
 
-  void Start(const std::string& name);
-  void Finish();
+  // Of each case, and how often each one runs.
+  void Expect(std::vector<double> seconds, int repetitions);
+
+  void Start(std::size_t index, const std::string& name);
+  // Also of a case that was not started: an earlier process had finished it.
+  void Finish(std::size_t index);
 
  private:
-  int cases_;
   bool visible_;
-  int done_ = 0;
+  std::size_t width_;
+  std::vector<double> expected_;
+  int cases_ = 0;
+  int ended_ = 0;
+  bool running_ = false;
+  double left_ = 0;  // of the expected seconds
+  double done_ = 0;  // of those that ran here
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 

@@ -2,12 +2,19 @@
 #include "lib/run/run_context.h"
 
 #include <ATen/Context.h>
+#include <ATen/Version.h>
 #include <torch/headeronly/version.h>
+
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/printable.h"
+#include "lib/base/program_name.h"
 #include "lib/base/text.h"
+#include "lib/hardware/machine_facts.h"
 #include "roofbench_version.h"
 
 namespace roofbench {
@@ -24,7 +31,42 @@ std::vector<std::pair<std::string, double>> Roofs(const workload::Peaks& peaks) 
   return roofs;
 }
 
+#if defined(__clang__)
+#define ROOFBENCH_COMPILER "clang " __clang_version__
+#elif defined(__GNUC__)
+#define ROOFBENCH_COMPILER "gcc " __VERSION__
+#else
+#define ROOFBENCH_COMPILER "unknown"
+#endif
+
+constexpr char kLibrary[] = "roofbench";
+
+// Of what LibTorch says that it was built with: "…MKL-DNN v3.7.1 (Git Hash …)…"; empty if it names none.
+std::string OneDnnVersion() {
+  const std::string config = at::show_config();
+  constexpr std::string_view kBefore = "MKL-DNN v";
+  const std::size_t at = config.find(kBefore);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + kBefore.size();
+  return config.substr(begin, config.find_first_not_of("0123456789.", begin) - begin);
+}
+
+// A fact that readers of results take whole: they have limits, and bytes that are no text grow when they are escaped.
+std::string Short(std::string text) {
+  constexpr std::size_t kLongest = 1000;
+  if (text.size() > kLongest) text = absl::StrCat(text.substr(0, kLongest), "...");
+  return Printable(text);
+}
+
 }  // namespace
+
+std::string VersionLine(const RunOptions& options) {
+  const std::string library =
+      absl::StrCat(kLibrary, " ", ROOFBENCH_VERSION, " (", ROOFBENCH_GIT_REVISION, "), LibTorch ", TORCH_VERSION);
+  if (ProgramName() == kLibrary) return library;
+  const std::string& revision = options.program_revision;
+  return absl::StrCat(ProgramName(), revision.empty() ? "" : absl::StrCat(" (", revision, ")"), ", with ", library);
+}
 
 std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& options, const Device& device) {
   std::vector<std::pair<std::string, std::string>> context = {
@@ -41,26 +83,39 @@ std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& op
       {"suite", std::string(Name(options.suite))},
       {"check", options.check ? "on" : "off"},
   };
+  if (ProgramName() != kLibrary) {
+    context.insert(context.begin(), {"program", ProgramName()});
+    if (!options.program_revision.empty()) context.emplace_back("program_revision", options.program_revision);
+  }
+  if (!options.command_line.empty()) context.emplace_back("command_line", Short(options.command_line));
+  context.emplace_back("compiler", ROOFBENCH_COMPILER);
+  if (const std::string onednn = OneDnnVersion(); !onednn.empty()) context.emplace_back("onednn_version", onednn);
   for (auto& fact : device.Context()) context.push_back(std::move(fact));
+  for (auto& fact : hardware::MachineFacts()) context.push_back(std::move(fact));
   for (const auto& [name, rate] : Roofs(device.MeasuredPeaks())) {
     context.emplace_back(absl::StrCat("roof_", name), absl::StrFormat("%.6g", rate));
   }
   return context;
 }
 
-std::string DescribeRun(const RunOptions& options, const Device& device) {
+std::string DescribeRun(const RunOptions& options, const Device& device, std::size_t width) {
   std::vector<std::string> memory;
   std::vector<std::string> arithmetic;
   for (const auto& [name, rate] : Roofs(device.MeasuredPeaks())) {
     const bool is_dtype = workload::ParseDtype(name).has_value();
     (is_dtype ? arithmetic : memory).push_back(absl::StrCat(name, " ", HumanRate(rate, is_dtype ? "FLOP/s" : "B/s")));
   }
-  std::string text = absl::StrCat("roofbench ", ROOFBENCH_VERSION, " (", ROOFBENCH_GIT_REVISION, "), LibTorch ",
-                                  TORCH_VERSION, "\n", device.name(), ", ", device.threads(), " threads\n");
-  absl::StrAppend(&text, "measured roofs: ", absl::StrJoin(memory, ", "), "; ", absl::StrJoin(arithmetic, ", "), "\n");
-  absl::StrAppend(&text, "roof: share of the roof measured beside the case; ",
-                  View(hardware::FindDatasheet(options.reference)->prefix), ": share of the ",
-                  View(hardware::FindDatasheet(options.reference)->title), " datasheet\n");
+  const std::string all_arithmetic = absl::StrJoin(arithmetic, ", ");
+  const hardware::Datasheet& reference = *hardware::FindDatasheet(options.reference);
+  const std::string lines[] = {
+      VersionLine(options), absl::StrCat(device.name(), ", ", device.threads(), " threads"),
+      absl::StrCat("measured roofs: ", absl::StrJoin(memory, ", "), "; ", all_arithmetic),
+      absl::StrCat("roof: share of the roof measured beside the case; ", View(reference.prefix), ": share of the ",
+                   View(reference.title), " datasheet")};
+  std::string text;
+  for (const std::string& line : lines) {
+    absl::StrAppend(&text, absl::StrJoin(Wrapped(absl::StrSplit(line, ' '), width), "\n  "), "\n");
+  }
   if (!ROOFBENCH_OPTIMIZED) {
     absl::StrAppend(&text, "*** This build (", ROOFBENCH_BUILD_TYPE,
                     ") is not optimised: its times mean nothing. ***\n");

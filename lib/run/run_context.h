@@ -2,6 +2,7 @@
 // What a result has to say about the machine, the build and the settings it came from.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +15,10 @@ namespace roofbench {
 // Key and value of every fact, for Google Benchmark's context, the journal, and the head of the console table.
 std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& options, const Device& device);
 
-// The lines above the console table: the device, its measured roofs, the build.
-std::string DescribeRun(const RunOptions& options, const Device& device);
+// "roofbench 0.1.0 (1234abcd), LibTorch 2.11.0"; a program that links this library says its own name first.
+std::string VersionLine(const RunOptions& options);
+
+// The lines above the console table, of at most `width` columns: the device, its measured roofs, the build.
+std::string DescribeRun(const RunOptions& options, const Device& device, std::size_t width);
 
 }  // namespace roofbench

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/device/energy_clock.h"
 #include "lib/suite/selection.h"
 #include "lib/timing/sampler.h"
 
@@ -22,6 +23,12 @@ struct RunOptions : Selection {
   double injected_delay = 0;  // extra work a step, as a share of the step
   double max_step_time = 0;   // seconds; 0: the suite's own limit
   bool unverified = false;    // also run what no GPU has run yet
+  double wait_quiet = 0;      // seconds to wait for a quiet machine before anything is measured; 0: none
+
+  // Of a program that links this library; empty: not known, or that of the library.
+  std::string program_revision;
+  JoulesRead joules = {};    // what the machine counts of energy; empty: nothing
+  std::string command_line;  // as a shell would take it
 
   bool supervise = true;  // in a child process, whose end is not the end of the run
   std::string journal;

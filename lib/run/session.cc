@@ -14,6 +14,7 @@
 #include "lib/run/built_case.h"
 #include "lib/run/measuring.h"
 #include "lib/run/roof_ratios.h"
+#include "lib/suite/case_names.h"
 #include "lib/suite/operand_cache.h"
 
 namespace roofbench {
@@ -75,6 +76,7 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   }
   for (const auto& [name, figure] : first.figures) outcome.figures.emplace_back(name, figure());
   admission_.Learn(planned, outcome.summary.min);
+  outcome.noise = NoiseOf(outcome);
   outcome.counters = ComputeCounters({outcome, device_, *reference_});
   return sampled;
 }
@@ -105,7 +107,7 @@ const Outcome& Session::Run(std::size_t index) {
     if (restored->verdict == Verdict::kMeasured) admission_.Learn(planned, restored->summary.min);
     return outcomes_.Add(index, *std::move(restored));
   }
-  Outcome outcome{.name = planned.name, .repetition = outcomes_.next_repetition(index)};
+  Outcome outcome{.name = planned.name, .axes = AxesOf(planned.point), .repetition = outcomes_.next_repetition(index)};
   if (begun_) begun_(index, outcome.repetition);
   RunHere(planned, outcome);
   EndCase(outcome);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/program_name.h"
 
 namespace roofbench {
 namespace {
@@ -85,7 +86,7 @@ std::string ReasonOf(int status) {
                       strsignal(signal), ")");
 }
 
-void Say(const std::string& text) { std::cerr << "roofbench: " << text << std::endl; }
+void Say(const std::string& text) { std::cerr << ProgramName() << ": " << text << std::endl; }
 
 class Supervisor {
  public:

@@ -91,6 +91,42 @@ TEST_F(OptionsTest, AxesAreRepeatable) {
   EXPECT_EQ(options.axes[1].family, "");
 }
 
+TEST_F(OptionsTest, AnAxisTakesRanges) {
+  const Options options = Parse({"--axis=n=256:4096:x2,5000", "--axis=m=100:350:+100", "--axis=k=7:7:x2"});
+  ASSERT_EQ(options.axes.size(), 3);
+  EXPECT_THAT(options.axes[0].values, testing::ElementsAre("256", "512", "1024", "2048", "4096", "5000"));
+  EXPECT_THAT(options.axes[1].values, testing::ElementsAre("100", "200", "300"));
+  EXPECT_THAT(options.axes[2].values, testing::ElementsAre("7"));
+  const Options last = Parse({"--axis=n=4611686018427387904:9223372036854775807:x2"});
+  EXPECT_THAT(last.axes[0].values, testing::ElementsAre("4611686018427387904")) << "the next one is no number";
+}
+
+TEST_F(OptionsTest, OtherSpellingsOfFlags) {
+  EXPECT_EQ(Parse({"--filter=matmul"}).filter, "matmul");
+  EXPECT_EQ(Parse({"--max-time=0.5"}).sampling.max_time, 0.5);
+  EXPECT_EQ(Parse({"--filter=a"}).measuring_flags, Parse({"--benchmark_filter=a"}).measuring_flags);
+  EXPECT_TRUE(Parse({"-h"}).help);
+  EXPECT_TRUE(Parse({"--version"}).version);
+}
+
+TEST_F(OptionsTest, ListsAsTextOrAsJson) {
+  EXPECT_TRUE(Parse({"--benchmark_list_tests"}).list_tests);
+  EXPECT_FALSE(Parse({"--benchmark_list_tests"}).list_json);
+  EXPECT_TRUE(Parse({"--benchmark_list_tests=json"}).list_tests);
+  EXPECT_TRUE(Parse({"--benchmark_list_tests=json"}).list_json);
+}
+
+TEST_F(OptionsTest, AggregatesForTheScreenAreNoBusinessOfTheLibrary) {
+  const Options options = Parse({"--benchmark_display_aggregates_only", "--benchmark_repetitions=3"});
+  EXPECT_TRUE(options.display_aggregates_only);
+  EXPECT_THAT(options.library_arguments, testing::ElementsAre("roofbench", "--benchmark_repetitions=3"));
+}
+
+TEST_F(OptionsTest, TheCommandLineIsKeptAsAShellTakesIt) {
+  EXPECT_EQ(Parse({"--filter=a b"}).command_line, "roofbench '--filter=a b'");
+  EXPECT_EQ(CommandLine({"x", "it's", ""}), "x 'it'\\''s' ''");
+}
+
 struct Bad {
   std::vector<std::string> arguments;
   std::vector<std::string> said;  // every part must stand in the message
@@ -132,7 +168,14 @@ TEST_F(OptionsTest, BadCommandLinesAreRefusedByName) {
       {{"--benchmark_enable_random_interleaving=perhaps"}, {"perhaps", "true or false"}},
       {{"--benchmark_report_aggregates_only=2"}, {"--benchmark_report_aggregates_only=2", "true or false"}},
       {{"--benchmark_context=a"}, {"--benchmark_context=a", "KEY=VALUE"}},
-      {{"--benchmark_time_unit=s"}, {"--benchmark_time_unit", "milliseconds"}},
+      {{"--benchmark_time_unit=minutes"}, {"--benchmark_time_unit=minutes", "ns, us, ms, s"}},
+      {{"-benchmark_repetitions=9"}, {"-benchmark_repetitions=9", "two dashes", "--benchmark_repetitions=9"}},
+      {{"-help"}, {"two dashes"}},
+      {{"--wait_quiet=-1"}, {"--wait_quiet=-1"}},
+      {{"--axis=n=256:4096"}, {"256:4096", "256:4096:x2"}},
+      {{"--axis=n=256:4096:x1"}, {"256:4096:x1"}},
+      {{"--axis=n=4096:256:x2"}, {"4096:256:x2"}},
+      {{"--axis=n=1:100000:+1"}, {"1:100000:+1", "1000 values"}},
       {{"--benchmark_perf_counters=CYCLES"}, {"--benchmark_perf_counters"}},
       {{"--inject_delay=-0.1"}, {"--inject_delay=-0.1"}},
       {{"--roof_share=1"}, {"--roof_share=1"}},

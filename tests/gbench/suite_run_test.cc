@@ -9,11 +9,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "absl/strings/str_split.h"
+#include "lib/gbench/reporters/layout.h"
 
 #include "tests/base/temp_folder.h"
 #include "tests/suite/test_family.h"
@@ -22,6 +29,8 @@ namespace roofbench {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
 
 class SuiteRunTest : public testing::Test {
  protected:
@@ -37,14 +46,16 @@ class SuiteRunTest : public testing::Test {
   }
 
   // The exit status of a process of the run, and what it shows in `console_`.
-  int RunInAChild() {
+  int RunInAChild() { return RunInAChild(state_); }
+
+  int RunInAChild(SharedState& state) {
     std::cout.flush();
     const std::string console = folder_ / "console";
     const pid_t child = fork();
     if (child == 0) {
       std::ofstream file(console, std::ios::app);
       std::cout.rdbuf(file.rdbuf());
-      const int status = RunSuite(options_, plan_, folder_ / "journal", state_, device_);
+      const int status = RunSuite(options_, plan_, folder_ / "journal", state, device_);
       std::cout.flush();
       _exit(status);
     }
@@ -83,8 +94,7 @@ TEST_F(SuiteRunTest, LeavesABrokenDeviceToASuccessorWhichShowsTheRest) {
   EXPECT_EQ(RunInAChild(), 1) << "two cases have failed";
   EXPECT_FALSE(state_.TakeWish());
   EXPECT_TRUE(state_.finished());
-  EXPECT_THAT(RowsWritten(), ElementsAre("test/n:16/manual_time", "test/impl:throws/n:16/manual_time",
-                                         "test/impl:wrong/n:16/manual_time"));
+  EXPECT_THAT(RowsWritten(), ElementsAre("test/n:16", "test/impl:throws/n:16", "test/impl:wrong/n:16"));
   for (const char* once : {"measured roofs", "\ntest ", "  n:16 ", "the kernel broke", "wrong result"}) {
     const std::size_t at = console_.find(once);
     ASSERT_NE(at, std::string::npos) << once << " in\n" << console_;
@@ -124,6 +134,81 @@ TEST_F(SuiteRunTest, AFailureOnAHealthyDeviceChangesNothing) {
   EXPECT_TRUE(state_.finished());
 }
 
+// A family whose repetitions take the given times, in seconds.
+Family Timed(FakeDevice& device, std::vector<double> seconds) {
+  auto build = std::make_shared<std::size_t>(0);
+  return TestFamily(device, 1e-3).Build([=, &device](const Point& /*at*/, Inputs& in) -> absl::StatusOr<Case> {
+    const at::Tensor x = in.Randn({4});
+    const double step = seconds[std::min((*build)++, seconds.size() - 1)];
+    return Case{.step = [=, &device] { device.fake_clock.Advance(step); },
+                .result = [=] { return std::vector{x}; },
+                .reference = [=] { return std::vector{x}; }};
+  });
+}
+
+TEST_F(SuiteRunTest, TheScreenMayHaveAggregatesAloneAndFilesHaveAll) {
+  const Family family = Timed(device_, {202e-6, 282e-6, 284e-6, 285e-6, 283e-6});
+  const Point point = family.Points(Suite::kQuick)[0].With("cache", "warm");
+  plan_ = {{&family, point, point.Name()}};
+  options_.library_arguments.emplace_back("--benchmark_repetitions=5");
+  options_.repetitions = 5;
+  EXPECT_EQ(RunInAChild(), 0);
+  EXPECT_EQ(RowsWritten().size(), 5 + 4);
+  EXPECT_THAT(console_, HasSubstr("  n:16/cache:warm "));
+  EXPECT_THAT(console_, HasSubstr("median of 5 ")) << "beside the name";
+  EXPECT_THAT(console_, HasSubstr("n:16/cache:warm  median of 5"));
+  EXPECT_THAT(console_, HasSubstr("the repetitions split: 1 near 202 µs, 4 near 28"));
+  options_.display_aggregates_only = true;
+  SharedState again(3);
+  std::filesystem::remove(folder_ / "console");
+  std::filesystem::remove(folder_ / "journal");
+  EXPECT_EQ(RunInAChild(again), 0);
+  EXPECT_EQ(RowsWritten().size(), 5 + 4);
+  EXPECT_THAT(console_, HasSubstr("n:16/cache:warm  median of 5"));
+  EXPECT_THAT(console_, Not(HasSubstr("  n:16/cache:warm     ")));
+}
+
+TEST_F(SuiteRunTest, NoLineIsWiderThanTheTerminal) {
+  for (const std::size_t width : {80, 100}) {
+    setenv("COLUMNS", std::to_string(width).c_str(), 1);
+    std::filesystem::remove(folder_ / "console");
+    std::filesystem::remove(folder_ / "journal");
+    SharedState state(3);
+    EXPECT_EQ(RunInAChild(state), 1);
+    unsetenv("COLUMNS");
+    ASSERT_THAT(console_, HasSubstr("wrong result"));
+    for (const std::string& line : std::vector<std::string>(absl::StrSplit(console_, '\n'))) {
+      const bool is_command = line.rfind("tools/report", 0) == 0;  // to copy from there: whole
+      if (!is_command) {
+        EXPECT_LE(DisplayWidth(line), width) << line;
+      }
+    }
+  }
+}
+
+TEST_F(SuiteRunTest, EveryAxisIsAFieldOfItsRow) {
+  EXPECT_EQ(RunInAChild(), 1);
+  std::ifstream file(options_.out);
+  const nlohmann::json rows = nlohmann::json::parse(file).at("benchmarks");
+  EXPECT_EQ(rows[0].at("name"), "test/n:16");
+  EXPECT_EQ(rows[0].at("impl"), "good") << "the name leaves it out";
+  EXPECT_EQ(rows[0].at("n"), 16);
+  EXPECT_EQ(rows[1].at("impl"), "throws") << "also of what failed";
+  std::ifstream journal(folder_ / "journal");
+  std::string line;
+  std::getline(journal, line);  // the header
+  std::getline(journal, line);
+  EXPECT_EQ(nlohmann::json::parse(line).at("axes").at("impl"), "good");
+}
+
+TEST_F(SuiteRunTest, EnergyIsThatOfTheSamples) {
+  options_.joules = [this] { return 50 * device_.fake_clock.HostSeconds(); };
+  EXPECT_EQ(RunInAChild(), 1);
+  std::ifstream file(options_.out);
+  const nlohmann::json row = nlohmann::json::parse(file).at("benchmarks").at(0);
+  EXPECT_NEAR(row.at("energy_j").get<double>(), 50 * 1e-3, 1e-9);
+}
+
 // Google Benchmark 1.7 follows a stray pointer where the first of several repetitions is an error and others are not.
 TEST_F(SuiteRunTest, AFailedFirstRepetitionLeavesTheOthersTheirFigures) {
   int builds = 0;
@@ -145,7 +230,8 @@ TEST_F(SuiteRunTest, AFailedFirstRepetitionLeavesTheOthersTheirFigures) {
   EXPECT_EQ(rows[0].at("error_message"), "failed: not yet");
   for (const int row : {1, 2}) {
     EXPECT_FALSE(rows[row].contains("error_message"));
-    EXPECT_NEAR(rows[row].at("real_time").get<double>(), 1, 1e-6);
+    EXPECT_NEAR(rows[row].at("real_time").get<double>(), 1000, 1e-3);
+    EXPECT_EQ(rows[row].at("time_unit"), "us");
     EXPECT_EQ(rows[row].at("repetition_index"), row);
     EXPECT_EQ(rows[row].at("iterations"), 1);
     EXPECT_GT(rows[row].at("samples").get<double>(), 0);

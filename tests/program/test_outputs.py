@@ -47,7 +47,7 @@ def test_json_is_strict_and_whole(run: Run, tmp_path: Path) -> None:
     rows = result["benchmarks"]
     singles = [row for row in rows if row["run_type"] == "iteration"]
     assert {row["name"] for row in singles} == {
-        f"matmul/impl:eager/dtype:{dtype}/n:{n}/manual_time" for dtype in ("fp32", "bf16") for n in (16, 32)
+        f"matmul/impl:eager/dtype:{dtype}/n:{n}" for dtype in ("fp32", "bf16") for n in (16, 32)
     }
     assert {row["aggregate_name"] for row in rows if row["run_type"] == "aggregate"} == {
         "mean",
@@ -56,12 +56,14 @@ def test_json_is_strict_and_whole(run: Run, tmp_path: Path) -> None:
         "cv",
     }
     for row in singles:
-        assert row["time_unit"] == "ms"
+        assert row["time_unit"] == "us"
         assert row["iterations"] == 1
         assert row["samples"] == 5
-        assert 0 < row["min_ms"] <= row["real_time"] <= row["p95_ms"]
+        assert (row["impl"], row["n"]) == ("eager", int(row["name"].split("n:")[1]))
+        assert row["cache"], "a default, which names leave out"
+        assert 0 < row["min_ms"] <= row["real_time"] / 1e3 <= row["p95_ms"]
         assert row["FLOP/s"] == pytest.approx(
-            2 * int(row["name"].split("n:")[1].split("/")[0]) ** 3 / row["real_time"] * 1e3
+            2 * int(row["name"].split("n:")[1].split("/")[0]) ** 3 / row["real_time"] * 1e6
         )
     assert not (tmp_path / "out.json.part").exists()
 
@@ -193,3 +195,29 @@ def test_full_disk_is_an_error(run: Run, tmp_path: Path) -> None:
     done = run(*TINY, "--journal=/dev/full")
     assert done.returncode == 2
     assert "/dev/full" in done.stderr
+
+
+def test_the_list_as_json_runs_nothing(run: Run) -> None:
+    done = run("--benchmark_list_tests=json", "--benchmark_filter=^gelu/dtype:bf16", "--suite=quick")
+    assert done.returncode == 0
+    listed = json.loads(done.stdout)
+    assert listed
+    for case in listed:
+        assert (case["axes"]["impl"], case["axes"]["dtype"]) == ("eager", "bf16")
+        assert "impl:" not in case["name"]
+
+
+def test_version(run: Run) -> None:
+    done = run("--version")
+    assert done.returncode == 0
+    assert re.fullmatch(r"roofbench \d+\.\d+\.\d+.*LibTorch .*\n", done.stdout)
+
+
+def test_the_context_says_what_ran_and_where(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    flags = ("--filter=matmul/impl:eager/dtype:fp32", "--axis=matmul.n=16", "--benchmark_min_time=3x", "--suite=quick")
+    assert run(*flags, f"--benchmark_out={out}").returncode == 0
+    context = json.loads(out.read_text())["context"]
+    assert "--axis=matmul.n=16" in context["command_line"]
+    for key in ("compiler", "onednn_version", "kernel", "processor", "turbo", "cpu_quota", "clock_source", "huge_pages"):
+        assert context[key], key

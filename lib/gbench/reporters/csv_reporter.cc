@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/gbench/csv_reporter.h"
+#include "lib/gbench/reporters/csv_reporter.h"
 
+#include <algorithm>
 #include <string_view>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -27,12 +29,18 @@ void CsvTable::ReportRuns(const std::vector<Run>& runs) {
   for (const Run& run : runs) {
     runs_.push_back(run);
     for (const auto& [name, counter] : run.counters) counters_.insert(name);
+    for (const auto& [axis, value] : axes_of_(run)) {
+      if (std::find(axes_.begin(), axes_.end(), axis) == axes_.end()) axes_.push_back(axis);
+    }
   }
 }
 
 void CsvTable::Finalize() {
   auto& out = GetOutputStream();
+  // A counter of some rows may be called like an axis of others: one column has both.
+  for (const std::string& axis : axes_) counters_.erase(axis);
   out << "name,iterations,real_time,cpu_time,time_unit,label,error_occurred,error_message";
+  for (const std::string& axis : axes_) out << ',' << Quoted(axis);
   for (const std::string& counter : counters_) out << ',' << Quoted(counter);
   out << '\n';
   for (const Run& run : runs_) {
@@ -49,10 +57,24 @@ void CsvTable::Finalize() {
           << ',' << benchmark::GetTimeUnitString(run.time_unit) << ',';
     }
     out << Quoted(run.report_label) << ',' << (error ? "true" : "false") << ',' << Quoted(ErrorMessage(run));
-    for (const std::string& name : counters_) {
-      out << ',';
+    const auto write_counter = [&](const std::string& name) {
       const auto counter = run.counters.find(name);
       if (counter != run.counters.end() && !error) out << Figure(counter->second.value);
+    };
+    const AxisValues values = axes_of_(run);
+    for (const std::string& axis : axes_) {
+      out << ',';
+      const auto value = std::find_if(values.begin(), values.end(), [&](const auto& one) { return one.first == axis; });
+      if (value == values.end()) {
+        write_counter(axis);
+      } else {
+        int64_t number = 0;
+        out << (absl::SimpleAtoi(value->second, &number) ? absl::StrCat(number) : Quoted(value->second));
+      }
+    }
+    for (const std::string& name : counters_) {
+      out << ',';
+      write_counter(name);
     }
     out << '\n';
   }
