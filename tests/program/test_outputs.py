@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -207,6 +208,18 @@ def test_the_list_as_json_runs_nothing(run: Run) -> None:
         assert "impl:" not in case["name"]
 
 
+def test_a_program_of_somebody_else_speaks_under_its_own_name(program: Path) -> None:
+    theirs = program.with_name("planted")
+    told = subprocess.run([theirs, "--version"], capture_output=True, text=True, check=False)
+    assert re.fullmatch(r"planted, with roofbench \d.*\n", told.stdout)
+    refused = subprocess.run([theirs, "--nonsense"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("planted: unknown flag")
+    axes = subprocess.run([theirs, "--list_axes"], capture_output=True, text=True, check=False)
+    assert axes.returncode == 0
+    assert "unverified" not in axes.stdout, "those kernels are ours"
+
+
 def test_version(run: Run) -> None:
     done = run("--version")
     assert done.returncode == 0
@@ -219,5 +232,14 @@ def test_the_context_says_what_ran_and_where(run: Run, tmp_path: Path) -> None:
     assert run(*flags, f"--benchmark_out={out}").returncode == 0
     context = json.loads(out.read_text())["context"]
     assert "--axis=matmul.n=16" in context["command_line"]
-    for key in ("compiler", "onednn_version", "kernel", "processor", "turbo", "cpu_quota", "clock_source", "huge_pages"):
+    for key in (
+        "compiler",
+        "onednn_version",
+        "kernel",
+        "processor",
+        "turbo",
+        "cpu_quota",
+        "clock_source",
+        "huge_pages",
+    ):
         assert context[key], key
