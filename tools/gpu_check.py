@@ -195,7 +195,7 @@ def product_against_torch(tools: Tools) -> Step:
         if done.returncode != 0:
             return step
         case = cases_of(out)[0]
-        ours.append(case["real_time"] * {"us": 1e-6, "ms": 1e-3}[case["time_unit"]])
+        ours.append(case["real_time"] * {"us": 1e-6, "ms": 1e-3}[case.get("time_unit", "ms")])
     ratio = statistics.median(ours) / statistics.median(theirs)
     step.figures |= {"ours_s": ours, "torch_s": theirs, "ratio": ratio, "tflops": 2 * 8192**3 / min(ours) / 1e12}
     if abs(ratio - 1) > AGREEMENT:

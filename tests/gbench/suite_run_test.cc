@@ -186,6 +186,30 @@ TEST_F(SuiteRunTest, NoLineIsWiderThanTheTerminal) {
   }
 }
 
+TEST_F(SuiteRunTest, APredictionOfMemoryThatIsOffIsSaid) {
+  constexpr int64_t kElements = 1 << 18;
+  const Point large = family_.Points(Suite::kQuick)[0].With("cache", "warm").With("n", std::to_string(kElements));
+  plan_ = {{&family_, large, large.Name()}};
+  EXPECT_EQ(RunInAChild(), 0);
+  EXPECT_THAT(console_, Not(HasSubstr("predicted"))) << "two vectors, as the formula says";
+  const Family family = TestFamily(device_, 1e-3).Build([&](const Point& /*at*/, Inputs& in) -> absl::StatusOr<Case> {
+    const at::Tensor x = in.Randn({kElements});
+    return Case{.step =
+                    [=, this] {
+                      const at::Tensor columns = at::zeros({10 * kElements});
+                      device_.fake_clock.Advance(1e-3);
+                    },
+                .result = [=] { return std::vector{x}; },
+                .reference = [=] { return std::vector{x}; }};
+  });
+  plan_ = {{&family, large, large.Name()}};
+  std::filesystem::remove(folder_ / "console");
+  std::filesystem::remove(folder_ / "journal");
+  SharedState state(3);
+  EXPECT_EQ(RunInAChild(state), 0);
+  EXPECT_THAT(console_, HasSubstr("mem 5.50x predicted"));
+}
+
 TEST_F(SuiteRunTest, EveryAxisIsAFieldOfItsRow) {
   EXPECT_EQ(RunInAChild(), 1);
   std::ifstream file(options_.out);

@@ -71,6 +71,7 @@ def test_what_is_no_file_is_refused_at_once(run: Run, tmp_path: Path, name: str,
     [
         ("--checkpoint={tmp}/nothing", "{tmp}/nothing/config.json: No such file or directory"),
         ("--checkpoint={tmp}/empty", "{tmp}/empty/config.json: it is no valid JSON"),
+        ("--checkpoint={tmp}/other", "{tmp}/other/config.json: not supported: models of the type 'gpt_neox'"),
         ("--prompt_ids={tmp}/nothing", "{tmp}/nothing: No such file or directory"),
         ("--prompt_ids={tmp}/empty/config.json", "--prompt_ids: there are none"),
         ("--prompt_ids=1,2,x", "--prompt_ids=1,2,x: no file is called so, and as a list: x is no token id"),
@@ -84,6 +85,8 @@ def test_a_bad_flag_is_refused(run: Run, tmp_path: Path, flag: str, said: str) -
     good = strange_folder.write(tmp_path / "good")
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "config.json").write_text("")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "config.json").write_text('{"model_type": "gpt_neox"}')
     given = {"--checkpoint": str(good), "--prompt_ids": "1,2"}
     name, value = flag.format(tmp=tmp_path).split("=", 1)
     given[name] = value

@@ -25,7 +25,7 @@ VERBS = {
     "compare": "verdicts on results that are there already",
     "abba": "runs two programs, one with two sets of flags, or two implementations of one, in turns",
     "repeat": "runs one program several times: what its cases reach",
-    "spread": "what repeat prints, from results that are there already",
+    "spread": "how far processes of one program are apart: what repeat prints, from results that are there",
     "samples": "how the samples of each case are distributed, as a picture",
     "scaling": "how time grows with size, against the expected growth",
     "params": "parameters of models by component, and the growth of time against them",

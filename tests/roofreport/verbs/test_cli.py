@@ -10,7 +10,7 @@ from pathlib import Path
 
 import builders
 import pytest
-from roofreport.cli import VERBS, main
+from roofreport.cli import VERBS, main, parser
 
 _TOOLS = builders.ROOT / "tools"
 
@@ -34,6 +34,15 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
     error = capsys.readouterr().err
     assert error
     assert "\x1b" not in error
+
+
+def test_flags_have_the_names_that_the_program_and_other_verbs_give_them() -> None:
+    abba = parser("tools/report", "abba").parse_args(
+        ["abba", "a", "b", "--benchmark_filter=x", "--max_time=0.5", "--keep=folder"]
+    )
+    assert (abba.filter, abba.max_time, abba.state) == ("x", 0.5, "folder")
+    repeat = parser("tools/report", "repeat").parse_args(["repeat", "a", "--benchmark_filter=x", "--state=folder"])
+    assert (repeat.filter, repeat.keep) == ("x", Path("folder"))
 
 
 def _run(*command: object) -> subprocess.CompletedProcess[str]:

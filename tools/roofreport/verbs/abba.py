@@ -17,7 +17,7 @@ from roofreport.errors import UnusableInputError
 from roofreport.io.contract import TIME, Metric
 from roofreport.render import formats, judgement_table
 from roofreport.terminal import show, tell
-from roofreport.verbs.common import VERDICTS, add_metric, amount, count, exit_status, metric_of
+from roofreport.verbs.common import VERDICTS, add_filter, add_metric, amount, count, exit_status, metric_of
 
 EPILOG = f"""{VERDICTS}
 Fresh processes in the order A B B A …, at least 10 pairs, until every case is decided or the budget is used up.
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="AXIS:X=AXIS:Y",
         help="compare BASE's cases that have the first with NEW's that differ from them in the second alone",
     )
-    parser.add_argument("--filter", metavar="REGEX", help="cases, as --benchmark_filter")
+    add_filter(parser)
     add_metric(parser)
     parser.add_argument(
         "--budget", type=duration.seconds, default=300.0, metavar="TIME", help="5min (default), 90s, 1h"
@@ -54,10 +54,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--flag", action="append", default=[], dest="flags", metavar="FLAG", help="for both (repeatable)"
     )
     parser.add_argument(
-        "--max-time", type=amount, metavar="S", help="seconds of samples a case (default: fits the budget)"
+        "--max-time",
+        "--max_time",
+        type=amount,
+        metavar="S",
+        help="seconds of samples a case (default: by the budget)",
     )
     parser.add_argument("--pairs", type=count, metavar="N", help="most pairs (default: as the budget allows)")
-    parser.add_argument("--state", metavar="DIR", help="where results and progress are kept (default: results/local/…)")
+    parser.add_argument(
+        "--state", "--keep", metavar="DIR", help="where results and progress are kept (default: results/local/…)"
+    )
     parser.add_argument("--restart", action="store_true", help="begin anew")
 
 

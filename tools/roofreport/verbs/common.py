@@ -122,6 +122,11 @@ def amount(text: str) -> float:
     return number
 
 
+def add_filter(parser: argparse.ArgumentParser) -> None:
+    """Under the name that roofbench has for it, too."""
+    parser.add_argument("--filter", "--benchmark_filter", metavar="REGEX", help="cases, as roofbench's own flag")
+
+
 def add_metric(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", default=TIME.name, help="time (default) or a counter with a direction")
 

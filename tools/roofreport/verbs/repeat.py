@@ -13,7 +13,7 @@ from roofreport.compare import repeat
 from roofreport.compare.command import parse
 from roofreport.render import formats, repeat_table
 from roofreport.terminal import show, tell
-from roofreport.verbs.common import EXIT_OK, count
+from roofreport.verbs.common import EXIT_OK, add_filter, count
 
 EPILOG = """
 Fresh processes one after another. Per case: the medians of time and roof fraction over the processes, the least and the
@@ -28,10 +28,12 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", metavar="PROGRAM", help="a program, with flags if quoted")
-    parser.add_argument("--filter", metavar="REGEX", help="cases, as --benchmark_filter")
+    add_filter(parser)
     parser.add_argument("--processes", type=count, default=5, metavar="N", help="how many (default: 5)")
     parser.add_argument("--flag", action="append", default=[], dest="flags", metavar="FLAG", help="repeatable")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="where results go (default: results/local/…)")
+    parser.add_argument(
+        "--keep", "--state", type=Path, metavar="DIR", help="where results go (default: results/local/…)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
