@@ -18,13 +18,16 @@ constexpr double kQuiet = 0.03;  // below what a case calls noisy
 }  // namespace
 
 double OthersShare(double seconds) {
+  const auto begin = std::chrono::steady_clock::now();
   const std::optional<ProcessorTime> before = ReadProcessorTime();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));  // in which this process does nothing
   const std::optional<ProcessorTime> after = ReadProcessorTime();
+  // On a machine that is not quiet it sleeps longer than it asked for.
+  const double slept = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const auto processors = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
-  if (!before || !after || seconds <= 0 || processors <= 0) return 0;
+  if (!before || !after || slept <= 0 || processors <= 0) return 0;
   const double taken = after->busy + after->stolen - before->busy - before->stolen;
-  return std::max(0.0, taken) / (processors * seconds);
+  return std::clamp(taken / (processors * slept), 0.0, 1.0);
 }
 
 bool WaitUntilQuiet(double seconds, const std::function<double(double seconds)>& share) {

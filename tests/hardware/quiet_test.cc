@@ -28,6 +28,7 @@ TEST(WaitUntilQuiet, GivesUpAfterItsTime) {
 TEST(OthersShare, IsAShare) {
   const double share = OthersShare(0.02);
   EXPECT_GE(share, 0);
+  EXPECT_LE(share, 1);
 }
 
 }  // namespace

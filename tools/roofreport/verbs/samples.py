@@ -52,6 +52,9 @@ def _row(case: Case) -> tuple[Cell, ...]:
     # The slowest of a hundred would squeeze all others into the first bar.
     late = quantiles(ordered, n=100, method="inclusive")[94::4] if len(ordered) > 1 else [ordered[0]] * 2
     found = split.find(ordered)
+    # One sample apart from all others was disturbed: that is no second state.
+    if found and min(len(found.fast), len(found.slow)) < max(2, len(ordered) // 50):
+        found = None
     name = printable(case.name, 300) + (f" ({case.repetition})" if case.repetition else "")
     figures = [(units.time(value), value) for value in (ordered[0], median(ordered), late[0], ordered[-1])]
     return (
