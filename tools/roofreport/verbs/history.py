@@ -122,8 +122,8 @@ def _add(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from roofreport.history import listing
     from roofreport.render import formats as tables
+    from roofreport.render.history import listing
 
     with _open(args) as store:
         if args.series:
@@ -142,9 +142,9 @@ def _chosen(store: Store, metric: str, wanted: str) -> list[Series]:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from roofreport.history import listing
     from roofreport.io.contract import packaged
     from roofreport.render import formats as tables
+    from roofreport.render.history import listing
 
     metric = metric_of(args.metric, packaged())
     with _open(args) as store:
