@@ -11,7 +11,6 @@ from statistics import median
 
 from roofreport import units
 from roofreport.compare import abba_state, repeat
-from roofreport.compare.abba import Abba, Options
 from roofreport.compare.command import filter_of, parse
 from roofreport.errors import UnusableInputError
 from roofreport.gate.finding import Finding
@@ -60,6 +59,9 @@ def ask(suspects: Sequence[Suspect], metric: Metric, programs: Programs, say: Ca
     try:
         new = parse(programs.new, (*programs.flags, filter_of(names)))
         if programs.base:
+            # SciPy's statistics take a second to import.
+            from roofreport.compare.abba import Abba, Options
+
             base = parse(programs.base, (*programs.flags, filter_of(names)))
             options = Options(base, new, programs.budget, programs.folder, None, programs.pairs, metric=metric)
             judgements = {one.name: one for one in Abba(options, say).run()}
