@@ -34,6 +34,7 @@ VERBS = {
     "bisect": "finds the commit that made a case slower",
     "accept": "ends an alarm of the gate: what a series is from now on is what it should be",
     "history": "keeps runs in a database: add, list, show, prune, export, verify, migrate",
+    "site": "a history as a folder of pages for a browser",
 }
 
 _EPILOG = """

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+"use strict";
+// The history of a series: readings, the levels they had with the noise around them, and what was said of them.
+const historyChart = (() => {
+  const HALF_A_DAY = 432e5;
+  const STROKES = { roof: "solid", sheet: "dashed" };
+
+  /** Rows of objects as columns of their fields. */
+  const columns = (rows, ...names) => Object.fromEntries(names.map((name) => [name, rows.map((row) => row[name])]));
+
+  const drawLevels = (plot, view, colors) => {
+    const rows = view.series.levels.map(([first, last, middle, low, high]) => ({
+      left: view.runs[first].started - HALF_A_DAY, right: view.runs[last].started + HALF_A_DAY, middle, low, high }));
+    const source = charts.source(columns(rows, "left", "right", "middle", "low", "high"));
+    const [left, right, middle] = [{ field: "left" }, { field: "right" }, { field: "middle" }];
+    plot.quad(left, right, { field: "low" }, { field: "high" },
+      { source, fill_color: colors.band, line_color: null });
+    plot.segment(left, middle, right, middle, { source, line_color: colors.ink, line_width: 2 });
+    for (const row of rows.slice(1)) upright(plot, row.left, { line_color: colors.ink, line_dash: "dashed" });
+  };
+
+  const upright = (plot, location, style) =>
+    plot.add_layout(new Bokeh.Span({ dimension: "height", location, level: "overlay", ...style }));
+
+  const drawReadings = (plot, view, colors) => {
+    const noisy = new Set(view.series.noisy);
+    const rows = view.series.values.flatMap((y, place) => y === null ? [] : [{
+      place, y, x: view.runs[place].started, day: units.day(view.runs[place].started),
+      figure: units.shown(y, view.unit), commit: view.runs[place].revision.slice(0, 12) || "unknown",
+      fill: noisy.has(place) ? colors.back : colors.accent }]);
+    const source = charts.source(columns(rows, "x", "y", "day", "figure", "commit", "fill"));
+    const dots = plot.scatter({ field: "x" }, { field: "y" }, {
+      source, size: 6, line_color: colors.accent, fill_color: { field: "fill" }, nonselection_alpha: 1 });
+    charts.hover(plot, [dots], [["night", "@day"], [view.series.label, "@figure"], ["commit", "@commit"]]);
+    source.selected.properties.indices.change.connect(() => {
+      const [first] = source.selected.indices;
+      if (first !== undefined) view.choose(rows[first].place);
+    });
+    return rows.map((row) => row.y);
+  };
+
+  const drawMissing = (plot, view, colors, lowest) => {
+    const places = [...view.series.states].flatMap((state, place) => state === "m" ? [] : [place]);
+    plot.scatter(places.map((place) => view.runs[place].started), places.map(() => lowest),
+      { marker: "x", size: 9, line_color: colors.worse, line_width: 2 });
+  };
+
+  const drawBounds = (plot, view, colors) => {
+    for (const [name, row] of Object.entries(view.series.bounds)) {
+      const places = row.flatMap((value, place) => value === null ? [] : [place]);
+      plot.line(places.map((place) => view.runs[place].started), places.map((place) => row[place]),
+        { line_color: colors.better, line_width: 2, line_dash: STROKES[name] });
+    }
+  };
+
+  /** `view`: the series' data, its runs, unit and chosen night, whether roofs show, and choose(place). */
+  const made = (view) => (colors) => {
+    const plot = charts.figure(colors, {
+      height: 340, x_axis_type: "datetime", y_axis_type: view.roofs ? "log" : "linear", tools: "xpan,xbox_zoom,tap" });
+    charts.words(plot.yaxes[0], (value) => units.shown(value, view.unit));
+    drawLevels(plot, view, colors);
+    if (view.roofs) drawBounds(plot, view, colors);
+    drawMissing(plot, view, colors, Math.min(...drawReadings(plot, view, colors)));
+    for (const [since] of view.series.annotations) {
+      upright(plot, since, { line_color: colors.better, line_dash: "dotted", line_width: 2 });
+    }
+    for (const one of view.series.findings.filter(({ group }) => group === "worse")) {
+      upright(plot, one.since, { line_color: colors.worse, line_width: 2 });
+    }
+    upright(plot, view.runs[view.night].started, { line_color: colors.accent, line_alpha: 0.5, line_width: 5 });
+    return plot;
+  };
+  return { made };
+})();
