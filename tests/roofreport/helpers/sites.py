@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sites of made-up histories, and a browser that keeps what it asked for and complained about."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import builders
+import years
+from playwright.sync_api import Browser, Page
+from roofreport.cli import main
+from roofreport.history import tables
+from roofreport.history.store import open_store
+
+# On a machine that does much else. Nothing waits that long where all is well.
+PATIENCE_MS = 120_000
+PAGES = ("index", "case", "compare", "roofline")
+
+SLOWER, FASTER, FAILED, STEADY = "softmax/impl:a/n:1", "gemv/impl:a/n:2", "copy/impl:a/n:3", "matmul/impl:a/n:4"
+CASES = (SLOWER, FASTER, FAILED, STEADY, *(f"gelu/impl:a/n:{size}" for size in range(8)))
+NIGHTS = 24
+CHANGED = 18  # the night from which the first two differ
+WHY = "the new allocator costs that"
+
+# What a page, a terminal, a spreadsheet or a number reader could take for more than text.
+HOSTILE = (
+    "<img src=x onerror=planted()>",
+    "<script>planted()</script>",
+    '"><img src=x onerror=planted()>',
+    "'><svg onload=planted()>",
+    "</script><script>planted()</script>",
+    "</style><img src=x onerror=planted()>",
+    "</title><img src=x onerror=planted()>",
+    "--><img src=x onerror=planted()><!--",
+    "<iframe src=javascript:planted()>",
+    "<a href=javascript:planted()>x</a>",
+    "javascript:planted()",
+    "<details open ontoggle=planted()>",
+    "<base href=https://example.com/>",
+    "<meta http-equiv=refresh content='0;url=https://example.com/'>",
+    "<link rel=stylesheet href=https://example.com/a.css>",
+    "<style>*{display:none}</style>",
+    "{{ 7 * 7 }}{% raw %}",
+    "${planted()}",
+    "@name{safe}@{case}",
+    "=cmd|' /C calc'!A0",
+    "+1+1",
+    "@SUM(1,2)",
+    "\u202egnp.exe\u202c",
+    "\u2066\u2067right\u2069",
+    "a\u2028b\u2029c",
+    "a\x1b[31mred\x07",
+    "../../../../etc/passwd",
+    "con/..\\..\\x%00%2e%2e",
+    "&lt;img src=x onerror=planted()&gt;&#60;b&#62;",
+    "1e999999" + "9" * 400,
+    "__proto__/constructor:toString",
+    "\U0001f4a9\u0301\u0301\u0301zalgo",
+)
+
+
+@dataclass(frozen=True)
+class Site:
+    folder: Path
+    store: Path
+
+    def url(self, page: str, view: str = "") -> str:
+        return f"{(self.folder / f'{page}.html').as_uri()}{view and '#' + view}"
+
+
+def build(folder: Path, store: Path, *flags: str) -> Site:
+    out = folder / "site"
+    assert main(["site", f"--store={store}", f"--out={out}", *flags]) == 0
+    return Site(out, store)
+
+
+def plain(folder: Path) -> Site:
+    """Two machines, the second for a few nights; a case that got slower and was accepted, one that fails."""
+    changes = {
+        SLOWER: years.Change(CHANGED, 1.3),
+        FASTER: years.Change(CHANGED, 0.7),
+        FAILED: years.Change(NIGHTS - 1, reason="out of luck"),
+    }
+    store = folder / "history.db"
+    with open_store(str(store), create=True) as opened:
+        years.fill(opened, years.Year(CASES, NIGHTS, changes=changes), folder)
+        other = years.Year(CASES, NIGHTS, context={"device": "Other CPU"}, seed=1)
+        years.fill(opened, other, folder, range(NIGHTS - 3, NIGHTS - 1))
+        opened.accept(FASTER, years.FIRST + timedelta(days=CHANGED), WHY)
+    return build(folder, store, "--metric=time", "--metric=peak_mem")
+
+
+def _commit(repository: Path, message: str) -> str:
+    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", message], check=True)
+    done = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def hostile(folder: Path) -> Site:
+    """Every name in it is one of HOSTILE: of cases, machine, commit, reason, file, annotation, counter, context."""
+    repository = folder / "repository"
+    subprocess.run(["git", "init", "--quiet", str(repository)], check=True)
+    store = folder / "history.db"
+    image = HOSTILE[0]
+    # No reader takes a name with control characters, or a long one; a database that somebody else wrote may have it.
+    taken = {name: name.isprintable() and len(name) < 200 for name in HOSTILE}
+    spelt = {name if taken[name] else f"plain/n:{place}": name for place, name in enumerate(HOSTILE)}
+    with open_store(str(store), create=True) as opened:
+        for night in range(7):
+            revision = _commit(repository, f"{image} {night}")
+            context = {"device": image, "torch_version": image, "cpu_isa": image, image: image, "reference": image}
+            context["roofbench_revision"] = revision if night < 6 else image
+            changes = {HOSTILE[1]: years.Change(6, reason=image)}
+            years.fill(opened, years.Year(tuple(spelt), 7, changes=changes, context=context), folder, [night])
+        huge = builders.line("huge/n:1", 1e3) | {"median_s": 1e12, "samples_s": [1e12, 1e-12]}
+        huge["counters"] = {image: 1e100, "roof": 1e-100, "FLOP/s": 1e100, "bytes/s": 1e-100, "peak_mem": 1e100}
+        path = folder / f"{image.replace('/', '')}.jsonl"
+        path.write_text(builders.journal_text(builders.header(), huge))
+        opened.add_file(path)
+        opened.accept("", years.FIRST, image)
+    with closing(sqlite3.connect(store)) as database, database:
+        database.executemany(
+            f"UPDATE {tables.cases.name} SET name = ? WHERE name = ?", [(spelt[name], name) for name in spelt]
+        )
+        database.execute(f"UPDATE {tables.readings.name} SET seconds = 1e300 WHERE seconds = 1e12")
+    return build(folder, store, "--metric=time", "--metric=peak_mem", f"--repository={repository}")
+
+
+@dataclass
+class Visit:
+    """One page, and what it did besides showing itself."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def open(self, url: str) -> Page:
+        # An address that differs behind # alone would not load anew.
+        self.page.goto("about:blank")
+        self.page.goto(url)
+        self.page.wait_for_selector("html[data-usable]", state="attached")
+        return self.page
+
+    def strays(self, site: str) -> list[str]:
+        """Complaints, and requests to elsewhere than the folder or server `site`."""
+        own = (site, "about:blank", "data:,")
+        return self.complaints + [url for url in self.requests if not url.startswith(own)]
+
+
+@contextmanager
+def visit(browser: Browser, **options: Any) -> Iterator[Visit]:
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    made = Visit(page)
+    page.on("request", lambda request: made.requests.append(request.url))
+    page.on("requestfailed", lambda request: made.complaints.append(f"failed: {request.url}"))
+    page.on("pageerror", lambda error: made.complaints.append(str(error)))
+    page.on("console", lambda said: made.complaints.append(said.text) if said.type in ("error", "warning") else None)
+    try:
+        yield made
+    finally:
+        context.close()
+
+
+def view_of(page: Page, name: str) -> str:
+    """What the address of the case's page says behind its #; `page` shows the overview."""
+    links = page.locator("td.name a")
+    place = links.all_text_contents().index(name)
+    return (links.nth(place).get_attribute("href") or "").partition("#")[2]

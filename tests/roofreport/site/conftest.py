@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import browser as system_browser
+import pytest
+import sites
+from playwright.sync_api import Browser, sync_playwright
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> sites.Site:
+    return sites.plain(tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> sites.Site:
+    return sites.hostile(tmp_path_factory.mktemp("hostile"))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    program = system_browser.find()
+    if program is None:
+        pytest.skip("no Chromium or Chrome is installed")
+    with sync_playwright() as driver:
+        launched = driver.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-gpu"], timeout=sites.PATIENCE_MS
+        )
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def visit(chromium: Browser, plain: sites.Site) -> Iterator[sites.Visit]:
+    """To the plain site; whatever a test does there, nothing is asked of anybody else and nothing complains."""
+    with sites.visit(chromium) as made:
+        yield made
+        assert not made.strays(f"{plain.folder.as_uri()}/")

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folder that a site is: what is in it, and what becomes of one that is there."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+import builders
+import pytest
+import sites
+import years
+from roofreport.cli import main
+from roofreport.gate import Finding
+from roofreport.history.records import Machine, Run, Series, Toolchain
+from roofreport.history.store import open_store
+from roofreport.io.contract import TIME
+from roofreport.site import chart_library, sparkline, status
+from roofreport.site.data import levels, samples
+from roofreport.site.data.catalogue import token
+from roofreport.site.data.script import number, text
+
+_CALL = re.compile(r"received\((\"[^\"]+\"),(.*)\);\n", re.ASCII | re.DOTALL)
+
+
+def _site(store: Path, out: Path, *flags: str) -> int:
+    return main(["site", f"--store={store}", f"--out={out}", *flags])
+
+
+def _data(site: sites.Site, name: str) -> object:
+    found = _CALL.fullmatch((site.folder / "data" / f"{name}.js").read_text())
+    assert found
+    return json.loads(found[2])
+
+
+def test_every_script_of_data_is_one_call_with_json(hostile: sites.Site) -> None:
+    scripts = list((hostile.folder / "data").rglob("*.js"))
+    assert len(scripts) > 2 * len(sites.HOSTILE)
+    for script in scripts:
+        found = _CALL.fullmatch(script.read_bytes().decode("ascii"))
+        assert found and "<" not in found[2], script
+        assert json.loads(found[1]) == script.relative_to(hostile.folder / "data").with_suffix("").as_posix()
+        json.loads(found[2], parse_constant=pytest.fail)
+
+
+def test_no_name_becomes_that_of_a_file(hostile: sites.Site) -> None:
+    for path in hostile.folder.rglob("*"):
+        assert re.fullmatch(r"[\w.-]+", path.name, re.ASCII), path
+
+
+def test_the_site_is_whole(plain: sites.Site) -> None:
+    for page in sites.PAGES:
+        written = (plain.folder / f"{page}.html").read_text()
+        assert all(
+            (plain.folder / name).is_file()
+            for name in re.findall(r'(?:src|href)="((?:assets/|\w+\.html)[^"#]*)', written)
+        )
+        assert not re.search(r"(?:src|href)=\"(?:https?:)?//", written)
+    index = _data(plain, "index")
+    assert isinstance(index, dict)
+    for key, *_ in index["series"]:
+        series = _data(plain, f"series/{key}")
+        assert isinstance(series, dict)
+        assert (plain.folder / "data" / "details" / f"{series['details']}.js").is_file()
+
+
+def test_only_the_library_is_not_ours(plain: sites.Site) -> None:
+    ours = {path.name for path in (builders.ROOT / "tools/roofreport/site/assets").iterdir()}
+    assert {path.name for path in (plain.folder / "assets").iterdir()} - ours == set(chart_library.SCRIPTS)
+
+
+def test_a_site_is_replaced_and_another_folder_is_not(
+    plain: sites.Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "site"
+    assert _site(plain.store, out) == 0
+    (out / "old.html").write_text("")
+    assert _site(plain.store, out) == 0
+    assert not (out / "old.html").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("")
+    (tmp_path / "link").symlink_to(out)
+    (tmp_path / "file").write_text("")
+    for name in ("mine", "link", "file"):
+        assert _site(plain.store, tmp_path / name) == 2
+        assert f"{name}: " in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
+
+
+def test_what_fails_leaves_the_old_site(
+    plain: sites.Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "site"
+    assert _site(plain.store, out) == 0
+    before = (out / "index.html").read_bytes()
+    for flags in ([f"--repository={tmp_path}"], ["--metric=cycles"]):
+        assert _site(plain.store, out, *flags) == 2
+    monkeypatch.setattr(chart_library, "find_spec", lambda name: None)
+    assert _site(plain.store, out) == 2
+    assert "requirements-history.txt" in capsys.readouterr().err
+    assert (out / "index.html").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_a_history_without_a_run_has_a_site(tmp_path: Path) -> None:
+    with open_store(str(tmp_path / "empty.db"), create=True):
+        pass
+    assert _site(tmp_path / "empty.db", tmp_path / "site") == 0
+    assert "no run in this history" in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_many_runs_are_read_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "_MANY_RUNS", 4)
+    store = tmp_path / "history.db"
+    with open_store(str(store), create=True) as opened:
+        years.fill(opened, years.Year(sites.CASES, 6), tmp_path)
+        runs = opened.runs()
+        (series, *_) = opened.series(pattern=sites.STEADY)
+        shared = samples.Samples(opened, str(store), runs).of(series)
+        monkeypatch.setattr(samples, "_MANY_RUNS", 100)
+        assert shared == samples.Samples(opened, str(store), runs).of(series)
+    assert len(shared) == 6
+
+
+def test_levels_are_where_a_series_changed() -> None:
+    values: list[float | None] = [1.0 + 0.001 * (i % 5) for i in range(30)]
+    values += [None, math.inf, *(1.2 + 0.001 * (i % 5) for i in range(30))]
+    first, second = levels.of(values, TIME)
+    assert (first.first, first.last, second.first, second.last) == (0, 29, 32, 61)
+    assert first.low < 1.0 < first.middle < first.high < 1.2 < second.middle
+    assert levels.of([None], TIME) == []
+
+
+def test_a_histogram_holds_every_sample() -> None:
+    found = samples.histogram([1.0, 2.0, 2.0, 3.0, math.nan])
+    assert found is not None
+    assert found[:3] == [4, 1, 3] and sum(found[3]) == 4 and found[3][-1] == 1
+    assert samples.histogram([2.0, 2.0])[3][0] == 2  # type: ignore[index]
+    assert samples.histogram([]) is None
+
+
+def test_a_sparkline_stays_in_its_box() -> None:
+    drawn = sparkline.svg([1.0, None, 1e90, 1e-90, *([2.0] * 1000)]).html
+    places = [float(y) for y in re.findall(r"[\d.]+,([-\d.]+)", drawn)]
+    assert places and all(0 <= y <= sparkline.HEIGHT for y in places)
+    assert sparkline.svg([1.0]).html == ""
+
+
+def test_the_worst_finding_names_a_series() -> None:
+    machine, toolchain = Machine("m", "m", {}), Toolchain("t", "t", {})
+    series = Series("a", TIME.name, machine, toolchain)
+    run = Run(1, "d", years.FIRST, "", machine, toolchain, {}, "")
+
+    def finding(kind: str, effect: float = 0.1) -> Finding:
+        return Finding(series, kind, run, 1.0, 1.1, effect, None, kind)  # type: ignore[arg-type]
+
+    assert status.worst([], TIME)[0] is status.STEADY
+    assert status.worst([finding("noisy"), finding("slower")], TIME)[0].word == "worse"
+    assert status.worst([finding("slower"), finding("failed")], TIME)[0].word == "failed"
+    assert status.of(finding("drift", -0.1), TIME).group is status.Group.BETTER
+    assert status.of(finding("drift"), TIME).group is status.Group.WORSE
+
+
+def test_tokens_fit_files_and_links() -> None:
+    assert token("0123456789abcdef") == "0123456789abcdef"
+    for strange in ("../../x", "", "a" * 1000, "<img>", "\ud800"):
+        assert re.fullmatch(r"[0-9a-f]{16}|a{16}", token(strange))
+    assert token("../x") != token("../y")
+
+
+def test_data_is_what_json_knows() -> None:
+    assert text("a", ["</script>\u2028é"]) == 'received("a",["\\u003c/script>\\u2028\\u00e9"]);\n'
+    with pytest.raises(ValueError):
+        text("a", math.nan)
+    assert [number(value) for value in (math.inf, math.nan, 1e200, None)] == [None] * 4
+    assert number(1234567.0) == 1234570 and number(0.123456789) == 0.123457

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The site in headless Chromium: what it shows, how it is steered, and that it asks nobody for anything."""
+
+from __future__ import annotations
+
+import json
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import sites
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+from roofreport.site import figures
+
+expect.set_options(timeout=sites.PATIENCE_MS)
+_LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+def _shown(page: Page) -> list[str]:
+    return page.locator("tbody tr:not([hidden]) td.name").all_text_contents()
+
+
+def _case(visit: sites.Visit, site: sites.Site, name: str) -> str:
+    return site.url("case", sites.view_of(visit.open(site.url("index")), name))
+
+
+def _address(visit: sites.Visit, site: sites.Site, page: str) -> str:
+    return _case(visit, site, sites.SLOWER) if page == "case" else site.url(page)
+
+
+def test_the_overview_begins_with_the_worst(visit: sites.Visit, plain: sites.Site) -> None:
+    page = visit.open(plain.url("index"))
+    timed = page.locator('tr[data-metric="time"][data-machine^="Test CPU"]')
+    rows = [row.replace("\xa0", " ") for row in timed.all_inner_texts()]
+    assert rows[0].startswith("✕ failed") and sites.FAILED in rows[0]
+    assert "worse" in rows[1] and sites.SLOWER in rows[1] and "2026-01-19" in rows[1]
+    assert len(rows) == len(sites.CASES)
+    assert timed.nth(3).locator("svg.spark polyline").count() == 1
+    expect(page.locator("#count")).to_have_text(f"{len(_shown(page))} of {len(_shown(page))} series")
+
+
+def test_filters(visit: sites.Visit, plain: sites.Site) -> None:
+    page = visit.open(plain.url("index"))
+    every = len(_shown(page))
+    page.get_by_label("Filter").fill("SOFTMAX other")
+    assert _shown(page) == [sites.SLOWER] * 2
+    page.get_by_label("Metric").select_option("time")
+    assert _shown(page) == [sites.SLOWER]
+    expect(page.locator("#count")).to_have_text(f"1 of {every} series")
+    page.get_by_label("Filter").press("Escape")
+    page.get_by_label("Metric").select_option("")
+    assert len(_shown(page)) == every
+    chip = page.get_by_role("button", name="failed")
+    chip.click()
+    assert set(_shown(page)) == {sites.FAILED}
+    expect(chip).to_have_attribute("aria-pressed", "true")
+    chip.click()
+    assert len(_shown(page)) == every
+
+
+def test_sorts(visit: sites.Visit, plain: sites.Site) -> None:
+    page = visit.open(plain.url("index", "metric=time&machine=Test+CPU%2C+2+threads"))
+    header = page.locator('th[data-key="now"]')
+    figures_of = "rows => rows.map(row => row.cells[3].dataset.value)"
+    for direction, sign in (("descending", -1), ("ascending", 1)):
+        header.get_by_role("button").click()
+        expect(header).to_have_attribute("aria-sort", direction)
+        values = page.locator("tbody tr:not([hidden])").evaluate_all(figures_of)
+        assert values[-1] == ""  # the one that fails
+        assert values[:-1] == sorted(values[:-1], key=lambda value: sign * float(value))
+
+
+def _chosen(page: Page) -> list[str]:
+    """What the reader sees, and what is chosen in every field."""
+    fields = "all => all.map(one => one.type === 'checkbox' ? String(one.checked) : one.value)"
+    return [*page.locator("select, input").evaluate_all(fields), page.locator("main").inner_text()]
+
+
+def _steer(page: Page, name: str) -> None:
+    """Away from how the page opens."""
+    if name == "case":
+        page.get_by_role("button", name="Earlier").click()
+        page.get_by_label("Roof (solid)").check()
+        expect(page.locator("#night-facts")).to_contain_text("2026-01-23")
+        return
+    if name == "roofline":
+        page.get_by_label("Family").select_option("gelu")
+    elif name == "compare":
+        page.locator("#a").select_option(index=4)
+        page.get_by_label("Metric").select_option("peak_mem")
+        page.get_by_label("Filter").fill("impl:a/n:2")
+    else:
+        page.get_by_label("Family").select_option("gelu")
+        page.get_by_label("Filter").fill("n:3")
+    page.get_by_role("columnheader", name="case").get_by_role("button").click()
+
+
+@pytest.mark.parametrize("name", sites.PAGES)
+def test_an_address_leads_back_to_its_view(visit: sites.Visit, plain: sites.Site, chromium: Browser, name: str) -> None:
+    page = visit.open(_address(visit, plain, name))
+    plain_view = _chosen(page)
+    _steer(page, name)
+    assert _chosen(page) != plain_view
+    with sites.visit(chromium) as other:
+        again = other.open(page.url)
+        expect(again.locator("main")).to_have_text(page.locator("main").text_content() or "")
+        assert _chosen(again) == _chosen(page)
+
+
+def test_an_address_that_leads_nowhere_says_so(visit: sites.Visit, plain: sites.Site) -> None:
+    for view in ("", "series=../../x", "series=0123456789abcdef&night=%3Cimg%3E"):
+        page = visit.open(plain.url("case", view))
+        expect(page.locator("#said")).to_contain_text("no such case")
+
+
+def test_the_page_of_a_case_tells_all_of_it(visit: sites.Visit, plain: sites.Site) -> None:
+    page = visit.open(_case(visit, plain, sites.SLOWER))
+    expect(page.locator("h1")).to_have_text(sites.SLOWER)
+    expect(page.locator("#findings")).to_contain_text("2026-01-19")
+    expect(page.locator("#counters tbody")).to_contain_text("a100_mem_util")
+    expect(page.locator("#command")).to_contain_text("--benchmark_filter")
+    expect(page.locator("#night-facts")).to_contain_text("the roof allows")
+    expect(page.locator("#night-facts")).to_contain_text("a100-sxm4-40gb allows")
+    expect(page.locator("#samples-said")).to_contain_text("8 samples")
+    drawn = "() => Bokeh.documents.flatMap(one => one.roots()).map(root => root.renderers.length)"
+    assert max(page.evaluate(drawn)) >= 4
+    page = visit.open(_case(visit, plain, sites.FASTER))
+    expect(page.locator("#findings")).to_contain_text(sites.WHY)
+    page = visit.open(_case(visit, plain, sites.FAILED))
+    expect(page.locator("#night-facts")).to_contain_text("failed: out of luck")
+
+
+def test_compares_any_two_runs(visit: sites.Visit, plain: sites.Site) -> None:
+    page = visit.open(plain.url("compare"))
+    machines = page.locator("#a").locator("option").all_text_contents()
+    other = next(place for place, text in enumerate(machines) if "Other CPU" in text)
+    page.locator("#a").select_option(index=other)
+    expect(page.locator("#facts-a")).to_contain_text("Other CPU")
+    row = page.locator("tbody tr", has_text=sites.SLOWER)
+    expect(row).to_contain_text("▲ worse")
+    page.get_by_role("button", name="Swap").click()
+    expect(row).to_contain_text("▼ better")
+
+
+def test_the_keyboard_is_enough(visit: sites.Visit, plain: sites.Site) -> None:
+    page = visit.open(plain.url("index"))
+    focused = page.locator(":focus")
+    page.keyboard.press("Tab")
+    expect(focused).to_have_text("Skip to the content")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if focused.get_attribute("id") == "q":
+            break
+    expect(focused).to_have_attribute("id", "q")
+    page.keyboard.type("softmax")
+    page.keyboard.press("ArrowDown")
+    expect(focused).to_have_text(sites.SLOWER)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    expect(focused).to_have_attribute("id", "q")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text(sites.SLOWER)
+    expect(page.locator("html[data-usable]")).to_be_attached()
+    newest = page.locator("#night").input_value()
+    page.locator("#earlier").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#night")).not_to_have_value(newest)
+    outline = focused.evaluate("one => getComputedStyle(one).outlineStyle")
+    assert outline == "solid"
+
+
+@pytest.mark.parametrize("name", sites.PAGES)
+def test_fits_a_phone(chromium: Browser, plain: sites.Site, name: str) -> None:
+    with sites.visit(chromium, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True) as visit:
+        page = visit.open(_address(visit, plain, name))
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        outside = """() => [...document.querySelectorAll('main *')].filter(one => !one.closest('.chart *'))
+            .filter(one => one.getBoundingClientRect().right > 391).map(one => one.outerHTML)"""
+        assert not page.evaluate(outside)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", sites.PAGES)
+def test_is_accessible(chromium: Browser, plain: sites.Site, name: str, scheme: str) -> None:
+    with sites.visit(chromium, color_scheme=scheme) as visit:
+        page = visit.open(_address(visit, plain, name))
+        found = Axe().run(page, options={"runOnly": _LEVELS})
+        assert not found.response["violations"], found.generate_report()
+        assert len(found.response["passes"]) > 10
+
+
+def test_is_dark_where_the_reader_is(visit: sites.Visit, plain: sites.Site) -> None:
+    page = visit.open(_case(visit, plain, sites.SLOWER))
+    chart = "() => Bokeh.documents.flatMap(one => one.roots()).at(-1).border_fill_color"
+    back = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(back), page.evaluate(chart)
+    assert light == ("rgb(255, 255, 255)", "#ffffff")
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(back) == "rgb(20, 24, 30)"
+    expect(page.locator("#history[data-scheme=dark]")).to_be_attached()
+    expect(page.locator("#samples[data-scheme=dark]")).to_be_attached()
+    assert page.evaluate(chart) == "#14181e"
+
+
+def test_prints(visit: sites.Visit, plain: sites.Site) -> None:
+    page = visit.open(_case(visit, plain, sites.SLOWER))
+    assert page.pdf().startswith(b"%PDF")
+    page.emulate_media(media="print")
+    expect(page.locator("nav")).to_be_hidden()
+    expect(page.locator("#history")).to_be_visible()
+
+
+def test_works_from_a_web_server(chromium: Browser, plain: sites.Site) -> None:
+    class Silent(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *values: object) -> None:  # noqa: A002
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=plain.folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        home = f"http://127.0.0.1:{server.server_port}/"
+        with sites.visit(chromium) as visit:
+            view = sites.view_of(visit.open(f"{home}index.html"), sites.SLOWER)
+            page = visit.open(f"{home}case.html#{view}")
+            expect(page.locator("h1")).to_have_text(sites.SLOWER)
+            assert not visit.strays(home)
+        server.shutdown()
+
+
+def test_says_figures_as_the_overview_does(visit: sites.Visit, plain: sites.Site) -> None:
+    page = visit.open(plain.url("compare"))
+    values = [0.0, 1.0, 999.6, 1234.6, 12345678.9, 1.234e-5, 0.000123456, 0.5, 3.4e21, 1e-300, 1e300, -2.5, 37.0]
+    rows = [[value, unit] for value in values for unit in ("s", "ms", "fraction", "bytes", "count", "0 or 1", "")]
+    said = page.evaluate("rows => rows.map(([value, unit]) => units.shown(value, unit))", rows)
+    assert said == [figures.shown(value, str(unit)) for value, unit in json.loads(json.dumps(rows))]
+    changes = [0.0, 0.0826, -0.5, 8.99, 11.0]
+    assert page.evaluate("all => all.map(units.change)", changes) == [figures.change(one) for one in changes]
