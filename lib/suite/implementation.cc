@@ -18,6 +18,8 @@ constexpr std::pair<std::string_view, std::string_view> kDocs[] = {
     {"compiled", "compiled by LibTorch's Inductor"},
     {"native", "our own kernels"},
     {"graph", "eager, recorded once as a CUDA graph"},
+    {"naive", "its operations one by one, LibTorch's"},
+    {"sdpa", "LibTorch's scaled_dot_product_attention"},
     {"stream", "the loop that the memory roof is measured with"},
 };
 

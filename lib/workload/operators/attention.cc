@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/workload/operators/attention.h"
+
+#include <algorithm>
+
+#include "lib/workload/operators/softmax.h"
+
+namespace roofbench::workload {
+
+double Attention::AllScores() const { return batch * heads * queries * keys; }
+
+double Attention::SeenScores() const {
+  if (!causal) return AllScores();
+  // The last query sees all keys, each before it one less, and none of them less than none.
+  const double some = std::min(queries, keys);
+  return batch * heads * (some * keys - some * (some - 1) / 2);
+}
+
+double Attention::QueryBytes() const { return batch * heads * queries * head_dim * ElementBytes(dtype); }
+double Attention::KeyBytes() const { return batch * kv_heads * keys * head_dim * ElementBytes(dtype); }
+double Attention::ProductFlops() const { return 2 * head_dim; }
+
+Cost Attention::FusedCost() const {
+  Operation products{.bytes_read = QueryBytes() + 2 * KeyBytes(), .bytes_written = QueryBytes()};
+  products.flops[Index(dtype)] = 2 * ProductFlops() * SeenScores();
+  Operation softmax;
+  softmax.flops[Index(Dtype::kFp32)] = Softmax::kFlops * SeenScores();
+  return {.operations = {products, softmax}, .resident_bytes = products.Bytes()};
+}
+
+Cost Attention::NaiveCost() const {
+  const double square = AllScores() * ElementBytes(dtype);
+  Operation scores{.bytes_read = QueryBytes() + KeyBytes(), .bytes_written = square, .component = "scores"};
+  scores.flops[Index(dtype)] = ProductFlops() * AllScores();
+  Operation softmax = Softmax{.rows = AllScores() / keys, .cols = keys, .dtype = dtype}.Forward();
+  softmax.component = "softmax";
+  Operation sum{.bytes_read = square + KeyBytes(), .bytes_written = QueryBytes(), .component = "weighted_sum"};
+  sum.flops[Index(dtype)] = ProductFlops() * AllScores();
+  return {.operations = {scores, softmax, sum}, .resident_bytes = 2 * (QueryBytes() + KeyBytes() + square)};
+}
+
+}  // namespace roofbench::workload

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// y = softmax(q · kᵀ / sqrt(d)) · v (Vaswani et al., arXiv:1706.03762), some query heads to a head of keys and values
+// (Ainslie et al., arXiv:2305.13245).
+#pragma once
+
+#include "lib/workload/cost.h"
+#include "lib/workload/dtype.h"
+
+namespace roofbench::workload {
+
+// FLOPs: 4 · d a score for the two products, in `dtype`, and a nominal 5 for its softmax, in fp32. The scaling and the
+// mask are not counted.
+struct Attention {
+  double batch = 1;
+  double heads = 1;     // of queries
+  double kv_heads = 1;  // of keys and values
+  double queries = 0;
+  double keys = 0;
+  double head_dim = 0;
+  bool causal = false;  // query i of n sees the keys but the last n - 1 - i
+  Dtype dtype = Dtype::kFp32;
+
+  // Scores of all heads: of the pairs of a query and a key that it sees, and of the whole square.
+  double SeenScores() const;
+  double AllScores() const;
+
+  // Where nothing but q, k, v and y meets memory, and what the mask hides is not computed.
+  Cost FusedCost() const;
+  // Where the mask is laid over the whole square, which goes to memory between three operations: components "scores",
+  // "softmax" and "weighted_sum". Two squares are alive at once.
+  Cost NaiveCost() const;
+
+ private:
+  double QueryBytes() const;    // of q; y is as large
+  double KeyBytes() const;      // of k; v is as large
+  double ProductFlops() const;  // of one product, a score
+};
+
+}  // namespace roofbench::workload

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/workload/operators/attention.h"
+
+#include <gtest/gtest.h>
+
+namespace roofbench::workload {
+namespace {
+
+// The pairs that a causal mask leaves, counted one by one.
+double Counted(int64_t queries, int64_t keys) {
+  double pairs = 0;
+  for (int64_t query = 0; query < queries; ++query) {
+    for (int64_t key = 0; key < keys; ++key) pairs += key <= query + keys - queries ? 1 : 0;
+  }
+  return pairs;
+}
+
+TEST(Attention, TheMaskHidesWhatItHides) {
+  for (const auto& [queries, keys] : {std::pair{1, 1}, {5, 5}, {1, 7}, {3, 7}, {7, 3}}) {
+    const Attention work{.batch = 2, .heads = 3, .queries = 1.0 * queries, .keys = 1.0 * keys, .causal = true};
+    EXPECT_EQ(work.SeenScores(), 6 * Counted(queries, keys)) << queries << " queries, " << keys << " keys";
+    EXPECT_EQ(work.AllScores(), 6 * queries * keys);
+  }
+}
+
+TEST(Attention, FusedTouchesOperandsAndResultAlone) {
+  const Attention work{
+      .heads = 4, .kv_heads = 2, .queries = 8, .keys = 8, .head_dim = 16, .causal = true, .dtype = Dtype::kBf16};
+  const Cost cost = work.FusedCost();
+  EXPECT_EQ(cost.Flops(Dtype::kBf16), 4 * 16 * 4 * 36) << "36 pairs of each head";
+  EXPECT_EQ(cost.Flops(Dtype::kFp32), 5 * 4 * 36);
+  EXPECT_EQ(cost.BytesRead(), 2 * (4 + 2 + 2) * 8 * 16) << "keys and values once for two heads";
+  EXPECT_EQ(cost.BytesWritten(), 2 * 4 * 8 * 16);
+  EXPECT_EQ(cost.resident_bytes, cost.Bytes());
+}
+
+TEST(Attention, NaiveWritesTheWholeSquareTwice) {
+  const Attention work{.batch = 3, .heads = 2, .kv_heads = 2, .queries = 8, .keys = 8, .head_dim = 16, .causal = true};
+  const double square = 3 * 2 * 64 * 4;
+  const double vectors = 3 * 2 * 8 * 16 * 4;
+  const Cost cost = work.NaiveCost();
+  EXPECT_EQ(cost.OfComponent("scores").Bytes(), 2 * vectors + square);
+  EXPECT_EQ(cost.OfComponent("softmax").Bytes(), 2 * square);
+  EXPECT_EQ(cost.OfComponent("weighted_sum").Bytes(), 2 * vectors + square);
+  EXPECT_EQ(cost.Flops(), (4 * 16 + 5) * square / 4) << "hidden scores, too";
+  EXPECT_EQ(cost.resident_bytes, 4 * vectors + 2 * square);
+}
+
+}  // namespace
+}  // namespace roofbench::workload
