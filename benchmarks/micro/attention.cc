@@ -20,6 +20,8 @@
 #include <limits>
 #include <optional>
 
+#include "lib/aten/elements.h"
+#include "lib/kernels/operators/attention/attention.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/attention.h"
 
@@ -188,6 +190,34 @@ absl::Status SdpaSupports(const Point& at, const Device& device) {
   return absl::OkStatus();
 }
 
+template <typename T>
+kernels::HeadVectors<T> Heads(const at::Tensor& x) {
+  return {Elements<std::remove_const_t<T>>(x), 0, x.stride(-3), x.stride(-2)};
+}
+
+template <typename T>
+kernels::Attention<T> Kernel(Attention& o) {
+  return {.q = Heads<const T>(o.q.flatten(0, 1)),
+          .k = Heads<const T>(o.k),
+          .v = Heads<const T>(o.v),
+          .y = Heads<T>(o.y.flatten(0, 1)),
+          .heads = o.k.size(0),
+          .group = o.q.size(1),
+          .queries = o.q.size(2),
+          .keys = o.k.size(1),
+          .head_dim = o.q.size(3),
+          .causal = o.causal};
+}
+
+auto PrepareNative(Attention& o, const Point& at, Inputs& in) {
+  return WithDtype(at.Dtype(), [&]<typename T>(T) -> CaseStep {
+    kernels::Attention<T> work = Kernel<T>(o);
+    const at::Tensor scratch = in.Empty({ScratchFloats(work)}, at::kFloat);
+    work.scratch = Elements<float>(scratch);
+    return [run = KernelStep(work, in.device()), scratch](timing::PhaseMarker& marker) { run(marker); };
+  });
+}
+
 absl::Status Supports(const Point& at, const Device&) {
   if (at.Int("heads") % at.Int("kv_heads") != 0) {
     return absl::InvalidArgumentError("heads must be a multiple of kv_heads, as each of these serves as many of those");
@@ -216,7 +246,7 @@ GridAxes With(GridAxes axes, const std::string& axis, const AxisList& values) {
   return axes;
 }
 
-const AxisList kImpls = {"naive", "sdpa"};
+const AxisList kImpls = {"naive", "sdpa", "native"};
 
 const Registration kAttention =
     FamilyOf<Attention>("attention", "y = softmax(q · kᵀ / sqrt(d)) · v for many queries at once")
@@ -255,6 +285,8 @@ const Registration kAttention =
         .Impl("naive", Naive)
         .Impl("sdpa", Sdpa)
         .When(SdpaSupports)
+        .Impl("native", OnCpu(PrepareNative))
+        .Takes({"fp32", "bf16"}, "our kernel computes in fp32 and bf16")
         .Supports(Supports)
         .Points(Suite::kQuick, Grid(kImpls, {"bf16"}, Gpt2({1024})))
         .Points(Suite::kStandard, Grid(kImpls, {"fp32", "bf16"}, Gpt2({1024, 2048})))

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// bf16 attention with AVX-512 dot products: a word is two bf16.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lib/kernels/operators/attention/attention_way.h"
+#include "lib/kernels/simd/avx512_exp.h"
+#include "lib/kernels/simd/isa.h"
+
+#if ROOFBENCH_X86
+
+namespace roofbench::kernels::avx512 {
+namespace {
+
+constexpr int64_t kPerWord = 2;
+constexpr int64_t kRows = kRowsAtOnce;
+constexpr int64_t kLanes = kVectorWords;
+
+ROOFBENCH_TARGET_AVX512 inline __mmask16 First16(int64_t count) { return count >= kLanes ? 0xffff : Mask16(count); }
+
+// Rows of words; an odd last element is alone in its word.
+ROOFBENCH_TARGET_AVX512 void PackQueries(const Bf16* from, int64_t stride, int64_t count, int64_t dim, float* to) {
+  constexpr int64_t kLine = kPerWord * kLanes;
+  const int64_t depth = (dim + 1) / kPerWord;
+  for (int64_t row = 0; row < count; ++row, from += stride, to += depth) {
+    for (int64_t i = 0; i < dim; i += kLine) {
+      const int64_t some = std::min(kLine, dim - i);
+      const __m512i line = some == kLine ? LoadLine(from + i) : LoadFirst(from + i, some);
+      _mm512_mask_storeu_epi32(to + i / kPerWord, First16((some + 1) / kPerWord), line);
+    }
+  }
+}
+
+// 16 rows of 16 words become 16 columns.
+ROOFBENCH_TARGET_AVX512 inline void Transpose(__m512i (&x)[16]) {
+  __m512i t[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(x[2 * i], x[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(x[2 * i], x[2 * i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {  // x[4i + j]: column 4l + j of rows 4i to 4i + 3 in 128-bit lane l
+    x[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    x[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    x[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    x[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const __m512i a = _mm512_shuffle_i32x4(x[j], x[4 + j], 0x88);       // lanes 0 and 2 of rows 0 to 7
+    const __m512i b = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0x88);  // of rows 8 to 15
+    const __m512i c = _mm512_shuffle_i32x4(x[j], x[4 + j], 0xdd);       // lanes 1 and 3
+    const __m512i d = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0xdd);
+    t[j] = _mm512_shuffle_i32x4(a, b, 0x88);
+    t[8 + j] = _mm512_shuffle_i32x4(a, b, 0xdd);
+    t[4 + j] = _mm512_shuffle_i32x4(c, d, 0x88);
+    t[12 + j] = _mm512_shuffle_i32x4(c, d, 0xdd);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) x[i] = t[i];
+}
+
+ROOFBENCH_TARGET_AVX512 void PackKeys(const Bf16* from, int64_t stride, int64_t count, int64_t dim, float* to) {
+  constexpr int64_t kLine = kPerWord * kLanes;
+  const int64_t depth = (dim + 1) / kPerWord;
+  for (int64_t key = 0; key < kPanel; key += kLanes) {
+    for (int64_t i = 0; i < dim; i += kLine) {
+      const int64_t some = std::min(kLine, dim - i);
+      __m512i x[16];
+#pragma GCC unroll 16
+      for (int64_t row = 0; row < kLanes; ++row) {
+        const Bf16* const at = from + (key + row) * stride + i;
+        x[row] = key + row >= count ? _mm512_setzero_si512() : some == kLine ? LoadLine(at) : LoadFirst(at, some);
+      }
+      Transpose(x);
+      for (int64_t word = 0; word < std::min(kLanes, depth - i / kPerWord); ++word) {
+        _mm512_storeu_si512(to + (i / kPerWord + word) * kPanel + key, x[word]);
+      }
+    }
+  }
+}
+
+ROOFBENCH_TARGET_AVX512 inline __m512i Sixteen(const Bf16* from, int64_t count) {
+  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(First16(count), from));
+}
+
+ROOFBENCH_TARGET_AVX512 void PackValues(const Bf16* from, int64_t stride, int64_t count, int64_t columns, float* to) {
+  for (int64_t key = 0; key < kPanel; key += kPerWord) {
+    for (int64_t i = 0; i < columns; i += kLanes, to += kLanes) {
+      const Bf16* const at = from + key * stride + i;
+      const __m512i low = key < count ? Sixteen(at, columns - i) : _mm512_setzero_si512();
+      const __m512i high = key + 1 < count ? Sixteen(at + stride, columns - i) : _mm512_setzero_si512();
+      _mm512_storeu_si512(to, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+    }
+  }
+}
+
+template <int kVectors>
+ROOFBENCH_TARGET_AVX512_BF16 void ProductOf(const TileProduct& tile) {
+  float* const c = tile.c;  // which the compiler takes for a part of the tile
+  const int64_t c_stride = tile.c_stride;
+  __m512 sums[kRows][kVectors];
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      sums[i][v] = tile.add ? _mm512_loadu_ps(c + i * c_stride + v * kLanes) : _mm512_setzero_ps();
+    }
+  }
+  const float* a = tile.a;
+  const float* b = tile.b;
+  const int64_t stride = tile.a_stride;
+  for (int64_t step = 0; step < tile.steps; ++step, ++a, b += tile.b_stride) {
+    __m512bh right[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      right[v] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + v * kLanes));
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
+      const __m512bh left = reinterpret_cast<__m512bh>(_mm512_set1_ps(a[i * stride]));
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = _mm512_dpbf16_ps(sums[i][v], left, right[v]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(c + i * c_stride + v * kLanes, sums[i][v]);
+  }
+}
+
+void Product(const TileProduct& tile) {
+  constexpr void (*kProducts[])(const TileProduct&) = {ProductOf<1>, ProductOf<2>, ProductOf<3>, ProductOf<4>};
+  kProducts[tile.vectors - 1](tile);
+}
+
+ROOFBENCH_TARGET_AVX512 inline __m512 LoadSeen(const float* scores, int64_t count) {
+  const __m512 none = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+  return count <= 0 ? none : _mm512_mask_loadu_ps(none, First16(count), scores);
+}
+
+// Powers of two: the logarithm's base goes into the scale.
+ROOFBENCH_TARGET_AVX512_BF16 void Weigh(const ScoreRow& row) {
+  constexpr int64_t kPair = 2 * kLanes;
+  const float scale = row.scale * kLog2E;
+  __m512 most[2] = {LoadSeen(row.scores, row.seen), LoadSeen(row.scores + kLanes, row.seen - kLanes)};
+  int64_t i = kPair;
+  for (; i + kPair <= row.seen; i += kPair) {
+    for (int v = 0; v < 2; ++v) most[v] = _mm512_max_ps(most[v], _mm512_loadu_ps(row.scores + i + v * kLanes));
+  }
+  for (; i < row.seen; i += kLanes) most[0] = _mm512_max_ps(most[0], LoadSeen(row.scores + i, row.seen - i));
+  const float now = _mm512_reduce_max_ps(_mm512_max_ps(most[0], most[1])) * scale;
+  if (now > *row.largest) {
+    const float shrink = std::exp2(*row.largest - now);
+    const __m512 factor = _mm512_set1_ps(shrink);
+    for (int64_t j = 0; j < row.width; j += kLanes) {
+      _mm512_storeu_ps(row.sum + j, _mm512_mul_ps(_mm512_loadu_ps(row.sum + j), factor));
+    }
+    *row.weight *= shrink;
+    *row.largest = now;
+  }
+  const __m512 scales = _mm512_set1_ps(scale);
+  // Where no score is above -infinity yet, the weights are zero and not NaN.
+  const bool none = *row.largest == -std::numeric_limits<float>::infinity();
+  const __m512 largest = _mm512_set1_ps(none ? 0 : *row.largest);
+  __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+  auto* const weights = reinterpret_cast<Bf16*>(row.scores);
+  const auto weigh = [&](__m512(&x)[2], int64_t at) ROOFBENCH_TARGET_AVX512_BF16 {
+    for (int v = 0; v < 2; ++v) x[v] = _mm512_fmsub_ps(x[v], scales, largest);
+    Exp2<Bf16>(x);
+    for (int v = 0; v < 2; ++v) sums[v] = _mm512_add_ps(sums[v], x[v]);
+    _mm512_storeu_si512(weights + at, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(x[1], x[0])));
+  };
+  for (i = 0; i + kPair <= row.seen; i += kPair) {
+    __m512 x[2] = {_mm512_loadu_ps(row.scores + i), _mm512_loadu_ps(row.scores + i + kLanes)};
+    weigh(x, i);
+  }
+  for (; i < row.until; i += kPair) {
+    __m512 x[2] = {LoadSeen(row.scores + i, row.seen - i), LoadSeen(row.scores + i + kLanes, row.seen - i - kLanes)};
+    weigh(x, i);
+  }
+  *row.weight += _mm512_reduce_add_ps(_mm512_add_ps(sums[0], sums[1]));
+}
+
+ROOFBENCH_TARGET_AVX512_BF16 void Finish(const float* sum, float scale, int64_t dim, Bf16* y) {
+  const __m512 factor = _mm512_set1_ps(scale);
+  for (int64_t i = 0; i < dim; i += kLanes) {
+    const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_mul_ps(_mm512_loadu_ps(sum + i), factor));
+    _mm256_mask_storeu_epi16(y + i, First16(dim - i), reinterpret_cast<__m256i>(rounded));
+  }
+}
+
+}  // namespace
+
+const AttentionWay<Bf16> kBf16Attention = {.per_word = kPerWord,
+                                           .pack_queries = PackQueries,
+                                           .pack_keys = PackKeys,
+                                           .pack_values = PackValues,
+                                           .product = Product,
+                                           .weigh = Weigh,
+                                           .finish = Finish};
+
+}  // namespace roofbench::kernels::avx512
+#endif
