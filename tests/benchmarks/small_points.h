@@ -11,9 +11,9 @@
 
 namespace roofbench {
 
-// A model's own axes: heads divide the width, and two blocks are a first and a last one.
+// A model's own axes: heads divide the width and share keys and values, and two blocks are a first and a last one.
 inline const std::map<std::string, std::string> kSmallModel = {
-    {"d_model", "48"}, {"d_ff", "80"}, {"layers", "2"}, {"heads", "3"}};
+    {"d_model", "48"}, {"d_ff", "80"}, {"layers", "2"}, {"heads", "3"}, {"kv_heads", "1"}};
 
 // One small point for each combination of the choices (implementation, precision, cache) that are registered.
 inline std::vector<PlannedCase> SmallPoints() {

@@ -25,6 +25,8 @@ struct DecodeAttention {
   int64_t head_dim = 0;  // at most kMostHeadDim
   int64_t length = 0;
   int64_t head_stride = 0;
+  // ScratchFloats; without it, heads alone are spread over threads.
+  float* scratch = nullptr;
 };
 
 inline constexpr int64_t kMostHeadDim = 256;
@@ -32,6 +34,10 @@ inline constexpr int64_t kMostHeadDim = 256;
 // Heads [range.begin, range.end) on the calling thread. It allocates nothing.
 void RunHeads(const DecodeAttention<float>& work, Range range);
 void RunHeads(const DecodeAttention<Bf16>& work, Range range);
+
+// For a Run on `threads`: what parts of the keys come to, where there are too few heads for the threads.
+template <typename T>
+int64_t ScratchFloats(const DecodeAttention<T>& work, int threads);
 
 void Run(const DecodeAttention<float>& work, const ParallelFor& parallel_for);
 void Run(const DecodeAttention<Bf16>& work, const ParallelFor& parallel_for);

@@ -104,9 +104,9 @@ ROOFBENCH_TARGET_AVX512 void Weigh(const Bf16* values, int64_t count, int64_t di
 using WeighFunction = void (*)(const Bf16*, int64_t, int64_t, const float (*)[kBlock], float (*)[kMostHeadDim]);
 constexpr WeighFunction kWeigh[] = {Weigh<1>, Weigh<2>, Weigh<3>, Weigh<4>, Weigh<5>, Weigh<6>, Weigh<7>, Weigh<8>};
 
-// Up to kMostGroup query heads, from `member` on, against the keys of `head`.
-ROOFBENCH_TARGET_AVX512_BF16 void AttendSome(const DecodeAttention<Bf16>& work, int64_t head, int64_t member,
-                                             int64_t group) {
+// Of the group of `head`, up to kMostGroup query heads from `member` on against some keys.
+ROOFBENCH_TARGET_AVX512_BF16 void AttendSome(const DecodeAttention<Bf16>& work, int64_t head, Range range,
+                                             int64_t member, int64_t group, AttendedPart to) {
   const int64_t dim = work.head_dim;
   const int64_t vectors = dim / kVector;
   const Bf16* const keys = work.keys + head * work.head_stride;
@@ -117,12 +117,13 @@ ROOFBENCH_TARGET_AVX512_BF16 void AttendSome(const DecodeAttention<Bf16>& work, 
   float sums[kMostGroup][kMostHeadDim];
   float scores[kMostGroup][kBlock];
   for (int64_t g = 0; g < group; ++g) {
-    LoadQuery(work.q + (member + g) * dim, vectors, 1 / std::sqrt(static_cast<float>(dim)), queries[g]);
+    LoadQuery(work.q + (head * work.group + member + g) * dim, vectors, 1 / std::sqrt(static_cast<float>(dim)),
+              queries[g]);
     largest[g] = -std::numeric_limits<float>::infinity();
     std::fill_n(sums[g], dim, 0.0F);
   }
-  for (int64_t from = 0; from < work.length; from += kBlock) {
-    const int64_t count = std::min(kBlock, work.length - from);
+  for (int64_t from = range.begin; from < range.end; from += kBlock) {
+    const int64_t count = std::min(kBlock, range.end - from);
     Score(queries, group, keys + from * dim, count, vectors, scores);
     for (int64_t g = 0; g < group; ++g) {
       __m512 most = _mm512_set1_ps(largest[g]);
@@ -152,15 +153,16 @@ ROOFBENCH_TARGET_AVX512_BF16 void AttendSome(const DecodeAttention<Bf16>& work, 
     kWeigh[group - 1](values + from * dim, count, dim, scores, sums);
   }
   for (int64_t g = 0; g < group; ++g) {
-    for (int64_t i = 0; i < dim; ++i) work.y[(member + g) * dim + i] = sums[g][i] / weight_sums[g];
+    for (int64_t i = 0; i < dim; ++i) to.y[(member + g) * dim + i] = sums[g][i] / weight_sums[g];
+    if (to.weight != nullptr) to.weight[member + g] = largest[g] + std::log(weight_sums[g]);
   }
 }
 
 }  // namespace
 
-void AttendHead(const DecodeAttention<Bf16>& work, int64_t head) {
+void AttendKeys(const DecodeAttention<Bf16>& work, int64_t head, Range keys, AttendedPart to) {
   for (int64_t done = 0; done < work.group; done += kMostGroup) {
-    AttendSome(work, head, head * work.group + done, std::min(kMostGroup, work.group - done));
+    AttendSome(work, head, keys, done, std::min(kMostGroup, work.group - done), to);
   }
 }
 

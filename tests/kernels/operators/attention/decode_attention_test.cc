@@ -45,7 +45,7 @@ std::vector<double> Expected(const float* q, const std::vector<double>& keys, co
 }
 
 template <typename T>
-void Check(const Shape& shape, double query_deviation, double tolerance) {
+void Check(const Shape& shape, double query_deviation, double tolerance, int threads = 1) {
   const int64_t stride = (shape.length + 3) * shape.head_dim;  // room for tokens to come
   const std::vector<float> q = Normal<float>(shape.heads * shape.group * shape.head_dim, 0, query_deviation, 1);
   const std::vector<T> keys = Normal<T>(shape.heads * stride, 0, 1, 2);
@@ -55,16 +55,20 @@ void Check(const Shape& shape, double query_deviation, double tolerance) {
   for (const T key : keys) exact_keys.push_back(ToFloat(key));
   for (const T value : values) exact_values.push_back(ToFloat(value));
   std::vector<float> y(q.size());
-  Run(DecodeAttention<T>{.q = q.data(),
-                         .keys = keys.data(),
-                         .values = values.data(),
-                         .y = y.data(),
-                         .heads = shape.heads,
-                         .group = shape.group,
-                         .head_dim = shape.head_dim,
-                         .length = shape.length,
-                         .head_stride = stride},
-      ThreadPool(2));
+  DecodeAttention<T> work{.q = q.data(),
+                          .keys = keys.data(),
+                          .values = values.data(),
+                          .y = y.data(),
+                          .heads = shape.heads,
+                          .group = shape.group,
+                          .head_dim = shape.head_dim,
+                          .length = shape.length,
+                          .head_stride = stride};
+  constexpr float kUntouched = 1e30F;
+  std::vector<float> scratch(static_cast<std::size_t>(ScratchFloats(work, threads)) + 1, kUntouched);
+  if (threads > 1) work.scratch = scratch.data();
+  Run(work, ThreadPool(threads));
+  EXPECT_EQ(scratch.back(), kUntouched);
   for (int64_t head = 0; head < shape.heads * shape.group; ++head) {
     const std::vector<double> expected =
         Expected(q.data() + head * shape.head_dim, exact_keys, exact_values, head / shape.group * stride, shape);
@@ -87,6 +91,15 @@ TEST(DecodeAttention, Bf16OnEveryIsa) {
     // Queries are rounded to bf16 on the way.
     for (const Shape& shape : kShapes) Check<Bf16>(shape, 1, 3e-2);
   });
+}
+
+TEST(DecodeAttention, KeysInParts) {
+  for (const Shape& shape : {Shape{1, 1, 64, 3000}, {3, 4, 32, 1025}, {1, 11, 96, 700}, {5, 2, 40, 600}}) {
+    Check<float>(shape, 1, 1e-5, 3);
+    OnEveryIsa([&] { Check<Bf16>(shape, 1, 3e-2, 3); });
+    // With nearly all weight on one key, all but one of the parts count for nothing.
+    Check<Bf16>(shape, 100, 0.5, 3);
+  }
 }
 
 TEST(DecodeAttention, SharpWeightsDoNotOverflow) {

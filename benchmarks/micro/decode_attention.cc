@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of one new token of each sequence over a cache of keys and values: every byte of it is read once, for all
+// the query heads that share a head, so that memory bandwidth is the roof.
+//
+// The heads of GPT-2 small (12 of 64) and Llama-3-8B (32 over 8 of 128); 4096 keys of the latter are 16 MiB in bf16.
+
+#include <ATen/ops/scaled_dot_product_attention.h>
+
+#include "benchmarks/micro/attention_operands.h"
+#include "lib/aten/elements.h"
+#include "lib/kernels/operators/attention/decode_attention.h"
+
+namespace roofbench {
+namespace {
+
+workload::Attention ShapeAt(const Point& at) {
+  return {.batch = at.Number("batch"),
+          .heads = at.Number("heads"),
+          .kv_heads = at.Number("kv_heads"),
+          .queries = 1,
+          .keys = at.Number("keys"),
+          .head_dim = at.Number("d"),
+          .dtype = at.Dtype()};
+}
+
+// The queries of a group are as many queries of the head that they share: no copy of it for each, which enable_gqa
+// would make.
+void Sdpa(AttentionOperands& o) {
+  const at::Tensor folded = o.q.transpose(1, 2);  // [batch · kv_heads, 1, group, d]
+  o.y = at::scaled_dot_product_attention(folded, o.k.unsqueeze(1), o.v.unsqueeze(1)).transpose(1, 2);
+}
+
+// Queries and results are fp32, as the decoder has them.
+auto PrepareNative(AttentionOperands& o, const Point& at, Inputs& in) {
+  const at::Tensor q = in.Keep(o.q.to(at::kFloat));
+  o.y = in.Empty(o.q.sizes(), at::kFloat);
+  return WithDtype(at.Dtype(), [&]<typename T>(T) -> CaseStep {
+    kernels::DecodeAttention<T> work{.q = Elements<float>(q),
+                                     .keys = Elements<T>(o.k),
+                                     .values = Elements<T>(o.v),
+                                     .y = Elements<float>(o.y),
+                                     .heads = o.k.size(0),
+                                     .group = o.q.size(1),
+                                     .head_dim = o.q.size(3),
+                                     .length = o.k.size(1),
+                                     .head_stride = o.k.stride(0)};
+    const at::Tensor scratch = in.Empty({ScratchFloats(work, in.device().threads())}, at::kFloat);
+    work.scratch = Elements<float>(scratch);
+    return [run = KernelStep(work, in.device()), q, scratch](timing::PhaseMarker& marker) { run(marker); };
+  });
+}
+
+absl::Status Supports(const Point& at, const Device&) {
+  if (at.Int("heads") % at.Int("kv_heads") == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("heads must be a multiple of kv_heads, as each of these serves as many of those");
+}
+
+absl::Status NativeSupports(const Point& at, const Device&) {
+  if (at.Int("d") <= kernels::kMostHeadDim) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("our kernel takes heads of up to ", kernels::kMostHeadDim, " elements"));
+}
+
+// Sizes that belong together.
+GridAxes Grid(const AxisList& impls, const AxisList& dtypes, GridAxes sizes) {
+  sizes.insert(sizes.end(), {{"impl", impls}, {"dtype", dtypes}});
+  return sizes;
+}
+GridAxes Gpt2(const AxisList& batch, const AxisList& keys) {
+  return {{"batch", batch}, {"heads", {12}}, {"d", {64}}, {"keys", keys}};
+}
+GridAxes Llama3(const AxisList& batch, const AxisList& keys) {
+  return {{"batch", batch}, {"heads", {32}}, {"kv_heads", {8}}, {"d", {128}}, {"keys", keys}};
+}
+
+const AxisList kImpls = {"naive", "sdpa", "native"};
+
+const Registration kDecodeAttention =
+    AttentionFamily("decode_attention", "attention of one query a sequence over a cache of keys and values", ShapeAt)
+        .Dtypes({"fp32", "bf16", "fp16"}, "of the cache")
+        .Size("batch", "sequences, each with a cache of its own", 1)
+        .Size("heads", "of queries")
+        .Size("kv_heads", "of keys and values, each for as many heads of queries", "heads")
+        .Size("keys", "tokens in the cache")
+        .Size("d", "length of a head")
+        .Impl("sdpa", Sdpa)
+        .Impl("native", OnCpu(PrepareNative))
+        .Takes({"fp32", "bf16"}, "our kernel reads caches of fp32 and bf16")
+        .When(NativeSupports)
+        .Supports(Supports)
+        .Points(Suite::kQuick, Grid(kImpls, {"bf16"}, Llama3({1}, {4096})))
+        .Points(Suite::kStandard, Grid(kImpls, {"fp32", "bf16"}, Llama3({1}, {1024, 4096, 16384})))
+        .Points(Suite::kStandard, Grid(kImpls, {"fp32", "bf16"}, Gpt2({1}, {4096})))
+        .Points(Suite::kStandard, Grid(kImpls, {"bf16"}, Llama3({8}, {4096})))
+        .Points(Suite::kFull, Grid({"sdpa"}, {"fp16"}, Llama3({1}, {4096})))
+        .Points(Suite::kFull, Grid(kImpls, {"bf16"}, Llama3({1, 8, 64}, {128, 512, 2048, 8192, 32768, 131072})))
+        .Points(Suite::kFull, Grid(kImpls, {"bf16"}, Gpt2({8}, {128, 1024, 4096, 32768})))
+        .Growth("keys", 1);
+
+}  // namespace
+}  // namespace roofbench
