@@ -54,6 +54,7 @@ MEANT_OTHERWISE: dict[str, dict[str, str]] = {
         "decode": "a phase",
         "head": "a component of a model",
         "prefill": "a phase",
+        "softmax": "a stage of attention",
     },
 }
 

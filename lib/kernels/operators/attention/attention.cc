@@ -18,15 +18,14 @@ constexpr int64_t kValues = 4 * kPanel;  // of a block: their part of the weight
 // Of a row of scores: a power of two would put all rows on the same sets of a cache.
 constexpr int64_t kRowWords = kKeys + kVectorWords;
 
-// The largest demand first. A table holds addresses, since a way's functions are known when the program is linked.
 template <typename T>
-constexpr IsaRow<const AttentionWay<T>*> kWays[] = {{0, &kPortableFp32Attention}};
+constexpr IsaRow<AttentionWayFunction<T>> kWays[] = {{0, PortableAttentionWay<T>}};
 template <>
-constexpr IsaRow<const AttentionWay<Bf16>*> kWays<Bf16>[] = {
+constexpr IsaRow<AttentionWayFunction<Bf16>> kWays<Bf16>[] = {
 #if ROOFBENCH_X86
-    {kAvx512Bf16, &avx512::kBf16Attention},
+    {kAvx512Bf16, avx512::Bf16AttentionWay},
 #endif
-    {0, &kPortableBf16Attention},
+    {0, PortableAttentionWay<Bf16>},
 };
 
 constexpr int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }
@@ -203,7 +202,7 @@ constexpr int64_t Alternating(int64_t i, int64_t blocks) { return i % 2 == 0 ? i
 
 template <typename T>
 void RunAll(const Attention<T>& work, const ParallelFor& parallel_for) {
-  const AttentionWay<T>& way = *BestWay<kWays<T>>();
+  const AttentionWay<T>& way = BestWay<kWays<T>>()();
   const Packed packed(work, way.per_word);
   parallel_for(packed.heads * packed.panels, [&](Range range) { PackPanels(work, way, packed, range); });
   const int64_t blocks = CeilDiv(work.queries, kQueries);
@@ -217,7 +216,7 @@ void RunAll(const Attention<T>& work, const ParallelFor& parallel_for) {
 
 template <typename T>
 int64_t FloatsOf(const Attention<T>& work) {
-  return Packed(work, BestWay<kWays<T>>()->per_word).Floats();
+  return Packed(work, BestWay<kWays<T>>()().per_word).Floats();
 }
 
 }  // namespace

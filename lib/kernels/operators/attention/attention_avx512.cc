@@ -36,19 +36,19 @@ ROOFBENCH_TARGET_AVX512 void PackQueries(const Bf16* from, int64_t stride, int64
 ROOFBENCH_TARGET_AVX512 inline void Transpose(__m512i (&x)[16]) {
   __m512i t[16];
 #pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) {
+  for (int64_t i = 0; i < 8; ++i) {
     t[2 * i] = _mm512_unpacklo_epi32(x[2 * i], x[2 * i + 1]);
     t[2 * i + 1] = _mm512_unpackhi_epi32(x[2 * i], x[2 * i + 1]);
   }
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {  // x[4i + j]: column 4l + j of rows 4i to 4i + 3 in 128-bit lane l
+  for (int64_t i = 0; i < 4; ++i) {  // x[4i + j]: column 4l + j of rows 4i to 4i + 3 in 128-bit lane l
     x[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
     x[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
     x[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
     x[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
   }
 #pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
+  for (int64_t j = 0; j < 4; ++j) {
     const __m512i a = _mm512_shuffle_i32x4(x[j], x[4 + j], 0x88);       // lanes 0 and 2 of rows 0 to 7
     const __m512i b = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0x88);  // of rows 8 to 15
     const __m512i c = _mm512_shuffle_i32x4(x[j], x[4 + j], 0xdd);       // lanes 1 and 3
@@ -59,7 +59,7 @@ ROOFBENCH_TARGET_AVX512 inline void Transpose(__m512i (&x)[16]) {
     t[12 + j] = _mm512_shuffle_i32x4(c, d, 0xdd);
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) x[i] = t[i];
+  for (int64_t i = 0; i < 16; ++i) x[i] = t[i];
 }
 
 ROOFBENCH_TARGET_AVX512 void PackKeys(const Bf16* from, int64_t stride, int64_t count, int64_t dim, float* to) {
@@ -195,13 +195,16 @@ ROOFBENCH_TARGET_AVX512_BF16 void Finish(const float* sum, float scale, int64_t 
 
 }  // namespace
 
-const AttentionWay<Bf16> kBf16Attention = {.per_word = kPerWord,
-                                           .pack_queries = PackQueries,
-                                           .pack_keys = PackKeys,
-                                           .pack_values = PackValues,
-                                           .product = Product,
-                                           .weigh = Weigh,
-                                           .finish = Finish};
+const AttentionWay<Bf16>& Bf16AttentionWay() {
+  static constexpr AttentionWay<Bf16> kWay = {.per_word = kPerWord,
+                                              .pack_queries = PackQueries,
+                                              .pack_keys = PackKeys,
+                                              .pack_values = PackValues,
+                                              .product = Product,
+                                              .weigh = Weigh,
+                                              .finish = Finish};
+  return kWay;
+}
 
 }  // namespace roofbench::kernels::avx512
 #endif

@@ -157,8 +157,12 @@ constexpr AttentionWay<T> kPortable = {.per_word = 1,
 
 }  // namespace
 
-const AttentionWay<float> kPortableFp32Attention = kPortable<float>;
-const AttentionWay<Bf16> kPortableBf16Attention = kPortable<Bf16>;
+template <typename T>
+const AttentionWay<T>& PortableAttentionWay() {
+  return kPortable<T>;
+}
+template const AttentionWay<float>& PortableAttentionWay();
+template const AttentionWay<Bf16>& PortableAttentionWay();
 
 }  // namespace roofbench::kernels
 #endif

@@ -56,12 +56,15 @@ struct AttentionWay {
   void (*finish)(const float* sum, float scale, int64_t dim, T* y);
 };
 
+template <typename T>
+using AttentionWayFunction = const AttentionWay<T>& (*)();
+
 namespace avx512 {
 // Needs kAvx512Bf16.
-extern const AttentionWay<Bf16> kBf16Attention;
+const AttentionWay<Bf16>& Bf16AttentionWay();
 }  // namespace avx512
 
-extern const AttentionWay<float> kPortableFp32Attention;
-extern const AttentionWay<Bf16> kPortableBf16Attention;
+template <typename T>
+const AttentionWay<T>& PortableAttentionWay();
 
 }  // namespace roofbench::kernels

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "benchmarks/micro/attention_operands.h"
+#include "benchmarks/micro/attention/operands.h"
 
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>

@@ -12,7 +12,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "benchmarks/micro/attention_operands.h"
+#include "benchmarks/micro/attention/operands.h"
 #include "lib/aten/elements.h"
 #include "lib/kernels/operators/attention/attention.h"
 

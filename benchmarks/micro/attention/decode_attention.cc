@@ -6,7 +6,7 @@
 
 #include <ATen/ops/scaled_dot_product_attention.h>
 
-#include "benchmarks/micro/attention_operands.h"
+#include "benchmarks/micro/attention/operands.h"
 #include "lib/aten/elements.h"
 #include "lib/kernels/operators/attention/decode_attention.h"
 
