@@ -116,6 +116,7 @@ at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer) {
   cache_.values[layer].narrow(2, cache_.length, tokens).copy_(qkv.narrow(1, heads_ + kv_heads_, kv_heads_));
   const at::Tensor k = cache_.keys[layer].narrow(2, 0, end);
   const at::Tensor v = cache_.values[layer].narrow(2, 0, end);
+  if (tokens > 1 && attend_prompt_) return attend_prompt_(q, k, v);
   std::optional<at::Tensor> mask;
   if (tokens > 1 && cache_.length > 0) {
     const auto whole = qkv.options().dtype(at::kLong);

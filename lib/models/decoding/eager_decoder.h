@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -40,6 +41,11 @@ class EagerDecoder final : public DecoderModel {
   void ObserveComponents(ComponentMarker marker) override { component_ = std::move(marker); }
   void ObserveStages(LlmInt8Marker marker) override { marker_ = std::move(marker); }
 
+  // What takes the place of LibTorch's attention for two tokens and more: of q, k and v [batch, heads, tokens,
+  // head_dim], where k and v begin with the tokens before.
+  using PromptFunction = std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
+  void AttendPromptsBy(PromptFunction attend) { attend_prompt_ = std::move(attend); }
+
   KvCache& cache() { return cache_; }
   const RotaryTable& rope() const { return rope_; }
 
@@ -71,6 +77,7 @@ class EagerDecoder final : public DecoderModel {
   at::Tensor logits_;
   at::Tensor token_;     // [batch, 1], what SetToken set
   at::Tensor position_;  // [1], where it goes
+  PromptFunction attend_prompt_;
   ComponentMarker component_;
   LlmInt8Marker marker_;
 };

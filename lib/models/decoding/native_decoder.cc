@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoder with our own kernels. A prompt goes through LibTorch's products; a token of each sequence is one parallel
-// region, in which threads meet four times a layer and nothing is allocated.
+// The decoder with our own kernels. A prompt goes through LibTorch's products and our attention; a token of each
+// sequence is one parallel region, in which threads meet four times a layer and nothing is allocated.
 
 #include <ATen/ops/zeros.h>
 
@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "lib/aten/elements.h"
+#include "lib/aten/prompt_attention.h"
 #include "lib/kernels/operators/attention/decode_attention.h"
 #include "lib/kernels/operators/elementwise/rope.h"
 #include "lib/kernels/operators/elementwise/silu_mul.h"
@@ -102,6 +103,9 @@ class NativeDecoder final : public DecoderModel {
         gate_up_(Size(n_.slots * 2 * n_.ff)),
         hidden_(Size(n_.slots * n_.ff)),
         added_(Size(n_.slots * n_.d)) {
+    eager_.AttendPromptsBy([this](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+      return prompt_attention_(q, k, v, pool_);
+    });
     for (const LayerWeights& layer : weights.layers) {
       attention_norms_.push_back(Fp32(layer.attention_norm));
       mlp_norms_.push_back(Fp32(layer.mlp_norm));
@@ -332,6 +336,7 @@ class NativeDecoder final : public DecoderModel {
   const Extents n_;
   const kernels::ThreadPool pool_;
   EagerDecoder eager_;  // reads prompts, and owns the cache
+  PromptAttention prompt_attention_;
   RegionProducts<T> products_;
   // The weights of the norms as the kernels take them: fp32.
   std::vector<at::Tensor> attention_norms_;
