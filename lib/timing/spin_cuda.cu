@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lib/kernels/cuda/launch_cuda.cuh"
+
 namespace roofbench::timing {
 namespace {
 
@@ -27,9 +29,8 @@ __global__ void Spin(unsigned long long nanoseconds, long long most_cycles) {
 
 cudaError_t LaunchSpin(double seconds, cudaStream_t stream) {
   const double bounded = std::min(std::max(seconds, 0.0), kMostSeconds);
-  Spin<<<1, 1, 0, stream>>>(static_cast<unsigned long long>(bounded * 1e9),
-                            static_cast<long long>(bounded * kFastestHertz));
-  return cudaGetLastError();
+  return kernels::Launch(Spin, 1, 1, stream, static_cast<unsigned long long>(bounded * 1e9),
+                         static_cast<long long>(bounded * kFastestHertz));
 }
 
 }  // namespace roofbench::timing

@@ -1,128 +1,191 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cuda_bf16.h>
-
 #include "lib/kernels/cuda/gemv_cuda.h"
-#include "lib/kernels/cuda/warp_cuda.cuh"
+
+#include <algorithm>
+
+#include "lib/kernels/cuda/gemv_weights_cuda.cuh"
+#include "lib/kernels/cuda/launch_cuda.cuh"
 
 namespace roofbench::kernels {
 namespace {
 
-constexpr int kWarpsPerBlock = 8;
-constexpr int kUnroll = 4;  // vectors of a lane in flight
+constexpr int kThreads = 128;
+constexpr int kWarps = kThreads / kWarp;
+// Of a block: a thread has one vector of each in flight, and uses what it knows of x for all of them.
+constexpr int kRows = 4;
+constexpr int kInt8Columns = sizeof(uint4);
+// On a multiprocessor, which bounds the registers of a thread: 64 and 32 KiB of weights in flight.
+constexpr int LeastBlocks(int batch) { return batch == 1 ? 6 : 4; }
 
-// Eight weights of a row as fp32, scaled only where the scale changes within the row.
-template <typename Element>
-struct Plain {
-  using X = Element;
-  const Element* weight;
-  __device__ Vector Weights(int64_t row, int64_t cols, int64_t column) const {
-    return Load(weight + row * cols + column);
-  }
-  __device__ float Scale(int64_t) const { return 1; }
-};
-
-struct Int8 {
-  using X = __nv_bfloat16;
-  const int8_t* weight;
-  const __nv_bfloat16* scale;
-  __device__ Vector Weights(int64_t row, int64_t cols, int64_t column) const {
-    return Load(weight + row * cols + column);
-  }
-  __device__ float Scale(int64_t row) const { return __bfloat162float(scale[row]); }
-};
-
-struct Int4 {
-  using X = __nv_bfloat16;
-  const uint8_t* weight;
-  const __nv_bfloat16* scale;
-  const __nv_bfloat16* zero;
-  int64_t group;
-  __device__ Vector Weights(int64_t row, int64_t cols, int64_t column) const {
-    const unsigned raw = __ldg(reinterpret_cast<const unsigned*>(weight + (row * cols + column) / 2));
-    const int64_t of = (row * cols + column) / group;
-    const float s = __bfloat162float(scale[of]);
-    const float z = __bfloat162float(zero[of]);
-    Vector vector;
+// The products of one vector of each row with kBatch vectors of x, added to `sum`.
+template <typename Weights, int kBatch>
+__device__ void AddProducts(const typename Weights::Raw (&raw)[kRows], const typename Weights::X* x,
+                            const int (&offset)[kBatch], int column, float (&sum)[kRows][kBatch]) {
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      vector.at[i] = (static_cast<float>((raw >> (4 * i)) & 0xfu) - 8) * s + z;
+  for (int piece = 0; piece < Weights::kColumns / Weights::kPiece; ++piece) {
+    Piece<Weights::kPiece> w[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) w[r] = Weights::Weights(raw[r], piece);
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      Piece<Weights::kPiece> v;
+      LoadPiece(x + offset[b] + column + piece * Weights::kPiece, v);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+        for (int j = 0; j < Weights::kPiece; ++j) sum[r][b] += w[r].at[j] * v.at[j];
+      }
     }
-    return vector;
   }
-  __device__ float Scale(int64_t) const { return 1; }
-};
+}
+
+// The same for weights with an offset and with a scale and a zero of their group.
+template <typename Weights>
+__device__ void AddGroupedProducts(const Weights& weights, const int64_t (&row)[kRows],
+                                   const typename Weights::Raw (&raw)[kRows], const typename Weights::X* x, int column,
+                                   float (&sum)[kRows][1]) {
+  float scale[kRows];
+  float zero[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    scale[r] = weights.Scale(row[r], column);
+    zero[r] = weights.Zero(row[r], column);
+  }
+  float product[kRows] = {};
+  float even = 0;
+  float odd = 0;
+#pragma unroll
+  for (int piece = 0; piece < Weights::kColumns / Weights::kPiece; ++piece) {
+    Piece<Weights::kPiece> v;
+    LoadPiece(x + column + piece * Weights::kPiece, v);
+#pragma unroll
+    for (int j = 0; j < Weights::kPiece; j += 2) {
+      even += v.at[j];
+      odd += v.at[j + 1];
+    }
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const Piece<Weights::kPiece> w = Weights::Weights(raw[r], piece);
+#pragma unroll
+      for (int j = 0; j < Weights::kPiece; ++j) product[r] += w.at[j] * v.at[j];
+    }
+  }
+  const float offset = Weights::kEvenOffset * even + Weights::kOddOffset * odd;
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) sum[r][0] += scale[r] * (product[r] - offset) + zero[r] * (even + odd);
+}
 
 __device__ void StoreOne(float* to, float value) { *to = value; }
 __device__ void StoreOne(__nv_bfloat16* to, float value) { *to = __float2bfloat16_rn(value); }
 
-template <typename Weights>
-__global__ void GemvRows(Weights weights, typename Weights::X* y, const typename Weights::X* x, int64_t rows,
-                         int64_t cols, const int64_t* experts) {
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarpsPerBlock + threadIdx.x / kWarp;
-  if (row >= rows) return;  // a whole warp
-  const int lane = static_cast<int>(threadIdx.x % kWarp);
-  const int64_t stored_row = (experts == nullptr ? 0 : experts[blockIdx.y]) * rows + row;
-  constexpr int64_t kStride = static_cast<int64_t>(kWarp) * kVector;
-  float sum = 0;
-  int64_t column = static_cast<int64_t>(lane) * kVector;
-  for (; column + (kUnroll - 1) * kStride < cols; column += kUnroll * kStride) {
-    Vector w[kUnroll];
+// Rows kRows * blockIdx.x and on, of the matrix of blockIdx.y, with `batch` vectors, at most kBatch of them.
+template <typename Weights, int kBatch>
+__global__ void __launch_bounds__(kThreads, LeastBlocks(kBatch))
+    GemvRows(Weights weights, typename Weights::X* y, const typename Weights::X* x, int64_t rows, int cols, int batch,
+             const int64_t* experts) {
+  const int64_t matrix = experts == nullptr ? 0 : experts[blockIdx.y];
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kRows;
+  // What lies beyond the last row or vector is computed as the last, and not stored.
+  int64_t row[kRows];
 #pragma unroll
-    for (int i = 0; i < kUnroll; ++i) w[i] = weights.Weights(stored_row, cols, column + i * kStride);
+  for (int r = 0; r < kRows; ++r) row[r] = matrix * rows + (first + r < rows ? first + r : rows - 1);
+  int offset[kBatch];
 #pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-      const Vector v = Load(x + column + i * kStride);
+  for (int b = 0; b < kBatch; ++b) offset[b] = (b < batch ? b : batch - 1) * cols;
+
+  float sum[kRows][kBatch] = {};
+#pragma unroll 1
+  for (int column = static_cast<int>(threadIdx.x) * Weights::kColumns; column < cols;
+       column += kThreads * Weights::kColumns) {
+    typename Weights::Raw raw[kRows];
 #pragma unroll
-      for (int j = 0; j < kVector; ++j) sum += w[i].at[j] * v.at[j];
+    for (int r = 0; r < kRows; ++r) raw[r] = weights.Load(row[r] * cols + column);
+    if constexpr (Weights::kGrouped) {
+      AddGroupedProducts(weights, row, raw, x, column, sum);
+    } else {
+      AddProducts<Weights>(raw, x, offset, column, sum);
     }
   }
-  for (; column < cols; column += kStride) {
-    const Vector w = weights.Weights(stored_row, cols, column);
-    const Vector v = Load(x + column);
+
+  __shared__ float of_warp[kWarps][kRows * kBatch];
+  const int thread = static_cast<int>(threadIdx.x);
 #pragma unroll
-    for (int j = 0; j < kVector; ++j) sum += w.at[j] * v.at[j];
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const float of_lanes = ReduceWarp<Sum>(sum[r][b]);
+      if (thread % kWarp == 0) of_warp[thread / kWarp][r * kBatch + b] = of_lanes;
+    }
   }
-  sum = WarpSum(sum) * weights.Scale(stored_row);
-  if (lane == 0) StoreOne(y + static_cast<int64_t>(blockIdx.y) * rows + row, sum);
+  __syncthreads();
+  const int r = thread / kBatch;
+  const int b = thread % kBatch;
+  if (r >= kRows || first + r >= rows || b >= batch) return;
+  float all = 0;
+#pragma unroll
+  for (int warp = 0; warp < kWarps; ++warp) all += of_warp[warp][thread];
+  StoreOne(y + (static_cast<int64_t>(blockIdx.y) * batch + b) * rows + first + r,
+           all * weights.RowScale(matrix * rows + first + r));
 }
 
-template <typename Weights>
-void Launch(const Weights& weights, const GemvArguments& a, cudaStream_t stream) {
+template <int kBatch, typename Weights>
+cudaError_t Run(const Weights& weights, const GemvArguments& a, cudaStream_t stream) {
   using X = typename Weights::X;
-  const dim3 blocks(static_cast<unsigned>((a.rows + kWarpsPerBlock - 1) / kWarpsPerBlock),
-                    static_cast<unsigned>(a.chosen));
-  GemvRows<<<blocks, kWarpsPerBlock * kWarp, 0, stream>>>(weights, static_cast<X*>(a.y), static_cast<const X*>(a.x),
-                                                          a.rows, a.cols, a.experts);
+  const dim3 blocks(static_cast<unsigned>((a.rows + kRows - 1) / kRows), static_cast<unsigned>(a.chosen));
+  return Launch(GemvRows<Weights, kBatch>, blocks, kThreads, stream, weights, static_cast<X*>(a.y),
+                static_cast<const X*>(a.x), a.rows, static_cast<int>(a.cols), a.batch, a.experts);
+}
+
+cudaError_t RunInt8(const GemvArguments& a, cudaStream_t stream) {
+  const auto* const weight = static_cast<const int8_t*>(a.weight);
+  const auto* const scale = static_cast<const __nv_bfloat16*>(a.scale);
+  if (a.cols % kInt8Columns != 0) return Run<1>(Int8Weights<uint2, 8>{weight, scale}, a, stream);
+  const Int8Weights<uint4, 8> weights{weight, scale};
+  if (a.batch <= 1) return Run<1>(weights, a, stream);
+  if (a.batch <= 2) return Run<2>(weights, a, stream);
+  if (a.batch <= 4) return Run<4>(weights, a, stream);
+  return Run<8>(Int8Weights<uint4, 4>{weight, scale}, a, stream);  // shorter pieces: no register to spill
+}
+
+cudaError_t RunInt4(const GemvArguments& a, cudaStream_t stream) {
+  int shift = 0;
+  while ((int64_t{1} << shift) < a.group) ++shift;
+  return Run<1>(Int4Weights{static_cast<const uint8_t*>(a.weight), static_cast<const __nv_bfloat16*>(a.scale),
+                            static_cast<const __nv_bfloat16*>(a.zero), shift, a.cols / a.group},
+                a, stream);
+}
+
+// A vector of int4 weights lies within a group, of a power of two columns.
+bool GroupFits(const GemvArguments& a) {
+  return a.group >= Int4Weights::kColumns && (a.group & (a.group - 1)) == 0 && a.cols % a.group == 0;
+}
+
+bool BatchFits(const GemvArguments& a) {
+  if (a.batch == 1) return true;
+  return a.type == WeightType::kInt8 && a.cols % kInt8Columns == 0 && a.batch >= 1 && a.batch <= kMostGemvBatch;
 }
 
 bool Fits(const GemvArguments& a) {
-  const bool groups =
-      a.type != WeightType::kInt4 || (a.group >= kVector && a.group % kVector == 0 && a.cols % a.group == 0);
-  return groups && a.rows >= 1 && a.rows / kWarpsPerBlock < 0x7fffffff && a.cols >= kVector && a.cols % kVector == 0 &&
-         a.chosen >= 1 && a.chosen <= 65535 && (a.chosen == 1 || a.experts != nullptr);
+  return (a.type != WeightType::kInt4 || GroupFits(a)) && BatchFits(a) && a.rows >= 1 && a.rows / kRows < 0x7fffffff &&
+         a.cols >= kVector && a.cols <= kMostGemvColumns && a.cols % kVector == 0 && a.chosen >= 1 &&
+         a.chosen <= 65535 && (a.chosen == 1 || a.experts != nullptr);
 }
 
 }  // namespace
 
 cudaError_t LaunchGemv(const GemvArguments& a, cudaStream_t stream) {
   if (!Fits(a)) return cudaErrorInvalidValue;
-  const auto* scale = static_cast<const __nv_bfloat16*>(a.scale);
   switch (a.type) {
     case WeightType::kFp32:
-      Launch(Plain<float>{static_cast<const float*>(a.weight)}, a, stream);
-      break;
+      return Run<1>(Fp32Weights{static_cast<const float*>(a.weight)}, a, stream);
     case WeightType::kBf16:
-      Launch(Plain<__nv_bfloat16>{static_cast<const __nv_bfloat16*>(a.weight)}, a, stream);
-      break;
+      return Run<1>(Bf16Weights{static_cast<const __nv_bfloat16*>(a.weight)}, a, stream);
     case WeightType::kInt8:
-      Launch(Int8{static_cast<const int8_t*>(a.weight), scale}, a, stream);
-      break;
+      return RunInt8(a, stream);
     case WeightType::kInt4:
-      Launch(Int4{static_cast<const uint8_t*>(a.weight), scale, static_cast<const __nv_bfloat16*>(a.zero), a.group}, a,
-             stream);
-      break;
+      return RunInt4(a, stream);
   }
-  return cudaGetLastError();
+  return cudaErrorInvalidValue;
 }
 
 }  // namespace roofbench::kernels

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = W x on a GPU, with weights of 32, 16, 8 or 4 bits, for one matrix or for some of many. A warp a row.
+// y = W x on a GPU, with weights of 32, 16, 8 or 4 bits, for one matrix or for some of many. A block a few rows.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -17,8 +17,11 @@ inline constexpr int64_t kMostRowColumns = 32768;  // a row is held in the regis
 //          w = (q - 8) * scale + zero, q in [0, 15]                    scale, zero: bf16 [rows][cols / group]
 enum class WeightType { kFp32, kBf16, kInt8, kInt4 };
 
+inline constexpr int kMostGemvBatch = 8;
+inline constexpr int64_t kMostGemvColumns = int64_t{1} << 27;
+
 // y = W x for matrices of `rows` x `cols`. Pointers are 16-byte aligned and `cols` is a multiple of kGpuVector (kInt4:
-// `group`, a multiple of it, divides it). Fields that the type does not need are nullptr.
+// of `group`, a power of two of at least 32). Fields that the type does not need are nullptr.
 struct GemvArguments {
   WeightType type = WeightType::kBf16;
   const void* weight = nullptr;
@@ -29,8 +32,10 @@ struct GemvArguments {
   int64_t rows = 0;
   int64_t cols = 0;
   int64_t group = 0;
+  // kInt8 with `cols` a multiple of 16: up to kMostGemvBatch vectors, x [batch][cols] and y [batch][rows]. 1 otherwise.
+  int batch = 1;
   // gather: `chosen` matrices of those that lie one after another at `weight`; `experts` [chosen] are their numbers, in
-  // the device's memory, so that a router need not tell the host. y is [chosen][rows]; x is shared by all.
+  // the device's memory, so that a router need not tell the host. y is [chosen][batch][rows]; x is shared by all.
   int chosen = 1;
   const int64_t* experts = nullptr;  // nullptr: the first matrix alone
 };
@@ -51,7 +56,7 @@ struct GpuKernels {
   int (*softmax)(RowType type, void* y, const void* x, int64_t rows, int64_t cols, void* stream);
   int (*gemv)(const GemvArguments& arguments, void* stream);
 };
-inline constexpr int kGpuKernelsVersion = 2;
+inline constexpr int kGpuKernelsVersion = 3;
 // A `const GpuKernels`, for Gpu::Export.
 inline constexpr char kGpuKernelsSymbol[] = "roofbench_gpu_kernels";
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_bf16.h>
 
+#include "lib/kernels/cuda/launch_cuda.cuh"
 #include "lib/kernels/cuda/rows_cuda.h"
 #include "lib/kernels/cuda/warp_cuda.cuh"
 
@@ -8,32 +9,12 @@ namespace roofbench::kernels {
 namespace {
 
 constexpr int kMostVectors = 4;  // that a thread holds
+// 64 registers a thread is what the register file has for so many: the bound keeps the compiler at it.
 constexpr int kMostThreads = 1024;
 
-struct Sum {
-  __device__ static float Join(float a, float b) { return a + b; }
-  __device__ static float Nothing() { return 0; }
-};
-
-struct Maximum {
-  __device__ static float Join(float a, float b) { return fmaxf(a, b); }
-  __device__ static float Nothing() { return -INFINITY; }
-};
-
-// The reduction over the block, in every thread of it.
 template <typename Operation>
 __device__ float Reduce(float mine) {
-  __shared__ float of_warp[kMostThreads / kWarp];
-#pragma unroll
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-    mine = Operation::Join(mine, __shfl_xor_sync(kAllLanes, mine, offset));
-  }
-  __syncthreads();  // the last reduction's readers are done
-  if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = mine;
-  __syncthreads();
-  float all = Operation::Nothing();
-  for (unsigned warp = 0; warp < blockDim.x / kWarp; ++warp) all = Operation::Join(all, of_warp[warp]);
-  return all;
+  return ReduceBlock<Operation, kMostThreads>(mine);
 }
 
 // The share of a row that a thread holds: vector i starts at column (i · threads + thread) · kVector.
@@ -74,13 +55,14 @@ struct RowShare {
 };
 
 template <typename Element>
-__global__ void RmsNormRows(Element* y, const Element* x, const float* weight, int64_t cols, float epsilon) {
+__global__ void __launch_bounds__(kMostThreads)
+    RmsNormRows(Element* y, const Element* x, const float* weight, int64_t cols, float inverse_cols, float epsilon) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * cols;
   RowShare<Element> own;
   own.LoadFrom(x + row, cols);
   float squares = 0;
   own.ForEach(cols, [&](float value) { squares += value * value; });
-  const float scale = rsqrtf(Reduce<Sum>(squares) / static_cast<float>(cols) + epsilon);
+  const float scale = rsqrtf(Reduce<Sum>(squares) * inverse_cols + epsilon);
   own.StoreTo(y + row, cols, [&](int64_t column, Vector& vector) {
     const Vector factor = Load(weight + column);
 #pragma unroll
@@ -89,18 +71,19 @@ __global__ void RmsNormRows(Element* y, const Element* x, const float* weight, i
 }
 
 template <typename Element>
-__global__ void LayerNormRows(Element* y, const Element* x, const float* weight, const float* bias, int64_t cols,
-                              float epsilon) {
+__global__ void __launch_bounds__(kMostThreads)
+    LayerNormRows(Element* y, const Element* x, const float* weight, const float* bias, int64_t cols,
+                  float inverse_cols, float epsilon) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * cols;
   RowShare<Element> own;
   own.LoadFrom(x + row, cols);
   float sum = 0;
   own.ForEach(cols, [&](float value) { sum += value; });
-  const float mean = Reduce<Sum>(sum) / static_cast<float>(cols);
+  const float mean = Reduce<Sum>(sum) * inverse_cols;
   // A sum of squares in the same pass would cancel where the mean is large against the deviation.
   float squares = 0;
   own.ForEach(cols, [&](float value) { squares += (value - mean) * (value - mean); });
-  const float scale = rsqrtf(Reduce<Sum>(squares) / static_cast<float>(cols) + epsilon);
+  const float scale = rsqrtf(Reduce<Sum>(squares) * inverse_cols + epsilon);
   own.StoreTo(y + row, cols, [&](int64_t column, Vector& vector) {
     const Vector factor = Load(weight + column);
     const Vector offset = Load(bias + column);
@@ -110,7 +93,7 @@ __global__ void LayerNormRows(Element* y, const Element* x, const float* weight,
 }
 
 template <typename Element>
-__global__ void SoftmaxRows(Element* y, const Element* x, int64_t cols) {
+__global__ void __launch_bounds__(kMostThreads) SoftmaxRows(Element* y, const Element* x, int64_t cols) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * cols;
   RowShare<Element> own;
   own.LoadFrom(x + row, cols);
@@ -122,7 +105,7 @@ __global__ void SoftmaxRows(Element* y, const Element* x, int64_t cols) {
     value = __expf(value - largest);
     sum += value;
   });
-  const float scale = 1 / Reduce<Sum>(sum);
+  const float scale = __fdividef(1, Reduce<Sum>(sum));
   own.StoreTo(y + row, cols, [&](int64_t, Vector& vector) {
 #pragma unroll
     for (int j = 0; j < kVector; ++j) vector.at[j] *= scale;
@@ -133,12 +116,10 @@ bool Fits(int64_t rows, int64_t cols) {
   return rows >= 1 && rows <= 0x7fffffff && cols >= kVector && cols <= kMostRowColumns && cols % kVector == 0;
 }
 
-// Whole warps: one vector a thread up to 256 threads, then as few as hold the row.
+// Whole warps, as few as hold the row: a thread with all its vectors in flight hides the memory's latency best.
 int ThreadsFor(int64_t cols) {
-  const int64_t vectors = cols / kVector;
-  const int64_t least = (vectors + kMostVectors - 1) / kMostVectors;
-  const int64_t wide = vectors < 256 ? vectors : 256;
-  return static_cast<int>(((least < wide ? wide : least) + kWarp - 1) / kWarp * kWarp);
+  const int64_t least = (cols / kVector + kMostVectors - 1) / kMostVectors;
+  return static_cast<int>((least + kWarp - 1) / kWarp * kWarp);
 }
 
 template <typename Element>
@@ -146,24 +127,26 @@ const Element* As(const void* pointer) {
   return static_cast<const Element*>(pointer);
 }
 
+float Inverse(int64_t cols) { return static_cast<float>(1.0 / static_cast<double>(cols)); }
+
 template <typename Element>
-void RmsNorm(void* y, const void* x, const float* weight, int64_t rows, int64_t cols, float epsilon,
-             cudaStream_t stream) {
-  RmsNormRows<Element><<<static_cast<unsigned>(rows), ThreadsFor(cols), 0, stream>>>(
-      static_cast<Element*>(y), As<Element>(x), weight, cols, epsilon);
+cudaError_t RmsNorm(void* y, const void* x, const float* weight, int64_t rows, int64_t cols, float epsilon,
+                    cudaStream_t stream) {
+  return Launch(RmsNormRows<Element>, static_cast<unsigned>(rows), ThreadsFor(cols), stream, static_cast<Element*>(y),
+                As<Element>(x), weight, cols, Inverse(cols), epsilon);
 }
 
 template <typename Element>
-void LayerNorm(void* y, const void* x, const float* weight, const float* bias, int64_t rows, int64_t cols,
-               float epsilon, cudaStream_t stream) {
-  LayerNormRows<Element><<<static_cast<unsigned>(rows), ThreadsFor(cols), 0, stream>>>(
-      static_cast<Element*>(y), As<Element>(x), weight, bias, cols, epsilon);
+cudaError_t LayerNorm(void* y, const void* x, const float* weight, const float* bias, int64_t rows, int64_t cols,
+                      float epsilon, cudaStream_t stream) {
+  return Launch(LayerNormRows<Element>, static_cast<unsigned>(rows), ThreadsFor(cols), stream, static_cast<Element*>(y),
+                As<Element>(x), weight, bias, cols, Inverse(cols), epsilon);
 }
 
 template <typename Element>
-void Softmax(void* y, const void* x, int64_t rows, int64_t cols, cudaStream_t stream) {
-  SoftmaxRows<Element>
-      <<<static_cast<unsigned>(rows), ThreadsFor(cols), 0, stream>>>(static_cast<Element*>(y), As<Element>(x), cols);
+cudaError_t Softmax(void* y, const void* x, int64_t rows, int64_t cols, cudaStream_t stream) {
+  return Launch(SoftmaxRows<Element>, static_cast<unsigned>(rows), ThreadsFor(cols), stream, static_cast<Element*>(y),
+                As<Element>(x), cols);
 }
 
 }  // namespace
@@ -172,23 +155,20 @@ cudaError_t LaunchRmsNorm(RowType type, void* y, const void* x, const float* wei
                           float epsilon, cudaStream_t stream) {
   if (!Fits(rows, cols)) return cudaErrorInvalidValue;
   const auto run = type == RowType::kFp32 ? &RmsNorm<float> : &RmsNorm<__nv_bfloat16>;
-  run(y, x, weight, rows, cols, epsilon, stream);
-  return cudaGetLastError();
+  return run(y, x, weight, rows, cols, epsilon, stream);
 }
 
 cudaError_t LaunchLayerNorm(RowType type, void* y, const void* x, const float* weight, const float* bias, int64_t rows,
                             int64_t cols, float epsilon, cudaStream_t stream) {
   if (!Fits(rows, cols)) return cudaErrorInvalidValue;
   const auto run = type == RowType::kFp32 ? &LayerNorm<float> : &LayerNorm<__nv_bfloat16>;
-  run(y, x, weight, bias, rows, cols, epsilon, stream);
-  return cudaGetLastError();
+  return run(y, x, weight, bias, rows, cols, epsilon, stream);
 }
 
 cudaError_t LaunchSoftmax(RowType type, void* y, const void* x, int64_t rows, int64_t cols, cudaStream_t stream) {
   if (!Fits(rows, cols)) return cudaErrorInvalidValue;
   const auto run = type == RowType::kFp32 ? &Softmax<float> : &Softmax<__nv_bfloat16>;
-  run(y, x, rows, cols, stream);
-  return cudaGetLastError();
+  return run(y, x, rows, cols, stream);
 }
 
 }  // namespace roofbench::kernels

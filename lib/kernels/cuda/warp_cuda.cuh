@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of a thread and sums of a warp, for the kernels of this folder.
+// Vectors of a thread and reductions of a warp and of a block, for the kernels of this folder.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -18,6 +18,15 @@ struct Vector {
   float at[kVector];
 };
 
+// bf16 is the upper half of an fp32.
+__device__ inline float LowBf16(unsigned word) { return __uint_as_float(word << 16); }
+__device__ inline float HighBf16(unsigned word) { return __uint_as_float(word & 0xffff0000u); }
+
+__device__ inline Vector FromBf16(const uint4& raw) {
+  return {{LowBf16(raw.x), HighBf16(raw.x), LowBf16(raw.y), HighBf16(raw.y), LowBf16(raw.z), HighBf16(raw.z),
+           LowBf16(raw.w), HighBf16(raw.w)}};
+}
+
 __device__ inline Vector Load(const float* from) {
   const float4 a = __ldg(reinterpret_cast<const float4*>(from));
   const float4 b = __ldg(reinterpret_cast<const float4*>(from) + 1);
@@ -25,49 +34,56 @@ __device__ inline Vector Load(const float* from) {
 }
 
 __device__ inline Vector Load(const __nv_bfloat16* from) {
-  const uint4 raw = __ldg(reinterpret_cast<const uint4*>(from));
-  const unsigned words[4] = {raw.x, raw.y, raw.z, raw.w};
-  Vector vector;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    // bf16 is the upper half of an fp32.
-    vector.at[2 * i] = __uint_as_float(words[i] << 16);
-    vector.at[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
-  }
-  return vector;
+  return FromBf16(__ldg(reinterpret_cast<const uint4*>(from)));
 }
 
-__device__ inline Vector Load(const int8_t* from) {
-  const uint2 raw = __ldg(reinterpret_cast<const uint2*>(from));
-  Vector vector;
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) {
-    const unsigned word = i < 4 ? raw.x : raw.y;
-    vector.at[i] = static_cast<float>(static_cast<int8_t>(word >> (8 * (i % 4))));
-  }
-  return vector;
+__device__ inline unsigned PackBf16(float low, float high) {
+  return static_cast<unsigned>(__bfloat16_as_ushort(__float2bfloat16_rn(low))) |
+         (static_cast<unsigned>(__bfloat16_as_ushort(__float2bfloat16_rn(high))) << 16);
 }
 
+// The intrinsic is one store of 16 bytes: an assignment was seen to become four of 4.
 __device__ inline void Store(float* to, const Vector& v) {
-  reinterpret_cast<float4*>(to)[0] = make_float4(v.at[0], v.at[1], v.at[2], v.at[3]);
-  reinterpret_cast<float4*>(to)[1] = make_float4(v.at[4], v.at[5], v.at[6], v.at[7]);
+  __stwb(reinterpret_cast<float4*>(to), make_float4(v.at[0], v.at[1], v.at[2], v.at[3]));
+  __stwb(reinterpret_cast<float4*>(to) + 1, make_float4(v.at[4], v.at[5], v.at[6], v.at[7]));
 }
 
 __device__ inline void Store(__nv_bfloat16* to, const Vector& v) {
-  unsigned words[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const unsigned low = __bfloat16_as_ushort(__float2bfloat16_rn(v.at[2 * i]));
-    const unsigned high = __bfloat16_as_ushort(__float2bfloat16_rn(v.at[2 * i + 1]));
-    words[i] = low | (high << 16);
-  }
-  *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+  __stwb(reinterpret_cast<uint4*>(to), make_uint4(PackBf16(v.at[0], v.at[1]), PackBf16(v.at[2], v.at[3]),
+                                                  PackBf16(v.at[4], v.at[5]), PackBf16(v.at[6], v.at[7])));
 }
 
-__device__ inline float WarpSum(float mine) {
+struct Sum {
+  __device__ static float Join(float a, float b) { return a + b; }
+  __device__ static float Nothing() { return 0; }
+};
+
+struct Maximum {
+  __device__ static float Join(float a, float b) { return fmaxf(a, b); }
+  __device__ static float Nothing() { return -INFINITY; }
+};
+
+// In every lane.
+template <typename Operation>
+__device__ float ReduceWarp(float mine) {
 #pragma unroll
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(kAllLanes, mine, offset);
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+    mine = Operation::Join(mine, __shfl_xor_sync(kAllLanes, mine, offset));
+  }
   return mine;
+}
+
+// In every thread of the block, of at most kMostThreads of them in whole warps.
+template <typename Operation, int kMostThreads>
+__device__ float ReduceBlock(float mine) {
+  __shared__ float of_warp[kMostThreads / kWarp];
+  mine = ReduceWarp<Operation>(mine);
+  __syncthreads();  // the last reduction's readers are done
+  if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = mine;
+  __syncthreads();
+  float all = Operation::Nothing();
+  for (unsigned warp = 0; warp < blockDim.x / kWarp; ++warp) all = Operation::Join(all, of_warp[warp]);
+  return all;
 }
 
 }  // namespace roofbench::kernels
