@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/timing/spin_cuda.h"
 
+#include <cuda/ptx>
+
 #include <algorithm>
 
 #include "lib/kernels/cuda/launch_cuda.cuh"
@@ -8,20 +10,16 @@
 namespace roofbench::timing {
 namespace {
 
+using cuda::ptx::get_sreg_globaltimer;
+
 constexpr double kMostSeconds = 0.1;
 // No GPU runs faster: this many cycles are over at the latest when the time is, should the timer stand still.
 constexpr double kFastestHertz = 4e9;
 
-__device__ unsigned long long Nanoseconds() {
-  unsigned long long now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  return now;
-}
-
-__global__ void Spin(unsigned long long nanoseconds, long long most_cycles) {
-  const unsigned long long start = Nanoseconds();
+__global__ void __launch_bounds__(1) Spin(uint64_t nanoseconds, long long most_cycles) {
+  const uint64_t start = get_sreg_globaltimer();
   const long long first_cycle = clock64();
-  while (Nanoseconds() - start < nanoseconds && clock64() - first_cycle < most_cycles) {
+  while (get_sreg_globaltimer() - start < nanoseconds && clock64() - first_cycle < most_cycles) {
   }
 }
 
@@ -29,7 +27,7 @@ __global__ void Spin(unsigned long long nanoseconds, long long most_cycles) {
 
 cudaError_t LaunchSpin(double seconds, cudaStream_t stream) {
   const double bounded = std::min(std::max(seconds, 0.0), kMostSeconds);
-  return kernels::Launch(Spin, 1, 1, stream, static_cast<unsigned long long>(bounded * 1e9),
+  return kernels::Launch(Spin, 1, 1, stream, static_cast<uint64_t>(bounded * 1e9),
                          static_cast<long long>(bounded * kFastestHertz));
 }
 

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A function with a stack of its own that can be left and entered again, as AddressSanitizer is told.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+
+namespace roofbench::emulated {
+
+class Fiber {
+ public:
+  static constexpr std::size_t kStackBytes = 128 * 1024;
+
+  // `stack` has kStackBytes and outlives the fiber.
+  Fiber(std::byte* stack, std::function<void()> body);
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  // Runs the body until it calls Leave or ends. Throws what the body threw. One that is never entered again is given up
+  // as it is: nothing on its stack is destroyed.
+  void Enter();
+  // Back to whoever called Enter. Called from the body.
+  void Leave();
+  bool ended() const { return ended_; }
+
+ private:
+  static void Start(unsigned high, unsigned low);
+  void Switch(ucontext_t* from, const ucontext_t* to, const void* stack, std::size_t bytes, bool for_ever);
+
+  std::byte* stack_;
+  std::function<void()> body_;
+  std::exception_ptr thrown_;
+  bool ended_ = false;
+  ucontext_t inside_ = {};
+  ucontext_t outside_ = {};
+  const void* outside_stack_ = nullptr;
+  std::size_t outside_bytes_ = 0;
+};
+
+}  // namespace roofbench::emulated

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <span>
+
+#include "lib/kernels/cuda/gemv_cuda.h"
+#include "tests/emulated/values.h"
+
+namespace roofbench::emulated {
+namespace {
+
+using kernels::GemvArguments;
+using kernels::LaunchGemv;
+using kernels::WeightType;
+
+constexpr double kFp32 = 3e-6;
+
+std::vector<double> Values(const auto& stored) {
+  std::vector<double> values;
+  for (const auto& one : stored) values.push_back(Value(one));
+  return values;
+}
+
+// y[chosen][batch][rows] of matrices w[experts][rows][cols] in double precision.
+std::vector<double> Exact(const GemvArguments& a, std::span<const double> w, std::span<const double> x) {
+  std::vector<double> y;
+  for (int64_t i = 0; i < a.chosen; ++i) {
+    const int64_t expert = a.experts == nullptr ? 0 : a.experts[i];
+    for (int64_t b = 0; b < a.batch; ++b) {
+      for (int64_t row = 0; row < a.rows; ++row) {
+        double sum = 0;
+        for (int64_t column = 0; column < a.cols; ++column) {
+          sum += w[static_cast<std::size_t>((expert * a.rows + row) * a.cols + column)] *
+                 x[static_cast<std::size_t>(b * a.cols + column)];
+        }
+        y.push_back(sum);
+      }
+    }
+  }
+  return y;
+}
+
+template <typename X>
+void ExpectRight(GemvArguments a, std::span<const double> w) {
+  const auto x = Normal<X>(a.batch * a.cols, 0, 11);
+  auto y = Nothing<X>(a.chosen * a.batch * a.rows);
+  a.x = x.data();
+  a.y = y.data();
+  ASSERT_EQ(LaunchGemv(a, nullptr), cudaSuccess);
+  ExpectNear(y, Exact(a, w, Values(x)), kFp32,
+             std::to_string(a.rows) + " x " + std::to_string(a.cols) + " batch " + std::to_string(a.batch));
+}
+
+struct Shape {
+  int64_t rows;
+  int64_t cols;
+};
+
+template <typename T>
+void ExpectPlainIsRight(WeightType type, const Shape& shape) {
+  const auto w = Normal<T>(shape.rows * shape.cols, 0, 12);
+  ExpectRight<T>({.type = type, .weight = w.data(), .rows = shape.rows, .cols = shape.cols}, Values(w));
+}
+
+TEST(Gemv, Plain) {
+  for (const Shape& shape : {Shape{1, 8}, {13, 264}, {6, 4096}, {4, 520}}) {
+    ExpectPlainIsRight<float>(WeightType::kFp32, shape);
+    ExpectPlainIsRight<Bf16>(WeightType::kBf16, shape);
+  }
+}
+
+void ExpectInt8IsRight(const Shape& shape, int batch, int64_t experts, const std::vector<int64_t>& chosen) {
+  const auto q = Uniform<int8_t>(experts * shape.rows * shape.cols, -128, 127, 13);
+  const auto scale = Normal<Bf16>(experts * shape.rows, 1, 14);
+  std::vector<double> w;
+  for (std::size_t i = 0; i < q.size(); ++i) w.push_back(q[i] * Value(scale[i / static_cast<std::size_t>(shape.cols)]));
+  ExpectRight<Bf16>({.type = WeightType::kInt8,
+                     .weight = q.data(),
+                     .scale = scale.data(),
+                     .rows = shape.rows,
+                     .cols = shape.cols,
+                     .batch = batch,
+                     .chosen = chosen.empty() ? 1 : static_cast<int>(chosen.size()),
+                     .experts = chosen.empty() ? nullptr : chosen.data()},
+                    w);
+}
+
+TEST(Gemv, Int8) {
+  for (const Shape& shape : {Shape{1, 8}, {13, 264}, {6, 24}, {1, 16}, {13, 272}, {5, 4096}}) {
+    ExpectInt8IsRight(shape, 1, 1, {});
+  }
+}
+
+TEST(Gemv, Int8InBatches) {
+  for (int batch = 2; batch <= kernels::kMostGemvBatch; ++batch) ExpectInt8IsRight({7, 2320}, batch, 1, {});
+}
+
+TEST(Gemv, Int8OfChosenExperts) {
+  ExpectInt8IsRight({6, 64}, 1, 5, {4, 0, 2});
+  ExpectInt8IsRight({6, 64}, 3, 5, {1, 3});
+}
+
+void ExpectInt4IsRight(const Shape& shape, int64_t group, int64_t experts, const std::vector<int64_t>& chosen) {
+  const int64_t count = experts * shape.rows * shape.cols;
+  const auto q = Uniform<uint8_t>(count, 0, 15, 15);
+  const auto scale = Normal<Bf16>(count / group, 1, 16);
+  const auto zero = Normal<Bf16>(count / group, 0, 17);
+  std::vector<uint8_t> packed;
+  std::vector<double> w;
+  for (std::size_t i = 0; i < q.size(); ++i) {
+    if (i % 2 == 0) packed.push_back(static_cast<uint8_t>(q[i] | q[i + 1] << 4));
+    const std::size_t of = i / static_cast<std::size_t>(group);
+    w.push_back((q[i] - 8) * Value(scale[of]) + Value(zero[of]));
+  }
+  ExpectRight<Bf16>({.type = WeightType::kInt4,
+                     .weight = packed.data(),
+                     .scale = scale.data(),
+                     .zero = zero.data(),
+                     .rows = shape.rows,
+                     .cols = shape.cols,
+                     .group = group,
+                     .chosen = chosen.empty() ? 1 : static_cast<int>(chosen.size()),
+                     .experts = chosen.empty() ? nullptr : chosen.data()},
+                    w);
+}
+
+TEST(Gemv, Int4) {
+  ExpectInt4IsRight({1, 32}, 32, 1, {});
+  ExpectInt4IsRight({13, 256}, 32, 1, {});
+  ExpectInt4IsRight({5, 8192}, 64, 1, {});
+  ExpectInt4IsRight({6, 4224}, 128, 1, {});
+  ExpectInt4IsRight({6, 512}, 256, 4, {3, 1});
+}
+
+TEST(Gemv, RefusesShapesThatItDoesNotTake) {
+  const std::vector<float> any(64);
+  const auto refused = [&](GemvArguments a) {
+    a.weight = a.x = any.data();
+    EXPECT_EQ(LaunchGemv(a, nullptr), cudaErrorInvalidValue);
+  };
+  refused({.rows = 1, .cols = 9});
+  refused({.rows = 0, .cols = 8});
+  refused({.rows = 1, .cols = 8, .batch = 2});
+  refused({.type = WeightType::kInt8, .rows = 1, .cols = 8, .batch = 2});
+  refused({.type = WeightType::kInt8, .rows = 1, .cols = 16, .batch = kernels::kMostGemvBatch + 1});
+  refused({.type = WeightType::kInt8, .rows = 1, .cols = 16, .batch = 0});
+  refused({.type = WeightType::kInt4, .rows = 1, .cols = 48, .group = 48});
+  refused({.type = WeightType::kInt4, .rows = 1, .cols = 16, .group = 16});
+  refused({.type = WeightType::kInt4, .rows = 1, .cols = 96, .group = 64});
+  refused({.rows = 1, .cols = 8, .chosen = 2});
+  refused({.rows = 1, .cols = 2 * kernels::kMostGemvColumns});
+}
+
+}  // namespace
+}  // namespace roofbench::emulated

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/emulated/machine.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/emulated/fiber.h"
+#include "tests/emulated/shared_memory.h"
+
+namespace roofbench::emulated {
+namespace {
+
+// uint_fast32_t of the standard library's engines would be 64 bits wide.
+std::mt19937& Random() {
+  static auto* random = new std::mt19937(1);
+  return *random;
+}
+std::size_t Below(std::size_t count) { return std::uniform_int_distribution<std::size_t>(0, count - 1)(Random()); }
+
+std::string Text(const std::source_location& where) {
+  const std::string file = where.file_name();
+  return file.substr(file.rfind('/') + 1) + ":" + std::to_string(where.line());
+}
+
+bool SamePlace(const std::source_location& a, const std::source_location& b) { return Text(a) == Text(b); }
+
+enum class State { kReady, kAtBarrier, kAtExchange, kEnded };
+
+struct Thread {
+  std::unique_ptr<Fiber> fiber;
+  State state = State::kReady;
+  std::source_location where;
+  unsigned lanes = 0;  // that it waits for
+  uint64_t offered = 0;
+  std::array<uint64_t, kWarp> received = {};
+};
+
+class Block {
+ public:
+  Block(Place place, const std::function<void()>& kernel) : place_(place), kernel_(kernel), threads_(place.block.x) {}
+
+  void Run() {
+    PoisonShared();
+    static auto* const stacks = new std::vector<std::byte>(Fiber::kStackBytes * kMostThreads);
+    for (std::size_t i = 0; i < threads_.size(); ++i) {
+      threads_[i].fiber = std::make_unique<Fiber>(stacks->data() + i * Fiber::kStackBytes, kernel_);
+      ready_.push_back(i);
+    }
+    running_block = this;
+    while (!ready_.empty()) Turn();
+    const auto waits = std::find_if(threads_.begin(), threads_.end(),
+                                    [](const Thread& thread) { return thread.state != State::kEnded; });
+    if (waits != threads_.end()) {
+      throw Fault("thread " + std::to_string(waits - threads_.begin()) + " waits for ever at " + Text(waits->where));
+    }
+  }
+
+  void Barrier(const std::source_location& where) {
+    Wait(State::kAtBarrier, where, [this] { OpenBarrier(); });
+  }
+
+  uint64_t Exchange(unsigned lanes, uint64_t value, unsigned lane, const std::source_location& where) {
+    Thread& mine = threads_[running_];
+    if ((lanes >> (running_ % kWarp) & 1) == 0) throw Fault("a thread is not among its own lanes at " + Text(where));
+    mine.lanes = lanes;
+    mine.offered = value;
+    Wait(State::kAtExchange, where, [this] { OpenExchange(running_ / kWarp * kWarp); });
+    return mine.received[lane % kWarp];
+  }
+
+  const Place& place() {
+    place_.thread.x = static_cast<unsigned>(running_);
+    return place_;
+  }
+
+  static Block* running_block;
+
+ private:
+  void Turn() {
+    const std::size_t chosen = Below(ready_.size());
+    std::swap(ready_[chosen], ready_.back());
+    running_ = ready_.back();
+    ready_.pop_back();
+    Thread& thread = threads_[running_];
+    thread.fiber->Enter();
+    if (thread.fiber->ended()) thread.state = State::kEnded;
+  }
+
+  template <typename Open>
+  void Wait(State state, const std::source_location& where, const Open& open) {
+    Thread& mine = threads_[running_];
+    mine.state = state;
+    mine.where = where;
+    open();
+    mine.fiber->Leave();
+  }
+
+  void Release(std::size_t thread) {
+    threads_[thread].state = State::kReady;
+    ready_.push_back(thread);
+  }
+
+  void OpenBarrier() {
+    const std::source_location& where = threads_[running_].where;
+    for (const Thread& thread : threads_) {
+      if (thread.state != State::kAtBarrier) return;
+      if (!SamePlace(thread.where, where)) {
+        throw Fault("threads wait at different barriers: " + Text(where) + " and " + Text(thread.where));
+      }
+    }
+    for (std::size_t i = 0; i < threads_.size(); ++i) Release(i);
+  }
+
+  void OpenExchange(std::size_t warp) {
+    const Thread& mine = threads_[running_];
+    std::vector<std::size_t> lanes;
+    for (std::size_t lane = 0; lane < kWarp; ++lane) {
+      if ((mine.lanes >> lane & 1) == 0) continue;
+      if (warp + lane >= threads_.size()) throw Fault("a shuffle of lanes that do not exist at " + Text(mine.where));
+      const Thread& other = threads_[warp + lane];
+      if (other.state != State::kAtExchange) return;
+      if (!SamePlace(other.where, mine.where) || other.lanes != mine.lanes) {
+        throw Fault("lanes wait at different shuffles: " + Text(mine.where) + " and " + Text(other.where));
+      }
+      lanes.push_back(warp + lane);
+    }
+    for (const std::size_t to : lanes) {
+      for (const std::size_t from : lanes) threads_[to].received[from - warp] = threads_[from].offered;
+      Release(to);
+    }
+  }
+
+  Place place_;
+  const std::function<void()>& kernel_;
+  std::vector<Thread> threads_;
+  std::vector<std::size_t> ready_;
+  std::size_t running_ = 0;
+};
+
+Block* Block::running_block = nullptr;
+
+}  // namespace
+
+void Seed(uint32_t seed) { Random().seed(seed); }
+
+const Place& Here() { return Block::running_block->place(); }
+
+void Barrier(const std::source_location& where) { Block::running_block->Barrier(where); }
+
+uint64_t Exchange(unsigned lanes, uint64_t value, unsigned lane, const std::source_location& where) {
+  return Block::running_block->Exchange(lanes, value, lane, where);
+}
+
+void Run(Index grid, Index block, const std::function<void()>& kernel) {
+  std::vector<std::size_t> order(std::size_t{grid.x} * grid.y * grid.z);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::shuffle(order.begin(), order.end(), Random());
+  for (const std::size_t number : order) {
+    const Index of_grid{static_cast<unsigned>(number % grid.x), static_cast<unsigned>(number / grid.x % grid.y),
+                        static_cast<unsigned>(number / grid.x / grid.y)};
+    Block(Place{grid, block, of_grid, {0, 0, 0}}, kernel).Run();
+  }
+}
+
+}  // namespace roofbench::emulated

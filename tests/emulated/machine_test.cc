@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the stand-in for a GPU catches: kernels that are wrong in one way each.
+#include "tests/emulated/machine.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "tests/emulated/planted_cuda.h"
+
+namespace roofbench::emulated {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+// In how many of eight orders of turns the two results are wrong.
+template <typename Launch>
+int WrongOrders(const Launch& launch, const std::vector<float>& x, const std::vector<float>& expected, bool racy) {
+  int wrong = 0;
+  for (uint32_t seed = 1; seed <= 8; ++seed) {
+    Seed(seed);
+    std::vector<float> y(expected.size());
+    EXPECT_EQ(launch(y.data(), x.data(), racy), cudaSuccess);
+    if (y != expected) ++wrong;
+  }
+  return wrong;
+}
+
+std::vector<float> Numbers(int count) {
+  std::vector<float> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 1.0F);
+  return numbers;
+}
+
+TEST(Machine, CatchesAReadBeforeTheWrite) {
+  const std::vector<float> x = Numbers(kPlantedThreads);
+  const std::vector<float> expected(x.rbegin(), x.rend());
+  EXPECT_EQ(WrongOrders(LaunchReverse, x, expected, false), 0);
+  EXPECT_EQ(WrongOrders(LaunchReverse, x, expected, true), 8);
+}
+
+TEST(Machine, CatchesAWriteBeforeTheRead) {
+  const std::vector<float> x = Numbers(2 * kPlantedThreads);
+  const auto half = x.begin() + kPlantedThreads;
+  std::vector<float> expected(kPlantedThreads, std::accumulate(x.begin(), half, 0.0F));
+  expected.resize(x.size(), std::accumulate(half, x.end(), 0.0F));
+  EXPECT_EQ(WrongOrders(LaunchTwoSums, x, expected, false), 0);
+  EXPECT_EQ(WrongOrders(LaunchTwoSums, x, expected, true), 8);
+}
+
+TEST(Machine, TrapsABarrierThatNotAllThreadsMeet) {
+  EXPECT_EQ(LaunchHalfABarrier(kPlantedThreads), cudaSuccess);
+  EXPECT_EQ(LaunchHalfABarrier(0), cudaSuccess);
+  EXPECT_THAT([] { LaunchHalfABarrier(1); }, ThrowsMessage<Fault>(HasSubstr("thread 0 waits for ever at planted.cu:")));
+  EXPECT_THAT(LaunchTwoBarriers, ThrowsMessage<Fault>(HasSubstr("threads wait at different barriers: planted.cu:")));
+}
+
+TEST(Machine, TrapsAShuffleThatALaneStaysAwayFrom) {
+  EXPECT_THAT(LaunchLonelyShuffle, ThrowsMessage<Fault>(HasSubstr("waits for ever at planted.cu:")));
+}
+
+TEST(Machine, TrapsAVectorThatIsNotAligned) {
+  const std::vector<float> x = Numbers(8);
+  float y = 0;
+  EXPECT_EQ(LaunchLoadOfFour(&y, x.data()), cudaSuccess);
+  EXPECT_EQ(y, 4);
+  EXPECT_THAT([&] { LaunchLoadOfFour(&y, x.data() + 1); }, ThrowsMessage<Fault>(HasSubstr("not aligned")));
+}
+
+TEST(Machine, GoesOnAfterAFault) {
+  EXPECT_THROW(LaunchTwoBarriers(), Fault);
+  const std::vector<float> x = Numbers(kPlantedThreads);
+  EXPECT_EQ(WrongOrders(LaunchReverse, x, {x.rbegin(), x.rend()}, false), 0);
+}
+
+#ifdef __SANITIZE_ADDRESS__
+TEST(MachineDeathTest, AReadBehindTheEndIsSeen) {
+  const std::vector<float> x = Numbers(7);
+  float y = 0;
+  EXPECT_DEATH(LaunchLoadOfFour(&y, x.data() + 4), "heap-buffer-overflow");
+}
+#endif
+
+TEST(Machine, RefusesWhatADeviceRefuses) {
+  const auto nothing = [] {};
+  void (*const kernel)() = nothing;
+  EXPECT_EQ(cudaLaunchKernel(kernel, 1, 1025, nullptr, 0, nullptr), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  EXPECT_EQ(cudaLaunchKernel(kernel, dim3(1, 65536), 32, nullptr, 0, nullptr), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
+}
+
+}  // namespace
+}  // namespace roofbench::emulated

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "lib/kernels/cuda/rows_cuda.h"
+#include "tests/emulated/values.h"
+
+namespace roofbench::emulated {
+namespace {
+
+using kernels::RowType;
+
+constexpr int64_t kRows = 2;
+constexpr float kEpsilon = 1e-5F;
+constexpr double kFp32 = 2e-6;
+
+template <typename T>
+constexpr RowType kType = std::is_same_v<T, float> ? RowType::kFp32 : RowType::kBf16;
+
+// Columns that fill a warp, a block, all registers of one, and ends that none of these meet.
+class Rows : public testing::TestWithParam<int64_t> {
+ protected:
+  // Calls visit(row, column of the first) for each row.
+  template <typename Visit>
+  std::vector<double> Exact(const Visit& visit) const {
+    std::vector<double> exact(static_cast<std::size_t>(kRows * cols_));
+    for (int64_t row = 0; row < kRows; ++row) visit(exact.data() + row * cols_, row * cols_);
+    return exact;
+  }
+  template <typename T>
+  double Mean(const std::vector<T>& x, int64_t first, double shift, int power) const {
+    double sum = 0;
+    for (int64_t i = 0; i < cols_; ++i) sum += std::pow(Value(x[static_cast<std::size_t>(first + i)]) - shift, power);
+    return sum / static_cast<double>(cols_);
+  }
+
+  template <typename T>
+  void RmsNorm() const {
+    const auto x = Normal<T>(kRows * cols_, 3, 1);
+    const auto weight = Normal<float>(cols_, 1, 2);
+    auto y = Nothing<T>(kRows * cols_);
+    ASSERT_EQ(LaunchRmsNorm(kType<T>, y.data(), x.data(), weight.data(), kRows, cols_, kEpsilon, nullptr), cudaSuccess);
+    ExpectNear(y, Exact([&](double* to, int64_t first) {
+                 const double scale = 1 / std::sqrt(Mean(x, first, 0, 2) + kEpsilon);
+                 for (int64_t i = 0; i < cols_; ++i) to[i] = At(x, first + i) * scale * At(weight, i);
+               }),
+               kFp32, "rms_norm");
+  }
+
+  template <typename T>
+  void LayerNorm() const {
+    const auto x = Normal<T>(kRows * cols_, 3, 3);
+    const auto weight = Normal<float>(cols_, 1, 4);
+    const auto bias = Normal<float>(cols_, 0, 5);
+    auto y = Nothing<T>(kRows * cols_);
+    ASSERT_EQ(
+        LaunchLayerNorm(kType<T>, y.data(), x.data(), weight.data(), bias.data(), kRows, cols_, kEpsilon, nullptr),
+        cudaSuccess);
+    ExpectNear(y, Exact([&](double* to, int64_t first) {
+                 const double mean = Mean(x, first, 0, 1);
+                 const double scale = 1 / std::sqrt(Mean(x, first, mean, 2) + kEpsilon);
+                 for (int64_t i = 0; i < cols_; ++i) {
+                   to[i] = (At(x, first + i) - mean) * scale * At(weight, i) + At(bias, i);
+                 }
+               }),
+               kFp32, "layer_norm");
+  }
+
+  template <typename T>
+  void Softmax() const {
+    const auto x = Normal<T>(kRows * cols_, 3, 6);
+    auto y = Nothing<T>(kRows * cols_);
+    ASSERT_EQ(LaunchSoftmax(kType<T>, y.data(), x.data(), kRows, cols_, nullptr), cudaSuccess);
+    ExpectNear(y, Exact([&](double* to, int64_t first) {
+                 double sum = 0;
+                 for (int64_t i = 0; i < cols_; ++i) sum += std::exp(At(x, first + i));
+                 for (int64_t i = 0; i < cols_; ++i) to[i] = std::exp(At(x, first + i)) / sum;
+               }),
+               kFp32, "softmax");
+  }
+
+ private:
+  template <typename T>
+  static double At(const std::vector<T>& values, int64_t i) {
+    return Value(values[static_cast<std::size_t>(i)]);
+  }
+  const int64_t cols_ = GetParam();
+};
+
+TEST_P(Rows, RmsNorm) {
+  RmsNorm<float>();
+  RmsNorm<Bf16>();
+}
+TEST_P(Rows, LayerNorm) {
+  LayerNorm<float>();
+  LayerNorm<Bf16>();
+}
+TEST_P(Rows, Softmax) {
+  Softmax<float>();
+  Softmax<Bf16>();
+}
+
+INSTANTIATE_TEST_SUITE_P(Columns, Rows, testing::Values(8, 56, 256, 1032, 2048, 4096, 8200, 32768));
+
+TEST(RowsShapes, WhatIsNotTakenIsRefused) {
+  float x[16] = {};
+  EXPECT_EQ(LaunchSoftmax(RowType::kFp32, x, x, 1, 12, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(LaunchSoftmax(RowType::kFp32, x, x, 1, 2 * kernels::kMostRowColumns, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(LaunchSoftmax(RowType::kFp32, x, x, 0, 8, nullptr), cudaErrorInvalidValue);
+}
+
+}  // namespace
+}  // namespace roofbench::emulated

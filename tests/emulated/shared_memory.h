@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// The __shared__ variables of the kernels in this library, which has no other thread-local ones: see
+// cuda/cuda_runtime.h.
+#pragma once
+
+namespace roofbench::emulated {
+
+// Makes all of them bytes of 0xff: NaN, and no address.
+void PoisonShared();
+
+}  // namespace roofbench::emulated

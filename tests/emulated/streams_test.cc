@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory streams, and the sleep before them.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "lib/hardware/roofs/stream_kernels_cuda.h"
+#include "lib/timing/spin_cuda.h"
+#include "tests/emulated/values.h"
+
+namespace roofbench::emulated {
+namespace {
+
+using hardware::CudaStream;
+
+constexpr unsigned long long kPattern = 0x0123456789abcdefULL;
+
+// Words of 16 bytes: fewer than a block takes, what the grid takes at once, more, and ends that meet neither.
+class Streams : public testing::TestWithParam<std::size_t> {
+ protected:
+  std::vector<uint64_t> Launch(CudaStream kind, int variant, std::vector<uint64_t> to) const {
+    EXPECT_EQ(LaunchCudaStream(kind, variant, to.data(), from_.data(), words_, kRepeat, kPattern, nullptr),
+              cudaSuccess);
+    return to;
+  }
+  static std::vector<uint64_t> Numbers(std::size_t count, uint64_t first) {
+    std::vector<uint64_t> numbers(count);
+    std::iota(numbers.begin(), numbers.end(), first);
+    return numbers;
+  }
+  static constexpr int kRepeat = 3;
+  const std::size_t words_ = GetParam();
+  const std::vector<uint64_t> from_ = Numbers(2 * words_, 1ULL << 60);
+  const std::vector<uint64_t> to_ = Numbers(2 * words_, 5);
+};
+
+TEST_P(Streams, DoWhatTheyShould) {
+  for (int variant = 0; variant < hardware::kCudaStreamVariants; ++variant) {
+    const uint64_t sum = std::accumulate(from_.begin(), from_.end(), uint64_t{0});
+    EXPECT_EQ(Launch(CudaStream::kRead, variant, {7}), std::vector<uint64_t>{7 + kRepeat * sum});
+    EXPECT_EQ(Launch(CudaStream::kCopy, variant, to_), from_);
+    EXPECT_EQ(Launch(CudaStream::kUpdate, variant, to_), Numbers(2 * words_, 5 + kRepeat));
+    EXPECT_EQ(Launch(CudaStream::kWrite, variant, to_), std::vector<uint64_t>(2 * words_, kPattern));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Words, Streams, testing::Values(4, 2048, 8192, 10004));
+
+TEST(Spin, Ends) { EXPECT_EQ(timing::LaunchSpin(1e-5, nullptr), cudaSuccess); }
+
+}  // namespace
+}  // namespace roofbench::emulated

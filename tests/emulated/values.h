@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands for kernels, of exactly their size: AddressSanitizer sees what lies beyond.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace roofbench::emulated {
+
+struct Bf16 {
+  uint16_t bits = 0x7fff;  // NaN: a result that nobody wrote
+};
+inline double Value(float value) { return value; }
+inline double Value(Bf16 value) { return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16); }
+inline float Rounded(double value, float /*type*/) { return static_cast<float>(value); }
+inline Bf16 Rounded(double value, Bf16 /*type*/) {
+  const uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+  return {static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+
+template <typename T>
+inline constexpr double kRounding = 0x1p-8;  // half the distance to the next number, relative
+template <>
+inline constexpr double kRounding<float> = 0x1p-24;
+
+template <typename T>
+std::vector<T> Nothing(int64_t count) {
+  if constexpr (std::is_same_v<T, float>) return std::vector<float>(static_cast<std::size_t>(count), NAN);
+  return std::vector<T>(static_cast<std::size_t>(count));
+}
+
+template <typename T>
+std::vector<T> Normal(int64_t count, double mean, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal(mean, 1);
+  std::vector<T> values(static_cast<std::size_t>(count));
+  for (T& value : values) value = Rounded(normal(random), T());
+  return values;
+}
+
+template <typename T>
+std::vector<T> Uniform(int64_t count, int least, int most, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> uniform(least, most);
+  std::vector<T> values(static_cast<std::size_t>(count));
+  for (T& value : values) value = static_cast<T>(uniform(random));
+  return values;
+}
+
+// `fp32` is what sums in fp32 may add to the error, of the largest result.
+template <typename T>
+void ExpectNear(const std::vector<T>& actual, const std::vector<double>& exact, double fp32, const std::string& what) {
+  ASSERT_EQ(actual.size(), exact.size()) << what;
+  double largest = 0;
+  for (const double value : exact) largest = std::max(largest, std::abs(value));
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const double allowed = 1.01 * kRounding<T> * std::abs(exact[i]) + fp32 * largest;
+    // Not <=, which NaN would pass nowhere, either, but say so less clearly.
+    ASSERT_TRUE(std::abs(Value(actual[i]) - exact[i]) <= allowed)
+        << what << " element " << i << ": " << Value(actual[i]) << ", exact " << exact[i];
+  }
+}
+
+}  // namespace roofbench::emulated
