@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A function with a stack of its own that can be left and entered again, as AddressSanitizer is told.
+// A stack of its own for functions that can be left and entered again, as AddressSanitizer is told.
 #pragma once
 
 #include <ucontext.h>
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <memory>
 
 namespace roofbench::emulated {
 
@@ -14,13 +15,14 @@ class Fiber {
  public:
   static constexpr std::size_t kStackBytes = 128 * 1024;
 
-  // `stack` has kStackBytes and outlives the fiber.
-  Fiber(std::byte* stack, std::function<void()> body);
+  Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Runs the body until it calls Leave or ends. Throws what the body threw. One that is never entered again is given up
-  // as it is: nothing on its stack is destroyed.
+  // The next Enter begins it. The last body has ended.
+  void Begin(std::function<void()> body);
+  // Runs the body until it calls Leave or ends. Throws what the body threw. A fiber
+  // that goes before its body ended gives it up as it is: nothing on its stack is destroyed.
   void Enter();
   // Back to whoever called Enter. Called from the body.
   void Leave();
@@ -28,12 +30,13 @@ class Fiber {
 
  private:
   static void Start(unsigned high, unsigned low);
-  void Switch(ucontext_t* from, const ucontext_t* to, const void* stack, std::size_t bytes, bool for_ever);
+  [[noreturn]] void RunBodies();
+  void Switch(ucontext_t* from, const ucontext_t* to, const void* stack, std::size_t bytes);
 
-  std::byte* stack_;
+  std::unique_ptr<std::byte[]> stack_;
   std::function<void()> body_;
   std::exception_ptr thrown_;
-  bool ended_ = false;
+  bool ended_ = true;
   ucontext_t inside_ = {};
   ucontext_t outside_ = {};
   const void* outside_stack_ = nullptr;

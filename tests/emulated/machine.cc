@@ -31,6 +31,19 @@ bool SamePlace(const std::source_location& a, const std::source_location& b) { r
 
 enum class State { kReady, kAtBarrier, kAtExchange, kEnded };
 
+// Of blocks that ended without a fault: what a new one costs is more than what most kernels do.
+std::vector<std::unique_ptr<Fiber>>& IdleFibers() {
+  static auto* fibers = new std::vector<std::unique_ptr<Fiber>>;
+  return *fibers;
+}
+
+std::unique_ptr<Fiber> TakeFiber() {
+  if (IdleFibers().empty()) return std::make_unique<Fiber>();
+  std::unique_ptr<Fiber> fiber = std::move(IdleFibers().back());
+  IdleFibers().pop_back();
+  return fiber;
+}
+
 struct Thread {
   std::unique_ptr<Fiber> fiber;
   State state = State::kReady;
@@ -46,9 +59,9 @@ class Block {
 
   void Run() {
     PoisonShared();
-    static auto* const stacks = new std::vector<std::byte>(Fiber::kStackBytes * kMostThreads);
     for (std::size_t i = 0; i < threads_.size(); ++i) {
-      threads_[i].fiber = std::make_unique<Fiber>(stacks->data() + i * Fiber::kStackBytes, kernel_);
+      threads_[i].fiber = TakeFiber();
+      threads_[i].fiber->Begin(kernel_);
       ready_.push_back(i);
     }
     running_block = this;
@@ -58,6 +71,7 @@ class Block {
     if (waits != threads_.end()) {
       throw Fault("thread " + std::to_string(waits - threads_.begin()) + " waits for ever at " + Text(waits->where));
     }
+    for (Thread& thread : threads_) IdleFibers().push_back(std::move(thread.fiber));
   }
 
   void Barrier(const std::source_location& where) {
