@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "lib/kernels/cuda/launch_cuda.cuh"
-
 namespace roofbench::timing {
 namespace {
 
@@ -27,8 +25,12 @@ __global__ void __launch_bounds__(1) Spin(uint64_t nanoseconds, long long most_c
 
 cudaError_t LaunchSpin(double seconds, cudaStream_t stream) {
   const double bounded = std::min(std::max(seconds, 0.0), kMostSeconds);
-  return kernels::Launch(Spin, 1, 1, stream, static_cast<uint64_t>(bounded * 1e9),
-                         static_cast<long long>(bounded * kFastestHertz));
+  auto nanoseconds = static_cast<uint64_t>(bounded * 1e9);
+  auto most_cycles = static_cast<long long>(bounded * kFastestHertz);
+  void* arguments[] = {&nanoseconds, &most_cycles};
+  const cudaError_t launched = cudaLaunchKernel(Spin, dim3(1), dim3(1), arguments, 0, stream);
+  const cudaError_t last = cudaGetLastError();  // takes the error away: the next call of the runtime is not at fault
+  return launched == cudaSuccess ? last : launched;
 }
 
 }  // namespace roofbench::timing

@@ -8,22 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from kernel_code.sources import kernels
 
 ROOT = Path(__file__).resolve().parents[2]
 
 # Kernels that a GPU has run without a fault, and which one: moved here from the table.
 VERIFIED: dict[str, str] = {}
-
-
-def kernels() -> dict[str, str]:
-    """__global__ function -> file."""
-    found = {}
-    for path in sorted((ROOT / "lib").rglob("*.cu")):
-        source = path.read_text()
-        for name in re.findall(r"__global__\s+(?:__launch_bounds__\([^)]*\)\s+)?void\s+(\w+)", source):
-            assert name not in found, f"two kernels are called {name}"
-            found[name] = path.relative_to(ROOT).as_posix()
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +25,8 @@ def rows(program: Path) -> dict[str, str]:
 
 
 def test_every_kernel_is_in_the_table_or_verified(rows: dict[str, str]) -> None:
-    assert kernels(), "the kernels were not found"
-    assert {**rows, **{name: kernels()[name] for name in VERIFIED}} == kernels()
+    assert kernels(ROOT), "the kernels were not found"
+    assert {**rows, **{name: kernels(ROOT)[name] for name in VERIFIED}} == kernels(ROOT)
 
 
 def test_no_kernel_is_both(rows: dict[str, str]) -> None:

@@ -65,7 +65,7 @@ __device__ void AddGroupedProducts(const Weights& weights, const int64_t (&row)[
     }
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const Piece<Weights::kPiece> w = Weights::Weights(raw[r], piece);
+      const Piece<Weights::kPiece> w = weights.Weights(raw[r], piece);
 #pragma unroll
       for (int j = 0; j < Weights::kPiece; ++j) product[r] += w.at[j] * v.at[j];
     }

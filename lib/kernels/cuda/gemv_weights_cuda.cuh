@@ -109,9 +109,6 @@ struct Int4Weights {
   static constexpr int kColumns = 32;
   static constexpr int kPiece = 8;
   static constexpr bool kGrouped = true;
-  // Of 2^7, whose units are bit 16, and of 2^11, whose units are bit 12; q counts from 8.
-  static constexpr unsigned kEvenExponent = 0x43000000;
-  static constexpr unsigned kOddExponent = 0x45000000;
   static constexpr float kEvenOffset = 128.0F + 8.0F;
   static constexpr float kOddOffset = 2048.0F + 8.0F;
 
@@ -120,9 +117,14 @@ struct Int4Weights {
   const __nv_bfloat16* zero;
   int group_shift;  // a group has 2^group_shift columns: a vector never has two
   int64_t groups;   // of a row
+  // Of 2^7, whose units are bit 16, and of 2^11, whose units are bit 12; q counts from 8. They are no constants,
+  // because an instruction takes one of those, and that is the mask: two for each weight would be a fifth of all
+  // instructions.
+  unsigned even_exponent = 0x43000000;
+  unsigned odd_exponent = 0x45000000;
 
   __device__ Raw Load(int64_t element) const { return __ldg(reinterpret_cast<const Raw*>(weight + element / 2)); }
-  __device__ static Piece<8> Weights(const Raw& raw, int piece) {
+  __device__ Piece<8> Weights(const Raw& raw, int piece) const {
     const unsigned word = Word(raw, piece);
     return {{Even(word << 16), Odd(word << 8), Even(word << 8), Odd(word), Even(word), Odd(word >> 8), Even(word >> 8),
              Odd(word >> 16)}};
@@ -136,8 +138,8 @@ struct Int4Weights {
   __device__ float RowScale(int64_t /*row*/) const { return 1; }
 
  private:
-  __device__ static float Even(unsigned word) { return __uint_as_float((word & 0x000f0000u) | kEvenExponent); }
-  __device__ static float Odd(unsigned word) { return __uint_as_float((word & 0x0000f000u) | kOddExponent); }
+  __device__ float Even(unsigned word) const { return __uint_as_float((word & 0x000f0000u) | even_exponent); }
+  __device__ float Odd(unsigned word) const { return __uint_as_float((word & 0x0000f000u) | odd_exponent); }
 };
 
 }  // namespace roofbench::kernels

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the machine code of our CUDA kernels in the built library, names what is wrong with it, and writes the table of
+docs/gpus.md: registers of a thread, bytes in flight of a multiprocessor, and the share of the memory roof that is
+expected of each kernel. Needs no GPU, but cuobjdump and nvdisasm, of the CUDA toolkit or of the package triton.
+
+Exit status: 0 fine, 1 a kernel breaks a rule, or the page is stale (--check), 2 there is nothing to read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from generate_docs import DescriptionError, replaced
+from roofreport.text import printable
+
+from kernel_code import table
+from kernel_code.rules import violations
+from kernel_code.sass import DumpError, read_kernels
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARY = ROOT / "build" / "release" / "lib" / "libroofbench_cuda.so"
+SECTION = "gpu-kernels"
+
+
+def main() -> int:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="tools/kernel_table", description=__doc__, formatter_class=raw)
+    parser.add_argument("--check", action="store_true", help="write nothing, say whether the page is stale")
+    parser.add_argument("--library", type=Path, default=LIBRARY, help="the built CUDA part")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "gpus.md", help="what has the table")
+    arguments = parser.parse_args()
+    try:
+        old = arguments.page.read_text(encoding="utf-8")
+        if not arguments.library.exists():
+            raise DumpError(f"{arguments.library} is missing: tools/setup builds it where a CUDA toolkit is")
+        kernels = read_kernels(arguments.library)
+        new = replaced(old, SECTION, table.lines(kernels))
+        if new != old and not arguments.check:
+            arguments.page.write_text(new, encoding="utf-8")
+    except (DumpError, DescriptionError, OSError) as error:
+        print(printable(f"tools/kernel_table: {error}"), file=sys.stderr)
+        return 2
+    found = [f"{kernel.name} ({kernel.arch}): {line}" for kernel in kernels for line in violations(kernel)]
+    if new != old:
+        page = arguments.page.name
+        if arguments.check:
+            found.append(f"{page}: stale; tools/kernel_table writes it anew")
+        else:
+            print(printable(f"{page}: written"))
+    for line in found:
+        print(printable(line))
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

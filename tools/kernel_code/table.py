@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of docs/gpus.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kernel_code.expected import GPUS, share
+from kernel_code.rules import bytes_in_flight, rule_of
+from kernel_code.sass import Kernel
+
+ARCHES = ("sm_80", "sm_90")
+
+
+def _cells(by_arch: dict[str, Kernel]) -> list[str]:
+    registers = [str(by_arch[arch].registers) for arch in ARCHES]
+    rule = rule_of(by_arch[ARCHES[0]])
+    if rule is None:
+        return [*registers, *[""] * (len(ARCHES) + len(GPUS))]
+    flights = [f"{bytes_in_flight(by_arch[arch], rule) / 1024:.0f}" if rule.loads else "" for arch in ARCHES]
+    return [*registers, *flights, *[f"{share(by_arch[gpu.arch], rule, gpu):.2f}" for gpu in GPUS]]
+
+
+def lines(kernels: Iterable[Kernel]) -> list[str]:
+    """Markdown: one row a kernel."""
+    rows: dict[str, dict[str, Kernel]] = {}
+    for kernel in kernels:
+        rows.setdefault(kernel.name, {})[kernel.arch] = kernel
+    heads = [f"registers {arch}" for arch in ARCHES] + [f"KiB {arch}" for arch in ARCHES]
+    heads += [f"expected {gpu.name}" for gpu in GPUS]
+    table = [f"| kernel | {' | '.join(heads)} |", "| --- |" + " ---: |" * len(heads)]
+    for name, by_arch in rows.items():
+        table.append(" | ".join([f"| `{name.replace('__nv_bfloat16', 'bf16')}`", *_cells(by_arch)]) + " |")
+    return table
