@@ -31,7 +31,7 @@ class GpuRoofMeter final : public RoofMeter {
   int BestVariant(StreamKind kind) const { return best_[Index(kind)]; }
 
   double LastLevelCacheBytes() const override { return l2_bytes_; }
-  double CacheWorkingSet(double bytes) const override { return bytes <= l2_bytes_ ? l2_bytes_ / 2 : 0; }
+  double CacheWorkingSet(double bytes) const override { return bytes <= l2_bytes_ ? l2_bytes_ / 4 : 0; }
 
  protected:
   std::vector<Contender> StreamContenders() override;
@@ -42,6 +42,7 @@ class GpuRoofMeter final : public RoofMeter {
  private:
   bool MakeBuffers();
   void FillBuffers();
+  void WarmUp();
   // Appends passes of one stream over `bytes` bytes, from where the last one stopped.
   void AddPasses(StreamKind kind, int variant, double bytes, std::vector<GpuPass>& passes);
   // Bytes/s of the traffic of all passes; 0 where the device does not tell the time.

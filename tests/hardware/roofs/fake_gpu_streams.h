@@ -21,6 +21,7 @@ class FakeGpuStreams : public GpuStreams {
   std::span<const std::string_view> variants() const override { return kVariants; }
 
   std::byte* Allocate(std::size_t bytes) override {
+    asked.push_back(static_cast<double>(bytes));
     if (static_cast<double>(bytes) > free_bytes) return nullptr;
     free_bytes -= static_cast<double>(bytes);
     auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, bytes));
@@ -69,6 +70,7 @@ class FakeGpuStreams : public GpuStreams {
                           (pass.repeat > 1 ? cache_gain : 1);
       seconds += pass.repeat * StreamTraffic(pass.kind, static_cast<double>(pass.bytes)) / rate;
     }
+    busy += seconds;
     return seconds;
   }
 
@@ -79,6 +81,8 @@ class FakeGpuStreams : public GpuStreams {
   double free_bytes = 1e9;
   std::optional<StreamKind> broken;  // leaves its last word out
   std::vector<GpuPass> passes;
+  std::vector<double> asked;  // bytes of each buffer that was asked for
+  double busy = 0;            // seconds of all timed passes
 
  private:
   bool compute_ = true;
