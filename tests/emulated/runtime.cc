@@ -10,6 +10,11 @@ std::set<const void*>& Launched() {
   return *kernels;
 }
 
+std::vector<Access>*& Recorder() {
+  static std::vector<Access>* recorder = nullptr;
+  return recorder;
+}
+
 cudaError_t& LastError() {
   static cudaError_t error = cudaSuccess;
   return error;

@@ -2,7 +2,9 @@
 // The memory streams, and the sleep before them.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "lib/hardware/roofs/stream_kernels_cuda.h"
 #include "lib/timing/spin_cuda.h"
@@ -45,6 +47,37 @@ TEST_P(Streams, DoWhatTheyShould) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Words, Streams, testing::Values(4, 2048, 8192, 10004));
+
+// How many blocks came to the vectors at `of` in kRepeat rounds, the same for each.
+std::size_t BlocksOfAVector(CudaStream kind, bool of_target) {
+  constexpr std::size_t kWords = 8192;  // one turn of the grid
+  std::vector<uint64_t> from(2 * kWords);
+  std::vector<uint64_t> to(2 * kWords);
+  std::vector<Access> accesses;
+  Recorder() = &accesses;
+  EXPECT_EQ(LaunchCudaStream(kind, 0, to.data(), from.data(), kWords, 3, kPattern, nullptr), cudaSuccess);
+  Recorder() = nullptr;
+  const std::vector<uint64_t>& seen = of_target ? to : from;
+  std::map<const void*, std::set<unsigned>> blocks;
+  for (const Access& access : accesses) {
+    if (access.address >= seen.data() && access.address < seen.data() + seen.size()) {
+      blocks[access.address].insert(access.block);
+    }
+  }
+  EXPECT_EQ(blocks.size(), kWords);
+  const std::size_t count = blocks.empty() ? 0 : blocks.begin()->second.size();
+  for (const auto& [address, of_address] : blocks) EXPECT_EQ(of_address.size(), count);
+  return count;
+}
+
+// Else the caches of a multiprocessor, or its registers, would serve the second round.
+TEST(StreamRounds, ABlockNeverHasItsWordsAgain) {
+  EXPECT_EQ(BlocksOfAVector(CudaStream::kRead, false), 3);
+  EXPECT_EQ(BlocksOfAVector(CudaStream::kCopy, false), 3);
+  EXPECT_EQ(BlocksOfAVector(CudaStream::kCopy, true), 3);
+  EXPECT_EQ(BlocksOfAVector(CudaStream::kWrite, true), 3);
+  EXPECT_EQ(BlocksOfAVector(CudaStream::kUpdate, true), 1) << "the updates of two blocks would have no order";
+}
 
 TEST(Spin, Ends) { EXPECT_EQ(timing::LaunchSpin(1e-5, nullptr), cudaSuccess); }
 

@@ -79,6 +79,12 @@ def test_registers_that_do_not_fit_the_threads_are_caught(planted: dict[str, Ker
     assert list(violations(kernel)) == ["65 registers do not fit 1024 threads"]
 
 
+def test_loads_through_l1_are_caught(planted: dict[str, Kernel], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(rules.RULES, "Good", Rule(loads=4, past_l1=True))
+    (found,) = violations(planted["Good"])
+    assert found.startswith("it reads or writes through L1: LDG.E.128.CONSTANT at 0x")
+
+
 def test_too_few_bytes_in_flight_are_caught(planted: dict[str, Kernel]) -> None:
     kernel = replace(planted["Good"], registers=255)
     wanted = {"sm_80": [], "sm_90": ["16384 bytes in flight on a multiprocessor, not 30720"]}

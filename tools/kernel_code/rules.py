@@ -19,6 +19,8 @@ NEEDED_IN_FLIGHT = {"sm_80": 12 * 1024, "sm_90": 30 * 1024}
 # An integer division in line, and the question whether a quotient of floats needs a call.
 DIVISION = re.compile(r"I2F\S*\.RP|FCHK")
 LOCAL_MEMORY = re.compile(r"LDL|STL")
+# Asks the L2 (.STRONG.GPU), or leaves no line behind (.EF: evicted first).
+PAST_L1 = re.compile(r"(LDG|STG)\S*\.(STRONG\.GPU|EF)\b")
 NARROW_STORE = re.compile(r"STG(?!\S*\.128)")
 
 
@@ -29,6 +31,7 @@ class Rule(NamedTuple):
     stores: int = 0
     threads: int = 0  # 0: the most that it allows
     width: int = VECTOR  # bytes of a load
+    past_l1: bool = False  # it measures what lies behind the cache of a multiprocessor
 
 
 # A row of 4,096 columns. fp32 takes two loads a vector of eight columns.
@@ -36,10 +39,10 @@ _ROWS = Rule(loads=4, stores=4, threads=128)
 # By function, or by function and arguments where these differ. None: it moves no data.
 RULES: dict[str, Rule | None] = {
     "Spin": None,
-    "ReadStream": Rule(loads=4),
-    "CopyStream": Rule(loads=4, stores=4),
-    "UpdateStream": Rule(loads=4, stores=4),
-    "WriteStream": Rule(stores=4),
+    "ReadStream": Rule(loads=4, past_l1=True),
+    "CopyStream": Rule(loads=4, stores=4, past_l1=True),
+    "UpdateStream": Rule(loads=4, stores=4, past_l1=True),
+    "WriteStream": Rule(stores=4, past_l1=True),
     "RmsNormRows": _ROWS,
     "LayerNormRows": _ROWS,
     "SoftmaxRows": _ROWS,
@@ -103,6 +106,10 @@ def violations(kernel: Kernel) -> Iterator[str]:
     needed = NEEDED_IN_FLIGHT[kernel.arch]
     if rule.loads and rule.width == VECTOR and (in_flight := bytes_in_flight(kernel, rule)) < needed:
         yield f"{in_flight} bytes in flight on a multiprocessor, not {needed}"
+    for one in kernel.instructions:
+        if rule.past_l1 and one.name.startswith(("LDG", "STG")) and not PAST_L1.match(one.name):
+            yield f"it reads or writes through L1: {one.name} at {one.address:#x}"
+            break
     if rule.stores:
         stores = sum(one.name.startswith("STG") and one.bytes == VECTOR for one in kernel.instructions)
         if stores < rule.stores:

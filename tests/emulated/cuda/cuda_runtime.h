@@ -55,6 +55,7 @@ T ExchangeAs(unsigned lanes, T value, unsigned lane, const std::source_location&
 template <typename T>
 T* Aligned(T* pointer) {
   if (reinterpret_cast<uintptr_t>(pointer) % sizeof(T) != 0) throw Fault("a vector that is not aligned");
+  if (Recorder() != nullptr) Recorder()->push_back({Here().block_of_grid.x, pointer});
   return pointer;
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "tests/emulated/machine.h"
 
@@ -31,6 +32,13 @@ inline constexpr int kBlocksOfMachine = 2;
 
 // Addresses of the kernels that were launched.
 std::set<const void*>& Launched();
+// A vector that a thread of the block read or wrote.
+struct Access {
+  unsigned block;
+  const void* address;
+};
+// Where accesses are recorded; nullptr: nowhere.
+std::vector<Access>*& Recorder();
 // The error that the next cudaGetLastError takes.
 cudaError_t& LastError();
 cudaError_t Checked(dim3 grid, dim3 block);
