@@ -93,21 +93,31 @@ TEST_F(KernelsTestNative, Gemv) {
                   0);
         ExpectNear(y, w.to(at::kDouble).mv(x.to(at::kDouble)), "gemv " + what);
       }
+    }
+  }
+}
+
+TEST_F(KernelsTestNative, Int8Gemv) {
+  for (const auto& [cols, most] : {std::pair(int64_t{8}, 1), {264, 1}, {272, kernels::kMostGemvBatch}, {4096, 5}}) {
+    for (int batch = 1; batch <= most; ++batch) {
+      constexpr int64_t kRows = 13;
       const at::Tensor q =
-          at::randint(-128, 128, {rows, cols}, at::TensorOptions(device().torch_device()).dtype(at::kChar));
-      const at::Tensor scale = Randn({rows}, at::kBFloat16);
-      const at::Tensor x = Randn({cols}, at::kBFloat16);
-      const at::Tensor y = at::zeros({rows}, x.options());
+          at::randint(-128, 128, {kRows, cols}, at::TensorOptions(device().torch_device()).dtype(at::kChar));
+      const at::Tensor scale = Randn({kRows}, at::kBFloat16);
+      const at::Tensor x = Randn({batch, cols}, at::kBFloat16);
+      const at::Tensor y = at::zeros({batch, kRows}, x.options());
       ASSERT_EQ(table_->gemv({.type = WeightType::kInt8,
                               .weight = q.data_ptr(),
                               .scale = scale.data_ptr(),
                               .x = x.data_ptr(),
                               .y = y.data_ptr(),
-                              .rows = rows,
-                              .cols = cols},
+                              .rows = kRows,
+                              .cols = cols,
+                              .batch = batch},
                              Stream()),
                 0);
-      ExpectNear(y, q.to(at::kDouble).mv(x.to(at::kDouble)).mul(scale.to(at::kDouble)), "int8 gemv " + what);
+      ExpectNear(y, x.to(at::kDouble).mm(q.to(at::kDouble).t()).mul(scale.to(at::kDouble)),
+                 "int8 gemv of " + std::to_string(cols) + " columns, batch " + std::to_string(batch));
     }
   }
 }
