@@ -14,30 +14,40 @@ constexpr char kRows[] = "lib/kernels/cuda/rows_cuda.cu";
 
 // tests/structure holds the rows against the sources.
 constexpr UnverifiedKernel kTable[] = {
-    {"Spin", "lib/timing/spin_cuda.cu"},
-    {"ReadStream", kStreams},
-    {"CopyStream", kStreams},
-    {"UpdateStream", kStreams},
-    {"WriteStream", kStreams},
-    {"RmsNormRows", kRows},
-    {"LayerNormRows", kRows},
-    {"SoftmaxRows", kRows},
-    {"GemvRows", "lib/kernels/cuda/gemv_cuda.cu"},
+    {"Spin", "lib/timing/spin_cuda.cu", true},
+    {"ReadStream", kStreams, true},
+    {"CopyStream", kStreams, true},
+    {"UpdateStream", kStreams, true},
+    {"WriteStream", kStreams, true},
+    {"RmsNormRows", kRows, true},
+    {"LayerNormRows", kRows, true},
+    {"SoftmaxRows", kRows, true},
+    {"GemvRows", "lib/kernels/cuda/gemv_cuda.cu", true},
 };
+
+const UnverifiedKernel* Find(std::string_view kernel) {
+  const auto* const found =
+      std::find_if(std::begin(kTable), std::end(kTable), [&](const auto& row) { return row.kernel == kernel; });
+  return found == std::end(kTable) ? nullptr : found;
+}
 
 }  // namespace
 
 std::span<const UnverifiedKernel> UnverifiedKernels() { return kTable; }
 
-bool IsUnverified(std::string_view kernel) {
-  return std::any_of(std::begin(kTable), std::end(kTable),
-                     [&](const UnverifiedKernel& row) { return row.kernel == kernel; });
+bool IsUnverified(std::string_view kernel) { return Find(kernel) != nullptr; }
+
+bool IsEmulatedAlone(std::string_view kernel) {
+  const UnverifiedKernel* const row = Find(kernel);
+  return row != nullptr && row->emulated;
 }
 
 std::string DescribeUnverified() {
-  std::string text = "\nunverified: no GPU has run these kernels yet; --unverified runs the cases that need them\n";
+  std::string text =
+      "\nunverified: no GPU has run these kernels yet; --unverified runs the cases that need them\n"
+      "            (emulated: they are right on a stand-in for a GPU)\n";
   for (const UnverifiedKernel& row : kTable) {
-    absl::StrAppend(&text, "  ", View(row.kernel), "  (", View(row.file), ")\n");
+    absl::StrAppend(&text, "  ", View(row.kernel), "  (", View(row.file), ")", row.emulated ? "  emulated" : "", "\n");
   }
   return std::size(kTable) == 0 ? std::string() : text;
 }

@@ -13,10 +13,12 @@ namespace roofbench {
 struct UnverifiedKernel {
   std::string_view kernel;  // __global__ function
   std::string_view file;
+  bool emulated = false;  // tests/emulated runs it on the processor, and its results are right there
 };
 
 std::span<const UnverifiedKernel> UnverifiedKernels();
 bool IsUnverified(std::string_view kernel);
+bool IsEmulatedAlone(std::string_view kernel);  // unverified, but emulated
 
 // The table as --list_axes prints it; empty if all kernels were run.
 std::string DescribeUnverified();

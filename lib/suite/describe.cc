@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "lib/base/text.h"
 #include "lib/device/unverified.h"
 #include "lib/suite/case_names.h"
 #include "lib/suite/shared_axes.h"
@@ -39,7 +40,9 @@ std::string FullDoc(const AxisSpec& axis) {
 std::string Remark(const Implementation& one) {
   std::vector<std::string> remarks;
   if (one.on_cpu != one.on_gpu) remarks.emplace_back(one.on_cpu ? "on processors alone" : "on GPUs alone");
-  if (one.GpuProof() == Proof::kUnverified) remarks.emplace_back("unverified on GPUs");
+  if (const Proof proof = one.GpuProof(); proof == Proof::kUnverified || proof == Proof::kEmulated) {
+    remarks.push_back(absl::StrCat(View(Name(proof)), " on GPUs"));
+  }
   if (!one.dtypes.empty()) remarks.push_back(absl::StrCat("for ", absl::StrJoin(one.dtypes, ", ")));
   if (!one.limits.empty()) remarks.push_back(one.limits);
   return absl::StrJoin(remarks, "; ");

@@ -26,7 +26,7 @@ constexpr std::pair<std::string_view, std::string_view> kDocs[] = {
 }  // namespace
 
 std::string_view Name(Proof proof) {
-  constexpr std::string_view kNames[] = {"none", "unverified", "checked"};
+  constexpr std::string_view kNames[] = {"none", "unverified", "emulated", "checked"};
   return kNames[static_cast<int>(proof)];
 }
 
@@ -34,7 +34,11 @@ Proof Implementation::CpuProof() const { return on_cpu ? Proof::kChecked : Proof
 
 Proof Implementation::GpuProof() const {
   if (!on_gpu) return Proof::kNone;
-  return std::any_of(kernels.begin(), kernels.end(), IsUnverified) ? Proof::kUnverified : Proof::kChecked;
+  Proof least = Proof::kChecked;
+  for (const std::string_view kernel : kernels) {
+    if (IsUnverified(kernel)) least = std::min(least, IsEmulatedAlone(kernel) ? Proof::kEmulated : Proof::kUnverified);
+  }
+  return least;
 }
 
 absl::Status SupportsImplementation(const Implementation& implementation, const Point& point, const Device& device) {
@@ -55,8 +59,8 @@ absl::Status SupportsImplementation(const Implementation& implementation, const 
 }
 
 absl::Status CheckVerified(const Implementation& implementation, const Device& device) {
-  if (device.gpu() == nullptr || implementation.GpuProof() != Proof::kUnverified) return absl::OkStatus();
   const auto kernel = std::find_if(implementation.kernels.begin(), implementation.kernels.end(), IsUnverified);
+  if (device.gpu() == nullptr || kernel == implementation.kernels.end()) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat("unverified: no GPU has run the kernel ", std::string(*kernel), " yet (--unverified runs it)"));
 }

@@ -13,9 +13,9 @@
 namespace roofbench {
 
 // What stands behind an implementation on a kind of device. kChecked: its results are compared with a reference in
-// every run. kUnverified: it launches a kernel of ours that no GPU has run yet.
-enum class Proof { kNone, kUnverified, kChecked };
-std::string_view Name(Proof proof);  // "none", "unverified", "checked"
+// every run. kUnverified: it launches a kernel of ours that no GPU has run yet; kEmulated: nor has one, but a stand-in.
+enum class Proof { kNone, kUnverified, kEmulated, kChecked };
+std::string_view Name(Proof proof);  // "none", "unverified", "emulated", "checked"
 
 struct Implementation {
   std::string name;  // a value of the axis `impl`

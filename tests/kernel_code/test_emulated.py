@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def functions(library: str) -> dict[int, str]:
     return found
 
 
-def test_every_kernel_is_run(tmp_path: Path) -> None:
+def test_every_kernel_is_run_and_called_so(program: Path, tmp_path: Path) -> None:
     if not TESTS.exists():
         pytest.skip(f"{TESTS} is not built: tools/test builds it")
     launches = tmp_path / "launches"
@@ -40,5 +41,8 @@ def test_every_kernel_is_run(tmp_path: Path) -> None:
     for line in launches.read_text().splitlines():
         library, address = line.rsplit(" ", 1)
         ran.add(functions(library)[int(address, 16)] if Path(library).suffix == ".so" else "of the test")
+    listed = subprocess.run([program, "--list_axes"], check=True, capture_output=True, text=True).stdout
+    called_emulated = set(re.findall(r"^  (\w+)  \(lib/\S+\)  emulated$", listed, re.MULTILINE))
+    assert called_emulated == set(kernels(ROOT)) & ran
     assert set(kernels(ROOT)) <= ran
     assert "Reverse" in ran, "what is planted was launched, too"

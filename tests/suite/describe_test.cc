@@ -34,12 +34,12 @@ TEST_F(DescribeTest, ImplementationsSayWhereTheyRunAndWhyNotElsewhere) {
                            .dtypes = {"bf16"},
                            .limits = "no fp32 kernel"}},
                          "eager");
-  EXPECT_THAT(DescribeAxes({family}), HasSubstr("native: unverified on GPUs; for bf16; no fp32 kernel"));
+  EXPECT_THAT(DescribeAxes({family}), HasSubstr("native: emulated on GPUs; for bf16; no fp32 kernel"));
   const auto described = DescribeFamily(family);
   EXPECT_EQ(described["axes"][0]["name"], "impl");
   EXPECT_EQ(described["axes"][0]["role"], "impl");
   EXPECT_EQ(described["axes"][0]["default"], "eager");
-  EXPECT_EQ(described["implementations"][1]["proof"]["cuda"], "unverified");
+  EXPECT_EQ(described["implementations"][1]["proof"]["cuda"], "emulated");
   EXPECT_EQ(described["implementations"][0]["proof"]["cuda"], "checked");
   EXPECT_EQ(described["implementations"][1]["dtypes"], nlohmann::ordered_json({"bf16"}));
 }
