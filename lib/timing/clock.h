@@ -40,6 +40,9 @@ class Clock {
   // Most marks that may wait in one chunk (a GPU's launch queue is about 1,000 deep).
   virtual std::size_t MaxMarks() const = 0;
 
+  // Most marks of a chunk that is a single step, which may make more of them than are planned for.
+  virtual std::size_t MaxStepMarks() const { return MaxMarks(); }
+
   // What of the `host_seconds` that passed on the host between the last BeginChunk and its EndChunk enqueueing took:
   // less than all of it where the host waited for room in a full launch queue.
   virtual double EnqueueSeconds(double host_seconds) const { return host_seconds; }

@@ -12,8 +12,11 @@ namespace roofbench::timing {
 namespace {
 
 // A launch queue holds about 1,000 entries, and the host waits where it is full. The steps of a chunk have at least a
-// launch each, the marks between them are one each, and the sleep is one.
+// launch each, the marks between them are one each, and the sleep and the end of the chunk are two.
 constexpr std::size_t kMaxMarks = 490;
+// The stages of a large model in LLM.int8() are more. A step of so many launches fills the queue in any case, and the
+// marks, which the device makes, are right all the same.
+constexpr std::size_t kMaxStepMarks = 8192;
 constexpr std::size_t kFloorMarks = 200;
 
 // A device that is done this soon after its last launch has waited for the host: what a wait takes that has nothing to
@@ -29,7 +32,7 @@ EventClock::EventClock(std::unique_ptr<EventQueue> queue, std::function<double()
 }
 
 void EventClock::BeginChunk(std::size_t marks) {
-  queue_->Reserve(marks);
+  queue_->Reserve(marks + 1);
   seconds_.resize(marks);
   room_ = marks;
   marked_ = 0;
@@ -46,7 +49,10 @@ std::span<const double> EventClock::EndChunk() {
   device_seconds_ = 0;
   if (marked_ == 0) return {};
   const double start = host_seconds_();
-  queue_->Wait(marked_ - 1);
+  // For one that is recorded here: the last mark may be recorded by a graph, and an event that only the device records
+  // is nothing to wait for until it does.
+  queue_->Record(room_);
+  queue_->Wait(room_);
   waited_seconds_ = host_seconds_() - start;
   // One by one: a difference is a float in CUDA, whose rounding grows with it.
   for (std::size_t i = 0; i < marked_; ++i) {
@@ -74,6 +80,8 @@ double EventClock::FloorSeconds() {
 }
 
 std::size_t EventClock::MaxMarks() const { return kMaxMarks; }
+
+std::size_t EventClock::MaxStepMarks() const { return kMaxStepMarks; }
 
 double EventClock::EnqueueSeconds(double host_seconds) const {
   // All was enqueued while the device slept: the queue was never full, for else the host would have slept, too.

@@ -26,6 +26,7 @@ class EventClock final : public Clock {
   double ProcessCpuSeconds() override;
   double FloorSeconds() override;
   std::size_t MaxMarks() const override;
+  std::size_t MaxStepMarks() const override;
   double EnqueueSeconds(double host_seconds) const override;
 
   // Of the device, at the start of every chunk: long enough for the first launches to get ahead of it. A longer one

@@ -8,7 +8,7 @@
 namespace roofbench::timing {
 
 PhaseRecorder::PhaseRecorder(Clock& clock, int phases) : clock_(clock), phases_(static_cast<std::size_t>(phases)) {
-  if (phases_ > 0) sequence_.reserve(clock_.MaxMarks());  // nothing may allocate between marks
+  if (phases_ > 0) sequence_.reserve(clock_.MaxStepMarks());  // nothing may allocate between marks
 }
 
 void PhaseRecorder::Run(const Step& step) {
@@ -35,7 +35,7 @@ void PhaseRecorder::End(int phase) {
 
 std::size_t PhaseRecorder::MarksPerStep() const {
   if (phases_ == 0) return 0;
-  return learned_ ? sequence_.size() : clock_.MaxMarks() - 1;
+  return learned_ ? sequence_.size() : clock_.MaxStepMarks() - 1;
 }
 
 void PhaseRecorder::Learn(std::size_t phase) {

@@ -14,6 +14,13 @@
 
 namespace roofbench::timing {
 
+// When the device passes it.
+struct FakeEvent {
+  double passed = 0;
+  // Recorded by a graph, on the device: until it is, the host takes it for one that was passed long ago.
+  bool by_graph = false;
+};
+
 // The machine: outlives the clock that owns the queue.
 struct FakeMachine {
   double host = 1;             // seconds
@@ -34,7 +41,7 @@ struct FakeMachine {
     waiting.push_back(device);
   }
 
-  std::vector<double*>* gathered = nullptr;  // events that a graph will record, if one asks for them
+  std::vector<FakeEvent*>* gathered = nullptr;  // events that a graph will record, if one asks for them
 
   int sleeps = 0;
   int waits = 0;
@@ -47,9 +54,9 @@ class FakeEventQueue final : public EventQueue {
   explicit FakeEventQueue(FakeMachine& machine) : machine_(machine) {}
 
   void Reserve(std::size_t count) override {
-    if (count > passed_.size()) {
-      machine_.created += count - passed_.size();
-      passed_.resize(count);
+    if (count > events_.size()) {
+      machine_.created += count - events_.size();
+      events_.resize(count);
     }
   }
   void Sleep(double seconds) override {
@@ -59,26 +66,26 @@ class FakeEventQueue final : public EventQueue {
     machine_.Launch(seconds);
   }
   void Record(std::size_t event) override {
-    ASSERT_LT(event, passed_.size()) << "an event that was not reserved";
+    ASSERT_LT(event, events_.size()) << "an event that was not reserved";
     if (machine_.gathered != nullptr) {
-      machine_.gathered->push_back(&passed_[event]);
+      machine_.gathered->push_back(&events_[event]);
       return;
     }
     machine_.Launch(machine_.record_seconds);
-    passed_[event] = machine_.device;
+    events_[event] = {.passed = machine_.device};
   }
   void Wait(std::size_t event) override {
     ++machine_.waits;
-    machine_.host = std::max(machine_.host, passed_[event]);
+    if (!events_[event].by_graph) machine_.host = std::max(machine_.host, events_[event].passed);
   }
   double SecondsBetween(std::size_t earlier, std::size_t later) override {
-    if (passed_[later] > machine_.host) ++machine_.early_reads;
-    return passed_[later] - passed_[earlier];
+    if (events_[later].passed > machine_.host) ++machine_.early_reads;
+    return events_[later].passed - events_[earlier].passed;
   }
 
  private:
   FakeMachine& machine_;
-  std::vector<double> passed_;
+  std::vector<FakeEvent> events_;
 };
 
 }  // namespace roofbench::timing
