@@ -47,6 +47,8 @@ class Gpu {
   // Peak bytes of LibTorch's allocator since the last ResetPeak.
   virtual double PeakBytes() const = 0;
   virtual void ResetPeak() = 0;
+  // Bytes that recorded graphs hold and that are no tensor's: what their launches work in.
+  virtual double GraphBytes() const = 0;
   virtual void Synchronise() = 0;
 
   // Events on the stream that LibTorch works on.
@@ -57,7 +59,7 @@ class Gpu {
   virtual void Spin(double seconds) = 0;
 
   // Records what `enqueue` puts on the stream, after calling it once or more for real. Inside, `mark` must be called at
-  // the ends of phases.
+  // the ends of phases. Whatever it throws (out of memory, a step that waits for the device) leaves nothing behind.
   using Enqueue = std::function<void(const std::function<void()>& mark)>;
   virtual std::unique_ptr<GpuGraph> Record(const Enqueue& enqueue) = 0;
 

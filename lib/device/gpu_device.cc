@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lib/base/text.h"
 #include "lib/device/gpu_gemm_probe.h"
 #include "lib/hardware/device_facts.h"
 
@@ -137,12 +138,18 @@ void GpuDevice::AfterCase() {
 }
 
 absl::Status GpuDevice::Health() {
-  try {
-    gpu_->Synchronise();
-    return absl::OkStatus();
-  } catch (const std::exception& error) {
-    return absl::UnavailableError(error.what());
+  // CUDA tells of most errors once. One that it tells of again (an illegal access, a failed assertion) has broken the
+  // process's context, and every call will fail.
+  absl::Status health;
+  for (int asked = 0; asked < 2; ++asked) {
+    try {
+      gpu_->Synchronise();
+      return absl::OkStatus();
+    } catch (const std::exception& error) {
+      health = absl::UnavailableError(FirstLine(error.what()));
+    }
   }
+  return health;
 }
 
 void GpuDevice::WaitUntilCool() {

@@ -84,6 +84,7 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
 void Session::RunHere(const PlannedCase& planned, Outcome& outcome) {
   if (interrupted_ && interrupted_()) return End(outcome, Verdict::kInterrupted, "interrupted before it ran");
   try {
+    admission_.Enter(*planned.family);  // asks the device, which may be lost
     EndBy(Measure(planned, outcome), outcome);
   } catch (...) {
     EndBy(StatusOfThrown(), outcome);
@@ -95,13 +96,13 @@ void Session::EndCase(Outcome& outcome) {
   try {
     device_.AfterCase();
   } catch (const std::exception& error) {
-    if (outcome.verdict == Verdict::kMeasured) End(outcome, Verdict::kFailed, FirstLine(error.what()));
+    const bool blameless = outcome.verdict == Verdict::kMeasured || outcome.verdict == Verdict::kSkipped;
+    if (blameless) End(outcome, Verdict::kFailed, FirstLine(error.what()));
   }
 }
 
 const Outcome& Session::Run(std::size_t index) {
   const PlannedCase& planned = plan_.at(index);
-  admission_.Enter(*planned.family);
   if (std::optional<Outcome> restored = outcomes_.Take(index)) {
     // Later cases are predicted from this one, as if it had run here.
     if (restored->verdict == Verdict::kMeasured) admission_.Learn(planned, restored->summary.min);

@@ -14,9 +14,12 @@ inline std::string Describe(cudaError_t error) {
   return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
 }
 
-// Throws std::runtime_error: what failed, and why.
+// Throws std::runtime_error: what failed, and why. The runtime forgets an error that it can forget: LibTorch would find
+// it behind its next launch, in a case that has nothing to do with it.
 inline void CheckCuda(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + Describe(error));
+  if (error == cudaSuccess) return;
+  cudaGetLastError();
+  throw std::runtime_error(std::string(what) + ": " + Describe(error));
 }
 
 }  // namespace roofbench::timing

@@ -24,10 +24,14 @@ class FakeGpu : public Gpu {
   explicit FakeGpu(timing::FakeMachine& machine) : machine_(machine) {}
 
   const GpuFacts& facts() const override { return fake_facts; }
-  double FreeMemoryBytes() const override { return free_bytes; }
+  double FreeMemoryBytes() const override {
+    if (!memory_fault.empty()) throw std::runtime_error(memory_fault);
+    return free_bytes;
+  }
   void EmptyCache() override { ++emptied; }
   double PeakBytes() const override { return 0; }
   void ResetPeak() override {}
+  double GraphBytes() const override { return graph_bytes; }
   void Synchronise() override {
     machine_.host = std::max(machine_.host, machine_.device);
     if (!fault.empty()) throw std::runtime_error(fault_stays ? fault : std::exchange(fault, {}));
@@ -69,8 +73,10 @@ class FakeGpu : public Gpu {
                          .cuda_runtime = "13.0"};
   hardware::FakeGpuStreams fake_streams;
   double free_bytes = 8e9;
+  double graph_bytes = 0;
   int emptied = 0;
   std::string fault;         // the next Synchronise throws it
+  std::string memory_fault;  // FreeMemoryBytes throws it
   bool fault_stays = false;  // and every one after it, as after an illegal access
   std::map<std::string, const void*> exports;
 
@@ -79,7 +85,7 @@ class FakeGpu : public Gpu {
   struct Graph : GpuGraph {
     explicit Graph(timing::FakeMachine& on) : machine(on) {}
     void Replay(const std::function<void()>& mark) override {
-      std::vector<double*> events;
+      std::vector<timing::FakeEvent*> events;
       machine.gathered = &events;
       mark();
       machine.gathered = nullptr;
@@ -88,7 +94,7 @@ class FakeGpu : public Gpu {
       machine.device = std::max(machine.device, machine.host);
       for (std::size_t i = 0; i < pieces.size(); ++i) {
         machine.device += pieces[i];
-        if (!events.empty()) *events[i] = machine.device;
+        if (!events.empty()) *events[i] = {.passed = machine.device, .by_graph = true};
       }
       machine.device += rest;
     }

@@ -162,6 +162,47 @@ TEST_F(GpuDeviceTest, AnErrorThatStaysMakesItUseless) {
   EXPECT_THAT(std::string(device->Health().message()), HasSubstr("illegal memory access"));
 }
 
+// What asks a lost device before the case is the case's own failure, too.
+TEST_F(GpuDeviceTest, CasesOnALostDeviceFailOneByOne) {
+  const auto device = Make();
+  gpu_->fault = "an illegal memory access was encountered";
+  gpu_->fault_stays = true;
+  gpu_->memory_fault = gpu_->fault;
+  const Family family = TwoPhases(20e-6);
+  const Point point = family.Points(Suite::kQuick)[0];
+  Session session(options_, *device, {{&family, point, point.Name()}}, nullptr);
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    const Outcome& outcome = session.Run(0);
+    EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+    EXPECT_THAT(outcome.reason, HasSubstr("illegal memory access"));
+  }
+}
+
+TEST_F(GpuDeviceTest, AnErrorBehindASkippedCaseIsItsFailure) {
+  const auto device = Make();
+  gpu_->fault = "an illegal memory access was encountered";
+  gpu_->fault_stays = true;
+  gpu_->fake_facts.compute_major = 7;
+  const Family family = Family("needs", "bf16 arithmetic")
+                            .Axis({.name = "impl", .choices = {"eager"}, .default_value = "eager"})
+                            .Grid(Suite::kQuick, {{"impl", {"eager"}}})
+                            .Cost([](const Point&) {
+                              workload::Operation product;
+                              product.flops[workload::Index(Dtype::kBf16)] = 1;
+                              return workload::Cost{.operations = {product}};
+                            });
+  const Outcome outcome = Run(*device, family, "eager");
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed) << "the process is lost, and has to end";
+  EXPECT_THAT(outcome.reason, HasSubstr("illegal memory access"));
+}
+
+TEST_F(GpuDeviceTest, TheMemoryOfAGraphIsItsCases) {
+  const auto device = Make();
+  const double eager = Counters(Run(*device, TwoPhases(20e-6), "eager")).at("peak_mem");
+  gpu_->graph_bytes = 3e6;
+  EXPECT_EQ(Counters(Run(*device, TwoPhases(20e-6), "graph")).at("peak_mem"), eager + 3e6);
+}
+
 TEST_F(GpuDeviceTest, APowerCapIsRecorded) {
   const auto device = Make(/*nvml=*/true);
   const auto counters = Counters(Run(*device, TwoPhases(20e-6), "eager"));
