@@ -4,9 +4,10 @@
 Runs the GPU tests, compute-sanitizer over our own kernels, the suite on the GPU, training steps and published
 generations, and a bf16 product against PyTorch in the same minute; writes one JSON file with every step, its figures
 and what it said. Needs Python 3.10 and nothing else; a step whose tool is missing (compute-sanitizer, PyTorch) is
-skipped with a reason.
+skipped with a reason. Where a machine is lent for minutes, --limit ends a call in time, and the same command again goes
+on: finished steps are in the result file, and the cases of an unfinished one in a journal beside it.
 
-Exit status: 0 all steps passed, 1 a step failed, 2 there is no GPU or no program.
+Exit status: 0 all steps passed, 1 a step failed, 2 there is no GPU or no program, 3 the time was up: call it again.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -28,6 +29,8 @@ from typing import Any
 
 SCHEMA = "roofbench-gpu-check-1"
 OUTPUT_TAIL = 4000  # characters of a step's output that the file keeps
+SHARDS = 8  # of the GPU tests: what a call has time for
+GRACE = 30.0  # seconds to end in order
 AGREEMENT = 0.02  # of our time of a product with PyTorch's
 # Cases whose launches bind, their graphs, and one that fills the device.
 CHOSEN = (
@@ -63,7 +66,7 @@ print(statistics.median(x.elapsed_time(y) for x, y in zip(marks, marks[1:])) / 1
 @dataclass
 class Step:
     name: str
-    status: str = "passed"  # passed, failed, skipped
+    status: str = "passed"  # passed, failed, skipped, unfinished
     reason: str = ""
     seconds: float = 0.0
     figures: dict[str, Any] = field(default_factory=dict)
@@ -76,23 +79,44 @@ class Tools:
     gpu_test: Path | None
     sanitizer: str | None
     python: str
-    folder: Path  # for files on the way
+    folder: Path  # beside the result file: journals, results and reports on the way
+    deadline: float = float("inf")  # of time.monotonic()
 
 
-def run(command: Sequence[str | Path], timeout: float) -> subprocess.CompletedProcess[str]:
-    """Both streams in stdout; a time-out is exit status 124."""
+class OutOfTimeError(Exception):
+    """The call's time is up; the step goes on in the next one."""
+
+
+def run(
+    command: Sequence[str | Path], timeout: float, deadline: float = float("inf"), **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Both streams in stdout; its own time-out is exit status 124, the end of the call's time an OutOfTimeError."""
+    left = deadline - time.monotonic()
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **environment},
+    )
     try:
-        return subprocess.run(
-            [str(part) for part in command],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as expired:
-        said = expired.stdout.decode() if isinstance(expired.stdout, bytes) else expired.stdout or ""
-        return subprocess.CompletedProcess(expired.cmd, 124, f"{said}\nno end within {timeout:.0f} s")
+        said, _ = process.communicate(timeout=max(0.0, min(timeout, left)))
+    except subprocess.TimeoutExpired:
+        said = end(process)
+        if left <= timeout:
+            raise OutOfTimeError(said) from None
+        return subprocess.CompletedProcess(process.args, 124, f"{said}\nno end within {timeout:.0f} s")
+    return subprocess.CompletedProcess(process.args, process.returncode, said)
+
+
+def end(process: subprocess.Popen[str]) -> str:
+    """In order, so that what was measured is written; else at once."""
+    process.send_signal(signal.SIGINT)
+    try:
+        return process.communicate(timeout=GRACE)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[0]
 
 
 def finish(step: Step, done: subprocess.CompletedProcess[str]) -> Step:
@@ -111,20 +135,28 @@ def gpu_tests(tools: Tools) -> Step:
     step = Step("gpu_tests")
     if tools.gpu_test is None:
         return skipped(step, "the program gpu_test is not here: build with ROOFBENCH_TESTS=ON")
-    report = tools.folder / "gpu_test.json"
-    finish(step, run([tools.gpu_test, f"--gtest_output=json:{report}"], 1500))
-    if not report.exists():
-        step.status, step.reason = "failed", step.reason or "it wrote no report"
-        return step
     counts: dict[str, int] = {}
-    for suite in json.loads(report.read_text())["testsuites"]:
-        for test in suite["testsuite"]:
-            result = "failed" if test.get("failures") else test["result"].lower()
-            counts[result] = counts.get(result, 0) + 1
-            for key in ("clock_over_kineto", "floor_us"):
-                if key in test:
-                    step.figures[key] = float(test[key])
+    for shard in range(SHARDS):
+        report = tools.folder / f"gpu_test-{shard}.json"
+        if not report.exists():
+            partial = report.with_suffix(".part")
+            command: list[str | Path] = [tools.gpu_test, f"--gtest_output=json:{partial}"]
+            shards = {"GTEST_TOTAL_SHARDS": str(SHARDS), "GTEST_SHARD_INDEX": str(shard)}
+            done = run(command, 1500, tools.deadline, **shards)
+            if done.returncode != 0:
+                finish(step, done)
+            if not partial.exists():
+                step.status, step.reason = "failed", step.reason or "it wrote no report"
+                continue
+            partial.replace(report)
+        for suite in json.loads(report.read_text()).get("testsuites", []):
+            for test in suite["testsuite"]:
+                result = "failed" if test.get("failures") else test["result"].lower()
+                counts[result] = counts.get(result, 0) + 1
+                step.figures |= {key: float(test[key]) for key in ("clock_over_kineto", "floor_us") if key in test}
     step.figures["tests"] = counts
+    if counts.get("failed"):
+        step.status, step.reason = "failed", step.reason or f"{counts['failed']} test(s) failed"
     if not counts.get("completed"):
         step.status, step.reason = "failed", "no test ran"
     return step
@@ -138,7 +170,7 @@ def sanitizer(tool: str) -> Callable[[Tools], Step]:
         if tools.gpu_test is None:
             return skipped(step, "the program gpu_test is not here")
         command: list[str | Path] = [tools.sanitizer, "--tool", tool, "--error-exitcode", "9", tools.gpu_test]
-        return finish(step, run([*command, "--gtest_filter=KernelsTest*"], 1500))
+        return finish(step, run([*command, "--gtest_filter=KernelsTest*"], 1500, tools.deadline))
 
     return check
 
@@ -153,7 +185,10 @@ def suite(name: str, flags: Sequence[str]) -> Callable[[Tools], Step]:
         step = Step(name)
         out = tools.folder / f"{name}.json"
         out.unlink(missing_ok=True)
-        finish(step, run([tools.roofbench, "--device=cuda", *flags, f"--benchmark_out={out}"], 1800))
+        # A case that breaks the device, or the end of this call, costs no other case.
+        journal = [f"--journal={tools.folder / name}.jsonl", "--resume"]
+        command: list[str | Path] = [tools.roofbench, "--device=cuda", *flags, *journal, f"--benchmark_out={out}"]
+        finish(step, run(command, 7200, tools.deadline))
         if not out.exists():
             step.status, step.reason = "failed", step.reason or "it wrote no results"
             return step
@@ -184,13 +219,13 @@ def product_against_torch(tools: Tools) -> Step:
     ours, theirs = [], []
     # In turns, so that a change of the clocks meets both.
     for turn in range(2):
-        done = run([tools.python, "-I", "-c", TORCH_PRODUCT], 120)
+        done = run([tools.python, "-I", "-c", TORCH_PRODUCT], 120, tools.deadline)
         if done.returncode != 0:
             return finish(step, done)
         theirs.append(float(done.stdout.split()[-1]))
         out = tools.folder / f"product{turn}.json"
         flags = ["--device=cuda", f"--benchmark_filter={LARGE_PRODUCT}", "--axis=cache=warm", f"--benchmark_out={out}"]
-        done = run([tools.roofbench, *flags], 300)
+        done = run([tools.roofbench, *flags], 300, tools.deadline)
         finish(step, done)
         if done.returncode != 0:
             return step
@@ -241,7 +276,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--sanitizer", default=shutil.which("compute-sanitizer"), help="compute-sanitizer")
     parser.add_argument("--python", default=None, help="a Python with PyTorch (.venv, then python3)")
     parser.add_argument("--only", default="", help=f"these steps alone: {','.join(STEPS)}")
-    parser.add_argument("--out", type=Path, help="the result file (results/local/gpu_check-<UTC time>.json)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="the result file (results/local/gpu_check-<UTC time>.json); one that is there is gone on with",
+    )
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds that this call may take")
     found = parser.parse_args(arguments)
     prefixes = [found.prefix] if found.prefix else [root, root / "build/release", root.parent]
     found.roofbench = found.roofbench or first_existing([prefix / "bin/roofbench" for prefix in prefixes])
@@ -269,25 +309,49 @@ def main(arguments: Sequence[str]) -> int:
     if missing := find_gpu(options.roofbench):
         print(f"gpu_check: no GPU to check: {missing}", file=sys.stderr)
         return 2
-    steps = []
-    with tempfile.TemporaryDirectory(prefix="gpu_check-") as folder:
-        tools = Tools(options.roofbench, options.gpu_test, options.sanitizer, options.python, Path(folder))
-        for name, check in STEPS.items():
-            if options.only and name not in options.only:
-                continue
-            print(f"{name} …", flush=True)
-            began = time.monotonic()
-            step = check(tools)
-            step.seconds = time.monotonic() - began
-            steps.append(step)
-            print(
-                f"{name}: {step.status}{': ' + step.reason if step.reason else ''} ({step.seconds:.0f} s)", flush=True
-            )
-            # What was found out stays, whatever becomes of the next step.
-            write(options.out, steps)
-    failed = [step.name for step in steps if step.status == "failed"]
+    steps = earlier(options.out)
+    folder = options.out.with_suffix(".parts")
+    folder.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + options.limit - GRACE
+    tools = Tools(options.roofbench, options.gpu_test, options.sanitizer, options.python, folder, deadline)
+    for name, check in STEPS.items():
+        known = steps.get(name)
+        if name not in (options.only or STEPS):
+            continue
+        if known is not None and known.status != "unfinished" and not options.only:
+            continue
+        steps[name] = timed(name, check, tools)
+        # What was found out stays, whatever becomes of the next step.
+        write(options.out, [steps[one] for one in STEPS if one in steps])
+        if steps[name].status == "unfinished":
+            print(f"the time is up; the same command with --out={options.out} goes on")
+            return 3
+    failed = [step.name for step in steps.values() if step.status == "failed"]
     print(f"{'FAILED: ' + ', '.join(failed) if failed else 'passed'}; written: {options.out}")
     return 1 if failed else 0
+
+
+def timed(name: str, check: Callable[[Tools], Step], tools: Tools) -> Step:
+    print(f"{name} …", flush=True)
+    began = time.monotonic()
+    try:
+        step = check(tools)
+    except OutOfTimeError as said:
+        step = Step(name, "unfinished", "the call's time was up", output=str(said)[-OUTPUT_TAIL:])
+    step.seconds = time.monotonic() - began
+    print(f"{name}: {step.status}{': ' + step.reason if step.reason else ''} ({step.seconds:.0f} s)", flush=True)
+    return step
+
+
+def earlier(out: Path) -> dict[str, Step]:
+    """The steps of earlier calls, by name."""
+    if not out.exists():
+        return {}
+    result = json.loads(out.read_text())
+    if result.get("schema") != SCHEMA:
+        print(f"gpu_check: {out} is no result of gpu_check: name another file with --out", file=sys.stderr)
+        raise SystemExit(2)
+    return {step["name"]: Step(**step) for step in result["steps"]}
 
 
 def write(out: Path, steps: Sequence[Step]) -> None:
@@ -296,6 +360,7 @@ def write(out: Path, steps: Sequence[Step]) -> None:
         "schema": SCHEMA,
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "failed": [step.name for step in steps if step.status == "failed"],
+        "unfinished": [step.name for step in steps if step.status == "unfinished"],
         "device": device_of(steps),
         "steps": [asdict(step) for step in steps],
     }

@@ -18,6 +18,9 @@ PROGRAM = """#!{python}
 import json, sys
 flags = dict(flag.lstrip("-").split("=", 1) for flag in sys.argv[1:] if "=" in flag)
 assert flags["device"] == "cuda"
+if "journal" in flags:
+    assert "--resume" in sys.argv, "what an earlier call has measured is not measured again"
+    open(flags["journal"], "a").write("a call" + chr(10))
 if "benchmark_out" in flags:
     cases = [
         {{"name": "matmul/impl:eager/dtype:bf16/n:256/manual_time", "real_time": 0.02, "launch_bound": 1}},
@@ -28,7 +31,8 @@ if "benchmark_out" in flags:
 
 # The GPU tests, of which one was skipped.
 TESTS = """#!{python}
-import json, sys
+import json, os, sys
+assert int(os.environ["GTEST_SHARD_INDEX"]) < int(os.environ["GTEST_TOTAL_SHARDS"])
 out = next(flag for flag in sys.argv if "gtest_output" in flag).split("json:")[1]
 tests = [{{"name": "A", "result": "{first}", "floor_us": "1.5"}}, {{"name": "B", "result": "SKIPPED"}}]
 json.dump({{"testsuites": [{{"testsuite": tests}}]}}, open(out, "w"))
@@ -96,7 +100,7 @@ def test_one_file_with_every_step(tmp_path: Path) -> None:
     assert result["failed"] == []
     steps = {step["name"]: step for step in result["steps"]}
     assert list(steps) == list(gpu_check.STEPS)
-    assert steps["gpu_tests"]["figures"] == {"floor_us": 1.5, "tests": {"completed": 1, "skipped": 1}}
+    assert steps["gpu_tests"]["figures"] == {"floor_us": 1.5, "tests": {"completed": 8, "skipped": 8}}
     assert steps["quick"]["figures"]["launch_bound"] == ["matmul/impl:eager/dtype:bf16/n:256/manual_time"]
     assert list(steps["quick"]["figures"]["graph_speedups"].values()) == [2.0]
     assert steps["memcheck"]["status"] == "passed"
@@ -117,6 +121,40 @@ def test_a_failed_step_does_not_stop_the_others(tmp_path: Path) -> None:
     assert result["failed"] == ["gpu_tests", "memcheck"]
     assert result["steps"][0]["reason"] == "no test ran", "skipped tests check nothing"
     assert result["steps"][2]["status"] == "passed"
+
+
+def test_a_call_that_ends_in_time_is_gone_on_with(tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    options = (f"--roofbench={program_with_gpu(tmp_path)}", f"--out={out}", "--sanitizer=/bin/true")
+    tests = script(tmp_path / "gpu_test", TESTS.format(python=sys.executable, first="COMPLETED"))
+    no_torch = f"--python={script(tmp_path / 'no_torch', '#!/bin/sh' + chr(10) + 'exit 1')}"
+    done = check(*options, no_torch, f"--limit={gpu_check.GRACE}")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "goes on" in done.stdout
+    assert json.loads(out.read_text())["unfinished"] == ["gpu_tests"]
+
+    done = check(*options, no_torch)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(out.read_text())
+    assert [step["name"] for step in result["steps"]] == list(gpu_check.STEPS)
+    assert result["unfinished"] == []
+
+    tests.unlink()
+    journal = tmp_path / "result.parts/quick.jsonl"
+    assert journal.read_text() == "a call\n"
+    assert check(*options, no_torch).returncode == 0
+    assert journal.read_text() == "a call\n", "what is finished is not run again"
+    assert check(*options, no_torch, "--only=quick").returncode == 0
+    assert journal.read_text() == "a call\na call\n", "but what is asked for is"
+
+
+def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    out = tmp_path / "precious.json"
+    out.write_text("{}")
+    done = check(f"--roofbench={program_with_gpu(tmp_path)}", f"--out={out}", "--only=quick")
+    assert done.returncode == 2
+    assert "--out" in done.stderr
+    assert out.read_text() == "{}"
 
 
 def test_its_file_goes_through_links_that_the_user_laid_alone(tmp_path: Path) -> None:
