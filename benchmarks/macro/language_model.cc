@@ -126,9 +126,10 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, cons
     const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
     if (!config.ok()) return config.status();
     const double start = Seconds();
-    absl::StatusOr<models::DecoderWeights> weights = at.Text("model") == kCheckpoint
-                                                         ? models::LoadWeights(*TheCheckpoint(), StorageAt(at))
-                                                         : models::RandomWeights(*config, StorageAt(at), kWeightSeed);
+    absl::StatusOr<models::DecoderWeights> weights =
+        at.Text("model") == kCheckpoint
+            ? models::LoadWeights(*TheCheckpoint(), StorageAt(at))
+            : models::RandomWeights(*config, StorageAt(at), kWeightSeed, device.torch_device());
     if (!weights.ok()) return weights.status();
     if (absl::Status moved = weights->MoveTo(device.torch_device()); !moved.ok()) return moved;
     auto loaded = std::make_shared<LoadedModel>();

@@ -194,7 +194,7 @@ void TorchProduct(const WeightOperand& weight, int64_t expert, const at::Tensor&
   if (weight.format == WeightFormat::kInt8) {
     y = at::_weight_int8pack_mm(x, weight.data.select(0, expert), weight.scales.select(0, expert));
   } else if (weight.format == WeightFormat::kInt4) {
-    const auto product = x.is_cuda() ? at::_weight_int4pack_mm : at::_weight_int4pack_mm_for_cpu;
+    const auto product = x.is_cpu() ? at::_weight_int4pack_mm_for_cpu : at::_weight_int4pack_mm;
     y = product(x, weight.data.select(0, expert), weight.group, weight.scales.select(0, expert));
   } else {
     at::mm_out(y, x, weight.data.select(0, expert).t());

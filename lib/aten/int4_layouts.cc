@@ -23,7 +23,7 @@ at::Tensor Odd(const at::Tensor& columns) { return columns.slice(-1, 1, columns.
 at::Tensor PackInt4ForTorch(const at::Tensor& codes, at::Device device) {
   std::vector<at::Tensor> packed;
   for (const at::Tensor& matrix : codes.unbind()) {
-    if (device.is_cuda()) {
+    if (!device.is_cpu()) {
       // The even column in the high four bits.
       const at::Tensor pairs = Even(matrix).mul(16).bitwise_or_(Odd(matrix));
       packed.push_back(at::_convert_weight_to_int4pack(pairs.to(device), kTorchInt4Columns / 16));

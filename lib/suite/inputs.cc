@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/suite/inputs.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/randint.h>
@@ -12,13 +11,22 @@
 #include <stdexcept>
 #include <utility>
 
+#include "lib/aten/generator.h"
 #include "lib/base/text.h"
 #include "lib/device/device.h"
 
 namespace roofbench {
 
 Inputs::Inputs(Device& device, uint64_t seed, const std::string& name)
-    : device_(device), generator_(at::detail::createCPUGenerator(seed ^ PortableHash(name))) {}
+    : device_(device),
+      generator_(NewGenerator(at::kCPU, seed ^ PortableHash(name))),
+      device_generator_(device.torch_device().is_cpu()
+                            ? generator_
+                            : NewGenerator(device.torch_device(), seed ^ PortableHash(name))) {}
+
+at::TensorOptions Inputs::OnDevice(at::ScalarType type) const {
+  return at::TensorOptions(device_.torch_device()).dtype(type);
+}
 
 template <typename Make>
 at::Tensor Inputs::Next(Make make) {
@@ -37,7 +45,7 @@ at::Tensor Inputs::Next(Make make) {
 
 at::Tensor Inputs::Randn(at::IntArrayRef shape, workload::Dtype dtype, double scale) {
   return Next([&] {
-    at::Tensor values = at::randn(shape, generator_);
+    at::Tensor values = at::randn(shape, device_generator_, OnDevice(at::kFloat));
     if (dtype == workload::Dtype::kInt8) {
       return values.mul_(32 * scale).round_().clamp_(-127, 127).to(at::kChar);
     }
@@ -47,11 +55,11 @@ at::Tensor Inputs::Randn(at::IntArrayRef shape, workload::Dtype dtype, double sc
 }
 
 at::Tensor Inputs::Empty(at::IntArrayRef shape, at::ScalarType type) {
-  return Next([&] { return at::empty(shape, type).fill_(1); });
+  return Next([&] { return at::empty(shape, OnDevice(type)).fill_(1); });
 }
 
 at::Tensor Inputs::Integers(int64_t low, int64_t high, at::IntArrayRef shape) {
-  return Next([&] { return at::randint(low, high, shape, generator_, at::kLong); });
+  return Next([&] { return at::randint(low, high, shape, device_generator_, OnDevice(at::kLong)); });
 }
 
 at::Tensor Inputs::Keep(at::Tensor tensor) {

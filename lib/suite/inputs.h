@@ -19,7 +19,8 @@ class Device;
 
 class Inputs {
  public:
-  // The data depends on `seed` and `name` (of the case) alone.
+  // The data depends on `seed`, `name` (of the case) and the kind of the device alone. It is made on the device: a
+  // processor would take minutes to fill the memory of a GPU.
   Inputs(Device& device, uint64_t seed, const std::string& name);
 
   Device& device() const { return device_; }
@@ -47,10 +48,12 @@ class Inputs {
  private:
   template <typename Make>
   at::Tensor Next(Make make);
+  at::TensorOptions OnDevice(at::ScalarType type) const;
 
   Device& device_;
-  at::Generator generator_;
-  std::vector<at::Tensor> first_;  // what the first build was given
+  at::Generator generator_;         // on the host, for what a case makes itself
+  at::Generator device_generator_;  // the same one on a processor
+  std::vector<at::Tensor> first_;   // what the first build was given
   std::size_t next_ = 0;
   bool cloning_ = false;
   double bytes_ = 0;

@@ -18,7 +18,7 @@ namespace {
 int64_t Whole(double size) { return static_cast<int64_t>(size); }
 
 // Memory for every matrix of the model.
-absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Storage& storage) {
+absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Storage& storage, at::Device device) {
   const workload::Transformer& base = config.shape.base;
   const int64_t d = Whole(base.d_model);
   const int64_t ff = Whole(base.d_ff);
@@ -29,16 +29,16 @@ absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Stora
   const auto matrix = [&](LinearRole role, int64_t count, int64_t rows, int64_t columns) {
     const workload::WeightFormat format = storage.FormatOf(role);
     status.Update(StoredMatrix::Check(format, rows, columns, storage.group));
-    return status.ok() ? StoredMatrix::Empty(format, count, rows, columns, storage.group) : StoredMatrix{};
+    return status.ok() ? StoredMatrix::Empty(format, count, rows, columns, storage.group, device) : StoredMatrix{};
   };
   // Several matrices become one, each from a multiple of rows that the format can begin at.
   for (const int64_t rows : {q, kv, ff}) {
     status.Update(StoredMatrix::Check(storage.FormatOf(LinearRole::kQkv), rows, d, storage.group));
   }
-  const auto type = at::TensorOptions(PlainType(storage.format));
+  const auto type = at::TensorOptions(device).dtype(PlainType(storage.format));
   DecoderWeights made{.config = config, .storage = storage};
   made.embedding = at::empty({Whole(base.vocab), d}, type);
-  kernels::UseHugePages(made.embedding.data_ptr(), made.embedding.nbytes());
+  if (device.is_cpu()) kernels::UseHugePages(made.embedding.data_ptr(), made.embedding.nbytes());
   made.final_norm = at::ones({d}, type);
   for (int64_t i = 0; i < Whole(base.layers) && status.ok(); ++i) {
     LayerWeights layer{.attention_norm = at::ones({d}, type),
@@ -110,7 +110,7 @@ absl::Status DecoderWeights::MoveTo(at::Device device) {
 }
 
 absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const Storage& storage) {
-  absl::StatusOr<DecoderWeights> made = Allocate(checkpoint.config(), storage);
+  absl::StatusOr<DecoderWeights> made = Allocate(checkpoint.config(), storage, at::kCPU);
   if (!made.ok()) return made.status();
   // The first thing that is wrong ends the reading.
   absl::Status status;
@@ -169,8 +169,10 @@ absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const S
   return made;
 }
 
-absl::StatusOr<DecoderWeights> RandomWeights(const DecoderConfig& config, const Storage& storage, uint64_t seed) {
-  absl::StatusOr<DecoderWeights> made = Allocate(config, storage);
+absl::StatusOr<DecoderWeights> RandomWeights(const DecoderConfig& config, const Storage& storage, uint64_t seed,
+                                             at::Device device) {
+  if (absl::Status status = StoredMatrix::CheckDevice(storage.format, device); !status.ok()) return status;
+  absl::StatusOr<DecoderWeights> made = Allocate(config, storage, device);
   if (!made.ok()) return made.status();
   const auto fill = [&](StoredMatrix& matrix, double gain) {
     matrix.FillRandom(seed++, gain / std::sqrt(static_cast<double>(matrix.columns)));

@@ -44,7 +44,9 @@ struct DecoderWeights {
 // holds weights that are no numbers.
 absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const Storage& storage);
 
-// Seeded random weights, made in their format: normal, and scaled so that activations neither grow nor fade.
-absl::StatusOr<DecoderWeights> RandomWeights(const DecoderConfig& config, const Storage& storage, uint64_t seed);
+// Seeded random weights, made in their format and on their device: normal, and scaled so that activations neither grow
+// nor fade. Errors also as StoredMatrix::CheckDevice.
+absl::StatusOr<DecoderWeights> RandomWeights(const DecoderConfig& config, const Storage& storage, uint64_t seed,
+                                             at::Device device = at::kCPU);
 
 }  // namespace roofbench::models

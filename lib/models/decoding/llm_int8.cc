@@ -20,7 +20,7 @@ at::Tensor Inverse(const at::Tensor& maximum) { return at::where(maximum > 0, ma
 at::Tensor IntProduct(const at::Tensor& a, const at::Tensor& w) {
   constexpr int64_t kLeastRows = 17;
   constexpr int64_t kPadded = 32;
-  if (!a.is_cuda() || a.size(0) >= kLeastRows) return at::_int_mm(a, w.t());
+  if (a.is_cpu() || a.size(0) >= kLeastRows) return at::_int_mm(a, w.t());
   const at::Tensor padded = at::zeros({kPadded, a.size(1)}, a.options());
   padded.narrow(0, 0, a.size(0)).copy_(a);
   return at::_int_mm(padded, w.t()).narrow(0, 0, a.size(0));

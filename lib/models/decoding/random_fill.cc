@@ -10,10 +10,13 @@
 #include <cstring>
 #include <vector>
 
+#include "lib/aten/generator.h"
 #include "lib/kernels/simd/split_mix.h"
 
 namespace roofbench::models {
 namespace {
+
+constexpr double kInt8Deviation = 32;
 
 // A start for each block.
 kernels::SplitMix64 BitsOf(uint64_t seed, uint64_t block) {
@@ -76,16 +79,33 @@ void FillBits(uint8_t* data, int64_t n, uint64_t seed) {
   });
 }
 
+// The same distributions by the device's own generator: a host would take a second a gigabyte, and the way to the
+// device.
+void FillThere(const at::Tensor& tensor, uint64_t seed, double deviation) {
+  at::Generator generator = NewGenerator(tensor.device(), seed);
+  if (tensor.is_floating_point()) {
+    tensor.normal_(0, deviation, generator);
+    return;
+  }
+  if (tensor.scalar_type() == at::kByte) {
+    tensor.random_(0, 256, generator);
+    return;
+  }
+  TORCH_CHECK(tensor.scalar_type() == at::kChar, "no random ", tensor.scalar_type());
+  constexpr int64_t kPiece = int64_t{1} << 26;  // numbers that exist in fp32 at a time
+  for (const at::Tensor& piece : tensor.view({-1}).split(kPiece)) {
+    piece.copy_(at::empty(piece.sizes(), piece.options().dtype(at::kFloat))
+                    .normal_(0, kInt8Deviation, generator)
+                    .round_()
+                    .clamp_(-127, 127));
+  }
+}
+
 }  // namespace
 
 void FillRandom(const at::Tensor& tensor, uint64_t seed, double deviation) {
   TORCH_CHECK(tensor.is_contiguous());
-  if (!tensor.is_cpu()) {
-    const at::Tensor here = at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
-    FillRandom(here, seed, deviation);
-    tensor.copy_(here);
-    return;
-  }
+  if (!tensor.is_cpu()) return FillThere(tensor, seed, deviation);
   const int64_t n = tensor.numel();
   const auto scaled = [&](double normal) { return static_cast<float>(normal * deviation); };
   switch (tensor.scalar_type()) {
@@ -96,8 +116,9 @@ void FillRandom(const at::Tensor& tensor, uint64_t seed, double deviation) {
     case at::kHalf:
       return Fill(tensor.data_ptr<at::Half>(), n, seed, [&](double v) { return at::Half(scaled(v)); });
     case at::kChar:
-      return Fill(tensor.data_ptr<int8_t>(), n, seed,
-                  [](double v) { return static_cast<int8_t>(std::clamp(std::nearbyint(32 * v), -127.0, 127.0)); });
+      return Fill(tensor.data_ptr<int8_t>(), n, seed, [](double v) {
+        return static_cast<int8_t>(std::clamp(std::nearbyint(kInt8Deviation * v), -127.0, 127.0));
+      });
     case at::kByte:
       return FillBits(tensor.data_ptr<uint8_t>(), n, seed);
     default:

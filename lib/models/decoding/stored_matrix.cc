@@ -105,21 +105,23 @@ absl::Status StoredMatrix::CheckDevice(WeightFormat format, at::Device device) {
   return absl::UnimplementedError("int4 weights lie in tiles of our CPU kernels; other precisions run on a GPU");
 }
 
-StoredMatrix StoredMatrix::Empty(WeightFormat format, int64_t experts, int64_t rows, int64_t columns, int64_t group) {
+StoredMatrix StoredMatrix::Empty(WeightFormat format, int64_t experts, int64_t rows, int64_t columns, int64_t group,
+                                 at::Device device) {
   StoredMatrix made{.format = format, .experts = experts, .rows = rows, .columns = columns, .group = group};
+  const auto there = at::TensorOptions(device);
   switch (format) {
     case WeightFormat::kInt8:
     case WeightFormat::kLlmInt8:
-      made.weight = at::empty({experts, rows, columns}, at::kChar);
-      made.scale = at::empty({experts, rows}, at::kFloat);
+      made.weight = at::empty({experts, rows, columns}, there.dtype(at::kChar));
+      made.scale = at::empty({experts, rows}, there.dtype(at::kFloat));
       break;
     case WeightFormat::kInt4:
-      made.weight = at::empty({experts, kernels::Int4Bytes(rows, columns, group)}, at::kByte);
+      made.weight = at::empty({experts, kernels::Int4Bytes(rows, columns, group)}, there.dtype(at::kByte));
       break;
     default:
-      made.weight = at::empty({experts, rows, columns}, PlainType(format));
+      made.weight = at::empty({experts, rows, columns}, there.dtype(PlainType(format)));
   }
-  kernels::UseHugePages(made.weight.data_ptr(), made.weight.nbytes());
+  if (device.is_cpu()) kernels::UseHugePages(made.weight.data_ptr(), made.weight.nbytes());
   return made;
 }
 

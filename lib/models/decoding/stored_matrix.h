@@ -31,7 +31,7 @@ struct StoredMatrix {
 
   // Memory for the matrix, without values.
   static StoredMatrix Empty(workload::WeightFormat format, int64_t experts, int64_t rows, int64_t columns,
-                            int64_t group);
+                            int64_t group, at::Device device = at::kCPU);
   // Unimplemented with the reason where the format cannot hold such a matrix.
   static absl::Status Check(workload::WeightFormat format, int64_t rows, int64_t columns, int64_t group);
 

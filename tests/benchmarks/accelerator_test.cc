@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every family on a device whose tensors are not the host's, with CUDA's rules: what runs LibTorch's operators on a
+// GPU.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "lib/suite/inputs.h"
+#include "tests/benchmarks/every_case.h"
+#include "tests/benchmarks/small_points.h"
+#include "tests/device/accelerator/accelerator_gpu.h"
+#include "tests/source_dir.h"
+
+namespace roofbench {
+namespace {
+
+// Those that need no kernel of ours. `published` are generations of hundreds of tokens, and else those of `generate`.
+std::vector<PlannedCase> TorchPoints() {
+  std::vector<PlannedCase> points;
+  for (const PlannedCase& planned : SmallPoints()) {
+    if (planned.family->name() == "published") continue;
+    const Implementation* const implementation = planned.family->ImplementationOf(planned.point);
+    if (implementation == nullptr || (implementation->on_gpu && implementation->kernels.empty())) {
+      points.push_back(planned);
+    }
+  }
+  return points;
+}
+
+class AcceleratorTest : public testing::TestWithParam<PlannedCase> {
+ protected:
+  AcceleratorTest() : device_(MakeAcceleratorDevice(machine_, gpu_)) {
+    options_.reference = "a100-sxm4-40gb";
+    options_.sampling.roof_share = 0;
+    options_.sampling.max_samples = 3;
+    options_.sampling.min_samples = 2;
+    options_.sampling.warmup_iters = 1;
+  }
+
+  timing::FakeMachine machine_;
+  AcceleratorGpu* gpu_ = nullptr;
+  std::unique_ptr<GpuDevice> device_;
+  RunOptions options_;
+};
+
+TEST_P(AcceleratorTest, IsRight) { ExpectRightTwice(GetParam(), options_, *device_); }
+
+INSTANTIATE_TEST_SUITE_P(Families, AcceleratorTest, testing::ValuesIn(TorchPoints()), TestNameOf);
+
+class LaunchesTest : public AcceleratorTest {
+ protected:
+  // What a step of the case launches and waits for, once it is warm; nothing where the device cannot run it.
+  std::string LineOf(const PlannedCase& planned) {
+    if (!planned.family->SupportOf(planned.point, *device_).ok()) return "";
+    Inputs inputs(*device_, 1, planned.name);
+    const auto built = planned.family->BuildAt(planned.point, inputs);
+    if (!built.ok()) return "";
+    class Ignored : public timing::PhaseMarker {
+      void End(int /*phase*/) override {}
+    } ignored;
+    const at::AutoGradMode grad(built->autograd);
+    built->step(ignored);
+    const accelerator::Counts before = accelerator::CountsNow();
+    built->step(ignored);
+    const accelerator::Counts step = accelerator::CountsNow() - before;
+    return planned.name + " " + std::to_string(step.launches) + " " + std::to_string(step.synchronisations) + "\n";
+  }
+};
+
+// A launch costs a GPU's host microseconds, and a wait all that was enqueued ahead: more of either is a slower step.
+TEST_F(LaunchesTest, AreThoseOfTheGoldenList) {
+  const std::string path = SourceDir() + "/tests/golden/launches.txt";
+  std::string lines;
+  for (const PlannedCase& planned : TorchPoints()) lines += LineOf(planned);
+  if (std::getenv("ROOFBENCH_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << lines;
+  std::ostringstream golden;
+  golden << std::ifstream(path).rdbuf();
+  EXPECT_EQ(lines, golden.str()) << "case, launches and waits of a step; if they are meant to change: "
+                                    "ROOFBENCH_UPDATE_GOLDEN=1 build/release/bin/benchmarks_test "
+                                    "--gtest_filter='LaunchesTest*'";
+}
+
+}  // namespace
+}  // namespace roofbench
