@@ -5,12 +5,34 @@
 
 #include <utility>
 
+#include "lib/device/gpu.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {
 namespace {
 
 enum Phase : std::size_t { kPrefill, kDecode };
+
+// By events on the stream: the host is ahead of the tokens.
+class EventTimes final : public models::TokenTimes {
+ public:
+  EventTimes(std::unique_ptr<timing::EventQueue> queue, int64_t most) : queue_(std::move(queue)) {
+    queue_->Reserve(static_cast<std::size_t>(most));
+  }
+  void Restart() override { marked_ = 0; }
+  void Mark() override { queue_->Record(marked_++); }
+  void Gaps(std::vector<double>& seconds) const override {
+    for (std::size_t i = 1; i < marked_; ++i) seconds.push_back(queue_->SecondsBetween(i - 1, i));
+  }
+
+ private:
+  const std::unique_ptr<timing::EventQueue> queue_;
+  std::size_t marked_ = 0;
+};
+
+std::shared_ptr<models::TokenTimes> TimesOf(Gpu* gpu, int64_t most) {
+  return gpu == nullptr ? nullptr : std::make_shared<EventTimes>(gpu->NewEventQueue(), most);
+}
 
 }  // namespace
 
@@ -35,13 +57,19 @@ absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const m
   const at::Tensor ids = in.Integers(0, vocab, {at.Int("batch"), at.Int("prompt")});
   if (!prompt.empty()) ids.copy_(at::from_blob(const_cast<int64_t*>(prompt.data()), ids.sizes(), at::kLong));
   const bool samples = at.Text("sampling") == "top_k";
+  // From the first token that a cache of the prompt meets.
+  const int64_t most_keys = at.Int("prompt") + at.Int("new") - 1;
+  loaded->decoder->Prepare(at.Int("prompt") + 1, most_keys);
+  const std::optional<int64_t> attention = loaded->decoder->AttentionBackend(most_keys);
   return GenerationCase{
       loaded->model,
       models::Generation(std::move(loaded->decoder), vocab,
                          {.prompt = ids,
                           .most_new = at.Int("new"),
                           .stop_ids = stop_ids,
-                          .choice = {.top_k = samples ? 200 : 1, .temperature = samples ? 0.8 : 1, .seed = 1}})};
+                          .choice = {.top_k = samples ? 200 : 1, .temperature = samples ? 0.8 : 1, .seed = 1},
+                          .times = TimesOf(in.device().gpu(), at.Int("new"))}),
+      attention};
 }
 
 void DescribeGeneration(const Point& at, int64_t made, const std::shared_ptr<GenerationCase>& generation, Case& built) {
@@ -52,6 +80,7 @@ void DescribeGeneration(const Point& at, int64_t made, const std::shared_ptr<Gen
   DescribeModel(*generation->model, built);
   built.phases = {"prefill"};
   built.model = {.prompt_tokens = batch * prompt, .prompt_phase = kPrefill};
+  DescribeAttention(generation->attention, built);
   built.figures.emplace_back("first_generation_ms",
                              [=] { return generation->generation.first_seconds() * kMilliseconds; });
   if (made < 2) return;

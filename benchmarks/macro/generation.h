@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace roofbench {
 struct GenerationCase {
   std::shared_ptr<const LoadedModel> model;
   models::Generation generation;
+  std::optional<int64_t> attention;  // DecoderModel::AttentionBackend of the last token
 
   void Run(timing::PhaseMarker& marker);
 };

@@ -198,6 +198,11 @@ Tolerance LogitTolerance(const LoadedModel& model) {
 
 }  // namespace
 
+void DescribeAttention(std::optional<int64_t> backend, Case& built) {
+  if (!backend) return;
+  built.figures.emplace_back("attention_backend", [number = static_cast<double>(*backend)] { return number; });
+}
+
 void DescribeModel(const LoadedModel& model, Case& built) {
   built.parameters = model.weights.config.shape.Parameters();
   built.shared_bytes = model.unseen_bytes;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,8 @@ at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens);
 
 // Facts, figures and the tolerance of every case with a model.
 void DescribeModel(const LoadedModel& model, Case& built);
+// The kernel that LibTorch takes for attention, where it is LibTorch's.
+void DescribeAttention(std::optional<int64_t> backend, Case& built);
 
 // A family whose operands have a decoder (`LoadedDecoder loaded`) and a step (`Run(PhaseMarker&)`). `model_at` gives a
 // point with the axes of a model, where the family's own points have not all of them.

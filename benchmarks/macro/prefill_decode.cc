@@ -22,7 +22,7 @@ class StepPhases {
  public:
   // `waits`: the step's threads wait for each other.
   StepPhases(const Point& at, const Device& device, bool waits)
-      : stages_(at.Text("precision") == Name(workload::WeightFormat::kLlmInt8)),
+      : stages_(at.Text("precision") == Name(workload::WeightFormat::kLlmInt8) && at.Text("impl") != "graph"),
         parts_(!stages_ && device.gpu() == nullptr) {
     if (stages_) names_.assign(models::kLlmInt8StageNames.begin(), models::kLlmInt8StageNames.end());
     for (std::size_t part = 0; parts_ && part < phase_of_.size(); ++part) {
@@ -106,7 +106,7 @@ struct Decode {
   StepPhases phases;
   int64_t depth;
   at::Tensor tokens;  // [batch, checked depth + 1]
-  at::Tensor last;    // [batch], the last of them, on the host
+  at::Tensor last;    // [batch], the last of them
 
   void FillCache() const {
     constexpr uint64_t kSeed = 7;
@@ -116,14 +116,14 @@ struct Decode {
   void Run(timing::PhaseMarker& marker) {
     phases.Run(*loaded.decoder, marker, [this] {
       loaded.decoder->Truncate(depth);
-      loaded.decoder->AppendOne(last.data_ptr<int64_t>());
+      loaded.decoder->AppendOne(last);
     });
   }
 
   at::Tensor Logits() const {
     loaded.decoder->Truncate(0);
     loaded.decoder->Append(tokens.narrow(1, 0, tokens.size(1) - 1).contiguous());
-    at::Tensor logits = loaded.decoder->AppendOne(last.data_ptr<int64_t>()).clone();
+    at::Tensor logits = loaded.decoder->AppendOne(last).clone();
     FillCache();
     return logits;
   }
@@ -139,7 +139,7 @@ absl::StatusOr<Decode> DecodeAt(const Point& at, Inputs& in) {
                 .phases = StepPhases(at, in.device(), /*waits=*/at.Text("impl") == "native"),
                 .depth = depth,
                 .tokens = tokens,
-                .last = tokens.select(1, checked).to(at::kCPU).contiguous()};
+                .last = tokens.select(1, checked).contiguous()};
   decode.FillCache();
   return decode;
 }
@@ -156,6 +156,7 @@ const Registration kDecode =
         .Reference([](const Decode& o) { return ExactLogits(*o.loaded.model, o.tokens); })
         .Details([](const Point& at, const std::shared_ptr<Decode>& o, Case& built) {
           DescribeModel(*o->loaded.model, built);
+          DescribeAttention(o->loaded.decoder->AttentionBackend(o->depth + 1), built);
           built.phases = o->phases.names();
           built.model = {.tokens = at.Number("batch"),
                          .token_bytes = StoredAt(at).DecodeReadBytes(at.Number("batch"), at.Number("depth"), 2)};

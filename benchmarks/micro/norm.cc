@@ -5,6 +5,7 @@
 // fit a last-level cache; 16384 (128 MiB) do not. The rotation over cold copies makes all of them come from memory.
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_fused_rms_norm_backward.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/mv.h>
 #include <ATen/ops/native_layer_norm.h>
@@ -90,8 +91,13 @@ auto PrepareEager(Norm& o, const Point&, Inputs& in) {
   return [&o] { o.y = Normalised(o.kind, o.x, o.typed_weight, o.typed_bias); };
 }
 
-// An RMS norm has no backward operator on a CPU: autograd composes it of these operations.
+// An RMS norm has no backward operator on a CPU: autograd composes it of these operations. On a GPU it has one.
 void Backward(Norm& o) {
+  if (o.kind == NormKind::kRms && !o.x.is_cpu()) {
+    std::tie(o.dx, o.dweight) =
+        at::_fused_rms_norm_backward(o.dy, o.x, {o.x.size(1)}, o.rstd, o.typed_weight, {true, true});
+    return;
+  }
   if (o.kind == NormKind::kLayer) {
     std::tie(o.dx, o.dweight, o.dbias) = at::native_layer_norm_backward(
         o.dy, o.x, {o.x.size(1)}, o.mean, o.rstd, o.typed_weight, o.typed_bias, {true, true, true});

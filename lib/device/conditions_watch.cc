@@ -17,11 +17,26 @@ ConditionsWatch::ConditionsWatch(Device& device)
     : device_(device),
       before_(device.ReadConditions()),
       start_(device.clock().HostSeconds()),
-      own_start_(device.clock().ProcessCpuSeconds()) {}
+      own_start_(device.clock().ProcessCpuSeconds()) {
+  if (!device_.ConditionsAreMomentary()) return;
+  device_.clock().WhileBusy([this] {
+    const Conditions now = device_.ReadConditions();
+    if (!saw_load_) clock_hertz_ = watts_ = std::nullopt;  // what was read between the samples
+    saw_load_ = true;
+    NoteLoad(now);
+    Note(now);
+  });
+}
+
+ConditionsWatch::~ConditionsWatch() { device_.clock().WhileBusy(nullptr); }
 
 void ConditionsWatch::Note(const Conditions& now) {
   thermal_ = thermal_ || now.thermal;
   power_capped_ = power_capped_ || now.power_capped;
+  if (!saw_load_) NoteLoad(now);
+}
+
+void ConditionsWatch::NoteLoad(const Conditions& now) {
   clock_hertz_ = Larger(clock_hertz_, now.clock_hertz);
   watts_ = Larger(watts_, now.watts);
 }

@@ -15,13 +15,16 @@ struct MeasuredConditions {
   bool throttled = false;   // slowed down for heat
   // Of a GPU, where its driver tells.
   std::optional<bool> power_capped = {};
-  std::optional<double> clock_hertz = {};  // under load: the highest of the readings between the samples
+  std::optional<double> clock_hertz = {};  // under load: the highest of the readings
   std::optional<double> watts = {};
 };
 
 class ConditionsWatch {
  public:
   explicit ConditionsWatch(Device& device);
+  ConditionsWatch(const ConditionsWatch&) = delete;
+  ConditionsWatch& operator=(const ConditionsWatch&) = delete;
+  ~ConditionsWatch();
 
   // Between two chunks of samples: what a GPU says of the moment. Costs nothing on a CPU, which keeps counters.
   void Poll();
@@ -29,6 +32,8 @@ class ConditionsWatch {
 
  private:
   void Note(const Conditions& now);
+  // The clock and the power, while the device works: as soon as it has nothing to do both fall.
+  void NoteLoad(const Conditions& now);
 
   Device& device_;
   const Conditions before_;
@@ -38,6 +43,7 @@ class ConditionsWatch {
   bool power_capped_ = false;
   std::optional<double> clock_hertz_;
   std::optional<double> watts_;
+  bool saw_load_ = false;
 };
 
 }  // namespace roofbench

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "lib/base/text.h"
 #include "lib/device/gpu_gemm_probe.h"
+#include "lib/device/host_waits.h"
 #include "lib/hardware/device_facts.h"
 
 namespace roofbench {
@@ -45,7 +46,7 @@ GpuDevice::GpuDevice(GpuParts parts)
       processors_(hardware::ReadCpuFacts().logical_cpus),
       host_seconds_(parts.host_seconds),
       datasheet_(hardware::RecogniseDevice(gpu_->facts().name)),
-      clock_(gpu_->NewEventQueue(), parts.host_seconds),
+      clock_(gpu_->NewEventQueue(), parts.host_seconds, HostWaits(parts.host_seconds)),
       meter_(gpu_->streams(), gpu_->facts().l2_bytes, gpu_->facts().memory_bytes) {}
 
 std::unique_ptr<timing::Clock> GpuDevice::NewClock() const {

@@ -229,11 +229,16 @@ constexpr CounterSpec kTable[] = {
      "the case is no language model", nullptr},
     {"load_ms", "ms", Better::kLower, 0.2, kMeasured, "time to make or load the weights",
      "the case is no language model", nullptr},
-    {"first_generation_ms", "ms", Better::kLower, 0.2, kMeasured, "the very first step, before anything was warm",
-     "the case is no language model", nullptr},
+    {"first_generation_ms", "ms", Better::kLower, 0.2, kMeasured,
+     "the very first step, before anything was warm but cuDNN's plans", "the case is no language model", nullptr},
+    {"attention_backend", "number", Better::kNeither, 0, kExact,
+     "LibTorch's kernel for the attention of a token: 0 composed, 1 flash, 2 memory-efficient, 3 cuDNN",
+     "the case is no language model, or its attention is our own", nullptr},
     {"overhead_ns", "ns", Better::kLower, 0.1, kMeasured, "of the sampler, per sample, beyond its clock reads",
      "the case does not time the sampler itself", nullptr},
-    {"launch_bound", "0 or 1", Better::kLower, 0, kExact, "1: enqueueing takes the host longer than the device needs",
+    {"launch_bound", "0 or 1", Better::kLower, 0, kExact,
+     "1: enqueueing takes the host longer than the device needs, or, of a step that waits for it, nearly all of the "
+     "time",
      "",
      [](const CounterContext& c) -> Value {
        return c.device.EnqueuesAhead() && c.outcome.samples.host_enqueue_ratio > kLaunchBound ? 1 : 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -42,6 +43,14 @@ class Clock {
 
   // Most marks of a chunk that is a single step, which may make more of them than are planned for.
   virtual std::size_t MaxStepMarks() const { return MaxMarks(); }
+
+  // From now on `look` is called now and then while the device works and the host would wait for it: for what can be
+  // seen under load alone. nullptr: nobody is.
+  virtual void WhileBusy(std::function<void()> /*look*/) {}
+
+  // Calls `step` and returns the host seconds that it waited for the device in operations of its own, or returns 0 and
+  // calls nothing where nobody can tell.
+  virtual double SecondsWaitedIn(const std::function<void()>& /*step*/) { return 0; }
 
   // What of the `host_seconds` that passed on the host between the last BeginChunk and its EndChunk enqueueing took:
   // less than all of it where the host waited for room in a full launch queue.

@@ -16,8 +16,12 @@ namespace roofbench::timing {
 // read after the last one, so that nothing in a chunk waits for the device.
 class EventClock final : public Clock {
  public:
-  // `host_seconds` replaces the steady clock in tests.
-  explicit EventClock(std::unique_ptr<EventQueue> queue, std::function<double()> host_seconds = nullptr);
+  // Calls a step and returns the host seconds that it waited for the device.
+  using Waits = std::function<double(const std::function<void()>& step)>;
+
+  // `host_seconds` replaces the steady clock in tests. Without `waits`, SecondsWaitedIn can tell nothing.
+  explicit EventClock(std::unique_ptr<EventQueue> queue, std::function<double()> host_seconds = nullptr,
+                      Waits waits = nullptr);
 
   void BeginChunk(std::size_t marks) override;
   void Mark() override;
@@ -27,6 +31,8 @@ class EventClock final : public Clock {
   double FloorSeconds() override;
   std::size_t MaxMarks() const override;
   std::size_t MaxStepMarks() const override;
+  void WhileBusy(std::function<void()> look) override { look_ = std::move(look); }
+  double SecondsWaitedIn(const std::function<void()>& step) override { return waits_ ? waits_(step) : 0; }
   double EnqueueSeconds(double host_seconds) const override;
 
   // Of the device, at the start of every chunk: long enough for the first launches to get ahead of it. A longer one
@@ -34,8 +40,13 @@ class EventClock final : public Clock {
   static constexpr double kSleepSeconds = 50e-6;
 
  private:
+  void LookWhileBusy();
+
   std::unique_ptr<EventQueue> queue_;
   std::function<double()> host_seconds_;
+  Waits waits_;
+  std::function<void()> look_;
+  double began_ = 0;  // the chunk, on the host
   std::size_t room_ = 0;
   std::size_t marked_ = 0;
   std::vector<double> seconds_;

@@ -21,6 +21,9 @@ class EventQueue {
   // Enqueues the event. Never waits for the device.
   virtual void Record(std::size_t event) = 0;
 
+  // Whether the device has passed the event.
+  virtual bool IsPassed(std::size_t event) = 0;
+
   // Waits until the device has passed the event.
   virtual void Wait(std::size_t event) = 0;
 

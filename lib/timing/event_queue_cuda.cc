@@ -38,6 +38,12 @@ class CudaEventQueue final : public EventQueue {
     CheckCuda(cudaEventRecord(events_.at(event), current_stream_()), "a CUDA event could not be recorded");
   }
 
+  bool IsPassed(std::size_t event) override {
+    const cudaError_t state = cudaEventQuery(events_.at(event));
+    if (state != cudaErrorNotReady) CheckCuda(state, "the GPU stopped in a step");
+    return state == cudaSuccess;
+  }
+
   void Wait(std::size_t event) override {
     CheckCuda(cudaEventSynchronize(events_.at(event)), "the GPU stopped in a step");
   }

@@ -27,7 +27,9 @@ constexpr double kFlat = 0.02;  // successive medians of the warm-up that agree 
 constexpr double kMinProbeSeconds = 0.5e-3;  // a roof needs it to get up to speed
 constexpr double kMaxProbeSeconds = 25e-3;
 constexpr double kMaxProbeShare = 0.1;  // of a chunk that is long against kMaxProbeSeconds
-constexpr double kShortStep = 0.2;      // of a chunk: longer steps fill the caches themselves, early on
+constexpr double kNearlyAll = 0.9;      // of the time of the samples
+
+constexpr double kShortStep = 0.2;  // of a chunk: longer steps fill the caches themselves, early on
 
 // Sees to it that a chunk ends, whatever the step throws: the clock serves the next case too.
 class OpenChunk {
@@ -102,7 +104,7 @@ class Sampler {
       roof_before = roof_after;
     }
     result_.cpu_seconds_per_step = cpu_seconds_ / static_cast<double>(sampled_steps_);
-    result_.host_enqueue_ratio = sampled_seconds_ > 0 ? enqueue_seconds_ / sampled_seconds_ : 0;
+    result_.host_enqueue_ratio = EnqueueRatio();
     return std::move(result_);
   }
 
@@ -216,6 +218,20 @@ class Sampler {
         }
       }
     }
+  }
+
+  // A step that waits for the device keeps the host as long as the device, however little it enqueues.
+  double EnqueueRatio() {
+    if (sampled_seconds_ <= 0) return 0;
+    const double ratio = enqueue_seconds_ / sampled_seconds_;
+    if (ratio < kNearlyAll || interrupted_) return ratio;
+    recorder_.SetMarking(false);
+    const double waited = clock_.SecondsWaitedIn([this] { recorder_.Run(step_); });
+    recorder_.SetMarking(true);
+    if (waited <= 0) return ratio;
+    // What the device did meanwhile is unknown: it is the host's pace if enqueueing took nearly all of the time.
+    const double enqueueing = enqueue_seconds_ - waited * static_cast<double>(sampled_steps_);
+    return std::max(0.0, enqueueing) / (kNearlyAll * sampled_seconds_);
   }
 
   // The roof's rate, or 0 where there is none.

@@ -41,7 +41,8 @@ struct SampleOptions {
   double target_ci = 0.01;       // stop when the relative half-width of the median's 95 % interval is below this
   double chunk_seconds = 0.025;  // longest stretch of samples between two roof probes (one sample may be longer)
   double roof_share = 0.25;      // roof probes take about this share of the sampling time; 0: there are none
-  double floor_multiple = 10;    // a sample lasts at least this many floors: short steps share one sample
+  // A sample lasts at least this many floors, so that its own mark is a hundredth of it: short steps share one.
+  double floor_multiple = 100;
   // Polled after every chunk, of the warm-up too; a true ends sampling early (in the warm-up: after one more sample).
   std::function<bool()> interrupted;
   // Called once, between the warm-up and the samples.

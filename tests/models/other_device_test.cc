@@ -113,7 +113,7 @@ TEST_P(OtherDeviceDecoder, StaysThere) {
     EagerDecoder decoder(weights, 2, 12, arithmetic);
     EXPECT_TRUE(decoder.Append(at::randint(0, 9, {2, 5}, at::kLong)).is_meta());
     EXPECT_TRUE(decoder.Append(at::randint(0, 9, {2, 3}, at::kLong)).is_meta());
-    const int64_t tokens[] = {1, 2};
+    const at::Tensor tokens = at::empty({2}, at::TensorOptions(at::kMeta).dtype(at::kLong));
     EXPECT_TRUE(decoder.AppendOne(tokens).is_meta());
     decoder.SetToken(tokens);
     decoder.AppendSet();

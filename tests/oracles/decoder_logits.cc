@@ -70,7 +70,7 @@ int Main(const std::vector<std::string>& arguments) {
   std::vector<at::Tensor> logits = {(*decoder)->Append(tokens.narrow(1, 0, prompt).contiguous()).clone()};
   for (int64_t i = prompt; i < tokens.size(1); ++i) {
     const at::Tensor next = tokens.select(1, i).contiguous();
-    logits.push_back((*decoder)->AppendOne(next.data_ptr<int64_t>()).clone());
+    logits.push_back((*decoder)->AppendOne(next).clone());
   }
   if (greedy == 0) {
     std::ofstream out(arguments[7], std::ios::binary);
@@ -86,7 +86,7 @@ int Main(const std::vector<std::string>& arguments) {
     for (int64_t b = 0; b < batch; ++b) {
       absl::StrAppend(&chosen[static_cast<std::size_t>(b)], i > 0 ? "," : "", next[b].item<int64_t>());
     }
-    if (i + 1 < greedy) last = (*decoder)->AppendOne(next.data_ptr<int64_t>());
+    if (i + 1 < greedy) last = (*decoder)->AppendOne(next);
   }
   for (const std::string& line : chosen) std::cout << line << '\n';
   return 0;

@@ -28,6 +28,37 @@ TEST(ConditionsWatch, KeepsTheWorstOfTheMoments) {
   EXPECT_EQ(seen.watts, std::nullopt);
 }
 
+// Between two chunks the device has nothing to do, and its clock and power fall at once, or it boosts for nothing.
+TEST(ConditionsWatch, ClockAndPowerAreThoseUnderLoad) {
+  class BusyClock : public timing::FakeClock {
+   public:
+    void WhileBusy(std::function<void()> look) override { busy = std::move(look); }
+    std::function<void()> busy;
+  };
+  class Gpu : public FakeDevice {
+   public:
+    bool ConditionsAreMomentary() const override { return true; }
+    timing::Clock& clock() override { return busy_clock; }
+    BusyClock busy_clock;
+  } device;
+  {
+    ConditionsWatch watch(device);
+    device.conditions.clock_hertz = 2e9;
+    device.conditions.watts = 80;
+    watch.Poll();
+    device.conditions.clock_hertz = 1.7e9;
+    device.conditions.watts = 690;
+    device.busy_clock.busy();
+    device.conditions.clock_hertz = 2e9;
+    device.conditions.watts = 700;
+    watch.Poll();
+    const MeasuredConditions seen = watch.Finish();
+    EXPECT_EQ(seen.clock_hertz, 1.7e9);
+    EXPECT_EQ(seen.watts, 690);
+  }
+  EXPECT_FALSE(device.busy_clock.busy) << "nobody looks any more";
+}
+
 TEST(ConditionsWatch, CountersTellWhatNoMomentShowed) {
   FakeDevice device;
   device.conditions.clock_hertz = 1e9;

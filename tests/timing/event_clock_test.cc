@@ -74,7 +74,8 @@ TEST_F(EventClockTest, TheFloorIsMeasuredOnceAndShortStepsShareASample) {
   EXPECT_NEAR(clock_.FloorSeconds(), 2e-6, kTiny);
   EXPECT_EQ(machine_.sleeps, sleeps);
   const Samples samples = Sample(1e-6);
-  EXPECT_GE(samples.steps_per_sample, 15) << "a sample lasts ten floors: 20 us with its own event";
+  EXPECT_GE(samples.steps_per_sample, 180) << "a sample lasts a hundred floors: 200 us with its own event";
+  EXPECT_NEAR(Median(samples.seconds), 1e-6, 0.02e-6) << "its event is a hundredth of it";
 }
 
 TEST_F(EventClockTest, TheSleepLetsLaunchesQueueUp) {
@@ -116,6 +117,49 @@ TEST_F(EventClockTest, OneLongStepOfASlowHostIsLaunchBound) {
   machine_.enqueue_seconds = 5e-6;
   const Samples samples = Sample(1e-6, 20'000);
   EXPECT_GT(samples.host_enqueue_ratio, 1);
+}
+
+// A step that reads what the device computed keeps the host for as long as the device.
+TEST_F(EventClockTest, AWaitIsNoLaunch) {
+  double waited = 0;
+  const auto wait = [&] {
+    waited += std::max(0.0, machine_.device - machine_.host);
+    machine_.host = std::max(machine_.host, machine_.device);
+  };
+  EventClock clock(
+      std::make_unique<FakeEventQueue>(machine_), [this] { return machine_.host; },
+      [&](const std::function<void()>& step) {
+        waited = 0;
+        step();
+        return waited;
+      });
+  machine_.enqueue_seconds = 5e-6;
+  const auto ratio = [&](double device_seconds) {
+    const auto step = [&](PhaseMarker&) {
+      for (int i = 0; i < 20; ++i) machine_.Launch(device_seconds);
+      wait();
+    };
+    return TakeSamples(clock, step, 0, nullptr, {}).host_enqueue_ratio;
+  };
+  EXPECT_LT(ratio(50e-6), 0.2) << "the device's pace";
+  EXPECT_GT(ratio(1e-6), 1) << "the host's";
+}
+
+TEST_F(EventClockTest, LooksWhileTheDeviceWorks) {
+  int looks = 0;
+  clock_.WhileBusy([&] {
+    ++looks;
+    EXPECT_LT(machine_.host, machine_.device);
+    machine_.host += 1e-3;  // a driver takes its time
+  });
+  const Samples samples = Sample(1e-3, 20);
+  EXPECT_GT(looks, 0);
+  EXPECT_LT(samples.host_enqueue_ratio, 0.2);
+  // A device that waits for its launches has ended soon after the last one, and is not looked at.
+  looks = 0;
+  machine_.enqueue_seconds = 5e-6;
+  EXPECT_GT(Sample(1e-6, 200).host_enqueue_ratio, 1);
+  EXPECT_EQ(looks, 0);
 }
 
 // A graph makes the mark: an event that the device alone records is nothing that the host could wait for.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -26,8 +27,15 @@ class DecoderModel {
   // Appends tokens [batch, n] (int64, contiguous) to the sequences and returns the logits of the last of each: fp32
   // [batch, vocab], valid until the next call. The tokens must fit the cache.
   virtual const at::Tensor& Append(const at::Tensor& tokens) = 0;
-  // Appends one token of each sequence: [batch].
-  virtual const at::Tensor& AppendOne(const int64_t* tokens) = 0;
+  // Appends one token of each sequence: int64 [batch], contiguous, on the device of the weights. Waits for no device.
+  virtual const at::Tensor& AppendOne(const at::Tensor& tokens) = 0;
+
+  // What libraries do once for every number of keys that a token meets, for those from `first` to `last`. Its time is
+  // no token's.
+  virtual void Prepare(int64_t /*first*/, int64_t /*last*/) {}
+  // LibTorch's choice of a kernel for the attention of one token over `keys` keys (lib/aten/attention_backend.h);
+  // nullopt: it is not LibTorch's.
+  virtual std::optional<int64_t> AttentionBackend(int64_t /*keys*/) const { return std::nullopt; }
 
   // Tokens in the cache; and the cache as if only its first `length` had been read.
   virtual int64_t length() const = 0;

@@ -3,18 +3,20 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/argsort.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <vector>
 
+#include "lib/aten/attention_backend.h"
 #include "lib/models/training/layers.h"
 
 namespace roofbench::models {
@@ -67,19 +69,40 @@ const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) {
   return logits_;
 }
 
-const at::Tensor& EagerDecoder::AppendOne(const int64_t* tokens) {
-  return Append(at::from_blob(const_cast<int64_t*>(tokens), {batch_, 1}, at::kLong));
+const at::Tensor& EagerDecoder::AppendOne(const at::Tensor& tokens) { return Append(tokens.unsqueeze(1)); }
+
+// [batch, heads, 1, head_dim], of zeros.
+at::Tensor EagerDecoder::OneQuery() const {
+  return at::zeros({batch_, heads_, 1, cache_.keys.size(-1)}, cache_.keys.options());
 }
 
-void EagerDecoder::SetToken(const int64_t* tokens) {
+// cuDNN makes a plan for every number of keys, which takes milliseconds.
+void EagerDecoder::Prepare(int64_t first, int64_t last) {
+  if (cache_.keys.is_cpu()) return;
+  const at::Tensor q = OneQuery();
+  for (int64_t keys = first; keys <= last; ++keys) {
+    Weighted(q, cache_.keys[0].narrow(2, 0, keys), cache_.values[0].narrow(2, 0, keys), std::nullopt, /*causal=*/false);
+  }
+}
+
+std::optional<int64_t> EagerDecoder::AttentionBackend(int64_t keys) const {
+  return roofbench::AttentionBackend(OneQuery(), cache_.keys[0].narrow(2, 0, keys), cache_.values[0].narrow(2, 0, keys),
+                                     std::nullopt, /*causal=*/false);
+}
+
+std::optional<int64_t> EagerDecoder::AttentionBackendOfSet() const {
+  const at::Tensor mask = at::zeros({1, cache_.capacity}, cache_.keys.options().dtype(at::kBool));
+  return roofbench::AttentionBackend(OneQuery(), cache_.keys[0], cache_.values[0], mask, /*causal=*/false);
+}
+
+void EagerDecoder::SetToken(const at::Tensor& tokens) {
   TORCH_CHECK(cache_.length < cache_.capacity, "the cache holds ", cache_.capacity, " tokens");
-  const at::Tensor given = at::from_blob(const_cast<int64_t*>(tokens), {batch_, 1}, at::kLong);
   if (!token_.defined()) {
     const auto options = weights_.embedding.options().dtype(at::kLong);
     token_ = at::empty({batch_, 1}, options);
     position_ = at::empty({1}, options);
   }
-  token_.copy_(given);
+  token_.copy_(tokens.unsqueeze(1));
   position_.fill_(cache_.length);
 }
 
@@ -157,14 +180,44 @@ at::Tensor EagerDecoder::Mlp(const LayerWeights& layer, const at::Tensor& x) con
   auto [weight, chosen] = at::topk(at::softmax(Linear(layer.router, rows), -1, at::kFloat), active, -1);
   weight = (weight / weight.sum(-1, /*keepdim=*/true)).to(x.scalar_type());
   End(DecoderComponent::kRouter);
-  at::Tensor y = at::zeros_like(rows);
-  for (int64_t expert = 0; expert < layer.gate_up.experts; ++expert) {
-    const std::vector<at::Tensor> where = chosen.eq(expert).nonzero().unbind(1);
-    if (where[0].numel() == 0) continue;
-    const at::Tensor own = Expert(layer, rows.index_select(0, where[0]), expert);
-    y.index_add_(0, where[0], own * weight.index({where[0], where[1]}).unsqueeze(1));
-  }
+  const bool gathers = !rows.is_cpu() && TakesChosenExperts(rows.size(0), active, layer.gate_up.experts);
+  const at::Tensor y = gathers ? ByChosen(layer, rows, chosen, weight) : ByExpert(layer, rows, chosen, weight);
   return y.view(x.sizes());
+}
+
+// The host does not learn which experts they are, and the chosen weights are copied, as in gpt_fast.
+at::Tensor EagerDecoder::ByChosen(const LayerWeights& layer, const at::Tensor& rows, const at::Tensor& chosen,
+                                  const at::Tensor& weight) const {
+  const at::Tensor slots = chosen.reshape({-1});
+  const at::Tensor weights = weight.reshape({-1, 1});
+  const LayerWeights own{.gate_up = layer.gate_up.Experts(slots), .down = layer.down.Experts(slots)};
+  at::Tensor y = at::zeros_like(rows);
+  for (int64_t slot = 0; slot < slots.size(0); ++slot) {
+    const int64_t token = slot / chosen.size(1);
+    y.narrow(0, token, 1).add_(Expert(own, rows.narrow(0, token, 1), slot) * weights.narrow(0, slot, 1));
+  }
+  return y;
+}
+
+// An expert with all of its tokens at once: the host reads how many they are, once.
+at::Tensor EagerDecoder::ByExpert(const LayerWeights& layer, const at::Tensor& rows, const at::Tensor& chosen,
+                                  const at::Tensor& weight) const {
+  const at::Tensor slots = chosen.reshape({-1});
+  const at::Tensor order = at::argsort(slots, /*stable=*/true, /*dim=*/0, /*descending=*/false);
+  const at::Tensor tokens = order.div(chosen.size(1), "floor");
+  const at::Tensor weights = weight.reshape({-1, 1}).index_select(0, order);
+  const at::Tensor counts =
+      slots.unsqueeze(1).eq(at::arange(layer.gate_up.experts, slots.options())).sum(0).to(at::kCPU);
+  at::Tensor y = at::zeros_like(rows);
+  int64_t first = 0;
+  for (int64_t expert = 0; expert < layer.gate_up.experts; ++expert) {
+    const int64_t count = counts.const_data_ptr<int64_t>()[expert];
+    if (count == 0) continue;
+    const at::Tensor own = tokens.narrow(0, first, count);
+    y.index_add_(0, own, Expert(layer, rows.index_select(0, own), expert) * weights.narrow(0, first, count));
+    first += count;
+  }
+  return y;
 }
 
 }  // namespace roofbench::models

@@ -26,15 +26,21 @@ class EagerDecoder final : public DecoderModel {
                Arithmetic arithmetic = Arithmetic::kStored);
 
   const at::Tensor& Append(const at::Tensor& tokens) override;
-  const at::Tensor& AppendOne(const int64_t* tokens) override;
+  const at::Tensor& AppendOne(const at::Tensor& tokens) override;
+  void Prepare(int64_t first, int64_t last) override;
+  std::optional<int64_t> AttentionBackend(int64_t keys) const override;
 
   // AppendOne in two steps, of which a CUDA graph can record the second: SetToken says what is appended to how many
   // tokens, and AppendSet appends it by the same operations on the same tensors whatever their number, attending over
-  // the whole cache behind a mask. No mixtures and no LLM.int8(), whose choices the host makes.
-  void SetToken(const int64_t* tokens);
+  // the whole cache behind a mask. Of a mixture no more sequences than TakesChosenExperts.
+  void SetToken(const at::Tensor& tokens);
   void AppendSet();
   // Counts the token; the logits are those that AppendSet leaves.
   const at::Tensor& CountSet();
+  std::optional<int64_t> AttentionBackendOfSet() const;
+  // Whether the weights of the chosen experts are gathered on the device, without the host knowing which they are:
+  // where they are no more than there are.
+  static bool TakesChosenExperts(int64_t tokens, int64_t active, int64_t experts) { return tokens * active <= experts; }
   int64_t length() const override { return cache_.length; }
   void Truncate(int64_t length) override { cache_.length = length; }
   void FillRandom(int64_t length, uint64_t seed) override { cache_.FillRandom(length, seed); }
@@ -66,6 +72,12 @@ class EagerDecoder final : public DecoderModel {
                       const std::optional<at::Tensor>& mask, bool causal) const;
   at::Tensor Expert(const LayerWeights& layer, const at::Tensor& x, int64_t expert) const;
   at::Tensor Mlp(const LayerWeights& layer, const at::Tensor& x) const;
+  // rows [tokens, d] by their experts: chosen and weight [tokens, active].
+  at::Tensor ByChosen(const LayerWeights& layer, const at::Tensor& rows, const at::Tensor& chosen,
+                      const at::Tensor& weight) const;
+  at::Tensor ByExpert(const LayerWeights& layer, const at::Tensor& rows, const at::Tensor& chosen,
+                      const at::Tensor& weight) const;
+  at::Tensor OneQuery() const;
 
   const DecoderWeights& weights_;
   const Arithmetic arithmetic_;

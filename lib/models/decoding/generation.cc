@@ -13,51 +13,77 @@ namespace {
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+class HostTimes final : public TokenTimes {
+ public:
+  explicit HostTimes(int64_t most) { marks_.reserve(static_cast<std::size_t>(most)); }
+  void Restart() override { marks_.clear(); }
+  void Mark() override { marks_.push_back(Now()); }
+  void Gaps(std::vector<double>& seconds) const override {
+    for (std::size_t i = 1; i < marks_.size(); ++i) seconds.push_back(marks_[i] - marks_[i - 1]);
+  }
+
+ private:
+  std::vector<double> marks_;
+};
+
 }  // namespace
 
 Generation::Generation(std::unique_ptr<DecoderModel> decoder, int64_t vocab, Options options)
     : decoder_(std::move(decoder)),
       options_(std::move(options)),
       chooser_(options_.choice, vocab),
-      chosen_(at::zeros({options_.most_new, options_.prompt.size(0)}, at::kLong)) {
+      chosen_(at::zeros({options_.most_new, options_.prompt.size(0)}, options_.prompt.options())),
+      ids_(chosen_.to(at::kCPU)) {
   constexpr std::size_t kMostGaps = 1 << 20;  // more would allocate in a run
   gaps_.reserve(kMostGaps);
+  if (options_.times == nullptr) options_.times = std::make_shared<HostTimes>(options_.most_new);
+  if (!chosen_.is_cpu()) {
+    device_chooser_.emplace(options_.choice, chosen_.size(0), chosen_.size(1), chosen_.device());
+  }
 }
 
 bool Generation::Choose(const at::Tensor& logits) {
-  logits_ = logits.to(at::kCPU);
-  const int64_t batch = logits_.size(0);
-  int64_t* const ids = chosen_.data_ptr<int64_t>() + made_++ * batch;
-  for (int64_t b = 0; b < batch; ++b) ids[b] = chooser_.Choose(logits_.data_ptr<float>() + b * logits_.size(1));
+  logits_ = logits;
+  const at::Tensor ids = chosen_.select(0, made_);
+  if (device_chooser_) {
+    device_chooser_->Choose(logits, made_, ids);
+  } else {
+    for (int64_t b = 0; b < ids.numel(); ++b) {
+      ids.data_ptr<int64_t>()[b] = chooser_.Choose(logits.const_data_ptr<float>() + b * logits.size(1));
+    }
+  }
+  options_.times->Mark();
+  if (++made_ == chosen_.size(0)) return true;
   const TokenIds& stops = options_.stop_ids;
-  return made_ == chosen_.size(0) || std::find(stops.begin(), stops.end(), ids[0]) != stops.end();
+  return !stops.empty() && std::find(stops.begin(), stops.end(), ids.select(0, 0).item<int64_t>()) != stops.end();
 }
 
 void Generation::Run(const std::function<void()>& prompt_read) {
   const double start = Now();
   chooser_.Restart();
+  options_.times->Restart();
   decoder_->Truncate(0);
   made_ = 0;
   bool ended = Choose(decoder_->Append(options_.prompt));
   prompt_read();
-  const bool first = runs_++ == 0;
-  double last = Now();
-  while (!ended) {
-    ended = Choose(decoder_->AppendOne(chosen_.data_ptr<int64_t>() + (made_ - 1) * chosen_.size(1)));
-    const double now = Now();
-    if (!first) gaps_.push_back(now - last);
-    last = now;
+  while (!ended) ended = Choose(decoder_->AppendOne(chosen_.select(0, made_ - 1)));
+  if (device_chooser_) {
+    ids_.copy_(chosen_);
+    device_chooser_->Check(made_);
+  } else {
+    ids_ = chosen_;
   }
-  if (first) first_seconds_ = Now() - start;
+  if (runs_++ > 0) return options_.times->Gaps(gaps_);
+  first_seconds_ = Now() - start;
 }
 
 TokenIds Generation::Ids() const {
-  const auto* const ids = chosen_.const_data_ptr<int64_t>();
-  return {ids, ids + made_ * chosen_.size(1)};
+  const auto* const ids = ids_.const_data_ptr<int64_t>();
+  return {ids, ids + made_ * ids_.size(1)};
 }
 
 at::Tensor Generation::Read() const {
-  return at::cat({options_.prompt.to(at::kCPU), chosen_.narrow(0, 0, std::max<int64_t>(made_ - 1, 0)).t()}, 1);
+  return at::cat({options_.prompt.to(at::kCPU), ids_.narrow(0, 0, std::max<int64_t>(made_ - 1, 0)).t()}, 1);
 }
 
 }  // namespace roofbench::models

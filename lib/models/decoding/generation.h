@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "lib/models/checkpoint/token_ids.h"
@@ -15,7 +16,20 @@
 
 namespace roofbench::models {
 
-// It can be run again: the same prompt, the same draws.
+// When tokens were chosen.
+class TokenTimes {
+ public:
+  virtual ~TokenTimes() = default;
+  // Forgets the tokens.
+  virtual void Restart() = 0;
+  // A token is chosen now: on a device that runs behind the host, when it comes here.
+  virtual void Mark() = 0;
+  // Appends the seconds between one token and the next. The device has passed the last one.
+  virtual void Gaps(std::vector<double>& seconds) const = 0;
+};
+
+// It can be run again: the same prompt, the same draws. On a GPU the tokens are chosen there, and the host waits for it
+// once, at the end; with stop_ids for every token.
 class Generation {
  public:
   struct Options {
@@ -23,6 +37,7 @@ class Generation {
     int64_t most_new = 1;    // tokens of each sequence
     TokenIds stop_ids = {};  // a single sequence ends with the first of these
     ChoiceOptions choice = {};
+    std::shared_ptr<TokenTimes> times = nullptr;  // nullptr: by the host's clock
   };
 
   // Its cache must have room for the prompt and every new token.
@@ -50,7 +65,9 @@ class Generation {
   std::unique_ptr<DecoderModel> decoder_;
   Options options_;
   TokenChooser chooser_;
-  at::Tensor chosen_;  // [most new tokens, batch], on the host
+  std::optional<DeviceTokenChooser> device_chooser_;  // where the decoder is on a device
+  at::Tensor chosen_;                                 // [most new tokens, batch], on the decoder's device
+  at::Tensor ids_;                                    // the same on the host
   int64_t made_ = 0;
   at::Tensor logits_;
   int64_t runs_ = 0;

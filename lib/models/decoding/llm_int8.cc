@@ -5,13 +5,20 @@
 #include <ATen/ops/_int_mm.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/topk.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+
+#include <algorithm>
 
 namespace roofbench::models {
 namespace {
 
 constexpr double kLargest = 127;
+// Tokens for which a GPU's host does not wait to learn which columns hold outliers, and columns that there is room for:
+// models of up to 13 billion parameters have some ten (Dettmers et al., figure 4).
+constexpr int64_t kFewRows = 32;
+constexpr int64_t kMostColumns = 64;
 
 // 127 / maximum, and 0 for a row of zeros.
 at::Tensor Inverse(const at::Tensor& maximum) { return at::where(maximum > 0, maximum.reciprocal() * kLargest, 0); }
@@ -24,6 +31,41 @@ at::Tensor IntProduct(const at::Tensor& a, const at::Tensor& w) {
   const at::Tensor padded = at::zeros({kPadded, a.size(1)}, a.options());
   padded.narrow(0, 0, a.size(0)).copy_(a);
   return at::_int_mm(padded, w.t()).narrow(0, 0, a.size(0));
+}
+
+// The columns that are multiplied unquantised, and the activations without them.
+struct Outliers {
+  at::Tensor columns = {};  // undefined: there are none
+  at::Tensor x = {};        // [tokens, columns], in x's type
+  at::Tensor kept = {};     // fp32 [tokens, k], zeros in those columns
+  at::Tensor row_max = {};  // of kept
+};
+
+// The statistics leave out the outliers alone; the product leaves out their columns.
+Outliers FindOutliers(const at::Tensor& x, const at::Tensor& values, const at::Tensor& magnitude, double threshold) {
+  const at::Tensor outlier = magnitude.ge(threshold);
+  Outliers found{.kept = values.masked_fill(outlier, 0), .row_max = at::amax(magnitude.masked_fill(outlier, 0), {1})};
+  const at::Tensor columns = outlier.any(0).nonzero().view({-1});
+  if (columns.numel() == 0) return found;
+  found.columns = columns;
+  found.x = x.index_select(1, columns);
+  found.kept.index_fill_(1, columns, 0);
+  return found;
+}
+
+// The same without the host knowing how many columns there are: those with the largest outliers are taken, as many as
+// there is room for, and what is no outlier among them counts as zero. Where there are more, the rest is quantised,
+// with the statistics that this takes.
+Outliers FindSomeOutliers(const at::Tensor& x, const at::Tensor& values, const at::Tensor& magnitude,
+                          double threshold) {
+  const auto [largest, columns] = at::topk(at::amax(magnitude, {0}), std::min(kMostColumns, x.size(1)));
+  const at::Tensor is_outlier = largest.ge(threshold);
+  const at::Tensor left_out = at::zeros({x.size(1)}, is_outlier.options()).scatter_(0, columns, is_outlier);
+  const at::Tensor outlier = magnitude.ge(threshold).logical_and_(left_out);
+  return {.columns = columns,
+          .x = x.index_select(1, columns).mul_(is_outlier),
+          .kept = values.masked_fill(left_out, 0),
+          .row_max = at::amax(magnitude.masked_fill(outlier, 0), {1})};
 }
 
 }  // namespace
@@ -42,30 +84,21 @@ at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, doubl
   done(LlmInt8Stage::kOther);
   const at::Tensor values = x.to(at::kFloat);
   const at::Tensor magnitude = values.abs();
-  at::Tensor columns;  // that hold an outlier
-  at::Tensor row_max;
-  at::Tensor kept = values;
-  if (threshold > 0) {
-    const at::Tensor outlier = magnitude.ge(threshold);
-    columns = outlier.any(0).nonzero().view({-1});
-    // The statistics leave out the outliers alone; the product leaves out their columns.
-    row_max = at::amax(magnitude.masked_fill(outlier, 0), {1});
-    kept = values.masked_fill(outlier, 0);
-  } else {
-    row_max = at::amax(magnitude, {1});
-  }
+  const bool waits = x.is_cpu() || x.size(0) > kFewRows;
+  const Outliers outliers = threshold <= 0 ? Outliers{.kept = values, .row_max = at::amax(magnitude, {1})}
+                            : waits        ? FindOutliers(x, values, magnitude, threshold)
+                                           : FindSomeOutliers(x, values, magnitude, threshold);
   done(LlmInt8Stage::kSelect);
-  at::Tensor quantised = (kept * Inverse(row_max).unsqueeze(1)).round_().to(at::kChar);
-  const bool decomposed = columns.defined() && columns.numel() > 0;
-  if (decomposed) quantised.index_fill_(1, columns, 0);
+  const at::Tensor& row_max = outliers.row_max;
+  const at::Tensor quantised = (outliers.kept * Inverse(row_max).unsqueeze(1)).round_().to(at::kChar);
   done(LlmInt8Stage::kQuantise);
   const at::Tensor products = IntProduct(quantised, weight.weight);
   done(LlmInt8Stage::kProduct);
   at::Tensor y = (products * (row_max.unsqueeze(1) * weight.row_max / (kLargest * kLargest))).to(x.scalar_type());
   done(LlmInt8Stage::kDequantise);
-  if (decomposed) {
-    const at::Tensor w = weight.weight.index_select(1, columns) * (weight.row_max / kLargest).unsqueeze(1);
-    y.add_(at::mm(x.index_select(1, columns), w.to(x.scalar_type()).t()));
+  if (outliers.columns.defined()) {
+    const at::Tensor w = weight.weight.index_select(1, outliers.columns) * (weight.row_max / kLargest).unsqueeze(1);
+    y.add_(at::mm(outliers.x, w.to(x.scalar_type()).t()));
   }
   done(LlmInt8Stage::kOutliers);
   return y;

@@ -26,7 +26,9 @@ struct LlmInt8Matrix {
 LlmInt8Matrix QuantiseLlmInt8(const at::Tensor& w);
 
 // x [tokens, k] in 16 bits or fp32 times the transposed weight, in x's type. Columns of x in which any magnitude
-// reaches `threshold` are multiplied unquantised; 0: none are. `marker`, if given, is told of every stage once.
+// reaches `threshold` are multiplied unquantised; 0: none are. On a GPU few tokens have the 64 columns with the largest
+// outliers multiplied so, without a wait; many tokens, as on a CPU, all of them. `marker`, if given, is told of every
+// stage once.
 at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, double threshold,
                          const LlmInt8Marker& marker = nullptr);
 

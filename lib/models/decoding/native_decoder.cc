@@ -121,10 +121,10 @@ class NativeDecoder final : public DecoderModel {
 
   const at::Tensor& Append(const at::Tensor& tokens) override { return eager_.Append(tokens); }
 
-  const at::Tensor& AppendOne(const int64_t* tokens) override {
+  const at::Tensor& AppendOne(const at::Tensor& tokens) override {
     TORCH_CHECK(cache().length < cache().capacity, "the cache holds ", cache().capacity, " tokens");
     products_.Restart();
-    pool_.Region([&](const Worker& worker) { Token(worker, tokens); });
+    pool_.Region([&, ids = tokens.const_data_ptr<int64_t>()](const Worker& worker) { Token(worker, ids); });
     if (component_) component_(DecoderComponent::kWait);  // for the end of the region
     ++cache().length;
     return logits_;

@@ -3,7 +3,7 @@
 
 namespace roofbench::models {
 
-const at::Tensor& RecordedDecoder::AppendOne(const int64_t* tokens) {
+const at::Tensor& RecordedDecoder::AppendOne(const at::Tensor& tokens) {
   eager_.SetToken(tokens);
   if (!replay_) {
     replay_ = record_([this] { eager_.AppendSet(); });

@@ -14,12 +14,13 @@ class RecordedDecoder final : public DecoderModel {
   // Does what it is given once, and returns what does the same again on the same tensors.
   using Record = std::function<std::function<void()>(const std::function<void()>&)>;
 
-  // As EagerDecoder; no mixtures and no LLM.int8() (EagerDecoder::AppendSet).
+  // As EagerDecoder; of mixtures as many sequences as EagerDecoder::AppendSet takes.
   RecordedDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity, Record record)
       : eager_(weights, batch, capacity), record_(std::move(record)) {}
 
   const at::Tensor& Append(const at::Tensor& tokens) override { return eager_.Append(tokens); }
-  const at::Tensor& AppendOne(const int64_t* tokens) override;
+  const at::Tensor& AppendOne(const at::Tensor& tokens) override;
+  std::optional<int64_t> AttentionBackend(int64_t /*keys*/) const override { return eager_.AttentionBackendOfSet(); }
   int64_t length() const override { return eager_.length(); }
   void Truncate(int64_t length) override { eager_.Truncate(length); }
   void FillRandom(int64_t length, uint64_t seed) override { eager_.FillRandom(length, seed); }

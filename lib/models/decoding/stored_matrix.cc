@@ -33,11 +33,13 @@ constexpr double kInt4Middle = 0.5;
 // lies.
 constexpr int64_t kFewTokens = 4;
 
-// Whether LibTorch's kernel may run: it looks at rows of 16 columns at a time, aligned and without a look at their end.
+// Whether LibTorch's kernel for processors may run: it looks at rows of 16 columns at a time, aligned and without a
+// look at their end. That for GPUs has a thread an output, and is slower than to convert the weights.
 bool TakesPackedProduct(const at::Tensor& x, const at::Tensor& weight) {
+  if (!x.is_cpu()) return false;
   if (x.size(0) >= kFewTokens || x.scalar_type() != at::kBFloat16) return false;
   if (!IsPackedInt8Width(weight.size(1)) || !x.is_contiguous()) return false;
-  return !x.is_cpu() || reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % kPackedInt8Alignment == 0;
+  return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % kPackedInt8Alignment == 0;
 }
 
 // The memory of a tile's groups as 32-bit words: [tiles, groups, 1 + group/8, rows of a tile].
@@ -59,11 +61,12 @@ void PackRows(const T* values, int64_t rows, int64_t columns, int64_t group, std
 }
 
 // Rows go through in blocks that fit a cache once they are dequantised: a whole matrix would be a second model in
-// memory.
+// memory. A GPU has no such cache, and a launch for each block would take longer than the product.
 template <typename Product>
 at::Tensor ByBlocks(const StoredMatrix& matrix, Product product) {
   constexpr int64_t kBlockElements = int64_t{1} << 22;
   constexpr int64_t kGrain = kernels::kInt4TileRows;
+  if (!matrix.weight.is_cpu()) return product(0, matrix.rows);
   const int64_t block = std::max(kGrain, kBlockElements / matrix.columns / kGrain * kGrain);
   std::vector<at::Tensor> blocks;
   for (int64_t first = 0; first < matrix.rows; first += block) {
@@ -215,9 +218,9 @@ at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double thres
         return at::_weight_int8pack_mm(x, weight[expert], scale[expert].to(at::kBFloat16));
       }
       return ByBlocks(*this, [&](int64_t first, int64_t count) {
-        // Whole numbers up to 128 are exact in bf16: the scales come afterwards.
+        // Whole numbers up to 128 are exact in bf16: the scales, which are fp32, come afterwards.
         const at::Tensor whole = weight[expert].narrow(0, first, count).to(x.scalar_type());
-        return at::linear(x, whole).to(at::kFloat).mul_(scale[expert].narrow(0, first, count)).to(x.scalar_type());
+        return at::linear(x, whole).mul(scale[expert].narrow(0, first, count)).to(x.scalar_type());
       });
     case WeightFormat::kLlmInt8:
       return LlmInt8Linear(x, {weight[expert], scale[expert]}, threshold, marker);
@@ -234,6 +237,14 @@ at::Tensor StoredMatrix::ApplyExactly(const at::Tensor& x, int64_t expert, doubl
   if (format == WeightFormat::kLlmInt8) return LlmInt8Linear(x, {weight[expert], scale[expert]}, threshold);
   return ByBlocks(*this,
                   [&](int64_t first, int64_t count) { return at::linear(x, Dequantised(expert, first, count)); });
+}
+
+StoredMatrix StoredMatrix::Experts(const at::Tensor& chosen) const {
+  StoredMatrix made = *this;
+  made.experts = chosen.size(0);
+  made.weight = weight.index_select(0, chosen);
+  if (scale.defined()) made.scale = scale.index_select(0, chosen);
+  return made;
 }
 
 int64_t StoredMatrix::nbytes() const {

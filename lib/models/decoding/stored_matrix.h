@@ -53,6 +53,9 @@ struct StoredMatrix {
   // The same in fp32, x too: what Apply is held against.
   at::Tensor ApplyExactly(const at::Tensor& x, int64_t expert, double threshold) const;
 
+  // Copies of the matrices of some experts (int64, on the device of the weights), in their order.
+  StoredMatrix Experts(const at::Tensor& chosen) const;
+
   int64_t nbytes() const;
 };
 

@@ -2,6 +2,8 @@
 // Chooses the next token from logits.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -33,6 +35,24 @@ class TokenChooser {
   kernels::SplitMix64 random_;
   std::vector<int64_t> order_;
   std::vector<double> weights_;
+};
+
+// The same on a device, without a wait for it: of the same logits it chooses the same tokens, but for ties and for
+// draws within a rounding of fp32 from the next token.
+class DeviceTokenChooser {
+ public:
+  // For `most` tokens of each of `batch` sequences: everything that will be drawn is drawn now.
+  DeviceTokenChooser(const ChoiceOptions& options, int64_t most, int64_t batch, at::Device device);
+
+  // Leaves in `ids` [batch] the token number `index` of each sequence, by logits [batch, vocab].
+  void Choose(const at::Tensor& logits, int64_t index, const at::Tensor& ids);
+  // Throws c10::Error where one of the logits of the first `count` tokens was an infinity or a NaN. Waits.
+  void Check(int64_t count) const;
+
+ private:
+  const ChoiceOptions options_;
+  at::Tensor draws_;  // [most, batch]
+  at::Tensor sums_;   // [most], of the logits
 };
 
 }  // namespace roofbench::models

@@ -2,6 +2,7 @@
 #include "lib/models/training/optimizer.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/optim/adamw.h>
@@ -26,7 +27,14 @@ class Sgd : public Optimizer {
       : parameters_(std::move(parameters)), settings_(settings) {}
   void Step() override {
     const at::NoGradGuard no_grad;
-    for (at::Tensor& parameter : parameters_) parameter.add_(parameter.grad(), -settings_.learning_rate);
+    if (parameters_.front().is_cpu()) {
+      for (at::Tensor& parameter : parameters_) parameter.add_(parameter.grad(), -settings_.learning_rate);
+      return;
+    }
+    // As torch.optim does on a GPU.
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
+    at::_foreach_add_(parameters_, gradients, -settings_.learning_rate);
   }
   double StateBytes() const override { return 0; }
   std::optional<AdamWState> State(std::size_t /*index*/) const override { return std::nullopt; }
@@ -72,6 +80,28 @@ void TakeGradients(AdamWTensors& tensors) {
   tensors.gradients.clear();
   for (const at::Tensor& parameter : tensors.parameters) tensors.gradients.push_back(parameter.grad().contiguous());
 }
+
+// What torch.optim.AdamW is on a GPU: operation by operation over all parameters at once.
+class ForeachAdamW : public Optimizer {
+ public:
+  ForeachAdamW(const std::vector<at::Tensor>& parameters, const OptimizerSettings& settings)
+      : tensors_(TensorsOf(parameters)), settings_(settings) {}
+  void Step() override {
+    const at::NoGradGuard no_grad;
+    TakeGradients(tensors_);
+    UpdateForeach(tensors_, static_cast<double>(++steps_), settings_);
+    tensors_.gradients.clear();
+  }
+  double StateBytes() const override { return BytesOf(tensors_.means) + BytesOf(tensors_.squares); }
+  std::optional<AdamWState> State(std::size_t index) const override {
+    return AdamWState{tensors_.means.at(index), tensors_.squares.at(index), static_cast<double>(steps_)};
+  }
+
+ private:
+  AdamWTensors tensors_;
+  const OptimizerSettings settings_;
+  int64_t steps_ = 0;
+};
 
 class FusedAdamW : public Optimizer {
  public:
@@ -150,6 +180,7 @@ std::unique_ptr<Optimizer> MakeSgd(std::vector<at::Tensor> parameters, const Opt
   return std::make_unique<Sgd>(std::move(parameters), settings);
 }
 std::unique_ptr<Optimizer> MakeAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings) {
+  if (!parameters.front().is_cpu()) return std::make_unique<ForeachAdamW>(parameters, settings);
   return std::make_unique<AdamW>(parameters, settings);
 }
 std::unique_ptr<Optimizer> MakeFusedAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings) {

@@ -5,6 +5,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/randint.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,8 +63,8 @@ TEST_P(DecoderTest, AgreesWithExactArithmeticOnTheSameWeights) {
   EXPECT_LT(Off(logits, exact.Append(tokens.narrow(1, 0, 7).contiguous())), Bound());
   for (int64_t i = 7; i < 12; ++i) {
     const at::Tensor next = tokens.select(1, i).contiguous();
-    logits = decoder->AppendOne(next.data_ptr<int64_t>()).clone();
-    EXPECT_LT(Off(logits, exact.AppendOne(next.data_ptr<int64_t>())), Bound()) << i;
+    logits = decoder->AppendOne(next).clone();
+    EXPECT_LT(Off(logits, exact.AppendOne(next)), Bound()) << i;
   }
 }
 
@@ -75,7 +76,7 @@ TEST_P(DecoderTest, DecodeAfterPrefillIsOneLongPrefill) {
   stepwise->Append(tokens.narrow(1, 0, 5).contiguous());
   stepwise->Append(tokens.narrow(1, 5, 6).contiguous());  // a prompt that is continued
   at::Tensor logits;
-  for (int64_t i = 11; i < 20; ++i) logits = stepwise->AppendOne(tokens.select(1, i).contiguous().data_ptr<int64_t>());
+  for (int64_t i = 11; i < 20; ++i) logits = stepwise->AppendOne(tokens.select(1, i).contiguous());
   EXPECT_EQ(stepwise->length(), 20);
   EXPECT_LT(Off(logits, expected), Bound());
 }
@@ -98,7 +99,7 @@ TEST_P(DecoderTest, ASetTokenIsAppendedAsAnyOther) {
     set.AppendSet();
     set.AppendSet();
     const at::Tensor logits = set.CountSet();
-    EXPECT_LT(Off(logits, usual.AppendOne(next.data_ptr<int64_t>())), Bound()) << i;
+    EXPECT_LT(Off(logits, usual.AppendOne(next)), Bound()) << i;
     EXPECT_EQ(set.length(), usual.length());
   }
 }
@@ -109,7 +110,7 @@ TEST_P(DecoderTest, TellsTheComponents) {
   std::vector<DecoderComponent> components;
   decoder->ObserveComponents([&](DecoderComponent component) { components.push_back(component); });
   const at::Tensor tokens = Tokens(2, 1);
-  decoder->AppendOne(tokens.data_ptr<int64_t>());
+  decoder->AppendOne(tokens.select(1, 0).contiguous());
   const bool is_mixture = weights_.config.shape.IsMixture();
   const bool waits = std::string_view(GetParam().implementation) == "native";
   std::vector<DecoderComponent> expected;
@@ -148,7 +149,7 @@ TEST_P(DecoderTest, TellsTheComponents) {
   }
   const std::size_t told = components.size();
   decoder->ObserveComponents(nullptr);
-  decoder->AppendOne(tokens.data_ptr<int64_t>());
+  decoder->AppendOne(tokens.select(1, 0).contiguous());
   EXPECT_EQ(components.size(), told);
 }
 
@@ -157,7 +158,7 @@ TEST_P(DecoderTest, TellsTheStagesOfLlmInt8) {
   std::vector<LlmInt8Stage> stages;
   decoder->ObserveStages([&](LlmInt8Stage stage) { stages.push_back(stage); });
   const at::Tensor tokens = Tokens(2, 1);
-  decoder->AppendOne(tokens.data_ptr<int64_t>());
+  decoder->AppendOne(tokens.select(1, 0).contiguous());
   if (GetParam().format != WeightFormat::kLlmInt8) {
     EXPECT_TRUE(stages.empty());
     return;
@@ -177,7 +178,7 @@ TEST_P(DecoderTest, TellsTheStagesOfLlmInt8) {
   EXPECT_GE(products, 4 * weights_.layers.size());
   const std::size_t told = stages.size();
   decoder->ObserveStages(nullptr);
-  decoder->AppendOne(tokens.data_ptr<int64_t>());
+  decoder->AppendOne(tokens.select(1, 0).contiguous());
   EXPECT_EQ(stages.size(), told);
 }
 
@@ -185,12 +186,12 @@ TEST_P(DecoderTest, ABatchIsItsSequences) {
   const at::Tensor tokens = Tokens(3, 9);
   const auto batch = Make(3);
   batch->Append(tokens.narrow(1, 0, 8).contiguous());
-  const at::Tensor together = batch->AppendOne(tokens.select(1, 8).contiguous().data_ptr<int64_t>()).clone();
+  const at::Tensor together = batch->AppendOne(tokens.select(1, 8).contiguous()).clone();
   for (int64_t b = 0; b < 3; ++b) {
     const auto alone = Make(1);
     alone->Append(tokens[b].narrow(0, 0, 8).unsqueeze(0).contiguous());
     const at::Tensor last = tokens[b].narrow(0, 8, 1).contiguous();
-    EXPECT_LT(Off(together[b], alone->AppendOne(last.data_ptr<int64_t>())[0]), Bound()) << b;
+    EXPECT_LT(Off(together[b], alone->AppendOne(last)[0]), Bound()) << b;
   }
 }
 
@@ -198,10 +199,10 @@ TEST_P(DecoderTest, TruncatedItReadsOnFromThere) {
   const at::Tensor tokens = Tokens(1, 10);
   const auto decoder = Make(1);
   decoder->Append(tokens);
-  const int64_t next = 5;
-  const at::Tensor first = decoder->AppendOne(&next).clone();
+  const at::Tensor next = at::full({1}, 5, at::kLong);
+  const at::Tensor first = decoder->AppendOne(next).clone();
   decoder->Truncate(10);
-  EXPECT_TRUE(decoder->AppendOne(&next).equal(first));
+  EXPECT_TRUE(decoder->AppendOne(next).equal(first));
 }
 
 std::vector<Variant> Variants() {

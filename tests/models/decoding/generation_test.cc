@@ -4,8 +4,12 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -83,6 +87,38 @@ TEST_F(GenerationTest, EndsWithAStopId) {
   EXPECT_THAT(stopped.Ids(), ElementsAreArray(chosen.begin(), first + 1));
 }
 
+// By the same logits as the chooser of the host, for a device: the CPU is one.
+TEST(DeviceTokenChooser, ChoosesTheTokensOfTheHost) {
+  constexpr int64_t kVocab = 300;
+  constexpr int64_t kBatch = 3;
+  constexpr int64_t kMost = 40;
+  for (const int64_t top_k : {1, 20, 1000}) {
+    const ChoiceOptions options = {.top_k = top_k, .temperature = 0.8, .seed = 5};
+    TokenChooser host(options, kVocab);
+    DeviceTokenChooser device(options, kMost, kBatch, at::kCPU);
+    at::Generator seeded = at::detail::createCPUGenerator(3);
+    const at::Tensor ids = at::zeros({kBatch}, at::kLong);
+    for (int64_t i = 0; i < kMost; ++i) {
+      const at::Tensor logits = at::randn({kBatch, kVocab}, seeded).mul_(3);
+      device.Choose(logits, i, ids);
+      for (int64_t b = 0; b < kBatch; ++b) {
+        EXPECT_EQ(ids[b].item<int64_t>(), host.Choose(logits[b].const_data_ptr<float>())) << top_k << " " << i;
+      }
+    }
+    device.Check(kMost);
+  }
+}
+
+TEST(DeviceTokenChooser, TellsOfLogitsThatAreNoNumbers) {
+  for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    DeviceTokenChooser device({}, 3, 1, at::kCPU);
+    const at::Tensor ids = at::zeros({1}, at::kLong);
+    for (int64_t i = 0; i < 3; ++i) device.Choose(i == 1 ? at::full({1, 8}, value) : at::ones({1, 8}), i, ids);
+    EXPECT_NO_THROW(device.Check(1));
+    EXPECT_THROW(device.Check(3), c10::Error);
+  }
+}
+
 class BrokenWeights : public testing::TestWithParam<std::tuple<const char*, const char*, float>> {};
 
 // Numbers that a router or a choice of tokens cannot order, in two sequences at once.
@@ -102,7 +138,7 @@ TEST_P(BrokenWeights, EndTheGenerationInOrder) {
   }
   // The prompt is LibTorch's; the tokens after it are each implementation's own.
   const auto decoder = MakeDecoder(implementation, weights, 2, 16, 2).value();
-  const int64_t tokens[] = {3, 5};
+  const at::Tensor tokens = at::tensor({3, 5}, at::kLong);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(decoder->AppendOne(tokens).isfinite().all().item<bool>());
 }
 
@@ -128,11 +164,11 @@ TEST(RecordedDecoder, RepeatsWhatItRecorded) {
   const at::Tensor prompt = at::randint(0, 96, {1, 3}, seeded, at::kLong);
   recorded.Append(prompt);
   eager.Append(prompt);
-  const int64_t token = 17;
-  const at::Tensor expected = eager.AppendOne(&token).clone();
-  EXPECT_TRUE(at::allclose(recorded.AppendOne(&token), expected, 1e-4, 1e-5));
+  const at::Tensor token = at::tensor({17}, at::kLong);
+  const at::Tensor expected = eager.AppendOne(token).clone();
+  EXPECT_TRUE(at::allclose(recorded.AppendOne(token), expected, 1e-4, 1e-5));
   EXPECT_EQ(recorded.length(), 4);
-  recorded.AppendOne(&token);
+  recorded.AppendOne(token);
   EXPECT_EQ(recorded.length(), 5);
   EXPECT_EQ(replays, 2);
   EXPECT_EQ(records, 1);

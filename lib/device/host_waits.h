@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long LibTorch's operators make the host wait for a device.
+#pragma once
+
+#include <functional>
+
+namespace roofbench {
+
+// A function that calls a step and returns the seconds that the host spent, on this thread, in operators that give it
+// what the device has computed: a number, a tensor, a shape. It slows every operator of the step down. `host_seconds`
+// replaces the steady clock in tests.
+std::function<double(const std::function<void()>& step)> HostWaits(std::function<double()> host_seconds);
+
+}  // namespace roofbench

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// What models do otherwise on a device than on the CPU, so that the host need not wait for it.
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/models/decoding/eager_decoder.h"
+#include "lib/models/decoding/generation.h"
+#include "lib/models/training/optimizer.h"
+#include "lib/timing/sampler.h"
+#include "lib/workload/models/decoder_presets.h"
+#include "tests/device/accelerator/accelerator_gpu.h"
+
+namespace roofbench {
+namespace {
+
+using models::LlmInt8Linear;
+using workload::WeightFormat;
+
+double Off(const at::Tensor& a, const at::Tensor& b) {
+  return a.to(at::kCPU, at::kDouble).sub(b.to(at::kCPU, at::kDouble)).abs().max().item<double>();
+}
+
+// Waits of the device in `work`.
+template <typename Work>
+int64_t WaitsOf(Work work) {
+  const accelerator::Counts before = accelerator::CountsNow();
+  work();
+  return (accelerator::CountsNow() - before).synchronisations;
+}
+
+class LlmInt8OnADevice : public testing::Test {
+ protected:
+  // Outliers in every `apart`th column.
+  void Make(int64_t apart) {
+    at::Generator seeded = at::detail::createCPUGenerator(11);
+    x_ = at::randn({4, 256}, seeded).clamp_(-5, 5);
+    x_.slice(1, 0, 256, apart).select(0, 1).fill_(9);
+    x_.slice(1, 0, 256, apart).select(0, 2).fill_(-7);
+    weight_ = models::QuantiseLlmInt8(at::randn({48, 256}, seeded));
+    there_ = {weight_.weight.to(accelerator::TheDevice()), weight_.row_max.to(accelerator::TheDevice())};
+    x_there_ = x_.to(accelerator::TheDevice());
+  }
+
+  const at::NoGradGuard no_grad_;
+  at::Tensor x_, x_there_;
+  models::LlmInt8Matrix weight_, there_;
+};
+
+TEST_F(LlmInt8OnADevice, NeedsNoWaitForFewTokens) {
+  Make(16);
+  at::Tensor y;
+  EXPECT_EQ(WaitsOf([&] { y = LlmInt8Linear(x_there_, there_, 6); }), 0);
+  EXPECT_LT(Off(y, LlmInt8Linear(x_, weight_, 6)), 1e-4);
+  EXPECT_GT(Off(y, LlmInt8Linear(x_, weight_, 0)), 1e-2) << "the decomposition can be seen";
+}
+
+// More than there is room for: the others are quantised with all else, which rounds more and is no other product.
+TEST_F(LlmInt8OnADevice, QuantisesOutliersThatItHasNoRoomFor) {
+  Make(2);
+  const at::Tensor y = LlmInt8Linear(x_there_, there_, 6);
+  const at::Tensor exact = LlmInt8Linear(x_, weight_, 6);
+  EXPECT_LT(Off(y, exact), 2 * Off(LlmInt8Linear(x_, weight_, 0), exact));
+  EXPECT_LT(Off(y, exact), 0.02 * exact.abs().max().item<double>());
+}
+
+class MixtureOnADevice : public testing::TestWithParam<int64_t> {};
+
+TEST_P(MixtureOnADevice, GivesTheLogitsOfTheCpu) {
+  const at::NoGradGuard no_grad;
+  const auto config = models::ConfigOf(*workload::FindDecoderPreset("tiny_mixtral"));
+  const int64_t batch = GetParam();
+  models::DecoderWeights weights =
+      models::RandomWeights(config, models::Storage::Default(WeightFormat::kFp32), 1).value();
+  models::EagerDecoder here(weights, batch, 8);
+  at::Generator seeded = at::detail::createCPUGenerator(3);
+  const at::Tensor tokens = at::randint(0, 96, {batch, 5}, seeded, at::kLong);
+  const at::Tensor prompt = here.Append(tokens.narrow(1, 0, 4).contiguous()).clone();
+  const at::Tensor token = here.AppendOne(tokens.select(1, 4).contiguous()).clone();
+
+  models::DecoderWeights moved =
+      models::RandomWeights(config, models::Storage::Default(WeightFormat::kFp32), 1).value();
+  ASSERT_TRUE(moved.MoveTo(accelerator::TheDevice()).ok());
+  models::EagerDecoder there(moved, batch, 8);
+  const at::Tensor tokens_there = tokens.to(accelerator::TheDevice());
+  EXPECT_LT(Off(there.Append(tokens_there.narrow(1, 0, 4).contiguous()), prompt), 1e-4);
+  const auto layers = static_cast<int64_t>(config.shape.base.layers);
+  at::Tensor next;
+  const int64_t waits = WaitsOf([&] { next = there.AppendOne(tokens_there.select(1, 4).contiguous()); });
+  EXPECT_LT(Off(next, token), 1e-4);
+  const bool gathers = models::EagerDecoder::TakesChosenExperts(
+      batch, static_cast<int64_t>(config.shape.active_experts), static_cast<int64_t>(config.shape.experts));
+  EXPECT_EQ(waits, gathers ? 0 : layers) << "one a layer, where the experts' tokens are counted";
+}
+
+INSTANTIATE_TEST_SUITE_P(Batches, MixtureOnADevice, testing::Values(1, 2, 9));
+
+// A token more is no wait more.
+TEST(GenerationOnADevice, WaitsOnceAGeneration) {
+  const at::NoGradGuard no_grad;
+  for (const char* model : {"tiny_llama", "tiny_mixtral"}) {
+    for (const int64_t top_k : {1, 20}) {
+      std::vector<int64_t> waits;
+      for (const int64_t most : {3, 7}) {
+        const auto config = models::ConfigOf(*workload::FindDecoderPreset(model));
+        models::DecoderWeights weights =
+            models::RandomWeights(config, models::Storage::Default(WeightFormat::kFp32), 1).value();
+        ASSERT_TRUE(weights.MoveTo(accelerator::TheDevice()).ok());
+        const at::Tensor prompt = at::zeros({1, 4}, at::kLong).to(accelerator::TheDevice());
+        models::Generation generation(std::make_unique<models::EagerDecoder>(weights, 1, 16), 96,
+                                      {.prompt = prompt, .most_new = most, .choice = {.top_k = top_k}});
+        generation.Run([] {});
+        waits.push_back(WaitsOf([&] { generation.Run([] {}); }));
+        EXPECT_EQ(generation.Ids().size(), static_cast<std::size_t>(most));
+      }
+      EXPECT_EQ(waits[0], waits[1]) << model;
+    }
+  }
+}
+
+// LibTorch's own reads, as the clock of a GPU sees them.
+TEST(LaunchBound, IsNoStepThatWaits) {
+  timing::FakeMachine machine;
+  machine.enqueue_seconds = 5e-6;
+  AcceleratorGpu* gpu = nullptr;
+  const auto device = MakeAcceleratorDevice(machine, gpu);
+  const at::Tensor x = at::zeros({8}, at::kFloat).to(accelerator::TheDevice());
+  const auto ratio = [&](double operator_seconds) {
+    gpu->operator_seconds = operator_seconds;
+    const auto step = [&](timing::PhaseMarker&) {
+      for (int i = 0; i < 20; ++i) x.add_(1);
+      x.select(0, 0).item<float>();
+      x.to(at::kCPU);
+    };
+    return timing::TakeSamples(device->clock(), step, 0, nullptr, {}).host_enqueue_ratio;
+  };
+  EXPECT_LT(ratio(50e-6), 0.2);
+  EXPECT_GT(ratio(1e-6), 1);
+}
+
+// What torch.optim takes on a GPU: operators over all parameters at once.
+TEST(OptimizerOnADevice, TakesTheOperatorsOverAllParameters) {
+  const auto launches = [](models::MakeOptimizer make, int64_t count) {
+    std::vector<at::Tensor> parameters;
+    for (int64_t i = 0; i < count; ++i) {
+      at::Tensor parameter = at::ones({4}, at::kFloat).to(accelerator::TheDevice()).requires_grad_(true);
+      parameter.mutable_grad() = at::ones({4}, at::kFloat).to(accelerator::TheDevice());
+      parameters.push_back(parameter);
+    }
+    const auto optimizer = make(parameters, {});
+    optimizer->Step();
+    const accelerator::Counts before = accelerator::CountsNow();
+    optimizer->Step();
+    return (accelerator::CountsNow() - before).launches;
+  };
+  for (const models::MakeOptimizer make : {models::MakeSgd, models::MakeAdamW, models::MakeFusedAdamW}) {
+    EXPECT_EQ(launches(make, 3), launches(make, 9));
+  }
+}
+
+}  // namespace
+}  // namespace roofbench
