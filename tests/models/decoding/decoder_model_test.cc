@@ -94,7 +94,7 @@ TEST_P(DecoderTest, ASetTokenIsAppendedAsAnyOther) {
   set.Append(tokens.narrow(1, 0, 7).contiguous());
   for (int64_t i = 7; i < 12; ++i) {
     const at::Tensor next = tokens.select(1, i).contiguous();
-    set.SetToken(next.data_ptr<int64_t>());
+    set.SetToken(next);
     // As often as one likes before it counts: a recording runs it several times.
     set.AppendSet();
     set.AppendSet();
