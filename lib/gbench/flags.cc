@@ -28,6 +28,17 @@ ABSL_FLAG(double, inject_delay, 0,
 ABSL_FLAG(bool, unverified, false,
           "run GPU kernels, too, that --list_axes lists as unverified: no GPU has run them yet");
 ABSL_FLAG(bool, nvtx, false, "mark warm-up, samples, steps and their parts as NVTX ranges, for a profiler");
+ABSL_FLAG(std::string, profile, "",
+          "folder that gets tables and a trace of each case, from more steps of it under a profiler");
+ABSL_FLAG(int64_t, profile_steps, 3, "steps to profile, after a case was timed");
+ABSL_FLAG(std::string, profile_sort, "",
+          "column by which a profile's operators are sorted: self, total, self_device, total_device, calls, flops or "
+          "bytes (self time, of the GPU where there is one)");
+ABSL_FLAG(int64_t, profile_rows, 50, "most rows of a profile's tables in text; CSV and JSON have all");
+ABSL_FLAG(int64_t, profile_depth, 0,
+          "levels of a profile's tables: 1 leaves out operators inside operators, and parts of a model inside parts "
+          "(0: all)");
+ABSL_FLAG(int64_t, profile_width, 60, "most characters of a name in a profile's tables in text");
 ABSL_FLAG(std::string, journal, "", "file that gets a line for each finished case, with every sample");
 ABSL_FLAG(bool, resume, false, "go on after the last finished case of the journal; finished ones join all outputs");
 ABSL_FLAG(double, case_timeout, 0,
@@ -87,6 +98,12 @@ const std::vector<FlagGroup>& AllGroups() {
         {"benchmark_out", "FILE", "also write the results to a file, all of it or nothing", kAside},
         {"benchmark_out_format", "json|csv", "format of that file", kAside},
         {"tokens_out", "FILE", "", kAside},
+        {"profile", "FOLDER", "", kAside},
+        {"profile_steps", "N", "", kAside},
+        {"profile_sort", "COLUMN", "", kAside},
+        {"profile_rows", "N", "", kAside},
+        {"profile_depth", "N", "", kAside},
+        {"profile_width", "N", "", kAside},
         {"journal", "FILE", "", kAside},
         {"resume", "", "", kAside},
         {"benchmark_time_unit", "us|ms|s|ns",

@@ -28,6 +28,7 @@
 #include "lib/results/thrown.h"
 #include "lib/run/doctor.h"
 #include "lib/run/journal.h"
+#include "lib/run/profiling.h"
 #include "lib/run/run_context.h"
 #include "lib/run/supervisor.h"
 #include "lib/suite/case_names.h"
@@ -169,6 +170,9 @@ int Main(int argc, char** argv, const Program& program) try {
   }
   if (absl::Status status = CheckOutputNames(*options); !status.ok()) return Refuse(status);
   if (absl::Status status = CheckFlags(); !status.ok()) return Refuse(status);
+  if (!options->profile.folder.empty()) {
+    if (absl::Status status = PrepareProfileFolder(options->profile.folder); !status.ok()) return Refuse(status);
+  }
   options->contract = ContractJson(FamiliesOf(*plan));
   SharedState state(plan->size());
   if (options->supervise && !options->doctor) return RunSupervised(*options, *plan, state);

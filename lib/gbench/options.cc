@@ -16,6 +16,7 @@
 #include "lib/gbench/flags.h"
 #include "lib/hardware/datasheet.h"
 #include "lib/kernels/threading/thread_pool.h"
+#include "lib/observe/profile/tables.h"
 
 namespace roofbench {
 namespace {
@@ -150,6 +151,31 @@ absl::Status ApplyArgument(const std::string& text, Options& options) {
   return absl::OkStatus();
 }
 
+absl::Status ReadProfileFlags(ProfileOptions& profile) {
+  profile.folder = absl::GetFlag(FLAGS_profile);
+  const std::string sort = absl::GetFlag(FLAGS_profile_sort);
+  if (!sort.empty()) {
+    const auto column = OneOf("profile_sort", sort, observe::SortColumns());
+    if (!column.ok()) return column.status();
+    profile.sort = *column;
+  }
+  struct Row {
+    const char* name;
+    int64_t value;
+    int64_t least;
+    int64_t* to;
+  };
+  for (const Row& row : {Row{"profile_steps", absl::GetFlag(FLAGS_profile_steps), 1, &profile.steps},
+                         Row{"profile_rows", absl::GetFlag(FLAGS_profile_rows), 1, &profile.rows},
+                         Row{"profile_depth", absl::GetFlag(FLAGS_profile_depth), 0, &profile.depth},
+                         Row{"profile_width", absl::GetFlag(FLAGS_profile_width), 8, &profile.width}}) {
+    const auto count = ParseCount(row.name, StrCat(row.value), row.least, 1'000'000);
+    if (!count.ok()) return count.status();
+    *row.to = *count;
+  }
+  return absl::OkStatus();
+}
+
 // Values that are valid one by one but not together, or that Abseil cannot judge.
 absl::Status ReadFlags(Options& options) {
   options.device = absl::GetFlag(FLAGS_device);
@@ -208,6 +234,7 @@ absl::Status ReadFlags(Options& options) {
   options.nvtx = absl::GetFlag(FLAGS_nvtx);
   options.wait_quiet = absl::GetFlag(FLAGS_wait_quiet);
   options.doctor = absl::GetFlag(FLAGS_doctor);
+  if (absl::Status status = ReadProfileFlags(options.profile); !status.ok()) return status;
 
   timing::SampleOptions& sampling = options.sampling;
   const auto warmup = ParseCount("warmup_iters", StrCat(absl::GetFlag(FLAGS_warmup_iters)), -1, 1'000'000'000);

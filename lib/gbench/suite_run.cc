@@ -98,6 +98,10 @@ class SuiteRun {
       state_.EndCase();
       if (absl::Status status = journal_.Append(outcome); !status.ok()) TellOfLost(outcome, status);
     });
+    session_.OnLostProfile([this](const absl::Status& status) {
+      std::cerr << "roofbench: " << Printable(std::string(status.message())) << std::endl;
+      profile_status_.Update(status);
+    });
     for (std::size_t index = 0; index < session_.plan().size(); ++index) {
       benchmark::RegisterBenchmark(session_.plan()[index].name.c_str(),
                                    [this, index](benchmark::State& state) { RunInLibrary(state, index); })
@@ -213,7 +217,8 @@ class SuiteRun {
     }
     const int failed = session_.failed();
     if (failed > 0) std::cerr << ProgramName() << ": " << failed << " case(s) failed\n";
-    return failed > 0 || !output_.status().ok() || !journal_status_.ok() ? kExitFailed : EXIT_SUCCESS;
+    const bool is_whole = output_.status().ok() && journal_status_.ok() && profile_status_.ok();
+    return failed > 0 || !is_whole ? kExitFailed : EXIT_SUCCESS;
   }
 
   // The line that ends the table of a run that left something to read.
@@ -232,6 +237,7 @@ class SuiteRun {
   Progress progress_;
   Journal journal_;
   absl::Status journal_status_;
+  absl::Status profile_status_;
 };
 
 }  // namespace

@@ -1,23 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/observe/ranges.h"
 
+#include <ATen/record_function.h>
+
+#include <memory>
+#include <vector>
+
 #if ROOFBENCH_HAS_NVTX
 #include <nvtx3/nvToolsExt.h>
 #endif
 
 namespace roofbench::observe {
+namespace {
+
+bool g_nvtx = false;
+bool g_recorded = false;
+
+// The user scopes that are open on this thread.
+std::vector<std::unique_ptr<at::RecordFunction>>& Scopes() {
+  thread_local std::vector<std::unique_ptr<at::RecordFunction>> scopes;
+  return scopes;
+}
+
+}  // namespace
+
+void internal::Push(const char* name, std::optional<int64_t> number) {
+  const std::string text = number ? std::string(name) + " " + std::to_string(*number) : name;
+#if ROOFBENCH_HAS_NVTX
+  if (g_nvtx) nvtxRangePushA(text.c_str());
+#endif
+  if (!g_recorded) return;
+  auto scope = std::make_unique<at::RecordFunction>(at::RecordScope::USER_SCOPE);
+  scope->before(std::string_view(text));
+  Scopes().push_back(std::move(scope));
+}
+
+void internal::Pop() {
+  if (g_recorded && !Scopes().empty()) Scopes().pop_back();
+#if ROOFBENCH_HAS_NVTX
+  if (g_nvtx) nvtxRangePop();
+#endif
+}
 
 #if ROOFBENCH_HAS_NVTX
 bool EnableRanges() {
+  g_nvtx = true;
   internal::g_ranges_enabled = true;
   return true;
 }
-void internal::Push(const char* name) { nvtxRangePushA(name); }
-void internal::Pop() { nvtxRangePop(); }
 #else
 bool EnableRanges() { return false; }
-void internal::Push(const char* /*name*/) {}
-void internal::Pop() {}
 #endif
+
+RecordedRanges::RecordedRanges() : before_(internal::g_ranges_enabled) {
+  g_recorded = true;
+  internal::g_ranges_enabled = true;
+}
+
+RecordedRanges::~RecordedRanges() {
+  internal::g_ranges_enabled = before_;
+  g_recorded = false;
+}
 
 }  // namespace roofbench::observe

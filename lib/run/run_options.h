@@ -12,6 +12,16 @@
 
 namespace roofbench {
 
+// What is profiled after a case was timed, and how it is told.
+struct ProfileOptions {
+  std::string folder;  // empty: nothing
+  int64_t steps = 3;
+  int64_t depth = 0;  // of operators and parts of the model in the tables; 0: all
+  std::string sort;   // observe::SortColumns(); empty: self time
+  int64_t rows = 50;
+  int64_t width = 60;
+};
+
 struct RunOptions : Selection {
   bool suite_given = false;
   std::string device = "auto";
@@ -31,6 +41,8 @@ struct RunOptions : Selection {
   std::string command_line;  // as a shell would take it
 
   bool supervise = true;  // in a child process, whose end is not the end of the run
+  ProfileOptions profile;
+
   std::string journal;
   bool resume = false;
   double case_timeout = 0;  // seconds; 0: none

@@ -13,6 +13,7 @@
 #include "lib/results/thrown.h"
 #include "lib/run/built_case.h"
 #include "lib/run/measuring.h"
+#include "lib/run/profiling.h"
 #include "lib/run/roof_ratios.h"
 #include "lib/suite/case_names.h"
 #include "lib/suite/operand_cache.h"
@@ -78,6 +79,11 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   admission_.Learn(planned, outcome.summary.min);
   outcome.noise = NoiseOf(outcome);
   outcome.counters = ComputeCounters({outcome, device_, *reference_});
+  if (!options_.profile.folder.empty() && sampled.ok() && outcome.repetition == 0 &&
+      !(interrupted_ && interrupted_())) {
+    const absl::Status profiled = ProfileCase(planned, *built, options_.profile, device_, outcome);
+    if (!profiled.ok() && lost_profile_) lost_profile_(profiled);
+  }
   return sampled;
 }
 

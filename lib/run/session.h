@@ -42,6 +42,8 @@ class Session {
   // as soon as it has ended.
   void OnBegin(std::function<void(std::size_t, int)> callback) { begun_ = std::move(callback); }
   void OnFinished(std::function<void(const Outcome&)> callback) { finished_ = std::move(callback); }
+  // Called with the reason where a case was measured but not profiled.
+  void OnLostProfile(std::function<void(const absl::Status&)> callback) { lost_profile_ = std::move(callback); }
 
  private:
   // Measures unless the run was interrupted, and turns what goes wrong into a verdict.
@@ -61,6 +63,7 @@ class Session {
   OutcomeStore outcomes_;
   std::function<void(std::size_t, int)> begun_;
   std::function<void(const Outcome&)> finished_;
+  std::function<void(const absl::Status&)> lost_profile_;
 };
 
 }  // namespace roofbench

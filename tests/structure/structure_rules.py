@@ -23,7 +23,7 @@ ARROWS: dict[str, set[str]] = {
     "kernels": set(),
     "timing": {"workload"},
     "hardware": {"kernels", "timing"},
-    "observe": {"workload"},
+    "observe": {"base", "workload"},
     "aten": {"kernels", "workload"},
     "models": {"aten", "base", "observe"},
     "device": {"aten", "base", "hardware"},

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/observe/profile/report.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "lib/base/json.h"
+#include "lib/base/printable.h"
+#include "lib/base/text.h"
+#include "lib/observe/profile/columns.h"
+
+namespace roofbench::observe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kMilliseconds = 1e3;
+
+std::string Cut(std::string text, std::size_t width) {
+  if (text.size() <= width) return text;
+  text.resize(width);
+  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
+  return absl::StrCat(Printable(text), "~");
+}
+
+// A dash where a figure is not known.
+std::string Figure(Quantity quantity, double value) {
+  if (!(value > 0)) return "-";
+  switch (quantity) {
+    case Quantity::kSeconds:
+      return HumanTime(value);
+    case Quantity::kFlops:
+      return HumanRate(value, "FLOP");
+    case Quantity::kBytes:
+      return HumanBytes(value);
+    case Quantity::kShare:
+      return absl::StrFormat("%.1f%%", 100 * value);
+    default:
+      return absl::StrFormat("%.4g", value);
+  }
+}
+
+// A part of the model is indented to its place in the tree.
+std::string NameIn(const ModuleRow& row) {
+  const std::string name = row.path.substr(row.path.rfind('/') + 1);
+  return row.path.empty() ? "(step)" : absl::StrCat(std::string(2 * static_cast<std::size_t>(row.depth), ' '), name);
+}
+template <typename Row>
+std::string NameIn(const Row& row) {
+  return row.name;
+}
+
+template <typename Row>
+std::string CellOf(const Column<Row>& column, const Row& row, std::size_t width) {
+  if (column.quantity == Quantity::kName) return Cut(NameIn(row), width);
+  return column.IsText() ? Cut(column.Text(row), width) : Figure(column.quantity, column.Number(row));
+}
+
+std::string Line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
+                 const std::vector<bool>& left) {
+  std::string line;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::string blank(widths[i] - std::min(widths[i], cells[i].size()), ' ');
+    absl::StrAppend(&line, i == 0 ? "" : "  ", left[i] ? cells[i] : blank, left[i] ? blank : cells[i]);
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+template <typename Row>
+std::string Table(const std::vector<Row>& rows, std::span<const Column<Row>> columns, const TextLimits& limits) {
+  if (rows.empty()) return "none\n";
+  const std::size_t shown = std::min(rows.size(), limits.rows);
+  std::vector<std::vector<std::string>> lines(1 + shown);
+  std::vector<std::size_t> widths;
+  std::vector<bool> left;
+  for (const Column<Row>& column : columns) {
+    std::vector<std::string> cells = {std::string(column.head)};
+    for (std::size_t i = 0; i < shown; ++i) cells.push_back(CellOf(column, rows[i], limits.width));
+    // Nothing is known of the device on a CPU, for one.
+    const bool is_empty = std::all_of(cells.begin() + 1, cells.end(),
+                                      [](const std::string& cell) { return cell.empty() || cell == "-"; });
+    if (is_empty && column.quantity != Quantity::kName) continue;
+    std::size_t width = 0;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      width = std::max(width, cells[i].size());
+      lines[i].push_back(std::move(cells[i]));
+    }
+    widths.push_back(width);
+    left.push_back(column.IsText());
+  }
+  std::string text;
+  for (const std::vector<std::string>& cells : lines) absl::StrAppend(&text, Line(cells, widths, left));
+  if (shown < rows.size()) absl::StrAppend(&text, "… and ", rows.size() - shown, " more (--profile_rows)\n");
+  return text;
+}
+
+std::string Quoted(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
+double Scaled(Quantity quantity, double value) {
+  return quantity == Quantity::kSeconds ? kMilliseconds * value : value;
+}
+
+template <typename Row>
+std::string Csv(const std::vector<Row>& rows, std::span<const Column<Row>> columns) {
+  std::string text;
+  for (const Column<Row>& column : columns) absl::StrAppend(&text, text.empty() ? "" : ",", View(column.key));
+  for (const Row& row : rows) {
+    std::string line;
+    for (const Column<Row>& column : columns) {
+      const bool is_first = &column == columns.data();
+      absl::StrAppend(&line, is_first ? "" : ",",
+                      column.IsText() ? Quoted(column.Text(row))
+                                      : absl::StrFormat("%.9g", Scaled(column.quantity, column.Number(row))));
+    }
+    absl::StrAppend(&text, "\n", line);
+  }
+  return text + "\n";
+}
+
+template <typename Row>
+Json List(const std::vector<Row>& rows, std::span<const Column<Row>> columns) {
+  Json list = Json::array();
+  for (const Row& row : rows) {
+    Json& object = list.emplace_back(Json::object());
+    for (const Column<Row>& column : columns) {
+      if (column.IsText()) {
+        object[std::string(column.key)] = column.Text(row);
+      } else {
+        object[std::string(column.key)] = Scaled(column.quantity, column.Number(row));
+      }
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string ProfileText(const ProfileFacts& facts, const ProfileTables& tables, const TextLimits& limits) {
+  std::string text = absl::StrCat(facts.case_name, "\n", facts.steps, " steps on ", facts.device, ", ", facts.threads,
+                                  " threads; all figures are of one step\n");
+  absl::StrAppend(&text, "profiled ", HumanTime(tables.step), " (stopwatch ", HumanTime(facts.stopwatch), "), timed ",
+                  HumanTime(facts.timed), " without the profiler; ", absl::StrFormat("%.1f%%", 100 * tables.covered),
+                  " of it in operators and kernels\n");
+  absl::StrAppend(&text, "\nOperators\n", Table(tables.operators, OperatorColumns(), limits));
+  absl::StrAppend(&text, "\nKernels\n", Table(tables.kernels, KernelColumns(), limits));
+  absl::StrAppend(&text, "\nParts of the model\n", Table(tables.modules, ModuleColumns(), limits));
+  return text;
+}
+
+std::string OperatorsCsv(const ProfileTables& tables) { return Csv(tables.operators, OperatorColumns()); }
+std::string KernelsCsv(const ProfileTables& tables) { return Csv(tables.kernels, KernelColumns()); }
+std::string ModulesCsv(const ProfileTables& tables) { return Csv(tables.modules, ModuleColumns()); }
+
+std::string ProfileJson(const ProfileFacts& facts, const ProfileTables& tables) {
+  Json phases = Json::array();
+  for (const auto& [name, seconds] : facts.phases) {
+    phases.push_back({{"name", name}, {"timed_ms", kMilliseconds * seconds}});
+  }
+  const Json profile = {{"roofbench_profile", 1},
+                        {"case", facts.case_name},
+                        {"device", facts.device},
+                        {"threads", facts.threads},
+                        {"steps", facts.steps},
+                        {"timed_ms", kMilliseconds * facts.timed},
+                        {"stopwatch_ms", kMilliseconds * facts.stopwatch},
+                        {"profiled_ms", kMilliseconds * tables.step},
+                        {"device_ms", kMilliseconds * tables.device},
+                        {"covered", tables.covered},
+                        {"phases", phases},
+                        {"operators", List(tables.operators, OperatorColumns())},
+                        {"kernels", List(tables.kernels, KernelColumns())},
+                        {"modules", List(tables.modules, ModuleColumns())}};
+  return profile.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace roofbench::observe

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables of a profile as text for people, and as CSV and JSON for programs.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/observe/profile/tables.h"
+
+namespace roofbench::observe {
+
+// What a profile is of. Seconds are of one step.
+struct ProfileFacts {
+  std::string case_name = {};
+  std::string device = {};  // "cpu" or "cuda"
+  int threads = 0;
+  int steps = 0;                                            // that were recorded
+  double timed = 0;                                         // median of the samples of the case
+  double stopwatch = 0;                                     // mean of the recorded steps by our clock
+  std::vector<std::pair<std::string, double>> phases = {};  // name -> median of the samples
+};
+
+struct TextLimits {
+  std::size_t rows = 50;   // of a table
+  std::size_t width = 60;  // of a name
+};
+
+// Operators, kernels and parts of the model, each with a head; what the limits leave out is said.
+std::string ProfileText(const ProfileFacts& facts, const ProfileTables& tables, const TextLimits& limits);
+
+// All rows. Times are in milliseconds, in columns that end in _ms.
+std::string OperatorsCsv(const ProfileTables& tables);
+std::string KernelsCsv(const ProfileTables& tables);
+std::string ModulesCsv(const ProfileTables& tables);
+std::string ProfileJson(const ProfileFacts& facts, const ProfileTables& tables);
+
+}  // namespace roofbench::observe

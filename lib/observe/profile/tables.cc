@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/observe/profile/tables.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string_view>
+
+#include "lib/observe/profile/event_tree.h"
+#include "lib/observe/profile/operator_work.h"
+#include "lib/observe/ranges.h"
+
+namespace roofbench::observe {
+namespace {
+
+constexpr std::size_t kNone = TreeEvent::kNone;
+constexpr double kNanosecond = 1e-9;
+
+struct SortColumn {
+  std::string_view name;
+  double OperatorRow::*value;
+};
+constexpr SortColumn kSortColumns[] = {{"self", &OperatorRow::self},
+                                       {"total", &OperatorRow::total},
+                                       {"self_device", &OperatorRow::self_device},
+                                       {"total_device", &OperatorRow::total_device},
+                                       {"calls", &OperatorRow::calls},
+                                       {"flops", &OperatorRow::flops},
+                                       {"bytes", &OperatorRow::input_bytes}};
+
+// Rows in the order in which their keys first came.
+template <typename Key, typename Row>
+class Rows {
+ public:
+  Row& At(const Key& key) {
+    const auto [found, is_new] = places_.try_emplace(key, rows_.size());
+    if (is_new) rows_.emplace_back();
+    return rows_[found->second];
+  }
+  std::vector<Row>& rows() { return rows_; }
+
+ private:
+  std::map<Key, std::size_t> places_;
+  std::vector<Row> rows_;
+};
+
+class Tables {
+ public:
+  Tables(const std::vector<ProfiledEvent>& events, const ProfileRequest& request)
+      : events_(events), request_(request), tree_(BuildTree(events)), each_(1.0 / std::max(1, request.steps)) {}
+
+  ProfileTables Make() {
+    FindSteps();
+    Operators();
+    Kernels();
+    Modules();
+    return std::move(made_);
+  }
+
+ private:
+  const ProfiledEvent& EventOf(const TreeEvent& one) const { return events_[one.event]; }
+  double OfAStep(int64_t ns) const { return static_cast<double>(ns) * kNanosecond * each_; }
+  bool IsOperator(const TreeEvent& one) const { return EventOf(one).kind == EventKind::kOperator; }
+  // A step that opens no range is what the request says.
+  bool IsKernel(const TreeEvent& one) const {
+    return one.is_kernel || (one.module == 0 && EventOf(one).kind == EventKind::kRange && !request_.kernel.empty() &&
+                             tree_.modules.size() == 1);
+  }
+  std::string KernelName(const TreeEvent& one) const {
+    return one.is_kernel || IsOperator(one) ? EventOf(one).name : kKernelPrefix + request_.kernel;
+  }
+
+  void FindSteps() {
+    int64_t covered = 0;
+    int64_t steps = 0;
+    uint64_t thread = 0;
+    for (const TreeEvent& one : tree_.events) {
+      if (EventOf(one).kind == EventKind::kRange && one.parent == kNone && one.module == 0) {
+        steps += EventOf(one).duration_ns();
+        thread = EventOf(one).thread;
+      }
+    }
+    for (const TreeEvent& one : tree_.events) {
+      const bool counts = one.module != kNone && EventOf(one).thread == thread && (IsOperator(one) || IsKernel(one));
+      if (counts) covered += one.self_ns;
+    }
+    made_.step = OfAStep(steps);
+    made_.covered = steps > 0 ? static_cast<double>(covered) / static_cast<double>(steps) : 0;
+    for (const ProfiledEvent& event : events_) {
+      if (event.kind == EventKind::kDeviceKernel) made_.device += OfAStep(event.duration_ns());
+    }
+  }
+
+  // Of the device's time where there is any.
+  double ShareOf(double host, double device) const {
+    if (made_.device > 0) return device / made_.device;
+    return made_.step > 0 ? host / made_.step : 0;
+  }
+
+  // Whether an event around it is in the same row, whose total has its time already.
+  bool IsInItself(const TreeEvent& one) const {
+    for (std::size_t around = one.parent; around != kNone; around = tree_.events[around].parent) {
+      const ProfiledEvent& event = EventOf(tree_.events[around]);
+      if (event.kind == EventKind::kOperator && event.name == EventOf(one).name &&
+          event.shapes == EventOf(one).shapes) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void Operators() {
+    Rows<std::pair<std::string, std::string>, OperatorRow> rows;
+    for (const TreeEvent& one : tree_.events) {
+      if (!IsOperator(one) || one.module == kNone) continue;
+      if (request_.depth > 0 && one.depth >= request_.depth) continue;
+      const ProfiledEvent& event = EventOf(one);
+      OperatorRow& row = rows.At({event.name, event.shapes});
+      row.name = event.name;
+      row.shapes = event.shapes;
+      row.calls += each_;
+      row.self += OfAStep(one.self_ns);
+      row.self_device += OfAStep(one.self_device_ns);
+      row.flops += event.flops * each_;
+      row.input_bytes += event.input_bytes * each_;
+      if (IsInItself(one)) continue;
+      row.total += OfAStep(event.duration_ns());
+      row.total_device += OfAStep(one.total_device_ns);
+    }
+    for (OperatorRow& row : rows.rows()) row.share = ShareOf(row.self, row.self_device);
+    const std::string_view wanted = !request_.sort.empty() ? std::string_view(request_.sort)
+                                    : made_.device > 0     ? "self_device"
+                                                           : "self";
+    const auto* const column = std::find_if(std::begin(kSortColumns), std::end(kSortColumns),
+                                            [&](const SortColumn& each) { return each.name == wanted; });
+    std::stable_sort(rows.rows().begin(), rows.rows().end(), [column](const OperatorRow& a, const OperatorRow& b) {
+      return a.*(column->value) > b.*(column->value);
+    });
+    made_.operators = std::move(rows.rows());
+  }
+
+  std::string PhaseNameOf(std::size_t module) const {
+    const std::size_t phase = module == kNone ? 0 : PhaseOf(tree_, module);
+    return phase == 0 ? "" : tree_.modules[phase].name;
+  }
+
+  void AddKernel(Rows<std::pair<std::string, std::string>, KernelRow>& rows, const std::string& name,
+                 std::size_t module, double seconds, double flops, const std::string& launch) const {
+    const std::string phase = PhaseNameOf(module);
+    KernelRow& row = rows.At({phase, name});
+    if (row.calls == 0) row.launch = launch;
+    row.name = name;
+    row.phase = phase;
+    row.work = Name(KindOfWork(name));
+    row.calls += each_;
+    row.total += seconds;
+    row.flops += flops * each_;
+  }
+
+  void Kernels() {
+    Rows<std::pair<std::string, std::string>, KernelRow> rows;
+    if (made_.device > 0) {
+      std::size_t next = 0;
+      for (const ProfiledEvent& event : events_) {
+        if (event.kind != EventKind::kDeviceKernel) continue;
+        const std::size_t launcher = tree_.launchers[next++];
+        const std::size_t module = launcher == kNone ? kNone : tree_.events[launcher].module;
+        const double flops = launcher == kNone ? 0 : EventOf(tree_.events[launcher]).flops;
+        AddKernel(rows, event.name, module, OfAStep(event.duration_ns()), flops, event.launch);
+      }
+    } else {
+      for (const TreeEvent& one : tree_.events) {
+        if (one.module == kNone || !(IsOperator(one) || IsKernel(one))) continue;
+        AddKernel(rows, KernelName(one), one.module, OfAStep(one.self_ns), EventOf(one).flops, "");
+      }
+    }
+    for (KernelRow& row : rows.rows()) row.share = ShareOf(row.total, row.total);
+    const bool by_calls = request_.sort == "calls";
+    std::stable_sort(rows.rows().begin(), rows.rows().end(), [by_calls](const KernelRow& a, const KernelRow& b) {
+      return by_calls ? a.calls > b.calls : a.total > b.total;
+    });
+    made_.kernels = std::move(rows.rows());
+  }
+
+  void Modules() {
+    std::vector<ModuleRow> all(tree_.modules.size());
+    std::vector<double> self_device(tree_.modules.size());
+    for (const TreeEvent& one : tree_.events) {
+      if (one.module == kNone) continue;
+      ModuleRow& row = all[one.module];
+      const ProfiledEvent& event = EventOf(one);
+      const bool enters = event.kind == EventKind::kRange && !one.is_kernel &&
+                          (one.parent == kNone || tree_.events[one.parent].module != one.module);
+      if (enters) row.calls += each_;
+      row.self += OfAStep(one.self_ns);
+      row.flops += event.flops * each_;
+      self_device[one.module] += OfAStep(one.self_device_ns);
+    }
+    for (std::size_t i = all.size(); i-- > 0;) {
+      all[i].total += all[i].self;
+      all[i].total_device += self_device[i];
+      all[i].path = PathOf(tree_, i);
+      all[i].depth = tree_.modules[i].depth;
+      if (i == 0) break;
+      ModuleRow& around = all[tree_.modules[i].parent];  // made before the parts inside it
+      around.total += all[i].total;
+      around.total_device += all[i].total_device;
+      around.flops += all[i].flops;
+    }
+    Append(all, 0);
+  }
+
+  void Append(const std::vector<ModuleRow>& all, std::size_t module) {
+    const ModuleRow& row = all[module];
+    if (request_.depth > 0 && row.depth > request_.depth) return;
+    made_.modules.push_back(row);
+    made_.modules.back().share = ShareOf(row.total, row.total_device);
+    for (std::size_t i = 1; i < all.size(); ++i) {
+      if (tree_.modules[i].parent == module) Append(all, i);
+    }
+  }
+
+  const std::vector<ProfiledEvent>& events_;
+  const ProfileRequest& request_;
+  const EventTree tree_;
+  const double each_;  // a step's share of what was recorded
+  ProfileTables made_;
+};
+
+}  // namespace
+
+std::vector<std::string> SortColumns() {
+  std::vector<std::string> names;
+  for (const SortColumn& column : kSortColumns) names.emplace_back(column.name);
+  return names;
+}
+
+ProfileTables MakeTables(const std::vector<ProfiledEvent>& events, const ProfileRequest& request) {
+  return Tables(events, request).Make();
+}
+
+}  // namespace roofbench::observe

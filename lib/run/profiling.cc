@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/profiling.h"
+
+#include <ATen/core/grad_mode.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lib/base/atomic_file.h"
+#include "lib/base/file_beside.h"
+#include "lib/base/text.h"
+#include "lib/observe/profile/event_tree.h"
+#include "lib/observe/profile/recorder.h"
+#include "lib/observe/profile/report.h"
+#include "lib/observe/profile/tables.h"
+#include "lib/observe/ranges.h"
+#include "lib/results/thrown.h"
+#include "lib/timing/statistics.h"
+
+namespace roofbench {
+namespace {
+
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Makes a range of each phase that a step has once. A phase is named where it ends, so the first step tells the order.
+// Those that come again and again are parts of a model, which has ranges of its own for them.
+class PhaseRanges final : public timing::PhaseMarker {
+ public:
+  explicit PhaseRanges(const std::vector<std::string>& names) : names_(names) {}
+
+  void End(int phase) override {
+    range_.reset();
+    if (!learned_) {
+      sequence_.push_back(static_cast<std::size_t>(phase));
+    } else if (++ended_ < sequence_.size()) {
+      Open();
+    }
+  }
+  void Learned() {
+    learned_ = true;
+    if (sequence_.size() != std::set<std::size_t>(sequence_.begin(), sequence_.end()).size()) sequence_.clear();
+  }
+  void BeginStep() {
+    ended_ = 0;
+    if (!sequence_.empty()) Open();
+  }
+  void EndStep() { range_.reset(); }
+
+ private:
+  void Open() { range_.emplace(names_.at(sequence_[ended_]).c_str()); }
+
+  const std::vector<std::string>& names_;
+  std::vector<std::size_t> sequence_;
+  std::size_t ended_ = 0;
+  bool learned_ = false;
+  std::optional<observe::Range> range_;
+};
+
+// The kernel that the step is where it opens no range of its own; empty where it is LibTorch's operators.
+std::string KernelOf(const PlannedCase& planned) {
+  const Implementation* const implementation = planned.family->ImplementationOf(planned.point);
+  if (implementation == nullptr || implementation->name == "eager") return "";
+  return absl::StrCat(planned.family->name(), " ", implementation->name);
+}
+
+absl::Status Write(const std::string& path, const std::string& text) {
+  AtomicFile file;
+  if (absl::Status status = file.Open(path); !status.ok()) return status;
+  file.stream() << text;
+  return file.Finish();
+}
+
+observe::ProfileFacts FactsOf(const Outcome& outcome, const ProfileOptions& options, const Device& device) {
+  observe::ProfileFacts facts{.case_name = outcome.name,
+                              .device = device.kind(),
+                              .threads = device.threads(),
+                              .steps = static_cast<int>(options.steps),
+                              .timed = outcome.summary.median};
+  for (std::size_t i = 0; i < outcome.phases.size() && i < outcome.samples.phase_seconds.size(); ++i) {
+    facts.phases.emplace_back(outcome.phases[i], timing::Median(outcome.samples.phase_seconds[i]));
+  }
+  return facts;
+}
+
+// Throws what the step throws.
+absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, const ProfileOptions& options,
+                          Device& device, const Outcome& outcome) {
+  const at::AutoGradMode grad(built.first().autograd);
+  PhaseRanges phases(built.first().phases);
+  built.first().step(phases);
+  phases.Learned();
+  double seconds = 0;
+  observe::Recorder recorder(device.torch_device().is_cuda());
+  for (int64_t i = 0; i < options.steps; ++i) {
+    const Case& copy = built.copies[static_cast<std::size_t>(i + 1) % built.copies.size()];
+    const observe::Range step(observe::kStepRange.data());
+    const double start = Now();
+    phases.BeginStep();
+    copy.step(phases);
+    phases.EndStep();
+    seconds += Now() - start;
+  }
+  const observe::ProfileTables tables =
+      observe::MakeTables(recorder.Finish(), {.steps = static_cast<int>(options.steps),
+                                              .depth = static_cast<int>(options.depth),
+                                              .sort = options.sort,
+                                              .kernel = KernelOf(planned)});
+  observe::ProfileFacts facts = FactsOf(outcome, options, device);
+  facts.stopwatch = seconds / static_cast<double>(options.steps);
+  const observe::TextLimits limits{.rows = static_cast<std::size_t>(options.rows),
+                                   .width = static_cast<std::size_t>(options.width)};
+  const std::string stem = absl::StrCat(options.folder, "/", ProfileStem(planned.name));
+  const std::pair<const char*, std::string> files[] = {{".txt", observe::ProfileText(facts, tables, limits)},
+                                                       {".json", observe::ProfileJson(facts, tables)},
+                                                       {".operators.csv", observe::OperatorsCsv(tables)},
+                                                       {".kernels.csv", observe::KernelsCsv(tables)},
+                                                       {".modules.csv", observe::ModulesCsv(tables)}};
+  for (const auto& [ending, text] : files) {
+    if (absl::Status status = Write(stem + ending, text); !status.ok()) return status;
+  }
+  return recorder.SaveTrace(stem + ".trace.json");
+}
+
+}  // namespace
+
+absl::Status PrepareProfileFolder(const std::string& folder) {
+  if (mkdir(folder.c_str(), S_IRWXU | S_IRWXG | S_IRWXO) != 0 && errno != EEXIST) {
+    return FileError("make", folder, errno);
+  }
+  struct stat facts {};
+  if (stat(folder.c_str(), &facts) != 0) return FileError("use", folder, errno);
+  if (!S_ISDIR(facts.st_mode)) return FileError("write to", folder, ENOTDIR);
+  const absl::StatusOr<NewFile> tried = CreateBeside(absl::StrCat(folder, "/profile"));
+  if (!tried.ok()) return tried.status();
+  close(tried->file);
+  unlink(tried->path.c_str());
+  return absl::OkStatus();
+}
+
+std::string ProfileStem(const std::string& case_name) {
+  constexpr std::size_t kLongest = 180;  // of the 255 that file systems take, with what comes behind it
+  std::string stem;
+  bool is_same = true;
+  for (const char c : case_name) {
+    const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-';
+    is_same = is_same && (is_plain || c == '/' || c == ':');
+    stem += is_plain ? c : c == '/' ? '+' : c == ':' ? '=' : '_';
+  }
+  if (is_same && stem.size() <= kLongest && !stem.empty() && stem.front() != '.' && stem.front() != '-') return stem;
+  stem.resize(std::min(stem.size(), kLongest));
+  return absl::StrCat("case_", stem, "+", absl::StrFormat("%016x", PortableHash(case_name)));
+}
+
+absl::Status ProfileCase(const PlannedCase& planned, const BuiltCase& built, const ProfileOptions& options,
+                         Device& device, const Outcome& outcome) try {
+  return ProfileSteps(planned, built, options, device, outcome);
+} catch (...) {
+  const absl::Status thrown = StatusOfThrown();
+  return {thrown.code(), absl::StrCat("the profile of ", outcome.name, ": ", std::string(thrown.message()))};
+}
+
+}  // namespace roofbench

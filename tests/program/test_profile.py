@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--profile: tables and a trace of every family, in files that others can read, and never a timed sample."""
+
+from __future__ import annotations
+
+import csv
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from built_program import Run
+
+QUICKLY = ("--benchmark_min_time=1x", "--warmup_iters=1", "--roof_share=0", "--check=off", "--threads=1")
+# Sizes that leave every quick point of every family small.
+SMALL = {
+    "cache": "warm",
+    "adamw.parameters": "4096",
+    "complete.new": "2",
+    "copy.bytes": "65536",
+    "cross_entropy.d": "64",
+    "cross_entropy.rows": "16",
+    "decode.depth": "4",
+    "decode.model": "tiny_llama,tiny_mixtral",
+    "embedding.d": "64",
+    "embedding.tokens": "16",
+    "embedding.vocab": "64",
+    "gather_gemv.n": "64",
+    "gelu.elements": "4096",
+    "gemv.k": "n",
+    "gemv.n": "256",
+    "generate.model": "tiny_llama,tiny_mixtral",
+    "generate.new": "3",
+    "generate.prompt": "6",
+    "layer_norm.d": "64",
+    "layer_norm.rows": "16",
+    "matmul.k": "n",
+    "matmul.m": "n",
+    "matmul.n": "64",
+    "mlp.batch": "16",
+    "mlp.d": "32",
+    "mlp.layers": "2",
+    "mlp_layer_norm_gelu.batch": "2",
+    "mlp_layer_norm_gelu.d": "64",
+    "mlp_layer_norm_gelu.hidden": "64",
+    "prefill.model": "tiny_llama,tiny_mixtral",
+    "prefill.prompt": "6",
+    "published.model": "tiny_llama",
+    "read.bytes": "65536",
+    "rms_norm.d": "64",
+    "rms_norm.rows": "16",
+    "rope.heads": "2",
+    "rope.tokens": "16",
+    "silu_mul.elements": "4096",
+    "softmax.d": "64",
+    "softmax.rows": "16",
+    "train_step.context": "16",
+    "train_step.d_ff": "32",
+    "train_step.d_model": "16",
+    "train_step.heads": "2",
+    "train_step.layers": "2",
+    "train_step.vocab": "50",
+}
+# One training step, whose ranges, operators and backward pass are all there is to see.
+MODEL = "vocab:50/d_model:16/d_ff:32/layers:2/heads:2"
+STEP = (
+    f"--benchmark_filter=^train_step/impl:eager/size:small/context:16/dtype:fp32/attention:naive/{MODEL}/manual_time$",
+    *(f"--axis=train_step.{axis.replace(':', '=')}" for axis in MODEL.split("/")),
+    "--axis=train_step.context=16",
+    "--benchmark_min_time=2x",
+    "--warmup_iters=1",
+    "--roof_share=0",
+    "--check=off",
+    "--threads=1",
+)
+TABLES = ("operators", "kernels", "modules")
+
+
+def profiles(folder: Path) -> dict[str, Any]:
+    """By case."""
+    found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json")) if ".trace." not in path.name]
+    return {profile["case"]: profile for profile in found}
+
+
+def stems(folder: Path) -> set[str]:
+    return {path.name.removesuffix(".txt") for path in folder.glob("*.txt")}
+
+
+def profiled(run: Run, folder: Path, *flags: str) -> dict[str, Any]:
+    done = run(*flags, f"--profile={folder}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "STAGE" not in done.stderr
+    return profiles(folder)
+
+
+def parts(profile: dict[str, Any]) -> list[str]:
+    return [row["path"] for row in profile["modules"]]
+
+
+def one_each(names: list[str]) -> list[str]:
+    """The first case of each family and implementation that needs neither a compiler, a checkpoint nor a GPU."""
+    first: dict[tuple[str, str], str] = {}
+    for name in names:
+        family, *axes = name.removesuffix("/manual_time").split("/")
+        implementation = next((axis for axis in axes if axis.startswith("impl:")), "")
+        if family != "complete" and implementation not in ("impl:compiled", "impl:graph"):
+            first.setdefault((family, implementation), "/".join([family, *axes]))
+    return list(first.values())
+
+
+def test_every_family(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "profiles"
+    axes = [f"--axis={axis}={values}" for axis, values in SMALL.items()]
+    listed = run("--suite=full", "--benchmark_list_tests", *axes).stdout.splitlines()
+    chosen = one_each(listed)
+    assert {name.split("/")[0] for name in chosen} | {"complete"} == {name.split("/")[0] for name in listed}
+    cases = f"--benchmark_filter=^({'|'.join(chosen)})/manual_time$"
+    found = profiled(run, folder, "--suite=full", cases, "--profile_steps=1", *QUICKLY, *axes)
+    assert set(found) == set(chosen)
+    assert len(stems(folder)) == len(found)
+    for case, profile in found.items():
+        assert profile["profiled_ms"] > 0, case
+        assert profile["kernels"] or case.startswith("harness_overhead/"), case  # its step is empty
+        assert sum(row["share"] for row in profile["kernels"]) < 1.001, case
+        assert parts(profile)[0] == "", case
+        assert profile["modules"][0]["total_ms"] == pytest.approx(profile["profiled_ms"], rel=1e-3), case
+    for stem in stems(folder):
+        for table in TABLES:
+            rows = list(csv.DictReader((folder / f"{stem}.{table}.csv").open()))
+            assert len(rows) == len(json.loads((folder / f"{stem}.json").read_text())[table])
+        assert json.loads((folder / f"{stem}.trace.json").read_text())["traceEvents"]
+    assert not list(folder.glob("*.part*"))
+
+
+def test_samples_are_not_the_profiled_steps(run: Run, tmp_path: Path) -> None:
+    flags = STEP
+    out = [tmp_path / "plain.json", tmp_path / "profiled.json"]
+    assert run(*flags, f"--benchmark_out={out[0]}").returncode == 0
+    profiled(run, tmp_path / "profiles", *flags, f"--benchmark_out={out[1]}", "--profile_steps=7")
+    plain, beside = ([row["samples"] for row in json.loads(path.read_text())["benchmarks"]] for path in out)
+    assert plain == beside == [2]
+    # And a run goes on where another began without it: what is measured is the same.
+    journal = tmp_path / "journal"
+    assert run(*flags, f"--journal={journal}").returncode == 0
+    assert run(*flags, f"--journal={journal}", "--resume", f"--profile={tmp_path / 'more'}").returncode == 0
+
+
+def test_text_is_sorted_and_cut_as_asked(run: Run, tmp_path: Path) -> None:
+    flags = (*STEP, "--profile_sort=calls", "--profile_rows=3", "--profile_width=10")
+    (profile,) = profiled(run, tmp_path, *flags, "--profile_depth=1").values()
+    calls = [row["calls"] for row in profile["operators"]]
+    assert len(calls) > 3
+    assert calls == sorted(calls, reverse=True)
+    assert max(path.count("/") for path in parts(profile)) == 0
+    (text,) = (path.read_text() for path in tmp_path.glob("*.txt"))
+    operators = text.split("Operators\n")[1].split("\n\n")[0].splitlines()
+    assert len(operators) == 1 + 3 + 1
+    assert all(len(line.split("  ")[0]) <= 11 for line in operators[1:4])
+
+
+@pytest.mark.parametrize(
+    ("flag", "why"),
+    [
+        ("--profile_sort=colour", "self_device"),
+        ("--profile_steps=0", "profile_steps"),
+        ("--profile_rows=-1", "profile_rows"),
+        ("--profile=/dev/null", "a part of the path is a file"),
+        ("--profile=/nowhere/at/all", "make its folder first"),
+    ],
+)
+def test_refused_before_anything_runs(run: Run, flag: str, why: str) -> None:
+    done = run(*STEP, flag)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert not done.stdout
+
+
+def test_a_folder_that_takes_nothing_is_told_and_costs_no_row(run: Run, tmp_path: Path) -> None:
+    folder, out = tmp_path / "profiles", tmp_path / "out.json"
+    folder.mkdir()
+    (case,) = profiled(run, tmp_path / "names", *STEP)
+    (stem,) = stems(tmp_path / "names")
+    (folder / f"{stem}.json").mkdir()
+    done = run(*STEP, f"--profile={folder}", f"--benchmark_out={out}")
+    assert done.returncode == 1
+    assert stem in done.stderr
+    (row,) = json.loads(out.read_text())["benchmarks"]
+    assert row["name"].startswith(case)
+    assert "error_occurred" not in row
+
+
+def test_no_link_of_a_stranger_is_followed(run: Run, tmp_path: Path) -> None:
+    profiled(run, tmp_path / "names", *STEP)
+    (stem,) = stems(tmp_path / "names")
+    folder, victim = tmp_path / "profiles", tmp_path / "victim"
+    folder.mkdir()
+    victim.write_text("kept")
+    (folder / f"{stem}.trace.json").symlink_to(victim)
+    profiled(run, folder, *STEP)
+    assert victim.read_text() == "kept"
+    trace = folder / f"{stem}.trace.json"
+    assert not trace.is_symlink()
+    assert stat.S_IMODE(trace.stat().st_mode) & 0o022 == 0
