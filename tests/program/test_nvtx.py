@@ -29,6 +29,11 @@ def step_flags(impl: str, attention: str) -> list[str]:
 Ranges = list[tuple[str, Any]]  # [(name, Ranges inside it)]
 
 
+def models(ranges: Ranges) -> Ranges:
+    """Without those of single kernels."""
+    return [(name, models(inside)) for name, inside in ranges if not name.startswith("roofbench::")]
+
+
 def nested(lines: list[str]) -> Ranges:
     stack: list[Ranges] = [[]]
     for line in lines:
@@ -50,11 +55,15 @@ def test_ranges_of_a_training_step(run: Run, tmp_path: Path, impl: str, attentio
     flags = step_flags(impl, attention)
     done = run(*flags, "--nvtx", NVTX_INJECTION64_PATH=str(PROFILER), ROOFBENCH_FAKE_PROFILER_OUT=str(seen))
     assert done.returncode == 0, done.stdout + done.stderr
-    ranges = nested(seen.read_text().splitlines())
+    everything = nested(seen.read_text().splitlines())
+    assert ("roofbench::" in str(everything)) == (impl == "native")
+    ranges = models(everything)
     attend: Ranges = [("scores", []), ("softmax", []), ("weighted sum", [])]
     # Our own attention makes its probabilities again for backward.
     again = attend[:2] * 2 if impl == "native" else []
-    step = ("step", [("forward", attend * 2), ("backward", again), ("optimizer", [])])
+    blocks: Ranges = [(f"block {i}", [("attention", attend), ("feed forward", [])]) for i in range(2)]
+    forward: Ranges = [("embedding", []), *blocks, ("head", []), ("loss", [])]
+    step = ("step", [("forward", forward), ("backward", again), ("optimizer", [])])
     (warm_up, warm_up_steps), (measure, steps) = ranges[-2:]
     assert (warm_up, warm_up_steps) == ("warm-up", [step])
     # Two samples, each of as many steps as the clock needs.

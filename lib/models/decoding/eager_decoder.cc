@@ -18,6 +18,7 @@
 
 #include "lib/aten/attention_backend.h"
 #include "lib/models/training/layers.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench::models {
 
@@ -36,9 +37,13 @@ EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t
 
 template <typename Function>
 at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Function attend) const {
+  std::optional<observe::Range> range("embedding");
   at::Tensor x = at::embedding(weights_.embedding, tokens);
   if (exact()) x = x.to(at::kFloat);
+  range.reset();
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
+    const observe::Range block("block", static_cast<int64_t>(i));
+    observe::Range part("attention");
     const LayerWeights& layer = weights_.layers[i];
     const at::Tensor attention_in = Norm(x, layer.attention_norm);
     End(DecoderComponent::kNorm);
@@ -49,10 +54,12 @@ at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Function attend) cons
     const at::Tensor added = Linear(layer.out, attended);
     End(DecoderComponent::kOut);
     x = x + added;
+    part.Next("feed forward");
     const at::Tensor mlp_in = Norm(x, layer.mlp_norm);
     End(DecoderComponent::kNorm);
     x = x + Mlp(layer, mlp_in);
   }
+  range.emplace("head");
   const at::Tensor last = Norm(x.select(1, x.size(1) - 1), weights_.final_norm);
   End(DecoderComponent::kNorm);
   at::Tensor logits = Linear(weights_.head, last).to(at::kFloat);

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/decoding/expert_plan.h"
 #include "lib/models/decoding/region_products.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench::models {
 namespace {
@@ -151,12 +153,31 @@ class NativeDecoder final : public DecoderModel {
     if (component_ && worker.index() == 0) component_(component);
   }
 
+  // A range of the first thread, for the same reason.
+  class PartRange {
+   public:
+    template <typename... Name>
+    explicit PartRange(const Worker& worker, Name... name) {
+      if (worker.index() == 0) range_.emplace(name...);
+    }
+
+   private:
+    std::optional<observe::Range> range_;
+  };
+
+  template <typename Then>
+  void Product(const Worker& worker, const char* name, const RegionProduct<T>& work, Then then, bool evenly = false) {
+    const PartRange range(worker, name);
+    products_.Run(worker, work, then, evenly);
+  }
+
   void Wait(const Worker& worker) const {
     worker.Barrier();
     End(worker, DecoderComponent::kWait);
   }
 
   void Norm(const Worker& worker, const at::Tensor& weight, std::vector<T>& to) const {
+    const PartRange range(worker, "roofbench::rms_norm");
     Run(kernels::RmsNorm<float, T>{.x = residual_.data(),
                                    .y = to.data(),
                                    .weight = Elements<float>(weight),
@@ -178,21 +199,23 @@ class NativeDecoder final : public DecoderModel {
     });
     for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
       const LayerWeights& layer = weights_.layers[i];
+      const PartRange block(worker, "block", static_cast<int64_t>(i));
       Norm(worker, attention_norms_[i], s.x);
-      products_.Run(worker, {.matrix = layer.qkv, .x = s.x.data(), .m = n_.batch, .y = qkv_.data()}, nothing);
+      Product(worker, "roofbench::linear qkv", {.matrix = layer.qkv, .x = s.x.data(), .m = n_.batch, .y = qkv_.data()},
+              nothing);
       End(worker, DecoderComponent::kQkv);
       Wait(worker);
       Attend(worker, static_cast<int64_t>(i));
       End(worker, DecoderComponent::kAttention);
       Wait(worker);
-      products_.Run(worker, {.matrix = layer.out, .x = attended_rounded_.data(), .m = n_.batch, .y = added_.data()},
-                    [&](Range rows) {
-                      for (int64_t b = 0; b < n_.batch; ++b) {
-                        for (int64_t j = rows.begin; j < rows.end; ++j) {
-                          residual_[Size(b * n_.d + j)] += added_[Size(b * n_.d + j)];
-                        }
-                      }
-                    });
+      Product(worker, "roofbench::linear out",
+              {.matrix = layer.out, .x = attended_rounded_.data(), .m = n_.batch, .y = added_.data()}, [&](Range rows) {
+                for (int64_t b = 0; b < n_.batch; ++b) {
+                  for (int64_t j = rows.begin; j < rows.end; ++j) {
+                    residual_[Size(b * n_.d + j)] += added_[Size(b * n_.d + j)];
+                  }
+                }
+              });
       End(worker, DecoderComponent::kOut);
       Wait(worker);
       Norm(worker, mlp_norms_[i], s.x);
@@ -203,8 +226,8 @@ class NativeDecoder final : public DecoderModel {
       Wait(worker);
     }
     Norm(worker, final_norm_, s.x);
-    products_.Run(worker, {.matrix = weights_.head, .x = s.x.data(), .m = n_.batch, .y = logits_.data_ptr<float>()},
-                  nothing);
+    Product(worker, "roofbench::linear head",
+            {.matrix = weights_.head, .x = s.x.data(), .m = n_.batch, .y = logits_.data_ptr<float>()}, nothing);
     End(worker, DecoderComponent::kHead);
   }
 
@@ -222,6 +245,7 @@ class NativeDecoder final : public DecoderModel {
   }
 
   void Attend(const Worker& worker, int64_t layer) {
+    const PartRange range(worker, "roofbench::decode_attention");
     const int64_t dim = n_.dim;
     const int64_t group = n_.heads / n_.kv_heads;
     const int64_t position = eager_.length();
@@ -257,6 +281,7 @@ class NativeDecoder final : public DecoderModel {
 
   // Which expert takes which tokens: the same on every thread.
   void Route(const Worker& worker, const LayerWeights& layer, Scratch<T>& s) {
+    const PartRange range(worker, "roofbench::linear router");
     for (int64_t b = 0; b < n_.batch; ++b) {
       products_.Multiply(worker,
                          {.matrix = layer.router, .x = s.x.data() + b * n_.d, .m = 1, .y = s.plan.logits().data()}, {},
@@ -278,6 +303,7 @@ class NativeDecoder final : public DecoderModel {
 
   // Gate and up of the same columns fall to the same thread, so that it can join them at once.
   void GateUp(const Worker& worker, const LayerWeights& layer, Scratch<T>& s) {
+    const PartRange range(worker, "roofbench::linear gate_up");
     for (int64_t expert = 0; expert < n_.experts; ++expert) {
       const int64_t begin = s.plan.begin(expert);
       const int64_t count = s.plan.count(expert);
@@ -326,7 +352,7 @@ class NativeDecoder final : public DecoderModel {
         }
       };
       // Two experts of a token add to the same rows, and nobody waits between them.
-      products_.Run(worker, product, add, /*evenly=*/is_mixture_);
+      Product(worker, "roofbench::linear down", product, add, /*evenly=*/is_mixture_);
       End(worker, DecoderComponent::kDown);
     }
   }

@@ -15,6 +15,7 @@
 
 #include "lib/aten/elements.h"
 #include "lib/kernels/operators/elementwise/adamw.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench::models {
 namespace {
@@ -71,6 +72,7 @@ void UpdateNative(const AdamWTensors& tensors, int64_t step, const OptimizerSett
                         .square = Elements<float>(tensors.squares[i]),
                         .n = tensors.parameters[i].numel()});
   }
+  const observe::Range kernel("roofbench::adamw");
   Run(kernels::AdamW{.tensors = pointers,
                      .step = step,
                      .lr = settings.learning_rate,

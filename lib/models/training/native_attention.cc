@@ -72,6 +72,7 @@ void Rotated(const Heads& shape, T* x, T* y, const Angles& angles, bool split) {
 at::Tensor SplitRotated(const Heads& shape, const at::Tensor& x, const Angles& angles) {
   const at::Tensor plain = x.contiguous();
   at::Tensor y = at::empty({shape.all(), shape.tokens, shape.head_dim}, x.options());
+  const observe::Range kernel("roofbench::rope");
   WithElement(x, [&](auto element) {
     using T = decltype(element);
     Rotated(shape, Elements<T>(plain), Elements<T>(y), angles, /*split=*/true);
@@ -81,6 +82,7 @@ at::Tensor SplitRotated(const Heads& shape, const at::Tensor& x, const Angles& a
 
 at::Tensor MergedRotated(const Heads& shape, const at::Tensor& y, const Angles& angles) {
   at::Tensor x = at::empty({shape.batch, shape.tokens, shape.heads * shape.head_dim}, y.options());
+  const observe::Range kernel("roofbench::rope");
   WithElement(y, [&](auto element) {
     using T = decltype(element);
     Rotated(shape, Elements<T>(x), Elements<T>(y), angles, /*split=*/false);
@@ -120,6 +122,7 @@ at::Tensor Probabilities(const at::Tensor& q, const at::Tensor& keys, int64_t fi
   observe::Range range("scores");
   at::Tensor scores = at::bmm(q, keys.transpose(1, 2));
   range.Next("softmax");
+  const observe::Range kernel("roofbench::softmax");
   WithElement(scores, [&](auto element) { CausalSoftmax<decltype(element)>(scores, first); });
   return scores;
 }

@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <atomic>
+#include <optional>
 
 #include "lib/aten/elements.h"
 #include "lib/aten/onednn.h"
@@ -20,6 +21,7 @@
 #include "lib/kernels/operators/rows/norm.h"
 #include "lib/kernels/operators/rows/norm_gradient.h"
 #include "lib/models/training/native_attention.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench::models {
 namespace {
@@ -46,6 +48,7 @@ at::Tensor Turned(const at::Tensor& x) {
   if (x.scalar_type() != at::kFloat) return x.t();
   const at::Tensor plain = x.contiguous();
   const at::Tensor y = at::empty({x.size(1), x.size(0)}, x.options());
+  const observe::Range kernel("roofbench::transpose");
   Run(kernels::Transpose{.x = Elements<float>(plain), .y = Elements<float>(y), .rows = x.size(0), .cols = x.size(1)},
       TorchThreads());
   return y;
@@ -87,6 +90,7 @@ class NormFunction : public Function<NormFunction> {
     const int64_t cols = x.size(-1);
     const at::Tensor rstd = at::empty({x.numel() / cols}, wide.options());
     const at::Tensor y = at::empty_like(x);
+    std::optional<observe::Range> kernel("roofbench::rms_norm");
     WithElement(x, [&](auto element) {
       using T = decltype(element);
       Run(kernels::RmsNorm<T>{.x = Elements<T>(x),
@@ -98,6 +102,7 @@ class NormFunction : public Function<NormFunction> {
                               .eps = static_cast<float>(epsilon)},
           TorchThreads());
     });
+    kernel.reset();
     context->save_for_backward({x, rstd, weight});
     return y.to(ProductType(weight.scalar_type()));
   }
@@ -112,6 +117,7 @@ class NormFunction : public Function<NormFunction> {
     const at::Tensor dx = at::empty_like(x);
     const at::Tensor dw = at::empty_like(wide);
     const at::Tensor scratch = at::empty({pool.threads(), 2, x.size(-1)}, wide.options());
+    std::optional<observe::Range> kernel("roofbench::rms_norm_gradient");
     WithElement(x, [&](auto element) {
       using T = decltype(element);
       Run(kernels::NormGradient<T>{.x = Elements<T>(x),
@@ -125,6 +131,7 @@ class NormFunction : public Function<NormFunction> {
                                    .cols = x.size(-1)},
           pool);
     });
+    kernel.reset();
     return {dx, dw.to(saved[2].scalar_type()), at::Tensor()};
   }
 };
@@ -134,6 +141,7 @@ class GateFunction : public Function<GateFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& gate, const at::Tensor& up) {
     context->save_for_backward({gate, up});
     at::Tensor y = at::empty_like(gate);
+    const observe::Range kernel("roofbench::silu_mul");
     WithElement(gate, [&](auto element) {
       using T = decltype(element);
       Run(kernels::SiluMul<T>{.gate = Elements<T>(gate), .up = Elements<T>(up), .y = Elements<T>(y), .n = gate.numel()},
@@ -149,6 +157,7 @@ class GateFunction : public Function<GateFunction> {
     const at::Tensor dy = upstream[0].contiguous();
     at::Tensor d_gate = at::empty_like(gate);
     at::Tensor d_up = at::empty_like(up);
+    const observe::Range kernel("roofbench::silu_mul_gradient");
     WithElement(gate, [&](auto element) {
       using T = decltype(element);
       Run(kernels::SiluMulGradient<T>{.gate = Elements<T>(gate),
@@ -166,6 +175,7 @@ class GateFunction : public Function<GateFunction> {
 // The mean loss, and its gradient by the logits in their place where `with_gradient`.
 at::Tensor MeanLoss(const at::Tensor& logits, const at::Tensor& targets, bool with_gradient) {
   const at::Tensor losses = at::empty({targets.numel()}, at::kFloat);
+  std::optional<observe::Range> kernel("roofbench::cross_entropy");
   WithElement(logits, [&](auto element) {
     using T = decltype(element);
     Run(kernels::CrossEntropy<T>{.x = Elements<T>(logits),
@@ -177,6 +187,7 @@ at::Tensor MeanLoss(const at::Tensor& logits, const at::Tensor& targets, bool wi
                                  .cols = logits.size(-1)},
         TorchThreads());
   });
+  kernel.reset();
   return losses.mean();
 }
 

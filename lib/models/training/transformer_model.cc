@@ -8,6 +8,8 @@
 
 #include <cmath>
 
+#include "lib/observe/ranges.h"
+
 namespace roofbench::models {
 namespace {
 
@@ -45,11 +47,13 @@ const LayerFunctions& EagerLayers() {
 at::Tensor RunBlock(const TransformerBlock& block, const RotaryTable& rope, const TransformerContext& context,
                     const at::Tensor& x) {
   const LayerFunctions& layers = *context.layers;
+  observe::Range range("attention");
   const at::Tensor normed = layers.norm(x, block.attention_norm, context.norm_epsilon);
   const at::Tensor attended =
       layers.attention(layers.linear(normed, block.query), layers.linear(normed, block.key),
                        layers.linear(normed, block.value), rope, context.heads, context.attention);
   const at::Tensor middle = x.add(layers.linear(attended, block.output));
+  range.Next("feed forward");
   const at::Tensor inner = layers.norm(middle, block.feed_forward_norm, context.norm_epsilon);
   const at::Tensor gated = layers.gate(layers.linear(inner, block.gate), layers.linear(inner, block.up));
   return middle.add(layers.linear(gated, block.down));
@@ -82,13 +86,23 @@ TransformerModel::TransformerModel(const workload::Transformer& shape, int64_t c
 }
 
 at::Tensor TransformerModel::Logits(const at::Tensor& tokens) const {
-  at::Tensor x = at::embedding(embedding, tokens);
-  for (const TransformerBlock& block : blocks) x = RunBlock(block, rope, context, x);
+  at::Tensor x;
+  {
+    const observe::Range range("embedding");
+    x = at::embedding(embedding, tokens);
+  }
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const observe::Range range("block", static_cast<int64_t>(i));
+    x = RunBlock(blocks[i], rope, context, x);
+  }
+  const observe::Range range("head");
   return context.layers->linear(context.layers->norm(x, norm, context.norm_epsilon), head);
 }
 
 at::Tensor TransformerModel::Loss(const at::Tensor& tokens, const at::Tensor& targets) const {
-  return context.layers->cross_entropy(Logits(tokens).flatten(0, 1), targets.flatten());
+  const at::Tensor logits = Logits(tokens);
+  const observe::Range range("loss");
+  return context.layers->cross_entropy(logits.flatten(0, 1), targets.flatten());
 }
 
 std::vector<std::pair<std::string, at::Tensor>> TransformerModel::NamedParameters() const {
