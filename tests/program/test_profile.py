@@ -202,3 +202,33 @@ def test_no_link_of_a_stranger_is_followed(run: Run, tmp_path: Path) -> None:
     trace = folder / f"{stem}.trace.json"
     assert not trace.is_symlink()
     assert stat.S_IMODE(trace.stat().st_mode) & 0o022 == 0
+
+
+def test_parts_of_a_training_step(run: Run, tmp_path: Path) -> None:
+    (profile,) = profiled(run, tmp_path, *STEP).values()
+    attention = {"attention", "attention/scores", "attention/softmax", "attention/weighted sum", "feed forward"}
+    blocks = {f"block {i}" for i in range(2)} | {f"block {i}/{part}" for i in range(2) for part in attention}
+    forward = {f"forward/{part}" for part in blocks | {"embedding", "head", "loss"}}
+    # The backward pass reads as the forward pass does.
+    assert forward | {part.replace("forward/", "backward/", 1) for part in forward} <= set(parts(profile))
+    assert {path for path in parts(profile) if "/" not in path} == {"", "forward", "backward", "optimizer"}
+    # A part has its own time and that of the parts inside it.
+    rows = {row["path"]: row for row in profile["modules"]}
+    for path, row in rows.items():
+        inside = [other for other in rows if other.startswith(f"{path}/" if path else "") and other != path]
+        inner = [other for other in inside if other.count("/") == (path.count("/") + 1 if path else 0)]
+        assert row["total_ms"] == pytest.approx(row["self_ms"] + sum(rows[other]["total_ms"] for other in inner))
+        assert row["flops"] >= sum(rows[other]["flops"] for other in inner)
+
+
+def test_prefill_and_decode_stand_apart(run: Run, tmp_path: Path) -> None:
+    axes = ("--axis=generate.model=tiny_llama", "--axis=generate.prompt=6", "--axis=generate.new=3")
+    cases = "--benchmark_filter=^generate/model:tiny_llama/precision:bf16/prompt:6/new:3/manual_time$"
+    (profile,) = profiled(run, tmp_path, cases, *axes, *QUICKLY).values()
+    assert [path for path in parts(profile) if "/" not in path] == ["", "prefill", "decode"]
+    assert [phase["name"] for phase in profile["phases"]] == ["prefill", "decode"]
+    ours = {row["name"]: row for row in profile["kernels"] if row["phase"] == "decode"}
+    # Two tokens after the first, in two blocks.
+    assert ours["roofbench::decode_attention"]["calls"] == 4
+    assert ours["roofbench::linear head"]["calls"] == 2
+    assert {"prefill/block 1/attention", "decode/block 1"} <= set(parts(profile))

@@ -85,7 +85,7 @@ ProfiledEvent Read(const kineto::KinetoEvent& event, EventKind kind) {
                      .start_ns = static_cast<int64_t>(event.startNs()),
                      .end_ns = static_cast<int64_t>(event.endNs()),
                      .sequence = event.sequenceNr(),
-                     .backward = event.scope() == static_cast<uint8_t>(at::RecordScope::BACKWARD_FUNCTION),
+                     .backward = event.fwdThreadId() != 0,  // the scope is that of any function
                      .correlation = event.correlationId()};
   if (kind == EventKind::kDeviceKernel) {
     read.thread = static_cast<uint64_t>(event.deviceResourceId());

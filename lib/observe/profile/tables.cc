@@ -47,7 +47,11 @@ class Rows {
 class Tables {
  public:
   Tables(const std::vector<ProfiledEvent>& events, const ProfileRequest& request)
-      : events_(events), request_(request), tree_(BuildTree(events)), each_(1.0 / std::max(1, request.steps)) {}
+      : events_(events),
+        request_(request),
+        tree_(BuildTree(events)),
+        steps_(std::max(1, request.steps)),
+        each_(1 / steps_) {}
 
   ProfileTables Make() {
     FindSteps();
@@ -118,7 +122,7 @@ class Tables {
       OperatorRow& row = rows.At({event.name, event.shapes});
       row.name = event.name;
       row.shapes = event.shapes;
-      row.calls += each_;
+      row.calls += 1;
       row.self += OfAStep(one.self_ns);
       row.self_device += OfAStep(one.self_device_ns);
       row.flops += event.flops * each_;
@@ -127,7 +131,10 @@ class Tables {
       row.total += OfAStep(event.duration_ns());
       row.total_device += OfAStep(one.total_device_ns);
     }
-    for (OperatorRow& row : rows.rows()) row.share = ShareOf(row.self, row.self_device);
+    for (OperatorRow& row : rows.rows()) {
+      row.calls /= steps_;
+      row.share = ShareOf(row.self, row.self_device);
+    }
     const std::string_view wanted = !request_.sort.empty() ? std::string_view(request_.sort)
                                     : made_.device > 0     ? "self_device"
                                                            : "self";
@@ -152,7 +159,7 @@ class Tables {
     row.name = name;
     row.phase = phase;
     row.work = Name(KindOfWork(name));
-    row.calls += each_;
+    row.calls += 1;
     row.total += seconds;
     row.flops += flops * each_;
   }
@@ -174,7 +181,10 @@ class Tables {
         AddKernel(rows, KernelName(one), one.module, OfAStep(one.self_ns), EventOf(one).flops, "");
       }
     }
-    for (KernelRow& row : rows.rows()) row.share = ShareOf(row.total, row.total);
+    for (KernelRow& row : rows.rows()) {
+      row.calls /= steps_;
+      row.share = ShareOf(row.total, row.total);
+    }
     const bool by_calls = request_.sort == "calls";
     std::stable_sort(rows.rows().begin(), rows.rows().end(), [by_calls](const KernelRow& a, const KernelRow& b) {
       return by_calls ? a.calls > b.calls : a.total > b.total;
@@ -191,12 +201,13 @@ class Tables {
       const ProfiledEvent& event = EventOf(one);
       const bool enters = event.kind == EventKind::kRange && !one.is_kernel &&
                           (one.parent == kNone || tree_.events[one.parent].module != one.module);
-      if (enters) row.calls += each_;
+      if (enters) row.calls += 1;
       row.self += OfAStep(one.self_ns);
       row.flops += event.flops * each_;
       self_device[one.module] += OfAStep(one.self_device_ns);
     }
     for (std::size_t i = all.size(); i-- > 0;) {
+      all[i].calls /= steps_;
       all[i].total += all[i].self;
       all[i].total_device += self_device[i];
       all[i].path = PathOf(tree_, i);
@@ -223,6 +234,7 @@ class Tables {
   const std::vector<ProfiledEvent>& events_;
   const ProfileRequest& request_;
   const EventTree tree_;
+  const double steps_;
   const double each_;  // a step's share of what was recorded
   ProfileTables made_;
 };
