@@ -29,6 +29,7 @@ VERBS = {
     "samples": "how the samples of each case are distributed, as a picture",
     "scaling": "how time grows with size, against the expected growth",
     "params": "parameters of models by component, and the growth of time against them",
+    "profile": "where the time of a step goes, from the folders of --profile",
     "roofline": "the run's cases under the measured and the datasheet roofs",
     "gate": "what got slower in the newest night of a history, or in a result",
     "bisect": "finds the commit that made a case slower",

@@ -19,7 +19,8 @@ _THEMES = {
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
+    """Text of an element or a quoted attribute."""
     return html.escape(_NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
@@ -63,7 +64,7 @@ def symbol(one: Symbol) -> str:
     row = f' data-row="{one.index}" tabindex="0"' if one.index >= 0 else ""
     kind = "mark hollow" if one.doubtful else "mark"
     attributes = f'class="{kind}" fill="{one.color}"{row}'
-    inner = f"<title>{_escape(one.title)}</title>" if one.title else ""
+    inner = f"<title>{escape(one.title)}</title>" if one.title else ""
     corners = one.corners()
     if not corners:
         place = f'cx="{_number(one.x)}" cy="{_number(one.y)}" r="{_number(one.radius)}"'
@@ -84,7 +85,7 @@ def _text(text: Text) -> str:
         shift = f" translate(0 {_number(text.below)})" if text.below else ""
         place = f'transform="translate({x} {y}) rotate({_number(text.angle)}){shift}"'
     anchor = f' text-anchor="{text.anchor}"' if text.anchor != "start" else ""
-    return f'<text class="{" ".join(text.classes)}" {place}{anchor}>{_escape(text.text)}</text>'
+    return f'<text class="{" ".join(text.classes)}" {place}{anchor}>{escape(text.text)}</text>'
 
 
 def _item(item: Item) -> str:
@@ -101,9 +102,7 @@ def element(chart: Chart) -> str:
     """For a page: without title, legend and styles, which the page has."""
     drawn = panel(chart, bare=True)
     box = f"0 0 {_number(drawn.width)} {_number(drawn.height)}"
-    return (
-        f'<svg class="chart" viewBox="{box}" role="img" aria-label="{_escape(chart.title)}">\n{_inner(drawn)}\n</svg>'
-    )
+    return f'<svg class="chart" viewBox="{box}" role="img" aria-label="{escape(chart.title)}">\n{_inner(drawn)}\n</svg>'
 
 
 def document(charts: Sequence[Chart], columns: int = 1) -> str:
