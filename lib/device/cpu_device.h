@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/device/conditions/gauges.h"
 #include "lib/device/device.h"
-#include "lib/device/gauges.h"
 #include "lib/hardware/device_facts.h"
 #include "lib/hardware/roofs/cpu_roof_meter.h"
 #include "lib/timing/cpu_clock.h"

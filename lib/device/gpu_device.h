@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/device/conditions/gauges.h"
 #include "lib/device/device.h"
-#include "lib/device/gauges.h"
 #include "lib/device/gpu.h"
 #include "lib/hardware/nvml.h"
 #include "lib/hardware/roofs/gpu_roof_meter.h"

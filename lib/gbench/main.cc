@@ -27,7 +27,7 @@
 #include "lib/results/counters.h"
 #include "lib/results/thrown.h"
 #include "lib/run/doctor.h"
-#include "lib/run/journal.h"
+#include "lib/run/journal/journal.h"
 #include "lib/run/profiling.h"
 #include "lib/run/run_context.h"
 #include "lib/run/supervisor.h"

@@ -19,10 +19,10 @@
 #include "lib/gbench/output.h"
 #include "lib/gbench/reporters/layout.h"
 #include "lib/hardware/memory_limit.h"
-#include "lib/run/journal.h"
+#include "lib/run/journal/journal.h"
+#include "lib/run/journal/run_identity.h"
 #include "lib/run/progress.h"
 #include "lib/run/run_context.h"
-#include "lib/run/run_identity.h"
 #include "lib/run/session.h"
 
 namespace roofbench {

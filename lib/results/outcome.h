@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/device/conditions_watch.h"
+#include "lib/device/conditions/conditions_watch.h"
 #include "lib/suite/case.h"
 #include "lib/suite/point.h"
 #include "lib/timing/sampler.h"

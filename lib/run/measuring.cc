@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/device/conditions_watch.h"
-#include "lib/device/energy_clock.h"
+#include "lib/device/conditions/conditions_watch.h"
+#include "lib/device/conditions/energy_clock.h"
 #include "lib/observe/ranges.h"
 #include "lib/results/counters.h"
 #include "lib/run/roof_ratios.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/device/energy_clock.h"
+#include "lib/device/conditions/energy_clock.h"
 #include "lib/suite/selection.h"
 #include "lib/timing/sampler.h"
 

@@ -9,7 +9,7 @@
 #include "lib/device/device.h"
 #include "lib/results/outcome.h"
 #include "lib/run/admission.h"
-#include "lib/run/outcome_store.h"
+#include "lib/run/journal/outcome_store.h"
 #include "lib/run/run_options.h"
 #include "lib/suite/check.h"
 #include "lib/suite/plan.h"

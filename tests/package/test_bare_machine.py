@@ -65,7 +65,7 @@ class BareMachine:
                 continue
             (self.root / target).mkdir(parents=True, exist_ok=True)
             lines.append(f"mount --bind -o ro '{source}' '{self.root / target}'")
-        lines.append(f'exec chroot \'{self.root}\' "$@"')
+        lines.append(f"exec chroot '{self.root}' \"$@\"")
         return subprocess.run(
             ["unshare", "--mount", "sh", "-c", "\n".join(lines), "sh", *command],
             capture_output=True,

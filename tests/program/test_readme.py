@@ -18,7 +18,7 @@ from built_program import PROGRAM, ROOT
 # Commands that other tests run: they build, install, need a network, or are about a program of the reader's own.
 ELSEWHERE = {
     "tools/report bisect v1.2 HEAD --filter='softmax/.*bf16/d:4096'": "tests/roofreport/bisect/test_bisect.py",
-    "tools/simulated_year": "tests/roofreport/studies/test_simulated_year.py",
+    "tools/study simulated_year": "tests/roofreport/studies/test_simulated_year.py",
     "tools/bench": "tests/tools/test_bench.py",
     "tools/test": ".ci/run",
     "tools/test -R benchmarks": ".ci/run",

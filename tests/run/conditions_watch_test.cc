@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/device/conditions_watch.h"
+#include "lib/device/conditions/conditions_watch.h"
 
 #include <gtest/gtest.h>
 

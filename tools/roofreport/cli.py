@@ -38,6 +38,8 @@ VERBS = {
     "site": "a history as a folder of pages for a browser",
 }
 
+_OF_NIGHTS = {"gate", "bisect", "accept", "history", "site"}
+
 _EPILOG = """
 examples:
   tools/report table results/local/*.json
@@ -60,6 +62,11 @@ class _Parser(argparse.ArgumentParser):
         self.exit(_UNUSABLE, f"{self.prog}: {printable(message, 500)}\n")
 
 
+def _module(verb: str) -> str:
+    folder = "verbs.nights" if verb in _OF_NIGHTS else "verbs"
+    return f"roofreport.{folder}.{verb}"
+
+
 def parser(program: str, chosen: str) -> argparse.ArgumentParser:
     """Complete for the chosen verb; the others have their names and a line of help."""
     raw = argparse.RawDescriptionHelpFormatter
@@ -68,7 +75,7 @@ def parser(program: str, chosen: str) -> argparse.ArgumentParser:
     for name, text in VERBS.items():
         verb = verbs.add_parser(name, help=text, description=text, formatter_class=raw)
         if name == chosen:
-            module = import_module(f"roofreport.verbs.{name}")
+            module = import_module(_module(name))
             verb.epilog = module.EPILOG
             module.add_arguments(verb)
             verb.set_defaults(run=module.run)

@@ -30,12 +30,10 @@ namespace {
 
 using kernels::Bf16;
 using kernels::Range;
-using kernels::Rounded;
 using kernels::SerialFor;
 using kernels::ToFloat;
 using kernels::Worker;
 using workload::DecoderComponent;
-using workload::WeightFormat;
 
 int64_t Whole(double size) { return static_cast<int64_t>(size); }
 std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
@@ -92,7 +90,7 @@ class NativeDecoder final : public DecoderModel {
             {.products = n_.layers * (2 + 2 * n_.experts) + 1,
              .vectors = batch,
              .widest = std::max({n_.d, n_.ff, n_.heads * n_.dim}),
-             .results = weights.storage.format == WeightFormat::kLlmInt8
+             .results = weights.storage.format == workload::WeightFormat::kLlmInt8
                             ? std::max({batch * n_.qkv(), n_.slots * 2 * n_.ff, n_.slots * n_.d, batch * n_.vocab})
                             : 0},
             weights.storage.outlier_threshold, threads),
@@ -262,8 +260,8 @@ class NativeDecoder final : public DecoderModel {
       const int64_t cached = (layer * n_.batch * n_.kv_heads + item) * stride;
       T* const keys = Elements<T>(eager_.cache().keys) + cached;
       T* const values = Elements<T>(eager_.cache().values) + cached;
-      std::transform(k, k + dim, keys + position * dim, Rounded<T>);
-      std::transform(v, v + dim, values + position * dim, Rounded<T>);
+      std::transform(k, k + dim, keys + position * dim, kernels::Rounded<T>);
+      std::transform(v, v + dim, values + position * dim, kernels::Rounded<T>);
       float* const y = attended_.data() + item * group * dim;
       kernels::RunHeads(kernels::DecodeAttention<T>{.q = q,
                                                     .keys = keys,
@@ -275,7 +273,7 @@ class NativeDecoder final : public DecoderModel {
                                                     .length = position + 1,
                                                     .head_stride = stride},
                         {0, 1});
-      std::transform(y, y + group * dim, attended_rounded_.data() + item * group * dim, Rounded<T>);
+      std::transform(y, y + group * dim, attended_rounded_.data() + item * group * dim, kernels::Rounded<T>);
     }
   }
 
@@ -390,9 +388,9 @@ absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWei
                                                  " dimensions, not of ", dim, "; the eager decoder takes any"));
   }
   switch (weights.storage.format) {
-    case WeightFormat::kFp16:
+    case workload::WeightFormat::kFp16:
       return absl::UnimplementedError("there is no native kernel for fp16 weights; the eager decoder takes them");
-    case WeightFormat::kFp32:
+    case workload::WeightFormat::kFp32:
       return std::make_unique<NativeDecoder<float>>(weights, batch, capacity, threads);
     default:
       return std::make_unique<NativeDecoder<Bf16>>(weights, batch, capacity, threads);

@@ -56,15 +56,17 @@ def test_wrapper_from_elsewhere_and_by_a_link(tmp_path: Path) -> None:
     done = _run(link, "table", result)
     assert done.returncode == 0, done.stderr
     assert builders.MATMUL in done.stdout
-    assert _run(_TOOLS / "error_rate", "--help").returncode == 0
+    assert _run(_TOOLS / "study", "error_rate", "--help").returncode == 0
+    assert "simulated_year" in _run(_TOOLS / "study", "--help").stdout
+    assert "is no study" in _run(_TOOLS / "study", "table").stderr
 
 
 def test_wrapper_without_environment_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
-    for name in ("report", "error_rate"):
+    for name, first in (("report", "table"), ("study", "error_rate")):
         copy = tmp_path / "tools" / name
         shutil.copy(_TOOLS / name, copy)
-        done = _run(copy, "table", "x")
+        done = _run(copy, first, "x")
         assert done.returncode == 2
         assert "tools/setup" in done.stderr
 

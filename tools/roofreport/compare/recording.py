@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records a pool of processes on this machine: tools/error_rate record."""
+"""Records a pool of processes on this machine: tools/study error_rate record."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs beside tools/report that measure how good its verdicts are: tools/error_rate, tools/simulated_year."""
+"""The programs of tools/study, which measure how good the verdicts of tools/report are."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of tools/error_rate."""
+"""The command line of tools/study error_rate."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ TARGETS = {0.0: 0.01, 0.03: 0.60, 0.05: 0.90}
 
 _EPILOG = """
 examples:
-  tools/error_rate simulate
-  tools/error_rate record --out=pool --minutes=60 --binary=build/release/bin/roofbench
-  tools/error_rate evaluate pool
+  tools/study error_rate simulate
+  tools/study error_rate record --out=pool --minutes=60 --binary=build/release/bin/roofbench
+  tools/study error_rate evaluate pool
 """
 
 
@@ -139,7 +139,7 @@ def _simulate(args: argparse.Namespace) -> int:
 def parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     top = argparse.ArgumentParser(
-        prog="tools/error_rate",
+        prog="tools/study error_rate",
         description="How often the verdicts of tools/report abba are wrong on this machine.",
         epilog=_EPILOG,
         formatter_class=raw,
@@ -172,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(args.run(args))
     except UnusableInputError as error:
-        tell(f"tools/error_rate: {error}")
+        tell(f"tools/study error_rate: {error}")
         return 2
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

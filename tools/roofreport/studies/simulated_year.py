@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of tools/simulated_year."""
+"""The command line of tools/study simulated_year."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ in every series a slowdown of 8 % and one of 3 % on random nights. A second run 
 by the same rule as any A B B A. Exit status 1: the first row misses a target.
 
 examples:
-  tools/simulated_year
-  tools/simulated_year --processes=1 --seed=7
-  tools/simulated_year --detectors
+  tools/study simulated_year
+  tools/study simulated_year --processes=1 --seed=7
+  tools/study simulated_year --detectors
 """
 
 
@@ -70,7 +70,7 @@ def _simulate(args: argparse.Namespace) -> int:
 def parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     top = argparse.ArgumentParser(
-        prog="tools/simulated_year",
+        prog="tools/study simulated_year",
         description="What tools/report gate would say in a synthetic year on a shared machine.",
         epilog=_EPILOG,
         formatter_class=raw,
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise UnusableInputError(f"--nights={args.nights}: too few to plant in")
         return detectors.compare(args.seed, args.series, args.nights) if args.detectors else _simulate(args)
     except UnusableInputError as error:
-        tell(f"tools/simulated_year: {error}")
+        tell(f"tools/study simulated_year: {error}")
         return 2
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from roofreport.errors import UnusableInputError
 from roofreport.io.profile import Profile, load
-from roofreport.render import flame, formats, profile_tables
+from roofreport.render import formats
+from roofreport.render.profile import flame, tables
 from roofreport.terminal import show
 from roofreport.text import printable
 from roofreport.verbs.common import EXIT_OK, count, write
@@ -26,11 +27,11 @@ examples:
 """
 
 _QUESTIONS = (
-    ("The profiler against the stopwatch", profile_tables.agreement),
-    ("The kernel with most time", profile_tables.leaders),
-    (f"Kernels besides matrix products, from {profile_tables.VISIBLE:.0%} of a step", profile_tables.others),
-    ("The share of matrix products", profile_tables.products),
-    ("Softmax against the products of attention", profile_tables.attention),
+    ("The profiler against the stopwatch", tables.agreement),
+    ("The kernel with most time", tables.leaders),
+    (f"Kernels besides matrix products, from {tables.VISIBLE:.0%} of a step", tables.others),
+    ("The share of matrix products", tables.products),
+    ("Softmax against the products of attention", tables.attention),
 )
 
 
@@ -59,12 +60,10 @@ def run(args: argparse.Namespace) -> int:
         if len(profiles) != 1:
             raise UnusableInputError(f"--flame draws one case, and there are {len(profiles)}; name its <case>.json")
         write(args.flame, flame.document(profiles[0]))
-    tables = [(title, ask(profiles)) for title, ask in _QUESTIONS]
-    sections = [_section(title, formats.terminal(table)) for title, table in tables if table.rows]
+    answers = [(title, ask(profiles)) for title, ask in _QUESTIONS]
+    sections = [_section(title, formats.terminal(table)) for title, table in answers if table.rows]
     for old, new in _pairs(*loaded) if len(loaded) == 2 else []:
         title = f"{printable(old.case, 300)}\nagainst {printable(new.case, 300)}"
-        sections += [
-            _section(title, formats.terminal(table)) for table in profile_tables.side_by_side(old, new, args.rows)
-        ]
+        sections += [_section(title, formats.terminal(table)) for table in tables.side_by_side(old, new, args.rows)]
     show("\n".join(sections), end="")
     return EXIT_OK

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/device/gauges.h"
+#include "lib/device/conditions/gauges.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/run/run_identity.h"
+#include "lib/run/journal/run_identity.h"
 
 #include <array>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/run/journal.h"
+#include "lib/run/journal/journal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

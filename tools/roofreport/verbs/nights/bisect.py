@@ -27,7 +27,7 @@ do not build, and those that stay AMBIGUOUS with more pairs, are passed over. Th
 interruption. Of several cases, the one that lost most is followed. BAD has to be SLOWER than GOOD.
 
 --build is run by a shell in the work tree and leaves --program below ${PREFIX}; without it:
-  {BUILD}
+  {BUILD.replace(" && ", " &&" + chr(10) + "  ")}
 
 exit status: 0 the commit is found, 1 it is one of several, 2 unusable input
 

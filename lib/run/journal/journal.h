@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/locked_file.h"
 #include "lib/results/outcome.h"
-#include "lib/run/run_identity.h"
+#include "lib/run/journal/run_identity.h"
 
 namespace roofbench {
 

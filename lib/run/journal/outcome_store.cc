@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/run/outcome_store.h"
+#include "lib/run/journal/outcome_store.h"
 
 #include <string>
 

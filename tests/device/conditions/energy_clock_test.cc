@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/device/energy_clock.h"
+#include "lib/device/conditions/energy_clock.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
