@@ -83,8 +83,8 @@ def test_of_many_rows_the_wrong_ones_are_explained_alone(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(kind, "descend", counted)
     rows = [builders.row(f"a/n:{n}", 1.0) for n in range(300)]
-    rows[200]["roof"] = "high"
-    with pytest.raises(UnusableInputError, match=r"benchmarks\[200\]\.roof"):
+    rows[200]["real_time"] = "high"
+    with pytest.raises(UnusableInputError, match=r"benchmarks\[200\]\.real_time"):
         load(builders.write_json(tmp_path / "a.json", rows))
     assert 200 in explained
     assert len(explained) < 200

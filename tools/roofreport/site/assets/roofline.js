@@ -8,7 +8,7 @@
   const rate = (value) => units.shown(value, "FLOP/s");
 
   const cases = (run) => run.roofline.marks.map(([place, x, y, roof, color, shape]) => ({
-    x, y, color: catalogue.colors[color], shape: catalogue.shapes[shape], name: catalogue.cases[place], family: catalogue.families[place], rate: rate(y),
+    x, y, color: run.roofline.colors[color], shape: catalogue.shapes[shape], name: catalogue.cases[place], family: catalogue.families[place], rate: rate(y),
     roof: units.shown(roof, "fraction"), share: roof, place }));
 
   const made = (run, rows) => (colors) => {
@@ -32,7 +32,7 @@
   const SIGNS = { circle: "●", square: "■", diamond: "◆", triangle: "▲" };
   const keys = (run) => run.roofline.keys.map(([label, color, shape]) => {
     const sign = dom.make("span", { "aria-hidden": "true" }, SIGNS[catalogue.shapes[shape]]);
-    sign.style.color = catalogue.colors[color];
+    sign.style.color = run.roofline.colors[color];
     return dom.make("li", {}, sign, ` ${label}`);
   });
 

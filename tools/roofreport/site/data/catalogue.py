@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from roofreport.history.records import Machine, Reading, Run, Series, Toolchain
 from roofreport.io import case_name
 from roofreport.io.contract import Better, Contract
-from roofreport.render.chart import COLORS, SHAPES
+from roofreport.render.chart import SHAPES
 from roofreport.site.data.script import words
 
 Key = TypeVar("Key", bound=Hashable)
@@ -83,7 +83,6 @@ class Catalogue:
     def data(self, counters: Iterable[str]) -> dict[str, Any]:
         chosen = dict.fromkeys(series.metric for series in self.series)
         return {
-            "colors": COLORS,
             "shapes": SHAPES,
             "machines": [[token(one.id), words(one.label), facts(one.facts)] for one in self._machines.places],
             "toolchains": [[token(one.id), words(one.label), facts(one.facts)] for one in self._toolchains.places],

@@ -11,7 +11,7 @@ from roofreport.history.records import Reading, Run, Series
 from roofreport.io.contract import TIME
 from roofreport.io.result import Case, Result
 from roofreport.render import roofline
-from roofreport.render.chart import COLORS, SHAPES, Mark
+from roofreport.render.chart import SHAPES, Mark
 from roofreport.site.data.catalogue import Catalogue, facts
 from roofreport.site.data.script import number, words
 
@@ -41,10 +41,10 @@ def _case(series: Series, reading: Reading) -> Case:
     )
 
 
-def _mark(mark: Mark, case: Case, catalogue: Catalogue) -> list[Any]:
+def _mark(mark: Mark, case: Case, catalogue: Catalogue, colors: Sequence[str]) -> list[Any]:
     """The case, FLOP/byte, FLOP/s, the share of its roof, and how the mark looks."""
     share = number(case.counters.get("roof"), 3)
-    looks = COLORS.index(mark.color), SHAPES.index(mark.shape)
+    looks = colors.index(mark.color), SHAPES.index(mark.shape)
     return [catalogue.case(case.name), number(mark.x, 4), number(mark.y, 4), share, *looks]
 
 
@@ -52,13 +52,15 @@ def _roofline(run: Run, timed: Sequence[tuple[Series, Reading]], catalogue: Cata
     context = {"device": run.machine.label, **run.context}
     cases = tuple(_case(series, reading) for series, reading in timed)
     chart = roofline.chart(Result(Path(words(run.name)), context, cases))
+    colors = sorted({key.color for key in chart.keys} | {mark.color for mark in chart.marks})
     return {
+        "colors": colors,
         "lines": [
             [line.label, line.dashed, *(number(one, 4) for point in line.points for one in point)]
             for line in chart.lines
         ],
-        "marks": [_mark(mark, cases[mark.index], catalogue) for mark in chart.marks],
-        "keys": [[key.label, COLORS.index(key.color), SHAPES.index(key.shape)] for key in chart.keys],
+        "marks": [_mark(mark, cases[mark.index], catalogue, colors) for mark in chart.marks],
+        "keys": [[key.label, colors.index(key.color), SHAPES.index(key.shape)] for key in chart.keys],
     }
 
 
