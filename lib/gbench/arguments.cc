@@ -2,7 +2,6 @@
 #include "lib/gbench/arguments.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -42,28 +41,6 @@ std::optional<Argument> SplitArgument(const std::string& text) {
   const auto renamed = RenamedFlags().find(argument.name);
   if (renamed != RenamedFlags().end()) argument.old_name = std::exchange(argument.name, renamed->second);
   return argument;
-}
-
-std::vector<std::string> EnvironmentArguments() {
-  std::vector<std::string> arguments;
-  for (const FlagGroup& group : FlagGroups()) {
-    for (const FlagRow& row : group.flags) {
-      if (row.name.rfind("benchmark_", 0) != 0) continue;
-      const std::string variable = absl::AsciiStrToUpper(View(row.name));
-      if (const char* value = std::getenv(variable.c_str()); value != nullptr && *value != '\0') {
-        arguments.push_back(StrCat("--", View(row.name), "=", value));
-      }
-    }
-  }
-  return arguments;
-}
-
-void ClearLibraryEnvironment() {
-  for (const FlagGroup& group : FlagGroups()) {
-    for (const FlagRow& row : group.flags) {
-      if (row.name.rfind("benchmark_", 0) == 0) unsetenv(absl::AsciiStrToUpper(View(row.name)).c_str());
-    }
-  }
 }
 
 std::string CommandLine(const std::vector<std::string>& words) {

@@ -18,12 +18,6 @@ struct Argument {
 // nullopt for what is no flag.
 std::optional<Argument> SplitArgument(const std::string& text);
 
-// The variables of the environment that Google Benchmark would read and that we read in its place, as flags.
-std::vector<std::string> EnvironmentArguments();
-
-// Takes BENCHMARK_MIN_TIME and its kin out of the environment, where Google Benchmark would read them for itself.
-void ClearLibraryEnvironment();
-
 // The words as a shell would take them back.
 std::string CommandLine(const std::vector<std::string>& words);
 

@@ -39,8 +39,14 @@ namespace roofbench {
 namespace {
 
 // Asks LibTorch's allocator for huge pages, as the probes of the roof have them. It reads the variable once, so before
-// the first tensor; a user's own setting wins.
-void PreferHugePages() { setenv("THP_MEM_ALLOC_ENABLE", "1", /*overwrite=*/0); }
+// the first tensor; a user's own setting wins. LibTorch would print what it cannot read as it is.
+absl::Status PreferHugePages() {
+  constexpr char kVariable[] = "THP_MEM_ALLOC_ENABLE";
+  setenv(kVariable, "1", /*overwrite=*/0);
+  const std::string value = std::getenv(kVariable);
+  if (value == "0" || value == "1") return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(kVariable, "=", value, ": expected 0 or 1, in the environment"));
+}
 
 // Of the file that was started, if the program does not say.
 std::string NameOf(const Program& program, std::string_view path) {
@@ -154,7 +160,7 @@ int Main(int argc, char** argv, const Program& program) try {
   if (!OpenStandardStreams()) return kExitRefused;
   if (const std::string name = NameOf(program, argc > 0 ? argv[0] : ""); !name.empty()) SetProgramName(name);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, which has somebody to tell
-  PreferHugePages();
+  if (absl::Status status = PreferHugePages(); !status.ok()) return Refuse(status);
   absl::StatusOr<Options> options = ParseOptions({argv, argv + argc});
   if (!options.ok()) return Refuse(options.status());
   options->program_revision = program.revision;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/text.h"
 #include "lib/gbench/arguments.h"
+#include "lib/gbench/environment.h"
 #include "lib/gbench/flag_values.h"
 #include "lib/gbench/flags.h"
 #include "lib/hardware/datasheet.h"
@@ -273,7 +274,7 @@ absl::Status ReadFlags(Options& options) {
 absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& arguments) {
   Options options;
   options.library_arguments = {arguments.empty() ? "roofbench" : arguments.front()};
-  std::vector<std::string> all = EnvironmentArguments();  // first, so that the command line wins
+  std::vector<std::string> all = TakeEnvironmentArguments();  // first, so that the command line wins
   if (!arguments.empty()) all.insert(all.end(), arguments.begin() + 1, arguments.end());
   // --max_time and --benchmark_min_time are one budget: whichever comes last counts.
   for (const std::string& text : all) {

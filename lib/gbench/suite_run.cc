@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/printable.h"
 #include "lib/base/program_name.h"
-#include "lib/gbench/arguments.h"
 #include "lib/gbench/exit_status.h"
 #include "lib/gbench/library.h"
 #include "lib/gbench/output.h"
@@ -30,7 +29,6 @@ namespace {
 
 // Of the library, which would take the time budget for itself and rerun the case until it is met.
 void InitializeLibrary(const Options& options) {
-  ClearLibraryEnvironment();
   static std::vector<std::string> arguments;  // the library keeps a pointer to the program's name
   arguments = options.library_arguments;
   if (!arguments.empty()) arguments.front() = Printable(arguments.front());  // it stands in the results

@@ -119,6 +119,9 @@ COMMAND_LINES = [
     environment("BENCHMARK_FILTER", "nothing_like_it", "--benchmark_filter=nothing_like_it matches no case"),
     environment("BENCHMARK_FORMAT", "xml", "--benchmark_format=xml", "console, json, csv"),
     environment("BENCHMARK_REPETITIONS", "-3", "--benchmark_repetitions=-3", "from 1"),
+    # Google Benchmark and LibTorch would print these as they are.
+    environment("BENCHMARK_REPETITIONS", "\x1b[31m", "--benchmark_repetitions=\\x1b[31m"),
+    environment("THP_MEM_ALLOC_ENABLE", "\x1b[31m", "THP_MEM_ALLOC_ENABLE=\\x1b[31m", "expected 0 or 1"),
 ]
 
 
@@ -128,6 +131,7 @@ def assert_refused(done: subprocess.CompletedProcess[str], says: tuple[str, ...]
         assert text in done.stderr
     assert re.search(r"^roofbench: \S", done.stderr, re.MULTILINE), "who speaks is said"
     assert len(done.stderr.splitlines()) <= 2, "a refusal is a line, not a page"
+    assert "\x1b" not in done.stderr
 
 
 @pytest.mark.parametrize("bad", COMMAND_LINES, ids=lambda bad: " ".join(bad.flags) or "=".join(bad.environment[0]))
