@@ -36,13 +36,17 @@ std::string FullDoc(const AxisSpec& axis) {
   return absl::StrCat(shared, "; ", axis.doc);
 }
 
+// Whether it launches a kernel of ours that no GPU has run.
+bool AwaitsAGpu(const Implementation& one) {
+  const Proof proof = one.GpuProof();
+  return proof == Proof::kUnverified || proof == Proof::kEmulated;
+}
+
 // What the name alone does not say.
 std::string Remark(const Implementation& one) {
   std::vector<std::string> remarks;
   if (one.on_cpu != one.on_gpu) remarks.emplace_back(one.on_cpu ? "on processors alone" : "on GPUs alone");
-  if (const Proof proof = one.GpuProof(); proof == Proof::kUnverified || proof == Proof::kEmulated) {
-    remarks.push_back(absl::StrCat(View(Name(proof)), " on GPUs"));
-  }
+  if (AwaitsAGpu(one)) remarks.push_back(absl::StrCat(View(Name(one.GpuProof())), " on GPUs"));
   if (!one.dtypes.empty()) remarks.push_back(absl::StrCat("for ", absl::StrJoin(one.dtypes, ", ")));
   if (!one.limits.empty()) remarks.push_back(one.limits);
   return absl::StrJoin(remarks, "; ");
@@ -103,8 +107,7 @@ std::string DescribeAxes(const std::vector<Family>& families) {
   for (const auto& [name, doc] : implementations) absl::StrAppendFormat(&text, "  %-9s %s\n", name, doc);
   // What no case of the program needs would be news of somebody else's kernels.
   const bool has_unverified = std::any_of(families.begin(), families.end(), [](const Family& family) {
-    return std::any_of(family.implementations().begin(), family.implementations().end(),
-                       [](const Implementation& one) { return one.GpuProof() == Proof::kUnverified; });
+    return std::any_of(family.implementations().begin(), family.implementations().end(), AwaitsAGpu);
   });
   return has_unverified ? absl::StrCat(text, DescribeUnverified()) : text;
 }

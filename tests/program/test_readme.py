@@ -25,7 +25,6 @@ ELSEWHERE = {
     "cmake --build --preset release": "tools/setup",
     "tools/nightly night.toml": "tests/tools/test_nightly.py",
     "tools/generate_docs": "tests/tools/test_generate_docs.py",
-    "tools/kernel_table": "tests/kernel_code/test_machine_code.py",
     "build/release/bin/roofbench --benchmark_filter='^hard_swish/'": "tests/package/test_consumer.py",
     "cmake --install build/release --prefix roofbench-tree": "tests/package/installed.py",
     "cmake -B build -D CMAKE_BUILD_TYPE=Release"
