@@ -105,7 +105,7 @@ struct Nvml::Library {
   Status (*temperature)(Handle, int, unsigned*) = nullptr;     // °C
   Status (*reasons)(Handle, uint64_t*) = nullptr;
   Status (*violation_status)(Handle, int, ViolationTime*) = nullptr;
-  Status (*total_energy)(Handle, unsigned long long*) = nullptr;  // mJ since the driver was loaded
+  Status (*total_energy)(Handle, uint64_t*) = nullptr;  // mJ since the driver was loaded
   Status (*persistence)(Handle, int*) = nullptr;
 };
 
@@ -178,7 +178,7 @@ std::string Nvml::DriverVersion() const {
 }
 
 std::optional<double> Nvml::Joules() const {
-  unsigned long long millijoules = 0;
+  uint64_t millijoules = 0;
   if (library_->total_energy == nullptr || library_->total_energy(library_->device, &millijoules) != 0) {
     return std::nullopt;
   }

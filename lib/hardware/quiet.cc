@@ -31,7 +31,7 @@ double OthersShare(double seconds) {
 }
 
 bool WaitUntilQuiet(double seconds, const std::function<double(double seconds)>& share) {
-  for (double waited = 0; waited < seconds; waited += 1) {
+  for (int waited = 0; waited < seconds; ++waited) {
     if (share(1) < kQuiet) return true;
   }
   return false;

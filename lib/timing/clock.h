@@ -46,7 +46,7 @@ class Clock {
 
   // From now on `look` is called now and then while the device works and the host would wait for it: for what can be
   // seen under load alone. nullptr: nobody is.
-  virtual void WhileBusy(std::function<void()> /*look*/) {}
+  virtual void WhileBusy(const std::function<void()>& /*look*/) {}
 
   // Calls `step` and returns the host seconds that it waited for the device in operations of its own, or returns 0 and
   // calls nothing where nobody can tell.

@@ -31,7 +31,7 @@ class EventClock final : public Clock {
   double FloorSeconds() override;
   std::size_t MaxMarks() const override;
   std::size_t MaxStepMarks() const override;
-  void WhileBusy(std::function<void()> look) override { look_ = std::move(look); }
+  void WhileBusy(const std::function<void()>& look) override { look_ = look; }
   double SecondsWaitedIn(const std::function<void()>& step) override { return waits_ ? waits_(step) : 0; }
   double EnqueueSeconds(double host_seconds) const override;
 

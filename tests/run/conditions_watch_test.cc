@@ -32,7 +32,7 @@ TEST(ConditionsWatch, KeepsTheWorstOfTheMoments) {
 TEST(ConditionsWatch, ClockAndPowerAreThoseUnderLoad) {
   class BusyClock : public timing::FakeClock {
    public:
-    void WhileBusy(std::function<void()> look) override { busy = std::move(look); }
+    void WhileBusy(const std::function<void()>& look) override { busy = look; }
     std::function<void()> busy;
   };
   class Gpu : public FakeDevice {
