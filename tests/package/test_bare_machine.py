@@ -46,9 +46,11 @@ class BareMachine:
         place(root, python, "usr/bin")
         self.python = f"/usr/bin/{python.name}"
         libraries = {name: path for name, path in needed(prefix / "bin/roofbench").items() if RUNTIME.fullmatch(name)}
-        for name, path in {**libraries, **needed(python)}.items():
-            place(root, path, "lib64" if name.startswith("ld-linux") else "lib/x86_64-linux-gnu")
         stdlib = Path(sysconfig.get_path("stdlib"))
+        for module in (python, *stdlib.glob("lib-dynload/*.so")):
+            libraries.update(needed(module))
+        for name, path in libraries.items():
+            place(root, path, "lib64" if name.startswith("ld-linux") else "lib/x86_64-linux-gnu")
         # LibTorch finds NVIDIA's packages beside itself.
         self.mounts = {
             prefix: "opt/roofbench",
@@ -65,6 +67,10 @@ class BareMachine:
                 continue
             (self.root / target).mkdir(parents=True, exist_ok=True)
             lines.append(f"mount --bind -o ro '{source}' '{self.root / target}'")
+        # The loader asks /proc where a program lies.
+        for system in ("proc", "dev"):
+            (self.root / system).mkdir(exist_ok=True)
+            lines.append(f"mount --rbind /{system} '{self.root / system}'")
         lines.append(f"exec chroot '{self.root}' \"$@\"")
         return subprocess.run(
             ["unshare", "--mount", "sh", "-c", "\n".join(lines), "sh", *command],
