@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -81,14 +82,24 @@ def test_a_signal_ends_in_order(program: Path, tmp_path: Path, number: signal.Si
     journal = tmp_path / "run.jsonl"
     flags = [*TINY[:5], "--benchmark_repetitions=500", f"--benchmark_out={out}", f"--journal={journal}"]
     process = subprocess.Popen(
-        [program, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [program, *flags],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # Under nohup it would be ignored, as it should.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not (journal.exists() and len(journal.read_text().splitlines()) > 3):
-        time.sleep(0.05)
-    for receiver in receivers:
-        (os.killpg if receiver == "group" else os.kill)(process.pid, number)
-    _, stderr = process.communicate(timeout=60)
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (journal.exists() and len(journal.read_text().splitlines()) > 3):
+            time.sleep(0.05)
+        for receiver in receivers:
+            (os.killpg if receiver == "group" else os.kill)(process.pid, number)
+        _, stderr = process.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 128 + number
     assert f"signal {int(number)}" in stderr
     json.loads(out.read_text())  # whole, although the run was not
