@@ -22,7 +22,6 @@ from nights.chain import Outcome
 from nights.config import Config, read
 from nights.night import Night
 from nights.summary import markdown
-from roofreport.cli import VERBS
 from roofreport.errors import UnusableInputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -351,11 +350,10 @@ def test_tools_bench_leaves_what_a_night_goes_on_with(machine: Machine, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not {"gate", "site"} <= set(VERBS), reason="this checkout has no gate and no site")
 def test_with_the_real_gate_and_site(chain: Chain) -> None:
     text = chain.config.read_text().split("[gate]")[0]
     chain.config.write_text(text + "[gate]\nbinary = ''\n")
     for day in (1, 2, 3):
         chain.night(day, factor=1 + 0.001 * day)
     assert (chain.folder / "site/index.html").exists()
-    assert "gemv" in (chain.folder / "nights/2026-01-03T000000Z/gate.md").read_text()
+    assert "3 of 6 nights" in (chain.folder / "nights/2026-01-03T000000Z/gate.md").read_text()
