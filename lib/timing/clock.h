@@ -15,6 +15,8 @@ namespace roofbench::timing {
 // which alone may wait for the device. On a GPU, BeginChunk places a short bounded sleep on the stream so that launches
 // queue up ahead of the device, Mark records an event, and EndChunk reads them; on a CPU a mark is a read of the steady
 // clock.
+//
+// Nothing here has a default: a clock in front of another must pass everything on.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -42,19 +44,19 @@ class Clock {
   virtual std::size_t MaxMarks() const = 0;
 
   // Most marks of a chunk that is a single step, which may make more of them than are planned for.
-  virtual std::size_t MaxStepMarks() const { return MaxMarks(); }
+  virtual std::size_t MaxStepMarks() const = 0;
 
   // From now on `look` is called now and then while the device works and the host would wait for it: for what can be
   // seen under load alone. nullptr: nobody is.
-  virtual void WhileBusy(const std::function<void()>& /*look*/) {}
+  virtual void WhileBusy(const std::function<void()>& look) = 0;
 
   // Calls `step` and returns the host seconds that it waited for the device in operations of its own, or returns 0 and
   // calls nothing where nobody can tell.
-  virtual double SecondsWaitedIn(const std::function<void()>& /*step*/) { return 0; }
+  virtual double SecondsWaitedIn(const std::function<void()>& step) = 0;
 
   // What of the `host_seconds` that passed on the host between the last BeginChunk and its EndChunk enqueueing took:
   // less than all of it where the host waited for room in a full launch queue.
-  virtual double EnqueueSeconds(double host_seconds) const { return host_seconds; }
+  virtual double EnqueueSeconds(double host_seconds) const = 0;
 };
 
 }  // namespace roofbench::timing

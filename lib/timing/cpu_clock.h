@@ -19,6 +19,11 @@ class CpuClock final : public Clock {
   double ProcessCpuSeconds() override;
   double FloorSeconds() override;
   std::size_t MaxMarks() const override;
+  std::size_t MaxStepMarks() const override { return MaxMarks(); }
+  // The host is what works: it never waits.
+  void WhileBusy(const std::function<void()>& /*look*/) override {}
+  double SecondsWaitedIn(const std::function<void()>& /*step*/) override { return 0; }
+  double EnqueueSeconds(double host_seconds) const override { return host_seconds; }
 
  private:
   std::vector<std::chrono::steady_clock::time_point> marks_;  // with room for the chunk

@@ -66,6 +66,10 @@ class FakeClock : public Clock {
   double ProcessCpuSeconds() override { return cpu_; }
   double FloorSeconds() override { return traits_.floor; }
   std::size_t MaxMarks() const override { return traits_.max_marks; }
+  std::size_t MaxStepMarks() const override { return traits_.max_marks; }
+  void WhileBusy(const std::function<void()>& /*look*/) override {}
+  double SecondsWaitedIn(const std::function<void()>& /*step*/) override { return 0; }
+  double EnqueueSeconds(double host_seconds) const override { return host_seconds; }
 
  protected:
   // When the device passes a mark made now.

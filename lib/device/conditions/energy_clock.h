@@ -19,7 +19,7 @@ using JoulesRead = std::function<std::optional<double>()>;
 JoulesRead JoulesOf(const Device& device);
 
 // Another clock, and the energy of its chunks.
-class EnergyClock : public timing::Clock {
+class EnergyClock final : public timing::Clock {
  public:
   // Both must outlive the clock.
   EnergyClock(timing::Clock& clock, const JoulesRead& joules) : clock_(clock), joules_(joules) {}
@@ -37,6 +37,9 @@ class EnergyClock : public timing::Clock {
   double ProcessCpuSeconds() override { return clock_.ProcessCpuSeconds(); }
   double FloorSeconds() override { return clock_.FloorSeconds(); }
   std::size_t MaxMarks() const override { return clock_.MaxMarks(); }
+  std::size_t MaxStepMarks() const override { return clock_.MaxStepMarks(); }
+  void WhileBusy(const std::function<void()>& look) override { clock_.WhileBusy(look); }
+  double SecondsWaitedIn(const std::function<void()>& step) override { return clock_.SecondsWaitedIn(step); }
   double EnqueueSeconds(double host_seconds) const override { return clock_.EnqueueSeconds(host_seconds); }
 
  private:

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "tests/timing/fake_clock.h"
 
 namespace roofbench {
@@ -39,6 +41,37 @@ TEST_F(EnergyClockTest, CountsChunksAloneSinceTheWarmUp) {
   Between(10);
   Chunk(1);
   EXPECT_THAT(clock_.Watts(), testing::Optional(testing::DoubleNear(50, 1e-9)));
+}
+
+// Limits and waits of a device that is behind another clock.
+class DeviceClock : public timing::FakeClock {
+ public:
+  std::size_t MaxStepMarks() const override { return 70'000; }
+  void WhileBusy(const std::function<void()>& look) override { look_ = look; }
+  double SecondsWaitedIn(const std::function<void()>& step) override {
+    step();
+    return 0.25;
+  }
+  double EnqueueSeconds(double host_seconds) const override { return host_seconds / 2; }
+
+  std::function<void()> look_;
+};
+
+TEST(EnergyClock, PassesOnWhatADeviceTells) {
+  DeviceClock device;
+  const JoulesRead none;
+  EnergyClock clock(device, none);
+  EXPECT_EQ(clock.MaxMarks(), device.MaxMarks());
+  EXPECT_EQ(clock.MaxStepMarks(), 70'000U);
+  int looks = 0;
+  clock.WhileBusy([&] { ++looks; });
+  ASSERT_NE(device.look_, nullptr);
+  device.look_();
+  EXPECT_EQ(looks, 1);
+  int steps = 0;
+  EXPECT_EQ(clock.SecondsWaitedIn([&] { ++steps; }), 0.25);
+  EXPECT_EQ(steps, 1);
+  EXPECT_EQ(clock.EnqueueSeconds(3), 1.5);
 }
 
 TEST_F(EnergyClockTest, WhatIsNotToldIsNotGuessed) {
