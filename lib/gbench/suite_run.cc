@@ -8,6 +8,7 @@
 #include <iostream>
 #include <memory>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,10 +42,12 @@ void InitializeLibrary(const Options& options) {
 }
 
 benchmark::TimeUnit UnitOf(const std::string& name) {
-  return name == "ns"   ? benchmark::kNanosecond
-         : name == "ms" ? benchmark::kMillisecond
-         : name == "s"  ? benchmark::kSecond
-                        : benchmark::kMicrosecond;
+  constexpr std::pair<std::string_view, benchmark::TimeUnit> kUnits[] = {
+      {"ns", benchmark::kNanosecond}, {"us", benchmark::kMicrosecond}, {"ms", benchmark::kMillisecond}};
+  for (const auto& [known, unit] : kUnits) {
+    if (name == known) return unit;
+  }
+  return benchmark::kSecond;
 }
 
 // The precisions whose roofs the plan needs.
@@ -97,7 +100,7 @@ class SuiteRun {
       if (absl::Status status = journal_.Append(outcome); !status.ok()) TellOfLost(outcome, status);
     });
     session_.OnLostProfile([this](const absl::Status& status) {
-      std::cerr << "roofbench: " << Printable(std::string(status.message())) << std::endl;
+      std::cerr << ProgramName() << ": " << Printable(std::string(status.message())) << std::endl;
       profile_status_.Update(status);
     });
     for (std::size_t index = 0; index < session_.plan().size(); ++index) {
