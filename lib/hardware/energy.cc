@@ -2,7 +2,6 @@
 #include "lib/hardware/energy.h"
 
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 namespace roofbench::hardware {
@@ -10,36 +9,23 @@ namespace {
 
 constexpr double kMicro = 1e-6;
 
-std::optional<double> ReadNumber(const std::string& path) {
-  std::ifstream file(path);
-  double number = 0;
-  if (file >> number) return number;
-  return std::nullopt;
-}
-
-std::string ReadWord(const std::string& path) {
-  std::ifstream file(path);
-  std::string word;
-  file >> word;
-  return word;
-}
-
 }  // namespace
 
-EnergyCounter::EnergyCounter(const std::string& root) {
+EnergyCounter::EnergyCounter(const std::string& root) : tree_(root) {
   std::error_code error;
-  const std::filesystem::path folder = std::filesystem::path(root) / "sys/class/powercap";
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string path = entry.path().string();
+  const std::string folder = "/sys/class/powercap/";
+  for (const auto& entry : std::filesystem::directory_iterator(root + folder, error)) {
+    const std::string zone = entry.path().filename().string();
+    const std::string path = folder + zone;
     // "intel-rapl:0" is a package (AMD's are called so, too), "intel-rapl:0:1" a part of one; a package does not count
     // its memory. "psys" counts all of it again.
-    if (entry.path().filename().string().rfind("intel-rapl:", 0) != 0) continue;
-    const std::string name = ReadWord(path + "/name");
+    if (zone.rfind("intel-rapl:", 0) != 0) continue;
+    const std::string name = tree_.Word(path + "/name");
     if (name.rfind("package", 0) != 0 && name != "dram") continue;
-    zones_.push_back({.path = path + "/energy_uj", .range = ReadNumber(path + "/max_energy_range_uj").value_or(0)});
+    zones_.push_back({.path = path + "/energy_uj", .range = tree_.Number(path + "/max_energy_range_uj").value_or(0)});
   }
   for (Zone& zone : zones_) {
-    const std::optional<double> now = ReadNumber(zone.path);
+    const std::optional<double> now = tree_.Number(zone.path);
     if (!now) readable_ = false;
     zone.last = now.value_or(0);
   }
@@ -49,7 +35,7 @@ std::optional<double> EnergyCounter::Joules() {
   if (zones_.empty() || !readable_) return std::nullopt;
   double sum = 0;
   for (Zone& zone : zones_) {
-    const std::optional<double> now = ReadNumber(zone.path);
+    const std::optional<double> now = tree_.Number(zone.path);
     if (!now) return std::nullopt;
     if (*now < zone.last) zone.overflown += zone.range;
     zone.last = *now;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/hardware/system_tree.h"
+
 namespace roofbench::hardware {
 
 // All packages, with memory where it is counted apart, and every program on them.
@@ -20,11 +22,12 @@ class EnergyCounter {
 
  private:
   struct Zone {
-    std::string path;
+    std::string path;  // in the tree
     double range = 0;  // microjoules at which it starts anew
     double last = 0;
     double overflown = 0;
   };
+  SystemTree tree_;
   std::vector<Zone> zones_;
   bool readable_ = true;
 };

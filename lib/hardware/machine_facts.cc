@@ -92,21 +92,25 @@ Disturbance ClockSource(const SystemTree& tree) {
       slow ? "a clock read is a call into the kernel: boot with clocksource=tsc where the processor allows it" : ""};
 }
 
-}  // namespace
-
-std::vector<Disturbance> Disturbances(const std::string& root) {
-  const SystemTree tree(root);
-  const CpuFacts facts = ReadCpuFacts(root);
+// Of a machine whose processors are known.
+std::vector<Disturbance> DisturbancesOf(const SystemTree& tree, const CpuFacts& facts) {
   return {Governor(facts),  Turbo(tree), Siblings(tree, facts), Quota(tree),
           HugePages(facts), Numa(tree),  ClockSource(tree)};
 }
 
+}  // namespace
+
+std::vector<Disturbance> Disturbances(const std::string& root) {
+  return DisturbancesOf(SystemTree(root), ReadCpuFacts(root));
+}
+
 std::vector<std::pair<std::string, std::string>> MachineFacts(const std::string& root) {
+  const CpuFacts cpu = ReadCpuFacts(root);
   utsname name{};
   std::vector<std::pair<std::string, std::string>> facts = {
       {"kernel", uname(&name) == 0 ? std::string(name.sysname) + " " + name.release : kUnknown},
-      {"processor", ReadCpuFacts(root).model}};
-  for (const Disturbance& one : Disturbances(root)) facts.emplace_back(one.fact, one.value);
+      {"processor", cpu.model}};
+  for (const Disturbance& one : DisturbancesOf(SystemTree(root), cpu)) facts.emplace_back(one.fact, one.value);
   return facts;
 }
 
