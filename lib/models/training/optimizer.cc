@@ -67,89 +67,87 @@ class AdamW : public Optimizer {
   torch::optim::AdamW adamw_;
 };
 
-// The moments of parameters, and gradients where the last backward pass left them.
-AdamWTensors TensorsOf(const std::vector<at::Tensor>& parameters) {
-  AdamWTensors tensors{.parameters = parameters};
-  for (const at::Tensor& parameter : parameters) {
-    tensors.means.push_back(at::zeros_like(parameter.detach()));
-    tensors.squares.push_back(at::zeros_like(parameter.detach()));
-  }
-  return tensors;
-}
-void TakeGradients(AdamWTensors& tensors) {
-  tensors.gradients.clear();
-  for (const at::Tensor& parameter : tensors.parameters) tensors.gradients.push_back(parameter.grad().contiguous());
-}
-
-// What torch.optim.AdamW is on a GPU: operation by operation over all parameters at once.
-class ForeachAdamW : public Optimizer {
+// AdamW whose moments are ours: what updates them is the implementation's.
+class MomentsAdamW : public Optimizer {
  public:
-  ForeachAdamW(const std::vector<at::Tensor>& parameters, const OptimizerSettings& settings)
-      : tensors_(TensorsOf(parameters)), settings_(settings) {}
-  void Step() override {
+  MomentsAdamW(const std::vector<at::Tensor>& parameters, const OptimizerSettings& settings) : settings_(settings) {
+    tensors_.parameters = parameters;
+    for (const at::Tensor& parameter : parameters) {
+      tensors_.means.push_back(at::zeros_like(parameter.detach()));
+      tensors_.squares.push_back(at::zeros_like(parameter.detach()));
+    }
+  }
+  void Step() final {
     const at::NoGradGuard no_grad;
-    TakeGradients(tensors_);
-    UpdateForeach(tensors_, static_cast<double>(++steps_), settings_);
+    // Where the last backward pass left them.
+    for (const at::Tensor& parameter : tensors_.parameters) {
+      tensors_.gradients.push_back(parameter.grad().contiguous());
+    }
+    Update(tensors_, settings_);
     tensors_.gradients.clear();
   }
-  double StateBytes() const override { return BytesOf(tensors_.means) + BytesOf(tensors_.squares); }
-  std::optional<AdamWState> State(std::size_t index) const override {
-    return AdamWState{tensors_.means.at(index), tensors_.squares.at(index), static_cast<double>(steps_)};
+  double StateBytes() const final { return BytesOf(tensors_.means) + BytesOf(tensors_.squares); }
+  std::optional<AdamWState> State(std::size_t index) const final {
+    return AdamWState{tensors_.means.at(index), tensors_.squares.at(index), StepsOf(index)};
   }
 
  private:
+  virtual void Update(AdamWTensors& tensors, const OptimizerSettings& settings) = 0;
+  // Of a parameter, so far.
+  virtual double StepsOf(std::size_t index) const = 0;
+
   AdamWTensors tensors_;
   const OptimizerSettings settings_;
+};
+
+// What torch.optim.AdamW is on a GPU: operation by operation over all parameters at once.
+class ForeachAdamW final : public MomentsAdamW {
+ public:
+  using MomentsAdamW::MomentsAdamW;
+
+ private:
+  void Update(AdamWTensors& tensors, const OptimizerSettings& settings) override {
+    UpdateForeach(tensors, static_cast<double>(++steps_), settings);
+  }
+  double StepsOf(std::size_t /*index*/) const override { return static_cast<double>(steps_); }
+
   int64_t steps_ = 0;
 };
 
-class FusedAdamW : public Optimizer {
+class FusedAdamW final : public MomentsAdamW {
  public:
   FusedAdamW(const std::vector<at::Tensor>& parameters, const OptimizerSettings& settings)
-      : tensors_(TensorsOf(parameters)), settings_(settings) {
+      : MomentsAdamW(parameters, settings) {
     for (const at::Tensor& parameter : parameters) {
       steps_.push_back(at::zeros({}, parameter.options().dtype(at::kFloat).requires_grad(false)));
     }
   }
-  void Step() override {
-    const at::NoGradGuard no_grad;
-    TakeGradients(tensors_);
-    UpdateFused(tensors_, steps_, settings_);
-    tensors_.gradients.clear();
-  }
-  double StateBytes() const override { return BytesOf(tensors_.means) + BytesOf(tensors_.squares); }
-  std::optional<AdamWState> State(std::size_t index) const override {
-    return AdamWState{tensors_.means.at(index), tensors_.squares.at(index), steps_.at(index).item<double>()};
-  }
 
  private:
-  AdamWTensors tensors_;
-  const OptimizerSettings settings_;
+  void Update(AdamWTensors& tensors, const OptimizerSettings& settings) override {
+    UpdateFused(tensors, steps_, settings);
+  }
+  double StepsOf(std::size_t index) const override { return steps_.at(index).item<double>(); }
+
   std::vector<at::Tensor> steps_;
 };
 
-class NativeAdamW : public Optimizer {
+class NativeAdamW final : public MomentsAdamW {
  public:
   NativeAdamW(const std::vector<at::Tensor>& parameters, const OptimizerSettings& settings)
-      : tensors_(TensorsOf(parameters)), settings_(settings) {
+      : MomentsAdamW(parameters, settings) {
     for (const at::Tensor& parameter : parameters) {
       TORCH_CHECK(parameter.scalar_type() == at::kFloat && parameter.is_contiguous(),
                   "our own AdamW updates contiguous fp32 parameters, not ", parameter.scalar_type());
     }
   }
-  void Step() override {
-    TakeGradients(tensors_);
-    UpdateNative(tensors_, ++steps_, settings_, TorchThreads());
-    tensors_.gradients.clear();
-  }
-  double StateBytes() const override { return BytesOf(tensors_.means) + BytesOf(tensors_.squares); }
-  std::optional<AdamWState> State(std::size_t index) const override {
-    return AdamWState{tensors_.means.at(index), tensors_.squares.at(index), static_cast<double>(steps_)};
-  }
 
  private:
-  AdamWTensors tensors_;
-  const OptimizerSettings settings_;
+  void Update(AdamWTensors& tensors, const OptimizerSettings& settings) override {
+    UpdateNative(tensors, ++steps_, settings, TorchThreads());
+  }
+  double StepsOf(std::size_t /*index*/) const override { return static_cast<double>(steps_); }
+
   int64_t steps_ = 0;
 };
 
