@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of tools/report: its verbs, and what becomes of their errors."""
+"""The command line of tools/report: its verbs."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from roofreport.errors import UnusableInputError
-from roofreport.files import reason
-from roofreport.terminal import tell
+from roofreport.ending import UNUSABLE, ended
 from roofreport.text import printable
 
 # A module of roofreport.verbs each, imported when it is asked for: SciPy and Matplotlib take a second.
@@ -51,15 +46,13 @@ examples:
 
 exit status: 0 fine, 1 something is slower or failed, 2 unusable input
 """
-_UNUSABLE = 2
-_LONGEST_REASON = 4000
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         # The text may quote an argument with anything in it.
-        self.exit(_UNUSABLE, f"{self.prog}: {printable(message, 500)}\n")
+        self.exit(UNUSABLE, f"{self.prog}: {printable(message, 500)}\n")
 
 
 def _module(verb: str) -> str:
@@ -87,31 +80,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # The installed command has its own name; everything else goes by that of the wrapper.
     program = "roofreport" if Path(sys.argv[0]).name == "roofreport" else "tools/report"
     args = parser(program, given[0] if given else "").parse_args(given)
-    try:
-        status = int(args.run(args))
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        return status
-    except UnusableInputError as error:
-        return _refused(program, str(error))
-    except BrokenPipeError:
-        # The reader (head, a pager) has had enough.
-        _drop_output()
-        return 128 + signal.SIGPIPE
-    except OSError as error:
-        # What a verb did not foresee, and a standard output that takes no more.
-        _drop_output()
-        return _refused(program, f"{error.filename or 'standard output'}: {reason(error)}")
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
-
-
-def _refused(program: str, why: str) -> int:
-    tell(f"{program}: {printable(why, _LONGEST_REASON)}")
-    return _UNUSABLE
-
-
-def _drop_output() -> None:
-    """Python would complain when it flushes at its end."""
-    with suppress(OSError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ended(program, lambda: int(args.run(args)))

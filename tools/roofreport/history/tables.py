@@ -34,20 +34,21 @@ meta = Table(
     Column("key", String(40), primary_key=True),
     Column("value", Text, nullable=False),
 )
-machines = Table(
-    "roofbench_machines",
-    metadata,
-    Column("id", String(12), primary_key=True),
-    Column("label", Text, nullable=False),
-    Column("facts", Text, nullable=False),  # JSON
-)
-toolchains = Table(
-    "roofbench_toolchains",
-    metadata,
-    Column("id", String(12), primary_key=True),
-    Column("label", Text, nullable=False),
-    Column("facts", Text, nullable=False),  # JSON
-)
+
+
+def _described(name: str) -> Table:
+    """What the facts of runs have in common: a row each, under the start of a digest."""
+    return Table(
+        name,
+        metadata,
+        Column("id", String(12), primary_key=True),
+        Column("label", Text, nullable=False),
+        Column("facts", Text, nullable=False),  # JSON
+    )
+
+
+machines = _described("roofbench_machines")
+toolchains = _described("roofbench_toolchains")
 runs = Table(
     "roofbench_runs",
     metadata,

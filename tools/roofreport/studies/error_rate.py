@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from roofreport import duration, place
 from roofreport.compare import recording
 from roofreport.compare.command import parse
+from roofreport.ending import ended
 from roofreport.errors import UnusableInputError
 from roofreport.stats import error_rates, sequential
 from roofreport.stats.noise_model import simulated_pool
@@ -169,13 +169,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     args = parser().parse_args(arguments)
-    try:
-        return int(args.run(args))
-    except UnusableInputError as error:
-        tell(f"tools/study error_rate: {error}")
-        return 2
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+    return ended("tools/study error_rate", lambda: int(args.run(args)))
 
 
 if __name__ == "__main__":

@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import warnings
 from collections.abc import Sequence
 
 import numpy as np
 
+from roofreport.ending import ended
 from roofreport.errors import UnusableInputError
 from roofreport.studies import detectors, gated_year, year
 from roofreport.studies.gated_year import PLANTS, RULES, Tally
-from roofreport.terminal import show, tell
+from roofreport.terminal import show
 from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, count
 
 # Of a series and year: false alarms at most; plants found at least, in so many nights after their own.
@@ -83,19 +83,17 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    args = parser().parse_args(arguments)
+def _study(args: argparse.Namespace) -> int:
+    if args.nights < 4 * (gated_year.QUIET + gated_year.APART):
+        raise UnusableInputError(f"--nights={args.nights}: too few to plant in")
     # Nights on which nothing was measured are part of the year.
     warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)
-    try:
-        if args.nights < 4 * (gated_year.QUIET + gated_year.APART):
-            raise UnusableInputError(f"--nights={args.nights}: too few to plant in")
-        return detectors.compare(args.seed, args.series, args.nights) if args.detectors else _simulate(args)
-    except UnusableInputError as error:
-        tell(f"tools/study simulated_year: {error}")
-        return 2
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+    return detectors.compare(args.seed, args.series, args.nights) if args.detectors else _simulate(args)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    args = parser().parse_args(arguments)
+    return ended("tools/study simulated_year", lambda: _study(args))
 
 
 if __name__ == "__main__":

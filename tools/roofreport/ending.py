@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of a command's errors: a line that begins with its name, and its exit status."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from roofreport.errors import UnusableInputError
+from roofreport.files import reason
+from roofreport.terminal import tell
+from roofreport.text import printable
+
+UNUSABLE = 2
+_LONGEST_REASON = 4000
+
+
+def ended(program: str, work: Callable[[], int]) -> int:
+    """The exit status of `work`, or that of what ended it."""
+    try:
+        status = work()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
+    except UnusableInputError as error:
+        return _refused(program, str(error))
+    except BrokenPipeError:
+        # The reader (head, a pager) has had enough.
+        _drop_output()
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        # What nobody foresaw, and a standard output that takes no more.
+        _drop_output()
+        return _refused(program, f"{error.filename or 'standard output'}: {reason(error)}")
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _refused(program: str, why: str) -> int:
+    tell(f"{program}: {printable(why, _LONGEST_REASON)}")
+    return UNUSABLE
+
+
+def _drop_output() -> None:
+    """Python would complain when it flushes at its end."""
+    with suppress(OSError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
