@@ -42,14 +42,17 @@ order = orders.pop(0) if orders else "0"
 if order == "refuse":
     sys.exit(2)
 marker.write_text("flags")
-shutil.copy(folder / "journal.jsonl", journal)
+shutil.copy(folder / "all.journal.jsonl", journal)
+own = folder / out.name  # what this process measures, if that is something else than the others do
+if own.exists():
+    shutil.copy(own.with_suffix(".journal.jsonl"), journal)
 if order == "die":
     os.kill(os.getpid(), signal.SIGKILL)
 if order == "wait":
     (folder / "waits").touch()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     signal.pause()
-out.write_text((folder / "result.json").read_text().replace('"vm"', f'"{out.parent.name}"'))
+out.write_text((own if own.exists() else folder / "all.json").read_text().replace('"vm"', f'"{out.parent.name}"'))
 marker.unlink()
 sys.exit(int(order))
 """
@@ -89,16 +92,23 @@ class Chain:
         self.config = folder / "night.toml"
         self.config.write_text(
             f"keep_nights = 2\n[build]\ncommand = {command(step, 'build')}\n"
-            f"[suite]\ncommand = {command(str(folder / 'suite.py'))}\nflags = ['--suite=quick']\n"
+            f"[suite]\ncommand = {command(str(folder / 'suite.py'))}\nflags = ['--suite=quick']\nprocesses = 1\n"
             f"[gate]\ncommand = {command(step, 'gate')}\nbinary = '{folder}/program'\n"
             f"[pages]\ncommand = {command(step, 'site')}\n"
         )
 
     def measures(self, factor: float) -> None:
         """How slow the machine is from now on."""
-        write_json(self.folder / "result.json", scaled(factor))
+        self._write("all", factor)
+
+    def process_measures(self, number: int, factor: float) -> None:
+        """What one process of a night finds."""
+        self._write(f"result-{number}", factor)
+
+    def _write(self, name: str, factor: float) -> None:
+        write_json(self.folder / f"{name}.json", scaled(factor))
         lines = [line(name, time * factor) for name, time in TIMES.items()]
-        (self.folder / "journal.jsonl").write_text(journal_text(header(), *lines))
+        (self.folder / f"{name}.journal.jsonl").write_text(journal_text(header(), *lines))
 
     def command(self, *flags: str) -> list[str]:
         return [sys.executable, "-I", str(ROOT / "tools/isolated.py"), "nights", str(self.config), *flags]
@@ -109,6 +119,11 @@ class Chain:
         assert done.returncode == status, done.stderr
         assert done.stdout == ""
         return done.stderr
+
+    def runs_the_suite(self, times: int) -> None:
+        self.config.write_text(self.config.read_text().replace("processes = 1", f"processes = {times}"))
+        for number in range(2, times + 1):
+            self.process_measures(number, 1 + 0.01 * number)
 
     def night(self, day: int, factor: float = 1.0, status: int = 0) -> str:
         self.measures(factor)
@@ -156,8 +171,41 @@ def test_three_nights_are_three_runs(chain: Chain) -> None:
 
 def test_a_night_of_this_name_is_not_measured_again(chain: Chain) -> None:
     chain.night(1)
-    assert "has its run already" in chain.night(1, factor=2.0)
+    assert "has its runs already" in chain.night(1, factor=2.0)
     assert chain.runs() == ["2026-01-01"]
+
+
+def test_every_process_of_a_night_is_a_run_of_it(chain: Chain) -> None:
+    chain.runs_the_suite(3)
+    chain.orders("0", "1", "0")
+    assert chain.night(1, status=1).endswith("suite: something needs a look, some cases failed\n")
+    assert chain.runs() == ["2026-01-01"] * 3
+    folder = chain.folder / "nights/2026-01-01T000000Z"
+    gate = next(call for call in chain.calls() if call.startswith("gate"))
+    assert gate.endswith(f" {folder}/result.json {folder}/result-2.json {folder}/result-3.json")
+    assert "has its runs already" in chain.night(1)
+
+
+def test_a_process_that_dies_is_gone_on_with_and_those_after_it_follow(chain: Chain) -> None:
+    chain.runs_the_suite(3)
+    chain.orders("0", "die", "die", "die")
+    chain.night(1, status=2)
+    assert not chain.store.exists(), "a night is added when it has come to its end"
+    chain.night(1)
+    words = [word for call in chain.calls() if call.startswith("suite") for word in call.split()]
+    suites = [Path(word).name for word in words if word.startswith("--benchmark_out=")]
+    assert suites == ["result.json", *["result-2.json"] * 4, "result-3.json"]
+    assert chain.runs() == ["2026-01-01"] * 3
+
+
+def test_an_earlier_night_gets_the_process_that_died_and_no_more(chain: Chain) -> None:
+    chain.runs_the_suite(3)
+    chain.orders("0", "die", "die", "die")
+    chain.night(1, status=2)
+    for number in (2, 3):
+        chain.process_measures(number, 2 + 0.01 * number)
+    chain.night(2, factor=2.0)
+    assert chain.runs() == ["2026-01-01"] * 2 + ["2026-01-02"] * 3
 
 
 def test_a_failed_build_is_named_and_nothing_is_measured(chain: Chain) -> None:

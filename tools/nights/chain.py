@@ -14,7 +14,7 @@ from roofreport.text import printable
 
 from nights import child
 from nights.config import Config
-from nights.night import Night, all_nights, forget_old
+from nights.night import Night, Process, all_nights, forget_old
 
 OK, ALARM, FAILED, SKIPPED = "ok", "alarm", "failed", "skipped"
 _REPORT = "tools/report"
@@ -79,13 +79,13 @@ class Chain:
     def _build(self) -> tuple[str, str]:
         return self._ended("build", self._do("build", self.config.build))
 
-    def _measure(self, night: Night) -> int:
-        """Until its suite has come to its end, as often as that may be tried."""
-        out = f"--benchmark_out={night.result}"
-        fresh = [*self.config.flags, out, "--benchmark_out_format=json", f"--journal={night.journal}"]
+    def _measure(self, process: Process) -> int:
+        """Until it has come to its end, as often as that may be tried."""
+        out = f"--benchmark_out={process.result}"
+        fresh = [*self.config.flags, out, "--benchmark_out_format=json", f"--journal={process.journal}"]
         status = 0
         for attempt in range(self.config.attempts):
-            going_on = night.marker.exists()
+            going_on = process.is_unfinished
             if attempt and not going_on:
                 break  # it left nothing to go on with
             status = self._do("suite", [*self.config.suite, *(["--resume", out] if going_on else fresh)])
@@ -94,19 +94,31 @@ class Chain:
         return status
 
     def _suite(self) -> tuple[str, str]:
-        for earlier in all_nights(self.config.nights):
-            if earlier.marker.exists() and earlier != self.night:
-                tell(f"== {earlier.folder.name} did not come to its end; going on with it")
-                if self._measure(earlier) not in _MEASURED:
-                    tell("== it is kept as far as it came")
-                    earlier.give_up()
-        if self.night.is_added or self.night.is_pending:
-            tell(f"== {self.night.folder.name} has its run already")
+        self._go_on_with_earlier()
+        if self.night.is_added:
+            tell(f"== {self.night.folder.name} has its runs already")
             return OK, ""
-        status = self._measure(self.night)
-        if status == 1:
-            return ALARM, "some cases failed"
-        return self._ended("suite", status)
+        statuses = set()
+        for number in range(1, self.config.processes + 1):
+            process = self.night.process(number)
+            if process.has_ended:
+                continue
+            tell(f"== process {number} of {self.config.processes}")
+            status = self._measure(process)
+            if status not in _MEASURED:
+                return self._ended("suite", status)
+            statuses.add(status)
+        return (ALARM, "some cases failed") if 1 in statuses else (OK, "")
+
+    def _go_on_with_earlier(self) -> None:
+        for earlier in all_nights(self.config.nights):
+            for process in earlier.processes():
+                if not process.is_unfinished or earlier == self.night:
+                    continue
+                tell(f"== {earlier.folder.name} did not come to its end; going on with it")
+                if self._measure(process) not in _MEASURED:
+                    tell("== it is kept as far as it came")
+                    process.give_up()
 
     def _add(self) -> tuple[str, str]:
         """Also what earlier nights could not add."""
@@ -137,7 +149,8 @@ class Chain:
         kinds = {"markdown": "md", "junit": "xml", "json": "json"}
         written = [f"--{flag}={self.night.findings(kind)}" for flag, kind in kinds.items()]
         command = [*self.config.gate, f"--store={self.config.store}", *self._second_runs(), *written]
-        status = self._do("gate", [*command, str(self.night.files()[0])])
+        tonight = [str(process.files()[0]) for process in self.night.processes()]
+        status = self._do("gate", [*command, *tonight])
         if status == 1:
             return ALARM, "something got worse"
         return self._ended("gate", status)

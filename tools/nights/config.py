@@ -32,7 +32,8 @@ class Config:
     build: tuple[str, ...]  # commands; they run in the project's folder
     suite: tuple[str, ...]
     flags: tuple[str, ...]  # of the suite
-    attempts: int  # to come to the end of the suite; each goes on where the one before ended
+    processes: int  # of the suite a night: what they have in common is the night's, what they differ in is noise
+    attempts: int  # of each to come to the end of the suite; each goes on where the one before ended
     gate: tuple[str, ...]
     binary: str  # what the gate runs again; empty: nothing
     pages: tuple[str, ...]  # the command that writes the site
@@ -47,6 +48,7 @@ _KEYS: tuple[tuple[str, str, type, Any], ...] = (
     ("build", "command", list, ["tools/setup", "--yes"]),
     ("suite", "command", list, ["tools/bench"]),
     ("suite", "flags", list, ["--suite=quick"]),
+    ("suite", "processes", int, 3),
     ("suite", "attempts", int, 3),
     ("gate", "command", list, ["tools/report", "gate"]),
     ("gate", "binary", str, "build/release/bin/roofbench"),
@@ -116,6 +118,7 @@ def read(path: Path) -> Config:
         build=words("build", "command"),
         suite=words("suite", "command"),
         flags=words("suite", "flags"),
+        processes=values["suite", "processes"],
         attempts=values["suite", "attempts"],
         gate=words("gate", "command"),
         binary=str(root() / text("gate", "binary")) if text("gate", "binary") else "",
