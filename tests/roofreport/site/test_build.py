@@ -16,8 +16,8 @@ from roofreport.cli import main
 from roofreport.gate import Finding
 from roofreport.history.records import Machine, Run, Series, Toolchain
 from roofreport.history.store import open_store
-from roofreport.io.contract import TIME
-from roofreport.site import chart_library, sparkline, status
+from roofreport.io.contract import TIME, packaged
+from roofreport.site import chart_library, overview, sparkline, status
 from roofreport.site.data import levels, samples
 from roofreport.site.data.catalogue import token
 from roofreport.site.data.script import number, text
@@ -69,6 +69,18 @@ def test_the_site_is_whole(plain: sites.Site) -> None:
 def test_only_the_library_is_not_ours(plain: sites.Site) -> None:
     ours = {path.name for path in (builders.ROOT / "tools/roofreport/site/assets").iterdir()}
     assert {path.name for path in (plain.folder / "assets").iterdir()} - ours == set(chart_library.SCRIPTS)
+
+
+def test_a_series_of_an_older_toolchain_has_ended(tmp_path: Path) -> None:
+    cases = years.names(2)
+    with open_store(str(tmp_path / "history.db"), create=True) as store:
+        years.fill(store, years.Year(cases, 9), tmp_path, range(5))
+        years.fill(store, years.Year(cases, 9, context={"torch_version": "9.9.9"}), tmp_path, range(5, 9))
+        machines = store.history(TIME.name)
+        rows = overview.rows({TIME.name: machines}, {}, packaged()).rows
+    assert sorted((row.case, row.status.word, row.since) for row in rows) == sorted(
+        (case, word, since) for case in cases for word, since in (("steady", ""), ("ended", "2026-01-05"))
+    )
 
 
 def test_a_site_is_replaced_and_another_folder_is_not(

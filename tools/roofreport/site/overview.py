@@ -79,12 +79,29 @@ def _change(values: Sequence[float]) -> float:
     return values[-1] / median(values[-1 - fence.NIGHTS : -1]) - 1
 
 
-def _row(series: Series, readings: Sequence[Reading], findings: Sequence[Finding], metric: Metric) -> Row:
+def _last_runs(history: Mapping[Series, Sequence[Reading]]) -> dict[str, Run]:
+    """The last run of each machine."""
+    newest: dict[str, Run] = {}
+    for readings in history.values():
+        for run in (one.run for one in readings[-1:]):
+            if run.machine.id not in newest or newest[run.machine.id].started < run.started:
+                newest[run.machine.id] = run
+    return newest
+
+
+def _row(
+    series: Series, readings: Sequence[Reading], findings: Sequence[Finding], metric: Metric, last: Run | None
+) -> Row:
+    """`last`: the newest run of its machine."""
     found, finding = status.worst(findings, metric)
+    if last is not None and last.toolchain.id != series.toolchain.id:
+        found, finding = status.ENDED, None
     values = [one.value for one in readings if one.value is not None and levels.usable(one.value)]
     now = readings[-1].value if readings else None
     effect = finding.effect if finding is not None else _change(values)
     since = None if finding is None else finding.since or finding.run
+    if found is status.ENDED and readings:
+        since = readings[-1].run
     name = words(series.case)
     return Row(
         key=token(series.key),
@@ -114,8 +131,9 @@ def rows(
     latest: Run | None = None
     for name, history in histories.items():
         metric = contract.metric(name) or contract.time
+        last = _last_runs(history)
         for series, readings in history.items():
-            found.append(_row(series, readings, findings.get(series, []), metric))
+            found.append(_row(series, readings, findings.get(series, []), metric, last.get(series.machine.id)))
             newest = readings[-1].run if readings else None
             if newest and (latest is None or newest.started > latest.started):
                 latest = newest

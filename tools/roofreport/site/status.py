@@ -28,6 +28,8 @@ class Status:
 
 
 STEADY = Status("steady", "·", Group.STEADY, 9)
+# Its machine goes on with another toolchain.
+ENDED = Status("ended", "■", Group.STEADY, 10)
 _KINDS: Mapping[str, Status] = {
     "failed": Status("failed", "✕", Group.WORSE, 0),
     "slower": Status("worse", "▲", Group.WORSE, 1),
