@@ -4,13 +4,13 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
 #include <string>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "benchmarks/macro/generation.h"
+#include "benchmarks/macro/given_ids.h"
 #include "lib/gbench/flag_check.h"
 #include "lib/models/checkpoint/token_ids.h"
 
@@ -25,20 +25,15 @@ namespace {
 
 using models::TokenIds;
 
-// Read once: standard input has no second time.
-const absl::StatusOr<TokenIds>& ThePrompt() {
-  static const auto* prompt = [] {
-    const std::string given = absl::GetFlag(FLAGS_prompt_ids);
-    return given.empty() ? new absl::StatusOr<TokenIds>(absl::UnimplementedError(
-                               "needs --checkpoint=FOLDER and --prompt_ids, which tools/tokens makes from a text"))
-                         : new absl::StatusOr<TokenIds>(models::ReadTokenIds("--prompt_ids", given));
-  }();
+GivenIds& Prompt() {
+  static auto* prompt = new GivenIds(
+      "--prompt_ids", [] { return absl::GetFlag(FLAGS_prompt_ids); }, 1);
   return *prompt;
 }
 
 // The same as a point of `generate`.
 Point GenerateAt(const Point& at) {
-  const std::size_t prompt = ThePrompt().ok() ? ThePrompt()->size() : 1;
+  const std::size_t prompt = Prompt().Get().ok() ? Prompt().Get()->size() : 1;
   Point point = GenerationPoint().With("model", "checkpoint").With("batch", "1").With("prompt", absl::StrCat(prompt));
   for (const auto& [axis, value] : at.values()) point = point.With(axis, value);
   return point;
@@ -49,21 +44,13 @@ absl::StatusOr<TokenIds> TheStopIds() { return models::ParseTokenIds("--stop_ids
 // Before anything is measured.
 absl::Status CheckIds() {
   if (const absl::Status stops = TheStopIds().status(); !stops.ok()) return stops;
-  if (absl::GetFlag(FLAGS_prompt_ids).empty()) return absl::OkStatus();
-  if (!ThePrompt().ok()) return ThePrompt().status();
-  const auto config = ConfigAt(GenerationPoint().With("model", "checkpoint"));
-  if (!config.ok()) return absl::OkStatus();  // its own flag is checked, too
-  const auto vocab = static_cast<int64_t>(config->shape.base.vocab);
-  const int64_t largest = *std::max_element(ThePrompt()->begin(), ThePrompt()->end());
-  if (largest < vocab) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--prompt_ids: ", largest, " is no token of the checkpoint, which has ", vocab));
+  return Prompt().Check();
 }
 
 const FlagCheck kIds(CheckIds);
 
 absl::Status SupportsPrompt(const Point& at, const Device& device) {
-  if (!ThePrompt().ok()) return ThePrompt().status();
+  if (!Prompt().Get().ok()) return Prompt().Get().status();
   return SupportsModel(GenerateAt(at), device);
 }
 
@@ -74,7 +61,7 @@ absl::StatusOr<GenerationCase> Completed(const Point& at, Inputs& in) {
   if (!config.ok()) return config.status();
   const absl::StatusOr<TokenIds> stops = TheStopIds();
   if (!stops.ok()) return stops.status();
-  auto completed = GenerationAt(point, in, *ThePrompt(), stops->empty() ? config->stop_ids : *stops);
+  auto completed = GenerationAt(point, in, *Prompt().Get(), stops->empty() ? config->stop_ids : *stops);
   const at::NoGradGuard no_grad;
   if (completed.ok()) completed->generation.Run([] {});
   return completed;

@@ -177,6 +177,32 @@ at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens) {
 
 namespace {
 
+WeightFormat StoredFormat(at::ScalarType type) {
+  switch (type) {
+    case at::kBFloat16:
+      return WeightFormat::kBf16;
+    case at::kHalf:
+      return WeightFormat::kFp16;
+    default:
+      return WeightFormat::kFp32;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<at::Tensor> CheckpointLogits(const at::Tensor& tokens, const Device& device) {
+  if (!TheCheckpoint().ok()) return TheCheckpoint().status();
+  const at::NoGradGuard no_grad;
+  absl::StatusOr<models::DecoderWeights> weights =
+      models::LoadWeights(*TheCheckpoint(), models::Storage::Default(StoredFormat(TheCheckpoint()->StoredType())));
+  if (!weights.ok()) return weights.status();
+  if (absl::Status moved = weights->MoveTo(device.torch_device()); !moved.ok()) return moved;
+  models::EagerDecoder exact(*weights, tokens.size(0), tokens.size(1), models::Arithmetic::kExact);
+  return exact.AppendAll(tokens.contiguous())[0].to(at::kCPU);
+}
+
+namespace {
+
 // What logits may be off by.
 Tolerance LogitTolerance(const LoadedModel& model) {
   const workload::Decoder& shape = model.weights.config.shape;

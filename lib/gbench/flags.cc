@@ -71,6 +71,7 @@ const std::vector<FlagGroup>& AllGroups() {
         {"max_step_time", "SECONDS", ""},
         {"checkpoint", "FOLDER", ""},
         {"prompt_ids", "1,2,3|FILE|-", ""},
+        {"text_ids", "1,2,3|FILE|-", ""},
         {"stop_ids", "1,2,3", ""},
         {"case_timeout", "SECONDS", "", kAside},
         {"supervise", "true|false", "", kAside},

@@ -155,6 +155,8 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
   return checkpoint;
 }
 
+at::ScalarType Checkpoint::StoredType() const { return tensors_.at(tensor_names::kEmbedding).entry->type; }
+
 absl::Status Checkpoint::Read(const std::string& name,
                               const std::function<void(int64_t first, const at::Tensor& rows)>& take) const {
   const auto& [file, entry] = tensors_.at(name);

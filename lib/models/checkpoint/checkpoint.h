@@ -24,6 +24,8 @@ class Checkpoint {
   static absl::StatusOr<Checkpoint> Open(const std::string& folder);
 
   const DecoderConfig& config() const { return config_; }
+  // Of the embedding: models are stored in one precision.
+  at::ScalarType StoredType() const;
 
   // Hands the tensor of this name, which the configuration implies, to `take` as the file stores it: block by block of
   // its rows, each but the last of a multiple of 16 of them, so that no second model lies in memory. DataLoss where the

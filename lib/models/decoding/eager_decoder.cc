@@ -36,7 +36,7 @@ EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t
                                                                                 : PlainType(weights.storage.format))) {}
 
 template <typename Function>
-at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Function attend) const {
+at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Function attend, After after) const {
   std::optional<observe::Range> range("embedding");
   at::Tensor x = at::embedding(weights_.embedding, tokens);
   if (exact()) x = x.to(at::kFloat);
@@ -60,21 +60,26 @@ at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Function attend) cons
     x = x + Mlp(layer, mlp_in);
   }
   range.emplace("head");
-  const at::Tensor last = Norm(x.select(1, x.size(1) - 1), weights_.final_norm);
+  const at::Tensor last = Norm(after == After::kLast ? x.select(1, x.size(1) - 1) : x, weights_.final_norm);
   End(DecoderComponent::kNorm);
   at::Tensor logits = Linear(weights_.head, last).to(at::kFloat);
   End(DecoderComponent::kHead);
   return logits;
 }
 
-const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) {
+at::Tensor EagerDecoder::Read(const at::Tensor& tokens, After after) {
   TORCH_CHECK(tokens.dim() == 2 && tokens.size(0) == batch_, "tokens must be [batch, n]");
   TORCH_CHECK(cache_.length + tokens.size(1) <= cache_.capacity, "the cache holds ", cache_.capacity, " tokens");
-  logits_ = Forward(tokens.to(weights_.embedding.device()),
-                    [this](const at::Tensor& qkv, int64_t layer) { return Attend(qkv, layer); });
+  at::Tensor logits = Forward(
+      tokens.to(weights_.embedding.device()),
+      [this](const at::Tensor& qkv, int64_t layer) { return Attend(qkv, layer); }, after);
   cache_.length += tokens.size(1);
-  return logits_;
+  return logits;
 }
+
+const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) { return logits_ = Read(tokens, After::kLast); }
+
+at::Tensor EagerDecoder::AppendAll(const at::Tensor& tokens) { return Read(tokens, After::kEach); }
 
 const at::Tensor& EagerDecoder::AppendOne(const at::Tensor& tokens) { return Append(tokens.unsqueeze(1)); }
 

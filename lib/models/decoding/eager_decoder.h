@@ -27,6 +27,8 @@ class EagerDecoder final : public DecoderModel {
 
   const at::Tensor& Append(const at::Tensor& tokens) override;
   const at::Tensor& AppendOne(const at::Tensor& tokens) override;
+  // As Append, but the logits after each of the tokens: [batch, n, vocab].
+  at::Tensor AppendAll(const at::Tensor& tokens);
   void Prepare(int64_t first, int64_t last) override;
   std::optional<int64_t> AttentionBackend(int64_t keys) const override;
 
@@ -62,10 +64,13 @@ class EagerDecoder final : public DecoderModel {
   }
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
   at::Tensor Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert = 0) const;
-  // The logits after `tokens`. attend(qkv, layer) gives the weighted values, all three [batch, heads, tokens,
-  // head_dim]; qkv has the heads of queries, keys and values.
+  enum class After { kLast, kEach };  // of the tokens
+  // The logits after `tokens`: [batch, vocab] or [batch, n, vocab]. attend(qkv, layer) gives the weighted values, all
+  // three [batch, heads, tokens, head_dim]; qkv has the heads of queries, keys and values.
   template <typename Function>
-  at::Tensor Forward(const at::Tensor& tokens, Function attend) const;
+  at::Tensor Forward(const at::Tensor& tokens, Function attend, After after = After::kLast) const;
+  // Through the cache, which then holds the tokens.
+  at::Tensor Read(const at::Tensor& tokens, After after);
   at::Tensor Attend(const at::Tensor& qkv, int64_t layer);
   at::Tensor AttendSet(const at::Tensor& qkv, int64_t layer, const at::Tensor& mask);
   at::Tensor Weighted(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

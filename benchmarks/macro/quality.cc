@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a precision costs in quality, beside what it brings in speed: a text is read token by token by the model of
+// --checkpoint, and what it says is held against the same checkpoint as it is stored, in fp32 arithmetic. tools/tokens
+// makes ids of a text.
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "benchmarks/macro/generation.h"
+#include "benchmarks/macro/given_ids.h"
+#include "lib/gbench/flag_check.h"
+#include "lib/models/scoring/text_score.h"
+#include "lib/timing/statistics.h"
+
+ABSL_FLAG(std::string, text_ids, "",
+          "token ids of a text that `quality` scores: themselves, a file of them, or - (stdin)");
+
+namespace roofbench {
+namespace {
+
+GivenIds& Text() {
+  static auto* text = new GivenIds(
+      "--text_ids", [] { return absl::GetFlag(FLAGS_text_ids); }, 2);
+  return *text;
+}
+
+const FlagCheck kText([] { return Text().Check(); });
+
+int64_t TextTokens() { return Text().Get().ok() ? static_cast<int64_t>(Text().Get()->size()) : 2; }
+
+// The point of `generate` with the same model and as many tokens.
+Point GenerateAt(const Point& at) {
+  Point point = GenerationPoint().With("model", "checkpoint").With("batch", "1").With("prompt", "1");
+  for (const auto& [axis, value] : at.values()) point = point.With(axis, value);
+  return point.With("new", absl::StrCat(TextTokens() + at.Int("new")));
+}
+
+absl::Status SupportsText(const Point& at, const Device& device) {
+  if (!Text().Get().ok()) return Text().Get().status();
+  return SupportsModel(GenerateAt(at), device);
+}
+
+struct Quality {
+  LoadedDecoder loaded;
+  at::Tensor text;       // [1, n]
+  at::Tensor read = {};  // the same on the decoder's device
+  at::Tensor y = {};     // the last logits
+  int64_t agreed = 0;    // greedy tokens
+  models::TextScore score = {};
+
+  void Run(timing::PhaseMarker& /*marker*/) { Read(); }
+  void Read() {
+    loaded.decoder->Truncate(0);
+    for (int64_t i = 0; i < text.size(1); ++i) y = loaded.decoder->AppendOne(read.select(0, i));
+  }
+};
+
+// The text and what the decoder goes on with, if it always takes the most likely token: [1, n + count].
+at::Tensor GoOn(Quality& o, int64_t count) {
+  o.Read();
+  std::vector<at::Tensor> tokens = {o.text};
+  for (int64_t i = 0; i < count; ++i) {
+    const at::Tensor chosen = o.y.argmax(-1);
+    tokens.push_back(chosen.to(at::kCPU).unsqueeze(0));
+    if (i + 1 < count) o.y = o.loaded.decoder->AppendOne(chosen);
+  }
+  return at::cat(tokens, 1);
+}
+
+absl::StatusOr<Quality> QualityAt(const Point& at, Inputs& in) {
+  const at::NoGradGuard no_grad;
+  const Point point = GenerateAt(at);
+  const int64_t count = at.Int("new");
+  const models::TokenIds& ids = *Text().Get();
+  const auto length = static_cast<int64_t>(ids.size());
+  auto loaded = DecoderAt(point, length + count, in.device());
+  if (!loaded.ok()) return loaded.status();
+  Quality made{.loaded = *std::move(loaded), .text = at::tensor(ids, at::kLong).unsqueeze(0)};
+  made.read = made.text.t().contiguous().to(in.device().torch_device());
+  const at::Tensor tokens = GoOn(made, count);
+  const absl::StatusOr<at::Tensor> reference = CheckpointLogits(tokens, in.device());
+  if (!reference.ok()) return reference.status();
+  made.agreed = models::AgreedTokens(tokens[0].narrow(0, length, count), reference->narrow(0, length - 1, count));
+  models::TextScorer scorer(made.text[0], *reference);
+  made.loaded.decoder->Truncate(0);
+  for (int64_t i = 0; i < length; ++i) {
+    scorer.Add(made.loaded.decoder->AppendOne(made.read.select(0, i))[0].to(at::kCPU));
+  }
+  made.score = scorer.Score();
+  return made;
+}
+
+void Describe(const Point& at, const std::shared_ptr<Quality>& o, Case& built) {
+  DescribeModel(*o->loaded.model, built);
+  const auto length = static_cast<double>(o->text.size(1));
+  built.model = {.tokens = length, .token_bytes = StoredAt(GenerateAt(at)).DecodeReadBytes(1, 0, length + 1)};
+  const models::TextScore& score = o->score;
+  const auto tell = [&](const char* name, double value) {
+    built.figures.emplace_back(name, [value] { return value; });
+  };
+  tell("perplexity", score.perplexity);
+  tell("perplexity_change", score.perplexity / score.reference_perplexity - 1);
+  tell("kl_mean", timing::Mean(score.divergences));
+  tell("kl_p99", timing::Quantile(score.divergences, 0.99));
+  tell("top1_agreement", score.top1_agreement);
+  if (at.Int("new") > 0) tell("greedy_agreement", static_cast<double>(o->agreed));
+}
+
+const Registration kQuality =
+    TokenFamily<Quality>("quality", "reads the text of --text_ids by the model of --checkpoint, and scores it",
+                         GenerateAt)
+        .Axes(StorageAxes())
+        .Axes({{.name = "new", .doc = "greedy tokens after the text, to be held against the checkpoint's own"}})
+        .Supports(SupportsText)
+        .PredictAs(GenerateAt)
+        .Work([](const Point& at) {
+          const auto length = static_cast<double>(TextTokens());
+          return workload::Repeated(StoredAt(GenerateAt(at)).DecodeCost(1, (length - 1) / 2, length + at.Number("new")),
+                                    length);
+        })
+        .Operands(QualityAt)
+        .Reference([](const Quality& o) { return ExactLogits(*o.loaded.model, o.text); })
+        .Details(Describe)
+        .Points(Suite::kFull, {{"precision", {"fp32", "bf16", "fp16", "int8", "int4", "llm_int8"}}, {"new", {64}}});
+
+}  // namespace
+}  // namespace roofbench
