@@ -41,6 +41,8 @@ order = orders.pop(0) if orders else "0"
 (folder / "orders").write_text(" ".join(orders))
 if order == "refuse":
     sys.exit(2)
+if order == "unbuilt":
+    sys.exit(1)
 marker.write_text("flags")
 shutil.copy(folder / "all.journal.jsonl", journal)
 own = folder / out.name  # what this process measures, if that is something else than the others do
@@ -243,6 +245,14 @@ def test_a_suite_that_nobody_can_go_on_with_is_kept_as_far_as_it_came(chain: Cha
     chain.orders("refuse", "0")
     assert "it is kept as far as it came" in chain.night(2, factor=2.0)
     assert chain.runs() == ["2026-01-01", "2026-01-02"]
+
+
+def test_a_suite_that_measures_nothing_has_failed(chain: Chain) -> None:
+    """tools/bench builds what is out of date, and ends with 1 where that fails, as where cases fail."""
+    chain.orders("unbuilt")
+    said = chain.night(1, status=2)
+    assert "suite: FAILED, exit status 1, see " in said
+    assert "gate: left out, because of suite" in said
 
 
 def test_cases_that_failed_are_an_alarm_and_are_added(chain: Chain) -> None:

@@ -105,8 +105,8 @@ class Chain:
                 continue
             tell(f"== process {number} of {self.config.processes}")
             status = self._measure(process)
-            if status not in _MEASURED:
-                return self._ended("suite", status)
+            if status not in _MEASURED or not process.has_ended:
+                return FAILED, f"exit status {status}, see {self.night.log('suite')}"
             statuses.add(status)
         return (ALARM, "some cases failed") if 1 in statuses else (OK, "")
 
