@@ -98,7 +98,7 @@ class Chain:
         if self.night.is_added:
             tell(f"== {self.night.folder.name} has its runs already")
             return OK, ""
-        statuses = set()
+        statuses: set[int] = set()
         for number in range(1, self.config.processes + 1):
             process = self.night.process(number)
             if process.has_ended:
