@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA part as it is, with LibTorch's allocator and streams, over a runtime that stands in for NVIDIA's.
+
+#include <ATen/ops/empty.h>
+#include <c10/core/Allocator.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "lib/device/gpu_device.h"
+#include "lib/device/gpu_module.h"
+#include "tests/fake_cuda/fake_runtime_cuda.h"
+
+// Of LibTorch: how its allocator learns whether a device has a context. It would ask the driver, of which there is
+// none.
+namespace c10::cuda::_internal {
+C10_IMPORT void setHasPrimaryContext(bool (*has)(c10::DeviceIndex));
+}  // namespace c10::cuda::_internal
+
+namespace roofbench {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kMib = 1 << 20;
+
+const GpuModule& Module() {
+  const absl::StatusOr<const GpuModule*> module = LoadGpuModule();
+  EXPECT_TRUE(module.ok()) << module.status();
+  return **module;
+}
+
+Gpu* Open(int index, std::string* why) {
+  Gpu* const opened = Module().open(index, why);
+  c10::cuda::_internal::setHasPrimaryContext([](c10::DeviceIndex) { return true; });
+  return opened;
+}
+
+at::Tensor Bytes(int64_t mib, int index = 0) {
+  return at::empty({mib * kMib},
+                   at::TensorOptions(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(index))).dtype(at::kByte));
+}
+
+class CudaPart : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    gpu_.reset(Open(0, &why));
+    ASSERT_NE(gpu_, nullptr) << why;
+    gpu_->EmptyCache();
+    used_ = TheFakeCuda().used[0];
+  }
+  void TearDown() override {
+    TheFakeCuda().next_error = TheFakeCuda().sticky_error = TheFakeCuda().count_error = cudaSuccess;
+    if (gpu_ == nullptr) return;
+    gpu_->EmptyCache();
+    EXPECT_EQ(TheFakeCuda().used[0], used_) << "what was allocated is given back";
+    EXPECT_EQ(TheFakeCuda().capturing, 0);
+    EXPECT_EQ(TheFakeCuda().live_graphs, 0);
+  }
+
+  // A step of two phases that works in memory of its own.
+  static void Step(const std::function<void()>& mark) {
+    const at::Tensor x = Bytes(4);
+    mark();
+    const at::Tensor y = Bytes(8);
+    mark();
+  }
+
+  std::unique_ptr<Gpu> gpu_;
+  std::size_t used_ = 0;
+};
+
+TEST_F(CudaPart, OpensEitherOfTwoDevices) {
+  std::string why;
+  EXPECT_EQ(Module().count(&why), 2);
+  const std::unique_ptr<Gpu> second(Open(1, &why));
+  ASSERT_NE(second, nullptr) << why;
+  EXPECT_EQ(second->facts().name, "Fake GPU 1");
+  EXPECT_EQ(second->facts().pci_bus_id, "0000:01:00.0");
+  {
+    const at::Tensor there = Bytes(4, 1);
+    EXPECT_GT(TheFakeCuda().used[1], 0);
+  }
+  second->EmptyCache();
+  EXPECT_EQ(TheFakeCuda().used[1], 0);
+  ASSERT_NE(std::unique_ptr<Gpu>(Open(0, &why)), nullptr);
+  EXPECT_EQ(Open(2, &why), nullptr);
+  EXPECT_THAT(why, HasSubstr("cannot be selected"));
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "LibTorch would find it behind its next launch";
+}
+
+TEST_F(CudaPart, TellsOfAnOldDriver) {
+  TheFakeCuda().count_error = cudaErrorInsufficientDriver;
+  std::string why;
+  EXPECT_LT(Module().count(&why), 0);
+  EXPECT_THAT(why, HasSubstr("cudaErrorInsufficientDriver"));
+}
+
+TEST_F(CudaPart, GoesOnAfterMemoryHasRunOut) {
+  EXPECT_THROW(Bytes(200), c10::Error);
+  const double free = gpu_->FreeMemoryBytes();
+  { const at::Tensor x = Bytes(20); }
+  EXPECT_EQ(gpu_->FreeMemoryBytes(), free) << "what the allocator keeps can be allocated";
+}
+
+TEST_F(CudaPart, TheClockReadsTheEventsThatItRecorded) {
+  timing::EventClock clock(gpu_->NewEventQueue());
+  clock.BeginChunk(3);
+  for (int i = 0; i < 3; ++i) clock.Mark();
+  const std::span<const double> marks = clock.EndChunk();
+  ASSERT_EQ(marks.size(), 3);
+  EXPECT_NEAR(marks[1], 1e-6, 1e-9);
+  EXPECT_NEAR(marks[2], 2e-6, 1e-9);
+}
+
+TEST_F(CudaPart, AGraphRecordsTheMarksOfWhoReplaysIt) {
+  const std::unique_ptr<GpuGraph> graph = gpu_->Record(Step);
+  EXPECT_GT(gpu_->GraphBytes(), 0) << "what its launches work in";
+  timing::EventClock clock(gpu_->NewEventQueue());
+  const int launches = TheFakeCuda().graph_launches;
+  clock.BeginChunk(3);
+  clock.Mark();
+  graph->Replay([&] {
+    clock.Mark();
+    clock.Mark();
+  });
+  const std::span<const double> marks = clock.EndChunk();
+  EXPECT_EQ(TheFakeCuda().graph_launches, launches + 1);
+  EXPECT_GT(marks[1], 0);
+  EXPECT_GT(marks[2], 0);
+  EXPECT_THROW(graph->Replay([&] {
+    clock.BeginChunk(1);
+    clock.Mark();
+  }),
+               std::logic_error);
+}
+
+// The device has 64 MiB, and a graph's memory comes from the driver, not from what the allocator keeps.
+TEST_F(CudaPart, ARecordingHasTheMemoryThatNobodyUses) {
+  { const at::Tensor x = Bytes(30); }
+  EXPECT_GE(TheFakeCuda().used[0], 30 * kMib);
+  EXPECT_NO_THROW(gpu_->Record([](const std::function<void()>&) { Bytes(40); }));
+}
+
+TEST_F(CudaPart, AFailedLaunchIsToldOnce) {
+  const int launches = TheFakeCuda().launches;
+  TheFakeCuda().next_launch_error = cudaErrorLaunchOutOfResources;
+  EXPECT_THROW(gpu_->Spin(1e-3), std::runtime_error);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  EXPECT_NO_THROW(gpu_->Spin(1e-3));
+  EXPECT_EQ(TheFakeCuda().launches, launches + 1);
+}
+
+// Whatever ends a recording, the next one and the memory of all others are as before.
+class FailedRecording : public CudaPart, public testing::WithParamInterface<int> {};
+
+TEST_P(FailedRecording, LeavesNothingBehind) {
+  const int live_events = TheFakeCuda().live_events;
+  const auto fail = [&] {
+    if (TheFakeCuda().capturing == 0) return;  // the steps before
+    if (GetParam() == 0) throw std::runtime_error("the step");
+    if (GetParam() == 1) Bytes(200);
+    if (GetParam() == 2) gpu_->Synchronise();
+    if (GetParam() == 3) {
+      const auto queue = gpu_->NewEventQueue();
+      queue->Reserve(1);
+      queue->Wait(0);
+    }
+  };
+  EXPECT_ANY_THROW(gpu_->Record([&](const std::function<void()>& mark) {
+    Step(mark);
+    fail();
+  }));
+  EXPECT_EQ(TheFakeCuda().capturing, 0);
+  EXPECT_EQ(TheFakeCuda().live_events, live_events);
+  // All memory is common again, and what nobody uses goes back to the driver where another size is wanted.
+  for (const int64_t mib : {20, 50}) EXPECT_NO_THROW(Bytes(mib));
+  gpu_->EmptyCache();
+  EXPECT_EQ(gpu_->GraphBytes(), 0);
+  EXPECT_EQ(TheFakeCuda().used[0], used_);
+  EXPECT_NO_THROW(gpu_->Record(Step));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, FailedRecording, testing::Values(0, 1, 2, 3));
+
+TEST_F(CudaPart, AnErrorThatStaysIsTheEndOfTheDevice) {
+  GpuParts parts;
+  parts.gpu = std::move(gpu_);
+  GpuDevice device(std::move(parts));
+  EXPECT_TRUE(device.Health().ok());
+  TheFakeCuda().next_error = cudaErrorLaunchFailure;
+  EXPECT_TRUE(device.Health().ok()) << "told once, and forgotten";
+  TheFakeCuda().sticky_error = cudaErrorIllegalAddress;
+  EXPECT_THAT(std::string(device.Health().message()), HasSubstr("cudaErrorIllegalAddress"));
+  EXPECT_THROW(device.AfterCase(), std::runtime_error);
+  TheFakeCuda().sticky_error = cudaSuccess;
+}
+
+}  // namespace
+}  // namespace roofbench

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA runtime without a GPU, as far as LibTorch and we call it: memory by malloc, launches counted, captures kept.
+// A program that is linked with it gets it in the place of NVIDIA's; what is not here is NVIDIA's own.
+
+#include "tests/fake_cuda/fake_runtime_cuda.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+// The types that the runtime's handles point to are whatever its library makes of them.
+struct CUevent_st {
+  double seconds = 0;     // when the device comes to it
+  bool by_graph = false;  // the host does not know of the record: to wait for it is to wait for nothing
+};
+struct CUgraphNode_st {
+  cudaGraphNodeType type;
+  cudaEvent_t event;
+};
+struct CUgraph_st {
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
+};
+struct CUgraphExec_st {
+  const CUgraph_st* graph;
+  std::map<const CUgraphNode_st*, cudaEvent_t> events = {};  // that nodes record in the place of their own
+};
+struct CUstream_st {
+  std::unique_ptr<CUgraph_st> captured;  // while it captures
+  bool is_invalid = false;               // something in the capture is not permitted
+};
+
+namespace {
+
+using roofbench::FakeCuda;
+using roofbench::TheFakeCuda;
+
+struct Block {
+  int device;
+  std::size_t bytes;
+};
+
+std::map<void*, Block> g_blocks;
+CUstream_st g_default_stream;
+std::set<CUstream_st*> g_capturing;
+double g_seconds = 0;  // of the device: each thing that is enqueued takes a microsecond
+double g_awaited = 0;  // what the host has waited for
+thread_local cudaError_t t_last_error = cudaSuccess;
+thread_local cudaStreamCaptureMode t_mode = cudaStreamCaptureModeGlobal;
+thread_local struct {
+  dim3 grid, block;
+  std::size_t shared;
+  cudaStream_t stream;
+} t_configuration;
+
+CUstream_st& StreamOf(cudaStream_t stream) {
+  const bool is_default = stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+  return is_default ? g_default_stream : *stream;
+}
+
+cudaError_t Failed(cudaError_t error) {
+  if (error != cudaSuccess) t_last_error = error;
+  return error;
+}
+
+// The end of every call: an error that stays is that of all.
+cudaError_t Done(cudaError_t error = cudaSuccess) {
+  const cudaError_t sticky = TheFakeCuda().sticky_error;
+  return Failed(sticky != cudaSuccess ? sticky : error);
+}
+
+// What stops every capture.
+cudaError_t Invalidated() {
+  for (CUstream_st* stream : g_capturing) stream->is_invalid = true;
+  return cudaErrorStreamCaptureUnsupported;
+}
+
+// What may be done during a capture by a thread that says that it knows what it does.
+cudaError_t IfRelaxed() {
+  return g_capturing.empty() || t_mode == cudaStreamCaptureModeRelaxed ? cudaSuccess : Invalidated();
+}
+
+// The host waits until the device's time is `seconds`.
+cudaError_t Awaited(double seconds) {
+  if (!g_capturing.empty()) return Done(Invalidated());
+  g_awaited = std::max(g_awaited, seconds);
+  return Done(std::exchange(TheFakeCuda().next_error, cudaSuccess));
+}
+
+cudaError_t Enqueued(cudaStream_t stream, cudaGraphNodeType type, cudaEvent_t event = nullptr) {
+  CUstream_st& own = StreamOf(stream);
+  if (own.captured) {
+    own.captured->nodes.push_back(std::make_unique<CUgraphNode_st>(CUgraphNode_st{type, event}));
+    return Done();
+  }
+  g_seconds += 1e-6;
+  if (event != nullptr) *event = {.seconds = g_seconds};
+  return Done();
+}
+
+cudaError_t Launched(cudaStream_t stream) {
+  if (const cudaError_t error = std::exchange(TheFakeCuda().next_launch_error, cudaSuccess); error != cudaSuccess) {
+    return Done(error);
+  }
+  if (!StreamOf(stream).captured) ++TheFakeCuda().launches;
+  return Enqueued(stream, cudaGraphNodeTypeKernel);
+}
+
+}  // namespace
+
+namespace roofbench {
+
+FakeCuda& TheFakeCuda() {
+  static FakeCuda fake;
+  return fake;
+}
+
+}  // namespace roofbench
+
+extern "C" {
+
+// Devices.
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = FakeCuda::kDevices;
+  return Done(TheFakeCuda().count_error);
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = TheFakeCuda().device;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= FakeCuda::kDevices) return Done(cudaErrorInvalidDevice);
+  TheFakeCuda().device = device;
+  return Done();
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  *properties = {};
+  std::snprintf(properties->name, sizeof(properties->name), "Fake GPU %d", device);
+  properties->major = 9;
+  properties->multiProcessorCount = 132;
+  properties->warpSize = 32;
+  properties->maxThreadsPerBlock = 1024;
+  properties->maxThreadsPerMultiProcessor = 2048;
+  for (int& size : properties->maxGridSize) size = 65535;
+  for (int& size : properties->maxThreadsDim) size = 1024;
+  properties->sharedMemPerBlock = 48 << 10;
+  properties->l2CacheSize = 50 << 20;
+  properties->totalGlobalMem = TheFakeCuda().memory;
+  return Done();
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = 1;
+  return Done();
+}
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
+  std::snprintf(id, static_cast<std::size_t>(length), "0000:%02x:00.0", device);
+  return Done();
+}
+cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+  *can = 0;
+  return Done();
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -1;
+  return Done();
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
+cudaError_t cudaDeviceSynchronize() { return Awaited(g_seconds); }
+cudaError_t cudaGetLastError() {
+  const cudaError_t last = std::exchange(t_last_error, cudaSuccess);
+  return TheFakeCuda().sticky_error != cudaSuccess ? TheFakeCuda().sticky_error : last;
+}
+cudaError_t cudaPeekAtLastError() { return t_last_error; }
+
+// Memory.
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  if (const cudaError_t error = IfRelaxed(); error != cudaSuccess) return Done(error);
+  FakeCuda& fake = TheFakeCuda();
+  const int device = fake.device;
+  if (fake.used[static_cast<std::size_t>(device)] + bytes > fake.memory) return Done(cudaErrorMemoryAllocation);
+  constexpr std::size_t kAlignment = 512;
+  *memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  g_blocks[*memory] = {device, bytes};
+  fake.used[static_cast<std::size_t>(device)] += bytes;
+  return Done();
+}
+cudaError_t cudaFree(void* memory) {
+  if (memory == nullptr) return Done();
+  if (const cudaError_t error = IfRelaxed(); error != cudaSuccess) return Done(error);
+  const auto found = g_blocks.find(memory);
+  if (found == g_blocks.end()) return Done(cudaErrorInvalidValue);
+  TheFakeCuda().used[static_cast<std::size_t>(found->second.device)] -= found->second.bytes;
+  g_blocks.erase(found);
+  std::free(memory);
+  return Done();
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  const FakeCuda& fake = TheFakeCuda();
+  *total = fake.memory;
+  *free = fake.memory - fake.used[static_cast<std::size_t>(fake.device)];
+  return Done();
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  if (!StreamOf(stream).captured) std::memcpy(to, from, bytes);
+  return Enqueued(stream, cudaGraphNodeTypeMemcpy);
+}
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  if (!StreamOf(stream).captured) std::memset(to, value, bytes);
+  return Enqueued(stream, cudaGraphNodeTypeMemset);
+}
+
+// Streams and events.
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int) {
+  *stream = new CUstream_st();
+  return Done();
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return Awaited(g_seconds); }
+cudaError_t cudaStreamQuery(cudaStream_t) { return Done(); }
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned int) { return Done(); }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
+  *event = new CUevent_st();
+  ++TheFakeCuda().live_events;
+  return Done();
+}
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  --TheFakeCuda().live_events;
+  return Done();
+}
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int) {
+  return Enqueued(stream, cudaGraphNodeTypeEventRecord, event);
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
+}
+cudaError_t cudaEventQuery(cudaEvent_t) { return Done(); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) { return Awaited(event->by_graph ? 0 : event->seconds); }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  if (std::max(start->seconds, end->seconds) > g_awaited) return Done(cudaErrorNotReady);
+  *milliseconds = static_cast<float>(1e3 * (end->seconds - start->seconds));
+  return Done();
+}
+
+// Captures and graphs.
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (StreamOf(stream).captured) return Done(cudaErrorIllegalState);
+  StreamOf(stream).captured = std::make_unique<CUgraph_st>();
+  StreamOf(stream).is_invalid = false;
+  g_capturing.insert(&StreamOf(stream));
+  TheFakeCuda().capturing = g_capturing.size();
+  return Done();
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  CUstream_st& own = StreamOf(stream);
+  *graph = nullptr;
+  if (!own.captured) return Done(cudaErrorIllegalState);
+  g_capturing.erase(&own);
+  TheFakeCuda().capturing = g_capturing.size();
+  std::unique_ptr<CUgraph_st> captured = std::move(own.captured);
+  if (own.is_invalid) return Done(cudaErrorStreamCaptureInvalidated);
+  *graph = captured.release();
+  ++TheFakeCuda().live_graphs;
+  return Done();
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  *status = !StreamOf(stream).captured    ? cudaStreamCaptureStatusNone
+            : StreamOf(stream).is_invalid ? cudaStreamCaptureStatusInvalidated
+                                          : cudaStreamCaptureStatusActive;
+  return Done();
+}
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                                     cudaGraph_t* graph, const cudaGraphNode_t**, const cudaGraphEdgeData**,
+                                     std::size_t* count) {
+  if (id != nullptr) *id = 1;
+  if (graph != nullptr) *graph = StreamOf(stream).captured.get();
+  if (count != nullptr) *count = 0;
+  return cudaStreamIsCapturing(stream, status);
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(t_mode, *mode);
+  return Done();
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  --TheFakeCuda().live_graphs;
+  return Done();
+}
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* count) {
+  *count = graph->nodes.size();
+  if (nodes == nullptr) return Done();
+  for (const auto& node : graph->nodes) *nodes++ = node.get();
+  return Done();
+}
+cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
+  *type = node->type;
+  return Done();
+}
+cudaError_t cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t node, cudaEvent_t* event) {
+  *event = node->event;
+  return Done();
+}
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  *executable = new CUgraphExec_st{graph};
+  ++TheFakeCuda().live_graphs;
+  return Done();
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
+  --TheFakeCuda().live_graphs;
+  return Done();
+}
+cudaError_t cudaGraphExecEventRecordNodeSetEvent(cudaGraphExec_t executable, cudaGraphNode_t node, cudaEvent_t event) {
+  executable->events[node] = event;
+  return Done();
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t) {
+  ++TheFakeCuda().graph_launches;
+  for (const auto& node : executable->graph->nodes) {
+    const auto own = executable->events.find(node.get());
+    const cudaEvent_t event = own == executable->events.end() ? node->event : own->second;
+    g_seconds += 1e-6;
+    if (event != nullptr) *event = {.seconds = g_seconds, .by_graph = true};
+  }
+  return Done();
+}
+
+// Kernels, which do nothing.
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* entry) {
+  *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(entry));
+  return cudaSuccess;
+}
+unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared, CUstream_st* stream) {
+  t_configuration = {grid, block, shared, stream};
+  return 0;
+}
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, std::size_t* shared, void* stream) {
+  *grid = t_configuration.grid;
+  *block = t_configuration.block;
+  *shared = t_configuration.shared;
+  *static_cast<cudaStream_t*>(stream) = t_configuration.stream;
+  return cudaSuccess;
+}
+cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, std::size_t, cudaStream_t stream) {
+  return Launched(stream);
+}
+cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, std::size_t, cudaStream_t stream) {
+  return Launched(stream);
+}
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void*, void**) {
+  return Launched(config->stream);
+}
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return Done(); }
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*, int, std::size_t,
+                                                                   unsigned int) {
+  *blocks = 1;
+  return Done();
+}
+
+}  // extern "C"
