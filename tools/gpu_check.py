@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that only a GPU can tell, in one command and one file.
 
-Runs the GPU tests, compute-sanitizer over our own kernels, the suite on the GPU, training steps and published
-generations, and a bf16 product against PyTorch in the same minute; writes one JSON file with every step, its figures
-and what it said. Needs Python 3.10 and nothing else; a step whose tool is missing (compute-sanitizer, PyTorch) is
-skipped with a reason. Where a machine is lent for minutes, --limit ends a call in time, and the same command again goes
-on: finished steps are in the result file, and the cases of an unfinished one in a journal beside it.
+Runs the GPU tests, compute-sanitizer over our own kernels, the suite on the GPU, our kernels beside what their machine
+code lets expect, training steps and published generations, and a bf16 product against PyTorch in the same minute;
+writes one JSON file with every step, its figures and what it said. Needs Python 3.10 and nothing else; a step whose
+tool is missing (compute-sanitizer, PyTorch) is skipped with a reason. Where a machine is lent for minutes, --limit ends
+a call in time, and the same command again goes on: finished steps are in the result file, and the cases of an
+unfinished one in a journal beside it.
 
 Exit status: 0 all steps passed, 1 a step failed, 2 there is no GPU or no program, 3 the time was up: call it again.
 """
@@ -26,6 +27,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+import gpu_kernels
 
 SCHEMA = "roofbench-gpu-check-1"
 OUTPUT_TAIL = 4000  # characters of a step's output that the file keeps
@@ -131,6 +134,11 @@ def skipped(step: Step, reason: str) -> Step:
     return step
 
 
+def shard_environment(shard: int) -> dict[str, str]:
+    """Of one of the parts that a call has time for."""
+    return {"GTEST_TOTAL_SHARDS": str(SHARDS), "GTEST_SHARD_INDEX": str(shard)}
+
+
 def gpu_tests(tools: Tools) -> Step:
     step = Step("gpu_tests")
     if tools.gpu_test is None:
@@ -141,8 +149,7 @@ def gpu_tests(tools: Tools) -> Step:
         if not report.exists():
             partial = report.with_suffix(".part")
             command: list[str | Path] = [tools.gpu_test, f"--gtest_output=json:{partial}"]
-            shards = {"GTEST_TOTAL_SHARDS": str(SHARDS), "GTEST_SHARD_INDEX": str(shard)}
-            done = run(command, 1500, tools.deadline, **shards)
+            done = run(command, 1500, tools.deadline, **shard_environment(shard))
             if done.returncode != 0:
                 finish(step, done)
             if not partial.exists():
@@ -170,14 +177,25 @@ def sanitizer(tool: str) -> Callable[[Tools], Step]:
         if tools.gpu_test is None:
             return skipped(step, "the program gpu_test is not here")
         command: list[str | Path] = [tools.sanitizer, "--tool", tool, "--error-exitcode", "9", tools.gpu_test]
-        return finish(step, run([*command, "--gtest_filter=KernelsTest*"], 1500, tools.deadline))
+        for shard in range(SHARDS):
+            passed = tools.folder / f"{tool}-{shard}.passed"
+            if passed.exists():
+                continue
+            done = run([*command, "--gtest_filter=KernelsTest*"], 1500, tools.deadline, **shard_environment(shard))
+            if done.returncode != 0:
+                return finish(step, done)
+            passed.write_text(done.stdout[-OUTPUT_TAIL:])
+        return step
 
     return check
 
 
+def iterations(results: dict[str, Any]) -> list[dict[str, Any]]:
+    return [case for case in results["benchmarks"] if case.get("run_type", "iteration") == "iteration"]
+
+
 def cases_of(path: Path) -> list[dict[str, Any]]:
-    cases: list[dict[str, Any]] = json.loads(path.read_text())["benchmarks"]
-    return [case for case in cases if case.get("run_type", "iteration") == "iteration"]
+    return iterations(json.loads(path.read_text()))
 
 
 def suite(name: str, flags: Sequence[str]) -> Callable[[Tools], Step]:
@@ -199,6 +217,13 @@ def suite(name: str, flags: Sequence[str]) -> Callable[[Tools], Step]:
         return step
 
     return check
+
+
+def kernels(tools: Tools) -> Step:
+    step = suite("kernels", gpu_kernels.FLAGS)(tools)
+    if results := step.figures.get("results"):
+        step.figures["kernels"] = gpu_kernels.rows(results, iterations(results))
+    return step
 
 
 def graph_speedups(cases: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -243,6 +268,7 @@ STEPS: dict[str, Callable[[Tools], Step]] = {
     "memcheck": sanitizer("memcheck"),
     "racecheck": sanitizer("racecheck"),
     "quick": suite("quick", ["--suite=quick", "--unverified"]),
+    "kernels": kernels,
     "chosen": suite("chosen", [f"--benchmark_filter={CHOSEN}", "--unverified"]),
     "training": suite("training", [f"--benchmark_filter={TRAINING}", *TRAINING_FLAGS]),
     "generation": suite("generation", [f"--benchmark_filter={GENERATION}", "--max_time=2"]),

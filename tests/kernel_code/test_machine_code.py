@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import gpu_kernels
 import pytest
 from kernel_code import __main__ as kernel_table
 from kernel_code import sass, table
@@ -55,6 +57,10 @@ def test_the_page_says_what_the_kernels_are(built: list[Kernel]) -> None:
     if said[1] != compiler():
         pytest.skip(f"the table is of CUDA {said[1]}, this build of {compiler()}")
     assert "\n".join(table.lines(built)) in PAGE.read_text(), "tools/kernel_table writes it anew"
+    data = json.loads((ROOT / "tools" / "gpu_expected.json").read_text())
+    assert data == table.expectations(built), "tools/kernel_table writes it anew"
+    # Everything that moves data is held against a measurement.
+    assert all(name in gpu_kernels.CASES or name.split("<")[0] in gpu_kernels.ROOFS for name in data["shares"])
 
 
 def test_the_command_writes_the_page_and_names_what_is_wrong(
@@ -66,11 +72,13 @@ def test_the_command_writes_the_page_and_names_what_is_wrong(
     monkeypatch.setattr(kernel_table, "read_kernels", lambda _: kernels_read)
 
     def command(*flags: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["kernel_table", f"--page={page}", f"--library={__file__}", *flags])
+        files = [f"--page={page}", f"--data={tmp_path / 'data.json'}", f"--library={__file__}"]
+        monkeypatch.setattr(sys, "argv", ["kernel_table", *files, *flags])
         return kernel_table.main(), capsys.readouterr().out
 
-    assert command("--check") == (1, "page.md: stale; tools/kernel_table writes it anew\n")
-    assert command() == (0, "page.md: written\n")
+    stale = "".join(f"{name}: stale; tools/kernel_table writes it anew\n" for name in ("page.md", "data.json"))
+    assert command("--check") == (1, stale)
+    assert command() == (0, "page.md: written\ndata.json: written\n")
     assert "| `Spin` | 10 | 10 |" in page.read_text()
     assert command("--check") == (0, "")
     kernels_read[1].most_threads = 0

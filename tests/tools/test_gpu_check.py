@@ -25,8 +25,13 @@ if "benchmark_out" in flags:
     cases = [
         {{"name": "matmul/impl:eager/dtype:bf16/n:256/manual_time", "real_time": 0.02, "launch_bound": 1}},
         {{"name": "matmul/impl:graph/dtype:bf16/n:256/manual_time", "real_time": 0.01, "launch_bound": 0}},
+        {{"name": "gemv/impl:native/precision:int8/batch:2/n:8192", "real_time": 0.01, "mem_util": 0.75}},
+        {{"name": "softmax/impl:native/dtype:fp32/rows:1/d:8", "real_time": 0.01, "mem_util": 0.1}},
+        {{"name": "softmax/impl:native/dtype:fp32/rows:9/d:8", "real_time": 0.01, "mem_util": 0.5}},
+        {{"name": "softmax/impl:native/dtype:bf16/rows:9/d:8", "mem_util": 0.9, "error_occurred": True}},
     ]
-    json.dump({{"context": {{"device": "NVIDIA H200"}}, "benchmarks": cases}}, open(flags["benchmark_out"], "w"))
+    context = {{"device": "NVIDIA H200", "gpu_datasheet": "h200", "roof_read": "2.4e12"}}
+    json.dump({{"context": context, "benchmarks": cases}}, open(flags["benchmark_out"], "w"))
 """
 
 # The GPU tests, of which one was skipped.
@@ -104,7 +109,26 @@ def test_one_file_with_every_step(tmp_path: Path) -> None:
     assert steps["quick"]["figures"]["launch_bound"] == ["matmul/impl:eager/dtype:bf16/n:256/manual_time"]
     assert list(steps["quick"]["figures"]["graph_speedups"].values()) == [2.0]
     assert steps["memcheck"]["status"] == "passed"
+    kernels = {row["kernel"]: row for row in steps["kernels"]["figures"]["kernels"]}
+    assert kernels["GemvRows<Int8Weights<uint4, 8>, 2>"]["measured"] == 0.75
+    assert kernels["SoftmaxRows<float>"]["measured"] == 0.5, "the best of its cases"
+    assert kernels["SoftmaxRows<bf16>"]["measured"] is None, "a case that failed is no measurement"
+    assert kernels["ReadStream<true>"]["measured"] == 0.5
+    assert kernels["ReadStream<true>"]["measured_by"] == "roof_read"
+    assert all(0 < row["expected_not_measured"] < 1 for row in kernels.values())
     assert steps["product_against_torch"]["status"] == "skipped"
+
+
+def test_a_sanitizer_goes_on_where_a_call_ended(tmp_path: Path) -> None:
+    script(tmp_path / "gpu_test", TESTS.format(python=sys.executable, first="COMPLETED"))
+    log = tmp_path / "shards"
+    sanitizer = script(tmp_path / "sanitizer", f'#!/bin/sh\necho "$GTEST_SHARD_INDEX" >> {log}')
+    command = (f"--roofbench={program_with_gpu(tmp_path)}", f"--out={tmp_path / 'result.json'}", "--only=memcheck")
+    (tmp_path / "result.parts").mkdir()
+    (tmp_path / "result.parts/memcheck-2.passed").touch()
+    done = check(*command, f"--sanitizer={sanitizer}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert log.read_text().split() == ["0", "1", "3", "4", "5", "6", "7"]
 
 
 def test_a_failed_step_does_not_stop_the_others(tmp_path: Path) -> None:

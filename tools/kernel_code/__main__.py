@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the machine code of our CUDA kernels in the built library, names what is wrong with it, and writes the table of
 docs/gpus.md: registers of a thread, bytes in flight of a multiprocessor, and the share of the memory roof that is
-expected of each kernel. Needs no GPU, but cuobjdump and nvdisasm, of the CUDA toolkit or of the package triton.
+expected of each kernel, which tools/gpu_check reads in tools/gpu_expected.json. Needs no GPU, but cuobjdump and
+nvdisasm, of the CUDA toolkit or of the package triton.
 
 Exit status: 0 fine, 1 a kernel breaks a rule, or the page is stale (--check), 2 there is nothing to read.
 """
@@ -9,6 +10,7 @@ Exit status: 0 fine, 1 a kernel breaks a rule, or the page is stale (--check), 2
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -30,6 +32,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing, say whether the page is stale")
     parser.add_argument("--library", type=Path, default=LIBRARY, help="the built CUDA part")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "gpus.md", help="what has the table")
+    parser.add_argument("--data", type=Path, default=ROOT / "tools" / "gpu_expected.json", help="its shares as data")
     arguments = parser.parse_args()
     try:
         old = arguments.page.read_text(encoding="utf-8")
@@ -37,18 +40,20 @@ def main() -> int:
             raise DumpError(f"{arguments.library} is missing: tools/setup builds it where a CUDA toolkit is")
         kernels = read_kernels(arguments.library)
         new = replaced(old, SECTION, table.lines(kernels))
-        if new != old and not arguments.check:
-            arguments.page.write_text(new, encoding="utf-8")
+        data = json.dumps(table.expectations(kernels), indent=1) + "\n"
+        known = arguments.data.read_text(encoding="utf-8") if arguments.data.exists() else ""
+        written = [(arguments.page, new)] * (new != old) + [(arguments.data, data)] * (data != known)
+        for path, text in written if not arguments.check else []:
+            path.write_text(text, encoding="utf-8")
     except (DumpError, DescriptionError, OSError) as error:
         print(printable(f"tools/kernel_table: {error}"), file=sys.stderr)
         return 2
     found = [f"{kernel.name} ({kernel.arch}): {line}" for kernel in kernels for line in violations(kernel)]
-    if new != old:
-        page = arguments.page.name
+    for path, _ in written:
         if arguments.check:
-            found.append(f"{page}: stale; tools/kernel_table writes it anew")
+            found.append(f"{path.name}: stale; tools/kernel_table writes it anew")
         else:
-            print(printable(f"{page}: written"))
+            print(printable(f"{path.name}: written"))
     for line in found:
         print(printable(line))
     return int(bool(found))

@@ -18,6 +18,7 @@ class Gpu(NamedTuple):
     """NVIDIA's datasheets; clock without load on the tensor cores."""
 
     name: str
+    datasheet: str  # as results name it: gpu_datasheet of their context
     arch: str
     machines: int
     hertz: float
@@ -25,9 +26,9 @@ class Gpu(NamedTuple):
 
 
 GPUS = (
-    Gpu("A100 40 GB", "sm_80", 108, 1.41e9, 1.555e12),
-    Gpu("H100 SXM", "sm_90", 132, 1.755e9, 3.35e12),
-    Gpu("H200", "sm_90", 132, 1.755e9, 4.8e12),
+    Gpu("A100 40 GB", "a100-sxm4-40gb", "sm_80", 108, 1.41e9, 1.555e12),
+    Gpu("H100 SXM", "h100-sxm", "sm_90", 132, 1.755e9, 3.35e12),
+    Gpu("H200", "h200", "sm_90", 132, 1.755e9, 4.8e12),
 )
 
 

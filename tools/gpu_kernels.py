@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What our kernels reached on a GPU beside what their machine code lets expect (gpu_expected.json)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+# Cases of our kernels, of a size that no L2 holds; 8200 is a multiple of 8 and not of 16.
+FLAGS = (
+    r"--benchmark_filter=^(gemv|rms_norm|layer_norm|softmax)/impl:native/",
+    "--axis=gemv.n=8192,8200",
+    "--axis=gemv.batch=1,2,4,8",
+    "--axis=cache=cold",
+    "--unverified",
+)
+# A kernel of the table, and the names of the cases that launch it; the best of them counts.
+CASES = {
+    "GemvRows<Bf16Weights, 1>": r"^gemv/impl:native/precision:bf16/n:",
+    "GemvRows<Fp32Weights, 1>": r"^gemv/impl:native/precision:fp32/n:",
+    "GemvRows<Int4Weights, 1>": r"^gemv/impl:native/precision:int4/(group:\d+/)?n:",
+    "GemvRows<Int8Weights<uint2, 8>, 1>": r"^gemv/impl:native/precision:int8/n:8200",
+    "GemvRows<Int8Weights<uint4, 8>, 1>": r"^gemv/impl:native/precision:int8/n:8192",
+    "GemvRows<Int8Weights<uint4, 8>, 2>": r"^gemv/impl:native/precision:int8/batch:2/n:8192",
+    "GemvRows<Int8Weights<uint4, 8>, 4>": r"^gemv/impl:native/precision:int8/batch:4/n:8192",
+    "GemvRows<Int8Weights<uint4, 4>, 8>": r"^gemv/impl:native/precision:int8/batch:8/n:8192",
+    "LayerNormRows<bf16>": r"^layer_norm/impl:native/dtype:bf16/",
+    "LayerNormRows<float>": r"^layer_norm/impl:native/dtype:fp32/",
+    "RmsNormRows<bf16>": r"^rms_norm/impl:native/dtype:bf16/",
+    "RmsNormRows<float>": r"^rms_norm/impl:native/dtype:fp32/",
+    "SoftmaxRows<bf16>": r"^softmax/impl:native/dtype:bf16/",
+    "SoftmaxRows<float>": r"^softmax/impl:native/dtype:fp32/",
+}
+# The roof that a stream is measured as, by the better of its two variants.
+ROOFS = {
+    "CopyStream": "roof_copy",
+    "ReadStream": "roof_read",
+    "UpdateStream": "roof_update",
+    "WriteStream": "roof_write",
+}
+
+
+def expected() -> dict[str, Any]:
+    """Beside this file in the sources, and in share/roofbench of an installed tree."""
+    here = Path(__file__).resolve().parent
+    places = (here / "gpu_expected.json", here.parent / "share/roofbench/gpu_expected.json")
+    found: dict[str, Any] = json.loads(next(place for place in places if place.exists()).read_text(encoding="utf-8"))
+    return found
+
+
+def _best(cases: Sequence[Mapping[str, Any]], names: str) -> tuple[float | None, str | None]:
+    """The largest share of the datasheet's bandwidth, and whose it is."""
+    shares = [
+        (float(case["mem_util"]), str(case["name"]))
+        for case in cases
+        if re.search(names, case["name"]) and "mem_util" in case and not case.get("error_occurred")
+    ]
+    return max(shares, default=(None, None))
+
+
+def _of_roof(kernel: str, context: Mapping[str, str], known: Mapping[str, Any]) -> tuple[float | None, str | None]:
+    roof = ROOFS.get(kernel.split("<")[0], "")
+    bandwidth = known["bytes_per_second"].get(context.get("gpu_datasheet"))
+    return (float(context[roof]) / bandwidth, roof) if bandwidth and roof in context else (None, None)
+
+
+def rows(results: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One a kernel of the table: shares of the datasheet's bandwidth, null where nobody knows."""
+    known = expected()
+    context = results.get("context", {})
+    made = []
+    for kernel, shares in known["shares"].items():
+        measured, by = _best(cases, CASES[kernel]) if kernel in CASES else _of_roof(kernel, context, known)
+        made.append(
+            {
+                "kernel": kernel,
+                "expected_not_measured": shares.get(context.get("gpu_datasheet")),
+                "measured": measured,
+                "measured_by": by,
+            }
+        )
+    return made
