@@ -2,6 +2,7 @@
 #include "lib/kernels/simd/isa.h"
 
 #include <atomic>
+#include <cstdint>
 
 #include "hwy/highway.h"
 #include "hwy/targets.h"
@@ -44,6 +45,13 @@ uint32_t Detect() {
   return features;
 }
 
+// 0: no limit. Where there is one target it is not chosen at run time.
+void LimitHighway([[maybe_unused]] int64_t target) {
+#if HWY_TARGETS != HWY_STATIC_TARGET
+  hwy::SetSupportedTargetsForTest(target);
+#endif
+}
+
 constexpr IsaRow<std::string_view> kWidths[] = {{kAvx512, "avx512"}, {kAvx2, "avx2"}, {0, "baseline"}};
 
 }  // namespace
@@ -57,12 +65,12 @@ std::string_view WidestVectors() { return BestWay<kWidths>(); }
 
 LimitIsa::LimitIsa(uint32_t allowed, bool wide_highway) {
   allowed_features = allowed;
-  if (!wide_highway) hwy::SetSupportedTargetsForTest(HWY_STATIC_TARGET);
+  if (!wide_highway) LimitHighway(HWY_STATIC_TARGET);
 }
 
 LimitIsa::~LimitIsa() {
   allowed_features = kEverything;
-  hwy::SetSupportedTargetsForTest(0);
+  LimitHighway(0);
 }
 
 }  // namespace roofbench::kernels
