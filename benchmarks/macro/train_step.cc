@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "lib/models/training/native_layers.h"
 #include "lib/models/training/optimizer.h"
 #include "lib/models/training/training_run.h"
 #include "lib/suite/family_of.h"
@@ -108,7 +109,7 @@ models::TrainingRun TrainingAt(const Point& at, Inputs& in) {
   const std::vector<int64_t> batch = {at.Int("batch"), at.Int("context")};
   const at::Tensor tokens = in.Integers(0, at.Int("vocab"), batch);
   const at::Tensor targets = in.Integers(0, at.Int("vocab"), batch);
-  return {models::Trainer(std::move(model), std::move(made), work.IsMixed()), tokens, targets, check, IsNative(at)};
+  return {models::Trainer(std::move(model), std::move(made), work.IsMixed()), tokens, targets, check};
 }
 
 void Step(models::TrainingRun& training, timing::PhaseMarker& marker) {

@@ -21,6 +21,9 @@ ABSL_FLAG(double, max_step_time, 0,
           "skip a case whose step is predicted to take longer, in seconds (0: the suite's limit)");
 ABSL_FLAG(std::string, check, "on", "compare each case with a reference before timing it: on or off");
 ABSL_FLAG(int32_t, threads, 0, "threads of the CPU (0: as many as LibTorch takes)");
+ABSL_FLAG(std::string, allocator, "tuned",
+          "how tensors, weights and roofs get memory: tuned (huge pages; what a step frees, the next one finds again) "
+          "or system (the C library's defaults)");
 ABSL_FLAG(bool, oversubscribe, false, "take more threads than there are processors");
 ABSL_FLAG(uint64_t, seed, 0, "seed of all data");
 ABSL_FLAG(double, inject_delay, 0,
@@ -91,6 +94,7 @@ const std::vector<FlagGroup>& AllGroups() {
         {"benchmark_enable_random_interleaving", "", "repetitions of all cases in random order"},
         {"check", "on|off", ""},
         {"seed", "N", ""},
+        {"allocator", "tuned|system", ""},
         {"nvtx", "", ""},
         {"reference", "DEVICE", ""},
         {"inject_delay", "FRACTION", ""}}},

@@ -24,6 +24,7 @@ ABSL_DECLARE_FLAG(std::string, check);
 ABSL_DECLARE_FLAG(int32_t, threads);
 ABSL_DECLARE_FLAG(bool, oversubscribe);
 ABSL_DECLARE_FLAG(uint64_t, seed);
+ABSL_DECLARE_FLAG(std::string, allocator);
 ABSL_DECLARE_FLAG(double, inject_delay);
 ABSL_DECLARE_FLAG(bool, unverified);
 ABSL_DECLARE_FLAG(bool, nvtx);

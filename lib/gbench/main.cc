@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "lib/base/printable.h"
 #include "lib/base/program_name.h"
 #include "lib/base/standard_streams.h"
+#include "lib/base/text.h"
 #include "lib/device/device.h"
 #include "lib/gbench/exit_status.h"
 #include "lib/gbench/flag_check.h"
@@ -21,6 +23,7 @@
 #include "lib/gbench/options.h"
 #include "lib/gbench/output_names.h"
 #include "lib/gbench/suite_run.h"
+#include "lib/hardware/allocator.h"
 #include "lib/hardware/quiet.h"
 #include "lib/observe/ranges.h"
 #include "lib/results/contract.h"
@@ -38,14 +41,13 @@
 namespace roofbench {
 namespace {
 
-// Asks LibTorch's allocator for huge pages, as the probes of the roof have them. It reads the variable once, so before
-// the first tensor; a user's own setting wins. LibTorch would print what it cannot read as it is.
-absl::Status PreferHugePages() {
-  constexpr char kVariable[] = "THP_MEM_ALLOC_ENABLE";
-  setenv(kVariable, "1", /*overwrite=*/0);
-  const std::string value = std::getenv(kVariable);
-  if (value == "0" || value == "1") return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(kVariable, "=", value, ": expected 0 or 1, in the environment"));
+// A user's own setting of LibTorch's half would make a result say what is not so.
+absl::Status ApplyAllocator(hardware::Allocator allocator) {
+  const std::optional<std::string> expected = hardware::UseAllocator(allocator);
+  if (!expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("THP_MEM_ALLOC_ENABLE=", std::getenv("THP_MEM_ALLOC_ENABLE"),
+                                                 " in the environment: expected ", *expected,
+                                                 ", as --allocator=", View(Name(allocator)), " has it, or nothing"));
 }
 
 // Of the file that was started, if the program does not say.
@@ -160,9 +162,9 @@ int Main(int argc, char** argv, const Program& program) try {
   if (!OpenStandardStreams()) return kExitRefused;
   if (const std::string name = NameOf(program, argc > 0 ? argv[0] : ""); !name.empty()) SetProgramName(name);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, which has somebody to tell
-  if (absl::Status status = PreferHugePages(); !status.ok()) return Refuse(status);
   absl::StatusOr<Options> options = ParseOptions({argv, argv + argc});
   if (!options.ok()) return Refuse(options.status());
+  if (absl::Status status = ApplyAllocator(options->allocator); !status.ok()) return Refuse(status);
   options->program_revision = program.revision;
   for (const std::string& note : options->notes) std::cerr << ProgramName() << ": " << Printable(note) << '\n';
   if (Answer(*options)) return Answered();

@@ -200,6 +200,9 @@ absl::Status ReadFlags(Options& options) {
   const auto check = OneOf("check", absl::GetFlag(FLAGS_check), {"on", "off"});
   if (!check.ok()) return check.status();
   options.check = *check == "on";
+  const auto allocator = OneOf("allocator", absl::GetFlag(FLAGS_allocator), {"tuned", "system"});
+  if (!allocator.ok()) return allocator.status();
+  options.allocator = *allocator == "tuned" ? hardware::Allocator::kTuned : hardware::Allocator::kSystem;
   const auto threads = ParseCount("threads", StrCat(absl::GetFlag(FLAGS_threads)), 0, 4096);
   if (!threads.ok()) return threads.status();
   options.threads = static_cast<int>(*threads);

@@ -79,6 +79,7 @@ std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& op
       {"device", device.name()},
       {"threads", absl::StrCat(device.threads())},
       {"seed", absl::StrCat(options.seed)},
+      {"allocator", std::string(Name(options.allocator))},
       {"reference", options.reference},
       {"suite", std::string(Name(options.suite))},
       {"check", options.check ? "on" : "off"},

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/device/conditions/energy_clock.h"
+#include "lib/hardware/allocator.h"
 #include "lib/suite/selection.h"
 #include "lib/timing/sampler.h"
 
@@ -28,6 +29,7 @@ struct RunOptions : Selection {
   std::string reference;
   int threads = 0;  // 0: LibTorch's choice
   uint64_t seed = 0;
+  hardware::Allocator allocator = hardware::Allocator::kTuned;
   bool check = true;
   timing::SampleOptions sampling;
   double injected_delay = 0;  // extra work a step, as a share of the step

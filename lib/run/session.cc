@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/aten/fp32_scope.h"
 #include "lib/base/text.h"
+#include "lib/hardware/allocator.h"
 #include "lib/hardware/process_memory.h"
 #include "lib/results/counters.h"
 #include "lib/results/thrown.h"
@@ -99,6 +100,7 @@ void Session::RunHere(const PlannedCase& planned, Outcome& outcome) {
 }
 
 void Session::EndCase(Outcome& outcome) {
+  hardware::ReleaseFreedMemory();
   try {
     device_.AfterCase();
   } catch (const std::exception& error) {

@@ -121,7 +121,9 @@ COMMAND_LINES = [
     environment("BENCHMARK_REPETITIONS", "-3", "--benchmark_repetitions=-3", "from 1"),
     # Google Benchmark and LibTorch would print these as they are.
     environment("BENCHMARK_REPETITIONS", "\x1b[31m", "--benchmark_repetitions=\\x1b[31m"),
-    environment("THP_MEM_ALLOC_ENABLE", "\x1b[31m", "THP_MEM_ALLOC_ENABLE=\\x1b[31m", "expected 0 or 1"),
+    environment("THP_MEM_ALLOC_ENABLE", "\x1b[31m", "THP_MEM_ALLOC_ENABLE=\\x1b[31m", "expected 1"),
+    environment("THP_MEM_ALLOC_ENABLE", "0", "expected 1, as --allocator=tuned has it"),
+    flag("--allocator=mine", "--allocator=mine", "tuned, system"),
 ]
 
 
@@ -201,6 +203,8 @@ def test_the_flags_of_a_journal_are_its_own(run: Run, tmp_path: Path) -> None:
     before = (tmp_path / "run.jsonl").read_bytes()
     done = run(*TINY, "--threads=1", journal, "--seed=2", "--resume")
     assert_refused(done, ("its flags was", "--seed=1", "--seed=2", "another --journal"))
+    done = run(*TINY, "--threads=1", journal, "--seed=1", "--allocator=system", "--resume")
+    assert_refused(done, ("its flags was", "--allocator=system", "another --journal"))
     done = run(*TINY, "--threads=2", journal, "--seed=1", "--resume")
     assert_refused(done, ("is of another run", "another --journal"))
     assert (tmp_path / "run.jsonl").read_bytes() == before

@@ -16,7 +16,7 @@ FAKE = """#!{python}
 import json, sys
 flags = dict(flag[2:].split("=", 1) for flag in sys.argv[1:] if "=" in flag)
 lines = [
-    {{"context": {{"roofbench_revision": "abc", "torch_version": "2.11.0"}}}},
+    {{"context": {{"roofbench_revision": "abc", "torch_version": "2.11.0", "allocator": "tuned"}}}},
     {{"verdict": "{verdict}", "reason": "no memory", "median_s": 0.25}},
 ]
 open(flags["journal"], "w").write("".join(json.dumps(line) + "\\n" for line in lines[: {lines}]))
@@ -34,14 +34,29 @@ def settings(folder: Path, verdict: str = "measured", lines: int = 2) -> peers.S
 def test_ours_asks_for_the_case_and_reads_its_median(tmp_path: Path) -> None:
     seconds, facts = peers.run_ours(CASE, settings(tmp_path))
     assert seconds == 0.25
-    assert facts == {"revision": "abc", "torch": "2.11.0"}
+    assert facts == {"revision": "abc", "torch": "2.11.0", "allocator": "tuned"}
     flags = json.loads((tmp_path / "flags.json").read_text())
     assert f"--benchmark_filter=^{CASE}/manual_time$" in flags
     for axis in ("impl=native", "size=small", "context=128", "dtype=fp32"):
         assert f"--axis=train_step.{axis}" in flags
     assert "--threads=3" in flags
+    assert "--allocator=tuned" in flags
     assert f"--benchmark_min_time={peers.SAMPLES['train_step']}x" in flags
     assert f"--warmup_iters={peers.WARMUPS}" in flags
+
+
+@pytest.mark.parametrize("allocator", peers.ALLOCATORS)
+def test_both_sides_have_the_same_allocator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, allocator: str) -> None:
+    asked: list[list[str]] = []
+    found = json.dumps({"seconds": [0.5], "settings": {"allocator": allocator}})
+    monkeypatch.setattr(peers, "outcome", lambda case, command: asked.append(list(map(str, command))) or found)
+    given = peers.Settings(Path("unused"), threads=1, samples=1, allocator=allocator)
+    assert peers.run_peer(CASE, given) == (0.5, {"allocator": allocator})
+    assert allocator in asked[0]
+    monkeypatch.undo()
+    given = peers.Settings(settings(tmp_path).program, threads=1, samples=1, allocator=allocator)
+    peers.run_ours(CASE, given)
+    assert f"--allocator={allocator}" in json.loads((tmp_path / "flags.json").read_text())
 
 
 @pytest.mark.parametrize(("verdict", "lines", "reason"), [("skipped", 2, "no memory"), ("measured", 1, "no such case")])
@@ -69,7 +84,7 @@ def test_sides_take_turns_and_the_ratio_is_of_their_medians(
     peers.compare(CASE, rounds=4, settings=peers.Settings(Path("unused"), threads=2, samples=7))
     assert order == "abbaabba"
     out = capsys.readouterr().out
-    assert "2 threads, 4 processes a side, 7 steps each" in out
+    assert "2 threads, tuned allocator, 4 processes a side, 7 steps each" in out
     assert "2500.000 ms" in out
     assert "4000.000 ms" in out
     assert "0.62     (0.25 to 2.00 by pairs)" in out

@@ -25,6 +25,8 @@ DEFAULT_CASES = (
     "mlp/dtype:fp32/steps:2/layers:4/batch:256/d:64",
 )
 WARMUPS = 2
+# Of both sides: huge pages and kept memory for both, or the C library's defaults for both.
+ALLOCATORS = ("tuned", "system")
 
 
 def family_of(case: str) -> str:
@@ -36,6 +38,7 @@ class Settings:
     program: Path
     threads: int
     samples: int | None
+    allocator: str = ALLOCATORS[0]
 
     def samples_of(self, case: str) -> int:
         return self.samples or SAMPLES[family_of(case)]
@@ -57,7 +60,7 @@ def run_peer(case: str, settings: Settings) -> tuple[float, dict[str, str]]:
     """Median seconds of a step in PyTorch eager, in a fresh process."""
     script = Path(__file__).with_name("torch_steps.py")
     numbers = (WARMUPS, settings.samples_of(case), settings.threads)
-    found = json.loads(outcome(case, [sys.executable, script, case, *map(str, numbers)]))
+    found = json.loads(outcome(case, [sys.executable, script, case, settings.allocator, *map(str, numbers)]))
     return statistics.median(found["seconds"]), found["settings"]
 
 
@@ -71,6 +74,7 @@ def run_ours(case: str, settings: Settings) -> tuple[float, dict[str, str]]:
             f"--benchmark_filter=^{case}/manual_time$",
             *axes,
             f"--threads={settings.threads}",
+            f"--allocator={settings.allocator}",
             f"--warmup_iters={WARMUPS}",
             f"--benchmark_min_time={settings.samples_of(case)}x",
             "--check=off",  # the tests have checked the case
@@ -81,7 +85,8 @@ def run_ours(case: str, settings: Settings) -> tuple[float, dict[str, str]]:
     if not lines or lines[0]["verdict"] != "measured":
         raise refusal(f"roofbench did not measure {case}: {lines[0].get('reason') if lines else 'no such case'}")
     context = header["context"]
-    return lines[0]["median_s"], {"revision": context["roofbench_revision"], "torch": context["torch_version"]}
+    facts = {"revision": "roofbench_revision", "torch": "torch_version", "allocator": "allocator"}
+    return lines[0]["median_s"], {name: context[key] for name, key in facts.items()}
 
 
 def compare(case: str, rounds: int, settings: Settings) -> None:
@@ -96,7 +101,10 @@ def compare(case: str, rounds: int, settings: Settings) -> None:
     ours, theirs = (statistics.median(medians) for medians in seconds)
     pairs = [a / b for a, b in zip(*seconds, strict=True)]
     steps = settings.samples_of(case)
-    print(f"{escaped(case)}: {settings.threads} threads, {rounds} processes a side, {steps} steps each")
+    print(
+        f"{escaped(case)}: {settings.threads} threads, {settings.allocator} allocator, "
+        f"{rounds} processes a side, {steps} steps each"
+    )
     print(f"  roofbench       {1e3 * ours:10.3f} ms  {facts[0]}")
     print(f"  PyTorch eager   {1e3 * theirs:10.3f} ms  {facts[1]}")
     print(f"  ratio           {ours / theirs:10.2f}     ({min(pairs):.2f} to {max(pairs):.2f} by pairs)", flush=True)
@@ -115,9 +123,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=count, default=4, help="processes a side and case")
     parser.add_argument("--samples", type=count, help="timed steps a process")
     parser.add_argument("--threads", type=count, default=len(os.sched_getaffinity(0)))
+    parser.add_argument(
+        "--allocator", choices=ALLOCATORS, default=ALLOCATORS[0], help="of both sides; roofbench --help says what it is"
+    )
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "release" / "bin" / "roofbench")
     arguments = parser.parse_args()
-    settings = Settings(arguments.program, arguments.threads, arguments.samples)
+    settings = Settings(arguments.program, arguments.threads, arguments.samples, arguments.allocator)
     for case in arguments.cases:
         if family_of(case) not in SAMPLES:
             parser.error(

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -56,10 +58,24 @@ def mlp(axes: dict[str, str]) -> Callable[[], None]:
     return step
 
 
+# Of <malloc.h>.
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
+
+
+def use_allocator(tuned: bool) -> None:
+    """As roofbench's --allocator has it: LibTorch's half is read with the first tensor, malloc's at once."""
+    os.environ["THP_MEM_ALLOC_ENABLE"] = "1" if tuned else "0"
+    if tuned:
+        library = ctypes.CDLL(None)
+        if not (library.mallopt(M_MMAP_MAX, 0) and library.mallopt(M_TRIM_THRESHOLD, -1)):
+            raise SystemExit("this C library's malloc cannot be tuned: use --allocator=system")
+
+
 FAMILIES = {"train_step": train_step, "mlp": mlp}
 
 
-def main(case: str, warmups: int, samples: int, threads: int) -> None:
+def main(case: str, allocator: str, warmups: int, samples: int, threads: int) -> None:
+    use_allocator(allocator == "tuned")
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     family, *parts = case.split("/")
@@ -71,9 +87,9 @@ def main(case: str, warmups: int, samples: int, threads: int) -> None:
         start = time.perf_counter()
         step()
         seconds.append(time.perf_counter() - start)
-    settings = {"torch": torch.__version__, "threads": str(torch.get_num_threads())}
+    settings = {"torch": torch.__version__, "allocator": allocator, "threads": str(torch.get_num_threads())}
     print(json.dumps({"seconds": seconds, "settings": settings}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:5]))
+    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6]))

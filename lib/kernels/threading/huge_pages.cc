@@ -3,21 +3,26 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdint>
 
 namespace roofbench::kernels {
 namespace {
+
+std::atomic<bool> g_allowed{true};
 
 // madvise over the whole huge pages in the memory.
 void Advise(const void* data, std::size_t bytes, int advice) {
   constexpr std::uintptr_t kPage = kHugePageBytes;
   const auto begin = (reinterpret_cast<std::uintptr_t>(data) + kPage - 1) & ~(kPage - 1);
   const auto end = (reinterpret_cast<std::uintptr_t>(data) + bytes) & ~(kPage - 1);
-  if (begin >= end) return;
+  if (begin >= end || !g_allowed) return;
   madvise(reinterpret_cast<void*>(begin), end - begin, advice);  // NOLINT(performance-no-int-to-ptr)
 }
 
 }  // namespace
+
+void AllowHugePages(bool allowed) { g_allowed = allowed; }
 
 void PreferHugePages(const void* data, std::size_t bytes) {
 #ifdef MADV_HUGEPAGE

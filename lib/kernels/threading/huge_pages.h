@@ -8,6 +8,9 @@ namespace roofbench::kernels {
 
 inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
+// Whether the others below do anything: they do until somebody says no. Of the whole process.
+void AllowHugePages(bool allowed);
+
 // Asks the system to put the memory on huge pages where it is touched from now on. Memory smaller than a huge page, and
 // a system that refuses, are left as they are.
 void PreferHugePages(const void* data, std::size_t bytes);

@@ -7,10 +7,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <malloc.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <atomic>
 #include <optional>
 
 #include "lib/aten/elements.h"
@@ -220,9 +218,6 @@ at::Tensor NativeCrossEntropy(const at::Tensor& logits, const at::Tensor& target
   return MeanLoss(plain, targets.contiguous(), /*with_gradient=*/false);
 }
 
-// Scopes of RetainedMemory alive.
-std::atomic<int> g_retaining{0};
-
 }  // namespace
 
 const LayerFunctions& NativeLayers() {
@@ -232,28 +227,6 @@ const LayerFunctions& NativeLayers() {
                                           .gate = NativeGate,
                                           .cross_entropy = NativeCrossEntropy};
   return kNative;
-}
-
-RetainedMemory::RetainedMemory() {
-#ifdef __GLIBC__
-  if (g_retaining.fetch_add(1) == 0) {
-    mallopt(M_MMAP_MAX, 0);
-    mallopt(M_TRIM_THRESHOLD, -1);
-  }
-#endif
-}
-
-RetainedMemory::~RetainedMemory() {
-#ifdef __GLIBC__
-  if (g_retaining.fetch_sub(1) == 1) {
-    // glibc's defaults; the next case shall find the allocator as if this one had never been.
-    constexpr int kMmapMax = 65536;
-    constexpr int kTrimThreshold = 128 * 1024;
-    mallopt(M_MMAP_MAX, kMmapMax);
-    mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
-    malloc_trim(0);
-  }
-#endif
 }
 
 }  // namespace roofbench::models

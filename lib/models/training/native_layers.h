@@ -12,14 +12,4 @@ namespace roofbench::models {
 // precision.
 const LayerFunctions& NativeLayers();
 
-// While it lives, freed memory stays with the process, so that the next step finds its pages where the last one left
-// them (glibc; elsewhere it does nothing). Scopes may nest.
-class RetainedMemory {
- public:
-  RetainedMemory();
-  RetainedMemory(const RetainedMemory&) = delete;
-  RetainedMemory& operator=(const RetainedMemory&) = delete;
-  ~RetainedMemory();
-};
-
 }  // namespace roofbench::models

@@ -11,10 +11,8 @@ namespace roofbench::models {
 
 using workload::TrainingMode;
 
-TrainingRun::TrainingRun(Trainer trainer, at::Tensor tokens, at::Tensor targets, const TrainerCheck::Options& check,
-                         bool keeps_memory)
-    : retained_(keeps_memory ? std::make_unique<RetainedMemory>() : nullptr),
-      trainer_(std::make_unique<Trainer>(std::move(trainer))),
+TrainingRun::TrainingRun(Trainer trainer, at::Tensor tokens, at::Tensor targets, const TrainerCheck::Options& check)
+    : trainer_(std::make_unique<Trainer>(std::move(trainer))),
       tokens_(std::move(tokens)),
       targets_(std::move(targets)),
       check_(check) {}

@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 
-#include "lib/models/training/native_layers.h"
 #include "lib/models/training/trainer.h"
 #include "lib/models/training/trainer_check.h"
 #include "lib/workload/models/transformer_training.h"
@@ -18,10 +17,8 @@ enum class TrainingPhase { kForward, kBackward, kOptimizer };
 
 class TrainingRun {
  public:
-  // Tokens and targets [batch, context]. `check.mode` says how far a step goes. `keeps_memory`: what a step frees stays
-  // with the process while this lives (RetainedMemory).
-  TrainingRun(Trainer trainer, at::Tensor tokens, at::Tensor targets, const TrainerCheck::Options& check,
-              bool keeps_memory);
+  // Tokens and targets [batch, context]. `check.mode` says how far a step goes.
+  TrainingRun(Trainer trainer, at::Tensor tokens, at::Tensor targets, const TrainerCheck::Options& check);
 
   // `end` is told of each phase's end. What forward recorded lives until the step's. Each phase is a range for
   // profilers.
@@ -39,7 +36,6 @@ class TrainingRun {
  private:
   at::Tensor Forward();
 
-  std::unique_ptr<RetainedMemory> retained_;  // first, so that the memory goes back when all of it is free
   std::unique_ptr<Trainer> trainer_;
   at::Tensor tokens_;
   at::Tensor targets_;

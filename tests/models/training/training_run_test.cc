@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/models/training/native_layers.h"
 #include "lib/observe/peak_memory.h"
 
 namespace roofbench::models {
@@ -33,8 +34,7 @@ class TrainingRunTest : public testing::TestWithParam<const LayerFunctions*> {
     std::unique_ptr<Optimizer> optimizer;
     if (mode == TrainingMode::kStep) optimizer = MakeFusedAdamW(model.Parameters(), check.settings);
     return {Trainer(std::move(model), std::move(optimizer), /*autocast=*/false),
-            at::randint(0, 23, {2, 8}, seeded, at::kLong), at::randint(0, 23, {2, 8}, seeded, at::kLong), check,
-            /*keeps_memory=*/false};
+            at::randint(0, 23, {2, 8}, seeded, at::kLong), at::randint(0, 23, {2, 8}, seeded, at::kLong), check};
   }
   static std::vector<TrainingPhase> PhasesOf(TrainingRun& run) {
     std::vector<TrainingPhase> phases;

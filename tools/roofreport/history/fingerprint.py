@@ -24,7 +24,7 @@ _MACHINE = (
     "gpu_driver",
     "cuda_driver",
 )
-_TOOLCHAIN = ("torch_version", "compiler", "cuda_runtime", "build_type")
+_TOOLCHAIN = ("torch_version", "compiler", "cuda_runtime", "build_type", "allocator")
 CONTRACT = "contract_version"
 
 # What a person is told of them, in this order: the fact, and the text around it.

@@ -7,7 +7,17 @@ from roofreport.io.result import Result
 from roofreport.text import printable
 
 HARDWARE = ("device_kind", "device", "device_arch", "cpu_isa", "cpu_count", "cpu_caches")
-SETTINGS = ("threads", "build_type", "torch_version", "check", "seed", "cpu_affinity", "cpu_governor", "huge_pages")
+SETTINGS = (
+    "threads",
+    "build_type",
+    "torch_version",
+    "allocator",
+    "check",
+    "seed",
+    "cpu_affinity",
+    "cpu_governor",
+    "huge_pages",
+)
 
 
 def _differing(base: Result, new: Result, keys: tuple[str, ...]) -> list[str]:
