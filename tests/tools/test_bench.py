@@ -55,6 +55,19 @@ def test_bench_answers_a_question_without_writing(machine: Machine, flag: str) -
     assert "ritten" not in done.stdout
 
 
+def test_help_needs_no_build(machine: Machine) -> None:
+    done = machine.run("bench", "--help")
+    assert done.returncode == 0, done.stderr
+    assert machine.flags() == ["--help"]
+    assert machine.called() == []
+    (machine.root / "build/release/bin/roofbench").unlink()
+    done = machine.run("bench", "--help")
+    assert done.returncode == 0, done.stderr
+    assert "tools/bench [flags…]" in done.stdout
+    assert "once it is built" in done.stdout
+    assert machine.called() == []
+
+
 def test_bench_passes_the_exit_code_through(machine: Machine) -> None:
     machine.roofbench("exit 7")
     done = machine.run("bench")
