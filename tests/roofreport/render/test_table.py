@@ -134,6 +134,17 @@ def test_counters_by_a_pattern_are_as_many_as_a_table_has_room_for(
     assert len(head) <= 7 + 2 * MOST_COLUMNS
 
 
+@pytest.mark.parametrize("before", ["name,time\n1,2\n", "\n", "\ufeffname,metric\n", "{}", "name,metric,target,actual\n"])
+def test_gpt_fast_follows_no_other_columns(
+    result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], before: str
+) -> None:
+    out = tmp_path / "all.csv"
+    out.write_text(before)
+    assert main(["table", str(result), "--format=gpt_fast", f"--output={out}"]) == 2
+    assert "name another --output" in capsys.readouterr().err
+    assert out.read_text() == before
+
+
 def test_gpt_fast_appends_with_one_header(result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "all.csv"
     for _ in range(2):

@@ -5,21 +5,27 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
+from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
 from roofreport.io.contract import IMPLEMENTATION
-from roofreport.io.result import Result, State, merged
+from roofreport.io.result import Case, Result, State, merged
 from roofreport.text import printable, spreadsheet
 
 COLUMNS = ("name", "metric", "target", "actual", "dtype", "device", "arch", "is_model")
 _GIGA = 1e9
+_LONGEST_HEADER = 1000
+_OF_A100 = "a100_flop_util"
 # Counter, the metric that gpt-fast calls it, and its scale.
 _METRICS = (
     ("tokens/s", "token_per_sec", 1.0),
     ("bytes/s", "memory_bandwidth(GB/s)", _GIGA),
     ("flop_util", "flops_utilization", 1.0),
+    # Of devices whose own peak no datasheet here knows: against the device that the targets are of.
+    (_OF_A100, "flops_utilization(A100)", 1.0),
 )
 
 
@@ -41,6 +47,7 @@ EXPERIMENTS = (
     # gpt-fast multiplies FLOPs by time and takes one row: no case can reach 0.8. This is the true share, and the
     # bandwidth that binds.
     Experiment("mlp_layer_norm_gelu", "bf16", "d", "flop_util", 0.8),
+    Experiment("mlp_layer_norm_gelu", "bf16", "d", _OF_A100, 0.8),
     Experiment("mlp_layer_norm_gelu", "bf16", "d", "bytes/s", None),
     Experiment("layer_norm", "bf16", "d", "bytes/s", 950, frozenset({(case_name.DTYPE, "bf16")})),
     Experiment("gather_gemv", "int8", "n", "bytes/s", 990, _INT8),
@@ -48,6 +55,11 @@ EXPERIMENTS = (
     Experiment("gemv", "int8", "n", "bytes/s", 870, _INT8),
     Experiment("gemv", "bf16", "n", "bytes/s", 990, _BF16),
 )
+
+
+def _has(case: Case, counter: str) -> bool:
+    """Whether the case has this metric to tell: a device's own utilisation goes before that of the reference."""
+    return counter in case.counters and not (counter == _OF_A100 and "flop_util" in case.counters)
 
 
 def _sizes_of(experiment: Experiment, result: Result) -> dict[str, dict[str, float]]:
@@ -60,7 +72,7 @@ def _sizes_of(experiment: Experiment, result: Result) -> dict[str, dict[str, flo
         if case_name.family(name) != experiment.name or size not in _SIZES or axes.items() != experiment.others:
             continue
         case = merged(repetitions)
-        if case.state is State.MEASURED and experiment.counter in case.counters:
+        if case.state is State.MEASURED and _has(case, experiment.counter):
             found.setdefault(impl, {})[size] = case.counters[experiment.counter]
     return found
 
@@ -98,22 +110,46 @@ def _text(text: str) -> str:
 
 
 def rows(result: Result) -> list[dict[str, str]]:
-    """One row a measured case and metric, after those of the published experiments, which alone have a target."""
+    """One row a measured case and metric, after those of the published experiments; a target where one is published."""
     found = experiment_rows(result)
     for name, repetitions in result.by_name().items():
         case = merged(repetitions)
         if case.state is not State.MEASURED:
             continue
         for counter, metric, scale in _METRICS:
-            if counter not in case.counters:
+            if not _has(case, counter):
                 continue
             axes = case_name.axes(name)
             dtype = axes.get(case_name.DTYPE, axes.get(case_name.PRECISION, ""))
+            target = case.counters.get(f"target_{counter}")
             found.append(
                 _row(result, name, metric, case.counters[counter] / scale, dtype)
-                | {"is_model": str("parameters" in case.counters)}
+                | {
+                    "is_model": str("parameters" in case.counters),
+                    "target": "" if target is None else f"{target / scale:g}",
+                }
             )
     return found
+
+
+def begins(path: Path) -> bool:
+    """Whether rows for this file need a header before them. Refuses a file of other columns, and what is no text."""
+    expected = ",".join(COLUMNS)
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            first = file.readline(_LONGEST_HEADER)
+    except FileNotFoundError:
+        return True
+    except UnicodeDecodeError:
+        first = "bytes that are no text"
+    except OSError as error:
+        raise UnusableInputError(f"{printable(str(path))}: {error.strerror}; name another --output") from error
+    if first and first.rstrip("\r\n") != expected:
+        raise UnusableInputError(
+            f"{printable(str(path))}: begins with {printable(first.rstrip(), 80)!r}, and rows in gpt-fast's columns "
+            f"({expected}) cannot follow; name another --output"
+        )
+    return not first
 
 
 def text(result: Result, with_header: bool) -> str:

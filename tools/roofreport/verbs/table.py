@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _gpt_fast(results: list[Result], output: Path | None) -> None:
     for number, result in enumerate(results):
-        fresh = number == 0 if output is None else not (output.exists() and output.stat().st_size)
+        fresh = number == 0 if output is None else gpt_fast.begins(output)
         text = gpt_fast.text(result, with_header=fresh)
         if output is None:
             show(text, end="")
