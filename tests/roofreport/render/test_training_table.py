@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +71,47 @@ def test_no_training_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["table", str(other), "--training"]) == 2
     assert main(["params", str(other)]) == 2
     assert "no measured training step" in capsys.readouterr().err
+
+
+@pytest.fixture
+def repeated(tmp_path: Path) -> Path:
+    rows = [
+        _step("small", "fp32", milliseconds, 100.0) | {"repetition_index": number, "repetitions": 3}
+        for number, milliseconds in enumerate((1000.0, 2000.0, 3000.0))
+    ]
+    return builders.write_json(tmp_path / "repeated.json", rows)
+
+
+def test_repeats_are_rows_and_so_is_their_mean(repeated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = _out(capsys, "table", repeated, "--training", "--repeats")
+    assert lines[0].split()[:4] == ["size", "setup", "repeat", "forward"]
+    rows = [line for line in lines if line.startswith("small")]
+    assert len(rows) == 4
+    for row, expected in zip(rows, ("300 ± 3 ms", "600 ± 6 ms", "900 ± 9 ms"), strict=False):
+        assert expected in row
+    # Half of the sum of squares over two: the repetitions are a sample.
+    assert "mean" in rows[3]
+    assert "600 ± 300 ms" in rows[3]
+
+
+def test_csv_has_every_deviation(result: Path, repeated: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (row, *_) = csv.DictReader(_out(capsys, "table", result, "--training", "--format=csv"))
+    assert (float(row["forward"]), float(row["forward sd"])) == (0.6, 0.006)
+    assert float(row["optimizer sd"]) == pytest.approx(0.002)
+    rows = list(csv.DictReader(_out(capsys, "table", repeated, "--training", "--repeats", "--format=csv")))
+    assert [row["repeat"] for row in rows] == ["1", "2", "3", "mean"]
+    assert float(rows[3]["forward sd"]) == pytest.approx(0.3)
+
+
+def test_repeats_are_of_training_alone(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["table", str(result), "--repeats"]) == 2
+    assert "--repeats needs --training" in capsys.readouterr().err
+
+
+def test_each_phase_grows_from_the_smallest_size(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = list(csv.DictReader(_out(capsys, "params", result, "--format=csv")))
+    (medium,) = (row for row in rows if row["size"] == "medium")
+    small = next(row for row in rows if row["size"] == "small" and row["setup"] == medium["setup"])
+    for column in ("x time", "x forward", "x backward", "x optimizer"):
+        assert float(small[column]) == 1
+        assert float(medium[column]) == 8

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from statistics import fmean, stdev
 
 from roofreport import units
 from roofreport.errors import UnusableInputError
@@ -19,18 +21,40 @@ _MARKS = {"tokens/s", "backward_mean_ms"}
 _SINGLE = "fp32"
 _HALF = "bf16_autocast"
 _MEAN = "_mean_ms"
+_STDDEV = "_stddev_ms"
+_OF_ALL = -1  # in place of the number of a repetition
 _PARAMETERS = "_params"
 
 
-def _steps(result: Result) -> list[Case]:
-    """The training steps, repetitions merged."""
-    cases = [merged(cases) for cases in result.by_name().values()]
+def _steps(result: Result, repeats: bool = False) -> list[Case]:
+    """The training steps: repetitions merged, or each of them and then the mean of what was measured."""
+    groups = result.by_name().values()
+    cases = [case for group in groups for case in (_each_and_mean(group) if repeats else [merged(group)])]
     families = {case_name.family(case.name) for case in cases if case.counters.keys() >= _MARKS}
     if not families:
         raise UnusableInputError(
             f"{printable(str(result.path))}: holds no measured training step (tokens and a phase backward)"
         )
     return [case for case in cases if case_name.family(case.name) in families]
+
+
+def _each_and_mean(group: list[Case]) -> list[Case]:
+    """The repetitions, and a case whose figures are their means and whose deviations are those between them."""
+    measured = [case for case in group if case.state is State.MEASURED]
+    if len(measured) < 2:
+        return group
+    common = set.intersection(*(set(case.counters) for case in measured))
+    counters = {
+        name: fmean(case.counters[name] for case in measured) for name in measured[0].counters if name in common
+    }
+    for name in common:
+        mean = name.removesuffix(_STDDEV) + _MEAN
+        if name.endswith(_STDDEV) and mean in common:
+            counters[name] = stdev(case.counters[mean] for case in measured)
+    mean_case = replace(
+        measured[0], seconds=fmean(case.seconds for case in measured), counters=counters, repetition=_OF_ALL
+    )
+    return [*group, mean_case]
 
 
 def _named_like(cases: list[Case], suffix: str) -> list[str]:
@@ -48,6 +72,15 @@ def _size_and_setup(case: Case, result: Result) -> tuple[str, str]:
     values_alone = (IMPLEMENTATION, case_name.DTYPE)
     setup = [value if axis in values_alone else f"{axis} {value}" for axis, value in axes.items()]
     return size, " ".join(setup)
+
+
+def _repeat(case: Case) -> str:
+    return "mean" if case.repetition == _OF_ALL else str(case.repetition + 1)
+
+
+def _deviation(case: Case, phase: str) -> Cell:
+    deviation = case.counters.get(phase + _STDDEV)
+    return Cell() if deviation is None else Cell(f"{units.digits(deviation, 2)} ms", deviation / 1e3)
 
 
 def _phase(case: Case, phase: str) -> Cell:
@@ -74,20 +107,32 @@ def _share(value: float | None) -> Cell:
     return Cell() if value is None else Cell(f"{units.digits(100 * value)} %", value)
 
 
-def published(result: Result) -> Table:
-    """A row a size and setup: phases as mean ± sd, backward over forward, rates, memory, and the gain over fp32."""
-    cases = _steps(result)
+def published(result: Result, repeats: bool = False, deviations: bool = False) -> Table:
+    """A row a size and setup: phases as mean ± sd, backward over forward, rates, memory, and the gain over fp32.
+
+    `repeats`: a row a repetition, and then their mean. `deviations`: columns of their own, for what reads numbers.
+    """
+    cases = _steps(result, repeats)
     measured = {case.name: case for case in cases if case.state is State.MEASURED}
     # On a GPU the datasheet's peak is known, on a CPU the measured one.
     utilisation = "mfu" if any("mfu" in case.counters for case in cases) else "mfu_measured"
     phases = _named_like(cases, _MEAN)
-    headers = ("size", "setup", *phases, "bwd/fwd", "tokens/s", utilisation, "memory", "vs fp32")
+    spread = tuple(phases) if deviations else ()
+    headers = (
+        *("size", "setup"),
+        *(("repeat",) if repeats else ()),
+        *phases,
+        *(f"{phase} sd" for phase in spread),
+        *("bwd/fwd", "tokens/s", utilisation, "memory", "vs fp32"),
+    )
     rows = []
     for case in cases:
         size, setup = _size_and_setup(case, result)
-        head = (Cell(printable(size), numeric=False), Cell(printable(setup, 300), numeric=False))
+        head = [Cell(printable(size), numeric=False), Cell(printable(setup, 300), numeric=False)]
+        if repeats:
+            head.append(Cell(_repeat(case), numeric=False))
         if case.state is not State.MEASURED:
-            rows.append((*head, Cell(case.why_not, numeric=False), *[Cell()] * (len(headers) - 3)))
+            rows.append((*head, Cell(case.why_not, numeric=False), *[Cell()] * (len(headers) - len(head) - 1)))
             continue
         single = measured.get(case_name.with_axis(case.name, case_name.DTYPE, _SINGLE))
         is_half = case_name.axes(case.name).get(case_name.DTYPE) == _HALF
@@ -95,6 +140,7 @@ def published(result: Result) -> Table:
             (
                 *head,
                 *(_phase(case, phase) for phase in phases),
+                *(_deviation(case, phase) for phase in spread),
                 _number(_ratio(case)),
                 _quantity(case.counters.get("tokens/s"), ""),
                 _share(case.counters.get(utilisation)),
@@ -102,7 +148,14 @@ def published(result: Result) -> Table:
                 _number(single.seconds / case.seconds if single and is_half else None, "{:.2f}x"),
             )
         )
-    return Table(headers, tuple(rows), ("phases: mean ± standard deviation of the same steps",))
+    legend = ["phases: mean ± standard deviation of the same steps"]
+    if repeats:
+        legend.append("mean: of the repetitions above it, ± standard deviation between them")
+    return Table(headers, tuple(rows), tuple(legend))
+
+
+def _times(value: float | None, base: float | None) -> Cell:
+    return _number(value / base if value is not None and base else None, "{:.2f}x")
 
 
 def _growth(case: Case, smaller: Case | None) -> Cell:
@@ -126,10 +179,12 @@ def parameters(result: Result) -> Table:
     if not groups:
         raise UnusableInputError(f"{printable(str(result.path))}: no training step was measured")
     components = _named_like(measured, _PARAMETERS)
+    phases = _named_like(measured, _MEAN)
     rows = []
     for setup, cases in groups.items():
         smaller: Case | None = None
-        for case in sorted(cases, key=lambda case: case.counters["parameters"]):
+        by_size = sorted(cases, key=lambda case: case.counters["parameters"])
+        for case in by_size:
             rows.append(
                 (
                     Cell(printable(_size_and_setup(case, result)[0]), numeric=False),
@@ -137,9 +192,19 @@ def parameters(result: Result) -> Table:
                     *(_quantity(case.counters.get(f"{component}_params"), "") for component in components),
                     _quantity(case.counters["parameters"], ""),
                     Cell(units.time(case.seconds), case.seconds),
+                    _times(case.seconds, by_size[0].seconds),
+                    *(
+                        _times(case.counters.get(phase + _MEAN), by_size[0].counters.get(phase + _MEAN))
+                        for phase in phases
+                    ),
                     _growth(case, smaller),
                 )
             )
             smaller = case
-    headers = ("size", "setup", *components, "parameters", "time", "growth")
-    return Table(headers, tuple(rows), ("growth: e of time ~ parameters^e, from the row above of the same setup",))
+    ratios = ("x time", *(f"x {phase}" for phase in phases))
+    headers = ("size", "setup", *components, "parameters", "time", *ratios, "growth")
+    legend = (
+        "x: times the smallest size of the same setup",
+        "growth: e of time ~ parameters^e, from the row above of the same setup",
+    )
+    return Table(headers, tuple(rows), legend)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from roofreport.errors import UnusableInputError
 from roofreport.io import gpt_fast, hardware
 from roofreport.io.load import load, without_copies
 from roofreport.io.result import Result
@@ -39,6 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--training", action="store_true", help="training steps as published: a row a size, phase by phase"
     )
 
+    parser.add_argument(
+        "--repeats", action="store_true", help="with --training: a row a repetition, and a row with their mean"
+    )
+
 
 def _gpt_fast(results: list[Result], output: Path | None) -> None:
     for number, result in enumerate(results):
@@ -53,6 +58,8 @@ def _gpt_fast(results: list[Result], output: Path | None) -> None:
 def run(args: argparse.Namespace) -> int:
     results = [load(path) for path in without_copies([Path(path) for path in args.results])]
     notes(results)
+    if args.repeats and not args.training:
+        raise UnusableInputError("--repeats needs --training, whose rows it divides")
     if args.format == "gpt_fast":
         _gpt_fast(results, args.output)
         return EXIT_OK
@@ -61,7 +68,9 @@ def run(args: argparse.Namespace) -> int:
             warn(f"[1] and {printable(str(other.path))} are of different machines: {difference}")
     columns = [column.strip() for column in args.columns.split(",")] if args.columns else result_table.DEFAULT_COLUMNS
     built = (
-        training_table.published(results[0]) if args.training else result_table.build(results, columns, args.baseline)
+        training_table.published(results[0], repeats=args.repeats, deviations=args.format == "csv")
+        if args.training
+        else result_table.build(results, columns, args.baseline)
     )
     text = formats.FORMATS[args.format](built)
     if args.output is None:
