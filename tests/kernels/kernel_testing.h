@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/kernels/simd/bf16.h"
+#include "lib/kernels/simd/fp16.h"
 #include "lib/kernels/simd/isa.h"
 
 namespace roofbench::kernels {
@@ -26,6 +27,17 @@ inline float FromDouble<float>(double value) {
 template <>
 inline Bf16 FromDouble<Bf16>(double value) {
   return ToBf16(static_cast<float>(value));
+}
+
+template <>
+inline Fp16 FromDouble<Fp16>(double value) {
+  constexpr int kLeastExponent = -14;
+  const double magnitude = std::abs(value);
+  int exponent = 0;
+  const double mantissa = std::frexp(magnitude, &exponent) * 2;  // from 1 on
+  const double bits = --exponent < kLeastExponent ? std::nearbyint(std::ldexp(magnitude, 10 - kLeastExponent))
+                                                  : std::nearbyint((exponent - kLeastExponent + mantissa) * 1024);
+  return {static_cast<uint16_t>(static_cast<uint16_t>(bits) | (value < 0 ? 0x8000U : 0U))};
 }
 
 // Half the distance to the next number, relative.

@@ -43,7 +43,7 @@ auto PrepareNative(AttentionOperands& o, const Point& at, Inputs& in) {
                                      .group = o.q.size(1),
                                      .head_dim = o.q.size(3),
                                      .length = o.k.size(1),
-                                     .head_stride = o.k.stride(0)};
+                                     .capacity = o.k.size(1)};
     const at::Tensor scratch = in.Empty({ScratchFloats(work, in.device().threads())}, at::kFloat);
     work.scratch = Elements<float>(scratch);
     return [run = KernelStep(work, in.device()), q, scratch](timing::PhaseMarker& marker) { run(marker); };

@@ -271,7 +271,7 @@ class NativeDecoder final : public DecoderModel {
                                                     .group = group,
                                                     .head_dim = dim,
                                                     .length = position + 1,
-                                                    .head_stride = stride},
+                                                    .capacity = eager_.cache().capacity},
                         {0, 1});
       std::transform(y, y + group * dim, attended_rounded_.data() + item * group * dim, kernels::Rounded<T>);
     }

@@ -4,68 +4,120 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
-#include "lib/kernels/operators/attention/attended_part.h"
-#include "lib/kernels/operators/attention/decode_attention_avx512.h"
+#include "lib/kernels/operators/attention/decode_attention_way.h"
 #include "lib/kernels/simd/isa.h"
 
 namespace roofbench::kernels {
 namespace {
 
-// One key at a time, in the compiler's vectors.
+// What the query heads of a group found among some of their keys; parts are put together by the weight of each.
+struct AttendedPart {
+  float* y;  // [group, head_dim]: softmax over these keys alone
+  // [group]: the logarithm of the sum of exp(score); nullptr where no other part follows.
+  float* weight;
+};
+
+// Elements of a row that a way takes at once; other rows go the portable way.
 template <typename T>
-void AttendKeys(const DecodeAttention<T>& work, int64_t head, Range range, AttendedPart to) {
-  const int64_t dim = work.head_dim;
-  const float scale = 1 / std::sqrt(static_cast<float>(dim));
-  const T* const keys = work.keys + head * work.head_stride;
-  const T* const values = work.values + head * work.head_stride;
-  for (int64_t member = 0; member < work.group; ++member) {
-    const float* const q = work.q + (head * work.group + member) * dim;
-    float* const y = to.y + member * dim;
-    float sum[kMostHeadDim] = {};
-    float largest = -std::numeric_limits<float>::infinity();
-    float weights = 0;
-    for (int64_t t = range.begin; t < range.end; ++t) {
-      float score = 0;
-      for (int64_t i = 0; i < dim; ++i) score += q[i] * ToFloat(keys[t * dim + i]);
-      score *= scale;
-      if (score > largest) {
-        const float shrink = std::exp(largest - score);
-        for (int64_t i = 0; i < dim; ++i) sum[i] *= shrink;
-        weights *= shrink;
-        largest = score;
-      }
-      const float weight = std::exp(score - largest);
-      weights += weight;
-      for (int64_t i = 0; i < dim; ++i) sum[i] += weight * ToFloat(values[t * dim + i]);
+constexpr int64_t kRowUnit = 1;
+template <>
+constexpr int64_t kRowUnit<Bf16> = 32;
+template <>
+constexpr int64_t kRowUnit<int8_t> = 64;
+
+template <typename T>
+constexpr IsaRow<DecodeWayFunction<T>> kWays[] = {{0, PortableDecodeWay<T>}};
+#if ROOFBENCH_X86
+template <>
+constexpr IsaRow<DecodeWayFunction<Bf16>> kWays<Bf16>[] = {
+    {kAvx512Bf16, avx512::Bf16DecodeWay},
+    {0, PortableDecodeWay<Bf16>},
+};
+template <>
+constexpr IsaRow<DecodeWayFunction<int8_t>> kWays<int8_t>[] = {
+    {kAvx512Vnni, avx512::Int8DecodeWay},
+    {0, PortableDecodeWay<int8_t>},
+};
+#endif
+
+template <typename T>
+const DecodeWay<T>& WayOf(const DecodeAttention<T>& work) {
+  return work.head_dim % kRowUnit<T> == 0 ? BestWay<kWays<T>>()() : PortableDecodeWay<T>();
+}
+
+// The row in which a token of a head lies, and how many tokens from there on lie side by side.
+template <typename T>
+std::pair<int64_t, int64_t> RowOf(const DecodeAttention<T>& work, int64_t head, int64_t token) {
+  const Pages& pages = work.pages;
+  if (pages.blocks == nullptr) return {head * work.capacity + token, work.length - token};
+  const int64_t in_block = token % pages.tokens;
+  const int64_t block = pages.blocks[head / pages.heads * pages.per_sequence + token / pages.tokens];
+  return {(block * pages.heads + head % pages.heads) * pages.tokens + in_block, pages.tokens - in_block};
+}
+
+template <typename T>
+void FindKeys(const DecodeAttention<T>& work, int64_t head, Range range, KeyBlock<T>& block) {
+  block.count = std::min(kKeyBlock, range.size());
+  for (int64_t i = 0; i < block.count;) {
+    const auto [row, run] = RowOf(work, head, range.begin + i);
+    const int64_t until = std::min(block.count, i + run);
+    if (work.key_scales != nullptr) {
+      std::copy_n(work.key_scales + row, until - i, block.key_scales + i);
+      std::copy_n(work.value_scales + row, until - i, block.value_scales + i);
     }
-    for (int64_t i = 0; i < dim; ++i) y[i] = sum[i] / weights;
-    if (to.weight != nullptr) to.weight[member] = largest + std::log(weights);
+    const T* key = work.keys + row * work.head_dim;
+    const T* value = work.values + row * work.head_dim;
+    for (; i < until; ++i, key += work.head_dim, value += work.head_dim) {
+      block.keys[i] = key;
+      block.values[i] = value;
+    }
+  }
+  for (int64_t i = block.count; i % kKeyLanes != 0; ++i) {
+    block.keys[i] = block.keys[i - 1];
+    block.values[i] = block.values[i - 1];
+    block.key_scales[i] = 0;
+    block.value_scales[i] = 0;
+  }
+}
+
+// `group` query heads of the group of `head`, from `member` on, against some keys.
+template <typename T>
+void AttendSome(const DecodeAttention<T>& work, int64_t head, Range range, int64_t member, int64_t group,
+                AttendedPart to) {
+  const DecodeWay<T>& way = WayOf(work);
+  const int64_t dim = work.head_dim;
+  DecodeState<T> state;
+  state.group = group;
+  state.dim = dim;
+  for (int64_t g = 0; g < group; ++g) {
+    way.prepare(state, g, work.q + (head * work.group + member + g) * dim, 1 / std::sqrt(static_cast<float>(dim)));
+    std::fill_n(state.sums[g], kMostHeadDim, 0.0F);
+    state.largest[g] = -std::numeric_limits<float>::infinity();
+    state.weight_sums[g] = 0;
+  }
+  KeyBlock<T> blocks[2];
+  FindKeys(work, head, range, blocks[0]);
+  for (int64_t i = 0; range.size() > 0; i = 1 - i) {
+    range.begin += blocks[i].count;
+    const bool more = range.size() > 0;
+    if (more) FindKeys(work, head, range, blocks[1 - i]);
+    way.score(state, blocks[i]);
+    for (int64_t g = 0; g < group; ++g) way.soften(state, g, blocks[i]);
+    way.weigh(state, blocks[i], more ? &blocks[1 - i] : nullptr);
+  }
+  for (int64_t g = 0; g < group; ++g) {
+    float* const y = to.y + (member + g) * dim;
+    for (int64_t i = 0; i < dim; ++i) y[i] = state.sums[g][way.place(i)] / state.weight_sums[g];
+    if (to.weight != nullptr) to.weight[member + g] = state.largest[g] + std::log(state.weight_sums[g]);
   }
 }
 
 template <typename T>
-using AttendFunction = void (*)(const DecodeAttention<T>& work, int64_t head, Range keys, AttendedPart to);
-
-// For heads of whole vectors.
-constexpr IsaRow<AttendFunction<Bf16>> kVectorWays[] = {
-#if ROOFBENCH_X86
-    {kAvx512Bf16, avx512::AttendKeys},
-#endif
-    {0, AttendKeys<Bf16>},
-};
-
-AttendFunction<float> WayOf(const DecodeAttention<float>&) { return AttendKeys<float>; }
-AttendFunction<Bf16> WayOf(const DecodeAttention<Bf16>& work) {
-  constexpr int64_t kElementsPerVector = 32;
-  return work.head_dim % kElementsPerVector == 0 ? BestWay<kVectorWays>() : AttendKeys<Bf16>;
-}
-
-template <typename T>
-void RunSome(const DecodeAttention<T>& work, Range range) {
-  const AttendFunction<T> attend = WayOf(work);
-  for (int64_t head = range.begin; head < range.end; ++head) {
-    attend(work, head, {0, work.length}, {work.y + head * work.group * work.head_dim, nullptr});
+void AttendKeys(const DecodeAttention<T>& work, int64_t head, Range keys, AttendedPart to) {
+  for (int64_t done = 0; done < work.group; done += kMostGroup) {
+    AttendSome(work, head, keys, done, std::min(kMostGroup, work.group - done), to);
   }
 }
 
@@ -105,15 +157,28 @@ void Join(const DecodeAttention<T>& work, int64_t head, int64_t parts) {
   }
 }
 
+}  // namespace
+
 template <typename T>
-void RunAll(const DecodeAttention<T>& work, const ParallelFor& parallel_for) {
+void RunHeads(const DecodeAttention<T>& work, Range range) {
+  for (int64_t head = range.begin; head < range.end; ++head) {
+    AttendKeys(work, head, {0, work.length}, {work.y + head * work.group * work.head_dim, nullptr});
+  }
+}
+
+template <typename T>
+int64_t ScratchFloats(const DecodeAttention<T>& work, int threads) {
+  return work.heads * PartsOf(work, threads) * work.group * (work.head_dim + 1);
+}
+
+template <typename T>
+void Run(const DecodeAttention<T>& work, const ParallelFor& parallel_for) {
   const int64_t parts = work.scratch == nullptr ? 1 : PartsOf(work, parallel_for.threads());
-  if (parts == 1) return parallel_for(work.heads, 1, [&](Range range) { RunSome(work, range); });
-  const AttendFunction<T> attend = WayOf(work);
+  if (parts == 1) return parallel_for(work.heads, 1, [&](Range range) { RunHeads(work, range); });
   parallel_for(work.heads * parts, 1, [&](Range range) {
     for (int64_t i = range.begin; i < range.end; ++i) {
       const Range keys = Share(work.length, 1, static_cast<int>(i % parts), static_cast<int>(parts));
-      attend(work, i / parts, keys, PartAt(work, i));
+      AttendKeys(work, i / parts, keys, PartAt(work, i));
     }
   });
   parallel_for(work.heads, 1, [&](Range range) {
@@ -121,19 +186,14 @@ void RunAll(const DecodeAttention<T>& work, const ParallelFor& parallel_for) {
   });
 }
 
-}  // namespace
+#define ROOFBENCH_DECODE_ATTENTION(T)                             \
+  template void RunHeads(const DecodeAttention<T>&, Range);       \
+  template int64_t ScratchFloats(const DecodeAttention<T>&, int); \
+  template void Run(const DecodeAttention<T>&, const ParallelFor&);
 
-void RunHeads(const DecodeAttention<float>& work, Range range) { RunSome(work, range); }
-void RunHeads(const DecodeAttention<Bf16>& work, Range range) { RunSome(work, range); }
-
-template <typename T>
-int64_t ScratchFloats(const DecodeAttention<T>& work, int threads) {
-  return work.heads * PartsOf(work, threads) * work.group * (work.head_dim + 1);
-}
-template int64_t ScratchFloats(const DecodeAttention<float>& work, int threads);
-template int64_t ScratchFloats(const DecodeAttention<Bf16>& work, int threads);
-
-void Run(const DecodeAttention<float>& work, const ParallelFor& parallel_for) { RunAll(work, parallel_for); }
-void Run(const DecodeAttention<Bf16>& work, const ParallelFor& parallel_for) { RunAll(work, parallel_for); }
+ROOFBENCH_DECODE_ATTENTION(float)
+ROOFBENCH_DECODE_ATTENTION(Bf16)
+ROOFBENCH_DECODE_ATTENTION(Fp16)
+ROOFBENCH_DECODE_ATTENTION(int8_t)
 
 }  // namespace roofbench::kernels

@@ -8,23 +8,38 @@
 #include <cstdint>
 
 #include "lib/kernels/simd/bf16.h"
+#include "lib/kernels/simd/fp16.h"
 #include "lib/kernels/threading/parallel_for.h"
 
 namespace roofbench::kernels {
 
-// T: float or Bf16. `group` query heads share the keys and values of one head (Ainslie et al., arXiv:2305.13245), so
-// that each is read from memory once for all of them.
+// A cache in blocks of a few tokens that lie anywhere (Kwon et al., arXiv:2309.06180): a block holds some tokens of all
+// heads of a sequence, [heads, tokens, head_dim].
+struct Pages {
+  const int32_t* blocks = nullptr;  // [sequences, per_sequence]: which block has tokens [i · tokens, (i + 1) · tokens)
+  int64_t per_sequence = 0;
+  int64_t tokens = 0;  // of a block
+  int64_t heads = 1;   // of a sequence
+};
+
+// T: float, Bf16, Fp16 or int8_t. `group` query heads share the keys and values of one head (Ainslie et al.,
+// arXiv:2305.13245), so that each is read from memory once for all of them.
 template <typename T>
 struct DecodeAttention {
   const float* q = nullptr;  // [heads · group, head_dim]
-  const T* keys = nullptr;   // head h: [length, head_dim] at keys + h · head_stride
+  const T* keys = nullptr;   // [heads, capacity, head_dim], or the blocks of `pages` one behind the other
   const T* values = nullptr;
+  // Of int8_t alone: the factor of each row of keys and values, none below zero; [heads, capacity], or as the rows of
+  // the blocks.
+  const float* key_scales = nullptr;
+  const float* value_scales = nullptr;
   float* y = nullptr;  // as q
-  int64_t heads = 1;   // of keys and values
+  int64_t heads = 1;   // of keys and values, of all sequences
   int64_t group = 1;
   int64_t head_dim = 0;  // at most kMostHeadDim
-  int64_t length = 0;
-  int64_t head_stride = 0;
+  int64_t length = 0;    // tokens in the cache
+  int64_t capacity = 0;  // tokens that there is room for
+  Pages pages = {};
   // ScratchFloats; without it, heads alone are spread over threads.
   float* scratch = nullptr;
 };
@@ -32,14 +47,14 @@ struct DecodeAttention {
 inline constexpr int64_t kMostHeadDim = 256;
 
 // Heads [range.begin, range.end) on the calling thread. It allocates nothing.
-void RunHeads(const DecodeAttention<float>& work, Range range);
-void RunHeads(const DecodeAttention<Bf16>& work, Range range);
+template <typename T>
+void RunHeads(const DecodeAttention<T>& work, Range range);
 
 // For a Run on `threads`: what parts of the keys come to, where there are too few heads for the threads.
 template <typename T>
 int64_t ScratchFloats(const DecodeAttention<T>& work, int threads);
 
-void Run(const DecodeAttention<float>& work, const ParallelFor& parallel_for);
-void Run(const DecodeAttention<Bf16>& work, const ParallelFor& parallel_for);
+template <typename T>
+void Run(const DecodeAttention<T>& work, const ParallelFor& parallel_for);
 
 }  // namespace roofbench::kernels

@@ -5,6 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <type_traits>
 #include <vector>
 
 #include "lib/kernels/threading/thread_pool.h"
@@ -45,65 +49,182 @@ std::vector<double> Expected(const float* q, const std::vector<double>& keys, co
 }
 
 template <typename T>
-void Check(const Shape& shape, double query_deviation, double tolerance, int threads = 1) {
-  const int64_t stride = (shape.length + 3) * shape.head_dim;  // room for tokens to come
-  const std::vector<float> q = Normal<float>(shape.heads * shape.group * shape.head_dim, 0, query_deviation, 1);
-  const std::vector<T> keys = Normal<T>(shape.heads * stride, 0, 1, 2);
-  const std::vector<T> values = Normal<T>(shape.heads * stride, 0, 1, 3);
-  std::vector<double> exact_keys;
-  std::vector<double> exact_values;
-  for (const T key : keys) exact_keys.push_back(ToFloat(key));
-  for (const T value : values) exact_values.push_back(ToFloat(value));
+std::vector<T> Elements(int64_t n, uint32_t seed) {
+  return Normal<T>(n, 0, 1, seed);
+}
+template <>
+std::vector<int8_t> Elements(int64_t n, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> any(-128, 127);
+  std::vector<int8_t> values(static_cast<std::size_t>(n));
+  for (int8_t& value : values) value = static_cast<int8_t>(any(random));
+  return values;
+}
+
+// Room for all tokens of the heads and some more: rows of keys or values, each with a factor.
+template <typename T>
+struct Cache {
+  Cache(int64_t rows, int64_t dim, uint32_t seed) : elements(Elements<T>(rows * dim, seed)) {
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<float> some(0.0F, 0.02F);
+    for (int64_t i = 0; i < rows; ++i) scales.push_back(std::is_same_v<T, int8_t> ? some(random) : 1.0F);
+  }
+
+  std::vector<T> elements;
+  std::vector<float> scales;
+};
+
+// Blocks of so many tokens in an order of their own, of sequences with so many heads.
+struct Paging {
+  int64_t tokens = 0;
+  int64_t heads = 1;
+};
+
+struct Options {
+  double tolerance = 1e-5;
+  double query_deviation = 1;
+  int threads = 1;
+  Paging paging = {};
+};
+
+template <typename T>
+void Check(const Shape& shape, const Options& options) {
+  const Paging& paging = options.paging;
+  const int64_t unit = std::max<int64_t>(paging.tokens, 1);
+  const int64_t pages = (shape.length + unit - 1) / unit;  // of a sequence
+  const int64_t capacity = paging.tokens == 0 ? shape.length + 3 : pages * unit;
+  const std::vector<float> q = Normal<float>(shape.heads * shape.group * shape.head_dim, 0, options.query_deviation, 1);
+  const Cache<T> keys(shape.heads * capacity, shape.head_dim, 2);
+  const Cache<T> values(shape.heads * capacity, shape.head_dim, 3);
+  std::vector<int32_t> blocks(static_cast<std::size_t>(shape.heads / paging.heads * pages));
+  std::iota(blocks.begin(), blocks.end(), 0);
+  std::shuffle(blocks.begin(), blocks.end(), std::mt19937(4));
+  const auto row_of = [&](int64_t head, int64_t t) {
+    if (paging.tokens == 0) return head * capacity + t;
+    const int64_t block = blocks[static_cast<std::size_t>(head / paging.heads * pages + t / paging.tokens)];
+    return (block * paging.heads + head % paging.heads) * paging.tokens + t % paging.tokens;
+  };
+  const auto exact = [&](const Cache<T>& cache, int64_t head) {
+    std::vector<double> rows;
+    for (int64_t t = 0; t < shape.length; ++t) {
+      const auto row = static_cast<std::size_t>(row_of(head, t));
+      for (int64_t i = 0; i < shape.head_dim; ++i) {
+        const T element = cache.elements[row * static_cast<std::size_t>(shape.head_dim) + static_cast<std::size_t>(i)];
+        rows.push_back(double{ToFloat(element)} * cache.scales[row]);
+      }
+    }
+    return rows;
+  };
   std::vector<float> y(q.size());
   DecodeAttention<T> work{.q = q.data(),
-                          .keys = keys.data(),
-                          .values = values.data(),
+                          .keys = keys.elements.data(),
+                          .values = values.elements.data(),
                           .y = y.data(),
                           .heads = shape.heads,
                           .group = shape.group,
                           .head_dim = shape.head_dim,
                           .length = shape.length,
-                          .head_stride = stride};
+                          .capacity = capacity};
+  if (std::is_same_v<T, int8_t>) {
+    work.key_scales = keys.scales.data();
+    work.value_scales = values.scales.data();
+  }
+  if (paging.tokens != 0) work.pages = {blocks.data(), pages, paging.tokens, paging.heads};
   constexpr float kUntouched = 1e30F;
-  std::vector<float> scratch(static_cast<std::size_t>(ScratchFloats(work, threads)) + 1, kUntouched);
-  if (threads > 1) work.scratch = scratch.data();
-  Run(work, ThreadPool(threads));
+  std::vector<float> scratch(static_cast<std::size_t>(ScratchFloats(work, options.threads)) + 1, kUntouched);
+  if (options.threads > 1) work.scratch = scratch.data();
+  Run(work, ThreadPool(options.threads));
   EXPECT_EQ(scratch.back(), kUntouched);
   for (int64_t head = 0; head < shape.heads * shape.group; ++head) {
-    const std::vector<double> expected =
-        Expected(q.data() + head * shape.head_dim, exact_keys, exact_values, head / shape.group * stride, shape);
+    const std::vector<double> expected = Expected(q.data() + head * shape.head_dim, exact(keys, head / shape.group),
+                                                  exact(values, head / shape.group), 0, shape);
     for (int64_t i = 0; i < shape.head_dim; ++i) {
       ExpectClose(y[static_cast<std::size_t>(head * shape.head_dim + i)], expected[static_cast<std::size_t>(i)],
-                  tolerance, 0.3, "head " + std::to_string(head) + ", column " + std::to_string(i));
+                  options.tolerance, 0.3, "head " + std::to_string(head) + ", column " + std::to_string(i));
     }
   }
 }
 
-constexpr Shape kShapes[] = {{1, 1, 32, 1},    {2, 4, 64, 17},  {3, 1, 128, 128}, {2, 8, 64, 129},
-                             {1, 11, 96, 300}, {2, 3, 256, 40}, {2, 2, 40, 33},   {1, 4, 64, 1000}};
+constexpr Shape kShapes[] = {{1, 1, 32, 1},    {2, 4, 64, 17},   {3, 1, 128, 128}, {2, 8, 64, 129},
+                             {1, 11, 96, 300}, {2, 3, 256, 40},  {2, 2, 40, 33},   {1, 4, 64, 1000},
+                             {1, 19, 64, 70},  {2, 7, 128, 257}, {1, 1, 256, 385}, {4, 2, 192, 131}};
+// Queries and weights are rounded to bf16 on the way.
+constexpr double kInBf16 = 3e-2;
 
 TEST(DecodeAttention, Fp32) {
-  for (const Shape& shape : kShapes) Check<float>(shape, 1, 1e-5);
+  OnEveryIsa([] {
+    for (const Shape& shape : kShapes) Check<float>(shape, {});
+  });
 }
 
-TEST(DecodeAttention, Bf16OnEveryIsa) {
+TEST(DecodeAttention, Bf16) {
   OnEveryIsa([] {
-    // Queries are rounded to bf16 on the way.
-    for (const Shape& shape : kShapes) Check<Bf16>(shape, 1, 3e-2);
+    for (const Shape& shape : kShapes) Check<Bf16>(shape, {.tolerance = kInBf16});
   });
+}
+
+TEST(DecodeAttention, Fp16) {
+  OnEveryIsa([] {
+    for (const Shape& shape : kShapes) Check<Fp16>(shape, {});
+  });
+}
+
+TEST(DecodeAttention, Int8) {
+  OnEveryIsa([] {
+    for (const Shape& shape : kShapes) Check<int8_t>(shape, {.tolerance = 1e-3});
+  });
+}
+
+TEST(DecodeAttention, Pages) {
+  for (const Paging& paging : {Paging{16, 2}, {5, 4}, {200, 2}}) {
+    OnEveryIsa([&] {
+      for (const Shape& shape : {Shape{4, 4, 64, 300}, {8, 1, 128, 129}, {4, 2, 64, 1}, {4, 3, 40, 64}}) {
+        Check<float>(shape, {.paging = paging});
+        Check<Bf16>(shape, {.tolerance = kInBf16, .paging = paging});
+        Check<int8_t>(shape, {.tolerance = 1e-3, .threads = 3, .paging = paging});
+      }
+    });
+  }
 }
 
 TEST(DecodeAttention, KeysInParts) {
   for (const Shape& shape : {Shape{1, 1, 64, 3000}, {3, 4, 32, 1025}, {1, 11, 96, 700}, {5, 2, 40, 600}}) {
-    Check<float>(shape, 1, 1e-5, 3);
-    OnEveryIsa([&] { Check<Bf16>(shape, 1, 3e-2, 3); });
+    Check<float>(shape, {.threads = 3});
+    OnEveryIsa([&] { Check<Bf16>(shape, {.tolerance = kInBf16, .threads = 3}); });
     // With nearly all weight on one key, all but one of the parts count for nothing.
-    Check<Bf16>(shape, 100, 0.5, 3);
+    Check<Bf16>(shape, {.tolerance = 0.5, .query_deviation = 100, .threads = 3});
   }
 }
 
 TEST(DecodeAttention, SharpWeightsDoNotOverflow) {
-  OnEveryIsa([] { Check<Bf16>({1, 4, 64, 500}, 100, 0.5); });
+  OnEveryIsa([] {
+    Check<Bf16>({1, 4, 64, 500}, {.tolerance = 0.5, .query_deviation = 100});
+    Check<int8_t>({1, 4, 64, 500}, {.tolerance = 0.1, .query_deviation = 100});
+  });
+}
+
+// Integers cannot carry what is no number, so that they must not hide it.
+TEST(DecodeAttention, ANanSpoilsItsHeadAlone) {
+  OnEveryIsa([] {
+    std::vector<float> q(128, 1.0F);
+    q[3] = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<int8_t> cache(64 * 64, 1);
+    const std::vector<float> scales(64, 0.5F);
+    std::vector<float> y(q.size());
+    kernels::Run(DecodeAttention<int8_t>{.q = q.data(),
+                                .keys = cache.data(),
+                                .values = cache.data(),
+                                .key_scales = scales.data(),
+                                .value_scales = scales.data(),
+                                .y = y.data(),
+                                .group = 2,
+                                .head_dim = 64,
+                                .length = 64,
+                                .capacity = 64},
+        SerialFor());
+    EXPECT_TRUE(std::all_of(y.begin(), y.begin() + 64, [](float v) { return std::isnan(v); }));
+    EXPECT_TRUE(std::all_of(y.begin() + 64, y.end(), [](float v) { return std::abs(v - 0.5F) < 1e-4F; }));
+  });
 }
 
 }  // namespace
