@@ -74,12 +74,11 @@ void FindKeys(const DecodeAttention<T>& work, int64_t head, Range range, KeyBloc
       block.values[i] = value;
     }
   }
-  for (int64_t i = block.count; i % kKeyLanes != 0; ++i) {
-    block.keys[i] = block.keys[i - 1];
-    block.values[i] = block.values[i - 1];
-    block.key_scales[i] = 0;
-    block.value_scales[i] = 0;
-  }
+  const int64_t lanes = (block.count + kKeyLanes - 1) / kKeyLanes * kKeyLanes;
+  std::fill(block.keys + block.count, block.keys + lanes + kRowsAhead, block.keys[block.count - 1]);
+  std::fill(block.values + block.count, block.values + lanes + kRowsAhead, block.values[block.count - 1]);
+  std::fill(block.key_scales + block.count, block.key_scales + lanes, 0.0F);
+  std::fill(block.value_scales + block.count, block.value_scales + lanes, 0.0F);
 }
 
 // `group` query heads of the group of `head`, from `member` on, against some keys.

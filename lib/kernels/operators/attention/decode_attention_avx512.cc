@@ -40,7 +40,7 @@ ROOFBENCH_TARGET_AVX512_BF16 void ScoreSome(DecodeState<Bf16>& state, const KeyB
 #pragma GCC unroll 16
       for (int64_t j = 0; j < kKeys; ++j) {
         const __m512i line = _mm512_loadu_si512(block.keys[first + j] + i);
-        if constexpr (kFetch) PrefetchL2(block.values[first + j] + i);
+        if constexpr (kFetch) Fetch(block.keys[first + j + kRowsAhead] + i, block.values[first + j] + i);
 #pragma GCC unroll 4
         for (int64_t member = 0; member < kGroup; ++member) {
           __m512& sum = sums[member * kKeys + j];
@@ -104,8 +104,9 @@ ROOFBENCH_TARGET_AVX512_BF16 void WeighColumns(DecodeState<Bf16>& state, const K
       pairs[2 * line] = _mm512_unpacklo_epi16(first, second);
       pairs[2 * line + 1] = _mm512_unpackhi_epi16(first, second);
       if (next != nullptr) {
-        PrefetchL2(next->keys[j] + column + line * kLine);
-        PrefetchL2(next->keys[j + 1] + column + line * kLine);
+        const int64_t at = column + line * kLine;
+        Fetch(block.values[j + kRowsAhead] + at, next->keys[j] + at);
+        Fetch(block.values[j + 1 + kRowsAhead] + at, next->keys[j + 1] + at);
       }
     }
 #pragma GCC unroll 4

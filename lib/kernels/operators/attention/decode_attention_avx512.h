@@ -77,6 +77,12 @@ ROOFBENCH_TARGET_AVX512 inline void TakeLargest(DecodeState<T>& state, int64_t g
   state.largest[g] = now;
 }
 
+// The line that is used soon, and the one that is used after that.
+ROOFBENCH_TARGET_AVX512 inline void Fetch(const void* soon, const void* later) {
+  PrefetchL2(soon);
+  PrefetchL2(later);
+}
+
 // function.template operator()<n>(first) for parts of n = 4, 2 or 1 of a group.
 template <typename Function>
 inline void InParts(int64_t group, Function function) {

@@ -181,22 +181,27 @@ void Prepare(DecodeState<T>& state, int64_t g, const float* q, float scale) {
 int64_t Place(int64_t column) { return column; }
 
 // Highway's tables hold plain functions: hence one of each for every type.
-#define ROOFBENCH_DECODE_WAY(name, T)                                                                  \
-  HWY_EXPORT(Score##name);                                                                             \
-  HWY_EXPORT(Soften##name);                                                                            \
-  HWY_EXPORT(Weigh##name);                                                                             \
-  constexpr DecodeWay<T> k##name = {                                                                   \
-      .prepare = Prepare<T>,                                                                           \
-      .score = [](DecodeState<T>& state,                                                               \
-                  const KeyBlock<T>& block) { HWY_DYNAMIC_DISPATCH(Score##name)                        \
-                                              (state, block); },      \
-      .soften = [](DecodeState<T>& state, int64_t g,                                                   \
-                   const KeyBlock<T>& block) { HWY_DYNAMIC_DISPATCH(Soften##name)                      \
-                                               (state, g, block); }, \
-      .weigh = [](DecodeState<T>& state, const KeyBlock<T>& block,                                     \
-                  const KeyBlock<T>* next) { HWY_DYNAMIC_DISPATCH(Weigh##name)                         \
-                                             (state, block, next); }, \
-      .place = Place};
+#define ROOFBENCH_DECODE_WAY(name, T)                                                                                  \
+  HWY_EXPORT(Score##name);                                                                                             \
+  HWY_EXPORT(Soften##name);                                                                                            \
+  HWY_EXPORT(Weigh##name);                                                                                             \
+  constexpr DecodeWay<T> k##name = {.prepare = Prepare<T>,                                                             \
+                                    .score =                                                                           \
+                                        [](DecodeState<T>& state, const KeyBlock<T>& block) {                          \
+                                          HWY_DYNAMIC_DISPATCH(Score##name)                                            \
+                                          (state, block);                                                              \
+                                        },                                                                             \
+                                    .soften =                                                                          \
+                                        [](DecodeState<T>& state, int64_t g, const KeyBlock<T>& block) {               \
+                                          HWY_DYNAMIC_DISPATCH(Soften##name)                                           \
+                                          (state, g, block);                                                           \
+                                        },                                                                             \
+                                    .weigh =                                                                           \
+                                        [](DecodeState<T>& state, const KeyBlock<T>& block, const KeyBlock<T>* next) { \
+                                          HWY_DYNAMIC_DISPATCH(Weigh##name)                                            \
+                                          (state, block, next);                                                        \
+                                        },                                                                             \
+                                    .place = Place};
 ROOFBENCH_DECODE_WAY(Fp32, float)
 ROOFBENCH_DECODE_WAY(Bf16, Bf16)
 ROOFBENCH_DECODE_WAY(Fp16, Fp16)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decode attention over int8 caches by 8-bit dot products, which multiply bytes without a sign by bytes with one.
+// Decode attention over int8 caches by dot products of integers.
 //
-// A query becomes integers of 15 bits, 128 · high + low; keys get 128 added, which the sum of the query's integers
-// takes back. A block's weights, with the factors of its values in them, become integers of 16 bits, 256 · high + low.
-// So nothing is rounded more coarsely than 2^-15 of the largest element. Sums of integers are exact: 256 elements of a
-// head, or 128 keys of a block, stay below 2^31.
+// A query becomes integers of 16 bits, which keys widened to 16 bits are multiplied by. A block's weights, with the
+// factors of its values in them, become integers of 16 bits, 256 · high + low, each half without a sign, as products of
+// bytes want them. So nothing is rounded more coarsely than 2^-15 of the largest element. Sums of integers are exact:
+// 256 elements of a head, or 128 keys of a block, stay below 2^31.
 #include "lib/kernels/operators/attention/decode_attention_avx512.h"
 
 #if ROOFBENCH_X86
@@ -13,23 +13,23 @@ namespace roofbench::kernels::avx512 {
 namespace {
 
 constexpr int64_t kLine = 64;
-constexpr int32_t kQuerySteps = 128 * 127;
+constexpr int64_t kHalfLine = kLine / 2;
+constexpr int32_t kQuerySteps = 32767;
 constexpr int32_t kWeightSteps = 65535;
-constexpr int32_t kLowQuery = 128;
-static_assert(int64_t{kMostHeadDim} * 255 * (kQuerySteps + kLowQuery) < int64_t{1} << 31);
+static_assert(kMostHeadDim * 128 * kQuerySteps < int64_t{1} << 31);
 static_assert(kKeyBlock * 128 * kWeightSteps < int64_t{1} << 31);
 
-// Both halves of a query head's integers, or of its weights.
-struct Halves {
-  int8_t* high;
-  int8_t* low;
-};
-Halves QueryOf(DecodeState<int8_t>& state, int64_t g) {
-  auto* const bytes = reinterpret_cast<int8_t*>(state.queries[g]);
-  return {bytes, bytes + kMostHeadDim};
+const int16_t* QueryOf(const DecodeState<int8_t>& state, int64_t g) {
+  return reinterpret_cast<const int16_t*>(state.queries[g]);
 }
+
+// Both halves of the weights of a query head.
+struct Halves {
+  uint8_t* high;
+  uint8_t* low;
+};
 Halves WeightsOf(DecodeState<int8_t>& state, int64_t g) {
-  auto* const bytes = reinterpret_cast<int8_t*>(state.weights[g]);
+  auto* const bytes = reinterpret_cast<uint8_t*>(state.weights[g]);
   return {bytes, bytes + kKeyBlock};
 }
 
@@ -42,60 +42,46 @@ void Prepare(DecodeState<int8_t>& state, int64_t g, const float* q, float scale)
   }
   const bool finite = std::isfinite(sum_of_sizes);
   const float step = largest / kQuerySteps;
-  const float per_step = finite && step > 0 ? 1 / step : 0;
-  const Halves to = QueryOf(state, g);
-  state.query_sums[g] = 0;
+  auto* const to = reinterpret_cast<int16_t*>(state.queries[g]);
   for (int64_t i = 0; i < state.dim; ++i) {
-    const int32_t steps =
-        finite ? std::clamp(static_cast<int32_t>(std::lrint(q[i] * per_step)), -kQuerySteps, kQuerySteps) : 0;
-    const int32_t high = (steps + kLowQuery / 2) >> 7;
-    to.high[i] = static_cast<int8_t>(high);
-    to.low[i] = static_cast<int8_t>(steps - high * kLowQuery);
-    state.query_sums[g] += steps;
+    const int32_t steps = finite && step > 0 ? static_cast<int32_t>(std::lrint(q[i] / step)) : 0;
+    to[i] = static_cast<int16_t>(std::clamp(steps, -kQuerySteps, kQuerySteps));
   }
   state.query_steps[g] = finite ? step * scale : std::numeric_limits<float>::quiet_NaN();
 }
 
+ROOFBENCH_TARGET_AVX512_VNNI inline __m512i WidenHalf(const int8_t* from) {
+  return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+
 template <int64_t kGroup, bool kFetch>
 ROOFBENCH_TARGET_AVX512_VNNI void ScoreSome(DecodeState<int8_t>& state, const KeyBlock<int8_t>& block, int64_t g) {
-  // Half as many scores at once as there are lanes: each takes two sums.
-  constexpr int64_t kKeys = kKeyLanes / 2 / kGroup;
-  const __m512i offset = _mm512_set1_epi8(static_cast<char>(0x80));
-  for (int64_t first = 0; first < block.count; first += 2 * kKeys) {
-    __m512 sums[kKeyLanes];
-#pragma GCC unroll 2
-    for (int64_t some = 0; some < 2; ++some) {
-      __m512i high[kGroup][kKeys];
-      __m512i low[kGroup][kKeys];
+  constexpr int64_t kKeys = kKeyLanes / kGroup;
+  for (int64_t first = 0; first < block.count; first += kKeys) {
+    __m512i sums[kKeyLanes];
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < kKeyLanes; ++i) sums[i] = _mm512_setzero_si512();
+    for (int64_t i = 0; i < state.dim; i += kHalfLine) {
+      __m512i queries[kGroup];
 #pragma GCC unroll 4
       for (int64_t member = 0; member < kGroup; ++member) {
-#pragma GCC unroll 8
-        for (int64_t j = 0; j < kKeys; ++j) high[member][j] = low[member][j] = _mm512_setzero_si512();
+        queries[member] = _mm512_load_si512(QueryOf(state, g + member) + i);
       }
-      for (int64_t i = 0; i < state.dim; i += kLine) {
-#pragma GCC unroll 8
-        for (int64_t j = 0; j < kKeys; ++j) {
-          const int64_t key = first + some * kKeys + j;
-          const __m512i line = _mm512_xor_si512(_mm512_loadu_si512(block.keys[key] + i), offset);
-          if constexpr (kFetch) PrefetchL2(block.values[key] + i);
+#pragma GCC unroll 16
+      for (int64_t j = 0; j < kKeys; ++j) {
+        const __m512i half = WidenHalf(block.keys[first + j] + i);
+        if (kFetch && i % kLine == 0) Fetch(block.keys[first + j + kRowsAhead] + i, block.values[first + j] + i);
 #pragma GCC unroll 4
-          for (int64_t member = 0; member < kGroup; ++member) {
-            const Halves query = QueryOf(state, g + member);
-            high[member][j] = _mm512_dpbusd_epi32(high[member][j], line, _mm512_load_si512(query.high + i));
-            low[member][j] = _mm512_dpbusd_epi32(low[member][j], line, _mm512_load_si512(query.low + i));
-          }
-        }
-      }
-#pragma GCC unroll 4
-      for (int64_t member = 0; member < kGroup; ++member) {
-#pragma GCC unroll 8
-        for (int64_t j = 0; j < kKeys; ++j) {
-          const __m512i sum = _mm512_add_epi32(_mm512_slli_epi32(high[member][j], 7), low[member][j]);
-          sums[member * 2 * kKeys + some * kKeys + j] = _mm512_castsi512_ps(sum);
+        for (int64_t member = 0; member < kGroup; ++member) {
+          __m512i& sum = sums[member * kKeys + j];
+          sum = _mm512_dpwssd_epi32(sum, half, queries[member]);
         }
       }
     }
-    StoreScores<kGroup>(SumEach<__m512i>(sums), state, g, first);
+    __m512 as_floats[kKeyLanes];
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < kKeyLanes; ++i) as_floats[i] = _mm512_castsi512_ps(sums[i]);
+    StoreScores<kGroup>(SumEach<__m512i>(as_floats), state, g, first);
   }
 }
 
@@ -111,10 +97,9 @@ void Score(DecodeState<int8_t>& state, const KeyBlock<int8_t>& block) {
 
 // Integers become scores in their place.
 ROOFBENCH_TARGET_AVX512_VNNI void Scale(DecodeState<int8_t>& state, int64_t g, const KeyBlock<int8_t>& block) {
-  const __m512i offset = _mm512_set1_epi32(128 * state.query_sums[g]);
   const __m512 step = _mm512_set1_ps(state.query_steps[g]);
   for (int64_t j = 0; j < block.count; j += kKeyLanes) {
-    const __m512i sum = _mm512_sub_epi32(_mm512_load_si512(state.scores[g] + j), offset);
+    const __m512i sum = _mm512_load_si512(state.scores[g] + j);
     const __m512 factor = _mm512_mul_ps(step, _mm512_loadu_ps(block.key_scales + j));
     _mm512_store_ps(state.scores[g] + j, _mm512_mul_ps(_mm512_cvtepi32_ps(sum), factor));
   }
@@ -128,7 +113,7 @@ ROOFBENCH_TARGET_AVX512_VNNI void Soften(DecodeState<int8_t>& state, int64_t g, 
   __m512 most = _mm512_setzero_ps();
   for (int64_t j = 0; j < block.count; j += kKeyLanes) {
     __m512 exponential[] = {_mm512_sub_ps(_mm512_load_ps(state.scores[g] + j), largest)};
-    Exp<float>(exponential);
+    Exp<Bf16>(exponential);
     const __m512 weight = _mm512_maskz_mov_ps(KeysThere(block.count, j), exponential[0]);
     sum = _mm512_add_ps(sum, weight);
     const __m512 scaled = _mm512_mul_ps(weight, _mm512_loadu_ps(block.value_scales + j));
@@ -175,7 +160,9 @@ ROOFBENCH_TARGET_AVX512_VNNI void WeighColumns(DecodeState<int8_t>& state, const
     const __m512i fours[] = {_mm512_unpacklo_epi16(first, second), _mm512_unpackhi_epi16(first, second)};
     if (next != nullptr) {
 #pragma GCC unroll 4
-      for (int64_t key = 0; key < 4; ++key) PrefetchL2(next->keys[j + key] + column);
+      for (int64_t key = j; key < j + 4; ++key) {
+        Fetch(block.values[key + kRowsAhead] + column, next->keys[key] + column);
+      }
     }
 #pragma GCC unroll 4
     for (int64_t member = 0; member < kGroup; ++member) {

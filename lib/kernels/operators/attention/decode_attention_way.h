@@ -14,11 +14,16 @@ inline constexpr int64_t kKeyBlock = 128;
 inline constexpr int64_t kMostGroup = 16;  // query heads at once; larger groups take several turns
 inline constexpr int64_t kKeyLanes = 16;   // rows are there for a multiple of as many keys
 
-// Where the keys and values of a block lie. Behind the last one, it is repeated.
+// Rows that are fetched ahead of those in use: 4 KiB of 128 bf16. A block's values and the next one's keys are fetched
+// from further away. Each alone leaves 5 to 15 % of the bandwidth: the second begins a block's reading in time, the
+// first keeps it in the order that the processor's own prefetchers follow.
+inline constexpr int64_t kRowsAhead = 16;
+
+// Where the keys and values of a block lie. Behind the last one it is repeated, at least kRowsAhead times.
 template <typename T>
 struct KeyBlock {
-  const T* keys[kKeyBlock];
-  const T* values[kKeyBlock];
+  const T* keys[kKeyBlock + kRowsAhead];
+  const T* values[kKeyBlock + kRowsAhead];
   float key_scales[kKeyBlock];  // of int8_t alone
   float value_scales[kKeyBlock];
   int64_t count;
