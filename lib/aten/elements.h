@@ -6,8 +6,10 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Exception.h>
+#include <c10/util/Half.h>
 
 #include "lib/kernels/simd/bf16.h"
+#include "lib/kernels/simd/fp16.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/workload/dtype.h"
 
@@ -21,6 +23,10 @@ T* Elements(const at::Tensor& tensor) {
 template <>
 inline kernels::Bf16* Elements<kernels::Bf16>(const at::Tensor& tensor) {
   return reinterpret_cast<kernels::Bf16*>(tensor.mutable_data_ptr<at::BFloat16>());
+}
+template <>
+inline kernels::Fp16* Elements<kernels::Fp16>(const at::Tensor& tensor) {
+  return reinterpret_cast<kernels::Fp16*>(tensor.mutable_data_ptr<at::Half>());
 }
 
 // function(T()) for the element type of a tensor: float or Bf16. Throws c10::Error for any other.

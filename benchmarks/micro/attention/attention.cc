@@ -107,7 +107,7 @@ kernels::Attention<T> Kernel(AttentionOperands& o) {
           .heads = o.k.size(0),
           .group = o.q.size(1),
           .queries = o.q.size(2),
-          .keys = o.k.size(1),
+          .keys = o.keys,
           .head_dim = o.q.size(3),
           .causal = o.causal};
 }

@@ -13,6 +13,11 @@
 namespace roofbench {
 namespace {
 
+constexpr char kPageAxis[] = "page";
+constexpr char kContiguous[] = "none";
+
+double PageAt(const Point& at) { return at.Text(kPageAxis) == kContiguous ? 0 : at.Number(kPageAxis); }
+
 workload::Attention ShapeAt(const Point& at) {
   return {.batch = at.Number("batch"),
           .heads = at.Number("heads"),
@@ -20,7 +25,8 @@ workload::Attention ShapeAt(const Point& at) {
           .queries = 1,
           .keys = at.Number("keys"),
           .head_dim = at.Number("d"),
-          .dtype = at.Dtype()};
+          .dtype = at.Dtype(),
+          .page = PageAt(at)};
 }
 
 // The queries of a group are as many queries of the head that they share: no copy of it for each, which enable_gqa
@@ -30,24 +36,43 @@ void Sdpa(AttentionOperands& o) {
   o.y = at::scaled_dot_product_attention(folded, o.k.unsqueeze(1), o.v.unsqueeze(1)).transpose(1, 2);
 }
 
+template <typename Function>
+CaseStep WithCacheElement(workload::Dtype dtype, Function function) {
+  if (dtype == workload::Dtype::kInt8) return function(int8_t());
+  if (dtype == workload::Dtype::kFp16) return function(kernels::Fp16());
+  return WithDtype(dtype, function);
+}
+
 // Queries and results are fp32, as the decoder has them.
 auto PrepareNative(AttentionOperands& o, const Point& at, Inputs& in) {
   const at::Tensor q = in.Keep(o.q.to(at::kFloat));
   o.y = in.Empty(o.q.sizes(), at::kFloat);
-  return WithDtype(at.Dtype(), [&]<typename T>(T) -> CaseStep {
+  return WithCacheElement(at.Dtype(), [&]<typename T>(T) -> CaseStep {
     kernels::DecodeAttention<T> work{.q = Elements<float>(q),
                                      .keys = Elements<T>(o.k),
                                      .values = Elements<T>(o.v),
                                      .y = Elements<float>(o.y),
-                                     .heads = o.k.size(0),
+                                     .heads = o.q.size(0),
                                      .group = o.q.size(1),
                                      .head_dim = o.q.size(3),
-                                     .length = o.k.size(1),
-                                     .capacity = o.k.size(1)};
+                                     .length = o.keys,
+                                     .capacity = o.keys};
+    if (o.k_factors.defined()) {
+      work.key_scales = Elements<float>(o.k_factors);
+      work.value_scales = Elements<float>(o.v_factors);
+    }
+    if (o.blocks.defined()) {
+      work.pages = {Elements<int32_t>(o.blocks), o.blocks.size(1), o.k.size(2), o.k.size(1)};
+    }
     const at::Tensor scratch = in.Empty({ScratchFloats(work, in.device().threads())}, at::kFloat);
     work.scratch = Elements<float>(scratch);
     return [run = KernelStep(work, in.device()), q, scratch](timing::PhaseMarker& marker) { run(marker); };
   });
+}
+
+absl::Status OneArray(const Point& at, const Device&) {
+  if (PageAt(at) == 0) return absl::OkStatus();
+  return absl::UnimplementedError("impl:native alone reads a cache in blocks");
 }
 
 absl::Status Supports(const Point& at, const Device&) {
@@ -72,26 +97,43 @@ GridAxes Llama3(const AxisList& batch, const AxisList& keys) {
   return {{"batch", batch}, {"heads", {32}}, {"kv_heads", {8}}, {"d", {128}}, {"keys", keys}};
 }
 
+GridAxes InBlocks(GridAxes sizes) {
+  sizes.emplace_back(kPageAxis, AxisList{"16", "64"});
+  return sizes;
+}
+
+constexpr char kFloatsAlone[] = "LibTorch's operators have no attention over integers";
 const AxisList kImpls = {"naive", "sdpa", "native"};
 
 const Registration kDecodeAttention =
     AttentionFamily("decode_attention", "attention of one query a sequence over a cache of keys and values", ShapeAt)
-        .Dtypes({"fp32", "bf16", "fp16"}, "of the cache")
+        .Dtypes({"fp32", "bf16", "fp16", "int8"}, "of the cache; of int8, each key and value of a head has a factor")
+        .Choice(kPageAxis, {kContiguous, "16", "64"},
+                "tokens of a block of the cache, which a table finds; none: the keys of a head lie side by side",
+                kContiguous)
         .Size("batch", "sequences, each with a cache of its own", 1)
         .Size("heads", "of queries")
         .Size("kv_heads", "of keys and values, each for as many heads of queries", "heads")
         .Size("keys", "tokens in the cache")
         .Size("d", "length of a head")
+        .Impl("naive")
+        .Takes({"fp32", "bf16", "fp16"}, kFloatsAlone)
+        .When(OneArray)
         .Impl("sdpa", Sdpa)
+        .Takes({"fp32", "bf16", "fp16"}, kFloatsAlone)
+        .When(OneArray)
         .Impl("native", OnCpu(PrepareNative))
-        .Takes({"fp32", "bf16"}, "our kernel reads caches of fp32 and bf16")
         .When(NativeSupports)
         .Supports(Supports)
         .Points(Suite::kQuick, Grid(kImpls, {"bf16"}, Llama3({1}, {4096})))
         .Points(Suite::kStandard, Grid(kImpls, {"fp32", "bf16"}, Llama3({1}, {1024, 4096, 16384})))
         .Points(Suite::kStandard, Grid(kImpls, {"fp32", "bf16"}, Gpt2({1}, {4096})))
         .Points(Suite::kStandard, Grid(kImpls, {"bf16"}, Llama3({8}, {4096})))
-        .Points(Suite::kFull, Grid({"sdpa"}, {"fp16"}, Llama3({1}, {4096})))
+        .Points(Suite::kStandard, Grid({"native"}, {"int8"}, Llama3({1, 8}, {4096})))
+        .Points(Suite::kStandard, Grid({"native"}, {"bf16", "int8"}, InBlocks(Llama3({8}, {4096}))))
+        .Points(Suite::kFull, Grid({"native"}, {"int8"}, Gpt2({1, 8}, {4096})))
+        .Points(Suite::kFull, Grid({"native"}, {"bf16", "int8"}, InBlocks(Gpt2({8}, {4096}))))
+        .Points(Suite::kFull, Grid({"sdpa", "native"}, {"fp16"}, Llama3({1}, {4096})))
         .Points(Suite::kFull, Grid(kImpls, {"bf16"}, Llama3({1, 8, 64}, {128, 512, 2048, 8192, 32768, 131072})))
         .Points(Suite::kFull, Grid(kImpls, {"bf16"}, Gpt2({8}, {128, 1024, 4096, 32768})))
         .Growth("keys", 1);

@@ -6,6 +6,7 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/randperm.h>
 #include <ATen/ops/softmax.h>
 
 #include <algorithm>
@@ -27,21 +28,55 @@ AttentionOperands MakeAttention(const Point& at, const workload::Attention& shap
   const auto queries = static_cast<int64_t>(shape.queries);
   const auto keys = static_cast<int64_t>(shape.keys);
   const auto dim = static_cast<int64_t>(shape.head_dim);
+  const auto page = static_cast<int64_t>(shape.page);
+  const bool is_int8 = shape.dtype == workload::Dtype::kInt8;
+  const workload::Dtype of_rest = is_int8 ? workload::Dtype::kFp32 : shape.dtype;
   const std::vector<int64_t> of_queries = {heads, static_cast<int64_t>(shape.heads / shape.kv_heads), queries, dim};
-  AttentionOperands made{.q = in.Randn(of_queries, shape.dtype),
-                         .k = in.Randn({heads, keys, dim}, shape.dtype),
-                         .v = in.Randn({heads, keys, dim}, shape.dtype),
-                         .y = in.Empty(of_queries, shape.dtype),
+  const auto sequences = static_cast<int64_t>(shape.batch);
+  const int64_t pages = page == 0 ? 0 : (keys + page - 1) / page;
+  std::vector<int64_t> of_cache = {heads, keys};
+  if (page != 0) of_cache = {sequences * pages, static_cast<int64_t>(shape.kv_heads), page};
+  const std::vector<int64_t> of_factors = of_cache;
+  of_cache.push_back(dim);
+  AttentionOperands made{.q = in.Randn(of_queries, of_rest),
+                         .k = in.Randn(of_cache, shape.dtype),
+                         .v = in.Randn(of_cache, shape.dtype),
+                         .y = in.Empty(of_queries, of_rest),
                          .rows = in.SampleRows(heads * of_queries[1] * queries),
+                         .keys = keys,
                          .causal = shape.causal};
   if (shape.causal && at.Text(kImplAxis) == "naive") made.hidden = in.Keep(Hidden(queries, keys, made.q.options()));
+  if (is_int8) {
+    // The integers have a deviation of 32; no factor is like another.
+    const auto factors = [&] { return in.Keep(in.Randn(of_factors).abs_().add_(1).div_(64)); };
+    made.k_factors = factors();
+    made.v_factors = factors();
+  }
+  if (page != 0) {
+    made.blocks = in.Keep([&](at::Generator& random) {
+      return at::randperm(sequences * pages, random, at::kInt).view({sequences, pages});
+    });
+  }
   return made;
+}
+
+// The rows of a head from an array or from blocks.
+at::Tensor RowsOf(const at::Tensor& cache, const at::Tensor& blocks, int64_t head, int64_t keys) {
+  if (!blocks.defined()) return cache[head];
+  const int64_t heads = cache.size(1);
+  const at::Tensor own = cache.index_select(0, blocks[head / heads]).select(1, head % heads);
+  return own.flatten(0, 1).narrow(0, 0, keys);
+}
+
+at::Tensor ExactRows(const AttentionOperands& o, const at::Tensor& cache, const at::Tensor& factors, int64_t head) {
+  const at::Tensor rows = RowsOf(cache, o.blocks, head, o.keys).to(at::kDouble);
+  return factors.defined() ? rows.mul(RowsOf(factors, o.blocks, head, o.keys).unsqueeze(-1)) : rows;
 }
 
 // The probabilities of some queries of a head, in double precision.
 at::Tensor Probabilities(const AttentionOperands& o, int64_t head, int64_t member, int64_t first, int64_t count) {
   const at::Tensor q = o.q[head][member].narrow(0, first, count).to(at::kDouble);
-  at::Tensor scores = at::matmul(q, o.k[head].to(at::kDouble).t()).mul_(o.scale());
+  at::Tensor scores = at::matmul(q, o.KeysOf(head).t()).mul_(o.scale());
   if (o.causal) {
     scores.masked_fill_(at::ones_like(scores, at::kBool).triu(o.first_seen() + first + 1),
                         -std::numeric_limits<double>::infinity());
@@ -57,7 +92,7 @@ at::Tensor ReferenceRows(const AttentionOperands& o) {
     const int64_t row = rows.const_data_ptr<int64_t>()[i];
     const int64_t head = row / queries / o.q.size(1);
     const at::Tensor weights = Probabilities(o, head, row / queries % o.q.size(1), row % queries, 1);
-    results.push_back(at::matmul(weights, o.v[head].to(at::kDouble)));
+    results.push_back(at::matmul(weights, o.ValuesOf(head)));
   }
   return at::cat(results);
 }
@@ -66,10 +101,10 @@ at::Tensor ReferenceRows(const AttentionOperands& o) {
 at::Tensor RowSums(const AttentionOperands& o) {
   constexpr int64_t kBlock = 512;
   constexpr int64_t kMost = 1_Gi;
-  if (o.q.numel() / o.q.size(3) > kMost / o.k.size(1)) return {};
+  if (o.q.numel() / o.q.size(3) > kMost / o.keys) return {};
   std::vector<at::Tensor> sums;
   for (int64_t head = 0; head < o.q.size(0); ++head) {
-    const at::Tensor of_values = o.v[head].sum(1, false, at::kDouble);
+    const at::Tensor of_values = o.ValuesOf(head).sum(1);
     for (int64_t member = 0; member < o.q.size(1); ++member) {
       for (int64_t first = 0; first < o.q.size(2); first += kBlock) {
         const int64_t count = std::min(kBlock, o.q.size(2) - first);
@@ -81,6 +116,9 @@ at::Tensor RowSums(const AttentionOperands& o) {
 }
 
 }  // namespace
+
+at::Tensor AttentionOperands::KeysOf(int64_t head) const { return ExactRows(*this, k, k_factors, head); }
+at::Tensor AttentionOperands::ValuesOf(int64_t head) const { return ExactRows(*this, v, v_factors, head); }
 
 void NaiveAttention(AttentionOperands& o, timing::PhaseMarker& marker) {
   const int64_t queries = o.q.size(1) * o.q.size(2);  // those of a group share their keys
@@ -108,7 +146,9 @@ FamilyOf<AttentionOperands> AttentionFamily(std::string name, std::string doc,
       .RowSums(RowSums)
       // Scores and probabilities are rounded on the way.
       .Within([](const Point& at) {
-        return Tolerance{.dtype = at.Dtype(), .reduction = at.Number("keys"), .roundings = 4};
+        // What is rounded on the way from integers is rounded less than to bf16.
+        const workload::Dtype dtype = at.Dtype() == workload::Dtype::kInt8 ? workload::Dtype::kBf16 : at.Dtype();
+        return Tolerance{.dtype = dtype, .reduction = at.Number("keys"), .roundings = 4};
       })
       .Details([](const Point& at, const auto&, Case& built) {
         if (at.Text(kImplAxis) == "naive") built.phases = {"scores", "softmax", "weighted_sum"};

@@ -16,15 +16,21 @@ namespace roofbench {
 
 struct AttentionOperands {
   at::Tensor q;        // [batch · kv_heads, group, queries, d]
-  at::Tensor k, v, y;  // [batch · kv_heads, keys, d]; y as q
+  at::Tensor k, v, y;  // [batch · kv_heads, keys, d], or blocks [blocks, kv_heads, page, d]; y as q
   at::Tensor rows;     // of y that are compared
+  int64_t keys = 0;
   bool causal = false;
-  at::Tensor hidden = {};  // [queries, keys], of the naive one with a mask
+  at::Tensor hidden = {};                     // [queries, keys], of the naive one with a mask
+  at::Tensor k_factors = {}, v_factors = {};  // of an int8 cache: as k and v without d
+  at::Tensor blocks = {};                     // [batch, blocks of a sequence]: which of them, as int32
 
   double scale() const { return 1 / std::sqrt(static_cast<double>(q.size(3))); }
   // Keys that the first query sees beside the first one; below zero where it sees none.
-  int64_t first_seen() const { return k.size(1) - q.size(2); }
+  int64_t first_seen() const { return keys - q.size(2); }
   at::Tensor Rows() const { return y.reshape({-1, y.size(-1)}); }
+  // [keys, d] of a head, in double precision.
+  at::Tensor KeysOf(int64_t head) const;
+  at::Tensor ValuesOf(int64_t head) const;
 };
 
 // Product, scale and mask; softmax; product: each writes to memory what the next one reads, and each is a phase.

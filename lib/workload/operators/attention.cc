@@ -2,6 +2,8 @@
 #include "lib/workload/operators/attention.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 
 #include "lib/workload/operators/softmax.h"
 
@@ -16,12 +18,18 @@ double Attention::SeenScores() const {
   return batch * heads * (some * keys - some * (some - 1) / 2);
 }
 
-double Attention::QueryBytes() const { return batch * heads * queries * head_dim * ElementBytes(dtype); }
-double Attention::KeyBytes() const { return batch * kv_heads * keys * head_dim * ElementBytes(dtype); }
+double Attention::QueryBytes() const {
+  return batch * heads * queries * head_dim * ElementBytes(dtype == Dtype::kInt8 ? Dtype::kFp32 : dtype);
+}
+double Attention::KeyBytes() const {
+  const double factor = dtype == Dtype::kInt8 ? ElementBytes(Dtype::kFp32) : 0;
+  return batch * kv_heads * keys * (head_dim * ElementBytes(dtype) + factor);
+}
+double Attention::TableBytes() const { return page == 0 ? 0 : batch * std::ceil(keys / page) * sizeof(int32_t); }
 double Attention::ProductFlops() const { return 2 * head_dim; }
 
 Cost Attention::FusedCost() const {
-  Operation products{.bytes_read = QueryBytes() + 2 * KeyBytes(), .bytes_written = QueryBytes()};
+  Operation products{.bytes_read = QueryBytes() + 2 * KeyBytes() + TableBytes(), .bytes_written = QueryBytes()};
   products.flops[Index(dtype)] = 2 * ProductFlops() * SeenScores();
   Operation softmax;
   softmax.flops[Index(Dtype::kFp32)] = Softmax::kFlops * SeenScores();

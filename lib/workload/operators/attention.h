@@ -17,8 +17,9 @@ struct Attention {
   double queries = 0;
   double keys = 0;
   double head_dim = 0;
-  bool causal = false;  // query i of n sees the keys but the last n - 1 - i
-  Dtype dtype = Dtype::kFp32;
+  bool causal = false;         // query i of n sees the keys but the last n - 1 - i
+  Dtype dtype = Dtype::kFp32;  // kInt8: of keys and values alone, each with a factor of 4 bytes; q and y are in fp32
+  double page = 0;             // tokens of a block of k and v, which a table of 4 bytes a block finds; 0: one array
 
   // Scores of all heads: of the pairs of a query and a key that it sees, and of the whole square.
   double SeenScores() const;
@@ -31,8 +32,9 @@ struct Attention {
   Cost NaiveCost() const;
 
  private:
-  double QueryBytes() const;    // of q; y is as large
-  double KeyBytes() const;      // of k; v is as large
+  double QueryBytes() const;  // of q; y is as large
+  double KeyBytes() const;    // of k with its factors; v is as large
+  double TableBytes() const;
   double ProductFlops() const;  // of one product, a score
 };
 

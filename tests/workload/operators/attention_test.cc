@@ -34,6 +34,21 @@ TEST(Attention, FusedTouchesOperandsAndResultAlone) {
   EXPECT_EQ(cost.resident_bytes, cost.Bytes());
 }
 
+TEST(Attention, AnInt8CacheHasFactorsAndBlocksATable) {
+  const Attention work{.batch = 2,
+                       .heads = 8,
+                       .kv_heads = 2,
+                       .queries = 1,
+                       .keys = 100,
+                       .head_dim = 64,
+                       .dtype = Dtype::kInt8,
+                       .page = 16};
+  const double query = 2 * 8 * 64 * 4;
+  EXPECT_EQ(work.FusedCost().BytesRead(), query + 2 * 2 * 2 * 100 * (64 + 4) + 2 * 7 * 4);
+  EXPECT_EQ(work.FusedCost().BytesWritten(), query);
+  EXPECT_EQ(work.FusedCost().Flops(Dtype::kInt8), 4 * 64 * 2 * 8 * 100);
+}
+
 TEST(Attention, NaiveWritesTheWholeSquareTwice) {
   const Attention work{.batch = 3, .heads = 2, .kv_heads = 2, .queries = 8, .keys = 8, .head_dim = 16, .causal = true};
   const double square = 3 * 2 * 64 * 4;
