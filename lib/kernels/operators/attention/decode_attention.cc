@@ -47,25 +47,63 @@ const DecodeWay<T>& WayOf(const DecodeAttention<T>& work) {
   return work.head_dim % kRowUnit<T> == 0 ? BestWay<kWays<T>>()() : PortableDecodeWay<T>();
 }
 
-// The row in which a token of a head lies, and how many tokens from there on lie side by side.
+// Where the tokens of one head lie.
 template <typename T>
-std::pair<int64_t, int64_t> RowOf(const DecodeAttention<T>& work, int64_t head, int64_t token) {
-  const Pages& pages = work.pages;
-  if (pages.blocks == nullptr) return {head * work.capacity + token, work.length - token};
-  const int64_t in_block = token % pages.tokens;
-  const int64_t block = pages.blocks[head / pages.heads * pages.per_sequence + token / pages.tokens];
-  return {(block * pages.heads + head % pages.heads) * pages.tokens + in_block, pages.tokens - in_block};
-}
+class HeadRows {
+ public:
+  HeadRows(const DecodeAttention<T>& work, int64_t head) : length_(work.length), first_(head * work.capacity) {
+    const Pages& pages = work.pages;
+    if (pages.blocks == nullptr) return;
+    blocks_ = pages.blocks + head / pages.heads * pages.per_sequence;
+    tokens_ = static_cast<uint32_t>(pages.tokens);
+    first_ = head % pages.heads * pages.tokens;
+    rows_ = pages.heads * pages.tokens;
+  }
+
+  // The row of a token, and how many tokens from there on lie side by side.
+  std::pair<int64_t, int64_t> At(int64_t token) const {
+    if (blocks_ == nullptr) return {first_ + token, length_ - token};
+    // Of 32 bits, since a division of 64 takes about as long as the dot products of a key.
+    const uint32_t block = static_cast<uint32_t>(token) / tokens_;
+    const int64_t in_block = token - int64_t{block} * tokens_;
+    return {blocks_[block] * rows_ + first_ + in_block, tokens_ - in_block};
+  }
+
+ private:
+  int64_t length_;
+  int64_t first_;
+  const int32_t* blocks_ = nullptr;  // of the sequence
+  uint32_t tokens_ = 0;              // of a block
+  int64_t rows_ = 0;                 // of a block
+};
+
+// A block, and the runs of tokens side by side in it.
+template <typename T>
+struct FoundBlock {
+  struct Run {
+    int64_t row;
+    int64_t end;  // in the block
+  };
+  KeyBlock<T> block;
+  Run runs[kKeyBlock];
+  int64_t run_count;
+};
 
 template <typename T>
-void FindKeys(const DecodeAttention<T>& work, int64_t head, Range range, KeyBlock<T>& block) {
+void FindKeys(const DecodeAttention<T>& work, const HeadRows<T>& rows, Range range, FoundBlock<T>& found) {
+  constexpr int64_t kFactorsPerLine = 16;
+  KeyBlock<T>& block = found.block;
   block.count = std::min(kKeyBlock, range.size());
+  found.run_count = 0;
   for (int64_t i = 0; i < block.count;) {
-    const auto [row, run] = RowOf(work, head, range.begin + i);
+    const auto [row, run] = rows.At(range.begin + i);
     const int64_t until = std::min(block.count, i + run);
+    found.runs[found.run_count++] = {row, until};
     if (work.key_scales != nullptr) {
-      std::copy_n(work.key_scales + row, until - i, block.key_scales + i);
-      std::copy_n(work.value_scales + row, until - i, block.value_scales + i);
+      for (int64_t j = 0; j < until - i; j += kFactorsPerLine) {
+        __builtin_prefetch(work.key_scales + row + j);
+        __builtin_prefetch(work.value_scales + row + j);
+      }
     }
     const T* key = work.keys + row * work.head_dim;
     const T* value = work.values + row * work.head_dim;
@@ -77,8 +115,22 @@ void FindKeys(const DecodeAttention<T>& work, int64_t head, Range range, KeyBloc
   const int64_t lanes = (block.count + kKeyLanes - 1) / kKeyLanes * kKeyLanes;
   std::fill(block.keys + block.count, block.keys + lanes + kRowsAhead, block.keys[block.count - 1]);
   std::fill(block.values + block.count, block.values + lanes + kRowsAhead, block.values[block.count - 1]);
-  std::fill(block.key_scales + block.count, block.key_scales + lanes, 0.0F);
-  std::fill(block.value_scales + block.count, block.value_scales + lanes, 0.0F);
+}
+
+// The factors of a block that was found a block ago: they have been fetched since.
+template <typename T>
+void TakeFactors(const DecodeAttention<T>& work, FoundBlock<T>& found) {
+  if (work.key_scales == nullptr) return;
+  KeyBlock<T>& block = found.block;
+  int64_t i = 0;
+  for (int64_t run = 0; run < found.run_count; ++run) {
+    const int64_t offset = found.runs[run].row - i;
+    for (; i < found.runs[run].end; ++i) {
+      block.key_scales[i] = work.key_scales[offset + i];
+      block.value_scales[i] = work.value_scales[offset + i];
+    }
+  }
+  for (; i % kKeyLanes != 0; ++i) block.key_scales[i] = block.value_scales[i] = 0;
 }
 
 // `group` query heads of the group of `head`, from `member` on, against some keys.
@@ -96,15 +148,18 @@ void AttendSome(const DecodeAttention<T>& work, int64_t head, Range range, int64
     state.largest[g] = -std::numeric_limits<float>::infinity();
     state.weight_sums[g] = 0;
   }
-  KeyBlock<T> blocks[2];
-  FindKeys(work, head, range, blocks[0]);
+  const HeadRows<T> rows(work, head);
+  FoundBlock<T> blocks[2];
+  FindKeys(work, rows, range, blocks[0]);
   for (int64_t i = 0; range.size() > 0; i = 1 - i) {
-    range.begin += blocks[i].count;
+    const KeyBlock<T>& block = blocks[i].block;
+    range.begin += block.count;
     const bool more = range.size() > 0;
-    if (more) FindKeys(work, head, range, blocks[1 - i]);
-    way.score(state, blocks[i]);
-    for (int64_t g = 0; g < group; ++g) way.soften(state, g, blocks[i]);
-    way.weigh(state, blocks[i], more ? &blocks[1 - i] : nullptr);
+    if (more) FindKeys(work, rows, range, blocks[1 - i]);
+    TakeFactors(work, blocks[i]);
+    way.score(state, block);
+    for (int64_t g = 0; g < group; ++g) way.soften(state, g, block);
+    way.weigh(state, block, more ? &blocks[1 - i].block : nullptr);
   }
   for (int64_t g = 0; g < group; ++g) {
     float* const y = to.y + (member + g) * dim;
