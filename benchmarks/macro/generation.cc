@@ -81,6 +81,8 @@ void DescribeGeneration(const Point& at, int64_t made, const std::shared_ptr<Gen
   built.phases = {"prefill"};
   built.model = {.prompt_tokens = batch * prompt, .prompt_phase = kPrefill};
   DescribeAttention(generation->attention, built);
+  DescribeOutliers(
+      at, [generation] { return generation->generation.decoder().OutlierColumns(); }, built);
   built.figures.emplace_back("first_generation_ms",
                              [=] { return generation->generation.first_seconds() * kMilliseconds; });
   if (made < 2) return;

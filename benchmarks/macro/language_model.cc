@@ -5,6 +5,7 @@
 #include <ATen/ops/isfinite.h>
 
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "absl/flags/flag.h"
@@ -227,6 +228,13 @@ Tolerance LogitTolerance(const LoadedModel& model) {
 void DescribeAttention(std::optional<int64_t> backend, Case& built) {
   if (!backend) return;
   built.figures.emplace_back("attention_backend", [number = static_cast<double>(*backend)] { return number; });
+}
+
+void DescribeOutliers(const Point& at, std::function<std::optional<double>()> columns, Case& built) {
+  if (FormatAt(at) != WeightFormat::kLlmInt8) return;
+  built.figures.emplace_back("outlier_columns", [columns = std::move(columns)] {
+    return columns().value_or(std::numeric_limits<double>::quiet_NaN());
+  });
 }
 
 void DescribeModel(const LoadedModel& model, Case& built) {

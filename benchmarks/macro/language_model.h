@@ -61,6 +61,9 @@ void DescribeModel(const LoadedModel& model, Case& built);
 // The kernel that LibTorch takes for attention, where it is LibTorch's.
 void DescribeAttention(std::optional<int64_t> backend, Case& built);
 
+// The outlier columns of precision:llm_int8, as DecoderModel::OutlierColumns says after the samples.
+void DescribeOutliers(const Point& at, std::function<std::optional<double>()> columns, Case& built);
+
 // A family whose operands have a decoder (`LoadedDecoder loaded`) and a step (`Run(PhaseMarker&)`). `model_at` gives a
 // point with the axes of a model, where the family's own points have not all of them.
 template <typename O>

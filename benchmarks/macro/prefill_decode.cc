@@ -24,7 +24,11 @@ class StepPhases {
   StepPhases(const Point& at, const Device& device, bool waits)
       : stages_(at.Text("precision") == Name(workload::WeightFormat::kLlmInt8) && at.Text("impl") != "graph"),
         parts_(!stages_ && device.gpu() == nullptr) {
-    if (stages_) names_.assign(models::kLlmInt8StageNames.begin(), models::kLlmInt8StageNames.end());
+    if (stages_) {
+      const auto all = models::kLlmInt8StageNames;
+      const bool fused = at.Text("impl") == "native";
+      names_.assign(all.begin(), fused ? all.begin() + models::kFusedLlmInt8Stages : all.end());
+    }
     for (std::size_t part = 0; parts_ && part < phase_of_.size(); ++part) {
       if (part == static_cast<std::size_t>(DecoderComponent::kWait) && !waits) continue;
       if (part == static_cast<std::size_t>(DecoderComponent::kRouter) && !StoredAt(at).shape.IsMixture()) continue;
@@ -91,6 +95,8 @@ const Registration kPrefill =
         .Reference([](const Prefill& o) { return ExactLogits(*o.loaded.model, o.tokens); })
         .Details([](const Point& at, const std::shared_ptr<Prefill>& o, Case& built) {
           DescribeModel(*o->loaded.model, built);
+          DescribeOutliers(
+              at, [o] { return o->loaded.decoder->OutlierColumns(); }, built);
           built.phases = o->phases.names();
           built.model = {.prompt_tokens = at.Number("batch") * at.Number("prompt")};
         })
@@ -157,6 +163,8 @@ const Registration kDecode =
         .Details([](const Point& at, const std::shared_ptr<Decode>& o, Case& built) {
           DescribeModel(*o->loaded.model, built);
           DescribeAttention(o->loaded.decoder->AttentionBackend(o->depth + 1), built);
+          DescribeOutliers(
+              at, [o] { return o->loaded.decoder->OutlierColumns(); }, built);
           built.phases = o->phases.names();
           built.model = {.tokens = at.Number("batch"),
                          .token_bytes = StoredAt(at).DecodeReadBytes(at.Number("batch"), at.Number("depth"), 2)};

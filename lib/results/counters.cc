@@ -247,6 +247,10 @@ constexpr CounterSpec kTable[] = {
      "share of tokens where both think the same one the most likely", "as perplexity", nullptr},
     {"greedy_agreement", "number", Better::kHigher, 0.1, kMeasured,
      "greedy tokens after the text before both first choose different ones", "as perplexity, or new is 0", nullptr},
+    {"outlier_columns", "count", Better::kNeither, 0, kExact,
+     "columns of the activations that LLM.int8() multiplied unquantised; of a model, in the mean over the products of "
+     "the last token or prompt",
+     "the case has no LLM.int8() product, or a GPU's host does not learn it", nullptr},
     {"overhead_ns", "ns", Better::kLower, 0.1, kMeasured, "of the sampler, per sample, beyond its clock reads",
      "the case does not time the sampler itself", nullptr},
     {"launch_bound", "0 or 1", Better::kLower, 0, kExact,

@@ -11,9 +11,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <vector>
 
 #include "lib/kernels/operators/products/llm_int8.h"
+#include "lib/kernels/threading/thread_pool.h"
 #include "lib/models/decoding/llm_int8.h"
 
 namespace {
@@ -51,26 +51,14 @@ int main(int argc, char** argv) {
 
   const at::Tensor rounded = x.to(at::kBFloat16);
   const at::Tensor y = at::empty({m, n}, at::kFloat);
-  std::vector<int8_t> quantised(static_cast<std::size_t>(m * k));
-  std::vector<float> row_max(static_cast<std::size_t>(m));
-  std::vector<int32_t> sums(static_cast<std::size_t>(m));
-  std::vector<int32_t> outliers(static_cast<std::size_t>(k));
-  kernels::LlmInt8Activations activations{quantised.data(), row_max.data(), sums.data(), outliers.data()};
   const auto* const values = reinterpret_cast<const kernels::Bf16*>(rounded.const_data_ptr<at::BFloat16>());
-  kernels::SelectOutliers(values, m, k, static_cast<float>(threshold), activations);
-  kernels::QuantiseActivations(values, m, k, static_cast<float>(threshold), activations);
+  const kernels::ThreadPool pool(2);
+  kernels::LlmInt8Activations activations;
+  activations.Select(values, m, k, static_cast<float>(threshold), pool);
+  activations.Quantise(values, pool);
   const kernels::LlmInt8Weight stored{weight.weight.const_data_ptr<int8_t>(), weight.row_max.const_data_ptr<float>(), n,
                                       k};
-  std::vector<int32_t> products(static_cast<std::size_t>(m * n));
-  const kernels::LlmInt8Product work{.weight = stored,
-                                     .activations = &activations,
-                                     .x = values,
-                                     .m = m,
-                                     .products = products.data(),
-                                     .y = y.data_ptr<float>()};
-  MultiplyRows(work, {0, n});
-  DequantiseRows(work, {0, n});
-  AddOutliers(work, {0, n});
+  Run(kernels::LlmInt8Product<float>{.weight = stored, .activations = &activations, .y = y.data_ptr<float>()}, pool);
   Write(out, y);
   Write(out, weight.weight);
   Write(out, weight.row_max);

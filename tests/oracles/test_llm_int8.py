@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow  # importing torch and bitsandbytes takes seconds
 
 
 @pytest.mark.parametrize("threshold", [0.0, 6.0])
-@pytest.mark.parametrize(("tokens", "outliers"), [(1, 0), (1, 3), (7, 0), (7, 5)])
+@pytest.mark.parametrize(("tokens", "outliers"), [(1, 0), (1, 3), (7, 0), (7, 5), (70, 0), (70, 5)])
 def test_linear(tmp_path: Path, tokens: int, outliers: int, threshold: float) -> None:
     pytest.importorskip("bitsandbytes")  # registers the operations
 

@@ -37,6 +37,10 @@ class DecoderModel {
   // nullopt: it is not LibTorch's.
   virtual std::optional<int64_t> AttentionBackend(int64_t /*keys*/) const { return std::nullopt; }
 
+  // Columns of outliers in a product of LLM.int8(), in the mean over those of the last Append or AppendOne; nullopt
+  // where there are none, or a GPU's host does not learn it.
+  virtual std::optional<double> OutlierColumns() const { return std::nullopt; }
+
   // Tokens in the cache; and the cache as if only its first `length` had been read.
   virtual int64_t length() const = 0;
   virtual void Truncate(int64_t length) = 0;
@@ -50,7 +54,8 @@ class DecoderModel {
   virtual void ObserveComponents(ComponentMarker marker) = 0;
 
   // From now on `marker` is told, on the thread that calls Append or AppendOne, of every stage of the LLM.int8()
-  // products of it. Where threads share a product, the stages are those of that thread.
+  // products of it, in our kernel the first kFusedLlmInt8Stages. Where threads share a product, the stages are those of
+  // that thread.
   virtual void ObserveStages(LlmInt8Marker marker) = 0;
 };
 

@@ -70,6 +70,7 @@ at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Function attend, Afte
 at::Tensor EagerDecoder::Read(const at::Tensor& tokens, After after) {
   TORCH_CHECK(tokens.dim() == 2 && tokens.size(0) == batch_, "tokens must be [batch, n]");
   TORCH_CHECK(cache_.length + tokens.size(1) <= cache_.capacity, "the cache holds ", cache_.capacity, " tokens");
+  tally_ = {};
   at::Tensor logits = Forward(
       tokens.to(weights_.embedding.device()),
       [this](const at::Tensor& qkv, int64_t layer) { return Attend(qkv, layer); }, after);
@@ -138,7 +139,10 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
   shape.back() = matrix.rows;
   const double threshold = weights_.storage.outlier_threshold;
   if (exact()) return matrix.ApplyExactly(rows, expert, threshold).view(shape);
-  return matrix.Apply(rows, expert, threshold, marker_).view(shape);
+  if (multiply_llm_int8_ && matrix.format == workload::WeightFormat::kLlmInt8) {
+    return multiply_llm_int8_(rows, {matrix.weight[expert], matrix.scale[expert]}, tally_).view(shape);
+  }
+  return matrix.Apply(rows, expert, threshold, marker_, &tally_).view(shape);
 }
 
 at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer) {

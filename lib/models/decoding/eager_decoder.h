@@ -31,6 +31,7 @@ class EagerDecoder final : public DecoderModel {
   at::Tensor AppendAll(const at::Tensor& tokens);
   void Prepare(int64_t first, int64_t last) override;
   std::optional<int64_t> AttentionBackend(int64_t keys) const override;
+  std::optional<double> OutlierColumns() const override { return tally_.Mean(); }
 
   // AppendOne in two steps, of which a CUDA graph can record the second: SetToken says what is appended to how many
   // tokens, and AppendSet appends it by the same operations on the same tensors whatever their number, attending over
@@ -53,6 +54,11 @@ class EagerDecoder final : public DecoderModel {
   // head_dim], where k and v begin with the tokens before.
   using PromptFunction = std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
   void AttendPromptsBy(PromptFunction attend) { attend_prompt_ = std::move(attend); }
+
+  // What takes the place of LibTorch's operations for the products of LLM.int8(), of x [tokens, columns].
+  using LlmInt8Function =
+      std::function<at::Tensor(const at::Tensor& x, const LlmInt8Matrix& weight, LlmInt8Tally& tally)>;
+  void MultiplyLlmInt8By(LlmInt8Function multiply) { multiply_llm_int8_ = std::move(multiply); }
 
   KvCache& cache() { return cache_; }
   const RotaryTable& rope() const { return rope_; }
@@ -95,6 +101,8 @@ class EagerDecoder final : public DecoderModel {
   at::Tensor token_;     // [batch, 1], what SetToken set
   at::Tensor position_;  // [1], where it goes
   PromptFunction attend_prompt_;
+  LlmInt8Function multiply_llm_int8_;
+  mutable LlmInt8Tally tally_;  // of the last call
   ComponentMarker component_;
   LlmInt8Marker marker_;
 };

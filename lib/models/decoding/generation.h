@@ -46,6 +46,8 @@ class Generation {
   // `prompt_read` is called once the first token is chosen. Allocates nothing of its own.
   void Run(const std::function<void()>& prompt_read);
 
+  const DecoderModel& decoder() const { return *decoder_; }
+
   // Of the last run: tokens that each sequence got, their ids in turn, and the logits [batch, vocab] that the last was
   // chosen from.
   int64_t made() const { return made_; }

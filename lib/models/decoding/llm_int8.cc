@@ -4,12 +4,15 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_int_mm.h>
 #include <ATen/ops/amax.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+
+#include "lib/aten/elements.h"
 
 namespace roofbench::models {
 namespace {
@@ -77,7 +80,7 @@ LlmInt8Matrix QuantiseLlmInt8(const at::Tensor& w) {
 }
 
 at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, double threshold,
-                         const LlmInt8Marker& marker) {
+                         const LlmInt8Marker& marker, LlmInt8Tally* tally) {
   const auto done = [&](LlmInt8Stage stage) {
     if (marker) marker(stage);
   };
@@ -88,6 +91,7 @@ at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, doubl
   const Outliers outliers = threshold <= 0 ? Outliers{.kept = values, .row_max = at::amax(magnitude, {1})}
                             : waits        ? FindOutliers(x, values, magnitude, threshold)
                                            : FindSomeOutliers(x, values, magnitude, threshold);
+  if (tally != nullptr && waits) tally->Add(outliers.columns.defined() ? outliers.columns.numel() : 0);
   done(LlmInt8Stage::kSelect);
   const at::Tensor& row_max = outliers.row_max;
   const at::Tensor quantised = (outliers.kept * Inverse(row_max).unsqueeze(1)).round_().to(at::kChar);
@@ -101,6 +105,31 @@ at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, doubl
     y.add_(at::mm(outliers.x, w.to(x.scalar_type()).t()));
   }
   done(LlmInt8Stage::kOutliers);
+  return y;
+}
+
+at::Tensor FusedLlmInt8Linear::operator()(const at::Tensor& x, const LlmInt8Matrix& weight, double threshold,
+                                          const kernels::ParallelFor& parallel_for, const LlmInt8Marker& marker,
+                                          LlmInt8Tally& tally) {
+  const auto done = [&](LlmInt8Stage stage) {
+    if (marker) marker(stage);
+  };
+  done(LlmInt8Stage::kOther);
+  const at::Tensor rows = x.contiguous();
+  const auto* const values = Elements<kernels::Bf16>(rows);
+  activations_.Select(values, rows.size(0), rows.size(1), static_cast<float>(threshold), parallel_for);
+  tally.Add(static_cast<int64_t>(activations_.outliers().size()));
+  done(LlmInt8Stage::kSelect);
+  activations_.Quantise(values, parallel_for);
+  done(LlmInt8Stage::kQuantise);
+  at::Tensor y = at::empty({rows.size(0), weight.weight.size(0)}, rows.options());
+  Run(kernels::LlmInt8Product<kernels::Bf16>{.weight = {Elements<int8_t>(weight.weight),
+                                                        Elements<float>(weight.row_max), weight.weight.size(0),
+                                                        weight.weight.size(1)},
+                                             .activations = &activations_,
+                                             .y = Elements<kernels::Bf16>(y)},
+      parallel_for);
+  done(LlmInt8Stage::kProduct);
   return y;
 }
 

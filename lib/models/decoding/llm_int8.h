@@ -6,17 +6,40 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
+
+#include "lib/kernels/operators/products/llm_int8.h"
+#include "lib/kernels/threading/parallel_for.h"
 
 namespace roofbench::models {
 
-// What a model's time is cut into: all that is no LLM.int8() product, and the steps of one, in their order.
+// What a model's time is cut into: all that is no LLM.int8() product, and the steps of one, in their order. Our kernel
+// dequantises and adds the outliers while it multiplies: the first kFusedLlmInt8Stages are all that it has.
 enum class LlmInt8Stage { kOther, kSelect, kQuantise, kProduct, kDequantise, kOutliers };
 inline constexpr std::array<std::string_view, 6> kLlmInt8StageNames = {"other",   "select",     "quantise",
                                                                        "product", "dequantise", "outliers"};
+inline constexpr std::size_t kFusedLlmInt8Stages = 4;
 // Told that a stage ends now, which began where the last one ended.
 using LlmInt8Marker = std::function<void(LlmInt8Stage)>;
+
+// Of some products, the columns that were multiplied unquantised.
+struct LlmInt8Tally {
+  int64_t products = 0;
+  int64_t outlier_columns = 0;
+
+  void Add(int64_t columns) {
+    ++products;
+    outlier_columns += columns;
+  }
+  // Of a product; nullopt where none was counted.
+  std::optional<double> Mean() const {
+    if (products == 0) return std::nullopt;
+    return static_cast<double>(outlier_columns) / static_cast<double>(products);
+  }
+};
 
 // weight int8 [n, k] and row_max fp32 [n]: weight = round(w · 127 / row_max).
 struct LlmInt8Matrix {
@@ -28,8 +51,18 @@ LlmInt8Matrix QuantiseLlmInt8(const at::Tensor& w);
 // x [tokens, k] in 16 bits or fp32 times the transposed weight, in x's type. Columns of x in which any magnitude
 // reaches `threshold` are multiplied unquantised; 0: none are. On a GPU few tokens have the 64 columns with the largest
 // outliers multiplied so, without a wait; many tokens, as on a CPU, all of them. `marker`, if given, is told of every
-// stage once.
+// stage once; `tally` counts the product where the host knows its columns.
 at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, double threshold,
-                         const LlmInt8Marker& marker = nullptr);
+                         const LlmInt8Marker& marker = nullptr, LlmInt8Tally* tally = nullptr);
+
+// The same of x in bf16 by our kernel, on a processor.
+class FusedLlmInt8Linear {
+ public:
+  at::Tensor operator()(const at::Tensor& x, const LlmInt8Matrix& weight, double threshold,
+                        const kernels::ParallelFor& parallel_for, const LlmInt8Marker& marker, LlmInt8Tally& tally);
+
+ private:
+  kernels::LlmInt8Activations activations_;
+};
 
 }  // namespace roofbench::models

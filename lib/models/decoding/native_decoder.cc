@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoder with our own kernels. A prompt goes through LibTorch's products and our attention; a token of each
-// sequence is one parallel region, in which threads meet four times a layer and nothing is allocated.
+// The decoder with our own kernels. A prompt goes through LibTorch's products (LLM.int8()'s through ours) and our
+// attention; a token of each sequence is one parallel region, in which threads meet four times a layer and nothing is
+// allocated.
 
 #include <ATen/ops/zeros.h>
 
@@ -86,14 +87,12 @@ class NativeDecoder final : public DecoderModel {
         n_(weights.config.shape, batch),
         pool_(threads),
         eager_(weights, batch, capacity),
-        products_(
-            {.products = n_.layers * (2 + 2 * n_.experts) + 1,
-             .vectors = batch,
-             .widest = std::max({n_.d, n_.ff, n_.heads * n_.dim}),
-             .results = weights.storage.format == workload::WeightFormat::kLlmInt8
-                            ? std::max({batch * n_.qkv(), n_.slots * 2 * n_.ff, n_.slots * n_.d, batch * n_.vocab})
-                            : 0},
-            weights.storage.outlier_threshold, threads),
+        products_({.products = n_.layers * (2 + 2 * n_.experts) + 1,
+                   .vectors = batch,
+                   .widest = weights.storage.format == workload::WeightFormat::kLlmInt8
+                                 ? std::max({n_.d, n_.ff, n_.heads * n_.dim})
+                                 : 0},
+                  weights.storage.outlier_threshold, threads),
         final_norm_(Fp32(weights.final_norm)),
         logits_(at::zeros({batch, n_.vocab}, at::kFloat)),
         residual_(Size(batch * n_.d)),
@@ -105,6 +104,9 @@ class NativeDecoder final : public DecoderModel {
         added_(Size(n_.slots * n_.d)) {
     eager_.AttendPromptsBy([this](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
       return prompt_attention_(q, k, v, pool_);
+    });
+    eager_.MultiplyLlmInt8By([this](const at::Tensor& x, const LlmInt8Matrix& weight, LlmInt8Tally& tally) {
+      return prompt_llm_int8_(x, weight, weights_.storage.outlier_threshold, pool_, stage_, tally);
     });
     for (const LayerWeights& layer : weights.layers) {
       attention_norms_.push_back(Fp32(layer.attention_norm));
@@ -119,7 +121,10 @@ class NativeDecoder final : public DecoderModel {
     }
   }
 
-  const at::Tensor& Append(const at::Tensor& tokens) override { return eager_.Append(tokens); }
+  const at::Tensor& Append(const at::Tensor& tokens) override {
+    products_.Restart();
+    return eager_.Append(tokens);
+  }
 
   const at::Tensor& AppendOne(const at::Tensor& tokens) override {
     TORCH_CHECK(cache().length < cache().capacity, "the cache holds ", cache().capacity, " tokens");
@@ -130,6 +135,9 @@ class NativeDecoder final : public DecoderModel {
     return logits_;
   }
 
+  std::optional<double> OutlierColumns() const override {
+    return products_.tally().products > 0 ? products_.tally().Mean() : eager_.OutlierColumns();
+  }
   int64_t length() const override { return eager_.length(); }
   void Truncate(int64_t length) override { eager_.Truncate(length); }
   void FillRandom(int64_t length, uint64_t seed) override { eager_.FillRandom(length, seed); }
@@ -139,7 +147,7 @@ class NativeDecoder final : public DecoderModel {
   }
   void ObserveStages(LlmInt8Marker marker) override {
     products_.ObserveStages(marker);
-    eager_.ObserveStages(std::move(marker));
+    stage_ = std::move(marker);
   }
 
  private:
@@ -309,7 +317,7 @@ class NativeDecoder final : public DecoderModel {
       float* const y = gate_up_.data() + begin * 2 * n_.ff;
       const RegionProduct<T> product{
           .matrix = layer.gate_up, .expert = expert, .x = VectorsOf(expert, s), .m = count, .y = y};
-      const kernels::LlmInt8Activations quantised = products_.Quantise(worker, product);
+      const kernels::LlmInt8Activations& quantised = products_.Quantise(worker, product);
       s.columns.clear();
       const auto multiply = [&](Range columns) {
         products_.Multiply(worker, product, quantised, columns);
@@ -361,6 +369,8 @@ class NativeDecoder final : public DecoderModel {
   const kernels::ThreadPool pool_;
   EagerDecoder eager_;  // reads prompts, and owns the cache
   PromptAttention prompt_attention_;
+  FusedLlmInt8Linear prompt_llm_int8_;
+  LlmInt8Marker stage_;
   RegionProducts<T> products_;
   // The weights of the norms as the kernels take them: fp32.
   std::vector<at::Tensor> attention_norms_;

@@ -48,34 +48,27 @@ int64_t RowGrain(const StoredMatrix& matrix) {
 
 template <typename T>
 RegionProducts<T>::RegionProducts(const Sizes& sizes, double outlier_threshold, int threads)
-    : outlier_threshold_(static_cast<float>(outlier_threshold)),
-      shares_(sizes.products),
-      products_(Size(sizes.results)),
-      scratch_(Size(threads)) {
-  for (Scratch& s : scratch_) {
-    s.quantised.resize(Size(sizes.vectors * sizes.widest));
-    s.row_max.resize(Size(sizes.vectors));
-    s.sums.resize(Size(sizes.vectors));
-    s.outliers.resize(Size(sizes.widest));
-  }
+    : outlier_threshold_(static_cast<float>(outlier_threshold)), shares_(sizes.products), scratch_(Size(threads)) {
+  for (Scratch& s : scratch_) s.quantised = {sizes.vectors, sizes.widest};
 }
 
 template <typename T>
 void RegionProducts<T>::Restart() {
   shares_.Restart();
+  tally_ = {};
   for (Scratch& s : scratch_) s.product = 0;
 }
 
 template <typename T>
-kernels::LlmInt8Activations RegionProducts<T>::Quantise(const Worker& worker, const RegionProduct<T>& work) {
-  Scratch& s = scratch_[Size(worker.index())];
-  kernels::LlmInt8Activations made{s.quantised.data(), s.row_max.data(), s.sums.data(), s.outliers.data()};
+const kernels::LlmInt8Activations& RegionProducts<T>::Quantise(const Worker& worker, const RegionProduct<T>& work) {
+  kernels::LlmInt8Activations& made = scratch_[Size(worker.index())].quantised;
   if constexpr (std::is_same_v<T, Bf16>) {
     if (work.matrix.format == WeightFormat::kLlmInt8) {
       Mark(worker, LlmInt8Stage::kOther);
-      SelectOutliers(work.x, work.m, work.matrix.columns, outlier_threshold_, made);
+      made.Select(work.x, work.m, work.matrix.columns, outlier_threshold_, kernels::SerialFor());
+      if (worker.index() == 0) tally_.Add(static_cast<int64_t>(made.outliers().size()));
       Mark(worker, LlmInt8Stage::kSelect);
-      QuantiseActivations(work.x, work.m, work.matrix.columns, outlier_threshold_, made);
+      made.Quantise(work.x, kernels::SerialFor());
       Mark(worker, LlmInt8Stage::kQuantise);
     }
   }
@@ -96,35 +89,14 @@ void RegionProducts<T>::Multiply(const Worker& worker, const RegionProduct<T>& w
       case WeightFormat::kInt4:
         return MultiplyRows(Int4WeightOf(matrix, work.expert), work, rows);
       case WeightFormat::kLlmInt8:
-        return MultiplyLlmInt8(worker,
-                               {.weight = ScaledWeightOf<kernels::LlmInt8Weight>(matrix, work.expert),
-                                .activations = &quantised,
-                                .x = work.x,
-                                .m = work.m,
-                                .products = products_.data(),
-                                .y = work.y},
-                               rows);
+        RunRows(kernels::LlmInt8Product<float>{.weight = ScaledWeightOf<kernels::LlmInt8Weight>(matrix, work.expert),
+                                               .activations = &quantised,
+                                               .y = work.y},
+                rows);
+        return Mark(worker, LlmInt8Stage::kProduct);
       default:
         return MultiplyRows(PlainWeightOf<Bf16>(matrix, work.expert), work, rows);
     }
-  }
-}
-
-// The steps one after another for a few rows at a time, so that those of a step find in a cache what the last one read,
-// and seldom enough for each to be marked.
-template <typename T>
-void RegionProducts<T>::MultiplyLlmInt8(const Worker& worker, const kernels::LlmInt8Product& work, Range rows) const {
-  constexpr int64_t kTurns = 4;
-  constexpr int64_t kFewestRows = 128;
-  const int64_t step = std::max(kFewestRows, (rows.size() + kTurns - 1) / kTurns);
-  for (int64_t begin = rows.begin; begin < rows.end; begin += step) {
-    const Range some{begin, std::min(begin + step, rows.end)};
-    kernels::MultiplyRows(work, some);
-    Mark(worker, LlmInt8Stage::kProduct);
-    DequantiseRows(work, some);
-    Mark(worker, LlmInt8Stage::kDequantise);
-    AddOutliers(work, some);
-    Mark(worker, LlmInt8Stage::kOutliers);
   }
 }
 

@@ -33,8 +33,7 @@ class RegionProducts {
   struct Sizes {
     int64_t products = 0;  // that a region divides
     int64_t vectors = 0;   // of a product: its m
-    int64_t widest = 0;    // elements of the longest vector
-    int64_t results = 0;   // elements of the largest result; 0 where no matrix is LLM.int8()
+    int64_t widest = 0;    // elements of the longest vector; 0 where no matrix is LLM.int8()
   };
   RegionProducts(const Sizes& sizes, double outlier_threshold, int threads);
 
@@ -43,9 +42,11 @@ class RegionProducts {
 
   // Before each region.
   void Restart();
+  // Of the last region.
+  const LlmInt8Tally& tally() const { return tally_; }
 
   // The quantised copy of x that a thread keeps until its next call, where the matrix's format wants one.
-  kernels::LlmInt8Activations Quantise(const kernels::Worker& worker, const RegionProduct<T>& work);
+  const kernels::LlmInt8Activations& Quantise(const kernels::Worker& worker, const RegionProduct<T>& work);
 
   // y[:, rows], on the calling thread. `quantised`: of x.
   void Multiply(const kernels::Worker& worker, const RegionProduct<T>& work,
@@ -59,7 +60,7 @@ class RegionProducts {
   // This thread's rows of a product, and then(Range) for each piece of them.
   template <typename Then>
   void Run(const kernels::Worker& worker, const RegionProduct<T>& work, Then then, bool evenly = false) {
-    const kernels::LlmInt8Activations quantised = Quantise(worker, work);
+    const kernels::LlmInt8Activations& quantised = Quantise(worker, work);
     const auto body = [&](kernels::Range rows) {
       Multiply(worker, work, quantised, rows);
       then(rows);
@@ -70,10 +71,7 @@ class RegionProducts {
  private:
   // What a thread has for itself.
   struct Scratch {
-    std::vector<int8_t> quantised;
-    std::vector<float> row_max;
-    std::vector<int32_t> sums;
-    std::vector<int32_t> outliers;
+    kernels::LlmInt8Activations quantised;
     int64_t product = 0;  // of the region: how many have been divided
   };
 
@@ -81,12 +79,11 @@ class RegionProducts {
   void Mark(const kernels::Worker& worker, LlmInt8Stage stage) const {
     if (marker_ && worker.index() == 0) marker_(stage);
   }
-  void MultiplyLlmInt8(const kernels::Worker& worker, const kernels::LlmInt8Product& work, kernels::Range rows) const;
 
   const float outlier_threshold_;
   LlmInt8Marker marker_;
+  LlmInt8Tally tally_;
   kernels::RowShares shares_;
-  std::vector<int32_t> products_;  // of LLM.int8(), before they are dequantised
   std::vector<Scratch> scratch_;
 };
 

@@ -210,8 +210,8 @@ at::Tensor StoredMatrix::Dequantised(int64_t expert, int64_t first, int64_t coun
   }
 }
 
-at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double threshold,
-                               const LlmInt8Marker& marker) const {
+at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double threshold, const LlmInt8Marker& marker,
+                               LlmInt8Tally* tally) const {
   switch (format) {
     case WeightFormat::kInt8:
       if (TakesPackedProduct(x, weight[expert])) {
@@ -223,7 +223,7 @@ at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double thres
         return at::linear(x, whole).mul(scale[expert].narrow(0, first, count)).to(x.scalar_type());
       });
     case WeightFormat::kLlmInt8:
-      return LlmInt8Linear(x, {weight[expert], scale[expert]}, threshold, marker);
+      return LlmInt8Linear(x, {weight[expert], scale[expert]}, threshold, marker, tally);
     case WeightFormat::kInt4:
       return ByBlocks(*this, [&](int64_t first, int64_t count) {
         return at::linear(x, Dequantised(expert, first, count, x.scalar_type()));

@@ -46,9 +46,10 @@ struct StoredMatrix {
   // `count` rows of the matrix that products see, from `first` on (int4: a multiple of 16), in fp32 or `type`.
   at::Tensor Dequantised(int64_t expert, int64_t first, int64_t count, at::ScalarType type = at::kFloat) const;
 
-  // x [tokens, columns] times the transposed matrix: [tokens, rows] in x's type, by LibTorch's operations. `threshold`
-  // and `marker` are LLM.int8()'s.
-  at::Tensor Apply(const at::Tensor& x, int64_t expert, double threshold, const LlmInt8Marker& marker = nullptr) const;
+  // x [tokens, columns] times the transposed matrix: [tokens, rows] in x's type, by LibTorch's operations. `threshold`,
+  // `marker` and `tally` are LLM.int8()'s.
+  at::Tensor Apply(const at::Tensor& x, int64_t expert, double threshold, const LlmInt8Marker& marker = nullptr,
+                   LlmInt8Tally* tally = nullptr) const;
 
   // The same in fp32, x too: what Apply is held against.
   at::Tensor ApplyExactly(const at::Tensor& x, int64_t expert, double threshold) const;

@@ -163,14 +163,18 @@ TEST_P(DecoderTest, TellsTheStagesOfLlmInt8) {
     EXPECT_TRUE(stages.empty());
     return;
   }
-  // A product at a time, which may come in pieces: other, select, quantise, then product, dequantise, outliers.
+  // A product at a time: other, select, quantise and product, which may come in pieces and is the last of our kernel.
+  const auto last =
+      std::string_view(GetParam().implementation) == "native" ? LlmInt8Stage::kProduct : LlmInt8Stage::kOutliers;
   std::size_t products = 0;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const bool begins = stages[i] == LlmInt8Stage::kOther;
     products += begins ? 1 : 0;
-    const LlmInt8Stage before = i == 0 ? LlmInt8Stage::kOutliers : stages[i - 1];
-    if (begins || before != LlmInt8Stage::kOutliers) {
-      EXPECT_EQ(static_cast<int>(stages[i]), (static_cast<int>(before) + 1) % 6) << i;
+    const LlmInt8Stage before = i == 0 ? last : stages[i - 1];
+    if (begins) {
+      EXPECT_EQ(before, last) << i;
+    } else if (before != last) {
+      EXPECT_EQ(static_cast<int>(stages[i]), static_cast<int>(before) + 1) << i;
     } else {
       EXPECT_EQ(stages[i], LlmInt8Stage::kProduct) << i;
     }
@@ -180,6 +184,24 @@ TEST_P(DecoderTest, TellsTheStagesOfLlmInt8) {
   decoder->ObserveStages(nullptr);
   decoder->AppendOne(tokens.select(1, 0).contiguous());
   EXPECT_EQ(stages.size(), told);
+}
+
+TEST_P(DecoderTest, CountsTheOutlierColumnsOfLlmInt8) {
+  weights_.storage.outlier_threshold = 1.5;
+  const auto decoder = Make(2);
+  const at::Tensor tokens = Tokens(2, 6);
+  EagerDecoder eager(weights_, 2, 40);
+  for (const bool prompt : {true, false}) {
+    for (DecoderModel* one : {static_cast<DecoderModel*>(&eager), decoder.get()}) {
+      prompt ? one->Append(tokens.narrow(1, 0, 5).contiguous()) : one->AppendOne(tokens.select(1, 5).contiguous());
+    }
+    ASSERT_EQ(decoder->OutlierColumns().has_value(), GetParam().format == WeightFormat::kLlmInt8);
+    if (!decoder->OutlierColumns()) continue;
+    EXPECT_GT(*decoder->OutlierColumns(), 1);
+    EXPECT_LT(*decoder->OutlierColumns(), weights_.config.shape.base.d_ff);
+    // A last bit decides near the threshold.
+    EXPECT_NEAR(*decoder->OutlierColumns(), *eager.OutlierColumns(), 2);
+  }
 }
 
 TEST_P(DecoderTest, ABatchIsItsSequences) {

@@ -2,139 +2,179 @@
 #include "lib/kernels/operators/products/llm_int8.h"
 
 #include <algorithm>
-#include <cmath>
+#include <atomic>
 #include <limits>
 
-#include "lib/kernels/operators/products/llm_int8_avx512.h"
+#include "lib/kernels/operators/products/llm_int8_way.h"
 #include "lib/kernels/simd/isa.h"
 
 namespace roofbench::kernels {
 namespace {
 
-constexpr float kLargest = 127;
+constexpr int64_t kLine = 64;
+
+// From so many rows of x on a panel of the weight is packed: below, memory bounds the product, and packing adds to it.
+constexpr int64_t kManyRows = 16;
+// Rows of x whose products with a panel lie in a first cache until they are dequantised.
+constexpr int64_t kRowsAtOnce = 96;
+// Rows of x that a thread quantises at least: fewer take less time than to wake another.
+constexpr int64_t kFewestRows = 16;
+
+constexpr IsaRow<const LlmInt8Way& (*)()> kWays[] = {
+#if ROOFBENCH_X86
+    {kAvx512Vnni, Avx512LlmInt8Way},
+#endif
+    {0, PortableLlmInt8Way},
+};
+
+std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
+
+int64_t Padded(int64_t k) { return (k + kLine - 1) / kLine * kLine; }
 
 // Finite, for the reciprocal of a subnormal number is not, and 0 times infinity is no number.
 float Inverse(float row_max) {
-  return row_max > 0 ? std::min(kLargest / row_max, std::numeric_limits<float>::max()) : 0;
+  return row_max > 0 ? std::min(kInt8Largest / row_max, std::numeric_limits<float>::max()) : 0;
 }
 
-// What no integer is comes to one at the edge: infinities and NaNs, whose product with the row's scale is none either.
-int8_t Rounded(float value) {
-  if (!(value > -kLargest)) return static_cast<int8_t>(-kLargest);
-  return static_cast<int8_t>(std::nearbyint(std::min(value, kLargest)));
-}
-
-// The largest magnitude below `threshold` (0: of all).
-float LargestOf(const Bf16* x, int64_t k, float threshold) {
-  float largest = 0;
-  for (int64_t i = 0; i < k; ++i) {
-    const float magnitude = std::abs(ToFloat(x[i]));
-    if (threshold <= 0 || magnitude < threshold) largest = std::max(largest, magnitude);
-  }
-  return largest;
-}
-
-// Appends the columns in which any of the rows reaches `threshold`; returns how many there are.
-int64_t ColumnsOf(const Bf16* x, int64_t m, int64_t k, float threshold, int32_t* columns) {
-  int64_t count = 0;
-  for (int64_t i = 0; i < k; ++i) {
-    bool any = false;
-    for (int64_t row = 0; row < m; ++row) any = any || std::abs(ToFloat(x[row * k + i])) >= threshold;
-    if (any) columns[count++] = static_cast<int32_t>(i);
-  }
-  return count;
-}
-
-// round(x · inverse) where |x| is below `threshold` (0: everywhere), 0 elsewhere; returns the sum.
-int32_t Quantise(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to) {
-  int32_t sum = 0;
-  for (int64_t i = 0; i < k; ++i) {
-    const float value = ToFloat(x[i]);
-    const bool is_below = threshold > 0 ? std::abs(value) < threshold : !std::isnan(value);
-    to[i] = is_below ? Rounded(value * inverse) : int8_t{0};
-    sum += to[i];
-  }
-  return sum;
-}
-
-int32_t Dot(const int8_t* w, const int8_t* x, int64_t k, int32_t /*sum_of_x*/) {
-  int32_t sum = 0;
-  for (int64_t i = 0; i < k; ++i) sum += int32_t{w[i]} * x[i];
-  return sum;
-}
-
-struct Steps {
-  decltype(&LargestOf) largest_of;
-  decltype(&ColumnsOf) columns_of;
-  decltype(&Quantise) quantise;
-  decltype(&Dot) dot;
+// What a thread keeps for its next product.
+struct Scratch {
+  struct alignas(kLine) Line {
+    uint8_t bytes[kLine];
+  };
+  std::vector<Line> panel;
+  std::vector<int32_t> products;
+  std::vector<float> outlier_w;
 };
-constexpr IsaRow<Steps> kWays[] = {
-#if ROOFBENCH_X86
-    {kAvx512Vnni, {avx512::LargestOf, avx512::ColumnsOf, avx512::Quantise, avx512::Dot}},
-#endif
-    {0, {LargestOf, ColumnsOf, Quantise, Dot}},
-};
+
+Scratch& ThreadScratch() {
+  thread_local Scratch scratch;
+  return scratch;
+}
+
+// The outlier columns of `rows` rows of the weight as products see them: [outliers, width].
+void GatherOutliers(const LlmInt8Weight& weight, const std::vector<int32_t>& outliers, int64_t first, int64_t rows,
+                    int64_t width, std::vector<float>& to) {
+  to.resize(outliers.size() * Size(width));
+  for (int64_t j = 0; j < rows; ++j) {
+    const int8_t* const w = weight.data + (first + j) * weight.k;
+    const float scale = weight.row_max[first + j] / kInt8Largest;
+    for (std::size_t o = 0; o < outliers.size(); ++o) {
+      to[o * Size(width) + Size(j)] = static_cast<float>(w[outliers[o]]) * scale;
+    }
+  }
+}
 
 }  // namespace
 
-void SelectOutliers(const Bf16* x, int64_t m, int64_t k, float threshold, LlmInt8Activations& to) {
-  const Steps& steps = BestWay<kWays>();
-  to.outlier_count = threshold > 0 ? steps.columns_of(x, m, k, threshold, to.outliers) : 0;
-  for (int64_t row = 0; row < m; ++row) to.row_max[row] = steps.largest_of(x + row * k, k, threshold);
+LlmInt8Activations::LlmInt8Activations(int64_t m, int64_t k) {
+  // Models of up to 13 billion parameters have some ten outlier columns (Dettmers et al., figure 4).
+  constexpr int64_t kLikelyOutliers = 64;
+  Resize(m, k);
+  outliers_.reserve(Size(k));
+  outlier_values_.reserve(Size(m * std::min(k, kLikelyOutliers)));
 }
 
-void QuantiseActivations(const Bf16* x, int64_t m, int64_t k, float threshold, LlmInt8Activations& to) {
-  const auto quantise = BestWay<kWays>().quantise;
-  for (int64_t row = 0; row < m; ++row) {
-    int8_t* const quantised = to.quantised + row * k;
-    to.sums[row] = quantise(x + row * k, k, threshold, Inverse(to.row_max[row]), quantised);
-    for (int64_t i = 0; i < to.outlier_count; ++i) {
-      int8_t& value = quantised[to.outliers[i]];
-      to.sums[row] -= value;
-      value = 0;
+void LlmInt8Activations::Resize(int64_t m, int64_t k) {
+  m_ = m;
+  k_ = k;
+  stride_ = Padded(k) + kLine;
+  if (Size(m * stride_ / kLine) > lines_.size()) lines_.resize(Size(m * stride_ / kLine));
+  if (Size(m) > row_max_.size()) row_max_.resize(Size(m));
+  if (Size(m) > sums_.size()) sums_.resize(Size(m));
+  if (Size(k) > is_outlier_.size()) is_outlier_.resize(Size(k));
+}
+
+void LlmInt8Activations::Select(const Bf16* x, int64_t m, int64_t k, float threshold, const ParallelFor& parallel_for) {
+  Resize(m, k);
+  threshold_ = threshold;
+  outliers_.clear();
+  std::fill_n(is_outlier_.begin(), threshold > 0 ? k : 0, uint8_t{0});
+  const auto largest = BestWay<kWays>()().largest;
+  parallel_for(m, kFewestRows, [&](Range rows) {
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      row_max_[Size(row)] = largest(x + row * k, k, threshold, is_outlier_.data());
     }
+  });
+  if (threshold <= 0) return;
+  for (int64_t i = 0; i < k; ++i) {
+    if (is_outlier_[Size(i)] != 0) outliers_.push_back(static_cast<int32_t>(i));
   }
 }
 
-void MultiplyRows(const LlmInt8Product& work, Range rows) {
-  const int64_t k = work.weight.k;
-  const auto dot = BestWay<kWays>().dot;
-  for (int64_t n = rows.begin; n < rows.end; ++n) {
-    const int8_t* const w = work.weight.data + n * k;
-    for (int64_t row = 0; row < work.m; ++row) {
-      const int8_t* const quantised = work.activations->quantised + row * k;
-      work.products[row * work.weight.n + n] = dot(w, quantised, k, work.activations->sums[row]);
-    }
-  }
-}
-
-void DequantiseRows(const LlmInt8Product& work, Range rows) {
-  for (int64_t row = 0; row < work.m; ++row) {
-    const float scale = work.activations->row_max[row] / (kLargest * kLargest);
-    for (int64_t n = rows.begin; n < rows.end; ++n) {
-      const int64_t at = row * work.weight.n + n;
-      work.y[at] = static_cast<float>(work.products[at]) * (scale * work.weight.row_max[n]);
-    }
-  }
-}
-
-void AddOutliers(const LlmInt8Product& work, Range rows) {
-  const LlmInt8Activations& activations = *work.activations;
-  const int64_t k = work.weight.k;
-  if (activations.outlier_count == 0) return;
-  for (int64_t n = rows.begin; n < rows.end; ++n) {
-    const int8_t* const w = work.weight.data + n * k;
-    const float scale = work.weight.row_max[n] / kLargest;
-    for (int64_t row = 0; row < work.m; ++row) {
-      float sum = 0;
-      for (int64_t i = 0; i < activations.outlier_count; ++i) {
-        const int32_t column = activations.outliers[i];
-        sum += ToFloat(work.x[row * k + column]) * static_cast<float>(w[column]);
+void LlmInt8Activations::Quantise(const Bf16* x, const ParallelFor& parallel_for) {
+  const auto quantise = BestWay<kWays>()().quantise;
+  const std::size_t count = outliers_.size();
+  outlier_values_.resize(Size(m_) * count);
+  parallel_for(m_, kFewestRows, [&](Range rows) {
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      const Bf16* const from = x + row * k_;
+      int8_t* const to = lines_.data()->bytes + row * stride_;
+      int32_t sum = quantise(from, k_, threshold_, Inverse(row_max_[Size(row)]), to);
+      std::fill(to + k_, to + stride_, int8_t{0});
+      for (std::size_t o = 0; o < count; ++o) {
+        const int32_t column = outliers_[o];
+        outlier_values_[Size(row) * count + o] = ToFloat(from[column]);
+        sum -= to[column];
+        to[column] = 0;
       }
-      work.y[row * work.weight.n + n] += sum * scale;
+      sums_[Size(row)] = sum;
+    }
+  });
+}
+
+template <typename Y>
+void RunRows(const LlmInt8Product<Y>& work, Range rows) {
+  const LlmInt8Weight& weight = work.weight;
+  const LlmInt8Activations& x = *work.activations;
+  const LlmInt8Way& way = BestWay<kWays>()();
+  const bool packs = way.pack != nullptr && x.m() >= kManyRows && weight.k > 0;
+  const int64_t width = packs ? kInt8PanelRows : kInt8BlockRows;
+  const int64_t at_once = packs ? kRowsAtOnce : std::min(x.m(), kRowsAtOnce);
+  Scratch& scratch = ThreadScratch();
+  if (packs) scratch.panel.resize(Size(kInt8PanelRows * Padded(weight.k) / kLine));
+  scratch.products.resize(Size(at_once * width));
+  for (int64_t first = rows.begin; first < rows.end; first += width) {
+    const int64_t count = std::min(width, rows.end - first);
+    Int8Block block{.w = weight.data + first * weight.k,
+                    .rows = count,
+                    .k = weight.k,
+                    .stride = x.stride(),
+                    .products = scratch.products.data(),
+                    .width = width};
+    if (packs) {
+      way.pack(block.w, count, weight.k, scratch.panel.data()->bytes);
+      block.panel = scratch.panel.data()->bytes;
+    }
+    GatherOutliers(weight, x.outliers(), first, count, width, scratch.outlier_w);
+    for (int64_t row = 0; row < x.m(); row += at_once) {
+      block.x = x.row(row);
+      block.sums = x.sums() + row;
+      block.m = std::min(at_once, x.m() - row);
+      (packs ? way.many_rows : way.few_rows)(block);
+      const auto outliers = static_cast<int64_t>(x.outliers().size());
+      DequantiseBlock(Int8Dequantised<Y>{.products = block.products,
+                                         .width = width,
+                                         .rows = count,
+                                         .x_max = x.row_max() + row,
+                                         .w_max = weight.row_max + first,
+                                         .outliers = outliers,
+                                         .outlier_x = x.outlier_values() + row * outliers,
+                                         .outlier_w = scratch.outlier_w.data(),
+                                         .y = work.y + row * weight.n + first,
+                                         .y_stride = weight.n},
+                      {0, block.m});
     }
   }
 }
+
+template <typename Y>
+void Run(const LlmInt8Product<Y>& work, const ParallelFor& parallel_for) {
+  parallel_for(work.weight.n, kInt8PanelRows, [&](Range rows) { RunRows(work, rows); });
+}
+
+template void RunRows(const LlmInt8Product<float>&, Range);
+template void RunRows(const LlmInt8Product<Bf16>&, Range);
+template void Run(const LlmInt8Product<float>&, const ParallelFor&);
+template void Run(const LlmInt8Product<Bf16>&, const ParallelFor&);
 
 }  // namespace roofbench::kernels

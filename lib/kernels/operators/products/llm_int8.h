@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// LLM.int8() for a few tokens (Dettmers et al., arXiv:2208.07339): y = (rows · columns in int8) + outlier columns in
-// bf16.
+// LLM.int8() (Dettmers et al., arXiv:2208.07339): y = (rows · columns in int8) + outlier columns in fp32, for one token
+// as for a prompt.
 //
 // The steps of bitsandbytes, in the same arithmetic: SCA[m] = max |x| below the threshold of row m, CA = round(x · 127
 // / SCA), columns with an outlier in any row 0; y = CA · CBᵀ · SCA · SCB / 127² + x[:, outliers] · (CB[:, outliers] ·
-// SCB / 127)ᵀ. Each step is a function, so that it can be timed.
+// SCB / 127)ᵀ. Statistics and quantised rows are functions of their own, because threads share them and they can be
+// timed; the product is dequantised and gets its outliers a block at a time, while the block lies in a cache.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "lib/kernels/simd/bf16.h"
 #include "lib/kernels/threading/parallel_for.h"
@@ -22,33 +24,62 @@ struct LlmInt8Weight {
   int64_t k = 0;
 };
 
-// The quantised rows of x, in memory that the caller brings.
-struct LlmInt8Activations {
-  int8_t* quantised = nullptr;  // [m, k]
-  float* row_max = nullptr;     // [m]: SCA
-  int32_t* sums = nullptr;      // [m]: of the quantised values of a row
-  int32_t* outliers = nullptr;  // [k]: the columns with an outlier, ascending
-  int64_t outlier_count = 0;
+// The quantised rows of some x [m, k]. Its memory grows with x, and with the most outlier columns so far.
+class LlmInt8Activations {
+ public:
+  LlmInt8Activations() = default;
+  // With room for such an x, so that one with few outliers allocates nothing.
+  LlmInt8Activations(int64_t m, int64_t k);
+
+  // Row maxima and outlier columns. Threshold 0: nothing is an outlier.
+  void Select(const Bf16* x, int64_t m, int64_t k, float threshold, const ParallelFor& parallel_for);
+  // Rows and their sums, of the x that Select was called with last.
+  void Quantise(const Bf16* x, const ParallelFor& parallel_for);
+
+  int64_t m() const { return m_; }
+  int64_t k() const { return k_; }
+  // From one row of quantised values to the next: not all of them on the same sets of a cache.
+  int64_t stride() const { return stride_; }
+  const int8_t* row(int64_t row) const { return lines_.data()->bytes + row * stride_; }  // zeros from k to stride
+  const float* row_max() const { return row_max_.data(); }                               // [m]: SCA
+  const int32_t* sums() const { return sums_.data(); }                                   // [m]: of a row
+  // Columns with an outlier in any row, ascending, and x in them: [m, as many].
+  const std::vector<int32_t>& outliers() const { return outliers_; }
+  const float* outlier_values() const { return outlier_values_.data(); }
+
+ private:
+  // A cache line, and on one: a vector that lies across two takes two loads.
+  struct alignas(64) Line {
+    int8_t bytes[64];
+  };
+
+  void Resize(int64_t m, int64_t k);
+
+  int64_t m_ = 0;
+  int64_t k_ = 0;
+  int64_t stride_ = 0;
+  float threshold_ = 0;
+  std::vector<Line> lines_;
+  std::vector<float> row_max_;
+  std::vector<int32_t> sums_;
+  std::vector<uint8_t> is_outlier_;  // [k]
+  std::vector<int32_t> outliers_;
+  std::vector<float> outlier_values_;
 };
 
-// Outlier columns and row maxima of x [m, k], on the calling thread. Threshold 0: nothing is an outlier.
-void SelectOutliers(const Bf16* x, int64_t m, int64_t k, float threshold, LlmInt8Activations& to);
-// Quantised rows and their sums, after SelectOutliers with the same arguments.
-void QuantiseActivations(const Bf16* x, int64_t m, int64_t k, float threshold, LlmInt8Activations& to);
-
-// y[m, n] = x · weightᵀ.
+// y[m, n] = x · weightᵀ of the x in `activations`. Y: float or Bf16.
+template <typename Y>
 struct LlmInt8Product {
   LlmInt8Weight weight = {};
-  const LlmInt8Activations* activations = nullptr;  // of x
-  const Bf16* x = nullptr;                          // [m, k], for the outliers
-  int64_t m = 0;
-  int32_t* products = nullptr;  // [m, n]: what MultiplyRows leaves for DequantiseRows
-  float* y = nullptr;
+  const LlmInt8Activations* activations = nullptr;
+  Y* y = nullptr;
 };
 
-// The three steps for the rows of the weight in `rows`, on the calling thread, in this order.
-void MultiplyRows(const LlmInt8Product& work, Range rows);
-void DequantiseRows(const LlmInt8Product& work, Range rows);
-void AddOutliers(const LlmInt8Product& work, Range rows);
+// y[:, rows] alone, on the calling thread.
+template <typename Y>
+void RunRows(const LlmInt8Product<Y>& work, Range rows);
+// The whole product.
+template <typename Y>
+void Run(const LlmInt8Product<Y>& work, const ParallelFor& parallel_for);
 
 }  // namespace roofbench::kernels

@@ -9,10 +9,13 @@
 #include <limits>
 #include <vector>
 
+#include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
 
 namespace roofbench::kernels {
 namespace {
+
+std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
 
 struct Product {
   int64_t m;
@@ -21,32 +24,22 @@ struct Product {
   std::vector<Bf16> x = Normal<Bf16>(m * k, 0, 1, 1);
   std::vector<int8_t> weight = {};
   std::vector<float> row_max = Normal<float>(n, 1, 0.1, 3);
-  std::vector<int8_t> quantised = std::vector<int8_t>(static_cast<std::size_t>(m * k));
-  std::vector<float> x_max = std::vector<float>(static_cast<std::size_t>(m));
-  std::vector<int32_t> sums = std::vector<int32_t>(static_cast<std::size_t>(m));
-  std::vector<int32_t> outliers = std::vector<int32_t>(static_cast<std::size_t>(k));
-  std::vector<int32_t> products = std::vector<int32_t>(static_cast<std::size_t>(m * n));
-  std::vector<float> y = std::vector<float>(static_cast<std::size_t>(m * n));
+  std::vector<float> y = std::vector<float>(Size(m * n), std::numeric_limits<float>::quiet_NaN());
+  std::vector<Bf16> rounded = std::vector<Bf16>(Size(m * n));
   LlmInt8Activations activations = {};
 
-  void Run(float threshold) {
+  void Run(float threshold, const ParallelFor& parallel_for = SerialFor()) {
+    weight.clear();
     for (const float value : Normal<float>(n * k, 0, 40, 2)) {
       weight.push_back(static_cast<int8_t>(std::clamp(value, -127.0F, 127.0F)));
     }
-    activations = {quantised.data(), x_max.data(), sums.data(), outliers.data()};
-    SelectOutliers(x.data(), m, k, threshold, activations);
-    QuantiseActivations(x.data(), m, k, threshold, activations);
-    const LlmInt8Product work{.weight = {weight.data(), row_max.data(), n, k},
-                              .activations = &activations,
-                              .x = x.data(),
-                              .m = m,
-                              .products = products.data(),
-                              .y = y.data()};
-    for (const Range rows : {Range{0, n / 2}, Range{n / 2, n}}) {
-      MultiplyRows(work, rows);
-      DequantiseRows(work, rows);
-      AddOutliers(work, rows);
-    }
+    activations.Select(x.data(), m, k, threshold, parallel_for);
+    activations.Quantise(x.data(), parallel_for);
+    const LlmInt8Weight stored{weight.data(), row_max.data(), n, k};
+    const LlmInt8Product<float> work{.weight = stored, .activations = &activations, .y = y.data()};
+    for (const Range rows : {Range{0, n / 2}, Range{n / 2, n}}) RunRows(work, rows);
+    kernels::Run(LlmInt8Product<Bf16>{.weight = stored, .activations = &activations, .y = rounded.data()},
+                 parallel_for);
   }
 
   // The product in double precision of the values that the algorithm stands for.
@@ -54,42 +47,53 @@ struct Product {
     double inner = 0;
     double outer = 0;
     std::size_t next = 0;
+    const std::vector<int32_t>& outliers = activations.outliers();
     for (int64_t i = 0; i < k; ++i) {
-      const double w = weight[static_cast<std::size_t>(column * k + i)];
-      if (next < static_cast<std::size_t>(activations.outlier_count) && outliers[next] == i) {
-        outer += ToFloat(x[static_cast<std::size_t>(row * k + i)]) * w;
+      const double w = weight[Size(column * k + i)];
+      if (next < outliers.size() && outliers[next] == i) {
+        outer += ToFloat(x[Size(row * k + i)]) * w;
         ++next;
       } else {
-        inner += quantised[static_cast<std::size_t>(row * k + i)] * w;
+        inner += activations.row(row)[i] * w;
       }
     }
-    return (inner * x_max[static_cast<std::size_t>(row)] / 127 + outer) * row_max[static_cast<std::size_t>(column)] /
-           127;
+    return (inner * activations.row_max()[row] / 127 + outer) * row_max[Size(column)] / 127;
+  }
+
+  void ExpectItsFormula() const {
+    for (int64_t row = 0; row < m; ++row) {
+      for (int64_t column = 0; column < n; ++column) {
+        const double expected = Expected(row, column);
+        ExpectClose(y[Size(row * n + column)], expected, 1e-5, 1, "element");
+        ExpectClose(rounded[Size(row * n + column)], expected, kRounding<Bf16>, 1e-3, "rounded element");
+      }
+    }
   }
 };
 
 TEST(LlmInt8, OutliersAreColumnsOfAnyRow) {
-  Product product{.m = 3, .n = 4, .k = 70};
-  for (Bf16& value : product.x) value = ToBf16(std::clamp(ToFloat(value), -3.0F, 3.0F));
-  product.x[70 + 5] = ToBf16(-6);
-  product.x[2 * 70 + 69] = ToBf16(40);
-  product.Run(6);
-  ASSERT_EQ(product.activations.outlier_count, 2);
-  EXPECT_EQ(product.outliers[0], 5);
-  EXPECT_EQ(product.outliers[1], 69);
-  for (int64_t row = 0; row < 3; ++row) {
-    EXPECT_EQ(product.quantised[static_cast<std::size_t>(row * 70 + 5)], 0);
-    EXPECT_LE(product.x_max[static_cast<std::size_t>(row)], 3);
-  }
+  OnEveryIsa([] {
+    Product product{.m = 3, .n = 4, .k = 70};
+    for (Bf16& value : product.x) value = ToBf16(std::clamp(ToFloat(value), -3.0F, 3.0F));
+    product.x[70 + 5] = ToBf16(-6);
+    product.x[2 * 70 + 69] = ToBf16(40);
+    product.Run(6);
+    EXPECT_THAT(product.activations.outliers(), testing::ElementsAre(5, 69));
+    for (int64_t row = 0; row < 3; ++row) {
+      EXPECT_EQ(product.activations.row(row)[5], 0);
+      EXPECT_LE(product.activations.row_max()[row], 3);
+    }
+    EXPECT_EQ(product.activations.outlier_values()[2 * 2 + 1], 40);
+  });
 }
 
 TEST(LlmInt8, WithoutAThresholdNothingIsAnOutlier) {
   Product product{.m = 1, .n = 2, .k = 64};
   product.x[3] = ToBf16(100);
   product.Run(0);
-  EXPECT_EQ(product.activations.outlier_count, 0);
-  EXPECT_EQ(product.x_max[0], 100);
-  EXPECT_EQ(product.quantised[3], 127);
+  EXPECT_TRUE(product.activations.outliers().empty());
+  EXPECT_EQ(product.activations.row_max()[0], 100);
+  EXPECT_EQ(product.activations.row(0)[3], 127);
 }
 
 TEST(LlmInt8, ARowOfZerosGivesZeros) {
@@ -99,20 +103,84 @@ TEST(LlmInt8, ARowOfZerosGivesZeros) {
   EXPECT_EQ(product.y[0], 0);
 }
 
+// To the integer: halves go to the even one, as upstream's do.
+TEST(LlmInt8, RoundsHalvesToEvenOnEveryIsa) {
+  OnEveryIsa([] {
+    Product product{.m = 1, .n = 1, .k = 5};
+    constexpr std::array<float, 5> kX = {127, 0.5F, 1.5F, -2.5F, -126.5F};  // bf16 holds them all
+    std::transform(kX.begin(), kX.end(), product.x.begin(), ToBf16);
+    product.Run(0);
+    const int8_t* const row = product.activations.row(0);
+    EXPECT_THAT(std::vector<int>(row, row + 5), testing::ElementsAre(127, 0, 2, -2, -126));
+    EXPECT_EQ(product.activations.sums()[0], 1);
+  });
+}
+
+// Of one row and of several, few enough to be multiplied as they lie and so many that the weight is packed, of rows and
+// columns that fill no tile.
 TEST(LlmInt8, EqualsItsFormulaOnEveryIsa) {
   OnEveryIsa([] {
-    for (const auto& [m, n, k] : {std::array<int64_t, 3>{1, 5, 64}, {2, 3, 257}, {4, 2, 1000}, {1, 2, 4096}}) {
+    for (const auto& [m, n, k] : {std::array<int64_t, 3>{1, 5, 64},
+                                  {1, 131, 70},
+                                  {2, 70, 257},
+                                  {4, 2, 1000},
+                                  {5, 9, 63},
+                                  {13, 67, 130},
+                                  {16, 66, 128},
+                                  {29, 101, 67},
+                                  {100, 34, 260},
+                                  {1, 2, 4096},
+                                  {40, 3, 1}}) {
+      SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k);
       Product product{.m = m, .n = n, .k = k};
-      product.x[static_cast<std::size_t>(k / 2)] = ToBf16(9);
-      product.Run(3);
-      EXPECT_GT(product.activations.outlier_count, 0);
-      for (int64_t row = 0; row < m; ++row) {
-        for (int64_t column = 0; column < n; ++column) {
-          ExpectClose(product.y[static_cast<std::size_t>(row * n + column)], product.Expected(row, column), 1e-5, 1,
-                      "element");
-        }
+      product.x[Size(k / 2)] = ToBf16(9);
+      for (const float threshold : {3.0F, 0.0F}) {
+        product.Run(threshold);
+        EXPECT_EQ(product.activations.outliers().empty(), threshold == 0);
+        product.ExpectItsFormula();
       }
     }
+  });
+}
+
+// Extremes of both sides: what 8-bit dot products add to keep one side unsigned must not overflow.
+TEST(LlmInt8, SumsOfTheLargestProductsAreExact) {
+  OnEveryIsa([] {
+    for (const int64_t m : {1, 20}) {
+      Product product{.m = m, .n = 3, .k = 14336};
+      for (Bf16& value : product.x) value = ToBf16(2);
+      product.Run(0);
+      std::fill(product.weight.begin(), product.weight.end(), int8_t{127});
+      RunRows(LlmInt8Product<float>{.weight = {product.weight.data(), product.row_max.data(), 3, product.k},
+                                    .activations = &product.activations,
+                                    .y = product.y.data()},
+              {0, 3});
+      const double largest = 127.0 * 127 * 14336 * 2 / 127 / 127;
+      EXPECT_NEAR(product.y[0], largest * product.row_max[0], 1e-6 * largest);
+    }
+  });
+}
+
+TEST(LlmInt8, ThreadsShareTheWork) {
+  Product one{.m = 70, .n = 130, .k = 200};
+  Product shared = one;
+  one.Run(2.5F);
+  shared.Run(2.5F, ThreadPool(3));
+  EXPECT_FALSE(one.activations.outliers().empty());
+  EXPECT_EQ(one.activations.outliers(), shared.activations.outliers());
+  EXPECT_EQ(one.y, shared.y);
+  EXPECT_EQ(one.rounded, shared.rounded);
+}
+
+// An x after a larger one: nothing of that is left where rows are padded.
+TEST(LlmInt8, MemoryIsUsedAgain) {
+  OnEveryIsa([] {
+    Product large{.m = 30, .n = 5, .k = 300};
+    large.Run(3);
+    Product small{.m = 2, .n = 5, .k = 33};
+    small.activations = large.activations;
+    small.Run(3);
+    small.ExpectItsFormula();
   });
 }
 
@@ -127,17 +195,18 @@ TEST(LlmInt8, ARowOfExtremesIsQuantisedWithinItsRange) {
       product.x[8] = ToBf16(-extreme);
       product.Run(0);
       int64_t sum = 0;
-      for (const int8_t value : product.quantised) {
-        EXPECT_GE(value, -127) << extreme;
-        sum += value;
+      const int8_t* const row = product.activations.row(0);
+      for (int64_t i = 0; i < product.k; ++i) {
+        EXPECT_GE(row[i], -127) << extreme;
+        sum += row[i];
       }
-      EXPECT_EQ(product.sums[0], sum) << extreme;
-      EXPECT_EQ(std::isfinite(product.x_max[0]), std::isfinite(extreme));
+      EXPECT_EQ(product.activations.sums()[0], sum) << extreme;
+      EXPECT_EQ(std::isfinite(product.activations.row_max()[0]), std::isfinite(extreme));
       if (std::isinf(extreme)) {
         EXPECT_FALSE(std::isfinite(product.y[0]));  // so that a check can tell
       } else {
-        EXPECT_EQ(product.quantised[7], 0) << extreme;
-        EXPECT_LT(product.quantised[8], 0) << extreme;
+        EXPECT_EQ(row[7], 0) << extreme;
+        EXPECT_LT(row[8], 0) << extreme;
       }
     }
   });
