@@ -134,7 +134,8 @@ int LaunchProduct(const kernels::GpuKernels& table, WeightProduct& o, void* stre
                                    .y = o.y.data_ptr(),
                                    .rows = o.weight.n,
                                    .cols = o.weight.k,
-                                   .group = o.weight.group};
+                                   .group = o.weight.group,
+                                   .batch = o.chosen.defined() ? 1 : static_cast<int>(o.x.size(0))};
   if (o.chosen.defined()) {
     arguments.chosen = static_cast<int>(o.chosen.numel());
     arguments.experts = o.chosen.const_data_ptr<int64_t>();
@@ -165,7 +166,7 @@ WeightOperand MakeWeight(const Point& at, Inputs& in, WeightOperand shape, const
           .to(at::kBFloat16)
           .to(at::kFloat);
     });
-    weight.scales = layout == WeightLayout::kNative ? scales : scales.to(at::kBFloat16);
+    weight.scales = layout == WeightLayout::kTorch ? scales.to(at::kBFloat16) : scales;
     weight.exact_rows = [data = weight.data, scales, rows] {
       return data.index_select(1, rows).to(at::kDouble).mul_(scales.index_select(1, rows).unsqueeze(2));
     };
@@ -213,12 +214,12 @@ FamilyOf<WeightProduct> WeightProducts(std::string name, std::string doc, const 
       })
       .Within([k](const Point& at) { return Tolerance{.dtype = ActivationAt(at), .reduction = at.Number(k)}; })
       .Impl("native", OnCpu(NativeProduct), Cuda("GemvRows", LaunchProduct, [k](const Point& at) {
-              if (at.Has("batch") && at.Int("batch") != 1) {
-                return absl::UnimplementedError("our kernel for GPUs takes one vector; impl:eager takes more");
-              }
-              return at.Int(k) % kernels::kGpuVector == 0
+              const int64_t batch = at.Has("batch") ? at.Int("batch") : 1;
+              return kernels::TakesGemv(WeightTypeOf(FormatAt(at)), batch, at.Int(k))
                          ? absl::OkStatus()
-                         : absl::UnimplementedError("our kernel takes k in multiples of 8");
+                         : absl::UnimplementedError(
+                               "our kernel takes k in multiples of 8 and one vector; of int8 with k "
+                               "in multiples of 16 up to 8");
             }));
 }
 

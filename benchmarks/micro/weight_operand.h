@@ -22,7 +22,7 @@ struct WeightOperand {
   int64_t group = 0;
   // [experts, n, k]; int4: as its layout packs it, one expert after another.
   at::Tensor data = {};
-  // int8: [experts, n], in fp32 for our kernels on a CPU, else in bf16. int4, in bf16: for LibTorch scales and zeros
+  // int8: [experts, n], in fp32 for our kernels, else in bf16. int4, in bf16: for LibTorch scales and zeros
   // [experts, k / group, n, 2]; for our kernels on a GPU both apart [experts, n, k / group].
   at::Tensor scales = {};
   at::Tensor zeros = {};

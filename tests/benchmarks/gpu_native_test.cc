@@ -4,14 +4,11 @@
 // header.
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/softmax.h>
-#include <ATen/ops/stack.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <memory>
 #include <set>
 #include <string_view>
@@ -20,6 +17,7 @@
 #include "lib/device/gpu_device.h"
 #include "lib/kernels/cuda/gpu_kernels.h"
 #include "tests/benchmarks/every_case.h"
+#include "tests/benchmarks/host_gemv.h"
 #include "tests/benchmarks/small_points.h"
 #include "tests/device/fake_gpu.h"
 
@@ -28,11 +26,7 @@ namespace {
 
 using kernels::GemvArguments;
 using kernels::RowType;
-using kernels::WeightType;
 
-at::Tensor View(const void* memory, at::IntArrayRef shape, at::ScalarType type) {
-  return at::from_blob(const_cast<void*>(memory), shape, type);
-}
 at::ScalarType TypeOf(RowType type) { return type == RowType::kFp32 ? at::kFloat : at::kBFloat16; }
 
 // Time passes on the device, and y is what the exact result rounds to.
@@ -44,59 +38,28 @@ int Finish(void* stream, const at::Tensor& y, const at::Tensor& exact) {
 
 int RmsNorm(RowType type, void* y, const void* x, const float* weight, int64_t rows, int64_t cols, float epsilon,
             void* stream) {
-  const at::Tensor exact = View(x, {rows, cols}, TypeOf(type)).to(at::kDouble);
+  const at::Tensor exact = HostView(x, {rows, cols}, TypeOf(type)).to(at::kDouble);
   const at::Tensor rms = exact.square().mean(-1, true).add(epsilon).sqrt();
-  return Finish(stream, View(y, {rows, cols}, TypeOf(type)), exact.div(rms).mul(View(weight, {cols}, at::kFloat)));
+  return Finish(stream, HostView(y, {rows, cols}, TypeOf(type)),
+                exact.div(rms).mul(HostView(weight, {cols}, at::kFloat)));
 }
 
 int LayerNorm(RowType type, void* y, const void* x, const float* weight, const float* bias, int64_t rows, int64_t cols,
               float epsilon, void* stream) {
-  return Finish(stream, View(y, {rows, cols}, TypeOf(type)),
-                at::layer_norm(View(x, {rows, cols}, TypeOf(type)).to(at::kDouble), {cols},
-                               View(weight, {cols}, at::kFloat).to(at::kDouble),
-                               View(bias, {cols}, at::kFloat).to(at::kDouble), epsilon));
+  return Finish(stream, HostView(y, {rows, cols}, TypeOf(type)),
+                at::layer_norm(HostView(x, {rows, cols}, TypeOf(type)).to(at::kDouble), {cols},
+                               HostView(weight, {cols}, at::kFloat).to(at::kDouble),
+                               HostView(bias, {cols}, at::kFloat).to(at::kDouble), epsilon));
 }
 
 int Softmax(RowType type, void* y, const void* x, int64_t rows, int64_t cols, void* stream) {
-  return Finish(stream, View(y, {rows, cols}, TypeOf(type)),
-                at::softmax(View(x, {rows, cols}, TypeOf(type)).to(at::kDouble), -1));
-}
-
-// Matrix `expert` of the stack.
-at::Tensor Matrix(const GemvArguments& a, int64_t expert) {
-  const std::array<int64_t, 2> shape{a.rows, a.cols};
-  const auto part = [&](const void* memory, int64_t elements, at::IntArrayRef of, at::ScalarType type) {
-    return View(static_cast<const char*>(memory) + expert * elements * static_cast<int64_t>(at::elementSize(type)), of,
-                type)
-        .to(at::kDouble);
-  };
-  const int64_t size = a.rows * a.cols;
-  switch (a.type) {
-    case WeightType::kFp32:
-      return part(a.weight, size, shape, at::kFloat);
-    case WeightType::kBf16:
-      return part(a.weight, size, shape, at::kBFloat16);
-    case WeightType::kInt8:
-      return part(a.weight, size, shape, at::kChar).mul(part(a.scale, a.rows, {a.rows, 1}, at::kBFloat16));
-    case WeightType::kInt4: {
-      const at::Tensor bytes = part(a.weight, size / 2, {a.rows, a.cols / 2}, at::kByte).to(at::kByte);
-      const at::Tensor codes = at::stack({bytes.bitwise_and(15), bytes.div(16, "floor")}, -1).view(shape);
-      const int64_t groups = a.rows * a.cols / a.group;
-      const auto spread = [&](const void* memory) {
-        return part(memory, groups, {a.rows, a.cols / a.group}, at::kBFloat16).repeat_interleave(a.group, 1);
-      };
-      return codes.to(at::kDouble).sub(8).mul(spread(a.scale)).add(spread(a.zero));
-    }
-  }
-  throw std::logic_error("unknown type");
+  return Finish(stream, HostView(y, {rows, cols}, TypeOf(type)),
+                at::softmax(HostView(x, {rows, cols}, TypeOf(type)).to(at::kDouble), -1));
 }
 
 int Gemv(const GemvArguments& a, void* stream) {
-  const at::ScalarType type = a.type == WeightType::kFp32 ? at::kFloat : at::kBFloat16;
-  const at::Tensor x = View(a.x, {a.cols}, type).to(at::kDouble);
-  std::vector<at::Tensor> rows;
-  for (int i = 0; i < a.chosen; ++i) rows.push_back(Matrix(a, a.experts == nullptr ? 0 : a.experts[i]).mv(x));
-  return Finish(stream, View(a.y, {a.chosen, a.rows}, type), at::stack(rows));
+  static_cast<timing::FakeMachine*>(stream)->Launch(10e-6);
+  return HostGemv(a);
 }
 
 constexpr kernels::GpuKernels kTable{.version = kernels::kGpuKernelsVersion,
@@ -113,6 +76,10 @@ std::vector<PlannedCase> NativePoints() {
     const Implementation* const implementation = planned.family->ImplementationOf(planned.point);
     if (implementation != nullptr && implementation->name == "native" && !implementation->kernels.empty()) {
       points.push_back(planned);
+      // More vectors than one are of one precision.
+      if (planned.family->name() != "gemv" || planned.point.Text("precision") != "int8") continue;
+      const Point batch = planned.point.With("batch", "5");
+      points.push_back({planned.family, batch, batch.Name()});
     }
   }
   return points;

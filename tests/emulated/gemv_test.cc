@@ -71,7 +71,7 @@ TEST(Gemv, Plain) {
 
 void ExpectInt8IsRight(const Shape& shape, int batch, int64_t experts, const std::vector<int64_t>& chosen) {
   const auto q = Uniform<int8_t>(experts * shape.rows * shape.cols, -128, 127, 13);
-  const auto scale = Normal<Bf16>(experts * shape.rows, 1, 14);
+  const auto scale = Normal<float>(experts * shape.rows, 1, 14);
   std::vector<double> w;
   for (std::size_t i = 0; i < q.size(); ++i) w.push_back(q[i] * Value(scale[i / static_cast<std::size_t>(shape.cols)]));
   ExpectRight<Bf16>({.type = WeightType::kInt8,

@@ -103,7 +103,7 @@ TEST_F(KernelsTestNative, Int8Gemv) {
       constexpr int64_t kRows = 13;
       const at::Tensor q =
           at::randint(-128, 128, {kRows, cols}, at::TensorOptions(device().torch_device()).dtype(at::kChar));
-      const at::Tensor scale = Randn({kRows}, at::kBFloat16);
+      const at::Tensor scale = Randn({kRows}, at::kFloat);
       const at::Tensor x = Randn({batch, cols}, at::kBFloat16);
       const at::Tensor y = at::zeros({batch, kRows}, x.options());
       ASSERT_EQ(table_->gemv({.type = WeightType::kInt8,

@@ -14,6 +14,7 @@ constexpr int kWarps = kThreads / kWarp;
 // Of a block: a thread has one vector of each in flight, and uses what it knows of x for all of them.
 constexpr int kRows = 4;
 constexpr int kInt8Columns = sizeof(uint4);
+static_assert(kInt8Columns == 2 * kGpuVector);
 // On a multiprocessor, which bounds the registers of a thread: 64 and 32 KiB of weights in flight.
 constexpr int LeastBlocks(int batch) { return batch == 1 ? 6 : 4; }
 
@@ -138,7 +139,7 @@ cudaError_t Run(const Weights& weights, const GemvArguments& a, cudaStream_t str
 
 cudaError_t RunInt8(const GemvArguments& a, cudaStream_t stream) {
   const auto* const weight = static_cast<const int8_t*>(a.weight);
-  const auto* const scale = static_cast<const __nv_bfloat16*>(a.scale);
+  const auto* const scale = static_cast<const float*>(a.scale);
   if (a.cols % kInt8Columns != 0) return Run<1>(Int8Weights<uint2, 8>{weight, scale}, a, stream);
   const Int8Weights<uint4, 8> weights{weight, scale};
   if (a.batch <= 1) return Run<1>(weights, a, stream);
@@ -160,15 +161,9 @@ bool GroupFits(const GemvArguments& a) {
   return a.group >= Int4Weights::kColumns && (a.group & (a.group - 1)) == 0 && a.cols % a.group == 0;
 }
 
-bool BatchFits(const GemvArguments& a) {
-  if (a.batch == 1) return true;
-  return a.type == WeightType::kInt8 && a.cols % kInt8Columns == 0 && a.batch >= 1 && a.batch <= kMostGemvBatch;
-}
-
 bool Fits(const GemvArguments& a) {
-  return (a.type != WeightType::kInt4 || GroupFits(a)) && BatchFits(a) && a.rows >= 1 && a.rows / kRows < 0x7fffffff &&
-         a.cols >= kVector && a.cols <= kMostGemvColumns && a.cols % kVector == 0 && a.chosen >= 1 &&
-         a.chosen <= 65535 && (a.chosen == 1 || a.experts != nullptr);
+  return (a.type != WeightType::kInt4 || GroupFits(a)) && TakesGemv(a.type, a.batch, a.cols) && a.rows >= 1 &&
+         a.rows / kRows < 0x7fffffff && a.chosen >= 1 && a.chosen <= 65535 && (a.chosen == 1 || a.experts != nullptr);
 }
 
 }  // namespace

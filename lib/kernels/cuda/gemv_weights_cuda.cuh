@@ -82,7 +82,7 @@ struct Int8Weights {
   static constexpr int kPiece = kColumnsOfPiece;
   static constexpr bool kGrouped = false;
   const int8_t* weight;
-  const __nv_bfloat16* scale;  // [rows]
+  const float* scale;  // [rows]
   __device__ Raw Load(int64_t element) const { return __ldg(reinterpret_cast<const Raw*>(weight + element)); }
   // Conversions run at a quarter of the rate of sums: the byte goes into the last bits of 2^23, which are units there.
   __device__ static Piece<kPiece> Weights(const Raw& raw, int piece) {
@@ -98,7 +98,7 @@ struct Int8Weights {
     }
     return weights;
   }
-  __device__ float RowScale(int64_t row) const { return LoadOne(scale + row); }
+  __device__ float RowScale(int64_t row) const { return __ldg(scale + row); }
 };
 
 // Weights come as q plus an offset, which differs between even and odd columns and is taken away from the products of

@@ -12,13 +12,20 @@ inline constexpr int64_t kGpuVector = 8;           // columns come in multiples 
 inline constexpr int64_t kMostRowColumns = 32768;  // a row is held in the registers of a block of 1,024 threads
 
 // How the weights of a GEMV are stored, row after row. x and y are fp32 with kFp32 weights and bf16 with all others.
-//   kInt8: w = q * scale[row]                                          scale: bf16 [rows]
+//   kInt8: w = q * scale[row]                                          scale: fp32 [rows]
 //   kInt4: two to a byte, the even column in the low four bits;
 //          w = (q - 8) * scale + zero, q in [0, 15]                    scale, zero: bf16 [rows][cols / group]
 enum class WeightType { kFp32, kBf16, kInt8, kInt4 };
 
 inline constexpr int kMostGemvBatch = 8;
 inline constexpr int64_t kMostGemvColumns = int64_t{1} << 27;
+
+// Whether GemvArguments may be of so many vectors of so many columns: of int8 in whole 16-byte words several, of all
+// else one. kInt4 asks more, of its groups.
+inline constexpr bool TakesGemv(WeightType type, int64_t batch, int64_t cols) {
+  const int64_t most = type == WeightType::kInt8 && cols % (2 * kGpuVector) == 0 ? kMostGemvBatch : 1;
+  return batch >= 1 && batch <= most && cols >= kGpuVector && cols % kGpuVector == 0 && cols <= kMostGemvColumns;
+}
 
 // y = W x for matrices of `rows` x `cols`. Pointers are 16-byte aligned and `cols` is a multiple of kGpuVector (kInt4:
 // of `group`, a power of two of at least 32). Fields that the type does not need are nullptr.
@@ -32,7 +39,7 @@ struct GemvArguments {
   int64_t rows = 0;
   int64_t cols = 0;
   int64_t group = 0;
-  // kInt8 with `cols` a multiple of 16: up to kMostGemvBatch vectors, x [batch][cols] and y [batch][rows]. 1 otherwise.
+  // As TakesGemv: x [batch][cols] and y [batch][rows].
   int batch = 1;
   // gather: `chosen` matrices of those that lie one after another at `weight`; `experts` [chosen] are their numbers, in
   // the device's memory, so that a router need not tell the host. y is [chosen][batch][rows]; x is shared by all.
@@ -56,7 +63,7 @@ struct GpuKernels {
   int (*softmax)(RowType type, void* y, const void* x, int64_t rows, int64_t cols, void* stream);
   int (*gemv)(const GemvArguments& arguments, void* stream);
 };
-inline constexpr int kGpuKernelsVersion = 3;
+inline constexpr int kGpuKernelsVersion = 4;
 // A `const GpuKernels`, for Gpu::Export.
 inline constexpr char kGpuKernelsSymbol[] = "roofbench_gpu_kernels";
 
