@@ -2,6 +2,7 @@
 #include "benchmarks/macro/language_model.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 
 #include <chrono>
@@ -17,6 +18,7 @@
 #include "lib/models/decoding/recorded_decoder.h"
 #include "lib/suite/named_rows.h"
 #include "lib/suite/operand_cache.h"
+#include "lib/suite/steps/gpu_step.h"
 #include "lib/workload/models/decoder_presets.h"
 
 ABSL_FLAG(std::string, checkpoint, "",
@@ -101,7 +103,15 @@ std::vector<AxisSpec> ModelAxes() {
 
 absl::Status SupportsModel(const Point& at, const Device& device) {
   if (const auto config = ConfigAt(at); !config.ok()) return config.status();
+  if (device.gpu() != nullptr && !KernelsOfEager(at).empty()) {
+    if (absl::Status status = GpuKernelsSupport(device); !status.ok()) return status;
+  }
   return models::StoredMatrix::CheckDevice(FormatAt(at), device.torch_device());
+}
+
+std::vector<std::string_view> KernelsOfEager(const Point& at) {
+  if (FormatAt(at) != WeightFormat::kInt8) return {};
+  return {"GemvRows"};
 }
 
 absl::Status SupportsRecordedTokens(const Point& at) {
@@ -149,20 +159,54 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, cons
 
 }  // namespace
 
+namespace {
+
+// Our GEMV for as many vectors as it takes.
+models::Int8Product Int8ProductOn(const Device& device) {
+  return [launch = GpuLauncher(device)](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scale) {
+    const int64_t rows = weight.size(0);
+    const int64_t cols = weight.size(1);
+    at::Tensor y;
+    if (x.scalar_type() != at::kBFloat16 || !kernels::TakesGemv(kernels::WeightType::kInt8, x.size(0), cols)) return y;
+    const at::Tensor vectors = x.contiguous();
+    y = at::empty({x.size(0), rows}, x.options());
+    launch([&](const kernels::GpuKernels& table, void* stream) {
+      return table.gemv({.type = kernels::WeightType::kInt8,
+                         .weight = weight.const_data_ptr(),
+                         .scale = scale.const_data_ptr(),
+                         .x = vectors.const_data_ptr(),
+                         .y = y.data_ptr(),
+                         .rows = rows,
+                         .cols = cols,
+                         .batch = static_cast<int>(x.size(0))},
+                        stream);
+    });
+    return y;
+  };
+}
+
+absl::StatusOr<std::unique_ptr<models::DecoderModel>> MakeDecoder(const Point& at,
+                                                                  const models::DecoderWeights& weights,
+                                                                  int64_t capacity, const Device& device) {
+  const int64_t batch = at.Int("batch");
+  if (at.Text("impl") != "graph") {
+    return models::MakeDecoder(at.Text("impl"), weights, batch, capacity, device.threads());
+  }
+  const auto record = [gpu = device.gpu()](const std::function<void()>& launches) {
+    const std::shared_ptr<GpuGraph> graph = gpu->Record([&](const std::function<void()>&) { launches(); });
+    return [graph] { graph->Replay([] {}); };
+  };
+  return std::make_unique<models::RecordedDecoder>(weights, batch, capacity, record);
+}
+
+}  // namespace
+
 absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, const Device& device) {
   const auto model = ModelAt(at, device);
   if (!model.ok()) return model.status();
-  const models::DecoderWeights& weights = (*model)->weights;
-  const int64_t batch = at.Int("batch");
-  if (at.Text("impl") == "graph") {
-    const auto record = [gpu = device.gpu()](const std::function<void()>& launches) {
-      const std::shared_ptr<GpuGraph> graph = gpu->Record([&](const std::function<void()>&) { launches(); });
-      return [graph] { graph->Replay([] {}); };
-    };
-    return LoadedDecoder{*model, std::make_unique<models::RecordedDecoder>(weights, batch, capacity, record)};
-  }
-  auto decoder = models::MakeDecoder(at.Text("impl"), weights, batch, capacity, device.threads());
+  auto decoder = MakeDecoder(at, (*model)->weights, capacity, device);
   if (!decoder.ok()) return decoder.status();
+  if (device.gpu() != nullptr && !KernelsOfEager(at).empty()) (*decoder)->MultiplyInt8By(Int8ProductOn(device));
   return LoadedDecoder{*model, *std::move(decoder)};
 }
 

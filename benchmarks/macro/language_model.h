@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,10 @@ absl::StatusOr<models::DecoderConfig> ConfigAt(const Point& at);
 
 // Whether this device can hold the point's model: of --checkpoint, whether it was given.
 absl::Status SupportsModel(const Point& at, const Device& device);
+
+// Kernels of ours in the steps of LibTorch's operations on a GPU: for few vectors and int8 weights it has none that
+// reads them at the memory's pace.
+std::vector<std::string_view> KernelsOfEager(const Point& at);
 
 // Whether the appending of one token can be recorded as a CUDA graph.
 absl::Status SupportsRecordedTokens(const Point& at);
@@ -75,6 +80,7 @@ FamilyOf<O> ModelFamily(std::string name, std::string doc, const Family::PointFu
       .Impl("native", OnCpu(step))
       .Limits("impl:eager runs on GPUs too")
       .Impl("eager", step)
+      .LaunchesAt([=](const Point& at) { return KernelsOfEager(model_at(at)); })
       .DefaultImpl("native");
 }
 
@@ -84,6 +90,7 @@ FamilyOf<O> TokenFamily(std::string name, std::string doc, const Family::PointFu
   return ModelFamily<O>(std::move(name), std::move(doc), model_at)
       .Impl("graph", OnGpu({}, [](O& operands, timing::PhaseMarker& marker) { operands.Run(marker); }))
       .Limits("each token is one CUDA graph; impl:eager is the same work, launched one by one")
+      .LaunchesAt([=](const Point& at) { return KernelsOfEager(model_at(at)); })
       .When([=](const Point& at, const Device&) { return SupportsRecordedTokens(model_at(at)); });
 }
 

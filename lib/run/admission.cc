@@ -53,7 +53,7 @@ absl::Status Admission::Check(const PlannedCase& planned, const workload::Cost& 
   if (!options_.unverified) {
     const Implementation* implementation = planned.family->ImplementationOf(planned.point);
     const absl::Status verified =
-        implementation == nullptr ? absl::OkStatus() : CheckVerified(*implementation, device_);
+        implementation == nullptr ? absl::OkStatus() : CheckVerified(*implementation, planned.point, device_);
     if (!verified.ok()) return verified;
   }
   if (free_bytes_ > 0 && NeededBytes(cost) > free_bytes_) {

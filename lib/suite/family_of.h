@@ -164,6 +164,11 @@ class FamilyOf {
     return rows_[last_].description.kernels = std::move(kernels), *this;
   }
 
+  // Likewise, of some points alone.
+  FamilyOf& LaunchesAt(std::function<std::vector<std::string_view>(const Point&)> kernels) {
+    return rows_[last_].description.kernels_at = std::move(kernels), *this;
+  }
+
   // Points and expectations.
 
   // The product of the lists, in `suite` and every larger one. An axis without a list has its default.

@@ -58,9 +58,13 @@ absl::Status SupportsImplementation(const Implementation& implementation, const 
   return absl::OkStatus();
 }
 
-absl::Status CheckVerified(const Implementation& implementation, const Device& device) {
-  const auto kernel = std::find_if(implementation.kernels.begin(), implementation.kernels.end(), IsUnverified);
-  if (device.gpu() == nullptr || kernel == implementation.kernels.end()) return absl::OkStatus();
+absl::Status CheckVerified(const Implementation& implementation, const Point& point, const Device& device) {
+  std::vector<std::string_view> kernels = implementation.kernels;
+  if (implementation.kernels_at) {
+    for (const std::string_view own : implementation.kernels_at(point)) kernels.push_back(own);
+  }
+  const auto kernel = std::find_if(kernels.begin(), kernels.end(), IsUnverified);
+  if (device.gpu() == nullptr || kernel == kernels.end()) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat("unverified: no GPU has run the kernel ", std::string(*kernel), " yet (--unverified runs it)"));
 }

@@ -2,6 +2,7 @@
 // One way to do a family's work: where it runs, and how far that is proven.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,8 @@ struct Implementation {
   bool on_gpu = false;
   // The GPU kernels of ours that it launches, by their __global__ names.
   std::vector<std::string_view> kernels = {};
+  // More of them, of some points alone; nullptr: none.
+  std::function<std::vector<std::string_view>(const Point&)> kernels_at = {};
   // The values of `dtype`, or of `precision` in a family without that axis, that it takes; empty: all of the family's.
   std::vector<std::string> dtypes = {};
   // Why it does not run elsewhere, for people; empty where there is nothing to say.
@@ -38,7 +41,7 @@ struct Implementation {
 absl::Status SupportsImplementation(const Implementation& implementation, const Point& point, const Device& device);
 
 // Unimplemented where the implementation would launch a kernel of ours that no GPU has run yet.
-absl::Status CheckVerified(const Implementation& implementation, const Device& device);
+absl::Status CheckVerified(const Implementation& implementation, const Point& point, const Device& device);
 
 // What an implementation of this name is in every family: "eager" is LibTorch's own operator. Empty for other names.
 std::string_view ImplementationDoc(std::string_view name);

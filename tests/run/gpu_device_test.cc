@@ -142,6 +142,33 @@ TEST_F(GpuDeviceTest, AGraphIsLaunchedOnceAStepAndKeepsItsPhases) {
   EXPECT_NEAR(Counters(graph).at("first_ms") / Counters(graph).at("second_ms"), 3.0 / 7.0, 0.1);
 }
 
+// As the stages of a large model in LLM.int8() are: more than a chunk of many steps has.
+TEST_F(GpuDeviceTest, AStepMayMakeMoreMarksThanAChunk) {
+  const auto device = Make();
+  const std::size_t marks = device->clock().MaxMarks() + 10;
+  const Family family = Family("many", "phases in turns")
+                            .Axis({.name = "impl", .choices = {"eager"}, .default_value = "eager"})
+                            .DefaultCache("warm")
+                            .Grid(Suite::kQuick, {{"impl", {"eager"}}})
+                            .Cost([](const Point&) { return workload::CopyStream{1 << 20}.Cost(); })
+                            .Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+                              const at::Tensor x = in.Randn({16});
+                              return Case{.step =
+                                              [&](timing::PhaseMarker& marker) {
+                                                for (std::size_t i = 0; i < marks; ++i) {
+                                                  machine_.Launch(1e-6);
+                                                  marker.End(i % 2 == 0 ? kFirst : kSecond);
+                                                }
+                                              },
+                                          .phases = {"first", "second"},
+                                          .result = [=] { return std::vector{x}; },
+                                          .reference = [=] { return std::vector{x}; }};
+                            });
+  const Outcome outcome = Run(*device, family, "eager");
+  ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+  EXPECT_NEAR(Counters(outcome).at("first_ms"), 1e-3 * static_cast<double>(marks) / 2, 1e-6);
+}
+
 TEST_F(GpuDeviceTest, ASlowDeviceErrorFailsItsOwnCase) {
   const auto device = Make();
   gpu_->fault = "an illegal memory access was encountered";
@@ -268,11 +295,19 @@ TEST_F(GpuDeviceTest, UnverifiedKernelsAreInNoRunUnlessAskedFor) {
   const auto device = Make();
   FakeDevice cpu;
   const Implementation stream = {.name = "stream", .on_cpu = true, .on_gpu = true, .kernels = {"CopyStream"}};
+  const Family family = TwoPhases(1e-6);
+  const Point point = family.Points(Suite::kQuick)[0].With("impl", "eager");
   const Implementation eager = {.name = "eager", .on_cpu = true, .on_gpu = true};
-  EXPECT_EQ(CheckVerified(stream, *device).code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(CheckVerified(stream, *device).message()), HasSubstr("CopyStream"));
-  EXPECT_TRUE(CheckVerified(eager, *device).ok());
-  EXPECT_TRUE(CheckVerified(stream, cpu).ok());
+  EXPECT_EQ(CheckVerified(stream, point, *device).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(CheckVerified(stream, point, *device).message()), HasSubstr("CopyStream"));
+  EXPECT_TRUE(CheckVerified(eager, point, *device).ok());
+  EXPECT_TRUE(CheckVerified(stream, point, cpu).ok());
+  Implementation graph = eager;
+  graph.kernels_at = [](const Point& at) {
+    return at.Text("impl") == "graph" ? std::vector<std::string_view>{"GemvRows"} : std::vector<std::string_view>();
+  };
+  EXPECT_TRUE(CheckVerified(graph, point, *device).ok());
+  EXPECT_THAT(std::string(CheckVerified(graph, point.With("impl", "graph"), *device).message()), HasSubstr("GemvRows"));
 }
 
 }  // namespace

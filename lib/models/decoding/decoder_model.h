@@ -19,6 +19,11 @@ namespace roofbench::models {
 // Told that a component of a step ends now, which began where the last one ended.
 using ComponentMarker = std::function<void(workload::DecoderComponent)>;
 
+// What multiplies vectors x [tokens, columns] in bf16 with an int8 matrix [rows, columns] and its scales [rows] in
+// fp32, y = x · weightᵀ · scale, where LibTorch's operators would make the matrix in bf16 first. Undefined: not such
+// vectors.
+using Int8Product = std::function<at::Tensor(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scale)>;
+
 // `batch` sequences of the same length side by side, with a cache for keys and values that was allocated at once.
 class DecoderModel {
  public:
@@ -40,6 +45,8 @@ class DecoderModel {
   // Columns of outliers in a product of LLM.int8(), in the mean over those of the last Append or AppendOne; nullopt
   // where there are none, or a GPU's host does not learn it.
   virtual std::optional<double> OutlierColumns() const { return std::nullopt; }
+  // From now on `product` multiplies with int8 weights what it takes, in decoders of LibTorch's operations.
+  virtual void MultiplyInt8By(Int8Product /*product*/) {}
 
   // Tokens in the cache; and the cache as if only its first `length` had been read.
   virtual int64_t length() const = 0;

@@ -142,6 +142,10 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
   if (multiply_llm_int8_ && matrix.format == workload::WeightFormat::kLlmInt8) {
     return multiply_llm_int8_(rows, {matrix.weight[expert], matrix.scale[expert]}, tally_).view(shape);
   }
+  if (int8_product_ && matrix.format == workload::WeightFormat::kInt8) {
+    const at::Tensor y = int8_product_(rows, matrix.weight[expert], matrix.scale[expert]);
+    if (y.defined()) return y.view(shape);
+  }
   return matrix.Apply(rows, expert, threshold, marker_, &tally_).view(shape);
 }
 

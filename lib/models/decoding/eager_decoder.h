@@ -44,6 +44,7 @@ class EagerDecoder final : public DecoderModel {
   // Whether the weights of the chosen experts are gathered on the device, without the host knowing which they are:
   // where they are no more than there are.
   static bool TakesChosenExperts(int64_t tokens, int64_t active, int64_t experts) { return tokens * active <= experts; }
+  void MultiplyInt8By(Int8Product product) override { int8_product_ = std::move(product); }
   int64_t length() const override { return cache_.length; }
   void Truncate(int64_t length) override { cache_.length = length; }
   void FillRandom(int64_t length, uint64_t seed) override { cache_.FillRandom(length, seed); }
@@ -103,6 +104,7 @@ class EagerDecoder final : public DecoderModel {
   PromptFunction attend_prompt_;
   LlmInt8Function multiply_llm_int8_;
   mutable LlmInt8Tally tally_;  // of the last call
+  Int8Product int8_product_;
   ComponentMarker component_;
   LlmInt8Marker marker_;
 };

@@ -21,6 +21,7 @@ class RecordedDecoder final : public DecoderModel {
   const at::Tensor& Append(const at::Tensor& tokens) override { return eager_.Append(tokens); }
   const at::Tensor& AppendOne(const at::Tensor& tokens) override;
   std::optional<int64_t> AttentionBackend(int64_t /*keys*/) const override { return eager_.AttentionBackendOfSet(); }
+  void MultiplyInt8By(Int8Product product) override { eager_.MultiplyInt8By(std::move(product)); }
   int64_t length() const override { return eager_.length(); }
   void Truncate(int64_t length) override { eager_.Truncate(length); }
   void FillRandom(int64_t length, uint64_t seed) override { eager_.FillRandom(length, seed); }

@@ -50,13 +50,17 @@ kernels::WeightType WeightTypeOf(workload::WeightFormat format) {
   return format == WeightFormat::kInt4 ? kernels::WeightType::kInt4 : kernels::WeightType::kBf16;
 }
 
-CaseStep GpuStep(const Device& device, GpuLaunch launch) {
-  return [table = FindKernels(device), gpu = device.gpu(), launch = std::move(launch)] {
+std::function<void(const GpuLaunch& launch)> GpuLauncher(const Device& device) {
+  return [table = FindKernels(device), gpu = device.gpu()](const GpuLaunch& launch) {
     const int error = launch(*table, gpu->Stream());
     if (error != 0) {
       throw std::runtime_error("our kernel could not be launched on the GPU: CUDA error " + std::to_string(error));
     }
   };
+}
+
+CaseStep GpuStep(const Device& device, GpuLaunch launch) {
+  return [launcher = GpuLauncher(device), launch = std::move(launch)] { launcher(launch); };
 }
 
 }  // namespace roofbench

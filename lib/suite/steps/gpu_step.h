@@ -27,8 +27,11 @@ kernels::WeightType WeightTypeOf(workload::WeightFormat format);
 // Enqueues a kernel on the stream, and returns its error (0: none). It keeps alive what the kernel works on.
 using GpuLaunch = std::function<int(const kernels::GpuKernels& table, void* stream)>;
 
-// A step that launches a kernel on the stream that LibTorch works on, and throws std::runtime_error where the launch
-// fails. `device` is one that GpuKernelsSupport is OK with, and outlives the step.
+// Launches at once, on the stream that LibTorch works on, and throws std::runtime_error where the launch fails.
+// `device` is one that GpuKernelsSupport is OK with, and outlives what is returned.
+std::function<void(const GpuLaunch& launch)> GpuLauncher(const Device& device);
+
+// A step that launches a kernel so.
 CaseStep GpuStep(const Device& device, GpuLaunch launch);
 
 }  // namespace roofbench

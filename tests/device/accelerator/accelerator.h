@@ -29,6 +29,9 @@ struct Counts {
 };
 const Counts& CountsNow();
 
+// A kernel that is no operator of LibTorch's, on memory of the device: runs it, or records it.
+void Launch(const std::string& name, std::function<void()> kernel);
+
 // Told of every launch and of every wait of the host, for tests with a time of their own. nullptr: nobody.
 void OnLaunch(std::function<void()> launch);
 void OnWait(std::function<void()> wait);

@@ -147,9 +147,13 @@ class OnHostRecording final : public Recording {
   explicit OnHostRecording(std::vector<RecordedOperator> operators) : operators_(std::move(operators)) {}
   void Replay() const override {
     for (const RecordedOperator& one : operators_) {
+      if (one.kernel) {
+        one.kernel();
+        continue;
+      }
       Stack stack;
       std::vector<std::pair<at::Tensor, at::Tensor>> written;
-      RunOnHost(one.op, one.arguments, /*keep_memory=*/false, stack, written);
+      RunOnHost(*one.op, one.arguments, /*keep_memory=*/false, stack, written);
       for (auto& [tensor, host] : written) TORCH_CHECK(host.numel() == 0, "a replay changed a shape");
       for (std::size_t i = 0; i < one.results.size(); ++i) {
         if (!one.results[i].isTensor() || !one.results[i].toTensor().defined()) continue;
@@ -209,7 +213,19 @@ void Fallback(const c10::OperatorHandle& op, Stack* stack) {
     return;
   }
   // What grew while it was recorded has its memory now: a replay writes into it.
-  state.recorded->push_back({op, arguments, results});
+  state.recorded->push_back({.op = op, .arguments = arguments, .results = results});
+}
+
+void Launch(const std::string& name, std::function<void()> kernel) {
+  State& state = TheState();
+  ++state.counts.launches;
+  ++state.counts.operators[name];
+  if (state.recorded != nullptr) {
+    state.recorded->push_back({.kernel = std::move(kernel)});
+    return;
+  }
+  kernel();
+  if (state.launch) state.launch();
 }
 
 std::unique_ptr<Recording> Record(const std::function<void()>& work) {

@@ -13,10 +13,12 @@
 
 namespace roofbench::accelerator {
 
+// An operator of LibTorch's, or a kernel.
 struct RecordedOperator {
-  c10::OperatorHandle op;
-  torch::jit::Stack arguments;
-  torch::jit::Stack results;
+  std::optional<c10::OperatorHandle> op = {};
+  torch::jit::Stack arguments = {};
+  torch::jit::Stack results = {};
+  std::function<void()> kernel = {};
 };
 
 struct State {
