@@ -5,11 +5,15 @@
 // million parameters to 12.8 billion; d_model, d_ff, layers and heads can replace those of the size. The quick suite
 // has the smallest of the published points; larger ones take seconds to minutes a step on a CPU.
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "lib/aten/attention_backend.h"
+#include "lib/aten/storage_type.h"
 #include "lib/models/training/native_layers.h"
 #include "lib/models/training/optimizer.h"
 #include "lib/models/training/training_run.h"
@@ -134,6 +138,21 @@ void DescribeMemory(const Point& at, const std::shared_ptr<models::TrainingRun>&
   }
 }
 
+// LibTorch's kernel for a layer's attention, of queries, keys and values as a step has them.
+void DescribeAttention(const Point& at, at::Device device, Case& built) {
+  if (IsNative(at) || IsNaive(at)) return;
+  const workload::TransformerTraining work = WorkAt(at);
+  const auto heads = static_cast<int64_t>(work.shape.heads);
+  const at::AutoGradMode grad(built.autograd);
+  const at::Tensor x =
+      at::empty({at.Int("batch"), at.Int("context"), heads, static_cast<int64_t>(work.shape.d_model) / heads},
+                at::TensorOptions(device).dtype(StorageType(work.compute)))
+          .transpose(1, 2)
+          .requires_grad_(built.autograd);
+  const auto number = static_cast<double>(AttentionBackend(x, x, x, std::nullopt, /*causal=*/true));
+  built.figures.emplace_back("attention_backend", [number] { return number; });
+}
+
 void Describe(const Point& at, const std::shared_ptr<models::TrainingRun>& training, Case& built) {
   const workload::TransformerTraining work = WorkAt(at);
   const Pass& pass = RowOf(kPasses, at.Text("pass"));
@@ -144,6 +163,7 @@ void Describe(const Point& at, const std::shared_ptr<models::TrainingRun>& train
   built.least_samples = 2;
   if (at.Text("warmup") != "auto") built.warmup_iters = at.Int("warmup");
   DescribeMemory(at, training, built);
+  DescribeAttention(at, training->device(), built);
 }
 
 absl::Status SupportsHeads(const Point& at, const Device& /*device*/) {

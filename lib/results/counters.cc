@@ -232,8 +232,9 @@ constexpr CounterSpec kTable[] = {
     {"first_generation_ms", "ms", Better::kLower, 0.2, kMeasured,
      "the very first step, before anything was warm but cuDNN's plans", "the case is no language model", nullptr},
     {"attention_backend", "number", Better::kNeither, 0, kExact,
-     "LibTorch's kernel for the attention of a token: 0 composed, 1 flash, 2 memory-efficient, 3 cuDNN",
-     "the case is no language model, or its attention is our own", nullptr},
+     "LibTorch's kernel for the attention of a token, or of a training step: 0 composed, 1 flash, 2 memory-efficient, "
+     "3 cuDNN",
+     "the case is no language model, or its attention is our own or naive", nullptr},
     {"perplexity", "number", Better::kLower, 0.005, kMeasured, "e to the mean of -ln p of a text's next tokens",
      "the case scores no text", nullptr},
     {"perplexity_change", "fraction", Better::kLower, 0.002, kMeasured,

@@ -24,6 +24,7 @@ class TrainingRun {
   // profilers.
   void Step(const std::function<void(TrainingPhase)>& end);
 
+  at::Device device() const { return tokens_.device(); }
   TrainerCheck Check() const { return {*trainer_, tokens_, targets_, check_}; }
 
   // Bytes of tensors: gradients, those of the first step; activations, what forward left in the last step that ran in a
