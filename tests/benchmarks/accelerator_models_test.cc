@@ -13,8 +13,11 @@
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/decoding/generation.h"
 #include "lib/models/training/optimizer.h"
+#include "lib/run/session.h"
+#include "lib/suite/family.h"
 #include "lib/timing/sampler.h"
 #include "lib/workload/models/decoder_presets.h"
+#include "lib/workload/operators/stream.h"
 #include "tests/device/accelerator/accelerator_gpu.h"
 
 namespace roofbench {
@@ -142,6 +145,46 @@ TEST(LaunchBound, IsNoStepThatWaits) {
   };
   EXPECT_LT(ratio(50e-6), 0.2);
   EXPECT_GT(ratio(1e-6), 1);
+}
+
+// The same of a whole case, whose clock is behind the one that counts energy.
+TEST(LaunchBound, IsNoCaseThatWaits) {
+  timing::FakeMachine machine;
+  machine.enqueue_seconds = 5e-6;
+  AcceleratorGpu* gpu = nullptr;
+  const auto device = MakeAcceleratorDevice(machine, gpu);
+  const Family family = Family("waits", "reads a number a step")
+                            .Axis({.name = "impl", .choices = {"eager"}, .default_value = "eager"})
+                            .DefaultCache("warm")
+                            .Grid(Suite::kQuick, {{"impl", {"eager"}}})
+                            .Cost([](const Point&) { return workload::CopyStream{1 << 10}.Cost(); })
+                            .Build([](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+                              const at::Tensor x = in.Randn({16});
+                              const at::Tensor y = in.Randn({16});
+                              return Case{.step =
+                                              [=](timing::PhaseMarker&) {
+                                                for (int i = 0; i < 20; ++i) y.add_(1);
+                                                y.select(0, 0).item<float>();
+                                              },
+                                          .result = [=] { return std::vector{x}; },
+                                          .reference = [=] { return std::vector{x}; }};
+                            });
+  const Point point = family.Points(Suite::kQuick)[0];
+  const auto launch_bound = [&](double operator_seconds) {
+    gpu->operator_seconds = operator_seconds;
+    RunOptions options;
+    options.reference = "a100-sxm4-40gb";
+    options.sampling.roof_share = 0;
+    Session session(options, *device, {{&family, point, point.Name()}}, nullptr);
+    const Outcome& outcome = session.Run(0);
+    EXPECT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+    for (const auto& [name, value] : outcome.counters) {
+      if (name == "launch_bound") return value;
+    }
+    return -1.0;
+  };
+  EXPECT_EQ(launch_bound(50e-6), 0);
+  EXPECT_EQ(launch_bound(1e-6), 1);
 }
 
 // What torch.optim takes on a GPU: operators over all parameters at once.
