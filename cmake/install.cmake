@@ -81,9 +81,9 @@ function(roofbench_install_package)
           COMPONENT roofbench)
   install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/gpu_check" "${PROJECT_SOURCE_DIR}/tools/gpu_check.py" DESTINATION bin
           COMPONENT tests EXCLUDE_FROM_ALL)
-  install(FILES "${PROJECT_SOURCE_DIR}/tools/gpu_kernels.py" DESTINATION bin COMPONENT tests EXCLUDE_FROM_ALL)
-  install(FILES "${PROJECT_SOURCE_DIR}/tools/gpu_expected.json" DESTINATION "${CMAKE_INSTALL_DATADIR}/roofbench"
-          COMPONENT tests EXCLUDE_FROM_ALL)
+  install(FILES "${PROJECT_SOURCE_DIR}/tools/kernel_code/__init__.py" "${PROJECT_SOURCE_DIR}/tools/kernel_code/measured.py"
+                "${PROJECT_SOURCE_DIR}/tools/kernel_code/gpu_expected.json"
+          DESTINATION bin/kernel_code COMPONENT tests EXCLUDE_FROM_ALL)
   # Of this project, and of the carried libraries.
   install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT roofbench)
 endfunction()

@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import gpu_kernels
+from kernel_code import measured
 
 SCHEMA = "roofbench-gpu-check-1"
 OUTPUT_TAIL = 4000  # characters of a step's output that the file keeps
@@ -212,7 +212,7 @@ def suite(name: str, flags: Sequence[str]) -> Callable[[Tools], Step]:
             return step
         results = json.loads(out.read_text())
         step.figures["results"] = results
-        step.figures["graph_speedups"] = graph_speedups(cases_of(out))
+        step.figures["graph_speedups"] = measured.graph_speedups(cases_of(out))
         step.figures["launch_bound"] = [case["name"] for case in cases_of(out) if case.get("launch_bound") == 1]
         return step
 
@@ -220,21 +220,10 @@ def suite(name: str, flags: Sequence[str]) -> Callable[[Tools], Step]:
 
 
 def kernels(tools: Tools) -> Step:
-    step = suite("kernels", gpu_kernels.FLAGS)(tools)
+    step = suite("kernels", measured.FLAGS)(tools)
     if results := step.figures.get("results"):
-        step.figures["kernels"] = gpu_kernels.rows(results, iterations(results))
+        step.figures["kernels"] = measured.rows(results, iterations(results))
     return step
-
-
-def graph_speedups(cases: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """The eager time over the graph's, by the name of the graph's case."""
-    seconds = {case["name"]: case["real_time"] for case in cases if not case.get("error_occurred")}
-    speedups = {}
-    for name, graph in seconds.items():
-        for eager in (name.replace("impl:graph", "impl:eager"), name.replace("impl:graph/", "")):
-            if "impl:graph" in name and eager in seconds and graph > 0:
-                speedups[name] = seconds[eager] / graph
-    return speedups
 
 
 def product_against_torch(tools: Tools) -> Step:

@@ -9,10 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import gpu_kernels
 import pytest
 from kernel_code import __main__ as kernel_table
-from kernel_code import sass, table
+from kernel_code import measured, sass, table
 from kernel_code.rules import violations
 from kernel_code.sass import Kernel
 from kernel_code.sources import kernels
@@ -57,10 +56,10 @@ def test_the_page_says_what_the_kernels_are(built: list[Kernel]) -> None:
     if said[1] != compiler():
         pytest.skip(f"the table is of CUDA {said[1]}, this build of {compiler()}")
     assert "\n".join(table.lines(built)) in PAGE.read_text(), "tools/kernel_table writes it anew"
-    data = json.loads((ROOT / "tools" / "gpu_expected.json").read_text())
+    data = json.loads((ROOT / "tools" / "kernel_code" / "gpu_expected.json").read_text())
     assert data == table.expectations(built), "tools/kernel_table writes it anew"
     # Everything that moves data is held against a measurement.
-    assert all(name in gpu_kernels.CASES or name.split("<")[0] in gpu_kernels.ROOFS for name in data["shares"])
+    assert all(name in measured.CASES or name.split("<")[0] in measured.ROOFS for name in data["shares"])
 
 
 def test_the_command_writes_the_page_and_names_what_is_wrong(

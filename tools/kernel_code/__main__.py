@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the machine code of our CUDA kernels in the built library, names what is wrong with it, and writes the table of
 docs/gpus.md: registers of a thread, bytes in flight of a multiprocessor, and the share of the memory roof that is
-expected of each kernel, which tools/gpu_check reads in tools/gpu_expected.json. Needs no GPU, but cuobjdump and
-nvdisasm, of the CUDA toolkit or of the package triton.
+expected of each kernel, which tools/gpu_check reads in tools/kernel_code/gpu_expected.json. Needs no GPU, but
+cuobjdump and nvdisasm, of the CUDA toolkit or of the package triton.
 
 Exit status: 0 fine, 1 a kernel breaks a rule, or the page is stale (--check), 2 there is nothing to read.
 """
@@ -32,7 +32,9 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing, say whether the page is stale")
     parser.add_argument("--library", type=Path, default=LIBRARY, help="the built CUDA part")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "gpus.md", help="what has the table")
-    parser.add_argument("--data", type=Path, default=ROOT / "tools" / "gpu_expected.json", help="its shares as data")
+    parser.add_argument(
+        "--data", type=Path, default=Path(__file__).with_name("gpu_expected.json"), help="its shares as data"
+    )
     arguments = parser.parse_args()
     try:
         old = arguments.page.read_text(encoding="utf-8")

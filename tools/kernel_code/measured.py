@@ -44,10 +44,7 @@ ROOFS = {
 
 
 def expected() -> dict[str, Any]:
-    """Beside this file in the sources, and in share/roofbench of an installed tree."""
-    here = Path(__file__).resolve().parent
-    places = (here / "gpu_expected.json", here.parent / "share/roofbench/gpu_expected.json")
-    found: dict[str, Any] = json.loads(next(place for place in places if place.exists()).read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(Path(__file__).with_name("gpu_expected.json").read_text(encoding="utf-8"))
     return found
 
 
@@ -83,3 +80,14 @@ def rows(results: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> list
             }
         )
     return made
+
+
+def graph_speedups(cases: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The eager time over the graph's, by the name of the graph's case."""
+    seconds = {case["name"]: case["real_time"] for case in cases if not case.get("error_occurred")}
+    speedups = {}
+    for name, graph in seconds.items():
+        for eager in (name.replace("impl:graph", "impl:eager"), name.replace("impl:graph/", "")):
+            if "impl:graph" in name and eager in seconds and graph > 0:
+                speedups[name] = seconds[eager] / graph
+    return speedups
