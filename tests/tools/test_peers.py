@@ -49,7 +49,12 @@ def test_ours_asks_for_the_case_and_reads_its_median(tmp_path: Path) -> None:
 def test_both_sides_have_the_same_allocator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, allocator: str) -> None:
     asked: list[list[str]] = []
     found = json.dumps({"seconds": [0.5], "settings": {"allocator": allocator}})
-    monkeypatch.setattr(peers, "outcome", lambda case, command: asked.append(list(map(str, command))) or found)
+
+    def outcome(case: str, command: list[object]) -> str:
+        asked.append(list(map(str, command)))
+        return found
+
+    monkeypatch.setattr(peers, "outcome", outcome)
     given = peers.Settings(Path("unused"), threads=1, samples=1, allocator=allocator)
     assert peers.run_peer(CASE, given) == (0.5, {"allocator": allocator})
     assert allocator in asked[0]

@@ -75,3 +75,9 @@ def test_png_is_the_same_sheet_in_twice_the_pixels(tmp_path: Path) -> None:
     width, height = struct.unpack(">II", path.read_bytes()[16:24])
     whole = sheet([_CHART])
     assert (width, height) == (2 * whole.width, 2 * whole.height)
+
+
+def test_an_axis_within_a_decade_has_ticks() -> None:
+    assert Range(2.0, 9.0).decades() == []
+    assert all(2.0 <= tick <= 9.0 for tick in Range(2.0, 9.0).ticks())
+    assert Range(2.0, 9.0).ticks()

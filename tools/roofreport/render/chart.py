@@ -79,7 +79,7 @@ class Range:
     def decades(self) -> list[float]:
         """All of them, or every second, third, …"""
         first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
-        step = (last - first) // _MOST_DECADES + 1
+        step = max(last - first, 0) // _MOST_DECADES + 1  # none lies between 2 and 9
         return [10.0**exponent for exponent in range(first, last + 1, step)]
 
     def ticks(self) -> list[float]:
