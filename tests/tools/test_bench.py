@@ -59,13 +59,13 @@ def test_help_needs_no_build(machine: Machine) -> None:
     done = machine.run("bench", "--help")
     assert done.returncode == 0, done.stderr
     assert machine.flags() == ["--help"]
-    assert machine.called() == []
+    assert not machine.calls.exists(), "nothing is asked, nothing is built"
     (machine.root / "build/release/bin/roofbench").unlink()
     done = machine.run("bench", "--help")
     assert done.returncode == 0, done.stderr
     assert "tools/bench [flags…]" in done.stdout
     assert "once it is built" in done.stdout
-    assert machine.called() == []
+    assert not machine.calls.exists(), "nothing is asked, nothing is built"
 
 
 def test_bench_passes_the_exit_code_through(machine: Machine) -> None:
