@@ -212,16 +212,16 @@ TEST(DecodeAttention, ANanSpoilsItsHeadAlone) {
     const std::vector<float> scales(64, 0.5F);
     std::vector<float> y(q.size());
     kernels::Run(DecodeAttention<int8_t>{.q = q.data(),
-                                .keys = cache.data(),
-                                .values = cache.data(),
-                                .key_scales = scales.data(),
-                                .value_scales = scales.data(),
-                                .y = y.data(),
-                                .group = 2,
-                                .head_dim = 64,
-                                .length = 64,
-                                .capacity = 64},
-        SerialFor());
+                                         .keys = cache.data(),
+                                         .values = cache.data(),
+                                         .key_scales = scales.data(),
+                                         .value_scales = scales.data(),
+                                         .y = y.data(),
+                                         .group = 2,
+                                         .head_dim = 64,
+                                         .length = 64,
+                                         .capacity = 64},
+                 SerialFor());
     EXPECT_TRUE(std::all_of(y.begin(), y.begin() + 64, [](float v) { return std::isnan(v); }));
     EXPECT_TRUE(std::all_of(y.begin() + 64, y.end(), [](float v) { return std::abs(v - 0.5F) < 1e-4F; }));
   });
