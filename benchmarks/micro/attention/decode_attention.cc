@@ -130,7 +130,7 @@ const Registration kDecodeAttention =
         .Points(Suite::kStandard, Grid(kImpls, {"fp32", "bf16"}, Gpt2({1}, {4096})))
         .Points(Suite::kStandard, Grid(kImpls, {"bf16"}, Llama3({8}, {4096})))
         .Points(Suite::kStandard, Grid({"native"}, {"int8"}, Llama3({1, 8}, {4096})))
-        .Points(Suite::kStandard, Grid({"native"}, {"bf16", "int8"}, InBlocks(Llama3({8}, {4096}))))
+        .Points(Suite::kStandard, Grid({"native"}, {"bf16", "int8"}, InBlocks(Llama3({1}, {4096}))))
         .Points(Suite::kFull, Grid({"native"}, {"int8"}, Gpt2({1, 8}, {4096})))
         .Points(Suite::kFull, Grid({"native"}, {"bf16", "int8"}, InBlocks(Gpt2({8}, {4096}))))
         .Points(Suite::kFull, Grid({"sdpa", "native"}, {"fp16"}, Llama3({1}, {4096})))
