@@ -139,8 +139,9 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
   shape.back() = matrix.rows;
   const double threshold = weights_.storage.outlier_threshold;
   if (exact()) return matrix.ApplyExactly(rows, expert, threshold).view(shape);
-  if (multiply_llm_int8_ && matrix.format == workload::WeightFormat::kLlmInt8) {
-    return multiply_llm_int8_(rows, {matrix.weight[expert], matrix.scale[expert]}, tally_).view(shape);
+  if (llm_int8_threads_ != nullptr && matrix.format == workload::WeightFormat::kLlmInt8) {
+    const LlmInt8Matrix weight{matrix.weight[expert], matrix.scale[expert]};
+    return fused_llm_int8_(rows, weight, threshold, *llm_int8_threads_, marker_, tally_).view(shape);
   }
   if (int8_product_ && matrix.format == workload::WeightFormat::kInt8) {
     const at::Tensor y = int8_product_(rows, matrix.weight[expert], matrix.scale[expert]);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoder with our own kernels. A prompt goes through LibTorch's products (LLM.int8()'s through ours) and our
-// attention; a token of each sequence is one parallel region, in which threads meet four times a layer and nothing is
-// allocated.
+// The decoder with our own kernels. A prompt goes through our attention and LibTorch's products, but for LLM.int8(); a
+// token of each sequence is one parallel region, in which threads meet four times a layer and nothing is allocated.
 
 #include <ATen/ops/zeros.h>
 
@@ -89,9 +88,7 @@ class NativeDecoder final : public DecoderModel {
         eager_(weights, batch, capacity),
         products_({.products = n_.layers * (2 + 2 * n_.experts) + 1,
                    .vectors = batch,
-                   .widest = weights.storage.format == workload::WeightFormat::kLlmInt8
-                                 ? std::max({n_.d, n_.ff, n_.heads * n_.dim})
-                                 : 0},
+                   .widest = std::max({n_.d, n_.ff, n_.heads * n_.dim})},
                   weights.storage.outlier_threshold, threads),
         final_norm_(Fp32(weights.final_norm)),
         logits_(at::zeros({batch, n_.vocab}, at::kFloat)),
@@ -105,9 +102,7 @@ class NativeDecoder final : public DecoderModel {
     eager_.AttendPromptsBy([this](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
       return prompt_attention_(q, k, v, pool_);
     });
-    eager_.MultiplyLlmInt8By([this](const at::Tensor& x, const LlmInt8Matrix& weight, LlmInt8Tally& tally) {
-      return prompt_llm_int8_(x, weight, weights_.storage.outlier_threshold, pool_, stage_, tally);
-    });
+    eager_.MultiplyLlmInt8On(pool_);
     for (const LayerWeights& layer : weights.layers) {
       attention_norms_.push_back(Fp32(layer.attention_norm));
       mlp_norms_.push_back(Fp32(layer.mlp_norm));
@@ -121,10 +116,7 @@ class NativeDecoder final : public DecoderModel {
     }
   }
 
-  const at::Tensor& Append(const at::Tensor& tokens) override {
-    products_.Restart();
-    return eager_.Append(tokens);
-  }
+  const at::Tensor& Append(const at::Tensor& tokens) override { return products_.Restart(), eager_.Append(tokens); }
 
   const at::Tensor& AppendOne(const at::Tensor& tokens) override {
     TORCH_CHECK(cache().length < cache().capacity, "the cache holds ", cache().capacity, " tokens");
@@ -147,7 +139,7 @@ class NativeDecoder final : public DecoderModel {
   }
   void ObserveStages(LlmInt8Marker marker) override {
     products_.ObserveStages(marker);
-    stage_ = std::move(marker);
+    eager_.ObserveStages(std::move(marker));
   }
 
  private:
@@ -369,8 +361,6 @@ class NativeDecoder final : public DecoderModel {
   const kernels::ThreadPool pool_;
   EagerDecoder eager_;  // reads prompts, and owns the cache
   PromptAttention prompt_attention_;
-  FusedLlmInt8Linear prompt_llm_int8_;
-  LlmInt8Marker stage_;
   RegionProducts<T> products_;
   // The weights of the norms as the kernels take them: fp32.
   std::vector<at::Tensor> attention_norms_;

@@ -33,7 +33,7 @@ class RegionProducts {
   struct Sizes {
     int64_t products = 0;  // that a region divides
     int64_t vectors = 0;   // of a product: its m
-    int64_t widest = 0;    // elements of the longest vector; 0 where no matrix is LLM.int8()
+    int64_t widest = 0;    // elements of the longest vector
   };
   RegionProducts(const Sizes& sizes, double outlier_threshold, int threads);
 

@@ -85,7 +85,7 @@ Linear MakeLinear(const Point& at, Inputs& in) {
               .scale = {},
               .y = in.Empty({rows, n}, workload::Dtype::kBf16),
               .rows = in.SampleRows(rows),
-              .threshold = at.Number("threshold")};
+              .threshold = at.Number("outlier_threshold")};
   if (is_int8) {
     made.scale =
         in.Keep([&](at::Generator& generator) { return at::rand({n}, generator).mul_(0.1).add_(0.1).to(at::kFloat); });
@@ -209,7 +209,7 @@ absl::Status NativeSupports(const Point& at, const Device&) {
 
 absl::Status Supports(const Point& at, const Device& device) {
   const bool is_int8 = at.Text(kPrecisionAxis) == kLlmInt8;
-  if (!is_int8 && at.Text("threshold") != "6") {
+  if (!is_int8 && at.Text("outlier_threshold") != "6") {
     return absl::UnimplementedError("precision:bf16 has no threshold, as nothing is quantised");
   }
   if (is_int8 && device.gpu() != nullptr && (at.Int("n") % 8 != 0 || at.Int("k") % 8 != 0)) {
@@ -233,11 +233,11 @@ const Registration kLlmInt8Linear =
         .Size("rows", "of x: tokens")
         .Size("n", "rows of W: outputs")
         .Size("k", "columns of W", "n")
-        .Choice("threshold", {"0", "3", "6", "12", "24"},
+        .Choice("outlier_threshold", {"0", "3", "6", "12", "24"},
                 "magnitude from which on an activation is an outlier; 0: none is", "6")
         .Choice("outliers", kShares, "share of the columns of x that hold numbers of 16 to 32 among normal ones", "0")
         .Work([](const Point& at) {
-          const double threshold = at.Number("threshold");
+          const double threshold = at.Number("outlier_threshold");
           // Of a threshold among the numbers themselves, which building the case tells.
           const bool takes_planted = threshold > 0 && threshold <= kLeastOutlier;
           return CostOf(at, takes_planted ? static_cast<double>(Planted(at)) : 0);

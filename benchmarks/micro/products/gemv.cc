@@ -7,7 +7,7 @@
 
 #include <ATen/ops/matmul.h>
 
-#include "benchmarks/micro/weight_operand.h"
+#include "benchmarks/micro/products/weight_operand.h"
 #include "lib/aten/int4_layouts.h"
 #include "lib/aten/onednn.h"
 #include "lib/workload/operators/gemv.h"

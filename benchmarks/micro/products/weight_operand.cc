@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "benchmarks/micro/weight_operand.h"
+#include "benchmarks/micro/products/weight_operand.h"
 
 #include <ATen/ops/_weight_int4pack_mm.h>
 #include <ATen/ops/_weight_int4pack_mm_for_cpu.h>

@@ -6,7 +6,7 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/tensor.h>
 
-#include "benchmarks/micro/weight_operand.h"
+#include "benchmarks/micro/products/weight_operand.h"
 #include "lib/aten/onednn.h"
 #include "lib/workload/operators/gemv.h"
 
