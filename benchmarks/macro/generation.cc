@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/device/gpu.h"
+#include "lib/observe/ranges.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {
@@ -37,7 +38,11 @@ std::shared_ptr<models::TokenTimes> TimesOf(Gpu* gpu, int64_t most) {
 }  // namespace
 
 void GenerationCase::Run(timing::PhaseMarker& marker) {
-  generation.Run([&] { marker.End(kPrefill); });
+  observe::Range range("prefill");
+  generation.Run([&] {
+    marker.End(kPrefill);
+    range.Next("decode");
+  });
   if (generation.made() > 1) marker.End(kDecode);
 }
 

@@ -16,6 +16,7 @@
 #include "lib/models/checkpoint/checkpoint.h"
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/decoding/recorded_decoder.h"
+#include "lib/observe/ranges.h"
 #include "lib/suite/named_rows.h"
 #include "lib/suite/operand_cache.h"
 #include "lib/suite/steps/gpu_step.h"
@@ -137,6 +138,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, cons
     const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
     if (!config.ok()) return config.status();
     const double start = Seconds();
+    const observe::Range range(observe::kParametersRange);
     absl::StatusOr<models::DecoderWeights> weights =
         at.Text("model") == kCheckpoint
             ? models::LoadWeights(*TheCheckpoint(), StorageAt(at))

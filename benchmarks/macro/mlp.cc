@@ -15,6 +15,7 @@
 #include <cmath>
 
 #include "lib/aten/autocast.h"
+#include "lib/observe/ranges.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/models/mlp.h"
 
@@ -44,15 +45,18 @@ struct Network {
 
   void Step(timing::PhaseMarker& marker) {
     for (int64_t i = 0; i < steps; ++i) {
+      observe::Range range(observe::kZeroGradRange);
       for (Layer& layer : layers) {
         layer.weight.mutable_grad().reset();
         layer.bias.mutable_grad().reset();
       }
+      range.Next("forward");
       {
         const Autocast guard(autocast, input.device().type());
         output = Forward(input);
       }
       marker.End(kForwardPhase);
+      range.Next("backward");
       output.backward(upstream.to(output.scalar_type()));
       marker.End(kBackwardPhase);
     }
@@ -91,6 +95,7 @@ Network NetworkAt(const Point& at, Inputs& in) {
                   .steps = at.Int("steps")};
   // Twice the variance of a linear layer's default keeps GELU's output, and so the gradients, from fading with depth.
   const double scale = std::sqrt(2.0 / static_cast<double>(width));
+  const observe::Range range(observe::kParametersRange);
   for (int64_t i = 0; i < at.Int("layers"); ++i) {
     network.layers.push_back({in.Randn({width, width}, workload::Dtype::kFp32, scale).requires_grad_(true),
                               in.Randn({width}, workload::Dtype::kFp32, 0.1).requires_grad_(true)});

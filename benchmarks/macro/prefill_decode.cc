@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "benchmarks/macro/language_model.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench {
 namespace {
@@ -72,6 +73,7 @@ struct Prefill {
   at::Tensor y = {};  // the logits
 
   void Run(timing::PhaseMarker& marker) {
+    const observe::Range range("prefill");
     phases.Run(*loaded.decoder, marker, [this] {
       loaded.decoder->Truncate(0);
       y = loaded.decoder->Append(tokens);
@@ -120,6 +122,7 @@ struct Decode {
   }
 
   void Run(timing::PhaseMarker& marker) {
+    const observe::Range range("decode");
     phases.Run(*loaded.decoder, marker, [this] {
       loaded.decoder->Truncate(depth);
       loaded.decoder->AppendOne(last);

@@ -17,6 +17,7 @@
 #include "lib/models/training/native_layers.h"
 #include "lib/models/training/optimizer.h"
 #include "lib/models/training/training_run.h"
+#include "lib/observe/ranges.h"
 #include "lib/suite/family_of.h"
 #include "lib/suite/named_rows.h"
 #include "lib/workload/models/transformer_training.h"
@@ -84,6 +85,7 @@ workload::TransformerTraining WorkAt(const Point& at) {
 models::TrainingRun TrainingAt(const Point& at, Inputs& in) {
   const workload::TransformerTraining work = WorkAt(at);
   const TrainingMode mode = ModeAt(at);
+  observe::Range range(observe::kParametersRange);
   models::TransformerModel model(work.shape, at.Int("context"),
                                  {.heads = static_cast<int64_t>(work.shape.heads),
                                   .attention = IsNaive(at) ? models::Attention::kNaive : models::Attention::kSdpa,
@@ -95,6 +97,7 @@ models::TrainingRun TrainingAt(const Point& at, Inputs& in) {
                                                      : in.Keep(at::ones(shape, StorageType(work.storage)));
                                    return parameter.requires_grad_(mode != TrainingMode::kInference);
                                  });
+  range.Next(observe::kOptimizerRange);
   // A larger forward is checked on one sequence of the batch: a gradient in double precision takes several steps' time.
   constexpr double kWholeBatchFlops = 1e10;
   const OptimizerChoice& optimizer = RowOf(kOptimizers, at.Text("optimizer"));
@@ -110,6 +113,7 @@ models::TrainingRun TrainingAt(const Point& at, Inputs& in) {
       .reference_type = work.compute == Dtype::kBf16 ? at::kFloat : at::kDouble};
   std::unique_ptr<models::Optimizer> made;
   if (check.make_optimizer != nullptr) made = check.make_optimizer(model.Parameters(), check.settings);
+  range.Next("batch");
   const std::vector<int64_t> batch = {at.Int("batch"), at.Int("context")};
   const at::Tensor tokens = in.Integers(0, at.Int("vocab"), batch);
   const at::Tensor targets = in.Integers(0, at.Int("vocab"), batch);

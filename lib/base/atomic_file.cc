@@ -13,6 +13,13 @@
 
 namespace roofbench {
 
+absl::Status WriteFile(const std::string& path, std::string_view text) {
+  AtomicFile file;
+  if (absl::Status status = file.Open(path); !status.ok()) return status;
+  file.stream() << text;
+  return file.Finish();
+}
+
 bool IsReplaceable(const std::string& path) {
   struct stat facts {};
   return stat(path.c_str(), &facts) != 0 || S_ISREG(facts.st_mode);

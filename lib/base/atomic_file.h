@@ -4,6 +4,7 @@
 
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 
@@ -30,6 +31,9 @@ class AtomicFile {
   int in_place_ = -1;
   std::ostringstream text_;
 };
+
+// `text` at `path`, by an AtomicFile.
+absl::Status WriteFile(const std::string& path, std::string_view text);
 
 // Whether a file at `path` can be written beside its place and renamed: it is a plain file or there is none.
 bool IsReplaceable(const std::string& path);

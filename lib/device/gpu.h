@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lib/hardware/roofs/gpu_streams.h"
+#include "lib/observe/memory/memory_history.h"
 #include "lib/timing/event_queue.h"
 
 namespace roofbench {
@@ -49,6 +50,11 @@ class Gpu {
   virtual void ResetPeak() = 0;
   // Bytes that recorded graphs hold and that are no tensor's: what their launches work in.
   virtual double GraphBytes() const = 0;
+  // Records what LibTorch's allocator does from now on, the last `most_events` of it, each with what `site` says at
+  // that moment, on any thread. Then ends that: what was recorded on this GPU, and its segments. Times are of the
+  // system's clock.
+  virtual void StartMemoryHistory(std::string (*site)(), std::size_t most_events) = 0;
+  virtual observe::MemoryHistory FinishMemoryHistory() = 0;
   virtual void Synchronise() = 0;
 
   // Events on the stream that LibTorch works on.
@@ -77,7 +83,7 @@ struct GpuModule {
   // nullptr means failure, with the reason in `why`.
   Gpu* (*open)(int index, std::string* why);
 };
-inline constexpr int kGpuModuleVersion = 2;
+inline constexpr int kGpuModuleVersion = 3;
 inline constexpr char kGpuModuleSymbol[] = "roofbench_gpu_module";
 inline constexpr char kGpuModuleFile[] = "libroofbench_cuda.so";
 

@@ -13,6 +13,7 @@
 
 #include "lib/device/gpu.h"
 #include "lib/device/gpu_graph_cuda.h"
+#include "lib/device/gpu_memory_cuda.h"
 #include "lib/hardware/roofs/gpu_streams_cuda.h"
 #include "lib/timing/check_cuda.h"
 #include "lib/timing/event_queue_cuda.h"
@@ -83,6 +84,10 @@ class CudaGpu final : public Gpu {
     }
     return static_cast<double>(bytes);
   }
+  void StartMemoryHistory(std::string (*site)(), std::size_t most_events) override {
+    StartCudaMemoryHistory(site, most_events);
+  }
+  observe::MemoryHistory FinishMemoryHistory() override { return FinishCudaMemoryHistory(facts_.index); }
   void Synchronise() override { CheckCuda(cudaDeviceSynchronize(), "the GPU stopped in a step"); }
 
   std::unique_ptr<timing::EventQueue> NewEventQueue() const override {

@@ -33,7 +33,9 @@ ABSL_FLAG(bool, unverified, false,
 ABSL_FLAG(bool, nvtx, false, "mark warm-up, samples, steps and their parts as NVTX ranges, for a profiler");
 ABSL_FLAG(std::string, profile, "",
           "folder that gets tables and a trace of each case, from more steps of it under a profiler");
-ABSL_FLAG(int64_t, profile_steps, 3, "steps to profile, after a case was timed");
+ABSL_FLAG(std::string, memory_snapshot, "",
+          "folder that gets each allocation of a case as a pickle, from the first --profile_steps steps of it");
+ABSL_FLAG(int64_t, profile_steps, 3, "steps of --profile, after a case was timed, and of --memory_snapshot");
 ABSL_FLAG(std::string, profile_sort, "",
           "column by which a profile's operators are sorted: self, total, self_device, total_device, calls, flops or "
           "bytes (self time, of the GPU where there is one)");
@@ -104,6 +106,7 @@ const std::vector<FlagGroup>& AllGroups() {
         {"benchmark_out_format", "json|csv", "format of that file", kAside},
         {"tokens_out", "FILE", "", kAside},
         {"profile", "FOLDER", "", kAside},
+        {"memory_snapshot", "FOLDER", "", kAside},
         {"profile_steps", "N", "", kAside},
         {"profile_sort", "COLUMN", "", kAside},
         {"profile_rows", "N", "", kAside},

@@ -29,6 +29,7 @@ ABSL_DECLARE_FLAG(double, inject_delay);
 ABSL_DECLARE_FLAG(bool, unverified);
 ABSL_DECLARE_FLAG(bool, nvtx);
 ABSL_DECLARE_FLAG(std::string, profile);
+ABSL_DECLARE_FLAG(std::string, memory_snapshot);
 ABSL_DECLARE_FLAG(int64_t, profile_steps);
 ABSL_DECLARE_FLAG(std::string, profile_sort);
 ABSL_DECLARE_FLAG(int64_t, profile_rows);

@@ -178,8 +178,9 @@ int Main(int argc, char** argv, const Program& program) try {
   }
   if (absl::Status status = CheckOutputNames(*options); !status.ok()) return Refuse(status);
   if (absl::Status status = CheckFlags(); !status.ok()) return Refuse(status);
-  if (!options->profile.folder.empty()) {
-    if (absl::Status status = PrepareProfileFolder(options->profile.folder); !status.ok()) return Refuse(status);
+  for (const std::string& folder : {options->profile.folder, options->memory_snapshot}) {
+    if (folder.empty()) continue;
+    if (absl::Status status = PrepareProfileFolder(folder); !status.ok()) return Refuse(status);
   }
   options->contract = ContractJson(FamiliesOf(*plan));
   SharedState state(plan->size());

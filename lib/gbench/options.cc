@@ -238,6 +238,7 @@ absl::Status ReadFlags(Options& options) {
   options.nvtx = absl::GetFlag(FLAGS_nvtx);
   options.wait_quiet = absl::GetFlag(FLAGS_wait_quiet);
   options.doctor = absl::GetFlag(FLAGS_doctor);
+  options.memory_snapshot = absl::GetFlag(FLAGS_memory_snapshot);
   if (absl::Status status = ReadProfileFlags(options.profile); !status.ok()) return status;
 
   timing::SampleOptions& sampling = options.sampling;

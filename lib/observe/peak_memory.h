@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -12,7 +13,11 @@ namespace roofbench::observe {
 // state). It slows allocation down, so it never surrounds a timed step.
 class PeakMemory {
  public:
-  PeakMemory();
+  // Told of each allocation, and with negative bytes of each end of one, in their order.
+  using Listener = std::function<void(const void* address, int64_t bytes)>;
+
+  // `listener`, if there is one, hears of the CPU's allocator.
+  explicit PeakMemory(Listener listener = nullptr);
   ~PeakMemory();
   PeakMemory(const PeakMemory&) = delete;
   PeakMemory& operator=(const PeakMemory&) = delete;

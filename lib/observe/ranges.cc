@@ -15,11 +15,18 @@ namespace {
 
 bool g_nvtx = false;
 bool g_recorded = false;
+bool g_followed = false;
 
 // The user scopes that are open on this thread.
 std::vector<std::unique_ptr<at::RecordFunction>>& Scopes() {
   thread_local std::vector<std::unique_ptr<at::RecordFunction>> scopes;
   return scopes;
+}
+
+// Their names, where somebody follows them.
+std::vector<std::string>& Names() {
+  thread_local std::vector<std::string> names;
+  return names;
 }
 
 }  // namespace
@@ -29,6 +36,7 @@ void internal::Push(const char* name, std::optional<int64_t> number) {
 #if ROOFBENCH_HAS_NVTX
   if (g_nvtx) nvtxRangePushA(text.c_str());
 #endif
+  if (g_followed) Names().push_back(text);
   if (!g_recorded) return;
   auto scope = std::make_unique<at::RecordFunction>(at::RecordScope::USER_SCOPE);
   scope->before(std::string_view(text));
@@ -37,6 +45,7 @@ void internal::Push(const char* name, std::optional<int64_t> number) {
 
 void internal::Pop() {
   if (g_recorded && !Scopes().empty()) Scopes().pop_back();
+  if (g_followed && !Names().empty()) Names().pop_back();
 #if ROOFBENCH_HAS_NVTX
   if (g_nvtx) nvtxRangePop();
 #endif
@@ -60,6 +69,26 @@ RecordedRanges::RecordedRanges() : before_(internal::g_ranges_enabled) {
 RecordedRanges::~RecordedRanges() {
   internal::g_ranges_enabled = before_;
   g_recorded = false;
+}
+
+FollowedRanges::FollowedRanges() : before_(internal::g_ranges_enabled) {
+  g_followed = true;
+  internal::g_ranges_enabled = true;
+}
+
+FollowedRanges::~FollowedRanges() {
+  internal::g_ranges_enabled = before_;
+  g_followed = false;
+}
+
+std::string OpenRanges() {
+  std::string path;
+  for (const std::string& name : Names()) {
+    if (name == kStepRange) continue;
+    if (!path.empty()) path += '/';
+    path += name;
+  }
+  return path;
 }
 
 }  // namespace roofbench::observe

@@ -13,8 +13,18 @@
 
 namespace roofbench::observe {
 
+// The range around one step.
+inline constexpr char kStepRange[] = "step";
+
 // What the name of a range around a kernel of ours begins with.
 inline constexpr char kKernelPrefix[] = "roofbench::";
+
+// Ranges that tell what memory is for (lib/observe/memory): around what makes a model's parameters, an optimizer or its
+// step, and a cache of keys and values; and around what lets gradients go.
+inline constexpr char kParametersRange[] = "parameters";
+inline constexpr char kOptimizerRange[] = "optimizer";
+inline constexpr char kKvCacheRange[] = "kv cache";
+inline constexpr char kZeroGradRange[] = "zero_grad";
 
 // Turns NVTX ranges on for the whole process. False where this build has no NVTX headers.
 bool EnableRanges();
@@ -37,6 +47,21 @@ class RecordedRanges {
  private:
   const bool before_;
 };
+
+// While it lives, OpenRanges knows the ranges of every thread. It begins and ends outside of any range.
+class FollowedRanges {
+ public:
+  FollowedRanges();
+  FollowedRanges(const FollowedRanges&) = delete;
+  FollowedRanges& operator=(const FollowedRanges&) = delete;
+  ~FollowedRanges();
+
+ private:
+  const bool before_;
+};
+
+// The ranges that are open on this thread, from the outermost one, without that of the step: "forward/block 3".
+std::string OpenRanges();
 
 // One range, from its construction to its end; ranges nest. One comparison where they are off.
 class Range {

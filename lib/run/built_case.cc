@@ -16,6 +16,8 @@ namespace roofbench {
 namespace {
 
 constexpr int64_t kMostClones = 4096;
+// A share of the peak that is worth another step.
+constexpr double kVisible = 0.01;
 // Clones may take this share of the free memory.
 constexpr double kCloneShare = 0.25;
 
@@ -36,10 +38,10 @@ int64_t CopiesFor(double copy_bytes, const Device& device) {
 }  // namespace
 
 absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions& options, Device& device,
-                                    const Tamper& tamper) {
+                                    const Tamper& tamper, MemorySnapshot* snapshot) {
   BuiltCase built;
   Inputs inputs(device, options.seed, planned.name);
-  observe::PeakMemory memory;
+  observe::PeakMemory memory(snapshot != nullptr ? snapshot->Listener() : nullptr);
   absl::StatusOr<Case> first = planned.family->BuildAt(planned.point, inputs);
   if (!first.ok()) return first.status();
   if (!first->result || !first->reference) {
@@ -52,11 +54,24 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
   {
     const at::AutoGradMode grad(one.autograd);
     IgnoredPhases ignored;
-    memory.ResetPeak();
-    one.step(ignored);
-    built.peak_memory_bytes = memory.PeakBytes() + one.shared_bytes;
+    const auto step = [&] {
+      memory.ResetPeak();
+      if (snapshot != nullptr) {
+        snapshot->Step(one);
+      } else {
+        one.step(ignored);
+      }
+      return memory.PeakBytes();
+    };
+    const double before = observe::PeakMemory::BytesNow().value_or(0);
+    double peak = step();
+    // What an optimizer makes in its first step is there from the beginning of every later one.
+    const bool has_grown = observe::PeakMemory::BytesNow().value_or(0) > before + kVisible * peak;
+    if (one.autograd && has_grown) peak = std::max(peak, step());
+    built.peak_memory_bytes = peak + one.shared_bytes;
     // A launch of a graph allocates nothing: its intermediates have had their memory since it was recorded.
     if (device.gpu() != nullptr) built.peak_memory_bytes += device.gpu()->GraphBytes();
+    if (snapshot != nullptr) snapshot->Finish(one, one.shared_bytes);
     if (options.check) {
       if (absl::Status status = CheckCase(one, tamper); !status.ok()) return status;
     }

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/device/device.h"
+#include "lib/run/memory_snapshot.h"
 #include "lib/run/run_options.h"
 #include "lib/suite/case.h"
 #include "lib/suite/check.h"
@@ -16,14 +17,15 @@ namespace roofbench {
 struct BuiltCase {
   // Those that a cold cache rotates over; one where it is warm. The first was checked, and tells what holds for all.
   std::vector<Case> copies;
-  double peak_memory_bytes = 0;  // of one step; 0: not known
+  double peak_memory_bytes = 0;  // of one step, once all that lives from step to step is there; 0: not known
 
   const Case& first() const { return copies.front(); }
 };
 
 // Builds the case, runs a step, compares its result (after `tamper`, if there is one) with the reference, and makes the
-// copies. A case whose very first step belongs to the samples is built and no more.
+// copies. A case whose very first step belongs to the samples is built and no more. `snapshot`, if there is one, sees
+// the build, that step and more of them.
 absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions& options, Device& device,
-                                    const Tamper& tamper);
+                                    const Tamper& tamper, MemorySnapshot* snapshot = nullptr);
 
 }  // namespace roofbench

@@ -22,8 +22,8 @@ constexpr int kThermalRetries = 2;
 
 // Rotates over the copies, which must outlive it.
 timing::Step RotatingStep(const std::vector<Case>& copies) {
-  return [&copies, next = std::size_t{0}](timing::PhaseMarker& marker) mutable {
-    const observe::Range range("step");
+  return [&copies, next = std::size_t{0}, number = int64_t{0}](timing::PhaseMarker& marker) mutable {
+    const observe::Range range(observe::kStepRange, ++number);
     copies[next].step(marker);
     if (++next == copies.size()) next = 0;
   };
@@ -86,6 +86,7 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   const RoofGauge gauge = device.Gauge(outcome.cost, cache);
   outcome.roof_name = gauge.name;
   const at::AutoGradMode grad(first.autograd);
+  const observe::Range range(outcome.name.c_str());
   const timing::Step step = Delayed(RotatingStep(built.copies), options.injected_delay, device, outcome.phases.size());
   SampleUnthrottled(step, gauge.probe, SamplingOf(first, options), device, options.joules, interrupted, outcome);
   outcome.summary = timing::Summarize(outcome.samples.seconds);

@@ -72,13 +72,6 @@ std::string KernelOf(const PlannedCase& planned) {
   return absl::StrCat(planned.family->name(), " ", implementation->name);
 }
 
-absl::Status Write(const std::string& path, const std::string& text) {
-  AtomicFile file;
-  if (absl::Status status = file.Open(path); !status.ok()) return status;
-  file.stream() << text;
-  return file.Finish();
-}
-
 observe::ProfileFacts FactsOf(const Outcome& outcome, const ProfileOptions& options, const Device& device) {
   observe::ProfileFacts facts{.case_name = outcome.name,
                               .device = device.kind(),
@@ -102,7 +95,7 @@ absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, co
   observe::Recorder recorder(device.torch_device().is_cuda());
   for (int64_t i = 0; i < options.steps; ++i) {
     const Case& copy = built.copies[static_cast<std::size_t>(i + 1) % built.copies.size()];
-    const observe::Range step(observe::kStepRange.data());
+    const observe::Range step(observe::kStepRange);
     const double start = Now();
     phases.BeginStep();
     copy.step(phases);
@@ -125,7 +118,7 @@ absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, co
                                                        {".kernels.csv", observe::KernelsCsv(tables)},
                                                        {".modules.csv", observe::ModulesCsv(tables)}};
   for (const auto& [ending, text] : files) {
-    if (absl::Status status = Write(stem + ending, text); !status.ok()) return status;
+    if (absl::Status status = WriteFile(stem + ending, text); !status.ok()) return status;
   }
   return recorder.SaveTrace(stem + ".trace.json");
 }

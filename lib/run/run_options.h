@@ -44,6 +44,7 @@ struct RunOptions : Selection {
 
   bool supervise = true;  // in a child process, whose end is not the end of the run
   ProfileOptions profile;
+  std::string memory_snapshot;  // folder for the memory of each case, `profile.steps` steps of it; empty: none
 
   std::string journal;
   bool resume = false;

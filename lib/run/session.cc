@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,7 @@
 #include "lib/results/thrown.h"
 #include "lib/run/built_case.h"
 #include "lib/run/measuring.h"
+#include "lib/run/memory_snapshot.h"
 #include "lib/run/profiling.h"
 #include "lib/run/roof_ratios.h"
 #include "lib/suite/case_names.h"
@@ -55,7 +57,10 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   const hardware::ProcessMemory process;
   // What cases of this family share is part of the prediction, or makes room.
   const double other_bytes = process.bytes_before() - OperandCache::bytes();
-  const absl::StatusOr<BuiltCase> built = BuildCase(planned, options_, device_, tamper_);
+  std::optional<MemorySnapshot> snapshot;
+  if (!options_.memory_snapshot.empty() && outcome.repetition == 0) snapshot.emplace(device_, options_.profile.steps);
+  const absl::StatusOr<BuiltCase> built =
+      BuildCase(planned, options_, device_, tamper_, snapshot ? &*snapshot : nullptr);
   if (!built.ok()) return built.status();
   const Case& first = built->first();
   if (first.cost) outcome.cost = *first.cost;
@@ -80,12 +85,17 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   admission_.Learn(planned, outcome.summary.min);
   outcome.noise = NoiseOf(outcome);
   outcome.counters = ComputeCounters({outcome, device_, *reference_});
-  if (!options_.profile.folder.empty() && sampled.ok() && outcome.repetition == 0 &&
-      !(interrupted_ && interrupted_())) {
-    const absl::Status profiled = ProfileCase(planned, *built, options_.profile, device_, outcome);
-    if (!profiled.ok() && lost_profile_) lost_profile_(profiled);
+  if (sampled.ok() && !(interrupted_ && interrupted_())) {
+    if (snapshot) TellLost(snapshot->Write(options_.memory_snapshot, outcome));
+    if (!options_.profile.folder.empty() && outcome.repetition == 0) {
+      TellLost(ProfileCase(planned, *built, options_.profile, device_, outcome));
+    }
   }
   return sampled;
+}
+
+void Session::TellLost(const absl::Status& profiled) {
+  if (!profiled.ok() && lost_profile_) lost_profile_(profiled);
 }
 
 void Session::RunHere(const PlannedCase& planned, Outcome& outcome) {

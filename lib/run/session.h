@@ -42,7 +42,7 @@ class Session {
   // as soon as it has ended.
   void OnBegin(std::function<void(std::size_t, int)> callback) { begun_ = std::move(callback); }
   void OnFinished(std::function<void(const Outcome&)> callback) { finished_ = std::move(callback); }
-  // Called with the reason where a case was measured but not profiled.
+  // Called with the reason where a case was measured, but its profile or the snapshot of its memory was lost.
   void OnLostProfile(std::function<void(const absl::Status&)> callback) { lost_profile_ = std::move(callback); }
 
  private:
@@ -50,6 +50,7 @@ class Session {
   void RunHere(const PlannedCase& planned, Outcome& outcome);
   // Builds, checks and samples; fills `outcome`. Errors are returned, exceptions pass.
   absl::Status Measure(const PlannedCase& planned, Outcome& outcome);
+  void TellLost(const absl::Status& profiled);
   // Lets the device recover, which may find what went wrong behind the host's back.
   void EndCase(Outcome& outcome);
 

@@ -32,6 +32,14 @@ class FakeGpu : public Gpu {
   double PeakBytes() const override { return 0; }
   void ResetPeak() override {}
   double GraphBytes() const override { return graph_bytes; }
+  void StartMemoryHistory(std::string (*site)(), std::size_t most_events) override {
+    memory_site = site;
+    most_memory_events = most_events;
+  }
+  observe::MemoryHistory FinishMemoryHistory() override {
+    memory_site = nullptr;
+    return std::exchange(memory_history, {});
+  }
   void Synchronise() override {
     machine_.host = std::max(machine_.host, machine_.device);
     if (!fault.empty()) throw std::runtime_error(fault_stays ? fault : std::exchange(fault, {}));
@@ -75,6 +83,9 @@ class FakeGpu : public Gpu {
   double free_bytes = 8e9;
   double graph_bytes = 0;
   int emptied = 0;
+  observe::MemoryHistory memory_history;   // what FinishMemoryHistory gives
+  std::string (*memory_site)() = nullptr;  // of the history that is being recorded
+  std::size_t most_memory_events = 0;
   std::string fault;         // the next Synchronise throws it
   std::string memory_fault;  // FreeMemoryBytes throws it
   bool fault_stays = false;  // and every one after it, as after an illegal access

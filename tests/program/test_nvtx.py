@@ -63,13 +63,38 @@ def test_ranges_of_a_training_step(run: Run, tmp_path: Path, impl: str, attentio
     again = attend[:2] * 2 if impl == "native" else []
     blocks: Ranges = [(f"block {i}", [("attention", attend), ("feed forward", [])]) for i in range(2)]
     forward: Ranges = [("embedding", []), *blocks, ("head", []), ("loss", [])]
-    step = ("step", [("forward", forward), ("backward", again), ("optimizer", [])])
-    (warm_up, warm_up_steps), (measure, steps) = ranges[-2:]
-    assert (warm_up, warm_up_steps) == ("warm-up", [step])
+    inside: Ranges = [("forward", forward), ("backward", again), ("optimizer", [("zero_grad", [])])]
+    (case, sampling) = ranges[-1]
+    assert case.startswith(f"train_step/impl:{impl}/size:small/context:16/")
+    (warm_up, warm_up_steps), (measure, steps) = sampling[-2:]
+    assert (warm_up, warm_up_steps) == ("warm-up", [("step 1", inside)])
     # Two samples, each of as many steps as the clock needs.
     assert measure == "measure"
     assert len(steps) >= 2
-    assert steps == [step] * len(steps)
+    assert steps == [(f"step {number}", inside) for number in range(2, 2 + len(steps))]
+
+
+@pytest.mark.skipif(not PROFILER.exists(), reason="built without NVTX headers")
+@pytest.mark.parametrize(
+    ("cases", "axes", "expected"),
+    [
+        ("mlp/dtype:fp32/", ("mlp.layers=1", "mlp.batch=4", "mlp.d=8", "mlp.steps=1"),
+         ["zero_grad", "forward", "backward"]),
+        ("generate/.*precision:bf16/", ("generate.model=tiny_llama", "generate.prompt=4", "generate.new=2"),
+         ["prefill", "decode"]),
+    ],
+)  # fmt: skip
+def test_ranges_of_other_models(
+    run: Run, tmp_path: Path, cases: str, axes: tuple[str, ...], expected: list[str]
+) -> None:
+    seen = tmp_path / "ranges"
+    flags = [f"--benchmark_filter=^{cases}", "--benchmark_min_time=1x", "--warmup_iters=1", "--check=off"]
+    done = run(*flags, *(f"--axis={axis}" for axis in axes), "--nvtx", NVTX_INJECTION64_PATH=str(PROFILER),
+               ROOFBENCH_FAKE_PROFILER_OUT=str(seen))  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (_, sampling) = nested(seen.read_text().splitlines())[-1]
+    (_, steps) = sampling[-1]
+    assert [name for name, _ in steps[0][1]] == expected
 
 
 @pytest.mark.skipif(not PROFILER.exists(), reason="built without NVTX headers")

@@ -44,6 +44,8 @@ MEANT_OTHERWISE: dict[str, dict[str, str]] = {
         "prefill": "a phase",
         "softmax": "a stage of attention",
     },
+    "lib/observe/ranges.": {"optimizer": "a phase", "parameters": "of a model"},
+    "lib/observe/memory/": {"parameters": "a kind of memory", "size": "a key of PyTorch's snapshots"},
     "lib/observe/profile/": {
         "attention": "a kind of work",
         "bytes": "a column",

@@ -26,7 +26,7 @@ ARROWS: dict[str, set[str]] = {
     "observe": {"base", "workload"},
     "aten": {"kernels", "workload"},
     "models": {"aten", "base", "observe"},
-    "device": {"aten", "base", "hardware"},
+    "device": {"aten", "base", "hardware", "observe"},
     "suite": {"device"},
     "results": {"suite"},
     "run": {"observe", "results"},

@@ -25,6 +25,7 @@ VERBS = {
     "scaling": "how time grows with size, against the expected growth",
     "params": "parameters of models by component, and the growth of time against them",
     "profile": "where the time of a step goes, from the folders of --profile",
+    "memory": "what the memory of a case is for, from the folders of --memory_snapshot",
     "roofline": "the run's cases under the measured and the datasheet roofs",
     "gate": "what got slower in the newest night of a history, or in a result",
     "bisect": "finds the commit that made a case slower",

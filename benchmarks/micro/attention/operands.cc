@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/observe/ranges.h"
+
 namespace roofbench {
 namespace {
 
@@ -121,13 +123,16 @@ at::Tensor AttentionOperands::KeysOf(int64_t head) const { return ExactRows(*thi
 at::Tensor AttentionOperands::ValuesOf(int64_t head) const { return ExactRows(*this, v, v_factors, head); }
 
 void NaiveAttention(AttentionOperands& o, timing::PhaseMarker& marker) {
+  observe::Range range("scores");
   const int64_t queries = o.q.size(1) * o.q.size(2);  // those of a group share their keys
   const std::vector<int64_t> square = {o.q.size(0), o.q.size(1), o.q.size(2), o.k.size(1)};
   at::Tensor scores = at::bmm(o.q.view({o.q.size(0), queries, o.q.size(3)}), o.k.transpose(1, 2)).mul_(o.scale());
   if (o.causal) scores.view(square).masked_fill_(o.hidden, -std::numeric_limits<float>::infinity());
   marker.End(kScores);
+  range.Next("softmax");
   const at::Tensor probabilities = at::softmax(scores, -1);
   marker.End(kSoftmax);
+  range.Next("weighted_sum");
   o.y = at::bmm(probabilities, o.v).view(o.q.sizes());
   marker.End(kWeightedSum);
 }

@@ -4,12 +4,14 @@
 #include <ATen/ops/zeros.h>
 
 #include "lib/models/decoding/random_fill.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench::models {
 namespace {
 
 at::Tensor Allocate(const workload::Transformer& shape, int64_t batch, int64_t capacity,
                     const at::TensorOptions& options) {
+  const observe::Range range(observe::kKvCacheRange);
   // Zeros touch every page now and not in a timed token.
   return at::zeros({static_cast<int64_t>(shape.layers), batch, static_cast<int64_t>(shape.KvHeads()), capacity,
                     static_cast<int64_t>(shape.HeadDim())},

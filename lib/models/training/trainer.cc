@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/aten/autocast.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench::models {
 namespace {
@@ -70,6 +71,7 @@ void Trainer::Optimize() {
 }
 
 void Trainer::ForgetGradients() {
+  const observe::Range range(observe::kZeroGradRange);
   for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
 }
 

@@ -38,7 +38,7 @@ void TrainingRun::Step(const std::function<void(TrainingPhase)>& end) {
   if (!optimizes) trainer_->ForgetGradients();
   end(TrainingPhase::kBackward);
   if (!optimizes) return;
-  const observe::Range range("optimizer");
+  const observe::Range range(observe::kOptimizerRange);
   trainer_->Optimize();
   end(TrainingPhase::kOptimizer);
 }

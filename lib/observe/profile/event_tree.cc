@@ -17,7 +17,7 @@ constexpr std::size_t kNone = TreeEvent::kNone;
 class Builder {
  public:
   explicit Builder(const std::vector<ProfiledEvent>& events) : events_(events) {
-    tree_.modules.push_back({.name = std::string(kStepRange)});
+    tree_.modules.push_back({.name = kStepRange});
   }
 
   EventTree Build() {

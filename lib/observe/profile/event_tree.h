@@ -11,9 +11,6 @@
 
 namespace roofbench::observe {
 
-// The range around one step; every other event of interest is inside it.
-inline constexpr std::string_view kStepRange = "step";
-
 // A part of the model: a range, by its name and those around it. The first is the step. What happens outside of every
 // step is part of none.
 struct Module {

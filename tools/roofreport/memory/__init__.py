@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots of memory as PyTorch writes them."""

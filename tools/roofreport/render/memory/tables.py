@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The peaks of several cases by category in one table, and what is alive at the peak of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roofreport import units
+from roofreport.memory.snapshot import Allocation, Snapshot
+from roofreport.render.memory.curve import CATEGORIES, alive, curve, phase_at
+from roofreport.render.table import Cell, Table
+from roofreport.text import printable
+
+_NAME = 100
+# Counters of a case that say the same of a category from elsewhere.
+_COUNTERS = {
+    "parameters": "parameter_mem",
+    "optimizer state": "optimizer_mem",
+    "gradients": "gradient_mem",
+    "activations": "activation_mem",
+}
+
+
+def _text(value: str) -> Cell:
+    return Cell(printable(value, _NAME), numeric=False)
+
+
+def _bytes(value: float | None) -> Cell:
+    return Cell("-") if not value else Cell(units.quantity(value, "B"), value)
+
+
+def _with_counter(value: int, counter: float | None) -> Cell:
+    """At the peak, and in brackets what the case's own counter says of the whole step where that is more or less."""
+    if not counter or abs(counter - value) <= 0.01 * counter:
+        return _bytes(value)
+    return Cell(f"{units.quantity(value, 'B') if value else '-'} ({units.quantity(counter, 'B')})", value)
+
+
+def _labels(names: Sequence[str]) -> tuple[list[str], str]:
+    """What tells the cases apart, behind their family, and what they have in common."""
+    parts = [name.split("/") for name in names]
+    common = [part for part in parts[0][1:] if len(names) > 1 and all(part in other for other in parts)]
+    return ["/".join(part for part in one if part not in common) for one in parts], "/".join(common)
+
+
+def peaks(snapshots: Sequence[Snapshot]) -> Table:
+    labels, common = _labels([snapshot.case for snapshot in snapshots])
+    curves = [curve(snapshot) for snapshot in snapshots]
+    known = {name for each in curves for name in each.categories}
+    names = [name for name in CATEGORIES if name in known]
+    rows = []
+    for snapshot, label, each in zip(snapshots, labels, curves, strict=True):
+        at = {name: layer[each.peak_at] for name, layer in zip(each.categories, each.layers, strict=True)}
+        cells = [_with_counter(at.get(name, 0), snapshot.counters.get(_COUNTERS.get(name, ""))) for name in names]
+        counter = snapshot.counters.get("peak_mem")
+        rows.append((_text(label), _bytes(each.peak), _bytes(counter),
+                     _text(phase_at(snapshot, each.peak_at)), *cells))  # fmt: skip
+    legend = ["in brackets: the case's own counter, where it differs from what is alive at the peak"]
+    if common:
+        legend.append(f"in every case: {printable(common, 300)}")
+    legend += [
+        f"{printable(snapshot.case, _NAME)}: {snapshot.dropped} events were too many to keep; its peak may be higher"
+        for snapshot in snapshots
+        if snapshot.dropped
+    ]
+    return Table(("case", "peak", "peak_mem", "in", *names), tuple(rows), tuple(legend))
+
+
+def _merged(found: Sequence[Allocation]) -> list[tuple[Allocation, int]]:
+    """Those of one size, site and category together, with how many they are."""
+    sums: dict[tuple[int, str, str], int] = {}
+    first: dict[tuple[int, str, str], Allocation] = {}
+    for each in found:
+        key = (each.size, each.site, each.category)
+        sums[key] = sums.get(key, 0) + 1
+        first.setdefault(key, each)
+    return [(first[key], count) for key, count in sums.items()]
+
+
+def largest(snapshot: Snapshot, most: int) -> Table:
+    """What is alive at the peak, the largest allocation first."""
+    each = curve(snapshot)
+    found = _merged(alive(snapshot, each.peak_at))
+    rows = [
+        (_bytes(one.size), Cell(str(count), count), _text(one.category), _text(one.site or "-"))
+        for one, count in found[:most]
+    ]
+    left = sum(count for _, count in found[most:])
+    legend = (f"… and {left} smaller ones (--rows)",) if left else ()
+    return Table(("size", "of them", "category", "made in"), tuple(rows), legend)
