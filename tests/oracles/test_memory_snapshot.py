@@ -8,6 +8,7 @@ import json
 import pickle
 import re
 import subprocess
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,18 @@ def snapshots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path,
                                                       "optimizer=adamw,adamw_fused", "impl=eager", "attention=sdpa",
                                                       "warmup=auto")]  # fmt: skip
     out = folder / "out.json"
-    command = [PROGRAM, *SHORT, *flags, "--benchmark_filter=^train_step/", f"--memory_snapshot={folder}"]
+    command = [str(PROGRAM), *SHORT, *flags, "--benchmark_filter=^train_step/", f"--memory_snapshot={folder}"]
     subprocess.run([*command, f"--benchmark_out={out}"], check=True, capture_output=True, timeout=300)
-    rows = {row["run_name"].removesuffix("/manual_time"): row for row in json.loads(out.read_text())["benchmarks"]}
+    rows = {row["run_name"]: row for row in json.loads(out.read_text())["benchmarks"]}
     return {
         name: (folder / f"{name.replace('/', '+').replace(':', '=')}.pickle", row["peak_mem"])
         for name, row in rows.items()
     }
+
+
+def reader() -> Any:
+    """Torch's own, which has no types."""
+    return import_module("torch.cuda._memory_viz")
 
 
 def shown(html: str) -> dict[str, Any]:
@@ -49,18 +55,18 @@ def shown(html: str) -> dict[str, Any]:
 def peak(snapshot: dict[str, Any]) -> int:
     """As memory_viz draws it: allocations and requests to free, over what was there before."""
     (trace,) = snapshot["device_traces"]
-    now = most = 0
+    now: int = 0
+    most: int = 0
     for event in trace:
         now += event["size"] if event["action"] == "alloc" else 0
         now -= event["size"] if event["action"] == "free_requested" else 0
         most = max(most, now)
-    alive = sum(seg["allocated_size"] for seg in snapshot["segments"])
+    alive: int = sum(seg["allocated_size"] for seg in snapshot["segments"])
     return most + alive - now
 
 
 def test_the_peak_is_that_of_the_case(snapshots: dict[str, tuple[Path, float]]) -> None:
-    from torch.cuda import _memory_viz as viz
-
+    viz = reader()
     assert len(snapshots) == 8
     for name, (path, peak_mem) in snapshots.items():
         data = pickle.loads(path.read_bytes())
@@ -69,8 +75,7 @@ def test_the_peak_is_that_of_the_case(snapshots: dict[str, tuple[Path, float]]) 
 
 
 def test_its_own_texts_are_of_the_model(snapshots: dict[str, tuple[Path, float]]) -> None:
-    from torch.cuda import _memory_viz as viz
-
+    viz = reader()
     path, _ = next(value for name, value in snapshots.items() if "pass:" not in name)
     data = pickle.loads(path.read_bytes())
     assert "segments:" in viz.segsum(data)
