@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import summary
+from checks import summary
 
 CTEST = """<testsuite tests="4">
   <testcase name="Sampler.Stops" classname="Sampler.Stops" status="run"/>

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-import workflow_scripts
+from checks import workflow_scripts
 from nights.config import read
 from ruamel.yaml import YAML
 
