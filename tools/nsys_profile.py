@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/profile: runs roofbench under `nsys profile`, and reads what it recorded with `nsys stats`.
+
+The recording begins and ends with the range `measure` of a case, so that building, checking and warming up are not in
+it: one report a case, PREFIX.1.nsys-rep, PREFIX.2.nsys-rep, …
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+PROGRAM = Path(__file__).resolve().parents[1] / "build/release/bin/roofbench"
+# Ranges of the host, kernels of the GPU, and the ranges that the kernels belong to.
+REPORTS = ("nvtx_sum", "cuda_gpu_kern_sum", "nvtx_gpu_proj_sum")
+MISSING = """tools/profile: nsys is not on PATH. Nsight Systems comes with the CUDA toolkit (package nsight-systems of
+NVIDIA's repositories for Debian and Ubuntu), or from NVIDIA's page of Nsight Systems. Without it,
+roofbench --profile=FOLDER records the same ranges by itself."""
+
+EPILOG = """
+Everything else goes to roofbench, with --nvtx, and with --supervise=false, for nsys follows no child of it.
+
+example:
+  tools/profile --output=steps -- --benchmark_filter=^matmul/impl:eager/dtype:bf16
+
+exit status: that of roofbench; 2 without nsys, 1 if its reports cannot be read
+"""
+
+
+def profile_command(nsys: str, output: str, program: str, flags: Sequence[str]) -> list[str]:
+    return [
+        nsys, "profile",
+        "--trace=cuda,nvtx,cublas,cudnn",
+        "--sample=none", "--cpuctxsw=none",
+        # One report for each range `measure`, of any domain.
+        "--capture-range=nvtx", "--nvtx-capture=measure@*", "--capture-range-end=repeat",
+        "--force-overwrite=true",
+        f"--output={output}",
+        # nsys looks for registered names alone unless it is told; ours are plain text.
+        "--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0",
+        program, "--nvtx", "--supervise=false", *flags,
+    ]  # fmt: skip
+
+
+def stats_command(nsys: str, report: Path) -> list[str]:
+    return [nsys, "stats", "--force-export=true", *(f"--report={name}" for name in REPORTS), "--format=table",
+            str(report)]  # fmt: skip
+
+
+def reports_of(output: str) -> list[Path]:
+    """What nsys left: PREFIX.nsys-rep of one range, or numbered ones."""
+    prefix = Path(output)
+    found = list(prefix.parent.glob("*.nsys-rep"))
+    mine = [path for path in found if path.name[: len(prefix.name) + 1] == f"{prefix.name}."]
+    return sorted(mine, key=lambda path: (len(path.name), path.name))
+
+
+def run(command: Sequence[str]) -> int:
+    print(shlex.join(command), flush=True)
+    return subprocess.run(command, check=False, env=os.environ).returncode
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="tools/profile",
+        description="Profiles the measured steps of cases with Nsight Systems.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--output", default="steps", metavar="PREFIX", help="of the reports (steps)")
+    parser.add_argument("--program", default=str(PROGRAM), metavar="FILE", help="that links roofbench")
+    args, flags = parser.parse_known_args()
+    flags = flags[1:] if flags[:1] == ["--"] else flags
+    nsys = shutil.which("nsys")
+    if nsys is None:
+        print(f"would run: {shlex.join(profile_command('nsys', args.output, args.program, flags))}", flush=True)
+        print(MISSING, file=sys.stderr)
+        return 2
+    for report in reports_of(args.output):
+        report.unlink()  # of an earlier run, which would be read as this one's
+    status = run(profile_command(nsys, args.output, args.program, flags))
+    reports = reports_of(args.output)
+    if not reports:
+        print(
+            "tools/profile: nsys recorded nothing; no case was measured, or its messages above say why", file=sys.stderr
+        )
+        return status or 1
+    read = [run(stats_command(nsys, report)) for report in reports]
+    return status or int(any(read))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
