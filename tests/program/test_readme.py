@@ -57,6 +57,17 @@ STATUSES = {"tools/report compare": {0, 1}, "tools/report abba": {0, 1}, "tools/
 PROGRAMS = re.compile(r"^\s*(\w+=\S+ )?(build/\S+|tools/\w+|python3|cmake|ctest|nsys) ", re.MULTILINE)
 
 
+# Runs the program that it is given, and leaves a report.
+_NSYS = """#!/bin/bash
+[[ $1 == profile ]] || exit 0
+shift
+while [[ $1 == -* ]]; do
+  [[ $1 != --output=* ]] || touch "${1#--output=}.nsys-rep"
+  shift
+done
+exec "$@"
+"""
+
 # Blocks that hold no command.
 SILENT = ("text", "cpp", "cmake", "crontab", "yaml")
 
@@ -82,7 +93,7 @@ def reader(tmp_path: Path) -> Path:
     tools.mkdir()
     # compare.py's python3 has scipy.
     (tools / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    (tools / "nsys").write_text('#!/bin/sh\nshift 2\nexec "$@"\n')
+    (tools / "nsys").write_text(_NSYS)
     for tool in tools.iterdir():
         tool.chmod(0o755)
     return tmp_path

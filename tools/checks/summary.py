@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adds up JUnit reports and a table of checks: what failed, what was skipped and why, and one line of totals.
 
-    python tools/checks/summary.py <folder>
+    python tools/isolated.py checks.summary <folder>
 
 The folder holds *.xml (ctest, pytest) and checks.tsv, one check a line: passed, failed or skipped; name; reason.
 Exits 1 if anything failed or nothing ran.

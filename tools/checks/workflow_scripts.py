@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs shellcheck over the run: blocks of workflows.
 
-python tools/checks/workflow_scripts.py <workflow>…
+python tools/isolated.py checks.workflow_scripts <workflow>…
 """
 
 from __future__ import annotations
