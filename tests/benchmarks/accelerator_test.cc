@@ -2,6 +2,8 @@
 // Every family on a device whose tensors are not the host's, with CUDA's rules: what runs LibTorch's operators on a
 // GPU.
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/suite/check.h"
 #include "lib/suite/inputs.h"
 #include "tests/benchmarks/every_case.h"
 #include "tests/benchmarks/host_gemv.h"
@@ -65,6 +68,15 @@ class AcceleratorTest : public testing::TestWithParam<PlannedCase> {
 TEST_P(AcceleratorTest, IsRight) { ExpectRightTwice(GetParam(), options_, *device_); }
 
 INSTANTIATE_TEST_SUITE_P(Families, AcceleratorTest, testing::ValuesIn(TorchPoints()), TestNameOf);
+
+// LibTorch refuses to compare tensors of two devices, where a checker has results of one and a reference of the other.
+TEST_F(AcceleratorTest, AResultIsHeldAgainstAReferenceOnTheHost) {
+  const at::Tensor reference = at::arange(12, at::kFloat);
+  const at::Tensor result = reference.to(device_->torch_device());
+  EXPECT_ANY_THROW(static_cast<void>(at::equal(result, reference)));
+  EXPECT_TRUE(CompareTensors(result, reference, Tolerance{}, "result").ok());
+  EXPECT_FALSE(CompareTensors(result, reference + 1, Tolerance{}, "result").ok());
+}
 
 class LaunchesTest : public AcceleratorTest {
  protected:
