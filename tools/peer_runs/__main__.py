@@ -71,7 +71,7 @@ def run_ours(case: str, settings: Settings) -> tuple[float, dict[str, str]]:
         journal = Path(folder) / "run.jsonl"
         command: list[str | Path] = [
             settings.program,
-            f"--benchmark_filter=^{case}/manual_time$",
+            f"--benchmark_filter=^{case}$",
             *axes,
             f"--threads={settings.threads}",
             f"--allocator={settings.allocator}",

@@ -26,7 +26,7 @@ FILTER = (
     "^(matmul/impl:eager/dtype:(fp32|bf16|int8)/n:(256|512)"
     "|matmul/impl:eager/dtype:bf16/m:1/n:4096/k:4096"
     "|mlp/dtype:(fp32|bf16_autocast)/steps:2/layers:4/batch:256/d:256"
-    "|(copy|read)/impl:stream/bytes:8388608/cache:warm)/manual_time$"
+    "|(copy|read)/impl:stream/bytes:8388608/cache:warm)$"
 )
 ROUNDS = 124
 FEWEST_CASES = 9
