@@ -3,6 +3,7 @@
 
 #include <ATen/ops/from_blob.h>
 
+#include <optional>
 #include <utility>
 
 #include "lib/device/gpu.h"
@@ -38,11 +39,14 @@ std::shared_ptr<models::TokenTimes> TimesOf(Gpu* gpu, int64_t most) {
 }  // namespace
 
 void GenerationCase::Run(timing::PhaseMarker& marker) {
-  observe::Range range("prefill");
+  // A range ends before its phase does, which may be one, too.
+  std::optional<observe::Range> range("prefill");
   generation.Run([&] {
+    range.reset();
     marker.End(kPrefill);
-    range.Next("decode");
+    range.emplace("decode");
   });
+  range.reset();
   if (generation.made() > 1) marker.End(kDecode);
 }
 

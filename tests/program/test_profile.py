@@ -62,10 +62,12 @@ SMALL = {
     "train_step.layers": "2",
     "train_step.vocab": "50",
 }
+# They need --checkpoint.
+OF_A_CHECKPOINT = {"complete", "quality"}
 # One training step, whose ranges, operators and backward pass are all there is to see.
 MODEL = "vocab:50/d_model:16/d_ff:32/layers:2/heads:2"
 STEP = (
-    f"--benchmark_filter=^train_step/impl:eager/size:small/context:16/dtype:fp32/attention:naive/{MODEL}/manual_time$",
+    f"--benchmark_filter=^train_step/impl:eager/size:small/context:16/dtype:fp32/attention:naive/{MODEL}$",
     *(f"--axis=train_step.{axis.replace(':', '=')}" for axis in MODEL.split("/")),
     "--axis=train_step.context=16",
     "--benchmark_min_time=2x",
@@ -102,9 +104,9 @@ def one_each(names: list[str]) -> list[str]:
     """The first case of each family and implementation that needs neither a compiler, a checkpoint nor a GPU."""
     first: dict[tuple[str, str], str] = {}
     for name in names:
-        family, *axes = name.removesuffix("/manual_time").split("/")
+        family, *axes = name.split("/")
         implementation = next((axis for axis in axes if axis.startswith("impl:")), "")
-        if family != "complete" and implementation not in ("impl:compiled", "impl:graph"):
+        if family not in OF_A_CHECKPOINT and implementation not in ("impl:compiled", "impl:graph"):
             first.setdefault((family, implementation), "/".join([family, *axes]))
     return list(first.values())
 
@@ -114,8 +116,8 @@ def test_every_family(run: Run, tmp_path: Path) -> None:
     axes = [f"--axis={axis}={values}" for axis, values in SMALL.items()]
     listed = run("--suite=full", "--benchmark_list_tests", *axes).stdout.splitlines()
     chosen = one_each(listed)
-    assert {name.split("/")[0] for name in chosen} | {"complete"} == {name.split("/")[0] for name in listed}
-    cases = f"--benchmark_filter=^({'|'.join(chosen)})/manual_time$"
+    assert {name.split("/")[0] for name in chosen} | OF_A_CHECKPOINT == {name.split("/")[0] for name in listed}
+    cases = f"--benchmark_filter=^({'|'.join(chosen)})$"
     found = profiled(run, folder, "--suite=full", cases, "--profile_steps=1", *QUICKLY, *axes)
     assert set(found) == set(chosen)
     assert len(stems(folder)) == len(found)
@@ -223,7 +225,7 @@ def test_parts_of_a_training_step(run: Run, tmp_path: Path) -> None:
 
 def test_prefill_and_decode_stand_apart(run: Run, tmp_path: Path) -> None:
     axes = ("--axis=generate.model=tiny_llama", "--axis=generate.prompt=6", "--axis=generate.new=3")
-    cases = "--benchmark_filter=^generate/model:tiny_llama/precision:bf16/prompt:6/new:3/manual_time$"
+    cases = "--benchmark_filter=^generate/model:tiny_llama/precision:bf16/prompt:6/new:3$"
     (profile,) = profiled(run, tmp_path, cases, *axes, *QUICKLY).values()
     assert [path for path in parts(profile) if "/" not in path] == ["", "prefill", "decode"]
     assert [phase["name"] for phase in profile["phases"]] == ["prefill", "decode"]

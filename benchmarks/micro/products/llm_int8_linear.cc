@@ -22,6 +22,7 @@
 #include "lib/kernels/operators/products/gemv.h"
 #include "lib/kernels/threading/huge_pages.h"
 #include "lib/models/decoding/llm_int8.h"
+#include "lib/observe/ranges.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/gemm.h"
 #include "lib/workload/operators/llm_int8.h"
@@ -164,12 +165,16 @@ CaseStep PrepareNative(Linear& o, const Point& at, Inputs& in) {
   return [=, x = Elements<Bf16>(o.x), threshold = static_cast<float>(o.threshold),
           threads = in.device().threads()](timing::PhaseMarker& marker) {
     const kernels::ThreadPool pool(threads);
-    activations->Select(x, rows, k, threshold, pool);
-    marker.End(kStatistics);
-    activations->Quantise(x, pool);
-    marker.End(kQuantise);
-    Run(product, pool);
-    marker.End(kProduct);
+    const auto stage = [&](const char* name, Phase phase, const auto& work) {
+      {
+        const observe::Range range(name);
+        work();
+      }
+      marker.End(phase);
+    };
+    stage("roofbench::llm_int8 statistics", kStatistics, [&] { activations->Select(x, rows, k, threshold, pool); });
+    stage("roofbench::llm_int8 quantise", kQuantise, [&] { activations->Quantise(x, pool); });
+    stage("roofbench::llm_int8 product", kProduct, [&] { Run(product, pool); });
   };
 }
 
