@@ -53,13 +53,7 @@ ROOFBENCH_TARGET_AVX512_BF16 void ScoreSome(DecodeState<Bf16>& state, const KeyB
 }
 
 void Score(DecodeState<Bf16>& state, const KeyBlock<Bf16>& block) {
-  InParts(state.group, [&]<int64_t kGroup>(int64_t g) {
-    if (g == 0) {
-      ScoreSome<kGroup, true>(state, block, g);
-    } else {
-      ScoreSome<kGroup, false>(state, block, g);
-    }
-  });
+  InParts(state.group, [&]<int64_t kGroup, bool kFirst>(int64_t g) { ScoreSome<kGroup, kFirst>(state, block, g); });
 }
 
 ROOFBENCH_TARGET_AVX512_BF16 void Soften(DecodeState<Bf16>& state, int64_t g, const KeyBlock<Bf16>& block) {
@@ -125,10 +119,9 @@ ROOFBENCH_TARGET_AVX512_BF16 void WeighColumns(DecodeState<Bf16>& state, const K
 }
 
 void Weigh(DecodeState<Bf16>& state, const KeyBlock<Bf16>& block, const KeyBlock<Bf16>* next) {
-  // The next block may be shorter; its keys are then read without having been fetched.
-  if (next != nullptr && next->count < block.count) next = nullptr;
-  InParts(state.group, [&]<int64_t kGroup>(int64_t g) {
-    const KeyBlock<Bf16>* const fetched = g == 0 ? next : nullptr;
+  next = FetchedMeanwhile(block, next);
+  InParts(state.group, [&]<int64_t kGroup, bool kFirst>(int64_t g) {
+    const KeyBlock<Bf16>* const fetched = kFirst ? next : nullptr;
     int64_t column = 0;
     for (; column + 2 * kLine <= state.dim; column += 2 * kLine) {
       WeighColumns<kGroup, 2>(state, block, fetched, g, column);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "lib/kernels/operators/attention/decode_attention_way.h"
 #include "lib/kernels/simd/avx512_exp.h"
@@ -83,16 +84,31 @@ ROOFBENCH_TARGET_AVX512 inline void Fetch(const void* soon, const void* later) {
   PrefetchL2(later);
 }
 
-// function.template operator()<n>(first) for parts of n = 4, 2 or 1 of a group.
+// function.template operator()<kSize, kFirst>(g) for parts of 4, 2 or 1 of a group. The first part is the one that
+// fetches: the others read the same keys and values.
 template <typename Function>
 inline void InParts(int64_t group, Function function) {
+  const auto part = [&]<int64_t kSize>(std::integral_constant<int64_t, kSize> /*size*/, int64_t g) {
+    if (g == 0) {
+      function.template operator()<kSize, true>(g);
+    } else {
+      function.template operator()<kSize, false>(g);
+    }
+  };
   int64_t g = 0;
-  for (; g + 4 <= group; g += 4) function.template operator()<4>(g);
+  for (; g + 4 <= group; g += 4) part(std::integral_constant<int64_t, 4>(), g);
   if (g + 2 <= group) {
-    function.template operator()<2>(g);
+    part(std::integral_constant<int64_t, 2>(), g);
     g += 2;
   }
-  if (g < group) function.template operator()<1>(g);
+  if (g < group) part(std::integral_constant<int64_t, 1>(), g);
+}
+
+// The block whose keys are fetched while `block` is weighed. A shorter one is read without having been fetched: its
+// rows would end before those of `block`.
+template <typename T>
+inline const KeyBlock<T>* FetchedMeanwhile(const KeyBlock<T>& block, const KeyBlock<T>* next) {
+  return next != nullptr && next->count >= block.count ? next : nullptr;
 }
 
 }  // namespace roofbench::kernels::avx512

@@ -15,6 +15,11 @@
 #include "hwy/cache_control.h"
 #include "lib/kernels/simd/highway_exponentials.inc"
 
+// The types of caches: way(name, type) for each. Highway reads this file once a target, hence the guard.
+#ifndef ROOFBENCH_DECODE_TYPES
+#define ROOFBENCH_DECODE_TYPES(way) way(Fp32, float) way(Bf16, Bf16) way(Fp16, Fp16) way(Int8, int8_t)
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
@@ -159,10 +164,7 @@ HWY_INLINE void WeighBlock(DecodeState<T>& state, const KeyBlock<T>& block, cons
   void Weigh##name(DecodeState<T>& state, const KeyBlock<T>& block, const KeyBlock<T>* next) {                    \
     WeighBlock(state, block, next);                                                                               \
   }
-ROOFBENCH_DECODE_WAY(Fp32, float)
-ROOFBENCH_DECODE_WAY(Bf16, Bf16)
-ROOFBENCH_DECODE_WAY(Fp16, Fp16)
-ROOFBENCH_DECODE_WAY(Int8, int8_t)
+ROOFBENCH_DECODE_TYPES(ROOFBENCH_DECODE_WAY)
 #undef ROOFBENCH_DECODE_WAY
 
 }  // namespace
@@ -202,30 +204,18 @@ int64_t Place(int64_t column) { return column; }
                                           (state, block, next);                                                        \
                                         },                                                                             \
                                     .place = Place};
-ROOFBENCH_DECODE_WAY(Fp32, float)
-ROOFBENCH_DECODE_WAY(Bf16, Bf16)
-ROOFBENCH_DECODE_WAY(Fp16, Fp16)
-ROOFBENCH_DECODE_WAY(Int8, int8_t)
+ROOFBENCH_DECODE_TYPES(ROOFBENCH_DECODE_WAY)
 #undef ROOFBENCH_DECODE_WAY
 
 }  // namespace
 
-template <>
-const DecodeWay<float>& PortableDecodeWay() {
-  return kFp32;
-}
-template <>
-const DecodeWay<Bf16>& PortableDecodeWay() {
-  return kBf16;
-}
-template <>
-const DecodeWay<Fp16>& PortableDecodeWay() {
-  return kFp16;
-}
-template <>
-const DecodeWay<int8_t>& PortableDecodeWay() {
-  return kInt8;
-}
+#define ROOFBENCH_PORTABLE_WAY(name, T)     \
+  template <>                               \
+  const DecodeWay<T>& PortableDecodeWay() { \
+    return k##name;                         \
+  }
+ROOFBENCH_DECODE_TYPES(ROOFBENCH_PORTABLE_WAY)
+#undef ROOFBENCH_PORTABLE_WAY
 
 }  // namespace roofbench::kernels
 #endif

@@ -86,13 +86,7 @@ ROOFBENCH_TARGET_AVX512_VNNI void ScoreSome(DecodeState<int8_t>& state, const Ke
 }
 
 void Score(DecodeState<int8_t>& state, const KeyBlock<int8_t>& block) {
-  InParts(state.group, [&]<int64_t kGroup>(int64_t g) {
-    if (g == 0) {
-      ScoreSome<kGroup, true>(state, block, g);
-    } else {
-      ScoreSome<kGroup, false>(state, block, g);
-    }
-  });
+  InParts(state.group, [&]<int64_t kGroup, bool kFirst>(int64_t g) { ScoreSome<kGroup, kFirst>(state, block, g); });
 }
 
 // Integers become scores in their place.
@@ -189,11 +183,10 @@ ROOFBENCH_TARGET_AVX512_VNNI void WeighColumns(DecodeState<int8_t>& state, const
 }
 
 void Weigh(DecodeState<int8_t>& state, const KeyBlock<int8_t>& block, const KeyBlock<int8_t>* next) {
-  // The next block may be shorter; its keys are then read without having been fetched.
-  if (next != nullptr && next->count < block.count) next = nullptr;
-  InParts(state.group, [&]<int64_t kGroup>(int64_t g) {
+  next = FetchedMeanwhile(block, next);
+  InParts(state.group, [&]<int64_t kGroup, bool kFirst>(int64_t g) {
     for (int64_t column = 0; column < state.dim; column += kLine) {
-      WeighColumns<kGroup, false>(state, block, g == 0 ? next : nullptr, g, column);
+      WeighColumns<kGroup, false>(state, block, kFirst ? next : nullptr, g, column);
       WeighColumns<kGroup, true>(state, block, nullptr, g, column);
     }
   });

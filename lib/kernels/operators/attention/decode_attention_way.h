@@ -36,8 +36,7 @@ struct DecodeState {
   int64_t group;
   int64_t dim;
   alignas(64) float queries[kMostGroup][kMostHeadDim];
-  float query_steps[kMostGroup];   // of int8_t alone: the unit of a query's integers,
-  int32_t query_sums[kMostGroup];  // and their sum
+  float query_steps[kMostGroup];  // of int8_t alone: the unit of a query's integers
   alignas(64) float scores[kMostGroup][kKeyBlock];
   alignas(64) float weights[kMostGroup][kKeyBlock];
   float weight_steps[kMostGroup];  // of int8_t alone: the unit of a block's weights
