@@ -2,7 +2,6 @@
 #include "lib/run/memory_snapshot.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,12 +23,6 @@ using observe::MemoryHistory;
 using observe::MemoryPhase;
 
 constexpr std::size_t kMostEvents = 100'000;
-
-// Of the clock that a GPU's allocator writes down.
-std::size_t MicrosecondsNow() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::size_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
-}
 
 // From times to the events that they come before.
 void IndexByTime(MemoryHistory& history) {
@@ -80,7 +73,9 @@ struct MemorySnapshot::Recording final : timing::PhaseMarker {
   }
 
   // On a GPU, whose events are read at the end, a time.
-  std::size_t Position() const { return device.gpu() == nullptr ? host.size() : MicrosecondsNow(); }
+  std::size_t Position() const {
+    return device.gpu() == nullptr ? host.size() : static_cast<std::size_t>(observe::MicrosecondsNow());
+  }
 
   void End(int phase) override { EndAs((*names).at(static_cast<std::size_t>(phase))); }
   void EndAs(const std::string& name) {

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -21,12 +20,8 @@ namespace roofbench {
 namespace {
 
 using observe::MemoryAction;
+using observe::MicrosecondsNow;
 using testing::HasSubstr;
-
-int64_t MicrosecondsNow() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
-}
 
 // A GPU's allocator, whose history is read when it is over.
 class MemorySnapshotOfAGpu : public testing::Test {

@@ -4,9 +4,9 @@
 #include <ATen/record_function.h>
 
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "lib/observe/ranges.h"
 
@@ -20,8 +20,8 @@ constexpr std::string_view kBackward = "backward";
 std::mutex g_mutex;
 std::unordered_map<int64_t, std::string>* g_forward = nullptr;
 
-// Operators and functions of the backward pass that are open on this thread, each with the path up to itself.
-thread_local std::vector<std::string> t_open;
+// The path up to the outermost operator, or function of the backward pass, that is open on this thread.
+thread_local std::optional<std::string> t_open;
 
 std::string Joined(std::string path, std::string_view name) {
   if (!path.empty()) path += '/';
@@ -54,13 +54,13 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
     const std::scoped_lock lock(g_mutex);
     if (g_forward != nullptr) (*g_forward)[function.seqNr()] = OpenRanges();
   }
-  if (!t_open.empty()) return nullptr;  // the outermost one speaks
-  t_open.push_back(Joined(is_backward ? BackwardPath(function.seqNr()) : OpenRanges(), name));
+  if (t_open) return nullptr;
+  t_open = Joined(is_backward ? BackwardPath(function.seqNr()) : OpenRanges(), name);
   return std::make_unique<Opened>();
 }
 
 void End(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
-  if (context != nullptr && !t_open.empty()) t_open.pop_back();
+  if (context != nullptr) t_open.reset();
 }
 
 }  // namespace
@@ -87,10 +87,10 @@ AllocationSites::~AllocationSites() {
 }
 
 std::string AllocationSites::Now() {
-  if (t_open.empty()) return OpenRanges();
+  if (!t_open) return OpenRanges();
   // A range inside of an operator or function is more to the point: kernels of ours, attention made again.
   const std::string ranges = OpenRanges();
-  const std::string& open = t_open.back();
+  const std::string& open = *t_open;
   return ranges.size() > open.size() && ranges.starts_with(open.substr(0, open.rfind('/'))) ? ranges : open;
 }
 

@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/observe/memory/host_history.h"
 
-#include <chrono>
 #include <map>
 #include <utility>
 
 #include "lib/observe/memory/allocation_site.h"
 
 namespace roofbench::observe {
-namespace {
-
-int64_t MicrosecondsNow() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
-}
-
-}  // namespace
-
 void HostHistory::Add(MemoryAction action, uint64_t address, uint64_t bytes) {
   history_.events.push_back({.action = action,
                              .address = address,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <unordered_map>
 
 #include "lib/observe/ranges.h"
@@ -65,6 +66,11 @@ std::vector<std::size_t> Ends(const std::vector<MemoryEvent>& events) {
 }
 
 }  // namespace
+
+int64_t MicrosecondsNow() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+}
 
 std::string_view Name(MemoryAction action) { return kActions.at(static_cast<std::size_t>(action)); }
 

@@ -25,6 +25,9 @@ enum class MemoryAction {
 };
 std::string_view Name(MemoryAction action);
 
+// Now, by the clock of MemoryEvent::time_us: the system's, since the epoch, which a GPU's allocator writes down.
+int64_t MicrosecondsNow();
+
 struct MemoryEvent {
   MemoryAction action = MemoryAction::kAlloc;
   uint64_t address = 0;
