@@ -7,7 +7,6 @@
 #include <string>
 
 #include "absl/flags/flag.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "benchmarks/macro/generation.h"
 #include "benchmarks/macro/given_ids.h"
@@ -31,13 +30,7 @@ GivenIds& Prompt() {
   return *prompt;
 }
 
-// The same as a point of `generate`.
-Point GenerateAt(const Point& at) {
-  const std::size_t prompt = Prompt().Get().ok() ? Prompt().Get()->size() : 1;
-  Point point = GenerationPoint().With("model", "checkpoint").With("batch", "1").With("prompt", absl::StrCat(prompt));
-  for (const auto& [axis, value] : at.values()) point = point.With(axis, value);
-  return point;
-}
+Point GenerateAt(const Point& at) { return CheckpointPoint(at, Prompt().Get().ok() ? Prompt().Get()->size() : 1); }
 
 absl::StatusOr<TokenIds> TheStopIds() { return models::ParseTokenIds("--stop_ids", absl::GetFlag(FLAGS_stop_ids)); }
 

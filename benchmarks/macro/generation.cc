@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "benchmarks/macro/given_checkpoint.h"
 #include "lib/device/gpu.h"
 #include "lib/observe/ranges.h"
 #include "lib/timing/statistics.h"
@@ -121,5 +123,12 @@ FamilyOf<GenerationCase> GenerationFamily(std::string name, std::string doc, con
 }
 
 Point GenerationPoint() { return FamilyNamed("generate").Points(Suite::kQuick).front(); }
+
+Point CheckpointPoint(const Point& at, std::size_t prompt) {
+  Point point =
+      GenerationPoint().With("model", kCheckpointModel).With("batch", "1").With("prompt", absl::StrCat(prompt));
+  for (const auto& [axis, value] : at.values()) point = point.With(axis, value);
+  return point;
+}
 
 }  // namespace roofbench

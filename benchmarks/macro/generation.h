@@ -39,5 +39,7 @@ FamilyOf<GenerationCase> GenerationFamily(std::string name, std::string doc,
 
 // A point of the family generate, for families that are others of its points.
 Point GenerationPoint();
+// The one with the model of --checkpoint, `prompt` tokens and one sequence, otherwise as `at`, which may lack axes.
+Point CheckpointPoint(const Point& at, std::size_t prompt);
 
 }  // namespace roofbench

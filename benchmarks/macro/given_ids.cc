@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "benchmarks/macro/generation.h"
+#include "benchmarks/macro/given_checkpoint.h"
 
 namespace roofbench {
 
@@ -34,9 +34,8 @@ absl::Status GivenIds::Check() {
   if (value_().empty()) return absl::OkStatus();
   const absl::StatusOr<models::TokenIds>& ids = Get();
   if (!ids.ok()) return ids.status();
-  const auto config = ConfigAt(GenerationPoint().With("model", "checkpoint"));
-  if (!config.ok()) return absl::OkStatus();  // its own flag is checked, too
-  const auto vocab = static_cast<int64_t>(config->shape.base.vocab);
+  if (!GivenCheckpoint().ok()) return absl::OkStatus();  // its own flag is checked, too
+  const auto vocab = static_cast<int64_t>(GivenCheckpoint()->config().shape.base.vocab);
   const int64_t largest = *std::max_element(ids->begin(), ids->end());
   if (largest < vocab) return absl::OkStatus();
   return absl::InvalidArgumentError(

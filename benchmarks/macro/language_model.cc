@@ -9,11 +9,9 @@
 #include <limits>
 #include <utility>
 
-#include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "benchmarks/macro/given_checkpoint.h"
 #include "lib/device/gpu.h"
-#include "lib/gbench/flag_check.h"
-#include "lib/models/checkpoint/checkpoint.h"
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/decoding/recorded_decoder.h"
 #include "lib/observe/ranges.h"
@@ -22,38 +20,14 @@
 #include "lib/suite/steps/gpu_step.h"
 #include "lib/workload/models/decoder_presets.h"
 
-ABSL_FLAG(std::string, checkpoint, "",
-          "folder of a Hugging Face checkpoint (Llama or Mixtral), for the cases of model:checkpoint and complete");
-
 namespace roofbench {
 namespace {
 
 using workload::WeightFormat;
 
-constexpr char kCheckpoint[] = "checkpoint";
 constexpr uint64_t kWeightSeed = 2024;
 
 double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-// Opened once: its headers say what the cases of model:checkpoint are.
-const absl::StatusOr<models::Checkpoint>& TheCheckpoint() {
-  static const auto* checkpoint = [] {
-    const std::string folder = absl::GetFlag(FLAGS_checkpoint);
-    return new absl::StatusOr<models::Checkpoint>(folder.empty()
-                                                      ? absl::StatusOr<models::Checkpoint>(absl::UnimplementedError(
-                                                            "a checkpoint needs the flag --checkpoint=FOLDER"))
-                                                      : models::Checkpoint::Open(folder));
-  }();
-  return *checkpoint;
-}
-
-// Before anything is measured: a folder that is no checkpoint is a mistake on the command line.
-const FlagCheck kCheckpointFlag([] {
-  const std::string folder = absl::GetFlag(FLAGS_checkpoint);
-  if (folder.empty() || TheCheckpoint().ok()) return absl::OkStatus();
-  const absl::Status& why = TheCheckpoint().status();
-  return absl::Status(why.code(), absl::StrCat("--checkpoint=", folder, ": ", why.message()));
-});
 
 WeightFormat FormatAt(const Point& at) { return *workload::ParseWeightFormat(at.Text("precision")); }
 
@@ -69,9 +43,9 @@ models::Storage StorageAt(const Point& at) {
 }  // namespace
 
 absl::StatusOr<models::DecoderConfig> ConfigAt(const Point& at) {
-  if (at.Text("model") != kCheckpoint) return models::ConfigOf(*workload::FindDecoderPreset(at.Text("model")));
-  if (!TheCheckpoint().ok()) return TheCheckpoint().status();
-  return TheCheckpoint()->config();
+  if (at.Text("model") != kCheckpointModel) return models::ConfigOf(*workload::FindDecoderPreset(at.Text("model")));
+  if (!GivenCheckpoint().ok()) return GivenCheckpoint().status();
+  return GivenCheckpoint()->config();
 }
 
 std::vector<AxisSpec> StorageAxes() {
@@ -94,7 +68,7 @@ std::vector<AxisSpec> StorageAxes() {
 
 std::vector<AxisSpec> ModelAxes() {
   std::vector<std::string> models = NamesOf(workload::DecoderPresets());
-  models.emplace_back(kCheckpoint);
+  models.emplace_back(kCheckpointModel);
   std::vector<AxisSpec> axes = StorageAxes();
   axes.insert(axes.begin(),
               {.name = "model", .choices = models, .doc = "random weights of this shape, or --checkpoint"});
@@ -140,8 +114,8 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, cons
     const double start = Seconds();
     const observe::Range range(observe::kParametersRange);
     absl::StatusOr<models::DecoderWeights> weights =
-        at.Text("model") == kCheckpoint
-            ? models::LoadWeights(*TheCheckpoint(), StorageAt(at))
+        at.Text("model") == kCheckpointModel
+            ? models::LoadWeights(*GivenCheckpoint(), StorageAt(at))
             : models::RandomWeights(*config, StorageAt(at), kWeightSeed, device.torch_device());
     if (!weights.ok()) return weights.status();
     if (absl::Status moved = weights->MoveTo(device.torch_device()); !moved.ok()) return moved;
@@ -158,10 +132,6 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, cons
   loaded->unseen_bytes = made->unseen_bytes;
   return loaded;
 }
-
-}  // namespace
-
-namespace {
 
 // Our GEMV for as many vectors as it takes.
 models::Int8Product Int8ProductOn(const Device& device) {
@@ -220,32 +190,6 @@ at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens) {
   TORCH_CHECK(logits.isfinite().all().item<bool>(),
               "the model's logits are not all finite, not even in fp32: its weights are broken");
   return logits;
-}
-
-namespace {
-
-WeightFormat StoredFormat(at::ScalarType type) {
-  switch (type) {
-    case at::kBFloat16:
-      return WeightFormat::kBf16;
-    case at::kHalf:
-      return WeightFormat::kFp16;
-    default:
-      return WeightFormat::kFp32;
-  }
-}
-
-}  // namespace
-
-absl::StatusOr<at::Tensor> CheckpointLogits(const at::Tensor& tokens, const Device& device) {
-  if (!TheCheckpoint().ok()) return TheCheckpoint().status();
-  const at::NoGradGuard no_grad;
-  absl::StatusOr<models::DecoderWeights> weights =
-      models::LoadWeights(*TheCheckpoint(), models::Storage::Default(StoredFormat(TheCheckpoint()->StoredType())));
-  if (!weights.ok()) return weights.status();
-  if (absl::Status moved = weights->MoveTo(device.torch_device()); !moved.ok()) return moved;
-  models::EagerDecoder exact(*weights, tokens.size(0), tokens.size(1), models::Arithmetic::kExact);
-  return exact.AppendAll(tokens.contiguous())[0].to(at::kCPU);
 }
 
 namespace {

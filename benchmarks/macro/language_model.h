@@ -57,10 +57,6 @@ absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, const
 // The logits after `tokens` [batch, n] in fp32 arithmetic on the weights that the format stands for.
 at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens);
 
-// The logits [n, vocab] on the host after each of `tokens` [1, n], in fp32 arithmetic on the weights of --checkpoint as
-// they are stored. Its weights are in memory only meanwhile.
-absl::StatusOr<at::Tensor> CheckpointLogits(const at::Tensor& tokens, const Device& device);
-
 // Facts, figures and the tolerance of every case with a model.
 void DescribeModel(const LoadedModel& model, Case& built);
 // The kernel that LibTorch takes for attention, where it is LibTorch's.

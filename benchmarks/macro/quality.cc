@@ -15,6 +15,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "benchmarks/macro/generation.h"
+#include "benchmarks/macro/given_checkpoint.h"
 #include "benchmarks/macro/given_ids.h"
 #include "lib/gbench/flag_check.h"
 #include "lib/models/scoring/text_score.h"
@@ -36,11 +37,8 @@ const FlagCheck kText([] { return Text().Check(); });
 
 int64_t TextTokens() { return Text().Get().ok() ? static_cast<int64_t>(Text().Get()->size()) : 2; }
 
-// The point of `generate` with the same model and as many tokens.
 Point GenerateAt(const Point& at) {
-  Point point = GenerationPoint().With("model", "checkpoint").With("batch", "1").With("prompt", "1");
-  for (const auto& [axis, value] : at.values()) point = point.With(axis, value);
-  return point.With("new", absl::StrCat(TextTokens() + at.Int("new")));
+  return CheckpointPoint(at, 1).With("new", absl::StrCat(TextTokens() + at.Int("new")));
 }
 
 absl::Status SupportsText(const Point& at, const Device& device) {
@@ -56,45 +54,52 @@ struct Quality {
   int64_t agreed = 0;    // greedy tokens
   models::TextScore score = {};
 
-  void Run(timing::PhaseMarker& /*marker*/) { Read(); }
-  void Read() {
+  const at::Tensor& ReadToken(int64_t i) { return y = loaded.decoder->AppendOne(read.select(0, i)); }
+
+  void Run(timing::PhaseMarker& /*marker*/) {
     loaded.decoder->Truncate(0);
-    for (int64_t i = 0; i < text.size(1); ++i) y = loaded.decoder->AppendOne(read.select(0, i));
+    for (int64_t i = 0; i < text.size(1); ++i) ReadToken(i);
   }
 };
 
-// The text and what the decoder goes on with, if it always takes the most likely token: [1, n + count].
+// After the text, `count` tokens [count] on the host, each the most likely one.
 at::Tensor GoOn(Quality& o, int64_t count) {
-  o.Read();
-  std::vector<at::Tensor> tokens = {o.text};
+  std::vector<at::Tensor> tokens;
   for (int64_t i = 0; i < count; ++i) {
     const at::Tensor chosen = o.y.argmax(-1);
-    tokens.push_back(chosen.to(at::kCPU).unsqueeze(0));
+    tokens.push_back(chosen.to(at::kCPU));
     if (i + 1 < count) o.y = o.loaded.decoder->AppendOne(chosen);
   }
-  return at::cat(tokens, 1);
+  return at::cat(tokens);
+}
+
+// How many of the decoder's own tokens the checkpoint would have chosen too; `last` [vocab] is what the checkpoint says
+// after the text.
+int64_t AgreedGreedily(Quality& o, int64_t count, const at::Tensor& last, CheckpointReader& reference) {
+  if (count == 0) return 0;
+  const at::Tensor tokens = GoOn(o, count);
+  at::Tensor logits = last.unsqueeze(0);
+  if (count > 1) logits = at::cat({logits, reference.Read(tokens.narrow(0, 0, count - 1))});
+  return models::AgreedTokens(tokens, logits);
 }
 
 absl::StatusOr<Quality> QualityAt(const Point& at, Inputs& in) {
   const at::NoGradGuard no_grad;
-  const Point point = GenerateAt(at);
   const int64_t count = at.Int("new");
   const models::TokenIds& ids = *Text().Get();
   const auto length = static_cast<int64_t>(ids.size());
-  auto loaded = DecoderAt(point, length + count, in.device());
+  auto loaded = DecoderAt(GenerateAt(at), length + count, in.device());
   if (!loaded.ok()) return loaded.status();
+  const absl::StatusOr<std::unique_ptr<CheckpointReader>> reference =
+      CheckpointReader::Open(length + count, in.device());
+  if (!reference.ok()) return reference.status();
   Quality made{.loaded = *std::move(loaded), .text = at::tensor(ids, at::kLong).unsqueeze(0)};
   made.read = made.text.t().contiguous().to(in.device().torch_device());
-  const at::Tensor tokens = GoOn(made, count);
-  const absl::StatusOr<at::Tensor> reference = CheckpointLogits(tokens, in.device());
-  if (!reference.ok()) return reference.status();
-  made.agreed = models::AgreedTokens(tokens[0].narrow(0, length, count), reference->narrow(0, length - 1, count));
-  models::TextScorer scorer(made.text[0], *reference);
-  made.loaded.decoder->Truncate(0);
-  for (int64_t i = 0; i < length; ++i) {
-    scorer.Add(made.loaded.decoder->AppendOne(made.read.select(0, i))[0].to(at::kCPU));
-  }
+  const at::Tensor expected = (*reference)->Read(made.text[0]);
+  models::TextScorer scorer(made.text[0], expected);
+  for (int64_t i = 0; i < length; ++i) scorer.Add(made.ReadToken(i)[0].to(at::kCPU));
   made.score = scorer.Score();
+  made.agreed = AgreedGreedily(made, count, expected[length - 1], **reference);
   return made;
 }
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "benchmarks/macro/given_checkpoint.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "lib/gbench/flag_check.h"
+
+ABSL_FLAG(std::string, checkpoint, "",
+          "folder of a Hugging Face checkpoint (Llama or Mixtral), for the cases of model:checkpoint and complete");
+
+namespace roofbench {
+namespace {
+
+using workload::WeightFormat;
+
+WeightFormat StoredFormat(at::ScalarType type) {
+  switch (type) {
+    case at::kBFloat16:
+      return WeightFormat::kBf16;
+    case at::kHalf:
+      return WeightFormat::kFp16;
+    default:
+      return WeightFormat::kFp32;
+  }
+}
+
+// Before anything is measured: a folder that is no checkpoint is a mistake on the command line.
+const FlagCheck kCheckpointFlag([] {
+  const std::string folder = absl::GetFlag(FLAGS_checkpoint);
+  if (folder.empty() || GivenCheckpoint().ok()) return absl::OkStatus();
+  const absl::Status& why = GivenCheckpoint().status();
+  return absl::Status(why.code(), absl::StrCat("--checkpoint=", folder, ": ", why.message()));
+});
+
+}  // namespace
+
+const absl::StatusOr<models::Checkpoint>& GivenCheckpoint() {
+  static const auto* checkpoint = [] {
+    const std::string folder = absl::GetFlag(FLAGS_checkpoint);
+    if (!folder.empty()) return new absl::StatusOr<models::Checkpoint>(models::Checkpoint::Open(folder));
+    return new absl::StatusOr<models::Checkpoint>(
+        absl::UnimplementedError("a checkpoint needs the flag --checkpoint=FOLDER"));
+  }();
+  return *checkpoint;
+}
+
+CheckpointReader::CheckpointReader(models::DecoderWeights weights, int64_t capacity)
+    : weights_(std::move(weights)), decoder_(weights_, 1, capacity, models::Arithmetic::kExact) {}
+
+absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(int64_t capacity, const Device& device) {
+  const absl::StatusOr<models::Checkpoint>& given = GivenCheckpoint();
+  if (!given.ok()) return given.status();
+  absl::StatusOr<models::DecoderWeights> weights =
+      models::LoadWeights(*given, models::Storage::Default(StoredFormat(given->StoredType())));
+  if (!weights.ok()) return weights.status();
+  if (absl::Status moved = weights->MoveTo(device.torch_device()); !moved.ok()) return moved;
+  return std::unique_ptr<CheckpointReader>(new CheckpointReader(*std::move(weights), capacity));
+}
+
+at::Tensor CheckpointReader::Read(const at::Tensor& tokens) {
+  const at::NoGradGuard no_grad;
+  return decoder_.AppendAll(tokens.unsqueeze(0).contiguous())[0].to(at::kCPU);
+}
+
+}  // namespace roofbench
