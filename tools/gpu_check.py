@@ -194,10 +194,6 @@ def iterations(results: dict[str, Any]) -> list[dict[str, Any]]:
     return [case for case in results["benchmarks"] if case.get("run_type", "iteration") == "iteration"]
 
 
-def cases_of(path: Path) -> list[dict[str, Any]]:
-    return iterations(json.loads(path.read_text()))
-
-
 def suite(name: str, flags: Sequence[str]) -> Callable[[Tools], Step]:
     def check(tools: Tools) -> Step:
         step = Step(name)
@@ -211,9 +207,10 @@ def suite(name: str, flags: Sequence[str]) -> Callable[[Tools], Step]:
             step.status, step.reason = "failed", step.reason or "it wrote no results"
             return step
         results = json.loads(out.read_text())
+        cases = iterations(results)
         step.figures["results"] = results
-        step.figures["graph_speedups"] = measured.graph_speedups(cases_of(out))
-        step.figures["launch_bound"] = [case["name"] for case in cases_of(out) if case.get("launch_bound") == 1]
+        step.figures["graph_speedups"] = measured.graph_speedups(cases)
+        step.figures["launch_bound"] = [case["name"] for case in cases if case.get("launch_bound") == 1]
         return step
 
     return check
@@ -243,7 +240,7 @@ def product_against_torch(tools: Tools) -> Step:
         finish(step, done)
         if done.returncode != 0:
             return step
-        case = cases_of(out)[0]
+        case = iterations(json.loads(out.read_text()))[0]
         ours.append(case["real_time"] * {"us": 1e-6, "ms": 1e-3}[case.get("time_unit", "ms")])
     ratio = statistics.median(ours) / statistics.median(theirs)
     step.figures |= {"ours_s": ours, "torch_s": theirs, "ratio": ratio, "tflops": 2 * 8192**3 / min(ours) / 1e12}
