@@ -46,6 +46,8 @@ SMALLER = (
     (r"^\S*roofbench .*\^\(gemv", "--axis=gemv.n=1024 --axis=gather_gemv.n=1024 --axis=layer_norm.d=1024"),
     (r"^\S*roofbench .*\^mlp_layer_norm", "--axis=mlp_layer_norm_gelu.d=1024 --axis=mlp_layer_norm_gelu.hidden=1024"),
     (r"^\S*roofbench .*matmul.n=1024,2048", "--axis=matmul.n=64,128,256"),
+    (r"^\S*roofbench .*\^attention", "--axis=attention.keys=256"),
+    (r"^\S*roofbench .*\^decode_attention", "--axis=decode_attention.keys=256"),
     (r"^tools/report abba", "--pairs=2 --max-time=0.01"),
     (r"^tools/report repeat", "--flag=--benchmark_min_time=3x"),
     (r"^tools/peers", "--rounds=1 --samples=2"),
