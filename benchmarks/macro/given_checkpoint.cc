@@ -3,11 +3,13 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <iostream>
 #include <string>
 #include <utility>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/program_name.h"
 #include "lib/gbench/flag_check.h"
 
 ABSL_FLAG(std::string, checkpoint, "",
@@ -32,7 +34,13 @@ WeightFormat StoredFormat(at::ScalarType type) {
 // Before anything is measured: a folder that is no checkpoint is a mistake on the command line.
 const FlagCheck kCheckpointFlag([] {
   const std::string folder = absl::GetFlag(FLAGS_checkpoint);
-  if (folder.empty() || GivenCheckpoint().ok()) return absl::OkStatus();
+  if (folder.empty()) return absl::OkStatus();
+  if (GivenCheckpoint().ok()) {
+    for (const std::string& note : GivenCheckpoint()->notes()) {
+      std::cerr << ProgramName() << ": --checkpoint=" << folder << ": " << note << '\n';
+    }
+    return absl::OkStatus();
+  }
   const absl::Status& why = GivenCheckpoint().status();
   return absl::Status(why.code(), absl::StrCat("--checkpoint=", folder, ": ", why.message()));
 });

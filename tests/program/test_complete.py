@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,26 @@ def test_round_trip(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> N
     )
 
 
+def test_head_and_stop_ids_are_those_that_transformers_takes(
+    checkpoint: tuple[Path, Any], tmp_path: Path, run: Run
+) -> None:
+    """A head of its own though the configuration ties it, and a stop id in generation_config.json."""
+    import transformers
+
+    shutil.copytree(checkpoint[0], tmp_path / "tied")
+    config = json.loads((tmp_path / "tied" / "config.json").read_text())
+    (tmp_path / "tied" / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": True}))
+    model = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "tied").eval()
+    expected = greedy(model, [5, 17, 80], NEW)
+    stop = expected[9]
+    (tmp_path / "tied" / "generation_config.json").write_text(json.dumps({"eos_token_id": [stop]}))
+    done = run(*flags(tmp_path / "tied", tmp_path / "out"), "--prompt_ids=5,17,80")
+    assert done.returncode == 0, done.stderr
+    assert "lm_head.weight holds other values; they are used" in done.stderr
+    chosen = [int(i) for i in (tmp_path / "out").read_text().split("\t")[1].split(",")]
+    assert chosen == expected[: expected.index(stop) + 1]
+
+
 def test_a_stop_id_ends_the_text_and_the_counting(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> None:
     folder, model = checkpoint
     expected = greedy(model, [5, 17, 80], NEW)
@@ -101,6 +122,7 @@ def test_figures_of_one_generation_agree(checkpoint: tuple[Path, Any], tmp_path:
     assert case["ttft_ms"] + case["decode_ms"] == pytest.approx(case["real_time"] / 1e3, rel=1e-6)
     assert case["tokens/s"] * case["decode_ms"] == pytest.approx(1e3)
     assert case["prefill_tokens/s"] * case["ttft_ms"] == pytest.approx(40e3)
+    assert case["e2e_tokens/s"] * case["real_time"] == pytest.approx(2e6)
     assert 0 < case["itl_ms"] <= case["itl_p95_ms"] <= case["itl_p99_ms"]
 
 

@@ -20,6 +20,7 @@ using absl::InvalidArgumentError;
 using absl::StrCat;
 
 constexpr char kSingleFile[] = "model.safetensors";
+constexpr char kGenerationConfig[] = "generation_config.json";
 constexpr char kIndex[] = "model.safetensors.index.json";
 constexpr int kIndexDepth = 2;
 constexpr uint64_t kLongestConfig = 16 << 20;
@@ -139,7 +140,10 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
     return InvalidArgumentError(StrCat(folder, ": has ", checkpoint.tensors_.size(), " tensors, fewer than its ",
                                        checkpoint.config_.shape.base.layers, " layers need"));
   }
-  for (const auto& [name, shape] : Needed(checkpoint.config_.shape)) {
+  const bool stores_head = checkpoint.tensors_.contains(tensor_names::kHead);
+  std::map<std::string, std::vector<int64_t>> needed = Needed(checkpoint.config_.shape);
+  if (stores_head) needed[tensor_names::kHead] = needed.at(tensor_names::kEmbedding);
+  for (const auto& [name, shape] : needed) {
     const auto found = checkpoint.tensors_.find(name);
     if (found == checkpoint.tensors_.end()) return InvalidArgumentError(StrCat(folder, ": lacks the tensor ", name));
     const Safetensors::Entry& entry = *found->second.entry;
@@ -152,7 +156,42 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
           StrCat(folder, ": the tensor ", name, " holds ", c10::toString(entry.type), " instead of floating point"));
     }
   }
+  if (absl::Status status = checkpoint.TakeStopIds(folder); !status.ok()) return status;
+  if (stores_head && checkpoint.config_.shape.base.tied_head) {
+    if (absl::Status status = checkpoint.TakeStoredHead(); !status.ok()) return status;
+  }
   return checkpoint;
+}
+
+absl::Status Checkpoint::TakeStopIds(const std::string& folder) {
+  const std::string path = StrCat(folder, "/", kGenerationConfig);
+  if (!Exists(path)) return absl::OkStatus();
+  const absl::StatusOr<std::string> text = ReadFile(path, kLongestConfig);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<std::vector<int64_t>> ids = ParseStopIds(*text);
+  if (!ids.ok()) return InvalidArgumentError(StrCat(path, ": ", ids.status().message()));
+  if (!ids->empty()) config_.stop_ids = *std::move(ids);
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoint::TakeStoredHead() {
+  const auto& [head_file, head] = tensors_.at(tensor_names::kHead);
+  bool differs = false;
+  absl::Status of_head;
+  const absl::Status of_embedding = Read(tensor_names::kEmbedding, [&](int64_t first, const at::Tensor& rows) {
+    if (differs || !of_head.ok()) return;
+    const absl::StatusOr<at::Tensor> same_rows = head_file->ReadRows(*head, first, rows.size(0));
+    of_head = same_rows.status();
+    differs = same_rows.ok() && !same_rows->to(at::kFloat).equal(rows.to(at::kFloat));
+  });
+  for (const absl::Status& status : {of_embedding, of_head}) {
+    if (!status.ok()) return status;
+  }
+  if (!differs) return absl::OkStatus();
+  config_.shape.base.tied_head = false;
+  notes_.push_back(StrCat("config.json ties the head to the embedding, but ", tensor_names::kHead,
+                          " holds other values; they are used, as transformers does"));
+  return absl::OkStatus();
 }
 
 at::ScalarType Checkpoint::StoredType() const { return tensors_.at(tensor_names::kEmbedding).entry->type; }

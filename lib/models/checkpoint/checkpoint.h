@@ -20,10 +20,14 @@ namespace roofbench::models {
 class Checkpoint {
  public:
   // Opens the files and holds every header against the configuration: nothing is allocated for a folder that lacks a
-  // tensor or has one of another shape. Errors name the file, the tensor or field, and the reason.
+  // tensor or has one of another shape. As transformers does, it takes stop ids from generation_config.json, and a
+  // stored head that differs from the embedding though the configuration ties them. Errors name the file, the tensor or
+  // field, and the reason.
   static absl::StatusOr<Checkpoint> Open(const std::string& folder);
 
   const DecoderConfig& config() const { return config_; }
+  // What a reader of the files may not expect: a sentence each.
+  const std::vector<std::string>& notes() const { return notes_; }
   // Of the embedding: models are stored in one precision.
   at::ScalarType StoredType() const;
 
@@ -39,7 +43,13 @@ class Checkpoint {
     const Safetensors::Entry* entry;
   };
 
+  // generation_config.json, where there is one.
+  absl::Status TakeStopIds(const std::string& folder);
+  // A stored head that is not the embedding, though the configuration ties them, is a head of its own.
+  absl::Status TakeStoredHead();
+
   DecoderConfig config_;
+  std::vector<std::string> notes_;
   std::vector<Safetensors> files_;
   std::map<std::string, Place> tensors_;
 };

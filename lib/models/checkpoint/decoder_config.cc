@@ -150,6 +150,12 @@ absl::StatusOr<DecoderConfig> ParseConfig(std::string_view text) {
   return read;
 }
 
+absl::StatusOr<std::vector<int64_t>> ParseStopIds(std::string_view text) {
+  const absl::StatusOr<json> parsed = ParseJsonObject(text, kConfigDepth);
+  if (!parsed.ok()) return InvalidArgumentError(StrCat("it ", parsed.status().message()));
+  return StopIds(*parsed);
+}
+
 at::Tensor InverseFrequencies(const DecoderConfig& config) {
   const auto dim = static_cast<int64_t>(config.shape.base.HeadDim());
   at::Tensor frequencies = at::empty({dim / 2}, at::kDouble);

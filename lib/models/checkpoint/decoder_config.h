@@ -38,6 +38,10 @@ DecoderConfig ConfigOf(const workload::DecoderPreset& preset);
 // with it; Unimplemented what this decoder does not do (other models, biases, sliding windows, other positions).
 absl::StatusOr<DecoderConfig> ParseConfig(std::string_view text);
 
+// The ids that end a sequence by the text of a generation_config.json, which go before those of config.json; none where
+// it has none. InvalidArgument for what is no JSON object.
+absl::StatusOr<std::vector<int64_t>> ParseStopIds(std::string_view text);
+
 // [head_dim/2], fp64: what each pair turns a position.
 at::Tensor InverseFrequencies(const DecoderConfig& config);
 

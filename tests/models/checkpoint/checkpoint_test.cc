@@ -147,6 +147,49 @@ TEST(Checkpoint, WhatIsWholeIsRead) {
   EXPECT_EQ(embedding.data_ptr<float>()[0], 2.5F);
 }
 
+TEST(Checkpoint, StopIdsOfTheGenerationsConfigurationGoFirst) {
+  const TemporaryFolder folder;
+  Parts parts;
+  parts.config["eos_token_id"] = 3;
+  EXPECT_THAT(Write(parts, folder)->config().stop_ids, testing::ElementsAre(3));
+  folder.Write("generation_config.json", R"({"eos_token_id":[4,5]})");
+  EXPECT_THAT(Checkpoint::Open(folder.path())->config().stop_ids, testing::ElementsAre(4, 5));
+  folder.Write("generation_config.json", R"({"do_sample":true})");
+  EXPECT_THAT(Checkpoint::Open(folder.path())->config().stop_ids, testing::ElementsAre(3));
+  folder.Write("generation_config.json", "[4]");
+  EXPECT_THAT(std::string(Checkpoint::Open(folder.path()).status().message()),
+              testing::HasSubstr("generation_config.json: it "));
+}
+
+// Of a configuration that ties them.
+TEST(Checkpoint, AStoredHeadIsTakenWhereItIsNotTheEmbedding) {
+  for (const bool differs : {false, true}) {
+    const TemporaryFolder folder;
+    auto tensors = TinyTensors();
+    tensors.push_back({"lm_head.weight", {10, 8}});
+    auto [header, data] = PackTensors(tensors);
+    const float value = 2.5;
+    if (differs) std::memcpy(data.data() + data.size() - sizeof(value), &value, sizeof(value));
+    folder.Write("config.json", TinyConfig().dump());
+    folder.Write("model.safetensors", SafetensorsText(header.dump(), data));
+    const auto checkpoint = Checkpoint::Open(folder.path());
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    EXPECT_EQ(checkpoint->config().shape.base.tied_head, !differs);
+    EXPECT_EQ(checkpoint->notes().size(), differs ? 1U : 0U);
+  }
+}
+
+TEST(Checkpoint, AStoredHeadHasTheShapeOfTheEmbedding) {
+  const TemporaryFolder folder;
+  auto tensors = TinyTensors();
+  tensors.push_back({"lm_head.weight", {9, 8}});
+  const auto [header, data] = PackTensors(tensors);
+  folder.Write("config.json", TinyConfig().dump());
+  folder.Write("model.safetensors", SafetensorsText(header.dump(), data));
+  EXPECT_THAT(std::string(Checkpoint::Open(folder.path()).status().message()),
+              testing::HasSubstr("the tensor lm_head.weight is [9, 8]"));
+}
+
 TEST(Checkpoint, SeveralFilesAreOne) {
   const TemporaryFolder folder;
   auto tensors = TinyTensors();
