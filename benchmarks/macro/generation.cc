@@ -90,7 +90,7 @@ void DescribeGeneration(const Point& at, int64_t made, const std::shared_ptr<Gen
   const auto new_tokens = static_cast<double>(made);
   DescribeModel(*generation->model, built);
   built.phases = {"prefill"};
-  built.model = {.prompt_tokens = batch * prompt, .prompt_phase = kPrefill};
+  built.model = {.new_tokens = batch * new_tokens, .prompt_tokens = batch * prompt, .prompt_phase = kPrefill};
   DescribeAttention(generation->attention, built);
   DescribeOutliers(
       at, [generation] { return generation->generation.decoder().OutlierColumns(); }, built);

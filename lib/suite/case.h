@@ -58,6 +58,7 @@ struct ModelWork {
   double tokens = 0;
   std::optional<std::size_t> token_phase = {};
   double token_bytes = 0;  // of weights, keys and values that making them must read
+  double new_tokens = 0;   // of a generation: those tokens and each sequence's first
   // Tokens of the prompts that a generation reads, and the phase, which ends with the first new token.
   double prompt_tokens = 0;
   std::optional<std::size_t> prompt_phase = {};

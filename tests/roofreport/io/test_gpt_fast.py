@@ -68,7 +68,7 @@ def test_every_device_has_one_utilisation(tmp_path: Path) -> None:
 
 
 def test_the_target_of_a_published_generation_is_its_own(tmp_path: Path) -> None:
-    counters = {"tokens/s": 10.0, "target_tokens/s": 94.0, "parameters": 7e9}
+    counters = {"tokens/s": 12.0, "e2e_tokens/s": 10.0, "target_e2e_tokens/s": 94.0, "parameters": 7e9}
     path = builders.write_json(tmp_path / "a.json", [builders.row("published/experiment:x", 1.0) | counters])
     (row,) = csv.DictReader(io.StringIO(gpt_fast.text(load(path), with_header=True)))
     assert (row["metric"], row["target"], row["actual"], row["is_model"]) == ("token_per_sec", "94", "10", "True")
