@@ -129,7 +129,7 @@ absl::Status Supports(const Point& at, const Device&) {
     return absl::InvalidArgumentError("with mask:causal the first queries would see no key; take no more than keys");
   }
   if (at.Text("backend") != kAuto && at.Text(kImplAxis) != "sdpa") {
-    return absl::InvalidArgumentError("impl:sdpa alone has backends");
+    return absl::UnimplementedError("impl:sdpa alone has backends");
   }
   return absl::OkStatus();
 }
