@@ -32,22 +32,26 @@ namespace {
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Makes a range of each phase that a step has once. A phase is named where it ends, so the first step tells the order.
-// Those that come again and again are parts of a model, which has ranges of its own for them.
+// Those that come again and again are parts of a model, which has ranges of its own for them; so has a step whose own
+// range is open where a phase ends: one more would not nest with it.
 class PhaseRanges final : public timing::PhaseMarker {
  public:
   explicit PhaseRanges(const std::vector<std::string>& names) : names_(names) {}
 
   void End(int phase) override {
     range_.reset();
-    if (!learned_) {
+    if (followed_) {
       sequence_.push_back(static_cast<std::size_t>(phase));
+      has_own_ = has_own_ || !observe::OpenRanges().empty();
     } else if (++ended_ < sequence_.size()) {
       Open();
     }
   }
+  // After the first step.
   void Learned() {
-    learned_ = true;
-    if (sequence_.size() != std::set<std::size_t>(sequence_.begin(), sequence_.end()).size()) sequence_.clear();
+    followed_.reset();
+    const bool recurs = sequence_.size() != std::set<std::size_t>(sequence_.begin(), sequence_.end()).size();
+    if (recurs || has_own_) sequence_.clear();
   }
   void BeginStep() {
     ended_ = 0;
@@ -59,9 +63,10 @@ class PhaseRanges final : public timing::PhaseMarker {
   void Open() { range_.emplace(names_.at(sequence_[ended_]).c_str()); }
 
   const std::vector<std::string>& names_;
+  std::optional<observe::FollowedRanges> followed_ = std::make_optional<observe::FollowedRanges>();
   std::vector<std::size_t> sequence_;
   std::size_t ended_ = 0;
-  bool learned_ = false;
+  bool has_own_ = false;
   std::optional<observe::Range> range_;
 };
 

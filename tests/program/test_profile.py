@@ -127,6 +127,9 @@ def test_every_family(run: Run, tmp_path: Path) -> None:
         assert sum(row["share"] for row in profile["kernels"]) < 1.001, case
         assert parts(profile)[0] == "", case
         assert profile["modules"][0]["total_ms"] == pytest.approx(profile["profiled_ms"], rel=1e-3), case
+        # A phase is inside of no other one.
+        phases = {phase["name"] for phase in profile["phases"]}
+        assert not [path for path in parts(profile) if len(phases & set(path.split("/"))) > 1], case
     for stem in stems(folder):
         for table in TABLES:
             rows = list(csv.DictReader((folder / f"{stem}.{table}.csv").open()))
@@ -221,6 +224,25 @@ def test_parts_of_a_training_step(run: Run, tmp_path: Path) -> None:
         inner = [other for other in inside if other.count("/") == (path.count("/") + 1 if path else 0)]
         assert row["total_ms"] == pytest.approx(row["self_ms"] + sum(rows[other]["total_ms"] for other in inner))
         assert row["flops"] >= sum(rows[other]["flops"] for other in inner)
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("mlp/dtype:fp32/steps:1/layers:2/batch:16/d:32", {"zero_grad": 1, "forward": 1, "backward": 1}),
+        ("mlp/dtype:fp32/steps:2/layers:2/batch:16/d:32", {"zero_grad": 2, "forward": 2, "backward": 2}),
+        ("attention/impl:naive/dtype:fp32/heads:2/keys:32/d:64", {"scores": 1, "softmax": 1, "weighted_sum": 1}),
+    ],
+)
+def test_ranges_of_a_step_that_marks_phases_inside_them(
+    run: Run, tmp_path: Path, case: str, expected: dict[str, int]
+) -> None:
+    family, *axes = case.split("/")
+    chosen = [f"--axis={family}.{axis.replace(':', '=')}" for axis in axes]
+    (profile,) = profiled(run, tmp_path, "--suite=full", f"--benchmark_filter=^{case}$", *chosen, *QUICKLY).values()
+    phases = {row["path"]: row["calls"] for row in profile["modules"] if row["path"] and "/" not in row["path"]}
+    assert phases == expected
+    assert {phase["name"] for phase in profile["phases"]} <= set(phases)
 
 
 def test_prefill_and_decode_stand_apart(run: Run, tmp_path: Path) -> None:

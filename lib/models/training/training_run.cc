@@ -38,8 +38,10 @@ void TrainingRun::Step(const std::function<void(TrainingPhase)>& end) {
   if (!optimizes) trainer_->ForgetGradients();
   end(TrainingPhase::kBackward);
   if (!optimizes) return;
-  const observe::Range range(observe::kOptimizerRange);
-  trainer_->Optimize();
+  {
+    const observe::Range range(observe::kOptimizerRange);
+    trainer_->Optimize();
+  }
   end(TrainingPhase::kOptimizer);
 }
 
