@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places on a terminal: how wide it is, and text that is padded to columns of it.
+// Places on a terminal: how wide it is, and names in lines of it.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,6 @@ namespace roofbench {
 
 // Columns of the terminal behind a file descriptor: what COLUMNS says, else what the terminal says, else 120.
 std::size_t TerminalWidth(int file);
-
-// Columns that UTF-8 text takes, of characters that take one each.
-std::size_t DisplayWidth(std::string_view text);
-
-std::string PadRight(std::string text, std::size_t width);  // text first
-std::string PadLeft(std::string text, std::size_t width);   // text last
-
-// The first `width` columns of it.
-std::string Clipped(std::string_view text, std::size_t width);
 
 // A name in lines of at most `width` columns, broken before a slash where one is near enough; the second and later ones
 // begin with `indent`.

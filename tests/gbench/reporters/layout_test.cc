@@ -27,13 +27,6 @@ TEST(Layout, ColumnsSaysTheWidth) {
   close(file);
 }
 
-TEST(Layout, ACharacterIsAColumn) {
-  EXPECT_EQ(DisplayWidth("3.37 µs"), 7);
-  EXPECT_EQ(PadLeft("3.37 µs", 9), "  3.37 µs");
-  EXPECT_EQ(PadRight("µs", 4), "µs  ");
-  EXPECT_EQ(Clipped("µµµ", 2), "µµ");
-}
-
 TEST(Layout, NamesBreakBeforeASlash) {
   EXPECT_THAT(NameLines("  short", 20, "    "), ElementsAre("  short"));
   EXPECT_THAT(NameLines("  impl:eager/dtype:fp32/n:1024", 20, "    "),
