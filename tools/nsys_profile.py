@@ -16,12 +16,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from roofreport.ending import ended
+from roofreport.errors import UnusableInputError
+from roofreport.terminal import show, tell
+
 PROGRAM = Path(__file__).resolve().parents[1] / "build/release/bin/roofbench"
 # Ranges of the host, kernels of the GPU, and the ranges that the kernels belong to.
 REPORTS = ("nvtx_sum", "cuda_gpu_kern_sum", "nvtx_gpu_proj_sum")
-MISSING = """tools/profile: nsys is not on PATH. Nsight Systems comes with the CUDA toolkit (package nsight-systems of
-NVIDIA's repositories for Debian and Ubuntu), or from NVIDIA's page of Nsight Systems. Without it,
-roofbench --profile=FOLDER records the same ranges by itself."""
+MISSING = (
+    "nsys is not on PATH. Nsight Systems comes with the CUDA toolkit (package nsight-systems of NVIDIA's repositories "
+    "for Debian and Ubuntu), or from NVIDIA's page of Nsight Systems. Without it, roofbench --profile=FOLDER records "
+    "the same ranges by itself"
+)
 
 EPILOG = """
 Everything else goes to roofbench, with --nvtx, and with --supervise=false, for nsys follows no child of it.
@@ -29,7 +35,7 @@ Everything else goes to roofbench, with --nvtx, and with --supervise=false, for 
 example:
   tools/profile --output=steps -- --benchmark_filter=^matmul/impl:eager/dtype:bf16
 
-exit status: that of roofbench; 2 without nsys, 1 if its reports cannot be read
+exit status: that of roofbench; 2 without nsys, 1 if it recorded nothing or its reports cannot be read
 """
 
 
@@ -62,7 +68,8 @@ def reports_of(output: str) -> list[Path]:
 
 
 def run(command: Sequence[str]) -> int:
-    print(shlex.join(command), flush=True)
+    show(shlex.join(command))
+    sys.stdout.flush()  # what the command prints comes behind it
     return subprocess.run(command, check=False, env=os.environ).returncode
 
 
@@ -80,21 +87,18 @@ def main() -> int:
     flags = flags[1:] if flags[:1] == ["--"] else flags
     nsys = shutil.which("nsys")
     if nsys is None:
-        print(f"would run: {shlex.join(profile_command('nsys', args.output, args.program, flags))}", flush=True)
-        print(MISSING, file=sys.stderr)
-        return 2
+        show(f"would run: {shlex.join(profile_command('nsys', args.output, args.program, flags))}")
+        raise UnusableInputError(MISSING)
     for report in reports_of(args.output):
         report.unlink()  # of an earlier run, which would be read as this one's
     status = run(profile_command(nsys, args.output, args.program, flags))
     reports = reports_of(args.output)
     if not reports:
-        print(
-            "tools/profile: nsys recorded nothing; no case was measured, or its messages above say why", file=sys.stderr
-        )
+        tell("tools/profile: nsys recorded nothing; no case was measured, or its messages above say why")
         return status or 1
     read = [run(stats_command(nsys, report)) for report in reports]
     return status or int(any(read))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended("tools/profile", main))

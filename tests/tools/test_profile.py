@@ -66,4 +66,11 @@ def test_without_nsys_it_says_how_to_get_it(tmp_path: Path) -> None:
     status, out, error = profile(tmp_path, "--benchmark_filter=^gelu/", fake=False)
     assert status == 2
     assert "would run: nsys profile" in out and "--benchmark_filter=^gelu/" in out
+    assert error.startswith("tools/profile: nsys is not on PATH") and error.count("\n") == 1
     assert "nsight-systems" in error
+
+
+def test_what_it_shows_acts_on_no_terminal(tmp_path: Path) -> None:
+    status, out, _ = profile(tmp_path, "--benchmark_filter=\x1b[2J")
+    assert status == 0
+    assert "\x1b" not in out and "\\x1b[2J" in out
