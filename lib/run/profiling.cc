@@ -36,10 +36,13 @@ double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 // range is open where a phase ends: one more would not nest with it.
 class PhaseRanges final : public timing::PhaseMarker {
  public:
-  explicit PhaseRanges(const std::vector<std::string>& names) : names_(names) {}
+  explicit PhaseRanges(const std::vector<std::string>& names) : names_(names), seconds_(names.size()) {}
 
   void End(int phase) override {
     range_.reset();
+    const double now = Now();
+    seconds_.at(static_cast<std::size_t>(phase)) += now - last_;
+    last_ = now;
     if (followed_) {
       sequence_.push_back(static_cast<std::size_t>(phase));
       has_own_ = has_own_ || !observe::OpenRanges().empty();
@@ -52,12 +55,17 @@ class PhaseRanges final : public timing::PhaseMarker {
     followed_.reset();
     const bool recurs = sequence_.size() != std::set<std::size_t>(sequence_.begin(), sequence_.end()).size();
     if (recurs || has_own_) sequence_.clear();
+    seconds_.assign(names_.size(), 0);
   }
   void BeginStep() {
     ended_ = 0;
+    last_ = Now();
     if (!sequence_.empty()) Open();
   }
   void EndStep() { range_.reset(); }
+
+  // Of a phase, by our clock, in all steps since the first.
+  double Seconds(std::size_t phase) const { return seconds_.at(phase); }
 
  private:
   void Open() { range_.emplace(names_.at(sequence_[ended_]).c_str()); }
@@ -67,6 +75,8 @@ class PhaseRanges final : public timing::PhaseMarker {
   std::vector<std::size_t> sequence_;
   std::size_t ended_ = 0;
   bool has_own_ = false;
+  double last_ = 0;  // where the phase before ended
+  std::vector<double> seconds_;
   std::optional<observe::Range> range_;
 };
 
@@ -77,14 +87,20 @@ std::string KernelOf(const PlannedCase& planned) {
   return absl::StrCat(planned.family->name(), " ", implementation->name);
 }
 
-observe::ProfileFacts FactsOf(const Outcome& outcome, const ProfileOptions& options, const Device& device) {
+// `seconds`: of all recorded steps.
+observe::ProfileFacts FactsOf(const Outcome& outcome, const ProfileOptions& options, const Device& device,
+                              double seconds, const PhaseRanges& phases) {
+  const auto steps = static_cast<double>(options.steps);
   observe::ProfileFacts facts{.case_name = outcome.name,
                               .device = device.kind(),
                               .threads = device.threads(),
                               .steps = static_cast<int>(options.steps),
-                              .timed = outcome.summary.median};
+                              .timed = outcome.summary.median,
+                              .stopwatch = seconds / steps};
   for (std::size_t i = 0; i < outcome.phases.size() && i < outcome.samples.phase_seconds.size(); ++i) {
-    facts.phases.emplace_back(outcome.phases[i], timing::Median(outcome.samples.phase_seconds[i]));
+    facts.phases.push_back({.name = outcome.phases[i],
+                            .timed = timing::Median(outcome.samples.phase_seconds[i]),
+                            .stopwatch = phases.Seconds(i) / steps});
   }
   return facts;
 }
@@ -112,8 +128,7 @@ absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, co
                                               .depth = static_cast<int>(options.depth),
                                               .sort = options.sort,
                                               .kernel = KernelOf(planned)});
-  observe::ProfileFacts facts = FactsOf(outcome, options, device);
-  facts.stopwatch = seconds / static_cast<double>(options.steps);
+  const observe::ProfileFacts facts = FactsOf(outcome, options, device, seconds, phases);
   const observe::TextLimits limits{.rows = static_cast<std::size_t>(options.rows),
                                    .width = static_cast<std::size_t>(options.width)};
   const std::string stem = absl::StrCat(options.folder, "/", ProfileStem(planned.name));

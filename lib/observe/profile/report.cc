@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "lib/base/display_width.h"
 #include "lib/base/json.h"
 #include "lib/base/printable.h"
 #include "lib/base/text.h"
@@ -19,11 +20,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kMilliseconds = 1e3;
 
-std::string Cut(std::string text, std::size_t width) {
-  if (text.size() <= width) return text;
-  text.resize(width);
-  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
-  return absl::StrCat(Printable(text), "~");
+std::string Cut(const std::string& text, std::size_t width) {
+  const std::string shown = Printable(text);
+  return DisplayWidth(shown) <= width ? shown : absl::StrCat(Clipped(shown, width), "~");
 }
 
 // A dash where a figure is not known.
@@ -41,6 +40,11 @@ std::string Figure(Quantity quantity, double value) {
     default:
       return absl::StrFormat("%.4g", value);
   }
+}
+
+// Of the profiler's time from the stopwatch's: ", +0.3%".
+std::string Difference(double profiled, double stopwatch) {
+  return profiled > 0 && stopwatch > 0 ? absl::StrFormat(", %+.1f%%", 100 * (profiled / stopwatch - 1)) : "";
 }
 
 // A part of the model is indented to its place in the tree.
@@ -63,8 +67,7 @@ std::string Line(const std::vector<std::string>& cells, const std::vector<std::s
                  const std::vector<bool>& left) {
   std::string line;
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    const std::string blank(widths[i] - std::min(widths[i], cells[i].size()), ' ');
-    absl::StrAppend(&line, i == 0 ? "" : "  ", left[i] ? cells[i] : blank, left[i] ? blank : cells[i]);
+    absl::StrAppend(&line, i == 0 ? "" : "  ", left[i] ? PadRight(cells[i], widths[i]) : PadLeft(cells[i], widths[i]));
   }
   line.erase(line.find_last_not_of(' ') + 1);
   return line + "\n";
@@ -86,7 +89,7 @@ std::string Table(const std::vector<Row>& rows, std::span<const Column<Row>> col
     if (is_empty && column.quantity != Quantity::kName) continue;
     std::size_t width = 0;
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      width = std::max(width, cells[i].size());
+      width = std::max(width, DisplayWidth(cells[i]));
       lines[i].push_back(std::move(cells[i]));
     }
     widths.push_back(width);
@@ -145,8 +148,9 @@ Json List(const std::vector<Row>& rows, std::span<const Column<Row>> columns) {
 std::string ProfileText(const ProfileFacts& facts, const ProfileTables& tables, const TextLimits& limits) {
   std::string text = absl::StrCat(facts.case_name, "\n", facts.steps, " steps on ", facts.device, ", ", facts.threads,
                                   " threads; all figures are of one step\n");
-  absl::StrAppend(&text, "profiled ", HumanTime(tables.step), " (stopwatch ", HumanTime(facts.stopwatch), "), timed ",
-                  HumanTime(facts.timed), " without the profiler; ", absl::StrFormat("%.1f%%", 100 * tables.covered),
+  absl::StrAppend(&text, "profiled ", HumanTime(tables.step), " (stopwatch ", HumanTime(facts.stopwatch),
+                  Difference(tables.step, facts.stopwatch), "), timed ", HumanTime(facts.timed),
+                  " without the profiler; ", absl::StrFormat("%.1f%%", 100 * tables.covered),
                   " of it in operators and kernels\n");
   absl::StrAppend(&text, "\nOperators\n", Table(tables.operators, OperatorColumns(), limits));
   absl::StrAppend(&text, "\nKernels\n", Table(tables.kernels, KernelColumns(), limits));
@@ -160,8 +164,10 @@ std::string ModulesCsv(const ProfileTables& tables) { return Csv(tables.modules,
 
 std::string ProfileJson(const ProfileFacts& facts, const ProfileTables& tables) {
   Json phases = Json::array();
-  for (const auto& [name, seconds] : facts.phases) {
-    phases.push_back({{"name", name}, {"timed_ms", kMilliseconds * seconds}});
+  for (const PhaseFacts& phase : facts.phases) {
+    phases.push_back({{"name", phase.name},
+                      {"timed_ms", kMilliseconds * phase.timed},
+                      {"stopwatch_ms", kMilliseconds * phase.stopwatch}});
   }
   const Json profile = {{"roofbench_profile", 1},
                         {"case", facts.case_name},

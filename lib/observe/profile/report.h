@@ -3,22 +3,28 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "lib/observe/profile/tables.h"
 
 namespace roofbench::observe {
 
+// A phase of a step, by our clock. Seconds of one step.
+struct PhaseFacts {
+  std::string name = {};
+  double timed = 0;      // median of the samples
+  double stopwatch = 0;  // mean of the recorded steps
+};
+
 // What a profile is of. Seconds are of one step.
 struct ProfileFacts {
   std::string case_name = {};
   std::string device = {};  // "cpu" or "cuda"
   int threads = 0;
-  int steps = 0;                                            // that were recorded
-  double timed = 0;                                         // median of the samples of the case
-  double stopwatch = 0;                                     // mean of the recorded steps by our clock
-  std::vector<std::pair<std::string, double>> phases = {};  // name -> median of the samples
+  int steps = 0;         // that were recorded
+  double timed = 0;      // median of the samples of the case
+  double stopwatch = 0;  // mean of the recorded steps by our clock
+  std::vector<PhaseFacts> phases = {};
 };
 
 struct TextLimits {

@@ -177,6 +177,24 @@ TEST(ProfileReport, TextKeepsItsLimits) {
   EXPECT_THAT(text, HasSubstr("1 more (--profile_rows)"));
 }
 
+TEST(ProfileReport, ColumnsStandUnderEachOtherAndNoNameActs) {
+  ProfileTables tables;
+  tables.modules = {{.self = 7.11e-6, .share = 1}, {.path = "a\x1b", .depth = 1, .self = 0.297, .share = 0.5}};
+  const std::string text = ProfileText({}, tables, {});
+  EXPECT_THAT(text, HasSubstr("(step)  7.11 µs  100.0%\n"));
+  EXPECT_THAT(text, HasSubstr("  a\\x1b   297 ms   50.0%\n"));
+}
+
+TEST(ProfileReport, SaysHowFarTheProfilerIsFromTheStopwatch) {
+  ProfileTables tables;
+  tables.step = 1.03;
+  const ProfileFacts facts{
+      .timed = 0.9, .stopwatch = 1, .phases = {{.name = "forward", .timed = 0.5, .stopwatch = 0.25}}};
+  EXPECT_THAT(ProfileText(facts, tables, {}),
+              HasSubstr("profiled 1.03 s (stopwatch 1.00 s, +3.0%), timed 900 ms without"));
+  EXPECT_THAT(ProfileJson(facts, tables), HasSubstr("\"stopwatch_ms\": 250.0"));
+}
+
 TEST(ProfileReport, CsvQuotesWhatHoldsACommaAndJsonIsUtf8) {
   ProfileTables tables;
   tables.operators.push_back({.name = "a\xff", .shapes = "[2, 3] \"x\"", .self = 0.25});

@@ -31,24 +31,26 @@ _KERNELS = (
 )
 
 
+def _part(path: str, calls: int, ms: float, flops: float) -> dict[str, Any]:
+    return {"path": path, "calls": calls, "total_ms": ms, "total_device_ms": 0.0, "flops": flops, "share": ms / 100}
+
+
 def _profile(case: str = "step/d:1", **changes: Any) -> dict[str, Any]:
     kernels = [
         {"name": name, "phase": phase, "work": work, "calls": calls, "total_ms": ms, "flops": 0.0, "share": ms / 100}
         for name, phase, work, calls, ms in _KERNELS
     ]
-    modules = [
-        {"path": path, "calls": calls, "total_ms": ms, "total_device_ms": 0.0, "flops": flops, "share": ms / 100}
-        for path, calls, ms, flops in _PARTS
-    ]
+    modules = [_part(*part) for part in _PARTS]
     return {
         "roofbench_profile": 1,
         "case": case,
         "device": "cpu",
-        "timed_ms": 98.0,
+        "timed_ms": 90.0,
+        "stopwatch_ms": 102.0,
         "profiled_ms": 100.0,
         "device_ms": 0.0,
         "covered": 0.99,
-        "phases": [{"name": "forward", "timed_ms": 25.0}],
+        "phases": [{"name": "forward", "timed_ms": 25.0, "stopwatch_ms": 29.0}],
         "kernels": kernels,
         "modules": modules,
     } | changes
@@ -79,8 +81,8 @@ def test_the_five_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     (tmp_path / "p" / "a.trace.json").write_text("{}")
     found = _sections(capsys, tmp_path / "p")
     agreement = found["The profiler against the stopwatch"]
-    assert _row(agreement, "step")[-3:] == ["100 ms", "98 ms", "+2.0 %"]
-    assert _row(agreement, "forward")[-3:] == ["30 ms", "25 ms", "+20.0 %"]
+    assert _row(agreement, "step")[-6:] == ["100 ms", "102 ms", "-2.0 %", "yes", "90 ms", "+11.1 %"]
+    assert _row(agreement, "forward")[-6:] == ["30 ms", "29 ms", "+3.4 %", "-", "25 ms", "+20.0 %"]
     leaders = found["The kernel with most time"]
     assert _row(leaders, "forward")[1:] == ["forward", "aten::mul", "8", "15 ms", "50.0 %"]
     assert _row(leaders, "forward + backward") == ["forward + backward", "aten::mm", "12", "70 ms", "70.0 %", "another"]
@@ -91,6 +93,22 @@ def test_the_five_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert _row(products, "step")[-4:] == ["70.0 %", "0.0 %", "5.0 %", "25.0 %"]
     attention = found["Softmax against the products of attention"]
     assert _row(attention, "forward")[-4:] == ["3 ms", "9 ms", "1/3", "1/100"]
+
+
+def test_an_attention_alone_has_its_stages_as_phases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stages = (_STEP, ("scores", 1, 40.0, 300.0), ("softmax", 1, 20.0, 100.0), ("weighted_sum", 1, 40.0, 300.0))
+    modules = [_part(*stage) for stage in stages]
+    path = _write(tmp_path / "p" / "a.json", _profile(modules=modules, phases=[]))
+    attention = _sections(capsys, path)["Softmax against the products of attention"]
+    assert [row[1:] for row in attention[2:]] == [["step", "20 ms", "80 ms", "1/4", "1/6"]]
+
+
+@pytest.mark.parametrize(("stopwatch", "agree"), [(95.3, "-"), (105.2, "yes"), (105.3, "no"), (191.0, "no")])
+def test_a_profiler_that_disagrees_is_seen(
+    stopwatch: float, agree: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _write(tmp_path / "p" / "a.json", _profile(stopwatch_ms=stopwatch, phases=[]))
+    assert _row(_sections(capsys, path)["The profiler against the stopwatch"], "step")[-3] == agree
 
 
 def test_two_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from roofreport.errors import UnusableInputError
-from roofreport.files import reason
-from roofreport.io.source import LARGEST_FILE, refuse
+from roofreport.io.source import read_text, refuse
 from roofreport.io.strict_json import StrictJsonError, parse
 from roofreport.text import printable
 
@@ -48,14 +47,22 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Clocked:
+    """A step or a phase of it, by the stopwatch."""
+
+    beside: float  # mean of the recorded steps
+    timed: float  # median of the samples, without the profiler
+
+
+@dataclass(frozen=True)
 class Profile:
     path: Path
     case: str
     device: str
-    timed: float
+    stopwatch: Clocked
     profiled: float
     covered: float
-    phases: dict[str, float]  # name -> median of the samples
+    phases: dict[str, Clocked]  # by name
     kernels: tuple[Kernel, ...]
     parts: tuple[Part, ...]  # the step first, each before those inside it
 
@@ -112,14 +119,14 @@ def _part(row: _Row, on_device: bool) -> Part:
     )
 
 
+def _clocked(row: _Row) -> Clocked:
+    return Clocked(row.number("stopwatch_ms") * _MILLI, row.number("timed_ms") * _MILLI)
+
+
 def _read(path: Path) -> Profile:
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise refuse(path, "is too large for a profile")
-        value = parse(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise refuse(path, reason(error)) from error
-    except (StrictJsonError, UnicodeDecodeError) as error:
+        value = parse(read_text(path))
+    except StrictJsonError as error:
         raise refuse(path, f"is no profile: {printable(str(error))}") from error
     if not isinstance(value, dict) or value.get("roofbench_profile") != VERSION:
         raise refuse(path, "is no profile of a case; --profile=FOLDER writes them as <case>.json")
@@ -131,10 +138,10 @@ def _read(path: Path) -> Profile:
         path=path,
         case=row.text("case"),
         device=row.text("device"),
-        timed=row.number("timed_ms") * _MILLI,
+        stopwatch=_clocked(row),
         profiled=row.number("profiled_ms") * _MILLI,
         covered=row.number("covered"),
-        phases={phase.text("name"): phase.number("timed_ms") * _MILLI for phase in row.rows("phases")},
+        phases={phase.text("name"): _clocked(phase) for phase in row.rows("phases")},
         kernels=tuple(_kernel(each) for each in row.rows("kernels")),
         parts=parts,
     )

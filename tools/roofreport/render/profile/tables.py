@@ -12,6 +12,8 @@ from roofreport.render.table import Cell, Table
 from roofreport.text import printable
 
 VISIBLE = 0.01  # the share from which a kernel is told of
+AGREED = 0.05  # as far as the profiler's time may be from the stopwatch's
+JUDGED = 0.1  # seconds from which it may: below, the profiler's own time counts
 _STAGES = ("scores", "softmax", "weighted sum")
 _NAME = 100
 
@@ -66,17 +68,29 @@ def _stretches(profile: Profile) -> list[tuple[str, list[Kernel]]]:
     return [(name, kernels) for name, kernels in found if kernels]
 
 
+def _agreed(profiled: float, beside: float) -> str:
+    if beside < JUDGED:
+        return "-"
+    return "yes" if abs(profiled / beside - 1) <= AGREED else "no"
+
+
 def agreement(profiles: Sequence[Profile]) -> Table:
-    """The profiler's time against the stopwatch's, of the step and of its phases."""
+    """The profiler's time against the stopwatch's of the same steps and of the samples, of the step and its phases."""
     rows = []
     for profile in profiles:
-        rows.append((_text(profile.case), _text("step"), _time(profile.profiled), _time(profile.timed),
-                     _percent(profile.profiled, profile.timed)))  # fmt: skip
-        for part in profile.parts:
-            if part.depth == 1 and (timed := profile.phases.get(part.path, 0)) > 0:
-                cells = (_time(part.total), _time(timed), _percent(part.total, timed))
-                rows.append((_text(""), _text(part.path), *cells))
-    return Table(("case", "of", "profiler", "stopwatch", "difference"), tuple(rows))
+        parts = {part.path: part for part in profile.parts if part.depth == 1}
+        stretches = [("step", profile.profiled, profile.stopwatch)]
+        stretches += [(name, parts[name].total, clocked) for name, clocked in profile.phases.items() if name in parts]
+        for i, (name, profiled, clocked) in enumerate(stretches):
+            rows.append((_text("" if i else profile.case), _text(name), _time(profiled), _time(clocked.beside),
+                         _percent(profiled, clocked.beside), _text(_agreed(profiled, clocked.beside)),
+                         _time(clocked.timed), _percent(profiled, clocked.timed)))  # fmt: skip
+    columns = ("case", "of", "profiler", "stopwatch", "difference", "agree", "without it", "difference")
+    legend = (
+        f"agree: within {AGREED:.0%}, from {1000 * JUDGED:.0f} ms; stopwatch: of the same steps; "
+        "without it: the median of the samples, which no profiler slowed down",
+    )
+    return Table(columns, tuple(rows), legend)
 
 
 def leaders(profiles: Sequence[Profile]) -> Table:
@@ -130,15 +144,18 @@ def _sum(parts: Iterable[Part]) -> tuple[float, float]:
     return sum(part.total for part in chosen), sum(part.flops for part in chosen)
 
 
+def _is_inside(part: Part, around: str) -> bool:
+    return part.path.startswith(f"{around}/") if around else part.depth == 1
+
+
 def attention(profiles: Sequence[Profile]) -> Table:
     """Softmax against the two products of attention, where they are ranges of their own."""
     rows = []
     for profile in profiles:
-        for phase in [part.path for part in profile.parts if part.depth == 1]:
-            stages = {
-                stage: _sum(p for p in profile.parts if p.name == stage and p.path.startswith(f"{phase}/"))
-                for stage in _STAGES
-            }
+        # An attention alone has them as phases of its step.
+        for around in ["", *(part.path for part in profile.parts if part.depth == 1)]:
+            inside = [part for part in profile.parts if _is_inside(part, around)]
+            stages = {stage: _sum(part for part in inside if part.name.replace("_", " ") == stage) for stage in _STAGES}
             time, flops = stages["softmax"]
             products_time = stages["scores"][0] + stages["weighted sum"][0]
             products_flops = stages["scores"][1] + stages["weighted sum"][1]
@@ -146,7 +163,7 @@ def attention(profiles: Sequence[Profile]) -> Table:
                 continue
             work = Cell(f"1/{products_flops / flops:.3g}", flops / products_flops) if flops > 0 else Cell("-")
             ratio = Cell(f"1/{products_time / time:.3g}", time / products_time)
-            rows.append((_text(profile.case), _text(phase), _time(time), _time(products_time), ratio, work))
+            rows.append((_text(profile.case), _text(around or "step"), _time(time), _time(products_time), ratio, work))
     return Table(("case", "in", "softmax", "products", "time ratio", "FLOP ratio"), tuple(rows))
 
 
