@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 from roofreport.cli import main
-from roofreport.memory.snapshot import load
-from roofreport.render.memory.curve import alive, curve
+from roofreport.memory.snapshot import Snapshot, load
+from roofreport.render.memory.curve import Curve, alive, curve
 
 Entry = dict[str, Any]
 
@@ -117,6 +117,31 @@ def test_a_time_line_is_one_safe_file(tmp_path: Path, capsys: pytest.CaptureFixt
     assert {"parameters: 1 kB at most", "gradients: 500 B at most", "backward, step 1"} <= titles
     assert "peak 3.12 kB (backward, step 1)" in text
     assert main(["memory", str(path), str(path), f"--svg={picture}"]) == 2
+
+
+def test_each_curve_is_drawn_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = []
+
+    def counted(snapshot: Snapshot) -> Curve:
+        drawn.append(snapshot.case)
+        return curve(snapshot)
+
+    monkeypatch.setattr("roofreport.verbs.memory.curve", counted)
+    paths = [_write(tmp_path / "m" / f"{case}.pickle", _snapshot(f"step/{case}")) for case in ("a", "b")]
+    assert main(["memory", str(paths[0].parent)]) == 0
+    assert main(["memory", str(paths[0]), f"--svg={tmp_path / 'a.svg'}"]) == 0
+    assert drawn == ["step/a", "step/b", "step/a"]
+    assert capsys.readouterr().out.count("Alive at the peak of step/") == 3
+
+
+@pytest.mark.parametrize("verb", ["profile", "memory"])
+def test_a_pipe_is_refused_and_not_waited_for(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert main([verb, str(pipe)]) == 2
+    assert "is a pipe" in capsys.readouterr().err
 
 
 class _Owned:

@@ -38,8 +38,8 @@ def _has_long_line(data: bytes) -> bool:
     return False
 
 
-def read_text(path: Path) -> str:
-    """The file's text. Raises UnusableInputError that names the file and the reason."""
+def read_bytes(path: Path) -> bytes:
+    """The file's content. Raises UnusableInputError that names the file and the reason."""
     try:
         # Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -49,10 +49,15 @@ def read_text(path: Path) -> str:
                 raise refuse(path, f"is {_KINDS.get(stat.S_IFMT(status.st_mode), 'no file')}, not a result file")
             if status.st_size > LARGEST_FILE:
                 raise refuse(path, f"has {status.st_size / MEBIBYTE:.0f} MiB; no result file is above 256 MiB")
-            data = file.read(LARGEST_FILE + 1)
+            return file.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise refuse(path, f"cannot be read: {reason}") from error
+
+
+def read_text(path: Path) -> str:
+    """As read_bytes, of text."""
+    data = read_bytes(path)
     if not data.strip():
         raise refuse(path, "is empty")
     if b"\0" in data[:4096]:

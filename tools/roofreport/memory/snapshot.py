@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from roofreport.errors import UnusableInputError
-from roofreport.files import reason
-from roofreport.io.source import LARGEST_FILE, refuse
+from roofreport.io.source import read_bytes, refuse
 from roofreport.text import printable
 
 ENDING = ".pickle"
@@ -146,12 +145,9 @@ def _allocations(snapshot: _Object, events: list[_Object], device: int) -> list[
 
 
 def _parsed(path: Path) -> Any:
+    data = read_bytes(path)
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise refuse(path, "is too large for a snapshot of memory")
-        return _PlainUnpickler(io.BytesIO(path.read_bytes())).load()
-    except OSError as error:
-        raise refuse(path, reason(error)) from error
+        return _PlainUnpickler(io.BytesIO(data)).load()
     # What a pickle that somebody broke may raise is not written anywhere.
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError,
             OverflowError, MemoryError, RecursionError) as error:  # fmt: skip

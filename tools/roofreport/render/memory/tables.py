@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from roofreport import units
 from roofreport.memory.snapshot import Allocation, Snapshot
-from roofreport.render.memory.curve import CATEGORIES, alive, curve, phase_at
+from roofreport.render.memory.curve import CATEGORIES, Curve, alive, phase_at
 from roofreport.render.table import Cell, Table
 from roofreport.text import printable
 
@@ -43,9 +43,9 @@ def _labels(names: Sequence[str]) -> tuple[list[str], str]:
     return ["/".join(part for part in one if part not in common) for one in parts], "/".join(common)
 
 
-def peaks(snapshots: Sequence[Snapshot]) -> Table:
+def peaks(snapshots: Sequence[Snapshot], curves: Sequence[Curve]) -> Table:
+    """A row a snapshot, each with its own curve."""
     labels, common = _labels([snapshot.case for snapshot in snapshots])
-    curves = [curve(snapshot) for snapshot in snapshots]
     known = {name for each in curves for name in each.categories}
     names = [name for name in CATEGORIES if name in known]
     rows = []
@@ -77,10 +77,9 @@ def _merged(found: Sequence[Allocation]) -> list[tuple[Allocation, int]]:
     return [(first[key], count) for key, count in sums.items()]
 
 
-def largest(snapshot: Snapshot, most: int) -> Table:
+def largest(snapshot: Snapshot, drawn: Curve, most: int) -> Table:
     """What is alive at the peak, the largest allocation first."""
-    each = curve(snapshot)
-    found = _merged(alive(snapshot, each.peak_at))
+    found = _merged(alive(snapshot, drawn.peak_at))
     rows = [
         (_bytes(one.size), Cell(str(count), count), _text(one.category), _text(one.site or "-"))
         for one, count in found[:most]

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from roofreport import units
 from roofreport.memory.snapshot import Snapshot
-from roofreport.render.memory.curve import CATEGORIES, Curve, curve, phase_at
+from roofreport.render.memory.curve import CATEGORIES, Curve, phase_at
 from roofreport.render.svg import escape
 
 _WIDTH, _HEIGHT = 1100.0, 560.0
@@ -81,9 +81,8 @@ def _scale_marks(peak: int, scale: float) -> list[str]:
     return found
 
 
-def document(snapshot: Snapshot) -> str:
+def document(snapshot: Snapshot, drawn: Curve) -> str:
     """Self-contained: no script, no font and no link."""
-    drawn = curve(snapshot)
     count = snapshot.events + 1
     across = (_WIDTH - _LEFT - _RIGHT) / max(1, snapshot.events)
     scale = (_HEIGHT - _TOP - _BOTTOM) / drawn.peak if drawn.peak else 0.0
