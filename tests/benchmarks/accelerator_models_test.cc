@@ -10,11 +10,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/decoding/generation.h"
 #include "lib/models/training/optimizer.h"
 #include "lib/run/session.h"
 #include "lib/suite/family.h"
+#include "lib/suite/inputs.h"
 #include "lib/timing/sampler.h"
 #include "lib/workload/models/decoder_presets.h"
 #include "lib/workload/operators/stream.h"
@@ -41,9 +44,9 @@ int64_t WaitsOf(Work work) {
 class LlmInt8OnADevice : public testing::Test {
  protected:
   // Outliers in every `apart`th column.
-  void Make(int64_t apart) {
+  void Make(int64_t apart, int64_t tokens = 4) {
     at::Generator seeded = at::detail::createCPUGenerator(11);
-    x_ = at::randn({4, 256}, seeded).clamp_(-5, 5);
+    x_ = at::randn({tokens, 256}, seeded).clamp_(-5, 5);
     x_.slice(1, 0, 256, apart).select(0, 1).fill_(9);
     x_.slice(1, 0, 256, apart).select(0, 2).fill_(-7);
     weight_ = models::QuantiseLlmInt8(at::randn({48, 256}, seeded));
@@ -56,12 +59,21 @@ class LlmInt8OnADevice : public testing::Test {
   models::LlmInt8Matrix weight_, there_;
 };
 
-TEST_F(LlmInt8OnADevice, NeedsNoWaitForFewTokens) {
-  Make(16);
-  at::Tensor y;
-  EXPECT_EQ(WaitsOf([&] { y = LlmInt8Linear(x_there_, there_, 6); }), 0);
-  EXPECT_LT(Off(y, LlmInt8Linear(x_, weight_, 6)), 1e-4);
-  EXPECT_GT(Off(y, LlmInt8Linear(x_, weight_, 0)), 1e-2) << "the decomposition can be seen";
+TEST_F(LlmInt8OnADevice, NeedsNoWaitForATokenOrAPrompt) {
+  for (const int64_t tokens : {4, 33, 200}) {
+    Make(16, tokens);
+    at::Tensor y;
+    EXPECT_EQ(WaitsOf([&] { y = LlmInt8Linear(x_there_, there_, 6); }), 0);
+    EXPECT_LT(Off(y, LlmInt8Linear(x_, weight_, 6)), 1e-4);
+    EXPECT_GT(Off(y, LlmInt8Linear(x_, weight_, 0)), 1e-2) << "the decomposition can be seen";
+  }
+}
+
+TEST_F(LlmInt8OnADevice, HasRoomForWhatIsPublished) {
+  EXPECT_EQ(models::LlmInt8Room(48), 48);
+  EXPECT_EQ(models::LlmInt8Room(1024), 64);
+  // Sweeps of one column in a hundred.
+  for (const int64_t k : {4096, 14336, 28672}) EXPECT_GE(models::LlmInt8Room(k), k / 100);
 }
 
 // More than there is room for: the others are quantised with all else, which rounds more and is no other product.
@@ -73,6 +85,7 @@ TEST_F(LlmInt8OnADevice, QuantisesOutliersThatItHasNoRoomFor) {
   EXPECT_LT(Off(y, exact), 0.02 * exact.abs().max().item<double>());
 }
 
+// Sequences of four tokens, and then of one.
 class MixtureOnADevice : public testing::TestWithParam<int64_t> {};
 
 TEST_P(MixtureOnADevice, GivesTheLogitsOfTheCpu) {
@@ -92,17 +105,41 @@ TEST_P(MixtureOnADevice, GivesTheLogitsOfTheCpu) {
   ASSERT_TRUE(moved.MoveTo(accelerator::TheDevice()).ok());
   models::EagerDecoder there(moved, batch, 8);
   const at::Tensor tokens_there = tokens.to(accelerator::TheDevice());
-  EXPECT_LT(Off(there.Append(tokens_there.narrow(1, 0, 4).contiguous()), prompt), 1e-4);
   const auto layers = static_cast<int64_t>(config.shape.base.layers);
-  at::Tensor next;
-  const int64_t waits = WaitsOf([&] { next = there.AppendOne(tokens_there.select(1, 4).contiguous()); });
-  EXPECT_LT(Off(next, token), 1e-4);
-  const bool gathers = models::EagerDecoder::TakesChosenExperts(
-      batch, static_cast<int64_t>(config.shape.active_experts), static_cast<int64_t>(config.shape.experts));
-  EXPECT_EQ(waits, gathers ? 0 : layers) << "one a layer, where the experts' tokens are counted";
+  at::Tensor logits;
+  const int64_t prompt_waits =
+      WaitsOf([&] { logits = there.Append(tokens_there.narrow(1, 0, 4).contiguous()).clone(); });
+  EXPECT_LT(Off(logits, prompt), 1e-4);
+  EXPECT_EQ(prompt_waits, 4 * batch <= models::EagerDecoder::kMostMasked ? 0 : layers)
+      << "of a long prompt one a layer, where the experts' tokens are counted";
+  EXPECT_EQ(WaitsOf([&] { logits = there.AppendOne(tokens_there.select(1, 4).contiguous()).clone(); }), 0);
+  EXPECT_LT(Off(logits, token), 1e-4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Batches, MixtureOnADevice, testing::Values(1, 2, 9));
+INSTANTIATE_TEST_SUITE_P(Batches, MixtureOnADevice, testing::Values(1, 2, 9, 33));
+
+// cuDNN makes a plan for every number of keys: none of them is to be made in the first generation, which is timed.
+TEST(GenerationOnADevice, HasMetEveryNumberOfKeysBeforeItBegins) {
+  timing::FakeMachine machine;
+  AcceleratorGpu* gpu = nullptr;
+  const auto device = MakeAcceleratorDevice(machine, gpu);
+  const Family& generate = FamilyNamed("generate");
+  const auto launches = [&](const char* tokens) {
+    Point point = generate.Points(Suite::kFull)[0].With("impl", "eager").With("model", "tiny_llama");
+    point = point.With("precision", "bf16").With("prompt", "6").With("new", tokens);
+    Inputs inputs(*device, 1, "generate");
+    const accelerator::Counts before = accelerator::CountsNow();
+    const auto built = generate.BuildAt(point, inputs);
+    EXPECT_TRUE(built.ok()) << built.status();
+    const auto names = [](const auto& figure) { return figure.first; };
+    EXPECT_EQ(std::ranges::count(built->figures, "attention_backend", names), 1) << "which kernel it was, is told";
+    return (accelerator::CountsNow() - before).launches;
+  };
+  const int64_t of_two = launches("2");
+  const int64_t of_one_more = launches("3") - of_two;
+  EXPECT_GT(of_one_more, 0);
+  EXPECT_EQ(launches("9") - of_two, 7 * of_one_more);
+}
 
 // A token more is no wait more.
 TEST(GenerationOnADevice, WaitsOnceAGeneration) {

@@ -18,6 +18,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "lib/aten/onednn.h"
 #include "lib/kernels/operators/products/gemv.h"
 #include "lib/kernels/threading/huge_pages.h"
@@ -148,6 +149,19 @@ void Eager(Linear& o, timing::PhaseMarker& marker) {
   });
 }
 
+absl::StatusOr<CaseStep> PrepareEager(Linear& o, const Point&, Inputs&) {
+  if (o.is_int8() && !o.x.is_cpu()) {
+    const auto columns = o.Outliers().sum().item<int64_t>();
+    const int64_t room = models::LlmInt8Room(o.x.size(1));
+    if (columns > room) {
+      return absl::UnimplementedError(
+          absl::StrCat(columns, " columns hold outliers; a GPU, whose host does not wait for ",
+                       "their number, has room for ", room, ": a higher threshold has fewer"));
+    }
+  }
+  return CaseStep([&o](timing::PhaseMarker& marker) { Eager(o, marker); });
+}
+
 CaseStep PrepareNative(Linear& o, const Point& at, Inputs& in) {
   const int64_t rows = at.Int("rows");
   const int64_t n = at.Int("n");
@@ -255,7 +269,7 @@ const Registration kLlmInt8Linear =
           return Tolerance{.dtype = workload::Dtype::kBf16, .reduction = at.Number("k"), .roundings = 2};
         })
         .Details(Describe)
-        .Impl("eager", Eager)
+        .Impl("eager", Prepared(PrepareEager))
         .Impl("native", OnCpu(PrepareNative))
         .When(NativeSupports)
         .Impl("onednn", OnCpu(PrepareOnednn))

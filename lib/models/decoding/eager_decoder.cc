@@ -7,6 +7,7 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
@@ -201,9 +202,11 @@ at::Tensor EagerDecoder::Mlp(const LayerWeights& layer, const at::Tensor& x) con
   auto [weight, chosen] = at::topk(at::softmax(Linear(layer.router, rows), -1, at::kFloat), active, -1);
   weight = (weight / weight.sum(-1, /*keepdim=*/true)).to(x.scalar_type());
   End(DecoderComponent::kRouter);
-  const bool gathers = !rows.is_cpu() && TakesChosenExperts(rows.size(0), active, layer.gate_up.experts);
-  const at::Tensor y = gathers ? ByChosen(layer, rows, chosen, weight) : ByExpert(layer, rows, chosen, weight);
-  return y.view(x.sizes());
+  const auto multiply = rows.is_cpu()                                                     ? &EagerDecoder::ByExpert
+                        : TakesChosenExperts(rows.size(0), active, layer.gate_up.experts) ? &EagerDecoder::ByChosen
+                        : rows.size(0) <= kMostMasked                                     ? &EagerDecoder::ByMask
+                                                                                          : &EagerDecoder::ByExpert;
+  return (this->*multiply)(layer, rows, chosen, weight).view(x.sizes());
 }
 
 // The host does not learn which experts they are, and the chosen weights are copied, as in gpt_fast.
@@ -216,6 +219,21 @@ at::Tensor EagerDecoder::ByChosen(const LayerWeights& layer, const at::Tensor& r
   for (int64_t slot = 0; slot < slots.size(0); ++slot) {
     const int64_t token = slot / chosen.size(1);
     y.narrow(0, token, 1).add_(Expert(own, rows.narrow(0, token, 1), slot) * weights.narrow(0, slot, 1));
+  }
+  return y;
+}
+
+// Every expert with every token. Zeros go in, so that what an expert would have made of the others' tokens, an infinity
+// say, leaves no trace.
+at::Tensor EagerDecoder::ByMask(const LayerWeights& layer, const at::Tensor& rows, const at::Tensor& chosen,
+                                const at::Tensor& weight) const {
+  const int64_t experts = layer.gate_up.experts;
+  const at::Tensor share = at::zeros({rows.size(0), experts}, weight.options()).scatter_(1, chosen, weight);
+  const at::Tensor absent = at::ones({rows.size(0), experts}, rows.options().dtype(at::kBool)).scatter_(1, chosen, 0);
+  at::Tensor y = at::zeros_like(rows);
+  for (int64_t expert = 0; expert < experts; ++expert) {
+    const at::Tensor own = rows.masked_fill(absent.narrow(1, expert, 1), 0);
+    y.addcmul_(Expert(layer, own, expert), share.narrow(1, expert, 1));
   }
   return y;
 }

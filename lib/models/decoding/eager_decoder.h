@@ -35,14 +35,17 @@ class EagerDecoder final : public DecoderModel {
 
   // AppendOne in two steps, of which a CUDA graph can record the second: SetToken says what is appended to how many
   // tokens, and AppendSet appends it by the same operations on the same tensors whatever their number, attending over
-  // the whole cache behind a mask. Of a mixture no more sequences than TakesChosenExperts.
+  // the whole cache behind a mask. Of a mixture no more than kMostMasked sequences.
   void SetToken(const at::Tensor& tokens);
   void AppendSet();
   // Counts the token; the logits are those that AppendSet leaves.
   const at::Tensor& CountSet();
   std::optional<int64_t> AttentionBackendOfSet() const;
   // Whether the weights of the chosen experts are gathered on the device, without the host knowing which they are:
-  // where they are no more than there are.
+  // where they are no more than there are. Of more tokens, up to kMostMasked, every expert takes all, those that did
+  // not choose it as zeros: it is the reading of the weights that takes the time (an A100 multiplies 200 rows
+  // meanwhile).
+  static constexpr int64_t kMostMasked = 128;
   static bool TakesChosenExperts(int64_t tokens, int64_t active, int64_t experts) { return tokens * active <= experts; }
   void MultiplyInt8By(Int8Product product) override { int8_product_ = std::move(product); }
   int64_t length() const override { return cache_.length; }
@@ -85,6 +88,8 @@ class EagerDecoder final : public DecoderModel {
   // rows [tokens, d] by their experts: chosen and weight [tokens, active].
   at::Tensor ByChosen(const LayerWeights& layer, const at::Tensor& rows, const at::Tensor& chosen,
                       const at::Tensor& weight) const;
+  at::Tensor ByMask(const LayerWeights& layer, const at::Tensor& rows, const at::Tensor& chosen,
+                    const at::Tensor& weight) const;
   at::Tensor ByExpert(const LayerWeights& layer, const at::Tensor& rows, const at::Tensor& chosen,
                       const at::Tensor& weight) const;
   at::Tensor OneQuery() const;

@@ -18,10 +18,10 @@ namespace roofbench::models {
 namespace {
 
 constexpr double kLargest = 127;
-// Tokens for which a GPU's host does not wait to learn which columns hold outliers, and columns that there is room for:
-// models of up to 13 billion parameters have some ten (Dettmers et al., figure 4).
-constexpr int64_t kFewRows = 32;
-constexpr int64_t kMostColumns = 64;
+// Columns that a GPU has room for at least, and the part of all: models of up to 13 billion parameters have some ten
+// with outliers (Dettmers et al., figure 4), the densest published sweeps one in a hundred.
+constexpr int64_t kLeastRoom = 64;
+constexpr int64_t kRoomOf = 64;
 
 // 127 / maximum, and 0 for a row of zeros.
 at::Tensor Inverse(const at::Tensor& maximum) { return at::where(maximum > 0, maximum.reciprocal() * kLargest, 0); }
@@ -61,7 +61,7 @@ Outliers FindOutliers(const at::Tensor& x, const at::Tensor& values, const at::T
 // with the statistics that this takes.
 Outliers FindSomeOutliers(const at::Tensor& x, const at::Tensor& values, const at::Tensor& magnitude,
                           double threshold) {
-  const auto [largest, columns] = at::topk(at::amax(magnitude, {0}), std::min(kMostColumns, x.size(1)));
+  const auto [largest, columns] = at::topk(at::amax(magnitude, {0}), LlmInt8Room(x.size(1)));
   const at::Tensor is_outlier = largest.ge(threshold);
   const at::Tensor left_out = at::zeros({x.size(1)}, is_outlier.options()).scatter_(0, columns, is_outlier);
   const at::Tensor outlier = magnitude.ge(threshold).logical_and_(left_out);
@@ -72,6 +72,8 @@ Outliers FindSomeOutliers(const at::Tensor& x, const at::Tensor& values, const a
 }
 
 }  // namespace
+
+int64_t LlmInt8Room(int64_t columns) { return std::min(columns, std::max(kLeastRoom, columns / kRoomOf)); }
 
 LlmInt8Matrix QuantiseLlmInt8(const at::Tensor& w) {
   const at::Tensor values = w.to(at::kFloat);
@@ -87,11 +89,11 @@ at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, doubl
   done(LlmInt8Stage::kOther);
   const at::Tensor values = x.to(at::kFloat);
   const at::Tensor magnitude = values.abs();
-  const bool waits = x.is_cpu() || x.size(0) > kFewRows;
+  const bool counts = x.is_cpu();
   const Outliers outliers = threshold <= 0 ? Outliers{.kept = values, .row_max = at::amax(magnitude, {1})}
-                            : waits        ? FindOutliers(x, values, magnitude, threshold)
+                            : counts       ? FindOutliers(x, values, magnitude, threshold)
                                            : FindSomeOutliers(x, values, magnitude, threshold);
-  if (tally != nullptr && waits) tally->Add(outliers.columns.defined() ? outliers.columns.numel() : 0);
+  if (tally != nullptr && counts) tally->Add(outliers.columns.defined() ? outliers.columns.numel() : 0);
   done(LlmInt8Stage::kSelect);
   const at::Tensor& row_max = outliers.row_max;
   const at::Tensor quantised = (outliers.kept * Inverse(row_max).unsqueeze(1)).round_().to(at::kChar);

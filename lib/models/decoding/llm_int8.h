@@ -48,10 +48,13 @@ struct LlmInt8Matrix {
 };
 LlmInt8Matrix QuantiseLlmInt8(const at::Tensor& w);
 
+// Of `columns`, those that a GPU multiplies unquantised at most: their number is fixed, so that nothing waits for it.
+int64_t LlmInt8Room(int64_t columns);
+
 // x [tokens, k] in 16 bits or fp32 times the transposed weight, in x's type. Columns of x in which any magnitude
-// reaches `threshold` are multiplied unquantised; 0: none are. On a GPU few tokens have the 64 columns with the largest
-// outliers multiplied so, without a wait; many tokens, as on a CPU, all of them. `marker`, if given, is told of every
-// stage once; `tally` counts the product where the host knows its columns.
+// reaches `threshold` are multiplied unquantised; 0: none are. A CPU takes all of them, a GPU the LlmInt8Room(k) with
+// the largest magnitudes, without a wait. `marker`, if given, is told of every stage once; `tally` counts the product
+// where the host knows its columns.
 at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, double threshold,
                          const LlmInt8Marker& marker = nullptr, LlmInt8Tally* tally = nullptr);
 
