@@ -25,6 +25,7 @@ from typing import Any
 Tensor = Any
 LAYER_EPS = 1e-5  # those of benchmarks/micro
 RMS_EPS = 1e-6
+CPU = "cpu"  # of --device
 
 SET_PDEATHSIG = 1  # of prctl
 NO_ROOM = ("No space left on device", "Disk quota exceeded")
@@ -76,25 +77,42 @@ OPERATIONS: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def example(torch: Any, text: str) -> Tensor:
-    """`bfloat16:4096x1024` as a tensor."""
+def example(torch: Any, text: str, device: str) -> Tensor:
+    """`bfloat16:4096x1024` as a tensor of the device."""
     dtype, shape = text.split(":")
-    return torch.randn([int(size) for size in shape.split("x")]).to(getattr(torch, dtype))
+    return torch.randn([int(size) for size in shape.split("x")], device=device).to(getattr(torch, dtype))
 
 
-def reason_against(compiler: str) -> str | None:
+def reason_against(compiler: str, device: str) -> str | None:
+    """What is missing and can be seen without torch, which takes seconds."""
     if shutil.which(compiler) is None:
         return f"there is no C++ compiler: {compiler} is not on the PATH (CXX may name another)"
+    if device != CPU and importlib.util.find_spec("triton") is None:
+        return f"{sys.executable} has no triton, with which Inductor writes kernels for GPUs"
     return None
 
 
-def compile_to(path: Path, operation: Callable[..., Tensor], inputs: list[str], threads: int, version: str) -> None:
-    torch: Any = importlib.import_module("torch")
+def check(torch: Any, options: argparse.Namespace) -> None:
+    """That what compiles is what runs: the same torch, and the same kind of GPU."""
     found = torch.__version__.split("+")[0]
-    if found != version:
-        raise RuntimeError(f"the torch of {sys.executable} is {found}, that of roofbench {version}")
-    torch.set_num_threads(threads)  # the code is made for as many
+    if found != options.torch_version:
+        raise RuntimeError(f"the torch of {sys.executable} is {found}, that of roofbench {options.torch_version}")
+    if options.device == CPU:
+        return
+    if not torch.cuda.is_available():
+        raise RuntimeError(f"the torch of {sys.executable} sees no GPU")
+    major, minor = torch.cuda.get_device_capability(options.device)
+    gpu = f"{torch.cuda.get_device_name(options.device)}, sm_{major}{minor}"
+    if gpu != options.gpu:
+        raise RuntimeError(f"{options.device} of {sys.executable} is {gpu}, that of roofbench {options.gpu}")
+
+
+def compile_for(options: argparse.Namespace) -> None:
+    torch: Any = importlib.import_module("torch")
+    check(torch, options)
+    torch.set_num_threads(options.threads)  # the code is made for as many
     inductor = importlib.import_module("torch._inductor")
+    operation = OPERATIONS[options.operation]
 
     module: Any = torch.nn.Module
 
@@ -102,11 +120,11 @@ def compile_to(path: Path, operation: Callable[..., Tensor], inputs: list[str], 
         def forward(self, *tensors: Tensor) -> Tensor:
             return operation(*tensors)
 
-    examples = tuple(example(torch, text) for text in inputs)
-    with torch.no_grad(), tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    examples = tuple(example(torch, text, options.device) for text in options.input)
+    with torch.no_grad(), tempfile.TemporaryDirectory(dir=options.output.parent) as folder:
         program = torch.export.export(Model(), examples, strict=False)
         package = inductor.aoti_compile_and_package(program, package_path=str(Path(folder) / "package.pt2"))
-        Path(package).replace(path)  # whole or not at all
+        Path(package).replace(options.output)  # whole or not at all
 
 
 def end_with(parent: int) -> None:
@@ -148,6 +166,8 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--input", action="append", required=True, metavar="DTYPE:SHAPE", help="bfloat16:4096x1024")
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--torch-version", required=True)
+    parser.add_argument("--device", default=CPU, help="cpu or cuda:N")
+    parser.add_argument("--gpu", default="", metavar="NAME, sm_XY", help="what roofbench calls that device")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--inductor-cache", type=Path, required=True, help="folder that nobody else can write to")
     parser.add_argument("--site-packages", type=Path, required=True, help="where roofbench's LibTorch lies")
@@ -156,12 +176,10 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def make(options: argparse.Namespace) -> int:
-    reason = reason_against(os.environ.get("CXX", "g++"))
+    reason = reason_against(os.environ.get("CXX", "g++"), options.device)
     if reason is None:
         try:
-            compile_to(
-                options.output, OPERATIONS[options.operation], options.input, options.threads, options.torch_version
-            )
+            compile_for(options)
         except Exception as error:  # whatever it was: it is told in one line
             reason = reason_of(error)
     if reason is not None:

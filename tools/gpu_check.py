@@ -2,11 +2,11 @@
 """Everything that only a GPU can tell, in one command and one file.
 
 Runs the GPU tests, compute-sanitizer over our own kernels, the suite on the GPU, our kernels beside what their machine
-code lets expect, training steps and published generations, and a bf16 product against PyTorch in the same minute;
-writes one JSON file with every step, its figures and what it said. Needs Python 3.10 and nothing else; a step whose
-tool is missing (compute-sanitizer, PyTorch) is skipped with a reason. Where a machine is lent for minutes, --limit ends
-a call in time, and the same command again goes on: finished steps are in the result file, and the cases of an
-unfinished one in a journal beside it.
+code lets expect, training steps and published generations, what Inductor makes there, and a bf16 product against
+PyTorch in the same minute; writes one JSON file with every step, its figures and what it said. Needs Python 3.10 and
+nothing else; a step whose tool is missing (compute-sanitizer, PyTorch) is skipped with a reason. Where a machine is
+lent for minutes, --limit ends a call in time, and the same command again goes on: finished steps are in the result
+file, and the cases of an unfinished one in a journal beside it.
 
 Exit status: 0 all steps passed, 1 a step failed, 2 there is no GPU or no program, 3 the time was up: call it again.
 """
@@ -258,6 +258,7 @@ STEPS: dict[str, Callable[[Tools], Step]] = {
     "chosen": suite("chosen", [f"--benchmark_filter={CHOSEN}", "--unverified"]),
     "training": suite("training", [f"--benchmark_filter={TRAINING}", *TRAINING_FLAGS]),
     "generation": suite("generation", [f"--benchmark_filter={GENERATION}", "--max_time=2", "--unverified"]),
+    "compiled": suite("compiled", ["--benchmark_filter=/impl:compiled/", "--unverified"]),
     "product_against_torch": product_against_torch,
 }
 
@@ -371,8 +372,7 @@ def write(out: Path, steps: Sequence[Step]) -> None:
     result = {
         "schema": SCHEMA,
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "failed": [step.name for step in steps if step.status == "failed"],
-        "unfinished": [step.name for step in steps if step.status == "unfinished"],
+        **{which: [step.name for step in steps if step.status == which] for which in ("failed", "unfinished")},
         "device": device_of(steps),
         "steps": [asdict(step) for step in steps],
     }

@@ -23,6 +23,7 @@ constexpr UnverifiedKernel kTable[] = {
     {"LayerNormRows", kRows, true},
     {"SoftmaxRows", kRows, true},
     {"GemvRows", "lib/kernels/cuda/gemv_cuda.cu", true},
+    {"InductorPackage", "lib/suite/steps/compiled.cc"},
 };
 
 const UnverifiedKernel* Find(std::string_view kernel) {
@@ -44,7 +45,7 @@ bool IsEmulatedAlone(std::string_view kernel) {
 
 std::string DescribeUnverified() {
   std::string text =
-      "\nunverified: no GPU has run these kernels yet; --unverified runs the cases that need them\n"
+      "\nunverified: no GPU has run these yet; --unverified runs the cases that need them\n"
       "            (emulated: they are right on a stand-in for a GPU)\n";
   for (const UnverifiedKernel& row : kTable) {
     absl::StrAppend(&text, "  ", View(row.kernel), "  (", View(row.file), ")", row.emulated ? "  emulated" : "", "\n");

@@ -36,7 +36,7 @@ std::string FullDoc(const AxisSpec& axis) {
   return absl::StrCat(shared, "; ", axis.doc);
 }
 
-// Whether it launches a kernel of ours that no GPU has run.
+// Whether it launches what no GPU has run.
 bool AwaitsAGpu(const Implementation& one) {
   const Proof proof = one.GpuProof();
   return proof == Proof::kUnverified || proof == Proof::kEmulated;

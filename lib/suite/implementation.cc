@@ -66,7 +66,7 @@ absl::Status CheckVerified(const Implementation& implementation, const Point& po
   const auto kernel = std::find_if(kernels.begin(), kernels.end(), IsUnverified);
   if (device.gpu() == nullptr || kernel == kernels.end()) return absl::OkStatus();
   return absl::UnimplementedError(
-      absl::StrCat("unverified: no GPU has run the kernel ", std::string(*kernel), " yet (--unverified runs it)"));
+      absl::StrCat("unverified: no GPU has run ", std::string(*kernel), " yet (--unverified runs it)"));
 }
 
 std::string_view ImplementationDoc(std::string_view name) {

@@ -14,7 +14,7 @@
 namespace roofbench {
 
 // What stands behind an implementation on a kind of device. kChecked: its results are compared with a reference in
-// every run. kUnverified: it launches a kernel of ours that no GPU has run yet; kEmulated: nor has one, but a stand-in.
+// every run. kUnverified: it launches what no GPU has run yet; kEmulated: nor has one, but a stand-in.
 enum class Proof { kNone, kUnverified, kEmulated, kChecked };
 std::string_view Name(Proof proof);  // "none", "unverified", "emulated", "checked"
 
@@ -23,7 +23,7 @@ struct Implementation {
   std::string doc = {};
   bool on_cpu = false;
   bool on_gpu = false;
-  // The GPU kernels of ours that it launches, by their __global__ names.
+  // What it launches on GPUs by our doing: __global__ functions, and else rows of lib/device/unverified.cc.
   std::vector<std::string_view> kernels = {};
   // More of them, of some points alone; nullptr: none.
   std::function<std::vector<std::string_view>(const Point&)> kernels_at = {};
@@ -40,7 +40,7 @@ struct Implementation {
 // what does run.
 absl::Status SupportsImplementation(const Implementation& implementation, const Point& point, const Device& device);
 
-// Unimplemented where the implementation would launch a kernel of ours that no GPU has run yet.
+// Unimplemented where the implementation would launch what no GPU has run yet.
 absl::Status CheckVerified(const Implementation& implementation, const Point& point, const Device& device);
 
 // What an implementation of this name is in every family: "eager" is LibTorch's own operator. Empty for other names.

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
+import importlib
+import importlib.util
 import os
 import select
 import signal
@@ -22,7 +25,7 @@ __version__ = "1.0"
 nn = types.SimpleNamespace(Module=object)
 export = types.SimpleNamespace(export=lambda *_, **__: None)
 def set_num_threads(_): pass
-def randn(_): return types.SimpleNamespace(to=lambda _: None)
+def randn(_, device): return types.SimpleNamespace(to=lambda _: None)
 no_grad = contextlib.nullcontext
 float32 = None
 """
@@ -47,6 +50,62 @@ def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.delenv("CXX", raising=False)
     assert compile_package.make(compile_package.parsed(arguments(tmp_path / "softmax.pt2", "2.11.0"))) == 1
     assert "there is no C++ compiler: g++ is not on the PATH" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def gpu_options(tmp_path: Path) -> argparse.Namespace:
+    given = arguments(tmp_path / "softmax.pt2", "2.11.0")
+    return compile_package.parsed([*given, "--device=cuda:1", "--gpu=NVIDIA H200, sm_90"])
+
+
+def test_no_triton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("CXX", "true")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert compile_package.make(gpu_options(tmp_path)) == 1
+    assert "has no triton" in capsys.readouterr().err
+
+
+class Cuda:
+    """A torch that has seen two GPUs, the second of this name."""
+
+    __version__ = "2.11.0+cu130"
+
+    def __init__(self, name: str, available: bool = True) -> None:
+        self.cuda = self
+        self.name, self.available = name, available
+
+    def is_available(self) -> bool:
+        return self.available
+
+    def get_device_capability(self, device: str) -> tuple[int, int]:
+        assert device == "cuda:1"
+        return 9, 0
+
+    def get_device_name(self, device: str) -> str:
+        assert device == "cuda:1"
+        return self.name
+
+
+def test_the_gpu_is_the_one_that_will_run_it(tmp_path: Path) -> None:
+    options = gpu_options(tmp_path)
+    compile_package.check(Cuda("NVIDIA H200"), options)
+    with pytest.raises(RuntimeError, match=r"cuda:1 of .* is NVIDIA L4, sm_90, that of roofbench NVIDIA H200, sm_90"):
+        compile_package.check(Cuda("NVIDIA L4"), options)
+    with pytest.raises(RuntimeError, match="sees no GPU"):
+        compile_package.check(Cuda("NVIDIA H200", available=False), options)
+
+
+def test_no_gpu_is_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the torch that is installed, and its triton."""
+    torch = importlib.import_module("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    options = gpu_options(tmp_path)
+    options.torch_version = torch.__version__.split("+")[0]
+    assert compile_package.make(options) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("compile_package: ")
+    assert "sees no GPU" in said
     assert not list(tmp_path.iterdir())
 
 

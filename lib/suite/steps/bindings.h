@@ -63,7 +63,7 @@ PreparedStep<Prepare> OnGpu(std::vector<std::string_view> kernels, Prepare prepa
   return {std::move(prepare), false, true, std::move(kernels)};
 }
 
-// Compiled by LibTorch's Inductor, for processors: `inputs(operands)` are the tensors that the operation of
+// Compiled by LibTorch's Inductor, for the device: `inputs(operands)` are the tensors that the operation of
 // tools/compile_package.py takes; its result becomes operands.y. `operation` is its name, or a function of the operands
 // that tells it.
 template <typename Operation, typename Tensors>

@@ -124,7 +124,7 @@ BoundStep<O> Bind(CompiledStep<Operation, Tensors> compiled) {
     if (!operation.ok()) return operation.status();
     return StepOn(operands, [tensors, run = *std::move(operation)](O& o) { o.y = run(tensors); });
   };
-  return {.make = make, .on_gpu = false};
+  return {.make = make, .kernels = {kInductorPackage}};
 }
 
 template <typename O, typename Binding>

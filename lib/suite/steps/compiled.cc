@@ -26,6 +26,8 @@
 #include "lib/base/child_process.h"
 #include "lib/base/private_folder.h"
 #include "lib/base/text.h"
+#include "lib/device/gpu.h"
+#include "lib/hardware/device_facts.h"
 
 namespace roofbench {
 namespace {
@@ -75,12 +77,28 @@ std::string Python() {
   return fs::exists(python, error) ? python.string() : "python3";
 }
 
-// What tools/compile_package.py is told, without the place of the result.
-std::vector<std::string> Arguments(const std::string& operation, const std::vector<at::Tensor>& inputs, int threads) {
+// LibTorch's number of a GPU; -1 for a processor.
+c10::DeviceIndex IndexOf(const Device& device) {
+  return static_cast<c10::DeviceIndex>(device.gpu() == nullptr ? -1 : device.gpu()->facts().index);
+}
+
+// A GPU as Python's torch knows it; empty for a processor. Machine code of one kind of GPU runs on no other, and how it
+// is laid out (blocks, tiles) was chosen on this one.
+std::string KindOfGpu(const Device& device) {
+  if (device.gpu() == nullptr) return "";
+  const GpuFacts& facts = device.gpu()->facts();
+  return absl::StrCat(facts.name, ", sm_", facts.compute_major, facts.compute_minor);
+}
+
+// What tools/compile_package.py is told and what decides the package's content: not the number of the GPU among several
+// of its kind, nor the place of the result.
+std::vector<std::string> Arguments(const std::string& operation, const std::vector<at::Tensor>& inputs,
+                                   const Device& device) {
   std::vector<std::string> arguments = {
       "--operation",     operation,
-      "--threads",       absl::StrCat(threads),
+      "--threads",       absl::StrCat(device.threads()),
       "--torch-version", absl::StrCat(TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR, ".", TORCH_VERSION_PATCH)};
+  if (device.gpu() != nullptr) arguments.insert(arguments.end(), {"--gpu", KindOfGpu(device)});
   for (const at::Tensor& input : inputs) {
     const std::string type = input.scalar_type() == at::kBFloat16 ? "bfloat16" : "float32";
     arguments.push_back(absl::StrCat("--input=", type, ":", absl::StrJoin(input.sizes(), "x")));
@@ -109,13 +127,25 @@ bool IsFull(const fs::path& folder) {
   return !error && space.available < kLeast;
 }
 
-absl::Status MakePackage(const std::vector<std::string>& arguments, const fs::path& ours, const fs::path& package) {
+// All that decides what a package is: the code for the host is that of this processor, too.
+std::string KeyOf(const std::vector<std::string>& arguments, const Device& device) {
+  std::vector<std::string> parts = {kCompilePackageSource, absl::StrJoin(arguments, "\n"),
+                                    hardware::ReadCpuFacts().model, at::get_cpu_capability(), Variable("CXX")};
+  if (device.gpu() != nullptr) parts.push_back(device.gpu()->facts().cuda_runtime);
+  return c10::sha1(absl::StrJoin(parts, "\n")).str();
+}
+
+absl::Status MakePackage(const std::vector<std::string>& arguments, const fs::path& ours, const fs::path& package,
+                         const Device& device) {
   // Isolated (-I): modules of the current folder and of PYTHONPATH are nothing that we have chosen.
   std::vector<std::string> command = {Python(), "-I", "-W", "ignore", "-c", kCompilePackageSource};
   command.insert(command.end(), arguments.begin(), arguments.end());
   command.insert(command.end(), {"--site-packages", LibTorchCpu().parent_path().parent_path().parent_path().string(),
                                  "--inductor-cache", (ours / kInductor).string(), "--parent", absl::StrCat(getpid()),
                                  "--output", package.string()});
+  if (device.gpu() != nullptr) {
+    command.insert(command.end(), {"--device", absl::StrCat("cuda:", static_cast<int>(IndexOf(device)))});
+  }
   const absl::StatusOr<ChildResult> result = RunChild(command);
   if (!result.ok()) {
     return absl::UnimplementedError(absl::StrCat("there is no Python to compile it: ", result.status().message(),
@@ -129,11 +159,13 @@ absl::Status MakePackage(const std::vector<std::string>& arguments, const fs::pa
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<Loader>> Load(const fs::path& package) {
+absl::StatusOr<std::shared_ptr<Loader>> Load(const fs::path& package, const Device& device) {
   // Packages name libtorch.so, an empty library over those that this program links. One that is loaded is found.
   dlopen((LibTorchCpu().parent_path() / "libtorch.so").c_str(), RTLD_NOW | RTLD_GLOBAL);
   try {
-    return std::make_shared<Loader>(package.string());
+    // For one caller at a time: else a run waits until the device has done the one before it, and no graph can hold it.
+    constexpr bool kSingleThreaded = true;
+    return std::make_shared<Loader>(package.string(), "model", kSingleThreaded, /*num_runners=*/1, IndexOf(device));
   } catch (const std::exception& error) {
     return absl::UnimplementedError(absl::StrCat(
         package.string(), " cannot be loaded (delete it to have it made again): ", FirstLine(error.what())));
@@ -144,28 +176,26 @@ absl::StatusOr<std::shared_ptr<Loader>> Load(const fs::path& package) {
 
 absl::StatusOr<CompiledOperation> Compile(const std::string& operation, const std::vector<at::Tensor>& inputs,
                                           const Device& device) {
-  if (!device.SharesHostMemory()) return absl::UnimplementedError("compiled operations are for processors only");
   const absl::StatusOr<fs::path> ours = CacheFolder();
   if (!ours.ok()) return ours.status();
-  const std::vector<std::string> arguments = Arguments(operation, inputs, device.threads());
-  const std::string key = c10::sha1(absl::StrCat(kCompilePackageSource, absl::StrJoin(arguments, "\n"), "\n",
-                                                 device.name(), "\n", at::get_cpu_capability(), "\n", Variable("CXX")))
-                              .str();
+  const std::vector<std::string> arguments = Arguments(operation, inputs, device);
+  const std::string key = KeyOf(arguments, device);
   const fs::path package = *ours / kPackages / absl::StrCat(operation, "-", key, ".pt2");
   // Loaded once for all cold copies, and unloaded with the last of them: its code lies unpacked in a temporary folder.
-  static auto& loaders = *new std::map<std::string, std::weak_ptr<Loader>>();
-  std::shared_ptr<Loader> loader = loaders[key].lock();
+  static auto& loaders = *new std::map<std::pair<std::string, c10::DeviceIndex>, std::weak_ptr<Loader>>();
+  std::weak_ptr<Loader>& loaded_before = loaders[{key, IndexOf(device)}];
+  std::shared_ptr<Loader> loader = loaded_before.lock();
   if (loader == nullptr) {
     absl::Status status = CheckPrivate(package.string());
     if (absl::IsNotFound(status)) {
-      status = MakePackage(arguments, *ours, package);
+      status = MakePackage(arguments, *ours, package, device);
       if (status.ok()) status = CheckPrivate(package.string());
     }
     if (!status.ok()) return Unimplemented(status);
-    absl::StatusOr<std::shared_ptr<Loader>> loaded = Load(package);
+    absl::StatusOr<std::shared_ptr<Loader>> loaded = Load(package, device);
     if (!loaded.ok()) return loaded.status();
     loader = *std::move(loaded);
-    loaders[key] = loader;
+    loaded_before = loader;
   }
   return [loader](const std::vector<at::Tensor>& tensors) { return loader->run(tensors).front(); };
 }

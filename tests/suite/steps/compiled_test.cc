@@ -11,11 +11,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <memory>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "lib/base/child_process.h"
+#include "lib/device/gpu_device.h"
 #include "tests/base/temp_folder.h"
 #include "tests/device/fake_device.h"
+#include "tests/device/fake_gpu.h"
 
 namespace roofbench {
 namespace {
@@ -92,6 +98,61 @@ TEST(Compiled, RunsAnIsolatedPythonWithACacheOfItsOwn) {
   for (const char* name : {"cache/roofbench", "cache/roofbench/compiled", "cache/roofbench/inductor"}) {
     EXPECT_EQ(std::filesystem::status(folder / name).permissions(), std::filesystem::perms::owner_all) << name;
   }
+}
+
+// Names of the packages that are there.
+std::set<std::string> Packages(const TempFolder& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "cache/roofbench/compiled")) {
+    names.insert(entry.path().filename());
+  }
+  return names;
+}
+
+// A GPU with these facts, whose tensors are the host's.
+absl::Status CompileSoftmaxOn(const std::function<void(GpuFacts&)>& change) {
+  timing::FakeMachine machine;
+  auto gpu = std::make_unique<FakeGpu>(machine);
+  change(gpu->fake_facts);
+  GpuParts parts;
+  parts.gpu = std::move(gpu);
+  parts.torch_device = at::kCPU;
+  const GpuDevice device(std::move(parts));
+  return Compile("softmax", {at::ones({2, 8})}, device).status();
+}
+
+TEST(Compiled, TellsTheCompilerWhichGpu) {
+  const TempFolder folder;
+  const Environment cache("XDG_CACHE_HOME", folder / "cache");
+  const Environment python("ROOFBENCH_PYTHON", FakePython(folder));
+  EXPECT_THAT(std::string(CompileSoftmax().message()), HasSubstr("cannot be loaded"));
+  EXPECT_THAT(ReadText(folder / "arguments"), testing::Not(testing::ContainsRegex("\n--(device|gpu)\n")));
+  EXPECT_THAT(std::string(CompileSoftmaxOn([](GpuFacts& facts) { facts.index = 3; }).message()),
+              HasSubstr("cannot be loaded"));
+  const std::string arguments = ReadText(folder / "arguments");
+  EXPECT_THAT(arguments, HasSubstr("--gpu\nNVIDIA H200, sm_90\n"));
+  EXPECT_THAT(arguments, HasSubstr("--device\ncuda:3\n"));
+}
+
+TEST(Compiled, OfOneGpuIsNeverThatOfAnother) {
+  const TempFolder folder;
+  const Environment cache("XDG_CACHE_HOME", folder / "cache");
+  const Environment python("ROOFBENCH_PYTHON", FakePython(folder));
+  std::size_t packages = 0;
+  const auto expect_another = [&](const std::function<void(GpuFacts&)>& change) {
+    EXPECT_THAT(std::string(CompileSoftmaxOn(change).message()), HasSubstr("cannot be loaded"));
+    EXPECT_EQ(Packages(folder).size(), ++packages);
+  };
+  static_cast<void>(CompileSoftmax());
+  packages = Packages(folder).size();
+  ASSERT_EQ(packages, 1U);
+  expect_another([](GpuFacts&) {});
+  expect_another([](GpuFacts& facts) { facts.name = "NVIDIA H100"; });
+  expect_another([](GpuFacts& facts) { facts.compute_minor = 1; });
+  expect_another([](GpuFacts& facts) { facts.cuda_runtime = "12.8"; });
+  // Two of a kind share theirs.
+  static_cast<void>(CompileSoftmaxOn([](GpuFacts& facts) { facts.index = 1; }));
+  EXPECT_EQ(Packages(folder).size(), packages);
 }
 
 TEST(Compiled, TrustsNoPackageThatOthersCouldHaveWritten) {
