@@ -79,6 +79,23 @@ TEST(StreamRounds, ABlockNeverHasItsWordsAgain) {
   EXPECT_EQ(BlocksOfAVector(CudaStream::kUpdate, true), 1) << "the updates of two blocks would have no order";
 }
 
+// Thousands of them on one address take as long as megabytes.
+TEST(ReadSum, IsOneAtomicABlock) {
+  const std::vector<uint64_t> from(2 * 8192, 1);
+  std::vector<uint64_t> sum(2);
+  for (int variant = 0; variant < hardware::kCudaStreamVariants; ++variant) {
+    std::vector<Access> accesses;
+    Recorder() = &accesses;
+    EXPECT_EQ(LaunchCudaStream(CudaStream::kRead, variant, sum.data(), from.data(), from.size() / 2, 2, 0, nullptr),
+              cudaSuccess);
+    Recorder() = nullptr;
+    std::map<unsigned, int> of_block;
+    for (const Access& access : accesses) of_block[access.block] += access.address == sum.data() ? 1 : 0;
+    EXPECT_GT(of_block.size(), 1);
+    for (const auto& [block, count] : of_block) EXPECT_EQ(count, 1) << "block " << block;
+  }
+}
+
 TEST(Spin, Ends) { EXPECT_EQ(timing::LaunchSpin(1e-5, nullptr), cudaSuccess); }
 
 }  // namespace
