@@ -81,7 +81,7 @@ Value MeasuredMemoryRate(const CounterContext& c) {
   for (const timing::Chunk& chunk : c.outcome.samples.chunks) {
     if (chunk.roof_rate > 0) rates.push_back(chunk.roof_rate);
   }
-  if (c.outcome.roof_name != "memory" || rates.empty()) return std::nullopt;
+  if (c.outcome.disturbed || c.outcome.roof_name != "memory" || rates.empty()) return std::nullopt;
   return timing::Median(rates);
 }
 
@@ -119,7 +119,7 @@ constexpr CounterSpec kTable[] = {
      "roof fraction: the time that the roof measured between this case's samples allows, over the case's time",
      "the precision has no measured roof, the case does no work that a roof bounds, or `disturbed`",
      [](const CounterContext& c) -> Value {
-       if (c.outcome.roof_ratios.empty()) return std::nullopt;
+       if (c.outcome.disturbed || c.outcome.roof_ratios.empty()) return std::nullopt;
        return timing::Median(c.outcome.roof_ratios);
      }},
     {"samples", "count", Better::kNeither, 0, kMeasured, "samples behind the median", "",
@@ -159,7 +159,7 @@ constexpr CounterSpec kTable[] = {
      "<phase>_p95_ms are of the same samples",
      "the step has no phases", nullptr},
     {"<phase>_roof", "fraction", Better::kHigher, 0.02, kMeasured, "as roof, of the phase's own operations and time",
-     "the case's formula names no operations of the phase, or there is no roof", nullptr},
+     "the case's formula names no operations of the phase, there is no roof, or the phase ran above it", nullptr},
     {"parameters", "count", Better::kNeither, 0, kExact, "exact number of parameters", "the case is no model",
      [](const CounterContext& c) { return Positive(c.outcome.parameters); }},
     {"mfu", "fraction", Better::kHigher, 0.01, kMeasured,
@@ -169,7 +169,7 @@ constexpr CounterSpec kTable[] = {
      [](const CounterContext& c) { return ModelUtilisation(c, c.device.datasheet()); }},
     {"mfu_measured", "fraction", Better::kHigher, 0.02, kMeasured,
      "the same over the arithmetic roof measured between this case's samples",
-     "the case is no model, memory is what bounds it, or the precision has no measured roof",
+     "the case is no model, memory is what bounds it, the precision has no measured roof, or `disturbed`",
      [](const CounterContext& c) -> Value {
        if (c.outcome.model_ratios.empty()) return std::nullopt;
        return timing::Median(c.outcome.model_ratios);
@@ -225,7 +225,7 @@ constexpr CounterSpec kTable[] = {
      }},
     {"mbu_measured", "fraction", Better::kHigher, 0.02, kMeasured,
      "as mbu, over the memory roof measured inside this case",
-     "the case generates no tokens, or memory is not what bounds it",
+     "the case generates no tokens, memory is not what bounds it, or `disturbed`",
      [](const CounterContext& c) -> Value {
        const Value rate = StreamedRate(c);
        const Value roof = MeasuredMemoryRate(c);

@@ -54,7 +54,8 @@ std::vector<double> PhaseRoofs(const RoofGauge& gauge, const Outcome& outcome) {
           seconds.subspan(static_cast<std::size_t>(chunk.first_sample), static_cast<std::size_t>(chunk.samples)));
     }
     const std::vector<double> ratios = RatiosTo(gauge, cost, chunks);
-    if (!ratios.empty()) roofs[phase] = timing::Median(ratios);
+    const double share = ratios.empty() ? 0 : timing::Median(ratios);
+    if (share <= kMostShare) roofs[phase] = share;
   }
   return roofs;
 }

@@ -12,7 +12,7 @@ namespace roofbench {
 // Of the step against the roof that was probed beside it, one a chunk; chunks without a rate are left out.
 std::vector<double> RoofRatios(const RoofGauge& gauge, const Outcome& outcome);
 
-// The median of the same for the operations of each phase; 0: the cost names none.
+// The median of the same for the operations of each phase; 0: the cost names none, or it is more than a share can be.
 std::vector<double> PhaseRoofs(const RoofGauge& gauge, const Outcome& outcome);
 
 // The model's FLOPs at the measured peak of their precision, over the time of each chunk.

@@ -6,6 +6,8 @@
 
 #include <limits>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "tests/device/fake_device.h"
 
@@ -54,6 +56,27 @@ TEST(Counters, ThreeSetsOfPeaks) {
   EXPECT_EQ(value("samples"), 3);
   EXPECT_EQ(value("disturbed"), 0);
   EXPECT_EQ(value("ci"), -1) << "three samples bound no median at 95 %";
+}
+
+TEST(Counters, NoShareOfARoofThatWasDisturbed) {
+  FakeDevice device;
+  Outcome outcome;
+  outcome.samples.seconds = {1};
+  outcome.summary = timing::Summarize(outcome.samples.seconds);
+  outcome.samples.chunks = {{.median_seconds = 1, .roof_rate = 1e9}};
+  outcome.roof_name = "memory";
+  outcome.roof_ratios = {2};
+  outcome.model.token_bytes = 2e9;
+  const auto names = [&] {
+    std::vector<std::string> found;
+    for (const auto& [name, value] : ComputeCounters({outcome, device, *hardware::FindDatasheet("h200")})) {
+      found.push_back(name);
+    }
+    return found;
+  };
+  EXPECT_THAT(names(), testing::IsSupersetOf({"roof", "mbu_measured"}));
+  outcome.disturbed = true;
+  EXPECT_THAT(names(), testing::Not(testing::Contains(testing::AnyOf("roof", "mbu_measured"))));
 }
 
 TEST(Counters, NoiseHasAReason) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/timing/statistics.h"
 #include "tests/suite/test_family.h"
 
 namespace roofbench {
@@ -50,32 +51,37 @@ TEST_F(SessionTest, MeasuresAgainstTheRoofBesideTheCase) {
   EXPECT_GT(Counter(outcome, "peak_mem"), 2 * 64 * 4 - 1);
 }
 
+// Three phases of 2 us, `sum_seconds` and 1 us. At 1 GB/s the roof allows 1 us for the products and 3 us for the sum;
+// nothing is known of the rest.
+Family InParts(FakeDevice& device, double sum_seconds) {
+  return Family("parts", "three parts")
+      .Axis({.name = "impl", .choices = {"good"}, .default_value = "good"})
+      .Axis({.name = "n"})
+      .Grid(Suite::kQuick, {{"n", {"64"}}})
+      .Cost([](const Point& /*at*/) {
+        return workload::Cost{.operations = {{.bytes_read = 500, .component = "products"},
+                                             {.bytes_read = 3000, .component = "sum"},
+                                             {.bytes_read = 500, .component = "products"}}};
+      })
+      .Build([&device, sum_seconds](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
+        const at::Tensor x = in.Randn({at.Int("n")});
+        return Case{.step =
+                        [&device, sum_seconds](timing::PhaseMarker& marker) {
+                          device.fake_clock.Advance(1e-6);
+                          marker.End(2);
+                          device.fake_clock.Advance(2e-6);
+                          marker.End(0);
+                          device.fake_clock.Advance(sum_seconds);
+                          marker.End(1);
+                        },
+                    .phases = {"products", "sum", "rest"},
+                    .result = [=] { return std::vector{x}; },
+                    .reference = [=] { return std::vector{x.to(at::kDouble)}; }};
+      });
+}
+
 TEST_F(SessionTest, PhasesHaveTheRoofOfTheirOwnOperations) {
-  // At 1 GB/s the roof allows 1 us for the products and 3 us for the sum; nothing is known of the rest.
-  const Family family = Family("parts", "three parts")
-                            .Axis({.name = "impl", .choices = {"good"}, .default_value = "good"})
-                            .Axis({.name = "n"})
-                            .Grid(Suite::kQuick, {{"n", {"64"}}})
-                            .Cost([](const Point& /*at*/) {
-                              return workload::Cost{.operations = {{.bytes_read = 500, .component = "products"},
-                                                                   {.bytes_read = 3000, .component = "sum"},
-                                                                   {.bytes_read = 500, .component = "products"}}};
-                            })
-                            .Build([this](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
-                              const at::Tensor x = in.Randn({at.Int("n")});
-                              return Case{.step =
-                                              [this](timing::PhaseMarker& marker) {
-                                                device_.fake_clock.Advance(1e-6);
-                                                marker.End(2);
-                                                device_.fake_clock.Advance(2e-6);
-                                                marker.End(0);
-                                                device_.fake_clock.Advance(4e-6);
-                                                marker.End(1);
-                                              },
-                                          .phases = {"products", "sum", "rest"},
-                                          .result = [=] { return std::vector{x}; },
-                                          .reference = [=] { return std::vector{x.to(at::kDouble)}; }};
-                            });
+  const Family family = InParts(device_, 4e-6);
   Session session(options_, device_, {At(family)}, nullptr);
   const Outcome& outcome = session.Run(0);
   ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
@@ -86,6 +92,16 @@ TEST_F(SessionTest, PhasesHaveTheRoofOfTheirOwnOperations) {
   const double at_roof = Counter(outcome, "products_roof") * Counter(outcome, "products_ms") +
                          Counter(outcome, "sum_roof") * Counter(outcome, "sum_ms");
   EXPECT_NEAR(at_roof, Counter(outcome, "roof") * Counter(outcome, "mean_ms"), 1e-9);
+}
+
+TEST_F(SessionTest, APhaseAboveItsRoofHasNoShare) {
+  // The sum at 1.5 of what the roof allows; the step as a whole below it.
+  const Family family = InParts(device_, 2e-6);
+  Session session(options_, device_, {At(family)}, nullptr);
+  const Outcome& outcome = session.Run(0);
+  EXPECT_EQ(Counter(outcome, "disturbed"), 0);
+  EXPECT_NEAR(Counter(outcome, "products_roof"), 0.5, 1e-6);
+  EXPECT_EQ(Counter(outcome, "sum_roof"), -1);
 }
 
 TEST_F(SessionTest, TheRoofFollowsTheMachine) {
@@ -113,6 +129,7 @@ TEST_F(SessionTest, ARoofThatWasDisturbedGivesNoShare) {
   EXPECT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
   EXPECT_EQ(Counter(outcome, "disturbed"), 1);
   EXPECT_EQ(Counter(outcome, "roof"), -1);
+  EXPECT_GT(timing::Median(outcome.roof_ratios), 1.5) << "the journal keeps what was seen";
 }
 
 TEST_F(SessionTest, AWrongResultIsAFailureAndNotANumber) {
