@@ -40,12 +40,12 @@ class Shares(NamedTuple):
     told: bool  # not left out as disturbed
 
 
-def shares(program: Path, seconds: float) -> dict[str, Shares]:
+def shares(program: Path, cases: str, seconds: float) -> dict[str, Shares]:
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "run.jsonl"
         command = [
             str(program),
-            f"--benchmark_filter=^({'|'.join(CASES)})$",
+            f"--benchmark_filter={cases}",
             "--suite=standard",
             "--check=off",
             f"--max_time={seconds}",
@@ -77,6 +77,7 @@ def loops(count: int) -> Iterator[None]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "release" / "bin" / "roofbench")
+    parser.add_argument("--filter", default=f"^({'|'.join(CASES)})$", help="the cases, of suite standard")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=0.1, help="of samples a case")
     parser.add_argument("--limit", type=float, default=1.03, help="highest median share that passes")
@@ -86,7 +87,7 @@ def main() -> int:
     runs = []
     with loops(len(os.sched_getaffinity(0)) if arguments.busy else 0):
         for _ in range(arguments.runs):
-            runs.append(shares(arguments.program, arguments.seconds))
+            runs.append(shares(arguments.program, arguments.filter, arguments.seconds))
             if arguments.append:
                 with arguments.append.open("a") as file:
                     file.write(json.dumps(runs[-1]) + "\n")
