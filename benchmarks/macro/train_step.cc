@@ -51,6 +51,7 @@ struct OptimizerChoice {
 constexpr OptimizerChoice kOptimizers[] = {
     {"sgd", workload::OptimizerKind::kSgd, models::MakeSgd, models::MakeSgd},
     {"adamw", workload::OptimizerKind::kAdamW, models::MakeAdamW, models::MakeAdamW},
+    {"adamw_foreach", workload::OptimizerKind::kAdamW, models::MakeForeachAdamW, models::MakeForeachAdamW},
     {"adamw_fused", workload::OptimizerKind::kAdamW, models::MakeFusedAdamW, models::MakeNativeAdamW}};
 
 TrainingMode ModeAt(const Point& at) { return RowOf(kPasses, at.Text("pass")).mode; }
@@ -180,10 +181,13 @@ absl::Status SupportsHeads(const Point& at, const Device& /*device*/) {
 }
 
 absl::Status SupportsRecordedOptimizer(const Point& at, const Device& /*device*/) {
-  if (ModeAt(at) != TrainingMode::kStep || at.Text("optimizer") != "adamw") return absl::OkStatus();
+  const std::string optimizer = at.Text("optimizer");
+  const bool counts_on_host = optimizer == "adamw" || optimizer == "adamw_foreach";
+  if (ModeAt(at) != TrainingMode::kStep || !counts_on_host) return absl::OkStatus();
   return absl::UnimplementedError(
-      "optimizer:adamw counts its steps on the host, where a graph would repeat one of them for ever; "
-      "adamw_fused counts them on the device");
+      absl::StrCat("optimizer:", optimizer,
+                   " counts its steps on the host, where a graph would repeat one of them for ever; adamw_fused counts "
+                   "them on the device"));
 }
 
 const AxisList kSizes = NamesOf(workload::kTransformerPresets);

@@ -51,6 +51,8 @@ ABSL_FLAG(double, case_timeout, 0,
 ABSL_FLAG(bool, supervise, true,
           "run the cases in a process of their own, so that one that crashes or hangs is a failed case (false: for a "
           "debugger)");
+ABSL_FLAG(bool, fresh_process, false,
+          "measure each case, and each repetition of it, in a process of its own: its first step is a first step");
 ABSL_FLAG(std::string, describe, "", "json: print families, axes, growth and counters for programs to read, and stop");
 ABSL_FLAG(double, wait_quiet, 0,
           "before anything is measured, wait until other programs leave the processors alone, for so many seconds at "
@@ -86,6 +88,7 @@ const std::vector<FlagGroup>& AllGroups() {
       {"How to measure",
        {{"wait_quiet", "SECONDS", "", kAside},
         {"warmup_iters", "N", ""},
+        {"fresh_process", "", ""},
         {"min_samples", "N", ""},
         {"max_samples", "N", ""},
         {"max_time", "SECONDS", ""},

@@ -227,6 +227,10 @@ absl::Status ReadFlags(Options& options) {
   if (options.case_timeout > 0 && !options.supervise) {
     return InvalidArgumentError("--case_timeout needs --supervise=true: a process cannot end its own step");
   }
+  options.fresh_process = absl::GetFlag(FLAGS_fresh_process);
+  if (options.fresh_process && !options.supervise) {
+    return InvalidArgumentError("--fresh_process needs --supervise=true: somebody has to start the processes");
+  }
   const std::string describe = absl::GetFlag(FLAGS_describe);
   options.describe = !describe.empty();
   if (options.describe && describe != "json") {

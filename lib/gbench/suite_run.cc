@@ -97,6 +97,7 @@ class SuiteRun {
     progress_.Expect(ExpectedSeconds(session_.plan(), options_, device_.MeasuredPeaks()), options_.repetitions);
     session_.OnFinished([this](const Outcome& outcome) {
       state_.EndCase();
+      ran_here_ = true;
       if (absl::Status status = journal_.Append(outcome); !status.ok()) TellOfLost(outcome, status);
     });
     session_.OnLostProfile([this](const absl::Status& status) {
@@ -173,10 +174,12 @@ class SuiteRun {
   void RunInLibrary(benchmark::State& state, std::size_t index) {
     // Free memory changes from case to case, and so does the limit. Without one an overrun ends the process.
     if (device_.SharesHostMemory()) hardware::LimitMemory(device_.FreeMemoryBytes());
+    ran_here_ = false;
     const Outcome& outcome = session_.Run(index);
     hardware::LiftMemoryLimit();
     progress_.Finish(index);
     if (outcome.verdict == Verdict::kFailed) LeaveABrokenDevice(outcome);
+    if (options_.fresh_process && ran_here_ && journal_status_.ok() && state_.signal() == 0) LeaveToASuccessor();
     const bool measured = outcome.verdict == Verdict::kMeasured;
     // The iteration runs in any case: the library stops the program where repetitions of a case differ in their
     // iterations.
@@ -199,8 +202,14 @@ class SuiteRun {
     std::cerr << ProgramName() << ": " << outcome.name << ": " << Printable(outcome.reason)
               << "; the device is lost to this process (" << std::string(health.message())
               << "), and the run goes on in another" << std::endl;
+    LeaveToASuccessor();
+  }
+
+  // It takes from the journal what this process has measured. What would run at an orderly exit may ask a lost device,
+  // and would write results.
+  [[noreturn]] void LeaveToASuccessor() {
     state_.AskForSuccessor();
-    _exit(kExitFailed);  // what would run at an orderly exit asks the device
+    _exit(kExitFailed);
   }
 
   int End() {
@@ -239,6 +248,7 @@ class SuiteRun {
   Journal journal_;
   absl::Status journal_status_;
   absl::Status profile_status_;
+  bool ran_here_ = false;  // the last repetition, not taken from the journal
 };
 
 }  // namespace

@@ -42,7 +42,8 @@ struct RunOptions : Selection {
   JoulesRead joules = {};    // what the machine counts of energy; empty: nothing
   std::string command_line;  // as a shell would take it
 
-  bool supervise = true;  // in a child process, whose end is not the end of the run
+  bool supervise = true;       // in a child process, whose end is not the end of the run
+  bool fresh_process = false;  // in another one for each repetition of each case
   ProfileOptions profile;
   std::string memory_snapshot;  // folder for the memory of each case, `profile.steps` steps of it; empty: none
 

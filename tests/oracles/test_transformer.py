@@ -107,7 +107,7 @@ def assert_within(found: dict[str, float], bound: float) -> None:
 
 
 @pytest.mark.parametrize("attention", ["naive", "sdpa"])
-@pytest.mark.parametrize("optimizer", ["adamw_fused", "adamw", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adamw_fused", "adamw_foreach", "adamw", "sgd"])
 def test_eager_fp32_is_pytorch(tmp_path: Path, attention: str, optimizer: str) -> None:
     found = distances(tmp_path, Oracle(attention == "naive"), optimizer=optimizer)
     assert len(found) == 2 + 2 * len(Oracle().names())

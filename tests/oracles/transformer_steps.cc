@@ -67,7 +67,7 @@ int Run(int argc, char** argv) {
 
   const std::vector<at::Tensor> parameters = model.Parameters();
   const std::map<std::string, MakeOptimizer> optimizers = {
-      {"sgd", MakeSgd}, {"adamw", MakeAdamW}, {"adamw_fused", MakeFusedAdamW}};
+      {"sgd", MakeSgd}, {"adamw", MakeAdamW}, {"adamw_foreach", MakeForeachAdamW}, {"adamw_fused", MakeFusedAdamW}};
   Trainer trainer(std::move(model), optimizers.at(settings.at("optimizer"))(parameters, OptimizerSettings{}),
                   settings.at("dtype") == "bf16_autocast");
   std::ofstream output(argv[2], std::ios::binary);

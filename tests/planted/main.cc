@@ -59,6 +59,7 @@ void Misbehave(const std::string& how) {
 absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
   const std::string how = at.Text("how");
   if (how == "refuses") return absl::UnimplementedError("no kernel for this");
+  std::cerr << "built by " << getpid() << std::endl;
   const at::Tensor x = in.Randn({1024});
   const at::Tensor y = in.Empty({1024}, workload::Dtype::kFp32);
   return Case{.step =

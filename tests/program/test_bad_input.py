@@ -123,6 +123,7 @@ COMMAND_LINES = [
     environment("BENCHMARK_REPETITIONS", "\x1b[31m", "--benchmark_repetitions=\\x1b[31m"),
     environment("THP_MEM_ALLOC_ENABLE", "\x1b[31m", "THP_MEM_ALLOC_ENABLE=\\x1b[31m", "expected 1"),
     environment("THP_MEM_ALLOC_ENABLE", "0", "expected 1, as --allocator=tuned has it"),
+    Bad(("--fresh_process", "--supervise=false"), ("--fresh_process needs --supervise=true",)),
     flag("--allocator=mine", "--allocator=mine", "tuned, system"),
 ]
 

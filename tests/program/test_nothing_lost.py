@@ -206,6 +206,23 @@ def planted(program: Path) -> Path:
     return program.with_name("planted")
 
 
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_fresh_process_is_one_for_each_repetition(planted: Path, tmp_path: Path, fresh: bool) -> None:
+    out = tmp_path / "out.json"
+    flags = ["--filter=how:(good|last)/", "--benchmark_repetitions=2", "--benchmark_min_time=2x", "--roof_share=0"]
+    command = [planted, *flags, "--threads=1", f"--benchmark_out={out}", *(["--fresh_process"] if fresh else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    measured = rows(out)
+    assert [(row["how"], row["repetition_index"]) for row in measured] == [
+        (how, repetition) for how in ("good", "last") for repetition in (0, 1)
+    ]
+    processes = re.findall(r"^built by (\d+)$", done.stderr, re.MULTILINE)
+    assert len(processes) == 4
+    assert len(set(processes)) == (4 if fresh else 1)
+    assert done.stdout.count("how:last") == done.stdout.count("how:good")
+
+
 @pytest.mark.parametrize("with_journal", [True, False])
 def test_a_case_that_goes_wrong_never_stops_the_others(planted: Path, tmp_path: Path, with_journal: bool) -> None:
     out, journal = tmp_path / "out.json", tmp_path / "run.jsonl"

@@ -41,7 +41,7 @@ SMALLER = (
         "--benchmark_min_time=3x --warmup_iters=1",
     ),
     (r"^\S*roofbench .*train_step", TINY_STEP),
-    (r"^\S*roofbench .*warmup.json", "--benchmark_repetitions=2 --axis=train_step.warmup=0,1"),
+    (r"^\S*roofbench .*--fresh_process", "--benchmark_repetitions=2 --axis=train_step.warmup=0,1"),
     (r"^\S*roofbench .*\^published", "--axis=published.model=tiny_llama"),
     (r"^\S*roofbench .*\^\(gemv", "--axis=gemv.n=1024 --axis=gather_gemv.n=1024 --axis=layer_norm.d=1024"),
     (r"^\S*roofbench .*\^mlp_layer_norm", "--axis=mlp_layer_norm_gelu.d=1024 --axis=mlp_layer_norm_gelu.hidden=1024"),

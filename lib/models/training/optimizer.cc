@@ -178,8 +178,11 @@ std::unique_ptr<Optimizer> MakeSgd(std::vector<at::Tensor> parameters, const Opt
   return std::make_unique<Sgd>(std::move(parameters), settings);
 }
 std::unique_ptr<Optimizer> MakeAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings) {
-  if (!parameters.front().is_cpu()) return std::make_unique<ForeachAdamW>(parameters, settings);
+  if (!parameters.front().is_cpu()) return MakeForeachAdamW(std::move(parameters), settings);
   return std::make_unique<AdamW>(parameters, settings);
+}
+std::unique_ptr<Optimizer> MakeForeachAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings) {
+  return std::make_unique<ForeachAdamW>(parameters, settings);
 }
 std::unique_ptr<Optimizer> MakeFusedAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings) {
   return std::make_unique<FusedAdamW>(parameters, settings);

@@ -41,10 +41,11 @@ at::Tensor UpdateByFormula(const at::Tensor& parameter, const at::Tensor& gradie
 using MakeOptimizer = std::unique_ptr<Optimizer> (*)(std::vector<at::Tensor>, const OptimizerSettings&);
 
 // sgd: p -= lr · g. adamw: torch::optim::AdamW, one operation after another for each parameter; on a GPU over all of
-// them at once, as PyTorch does both there. adamw_fused: LibTorch's
+// them at once, as PyTorch does both there. adamw_foreach: over all at once on any device. adamw_fused: LibTorch's
 // kernel that makes one pass over a parameter. Native: our own one, for fp32 parameters (c10::Error otherwise).
 std::unique_ptr<Optimizer> MakeSgd(std::vector<at::Tensor> parameters, const OptimizerSettings& settings);
 std::unique_ptr<Optimizer> MakeAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings);
+std::unique_ptr<Optimizer> MakeForeachAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings);
 std::unique_ptr<Optimizer> MakeFusedAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings);
 std::unique_ptr<Optimizer> MakeNativeAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings);
 
