@@ -73,6 +73,7 @@ def _training() -> list[dict[str, object]]:
         ["params", "FILE"],
         ["params", "OTHER"],
         ["scaling", "FILE"],
+        ["scaling", "FILE", "--points"],
         ["compare", "FILE", "FILE"],
         ["compare", "FILE", "JOURNAL"],
         ["spread", "FILE"],

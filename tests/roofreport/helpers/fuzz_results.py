@@ -113,6 +113,7 @@ COMMANDS: tuple[tuple[str, Check | None], ...] = (
     ("spread FILE FILE", None),
     ("scaling FILE --svg=OUT", check_svg),
     ("scaling FILE --axis=n", None),
+    ("scaling FILE --points --format=csv", check_csv),
     ("params FILE --format=csv", check_csv),
     ("roofline FILE --html=OUT", check_page),
     ("roofline FILE --svg=OUT", check_svg),

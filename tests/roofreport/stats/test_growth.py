@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -93,3 +96,25 @@ def test_pictures(tmp_path: Path) -> None:
     ET.fromstring(text)
     assert text.count('class="line dashed"') == 2
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_points_are_told_over_the_base_of_their_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        builders.row(f"mlp/d:{d}", total, forward_mean_ms=9.0, forward_ms=forward, backward_mean_ms=9.0)
+        for d, total, forward in ((512, 3.0, 0.5), (256, 1.0, 0.25), (1280, 12.5, 0.25))
+    ]
+    context = {"contract": json.dumps(builders.contract(builders.family("mlp", builders.axis("d"), growth={"d": 2.0})))}
+    path = builders.write_json(tmp_path / "a.json", rows, **context)
+    assert main(["scaling", str(path), "--points", "--format=csv"]) == 0
+    points = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    columns = ("value", "x value", "time", "x time", "x forward", "expected")
+    assert [[float(point[column]) for column in columns] for point in points] == [
+        pytest.approx([256, 1, 1e-3, 1, 1, 1]),
+        pytest.approx([512, 2, 3e-3, 3, 2, 4]),
+        pytest.approx([1280, 5, 12.5e-3, 12.5, 1, 25]),
+    ]
+    assert {point["x backward"] for point in points} == {""}
+    assert main(["scaling", str(path), "--points"]) == 0
+    assert "12.50x" in capsys.readouterr().out
+    assert main(["scaling", str(path), "--format=csv"]) == 2
+    assert "--points" in capsys.readouterr().err

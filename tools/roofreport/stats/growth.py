@@ -45,9 +45,13 @@ class Series:
     axis: str
     rest: str  # what the other axes are
     sizes: tuple[float, ...]
-    seconds: tuple[float, ...]
+    cases: tuple[Case, ...]  # one a size
     fit: Fit
     expected: float | None = None
+
+    @property
+    def seconds(self) -> tuple[float, ...]:
+        return tuple(case.seconds for case in self.cases)
 
     @property
     def overhead_below(self) -> float | None:
@@ -92,12 +96,12 @@ def _number(text: str) -> float | None:
     return value if _SMALLEST <= value <= _LARGEST else None
 
 
-def _distinct(points: dict[float, float]) -> list[tuple[float, float]]:
+def _distinct(points: dict[float, Case]) -> list[tuple[float, Case]]:
     """In the order of their sizes, without those that no logarithm tells from the one before."""
-    found: list[tuple[float, float]] = []
-    for size, seconds in sorted(points.items()):
+    found: list[tuple[float, Case]] = []
+    for size in sorted(points):
         if not found or size / found[-1][0] - 1 > _CLOSEST:
-            found.append((size, seconds))
+            found.append((size, points[size]))
     return found
 
 
@@ -117,20 +121,21 @@ def _sizes(case: Case, contract: Contract, wanted: Sequence[str]) -> dict[str, f
 def find(cases: Sequence[Case], contract: Contract, wanted: Sequence[str] = ()) -> list[Series]:
     """One entry for each axis with an expected growth, or with a name in `wanted` (axis or family.axis), and each
     setting of the other axes that has enough points. Each case is there once, its repetitions merged."""
-    groups: dict[tuple[str, str, str], dict[float, float]] = {}
+    groups: dict[tuple[str, str, str], dict[float, Case]] = {}
     for case in cases:
         if case.state is not State.MEASURED:
             continue
         for axis, size in _sizes(case, contract, wanted).items():
             family, _, rest = case_name.without_axis(case.name, axis).partition("/")
-            groups.setdefault((family, axis, rest), {})[size] = case.seconds
+            groups.setdefault((family, axis, rest), {})[size] = case
     found = []
     for (family, axis, rest), group in groups.items():
         points = _distinct(group)
         if len(points) < FEWEST_POINTS:
             continue
-        sizes, seconds = zip(*points, strict=True)
+        sizes, members = zip(*points, strict=True)
         known = contract.families.get(family)
         expected = known.growth.get(axis) if known else None
-        found.append(Series(family, axis, rest, sizes, seconds, fit_power(sizes, seconds), expected))
+        fit = fit_power(sizes, [case.seconds for case in members])
+        found.append(Series(family, axis, rest, sizes, members, fit, expected))
     return found

@@ -9,7 +9,7 @@ from pathlib import Path
 from roofreport.errors import UnusableInputError
 from roofreport.io.load import load
 from roofreport.io.result import merged
-from roofreport.render import findings, growth_charts
+from roofreport.render import findings, formats, growth_charts, sweep_table
 from roofreport.stats import growth
 from roofreport.terminal import show
 from roofreport.text import printable
@@ -19,6 +19,7 @@ EPILOG = """
 examples:
   tools/report scaling run.json --svg=scaling.svg
   tools/report scaling run.json --axis=matmul.m --png=m.png     an axis without an expected growth
+  tools/report scaling run.json --points --format=csv           a row a point: its times over those of the sweep's base
 """
 
 
@@ -27,10 +28,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--axis", action="append", default=[], metavar="[FAMILY.]AXIS", help="only this one (repeatable)"
     )
+    parser.add_argument(
+        "--points", action="store_true", help="a row a point, with its times over those of the smallest of its sweep"
+    )
+    parser.add_argument("--format", choices=[*formats.FORMATS], default="terminal", help="of the points")
     add_pictures(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.format != "terminal" and not args.points:
+        raise UnusableInputError("--format needs --points, which it is the format of")
     result = load(Path(args.result))
     notes([result])
     cases = [merged(repetitions) for repetitions in result.by_name().values()]
@@ -42,8 +49,11 @@ def run(args: argparse.Namespace) -> int:
             else f"no axis with an expected growth has {growth.FEWEST_POINTS} measured points"
         )
         raise UnusableInputError(f"{printable(args.result)}: {what}")
-    for series in found:
-        show(findings.growth(series))
+    if args.points:
+        show(formats.FORMATS[args.format](sweep_table.points(found)), end="")
+    else:
+        for series in found:
+            show(findings.growth(series))
     if args.svg or args.png:
         pictures(args, growth_charts.charts(found))
     return EXIT_OK
