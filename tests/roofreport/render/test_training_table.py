@@ -115,3 +115,13 @@ def test_each_phase_grows_from_the_smallest_size(result: Path, capsys: pytest.Ca
     for column in ("x time", "x forward", "x backward", "x optimizer"):
         assert float(small[column]) == 1
         assert float(medium[column]) == 8
+
+
+def test_columns_that_no_row_has_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without roofs there is no utilisation, with a set number of warm-ups no memory, and with fp32 alone no gain."""
+    step = _step("small", "fp32", 2000.0, 100.0)
+    for counter in ("mfu_measured", "peak_mem"):
+        del step[counter]
+    headers, _, row, *_ = _out(capsys, "table", builders.write_json(tmp_path / "run.json", [step]), "--training")
+    assert headers.split() == ["size", "setup", "forward", "backward", "optimizer", "bwd/fwd", "tokens/s"]
+    assert "600 ± 6 ms" in row

@@ -21,3 +21,8 @@ class Table:
     headers: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     legend: tuple[str, ...] = ()
+
+    def without_empty_columns(self) -> Table:
+        kept = [i for i in range(len(self.headers)) if any(row[i].text for row in self.rows)]
+        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
+        return Table(tuple(self.headers[i] for i in kept), rows, self.legend)

@@ -151,7 +151,7 @@ def published(result: Result, repeats: bool = False, deviations: bool = False) -
     legend = ["phases: mean ± standard deviation of the same steps"]
     if repeats:
         legend.append("mean: of the repetitions above it, ± standard deviation between them")
-    return Table(headers, tuple(rows), tuple(legend))
+    return Table(headers, tuple(rows), tuple(legend)).without_empty_columns()
 
 
 def _times(value: float | None, base: float | None) -> Cell:
