@@ -27,17 +27,17 @@ at::Tensor PromptAttention::operator()(const at::Tensor& q, const at::Tensor& k,
   const at::Tensor values = WithWholeVectors(v);
   const at::Tensor y = at::empty({q.size(0), q.size(2), q.size(1), q.size(3)}, q.options()).transpose(1, 2);
   WithElement(q, [&]<typename T>(T) {
-    kernels::Attention<T> work{.q = Heads<const T>(queries),
+    kernels::Attention<T> work{.shape = {.batch = q.size(0),
+                                         .heads = k.size(1),
+                                         .group = q.size(1) / k.size(1),
+                                         .queries = q.size(2),
+                                         .keys = k.size(2),
+                                         .head_dim = q.size(3),
+                                         .causal = true},
+                               .q = Heads<const T>(queries),
                                .k = Heads<const T>(keys),
                                .v = Heads<const T>(values),
-                               .y = Heads<T>(y),
-                               .batch = q.size(0),
-                               .heads = k.size(1),
-                               .group = q.size(1) / k.size(1),
-                               .queries = q.size(2),
-                               .keys = k.size(2),
-                               .head_dim = q.size(3),
-                               .causal = true};
+                               .y = Heads<T>(y)};
     const int64_t floats = ScratchFloats(work);
     if (!scratch_.defined() || scratch_.numel() < floats) scratch_ = at::empty({floats}, at::kFloat);
     work.scratch = Elements<float>(scratch_);

@@ -100,16 +100,16 @@ kernels::HeadVectors<T> Heads(const at::Tensor& x) {
 
 template <typename T>
 kernels::Attention<T> Kernel(AttentionOperands& o) {
-  return {.q = Heads<const T>(o.q.flatten(0, 1)),
+  return {.shape = {.heads = o.k.size(0),
+                    .group = o.q.size(1),
+                    .queries = o.q.size(2),
+                    .keys = o.keys,
+                    .head_dim = o.q.size(3),
+                    .causal = o.causal},
+          .q = Heads<const T>(o.q.flatten(0, 1)),
           .k = Heads<const T>(o.k),
           .v = Heads<const T>(o.v),
-          .y = Heads<T>(o.y.flatten(0, 1)),
-          .heads = o.k.size(0),
-          .group = o.q.size(1),
-          .queries = o.q.size(2),
-          .keys = o.keys,
-          .head_dim = o.q.size(3),
-          .causal = o.causal};
+          .y = Heads<T>(o.y.flatten(0, 1))};
 }
 
 auto PrepareNative(AttentionOperands& o, const Point& at, Inputs& in) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/kernels/operators/attention/attention_way.h"
+#include "lib/kernels/operators/attention/packed_heads.h"
 #include "lib/kernels/simd/isa.h"
 
 namespace roofbench::kernels {
@@ -28,93 +29,52 @@ constexpr IsaRow<AttentionWayFunction<Bf16>> kWays<Bf16>[] = {
     {0, PortableAttentionWay<Bf16>},
 };
 
-constexpr int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }
-constexpr int64_t RoundUp(int64_t n, int64_t to) { return CeilDiv(n, to) * to; }
-
-// How keys and values lie in the scratch memory.
-struct Packed {
-  template <typename T>
-  Packed(const Attention<T>& work, int64_t elements_per_word)
-      : per_word(elements_per_word),
-        panels(CeilDiv(work.keys, kPanel)),
-        depth(CeilDiv(work.head_dim, per_word)),
-        width(RoundUp(work.head_dim, kVectorWords)),
-        key_panel(depth * kPanel),
-        value_words(panels * kPanel / per_word),
-        heads(work.batch * work.heads) {}
-
-  int64_t Floats() const { return heads * (panels * key_panel + value_words * width); }
-  int64_t Keys(int64_t head) const { return head * panels * key_panel; }
-  // Of the columns from `column` on.
-  int64_t ValuePanel(int64_t head, int64_t column) const { return Values(head) + column * value_words; }
-  int64_t Values(int64_t head) const { return heads * panels * key_panel + head * value_words * width; }
-
-  int64_t per_word;
-  int64_t panels;  // of a head's keys
-  int64_t depth;   // words of a vector
-  int64_t width;   // of sums
-  int64_t key_panel;
-  int64_t value_words;  // rows of a head's values
-  int64_t heads;
-};
-
 template <typename T>
-void PackPanels(const Attention<T>& work, const AttentionWay<T>& way, const Packed& packed, Range range) {
-  for (int64_t i = range.begin; i < range.end; ++i) {
-    const int64_t head = i / packed.panels;
-    const int64_t panel = i % packed.panels;
-    const int64_t first = panel * kPanel;
-    const int64_t count = std::min(kPanel, work.keys - first);
-    const T* const key = work.k.At(head / work.heads, head % work.heads, first);
-    const T* const value = work.v.At(head / work.heads, head % work.heads, first);
-    float* const keys = work.scratch + packed.Keys(head) + panel * packed.key_panel;
-    way.pack_keys(key, work.k.token_stride, count, work.head_dim, keys);
-    for (int64_t column = 0; column < work.head_dim; column += kPanel) {
-      const int64_t columns = std::min(kPanel, work.head_dim - column);
-      float* const values =
-          work.scratch + packed.ValuePanel(head, column) + first / packed.per_word * RoundUp(columns, kVectorWords);
-      way.pack_values(value + column, work.v.token_stride, count, columns, values);
-    }
-  }
+PackedHeads Packed(const Attention<T>& work, const AttentionWay<T>& way) {
+  return {work.shape.batch * work.shape.heads, work.shape.keys, work.shape.head_dim, way.per_word};
 }
 
 // Blocks of queries, on one thread.
 template <typename T>
 class QueryBlocks {
  public:
-  QueryBlocks(const Attention<T>& work, const AttentionWay<T>& way, const Packed& packed)
+  QueryBlocks(const Attention<T>& work, const AttentionWay<T>& way, const PackedHeads& packed)
       : work_(work),
         way_(way),
         packed_(packed),
-        scale_(1 / std::sqrt(static_cast<float>(work.head_dim))),
+        scale_(1 / std::sqrt(static_cast<float>(work.shape.head_dim))),
         q_(static_cast<std::size_t>(kQueries * packed.depth)),
         scores_(static_cast<std::size_t>(kQueries * kRowWords)),
         sums_(static_cast<std::size_t>(kQueries * packed.width)) {}
 
   // Of query head `member`, counted over the batch, the queries from `first` on.
   void Run(int64_t member, int64_t first) {
-    const int64_t batch = member / (work_.heads * work_.group);
-    const int64_t head = member % (work_.heads * work_.group);
-    const int64_t count = std::min(kQueries, work_.queries - first);
+    const int64_t batch = member / work_.shape.query_heads();
+    const int64_t head = member % work_.shape.query_heads();
+    const int64_t count = std::min(kQueries, work_.shape.queries - first);
     rows_ = RoundUp(count, kRowsAtOnce);
     std::fill(q_.begin(), q_.end(), 0.0F);
-    way_.pack_queries(work_.q.At(batch, head, first), work_.q.token_stride, count, work_.head_dim, q_.data());
+    way_.pack_queries(work_.q.At(batch, head, first), work_.q.token_stride, count, work_.shape.head_dim, q_.data());
     std::fill(sums_.begin(), sums_.end(), 0.0F);
     std::fill_n(largest_, kQueries, -std::numeric_limits<float>::infinity());
     std::fill_n(weights_, kQueries, 0.0F);
-    seen_ = work_.causal ? work_.keys - work_.queries + first + 1 : work_.keys + kQueries;
-    const int64_t most = std::clamp(seen_ + count - 1, int64_t{0}, work_.keys);
-    const int64_t packed_head = member / work_.group;
+    seen_ = work_.shape.causal ? work_.shape.keys - work_.shape.queries + first + 1 : work_.shape.keys + kQueries;
+    const int64_t most = std::clamp(seen_ + count - 1, int64_t{0}, work_.shape.keys);
+    const int64_t packed_head = member / work_.shape.group;
     for (int64_t from = 0; from < most; from += kKeys, seen_ -= kKeys) {
       keys_ = std::min(kKeys, most - from);
       const int64_t panel = from / kPanel;
-      Scores(work_.scratch + packed_.Keys(packed_head) + panel * packed_.key_panel);
+      Scores(work_.scratch + packed_.Keys(packed_head, panel));
       Weigh();
       Sum(packed_head, from);
     }
     for (int64_t row = 0; row < count; ++row) {
       const float scale = weights_[row] == 0 ? 0 : 1 / weights_[row];
-      way_.finish(SumOf(row), scale, work_.head_dim, work_.y.At(batch, head, first + row));
+      if (work_.log_sum_exp != nullptr) {
+        work_.log_sum_exp[member * work_.shape.queries + first + row] =
+            largest_[row] * way_.log_base + std::log(weights_[row]);
+      }
+      way_.finish(SumOf(row), scale, work_.shape.head_dim, work_.y.At(batch, head, first + row));
     }
   }
 
@@ -163,8 +123,7 @@ class QueryBlocks {
     for (int64_t key = 0; key < keys_; key += kValues) {
       for (int64_t column = 0; column < packed_.width; column += kPanel) {
         const int64_t width = std::min(kPanel, packed_.width - column);
-        const float* const values =
-            work_.scratch + packed_.ValuePanel(head, column) + (from + key) / packed_.per_word * width;
+        const float* const values = work_.scratch + packed_.Values(head, column, from + key);
         for (int64_t row = 0; row < rows_; row += kRowsAtOnce) {
           const int64_t seen = std::min(kValues, SeenByAll(row) - key);
           if (seen <= 0) continue;
@@ -184,7 +143,7 @@ class QueryBlocks {
 
   const Attention<T>& work_;
   const AttentionWay<T>& way_;
-  const Packed& packed_;
+  const PackedHeads& packed_;
   const float scale_;
   std::vector<float> q_;       // [kQueries, depth] words
   std::vector<float> scores_;  // [kQueries, kRowWords]
@@ -203,10 +162,15 @@ constexpr int64_t Alternating(int64_t i, int64_t blocks) { return i % 2 == 0 ? i
 template <typename T>
 void RunAll(const Attention<T>& work, const ParallelFor& parallel_for) {
   const AttentionWay<T>& way = BestWay<kWays<T>>()();
-  const Packed packed(work, way.per_word);
-  parallel_for(packed.heads * packed.panels, [&](Range range) { PackPanels(work, way, packed, range); });
-  const int64_t blocks = CeilDiv(work.queries, kQueries);
-  parallel_for(packed.heads * work.group * blocks, [&](Range range) {
+  const PackedHeads packed = Packed(work, way);
+  parallel_for(packed.heads * packed.panels, [&](Range range) {
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      PackPanel(way, packed, i / packed.panels, i % packed.panels, work.shape.keys, work.shape.head_dim, work.k, work.v,
+                work.shape.heads, work.scratch);
+    }
+  });
+  const int64_t blocks = CeilDiv(work.shape.queries, kQueries);
+  parallel_for(packed.heads * work.shape.group * blocks, [&](Range range) {
     QueryBlocks<T> block(work, way, packed);
     for (int64_t i = range.begin; i < range.end; ++i) {
       block.Run(i / blocks, Alternating(i % blocks, blocks) * kQueries);
@@ -216,7 +180,7 @@ void RunAll(const Attention<T>& work, const ParallelFor& parallel_for) {
 
 template <typename T>
 int64_t FloatsOf(const Attention<T>& work) {
-  return Packed(work, BestWay<kWays<T>>()().per_word).Floats();
+  return Packed(work, BestWay<kWays<T>>()()).Floats();
 }
 
 }  // namespace

@@ -24,21 +24,31 @@ struct HeadVectors {
   }
 };
 
-// T: float or Bf16; sums are fp32. `group` query heads, side by side, share the keys and values of one head.
-template <typename T>
-struct Attention {
-  HeadVectors<const T> q;  // heads · group heads of `queries` vectors
-  HeadVectors<const T> k;  // `heads` heads of `keys` vectors
-  HeadVectors<const T> v;
-  HeadVectors<T> y;  // as q; not q, k or v
+// `group` query heads, side by side, share the keys and values of one head.
+struct AttentionShape {
   int64_t batch = 1;
-  int64_t heads = 1;
+  int64_t heads = 1;  // of keys and values
   int64_t group = 1;
   int64_t queries = 0;
   int64_t keys = 0;
   int64_t head_dim = 0;
   // The last query sees all keys, each before it one less; the result of one that sees none is zero.
   bool causal = false;
+
+  int64_t query_heads() const { return heads * group; }
+};
+
+// T: float or Bf16; sums are fp32.
+template <typename T>
+struct Attention {
+  AttentionShape shape;
+  HeadVectors<const T> q;  // heads · group heads of `queries` vectors
+  HeadVectors<const T> k;  // `heads` heads of `keys` vectors
+  HeadVectors<const T> v;
+  HeadVectors<T> y;  // as q; not q, k or v
+  // [batch, heads · group, queries] if the gradient is wanted later: the logarithm of the sum of a query's
+  // exponentials.
+  float* log_sum_exp = nullptr;
   float* scratch = nullptr;  // ScratchFloats, on a cache line: all keys and values in the order of the products
 };
 

@@ -197,6 +197,7 @@ ROOFBENCH_TARGET_AVX512_BF16 void Finish(const float* sum, float scale, int64_t 
 
 const AttentionWay<Bf16>& Bf16AttentionWay() {
   static constexpr AttentionWay<Bf16> kWay = {.per_word = kPerWord,
+                                              .log_base = 1 / kLog2E,
                                               .pack_queries = PackQueries,
                                               .pack_keys = PackKeys,
                                               .pack_values = PackValues,

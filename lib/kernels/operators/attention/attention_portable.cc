@@ -148,6 +148,7 @@ void BestFinish(const float* sum, float scale, int64_t dim, Bf16* y) {
 
 template <typename T>
 constexpr AttentionWay<T> kPortable = {.per_word = 1,
+                                       .log_base = 1,
                                        .pack_queries = PackQueries<T>,
                                        .pack_keys = PackKeys<T>,
                                        .pack_values = PackValues<T>,

@@ -44,6 +44,7 @@ struct ScoreRow {
 template <typename T>
 struct AttentionWay {
   int64_t per_word;  // elements
+  float log_base;    // natural logarithm of the number whose powers the weights are
   // `count` vectors to rows of words, at most kPanel.
   void (*pack_queries)(const T* from, int64_t stride, int64_t count, int64_t dim, float* to);
   // Up to kPanel keys, zeros for the rest: [words of a head, kPanel].

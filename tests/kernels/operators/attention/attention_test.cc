@@ -6,77 +6,35 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <ostream>
 #include <random>
 #include <vector>
 
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
+#include "tests/kernels/operators/attention/attention_testing.h"
 
 namespace roofbench::kernels {
 namespace {
 
-struct Shape {
-  int64_t batch = 1;
-  int64_t heads = 1;
-  int64_t group = 1;
-  int64_t queries = 1;
-  int64_t keys = 1;
-  int64_t dim = 1;
-  bool causal = false;
-
-  friend std::ostream& operator<<(std::ostream& out, const Shape& s) {
-    return out << "batch " << s.batch << ", heads " << s.heads << " · " << s.group << ", queries " << s.queries
-               << ", keys " << s.keys << ", dim " << s.dim << (s.causal ? ", causal" : "");
-  }
-};
-
-// Tokens side by side, the heads of each within, and something else behind them: as a fused projection leaves them.
-template <typename T>
-struct Tokens {
-  Tokens(int64_t batch, int64_t tokens, int64_t heads, int64_t dim, double deviation, uint32_t seed)
-      : tokens_(tokens),
-        dim_(dim),
-        stride_(heads * dim + 3),
-        values_(Normal<T>(batch * tokens * stride_, 0, deviation, seed)) {}
-  HeadVectors<T> View() { return {values_.data(), tokens_ * stride_, dim_, stride_}; }
-  HeadVectors<const T> ConstView() const { return {values_.data(), tokens_ * stride_, dim_, stride_}; }
-
-  int64_t tokens_;
-  int64_t dim_;
-  int64_t stride_;
-  std::vector<T> values_;
-};
-
 template <typename T>
 class Problem {
  public:
-  Problem(const Shape& shape, double deviation, uint32_t seed)
+  Problem(const AttentionShape& shape, double deviation, uint32_t seed)
       : shape_(shape),
-        q_(shape.batch, shape.queries, shape.heads * shape.group, shape.dim, deviation, seed),
-        k_(shape.batch, shape.keys, shape.heads, shape.dim, 1, seed + 1),
-        v_(shape.batch, shape.keys, shape.heads, shape.dim, 1, seed + 2) {
+        q_(shape.batch, shape.queries, shape.query_heads(), shape.head_dim, deviation, seed),
+        k_(shape.batch, shape.keys, shape.heads, shape.head_dim, 1, seed + 1),
+        v_(shape.batch, shape.keys, shape.heads, shape.head_dim, 1, seed + 2) {
     for (int64_t batch = 0; batch < shape.batch; ++batch) {
-      for (int64_t head = 0; head < shape.heads * shape.group; ++head) {
+      for (int64_t head = 0; head < shape.query_heads(); ++head) {
         for (int64_t query = 0; query < shape.queries; ++query) Expect(batch, head, query);
       }
     }
   }
 
   void Check(double tolerance, const ParallelFor& parallel_for = SerialFor()) const {
-    Tokens<T> y(shape_.batch, shape_.queries, shape_.heads * shape_.group, shape_.dim, 1, 9);
+    Tokens<T> y(shape_.batch, shape_.queries, shape_.query_heads(), shape_.head_dim, 1, 9);
     const std::vector<T> before = y.values_;
-    Attention<T> work{.q = q_.ConstView(),
-                      .k = k_.ConstView(),
-                      .v = v_.ConstView(),
-                      .y = y.View(),
-                      .batch = shape_.batch,
-                      .heads = shape_.heads,
-                      .group = shape_.group,
-                      .queries = shape_.queries,
-                      .keys = shape_.keys,
-                      .head_dim = shape_.dim,
-                      .causal = shape_.causal};
+    Attention<T> work{.shape = shape_, .q = q_.ConstView(), .k = k_.ConstView(), .v = v_.ConstView(), .y = y.View()};
     constexpr float kUntouched = 1e30F;
     std::vector<float> scratch(static_cast<std::size_t>(ScratchFloats(work)) + 1, kUntouched);
     work.scratch = scratch.data();
@@ -84,10 +42,10 @@ class Problem {
     EXPECT_EQ(scratch.back(), kUntouched);
     std::size_t i = 0;
     for (int64_t batch = 0; batch < shape_.batch; ++batch) {
-      for (int64_t head = 0; head < shape_.heads * shape_.group; ++head) {
+      for (int64_t head = 0; head < shape_.query_heads(); ++head) {
         for (int64_t query = 0; query < shape_.queries; ++query) {
           const T* const row = y.View().At(batch, head, query);
-          for (int64_t column = 0; column < shape_.dim; ++column, ++i) {
+          for (int64_t column = 0; column < shape_.head_dim; ++column, ++i) {
             const double error = std::abs(ToFloat(row[column]) - expected_[i]);
             if (error <= tolerance * (std::abs(expected_[i]) + 0.3)) continue;
             FAIL() << shape_ << ": head " << head << ", query " << query << ", column " << column << ": "
@@ -98,7 +56,7 @@ class Problem {
     }
     for (std::size_t at = 0; at < before.size(); ++at) {
       const auto within = static_cast<int64_t>(at) % y.stride_;
-      if (within < shape_.heads * shape_.group * shape_.dim) continue;
+      if (within < shape_.query_heads() * shape_.head_dim) continue;
       EXPECT_EQ(y.values_[at], before[at]) << "beside heads";
     }
   }
@@ -112,13 +70,13 @@ class Problem {
     for (int64_t key = 0; key < seen; ++key) {
       const T* const k = k_.ConstView().At(batch, head / shape_.group, key);
       double score = 0;
-      for (int64_t i = 0; i < shape_.dim; ++i) score += double{ToFloat(q[i])} * ToFloat(k[i]);
-      weights.push_back(score / std::sqrt(static_cast<double>(shape_.dim)));
+      for (int64_t i = 0; i < shape_.head_dim; ++i) score += double{ToFloat(q[i])} * ToFloat(k[i]);
+      weights.push_back(score / std::sqrt(static_cast<double>(shape_.head_dim)));
     }
     const double largest = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
     double sum = 0;
     for (double& weight : weights) sum += weight = std::exp(weight - largest);
-    std::vector<double> row(static_cast<std::size_t>(shape_.dim));
+    std::vector<double> row(static_cast<std::size_t>(shape_.head_dim));
     for (int64_t key = 0; key < seen; ++key) {
       const T* const v = v_.ConstView().At(batch, head / shape_.group, key);
       for (std::size_t i = 0; i < row.size(); ++i)
@@ -127,7 +85,7 @@ class Problem {
     expected_.insert(expected_.end(), row.begin(), row.end());
   }
 
-  Shape shape_;
+  AttentionShape shape_;
   Tokens<T> q_, k_, v_;
   std::vector<double> expected_;
 };
@@ -145,13 +103,8 @@ TYPED_TEST_SUITE(AttentionOf, Types);
 
 TYPED_TEST(AttentionOf, RandomShapesOnEveryIsa) {
   std::mt19937 random(1);
-  const auto upto = [&](int64_t most) { return static_cast<int64_t>(1 + random() % static_cast<uint64_t>(most)); };
   for (uint32_t i = 0; i < 100; ++i) {
-    Shape shape{.batch = upto(2), .heads = upto(2), .group = upto(8), .dim = upto(i % 4 == 0 ? 140 : 40)};
-    shape.causal = i % 3 != 0;
-    shape.keys = i % 10 == 0 ? 1 : i % 5 == 0 ? 500 + upto(200) : upto(150);
-    shape.queries = i % 7 == 0 ? shape.keys : upto(i % 5 == 0 ? 20 : 100);
-    if (i % 5 == 0) shape.batch = shape.group = 1;
+    const AttentionShape shape = RandomAttentionShape(i, random);
     const Problem<TypeParam> problem(shape, 1, i);
     OnEveryIsa([&] { problem.Check(kTolerance<TypeParam>); });
     if (i < 10) problem.Check(kTolerance<TypeParam>, ThreadPool(2));
@@ -160,13 +113,13 @@ TYPED_TEST(AttentionOf, RandomShapesOnEveryIsa) {
 }
 
 TYPED_TEST(AttentionOf, QueriesBeforeTheFirstKeySeeNothing) {
-  const Problem<TypeParam> problem({.group = 2, .queries = 90, .keys = 20, .dim = 32, .causal = true}, 1, 1);
+  const Problem<TypeParam> problem({.group = 2, .queries = 90, .keys = 20, .head_dim = 32, .causal = true}, 1, 1);
   OnEveryIsa([&] { problem.Check(kTolerance<TypeParam>); });
 }
 
 // The largest score comes late, and with scores far apart a few keys have all the weight.
 TYPED_TEST(AttentionOf, SharpWeightsDoNotOverflow) {
-  const Problem<TypeParam> problem({.queries = 3, .keys = 1100, .dim = 64}, 100, 5);
+  const Problem<TypeParam> problem({.queries = 3, .keys = 1100, .head_dim = 64}, 100, 5);
   OnEveryIsa([&] { problem.Check(20 * kTolerance<TypeParam>); });
 }
 
@@ -177,13 +130,11 @@ TYPED_TEST(AttentionOf, AnInfiniteScoreMakesNoNumberOfItself) {
     q[3] = FromDouble<TypeParam>(std::numeric_limits<double>::infinity());
     const std::vector<TypeParam> k = Normal<TypeParam>(40 * kDim, 0, 1, 2);
     std::vector<TypeParam> y(kDim);
-    Attention<TypeParam> work{.q = {q.data(), 0, 0, kDim},
+    Attention<TypeParam> work{.shape = {.queries = 1, .keys = 40, .head_dim = kDim},
+                              .q = {q.data(), 0, 0, kDim},
                               .k = {k.data(), 0, 0, kDim},
                               .v = {k.data(), 0, 0, kDim},
-                              .y = {y.data(), 0, 0, kDim},
-                              .queries = 1,
-                              .keys = 40,
-                              .head_dim = kDim};
+                              .y = {y.data(), 0, 0, kDim}};
     std::vector<float> scratch(static_cast<std::size_t>(ScratchFloats(work)));
     work.scratch = scratch.data();
     Run(work, SerialFor());
