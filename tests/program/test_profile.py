@@ -256,3 +256,13 @@ def test_prefill_and_decode_stand_apart(run: Run, tmp_path: Path) -> None:
     assert ours["roofbench::decode_attention"]["calls"] == 4
     assert ours["roofbench::linear head"]["calls"] == 2
     assert {"prefill/block 1/attention", "decode/block 1"} <= set(parts(profile))
+
+
+def test_a_prompt_in_llm_int8_is_read_by_kernels_of_ours(run: Run, tmp_path: Path) -> None:
+    axes = ("--axis=generate.model=tiny_llama", "--axis=generate.prompt=6", "--axis=generate.new=3")
+    cases = "--benchmark_filter=^generate/model:tiny_llama/precision:llm_int8/prompt:6/new:3$"
+    (profile,) = profiled(run, tmp_path, cases, *axes, *QUICKLY).values()
+    ours = {row["name"]: row for row in profile["kernels"] if row["phase"] == "prefill"}
+    assert ours["roofbench::llm_int8 product"]["work"] == "product"
+    calls = {ours[f"roofbench::llm_int8 {stage}"]["calls"] for stage in ("statistics", "quantise", "product")}
+    assert len(calls) == 1 and calls.pop() > 0

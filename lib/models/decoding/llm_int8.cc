@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "lib/aten/elements.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench::models {
 namespace {
@@ -119,11 +120,14 @@ at::Tensor FusedLlmInt8Linear::operator()(const at::Tensor& x, const LlmInt8Matr
   done(LlmInt8Stage::kOther);
   const at::Tensor rows = x.contiguous();
   const auto* const values = Elements<kernels::Bf16>(rows);
+  observe::Range kernel("roofbench::llm_int8 statistics");
   activations_.Select(values, rows.size(0), rows.size(1), static_cast<float>(threshold), parallel_for);
   tally.Add(static_cast<int64_t>(activations_.outliers().size()));
   done(LlmInt8Stage::kSelect);
+  kernel.Next("roofbench::llm_int8 quantise");
   activations_.Quantise(values, parallel_for);
   done(LlmInt8Stage::kQuantise);
+  kernel.Next("roofbench::llm_int8 product");
   at::Tensor y = at::empty({rows.size(0), weight.weight.size(0)}, rows.options());
   Run(kernels::LlmInt8Product<kernels::Bf16>{.weight = {Elements<int8_t>(weight.weight),
                                                         Elements<float>(weight.row_max), weight.weight.size(0),

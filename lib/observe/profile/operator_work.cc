@@ -28,6 +28,7 @@ constexpr KindRow kKinds[] = {
     {"gemv", WorkKind::kProduct},
     {"cutlass", WorkKind::kProduct},
     {"linear", WorkKind::kProduct},
+    {"llm_int8 product", WorkKind::kProduct},
     {"matmul", WorkKind::kProduct},
     {"::mm", WorkKind::kProduct},
     {"::mv", WorkKind::kProduct},

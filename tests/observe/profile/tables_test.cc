@@ -177,6 +177,14 @@ TEST(ProfileReport, TextKeepsItsLimits) {
   EXPECT_THAT(text, HasSubstr("1 more (--profile_rows)"));
 }
 
+TEST(OperatorWork, ANameSaysWhatKindOfWorkItIs) {
+  EXPECT_EQ(KindOfWork("aten::addmm"), WorkKind::kProduct);
+  EXPECT_EQ(KindOfWork("roofbench::llm_int8 product"), WorkKind::kProduct);
+  EXPECT_EQ(KindOfWork("roofbench::llm_int8 quantise"), WorkKind::kOther);
+  EXPECT_EQ(KindOfWork("aten::_softmax"), WorkKind::kSoftmax);
+  EXPECT_EQ(KindOfWork("roofbench::decode_attention"), WorkKind::kAttention);
+}
+
 TEST(ProfileReport, ColumnsStandUnderEachOtherAndNoNameActs) {
   ProfileTables tables;
   tables.modules = {{.self = 7.11e-6, .share = 1}, {.path = "a\x1b", .depth = 1, .self = 0.297, .share = 0.5}};
