@@ -189,7 +189,7 @@ TEST(ProfileReport, ColumnsStandUnderEachOtherAndNoNameActs) {
   ProfileTables tables;
   tables.modules = {{.self = 7.11e-6, .share = 1}, {.path = "a\x1b", .depth = 1, .self = 0.297, .share = 0.5}};
   const std::string text = ProfileText({}, tables, {});
-  EXPECT_THAT(text, HasSubstr("(step)  7.11 µs  100.0%\n"));
+  EXPECT_THAT(text, HasSubstr("(step)   7.11 µs  100.0%\n"));
   EXPECT_THAT(text, HasSubstr("  a\\x1b   297 ms   50.0%\n"));
 }
 
