@@ -14,6 +14,9 @@
 
 namespace roofbench {
 
+inline constexpr char kMaskAxis[] = "mask";
+inline constexpr char kCausal[] = "causal";
+
 struct AttentionOperands {
   at::Tensor q;        // [batch · kv_heads, group, queries, d]
   at::Tensor k, v, y;  // [batch · kv_heads, keys, d], or blocks [blocks, kv_heads, page, d]; y as q
@@ -23,6 +26,12 @@ struct AttentionOperands {
   at::Tensor hidden = {};                     // [queries, keys], of the naive one with a mask
   at::Tensor k_factors = {}, v_factors = {};  // of an int8 cache: as k and v without d
   at::Tensor blocks = {};                     // [batch, blocks of a sequence]: which of them, as int32
+  // Of passes that have gradients: that of y, and those that follow of q, k and v.
+  at::Tensor dy = {}, dq = {}, dk = {}, dv = {};
+  at::Tensor weights = {};  // [batch · kv_heads, group · queries, keys], of the naive one's backward pass alone
+  bool has_forward = true;  // a step computes y
+
+  bool has_backward() const { return dy.defined(); }
 
   double scale() const { return 1 / std::sqrt(static_cast<double>(q.size(3))); }
   // Keys that the first query sees beside the first one; below zero where it sees none.
@@ -32,9 +41,6 @@ struct AttentionOperands {
   at::Tensor KeysOf(int64_t head) const;
   at::Tensor ValuesOf(int64_t head) const;
 };
-
-// Product, scale and mask; softmax; product: each writes to memory what the next one reads, and each is a phase.
-void NaiveAttention(AttentionOperands& o, timing::PhaseMarker& marker);
 
 // A family with impl:naive and all but its axes, points and other implementations. `shape` is what a point computes.
 FamilyOf<AttentionOperands> AttentionFamily(std::string name, std::string doc,

@@ -9,6 +9,17 @@
 
 namespace roofbench::workload {
 
+namespace {
+
+Cost InSequence(Cost first, const Cost& second) {
+  const double resident = std::max(first.resident_bytes, second.resident_bytes);
+  first += second;
+  first.resident_bytes = resident;
+  return first;
+}
+
+}  // namespace
+
 double Attention::AllScores() const { return batch * heads * queries * keys; }
 
 double Attention::SeenScores() const {
@@ -46,5 +57,34 @@ Cost Attention::NaiveCost() const {
   sum.flops[Index(dtype)] = ProductFlops() * AllScores();
   return {.operations = {scores, softmax, sum}, .resident_bytes = 2 * (QueryBytes() + KeyBytes() + square)};
 }
+
+Cost Attention::FusedBackwardCost() const {
+  const double vectors = QueryBytes() + KeyBytes();
+  const double logarithms = batch * heads * queries * ElementBytes(Dtype::kFp32);
+  Operation products{.bytes_read = 2 * vectors + QueryBytes() + logarithms, .bytes_written = vectors + KeyBytes()};
+  products.flops[Index(dtype)] = 5 * ProductFlops() * SeenScores();
+  Operation softmax;
+  // What the sum over a row is made of: dy · y, once a query.
+  softmax.flops[Index(Dtype::kFp32)] =
+      Softmax::kGradientFlops * SeenScores() + ProductFlops() * batch * heads * queries;
+  return {.operations = {products, softmax}, .resident_bytes = products.Bytes()};
+}
+
+Cost Attention::NaiveBackwardCost() const {
+  const double square = AllScores() * ElementBytes(dtype);
+  const double vectors = QueryBytes() + KeyBytes();
+  Operation sum{
+      .bytes_read = square + vectors, .bytes_written = square + KeyBytes(), .component = "weighted_sum"};  // dv, dp
+  sum.flops[Index(dtype)] = 2 * ProductFlops() * AllScores();
+  Operation softmax = Softmax{.rows = AllScores() / keys, .cols = keys, .dtype = dtype}.Backward();
+  softmax.component = "softmax";
+  Operation scores{.bytes_read = square + vectors, .bytes_written = vectors, .component = "scores"};  // dq, dk
+  scores.flops[Index(dtype)] = 2 * ProductFlops() * AllScores();
+  // q, k, v, y and the gradients of all four; weights, their gradients, and those of scores.
+  return {.operations = {sum, softmax, scores}, .resident_bytes = 4 * vectors + 3 * square};
+}
+
+Cost Attention::FusedForwardBackwardCost() const { return InSequence(FusedCost(), FusedBackwardCost()); }
+Cost Attention::NaiveForwardBackwardCost() const { return InSequence(NaiveCost(), NaiveBackwardCost()); }
 
 }  // namespace roofbench::workload

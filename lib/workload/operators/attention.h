@@ -9,7 +9,8 @@
 namespace roofbench::workload {
 
 // FLOPs: 4 · d a score for the two products, in `dtype`, and a nominal 5 for its softmax, in fp32. The scaling and the
-// mask are not counted.
+// mask are not counted. Backward there are four products a score, and a fifth where scores are made again, and a
+// nominal 4 for its softmax.
 struct Attention {
   double batch = 1;
   double heads = 1;     // of queries
@@ -30,6 +31,16 @@ struct Attention {
   // Where the mask is laid over the whole square, which goes to memory between three operations: components "scores",
   // "softmax" and "weighted_sum". Two squares are alive at once.
   Cost NaiveCost() const;
+
+  // The gradients of q, k and v from that of y, of dtypes other than kInt8. Fused: from q, k, v and y and a number a
+  // query, and scores are made again, so that five products are computed of every score.
+  Cost FusedBackwardCost() const;
+  // From the square of weights that the forward pass left, through two more: components as forward.
+  Cost NaiveBackwardCost() const;
+
+  // One after the other, in the memory of the one that needs more.
+  Cost FusedForwardBackwardCost() const;
+  Cost NaiveForwardBackwardCost() const;
 
  private:
   double QueryBytes() const;  // of q; y is as large

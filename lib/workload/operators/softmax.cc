@@ -10,6 +10,13 @@ Operation Softmax::Forward() const {
   return operation;
 }
 
+Operation Softmax::Backward() const {
+  const double bytes = rows * cols * ElementBytes(dtype);
+  Operation operation{.bytes_read = 2 * bytes, .bytes_written = bytes};
+  operation.flops[Index(Dtype::kFp32)] = kGradientFlops * rows * cols;
+  return operation;
+}
+
 Cost Softmax::ForwardCost() const {
   const Operation forward = Forward();
   return {.operations = {forward}, .resident_bytes = forward.Bytes()};

@@ -61,5 +61,30 @@ TEST(Attention, NaiveWritesTheWholeSquareTwice) {
   EXPECT_EQ(cost.resident_bytes, 4 * vectors + 2 * square);
 }
 
+TEST(Attention, FusedBackwardMakesScoresAgain) {
+  const Attention work{
+      .heads = 4, .kv_heads = 2, .queries = 8, .keys = 8, .head_dim = 16, .causal = true, .dtype = Dtype::kBf16};
+  const Cost cost = work.FusedBackwardCost();
+  EXPECT_EQ(cost.Flops(Dtype::kBf16), 10 * 16 * 4 * 36) << "five products of 36 pairs of each head";
+  EXPECT_EQ(cost.Flops(Dtype::kFp32), 4 * 4 * 36 + 2 * 16 * 4 * 8) << "and dy · y";
+  EXPECT_EQ(cost.BytesRead(), 2 * (3 * 4 + 2 * 2) * 8 * 16 + 4 * 4 * 8) << "q, y and dy, k and v, a number a query";
+  EXPECT_EQ(cost.BytesWritten(), 2 * (4 + 2 * 2) * 8 * 16);
+  EXPECT_EQ(cost.resident_bytes, cost.Bytes());
+}
+
+TEST(Attention, NaiveBackwardGoesThroughThreeSquares) {
+  const Attention work{.batch = 3, .heads = 2, .kv_heads = 2, .queries = 8, .keys = 8, .head_dim = 16, .causal = true};
+  const double square = 3 * 2 * 64 * 4;
+  const double vectors = 3 * 2 * 8 * 16 * 4;
+  const Cost cost = work.NaiveBackwardCost();
+  EXPECT_EQ(cost.OfComponent("weighted_sum").Bytes(), 2 * square + 3 * vectors) << "p, dy, v; dp, dv";
+  EXPECT_EQ(cost.OfComponent("softmax").Bytes(), 3 * square);
+  EXPECT_EQ(cost.OfComponent("scores").Bytes(), square + 4 * vectors) << "ds, q, k; dq, dk";
+  EXPECT_EQ(cost.Flops(), (8 * 16 + 4) * square / 4);
+  EXPECT_EQ(cost.resident_bytes, 8 * vectors + 3 * square);
+  EXPECT_EQ(work.NaiveForwardBackwardCost().resident_bytes, cost.resident_bytes) << "more than forward";
+  EXPECT_EQ(work.NaiveForwardBackwardCost().Bytes(), work.NaiveCost().Bytes() + cost.Bytes());
+}
+
 }  // namespace
 }  // namespace roofbench::workload
