@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal attention for training on a CPU: rotations by our own kernel, products of all heads at once.
+// Causal attention for training on a CPU, by our own kernels.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,8 +11,8 @@
 
 namespace roofbench::models {
 
-// As LayerFunctions::attention. Queries go in blocks, whose scores are made again for backward: what autograd keeps is
-// q, k and v. Grouped queries and Attention::kNaive run on LibTorch's operations.
+// As LayerFunctions::attention. What autograd keeps is q, k, v, the result and a number a query. Attention::kNaive runs
+// on LibTorch's operations.
 at::Tensor NativeAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const RotaryTable& rope,
                            int64_t heads, Attention kind);
 

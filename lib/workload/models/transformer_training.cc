@@ -87,13 +87,10 @@ double ForwardPeak(const TransformerTraining& training) {
   const double normed = d * (native ? act : stream);
   // Parameters that want no gradient are cast by each product anew.
   const double cast_bytes = training.IsMixed() ? shape.d_model * act : 0;
-  // The stream, its norm, q, k and v as they came and rotated, and their result. Our attention holds the scores of a
-  // block of queries, copied, and its result; the naive one all scores, masked, and their softmax.
-  const double block = std::min(training.context, kNativeAttentionBlock);
+  // The stream, its norm, q, k and v as they came and rotated, and their result. Our attention leaves v as it is, and
+  // holds keys and values once more; the naive one holds all scores, masked, and their softmax.
   const double scores = training.batch * training.context * training.context * shape.heads;
-  const double held = training.attention == AttentionKind::kNaive ? 3 * scores
-                      : native                                    ? block / training.context * (scores + 2 * d)
-                                                                  : 0;
+  const double held = training.attention == AttentionKind::kNaive ? 3 * scores : native ? d : 0;
   const double attention = d * stream + normed + (6 * d + held) * act + (native ? d * act : 0);
   // The stream before and after attention, both norms, what attention gave; gate, up and their product, LibTorch's also
   // the activation between, or the weight of the product that makes up.
@@ -221,14 +218,14 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   // A block keeps of each of its two norms the input and a statistic a row, and LibTorch's also the normalised rows.
   // The scaled rows are kept once by the products that read them, but under autocast LibTorch rounds them again for
   // each of the five. Attention keeps queries, keys, values and its result twice (as it came and with heads merged;
-  // ours once, and no statistics), or the scores; the gate keeps gate, up and their product, LibTorch's also the
+  // ours once), with a statistic a query, or the scores; the gate keeps gate, up and their product, LibTorch's also the
   // activation between.
   const bool native = implementation == TrainingImplementation::kNative;
   const double scaled = native ? 2 * d * act : IsMixed() ? 5 * d * act : 2 * d * stream;
   const double norms = 2 * ((native ? 1 : 2) * d * stream + tokens * kStatisticsBytes) + scaled;
-  const double attended = attention == AttentionKind::kNaive ? (2 * q + 2 * kv + scores) * act
-                          : native                           ? (2 * q + 2 * kv) * act
-                                   : (3 * q + 2 * kv) * act + tokens * shape.heads * kStatisticsBytes;
+  const double attended = attention == AttentionKind::kNaive
+                              ? (2 * q + 2 * kv + scores) * act
+                              : ((native ? 2 : 3) * q + 2 * kv) * act + tokens * shape.heads * kStatisticsBytes;
   const double gated = (native ? 3 : 4) * f * act;
   // Of the loss LibTorch keeps the log-probabilities, and ours the gradient by the logits in their place.
   const double loss = v * (native ? act : std::max(stream, kStatisticsBytes));
@@ -250,15 +247,13 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   const double turned = compute == Dtype::kBf16 ? 0 : v * act;
   const double begins = memory.activations + (native ? head_gradient + turned : 2 * v * stream);
   const double ends = memory.gradients + 2 * d * stream;
-  // Our attention takes a block of queries again in backward: their probabilities, and the gradients of those before
-  // and after the softmax, beside three of the size of the queries. The last layer does so while all others keep
-  // theirs.
+  // Our attention holds in backward the gradients of its result, of q, k and v, and queries and the first of these
+  // twice more, beside an fp32 gradient of the queries. The last layer does so while all others keep theirs.
   double attends = 0;
   if (native && attention != AttentionKind::kNaive) {
-    const double block = scores / context * std::min(context, kNativeAttentionBlock);
     const double layer_gradients = shape.d_model * (3 * shape.d_ff + shape.QueryWidth()) * stream;
     attends = memory.activations - head - gated + shape.vocab * shape.d_model * stream + layer_gradients +
-              3 * (block + q) * act + d * stream;
+              (6 * q + 2 * kv) * act + q * ElementBytes(Dtype::kFp32) + d * stream;
   }
   memory.peak = memory.parameters + memory.optimizer + std::max({begins, attends, ends});
   return memory;

@@ -16,9 +16,6 @@ enum class OptimizerKind { kSgd, kAdamW };
 // How the step is programmed, for the memory that it holds: operation by operation, or with fused operations.
 enum class TrainingImplementation { kEager, kNative };
 
-// Queries whose scores our attention holds at a time.
-inline constexpr double kNativeAttentionBlock = 128;
-
 // Bytes by what they are for. Activations are what forward keeps for backward.
 struct TrainingMemory {
   double parameters = 0;

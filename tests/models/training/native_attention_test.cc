@@ -43,16 +43,17 @@ double Error(const at::Tensor& actual, const at::Tensor& expected) {
          std::max(1.0, expected.abs().max().item<double>());
 }
 
-// Tokens: within one block of queries, exactly one, and several of which the last is not full.
-class NativeAttentionTest : public testing::TestWithParam<std::tuple<int64_t, at::ScalarType>> {};
+// Tokens: within one block of the kernels, exactly one, and several of which the last is not full. Heads of keys: one
+// for each of queries, and one for all.
+class NativeAttentionTest : public testing::TestWithParam<std::tuple<int64_t, int64_t, at::ScalarType>> {};
 
 TEST_P(NativeAttentionTest, AgreesWithLibTorchInDoublePrecision) {
-  const auto [tokens, type] = GetParam();
+  const auto [tokens, key_heads, type] = GetParam();
   at::Generator generator = at::detail::createCPUGenerator(5);
   std::vector<at::Tensor> inputs;
-  for (int i = 0; i < 3; ++i) {
+  for (const int64_t heads : {kHeads, key_heads, key_heads}) {
     // Rounded first, so that both sides start from the same numbers.
-    inputs.push_back(at::randn({kBatch, tokens, kHeads * kHeadDim}, generator).to(type).to(at::kDouble));
+    inputs.push_back(at::randn({kBatch, tokens, heads * kHeadDim}, generator).to(type).to(at::kDouble));
   }
   const at::Tensor dy = at::randn({kBatch, tokens, kHeads * kHeadDim}, generator).to(type).to(at::kDouble);
   const Outcome own = Attend(inputs, dy, type, /*native=*/true);
@@ -64,10 +65,12 @@ TEST_P(NativeAttentionTest, AgreesWithLibTorchInDoublePrecision) {
 }
 
 INSTANTIATE_TEST_SUITE_P(TokensAndTypes, NativeAttentionTest,
-                         testing::Combine(testing::Values(1, 40, 128, 300), testing::Values(at::kFloat, at::kBFloat16)),
+                         testing::Combine(testing::Values(1, 40, 128, 300), testing::Values(kHeads, 1),
+                                          testing::Values(at::kFloat, at::kBFloat16)),
                          [](const auto& instance) {
-                           return std::to_string(std::get<0>(instance.param)) +
-                                  (std::get<1>(instance.param) == at::kFloat ? "Fp32" : "Bf16");
+                           return std::to_string(std::get<0>(instance.param)) + "Over" +
+                                  std::to_string(std::get<1>(instance.param)) +
+                                  (std::get<2>(instance.param) == at::kFloat ? "Fp32" : "Bf16");
                          });
 
 }  // namespace

@@ -150,8 +150,8 @@ TEST(TransformerTraining, MemoryOfForwardIsNearTheMeasured) {
       {TrainingImplementation::kEager, AttentionKind::kFused, Dtype::kBf16, 5917832, 6241024},
       {TrainingImplementation::kEager, AttentionKind::kNaive, Dtype::kFp32, 10639368, 11384832},
       {TrainingImplementation::kEager, AttentionKind::kNaive, Dtype::kBf16, 7412872, 7736064},
-      {TrainingImplementation::kNative, AttentionKind::kFused, Dtype::kFp32, 5658628, 5701648},
-      {TrainingImplementation::kNative, AttentionKind::kFused, Dtype::kBf16, 3671172, 3869440},
+      {TrainingImplementation::kNative, AttentionKind::kFused, Dtype::kFp32, 5670916, 5713936},
+      {TrainingImplementation::kNative, AttentionKind::kFused, Dtype::kBf16, 3683460, 3881728},
       {TrainingImplementation::kNative, AttentionKind::kNaive, Dtype::kFp32, 9000964, 10467328},
       {TrainingImplementation::kNative, AttentionKind::kNaive, Dtype::kBf16, 5440644, 5871616},
   };
