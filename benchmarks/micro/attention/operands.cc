@@ -110,11 +110,12 @@ FamilyOf<AttentionOperands> AttentionFamily(std::string name, std::string doc,
         // What is rounded on the way from integers is rounded less than to bf16.
         const workload::Dtype dtype = at.Dtype() == workload::Dtype::kInt8 ? workload::Dtype::kBf16 : at.Dtype();
         // The naive one rounds scores of up to four or five before it takes powers of e of them.
-        // Gradients are differences of rounded sums, and LibTorch rounds those of a block of keys before it adds them
-        // up.
+        // Gradients are differences of rounded sums, and LibTorch rounds those of a block of keys, and those of the
+        // heads of a group, before it adds them up.
         const bool has_gradients = at.Has(kPassAxis) && at.Text(kPassAxis) != kForward;
         const bool is_naive = at.Text(kImplAxis) == "naive";
-        const double of_gradients = at.Text(kImplAxis) == "native" ? 2 : 4;
+        const double group = at.Number("heads") / at.Number("kv_heads");
+        const double of_gradients = at.Text(kImplAxis) == "native" ? 2 : 4 * std::sqrt(group);
         const double amplification = is_naive ? 4 : has_gradients ? of_gradients : 1;
         return Tolerance{
             .dtype = dtype, .reduction = at.Number("keys"), .roundings = 4, .amplification = amplification};
