@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "benchmarks/macro/language_model.h"
+#include "benchmarks/macro/rounded_logits.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench {
@@ -95,6 +96,7 @@ const Registration kPrefill =
           return Prefill{*std::move(loaded), StepPhases(at, in.device(), /*waits=*/false), tokens};
         })
         .Reference([](const Prefill& o) { return ExactLogits(*o.loaded.model, o.tokens); })
+        .Rounded([](const Prefill& o) { return RoundedLogits(*o.loaded.model, o.tokens); })
         .Details([](const Point& at, const std::shared_ptr<Prefill>& o, Case& built) {
           DescribeModel(*o->loaded.model, built);
           DescribeOutliers(
@@ -163,6 +165,7 @@ const Registration kDecode =
         .Operands(DecodeAt)
         .Result([](const Decode& o) { return o.Logits(); })
         .Reference([](const Decode& o) { return ExactLogits(*o.loaded.model, o.tokens); })
+        .Rounded([](const Decode& o) { return RoundedLogits(*o.loaded.model, o.tokens); })
         .Details([](const Point& at, const std::shared_ptr<Decode>& o, Case& built) {
           DescribeModel(*o->loaded.model, built);
           DescribeAttention(o->loaded.decoder->AttentionBackend(o->depth + 1), built);

@@ -73,6 +73,10 @@ struct Case {
   // What the last step computed, and the same in a higher precision. Both are called once, before timing.
   std::function<std::vector<at::Tensor>()> result = {};
   std::function<std::vector<at::Tensor>()> reference = {};
+  // The reference with what passes between its operations rounded to the precision of the case. Called where the
+  // result is beyond the tolerance: it may stray from the reference as far as rounding takes this one, three times over
+  // for another order of roundings. Of steps whose operands decide how much an error grows, as a checkpoint does.
+  std::function<std::vector<at::Tensor>()> rounded = {};
   // Where `result` holds samples only: all that the step computed, in which no element may be infinite or NaN; and in
   // double precision what each row (the last dimension) of it adds up to, which finds rows that were not sampled. A
   // product's sums are cheap, A · (B · 1) (Freivalds 1977). An undefined sum is not compared.

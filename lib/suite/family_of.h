@@ -117,6 +117,12 @@ class FamilyOf {
     reference_ = [reference = std::move(reference)](O& o) { return AsTensors(reference(o)); };
     return *this;
   }
+  // The reference, rounded between its operations: Case::rounded.
+  template <typename Function>
+  FamilyOf& Rounded(Function rounded) {
+    rounded_ = [rounded = std::move(rounded)](O& o) { return AsTensors(rounded(o)); };
+    return *this;
+  }
   // Where the result is a sample: all of it, in which a NaN or an infinity fails the check.
   template <typename Function>
   FamilyOf& Whole(Function whole) {
@@ -236,6 +242,7 @@ class FamilyOf {
   std::function<absl::StatusOr<Shared>(const Point&, Inputs&)> make_;
   std::function<std::vector<at::Tensor>(const O&)> result_;
   std::function<std::vector<at::Tensor>(O&)> reference_;
+  std::function<std::vector<at::Tensor>(O&)> rounded_;
   std::function<std::vector<at::Tensor>(const O&)> whole_;
   std::function<std::vector<at::Tensor>(const O&)> row_sums_;
   std::function<Tolerance(const Point&)> tolerance_;
@@ -289,8 +296,9 @@ Family FamilyOf<O>::Finish() const {
     }
     return absl::OkStatus();
   });
-  family.Build([rows = rows_, make = make_, result, reference = reference_, whole, row_sums = row_sums_,
-                tolerance = tolerance_, details = details_](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
+  family.Build([rows = rows_, make = make_, result, reference = reference_, rounded = rounded_, whole,
+                row_sums = row_sums_, tolerance = tolerance_,
+                details = details_](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
     const absl::StatusOr<Shared> operands = make(at, in);
     if (!operands.ok()) return operands.status();
     Case built{.tolerance = tolerance            ? tolerance(at)
@@ -298,6 +306,7 @@ Family FamilyOf<O>::Finish() const {
                                                  : Tolerance{}};
     if (result) built.result = [result, o = *operands] { return result(*o); };
     if (reference) built.reference = [reference, o = *operands] { return reference(*o); };
+    if (rounded) built.rounded = [rounded, o = *operands] { return rounded(*o); };
     if (whole) built.whole = [whole, o = *operands] { return whole(*o); };
     if (row_sums) built.row_sums = [row_sums, o = *operands] { return row_sums(*o); };
     if (details) details(at, *operands, built);

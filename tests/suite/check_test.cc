@@ -118,6 +118,33 @@ TEST(CheckCase, WhatIsNotSampledIsChecked) {
               HasSubstr("1 of 128 rows do not add up, the worst (row 77)"));
 }
 
+// A result that is off by `error` everywhere, of a reference that rounding takes off by `strays`.
+Case Strayed(double error, double strays, int* asked) {
+  const at::Tensor exact = at::randn({256}, at::kDouble);
+  const at::Tensor signs = at::randn({256}, at::kDouble).sign();
+  return {.result = [=] { return std::vector{exact + error * signs}; },
+          .reference = [=] { return std::vector{exact}; },
+          .rounded =
+              [=] {
+                ++*asked;
+                return std::vector{exact - strays * signs};
+              },
+          .tolerance = {.dtype = Dtype::kBf16}};
+}
+
+TEST(CheckCase, AResultMayStrayAsRoundingOfTheReferenceDoes) {
+  int asked = 0;
+  EXPECT_TRUE(CheckCase(Strayed(1e-4, 1e-3, &asked)).ok());
+  EXPECT_EQ(asked, 0) << "within the tolerance nobody asks";
+  EXPECT_TRUE(CheckCase(Strayed(0.1, 0.1, &asked)).ok());
+  EXPECT_EQ(asked, 1);
+  EXPECT_FALSE(CheckCase(Strayed(0.1, 0.01, &asked)).ok()) << "ten times as far";
+  EXPECT_FALSE(CheckCase(Strayed(1.5, 1.5, &asked)).ok()) << "where anything would do, nothing is right";
+  Case alone = Strayed(0.1, 0.1, &asked);
+  alone.rounded = nullptr;
+  EXPECT_FALSE(CheckCase(alone).ok());
+}
+
 TEST(CheckRowSums, IntegersMustAddUpExactly) {
   const at::Tensor y = at::tensor({1, 2, 3, 4}, at::kInt).reshape({2, 2});
   const Tolerance exact{.dtype = Dtype::kInt8};

@@ -33,8 +33,13 @@ EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t
       kv_heads_(static_cast<int64_t>(weights.config.shape.base.KvHeads())),
       rope_(capacity, InverseFrequencies(weights.config), at::TensorOptions(weights.embedding.device())),
       cache_(weights.config.shape.base, batch, capacity,
-             weights.embedding.options().dtype(arithmetic == Arithmetic::kExact ? at::kFloat
-                                                                                : PlainType(weights.storage.format))) {}
+             weights.embedding.options().dtype(arithmetic == Arithmetic::kStored ? PlainType(weights.storage.format)
+                                                                                 : at::kFloat)) {}
+
+// What an operation leaves to the next.
+at::Tensor EagerDecoder::Passed(const at::Tensor& x) const {
+  return arithmetic_ == Arithmetic::kRounded ? x.to(PlainType(weights_.storage.format)).to(at::kFloat) : x;
+}
 
 template <typename Function>
 at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Function attend, After after) const {
@@ -50,15 +55,15 @@ at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Function attend, Afte
     End(DecoderComponent::kNorm);
     const at::Tensor qkv = SplitHeads(Linear(layer.qkv, attention_in), heads_ + 2 * kv_heads_);
     End(DecoderComponent::kQkv);
-    const at::Tensor attended = MergeHeads(attend(qkv, static_cast<int64_t>(i)));
+    const at::Tensor attended = MergeHeads(Passed(attend(qkv, static_cast<int64_t>(i))));
     End(DecoderComponent::kAttention);
     const at::Tensor added = Linear(layer.out, attended);
     End(DecoderComponent::kOut);
-    x = x + added;
+    x = Passed(x + added);
     part.Next("feed forward");
     const at::Tensor mlp_in = Norm(x, layer.mlp_norm);
     End(DecoderComponent::kNorm);
-    x = x + Mlp(layer, mlp_in);
+    x = Passed(x + Mlp(layer, mlp_in));
   }
   range.emplace("head");
   const at::Tensor last = Norm(after == After::kLast ? x.select(1, x.size(1) - 1) : x, weights_.final_norm);
@@ -131,7 +136,7 @@ const at::Tensor& EagerDecoder::CountSet() {
 }
 
 at::Tensor EagerDecoder::Norm(const at::Tensor& x, const at::Tensor& weight) const {
-  return RmsNorm(x, weight.to(x.scalar_type()), weights_.config.rms_epsilon);
+  return Passed(RmsNorm(x, weight.to(x.scalar_type()), weights_.config.rms_epsilon));
 }
 
 at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert) const {
@@ -139,7 +144,7 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = matrix.rows;
   const double threshold = weights_.storage.outlier_threshold;
-  if (exact()) return matrix.ApplyExactly(rows, expert, threshold).view(shape);
+  if (exact()) return Passed(matrix.ApplyExactly(rows, expert, threshold).view(shape));
   if (llm_int8_threads_ != nullptr && matrix.format == workload::WeightFormat::kLlmInt8) {
     const LlmInt8Matrix weight{matrix.weight[expert], matrix.scale[expert]};
     return fused_llm_int8_(rows, weight, threshold, *llm_int8_threads_, marker_, tally_).view(shape);
@@ -154,10 +159,10 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
 at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer) {
   const int64_t tokens = qkv.size(2);
   const int64_t end = cache_.length + tokens;
-  const at::Tensor q = rope_.Rotate(qkv.narrow(1, 0, heads_), cache_.length);
+  const at::Tensor q = Passed(rope_.Rotate(qkv.narrow(1, 0, heads_), cache_.length));
   cache_.keys[layer]
       .narrow(2, cache_.length, tokens)
-      .copy_(rope_.Rotate(qkv.narrow(1, heads_, kv_heads_), cache_.length));
+      .copy_(Passed(rope_.Rotate(qkv.narrow(1, heads_, kv_heads_), cache_.length)));
   cache_.values[layer].narrow(2, cache_.length, tokens).copy_(qkv.narrow(1, heads_ + kv_heads_, kv_heads_));
   const at::Tensor k = cache_.keys[layer].narrow(2, 0, end);
   const at::Tensor v = cache_.values[layer].narrow(2, 0, end);
@@ -187,7 +192,7 @@ at::Tensor EagerDecoder::Weighted(const at::Tensor& q, const at::Tensor& k, cons
 at::Tensor EagerDecoder::Expert(const LayerWeights& layer, const at::Tensor& x, int64_t expert) const {
   const std::vector<at::Tensor> halves = Linear(layer.gate_up, x, expert).chunk(2, -1);
   End(DecoderComponent::kGateUp);
-  const at::Tensor hidden = at::silu(halves[0]).mul(halves[1]);
+  const at::Tensor hidden = Passed(at::silu(halves[0]).mul(halves[1]));
   End(DecoderComponent::kGate);
   at::Tensor y = Linear(layer.down, hidden, expert);
   End(DecoderComponent::kDown);

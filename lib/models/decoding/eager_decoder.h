@@ -16,8 +16,9 @@
 namespace roofbench::models {
 
 // kStored: in the precision of the format. kExact: everything in fp32, on the weights that the format stands for: what
-// results are checked against.
-enum class Arithmetic { kStored, kExact };
+// results are checked against. kRounded: as kExact, but what passes from one operation to the next is rounded to the
+// precision of the format: how far that alone takes the logits.
+enum class Arithmetic { kStored, kExact, kRounded };
 
 class EagerDecoder final : public DecoderModel {
  public:
@@ -66,7 +67,8 @@ class EagerDecoder final : public DecoderModel {
   const RotaryTable& rope() const { return rope_; }
 
  private:
-  bool exact() const { return arithmetic_ == Arithmetic::kExact; }
+  bool exact() const { return arithmetic_ != Arithmetic::kStored; }
+  at::Tensor Passed(const at::Tensor& x) const;
   void End(workload::DecoderComponent component) const {
     if (component_) component_(component);
   }
