@@ -104,9 +104,10 @@ const Registration kPrefill =
           built.phases = o->phases.names();
           built.model = {.prompt_tokens = at.Number("batch") * at.Number("prompt")};
         })
-        .Points(Suite::kStandard,
-                Grid({"eager"}, {"llama3_1b_4th"}, {"fp32", "bf16", "int8", "llm_int8"}, {{"prompt", {128, 512}}}))
-        .Points(Suite::kFull, Grid({"eager"}, {"llama3_1b", "llama2_7b"}, {"bf16", "int8"}, {{"prompt", {512, 2048}}}))
+        .Points(Suite::kStandard, Grid({"eager", "native"}, {"llama3_1b_4th"}, {"fp32", "bf16", "int8", "llm_int8"},
+                                       {{"prompt", {128, 512}}}))
+        .Points(Suite::kFull,
+                Grid({"eager", "native"}, {"llama3_1b", "llama2_7b"}, {"bf16", "int8"}, {{"prompt", {512, 2048}}}))
         .Growth("prompt", 1);
 
 // A depth that no prompt has to be read for: the cache holds random keys and values. The result is checked at depth 1

@@ -69,6 +69,19 @@ TEST(Registry, EveryGrowthNamesASizeOfItsFamily) {
   }
 }
 
+// What the pages call the default is among what a filter by the family's name finds.
+TEST(Registry, EveryFamilyHasCasesOfItsDefaultImplementation) {
+  for (const Family& family : Families()) {
+    for (const AxisSpec& axis : family.axes()) {
+      if (axis.name != kImplAxis || axis.default_value.empty()) continue;
+      const std::vector<Point> points = family.Points(Suite::kFull);
+      EXPECT_TRUE(std::any_of(points.begin(), points.end(), [&](const Point& point) {
+        return point.Text(kImplAxis) == axis.default_value;
+      })) << family.name();
+    }
+  }
+}
+
 // Cold cases rotate over copies of sixteen times the last-level cache, which at these sizes would be thousands:
 // building them would take minutes and prove nothing more than a few do.
 class SmallCacheDevice : public CpuDevice {
