@@ -109,14 +109,14 @@ def test_standard_output_is_no_output_file_as_well(program: Path, tmp_path: Path
 
 
 def test_modules_of_the_current_folder_are_not_run(run: Run, tmp_path: Path) -> None:
-    """Neither by tools/report, nor by tools/study error_rate and tools/peers, which start in the same way."""
+    """Neither by tools/report, nor by the other tools that start in the same way."""
     out = tmp_path / "out.json"
     assert run(*FLAGS, f"--benchmark_out={out}").returncode == 0
     for module in ("argparse", "json", "runpy", "jsonschema", "roofreport", "tempfile", "dataclasses", "torch"):
         (tmp_path / f"{module}.py").write_text(
             f"open({str(tmp_path / 'planted')!r}, 'w').close()\nraise SystemExit(7)\n"
         )
-    for tool, *study in (("report",), ("study", "error_rate"), ("peers",)):
+    for tool, *study in (("report",), ("study", "error_rate"), ("peers",), ("published",)):
         done = subprocess.run(
             [ROOT / "tools" / tool, *study, "--help"],
             cwd=tmp_path,
