@@ -14,6 +14,7 @@
 #include "lib/device/cpu_device.h"
 #include "lib/run/session.h"
 #include "lib/suite/family.h"
+#include "lib/suite/shared_axes.h"
 #include "tests/benchmarks/every_case.h"
 #include "tests/benchmarks/small_points.h"
 #include "tests/source_dir.h"
