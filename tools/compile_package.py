@@ -16,7 +16,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -37,6 +38,22 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         y = (x.float() * weight.float()).sum(1).unsqueeze(0)
         return (y if bias is None else y + bias.float()).to(x.dtype)
     return importlib.import_module("torch").nn.functional.linear(x, weight, bias)
+
+
+def linear_int8(x: Tensor, weight: Tensor, scales: Tensor) -> Tensor:
+    """Weights of 8 bits with a scale a row, widened by the product itself."""
+    if x.shape[0] == 1:
+        return ((x.float() * weight.float()).sum(1) * scales.float()).unsqueeze(0).to(x.dtype)
+    return importlib.import_module("torch").nn.functional.linear(x, weight.to(x.dtype)) * scales
+
+
+def gather_linear(x: Tensor, weight: Tensor, chosen: Tensor) -> Tensor:
+    """The experts that were chosen, which one pass reads where they lie."""
+    return (x.float() * weight[chosen].float()).sum(-1).to(x.dtype)
+
+
+def gather_linear_int8(x: Tensor, weight: Tensor, chosen: Tensor, scales: Tensor) -> Tensor:
+    return ((x.float() * weight[chosen].float()).sum(-1) * scales[chosen].float()).to(x.dtype)
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -67,8 +84,25 @@ def mlp_gelu(x: Tensor, *blocks: Tensor) -> Tensor:
     return layer_norm(linear(h, *blocks[4:6]), *blocks[6:8])
 
 
+def perceptron(x: Tensor, *parameters: Tensor) -> Tensor:
+    """Layers of a linear product and GELU; each has a weight and a bias."""
+    functional = importlib.import_module("torch").nn.functional
+    for first in range(0, len(parameters), 2):
+        x = functional.gelu(functional.linear(x, *parameters[first : first + 2]))
+    return x
+
+
+def perceptron_autocast(x: Tensor, *parameters: Tensor) -> Tensor:
+    torch = importlib.import_module("torch")
+    with torch.autocast(x.device.type, dtype=torch.bfloat16):
+        return perceptron(x, *parameters)
+
+
 OPERATIONS: dict[str, Callable[..., Tensor]] = {
     "gemv": linear,
+    "gemv_int8": linear_int8,
+    "gather_gemv": gather_linear,
+    "gather_gemv_int8": gather_linear_int8,
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
     "softmax": softmax,
@@ -76,11 +110,49 @@ OPERATIONS: dict[str, Callable[..., Tensor]] = {
     "mlp_layer_norm_gelu": mlp_gelu,
 }
 
+# Compiled in two parts, as torch.compile has them: NAME_forward gives the result and what backward needs of it, and
+# NAME_backward takes that and the result's gradient, and gives those of all inputs but the first.
+TRAINED: dict[str, Callable[..., Tensor]] = {"mlp": perceptron, "mlp_bf16_autocast": perceptron_autocast}
+FORWARD, BACKWARD = "_forward", "_backward"
+CHOICES = sorted([*OPERATIONS, *(name + part for name in TRAINED for part in (FORWARD, BACKWARD))])
+
 
 def example(torch: Any, text: str, device: str) -> Tensor:
-    """`bfloat16:4096x1024` as a tensor of the device."""
+    """`bfloat16:4096x1024` as a tensor of the device; whole numbers are zeros, which are valid indices."""
     dtype, shape = text.split(":")
-    return torch.randn([int(size) for size in shape.split("x")], device=device).to(getattr(torch, dtype))
+    sizes = [int(size) for size in shape.split("x")]
+    made = getattr(torch, dtype)
+    if made.is_floating_point:
+        return torch.randn(sizes, device=device).to(made)
+    return torch.zeros(sizes, dtype=made, device=device)
+
+
+def parts(torch: Any, operation: Callable[..., Tensor], inputs: Sequence[Tensor]) -> tuple[Any, Any, list[Tensor]]:
+    """Forward, backward, and examples of what backward takes: traced and divided as torch.compile does."""
+    aot = importlib.import_module("torch._functorch.aot_autograd")
+    partitioners = importlib.import_module("torch._functorch.partitioners")
+
+    def placeholders(graph: Any) -> list[Any]:
+        return [node.meta["val"] for node in graph.graph.find_nodes(op="placeholder")]
+
+    primals = (inputs[0], *(tensor.requires_grad_() for tensor in inputs[1:]))
+    joint = aot.aot_export_joint_simple(lambda *tensors: (operation(*tensors),), primals, trace_joint=True)
+    forward, backward = partitioners.min_cut_rematerialization_partition(joint, placeholders(joint), num_fwd_outputs=1)
+    examples = [
+        torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device).zero_()
+        for like in placeholders(backward)
+    ]
+    return forward, lambda *tensors: [made for made in backward(*tensors) if made is not None], examples
+
+
+def to_compile(torch: Any, options: argparse.Namespace) -> tuple[Callable[..., Any], list[Tensor]]:
+    name = options.operation
+    examples = [example(torch, text, options.device) for text in options.input]
+    for part in (FORWARD, BACKWARD):
+        if name.endswith(part):
+            forward, backward, saved = parts(torch, TRAINED[name.removesuffix(part)], examples)
+            return (forward, [one.detach() for one in examples]) if part == FORWARD else (backward, saved)
+    return OPERATIONS[name], examples
 
 
 def reason_against(compiler: str, device: str) -> str | None:
@@ -108,23 +180,29 @@ def check(torch: Any, options: argparse.Namespace) -> None:
 
 
 def compile_for(options: argparse.Namespace) -> None:
+    """Leaves the seconds that it took, without those of starting Python and LibTorch, beside the package."""
     torch: Any = importlib.import_module("torch")
     check(torch, options)
     torch.set_num_threads(options.threads)  # the code is made for as many
     inductor = importlib.import_module("torch._inductor")
-    operation = OPERATIONS[options.operation]
-
+    begin = time.monotonic()
+    operation, examples = to_compile(torch, options)
     module: Any = torch.nn.Module
 
     class Model(module):  # type: ignore[misc]
-        def forward(self, *tensors: Tensor) -> Tensor:
+        def forward(self, *tensors: Tensor) -> Any:
             return operation(*tensors)
 
-    examples = tuple(example(torch, text, options.device) for text in options.input)
+    tuning = {"coordinate_descent_tuning": options.coordinate_descent_tuning}
     with torch.no_grad(), tempfile.TemporaryDirectory(dir=options.output.parent) as folder:
-        program = torch.export.export(Model(), examples, strict=False)
-        package = inductor.aoti_compile_and_package(program, package_path=str(Path(folder) / "package.pt2"))
-        Path(package).replace(options.output)  # whole or not at all
+        program = torch.export.export(Model(), tuple(examples), strict=False)
+        package = inductor.aoti_compile_and_package(
+            program, package_path=str(Path(folder) / "package.pt2"), inductor_configs=tuning
+        )
+        seconds = Path(folder) / "seconds"
+        seconds.write_text(f"{time.monotonic() - begin:.3f}\n")
+        seconds.replace(options.output.with_suffix(".seconds"))
+        Path(package).replace(options.output)  # whole or not at all, and last
 
 
 def end_with(parent: int) -> None:
@@ -162,9 +240,10 @@ def prepare(options: argparse.Namespace) -> None:
 
 def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--operation", required=True, choices=sorted(OPERATIONS))
+    parser.add_argument("--operation", required=True, choices=CHOICES)
     parser.add_argument("--input", action="append", required=True, metavar="DTYPE:SHAPE", help="bfloat16:4096x1024")
     parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--coordinate-descent-tuning", action="store_true", help="try further tilings, on a GPU")
     parser.add_argument("--torch-version", required=True)
     parser.add_argument("--device", default=CPU, help="cpu or cuda:N")
     parser.add_argument("--gpu", default="", metavar="NAME, sm_XY", help="what roofbench calls that device")

@@ -8,13 +8,18 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/generated/variable_factories.h>
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/aten/autocast.h"
+#include "lib/models/training/native_layers.h"
 #include "lib/observe/ranges.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/models/mlp.h"
@@ -29,6 +34,12 @@ struct Layer {
   at::Tensor bias;
 };
 
+// What a layer makes of its input.
+using RunLayer = at::Tensor (*)(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+at::Tensor EagerLayer(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  return at::gelu(at::linear(x, weight, bias));
+}
+
 // The parameters and what the last step left in them.
 struct Network {
   std::vector<Layer> layers = {};
@@ -38,22 +49,26 @@ struct Network {
   int64_t steps = 1;
   at::Tensor output = {};
 
-  at::Tensor Forward(at::Tensor x) const {
-    for (const Layer& layer : layers) x = at::gelu(at::linear(x, layer.weight, layer.bias));
+  at::Tensor Forward(at::Tensor x, RunLayer run = EagerLayer) const {
+    for (const Layer& layer : layers) x = run(x, layer.weight, layer.bias);
     return x;
   }
 
-  void Step(timing::PhaseMarker& marker) {
+  void ForgetGradients() {
+    for (Layer& layer : layers) {
+      layer.weight.mutable_grad().reset();
+      layer.bias.mutable_grad().reset();
+    }
+  }
+
+  void Step(RunLayer run, timing::PhaseMarker& marker) {
     for (int64_t i = 0; i < steps; ++i) {
       observe::Range range(observe::kZeroGradRange);
-      for (Layer& layer : layers) {
-        layer.weight.mutable_grad().reset();
-        layer.bias.mutable_grad().reset();
-      }
+      ForgetGradients();
       range.Next("forward");
       {
         const Autocast guard(autocast, input.device().type());
-        output = Forward(input);
+        output = Forward(input, run);
       }
       marker.End(kForwardPhase);
       range.Next("backward");
@@ -79,6 +94,53 @@ struct Network {
     return exact.Result();
   }
 };
+
+// Forward and backward as Inductor compiles them: backward takes what forward gives behind the output, and the output's
+// gradient.
+struct CompiledNetwork {
+  CompiledOperation forward;
+  CompiledOperation backward;
+  std::vector<at::Tensor> operands;  // the input, and each layer's weight and bias, which share the network's memory
+
+  void Step(Network& network, timing::PhaseMarker& marker) const {
+    const at::NoGradGuard no_grad;  // it is compiled: nothing is to be recorded
+    for (int64_t i = 0; i < network.steps; ++i) {
+      observe::Range range(observe::kZeroGradRange);
+      network.ForgetGradients();
+      range.Next("forward");
+      std::vector<at::Tensor> kept = forward.run(operands);
+      network.output = kept.front();
+      marker.End(kForwardPhase);
+      range.Next("backward");
+      kept.erase(kept.begin());
+      kept.push_back(network.upstream.to(network.output.scalar_type()));
+      const std::vector<at::Tensor> gradients = backward.run(kept);
+      for (std::size_t layer = 0; layer < network.layers.size(); ++layer) {
+        network.layers[layer].weight.mutable_grad() = gradients.at(2 * layer);
+        network.layers[layer].bias.mutable_grad() = gradients.at(2 * layer + 1);
+      }
+      marker.End(kBackwardPhase);
+    }
+  }
+};
+
+absl::StatusOr<CaseStep> PrepareCompiled(Network& network, const Point& /*at*/, Inputs& in) {
+  CompiledNetwork compiled;
+  compiled.operands = {network.input};
+  for (const Layer& layer : network.layers) {
+    compiled.operands.push_back(layer.weight.detach());
+    compiled.operands.push_back(layer.bias.detach());
+  }
+  const std::string name = network.autocast ? "mlp_bf16_autocast" : "mlp";
+  for (const auto& [part, operation] :
+       {std::pair{"_forward", &compiled.forward}, std::pair{"_backward", &compiled.backward}}) {
+    absl::StatusOr<CompiledOperation> made = Compile(name + part, compiled.operands, in.device(), in.compile_options());
+    if (!made.ok()) return made.status();
+    in.AddCompileSeconds(made->compile_seconds);
+    *operation = *std::move(made);
+  }
+  return [&network, compiled](timing::PhaseMarker& marker) { compiled.Step(network, marker); };
+}
 
 workload::Mlp WorkAt(const Point& at) {
   return {.batch = at.Number("batch"),
@@ -111,9 +173,9 @@ struct Swept {
   AxisList width = {256};
 };
 
-GridAxes Sweep(const char* dtype, const Swept& swept) {
-  return {
-      {"dtype", {dtype}}, {"steps", swept.steps}, {"layers", swept.layers}, {"batch", swept.batch}, {"d", swept.width}};
+GridAxes Sweep(const char* dtype, const Swept& swept, const AxisList& impl = {"eager"}) {
+  return {{"impl", impl},           {"dtype", {dtype}},     {"steps", swept.steps},
+          {"layers", swept.layers}, {"batch", swept.batch}, {"d", swept.width}};
 }
 
 const Registration kMlp =
@@ -143,7 +205,11 @@ const Registration kMlp =
           built.autograd = true;
           built.parameters = WorkAt(at).Parameters();
         })
-        .Impl("eager", [](Network& n, timing::PhaseMarker& marker) { n.Step(marker); })
+        .Impl("eager", [](Network& n, timing::PhaseMarker& marker) { n.Step(EagerLayer, marker); })
+        .Impl("compiled", OnCpu(PrepareCompiled))
+        .Impl("native",
+              OnCpu([](Network& n, timing::PhaseMarker& marker) { n.Step(models::NativeLinearGelu, marker); }))
+        .Limits("its products are oneDNN's and its GELU our own kernel")
         .Graph()
         .DefaultImpl("eager")
         .Points(Suite::kQuick, Sweep("fp32", {.steps = {2, 4, 6, 8, 10}}))
@@ -152,15 +218,12 @@ const Registration kMlp =
         .Points(Suite::kQuick, Sweep("fp32", {.width = {512, 768, 1024, 1280}}))
         .Points(Suite::kQuick, Sweep(kBf16Autocast, {.width = {256, 512, 768, 1024, 1280}}))
         .Points(Suite::kQuick, Sweep("fp32", {.steps = {5}, .layers = {16}, .batch = {128}, .width = {128}}))
+        .Points(Suite::kStandard, Sweep("fp32", {.width = {256, 512, 768, 1024, 1280}}, {"compiled", "native"}))
+        .Points(Suite::kStandard, Sweep(kBf16Autocast, {.width = {256, 512, 768, 1024, 1280}}, {"compiled", "native"}))
         .Points(Suite::kStandard, Sweep(kBf16Autocast, {.steps = {4, 6, 8, 10}}))
         .Points(Suite::kStandard, Sweep(kBf16Autocast, {.layers = {8, 12, 16, 20}}))
         .Points(Suite::kStandard, Sweep(kBf16Autocast, {.batch = {512, 768, 1024, 1280}}))
-        .Points(Suite::kStandard, {{"impl", {"graph"}},
-                                   {"dtype", {kBf16Autocast}},
-                                   {"steps", {2}},
-                                   {"layers", {4}},
-                                   {"batch", {256}},
-                                   {"d", {256, 512, 1024}}})
+        .Points(Suite::kStandard, Sweep(kBf16Autocast, {.width = {256, 512, 1024}}, {"graph"}))
         .Growth("steps", 1)
         .Growth("layers", 1)
         .Growth("batch", 1)

@@ -51,11 +51,12 @@ struct OptimizerChoice {
 constexpr OptimizerChoice kOptimizers[] = {
     {"sgd", workload::OptimizerKind::kSgd, models::MakeSgd, models::MakeSgd},
     {"adamw", workload::OptimizerKind::kAdamW, models::MakeAdamW, models::MakeAdamW},
-    {"adamw_foreach", workload::OptimizerKind::kAdamW, models::MakeForeachAdamW, models::MakeForeachAdamW},
+    {"adamw_foreach", workload::OptimizerKind::kAdamWForeach, models::MakeForeachAdamW, models::MakeForeachAdamW},
     {"adamw_fused", workload::OptimizerKind::kAdamW, models::MakeFusedAdamW, models::MakeNativeAdamW}};
 
 TrainingMode ModeAt(const Point& at) { return RowOf(kPasses, at.Text("pass")).mode; }
 bool IsNative(const Point& at) { return at.Text("impl") == "native"; }
+bool TakesMean(const Point& at) { return at.Text("objective") == "mean"; }
 bool IsNaive(const Point& at) { return at.Text("attention") == "naive"; }
 
 // The size's own shape where an axis says no other.
@@ -79,6 +80,7 @@ workload::TransformerTraining WorkAt(const Point& at) {
           .storage = DtypesOf(at).storage,
           .attention = IsNaive(at) ? workload::AttentionKind::kNaive : workload::AttentionKind::kFused,
           .optimizer = RowOf(kOptimizers, at.Text("optimizer")).kind,
+          .loss = TakesMean(at) ? workload::LossKind::kMeanLogit : workload::LossKind::kCrossEntropy,
           .implementation =
               IsNative(at) ? workload::TrainingImplementation::kNative : workload::TrainingImplementation::kEager};
 }
@@ -91,6 +93,7 @@ models::TrainingRun TrainingAt(const Point& at, Inputs& in) {
                                  {.heads = static_cast<int64_t>(work.shape.heads),
                                   .attention = IsNaive(at) ? models::Attention::kNaive : models::Attention::kSdpa,
                                   .layers = IsNative(at) ? &models::NativeLayers() : &models::EagerLayers(),
+                                  .loss = TakesMean(at) ? models::Loss::kMeanLogit : models::Loss::kCrossEntropy,
                                   .device = in.device().torch_device()},
                                  [&](at::IntArrayRef shape, double deviation) {
                                    const at::Tensor parameter =
@@ -109,7 +112,7 @@ models::TrainingRun TrainingAt(const Point& at, Inputs& in) {
       .make_optimizer = mode != TrainingMode::kStep ? nullptr
                         : ours                      ? optimizer.make_native
                                                     : optimizer.make,
-      .has_moments = optimizer.kind == workload::OptimizerKind::kAdamW,
+      .has_moments = work.HasMoments(),
       .settings = {.learning_rate = 1e-4},
       .reference_type = work.compute == Dtype::kBf16 ? at::kFloat : at::kDouble};
   std::unique_ptr<models::Optimizer> made;
@@ -213,6 +216,8 @@ const Registration kTrainStep =
         .Dtypes({"fp32", "tf32", kBf16Autocast, "bf16"})
         .Choice("attention", {"naive", "sdpa"}, "", "sdpa")
         .Choice("optimizer", NamesOf(kOptimizers), "", "adamw_fused")
+        .Choice("objective", {"cross_entropy", "mean"}, "mean: of the logits, as a published script takes it",
+                "cross_entropy")
         .Choice("warmup", {"auto", 0, 1, 2, 5}, "steps before the samples; 0: the very first steps are among them",
                 "auto")
         .Size("batch", "sequences of a step", 4)

@@ -178,8 +178,9 @@ const Registration kMlpLayerNormGelu =
         .Points(Suite::kStandard, Grid({"yes"}, {1}, {1024, 4096}))
         .Points(Suite::kStandard, Grid({"no", "yes"}, {8}, {1024, 4096}))
         .Points(Suite::kStandard, Grid({"yes"}, {256}, {1024, 4096}, {"eager", "onednn"}))
-        .Points(Suite::kStandard, Grid({"no", "yes"}, {1}, {4096}, {"compiled"}))
-        .Points(Suite::kFull, Grid({"no", "yes"}, {1}, {16384}))
+        .Points(Suite::kStandard, Grid({"no"}, {1}, {1024, 4096, 8192}, {"compiled"}))
+        .Points(Suite::kStandard, Grid({"yes"}, {1}, {4096}, {"compiled"}))
+        .Points(Suite::kFull, Grid({"no", "yes"}, {1}, {16384}, {"eager", "onednn", "compiled", "native"}))
         .Growth("d", 1);
 
 }  // namespace

@@ -269,7 +269,7 @@ FamilyOf<Norm> Norms(NormKind kind, const std::string& name, std::string doc, st
       .Points(Suite::kQuick, {{"impl", {"eager", "native"}}, {"dtype", {"bf16"}}, {"d", {4096, 8192}}})
       .Points(Suite::kStandard,
               {{"impl", {"eager", "native"}}, {"dtype", {"fp32", "bf16"}}, {"d", {1024, 4096, 8192, 16384}}})
-      .Points(Suite::kStandard, {{"impl", {"compiled"}}, {"dtype", {"bf16"}}, {"d", {4096, 8192}}})
+      .Points(Suite::kStandard, {{"impl", {"compiled"}}, {"dtype", {"bf16"}}, {"d", {1024, 4096, 8192, 16384}}})
       .Points(Suite::kStandard, {{"impl", {"eager", "native"}},
                                  {"dtype", {"fp32", "bf16"}},
                                  {"pass", {kBackward}},

@@ -10,12 +10,12 @@
 
 namespace roofbench {
 
-at::Tensor OnednnLinear(const at::Tensor& x, const at::Tensor& weight) {
+at::Tensor OnednnLinear(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
   using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, c10::string_view,
                                c10::List<std::optional<at::Scalar>>, std::optional<c10::string_view>);
   static const auto linear =
       c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_linear_pointwise", "").typed<Signature>();
-  return linear.call(x, weight, std::nullopt, "none", c10::List<std::optional<at::Scalar>>(), std::nullopt);
+  return linear.call(x, weight, bias, "none", c10::List<std::optional<at::Scalar>>(), std::nullopt);
 }
 
 at::Tensor OnednnPack(const at::Tensor& weight, int64_t m) {

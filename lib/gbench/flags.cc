@@ -51,6 +51,8 @@ ABSL_FLAG(double, case_timeout, 0,
 ABSL_FLAG(bool, supervise, true,
           "run the cases in a process of their own, so that one that crashes or hangs is a failed case (false: for a "
           "debugger)");
+ABSL_FLAG(bool, coordinate_descent_tuning, false,
+          "compiled implementations: let Inductor try further tilings of its kernels for GPUs");
 ABSL_FLAG(bool, fresh_process, false,
           "measure each case, and each repetition of it, in a process of its own: its first step is a first step");
 ABSL_FLAG(std::string, describe, "", "json: print families, axes, growth and counters for programs to read, and stop");
@@ -89,6 +91,7 @@ const std::vector<FlagGroup>& AllGroups() {
        {{"wait_quiet", "SECONDS", "", kAside},
         {"warmup_iters", "N", ""},
         {"fresh_process", "", ""},
+        {"coordinate_descent_tuning", "", ""},
         {"min_samples", "N", ""},
         {"max_samples", "N", ""},
         {"max_time", "SECONDS", ""},

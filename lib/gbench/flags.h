@@ -40,6 +40,7 @@ ABSL_DECLARE_FLAG(bool, resume);
 ABSL_DECLARE_FLAG(double, case_timeout);
 ABSL_DECLARE_FLAG(bool, supervise);
 ABSL_DECLARE_FLAG(bool, fresh_process);
+ABSL_DECLARE_FLAG(bool, coordinate_descent_tuning);
 ABSL_DECLARE_FLAG(std::string, describe);
 ABSL_DECLARE_FLAG(double, wait_quiet);
 ABSL_DECLARE_FLAG(bool, doctor);

@@ -231,6 +231,7 @@ absl::Status ReadFlags(Options& options) {
   if (options.fresh_process && !options.supervise) {
     return InvalidArgumentError("--fresh_process needs --supervise=true: somebody has to start the processes");
   }
+  options.compile.coordinate_descent_tuning = absl::GetFlag(FLAGS_coordinate_descent_tuning);
   const std::string describe = absl::GetFlag(FLAGS_describe);
   options.describe = !describe.empty();
   if (options.describe && describe != "json") {

@@ -143,6 +143,10 @@ constexpr CounterSpec kTable[] = {
     {"first_step_ms", "ms", Better::kLower, 0.2, kMeasured,
      "the first step after the case was checked, never among the samples unless --warmup_iters=0", "",
      [](const CounterContext& c) { return Value(c.outcome.samples.first_step_seconds * kMilliseconds); }},
+    {"compile_ms", "ms", Better::kLower, 0.2, kMeasured,
+     "time in which Inductor and a C++ compiler made the case's package or packages, in this run or the one that first "
+     "needed them",
+     "another implementation than `compiled`", nullptr},
     {"peak_mem", "B", Better::kLower, 0.005, kExact, "peak bytes of tensors during one step, its operands included",
      "the step uses no tensors", [](const CounterContext& c) { return Positive(c.outcome.peak_memory_bytes); }},
     {"predicted_mem", "B", Better::kNeither, 0, kExact, "the same as the case's formula predicts it", "no prediction",

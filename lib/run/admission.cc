@@ -85,7 +85,7 @@ std::string Admission::MemoryNote(const workload::Cost& cost) const {
 absl::StatusOr<double> Admission::PilotRun(const Family& family, const Point& point) {
   if (absl::Status status = family.SupportOf(point, device_); !status.ok()) return status;
   const Fp32Scope fp32(family.CostOf(point).Flops(workload::Dtype::kTf32) > 0);
-  Inputs inputs(device_, options_.seed, point.Name());
+  Inputs inputs(device_, options_.seed, point.Name(), options_.compile);
   const absl::StatusOr<Case> built = family.BuildAt(point, inputs);
   if (!built.ok()) return built.status();
   const at::AutoGradMode grad(built->autograd);

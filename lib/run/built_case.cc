@@ -40,7 +40,7 @@ int64_t CopiesFor(double copy_bytes, const Device& device) {
 absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions& options, Device& device,
                                     const Tamper& tamper, MemorySnapshot* snapshot) {
   BuiltCase built;
-  Inputs inputs(device, options.seed, planned.name);
+  Inputs inputs(device, options.seed, planned.name, options.compile);
   observe::PeakMemory memory(snapshot != nullptr ? snapshot->Listener() : nullptr);
   absl::StatusOr<Case> first = planned.family->BuildAt(planned.point, inputs);
   if (!first.ok()) return first.status();

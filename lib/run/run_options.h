@@ -9,6 +9,7 @@
 #include "lib/device/conditions/energy_clock.h"
 #include "lib/hardware/allocator.h"
 #include "lib/suite/selection.h"
+#include "lib/suite/steps/compile_options.h"
 #include "lib/timing/sampler.h"
 
 namespace roofbench {
@@ -34,8 +35,9 @@ struct RunOptions : Selection {
   timing::SampleOptions sampling;
   double injected_delay = 0;  // extra work a step, as a share of the step
   double max_step_time = 0;   // seconds; 0: the suite's own limit
-  bool unverified = false;    // also run what no GPU has run yet
-  double wait_quiet = 0;      // seconds to wait for a quiet machine before anything is measured; 0: none
+  CompileOptions compile;
+  bool unverified = false;  // also run what no GPU has run yet
+  double wait_quiet = 0;    // seconds to wait for a quiet machine before anything is measured; 0: none
 
   // Of a program that links this library; empty: not known, or that of the library.
   std::string program_revision;

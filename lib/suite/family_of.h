@@ -314,6 +314,9 @@ Family FamilyOf<O>::Finish() const {
     absl::StatusOr<CaseStep> step = row.StepAt(at, in.device().gpu() != nullptr)->make(at, *operands, in);
     if (!step.ok()) return step.status();
     built.step = *std::move(step);
+    if (const double seconds = in.compile_seconds(); seconds > 0) {
+      built.figures.emplace_back("compile_ms", [seconds] { return 1e3 * seconds; });
+    }
     if (row.is_graph) return Graphed(std::move(built), in.device());
     return built;
   });

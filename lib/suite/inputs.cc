@@ -17,8 +17,9 @@
 
 namespace roofbench {
 
-Inputs::Inputs(Device& device, uint64_t seed, const std::string& name)
+Inputs::Inputs(Device& device, uint64_t seed, const std::string& name, const CompileOptions& compile)
     : device_(device),
+      compile_(compile),
       generator_(NewGenerator(at::kCPU, seed ^ PortableHash(name))),
       device_generator_(device.torch_device().is_cpu()
                             ? generator_
@@ -81,6 +82,7 @@ void Inputs::StartClone() {
   cloning_ = true;
   next_ = 0;
   bytes_ = 0;
+  compile_seconds_ = 0;
 }
 
 }  // namespace roofbench

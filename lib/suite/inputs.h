@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/aten/storage_type.h"
+#include "lib/suite/steps/compile_options.h"
 #include "lib/workload/dtype.h"
 
 namespace roofbench {
@@ -21,9 +22,13 @@ class Inputs {
  public:
   // The data depends on `seed`, `name` (of the case) and the kind of the device alone. It is made on the device: a
   // processor would take minutes to fill the memory of a GPU.
-  Inputs(Device& device, uint64_t seed, const std::string& name);
+  Inputs(Device& device, uint64_t seed, const std::string& name, const CompileOptions& compile = {});
 
   Device& device() const { return device_; }
+  const CompileOptions& compile_options() const { return compile_; }
+  // That compiling a part of the copy took.
+  void AddCompileSeconds(double seconds) { compile_seconds_ += seconds; }
+  double compile_seconds() const { return compile_seconds_; }
 
   // Normal data with the given standard deviation. int8: normal with deviation 32 · `scale`, rounded and clamped to
   // ±127.
@@ -51,6 +56,8 @@ class Inputs {
   at::TensorOptions OnDevice(at::ScalarType type) const;
 
   Device& device_;
+  const CompileOptions compile_;
+  double compile_seconds_ = 0;
   at::Generator generator_;         // on the host, for what a case makes itself
   at::Generator device_generator_;  // the same one on a processor
   std::vector<at::Tensor> first_;   // what the first build was given

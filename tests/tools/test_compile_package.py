@@ -13,9 +13,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import compile_package
 import pytest
+import torch
 
 SCRIPT = Path(compile_package.__file__)
 # A torch whose compiler never ends, and what starts the exporter and waits to be killed.
@@ -27,11 +29,11 @@ export = types.SimpleNamespace(export=lambda *_, **__: None)
 def set_num_threads(_): pass
 def randn(_, device): return types.SimpleNamespace(to=lambda _: None)
 no_grad = contextlib.nullcontext
-float32 = None
+float32 = types.SimpleNamespace(is_floating_point=True)
 """
 SLOW_COMPILER = """
 import time
-def aoti_compile_and_package(_, package_path):
+def aoti_compile_and_package(_, package_path, inductor_configs):
     open(package_path, "w").write("half")
     print("compiling", flush=True)
     time.sleep(600)
@@ -125,6 +127,49 @@ def test_a_full_disk_is_the_reason_however_deep_it_lies() -> None:
     said = RuntimeError("C++ compile error\n\nas: cannot write x.o: No space left on device\n  more")
     assert compile_package.reason_of(said) == "as: cannot write x.o: No space left on device"
     assert compile_package.reason_of(ValueError("first\nsecond")) == "ValueError: first"
+
+
+def arrays(*shapes: tuple[int, ...]) -> list[Any]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(shape, generator=generator) for shape in shapes]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_weights_of_8_bits_are_scaled_by_row(rows: int) -> None:
+    x, wide, scales = arrays((rows, 16), (8, 16), (8,))
+    weight = (wide * 30).to(torch.int8)
+    expected = x.double() @ (weight.double() * scales.double()[:, None]).T
+    found = compile_package.OPERATIONS["gemv_int8"](x, weight, scales)
+    assert torch.allclose(found.double(), expected, rtol=1e-4, atol=1e-3)
+
+
+def test_experts_are_those_that_were_chosen() -> None:
+    x, wide, scales = arrays((1, 16), (5, 8, 16), (5, 8))
+    chosen = torch.tensor([3, 1])
+    assert torch.allclose(compile_package.OPERATIONS["gather_gemv"](x, wide, chosen), wide[chosen] @ x[0], atol=1e-4)
+    weight = (wide * 30).to(torch.int8)
+    expected = (weight.double() * scales.double()[:, :, None])[chosen] @ x[0].double()
+    found = compile_package.OPERATIONS["gather_gemv_int8"](x, weight, chosen, scales)
+    assert torch.allclose(found.double(), expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["mlp", "mlp_bf16_autocast"])
+def test_both_parts_of_a_step_are_autograds(name: str) -> None:
+    inputs = [f"float32:{shape}" for shape in ("6x8", "8x8", "8", "8x8", "8")]
+    forward, examples = compile_package.to_compile(torch, f"{name}_forward", inputs)
+    backward, kept = compile_package.to_compile(torch, f"{name}_backward", inputs)
+    y, *saved = forward(*examples)
+    assert [one.shape for one in (*saved, y)] == [one.shape for one in kept]
+    (upstream,) = arrays((6, 8))
+    gradients = backward(*saved, upstream.to(y.dtype))
+
+    parameters = [one.clone().requires_grad_() for one in examples[1:]]
+    expected = compile_package.TRAINED[name](examples[0], *parameters)
+    expected.backward(upstream.to(expected.dtype))
+    assert torch.equal(y, expected)
+    assert len(gradients) == len(parameters)
+    for gradient, parameter in zip(gradients, parameters, strict=True):
+        assert torch.allclose(gradient, parameter.grad, rtol=2e-2, atol=2e-2)
 
 
 def test_the_exporter_ends_with_its_parent_and_leaves_nothing(tmp_path: Path) -> None:

@@ -90,13 +90,20 @@ EXPERIMENTS = (
         (("scaling", RESULT, "--points"), ("scaling", RESULT, "--svg=lecture.svg")),
     ),
     Experiment(
+        "mlp",
+        "the MLP's widths by eager LibTorch, by Inductor, and by our own kernels",
+        (_filter("^mlp/(impl:(compiled|native)/)?dtype:fp32/steps:2/layers:4/batch:256/d:"),),
+        (("table", RESULT, "--baseline=impl:eager"),),
+    ),
+    Experiment(
         "micro",
         "gpt-fast's micro experiments, means over D = 1024, 4096, 8192, 16384 in its own CSV columns",
         (
             _filter(
                 "^((gemv|gather_gemv|layer_norm)/impl:(eager|compiled|native)/[a-z]+:(bf16|int8)"
-                "|mlp_layer_norm_gelu/impl:(eager|compiled|native))/[nd]:[0-9]+$"
+                "|mlp_layer_norm_gelu/impl:(eager|compiled|native))/[nd]:[0-9]+(/hidden:[0-9]+)?$"
             ),
+            "--coordinate_descent_tuning",
         ),
         (("table", RESULT, "--format=gpt_fast"),),
     ),

@@ -75,11 +75,18 @@ const Registration kGatherGemv =
         .When([](const Point& at, const Device& device) { return TorchTakes(at, at.Int("n"), device); })
         .Impl("onednn", OnCpu(PrepareOnednn))
         .Takes({"bf16"}, "LibTorch's oneDNN has no product of 16-bit activations with int8 weights, and none on GPUs")
+        .Impl("compiled", Compiled([](WeightProduct& o) { return IsInt8(o) ? "gather_gemv_int8" : "gather_gemv"; },
+                                   [](WeightProduct& o) {
+                                     std::vector<at::Tensor> tensors = {o.x, o.weight.data, o.chosen};
+                                     if (IsInt8(o)) tensors.push_back(o.weight.scales);
+                                     return tensors;
+                                   }))
         .Points(Suite::kQuick, {{"impl", {"eager", "native"}}, {"precision", {"bf16"}}, {"n", {4096}}})
         .Points(Suite::kStandard,
-                {{"impl", {"eager", "native"}}, {"precision", {"bf16", "int8"}}, {"n", {1024, 4096, 8192}}})
+                {{"impl", {"eager", "compiled", "native"}}, {"precision", {"bf16", "int8"}}, {"n", {1024, 4096, 8192}}})
         .Points(Suite::kStandard, {{"impl", {"onednn"}}, {"precision", {"bf16"}}, {"n", {1024, 4096, 8192}}})
-        .Points(Suite::kFull, {{"impl", {"eager", "native"}}, {"precision", {"bf16", "int8"}}, {"n", {16384}}})
+        .Points(Suite::kFull,
+                {{"impl", {"eager", "compiled", "native"}}, {"precision", {"bf16", "int8"}}, {"n", {16384}}})
         .Points(Suite::kFull, {{"impl", {"onednn"}}, {"precision", {"bf16"}}, {"n", {16384}}})
         .Growth("n", 2);
 

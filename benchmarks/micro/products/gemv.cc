@@ -78,11 +78,13 @@ const Registration kGemv =
         .Takes({"fp32", "bf16"},
                "LibTorch's oneDNN has no product of 16-bit activations with quantised weights, and "
                "none on GPUs")
-        .Impl("compiled", Compiled("gemv",
+        .Impl("compiled", Compiled([](WeightProduct& o) { return IsInt8(o) ? "gemv_int8" : "gemv"; },
                                    [](WeightProduct& o) {
-                                     return std::vector{o.x, o.weight.data[0]};
+                                     std::vector<at::Tensor> tensors = {o.x, o.weight.data[0]};
+                                     if (IsInt8(o)) tensors.push_back(o.weight.scales[0]);
+                                     return tensors;
                                    }))
-        .Takes({"fp32", "bf16"}, "what is compiled is a plain product")
+        .Takes({"fp32", "bf16", "int8"}, "int4 weights lie as LibTorch's own operator packs them")
         .Supports(Supports)
         .Points(Suite::kQuick, Grid({"eager", "native"}, {"bf16", "int8", "int4"}, {4096}))
         .Points(Suite::kQuick, Grid({"onednn"}, {"bf16"}, {4096}))
@@ -90,7 +92,7 @@ const Registration kGemv =
                 {{"impl", {"eager", "native"}}, {"precision", {"int4"}}, {"group", {32, 64}}, {"n", {4096}}})
         .Points(Suite::kStandard, Grid({"eager", "native"}, {"fp32", "bf16", "int8", "int4"}, kSquares))
         .Points(Suite::kStandard, Grid({"onednn"}, {"fp32", "bf16"}, kSquares))
-        .Points(Suite::kStandard, Grid({"compiled"}, {"bf16"}, {4096, 8192}))
+        .Points(Suite::kStandard, Grid({"compiled"}, {"bf16", "int8"}, kSquares))
         .Points(Suite::kStandard, Grid({"eager", "native"}, {"bf16", "int8", "int4"}, {4096}, {"n"}, {2, 4, 8}))
         .Points(Suite::kFull, Grid({"eager", "native"}, {"bf16", "int8", "int4"}, {6144, 14336, 128256}, {4096}))
         .Points(Suite::kFull, Grid({"onednn"}, {"bf16"}, {6144, 14336, 128256}, {4096}))

@@ -39,6 +39,8 @@ struct WeightProduct {
   at::Tensor chosen = {};  // int64: experts; undefined: the only one
 };
 
+inline bool IsInt8(const WeightProduct& o) { return o.weight.format == workload::WeightFormat::kInt8; }
+
 // Of a point's axis `precision`, and how x and y are stored with it.
 workload::WeightFormat FormatAt(const Point& at);
 workload::Dtype ActivationAt(const Point& at);

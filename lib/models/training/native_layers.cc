@@ -3,9 +3,11 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/sum.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -13,6 +15,7 @@
 
 #include "lib/aten/elements.h"
 #include "lib/aten/onednn.h"
+#include "lib/kernels/operators/elementwise/gelu.h"
 #include "lib/kernels/operators/elementwise/silu_mul.h"
 #include "lib/kernels/operators/elementwise/transpose.h"
 #include "lib/kernels/operators/rows/cross_entropy.h"
@@ -39,6 +42,12 @@ at::Tensor Product(const at::Tensor& x, const at::Tensor& weight) {
   if (x.scalar_type() != at::kFloat) return at::mm(x, weight.t());
   const c10::impl::ExcludeDispatchKeyGuard no_autograd(c10::autograd_dispatch_keyset);
   return OnednnLinear(x, weight);
+}
+
+at::Tensor ProductAndBias(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (x.scalar_type() != at::kFloat) return at::addmm(bias, x, weight.t());
+  const c10::impl::ExcludeDispatchKeyGuard no_autograd(c10::autograd_dispatch_keyset);
+  return OnednnLinear(x, weight, bias);
 }
 
 // xᵀ, for the left side of a product: in fp32 a copy, because oneDNN reads a transposed matrix slower.
@@ -206,6 +215,50 @@ class CrossEntropyFunction : public Function<CrossEntropyFunction> {
   }
 };
 
+class LinearGeluFunction : public Function<LinearGeluFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias) {
+    const at::ScalarType type = ProductType(weight.scalar_type());
+    const at::Tensor rows = x.to(type);
+    const at::Tensor cast = weight.to(type);
+    const at::Tensor sums = ProductAndBias(rows, cast, bias.to(type));
+    at::Tensor y = at::empty_like(sums);
+    const observe::Range kernel("roofbench::gelu");
+    WithElement(sums, [&](auto element) {
+      using T = decltype(element);
+      Run(kernels::Gelu<T>{.x = Elements<T>(sums), .y = Elements<T>(y), .n = sums.numel()}, TorchThreads());
+    });
+    context->save_for_backward({rows, cast, sums});
+    context->saved_data["x"] = x.scalar_type();
+    context->saved_data["weight"] = weight.scalar_type();
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& rows = saved[0];
+    const at::Tensor& sums = saved[2];
+    const at::Tensor dy = upstream[0].contiguous().to(sums.scalar_type());
+    const at::Tensor d_sums = at::empty_like(sums);
+    std::optional<observe::Range> kernel("roofbench::gelu_gradient");
+    WithElement(sums, [&](auto element) {
+      using T = decltype(element);
+      Run(
+          kernels::GeluGradient<T>{
+              .x = Elements<T>(sums), .dy = Elements<T>(dy), .dx = Elements<T>(d_sums), .n = sums.numel()},
+          TorchThreads());
+    });
+    kernel.reset();
+    const at::ScalarType storage = context->saved_data["weight"].toScalarType();
+    at::Tensor dx;
+    if (context->needs_input_grad(0)) {
+      dx = Product(d_sums, saved[1].t()).to(context->saved_data["x"].toScalarType());
+    }
+    return {dx, Product(Turned(d_sums), rows.t()).to(storage), at::sum(d_sums, {0}, /*keepdim=*/false, storage)};
+  }
+};
+
 at::Tensor NativeLinear(const at::Tensor& x, const at::Tensor& weight) { return LinearFunction::apply(x, weight); }
 at::Tensor NativeNorm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
   return NormFunction::apply(x, weight, epsilon);
@@ -219,6 +272,10 @@ at::Tensor NativeCrossEntropy(const at::Tensor& logits, const at::Tensor& target
 }
 
 }  // namespace
+
+at::Tensor NativeLinearGelu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  return LinearGeluFunction::apply(x, weight, bias);
+}
 
 const LayerFunctions& NativeLayers() {
   static constexpr LayerFunctions kNative{.linear = NativeLinear,

@@ -17,12 +17,6 @@ at::Tensor Leaf(const at::Tensor& tensor, at::ScalarType type, bool requires_gra
   return tensor.detach().to(type).requires_grad_(requires_grad);
 }
 
-// The same rotations on LibTorch's operations.
-TransformerContext OnLibTorch(TransformerContext context) {
-  context.layers = &EagerLayers();
-  return context;
-}
-
 TransformerBlock Converted(const TransformerBlock& block, at::ScalarType type, bool requires_grad) {
   TransformerBlock converted = block;
   TransformerBlock::ForEach(converted,
@@ -46,6 +40,11 @@ bool IsWatched(std::size_t block, const TransformerModel& model) {
 }
 
 }  // namespace
+
+TransformerContext OnLibTorch(TransformerContext context) {
+  context.layers = &EagerLayers();
+  return context;
+}
 
 Trainer::Trainer(TransformerModel model, std::unique_ptr<Optimizer> optimizer, bool autocast)
     : model_(std::move(model)),
@@ -111,7 +110,7 @@ LossAndGradients ReferenceGradients(const TransformerModel& model, const at::Ten
   const at::Tensor head = Leaf(model.head, type, true);
   const LayerFunctions& layers = EagerLayers();
   const at::Tensor logits = layers.linear(layers.norm(x, norm, context.norm_epsilon), head);
-  const at::Tensor loss = layers.cross_entropy(logits.flatten(0, 1), targets.flatten());
+  const at::Tensor loss = LossOf(context, logits, targets);
   loss.backward();
 
   std::vector<std::vector<at::Tensor>> watched(model.blocks.size());

@@ -38,6 +38,9 @@ class Trainer {
   const bool autocast_;
 };
 
+// The same with LibTorch's operations.
+TransformerContext OnLibTorch(TransformerContext context);
+
 // The loss of a batch and its gradients by some parameters.
 struct LossAndGradients {
   at::Tensor loss;

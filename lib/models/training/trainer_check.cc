@@ -3,7 +3,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_unique.h>
-#include <ATen/ops/cross_entropy_loss.h>
 
 namespace roofbench::models {
 namespace {
@@ -81,7 +80,7 @@ std::vector<at::Tensor> TrainerCheck::Reference() const {
     references.insert(references.end(), reference.gradients.begin(), reference.gradients.end());
   } else {
     const at::Tensor logits = ReferenceLogits(model, tokens_, options_.reference_type);
-    references = {at::cross_entropy_loss(logits.flatten(0, 1), targets_.flatten()), logits.select(1, -1)};
+    references = {LossOf(OnLibTorch(model.context), logits, targets_), logits.select(1, -1)};
   }
   if (options_.make_optimizer == nullptr) return references;
   for (const at::Tensor& parameter : updated_) {

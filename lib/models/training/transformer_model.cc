@@ -59,6 +59,11 @@ at::Tensor RunBlock(const TransformerBlock& block, const RotaryTable& rope, cons
   return middle.add(layers.linear(gated, block.down));
 }
 
+at::Tensor LossOf(const TransformerContext& context, const at::Tensor& logits, const at::Tensor& targets) {
+  if (context.loss == Loss::kMeanLogit) return logits.mean();
+  return context.layers->cross_entropy(logits.flatten(0, 1), targets.flatten());
+}
+
 TransformerModel::TransformerModel(const workload::Transformer& shape, int64_t context_length,
                                    const TransformerContext& run_context, const MakeParameter& make)
     : rope(context_length, static_cast<int64_t>(shape.HeadDim()), kRopeTheta, at::TensorOptions(run_context.device)),
@@ -102,7 +107,7 @@ at::Tensor TransformerModel::Logits(const at::Tensor& tokens) const {
 at::Tensor TransformerModel::Loss(const at::Tensor& tokens, const at::Tensor& targets) const {
   const at::Tensor logits = Logits(tokens);
   const observe::Range range("loss");
-  return context.layers->cross_entropy(logits.flatten(0, 1), targets.flatten());
+  return LossOf(context, logits, targets);
 }
 
 std::vector<std::pair<std::string, at::Tensor>> TransformerModel::NamedParameters() const {

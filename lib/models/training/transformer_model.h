@@ -57,18 +57,25 @@ struct TransformerBlock {
   }
 };
 
+// kMeanLogit: the mean of the logits in place of a loss.
+enum class Loss { kCrossEntropy, kMeanLogit };
+
 // What every block shares.
 struct TransformerContext {
   int64_t heads = 0;
   Attention attention = Attention::kSdpa;
   double norm_epsilon = 1e-5;
   const LayerFunctions* layers = &EagerLayers();
+  Loss loss = Loss::kCrossEntropy;
   at::Device device = at::kCPU;  // of the parameters, and so of RoPE's tables
 };
 
 // x [batch, tokens, d_model] -> the same shape.
 at::Tensor RunBlock(const TransformerBlock& block, const RotaryTable& rope, const TransformerContext& context,
                     const at::Tensor& x);
+
+// Of logits [batch, tokens, vocab]: their mean cross-entropy against targets [batch, tokens], or their mean.
+at::Tensor LossOf(const TransformerContext& context, const at::Tensor& logits, const at::Tensor& targets);
 
 class TransformerModel {
  public:
@@ -81,7 +88,7 @@ class TransformerModel {
 
   // tokens [batch, tokens] (int64) -> logits [batch, tokens, vocab].
   at::Tensor Logits(const at::Tensor& tokens) const;
-  // Mean cross-entropy of the logits against targets [batch, tokens].
+  // The context's loss of the logits, against targets [batch, tokens].
   at::Tensor Loss(const at::Tensor& tokens, const at::Tensor& targets) const;
 
   // In the order embedding, blocks, final norm, head: "embedding", "block.0.query", …, "norm", "head".

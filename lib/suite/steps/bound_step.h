@@ -120,8 +120,9 @@ BoundStep<O> Bind(CompiledStep<Operation, Tensors> compiled) {
     } else {
       name = compiled.operation;
     }
-    auto operation = Compile(name, tensors, in.device());
+    auto operation = Compile(name, tensors, in.device(), in.compile_options());
     if (!operation.ok()) return operation.status();
+    in.AddCompileSeconds(operation->compile_seconds);
     return StepOn(operands, [tensors, run = *std::move(operation)](O& o) { o.y = run(tensors); });
   };
   return {.make = make, .kernels = {kInductorPackage}};

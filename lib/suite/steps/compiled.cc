@@ -9,10 +9,13 @@
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -90,19 +93,30 @@ std::string KindOfGpu(const Device& device) {
   return absl::StrCat(facts.name, ", sm_", facts.compute_major, facts.compute_minor);
 }
 
+// As torch calls it.
+std::string TypeName(at::ScalarType type) {
+  constexpr std::pair<at::ScalarType, const char*> kNames[] = {
+      {at::kBFloat16, "bfloat16"}, {at::kFloat, "float32"}, {at::kChar, "int8"}, {at::kLong, "int64"}};
+  for (const auto& [known, name] : kNames) {
+    if (type == known) return name;
+  }
+  throw std::logic_error(absl::StrCat("no compiled operation takes ", c10::toString(type)));
+}
+
 // What tools/compile_package.py is told and what decides the package's content: not the number of the GPU among several
 // of its kind, nor the place of the result.
 std::vector<std::string> Arguments(const std::string& operation, const std::vector<at::Tensor>& inputs,
-                                   const Device& device) {
+                                   const Device& device, const CompileOptions& options) {
   std::vector<std::string> arguments = {
       "--operation",     operation,
       "--threads",       absl::StrCat(device.threads()),
       "--torch-version", absl::StrCat(TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR, ".", TORCH_VERSION_PATCH)};
   if (device.gpu() != nullptr) arguments.insert(arguments.end(), {"--gpu", KindOfGpu(device)});
   for (const at::Tensor& input : inputs) {
-    const std::string type = input.scalar_type() == at::kBFloat16 ? "bfloat16" : "float32";
-    arguments.push_back(absl::StrCat("--input=", type, ":", absl::StrJoin(input.sizes(), "x")));
+    arguments.push_back(
+        absl::StrCat("--input=", TypeName(input.scalar_type()), ":", absl::StrJoin(input.sizes(), "x")));
   }
+  if (options.coordinate_descent_tuning) arguments.emplace_back("--coordinate-descent-tuning");
   return arguments;
 }
 
@@ -159,6 +173,13 @@ absl::Status MakePackage(const std::vector<std::string>& arguments, const fs::pa
   return absl::OkStatus();
 }
 
+// What the exporter left beside the package; 0 where that is no number.
+double CompileSeconds(fs::path package) {
+  std::ifstream file(package.replace_extension(".seconds"));
+  double seconds = 0;
+  return file >> seconds && seconds > 0 && std::isfinite(seconds) ? seconds : 0;
+}
+
 absl::StatusOr<std::shared_ptr<Loader>> Load(const fs::path& package, const Device& device) {
   // Packages name libtorch.so, an empty library over those that this program links. One that is loaded is found.
   dlopen((LibTorchCpu().parent_path() / "libtorch.so").c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -175,10 +196,10 @@ absl::StatusOr<std::shared_ptr<Loader>> Load(const fs::path& package, const Devi
 }  // namespace
 
 absl::StatusOr<CompiledOperation> Compile(const std::string& operation, const std::vector<at::Tensor>& inputs,
-                                          const Device& device) {
+                                          const Device& device, const CompileOptions& options) {
   const absl::StatusOr<fs::path> ours = CacheFolder();
   if (!ours.ok()) return ours.status();
-  const std::vector<std::string> arguments = Arguments(operation, inputs, device);
+  const std::vector<std::string> arguments = Arguments(operation, inputs, device, options);
   const std::string key = KeyOf(arguments, device);
   const fs::path package = *ours / kPackages / absl::StrCat(operation, "-", key, ".pt2");
   // Loaded once for all cold copies, and unloaded with the last of them: its code lies unpacked in a temporary folder.
@@ -197,7 +218,8 @@ absl::StatusOr<CompiledOperation> Compile(const std::string& operation, const st
     loader = *std::move(loaded);
     loaded_before = loader;
   }
-  return [loader](const std::vector<at::Tensor>& tensors) { return loader->run(tensors).front(); };
+  return CompiledOperation{.run = [loader](const std::vector<at::Tensor>& tensors) { return loader->run(tensors); },
+                           .compile_seconds = CompileSeconds(package)};
 }
 
 }  // namespace roofbench

@@ -15,21 +15,29 @@
 
 #include "absl/status/statusor.h"
 #include "lib/device/device.h"
+#include "lib/suite/steps/compile_options.h"
 
 namespace roofbench {
 
 // Listed as what no GPU has run (lib/device/unverified.h).
 inline constexpr char kInductorPackage[] = "InductorPackage";
 
-// Computes a new result from inputs of the shapes and types that it was compiled for, on their device: on a GPU it is
-// enqueued on the stream that LibTorch works on, and nothing waits.
-using CompiledOperation = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
+struct CompiledOperation {
+  // Computes new results from inputs of the shapes and types that it was compiled for, on their device: on a GPU it is
+  // enqueued on the stream that LibTorch works on, and nothing waits.
+  std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)> run;
+  // That compiling it took, now or when its package was made; 0: not known.
+  double compile_seconds = 0;
+
+  // The first result.
+  at::Tensor operator()(const std::vector<at::Tensor>& inputs) const { return run(inputs).front(); }
+};
 
 // `operation` is one of those of tools/compile_package.py, compiled for inputs like these, the device and its threads.
 // Unimplemented says why there is no package: no Python, no compiler, no triton, another GPU, no folder to keep it in,
 // or what the exporter said last. The Python is $ROOFBENCH_PYTHON, else that of the environment that LibTorch lies in,
 // else python3.
 absl::StatusOr<CompiledOperation> Compile(const std::string& operation, const std::vector<at::Tensor>& inputs,
-                                          const Device& device);
+                                          const Device& device, const CompileOptions& options = {});
 
 }  // namespace roofbench

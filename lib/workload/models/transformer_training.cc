@@ -19,6 +19,7 @@ constexpr double kStatisticsBytes = 4;  // row statistics are fp32 whatever the 
 // Nominal arithmetic of element-wise work, in fp32, as the operators have it; its bytes decide.
 constexpr double kNormFlops = FlopsPerElement(NormKind::kRms);
 constexpr double kSgdFlops = 2;
+constexpr double kMeanFlops = 1;
 
 // Work on `elements` that is bound by its traffic; bytes are given an element.
 struct PerElement {
@@ -73,6 +74,18 @@ Operation AttentionProducts(const TransformerTraining& training, double products
   return operation;
 }
 
+// The loss element by element of the logits: forward reads them, and backward writes their gradient, from what they are
+// or for the mean from nothing.
+PerElement LossForward(const TransformerTraining& training) {
+  const double flops = training.loss == LossKind::kMeanLogit ? kMeanFlops : Softmax::kFlops;
+  return {.flops = flops, .read = ElementBytes(training.compute)};
+}
+PerElement LossBackward(const TransformerTraining& training) {
+  const double act = ElementBytes(training.compute);
+  if (training.loss == LossKind::kMeanLogit) return {.written = act};
+  return {.flops = Softmax::kFlops, .read = act, .written = act};
+}
+
 // The most that is alive beside the parameters while forward runs and keeps nothing for backward: in a layer, where the
 // head makes the logits, or where the loss is taken.
 double ForwardPeak(const TransformerTraining& training) {
@@ -98,7 +111,8 @@ double ForwardPeak(const TransformerTraining& training) {
   const double feed_forward = 2 * d * stream + 2 * normed + d * act + gated;
   const double head = d * stream + normed + v * act + shape.vocab * cast_bytes;
   // LibTorch takes the loss under autocast from an fp32 copy of the logits, and writes the log-probabilities.
-  const double loss = native ? v * act : training.IsMixed() ? v * (act + 2 * stream) : 2 * v * act;
+  const bool takes_logits_alone = native || training.loss == LossKind::kMeanLogit;
+  const double loss = takes_logits_alone ? v * act : training.IsMixed() ? v * (act + 2 * stream) : 2 * v * act;
   return std::max({attention, feed_forward, head, loss});
 }
 
@@ -135,7 +149,7 @@ workload::Cost TransformerTraining::Forward() const {
   }
   operations.push_back(ElementWise(tokens * shape.d_ff, {SiluMul::kFlops, 2 * act, act}, shape.layers));
   operations.push_back(ElementWise(tokens * shape.d_model, {1, act, 0, stream}, 2 * shape.layers));  // residual sums
-  operations.push_back(ElementWise(tokens * shape.vocab, {Softmax::kFlops, act, 0}));                // loss
+  operations.push_back(ElementWise(tokens * shape.vocab, LossForward(*this)));
   return cost;
 }
 
@@ -154,7 +168,7 @@ workload::Cost TransformerTraining::Backward() const {
     // The gradient of a weight under autocast is a bf16 product, stored as fp32.
     if (IsMixed()) operations.push_back(ElementWise(in * out, {.read = act, .written = stream}, count));
   }
-  operations.push_back(ElementWise(tokens * shape.vocab, {Softmax::kFlops, act, act}));  // loss
+  operations.push_back(ElementWise(tokens * shape.vocab, LossBackward(*this)));
   operations.push_back(
       ElementWise(tokens * shape.d_model, {2 * kNormFlops, stream + act, stream}, 2 * shape.layers + 1));
   operations.push_back(
@@ -177,8 +191,8 @@ workload::Cost TransformerTraining::Backward() const {
 
 workload::Cost TransformerTraining::Optimizer() const {
   const double bytes = ElementBytes(storage);
-  const bool adamw = optimizer == OptimizerKind::kAdamW;
-  const PerElement each{.flops = adamw ? AdamW::kFlops : kSgdFlops, .read = bytes, .updated = (adamw ? 3 : 1) * bytes};
+  const PerElement each{
+      .flops = HasMoments() ? AdamW::kFlops : kSgdFlops, .read = bytes, .updated = (HasMoments() ? 3 : 1) * bytes};
   return {.operations = {ElementWise(shape.Parameters().Total(), each)}};
 }
 
@@ -214,7 +228,7 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
     return memory;
   }
   if (mode >= TrainingMode::kForwardBackward) memory.gradients = count * stream;
-  if (mode == TrainingMode::kStep && optimizer == OptimizerKind::kAdamW) memory.optimizer = 2 * count * stream;
+  if (mode == TrainingMode::kStep && HasMoments()) memory.optimizer = 2 * count * stream;
   // A block keeps of each of its two norms the input and a statistic a row, and LibTorch's also the normalised rows.
   // The scaled rows are kept once by the products that read them, but under autocast LibTorch rounds them again for
   // each of the five. Attention keeps queries, keys, values and its result twice (as it came and with heads merged;
@@ -228,12 +242,14 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
                               : ((native ? 2 : 3) * q + 2 * kv) * act + tokens * shape.heads * kStatisticsBytes;
   const double gated = (native ? 3 : 4) * f * act;
   // Of the loss LibTorch keeps the log-probabilities, and ours the gradient by the logits in their place.
-  const double loss = v * (native ? act : std::max(stream, kStatisticsBytes));
-  const double head = (native ? 1 : 2) * d * stream + d * act + loss;
+  // The mean needs none of its logits.
+  const bool mean = loss == LossKind::kMeanLogit;
+  const double kept_logits = mean ? 0 : v * (native ? act : std::max(stream, kStatisticsBytes));
+  const double head = (native ? 1 : 2) * d * stream + d * act + kept_logits;
   memory.activations = casts + shape.layers * (norms + attended + gated) + head;
   if (mode == TrainingMode::kForward) {
     // LibTorch takes the loss while the logits are alive, under autocast with an fp32 copy.
-    const double logits = native ? 0 : v * (act + (IsMixed() ? stream : 0));
+    const double logits = mean ? v * act : native ? 0 : v * (act + (IsMixed() ? stream : 0));
     // The naive attention of the last layer has its scores three times, of which one is kept.
     const double attends =
         attention == AttentionKind::kNaive ? memory.activations - head - gated + 2 * scores * act : 0;
@@ -245,8 +261,11 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   // with all gradients.
   const double head_gradient = shape.vocab * shape.d_model * (stream + (IsMixed() ? act : 0));
   const double turned = compute == Dtype::kBf16 ? 0 : v * act;
-  const double begins = memory.activations + (native ? head_gradient + turned : 2 * v * stream);
+  const double loss_gradients = mean ? v * act : 2 * v * stream;
+  const double begins = memory.activations + (native ? head_gradient + turned : loss_gradients);
   const double ends = memory.gradients + 2 * d * stream;
+  const bool divides = mode == TrainingMode::kStep && optimizer == OptimizerKind::kAdamWForeach;
+  const double updates = memory.gradients + (divides ? memory.parameters : 0);
   // Our attention holds in backward the gradients of its result, of q, k and v, and queries and the first of these
   // twice more, beside an fp32 gradient of the queries. The last layer does so while all others keep theirs.
   double attends = 0;
@@ -255,7 +274,7 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
     attends = memory.activations - head - gated + shape.vocab * shape.d_model * stream + layer_gradients +
               (6 * q + 2 * kv) * act + q * ElementBytes(Dtype::kFp32) + d * stream;
   }
-  memory.peak = memory.parameters + memory.optimizer + std::max({begins, attends, ends});
+  memory.peak = memory.parameters + memory.optimizer + std::max({begins, attends, ends, updates});
   return memory;
 }
 

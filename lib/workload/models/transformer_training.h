@@ -11,7 +11,10 @@ namespace roofbench::workload {
 // kInference keeps nothing for a backward pass; kForward keeps it to the end, though none follows.
 enum class TrainingMode { kInference, kForward, kForwardBackward, kStep };
 enum class AttentionKind { kNaive, kFused };  // kNaive writes the scores to memory and computes the masked half too
-enum class OptimizerKind { kSgd, kAdamW };
+// kAdamWForeach takes each operation over all parameters at once, so that what it divides by is there for all of them.
+enum class OptimizerKind { kSgd, kAdamW, kAdamWForeach };
+// kMeanLogit is no loss but the mean of the logits, as a published script takes it: its gradient costs next to nothing.
+enum class LossKind { kCrossEntropy, kMeanLogit };
 
 // How the step is programmed, for the memory that it holds: operation by operation, or with fused operations.
 enum class TrainingImplementation { kEager, kNative };
@@ -33,9 +36,11 @@ struct TransformerTraining {
   Dtype storage = Dtype::kFp32;  // of parameters, gradients and optimizer state; autocast: fp32 beside compute bf16
   AttentionKind attention = AttentionKind::kFused;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
+  LossKind loss = LossKind::kCrossEntropy;
   TrainingImplementation implementation = TrainingImplementation::kEager;
 
   double Tokens() const { return batch * context; }
+  bool HasMoments() const { return optimizer != OptimizerKind::kSgd; }
   bool IsMixed() const { return ElementBytes(compute) < ElementBytes(storage); }
 
   // FLOPs of all matrix products: the linear layers, 2·tokens·weights forward and twice that backward, and the two

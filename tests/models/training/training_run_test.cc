@@ -23,18 +23,28 @@ constexpr workload::Transformer kShape{.d_model = 16, .d_ff = 40, .layers = 2, .
 
 class TrainingRunTest : public testing::TestWithParam<const LayerFunctions*> {
  protected:
-  TrainingRun Make(TrainingMode mode) {
+  TrainingRun Make(TrainingMode mode, Loss loss = Loss::kCrossEntropy, MakeOptimizer make = MakeFusedAdamW) {
     at::Generator seeded = at::detail::createCPUGenerator(3);
-    TransformerModel model(kShape, 8, {.heads = 2, .layers = GetParam()}, [&](at::IntArrayRef shape, double deviation) {
-      const at::Tensor made = deviation > 0 ? at::randn(shape, seeded).mul_(deviation) : at::ones(shape);
-      return made.requires_grad_(mode != TrainingMode::kInference);
-    });
+    TransformerModel model(
+        kShape, 8, {.heads = 2, .layers = GetParam(), .loss = loss}, [&](at::IntArrayRef shape, double deviation) {
+          const at::Tensor made = deviation > 0 ? at::randn(shape, seeded).mul_(deviation) : at::ones(shape);
+          return made.requires_grad_(mode != TrainingMode::kInference);
+        });
     const TrainerCheck::Options check{
-        .sequences = 2, .mode = mode, .make_optimizer = mode == TrainingMode::kStep ? MakeFusedAdamW : nullptr};
+        .sequences = 2, .mode = mode, .make_optimizer = mode == TrainingMode::kStep ? make : nullptr};
     std::unique_ptr<Optimizer> optimizer;
-    if (mode == TrainingMode::kStep) optimizer = MakeFusedAdamW(model.Parameters(), check.settings);
+    if (mode == TrainingMode::kStep) optimizer = make(model.Parameters(), check.settings);
     return {Trainer(std::move(model), std::move(optimizer), /*autocast=*/false),
             at::randint(0, 23, {2, 8}, seeded, at::kLong), at::randint(0, 23, {2, 8}, seeded, at::kLong), check};
+  }
+  static void ExpectRight(const TrainingRun& run) {
+    const std::vector<at::Tensor> results = run.Check().Result();
+    const std::vector<at::Tensor> references = run.Check().Reference();
+    ASSERT_EQ(results.size(), references.size());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      EXPECT_FALSE(results[i].requires_grad());
+      EXPECT_TRUE(at::allclose(results[i].to(at::kDouble), references[i].to(at::kDouble), 1e-3, 1e-5)) << i;
+    }
   }
   static std::vector<TrainingPhase> PhasesOf(TrainingRun& run) {
     std::vector<TrainingPhase> phases;
@@ -77,13 +87,23 @@ TEST_P(TrainingRunTest, TheCheckOfEveryModeAgreesWithItsReference) {
   for (const TrainingMode mode :
        {TrainingMode::kInference, TrainingMode::kForward, TrainingMode::kForwardBackward, TrainingMode::kStep}) {
     TrainingRun run = Make(mode);
-    const std::vector<at::Tensor> results = run.Check().Result();
-    const std::vector<at::Tensor> references = run.Check().Reference();
-    ASSERT_EQ(results.size(), references.size());
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      EXPECT_FALSE(results[i].requires_grad());
-      EXPECT_TRUE(at::allclose(results[i].to(at::kDouble), references[i].to(at::kDouble), 1e-3, 1e-5)) << i;
-    }
+    ExpectRight(run);
+  }
+}
+
+TEST_P(TrainingRunTest, ForeachUpdatesAsTheFormula) {
+  TrainingRun run = Make(TrainingMode::kStep, Loss::kCrossEntropy, MakeForeachAdamW);
+  ExpectRight(run);
+  PhasesOf(run);
+  EXPECT_EQ(run.OptimizerBytes(), 2 * run.ParameterBytes());
+}
+
+TEST_P(TrainingRunTest, TheMeanOfTheLogitsIsTheLossWhereItIsAskedFor) {
+  for (const TrainingMode mode : {TrainingMode::kInference, TrainingMode::kForwardBackward}) {
+    TrainingRun run = Make(mode, Loss::kMeanLogit);
+    ExpectRight(run);
+    // Near zero, where a cross-entropy over 23 words is about 3.
+    EXPECT_LT(run.Check().Result().front().abs().item<double>(), 1);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "lib/workload/operators/adamw.h"
 #include "lib/workload/operators/silu_mul.h"
+#include "lib/workload/operators/softmax.h"
 
 namespace roofbench::workload {
 namespace {
@@ -103,6 +104,34 @@ TEST(TransformerTraining, MemoryIsNearTheMeasured) {
     EXPECT_NEAR(memory.peak / measured.peak, 1, 0.01);
     EXPECT_EQ(memory.optimizer, 2 * memory.parameters);
   }
+}
+
+// As measured at two layers, vocabulary 1000, batch 1, context 128.
+TEST(TransformerTraining, ForeachHoldsADivisorForEveryParameter) {
+  TransformerTraining work{.shape = *FindTransformer("small"), .batch = 1, .context = 128};
+  work.shape.layers = 2;
+  work.shape.vocab = 1000;
+  const double fused = work.Memory(TrainingMode::kStep).peak;
+  work.optimizer = OptimizerKind::kAdamWForeach;
+  const TrainingMemory memory = work.Memory(TrainingMode::kStep);
+  EXPECT_NEAR(memory.peak / 408e6, 1, 0.01);
+  EXPECT_GT(memory.peak, fused);
+  EXPECT_EQ(memory.optimizer, 2 * memory.parameters);
+  EXPECT_EQ(work.Memory(TrainingMode::kForwardBackward).peak, fused - memory.optimizer);
+}
+
+TEST(TransformerTraining, TheMeanOfTheLogitsIsReadOnceAndKeepsNone) {
+  TransformerTraining work{.shape = *FindTransformer("small"), .batch = 4, .context = 128};
+  const double logits = work.Tokens() * work.shape.vocab;
+  const workload::Cost loss[] = {work.Forward(), work.Backward()};
+  const double kept = work.Memory(TrainingMode::kForward).activations;
+  work.loss = LossKind::kMeanLogit;
+  const workload::Cost mean[] = {work.Forward(), work.Backward()};
+  EXPECT_EQ(mean[0].BytesRead(), loss[0].BytesRead());
+  EXPECT_EQ(loss[0].Flops(Dtype::kFp32) - mean[0].Flops(Dtype::kFp32), (Softmax::kFlops - 1) * logits);
+  EXPECT_EQ(loss[1].BytesRead() - mean[1].BytesRead(), 4 * logits);
+  EXPECT_EQ(loss[1].BytesWritten(), mean[1].BytesWritten());
+  EXPECT_EQ(kept - work.Memory(TrainingMode::kForward).activations, 4 * logits);
 }
 
 // As above, without gradients.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The activation y = x · Φ(x), Φ the distribution function of the normal distribution (Hendrycks and Gimpel,
-// arXiv:1606.08415), exact rather than by a tanh.
+// arXiv:1606.08415), exact rather than by a tanh, and its gradient.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,18 @@ struct Gelu {
   int64_t n = 0;
 };
 
+// From dy: dx = dy · (Φ(x) + x · φ(x)), φ the density of the normal distribution. Likewise; infinite x give NaNs.
+template <typename T>
+struct GeluGradient {
+  const T* x = nullptr;
+  const T* dy = nullptr;
+  T* dx = nullptr;  // may be x or dy
+  int64_t n = 0;
+};
+
 void Run(const Gelu<float>& work, const ParallelFor& parallel_for);
 void Run(const Gelu<Bf16>& work, const ParallelFor& parallel_for);
+void Run(const GeluGradient<float>& work, const ParallelFor& parallel_for);
+void Run(const GeluGradient<Bf16>& work, const ParallelFor& parallel_for);
 
 }  // namespace roofbench::kernels

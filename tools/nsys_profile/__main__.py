@@ -20,7 +20,7 @@ from roofreport.ending import ended
 from roofreport.errors import UnusableInputError
 from roofreport.terminal import show, tell
 
-PROGRAM = Path(__file__).resolve().parents[1] / "build/release/bin/roofbench"
+PROGRAM = Path(__file__).resolve().parents[2] / "build/release/bin/roofbench"
 # Ranges of the host, kernels of the GPU, and the ranges that the kernels belong to.
 REPORTS = ("nvtx_sum", "cuda_gpu_kern_sum", "nvtx_gpu_proj_sum")
 MISSING = (
