@@ -6,7 +6,6 @@
 // stays well below a second.
 
 #include "benchmarks/macro/generation.h"
-#include "benchmarks/macro/rounded_logits.h"
 
 namespace roofbench {
 namespace {
@@ -22,7 +21,6 @@ GridAxes Grid(const AxisList& impl, const AxisList& model, const AxisList& preci
 
 const Registration kGenerate =
     GenerationFamily("generate", "reads a prompt and generates tokens, one after another")
-        .Rounded([](const GenerationCase& o) { return RoundedLogits(*o.model, o.generation.Read()); })
         .Axes(ModelAxes())
         .Size("prompt", "tokens of a prompt")
         .Axes(ChoiceAxes())

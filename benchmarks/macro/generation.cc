@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "benchmarks/macro/given_checkpoint.h"
+#include "benchmarks/macro/rounded_logits.h"
 #include "lib/device/gpu.h"
 #include "lib/observe/ranges.h"
 #include "lib/timing/statistics.h"
@@ -116,6 +117,7 @@ FamilyOf<GenerationCase> GenerationFamily(std::string name, std::string doc, con
       .Operands([=](const Point& at, Inputs& in) { return GenerationAt(generate_at(at), in); })
       .Result([](const GenerationCase& o) { return o.generation.logits(); })
       .Reference([](const GenerationCase& o) { return ExactLogits(*o.model, o.generation.Read()); })
+      .Rounded([](const GenerationCase& o) { return RoundedLogits(*o.model, o.generation.Read()); })
       .Details([=](const Point& at, const std::shared_ptr<GenerationCase>& generation, Case& built) {
         const Point point = generate_at(at);
         DescribeGeneration(point, point.Int("new"), generation, built);

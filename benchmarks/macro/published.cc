@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "benchmarks/macro/generation.h"
-#include "benchmarks/macro/rounded_logits.h"
 #include "lib/suite/named_rows.h"
 
 namespace roofbench {
@@ -73,7 +72,6 @@ const Registration kPublished =
     GenerationFamily("published",
                      "generations that others published, with their figure as target_tokens/s or target_e2e_tokens/s",
                      GenerateAt)
-        .Rounded([](const GenerationCase& o) { return RoundedLogits(*o.model, o.generation.Read()); })
         .Choice("experiment", NamesOf(kExperiments))
         .Choice("model", {"published", "tiny_llama", "tiny_mixtral"}, "another one to try the case with", "published")
         .PredictAs(GenerateAt)
