@@ -145,9 +145,8 @@ def parts(torch: Any, operation: Callable[..., Tensor], inputs: Sequence[Tensor]
     return forward, lambda *tensors: [made for made in backward(*tensors) if made is not None], examples
 
 
-def to_compile(torch: Any, options: argparse.Namespace) -> tuple[Callable[..., Any], list[Tensor]]:
-    name = options.operation
-    examples = [example(torch, text, options.device) for text in options.input]
+def to_compile(torch: Any, name: str, inputs: list[str], device: str = CPU) -> tuple[Callable[..., Any], list[Tensor]]:
+    examples = [example(torch, text, device) for text in inputs]
     for part in (FORWARD, BACKWARD):
         if name.endswith(part):
             forward, backward, saved = parts(torch, TRAINED[name.removesuffix(part)], examples)
@@ -186,7 +185,7 @@ def compile_for(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)  # the code is made for as many
     inductor = importlib.import_module("torch._inductor")
     begin = time.monotonic()
-    operation, examples = to_compile(torch, options)
+    operation, examples = to_compile(torch, options.operation, options.input, options.device)
     module: Any = torch.nn.Module
 
     class Model(module):  # type: ignore[misc]

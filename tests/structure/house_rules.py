@@ -67,6 +67,7 @@ MEANT_OTHERWISE: dict[str, dict[str, str]] = {
         "prefill": "a phase",
         "softmax": "a stage of attention",
     },
+    "lib/suite/steps/compiled.": {"model": "what a package of Inductor's calls its part"},
 }
 
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')

@@ -136,6 +136,22 @@ TEST_F(FamilyOfTest, WhatIsPreparedIsPreparedOnce) {
   EXPECT_EQ(prepared, 1);
 }
 
+TEST_F(FamilyOfTest, WhatCompilingTookIsAFigureOfTheCase) {
+  const Family family = Double("compiled")
+                            .Impl("compiled", Prepared([](Vectors& o, const Point&, Inputs& in) {
+                                    in.AddCompileSeconds(1.5);
+                                    in.AddCompileSeconds(0.5);
+                                    return [&o] { at::mul_out(o.y, o.x, at::full({}, 2)); };
+                                  }))
+                            .Finish();
+  const absl::StatusOr<Case> compiled = Build(family, {{kImplAxis, "compiled"}});
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  ASSERT_EQ(compiled->figures.size(), 1U);
+  EXPECT_EQ(compiled->figures.front().first, "compile_ms");
+  EXPECT_EQ(compiled->figures.front().second(), 2000);
+  EXPECT_TRUE(Build(family, {{kImplAxis, "eager"}})->figures.empty());
+}
+
 TEST_F(FamilyOfTest, WhatCannotBePreparedIsSkippedWithItsReason) {
   const Family family = Double("refused")
                             .Impl("packed", Prepared([](Vectors&, const Point&, Inputs&) -> absl::StatusOr<CaseStep> {

@@ -28,6 +28,7 @@ TEST(CompiledPackage, IsMadeOnceAndRight) {
     const absl::Status right = CompareTensors((*softmax)({x}), at::_softmax(x.to(at::kDouble), 1, false),
                                               {.dtype = workload::Dtype::kBf16, .reduction = 72}, "softmax");
     EXPECT_TRUE(right.ok()) << right;
+    EXPECT_GT(softmax->compile_seconds, 0);
   };
   expect_right();
   // From now on without Python.

@@ -155,6 +155,21 @@ TEST(Compiled, OfOneGpuIsNeverThatOfAnother) {
   EXPECT_EQ(Packages(folder).size(), packages);
 }
 
+TEST(Compiled, IsAnotherPackageWithAnotherTuning) {
+  const TempFolder folder;
+  const Environment cache("XDG_CACHE_HOME", folder / "cache");
+  const Environment python("ROOFBENCH_PYTHON", FakePython(folder));
+  const FakeDevice device;
+  const std::vector<at::Tensor> inputs = {at::ones({2, 8}), at::ones({8}, at::kChar), at::ones({8}, at::kLong)};
+  for (const bool tuned : {false, true}) {
+    EXPECT_FALSE(Compile("softmax", inputs, device, {.coordinate_descent_tuning = tuned}).ok());
+    const std::string arguments = ReadText(folder / "arguments");
+    EXPECT_EQ(arguments.find("--coordinate-descent-tuning\n") != std::string::npos, tuned);
+    EXPECT_THAT(arguments, HasSubstr("--input=float32:2x8\n--input=int8:8\n--input=int64:8\n"));
+  }
+  EXPECT_EQ(Packages(folder).size(), 2U);
+}
+
 TEST(Compiled, TrustsNoPackageThatOthersCouldHaveWritten) {
   const TempFolder folder;
   const Environment cache("XDG_CACHE_HOME", folder / "cache");
