@@ -29,6 +29,16 @@ inline std::string TestNameOf(const testing::TestParamInfo<PlannedCase>& instanc
   return name;
 }
 
+// Where element `index` of the tensor lies, whatever its strides.
+inline at::Tensor ElementOf(at::Tensor tensor, int64_t index) {
+  while (tensor.dim() > 0) {
+    const int64_t below = tensor.numel() / tensor.size(0);
+    tensor = tensor.select(0, index / below);
+    index %= below;
+  }
+  return tensor;
+}
+
 // Twice, so that the second finds what the first left.
 inline void ExpectRightTwice(const PlannedCase& planned, const RunOptions& options, Device& device) {
   Session session(options, device, {planned}, nullptr);
@@ -42,7 +52,7 @@ inline void ExpectRightTwice(const PlannedCase& planned, const RunOptions& optio
 inline void ExpectWrongResultFails(const PlannedCase& planned, const RunOptions& options, Device& device) {
   Session session(options, device, {planned}, nullptr);
   session.TamperWith({.result = [](at::Tensor& result) {
-    at::Tensor last = result.view({-1})[result.numel() - 1];
+    at::Tensor last = ElementOf(result, result.numel() - 1);
     // Off by about the size of the largest element: above what deep networks in bf16 may round, far below nonsense.
     const at::Scalar off = last.is_floating_point() ? result.abs().max().item() : at::Scalar(1);
     last.add_(off);
@@ -56,7 +66,7 @@ inline void ExpectWrongResultFails(const PlannedCase& planned, const RunOptions&
 // Of families that compare samples: a NaN, and a row of other numbers, where no sample was taken.
 inline void ExpectWrongElsewhereFails(const PlannedCase& planned, const RunOptions& options, Device& device) {
   const auto spoil_an_element = [](at::Tensor& whole) {
-    at::Tensor element = whole.view({-1})[whole.numel() / 2];
+    at::Tensor element = ElementOf(whole, whole.numel() / 2);
     element.is_floating_point() ? element.fill_(std::numeric_limits<float>::quiet_NaN()) : element.add_(1);
   };
   const auto spoil_a_row = [](at::Tensor& whole) {
