@@ -83,7 +83,8 @@ def test_head_and_stop_ids_are_those_that_transformers_takes(
     shutil.copytree(checkpoint[0], tmp_path / "tied")
     config = json.loads((tmp_path / "tied" / "config.json").read_text())
     (tmp_path / "tied" / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": True}))
-    model = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "tied").eval()
+    model: Any = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "tied")
+    model.eval()
     expected = greedy(model, [5, 17, 80], NEW)
     stop = expected[9]
     (tmp_path / "tied" / "generation_config.json").write_text(json.dumps({"eos_token_id": [stop]}))

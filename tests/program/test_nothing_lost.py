@@ -210,8 +210,8 @@ def planted(program: Path) -> Path:
 def test_a_fresh_process_is_one_for_each_repetition(planted: Path, tmp_path: Path, fresh: bool) -> None:
     out = tmp_path / "out.json"
     flags = ["--filter=how:(good|last)/", "--benchmark_repetitions=2", "--benchmark_min_time=2x", "--roof_share=0"]
-    command = [planted, *flags, "--threads=1", f"--benchmark_out={out}", *(["--fresh_process"] if fresh else [])]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    flags += ["--threads=1", f"--benchmark_out={out}", *(["--fresh_process"] if fresh else [])]
+    done = subprocess.run([planted, *flags], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     measured = rows(out)
     assert [(row["how"], row["repetition_index"]) for row in measured] == [
