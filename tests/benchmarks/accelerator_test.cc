@@ -9,6 +9,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -76,6 +77,22 @@ TEST_F(AcceleratorTest, AResultIsHeldAgainstAReferenceOnTheHost) {
   EXPECT_ANY_THROW(static_cast<void>(at::equal(result, reference)));
   EXPECT_TRUE(CompareTensors(result, reference, Tolerance{}, "result").ok());
   EXPECT_FALSE(CompareTensors(result, reference + 1, Tolerance{}, "result").ok());
+}
+
+// What the host makes for a GPU takes minutes, and waits for the bus.
+TEST_F(AcceleratorTest, RandomDataIsMadeThere) {
+  Inputs inputs(*device_, 1, "data");
+  const accelerator::Counts before = accelerator::CountsNow();
+  const at::Tensor numbers = inputs.Randn({64, 64});
+  const at::Tensor integers = inputs.Integers(0, 9, {64});
+  const accelerator::Counts made = accelerator::CountsNow() - before;
+  EXPECT_EQ(numbers.device(), device_->torch_device());
+  EXPECT_EQ(integers.device(), device_->torch_device());
+  std::set<std::string> names;
+  for (const auto& [name, count] : made.operators) {
+    if (count > 0) names.insert(name);
+  }
+  EXPECT_THAT(names, testing::UnorderedElementsAre("aten::normal_", "aten::random_"));
 }
 
 class LaunchesTest : public AcceleratorTest {
