@@ -109,11 +109,14 @@ double ForwardPeak(const TransformerTraining& training) {
   // the activation between, or the weight of the product that makes up.
   const double gated = std::max((native ? 3 : 4) * f * act, 2 * f * act + shape.d_ff * cast_bytes);
   const double feed_forward = 2 * d * stream + 2 * normed + d * act + gated;
+  // The sum that ends a block: under autocast LibTorch first casts what the feed-forward part gave to the stream's
+  // type.
+  const double sum = training.IsMixed() ? 4 * d * stream + (4 * d + f) * act : 0;
   const double head = d * stream + normed + v * act + shape.vocab * cast_bytes;
   // LibTorch takes the loss under autocast from an fp32 copy of the logits, and writes the log-probabilities.
   const bool takes_logits_alone = native || training.loss == LossKind::kMeanLogit;
   const double loss = takes_logits_alone ? v * act : training.IsMixed() ? v * (act + 2 * stream) : 2 * v * act;
-  return std::max({attention, feed_forward, head, loss});
+  return std::max({attention, feed_forward, sum, head, loss});
 }
 
 }  // namespace
