@@ -44,7 +44,9 @@ SMALLER = (
     (r"^tools/published \w", "--benchmark_min_time=3x --warmup_iters=1"),
     (r"^tools/published (passes|warmups|mixed|memory)", TINY_STEP),
     (r"^tools/published warmups", "--benchmark_repetitions=2 --axis=train_step.warmup=0,1"),
-    (r"^tools/published lecture", "--axis=matmul.n=64,128,256"),
+    (r"^tools/published lecture", "--axis=matmul.n=64,128,256 --axis=mlp.d=32,64"),
+    # Compiling takes a minute; suite_slow_test does.
+    (r"^tools/published mlp", "--axis=mlp.d=32 --axis=mlp.impl=eager,native"),
     (r"^tools/published micro", "--axis=gemv.n=1024 --axis=gather_gemv.n=1024 --axis=layer_norm.d=1024"),
     (r"^tools/published micro", "--axis=mlp_layer_norm_gelu.d=1024 --axis=mlp_layer_norm_gelu.hidden=1024"),
     (r"^tools/published (gpt_fast|bitsandbytes)", "--axis=published.model=tiny_llama"),
