@@ -88,8 +88,10 @@ TINY = ("model=tiny_llama", "precision=bf16", "batch=1")
     ("family", "axes", "expected"),
     [
         ("mlp", ("dtype=fp32", "layers=1", "batch=4", "d=8", "steps=1"), parts("zero_grad", "forward", "backward")),
-        ("attention", ("impl=naive", "dtype=fp32", "heads=2", "kv_heads=heads", "keys=8", "d=8"),
+        ("attention", ("impl=naive", "dtype=fp32", "heads=2", "kv_heads=heads", "keys=8", "d=8", "pass=forward"),
          parts("scores", "softmax", "weighted_sum")),
+        ("attention", ("impl=naive", "dtype=fp32", "heads=2", "kv_heads=heads", "keys=8", "d=8", "pass=backward"),
+         parts("weighted_sum", "softmax", "scores")),
         ("prefill", ("impl=eager", "prompt=4", *TINY), parts("prefill", inside=EAGER)),
         ("decode", ("impl=native", "depth=4", *TINY), parts("decode", inside=NATIVE)),
         ("generate", ("impl=native", "prompt=4", "new=3", *TINY),
