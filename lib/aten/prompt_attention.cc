@@ -6,12 +6,11 @@
 #include <type_traits>
 
 #include "lib/aten/elements.h"
+#include "lib/aten/whole_rows.h"
 #include "lib/kernels/operators/attention/attention.h"
 
 namespace roofbench {
 namespace {
-
-at::Tensor WithWholeVectors(const at::Tensor& x) { return x.stride(3) == 1 ? x : x.contiguous(); }
 
 template <typename T>
 kernels::HeadVectors<T> Heads(const at::Tensor& x) {
@@ -22,9 +21,9 @@ kernels::HeadVectors<T> Heads(const at::Tensor& x) {
 
 at::Tensor PromptAttention::operator()(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                        const kernels::ParallelFor& parallel_for) {
-  const at::Tensor queries = WithWholeVectors(q);
-  const at::Tensor keys = WithWholeVectors(k);
-  const at::Tensor values = WithWholeVectors(v);
+  const at::Tensor queries = WithWholeRows(q);
+  const at::Tensor keys = WithWholeRows(k);
+  const at::Tensor values = WithWholeRows(v);
   const at::Tensor y = at::empty({q.size(0), q.size(2), q.size(1), q.size(3)}, q.options()).transpose(1, 2);
   WithElement(q, [&]<typename T>(T) {
     kernels::Attention<T> work{.shape = {.batch = q.size(0),

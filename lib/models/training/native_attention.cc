@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "lib/aten/elements.h"
+#include "lib/aten/whole_rows.h"
 #include "lib/kernels/operators/attention/attention.h"
 #include "lib/kernels/operators/attention/attention_gradient.h"
 #include "lib/kernels/operators/elementwise/rope.h"
@@ -87,9 +88,6 @@ template <typename T>
 kernels::HeadVectors<T> Together(const Heads& shape, const at::Tensor& y) {
   return {Elements<std::remove_const_t<T>>(y), shape.heads * y.stride(0), y.stride(0), y.stride(1)};
 }
-
-// A tensor whose last dimension lies side by side.
-at::Tensor WithWholeRows(const at::Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
 
 at::Tensor Scratch(int64_t floats) { return at::empty({floats}, at::kFloat); }
 

@@ -217,11 +217,6 @@ class Problem {
 };
 
 template <typename T>
-constexpr double kTolerance = 2e-5;
-template <>
-constexpr double kTolerance<Bf16> = 2e-2;
-
-template <typename T>
 class AttentionGradientOf : public testing::Test {};
 using Types = testing::Types<float, Bf16>;
 TYPED_TEST_SUITE(AttentionGradientOf, Types);

@@ -90,12 +90,6 @@ class Problem {
   std::vector<double> expected_;
 };
 
-// A sum of bf16 weights, each rounded, of values about one.
-template <typename T>
-constexpr double kTolerance = 2e-5;
-template <>
-constexpr double kTolerance<Bf16> = 2e-2;
-
 template <typename T>
 class AttentionOf : public testing::Test {};
 using Types = testing::Types<float, Bf16>;

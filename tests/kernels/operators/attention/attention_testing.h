@@ -17,6 +17,12 @@ inline std::ostream& operator<<(std::ostream& out, const AttentionShape& s) {
              << ", keys " << s.keys << ", dim " << s.head_dim << (s.causal ? ", causal" : "");
 }
 
+// A sum of bf16 weights, each rounded, of values about one.
+template <typename T>
+inline constexpr double kTolerance = 2e-5;
+template <>
+inline constexpr double kTolerance<Bf16> = 2e-2;
+
 // Tokens side by side, the heads of each within, and something else behind them: as a fused projection leaves them.
 template <typename T>
 struct Tokens {
