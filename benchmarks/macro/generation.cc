@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "benchmarks/macro/given_checkpoint.h"
-#include "benchmarks/macro/rounded_logits.h"
 #include "lib/device/gpu.h"
 #include "lib/observe/ranges.h"
 #include "lib/timing/statistics.h"

@@ -182,14 +182,26 @@ absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, const
   return LoadedDecoder{*model, *std::move(decoder)};
 }
 
-at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens) {
+namespace {
+
+at::Tensor LogitsBy(models::Arithmetic arithmetic, const LoadedModel& model, const at::Tensor& tokens) {
   const at::NoGradGuard no_grad;
-  models::EagerDecoder exact(model.weights, tokens.size(0), tokens.size(1), models::Arithmetic::kExact);
-  at::Tensor logits = exact.Append(tokens.contiguous()).clone();
+  models::EagerDecoder decoder(model.weights, tokens.size(0), tokens.size(1), arithmetic);
+  return decoder.Append(tokens.contiguous()).clone();
+}
+
+}  // namespace
+
+at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens) {
+  at::Tensor logits = LogitsBy(models::Arithmetic::kExact, model, tokens);
   // A reference without numbers agrees with any result without them.
   TORCH_CHECK(logits.isfinite().all().item<bool>(),
               "the model's logits are not all finite, not even in fp32: its weights are broken");
   return logits;
+}
+
+at::Tensor RoundedLogits(const LoadedModel& model, const at::Tensor& tokens) {
+  return LogitsBy(models::Arithmetic::kRounded, model, tokens);
 }
 
 namespace {

@@ -56,6 +56,9 @@ absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, const
 
 // The logits after `tokens` [batch, n] in fp32 arithmetic on the weights that the format stands for.
 at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens);
+// The same logits, with what passes from one operation to the next rounded to the model's format: not what a decoder
+// computes, but as far from exact as an honest one.
+at::Tensor RoundedLogits(const LoadedModel& model, const at::Tensor& tokens);
 
 // Facts, figures and the tolerance of every case with a model.
 void DescribeModel(const LoadedModel& model, Case& built);

@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "benchmarks/macro/language_model.h"
-#include "benchmarks/macro/rounded_logits.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench {
