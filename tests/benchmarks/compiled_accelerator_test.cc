@@ -57,8 +57,8 @@ with zipfile.ZipFile(sys.argv[sys.argv.index("--output") + 1], "w") as package:
 class CompiledOnAGpu : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    // It registers its own when it is loaded, with libtorch.so, which packages name.
-    dlopen("libtorch.so", RTLD_NOW | RTLD_GLOBAL);
+    // LibTorch registers its own when libtorch.so is loaded, which packages name.
+    ASSERT_NE(dlopen((LibTorch() / "libtorch.so").c_str(), RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
     torch::inductor::getAOTIModelRunnerRegistry()["cuda"] = &Runner::Make;
   }
 
@@ -79,6 +79,13 @@ class CompiledOnAGpu : public testing::Test {
   ~CompiledOnAGpu() override {
     for (const char* name : {"ROOFBENCH_PYTHON", "XDG_CACHE_HOME", "FAKE_PACKAGE", "FAKE_PACKAGE_CALLS"})
       unsetenv(name);
+  }
+
+  // The folder of its libraries: AddressSanitizer's dlopen looks for names in the system's alone.
+  static std::filesystem::path LibTorch() {
+    Dl_info registry;
+    if (dladdr(reinterpret_cast<const void*>(&torch::inductor::getAOTIModelRunnerRegistry), &registry) == 0) return {};
+    return std::filesystem::path(registry.dli_fname).parent_path();
   }
 
   PlannedCase Planned() const {

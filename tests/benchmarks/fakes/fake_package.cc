@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <string>
 
 namespace {
@@ -23,8 +24,8 @@ void Note(const std::string& call) {
 
 Error RunSoftmax(const std::string& how, at::Tensor** inputs, at::Tensor** outputs) {
   Note(how);
-  outputs[0] = new at::Tensor(at::_softmax(*inputs[0], 1, false));
-  delete inputs[0];  // handles are stolen
+  const std::unique_ptr<at::Tensor> x(inputs[0]);  // handles are stolen
+  outputs[0] = new at::Tensor(at::_softmax(*x, 1, false));
   return kSuccess;
 }
 
