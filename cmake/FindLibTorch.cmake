@@ -53,13 +53,17 @@ foreach(_candidate IN LISTS _candidates)
   endif()
 endforeach()
 
+# The project's own command is of no use to who builds against an installed roofbench, or has the sources beside theirs.
+set(_remedy "Name a LibTorch folder, or that of Python's package torch, in CMAKE_PREFIX_PATH")
+if(EXISTS "${PROJECT_SOURCE_DIR}/tools/setup")
+  set(_remedy "Run ${PROJECT_SOURCE_DIR}/tools/setup, which installs it, or name a folder of it in CMAKE_PREFIX_PATH")
+endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(
   LibTorch
   REQUIRED_VARS LibTorch_PREFIX
   VERSION_VAR LibTorch_VERSION
-  REASON_FAILURE_MESSAGE
-    "Run tools/setup, which installs it into .venv, or name a LibTorch folder in CMAKE_PREFIX_PATH")
+  REASON_FAILURE_MESSAGE "${_remedy}")
 
 if(LibTorch_FOUND AND NOT TARGET roofbench::torch)
   foreach(_library c10 torch_cpu)
