@@ -85,6 +85,11 @@ Value MeasuredMemoryRate(const CounterContext& c) {
   return timing::Median(rates);
 }
 
+// The median of shares of the roof beside the case, one a chunk.
+Value ShareOfRoof(const CounterContext& c, const std::vector<double>& ratios) {
+  return c.outcome.disturbed || ratios.empty() ? std::nullopt : Value(timing::Median(ratios));
+}
+
 Value Positive(double value) { return value > 0 ? Value(value) : std::nullopt; }
 
 Value Scaled(Value value, double factor) { return value ? Value(*value * factor) : std::nullopt; }
@@ -118,10 +123,7 @@ constexpr CounterSpec kTable[] = {
     {"roof", "fraction", Better::kHigher, 0.02, kMeasured,
      "roof fraction: the time that the roof measured between this case's samples allows, over the case's time",
      "the precision has no measured roof, the case does no work that a roof bounds, or `disturbed`",
-     [](const CounterContext& c) -> Value {
-       if (c.outcome.disturbed || c.outcome.roof_ratios.empty()) return std::nullopt;
-       return timing::Median(c.outcome.roof_ratios);
-     }},
+     [](const CounterContext& c) { return ShareOfRoof(c, c.outcome.roof_ratios); }},
     {"samples", "count", Better::kNeither, 0, kMeasured, "samples behind the median", "",
      [](const CounterContext& c) { return Value(static_cast<double>(c.outcome.summary.samples)); }},
     {"mean_ms", "ms", Better::kLower, 0.02, kMeasured, "mean of the samples", "",
@@ -174,10 +176,7 @@ constexpr CounterSpec kTable[] = {
     {"mfu_measured", "fraction", Better::kHigher, 0.02, kMeasured,
      "the same over the arithmetic roof measured between this case's samples",
      "the case is no model, memory is what bounds it, the precision has no measured roof, or `disturbed`",
-     [](const CounterContext& c) -> Value {
-       if (c.outcome.model_ratios.empty()) return std::nullopt;
-       return timing::Median(c.outcome.model_ratios);
-     }},
+     [](const CounterContext& c) { return ShareOfRoof(c, c.outcome.model_ratios); }},
     {"<component>_params", "count", Better::kNeither, 0, kExact,
      "parameters of a component: embedding, attention, feedforward, norm, head", "the case is no transformer", nullptr},
     {"predicted_<component>_mem", "B", Better::kNeither, 0, kExact, "<component>_mem as the case's formula predicts it",
@@ -353,7 +352,8 @@ std::vector<CounterValue> ComputeCounters(const CounterContext& context) {
       }
     } else if (spec.name == "<phase>_roof") {
       for (std::size_t i = 0; i < outcome.phase_roofs.size(); ++i) {
-        if (outcome.phase_roofs[i] > 0) add(absl::StrCat(outcome.phases[i], "_roof"), outcome.phase_roofs[i]);
+        if (!outcome.disturbed && outcome.phase_roofs[i] > 0)
+          add(absl::StrCat(outcome.phases[i], "_roof"), outcome.phase_roofs[i]);
       }
     } else {
       for (const auto& [name, value] : outcome.figures) {

@@ -34,8 +34,8 @@ struct Outcome {
   timing::Summary summary = {};
   std::vector<std::string> phases = {};
   std::vector<double> roof_ratios = {};  // one a chunk: time at the roof beside it over the chunk's median
-  // The roof beside it read too low to be one, so that no share of it is given, though the journal keeps the ratios:
-  // other programs, or slower memory.
+  // The roof beside it read too low to be one: other programs, or slower memory. The ratios here and in the journal
+  // stay, and no counter gives a share of that roof.
   bool disturbed = false;
   std::string roof_name = {};
   std::vector<double> phase_roofs =

@@ -98,8 +98,6 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   if (verdict == RoofVerdict::kPlausible) return absl::OkStatus();
   const double share = timing::Median(outcome.roof_ratios);
   outcome.disturbed = true;
-  outcome.phase_roofs.clear();
-  outcome.model_ratios.clear();
   // Beside other programs, and in caches, whose rates are upper bounds, that is no proof.
   if (verdict == RoofVerdict::kDisturbed || cache == CacheState::kWarm || IsNoisy(outcome)) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("the case ran at ", share, " of the measured ", outcome.roof_name,
