@@ -134,9 +134,8 @@ absl::StatusOr<CaseStep> PrepareCompiled(Network& network, const Point& /*at*/, 
   const std::string name = network.autocast ? "mlp_bf16_autocast" : "mlp";
   for (const auto& [part, operation] :
        {std::pair{"_forward", &compiled.forward}, std::pair{"_backward", &compiled.backward}}) {
-    absl::StatusOr<CompiledOperation> made = Compile(name + part, compiled.operands, in.device(), in.compile_options());
+    absl::StatusOr<CompiledOperation> made = CompilePart(name + part, compiled.operands, in);
     if (!made.ok()) return made.status();
-    in.AddCompileSeconds(made->compile_seconds);
     *operation = *std::move(made);
   }
   return [&network, compiled](timing::PhaseMarker& marker) { compiled.Step(network, marker); };

@@ -15,6 +15,7 @@
 #include "lib/suite/inputs.h"
 #include "lib/suite/steps/bindings.h"
 #include "lib/suite/steps/compiled.h"
+#include "lib/suite/steps/compiled_part.h"
 #include "lib/suite/steps/gpu_step.h"
 
 namespace roofbench {
@@ -120,9 +121,8 @@ BoundStep<O> Bind(CompiledStep<Operation, Tensors> compiled) {
     } else {
       name = compiled.operation;
     }
-    auto operation = Compile(name, tensors, in.device(), in.compile_options());
+    auto operation = CompilePart(name, tensors, in);
     if (!operation.ok()) return operation.status();
-    in.AddCompileSeconds(operation->compile_seconds);
     return StepOn(operands, [tensors, run = *std::move(operation)](O& o) { o.y = run(tensors); });
   };
   return {.make = make, .kernels = {kInductorPackage}};
