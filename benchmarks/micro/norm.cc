@@ -33,6 +33,14 @@ float Eps(NormKind kind) { return kind == NormKind::kRms ? 1e-6F : 1e-5F; }
 
 bool IsBackward(const Point& at) { return at.Text(kPassAxis) == kBackward; }
 
+// LibTorch has an operator for RMS norms on a GPU alone.
+workload::Cost CostOf(NormKind kind, const Point& at, bool on_cpu) {
+  const workload::Norm work{kind, at.Number("rows"), at.Number("d"), at.Dtype()};
+  if (at.Text(kImplAxis) != "eager") return IsBackward(at) ? work.BackwardCost() : work.ForwardCost();
+  const bool composed = kind == NormKind::kRms && on_cpu;
+  return IsBackward(at) ? work.EagerBackwardCost(composed) : work.EagerForwardCost(composed);
+}
+
 struct Norm {
   NormKind kind;
   at::Tensor x, weight, bias;
@@ -221,15 +229,13 @@ FamilyOf<Norm> Norms(NormKind kind, const std::string& name, std::string doc, st
       .Passes({kForward, kBackward}, "backward: the gradients of x, weight and bias from that of y")
       .Size("rows", "", 4096)
       .Size("d", "length of a row")
-      .Work([kind](const Point& at) {
-        const workload::Norm work{kind, at.Number("rows"), at.Number("d"), at.Dtype()};
-        return IsBackward(at) ? work.BackwardCost() : work.ForwardCost();
-      })
+      .Work([kind](const Point& at) { return CostOf(kind, at, /*on_cpu=*/true); })
       .Operands([kind](const Point& at, Inputs& in) { return MakeNorm(kind, at, in); })
       .Result(Result)
       .Reference(Reference)
       .Whole([](const Norm& o) { return o.backward() ? o.dx : o.y; })
       .RowSums(RowSums)
+      .Details([kind](const Point& at, const auto& o, Case& built) { built.cost = CostOf(kind, at, o->x.is_cpu()); })
       .Within([](const Point& at) {
         if (!IsBackward(at)) return Tolerance{.dtype = at.Dtype(), .reduction = at.Number("d")};
         // Eagerly, products of bf16 operands are rounded before they are summed.

@@ -43,4 +43,18 @@ Cost Norm::BackwardCost() const {
   return {.operations = {backward}, .resident_bytes = backward.Bytes()};
 }
 
+Cost Norm::EagerForwardCost(bool composed) const {
+  Cost cost = ForwardCost();
+  const int copies = dtype == Dtype::kFp32 ? 2 : 3;
+  cost.resident_bytes += rows * cols * (composed ? copies * ElementBytes(Dtype::kFp32) : ElementBytes(dtype));
+  return cost;
+}
+
+Cost Norm::EagerBackwardCost(bool composed) const {
+  Cost cost = BackwardCost();
+  const int copies = dtype == Dtype::kFp32 ? 4 : 5;  // in fp32 the last of them is dx
+  if (composed) cost.resident_bytes += rows * cols * copies * ElementBytes(Dtype::kFp32);
+  return cost;
+}
+
 }  // namespace roofbench::workload

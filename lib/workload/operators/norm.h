@@ -27,6 +27,13 @@ struct Norm {
 
   Cost ForwardCost() const;
   Cost BackwardCost() const;
+
+  // The same as LibTorch 2.11 does it eagerly: a forward pass makes a new result while the last one is there.
+  // `composed`: an RMS norm that has no operator of its own, on a CPU. Of an element it holds in fp32: forward x (a
+  // copy, unless it is fp32), x normalised, and that times the weight; backward x normalised, dy times the weight, the
+  // difference of both, what is subtracted, and dx before it is rounded.
+  Cost EagerForwardCost(bool composed) const;
+  Cost EagerBackwardCost(bool composed) const;
 };
 
 }  // namespace roofbench::workload

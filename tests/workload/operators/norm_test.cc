@@ -27,5 +27,17 @@ TEST(Norm, BackwardReadsTwoAndWritesOne) {
   EXPECT_EQ(rms.BackwardCost().Flops(), 2 * 4 * 30);
 }
 
+// Against peaks that LibTorch's allocations reached: 512 rows of 1024, in 2-byte elements of x (2026-11-23).
+TEST(Norm, MemoryOfEagerOperatorsIsNearTheMeasured) {
+  const auto elements = [](const Cost& cost) { return cost.resident_bytes / (2.0 * 512 * 1024); };
+  const auto norm = [](NormKind kind, Dtype dtype) { return Norm{kind, 512, 1024, dtype}; };
+  EXPECT_NEAR(elements(norm(NormKind::kLayer, Dtype::kBf16).EagerForwardCost(false)), 3.014, 0.02);
+  EXPECT_NEAR(elements(norm(NormKind::kLayer, Dtype::kFp32).EagerForwardCost(false)), 6.012, 0.02);
+  EXPECT_NEAR(elements(norm(NormKind::kRms, Dtype::kBf16).EagerForwardCost(true)), 8.018, 0.02);
+  EXPECT_NEAR(elements(norm(NormKind::kRms, Dtype::kFp32).EagerForwardCost(true)), 8.010, 0.02);
+  EXPECT_NEAR(elements(norm(NormKind::kRms, Dtype::kFp32).EagerBackwardCost(true)), 14.014, 0.02);
+  EXPECT_NEAR(elements(norm(NormKind::kLayer, Dtype::kFp32).EagerBackwardCost(false)), 6.028, 0.02);
+}
+
 }  // namespace
 }  // namespace roofbench::workload
