@@ -1,50 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/hardware/roofs/contenders.h"
 
-#include <algorithm>
+#include <map>
 #include <vector>
+
+#include "lib/timing/statistics.h"
 
 namespace roofbench::hardware {
 namespace {
 
-// The best of all rounds would be taken in by one lucky one; a median would report the slow state of a shared machine,
-// which lasts from milliseconds to minutes, whenever it meets three rounds of five.
-constexpr int kRounds = 5;
+// A round may be as short as a burst, and single ones tell little: medians of fifteen tell a tenth apart.
+constexpr int kRounds = 15;
 
-double SecondBest(std::vector<double> rates) {
-  std::ranges::sort(rates, std::greater<>());
-  return rates[1];
-}
+// The best of all rounds would be taken in by one lucky one; a median would report the slow state of a shared machine,
+// which lasts from milliseconds to minutes, whenever it meets half of the rounds.
+constexpr double kReached = 0.75;  // quantile
 
 }  // namespace
 
-void Compete(std::span<Contender> contenders, double seconds_each, int threads) {
-  std::vector<std::vector<double>> alone(contenders.size());
-  std::vector<std::vector<double>> together(contenders.size());
+void Compete(std::span<Contender> contenders, double seconds_each) {
+  std::vector<std::vector<double>> rates(contenders.size());
+  std::vector<std::vector<double>> standings(contenders.size());
   for (int round = 0; round < kRounds; ++round) {
+    std::map<std::string_view, std::vector<double>> of_roof;
     for (std::size_t i = 0; i < contenders.size(); ++i) {
-      const Contender& contender = contenders[i];
-      if (contender.runs_alone && threads > 1) alone[i].push_back(contender.measure(seconds_each / kRounds, 1));
-      together[i].push_back(contender.measure(seconds_each / kRounds, threads));
+      rates[i].push_back(contenders[i].measure(seconds_each / kRounds));
+      of_roof[contenders[i].roof].push_back(rates[i].back());
+    }
+    for (std::size_t i = 0; i < contenders.size(); ++i) {
+      const double middle = timing::Median(of_roof[contenders[i].roof]);
+      standings[i].push_back(middle > 0 ? rates[i].back() / middle : rates[i].back());
     }
   }
   for (std::size_t i = 0; i < contenders.size(); ++i) {
-    Contender& contender = contenders[i];
-    contender.together = SecondBest(together[i]);
-    if (!contender.runs_alone) continue;
-    contender.alone = threads > 1 ? SecondBest(alone[i]) : contender.together;
+    contenders[i].rate = timing::Quantile(rates[i], kReached);
+    contenders[i].standing = timing::Median(standings[i]);
   }
 }
 
-const Contender* Winner(std::span<const Contender> contenders, std::string_view roof, double tie) {
-  double top = 0;
-  for (const Contender& contender : contenders) {
-    if (contender.roof == roof) top = std::max(top, contender.together);
-  }
+const Contender* Winner(std::span<const Contender> contenders, std::string_view roof) {
   const Contender* winner = nullptr;
   for (const Contender& contender : contenders) {
-    if (contender.roof != roof || contender.together <= 0 || contender.together < (1 - tie) * top) continue;
-    if (winner == nullptr || contender.alone > winner->alone) winner = &contender;
+    if (contender.roof != roof || contender.rate <= 0) continue;
+    if (winner == nullptr || contender.standing > winner->standing) winner = &contender;
   }
   return winner;
 }

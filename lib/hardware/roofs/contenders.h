@@ -13,19 +13,20 @@ namespace roofbench::hardware {
 struct Contender {
   std::string roof = {};
   std::string variant = {};
-  std::function<double(double seconds, int threads)> measure = {};
-  std::size_t index = 0;   // for whoever made it
-  bool runs_alone = true;  // can be measured on one thread
-  double alone = 0;        // rate of one thread
-  double together = 0;     // rate of the pool
+  std::function<double(double seconds)> measure = {};
+  std::size_t index = 0;  // for whoever made it
+  double rate = 0;        // what it reached
+  double standing = 0;    // median over the rounds of its rate over the median one of all contenders for its roof
 };
 
 // Measures each contender for about `seconds_each`, in rounds in which all have their turn, so that a change of the
-// machine's speed hits all alike; on one thread, too, where a contender can run so. The second best round counts.
-void Compete(std::span<Contender> contenders, double seconds_each, int threads);
+// machine's speed hits all alike. Of the rates of its rounds, the upper quartile is what a contender reached.
+void Compete(std::span<Contender> contenders, double seconds_each);
 
-// The fastest of the contenders for a roof; nullptr if none reaches anything. Rates within `tie` (relative) of the
-// fastest are equal: of these, the fastest on one thread wins, and then the first.
-const Contender* Winner(std::span<const Contender> contenders, std::string_view roof, double tie);
+// Of the contenders for a roof the one that stands highest, of equals the first; nullptr if none reaches anything.
+// What each has reached does not decide: a shared machine changes its speed within milliseconds, and was faster while
+// this or that one had its turn. On a two-core EPYC (2026-11-23) that had made a stream the read roof that was, in
+// turns with the fastest, 14 % slower.
+const Contender* Winner(std::span<const Contender> contenders, std::string_view roof);
 
 }  // namespace roofbench::hardware

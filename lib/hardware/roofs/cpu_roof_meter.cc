@@ -13,9 +13,6 @@ namespace {
 
 using workload::Dtype;
 
-// Rates closer than this are equal: noise must not choose between variants. Where a slow state of the memory levels all
-// variants, a thread's own rate still tells them apart.
-constexpr double kTie = 0.03;
 constexpr double kCacheTrialSeconds = 0.0003;  // the best of three, for each variant
 constexpr int kCacheTrials = 3;
 constexpr double kLoopLeadShare = 0.1;  // of a probe, untimed: wakes the threads and settles the clock
@@ -62,7 +59,7 @@ std::vector<std::size_t> VariantsOf(StreamKind kind) {
 }  // namespace
 
 CpuRoofMeter::CpuRoofMeter(CpuFacts facts, int threads)
-    : RoofMeter({.threads = threads, .tie = kTie}),
+    : RoofMeter(/*roof_by_roof=*/false),
       facts_(std::move(facts)),
       threads_(threads),
       memory_(facts_.LastLevelCacheBytes(), threads) {
@@ -77,12 +74,11 @@ std::vector<Contender> CpuRoofMeter::StreamContenders() {
       contenders.push_back({.roof = std::string(Name(kind)),
                             .variant = std::string(variant->name),
                             .measure =
-                                [this, variant, paces = std::map<int, Pace>()](double seconds, int pool) mutable {
+                                [this, variant, pace = Pace()](double seconds) mutable {
                                   const StreamOfMix all[] = {{variant, 1}};
-                                  return paces[pool].Run(seconds, kFirstTraffic * pool,
-                                                         [&](double traffic, int bursts) {
-                                                           return memory_.MeasureMemory(all, traffic, bursts, pool);
-                                                         });
+                                  return pace.Run(seconds, kFirstTraffic * threads_, [&](double traffic, int bursts) {
+                                    return memory_.MeasureMemory(all, traffic, bursts, threads_);
+                                  });
                                 },
                             .index = index});
     }
@@ -96,9 +92,9 @@ std::vector<Contender> CpuRoofMeter::ComputeContenders(Dtype dtype) {
     if (loop.dtype != dtype) continue;
     contenders.push_back({.roof = std::string(workload::Name(dtype)),
                           .variant = std::string(loop.name),
-                          .measure = [&loop, paces = std::map<int, Pace>()](double seconds, int pool) mutable {
-                            return paces[pool].Run(seconds, kFirstFlops * pool, [&](double flops, int bursts) {
-                              return MeasureLoop(loop, flops, bursts, pool);
+                          .measure = [&loop, threads = threads_, pace = Pace()](double seconds) mutable {
+                            return pace.Run(seconds, kFirstFlops * threads, [&](double flops, int bursts) {
+                              return MeasureLoop(loop, flops, bursts, threads);
                             });
                           }});
   }

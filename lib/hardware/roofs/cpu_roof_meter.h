@@ -14,7 +14,6 @@
 
 namespace roofbench::hardware {
 
-// Added probes run on all the threads of the meter. Everything else is tried on one thread, too.
 class CpuRoofMeter final : public RoofMeter {
  public:
   // `threads` is the size of the pool; probe buffers exceed the last-level cache sixteen times over.

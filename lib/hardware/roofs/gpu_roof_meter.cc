@@ -51,7 +51,7 @@ std::vector<uint64_t> RandomWords(std::size_t count) {
 }  // namespace
 
 GpuRoofMeter::GpuRoofMeter(GpuStreams& streams, double l2_bytes, double memory_bytes)
-    : RoofMeter({.roof_by_roof = true}), streams_(streams), l2_bytes_(l2_bytes), memory_bytes_(memory_bytes) {}
+    : RoofMeter(/*roof_by_roof=*/true), streams_(streams), l2_bytes_(l2_bytes), memory_bytes_(memory_bytes) {}
 
 GpuRoofMeter::~GpuRoofMeter() {
   for (std::byte* memory : {first_, second_, sum_}) {
@@ -195,12 +195,11 @@ std::vector<Contender> GpuRoofMeter::StreamContenders() {
       contenders.push_back({.roof = std::string(Name(kind)),
                             .variant = std::string(streams_.variants()[variant]),
                             .measure =
-                                [this, kind, variant](double seconds, int) {
+                                [this, kind, variant](double seconds) {
                                   if (pace_[Index(kind)] <= 0) MeasureStream(kind, 0, seconds);  // learns the pace
                                   return MeasureStream(kind, static_cast<int>(variant), seconds);
                                 },
-                            .index = variant,
-                            .runs_alone = false});
+                            .index = variant});
     }
   }
   return contenders;
@@ -208,7 +207,7 @@ std::vector<Contender> GpuRoofMeter::StreamContenders() {
 
 void GpuRoofMeter::Choose(StreamKind kind, const Contender& winner) {
   best_[Index(kind)] = static_cast<int>(winner.index);
-  pace_[Index(kind)] = winner.together;
+  pace_[Index(kind)] = winner.rate;
 }
 
 double GpuRoofMeter::MeasureStreams(const StreamShares& shares, double seconds) {

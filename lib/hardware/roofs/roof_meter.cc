@@ -11,7 +11,7 @@ namespace {
 
 using workload::Dtype;
 
-constexpr double kUncalibratedSeconds = 0.005;  // for each variant, where a measurement comes before Calibrate
+constexpr double kUncalibratedSeconds = 0.015;  // for each variant, where a measurement comes before Calibrate
 
 }  // namespace
 
@@ -34,36 +34,33 @@ void RoofMeter::Calibrate(bool streams, const std::vector<Dtype>& dtypes, double
     std::ranges::move(ComputeContenders(dtype), std::back_inserter(contenders));
     for (const NamedProbe& named : probes_) {
       if (named.dtype != dtype) continue;
-      contenders.push_back({.roof = std::string(workload::Name(dtype)),
-                            .variant = named.name,
-                            .measure = [probe = named.probe](double seconds, int) { return probe(seconds); },
-                            .runs_alone = false});
+      contenders.push_back({.roof = std::string(workload::Name(dtype)), .variant = named.name, .measure = named.probe});
     }
   }
-  if (rules_.roof_by_roof) {
+  if (roof_by_roof_) {
     const auto compute = contenders.begin() + first_compute;
     for (auto first = contenders.begin(); first != compute;) {
       const auto last = std::find_if(first, compute, [&](const Contender& next) { return next.roof != first->roof; });
-      Compete(std::span(first, last), seconds_each, rules_.threads);
+      Compete(std::span(first, last), seconds_each);
       first = last;
     }
-    Compete(std::span(compute, contenders.end()), seconds_each, rules_.threads);
+    Compete(std::span(compute, contenders.end()), seconds_each);
   } else {
-    Compete(contenders, seconds_each, rules_.threads);
+    Compete(contenders, seconds_each);
   }
   if (streams) {
     streams_known_ = true;
     for (const StreamKind kind : kStreamKinds) {
-      const Contender* winner = Winner(contenders, Name(kind), rules_.tie);
-      Rate(peaks_, kind) = winner == nullptr ? 0 : winner->together;
+      const Contender* winner = Winner(contenders, Name(kind));
+      Rate(peaks_, kind) = winner == nullptr ? 0 : winner->rate;
       if (winner != nullptr) Choose(kind, *winner);
     }
   }
   for (const Dtype dtype : dtypes) {
-    const Contender* winner = Winner(contenders, workload::Name(dtype), rules_.tie);
+    const Contender* winner = Winner(contenders, workload::Name(dtype));
     compute_known_[workload::Index(dtype)] = true;
     compute_[workload::Index(dtype)] = winner == nullptr ? nullptr : winner->measure;
-    peaks_.flops_per_second[workload::Index(dtype)] = winner == nullptr ? 0 : winner->together;
+    peaks_.flops_per_second[workload::Index(dtype)] = winner == nullptr ? 0 : winner->rate;
   }
   Report(contenders);
 }
@@ -73,15 +70,10 @@ void RoofMeter::Report(const std::vector<Contender>& contenders) {
     std::erase_if(readings_, [&](const RoofReading& reading) { return reading.roof == contender.roof; });
   }
   for (const Contender& contender : contenders) {
-    if (contender.runs_alone && rules_.threads > 1) {
-      readings_.push_back(
-          {.roof = contender.roof, .variant = contender.variant, .threads = 1, .rate = contender.alone});
-    }
     readings_.push_back({.roof = contender.roof,
                          .variant = contender.variant,
-                         .threads = rules_.threads,
-                         .rate = contender.together,
-                         .best = &contender == Winner(contenders, contender.roof, rules_.tie)});
+                         .rate = contender.rate,
+                         .best = &contender == Winner(contenders, contender.roof)});
   }
 }
 
@@ -100,7 +92,7 @@ double RoofMeter::MeasureCache(const TrafficMix& mix, double working_set_bytes, 
 double RoofMeter::MeasureCompute(Dtype dtype, double seconds) {
   const std::size_t index = workload::Index(dtype);
   if (!compute_known_[index]) Calibrate(/*streams=*/false, {dtype}, kUncalibratedSeconds);
-  return compute_[index] ? compute_[index](seconds, rules_.threads) : 0;
+  return compute_[index] ? compute_[index](seconds) : 0;
 }
 
 }  // namespace roofbench::hardware

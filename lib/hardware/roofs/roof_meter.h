@@ -19,9 +19,8 @@ namespace roofbench::hardware {
 struct RoofReading {
   std::string roof;     // "read", "copy", "update", "write", "fp32", "bf16", "int8"
   std::string variant;  // "prefetch", "fma avx512", "gemm onednn", …
-  int threads = 1;
-  double rate = 0;    // bytes/s or FLOP/s
-  bool best = false;  // the variant that later probes use
+  double rate = 0;      // bytes/s or FLOP/s
+  bool best = false;    // the variant that later probes use
 };
 
 class RoofMeter : public MeasuredRoofs {
@@ -43,13 +42,8 @@ class RoofMeter : public MeasuredRoofs {
   double MeasureCompute(workload::Dtype dtype, double seconds) final;
 
  protected:
-  // How the ways to reach a roof are held against one another on this kind of device.
-  struct Rules {
-    int threads = 1;            // of the pool
-    double tie = 0;             // see Winner
-    bool roof_by_roof = false;  // each stream has its rounds before the next, not all roofs the same
-  };
-  explicit RoofMeter(const Rules& rules) : rules_(rules) {}
+  // `roof_by_roof`: in Calibrate each stream has its rounds before the next, not all roofs the same.
+  explicit RoofMeter(bool roof_by_roof) : roof_by_roof_(roof_by_roof) {}
 
   // The variants of all streams, `roof` being the stream's name; none where they cannot run.
   virtual std::vector<Contender> StreamContenders() = 0;
@@ -72,13 +66,13 @@ class RoofMeter : public MeasuredRoofs {
   // Replaces the readings of the roofs that were measured.
   void Report(const std::vector<Contender>& contenders);
 
-  const Rules rules_;
+  const bool roof_by_roof_;
   std::vector<NamedProbe> probes_;
   workload::Peaks peaks_;
   std::vector<RoofReading> readings_;
   bool streams_known_ = false;
   std::array<bool, workload::kDtypeCount> compute_known_{};
-  std::array<std::function<double(double seconds, int threads)>, workload::kDtypeCount> compute_;
+  std::array<std::function<double(double seconds)>, workload::kDtypeCount> compute_;
 };
 
 }  // namespace roofbench::hardware

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,74 +13,66 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr double kRates[] = {10, 50, 1000, 20, 40};
+constexpr int kRounds = 15;
 
-// Reaches kRates one after another.
-Contender Changing() {
-  return {.roof = "read",
-          .variant = "changing",
-          .measure = [next = 0](double, int) mutable { return kRates[next++ % 5]; },
-          .runs_alone = false};
+TEST(Compete, CountsTheUpperQuartileOfTheRounds) {
+  std::vector<double> rates = {1000, 40, 30, 10, 20, 50, 60, 70, 80, 90, 11, 12, 13, 14, 15};
+  std::vector<Contender> contenders = {
+      {.roof = "read", .measure = [&rates, next = std::size_t{0}](double) mutable { return rates.at(next++); }}};
+  Compete(contenders, 1);
+  EXPECT_EQ(contenders[0].rate, 65) << "1000 was luck, and half of the rounds met a slow machine";
 }
 
-TEST(Compete, CountsTheSecondBestOfFiveRounds) {
-  std::vector<Contender> contenders = {Changing()};
-  Compete(contenders, 1, 2);
-  EXPECT_EQ(contenders[0].together, 50) << "1000 was luck";
-  EXPECT_EQ(contenders[0].alone, 0) << "it cannot run alone";
-}
-
-TEST(Compete, AllTakeTurnsOnOneThreadAndOnAll) {
+TEST(Compete, AllTakeTurns) {
   std::vector<std::string> calls;
   const auto noting = [&](const char* name) {
-    return Contender{.roof = "read", .variant = name, .measure = [&calls, name](double, int threads) {
-                       calls.push_back(name + std::to_string(threads));
-                       return static_cast<double>(threads);
+    return Contender{.roof = "read", .variant = name, .measure = [&calls, name](double seconds) {
+                       EXPECT_DOUBLE_EQ(seconds, 0.1);
+                       calls.emplace_back(name);
+                       return 1.0;
                      }};
   };
   std::vector<Contender> contenders = {noting("a"), noting("b")};
-  Compete(contenders, 1, 3);
-  ASSERT_EQ(calls.size(), 20);
+  Compete(contenders, 0.1 * kRounds);
+  ASSERT_EQ(calls.size(), 2 * kRounds);
   calls.resize(5);
-  EXPECT_THAT(calls, ElementsAre("a1", "a3", "b1", "b3", "a1"));
-  EXPECT_EQ(contenders[1].alone, 1);
-  EXPECT_EQ(contenders[1].together, 3);
+  EXPECT_THAT(calls, ElementsAre("a", "b", "a", "b", "a"));
 }
 
-TEST(Compete, OneThreadIsMeasuredOnce) {
-  int calls = 0;
-  Contender contender{.measure = [&](double seconds, int threads) {
-    EXPECT_DOUBLE_EQ(seconds, 0.2);
-    EXPECT_EQ(threads, 1);
-    ++calls;
-    return 7.0;
-  }};
-  Compete({&contender, 1}, 1, 1);
-  EXPECT_EQ(calls, 5);
-  EXPECT_EQ(contender.alone, 7);
-  EXPECT_EQ(contender.together, 7);
+// A machine that runs at half its speed in every round but those in which, later in the round, `lucky` has its turn.
+TEST(Winner, IsNotWhoMetTheMachineAtItsFastest) {
+  const auto round = std::make_shared<int>(0);
+  const auto reaching = [&](const char* variant, double rate, bool lucky) {
+    return Contender{.roof = "read", .variant = variant, .measure = [=](double) {
+                       const bool fast = *round % 3 == 0 && lucky;
+                       if (lucky) ++*round;
+                       return fast ? rate : rate / 2;
+                     }};
+  };
+  std::vector<Contender> contenders = {reaching("best", 100, false), reaching("slow", 60, false),
+                                       reaching("lucky", 90, true)};
+  Compete(contenders, 1);
+  EXPECT_GT(contenders[2].rate, contenders[0].rate);
+  EXPECT_EQ(Winner(contenders, "read")->variant, "best");
 }
 
-Contender Measured(const char* variant, double alone, double together) {
-  return {.roof = "read", .variant = variant, .alone = alone, .together = together};
-}
-
-TEST(Winner, OfEqualsIsTheFastestAloneAndThenTheFirst) {
-  const std::vector<Contender> contenders = {Measured("slow", 9, 90), Measured("first", 3, 98),
-                                             Measured("alone", 5, 99), Measured("top", 3, 100)};
-  EXPECT_EQ(Winner(contenders, "read", 0)->variant, "top");
-  EXPECT_EQ(Winner(contenders, "read", 0.03)->variant, "alone");
-  EXPECT_EQ(Winner({contenders.data(), 2}, "read", 0.03)->variant, "first");
-  const std::vector<Contender> same = {Measured("first", 3, 100), Measured("second", 3, 100)};
-  EXPECT_EQ(Winner(same, "read", 0)->variant, "first");
+TEST(Winner, IsOfItsRoofAndOfEqualsTheFirst) {
+  const auto standing = [](const char* roof, const char* variant, double value) {
+    return Contender{.roof = roof, .variant = variant, .rate = 1, .standing = value};
+  };
+  const std::vector<Contender> contenders = {standing("read", "first", 1.1), standing("read", "second", 1.1),
+                                             standing("read", "third", 1.0), standing("copy", "other", 2)};
+  EXPECT_EQ(Winner(contenders, "read")->variant, "first");
+  EXPECT_EQ(Winner(contenders, "copy")->variant, "other");
 }
 
 TEST(Winner, IsNobodyWhereNothingIsReached) {
-  EXPECT_EQ(Winner({}, "read", 0), nullptr);
-  const Contender none = Measured("none", 0, 0);
-  EXPECT_EQ(Winner({&none, 1}, "read", 0.03), nullptr);
-  const Contender some = Measured("some", 1, 1);
-  EXPECT_EQ(Winner({&some, 1}, "copy", 0.03), nullptr);
+  EXPECT_EQ(Winner({}, "read"), nullptr);
+  std::vector<Contender> none = {{.roof = "read", .measure = [](double) { return 0.0; }}};
+  Compete(none, 1);
+  EXPECT_EQ(Winner(none, "read"), nullptr);
+  const Contender some = {.roof = "read", .rate = 1, .standing = 1};
+  EXPECT_EQ(Winner({&some, 1}, "copy"), nullptr);
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST(CpuRoofMeter, HasAStreamOfEachKindBeforeCalibration) {
   }
 }
 
-TEST(CpuRoofMeter, CalibrateReadsEveryVariantWithOneThreadAndWithAll) {
+TEST(CpuRoofMeter, CalibrateReadsEveryVariant) {
   CpuRoofMeter meter(Facts(), 2);
   meter.Calibrate({Dtype::kFp32, Dtype::kFp32, Dtype::kTf32}, kShort);
 
@@ -65,27 +65,17 @@ TEST(CpuRoofMeter, CalibrateReadsEveryVariantWithOneThreadAndWithAll) {
   for (const ComputeLoop& loop : ComputeLoops()) {
     if (loop.dtype == Dtype::kFp32) expected.emplace("fp32", loop.name);
   }
-  std::map<int, std::set<std::pair<std::string, std::string>>> seen;
+  std::set<std::pair<std::string, std::string>> seen;
   std::map<std::string, std::vector<RoofReading>> best;
   for (const RoofReading& reading : meter.readings()) {
-    EXPECT_TRUE(seen[reading.threads].emplace(reading.roof, reading.variant).second) << reading.variant;
+    EXPECT_TRUE(seen.emplace(reading.roof, reading.variant).second) << reading.variant;
     EXPECT_GT(reading.rate, 0) << reading.variant;
     if (reading.best) best[reading.roof].push_back(reading);
   }
-  EXPECT_EQ(seen.size(), 2);
-  EXPECT_EQ(seen[1], expected);
-  EXPECT_EQ(seen[2], expected);
+  EXPECT_EQ(seen, expected);
 
   EXPECT_EQ(best.size(), 5);
-  for (const auto& [roof, readings] : best) {
-    ASSERT_EQ(readings.size(), 1) << roof;
-    EXPECT_EQ(readings.front().threads, 2) << roof;
-    // The best is no more than a tie away from the top.
-    for (const RoofReading& reading : meter.readings()) {
-      if (reading.roof != roof || reading.threads != 2) continue;
-      EXPECT_GE(readings.front().rate, 0.97 * reading.rate) << roof << ", " << reading.variant;
-    }
-  }
+  for (const auto& [roof, readings] : best) ASSERT_EQ(readings.size(), 1) << roof;
   EXPECT_EQ(meter.peaks().read, best["read"].front().rate);
   EXPECT_EQ(meter.peaks().copy, best["copy"].front().rate);
   EXPECT_EQ(meter.peaks().update, best["update"].front().rate);
@@ -101,12 +91,6 @@ TEST(CpuRoofMeter, CalibrateReadsEveryVariantWithOneThreadAndWithAll) {
   EXPECT_EQ(meter.readings().size(), readings);
 }
 
-TEST(CpuRoofMeter, OneThreadIsReadOnce) {
-  CpuRoofMeter meter(Facts(), 1);
-  meter.Calibrate({}, kShort);
-  EXPECT_EQ(meter.readings().size(), StreamVariants().size());
-}
-
 // fp16 has no loop of ours, so these probes are all there is.
 TEST(CpuRoofMeter, AddedProbeReachesARoofThatHasNoLoop) {
   CpuRoofMeter meter(Facts(), 2);
@@ -117,7 +101,7 @@ TEST(CpuRoofMeter, AddedProbeReachesARoofThatHasNoLoop) {
     seconds.push_back(wanted);
     return 200.0;
   });
-  meter.Calibrate({Dtype::kFp16}, 5 * kShort);
+  meter.Calibrate({Dtype::kFp16}, 15 * kShort);
   EXPECT_EQ(Flops(meter, Dtype::kFp16), 200);
   EXPECT_THAT(seconds, testing::Each(testing::DoubleEq(kShort)));
   seconds.clear();
@@ -139,18 +123,16 @@ TEST(CpuRoofMeter, FirstUseCalibratesThatPrecision) {
   EXPECT_GT(meter.MeasureCompute(Dtype::kFp32, kShort), 0);
 }
 
-TEST(CpuRoofMeter, SecondBestOfTheRoundsCounts) {
+TEST(CpuRoofMeter, OneLuckyRoundDoesNotCount) {
   CpuRoofMeter meter(Facts(), 1);
-  const std::vector<double> rates = {10, 50, 1000, 20, 40};
-  std::size_t next = 0;
-  meter.AddComputeProbe(Dtype::kFp16, "gemm", [&](double) { return rates[next++]; });
+  int next = 0;
+  meter.AddComputeProbe(Dtype::kFp16, "gemm", [&](double) { return next++ == 3 ? 1000.0 : 50.0; });
   meter.Calibrate({Dtype::kFp16}, kShort);
-  EXPECT_EQ(next, rates.size());
   EXPECT_EQ(Flops(meter, Dtype::kFp16), 50);
 }
 
-TEST(CpuRoofMeter, RatesWithinATieGoToTheFirst) {
-  for (const auto& [second, winner] : {std::pair{102.0, "a"}, std::pair{104.0, "b"}}) {
+TEST(CpuRoofMeter, EqualRatesGoToTheFirst) {
+  for (const auto& [second, winner] : {std::pair{100.0, "a"}, std::pair{101.0, "b"}}) {
     CpuRoofMeter meter(Facts(), 1);
     meter.AddComputeProbe(Dtype::kFp16, "a", [](double) { return 100.0; });
     meter.AddComputeProbe(Dtype::kFp16, "b", [rate = second](double) { return rate; });
