@@ -10,6 +10,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -103,6 +104,18 @@ def test_a_signal_ends_in_order(program: Path, tmp_path: Path, number: signal.Si
     assert process.returncode == 128 + number
     assert f"signal {int(number)}" in stderr
     json.loads(out.read_text())  # whole, although the run was not
+
+
+def test_a_quiet_machine_is_waited_for_and_missed_aloud(run: Run) -> None:
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
+    try:
+        done = run(*TINY, "--wait_quiet=1")
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    assert done.returncode == 0, done.stderr
+    assert "after 1 s other programs still use the processors; measuring all the same" in done.stderr
 
 
 def test_compare_py_reads_two_real_results(run: Run, tmp_path: Path) -> None:

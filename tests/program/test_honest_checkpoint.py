@@ -30,12 +30,14 @@ def test_rounding_alone_fails_no_case(run: Run, tmp_path: Path, seed: int) -> No
     transformers.LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(tmp_path)
     done = run(
         f"--checkpoint={tmp_path}",
-        "--benchmark_filter=^(generate|prefill)/(impl:eager/)?model:checkpoint/precision:(bf16|int8|llm_int8)/",
+        "--benchmark_filter=^(generate|prefill|decode)/(impl:eager/)?model:checkpoint/precision:(bf16|int8|llm_int8)/",
         "--axis=generate.model=checkpoint",
         "--axis=generate.prompt=8",
         "--axis=generate.new=4",
         "--axis=prefill.model=checkpoint",
         "--axis=prefill.prompt=16",
+        "--axis=decode.model=checkpoint",
+        "--axis=decode.depth=8",
         "--benchmark_min_time=1x",
         "--warmup_iters=0",
         "--roof_share=0",
@@ -44,5 +46,6 @@ def test_rounding_alone_fails_no_case(run: Run, tmp_path: Path, seed: int) -> No
     )
     rows = json.loads(done.stdout)["benchmarks"]
     assert len(rows) > 10
+    assert any(row["name"].startswith("decode/impl:eager/model:checkpoint/precision:bf16/") for row in rows)
     assert [row["error_message"] for row in rows if "error_message" in row] == []
     assert done.returncode == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from built_program import TINY, Run
+from built_program import ROOT, TINY, Run
 
 
 def strict_json(text: str) -> Any:
@@ -67,6 +67,30 @@ def test_json_is_strict_and_whole(run: Run, tmp_path: Path) -> None:
             2 * int(row["name"].split("n:")[1].split("/")[0]) ** 3 / row["real_time"] * 1e6
         )
     assert not (tmp_path / "out.json.part").exists()
+
+
+def test_all_cases_have_the_unit_that_is_asked_for(run: Run, tmp_path: Path) -> None:
+    """So that compare.py, which shows two decimals, shows more of a case of microseconds than 0."""
+    out = tmp_path / "out.json"
+    assert run(*TINY, f"--benchmark_out={out}", "--benchmark_time_unit=ns").returncode == 0
+    for row in strict_json(out.read_text())["benchmarks"]:
+        assert row["time_unit"] == "ns"
+        assert row["min_ms"] * 1e6 <= row["real_time"] <= row["p95_ms"] * 1e6
+
+
+def test_the_console_and_the_reports_write_figures_alike(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    done = run(*TINY, f"--benchmark_out={out}")
+    assert done.returncode == 0, done.stderr
+    table = subprocess.run([ROOT / "tools" / "report", "table", out], capture_output=True, text=True, check=True).stdout
+    rows = {line.split()[0]: line for line in table.splitlines() if line.startswith("matmul/")}
+    for line in done.stdout.splitlines():
+        if not line.startswith("  impl:"):
+            continue
+        name, cells = line.split(maxsplit=1)
+        time, flops, rate = re.split(r" {2,}", cells.strip())[:3]
+        for cell in (time, flops, rate):
+            assert cell in rows[f"matmul/{name}"], cell
 
 
 def test_aggregates_hold_the_cpu_time_of_a_step(run: Run, tmp_path: Path) -> None:
