@@ -255,8 +255,8 @@ const Registration kTrainStep =
         .Points(Suite::kStandard, Grid({"eager"}, {kStep}, kSmallest, {128}, {"fp32"}, {{"warmup", {0, 1, 2, 5}}}))
         .Points(Suite::kStandard,
                 Grid({"eager"}, {kStep}, kSmallest, {128, 1024}, {"fp32"}, {{"attention", {"naive"}}}))
-        .Points(Suite::kStandard,
-                Grid({"eager"}, {kStep}, kSmallest, {128}, {"fp32"}, {{"optimizer", {"sgd", "adamw"}}}))
+        .Points(Suite::kStandard, Grid({"eager"}, {kStep}, kSmallest, {128}, {"fp32"},
+                                       {{"optimizer", {"sgd", "adamw", "adamw_foreach"}}}))
         .Points(Suite::kFull, Grid({"eager"}, NamesOf(kPasses), kSizes, kContexts, kStoredInFp32))
         .Points(Suite::kFull, Grid({"eager"}, {kStep}, kSizes, {512}, {"tf32", "bf16"}))
         .Points(Suite::kFull, Grid({"native", "graph"}, {kStep}, kSizes, {128, 1024}, kStoredInFp32));
