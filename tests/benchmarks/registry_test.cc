@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invariants of every registered family: stable names, checks that can fail, builds that repeat.
 
+#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -59,6 +60,15 @@ TEST(Registry, NamesAreThoseOfTheGoldenList) {
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size()) << "a name occurs twice";
 }
 
+TEST(Registry, WhatIsToldOfChangedNamesIsTheDifference) {
+  EXPECT_EQ(Beyond({"a/n:1", "a/n:2", "a/n:3"}, {"a/n:1", "a/n:3"}), "  a/n:2\n");
+}
+
+TEST(Registry, AFailedCaseIsNamed) {
+  const Point point = Families().front().Points(Suite::kFull).front();
+  EXPECT_EQ(testing::PrintToString(PlannedCase{&Families().front(), point, point.Name()}), point.Name());
+}
+
 TEST(Registry, NamesAreShort) {
   for (const std::string& name : AllNames()) EXPECT_LT(name.size(), 90) << name;
 }
@@ -108,7 +118,20 @@ class EveryCase : public testing::TestWithParam<PlannedCase> {
   }
 };
 
-TEST_P(EveryCase, IsRightAndRepeatable) { ExpectRightTwice(GetParam(), Quick(), Device()); }
+// What LibTorch tells this thread to mind, such as a norm whose weight is of another type than its input.
+class HeardWarnings : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override { texts.push_back(warning.msg()); }
+  std::vector<std::string> texts;
+};
+
+TEST_P(EveryCase, IsRightAndRepeatable) {
+  HeardWarnings heard;
+  const c10::WarningUtils::WarnAlways every_time;
+  const c10::WarningUtils::WarningHandlerGuard guard(&heard);
+  ExpectRightTwice(GetParam(), Quick(), Device());
+  EXPECT_THAT(heard.texts, testing::IsEmpty()) << "users would be told, and the case is not what they would run";
+}
 
 TEST_P(EveryCase, AWrongResultFails) { ExpectWrongResultFails(GetParam(), Quick(), Device()); }
 
