@@ -19,7 +19,7 @@ namespace {
 
 using workload::Dtype;
 
-constexpr double kCalibrationSeconds = 0.024;  // of each way to a roof
+constexpr double kCalibrationSeconds = 0.0144;  // of each way to a roof
 
 int SetThreads(int threads) {
   if (threads > 0) at::set_num_threads(threads);

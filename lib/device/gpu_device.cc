@@ -19,7 +19,7 @@ namespace {
 
 using workload::Dtype;
 
-constexpr double kCalibrationSeconds = 0.06;  // of each way to a roof
+constexpr double kCalibrationSeconds = 0.036;  // of each way to a roof
 constexpr int kCoolingPolls = 20;
 constexpr std::chrono::milliseconds kCoolingPause(250);
 

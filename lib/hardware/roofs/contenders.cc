@@ -9,8 +9,8 @@
 namespace roofbench::hardware {
 namespace {
 
-// A round may be as short as a burst, and single ones tell little: medians of fifteen tell a tenth apart.
-constexpr int kRounds = 15;
+// A round may be as short as a burst, and single ones tell little; a run begins with all of them.
+constexpr int kRounds = 9;
 
 // The best of all rounds would be taken in by one lucky one; a median would report the slow state of a shared machine,
 // which lasts from milliseconds to minutes, whenever it meets half of the rounds.

@@ -11,7 +11,7 @@ namespace {
 
 using workload::Dtype;
 
-constexpr double kUncalibratedSeconds = 0.015;  // for each variant, where a measurement comes before Calibrate
+constexpr double kUncalibratedSeconds = 0.009;  // for each variant, where a measurement comes before Calibrate
 
 }  // namespace
 

@@ -13,14 +13,14 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr int kRounds = 15;
+constexpr int kRounds = 9;
 
 TEST(Compete, CountsTheUpperQuartileOfTheRounds) {
-  std::vector<double> rates = {1000, 40, 30, 10, 20, 50, 60, 70, 80, 90, 11, 12, 13, 14, 15};
+  std::vector<double> rates = {1000, 40, 30, 10, 20, 50, 60, 11, 12};
   std::vector<Contender> contenders = {
       {.roof = "read", .measure = [&rates, next = std::size_t{0}](double) mutable { return rates.at(next++); }}};
   Compete(contenders, 1);
-  EXPECT_EQ(contenders[0].rate, 65) << "1000 was luck, and half of the rounds met a slow machine";
+  EXPECT_EQ(contenders[0].rate, 50) << "1000 was luck, and half of the rounds met a slow machine";
 }
 
 TEST(Compete, AllTakeTurns) {

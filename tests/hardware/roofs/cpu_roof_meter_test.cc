@@ -101,7 +101,7 @@ TEST(CpuRoofMeter, AddedProbeReachesARoofThatHasNoLoop) {
     seconds.push_back(wanted);
     return 200.0;
   });
-  meter.Calibrate({Dtype::kFp16}, 15 * kShort);
+  meter.Calibrate({Dtype::kFp16}, 9 * kShort);
   EXPECT_EQ(Flops(meter, Dtype::kFp16), 200);
   EXPECT_THAT(seconds, testing::Each(testing::DoubleEq(kShort)));
   seconds.clear();
