@@ -352,8 +352,8 @@ std::vector<CounterValue> ComputeCounters(const CounterContext& context) {
       }
     } else if (spec.name == "<phase>_roof") {
       for (std::size_t i = 0; i < outcome.phase_roofs.size(); ++i) {
-        if (!outcome.disturbed && outcome.phase_roofs[i] > 0)
-          add(absl::StrCat(outcome.phases[i], "_roof"), outcome.phase_roofs[i]);
+        if (outcome.disturbed || outcome.phase_roofs[i] <= 0) continue;
+        add(absl::StrCat(outcome.phases[i], "_roof"), outcome.phase_roofs[i]);
       }
     } else {
       for (const auto& [name, value] : outcome.figures) {
