@@ -25,7 +25,7 @@ find_package(LibTorch 2.5 REQUIRED)
     if has_setup:
         (source / "tools").mkdir()
         (source / "tools" / "setup").touch()
-    command = ["cmake", "-G", "Ninja", "-S", source, "-B", tmp_path / "build"]
+    command: list[str | Path] = ["cmake", "-G", "Ninja", "-S", source, "-B", tmp_path / "build"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=bare(tmp_path))
     said = " ".join(done.stderr.split())
     assert done.returncode != 0
