@@ -2,6 +2,8 @@
 // A case with its operands, proven right and ready to be sampled.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,6 +22,8 @@ struct BuiltCase {
   double peak_memory_bytes = 0;  // of one step, once all that lives from step to step is there; 0: not known
 
   const Case& first() const { return copies.front(); }
+  // The one that a step runs on, counted from 0.
+  const Case& CopyOf(int64_t step) const { return copies[static_cast<std::size_t>(step) % copies.size()]; }
 };
 
 // Builds the case, runs a step, compares its result (after `tamper`, if there is one) with the reference, and makes the

@@ -55,8 +55,9 @@ class PhaseRanges final : public timing::PhaseMarker {
     followed_.reset();
     const bool recurs = sequence_.size() != std::set<std::size_t>(sequence_.begin(), sequence_.end()).size();
     if (recurs || has_own_) sequence_.clear();
-    seconds_.assign(names_.size(), 0);
   }
+  // Before the first step that Seconds counts.
+  void Restart() { seconds_.assign(names_.size(), 0); }
   void BeginStep() {
     ended_ = 0;
     last_ = Now();
@@ -64,7 +65,7 @@ class PhaseRanges final : public timing::PhaseMarker {
   }
   void EndStep() { range_.reset(); }
 
-  // Of a phase, by our clock, in all steps since the first.
+  // Of a phase, by our clock, in all steps since Restart.
   double Seconds(std::size_t phase) const { return seconds_.at(phase); }
 
  private:
@@ -105,6 +106,21 @@ observe::ProfileFacts FactsOf(const Outcome& outcome, const ProfileOptions& opti
   return facts;
 }
 
+// Under a recorder. Seconds of all steps by our clock.
+double RunSteps(const BuiltCase& built, int64_t steps, PhaseRanges& phases) {
+  phases.Restart();
+  double seconds = 0;
+  for (int64_t i = 0; i < steps; ++i) {
+    const observe::Range step(observe::kStepRange);
+    const double start = Now();
+    phases.BeginStep();
+    built.CopyOf(i + 1).step(phases);
+    phases.EndStep();
+    seconds += Now() - start;
+  }
+  return seconds;
+}
+
 // Throws what the step throws.
 absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, const ProfileOptions& options,
                           Device& device, const Outcome& outcome) {
@@ -112,17 +128,14 @@ absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, co
   PhaseRanges phases(built.first().phases);
   built.first().step(phases);
   phases.Learned();
-  double seconds = 0;
-  observe::Recorder recorder(device.torch_device().is_cuda());
-  for (int64_t i = 0; i < options.steps; ++i) {
-    const Case& copy = built.copies[static_cast<std::size_t>(i + 1) % built.copies.size()];
-    const observe::Range step(observe::kStepRange);
-    const double start = Now();
-    phases.BeginStep();
-    copy.step(phases);
-    phases.EndStep();
-    seconds += Now() - start;
+  {
+    // Finds the memory of those that count. What the profiler keeps lies between the tensors that a step allocates, so
+    // that those of the next one do not fit where these were: it takes fresh pages, and that as long again as the step.
+    const observe::Recorder rehearsal(device.torch_device().is_cuda());
+    RunSteps(built, options.steps, phases);
   }
+  observe::Recorder recorder(device.torch_device().is_cuda());
+  const double seconds = RunSteps(built, options.steps, phases);
   const observe::ProfileTables tables =
       observe::MakeTables(recorder.Finish(), {.steps = static_cast<int>(options.steps),
                                               .depth = static_cast<int>(options.depth),
