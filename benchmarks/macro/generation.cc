@@ -46,7 +46,7 @@ void GenerationCase::Run(timing::PhaseMarker& marker) {
   generation.Run([&] {
     range.reset();
     marker.End(kPrefill);
-    range.emplace("decode");
+    if (generation.most_new() > 1) range.emplace("decode");
   });
   range.reset();
   if (generation.made() > 1) marker.End(kDecode);

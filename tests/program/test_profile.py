@@ -258,6 +258,17 @@ def test_prefill_and_decode_stand_apart(run: Run, tmp_path: Path) -> None:
     assert {"prefill/block 1/attention", "decode/block 1"} <= set(parts(profile))
 
 
+def test_one_token_is_the_prompt_alone(run: Run, tmp_path: Path) -> None:
+    axes = ("--axis=generate.model=tiny_llama", "--axis=generate.prompt=6", "--axis=generate.new=1")
+    cases = "--benchmark_filter=^generate/model:tiny_llama/precision:bf16/prompt:6/new:1$"
+    (profile,) = profiled(run, tmp_path, cases, *axes, *QUICKLY).values()
+    assert [path for path in parts(profile) if "/" not in path] == ["", "prefill"]
+    assert [phase["name"] for phase in profile["phases"]] == ["prefill"]
+    assert {row["phase"] for row in profile["kernels"]} == {"prefill"}
+    (calls,) = {row["calls"] for row in profile["modules"] if row["path"] in ("prefill", "prefill/head")}
+    assert calls == 1
+
+
 def test_a_prompt_in_llm_int8_is_read_by_kernels_of_ours(run: Run, tmp_path: Path) -> None:
     axes = ("--axis=generate.model=tiny_llama", "--axis=generate.prompt=6", "--axis=generate.new=3")
     cases = "--benchmark_filter=^generate/model:tiny_llama/precision:llm_int8/prompt:6/new:3$"

@@ -47,6 +47,7 @@ class Generation {
   void Run(const std::function<void()>& prompt_read);
 
   const DecoderModel& decoder() const { return *decoder_; }
+  int64_t most_new() const { return options_.most_new; }
 
   // Of the last run: tokens that each sequence got, their ids in turn, and the logits [batch, vocab] that the last was
   // chosen from.
