@@ -128,6 +128,7 @@ const std::vector<FlagGroup>& AllGroups() {
         {"benchmark_color", "auto|true|false", "colours on the console (NO_COLOR is respected)", kAside},
         {"explain_counters", "", ""},
         {"describe", "json", ""},
+        {"describe_checkpoint", "FOLDER", ""},
         {"doctor", "", ""},
         {"version", "", "print the versions of the program, the library and LibTorch, and stop"},
         {"help", "", "print this, and stop"}}},

@@ -18,6 +18,7 @@
 #include "lib/base/text.h"
 #include "lib/device/device.h"
 #include "lib/gbench/exit_status.h"
+#include "lib/gbench/flag_answer.h"
 #include "lib/gbench/flag_check.h"
 #include "lib/gbench/help.h"
 #include "lib/gbench/options.h"
@@ -168,6 +169,12 @@ int Main(int argc, char** argv, const Program& program) try {
   options->program_revision = program.revision;
   for (const std::string& note : options->notes) std::cerr << ProgramName() << ": " << Printable(note) << '\n';
   if (Answer(*options)) return Answered();
+  const auto open = [&] { return OpenDevice(options->device, options->threads); };
+  if (const auto answer = AnswerFlags(options->format, open)) {
+    if (!answer->ok()) return Refuse(answer->status());
+    std::cout << **answer;
+    return Answered();
+  }
   std::vector<std::string> notes;
   const absl::StatusOr<std::vector<PlannedCase>> plan = MakePlan(Families(), *options, &notes);
   if (!plan.ok()) return Refuse(plan.status());

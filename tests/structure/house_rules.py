@@ -44,6 +44,17 @@ MEANT_OTHERWISE: dict[str, dict[str, str]] = {
         "prefill": "a phase",
         "softmax": "a stage of attention",
     },
+    "lib/models/summary/": {
+        "bytes": "a key of a summary",
+        "context": "a key of a summary",
+        "d_ff": "a key of a summary",
+        "d_model": "a key of a summary",
+        "kv_heads": "a key of a summary",
+        "layers": "a key of a summary",
+        "parameters": "a key of a summary",
+        "precision": "a key of a summary",
+        "vocab": "a key of a summary",
+    },
     "lib/observe/ranges.": {"optimizer": "a phase", "parameters": "of a model"},
     "lib/observe/memory/": {"parameters": "a kind of memory", "size": "a key of PyTorch's snapshots"},
     "lib/observe/profile/": {

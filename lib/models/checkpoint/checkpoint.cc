@@ -196,6 +196,12 @@ absl::Status Checkpoint::TakeStoredHead() {
 
 at::ScalarType Checkpoint::StoredType() const { return tensors_.at(tensor_names::kEmbedding).entry->type; }
 
+std::vector<Checkpoint::StoredTensor> Checkpoint::Tensors() const {
+  std::vector<StoredTensor> tensors;
+  for (const auto& [name, shape] : Needed(config_.shape)) tensors.push_back({name, tensors_.at(name).entry});
+  return tensors;
+}
+
 absl::Status Checkpoint::Read(const std::string& name,
                               const std::function<void(int64_t first, const at::Tensor& rows)>& take) const {
   const auto& [file, entry] = tensors_.at(name);

@@ -31,6 +31,15 @@ class Checkpoint {
   // Of the embedding: models are stored in one precision.
   at::ScalarType StoredType() const;
 
+  struct StoredTensor {
+    std::string name;
+    const Safetensors::Entry* entry;  // of this checkpoint
+  };
+  // Those that the configuration implies, in the order of their names.
+  std::vector<StoredTensor> Tensors() const;
+  // How many others lie in the files, which nobody reads.
+  std::size_t unused() const { return tensors_.size() - Tensors().size(); }
+
   // Hands the tensor of this name, which the configuration implies, to `take` as the file stores it: block by block of
   // its rows, each but the last of a multiple of 16 of them, so that no second model lies in memory. DataLoss where the
   // file has become shorter since it was opened.

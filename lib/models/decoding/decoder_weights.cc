@@ -17,6 +17,10 @@ namespace {
 
 int64_t Whole(double size) { return static_cast<int64_t>(size); }
 
+bool HeadIsEmbedding(const workload::Decoder& shape, const Storage& storage) {
+  return shape.base.tied_head && storage.FormatOf(LinearRole::kHead) == workload::UnquantisedFormat(storage.format);
+}
+
 // Memory for every matrix of the model.
 absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Storage& storage, at::Device device) {
   const workload::Transformer& base = config.shape.base;
@@ -25,22 +29,16 @@ absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Stora
   const int64_t q = Whole(base.QueryWidth());
   const int64_t kv = Whole(base.KvWidth());
   const int64_t experts = Whole(config.shape.experts);
-  absl::Status status;
+  if (absl::Status status = CheckStorage(config.shape, storage); !status.ok()) return status;
   const auto matrix = [&](LinearRole role, int64_t count, int64_t rows, int64_t columns) {
-    const workload::WeightFormat format = storage.FormatOf(role);
-    status.Update(StoredMatrix::Check(format, rows, columns, storage.group));
-    return status.ok() ? StoredMatrix::Empty(format, count, rows, columns, storage.group, device) : StoredMatrix{};
+    return StoredMatrix::Empty(storage.FormatOf(role), count, rows, columns, storage.group, device);
   };
-  // Several matrices become one, each from a multiple of rows that the format can begin at.
-  for (const int64_t rows : {q, kv, ff}) {
-    status.Update(StoredMatrix::Check(storage.FormatOf(LinearRole::kQkv), rows, d, storage.group));
-  }
   const auto type = at::TensorOptions(device).dtype(PlainType(storage.format));
   DecoderWeights made{.config = config, .storage = storage};
   made.embedding = at::empty({Whole(base.vocab), d}, type);
   if (device.is_cpu()) kernels::UseHugePages(made.embedding.data_ptr(), made.embedding.nbytes());
   made.final_norm = at::ones({d}, type);
-  for (int64_t i = 0; i < Whole(base.layers) && status.ok(); ++i) {
+  for (int64_t i = 0; i < Whole(base.layers); ++i) {
     LayerWeights layer{.attention_norm = at::ones({d}, type),
                        .qkv = matrix(LinearRole::kQkv, 1, q + 2 * kv, d),
                        .out = matrix(LinearRole::kOut, 1, d, q),
@@ -50,13 +48,14 @@ absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Stora
     layer.down = matrix(LinearRole::kDown, experts, d, ff);
     made.layers.push_back(std::move(layer));
   }
-  const workload::WeightFormat head = storage.FormatOf(LinearRole::kHead);
-  if (base.tied_head && head == workload::UnquantisedFormat(storage.format)) {
-    made.head = {.format = head, .rows = Whole(base.vocab), .columns = d, .weight = made.embedding.unsqueeze(0)};
+  if (HeadIsEmbedding(config.shape, storage)) {
+    made.head = {.format = storage.FormatOf(LinearRole::kHead),
+                 .rows = Whole(base.vocab),
+                 .columns = d,
+                 .weight = made.embedding.unsqueeze(0)};
   } else {
     made.head = matrix(LinearRole::kHead, 1, Whole(base.vocab), d);
   }
-  if (!status.ok()) return status;
   return made;
 }
 
@@ -69,6 +68,30 @@ bool IsFinite(const at::Tensor& rows) {
 bool SharesEmbedding(const DecoderWeights& weights) { return weights.head.weight.is_alias_of(weights.embedding); }
 
 }  // namespace
+
+absl::Status CheckStorage(const workload::Decoder& shape, const Storage& storage) {
+  const int64_t d = Whole(shape.base.d_model);
+  const int64_t ff = Whole(shape.base.d_ff);
+  const int64_t q = Whole(shape.base.QueryWidth());
+  const int64_t vocab = Whole(shape.base.vocab);
+  // Where several matrices become one, each begins at a multiple of rows that the format can begin at.
+  struct Matrix {
+    LinearRole role;
+    int64_t rows;
+    int64_t columns;
+  };
+  absl::Status status;
+  for (const Matrix& matrix : {Matrix{LinearRole::kQkv, q, d},
+                               {LinearRole::kQkv, Whole(shape.base.KvWidth()), d},
+                               {LinearRole::kGateUp, ff, d},
+                               {LinearRole::kOut, d, q},
+                               {LinearRole::kDown, d, ff},
+                               {LinearRole::kHead, vocab, d}}) {
+    if (matrix.role == LinearRole::kHead && HeadIsEmbedding(shape, storage)) continue;
+    status.Update(StoredMatrix::Check(storage.FormatOf(matrix.role), matrix.rows, matrix.columns, storage.group));
+  }
+  return status;
+}
 
 int64_t DecoderWeights::nbytes() const {
   auto bytes = static_cast<int64_t>(embedding.nbytes() + final_norm.nbytes());

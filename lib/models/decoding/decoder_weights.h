@@ -39,6 +39,9 @@ struct DecoderWeights {
   absl::Status MoveTo(at::Device device);
 };
 
+// Unimplemented with the reason where the formats cannot hold the model's matrices.
+absl::Status CheckStorage(const workload::Decoder& shape, const Storage& storage);
+
 // Layer by layer and block by block, so that beside the stored model only a part of one matrix exists in another
 // precision. Unimplemented where the format cannot hold the shapes, DataLoss where a file has become shorter or
 // holds weights that are no numbers.

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// --describe_checkpoint: what a model would need and how fast it could be here, before anything of it is loaded.
+
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/printable.h"
+#include "lib/base/text.h"
+#include "lib/gbench/flag_answer.h"
+#include "lib/models/summary/checkpoint_summary.h"
+
+ABSL_FLAG(std::string, describe_checkpoint, "",
+          "print the tensors, sizes, memory and roof of a checkpoint's folder by its headers alone, and stop");
+
+namespace roofbench {
+namespace {
+
+// Of the format's own multipliers, whatever the precision.
+const std::vector<workload::Dtype> kMultipliers = {workload::Dtype::kFp32, workload::Dtype::kBf16,
+                                                   workload::Dtype::kFp16, workload::Dtype::kInt8};
+
+absl::StatusOr<std::string> Describe(const std::string& format, const FlagAnswer::Open& open) {
+  const std::string folder = absl::GetFlag(FLAGS_describe_checkpoint);
+  const std::string said = absl::StrCat("--describe_checkpoint=", folder);
+  const absl::StatusOr<models::Checkpoint> checkpoint = models::Checkpoint::Open(folder);
+  if (!checkpoint.ok()) {
+    return absl::Status(checkpoint.status().code(), absl::StrCat(said, ": ", checkpoint.status().message()));
+  }
+  const auto device = open();
+  if (!device.ok()) return device.status();
+  (*device)->Calibrate(kMultipliers);
+  const workload::Peaks& peaks = (*device)->MeasuredPeaks();
+  const models::CheckpointSummary summary = models::Summarise(*checkpoint, peaks);
+  const double free_bytes = (*device)->FreeMemoryBytes();
+  if (format == "json") {
+    nlohmann::ordered_json json = models::SummaryJson(summary);
+    json.update({{"notes", checkpoint->notes()},
+                 {"device", Printable((*device)->name())},
+                 {"threads", (*device)->threads()},
+                 {"roof_read", peaks.read},
+                 {"free_memory_bytes", free_bytes}});
+    return absl::StrCat(json.dump(1), "\n");
+  }
+  std::string text = absl::StrCat(Printable(folder), "\n", models::SummaryText(summary));
+  for (const std::string& note : checkpoint->notes()) absl::StrAppend(&text, note, "\n");
+  return absl::StrCat(text, "\ntokens/s: what the roof of this machine allows, measured now (",
+                      Printable((*device)->name()), ", ", (*device)->threads(), " threads, read ",
+                      HumanRate(peaks.read, "B/s"), "), one sequence;\n- where a roof is not known. ",
+                      HumanBytes(free_bytes), " of memory are free.\n");
+}
+
+const FlagAnswer kAnswer(
+    "--describe_checkpoint", [] { return !absl::GetFlag(FLAGS_describe_checkpoint).empty(); }, Describe);
+
+}  // namespace
+}  // namespace roofbench

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a checkpoint is and what each precision would make of it, before a weight is read: by its configuration, the
+// headers of its files and the closed forms of the decoder's costs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "lib/models/checkpoint/checkpoint.h"
+#include "lib/workload/models/decoder.h"
+#include "lib/workload/roofline.h"
+#include "nlohmann/json.hpp"
+
+namespace roofbench::models {
+
+// Tensors of one name but for the numbers of layers and experts, which are written *.
+struct TensorGroup {
+  std::string name = {};  // "model.layers.*.self_attn.q_proj.weight"
+  std::vector<int64_t> shape = {};
+  at::ScalarType type = at::kFloat;
+  int64_t count = 0;
+  double parameters = 0;  // of all of them
+  double bytes = 0;       // in the files
+};
+
+// The model in one precision, one sequence.
+struct PrecisionSummary {
+  workload::WeightFormat format = workload::WeightFormat::kFp32;
+  absl::Status fits = {};  // why the format cannot hold the model's matrices
+  double weight_bytes = 0;
+  double kv_bytes_per_token = 0;
+  double resident_bytes = 0;  // with a prompt of `context` tokens, read at once
+  // What the roof allows for the first token, and with `context` tokens before it; nullopt where a roof is not known.
+  std::optional<double> first_tokens_per_second = {};
+  std::optional<double> last_tokens_per_second = {};
+};
+
+struct CheckpointSummary {
+  std::vector<TensorGroup> tensors = {};
+  std::size_t unused_tensors = 0;
+  workload::Decoder shape = {};
+  at::ScalarType stored_type = at::kFloat;
+  double stored_bytes = 0;
+  double parameters = 0;
+  double active_parameters = 0;  // see workload::Decoder
+  double context = 0;            // tokens
+  double max_positions = 0;
+  std::vector<int64_t> stop_ids = {};
+  std::vector<PrecisionSummary> precisions = {};
+};
+
+// By `peaks`, of which unknown ones are 0. The context is 2,048 tokens, or what the model takes, if less.
+CheckpointSummary Summarise(const Checkpoint& checkpoint, const workload::Peaks& peaks);
+
+// For people: the tree of tensors, sizes, and a table of precisions.
+std::string SummaryText(const CheckpointSummary& summary);
+// For programs: the fields above and those of the shape, by their names.
+nlohmann::ordered_json SummaryJson(const CheckpointSummary& summary);
+
+}  // namespace roofbench::models

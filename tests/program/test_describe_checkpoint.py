@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--describe_checkpoint against transformers, against what is loaded, and of a model larger than any memory."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+import strange_folder
+import tiny_checkpoint
+from built_program import Run
+
+
+def described(run: Run, folder: Path) -> dict[str, Any]:
+    done = run(f"--describe_checkpoint={folder}", "--benchmark_format=json", "--threads=1")
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+@pytest.mark.slow
+def test_parameters_are_those_of_transformers_and_bytes_those_that_are_loaded(run: Run, tmp_path: Path) -> None:
+    model = tiny_checkpoint.write(tmp_path)
+    said = described(run, tmp_path)
+    assert said["parameters"] == model.num_parameters()
+    assert said["stored_bytes"] == 4 * model.num_parameters()
+    assert sum(group["parameters"] for group in said["tensors"]) == model.num_parameters()
+    formats = [row["precision"] for row in said["precisions"] if "unsupported" not in row]
+    done = run(
+        f"--checkpoint={tmp_path}",
+        "--benchmark_filter=^complete/impl:eager/",
+        "--axis=complete.impl=eager",
+        f"--axis=complete.precision={','.join(formats)}",
+        "--axis=complete.new=2",
+        "--prompt_ids=1,2",
+        "--benchmark_min_time=1x",
+        "--roof_share=0",
+        "--check=off",
+        "--benchmark_format=json",
+    )
+    assert done.returncode == 0, done.stderr
+    predicted = {row["precision"]: row["weight_bytes"] for row in said["precisions"] if "weight_bytes" in row}
+    # Without those that this processor has no arithmetic for.
+    rows = json.loads(done.stdout)["benchmarks"]
+    loaded = {row["precision"]: row["model_bytes"] for row in rows if "model_bytes" in row}
+    assert loaded == {name: predicted[name] for name in loaded}
+    assert len(loaded) >= 4
+
+
+def test_a_model_larger_than_memory_is_described(run: Run, tmp_path: Path) -> None:
+    """Nothing but the header is read: the weights are a hole in the file, of more than a hundred gigabytes."""
+    width, hidden, vocab = 4096, 14336, 1 << 22
+    sizes = {strange_folder.WIDTH: width, strange_folder.HIDDEN: hidden, strange_folder.VOCAB: vocab}
+    header: dict[str, Any] = {}
+    end = 0
+    layers = 200
+    for layer in range(layers):
+        for name, shape in strange_folder.TENSORS.items():
+            if layer > 0 and not name.startswith(strange_folder.LAYER):
+                continue
+            real = [sizes[size] for size in shape]
+            count = real[0] * (real[1] if len(real) > 1 else 1)
+            key = name.replace(strange_folder.LAYER, f"model.layers.{layer}.") + ".weight"
+            header[key] = {"dtype": "BF16", "shape": real, "data_offsets": [end, end + 2 * count]}
+            end += 2 * count
+    text = json.dumps(header).encode()
+    config = {
+        "vocab_size": vocab,
+        "hidden_size": width,
+        "intermediate_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 32,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(strange_folder.CONFIG | config))
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(8 + len(text) + end)
+    said = described(run, tmp_path)
+    assert said["stored_bytes"] == end > 1 << 36
+    assert said["parameters"] == end / 2
+    assert next(row for row in said["precisions"] if row["precision"] == "bf16")["weight_bytes"] == end
+    (group,) = (group for group in said["tensors"] if group["name"] == "model.layers.*.mlp.down_proj.weight")
+    assert (group["count"], group["shape"]) == (layers, [width, hidden])
+
+
+def test_people_get_a_table(run: Run, tmp_path: Path) -> None:
+    done = run(f"--describe_checkpoint={strange_folder.write(tmp_path)}")
+    assert done.returncode == 0, done.stderr
+    assert "tokens/s: what the roof of this machine allows, measured now" in done.stdout
+    assert "down_proj" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (("--describe_checkpoint={tmp}/none",), "--describe_checkpoint={tmp}/none: {tmp}/none/config.json: No such"),
+        (("--describe_checkpoint={tmp}", "--benchmark_format=csv"), "--describe_checkpoint answers as console or json"),
+    ],
+)
+def test_refused(run: Run, tmp_path: Path, flags: tuple[str, ...], why: str) -> None:
+    strange_folder.write(tmp_path)
+    done = run(*(flag.format(tmp=tmp_path) for flag in flags))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert why.format(tmp=tmp_path) in done.stderr
