@@ -13,7 +13,8 @@
 #include "lib/gbench/flag_check.h"
 
 ABSL_FLAG(std::string, checkpoint, "",
-          "folder of a Hugging Face checkpoint (Llama or Mixtral), for the cases of model:checkpoint and complete");
+          "folder of a Hugging Face checkpoint (Llama, Mistral, Mixtral, Qwen2, Qwen3), for the cases of "
+          "model:checkpoint and complete");
 
 namespace roofbench {
 namespace {

@@ -128,8 +128,7 @@ const Registration kQuality =
         .PredictAs(GenerateAt)
         .Work([](const Point& at) {
           const auto length = static_cast<double>(TextTokens());
-          return workload::Repeated(StoredAt(GenerateAt(at)).DecodeCost(1, (length - 1) / 2, length + at.Number("new")),
-                                    length);
+          return StoredAt(GenerateAt(at)).TokensCost(1, 0, length, length + at.Number("new"));
         })
         .Operands(QualityAt)
         .Reference([](const Quality& o) { return ExactLogits(*o.loaded.model, o.text); })

@@ -11,7 +11,18 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build" / "release" / "bin" / "decoder_logits"
@@ -50,7 +61,25 @@ MODELS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         MixtralForCausalLM,
         {"num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 8, "num_experts_per_tok": 2},
     ),
+    # A window that every prompt below outgrows while it is read, or token by token.
+    "mistral": (
+        MistralConfig,
+        MistralForCausalLM,
+        {"num_attention_heads": 4, "num_key_value_heads": 2, "sliding_window": 11, "vocab_size": 97},
+    ),
+    "qwen2": (
+        Qwen2Config,
+        Qwen2ForCausalLM,
+        {"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True, "vocab_size": 101},
+    ),
+    "qwen3": (
+        Qwen3Config,
+        Qwen3ForCausalLM,
+        {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "vocab_size": 99},
+    ),
 }
+# What the weights are rounded to and stored as; fp32 where nothing is said.
+STORED = {"mistral": torch.bfloat16, "qwen2": torch.float16}
 
 
 @pytest.fixture(scope="module", params=list(MODELS))
@@ -58,13 +87,16 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     config, model_class, sizes = MODELS[request.param]
     torch.manual_seed(0)
     # Ten times transformers' deviation: with weights as small as its own, every token would follow every other.
-    model = model_class(config(**SMALL, **sizes, initializer_range=0.2, max_position_embeddings=512)).eval()
+    model = model_class(config(**(SMALL | sizes), initializer_range=0.2, max_position_embeddings=512)).eval()
     for name, parameter in model.named_parameters():
         if "norm" in name:
             torch.nn.init.uniform_(parameter, 0.5, 1.5)
+        elif name.endswith(".bias"):
+            torch.nn.init.normal_(parameter, 0, 0.5)
     folder = tmp_path_factory.mktemp(request.param)
-    model.save_pretrained(folder, max_shard_size="100KB")
-    return folder, model
+    model.to(STORED.get(request.param, torch.float32)).save_pretrained(folder, max_shard_size="100KB")
+    assert (folder / "model.safetensors.index.json").exists(), "in one file"
+    return folder, model.to(torch.float32)
 
 
 def ours(

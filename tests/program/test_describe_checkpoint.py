@@ -21,10 +21,24 @@ def described(run: Run, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_parameters_are_those_of_transformers_and_bytes_those_that_are_loaded(run: Run, tmp_path: Path) -> None:
-    model = tiny_checkpoint.write(tmp_path)
+@pytest.mark.parametrize(
+    ("architecture", "sizes"),
+    [
+        ("Llama", {}),
+        ("Mistral", {"sliding_window": 8}),
+        ("Mixtral", {"num_local_experts": 4}),
+        ("Qwen2", {"tie_word_embeddings": True}),
+        ("Qwen3", {"head_dim": 16}),
+    ],
+)
+def test_parameters_are_those_of_transformers_and_bytes_those_that_are_loaded(
+    run: Run, tmp_path: Path, architecture: str, sizes: dict[str, Any]
+) -> None:
+    model = tiny_checkpoint.write(tmp_path, architecture, **sizes)
     said = described(run, tmp_path)
     assert said["parameters"] == model.num_parameters()
+    assert said["window"] == sizes.get("sliding_window", 0)
+    assert (said["attention_bias"], said["head_norms"]) == (architecture == "Qwen2", architecture == "Qwen3")
     assert said["stored_bytes"] == 4 * model.num_parameters()
     assert sum(group["parameters"] for group in said["tensors"]) == model.num_parameters()
     formats = [row["precision"] for row in said["precisions"] if "unsupported" not in row]

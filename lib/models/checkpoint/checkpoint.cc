@@ -56,16 +56,15 @@ absl::StatusOr<std::vector<std::string>> FileNames(const std::string& folder) {
 
 // Every tensor that a decoder needs, with its shape.
 std::map<std::string, std::vector<int64_t>> Needed(const workload::Decoder& shape) {
-  const auto whole = [](double size) { return static_cast<int64_t>(size); };
-  const int64_t d = whole(shape.base.d_model);
-  const int64_t ff = whole(shape.base.d_ff);
-  const int64_t vocab = whole(shape.base.vocab);
-  const int64_t q = whole(shape.base.QueryWidth());
-  const int64_t kv = whole(shape.base.KvWidth());
-  std::map<std::string, std::vector<int64_t>> needed = {{tensor_names::kEmbedding, {vocab, d}},
+  const DecoderSizes n(shape);
+  const int64_t d = n.d;
+  const int64_t ff = n.ff;
+  const int64_t q = n.q();
+  const int64_t kv = n.kv();
+  std::map<std::string, std::vector<int64_t>> needed = {{tensor_names::kEmbedding, {n.vocab, d}},
                                                         {tensor_names::kFinalNorm, {d}}};
-  if (!shape.base.tied_head) needed[tensor_names::kHead] = {vocab, d};
-  for (int64_t layer = 0; layer < whole(shape.base.layers); ++layer) {
+  if (!shape.base.tied_head) needed[tensor_names::kHead] = {n.vocab, d};
+  for (int64_t layer = 0; layer < n.layers; ++layer) {
     const auto module = [&](const char* name) -> std::vector<int64_t>& {
       return needed[tensor_names::OfLayer(layer, name)];
     };
@@ -75,14 +74,20 @@ std::map<std::string, std::vector<int64_t>> Needed(const workload::Decoder& shap
     module("self_attn.k_proj") = {kv, d};
     module("self_attn.v_proj") = {kv, d};
     module("self_attn.o_proj") = {d, q};
+    if (shape.attention_bias) {
+      needed[tensor_names::BiasOfLayer(layer, "self_attn.q_proj")] = {q};
+      needed[tensor_names::BiasOfLayer(layer, "self_attn.k_proj")] = {kv};
+      needed[tensor_names::BiasOfLayer(layer, "self_attn.v_proj")] = {kv};
+    }
+    if (shape.head_norms) module("self_attn.q_norm") = module("self_attn.k_norm") = {n.dim};
     if (!shape.IsMixture()) {
       module("mlp.gate_proj") = {ff, d};
       module("mlp.up_proj") = {ff, d};
       module("mlp.down_proj") = {d, ff};
       continue;
     }
-    module("block_sparse_moe.gate") = {whole(shape.experts), d};
-    for (int64_t expert = 0; expert < whole(shape.experts); ++expert) {
+    module("block_sparse_moe.gate") = {n.experts, d};
+    for (int64_t expert = 0; expert < n.experts; ++expert) {
       needed[tensor_names::OfExpert(layer, expert, "w1")] = {ff, d};
       needed[tensor_names::OfExpert(layer, expert, "w3")] = {ff, d};
       needed[tensor_names::OfExpert(layer, expert, "w2")] = {d, ff};
@@ -99,6 +104,10 @@ namespace tensor_names {
 
 std::string OfLayer(int64_t layer, const std::string& module) {
   return StrCat("model.layers.", layer, ".", module, ".weight");
+}
+
+std::string BiasOfLayer(int64_t layer, const std::string& module) {
+  return StrCat("model.layers.", layer, ".", module, ".bias");
 }
 
 std::string OfExpert(int64_t layer, int64_t expert, const std::string& matrix) {

@@ -70,6 +70,8 @@ inline constexpr char kFinalNorm[] = "model.norm.weight";
 inline constexpr char kHead[] = "lm_head.weight";
 // "model.layers.<layer>.<module>.weight"
 std::string OfLayer(int64_t layer, const std::string& module);
+// "model.layers.<layer>.<module>.bias"
+std::string BiasOfLayer(int64_t layer, const std::string& module);
 // The matrices w1 (gate), w2 (down) and w3 (up) of an expert of a mixture.
 std::string OfExpert(int64_t layer, int64_t expert, const std::string& matrix);
 }  // namespace tensor_names

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/json.h"
+#include "lib/models/checkpoint/architecture.h"
 
 namespace roofbench::models {
 namespace {
@@ -26,7 +27,7 @@ constexpr double kDefaultTheta = 10000;
 
 bool IsSet(const json& object, const char* key) {
   const auto found = object.find(key);
-  return found != object.end() && !found->is_null() && !(found->is_boolean() && !found->get<bool>());
+  return found != object.end() && models::IsSet(*found);
 }
 
 std::string TextOf(const json& object, const char* key, const char* otherwise) {
@@ -64,6 +65,7 @@ absl::Status ReadRope(const json& config, DecoderConfig& read) {
     rope = &config.at(key);
     if (!rope->is_object()) return InvalidArgumentError(StrCat(key, " must be an object"));
   }
+  if (absl::Status status = CheckRopeKeys(*rope); !status.ok()) return status;
   read.rope_theta =
       FiniteNumber(*rope, "rope_theta").value_or(FiniteNumber(config, "rope_theta").value_or(kDefaultTheta));
   if (!(read.rope_theta > 1)) return InvalidArgumentError("rope_theta must be above 1");
@@ -96,7 +98,34 @@ std::vector<int64_t> StopIds(const json& config) {
   return ids;
 }
 
+// All layers alike: with the window, or without one.
+absl::Status ReadWindow(const json& config, const Architecture& architecture, SizeReader& size, DecoderConfig& read) {
+  if (architecture.window) read.shape.window = size("sliding_window", 0);
+  const auto types = config.find("layer_types");
+  if (types == config.end() || types->is_null()) return absl::OkStatus();
+  if (!types->is_array()) return InvalidArgumentError("layer_types must be a list");
+  const char* const kind = read.shape.window > 0 ? "sliding_attention" : "full_attention";
+  for (const json& type : *types) {
+    if (type != kind) return UnimplementedError(StrCat("a model with layer_types other than ", kind, " of all layers"));
+  }
+  return absl::OkStatus();
+}
+
+int64_t Whole(double size) { return static_cast<int64_t>(size); }
+
 }  // namespace
+
+DecoderSizes::DecoderSizes(const workload::Decoder& shape)
+    : d(Whole(shape.base.d_model)),
+      ff(Whole(shape.base.d_ff)),
+      heads(Whole(shape.base.heads)),
+      kv_heads(Whole(shape.base.KvHeads())),
+      dim(Whole(shape.base.HeadDim())),
+      layers(Whole(shape.base.layers)),
+      vocab(Whole(shape.base.vocab)),
+      experts(Whole(shape.experts)),
+      active_experts(Whole(shape.active_experts)),
+      window(Whole(shape.window)) {}
 
 DecoderConfig ConfigOf(const workload::DecoderPreset& preset) {
   DecoderConfig config{.shape = preset.shape, .rope_theta = preset.rope_theta};
@@ -109,16 +138,14 @@ absl::StatusOr<DecoderConfig> ParseConfig(std::string_view text) {
   if (!parsed.ok()) return InvalidArgumentError(StrCat("it ", parsed.status().message()));
   const json& config = *parsed;
   const std::string type = TextOf(config, "model_type", "");
-  const bool mixture = type == "mixtral";
-  if (type != "llama" && !mixture) {
-    return UnimplementedError(StrCat("models of the type '", type, "' (llama and mixtral are)"));
+  const Architecture* const architecture = FindArchitecture(type);
+  if (architecture == nullptr) {
+    return UnimplementedError(StrCat("models of the type '", type, "' (", ArchitectureNames(), " are)"));
   }
   if (const std::string act = TextOf(config, "hidden_act", "silu"); act != "silu") {
     return UnimplementedError(StrCat("the activation '", act, "' (silu is)"));
   }
-  for (const char* key : {"attention_bias", "mlp_bias", "sliding_window", "quantization_config"}) {
-    if (IsSet(config, key)) return UnimplementedError(StrCat("a model with ", key));
-  }
+  if (absl::Status status = CheckKeys(config, *architecture); !status.ok()) return status;
   SizeReader size(config);
   DecoderConfig read;
   workload::Transformer& base = read.shape.base;
@@ -128,9 +155,15 @@ absl::StatusOr<DecoderConfig> ParseConfig(std::string_view text) {
           .heads = size("num_attention_heads"),
           .vocab = size("vocab_size"),
           .tied_head = IsSet(config, "tie_word_embeddings")};
-  base.kv_heads = size("num_key_value_heads", base.heads);
-  base.head_size = size("head_dim", std::floor(base.d_model / base.heads));
-  if (mixture) {
+  // Where it is left out, transformers takes another number for each of the other architectures.
+  const bool implied = architecture->implied_kv_heads || config.contains("num_key_value_heads");
+  base.kv_heads = implied ? size("num_key_value_heads", base.heads) : size("num_key_value_heads");
+  const double head_size = architecture->head_size;
+  base.head_size = size("head_dim", head_size > 0 ? head_size : std::floor(base.d_model / base.heads));
+  read.shape.attention_bias = architecture->attention_bias;
+  read.shape.head_norms = architecture->head_norms;
+  if (absl::Status status = ReadWindow(config, *architecture, size, read); !status.ok()) return status;
+  if (architecture->mixture) {
     read.shape.experts = size("num_local_experts");
     read.shape.active_experts = size("num_experts_per_tok");
   }

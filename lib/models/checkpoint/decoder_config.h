@@ -32,10 +32,30 @@ struct DecoderConfig {
   std::vector<int64_t> stop_ids = {};  // a sequence ends with any of these
 };
 
+// The sizes of a decoder as tensors and kernels count them.
+struct DecoderSizes {
+  explicit DecoderSizes(const workload::Decoder& shape);
+
+  int64_t q() const { return heads * dim; }
+  int64_t kv() const { return kv_heads * dim; }
+  int64_t qkv() const { return q() + 2 * kv(); }
+
+  int64_t d;
+  int64_t ff;
+  int64_t heads;
+  int64_t kv_heads;
+  int64_t dim;
+  int64_t layers;
+  int64_t vocab;
+  int64_t experts;
+  int64_t active_experts;
+  int64_t window;  // 0: none
+};
+
 DecoderConfig ConfigOf(const workload::DecoderPreset& preset);
 
-// The text of a Hugging Face config.json of a Llama or Mixtral model. InvalidArgument names the field and what is wrong
-// with it; Unimplemented what this decoder does not do (other models, biases, sliding windows, other positions).
+// The text of a Hugging Face config.json of one of the architectures of architecture.h. InvalidArgument names the field
+// and what is wrong with it; Unimplemented the field whose meaning this decoder does not know.
 absl::StatusOr<DecoderConfig> ParseConfig(std::string_view text);
 
 // The ids that end a sequence by the text of a generation_config.json, which go before those of config.json; none where

@@ -4,6 +4,7 @@
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <cmath>
 #include <string>
@@ -15,46 +16,45 @@
 namespace roofbench::models {
 namespace {
 
-int64_t Whole(double size) { return static_cast<int64_t>(size); }
-
 bool HeadIsEmbedding(const workload::Decoder& shape, const Storage& storage) {
   return shape.base.tied_head && storage.FormatOf(LinearRole::kHead) == workload::UnquantisedFormat(storage.format);
 }
 
 // Memory for every matrix of the model.
 absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Storage& storage, at::Device device) {
-  const workload::Transformer& base = config.shape.base;
-  const int64_t d = Whole(base.d_model);
-  const int64_t ff = Whole(base.d_ff);
-  const int64_t q = Whole(base.QueryWidth());
-  const int64_t kv = Whole(base.KvWidth());
-  const int64_t experts = Whole(config.shape.experts);
+  const DecoderSizes n(config.shape);
+  const int64_t d = n.d;
   if (absl::Status status = CheckStorage(config.shape, storage); !status.ok()) return status;
   const auto matrix = [&](LinearRole role, int64_t count, int64_t rows, int64_t columns) {
     return StoredMatrix::Empty(storage.FormatOf(role), count, rows, columns, storage.group, device);
   };
   const auto type = at::TensorOptions(device).dtype(PlainType(storage.format));
   DecoderWeights made{.config = config, .storage = storage};
-  made.embedding = at::empty({Whole(base.vocab), d}, type);
+  made.embedding = at::empty({n.vocab, d}, type);
   if (device.is_cpu()) kernels::UseHugePages(made.embedding.data_ptr(), made.embedding.nbytes());
   made.final_norm = at::ones({d}, type);
-  for (int64_t i = 0; i < Whole(base.layers); ++i) {
+  for (int64_t i = 0; i < n.layers; ++i) {
     LayerWeights layer{.attention_norm = at::ones({d}, type),
-                       .qkv = matrix(LinearRole::kQkv, 1, q + 2 * kv, d),
-                       .out = matrix(LinearRole::kOut, 1, d, q),
+                       .qkv = matrix(LinearRole::kQkv, 1, n.qkv(), d),
+                       .out = matrix(LinearRole::kOut, 1, d, n.q()),
                        .mlp_norm = at::ones({d}, type)};
-    if (config.shape.IsMixture()) layer.router = matrix(LinearRole::kRouter, 1, experts, d);
-    layer.gate_up = matrix(LinearRole::kGateUp, experts, 2 * ff, d);
-    layer.down = matrix(LinearRole::kDown, experts, d, ff);
+    if (config.shape.IsMixture()) layer.router = matrix(LinearRole::kRouter, 1, n.experts, d);
+    if (config.shape.attention_bias) layer.qkv_bias = at::zeros({n.qkv()}, type);
+    if (config.shape.head_norms) {
+      layer.query_norm = at::ones({n.dim}, type);
+      layer.key_norm = at::ones({n.dim}, type);
+    }
+    layer.gate_up = matrix(LinearRole::kGateUp, n.experts, 2 * n.ff, d);
+    layer.down = matrix(LinearRole::kDown, n.experts, d, n.ff);
     made.layers.push_back(std::move(layer));
   }
   if (HeadIsEmbedding(config.shape, storage)) {
     made.head = {.format = storage.FormatOf(LinearRole::kHead),
-                 .rows = Whole(base.vocab),
+                 .rows = n.vocab,
                  .columns = d,
                  .weight = made.embedding.unsqueeze(0)};
   } else {
-    made.head = matrix(LinearRole::kHead, 1, Whole(base.vocab), d);
+    made.head = matrix(LinearRole::kHead, 1, n.vocab, d);
   }
   return made;
 }
@@ -70,23 +70,18 @@ bool SharesEmbedding(const DecoderWeights& weights) { return weights.head.weight
 }  // namespace
 
 absl::Status CheckStorage(const workload::Decoder& shape, const Storage& storage) {
-  const int64_t d = Whole(shape.base.d_model);
-  const int64_t ff = Whole(shape.base.d_ff);
-  const int64_t q = Whole(shape.base.QueryWidth());
-  const int64_t vocab = Whole(shape.base.vocab);
-  // Where several matrices become one, each begins at a multiple of rows that the format can begin at.
+  const DecoderSizes n(shape);
   struct Matrix {
     LinearRole role;
     int64_t rows;
     int64_t columns;
   };
+  // Where several matrices become one, each begins at a multiple of rows that the format can begin at.
+  const Matrix matrices[] = {{LinearRole::kQkv, n.q(), n.d},   {LinearRole::kQkv, n.kv(), n.d},
+                             {LinearRole::kGateUp, n.ff, n.d}, {LinearRole::kOut, n.d, n.q()},
+                             {LinearRole::kDown, n.d, n.ff},   {LinearRole::kHead, n.vocab, n.d}};
   absl::Status status;
-  for (const Matrix& matrix : {Matrix{LinearRole::kQkv, q, d},
-                               {LinearRole::kQkv, Whole(shape.base.KvWidth()), d},
-                               {LinearRole::kGateUp, ff, d},
-                               {LinearRole::kOut, d, q},
-                               {LinearRole::kDown, d, ff},
-                               {LinearRole::kHead, vocab, d}}) {
+  for (const Matrix& matrix : matrices) {
     if (matrix.role == LinearRole::kHead && HeadIsEmbedding(shape, storage)) continue;
     status.Update(StoredMatrix::Check(storage.FormatOf(matrix.role), matrix.rows, matrix.columns, storage.group));
   }
@@ -99,6 +94,9 @@ int64_t DecoderWeights::nbytes() const {
   for (const LayerWeights& layer : layers) {
     bytes += static_cast<int64_t>(layer.attention_norm.nbytes() + layer.mlp_norm.nbytes());
     if (layer.router.weight.defined()) bytes += layer.router.nbytes();
+    for (const at::Tensor* vector : {&layer.qkv_bias, &layer.query_norm, &layer.key_norm}) {
+      if (vector->defined()) bytes += static_cast<int64_t>(vector->nbytes());
+    }
     for (const StoredMatrix* matrix : {&layer.qkv, &layer.out, &layer.gate_up, &layer.down}) bytes += matrix->nbytes();
   }
   return bytes;
@@ -123,8 +121,10 @@ absl::Status DecoderWeights::MoveTo(at::Device device) {
     move_matrix(head);
   }
   for (LayerWeights& layer : layers) {
-    move(layer.attention_norm);
-    move(layer.mlp_norm);
+    for (at::Tensor* vector :
+         {&layer.attention_norm, &layer.mlp_norm, &layer.qkv_bias, &layer.query_norm, &layer.key_norm}) {
+      move(*vector);
+    }
     for (StoredMatrix* matrix : {&layer.qkv, &layer.out, &layer.router, &layer.gate_up, &layer.down}) {
       move_matrix(*matrix);
     }
@@ -158,30 +158,43 @@ absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const S
   copy(tensor_names::kEmbedding, made->embedding);
   copy(tensor_names::kFinalNorm, made->final_norm);
   const workload::Decoder& shape = checkpoint.config().shape;
-  const int64_t q = Whole(shape.base.QueryWidth());
-  const int64_t kv = Whole(shape.base.KvWidth());
-  const int64_t ff = Whole(shape.base.d_ff);
+  const DecoderSizes n(shape);
+  struct Projection {
+    const char* name;
+    int64_t first;
+    int64_t rows;
+  };
+  const Projection projections[] = {{"self_attn.q_proj", 0, n.q()},
+                                    {"self_attn.k_proj", n.q(), n.kv()},
+                                    {"self_attn.v_proj", n.q() + n.kv(), n.kv()}};
   for (std::size_t i = 0; i < made->layers.size(); ++i) {
     LayerWeights& layer = made->layers[i];
     const auto index = static_cast<int64_t>(i);
     const auto module = [&](const char* name) { return tensor_names::OfLayer(index, name); };
     copy(module("input_layernorm"), layer.attention_norm);
     copy(module("post_attention_layernorm"), layer.mlp_norm);
-    store(module("self_attn.q_proj"), layer.qkv, 0, 0);
-    store(module("self_attn.k_proj"), layer.qkv, 0, q);
-    store(module("self_attn.v_proj"), layer.qkv, 0, q + kv);
+    for (const auto& [name, first, rows] : projections) {
+      store(module(name), layer.qkv, 0, first);
+      if (shape.attention_bias) {
+        copy(tensor_names::BiasOfLayer(index, name), layer.qkv_bias.narrow(0, first, rows));
+      }
+    }
+    if (shape.head_norms) {
+      copy(module("self_attn.q_norm"), layer.query_norm);
+      copy(module("self_attn.k_norm"), layer.key_norm);
+    }
     store(module("self_attn.o_proj"), layer.out, 0, 0);
     if (!shape.IsMixture()) {
       store(module("mlp.gate_proj"), layer.gate_up, 0, 0);
-      store(module("mlp.up_proj"), layer.gate_up, 0, ff);
+      store(module("mlp.up_proj"), layer.gate_up, 0, n.ff);
       store(module("mlp.down_proj"), layer.down, 0, 0);
       continue;
     }
     store(module("block_sparse_moe.gate"), layer.router, 0, 0);
-    for (int64_t expert = 0; expert < Whole(shape.experts); ++expert) {
+    for (int64_t expert = 0; expert < n.experts; ++expert) {
       const auto of = [&](const char* matrix) { return tensor_names::OfExpert(index, expert, matrix); };
       store(of("w1"), layer.gate_up, expert, 0);
-      store(of("w3"), layer.gate_up, expert, ff);
+      store(of("w3"), layer.gate_up, expert, n.ff);
       store(of("w2"), layer.down, expert, 0);
     }
   }
@@ -203,7 +216,7 @@ absl::StatusOr<DecoderWeights> RandomWeights(const DecoderConfig& config, const 
   // What a layer adds to the residual is small enough that all of them together double it at most.
   const double added = 1 / std::sqrt(2 * config.shape.base.layers);
   StoredMatrix embedding{.format = workload::UnquantisedFormat(storage.format), .weight = made->embedding};
-  embedding.columns = SharesEmbedding(*made) ? Whole(config.shape.base.d_model) : 1;
+  embedding.columns = SharesEmbedding(*made) ? made->embedding.size(1) : 1;
   fill(embedding, 1);
   for (LayerWeights& layer : made->layers) {
     fill(layer.qkv, 1);

@@ -17,6 +17,9 @@ namespace roofbench::models {
 struct LayerWeights {
   at::Tensor attention_norm = {};  // [d_model]
   StoredMatrix qkv = {};           // [q + 2·kv, d_model]: queries, keys, values
+  at::Tensor qkv_bias = {};        // [q + 2·kv]; undefined in a model without
+  at::Tensor query_norm = {};      // [head_dim], of every head; undefined in a model without
+  at::Tensor key_norm = {};        // the same
   StoredMatrix out = {};           // [d_model, q]
   at::Tensor mlp_norm = {};        // [d_model]
   StoredMatrix router = {};        // [experts, d_model]; empty in a dense model

@@ -4,6 +4,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argsort.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
@@ -31,6 +32,7 @@ EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t
       batch_(batch),
       heads_(static_cast<int64_t>(weights.config.shape.base.heads)),
       kv_heads_(static_cast<int64_t>(weights.config.shape.base.KvHeads())),
+      window_(static_cast<int64_t>(weights.config.shape.window)),
       rope_(capacity, InverseFrequencies(weights.config), at::TensorOptions(weights.embedding.device())),
       cache_(weights.config.shape.base, batch, capacity,
              weights.embedding.options().dtype(arithmetic == Arithmetic::kStored ? PlainType(weights.storage.format)
@@ -53,7 +55,7 @@ at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Function attend, Afte
     const LayerWeights& layer = weights_.layers[i];
     const at::Tensor attention_in = Norm(x, layer.attention_norm);
     End(DecoderComponent::kNorm);
-    const at::Tensor qkv = SplitHeads(Linear(layer.qkv, attention_in), heads_ + 2 * kv_heads_);
+    const at::Tensor qkv = Qkv(layer, attention_in);
     End(DecoderComponent::kQkv);
     const at::Tensor attended = MergeHeads(Passed(attend(qkv, static_cast<int64_t>(i))));
     End(DecoderComponent::kAttention);
@@ -105,6 +107,7 @@ void EagerDecoder::Prepare(int64_t first, int64_t last) {
 }
 
 std::optional<int64_t> EagerDecoder::AttentionBackend(int64_t keys) const {
+  if (IsWindowed(keys)) keys = window_;
   return roofbench::AttentionBackend(OneQuery(), cache_.keys[0].narrow(2, 0, keys), cache_.values[0].narrow(2, 0, keys),
                                      std::nullopt, /*causal=*/false);
 }
@@ -126,7 +129,7 @@ void EagerDecoder::SetToken(const at::Tensor& tokens) {
 }
 
 void EagerDecoder::AppendSet() {
-  const at::Tensor mask = at::arange(cache_.capacity, position_.options()).le(position_).unsqueeze(0);
+  const at::Tensor mask = Mask(position_.unsqueeze(1), at::arange(cache_.capacity, position_.options()));
   logits_ = Forward(token_, [&](const at::Tensor& qkv, int64_t layer) { return AttendSet(qkv, layer, mask); });
 }
 
@@ -156,6 +159,22 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
   return matrix.Apply(rows, expert, threshold, marker_, &tally_).view(shape);
 }
 
+at::Tensor EagerDecoder::Qkv(const LayerWeights& layer, const at::Tensor& x) const {
+  at::Tensor y = Linear(layer.qkv, x);
+  if (layer.qkv_bias.defined()) y = Passed(y + layer.qkv_bias.to(y.scalar_type()));
+  const at::Tensor heads = SplitHeads(y, heads_ + 2 * kv_heads_);
+  if (!layer.query_norm.defined()) return heads;
+  return at::cat(
+      {Norm(heads.narrow(1, 0, heads_), layer.query_norm), Norm(heads.narrow(1, heads_, kv_heads_), layer.key_norm),
+       heads.narrow(1, heads_ + kv_heads_, kv_heads_)},
+      1);
+}
+
+at::Tensor EagerDecoder::Mask(const at::Tensor& queries, const at::Tensor& keys) const {
+  const at::Tensor before = keys.unsqueeze(0).le(queries);
+  return window_ > 0 ? before.logical_and(keys.unsqueeze(0).gt(queries - window_)) : before;
+}
+
 at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer) {
   const int64_t tokens = qkv.size(2);
   const int64_t end = cache_.length + tokens;
@@ -164,15 +183,16 @@ at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer) {
       .narrow(2, cache_.length, tokens)
       .copy_(Passed(rope_.Rotate(qkv.narrow(1, heads_, kv_heads_), cache_.length)));
   cache_.values[layer].narrow(2, cache_.length, tokens).copy_(qkv.narrow(1, heads_ + kv_heads_, kv_heads_));
-  const at::Tensor k = cache_.keys[layer].narrow(2, 0, end);
-  const at::Tensor v = cache_.values[layer].narrow(2, 0, end);
-  if (tokens > 1 && attend_prompt_) return attend_prompt_(q, k, v);
+  const int64_t first = tokens == 1 && IsWindowed(end) ? end - window_ : 0;
+  const at::Tensor k = cache_.keys[layer].narrow(2, first, end - first);
+  const at::Tensor v = cache_.values[layer].narrow(2, first, end - first);
+  if (tokens > 1 && attend_prompt_ && !IsWindowed(end)) return attend_prompt_(q, k, v);
   std::optional<at::Tensor> mask;
-  if (tokens > 1 && cache_.length > 0) {
+  if (tokens > 1 && (cache_.length > 0 || IsWindowed(end))) {
     const auto whole = qkv.options().dtype(at::kLong);
-    mask = at::arange(end, whole).unsqueeze(0).le(at::arange(cache_.length, end, whole).unsqueeze(1));
+    mask = Mask(at::arange(cache_.length, end, whole).unsqueeze(1), at::arange(end, whole));
   }
-  const bool causal = tokens > 1 && cache_.length == 0;
+  const bool causal = tokens > 1 && !mask;
   return Weighted(q, k, v, mask, causal);
 }
 

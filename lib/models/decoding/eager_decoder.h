@@ -73,6 +73,12 @@ class EagerDecoder final : public DecoderModel {
     if (component_) component_(component);
   }
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
+  // Queries, keys and values [batch, heads, tokens, head_dim], before they are turned.
+  at::Tensor Qkv(const LayerWeights& layer, const at::Tensor& x) const;
+  // Whether a token of `keys` keys attends to some of them only.
+  bool IsWindowed(int64_t keys) const { return window_ > 0 && keys > window_; }
+  // Which of `keys` [keys] tokens at `queries` [n, 1] attend to, both int64 positions.
+  at::Tensor Mask(const at::Tensor& queries, const at::Tensor& keys) const;
   at::Tensor Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert = 0) const;
   enum class After { kLast, kEach };  // of the tokens
   // The logits after `tokens`: [batch, vocab] or [batch, n, vocab]. attend(qkv, layer) gives the weighted values, all
@@ -101,6 +107,7 @@ class EagerDecoder final : public DecoderModel {
   const int64_t batch_;
   const int64_t heads_;
   const int64_t kv_heads_;
+  const int64_t window_;  // keys that a token attends to; 0: all
   const RotaryTable rope_;
   KvCache cache_;
   at::Tensor logits_;

@@ -23,7 +23,6 @@
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/decoding/expert_plan.h"
 #include "lib/models/decoding/region_products.h"
-#include "lib/observe/ranges.h"
 
 namespace roofbench::models {
 namespace {
@@ -35,34 +34,14 @@ using kernels::ToFloat;
 using kernels::Worker;
 using workload::DecoderComponent;
 
-int64_t Whole(double size) { return static_cast<int64_t>(size); }
 std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
 
-// The sizes of a decoder, and of a batch, as the kernels count.
-struct Extents {
+// The sizes of a decoder and of a batch.
+struct Extents : DecoderSizes {
   Extents(const workload::Decoder& shape, int64_t batch_size)
-      : batch(batch_size),
-        d(Whole(shape.base.d_model)),
-        ff(Whole(shape.base.d_ff)),
-        heads(Whole(shape.base.heads)),
-        kv_heads(Whole(shape.base.KvHeads())),
-        dim(Whole(shape.base.HeadDim())),
-        layers(Whole(shape.base.layers)),
-        vocab(Whole(shape.base.vocab)),
-        experts(Whole(shape.experts)),
-        slots(batch_size * Whole(shape.active_experts)) {}
-
-  int64_t qkv() const { return (heads + 2 * kv_heads) * dim; }
+      : DecoderSizes(shape), batch(batch_size), slots(batch_size * active_experts) {}
 
   int64_t batch;
-  int64_t d;
-  int64_t ff;
-  int64_t heads;
-  int64_t kv_heads;
-  int64_t dim;
-  int64_t layers;
-  int64_t vocab;
-  int64_t experts;
   int64_t slots;  // pairs of a token and an expert
 };
 
@@ -106,10 +85,12 @@ class NativeDecoder final : public DecoderModel {
     for (const LayerWeights& layer : weights.layers) {
       attention_norms_.push_back(Fp32(layer.attention_norm));
       mlp_norms_.push_back(Fp32(layer.mlp_norm));
+      qkv_biases_.push_back(Fp32(layer.qkv_bias));
+      query_norms_.push_back(Fp32(layer.query_norm));
+      key_norms_.push_back(Fp32(layer.key_norm));
     }
     for (int thread = 0; thread < threads; ++thread) {
-      Scratch<T>& s = scratch_.emplace_back(
-          Scratch<T>{.plan = ExpertPlan(batch, n_.experts, Whole(weights.config.shape.active_experts))});
+      Scratch<T>& s = scratch_.emplace_back(Scratch<T>{.plan = ExpertPlan(batch, n_.experts, n_.active_experts)});
       s.x.resize(Size(batch * n_.d));
       s.gathered.resize(Size(batch * n_.d));
       s.columns.reserve(Size(n_.ff / RowGrain(weights.layers.front().gate_up) + 1));
@@ -143,25 +124,16 @@ class NativeDecoder final : public DecoderModel {
   }
 
  private:
-  static at::Tensor Fp32(const at::Tensor& weight) { return weight.to(at::kFloat).contiguous(); }
+  // Undefined of what a model does not have.
+  static at::Tensor Fp32(const at::Tensor& weight) {
+    return weight.defined() ? weight.to(at::kFloat).contiguous() : weight;
+  }
   KvCache& cache() { return eager_.cache(); }
 
   // The threads do the same at the same time, so that one speaks for all.
   void End(const Worker& worker, DecoderComponent component) const {
     if (component_ && worker.index() == 0) component_(component);
   }
-
-  // A range of the first thread, for the same reason.
-  class PartRange {
-   public:
-    template <typename... Name>
-    explicit PartRange(const Worker& worker, Name... name) {
-      if (worker.index() == 0) range_.emplace(name...);
-    }
-
-   private:
-    std::optional<observe::Range> range_;
-  };
 
   template <typename Then>
   void Product(const Worker& worker, const char* name, const RegionProduct<T>& work, Then then, bool evenly = false) {
@@ -200,7 +172,7 @@ class NativeDecoder final : public DecoderModel {
       const PartRange block(worker, "block", static_cast<int64_t>(i));
       Norm(worker, attention_norms_[i], s.x);
       Product(worker, "roofbench::linear qkv", {.matrix = layer.qkv, .x = s.x.data(), .m = n_.batch, .y = qkv_.data()},
-              nothing);
+              [&](Range rows) { AddBias(qkv_biases_[i], rows); });
       End(worker, DecoderComponent::kQkv);
       Wait(worker);
       Attend(worker, static_cast<int64_t>(i));
@@ -229,6 +201,24 @@ class NativeDecoder final : public DecoderModel {
     End(worker, DecoderComponent::kHead);
   }
 
+  void AddBias(const at::Tensor& bias, Range rows) {
+    if (!bias.defined()) return;
+    for (int64_t b = 0; b < n_.batch; ++b) {
+      for (int64_t j = rows.begin; j < rows.end; ++j) qkv_[Size(b * n_.qkv() + j)] += Elements<float>(bias)[j];
+    }
+  }
+
+  void NormHeads(const at::Tensor& weight, float* heads, int64_t count) const {
+    if (!weight.defined()) return;
+    Run(kernels::RmsNorm<float>{.x = heads,
+                                .y = heads,
+                                .weight = Elements<float>(weight),
+                                .rows = count,
+                                .cols = n_.dim,
+                                .eps = static_cast<float>(weights_.config.rms_epsilon)},
+        SerialFor());
+  }
+
   // Turns heads side by side by the angles of the token's position.
   void Rotate(float* heads, int64_t count) const {
     const int64_t angles = eager_.length() * (n_.dim / 2);
@@ -247,6 +237,7 @@ class NativeDecoder final : public DecoderModel {
     const int64_t dim = n_.dim;
     const int64_t group = n_.heads / n_.kv_heads;
     const int64_t position = eager_.length();
+    const int64_t first = n_.window > 0 ? std::max<int64_t>(0, position + 1 - n_.window) : 0;
     const int64_t stride = eager_.cache().capacity * dim;
     const Range own = worker.Own(n_.batch * n_.kv_heads);
     for (int64_t item = own.begin; item < own.end; ++item) {
@@ -255,6 +246,8 @@ class NativeDecoder final : public DecoderModel {
       float* const q = sequence + head * group * dim;
       float* const k = sequence + (n_.heads + head) * dim;
       const float* const v = k + n_.kv_heads * dim;
+      NormHeads(query_norms_[Size(layer)], q, group);
+      NormHeads(key_norms_[Size(layer)], k, 1);
       Rotate(q, group);
       Rotate(k, 1);
       const int64_t cached = (layer * n_.batch * n_.kv_heads + item) * stride;
@@ -264,13 +257,13 @@ class NativeDecoder final : public DecoderModel {
       std::transform(v, v + dim, values + position * dim, kernels::Rounded<T>);
       float* const y = attended_.data() + item * group * dim;
       kernels::RunHeads(kernels::DecodeAttention<T>{.q = q,
-                                                    .keys = keys,
-                                                    .values = values,
+                                                    .keys = keys + first * dim,
+                                                    .values = values + first * dim,
                                                     .y = y,
                                                     .heads = 1,
                                                     .group = group,
                                                     .head_dim = dim,
-                                                    .length = position + 1,
+                                                    .length = position + 1 - first,
                                                     .capacity = eager_.cache().capacity},
                         {0, 1});
       std::transform(y, y + group * dim, attended_rounded_.data() + item * group * dim, kernels::Rounded<T>);
@@ -362,9 +355,12 @@ class NativeDecoder final : public DecoderModel {
   EagerDecoder eager_;  // reads prompts, and owns the cache
   PromptAttention prompt_attention_;
   RegionProducts<T> products_;
-  // The weights of the norms as the kernels take them: fp32.
+  // Vectors as the kernels take them: fp32.
   std::vector<at::Tensor> attention_norms_;
   std::vector<at::Tensor> mlp_norms_;
+  std::vector<at::Tensor> qkv_biases_;
+  std::vector<at::Tensor> query_norms_;
+  std::vector<at::Tensor> key_norms_;
   at::Tensor final_norm_;
   at::Tensor logits_;
   std::vector<float> residual_;
@@ -382,7 +378,7 @@ class NativeDecoder final : public DecoderModel {
 
 absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWeights& weights, int64_t batch,
                                                                 int64_t capacity, int threads) {
-  const int64_t dim = Whole(weights.config.shape.base.HeadDim());
+  const int64_t dim = DecoderSizes(weights.config.shape).dim;
   if (dim > kernels::kMostHeadDim) {
     return absl::UnimplementedError(absl::StrCat("native attention takes heads of up to ", kernels::kMostHeadDim,
                                                  " dimensions, not of ", dim, "; the eager decoder takes any"));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -12,8 +13,21 @@
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/models/decoding/llm_int8.h"
 #include "lib/models/decoding/stored_matrix.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench::models {
+
+// A range of what all threads of a region do at the same time: one speaks for all.
+class PartRange {
+ public:
+  template <typename... Name>
+  explicit PartRange(const kernels::Worker& worker, Name... name) {
+    if (worker.index() == 0) range_.emplace(name...);
+  }
+
+ private:
+  std::optional<observe::Range> range_;
+};
 
 // y = matrix · x: x [m, columns] and y [m, rows] of one expert's matrix.
 template <typename T>

@@ -138,6 +138,7 @@ std::string SummaryText(const CheckpointSummary& summary) {
     StrAppendFormat(&text, "%.0f experts, of which a token takes %.0f\n", summary.shape.experts,
                     summary.shape.active_experts);
   }
+  if (summary.shape.window > 0) StrAppendFormat(&text, "attention over %.0f keys at most\n", summary.shape.window);
   StrAppendFormat(&text, "%.0f parameters, of which %.0f are multiplied with a token; %s stored\n", summary.parameters,
                   summary.active_parameters, HumanBytes(summary.stored_bytes));
   StrAppendFormat(&text, "up to %.0f positions; stop ids %s\n", summary.max_positions,
@@ -177,6 +178,9 @@ nlohmann::ordered_json SummaryJson(const CheckpointSummary& summary) {
                {"tied_head", base.tied_head},
                {"experts", summary.shape.experts},
                {"active_experts", summary.shape.active_experts},
+               {"window", summary.shape.window},
+               {"attention_bias", summary.shape.attention_bias},
+               {"head_norms", summary.shape.head_norms},
                {"max_positions", summary.max_positions},
                {"stop_ids", summary.stop_ids},
                {"context", summary.context},

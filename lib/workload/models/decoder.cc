@@ -25,8 +25,13 @@ double Decoder::ExpertParameters() const { return 3 * base.d_model * base.d_ff; 
 
 double Decoder::RouterParameters() const { return IsMixture() ? experts * base.d_model : 0; }
 
+double Decoder::BiasParameters() const { return attention_bias ? base.QueryWidth() + 2 * base.KvWidth() : 0; }
+
+double Decoder::HeadNormParameters() const { return head_norms ? 2 * base.HeadDim() : 0; }
+
 double Decoder::Parameters() const {
-  return base.Parameters().Total() + base.layers * ((experts - 1) * ExpertParameters() + RouterParameters());
+  return base.Parameters().Total() + base.layers * ((experts - 1) * ExpertParameters() + RouterParameters() +
+                                                    BiasParameters() + HeadNormParameters());
 }
 
 double Decoder::ActiveParameters() const {
@@ -41,18 +46,24 @@ double Decoder::ExpectedExperts(double tokens) const {
   return experts * (1 - std::pow(1 - active_experts / experts, tokens));
 }
 
+double Decoder::AttendedKeys(double depth, double tokens) const {
+  const double growing = window > 0 ? std::clamp(window - depth, 0.0, tokens) : tokens;  // that see all before them
+  return growing * depth + growing * (growing + 1) / 2 + (tokens - growing) * window;
+}
+
 double StoredDecoder::ModelBytes() const {
   const Transformer& s = shape.base;
   const auto linear = [&](double rows, double columns) { return MatrixBytes(format, rows, columns, group); };
   const WeightFormat plain = UnquantisedFormat(format);
-  const double norms = (2 * s.layers + 1) * s.d_model * StorageBytes(format);
+  const double vectors =
+      (2 * s.layers + 1) * s.d_model + s.layers * (shape.BiasParameters() + shape.HeadNormParameters());
   const double attention = linear(s.QueryWidth() + 2 * s.KvWidth(), s.d_model) + linear(s.d_model, s.QueryWidth());
   const double expert = linear(2 * s.d_ff, s.d_model) + linear(s.d_model, s.d_ff);
   const double router = MatrixBytes(plain, shape.RouterParameters() / s.d_model, s.d_model, group);
   const bool own_head = !s.tied_head || HeadFormat() != plain;
   return MatrixBytes(plain, s.vocab, s.d_model, group) +
          (own_head ? MatrixBytes(HeadFormat(), s.vocab, s.d_model, group) : 0) +
-         s.layers * (attention + shape.experts * expert + router) + norms;
+         s.layers * (attention + shape.experts * expert + router) + vectors * StorageBytes(format);
 }
 
 double StoredDecoder::WeightsReadBytes(double tokens) const {
@@ -80,8 +91,9 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
   // Queries against keys, and weights against values.
   attention.flops[Index(ActivationDtype(format))] = 4 * scores * s.QueryWidth();
   workload::Cost cost;
-  cost.operations = {product(DecoderComponent::kQkv, s.QueryWidth() + 2 * s.KvWidth(), s.d_model, tokens), attention,
-                     product(DecoderComponent::kOut, s.d_model, s.QueryWidth(), tokens)};
+  Operation qkv = product(DecoderComponent::kQkv, s.QueryWidth() + 2 * s.KvWidth(), s.d_model, tokens);
+  qkv.bytes_read += stored.shape.BiasParameters() * element;
+  cost.operations = {qkv, attention, product(DecoderComponent::kOut, s.d_model, s.QueryWidth(), tokens)};
   // Each chosen expert is read once, whoever shares it.
   const double experts = stored.shape.IsMixture() ? stored.shape.ExpectedExperts(tokens) : 1;
   const double shared = tokens * stored.shape.active_experts / experts;
@@ -109,13 +121,19 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
 }  // namespace
 
 workload::Cost StoredDecoder::PrefillCost(double batch, double prompt, double capacity) const {
-  workload::Cost cost = Forward(*this, batch * prompt, batch * prompt * (prompt + 1) / 2, batch * prompt, batch);
+  workload::Cost cost = Forward(*this, batch * prompt, batch * shape.AttendedKeys(0, prompt), batch * prompt, batch);
   cost.resident_bytes = ResidentBytes(batch, prompt, capacity);
   return cost;
 }
 
 workload::Cost StoredDecoder::DecodeCost(double batch, double depth, double capacity) const {
-  workload::Cost cost = Forward(*this, batch, batch * (depth + 1), batch * (depth + 1), batch);
+  return TokensCost(batch, depth, 1, capacity);
+}
+
+workload::Cost StoredDecoder::TokensCost(double batch, double depth, double tokens, double capacity) const {
+  // Attention is linear in the keys, so the mean token stands for all.
+  const double keys = batch * shape.AttendedKeys(depth, tokens) / tokens;
+  workload::Cost cost = Repeated(Forward(*this, batch, keys, keys, batch), tokens);
   cost.resident_bytes = ResidentBytes(batch, 1, capacity);
   return cost;
 }
@@ -128,18 +146,15 @@ workload::Cost StoredDecoder::GenerateCost(double batch, double prompt, double n
   };
   workload::Cost cost = all_of("prefill", PrefillCost(batch, prompt, capacity));
   if (new_tokens > 1) {
-    // Attention is linear in the depth, so the mean step stands for all.
-    const double steps = new_tokens - 1;
     const double resident = cost.resident_bytes;
-    cost += all_of("decode", Repeated(DecodeCost(batch, prompt + (steps - 1) / 2, capacity), steps));
+    cost += all_of("decode", TokensCost(batch, prompt, new_tokens - 1, capacity));
     cost.resident_bytes = resident;
   }
   return cost;
 }
 
 double StoredDecoder::DecodeReadBytes(double batch, double prompt, double new_tokens) const {
-  const double steps = std::max(0.0, new_tokens - 1);
-  return steps * DecodeCost(batch, prompt + (steps - 1) / 2, 1).BytesRead();
+  return new_tokens > 1 ? TokensCost(batch, prompt, new_tokens - 1, 1).BytesRead() : 0;
 }
 
 double StoredDecoder::ResidentBytes(double batch, double tokens, double capacity) const {

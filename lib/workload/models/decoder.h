@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Llama or Mixtral decoder: its sizes, parameters and bytes, and the work of reading a prompt and of one more token.
+// A decoder of the Llama kind (also Mistral, Mixtral, Qwen): its sizes, parameters and bytes, and the work of reading a
+// prompt and of one more token.
 #pragma once
 
 #include <array>
@@ -18,6 +19,9 @@ struct Decoder {
   Transformer base;
   double experts = 1;  // 1: a dense model without a router
   double active_experts = 1;
+  double window = 0;            // keys that a token attends to at most, its own among them; 0: all before it
+  bool attention_bias = false;  // of the products that make queries, keys and values
+  bool head_norms = false;      // of every head of queries and keys, before they are turned
 
   bool IsMixture() const { return experts > 1; }
 
@@ -25,8 +29,11 @@ struct Decoder {
   double AttentionParameters() const;  // (2·q + 2·kv)·d
   double ExpertParameters() const;     // 3·d·ff
   double RouterParameters() const;     // experts·d, none in a dense model
+  // Weights of a layer that are no matrices and no norms of whole tokens.
+  double BiasParameters() const;      // q + 2·kv, if any
+  double HeadNormParameters() const;  // 2·head_dim, if any
 
-  // vocab·d (twice without a tied head) + layers·(attention + experts·3·d·ff + router + 2·d) + d
+  // vocab·d (twice without a tied head) + layers·(attention + experts·3·d·ff + router + biases + 2·head_dim + 2·d) + d
   double Parameters() const;
   // The parameters in products that one token takes part in: of its experts alone, without the embedding.
   double ActiveParameters() const;
@@ -35,6 +42,9 @@ struct Decoder {
   // Different experts of a layer that `tokens` tokens go to where the router is indifferent:
   // experts·(1 - (1 - active/experts)^tokens).
   double ExpectedExperts(double tokens) const;
+  // Keys that `tokens` tokens of a sequence attend to, all together, with `depth` tokens before the first of them:
+  // the sum of depth + 1 … depth + tokens, each of which is `window` at most.
+  double AttendedKeys(double depth, double tokens) const;
 };
 
 // The components of a decoder: what a step of it is cut into, and what its operations belong to. The rows of the
@@ -67,6 +77,8 @@ struct StoredDecoder {
   workload::Cost PrefillCost(double batch, double prompt, double capacity) const;
   // One token of each of `batch` sequences with `depth` tokens in the cache before it.
   workload::Cost DecodeCost(double batch, double depth, double capacity) const;
+  // As many tokens of each one after another, the first of them at `depth`.
+  workload::Cost TokensCost(double batch, double depth, double tokens, double capacity) const;
   // The prompt, whose last logits give the first new token, and `new_tokens` - 1 steps of one token: the components
   // "prefill" and "decode".
   workload::Cost GenerateCost(double batch, double prompt, double new_tokens) const;

@@ -66,6 +66,45 @@ const Broken kBroken[] = {
     {"OddGroups", [](Parts& p) { p.config["num_key_value_heads"] = 3; }, "multiple of num_key_value_heads"},
     {"AnotherModel", [](Parts& p) { p.config["model_type"] = "gpt2"; }, "not supported: models of the type 'gpt2'"},
     {"Biases", [](Parts& p) { p.config["attention_bias"] = true; }, "not supported: a model with attention_bias"},
+    {"AnUnknownKey", [](Parts& p) { p.config["final_logit_softcapping"] = 30.0; },
+     "not supported: a model with final_logit_softcapping"},
+    {"AnUnknownKeyOfPositions",
+     [](Parts& p) {
+       p.config["rope_parameters"] = {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}};
+     },
+     "not supported: a model with partial_rotary_factor of its positions"},
+    {"AWindowThatLlamaHasNot", [](Parts& p) { p.config["sliding_window"] = 4; }, "a model with sliding_window"},
+    {"AWindowOfText",
+     [](Parts& p) {
+       p.config.update({{"model_type", "mistral"}, {"sliding_window", "4"}});
+     },
+     "sliding_window must be a whole number"},
+    {"AWindowOfNothing",
+     [](Parts& p) {
+       p.config.update({{"model_type", "mistral"}, {"sliding_window", -1}});
+     },
+     "sliding_window must be a whole number"},
+    {"SomeLayersWithAWindow",
+     [](Parts& p) {
+       p.config.update({{"model_type", "qwen2"}, {"use_sliding_window", true}, {"sliding_window", 4}});
+     },
+     "not supported: a model with use_sliding_window"},
+    {"LayersOfOtherAttention", [](Parts& p) { p.config["layer_types"] = {"sliding_attention"}; },
+     "not supported: a model with layer_types other than full_attention"},
+    {"LayerTypesAreNoList", [](Parts& p) { p.config["layer_types"] = 1; }, "layer_types must be a list"},
+    {"HeadsThatNobodyImplies",
+     [](Parts& p) {
+       p.config["model_type"] = "mistral";
+       p.config.erase("num_key_value_heads");
+     },
+     "num_key_value_heads must be a whole number"},
+    {"NoBias", [](Parts& p) { p.config["model_type"] = "qwen2"; },
+     "lacks the tensor model.layers.0.self_attn.k_proj.bias"},
+    {"NoNormsOfHeads",
+     [](Parts& p) {
+       p.config.update({{"model_type", "qwen3"}, {"head_dim", 4}});
+     },
+     "lacks the tensor model.layers.0.self_attn.k_norm.weight"},
     {"UnknownPositions",
      [](Parts& p) {
        p.config["rope_parameters"] = {{"rope_type", "yarn"}};

@@ -244,6 +244,50 @@ INSTANTIATE_TEST_SUITE_P(Each, DecoderTest, testing::ValuesIn(Variants()), [](co
          std::string(Name(instance.param.format));
 });
 
+// Windows, biases and norms of heads: a prompt behind a mask, token by token, and as a graph would record it.
+TEST(DecoderWithAWindow, EveryWayToReadATextAgrees) {
+  const at::NoGradGuard no_grad;
+  at::Generator generator = at::detail::createCPUGenerator(3);
+  DecoderConfig config = ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
+  config.shape.attention_bias = true;
+  config.shape.head_norms = true;
+  DecoderWeights weights = RandomWeights(config, Storage::Default(WeightFormat::kFp32), 1).value();
+  for (LayerWeights& layer : weights.layers) {
+    layer.qkv_bias.normal_(0, 1, generator);
+    layer.query_norm.uniform_(0.5, 1.5, generator);
+    layer.key_norm.uniform_(0.5, 1.5, generator);
+  }
+  const at::Tensor tokens = at::randint(0, 96, {2, 20}, generator, at::kLong);
+  const auto logits_of = [&](DecoderModel& decoder, int64_t prompt) {
+    at::Tensor logits = decoder.Append(tokens.narrow(1, 0, prompt).contiguous());
+    for (int64_t i = prompt; i < 20; ++i) logits = decoder.AppendOne(tokens.select(1, i).contiguous());
+    return logits.clone();
+  };
+  EagerDecoder whole(weights, 2, 24);
+  const at::Tensor without = logits_of(whole, 20);
+  weights.config.shape.window = 6;
+  EagerDecoder exact(weights, 2, 24, Arithmetic::kExact);
+  const at::Tensor expected = logits_of(exact, 20);
+  EXPECT_GT((without - expected).abs().max().item<double>(), 0.1) << "the window makes no difference";
+  for (const char* implementation : {"eager", "native"}) {
+    for (const int64_t prompt : {1, 4, 13, 20}) {
+      const auto decoder = MakeDecoder(implementation, weights, 2, 24, 2).value();
+      EXPECT_LT((logits_of(*decoder, prompt) - expected).abs().max().item<double>(), 1e-4) << implementation << prompt;
+    }
+  }
+  EagerDecoder set(weights, 2, 24);
+  set.Append(tokens.narrow(1, 0, 3).contiguous());
+  for (int64_t i = 3; i < 20; ++i) {
+    set.SetToken(tokens.select(1, i).contiguous());
+    set.AppendSet();
+    set.CountSet();
+  }
+  set.Truncate(19);
+  set.SetToken(tokens.select(1, 19).contiguous());
+  set.AppendSet();
+  EXPECT_LT((set.CountSet() - expected).abs().max().item<double>(), 1e-4);
+}
+
 TEST(Storage, WhatEachLinearBecomes) {
   const Storage int8 = Storage::Default(WeightFormat::kInt8);
   EXPECT_EQ(int8.FormatOf(LinearRole::kQkv), WeightFormat::kInt8);
@@ -258,7 +302,8 @@ TEST(DecoderWeights, BytesAreThoseOfTheClosedForm) {
   for (const char* model : {"tiny_llama", "tiny_mixtral"}) {
     for (const WeightFormat format : workload::kWeightFormats) {
       const Storage storage = Storage::Default(format);
-      const DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(model));
+      DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(model));
+      config.shape.attention_bias = config.shape.head_norms = true;
       const DecoderWeights weights = RandomWeights(config, storage, 1).value();
       EXPECT_EQ(static_cast<double>(weights.nbytes()), storage.Of(config.shape).ModelBytes()) << model << Name(format);
     }

@@ -69,7 +69,8 @@ class StrangeCheckpoint {
   };
 
   void MakeConfig() {
-    is_mixture_ = dice_.OneIn(2);
+    type_ = dice_.Of<std::string>({"llama", "mixtral", "mixtral", "mistral", "qwen2", "qwen3"});
+    is_mixture_ = type_ == "mixtral";
     const bool fits_int4 = dice_.OneIn(2);
     const auto size = [&](const std::vector<int64_t>& whole, const std::vector<int64_t>& any) {
       return dice_.Of(fits_int4 ? whole : any);
@@ -84,7 +85,7 @@ class StrangeCheckpoint {
     experts_ = dice_.Of<int64_t>({1, 2, 4, 5});
     tied_ = dice_.OneIn(2);
     layers_ = dice_.Of<int64_t>({1, 2});
-    config_ = {{"model_type", is_mixture_ ? "mixtral" : "llama"},
+    config_ = {{"model_type", type_},
                {"vocab_size", vocab_},
                {"hidden_size", width_},
                {"intermediate_size", hidden_},
@@ -102,6 +103,7 @@ class StrangeCheckpoint {
       config_["num_local_experts"] = experts_;
       config_["num_experts_per_tok"] = 1 + static_cast<int64_t>(dice_.Below(static_cast<std::size_t>(experts_)));
     }
+    if ((is_mixture_ || type_ == "mistral") && dice_.OneIn(2)) config_["sliding_window"] = dice_.Of<int64_t>({1, 2, 5});
     if (dice_.OneIn(3)) {
       config_["rope_parameters"] = {{"rope_type", "llama3"},
                                     {"factor", 8.0},
@@ -111,10 +113,10 @@ class StrangeCheckpoint {
     }
   }
 
-  void Add(const std::string& name, const std::vector<int64_t>& shape) {
+  void Add(const std::string& name, const std::vector<int64_t>& shape, const char* kind = ".weight") {
     std::size_t count = 1;
     for (const int64_t size : shape) count *= static_cast<std::size_t>(size);
-    Tensor tensor{name + ".weight", shape, std::vector<float>(count)};
+    Tensor tensor{name + kind, shape, std::vector<float>(count)};
     for (float& value : tensor.values) value = dice_.Small();
     tensors_.push_back(std::move(tensor));
   }
@@ -133,6 +135,15 @@ class StrangeCheckpoint {
       Add(layer + "self_attn.k_proj", {kv, width_});
       Add(layer + "self_attn.v_proj", {kv, width_});
       Add(layer + "self_attn.o_proj", {width_, q});
+      if (type_ == "qwen2") {
+        Add(layer + "self_attn.q_proj", {q}, ".bias");
+        Add(layer + "self_attn.k_proj", {kv}, ".bias");
+        Add(layer + "self_attn.v_proj", {kv}, ".bias");
+      }
+      if (type_ == "qwen3") {
+        Add(layer + "self_attn.q_norm", {dim_});
+        Add(layer + "self_attn.k_norm", {dim_});
+      }
       if (!is_mixture_) {
         Add(layer + "mlp.gate_proj", {hidden_, width_});
         Add(layer + "mlp.up_proj", {hidden_, width_});
@@ -222,7 +233,8 @@ class StrangeCheckpoint {
   void ChangeConfig() {
     if (dice_.OneIn(4)) {
       config_[dice_.Of<std::string>({"attention_bias", "sliding_window", "rope_scaling", "quantization_config",
-                                     "eos_token_id", "rope_parameters", "mlp_bias"})] = StrangeJson();
+                                     "eos_token_id", "rope_parameters", "mlp_bias", "layer_types", "use_sliding_window",
+                                     "max_window_layers", "head_dim"})] = StrangeJson();
       return;
     }
     Json* object = &config_;
@@ -327,6 +339,7 @@ class StrangeCheckpoint {
   enum class After { kNothing, kHeader, kBytes, kFiles };
 
   Dice dice_;
+  std::string type_;
   bool is_mixture_ = false;
   bool tied_ = false;
   int64_t vocab_ = 1;

@@ -102,6 +102,35 @@ TEST(StoredDecoder, GeneratingIsThePromptAndTheTokensAfterTheFirst) {
   EXPECT_EQ(stored.DecodeReadBytes(2, 6, 1), 0);
 }
 
+// A window of 4 of 6 keys: 1 + 2 + 3 + 4 + 4 + 4.
+TEST(Decoder, AWindowBoundsWhatIsAttendedTo) {
+  Decoder windowed = kSmall;
+  windowed.window = 4;
+  EXPECT_EQ(windowed.AttendedKeys(0, 6), 18);
+  EXPECT_EQ(windowed.AttendedKeys(2, 3), 3 + 4 + 4);
+  EXPECT_EQ(windowed.AttendedKeys(9, 2), 8);
+  EXPECT_EQ(kSmall.AttendedKeys(9, 2), 10 + 11);
+  const StoredDecoder stored{.shape = windowed, .format = WeightFormat::kBf16};
+  const StoredDecoder whole{.shape = kSmall, .format = WeightFormat::kBf16};
+  const double key_and_value = kSmall.KvBytesPerToken(WeightFormat::kBf16);
+  EXPECT_EQ(whole.DecodeCost(1, 99, 100).BytesRead() - stored.DecodeCost(1, 99, 100).BytesRead(), 96 * key_and_value);
+  EXPECT_EQ(stored.DecodeReadBytes(1, 2, 4),
+            whole.DecodeCost(1, 2, 4).BytesRead() + 2 * whole.DecodeCost(1, 3, 4).BytesRead());
+  EXPECT_EQ(stored.ResidentBytes(1, 1, 100), whole.ResidentBytes(1, 1, 100)) << "the cache keeps all keys";
+}
+
+TEST(Decoder, BiasesAndNormsOfHeadsCount) {
+  Decoder shape = kSmall;
+  shape.attention_bias = true;
+  shape.head_norms = true;
+  const double more = 3 * (16 + 2 * 2);  // layers · (q + 2·kv + 2·head_dim)
+  EXPECT_EQ(shape.Parameters() - kSmall.Parameters(), more);
+  const StoredDecoder with{.shape = shape, .format = WeightFormat::kInt8};
+  const StoredDecoder without{.shape = kSmall, .format = WeightFormat::kInt8};
+  EXPECT_EQ(with.ModelBytes() - without.ModelBytes(), 2 * more);
+  EXPECT_EQ(with.DecodeCost(1, 5, 6).BytesRead() - without.DecodeCost(1, 5, 6).BytesRead(), 2 * 3 * 16);
+}
+
 // Parts that are no operation: waiting, and the gate, whose operands stay in caches.
 TEST(StoredDecoder, EveryOperationIsOfAComponent) {
   Decoder mixture = kSmall;

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/checkpoint/architecture.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+
+namespace roofbench::models {
+namespace {
+
+using std::string_view;
+
+constexpr string_view kWindowKeys[] = {"sliding_window"};
+constexpr string_view kMixtralKeys[] = {"sliding_window",       "num_local_experts",   "num_experts_per_tok",
+                                        "router_aux_loss_coef", "router_jitter_noise", "output_router_logits"};
+// Without use_sliding_window, which is refused, the others of the window mean nothing.
+constexpr string_view kQwenKeys[] = {"sliding_window", "max_window_layers"};
+
+constexpr Architecture kArchitectures[] = {
+    {.type = "llama", .implied_kv_heads = true},
+    {.type = "mistral", .window = true, .keys = kWindowKeys},
+    {.type = "mixtral", .mixture = true, .window = true, .keys = kMixtralKeys},
+    {.type = "qwen2", .attention_bias = true, .keys = kQwenKeys},
+    {.type = "qwen3", .head_norms = true, .head_size = 128, .keys = kQwenKeys},
+};
+
+// What this program reads, of every architecture.
+constexpr string_view kReadKeys[] = {"model_type",        "hidden_act",          "hidden_size",
+                                     "intermediate_size", "num_hidden_layers",   "num_attention_heads",
+                                     "vocab_size",        "tie_word_embeddings", "num_key_value_heads",
+                                     "head_dim",          "rms_norm_eps",        "max_position_embeddings",
+                                     "rope_theta",        "rope_scaling",        "rope_parameters",
+                                     "layer_types",       "eos_token_id"};
+
+// What transformers writes beside it, and what does not change the logits of a text: the keys of its PretrainedConfig
+// (releases 4 and 5), those of training, and the notes of other tools.
+constexpr string_view kHarmlessKeys[] = {"add_cross_attention",
+                                         "architectures",
+                                         "attention_dropout",
+                                         "auto_map",
+                                         "bad_words_ids",
+                                         "begin_suppress_tokens",
+                                         "bos_token_id",
+                                         "chunk_size_feed_forward",
+                                         "cross_attention_hidden_size",
+                                         "decoder_start_token_id",
+                                         "diversity_penalty",
+                                         "do_sample",
+                                         "dtype",
+                                         "early_stopping",
+                                         "embd_pdrop",
+                                         "encoder_no_repeat_ngram_size",
+                                         "exponential_decay_length_penalty",
+                                         "finetuning_task",
+                                         "forced_bos_token_id",
+                                         "forced_eos_token_id",
+                                         "hidden_dropout",
+                                         "id2label",
+                                         "initializer_range",
+                                         "is_decoder",
+                                         "is_encoder_decoder",
+                                         "is_llama_config",
+                                         "label2id",
+                                         "length_penalty",
+                                         "max_length",
+                                         "min_length",
+                                         "no_repeat_ngram_size",
+                                         "num_beam_groups",
+                                         "num_beams",
+                                         "num_return_sequences",
+                                         "output_attentions",
+                                         "output_hidden_states",
+                                         "output_scores",
+                                         "pad_token_id",
+                                         "prefix",
+                                         "pretraining_tp",
+                                         "problem_type",
+                                         "pruned_heads",
+                                         "remove_invalid_values",
+                                         "repetition_penalty",
+                                         "resid_pdrop",
+                                         "return_dict",
+                                         "return_dict_in_generate",
+                                         "sep_token_id",
+                                         "suppress_tokens",
+                                         "task_specific_params",
+                                         "temperature",
+                                         "tf_legacy_loss",
+                                         "tie_encoder_decoder",
+                                         "tokenizer_class",
+                                         "top_k",
+                                         "top_p",
+                                         "torch_dtype",
+                                         "torchscript",
+                                         "transformers.js_config",
+                                         "transformers_version",
+                                         "typical_p",
+                                         "unsloth_fixed",
+                                         "unsloth_version",
+                                         "use_bfloat16",
+                                         "use_cache"};
+
+constexpr string_view kRopeKeys[] = {"rope_type",
+                                     "type",
+                                     "rope_theta",
+                                     "factor",
+                                     "low_freq_factor",
+                                     "high_freq_factor",
+                                     "original_max_position_embeddings"};
+
+bool Has(std::span<const string_view> keys, string_view key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+// So much of a key as a person would read.
+std::string Shown(const std::string& key) { return key.substr(0, 60); }
+
+}  // namespace
+
+const Architecture* FindArchitecture(string_view type) {
+  const auto* const found = std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
+                                         [&](const Architecture& known) { return known.type == type; });
+  return found == std::end(kArchitectures) ? nullptr : found;
+}
+
+std::string ArchitectureNames() {
+  std::string names;
+  for (const Architecture& known : kArchitectures) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(known.type));
+  }
+  return names;
+}
+
+bool IsSet(const nlohmann::json& value) { return !value.is_null() && !(value.is_boolean() && !value.get<bool>()); }
+
+absl::Status CheckKeys(const nlohmann::json& config, const Architecture& architecture) {
+  for (const auto& [key, value] : config.items()) {
+    // Names that begin with _ are transformers' own notes.
+    if (!IsSet(value) || key.starts_with('_') || Has(kReadKeys, key) || Has(kHarmlessKeys, key) ||
+        Has(architecture.keys, key)) {
+      continue;
+    }
+    return absl::UnimplementedError(absl::StrCat("a model with ", Shown(key)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRopeKeys(const nlohmann::json& rope) {
+  for (const auto& [key, value] : rope.items()) {
+    if (IsSet(value) && !Has(kRopeKeys, key)) {
+      return absl::UnimplementedError(absl::StrCat("a model with ", Shown(key), " of its positions"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace roofbench::models

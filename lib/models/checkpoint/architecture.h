@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model types whose checkpoints are read, and the keys that their config.json may have. What a key that nobody
+// knows would change cannot be guessed, so a configuration with one is refused by its name.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "nlohmann/json.hpp"
+
+namespace roofbench::models {
+
+struct Architecture {
+  std::string_view type;                        // model_type
+  bool mixture = false;                         // of experts, as Mixtral names them
+  bool window = false;                          // sliding_window holds for all layers
+  bool attention_bias = false;                  // queries, keys and values have one, whatever the configuration says
+  bool head_norms = false;                      // of queries and keys
+  bool implied_kv_heads = false;                // num_key_value_heads may be left out: as many as heads
+  double head_size = 0;                         // where head_dim is left out; 0: hidden_size / num_attention_heads
+  std::span<const std::string_view> keys = {};  // beside those that all have
+};
+
+// nullptr for any other type.
+const Architecture* FindArchitecture(std::string_view type);
+// "llama, mistral, …"
+std::string ArchitectureNames();
+
+// Neither null nor false.
+bool IsSet(const nlohmann::json& value);
+
+// Unimplemented with the first key that is set and not known.
+absl::Status CheckKeys(const nlohmann::json& config, const Architecture& architecture);
+// The same of rope_parameters or rope_scaling.
+absl::Status CheckRopeKeys(const nlohmann::json& rope);
+
+}  // namespace roofbench::models
