@@ -158,7 +158,22 @@ def test_one_program_alone_needs_a_match(program: str, capsys: pytest.CaptureFix
     assert "--match" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["", "impl:x", "impl:x=impl:x", "impl:x=n:1", "impl:=impl:y", "impl:x=impl:y=impl:z"])
+def test_cases_that_differ_in_two_axes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    times = "f/impl:x/type:a/n:1:1.0,f/impl:y/type:b/n:1:0.7,f/impl:y/type:a/n:1:0.1,f/impl:x/type:b/n:2:1"
+    program = fake_roofbench.script(tmp_path / "bin", times, tmp_path / "runs")
+    flags = [f"--state={tmp_path / 'state'}", "--budget=60s", "--pairs=12", "--flag=--noise=0.002"]
+    assert main(["abba", program, "--match=impl:x/type:a=impl:y/type:b", *flags]) == 0
+    (line,) = capsys.readouterr().out.splitlines()[2:3]
+    assert line.split()[:2] == ["FASTER", "f/n:1"] and "-30" in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "impl:x", "impl:x=impl:x", "impl:x=n:1", "impl:=impl:y", "impl:x=impl:y=impl:z"),
+        *("impl:x/n:1=impl:y", "impl:x/n:1=impl:x/n:1", "impl:x/=impl:y/", "impl:x/impl:y=impl:z/impl:z"),
+    ],
+)
 def test_what_is_no_match(text: str) -> None:
     with pytest.raises(UnusableInputError):
         match.parse(text)

@@ -42,8 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("new", metavar="NEW", nargs="?", help="what is compared with it (with --match: default BASE)")
     parser.add_argument(
         "--match",
-        metavar="AXIS:X=AXIS:Y",
-        help="compare BASE's cases that have the first with NEW's that differ from them in the second alone",
+        metavar="AXIS:X[/…]=AXIS:Y[/…]",
+        help="compare BASE's cases that have the first with NEW's that differ from them in the second alone"
+        " (of several axes: joined by /)",
     )
     add_filter(parser)
     add_metric(parser)
