@@ -25,10 +25,18 @@ workload::Attention ShapeAt(const Point& at) {
 
 workload::Cost CostAt(const Point& at) {
   const workload::Attention shape = ShapeAt(at);
-  const bool writes_scores = at.Text(kImplAxis) == "naive" || at.Text(kBackendAxis) == "math";
-  if (at.Text(kPassAxis) == kForward) return writes_scores ? shape.NaiveCost() : shape.FusedCost();
-  if (at.Text(kPassAxis) == kBackward) return writes_scores ? shape.NaiveBackwardCost() : shape.FusedBackwardCost();
-  return writes_scores ? shape.NaiveForwardBackwardCost() : shape.FusedForwardBackwardCost();
+  const std::string pass = at.Text(kPassAxis);
+  const std::string impl = at.Text(kImplAxis);
+  if (impl == "naive" || at.Text(kBackendAxis) == "math") {
+    return pass == kForward    ? shape.NaiveCost()
+           : pass == kBackward ? shape.NaiveBackwardCost()
+                               : shape.NaiveForwardBackwardCost();
+  }
+  workload::Cost cost = pass == kForward    ? shape.FusedCost()
+                        : pass == kBackward ? shape.FusedBackwardCost()
+                                            : shape.FusedForwardBackwardCost();
+  cost.resident_bytes += impl == "native" ? NativeScratchBytes(shape, pass != kForward) : SdpaScratchBytes(shape, pass);
+  return cost;
 }
 
 absl::Status Supports(const Point& at, const Device&) {

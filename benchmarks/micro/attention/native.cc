@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "benchmarks/micro/attention/native.h"
 
+#include <ATen/Parallel.h>
+
 #include <type_traits>
 
 #include "lib/aten/elements.h"
@@ -71,6 +73,25 @@ CaseStep PrepareNative(AttentionOperands& o, const Point& at, Inputs& in) {
       Run(backward, pool);
     };
   });
+}
+
+double NativeScratchBytes(const workload::Attention& shape, bool has_backward) {
+  const kernels::AttentionShape of_kernel = {.heads = static_cast<int64_t>(shape.batch * shape.kv_heads),
+                                             .group = static_cast<int64_t>(shape.heads / shape.kv_heads),
+                                             .queries = static_cast<int64_t>(shape.queries),
+                                             .keys = static_cast<int64_t>(shape.keys),
+                                             .head_dim = static_cast<int64_t>(shape.head_dim),
+                                             .causal = shape.causal};
+  const auto floats = [&]<typename T>(T /*as*/) {
+    kernels::Attention<T> forward;
+    forward.shape = of_kernel;
+    if (!has_backward) return ScratchFloats(forward);
+    kernels::AttentionGradient<T> backward;
+    backward.shape = of_kernel;
+    return ScratchFloats(forward) + ScratchFloats(backward, at::get_num_threads());
+  };
+  const bool is_bf16 = shape.dtype == workload::Dtype::kBf16;
+  return sizeof(float) * static_cast<double>(is_bf16 ? floats(kernels::Bf16()) : floats(0.0F));
 }
 
 }  // namespace roofbench

@@ -8,4 +8,7 @@ namespace roofbench {
 
 CaseStep PrepareNative(AttentionOperands& o, const Point& at, Inputs& in);
 
+// What it needs beside operands and results, on as many threads as LibTorch has.
+double NativeScratchBytes(const workload::Attention& shape, bool has_backward);
+
 }  // namespace roofbench

@@ -2,10 +2,12 @@
 #include "benchmarks/micro/attention/sdpa.h"
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <vector>
@@ -67,7 +69,27 @@ void Backward(AttentionOperands& o, const at::Tensor& y, const std::vector<at::T
   o.dv = gradients[2];
 }
 
+// Blocks of scores on each thread, backward also of their gradients: in fp32, and once more in 16 bits; and sums.
+double BlockBytes(const workload::Attention& shape, bool has_backward) {
+  const double queries = shape.queries >= 768 ? 256 : shape.queries >= 192 ? 64 : 32;
+  const double scores = queries * std::min(512.0, shape.keys);
+  const double fp32 = ElementBytes(workload::Dtype::kFp32);
+  const double reduced = shape.dtype == workload::Dtype::kFp32 ? 0 : ElementBytes(shape.dtype);
+  const double sums = has_backward ? 0 : queries * (2 + shape.head_dim) * fp32;
+  return at::get_num_threads() * ((has_backward ? 2 : 1) * scores * (fp32 + reduced) + sums);
+}
+
 }  // namespace
+
+double SdpaScratchBytes(const workload::Attention& shape, const std::string& pass) {
+  const double of_query = shape.batch * shape.heads * shape.queries;
+  const double as_q = of_query * shape.head_dim * ElementBytes(shape.dtype);
+  // y is a tensor beside the one that there was before, and there is a number for each query.
+  if (pass == kForward) return as_q + of_query * ElementBytes(workload::Dtype::kFp32) + BlockBytes(shape, false);
+  // As counted: y, three more tensors as large as q while gradients are made, and one where a group's are added up.
+  const double group = shape.heads > shape.kv_heads ? 1 : 0;
+  return ((pass == kBackward ? 4 : 5) + group) * as_q + BlockBytes(shape, true);
+}
 
 CaseStep PrepareSdpa(AttentionOperands& o, const Point& at, Inputs&) {
   const std::string backend = at.Text(kBackendAxis);

@@ -3,6 +3,8 @@
 // autograd.
 #pragma once
 
+#include <string>
+
 #include "benchmarks/micro/attention/operands.h"
 
 namespace roofbench {
@@ -11,6 +13,9 @@ inline constexpr char kBackendAxis[] = "backend";
 inline constexpr char kAutoBackend[] = "auto";  // whichever LibTorch takes
 
 CaseStep PrepareSdpa(AttentionOperands& o, const Point& at, Inputs& in);
+
+// What LibTorch's flash attention on a processor needs beside operands and results, on as many threads as it has.
+double SdpaScratchBytes(const workload::Attention& shape, const std::string& pass);
 
 // Whether LibTorch has the point's backend for it.
 absl::Status SdpaSupports(const Point& at, const Device& device);

@@ -36,6 +36,7 @@ double Attention::KeyBytes() const {
   const double factor = dtype == Dtype::kInt8 ? ElementBytes(Dtype::kFp32) : 0;
   return batch * kv_heads * keys * (head_dim * ElementBytes(dtype) + factor);
 }
+double Attention::MaskBytes() const { return causal ? queries * keys : 0; }
 double Attention::TableBytes() const { return page == 0 ? 0 : batch * std::ceil(keys / page) * sizeof(int32_t); }
 double Attention::ProductFlops() const { return 2 * head_dim; }
 
@@ -55,7 +56,9 @@ Cost Attention::NaiveCost() const {
   softmax.component = "softmax";
   Operation sum{.bytes_read = square + KeyBytes(), .bytes_written = QueryBytes(), .component = "weighted_sum"};
   sum.flops[Index(dtype)] = ProductFlops() * AllScores();
-  return {.operations = {scores, softmax, sum}, .resident_bytes = 2 * (QueryBytes() + KeyBytes() + square)};
+  // q, what y was before and is now, k and v; scores and weights.
+  const double resident = 3 * QueryBytes() + 2 * KeyBytes() + 2 * square + MaskBytes();
+  return {.operations = {scores, softmax, sum}, .resident_bytes = resident};
 }
 
 Cost Attention::FusedBackwardCost() const {
@@ -80,11 +83,16 @@ Cost Attention::NaiveBackwardCost() const {
   softmax.component = "softmax";
   Operation scores{.bytes_read = square + vectors, .bytes_written = vectors, .component = "scores"};  // dq, dk
   scores.flops[Index(dtype)] = 2 * ProductFlops() * AllScores();
-  // q, k, v, y and the gradients of all four; weights, their gradients, and those of scores.
-  return {.operations = {sum, softmax, scores}, .resident_bytes = 4 * vectors + 3 * square};
+  // q, k, v, y, dy and dv with weights, their gradients and those of scores; then dq and dk without the second square.
+  const double resident = 3 * vectors + 2 * square + MaskBytes() + std::max(square, vectors);
+  return {.operations = {sum, softmax, scores}, .resident_bytes = resident};
 }
 
 Cost Attention::FusedForwardBackwardCost() const { return InSequence(FusedCost(), FusedBackwardCost()); }
-Cost Attention::NaiveForwardBackwardCost() const { return InSequence(NaiveCost(), NaiveBackwardCost()); }
+Cost Attention::NaiveForwardBackwardCost() const {
+  Cost backward = NaiveBackwardCost();
+  backward.resident_bytes += QueryBytes();  // y is made anew
+  return InSequence(NaiveCost(), backward);
+}
 
 }  // namespace roofbench::workload

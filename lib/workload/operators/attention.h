@@ -38,7 +38,8 @@ struct Attention {
   // From the square of weights that the forward pass left, through two more: components as forward.
   Cost NaiveBackwardCost() const;
 
-  // One after the other, in the memory of the one that needs more.
+  // One after the other, in the memory of the one that needs more. What implementations of the fused one need beside
+  // operands and results is theirs to add.
   Cost FusedForwardBackwardCost() const;
   Cost NaiveForwardBackwardCost() const;
 
@@ -46,6 +47,7 @@ struct Attention {
   double QueryBytes() const;  // of q; y is as large
   double KeyBytes() const;    // of k with its factors; v is as large
   double TableBytes() const;
+  double MaskBytes() const;     // a byte of each pair that it hides or does not
   double ProductFlops() const;  // of one product, a score
 };
 

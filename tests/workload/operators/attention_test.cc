@@ -58,7 +58,7 @@ TEST(Attention, NaiveWritesTheWholeSquareTwice) {
   EXPECT_EQ(cost.OfComponent("softmax").Bytes(), 2 * square);
   EXPECT_EQ(cost.OfComponent("weighted_sum").Bytes(), 2 * vectors + square);
   EXPECT_EQ(cost.Flops(), (4 * 16 + 5) * square / 4) << "hidden scores, too";
-  EXPECT_EQ(cost.resident_bytes, 4 * vectors + 2 * square);
+  EXPECT_EQ(cost.resident_bytes, 5 * vectors + 2 * square + 64) << "y before and after, and the mask";
 }
 
 TEST(Attention, FusedBackwardMakesScoresAgain) {
@@ -81,8 +81,11 @@ TEST(Attention, NaiveBackwardGoesThroughThreeSquares) {
   EXPECT_EQ(cost.OfComponent("softmax").Bytes(), 3 * square);
   EXPECT_EQ(cost.OfComponent("scores").Bytes(), square + 4 * vectors) << "ds, q, k; dq, dk";
   EXPECT_EQ(cost.Flops(), (8 * 16 + 4) * square / 4);
-  EXPECT_EQ(cost.resident_bytes, 8 * vectors + 3 * square);
-  EXPECT_EQ(work.NaiveForwardBackwardCost().resident_bytes, cost.resident_bytes) << "more than forward";
+  EXPECT_EQ(cost.resident_bytes, 8 * vectors + 2 * square + 64) << "short heads end with all gradients and two squares";
+  const Attention longer{.heads = 2, .kv_heads = 2, .queries = 64, .keys = 64, .head_dim = 16};
+  const double of_longer = 2 * 64 * 16 * 4;
+  EXPECT_EQ(longer.NaiveBackwardCost().resident_bytes, 6 * of_longer + 3 * 2 * 64 * 64 * 4);
+  EXPECT_EQ(work.NaiveForwardBackwardCost().resident_bytes, cost.resident_bytes + vectors) << "and y made anew";
   EXPECT_EQ(work.NaiveForwardBackwardCost().Bytes(), work.NaiveCost().Bytes() + cost.Bytes());
 }
 
