@@ -96,7 +96,8 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     folder = tmp_path_factory.mktemp(request.param)
     model.to(STORED.get(request.param, torch.float32)).save_pretrained(folder, max_shard_size="100KB")
     assert (folder / "model.safetensors.index.json").exists(), "in one file"
-    return folder, model.to(torch.float32)
+    # Read again: `to` has rounded the frequencies of rope, too, which a checkpoint does not hold.
+    return folder, model_class.from_pretrained(folder, dtype=torch.float32).eval()
 
 
 def ours(
