@@ -17,10 +17,16 @@ constexpr string_view kMixtralKeys[] = {"sliding_window",       "num_local_exper
 // Without use_sliding_window, which is refused, the others of the window mean nothing.
 constexpr string_view kQwenKeys[] = {"sliding_window", "max_window_layers"};
 
+// What is left out is what transformers' configuration of the architecture has for it.
 constexpr Architecture kArchitectures[] = {
     {.type = "llama", .implied_kv_heads = true},
-    {.type = "mistral", .window = true, .keys = kWindowKeys},
-    {.type = "mixtral", .mixture = true, .window = true, .keys = kMixtralKeys},
+    {.type = "mistral", .window = true, .usual_window = 4096, .keys = kWindowKeys},
+    {.type = "mixtral",
+     .mixture = true,
+     .window = true,
+     .usual_theta = 1000000,
+     .usual_rms_epsilon = 1e-5,
+     .keys = kMixtralKeys},
     {.type = "qwen2", .attention_bias = true, .keys = kQwenKeys},
     {.type = "qwen3", .head_norms = true, .head_size = 128, .keys = kQwenKeys},
 };

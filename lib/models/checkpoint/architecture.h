@@ -20,6 +20,9 @@ struct Architecture {
   bool head_norms = false;                      // of queries and keys
   bool implied_kv_heads = false;                // num_key_value_heads may be left out: as many as heads
   double head_size = 0;                         // where head_dim is left out; 0: hidden_size / num_attention_heads
+  double usual_window = 0;                      // where sliding_window is left out; 0: none
+  double usual_theta = 10000;                   // where rope_theta is left out
+  double usual_rms_epsilon = 1e-6;              // where rms_norm_eps is left out
   std::span<const std::string_view> keys = {};  // beside those that all have
 };
 

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <string>
 
@@ -23,16 +24,26 @@ using nlohmann::json;
 constexpr int kConfigDepth = 8;
 // Larger than any model, and small enough that products of three of them stay exact in a double.
 constexpr int64_t kLargestSize = 1 << 22;
-constexpr double kDefaultTheta = 10000;
 
 bool IsSet(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && models::IsSet(*found);
 }
 
+// What is left out, or null, is `otherwise`. What is no text is told as it stands, which is the name of nothing; of a
+// long one so much as a person would read.
 std::string TextOf(const json& object, const char* key, const char* otherwise) {
+  constexpr std::size_t kMost = 60;
   const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : otherwise;
+  if (found == object.end() || found->is_null()) return otherwise;
+  return (found->is_string() ? found->get<std::string>() : found->dump()).substr(0, kMost);
+}
+
+// As TextOf; what is no finite number is a NaN, which no check lets through.
+double NumberOf(const json& object, const char* key, double otherwise) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return otherwise;
+  return FiniteNumber(object, key).value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
 // Reads sizes and remembers the first that is wrong.
@@ -56,7 +67,7 @@ class SizeReader {
   absl::Status status_;
 };
 
-absl::Status ReadRope(const json& config, DecoderConfig& read) {
+absl::Status ReadRope(const json& config, const Architecture& architecture, DecoderConfig& read) {
   // transformers 5 has everything in rope_parameters; before it, the base stood beside rope_scaling.
   static const json nothing = json::object();
   const json* rope = &nothing;
@@ -66,14 +77,13 @@ absl::Status ReadRope(const json& config, DecoderConfig& read) {
     if (!rope->is_object()) return InvalidArgumentError(StrCat(key, " must be an object"));
   }
   if (absl::Status status = CheckRopeKeys(*rope); !status.ok()) return status;
-  read.rope_theta =
-      FiniteNumber(*rope, "rope_theta").value_or(FiniteNumber(config, "rope_theta").value_or(kDefaultTheta));
-  if (!(read.rope_theta > 1)) return InvalidArgumentError("rope_theta must be above 1");
+  read.rope_theta = NumberOf(*rope, "rope_theta", NumberOf(config, "rope_theta", architecture.usual_theta));
+  if (!(read.rope_theta > 1)) return InvalidArgumentError("rope_theta must be a number above 1");
   const std::string type = TextOf(*rope, "rope_type", TextOf(*rope, "type", "default").c_str());
   if (type == "default") return absl::OkStatus();
   if (type != "llama3")
     return UnimplementedError(StrCat("positions of rope_type '", type, "' (default and llama3 are)"));
-  const auto number = [&](const char* key) { return FiniteNumber(*rope, key).value_or(0); };
+  const auto number = [&](const char* key) { return NumberOf(*rope, key, 0); };
   const Llama3Rope stretched = {.factor = number("factor"),
                                 .low_frequency = number("low_freq_factor"),
                                 .high_frequency = number("high_freq_factor"),
@@ -100,7 +110,9 @@ std::vector<int64_t> StopIds(const json& config) {
 
 // All layers alike: with the window, or without one.
 absl::Status ReadWindow(const json& config, const Architecture& architecture, SizeReader& size, DecoderConfig& read) {
-  if (architecture.window) read.shape.window = size("sliding_window", 0);
+  if (architecture.window) {
+    read.shape.window = config.contains("sliding_window") ? size("sliding_window", 0) : architecture.usual_window;
+  }
   const auto types = config.find("layer_types");
   if (types == config.end() || types->is_null()) return absl::OkStatus();
   if (!types->is_array()) return InvalidArgumentError("layer_types must be a list");
@@ -176,9 +188,9 @@ absl::StatusOr<DecoderConfig> ParseConfig(std::string_view text) {
   if (read.shape.active_experts > read.shape.experts) {
     return InvalidArgumentError("num_experts_per_tok must not exceed num_local_experts");
   }
-  read.rms_epsilon = FiniteNumber(config, "rms_norm_eps").value_or(1e-6);
-  if (!(read.rms_epsilon > 0)) return InvalidArgumentError("rms_norm_eps must be positive");
-  if (absl::Status status = ReadRope(config, read); !status.ok()) return status;
+  read.rms_epsilon = NumberOf(config, "rms_norm_eps", architecture->usual_rms_epsilon);
+  if (!(read.rms_epsilon > 0)) return InvalidArgumentError("rms_norm_eps must be a number above 0");
+  if (absl::Status status = ReadRope(config, *architecture, read); !status.ok()) return status;
   read.stop_ids = StopIds(config);
   return read;
 }
