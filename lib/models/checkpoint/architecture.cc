@@ -40,10 +40,11 @@ constexpr string_view kReadKeys[] = {"model_type",        "hidden_act",         
                                      "layer_types",       "eos_token_id"};
 
 // What transformers writes beside it, and what does not change the logits of a text: the keys of its PretrainedConfig
-// (releases 4 and 5), those of training, and the notes of other tools.
+// (releases 4 and 5), those of training, and the notes of other tools (max_sequence_length: of Llama 1's conversions).
 constexpr string_view kHarmlessKeys[] = {"add_cross_attention",
                                          "architectures",
                                          "attention_dropout",
+                                         "attn_implementation",
                                          "auto_map",
                                          "bad_words_ids",
                                          "begin_suppress_tokens",
@@ -57,10 +58,14 @@ constexpr string_view kHarmlessKeys[] = {"add_cross_attention",
                                          "early_stopping",
                                          "embd_pdrop",
                                          "encoder_no_repeat_ngram_size",
+                                         "epsilon_cutoff",
+                                         "eta_cutoff",
+                                         "experts_implementation",
                                          "exponential_decay_length_penalty",
                                          "finetuning_task",
                                          "forced_bos_token_id",
                                          "forced_eos_token_id",
+                                         "gradient_checkpointing",
                                          "hidden_dropout",
                                          "id2label",
                                          "initializer_range",
@@ -70,10 +75,13 @@ constexpr string_view kHarmlessKeys[] = {"add_cross_attention",
                                          "label2id",
                                          "length_penalty",
                                          "max_length",
+                                         "max_sequence_length",
                                          "min_length",
+                                         "name_or_path",
                                          "no_repeat_ngram_size",
                                          "num_beam_groups",
                                          "num_beams",
+                                         "num_labels",
                                          "num_return_sequences",
                                          "output_attentions",
                                          "output_hidden_states",
@@ -94,6 +102,7 @@ constexpr string_view kHarmlessKeys[] = {"add_cross_attention",
                                          "temperature",
                                          "tf_legacy_loss",
                                          "tie_encoder_decoder",
+                                         "tie_last_hidden_states",
                                          "tokenizer_class",
                                          "top_k",
                                          "top_p",
@@ -142,6 +151,11 @@ bool IsSet(const nlohmann::json& value) { return !value.is_null() && !(value.is_
 
 absl::Status CheckKeys(const nlohmann::json& config, const Architecture& architecture) {
   for (const auto& [key, value] : config.items()) {
+    // The one key that turns something off which is on without it: transformers then lets tokens see those after them.
+    if (key == "is_causal") {
+      if (IsSet(value)) continue;
+      return absl::UnimplementedError("a model with is_causal: false");
+    }
     // Names that begin with _ are transformers' own notes.
     if (!IsSet(value) || key.starts_with('_') || Has(kReadKeys, key) || Has(kHarmlessKeys, key) ||
         Has(architecture.keys, key)) {

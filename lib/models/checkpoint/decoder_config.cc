@@ -68,21 +68,24 @@ class SizeReader {
 };
 
 absl::Status ReadRope(const json& config, const Architecture& architecture, DecoderConfig& read) {
-  // transformers 5 has everything in rope_parameters; before it, the base stood beside rope_scaling.
+  // transformers 5 has everything in rope_parameters; before it, the base stood beside rope_scaling, which it takes
+  // where there are both.
   static const json nothing = json::object();
   const json* rope = &nothing;
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    if (!IsSet(config, key)) continue;
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    if (!IsSet(config, key) || config.at(key).empty()) continue;
     rope = &config.at(key);
     if (!rope->is_object()) return InvalidArgumentError(StrCat(key, " must be an object"));
+  }
+  // Of a type that is not known, its keys are not either.
+  const std::string type = TextOf(*rope, "rope_type", TextOf(*rope, "type", "default").c_str());
+  if (type != "default" && type != "llama3") {
+    return UnimplementedError(StrCat("positions of rope_type '", type, "' (default and llama3 are)"));
   }
   if (absl::Status status = CheckRopeKeys(*rope); !status.ok()) return status;
   read.rope_theta = NumberOf(*rope, "rope_theta", NumberOf(config, "rope_theta", architecture.usual_theta));
   if (!(read.rope_theta > 1)) return InvalidArgumentError("rope_theta must be a number above 1");
-  const std::string type = TextOf(*rope, "rope_type", TextOf(*rope, "type", "default").c_str());
   if (type == "default") return absl::OkStatus();
-  if (type != "llama3")
-    return UnimplementedError(StrCat("positions of rope_type '", type, "' (default and llama3 are)"));
   const auto number = [&](const char* key) { return NumberOf(*rope, key, 0); };
   const Llama3Rope stretched = {.factor = number("factor"),
                                 .low_frequency = number("low_freq_factor"),
