@@ -110,6 +110,26 @@ const Broken kBroken[] = {
        p.config["rope_parameters"] = {{"rope_type", "yarn"}};
      },
      "rope_type 'yarn'"},
+    {"PositionsOfNoText",
+     [](Parts& p) {
+       p.config["rope_parameters"] = {{"rope_type", 5}};
+     },
+     "rope_type '5'"},
+    {"UnknownPositionsWithKeysOfTheirOwn",
+     [](Parts& p) {
+       p.config["rope_scaling"] = {{"type", "yarn"}, {"beta_fast", 32}};
+     },
+     "rope_type 'yarn'"},
+    {"BaseOfText", [](Parts& p) { p.config["rope_theta"] = "1e6"; }, "rope_theta must be a number above 1"},
+    {"BaseOfPositionsThatIsNoNumber",
+     [](Parts& p) {
+       p.config["rope_parameters"] = {{"rope_theta", true}};
+     },
+     "rope_theta must be a number above 1"},
+    {"EpsilonOfText", [](Parts& p) { p.config["rms_norm_eps"] = "1e-5"; }, "rms_norm_eps must be a number above 0"},
+    {"ActivationOfNoText", [](Parts& p) { p.config["hidden_act"] = 1; }, "not supported: the activation '1'"},
+    {"TokensThatSeeLaterOnes", [](Parts& p) { p.config["is_causal"] = false; },
+     "not supported: a model with is_causal: false"},
     {"StretchedByNothing",
      [](Parts& p) {
        p.config["rope_parameters"] = {{"rope_type", "llama3"}};
