@@ -57,7 +57,7 @@ at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Function attend, Afte
     End(DecoderComponent::kNorm);
     const at::Tensor qkv = Qkv(layer, attention_in);
     End(DecoderComponent::kQkv);
-    const at::Tensor attended = MergeHeads(Passed(attend(qkv, static_cast<int64_t>(i))));
+    const at::Tensor attended = MergeHeads(Passed(attend(WithHeadNorms(layer, qkv), static_cast<int64_t>(i))));
     End(DecoderComponent::kAttention);
     const at::Tensor added = Linear(layer.out, attended);
     End(DecoderComponent::kOut);
@@ -101,15 +101,15 @@ at::Tensor EagerDecoder::OneQuery() const {
 void EagerDecoder::Prepare(int64_t first, int64_t last) {
   if (cache_.keys.is_cpu()) return;
   const at::Tensor q = OneQuery();
-  for (int64_t keys = first; keys <= last; ++keys) {
+  for (int64_t keys = Attended(first); keys <= Attended(last); ++keys) {
     Weighted(q, cache_.keys[0].narrow(2, 0, keys), cache_.values[0].narrow(2, 0, keys), std::nullopt, /*causal=*/false);
   }
 }
 
 std::optional<int64_t> EagerDecoder::AttentionBackend(int64_t keys) const {
-  if (IsWindowed(keys)) keys = window_;
-  return roofbench::AttentionBackend(OneQuery(), cache_.keys[0].narrow(2, 0, keys), cache_.values[0].narrow(2, 0, keys),
-                                     std::nullopt, /*causal=*/false);
+  const int64_t attended = Attended(keys);
+  return roofbench::AttentionBackend(OneQuery(), cache_.keys[0].narrow(2, 0, attended),
+                                     cache_.values[0].narrow(2, 0, attended), std::nullopt, /*causal=*/false);
 }
 
 std::optional<int64_t> EagerDecoder::AttentionBackendOfSet() const {
@@ -162,7 +162,10 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
 at::Tensor EagerDecoder::Qkv(const LayerWeights& layer, const at::Tensor& x) const {
   at::Tensor y = Linear(layer.qkv, x);
   if (layer.qkv_bias.defined()) y = Passed(y + layer.qkv_bias.to(y.scalar_type()));
-  const at::Tensor heads = SplitHeads(y, heads_ + 2 * kv_heads_);
+  return SplitHeads(y, heads_ + 2 * kv_heads_);
+}
+
+at::Tensor EagerDecoder::WithHeadNorms(const LayerWeights& layer, const at::Tensor& heads) const {
   if (!layer.query_norm.defined()) return heads;
   return at::cat(
       {Norm(heads.narrow(1, 0, heads_), layer.query_norm), Norm(heads.narrow(1, heads_, kv_heads_), layer.key_norm),
@@ -183,7 +186,7 @@ at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer) {
       .narrow(2, cache_.length, tokens)
       .copy_(Passed(rope_.Rotate(qkv.narrow(1, heads_, kv_heads_), cache_.length)));
   cache_.values[layer].narrow(2, cache_.length, tokens).copy_(qkv.narrow(1, heads_ + kv_heads_, kv_heads_));
-  const int64_t first = tokens == 1 && IsWindowed(end) ? end - window_ : 0;
+  const int64_t first = tokens == 1 ? end - Attended(end) : 0;
   const at::Tensor k = cache_.keys[layer].narrow(2, first, end - first);
   const at::Tensor v = cache_.values[layer].narrow(2, first, end - first);
   if (tokens > 1 && attend_prompt_ && !IsWindowed(end)) return attend_prompt_(q, k, v);

@@ -75,8 +75,12 @@ class EagerDecoder final : public DecoderModel {
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
   // Queries, keys and values [batch, heads, tokens, head_dim], before they are turned.
   at::Tensor Qkv(const LayerWeights& layer, const at::Tensor& x) const;
+  // The same with the norms of heads, of a model that has them.
+  at::Tensor WithHeadNorms(const LayerWeights& layer, const at::Tensor& heads) const;
   // Whether a token of `keys` keys attends to some of them only.
   bool IsWindowed(int64_t keys) const { return window_ > 0 && keys > window_; }
+  // To how many it does.
+  int64_t Attended(int64_t keys) const { return IsWindowed(keys) ? window_ : keys; }
   // Which of `keys` [keys] tokens at `queries` [n, 1] attend to, both int64 positions.
   at::Tensor Mask(const at::Tensor& queries, const at::Tensor& keys) const;
   at::Tensor Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert = 0) const;

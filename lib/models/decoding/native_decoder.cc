@@ -203,8 +203,9 @@ class NativeDecoder final : public DecoderModel {
 
   void AddBias(const at::Tensor& bias, Range rows) {
     if (!bias.defined()) return;
+    const float* const added = Elements<float>(bias);
     for (int64_t b = 0; b < n_.batch; ++b) {
-      for (int64_t j = rows.begin; j < rows.end; ++j) qkv_[Size(b * n_.qkv() + j)] += Elements<float>(bias)[j];
+      for (int64_t j = rows.begin; j < rows.end; ++j) qkv_[Size(b * n_.qkv() + j)] += added[j];
     }
   }
 

@@ -48,8 +48,8 @@ struct Decoder {
 };
 
 // The components of a decoder: what a step of it is cut into, and what its operations belong to. The rows of the
-// embedding and the norms; the products; attention with its rotation and what it adds to the cache; the gate between
-// two products; and where threads wait for each other.
+// embedding and the norms of tokens; the products, with their biases; attention with the norms and the rotation of its
+// heads and what it adds to the cache; the gate between two products; and where threads wait for each other.
 enum class DecoderComponent { kNorm, kQkv, kAttention, kOut, kRouter, kGateUp, kGate, kDown, kHead, kWait };
 inline constexpr std::array<std::string_view, 10> kDecoderComponentNames = {
     "norm", "qkv", "attention", "out", "router", "gate_up", "gate", "down", "head", "wait"};
