@@ -30,14 +30,30 @@ struct Variant {
   const char* implementation;
   const char* model;
   WeightFormat format;
+  bool has_all = false;  // a window that the texts outgrow, biases and norms of heads
 };
+
+// Zeros and ones would hide a bias that is not added, or a norm of other heads.
+void FillVectors(DecoderWeights& weights, at::Generator& generator) {
+  for (LayerWeights& layer : weights.layers) {
+    layer.qkv_bias.normal_(0, 1, generator);
+    layer.query_norm.uniform_(0.5, 1.5, generator);
+    layer.key_norm.uniform_(0.5, 1.5, generator);
+  }
+}
 
 class DecoderTest : public testing::TestWithParam<Variant> {
  protected:
   DecoderTest() : generator_(at::detail::createCPUGenerator(3)) {
     Storage storage = Storage::Default(GetParam().format);
     storage.group = 32;
-    weights_ = RandomWeights(ConfigOf(*workload::FindDecoderPreset(GetParam().model)), storage, 1).value();
+    DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(GetParam().model));
+    if (GetParam().has_all) {
+      config.shape.window = 6;
+      config.shape.attention_bias = config.shape.head_norms = true;
+    }
+    weights_ = RandomWeights(config, storage, 1).value();
+    if (GetParam().has_all) FillVectors(weights_, generator_);
   }
   std::unique_ptr<DecoderModel> Make(int64_t batch) {
     return MakeDecoder(GetParam().implementation, weights_, batch, 40, 2).value();
@@ -233,6 +249,7 @@ std::vector<Variant> Variants() {
     for (const WeightFormat format :
          {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kLlmInt8}) {
       variants.push_back({implementation, "tiny_llama", format});
+      variants.push_back({implementation, "tiny_llama", format, /*has_all=*/true});
     }
     variants.push_back({implementation, "tiny_mixtral", WeightFormat::kFp32});
   }
@@ -241,7 +258,7 @@ std::vector<Variant> Variants() {
 
 INSTANTIATE_TEST_SUITE_P(Each, DecoderTest, testing::ValuesIn(Variants()), [](const auto& instance) {
   return std::string(instance.param.implementation) + "_" + instance.param.model + "_" +
-         std::string(Name(instance.param.format));
+         std::string(Name(instance.param.format)) + (instance.param.has_all ? "_all" : "");
 });
 
 // Windows, biases and norms of heads: a prompt behind a mask, token by token, and as a graph would record it.
@@ -252,11 +269,7 @@ TEST(DecoderWithAWindow, EveryWayToReadATextAgrees) {
   config.shape.attention_bias = true;
   config.shape.head_norms = true;
   DecoderWeights weights = RandomWeights(config, Storage::Default(WeightFormat::kFp32), 1).value();
-  for (LayerWeights& layer : weights.layers) {
-    layer.qkv_bias.normal_(0, 1, generator);
-    layer.query_norm.uniform_(0.5, 1.5, generator);
-    layer.key_norm.uniform_(0.5, 1.5, generator);
-  }
+  FillVectors(weights, generator);
   const at::Tensor tokens = at::randint(0, 96, {2, 20}, generator, at::kLong);
   const auto logits_of = [&](DecoderModel& decoder, int64_t prompt) {
     at::Tensor logits = decoder.Append(tokens.narrow(1, 0, prompt).contiguous());
