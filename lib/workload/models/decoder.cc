@@ -164,7 +164,9 @@ double StoredDecoder::ResidentBytes(double batch, double tokens, double capacity
   const double wide = std::max(s.QueryWidth() + 2 * s.KvWidth(), 3 * s.d_ff * shape.active_experts);
   const double activations = batch * tokens * (3 * s.d_model + wide) * element;
   const double logits = batch * s.vocab * ElementBytes(Dtype::kFp32);
-  return ModelBytes() + batch * capacity * shape.KvBytesPerToken(format) + activations + logits;
+  // Which keys are in the window, as LibTorch's attention takes it: two matrices of booleans become one of elements.
+  const double mask = shape.window > 0 && tokens > shape.window ? tokens * tokens * (2 + element) : 0;
+  return ModelBytes() + batch * capacity * shape.KvBytesPerToken(format) + activations + mask + logits;
 }
 
 }  // namespace roofbench::workload

@@ -85,7 +85,8 @@ struct StoredDecoder {
   // Weights, keys and values that the tokens after the first read: of MBU.
   double DecodeReadBytes(double batch, double prompt, double new_tokens) const;
 
-  // Weights, a cache of `capacity` tokens a sequence, and the largest intermediate results of `tokens` tokens at once.
+  // Weights, a cache of `capacity` tokens a sequence, and the largest intermediate results of `tokens` tokens at once,
+  // with the mask of those that outgrow a window.
   double ResidentBytes(double batch, double tokens, double capacity) const;
 };
 

@@ -117,6 +117,8 @@ TEST(Decoder, AWindowBoundsWhatIsAttendedTo) {
   EXPECT_EQ(stored.DecodeReadBytes(1, 2, 4),
             whole.DecodeCost(1, 2, 4).BytesRead() + 2 * whole.DecodeCost(1, 3, 4).BytesRead());
   EXPECT_EQ(stored.ResidentBytes(1, 1, 100), whole.ResidentBytes(1, 1, 100)) << "the cache keeps all keys";
+  EXPECT_EQ(stored.ResidentBytes(2, 4, 4), whole.ResidentBytes(2, 4, 4));
+  EXPECT_EQ(stored.ResidentBytes(2, 6, 6) - whole.ResidentBytes(2, 6, 6), 6 * 6 * (2 + 2)) << "a prompt behind a mask";
 }
 
 TEST(Decoder, BiasesAndNormsOfHeadsCount) {
