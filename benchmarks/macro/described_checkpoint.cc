@@ -9,6 +9,7 @@
 #include "lib/base/printable.h"
 #include "lib/base/text.h"
 #include "lib/gbench/flag_answer.h"
+#include "lib/models/decoding/stored_matrix.h"
 #include "lib/models/summary/checkpoint_summary.h"
 
 ABSL_FLAG(std::string, describe_checkpoint, "",
@@ -32,7 +33,10 @@ absl::StatusOr<std::string> Describe(const std::string& format, const FlagAnswer
   if (!device.ok()) return device.status();
   (*device)->Calibrate(kMultipliers);
   const workload::Peaks& peaks = (*device)->MeasuredPeaks();
-  const models::CheckpointSummary summary = models::Summarise(*checkpoint, peaks);
+  models::CheckpointSummary summary = models::Summarise(*checkpoint, peaks);
+  for (models::PrecisionSummary& row : summary.precisions) {
+    row.fits.Update(models::StoredMatrix::CheckDevice(row.format, (*device)->torch_device()));
+  }
   const double free_bytes = (*device)->FreeMemoryBytes();
   if (format == "json") {
     nlohmann::ordered_json json = models::SummaryJson(summary);

@@ -29,7 +29,7 @@ struct TensorGroup {
 // The model in one precision, one sequence.
 struct PrecisionSummary {
   workload::WeightFormat format = workload::WeightFormat::kFp32;
-  absl::Status fits = {};  // why the format cannot hold the model's matrices
+  absl::Status fits = {};  // why the format cannot hold the model's matrices, or not on a device
   double weight_bytes = 0;
   double kv_bytes_per_token = 0;
   double resident_bytes = 0;  // with a prompt of `context` tokens, read at once
