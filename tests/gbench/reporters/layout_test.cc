@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -25,6 +26,16 @@ TEST(Layout, ColumnsSaysTheWidth) {
   EXPECT_EQ(TerminalWidth(file), 120);
   unsetenv("COLUMNS");
   close(file);
+}
+
+TEST(Layout, ATerminalHasItsOwnWidth) {
+  unsetenv("COLUMNS");
+  const int terminal = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (terminal < 0) GTEST_SKIP() << "there is no /dev/ptmx";
+  const winsize size{.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
+  ASSERT_EQ(ioctl(terminal, TIOCSWINSZ, &size), 0);
+  EXPECT_EQ(TerminalWidth(terminal), 80);
+  close(terminal);
 }
 
 TEST(Layout, NamesBreakBeforeASlash) {
