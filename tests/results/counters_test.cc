@@ -120,6 +120,18 @@ TEST(Counters, SixSamplesBoundAMedian) {
   outcome.summary = timing::Summarize(outcome.samples.seconds);
   const auto counters = ComputeCounters({outcome, device, *hardware::FindDatasheet("h200")});
   EXPECT_THAT(counters, testing::Contains(testing::Pair("ci", 2.5 / 3.5)));
+  outcome.samples.seconds.pop_back();
+  outcome.summary = timing::Summarize(outcome.samples.seconds);
+  EXPECT_THAT(ComputeCounters({outcome, device, *hardware::FindDatasheet("h200")}),
+              testing::Not(testing::Contains(testing::Pair("ci", testing::_))));
+}
+
+TEST(Counters, AnIntervalIsSaidToBeOfOneProcess) {
+  for (const CounterSpec& spec : CounterTable()) {
+    if (spec.name == "ci") {
+      EXPECT_THAT(std::string(spec.doc), testing::HasSubstr("within this process"));
+    }
+  }
 }
 
 TEST(Counters, NothingThatIsNotFiniteIsEverWritten) {
