@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -78,6 +80,25 @@ TEST_F(MemoryProbeTest, SharesAreOfTheTraffic) {
   EXPECT_DOUBLE_EQ(Bytes(StreamKind::kRead), 8 * kMebi);
   EXPECT_DOUBLE_EQ(Bytes(StreamKind::kCopy), 2 * kMebi);    // 4 MiB of traffic, to and fro
   EXPECT_DOUBLE_EQ(Bytes(StreamKind::kUpdate), 2 * kMebi);  // the same
+}
+
+std::atomic<int> g_runs;
+
+// As if the scheduler had taken the thread away during the third of the bursts.
+uint64_t TakenAwayOnce(std::byte* /*to*/, const std::byte* /*from*/, std::size_t /*bytes*/) {
+  constexpr int kLeadIn = 1;
+  if (g_runs++ == kLeadIn + 2) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  return 0;
+}
+
+TEST_F(MemoryProbeTest, AThreadThatWasTakenAwayDoesNotLowerTheRoof) {
+  constexpr StreamVariant kDisturbed = {StreamKind::kRead, "taken away", TakenAwayOnce};
+  g_runs = 0;
+  MemoryProbe probe(kCache, 1);
+  const StreamOfMix mix[] = {{&kDisturbed, 1}};
+  const Rates rates = probe.MeasureMemory(mix, 12 * kMebi, 5, 1);
+  ASSERT_EQ(g_runs, 6);
+  EXPECT_GT(rates.wall, 10 * kMebi / 0.2) << "all of the traffic over all of the time";
 }
 
 // Each thread goes through its share of one buffer, then of the other, then again, wherever probes end: what it reads

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -106,6 +107,23 @@ TEST(StreamVariants, EveryExtensionHasAPlainVariantOfEveryKindAndUniqueNames) {
       EXPECT_TRUE(names.emplace(variant.kind, variant.name).second) << variant.name;
     }
     for (const StreamKind kind : kKinds) EXPECT_TRUE(names.contains({kind, "plain"})) << Name(kind);
+  }
+}
+
+// As the best kernels use memory. Copies and writes have them with streaming stores, which x86 has.
+TEST(StreamVariants, SeveralStreamsOfAThreadCompeteAtEveryWidth) {
+  for (const kernels::IsaLevel& level : kWidths) {
+    const kernels::LimitIsa limit(level.features);
+    std::set<StreamKind> kinds;
+    for (const StreamVariant& variant : StreamVariants()) {
+      if (variant.name.find("substreams") != std::string_view::npos) kinds.insert(variant.kind);
+    }
+    EXPECT_TRUE(kinds.contains(StreamKind::kRead)) << level.name;
+    EXPECT_TRUE(kinds.contains(StreamKind::kUpdate)) << level.name;
+    if (ROOFBENCH_X86) {
+      EXPECT_TRUE(kinds.contains(StreamKind::kCopy)) << level.name;
+      EXPECT_TRUE(kinds.contains(StreamKind::kWrite)) << level.name;
+    }
   }
 }
 
