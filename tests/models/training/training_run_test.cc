@@ -98,6 +98,23 @@ TEST_P(TrainingRunTest, ForeachUpdatesAsTheFormula) {
   EXPECT_EQ(run.OptimizerBytes(), 2 * run.ParameterBytes());
 }
 
+// So that there is a divisor for each of them at once, which no other implementation holds.
+TEST_P(TrainingRunTest, ForeachTakesAllParametersTogether) {
+  const auto held = [&](MakeOptimizer make) {
+    TrainingRun run = Make(TrainingMode::kStep, Loss::kCrossEntropy, make);
+    observe::PeakMemory memory;
+    double before = 0;
+    run.Step([&](TrainingPhase phase) {
+      if (phase != TrainingPhase::kBackward) return;
+      memory.ResetPeak();
+      before = *observe::PeakMemory::BytesNow();
+    });
+    return (memory.PeakBytes() - before) / run.ParameterBytes();
+  };
+  EXPECT_GE(held(MakeForeachAdamW), 1);
+  EXPECT_LT(held(MakeFusedAdamW), 0.5);
+}
+
 TEST_P(TrainingRunTest, TheMeanOfTheLogitsIsTheLossWhereItIsAskedFor) {
   for (const TrainingMode mode : {TrainingMode::kInference, TrainingMode::kForwardBackward}) {
     TrainingRun run = Make(mode, Loss::kMeanLogit);
