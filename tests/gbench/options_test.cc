@@ -108,6 +108,11 @@ TEST_F(OptionsTest, OtherSpellingsOfFlags) {
   EXPECT_TRUE(Parse({"--version"}).version);
 }
 
+TEST_F(OptionsTest, CompilersTuneWhereTheyAreAskedTo) {
+  EXPECT_FALSE(Parse({}).compile.coordinate_descent_tuning);
+  EXPECT_TRUE(Parse({"--coordinate_descent_tuning"}).compile.coordinate_descent_tuning);
+}
+
 TEST_F(OptionsTest, ListsAsTextOrAsJson) {
   EXPECT_TRUE(Parse({"--benchmark_list_tests"}).list_tests);
   EXPECT_FALSE(Parse({"--benchmark_list_tests"}).list_json);

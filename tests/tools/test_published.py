@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from published_runs.__main__ import main
 from published_runs.experiments import EXPERIMENTS
 
+ROOT = Path(__file__).resolve().parents[2]
 FAKE = '#!/bin/sh\necho "$(basename "$0") $*" >>{log}\nexit {status}\n'
 
 
@@ -65,3 +69,60 @@ def test_what_cannot_be_run(
         main(arguments, tmp_path)
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def flags_of(name: str) -> tuple[str, ...]:
+    (experiment,) = (one for one in EXPERIMENTS if one.name == name)
+    return experiment.flags
+
+
+def cases_of(name: str) -> list[str]:
+    """Of the registered ones, those that an experiment chooses."""
+    (pattern,) = (flag.partition("=")[2] for flag in flags_of(name) if flag.startswith("--benchmark_filter="))
+    registered = (ROOT / "tests/golden/case_names.txt").read_text().splitlines()
+    return [case for case in registered if re.search(pattern, case)]
+
+
+def test_the_lecture_is_products_and_every_sweep_of_the_mlp_warm() -> None:
+    cases = cases_of("lecture")
+    assert {case.split("/")[0] for case in cases} == {"matmul", "mlp"}
+    assert "--axis=matmul.cache=warm" in flags_of("lecture")
+    contract = json.loads((ROOT / "tools/roofreport/contract.json").read_text())
+    assert [one["cache_default"] for one in contract["families"] if one["name"] == "mlp"] == ["warm"]
+    base = {"steps": 2, "layers": 4, "batch": 256, "d": 256}
+    for axis, start in base.items():
+        for factor in range(1, 6):
+            point = base | {axis: factor * start}
+            assert "mlp/dtype:fp32/" + "/".join(f"{name}:{value}" for name, value in point.items()) in cases
+    assert "mlp/dtype:fp32/steps:5/layers:16/batch:128/d:128" in cases
+
+
+def test_the_mlp_is_of_every_implementation() -> None:
+    sweeps = Counter(re.sub(r"/d:\d+$", "", case) for case in cases_of("mlp"))
+    shape = "dtype:fp32/steps:2/layers:4/batch:256"
+    assert sweeps == {f"mlp/{impl}{shape}": 5 for impl in ("", "impl:compiled/", "impl:native/")}
+
+
+def test_the_micro_experiments_are_of_four_sizes_and_every_implementation() -> None:
+    shapes = (
+        "gemv/impl:{}/precision:bf16",
+        "gemv/impl:{}/precision:int8",
+        "gather_gemv/impl:{}/precision:bf16",
+        "gather_gemv/impl:{}/precision:int8",
+        "layer_norm/impl:{}/dtype:bf16",
+        "mlp_layer_norm_gelu/impl:{}",
+    )
+    sizes = Counter(re.sub(r"/[nd]:(1024|4096|8192|16384)$", "", case) for case in cases_of("micro"))
+    assert sizes == {shape.format(impl): 4 for shape in shapes for impl in ("eager", "compiled", "native")}
+    assert "--coordinate_descent_tuning" in flags_of("micro")
+
+
+def test_warm_ups_are_of_every_pass_in_processes_of_their_own() -> None:
+    flags = flags_of("warmups")
+    assert {"--fresh_process", "--benchmark_repetitions=5", "--axis=train_step.warmup=0,1,2,5"} <= set(flags)
+    assert "--axis=train_step.pass=forward,forward_backward,step" in flags
+
+
+@pytest.mark.parametrize("name", [experiment.name for experiment in EXPERIMENTS])
+def test_each_is_a_command_of_the_page(name: str) -> None:
+    assert f"tools/published {name}" in (ROOT / "docs/published.md").read_text().splitlines()
