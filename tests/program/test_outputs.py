@@ -122,6 +122,7 @@ def test_csv_has_the_union_of_all_counters(run: Run, tmp_path: Path) -> None:
     assert by_family["harness_overhead"]["forward_ms"] == ""
     assert by_family["mlp"]["forward_ms"]
     assert by_family["mlp"]["backward_ms"]
+    assert (by_family["mlp"]["impl"], by_family["mlp"]["d"]) == ("eager", "16"), "axes, also those at their defaults"
     assert None not in rows[0], "a row is longer than the header"
 
 
