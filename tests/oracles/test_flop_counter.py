@@ -99,10 +99,12 @@ def test_transformer_counts_no_masked_half(tmp_path: Path) -> None:
     assert flops["bf16"] == full - attention + attention * (SHAPE.context + 1) / (2 * SHAPE.context)
 
 
-def measured_counters(tmp_path: Path, case: str, context: int, which: str, attention: str) -> dict[str, float]:
+def measured_counters(
+    tmp_path: Path, case: str, context: int, which: str, attention: str, *more: str
+) -> dict[str, float]:
     """The counters of the first training case that `case` chooses."""
     flags = [f"--benchmark_filter=train_step/{case}", *training_flags(context)]
-    flags += [f"--axis=train_step.pass={which}", f"--axis=train_step.attention={attention}"]
+    flags += [f"--axis=train_step.pass={which}", f"--axis=train_step.attention={attention}", *more]
     counters: dict[str, float] = run_cases(tmp_path, *flags, suite="full")[0]["counters"]
     return counters
 
@@ -128,6 +130,20 @@ def test_forward_memory_is_predicted(tmp_path: Path, impl: str, dtype: str, atte
     counters = measured_counters(tmp_path, chosen, 256, which, attention)
     beside = counters["peak_mem"] - counters["parameter_mem"]
     assert counters["predicted_mem"] - counters["parameter_mem"] == pytest.approx(beside, rel=0.1)
+
+
+def test_the_mean_of_the_logits_keeps_none_of_them(tmp_path: Path) -> None:
+    """The axis reaches the model as it does the prediction."""
+    kept = {}
+    for objective in ("cross_entropy", "mean"):
+        folder = tmp_path / objective
+        folder.mkdir()
+        more = (f"--axis=train_step.objective={objective}", "--axis=train_step.vocab=4000")
+        case = "impl:eager/size:small/context:64/dtype:fp32"
+        counters = measured_counters(folder, case, 64, "step", "sdpa", *more)
+        assert counters["predicted_activation_mem"] == pytest.approx(counters["activation_mem"], rel=0.1)
+        kept[objective] = counters["activation_mem"]
+    assert kept["mean"] < 0.6 * kept["cross_entropy"], "half of all is the log-probabilities of 4000 words"
 
 
 def test_parameters_of_presets() -> None:
