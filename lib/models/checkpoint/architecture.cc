@@ -128,10 +128,9 @@ bool Has(std::span<const string_view> keys, string_view key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-// So much of a key as a person would read.
-std::string Shown(const std::string& key) { return key.substr(0, 60); }
-
 }  // namespace
+
+std::string Shown(const std::string& text) { return text.substr(0, 60); }
 
 const Architecture* FindArchitecture(string_view type) {
   const auto* const found = std::find_if(std::begin(kArchitectures), std::end(kArchitectures),

@@ -34,6 +34,9 @@ std::string ArchitectureNames();
 // Neither null nor false.
 bool IsSet(const nlohmann::json& value);
 
+// So much of a stranger's name as a person would read.
+std::string Shown(const std::string& text);
+
 // Unimplemented with the first key that is set and not known.
 absl::Status CheckKeys(const nlohmann::json& config, const Architecture& architecture);
 // The same of rope_parameters or rope_scaling.

@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "lib/base/json.h"
 #include "lib/base/regular_file.h"
 
@@ -96,8 +95,6 @@ std::map<std::string, std::vector<int64_t>> Needed(const workload::Decoder& shap
   return needed;
 }
 
-std::string Shape(const std::vector<int64_t>& shape) { return StrCat("[", absl::StrJoin(shape, ", "), "]"); }
-
 }  // namespace
 
 namespace tensor_names {
@@ -157,8 +154,8 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
     if (found == checkpoint.tensors_.end()) return InvalidArgumentError(StrCat(folder, ": lacks the tensor ", name));
     const Safetensors::Entry& entry = *found->second.entry;
     if (entry.shape != shape) {
-      return InvalidArgumentError(StrCat(folder, ": the tensor ", name, " is ", Shape(entry.shape),
-                                         " where config.json implies ", Shape(shape)));
+      return InvalidArgumentError(StrCat(folder, ": the tensor ", name, " is ", ShapeText(entry.shape),
+                                         " where config.json implies ", ShapeText(shape)));
     }
     if (!c10::isFloatingType(entry.type)) {
       return InvalidArgumentError(

@@ -33,10 +33,9 @@ bool IsSet(const json& object, const char* key) {
 // What is left out, or null, is `otherwise`. What is no text is told as it stands, which is the name of nothing; of a
 // long one so much as a person would read.
 std::string TextOf(const json& object, const char* key, const char* otherwise) {
-  constexpr std::size_t kMost = 60;
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return otherwise;
-  return (found->is_string() ? found->get<std::string>() : found->dump()).substr(0, kMost);
+  return Shown(found->is_string() ? found->get<std::string>() : found->dump());
 }
 
 // As TextOf; what is no finite number is a NaN, which no check lets through.

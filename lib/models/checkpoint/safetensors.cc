@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "lib/base/json.h"
 
@@ -113,6 +114,8 @@ absl::Status CheckCoverage(const std::map<std::string, Safetensors::Entry>& entr
 }
 
 }  // namespace
+
+std::string ShapeText(const std::vector<int64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
 
 absl::StatusOr<Safetensors> Safetensors::Open(const std::string& path) {
   absl::StatusOr<RegularFile> file = RegularFile::Open(path);

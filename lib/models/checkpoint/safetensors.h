@@ -14,6 +14,9 @@
 
 namespace roofbench::models {
 
+// "[2, 3]"
+std::string ShapeText(const std::vector<int64_t>& shape);
+
 // One file. What its header says is proven before anything is read by it: the header fits the file, every tensor has a
 // known type, its shape fits its bytes, and the tensors fill the file without holes and overlaps.
 class Safetensors {

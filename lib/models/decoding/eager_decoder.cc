@@ -30,9 +30,7 @@ EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t
     : weights_(weights),
       arithmetic_(arithmetic),
       batch_(batch),
-      heads_(static_cast<int64_t>(weights.config.shape.base.heads)),
-      kv_heads_(static_cast<int64_t>(weights.config.shape.base.KvHeads())),
-      window_(static_cast<int64_t>(weights.config.shape.window)),
+      n_(weights.config.shape),
       rope_(capacity, InverseFrequencies(weights.config), at::TensorOptions(weights.embedding.device())),
       cache_(weights.config.shape.base, batch, capacity,
              weights.embedding.options().dtype(arithmetic == Arithmetic::kStored ? PlainType(weights.storage.format)
@@ -79,9 +77,10 @@ at::Tensor EagerDecoder::Read(const at::Tensor& tokens, After after) {
   TORCH_CHECK(tokens.dim() == 2 && tokens.size(0) == batch_, "tokens must be [batch, n]");
   TORCH_CHECK(cache_.length + tokens.size(1) <= cache_.capacity, "the cache holds ", cache_.capacity, " tokens");
   tally_ = {};
+  const std::optional<at::Tensor> mask = PromptMask(tokens.size(1));
   at::Tensor logits = Forward(
       tokens.to(weights_.embedding.device()),
-      [this](const at::Tensor& qkv, int64_t layer) { return Attend(qkv, layer); }, after);
+      [&](const at::Tensor& qkv, int64_t layer) { return Attend(qkv, layer, mask); }, after);
   cache_.length += tokens.size(1);
   return logits;
 }
@@ -94,7 +93,7 @@ const at::Tensor& EagerDecoder::AppendOne(const at::Tensor& tokens) { return App
 
 // [batch, heads, 1, head_dim], of zeros.
 at::Tensor EagerDecoder::OneQuery() const {
-  return at::zeros({batch_, heads_, 1, cache_.keys.size(-1)}, cache_.keys.options());
+  return at::zeros({batch_, n_.heads, 1, cache_.keys.size(-1)}, cache_.keys.options());
 }
 
 // cuDNN makes a plan for every number of keys, which takes milliseconds.
@@ -162,54 +161,56 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
 at::Tensor EagerDecoder::Qkv(const LayerWeights& layer, const at::Tensor& x) const {
   at::Tensor y = Linear(layer.qkv, x);
   if (layer.qkv_bias.defined()) y = Passed(y + layer.qkv_bias.to(y.scalar_type()));
-  return SplitHeads(y, heads_ + 2 * kv_heads_);
+  return SplitHeads(y, n_.heads + 2 * n_.kv_heads);
 }
 
 at::Tensor EagerDecoder::WithHeadNorms(const LayerWeights& layer, const at::Tensor& heads) const {
   if (!layer.query_norm.defined()) return heads;
-  return at::cat(
-      {Norm(heads.narrow(1, 0, heads_), layer.query_norm), Norm(heads.narrow(1, heads_, kv_heads_), layer.key_norm),
-       heads.narrow(1, heads_ + kv_heads_, kv_heads_)},
-      1);
+  return at::cat({Norm(heads.narrow(1, 0, n_.heads), layer.query_norm),
+                  Norm(heads.narrow(1, n_.heads, n_.kv_heads), layer.key_norm),
+                  heads.narrow(1, n_.heads + n_.kv_heads, n_.kv_heads)},
+                 1);
 }
 
 at::Tensor EagerDecoder::Mask(const at::Tensor& queries, const at::Tensor& keys) const {
   const at::Tensor before = keys.unsqueeze(0).le(queries);
-  return window_ > 0 ? before.logical_and(keys.unsqueeze(0).gt(queries - window_)) : before;
+  return n_.window > 0 ? before.logical_and(keys.unsqueeze(0).gt(queries - n_.window)) : before;
 }
 
-at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer) {
+std::optional<at::Tensor> EagerDecoder::PromptMask(int64_t tokens) const {
+  const int64_t end = cache_.length + tokens;
+  if (tokens == 1 || AttendsByGiven(end)) return std::nullopt;
+  if (cache_.length == 0 && !IsWindowed(end)) return std::nullopt;  // a causal one says it all
+  const auto whole = cache_.keys.options().dtype(at::kLong);
+  return Mask(at::arange(cache_.length, end, whole).unsqueeze(1), at::arange(end, whole));
+}
+
+at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer, const std::optional<at::Tensor>& mask) {
   const int64_t tokens = qkv.size(2);
   const int64_t end = cache_.length + tokens;
-  const at::Tensor q = Passed(rope_.Rotate(qkv.narrow(1, 0, heads_), cache_.length));
+  const at::Tensor q = Passed(rope_.Rotate(qkv.narrow(1, 0, n_.heads), cache_.length));
   cache_.keys[layer]
       .narrow(2, cache_.length, tokens)
-      .copy_(Passed(rope_.Rotate(qkv.narrow(1, heads_, kv_heads_), cache_.length)));
-  cache_.values[layer].narrow(2, cache_.length, tokens).copy_(qkv.narrow(1, heads_ + kv_heads_, kv_heads_));
+      .copy_(Passed(rope_.Rotate(qkv.narrow(1, n_.heads, n_.kv_heads), cache_.length)));
+  cache_.values[layer].narrow(2, cache_.length, tokens).copy_(qkv.narrow(1, n_.heads + n_.kv_heads, n_.kv_heads));
   const int64_t first = tokens == 1 ? end - Attended(end) : 0;
   const at::Tensor k = cache_.keys[layer].narrow(2, first, end - first);
   const at::Tensor v = cache_.values[layer].narrow(2, first, end - first);
-  if (tokens > 1 && attend_prompt_ && !IsWindowed(end)) return attend_prompt_(q, k, v);
-  std::optional<at::Tensor> mask;
-  if (tokens > 1 && (cache_.length > 0 || IsWindowed(end))) {
-    const auto whole = qkv.options().dtype(at::kLong);
-    mask = Mask(at::arange(cache_.length, end, whole).unsqueeze(1), at::arange(end, whole));
-  }
-  const bool causal = tokens > 1 && !mask;
-  return Weighted(q, k, v, mask, causal);
+  if (tokens > 1 && AttendsByGiven(end)) return attend_prompt_(q, k, v);
+  return Weighted(q, k, v, mask, /*causal=*/tokens > 1 && !mask);
 }
 
 at::Tensor EagerDecoder::AttendSet(const at::Tensor& qkv, int64_t layer, const at::Tensor& mask) {
   at::Tensor keys = cache_.keys[layer];
   at::Tensor values = cache_.values[layer];
-  keys.index_copy_(2, position_, rope_.RotateAt(qkv.narrow(1, heads_, kv_heads_), position_));
-  values.index_copy_(2, position_, qkv.narrow(1, heads_ + kv_heads_, kv_heads_));
-  return Weighted(rope_.RotateAt(qkv.narrow(1, 0, heads_), position_), keys, values, mask, /*causal=*/false);
+  keys.index_copy_(2, position_, rope_.RotateAt(qkv.narrow(1, n_.heads, n_.kv_heads), position_));
+  values.index_copy_(2, position_, qkv.narrow(1, n_.heads + n_.kv_heads, n_.kv_heads));
+  return Weighted(rope_.RotateAt(qkv.narrow(1, 0, n_.heads), position_), keys, values, mask, /*causal=*/false);
 }
 
 at::Tensor EagerDecoder::Weighted(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                   const std::optional<at::Tensor>& mask, bool causal) const {
-  return at::scaled_dot_product_attention(q, k, v, mask, 0.0, causal, std::nullopt, heads_ != kv_heads_);
+  return at::scaled_dot_product_attention(q, k, v, mask, 0.0, causal, std::nullopt, n_.heads != n_.kv_heads);
 }
 
 at::Tensor EagerDecoder::Expert(const LayerWeights& layer, const at::Tensor& x, int64_t expert) const {

@@ -78,9 +78,13 @@ class EagerDecoder final : public DecoderModel {
   // The same with the norms of heads, of a model that has them.
   at::Tensor WithHeadNorms(const LayerWeights& layer, const at::Tensor& heads) const;
   // Whether a token of `keys` keys attends to some of them only.
-  bool IsWindowed(int64_t keys) const { return window_ > 0 && keys > window_; }
+  bool IsWindowed(int64_t keys) const { return n_.window > 0 && keys > n_.window; }
   // To how many it does.
-  int64_t Attended(int64_t keys) const { return IsWindowed(keys) ? window_ : keys; }
+  int64_t Attended(int64_t keys) const { return IsWindowed(keys) ? n_.window : keys; }
+  // Whether the function of AttendPromptsBy, which knows no window, takes prompts that end at `keys` keys.
+  bool AttendsByGiven(int64_t keys) const { return attend_prompt_ && !IsWindowed(keys); }
+  // For all layers, of `tokens` tokens after those in the cache; none where they need no mask of their own.
+  std::optional<at::Tensor> PromptMask(int64_t tokens) const;
   // Which of `keys` [keys] tokens at `queries` [n, 1] attend to, both int64 positions.
   at::Tensor Mask(const at::Tensor& queries, const at::Tensor& keys) const;
   at::Tensor Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert = 0) const;
@@ -91,7 +95,7 @@ class EagerDecoder final : public DecoderModel {
   at::Tensor Forward(const at::Tensor& tokens, Function attend, After after = After::kLast) const;
   // Through the cache, which then holds the tokens.
   at::Tensor Read(const at::Tensor& tokens, After after);
-  at::Tensor Attend(const at::Tensor& qkv, int64_t layer);
+  at::Tensor Attend(const at::Tensor& qkv, int64_t layer, const std::optional<at::Tensor>& mask);
   at::Tensor AttendSet(const at::Tensor& qkv, int64_t layer, const at::Tensor& mask);
   at::Tensor Weighted(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                       const std::optional<at::Tensor>& mask, bool causal) const;
@@ -109,9 +113,7 @@ class EagerDecoder final : public DecoderModel {
   const DecoderWeights& weights_;
   const Arithmetic arithmetic_;
   const int64_t batch_;
-  const int64_t heads_;
-  const int64_t kv_heads_;
-  const int64_t window_;  // keys that a token attends to; 0: all
+  const DecoderSizes n_;
   const RotaryTable rope_;
   KvCache cache_;
   at::Tensor logits_;

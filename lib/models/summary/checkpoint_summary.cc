@@ -67,8 +67,6 @@ std::string TypeName(at::ScalarType type) {
   }
 }
 
-std::string ShapeText(const std::vector<int64_t>& shape) { return StrCat("[", absl::StrJoin(shape, ", "), "]"); }
-
 // The groups as branches of a tree: what a line shares with the line before is not said again.
 std::string Tree(const std::vector<TensorGroup>& groups) {
   std::string text;
