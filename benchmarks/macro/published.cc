@@ -57,7 +57,7 @@ Point GenerateAt(const Point& at) {
       .With("outliers", experiment.outliers)
       .With("batch", experiment.batch)
       .With("prompt", experiment.prompt)
-      .With("new", experiment.new_tokens)
+      .With("new", at.Text("new") == "published" ? experiment.new_tokens : at.Text("new"))
       .With("sampling", experiment.sampling);
 }
 
@@ -74,6 +74,7 @@ const Registration kPublished =
                      GenerateAt)
         .Choice("experiment", NamesOf(kExperiments))
         .Choice("model", {"published", "tiny_llama", "tiny_mixtral"}, "another one to try the case with", "published")
+        .Choice("new", {"published", "3"}, "fewer tokens to try the case with", "published")
         .PredictAs(GenerateAt)
         .Details(Describe)
         .Points(Suite::kFull, {{"impl", {"native", "eager", "graph"}}, {"experiment", NamesOf(kExperiments)}});

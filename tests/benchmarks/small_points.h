@@ -29,6 +29,11 @@ inline std::vector<PlannedCase> SmallPoints() {
         if (axis.name == "model") {
           point = point.With("model", point.Text("model").find("mixtral") == 0 ? "tiny_mixtral" : "tiny_llama");
         }
+        // A few tokens prove as much as many, one step of the model each.
+        if (axis.name == "new") {
+          if (!axis.choices.empty() || point.Int("new") > 3) point = point.With("new", "3");
+          continue;
+        }
         if (!axis.choices.empty()) {
           // Presets of a shape come to the same once the shape is small.
           if (axis.name != "size") kind += point.Text(axis.name) + "/";
@@ -38,8 +43,6 @@ inline std::vector<PlannedCase> SmallPoints() {
           point = point.With(axis.name, shape->second);
           continue;
         }
-        // A few tokens prove as much as many, one step of the model each.
-        if (axis.name == "new" && point.Int("new") > 3) point = point.With("new", "3");
         // Odd multiples of 16 exercise edges of kernels and are valid for every packed format; int4 weights come in
         // whole groups.
         const int64_t small = point.Has("group") && !point.Has("model") ? 3 * point.Int("group") : 48;
