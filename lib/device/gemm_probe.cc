@@ -8,11 +8,12 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
-#include <chrono>
 #include <functional>
+#include <utility>
 
 #include "lib/aten/onednn.h"
 #include "lib/aten/storage_type.h"
+#include "lib/hardware/roofs/bursts.h"
 
 namespace roofbench {
 namespace {
@@ -22,19 +23,10 @@ namespace {
 constexpr int64_t kSize = 512;
 
 hardware::ComputeProbe Repeat(std::function<void()> product) {
-  return [product = std::move(product)](double seconds) {
+  return hardware::MedianOfSteps(2.0 * kSize * kSize * kSize, [product = std::move(product)] {
     const at::NoGradGuard no_grad;
-    using Clock = std::chrono::steady_clock;
-    const auto start = Clock::now();
-    double elapsed = 0;
-    int64_t products = 0;
-    do {
-      product();
-      ++products;
-      elapsed = std::chrono::duration<double>(Clock::now() - start).count();
-    } while (elapsed < seconds);
-    return 2.0 * kSize * kSize * kSize * static_cast<double>(products) / elapsed;
-  };
+    product();
+  });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <ctime>
+#include <utility>
 #include <vector>
 
 #include "lib/kernels/threading/thread_pool.h"
@@ -16,11 +17,8 @@ namespace {
 
 constexpr double kBurstSeconds = 0.002;
 constexpr double kMostBursts = 1000;
-constexpr double kClockTick = 1e-9;  // no time is shorter, so that no rate is infinite
-
-double WallSeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+constexpr std::size_t kLeastSteps = 5;  // two of them may be disturbed
+constexpr double kClockTick = 1e-9;     // no time is shorter, so that no rate is infinite
 
 double ThreadCpuSeconds() {
   timespec time{};
@@ -29,6 +27,10 @@ double ThreadCpuSeconds() {
 }
 
 }  // namespace
+
+double WallSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 Rates RunBurst(double work, int threads, const std::function<void(int thread)>& body) {
   std::vector<double> cpu_seconds(static_cast<std::size_t>(threads));
@@ -56,6 +58,21 @@ Rates MedianOfBursts(int bursts, const std::function<Rates()>& run_burst) {
     cpu.push_back(rates.cpu);
   }
   return {.wall = timing::Median(wall), .cpu = timing::Median(cpu)};
+}
+
+ComputeProbe MedianOfSteps(double work, std::function<void()> step, std::function<double()> now) {
+  return [work, step = std::move(step), now = std::move(now)](double seconds) {
+    std::vector<double> steps;
+    const double begin = now();
+    double end = begin;
+    do {
+      const double step_begin = end;
+      step();
+      end = now();
+      steps.push_back(end - step_begin);
+    } while (end - begin < seconds || steps.size() < kLeastSteps);
+    return work / std::max(kClockTick, timing::Median(steps));
+  };
 }
 
 }  // namespace roofbench::hardware

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A probe runs in bursts of about two milliseconds and reports their median: a burst during which the scheduler took a
-// thread away does not count, just as such a sample of a case does not.
+// A probe runs in bursts of about two milliseconds, or in steps that cannot be divided, and reports their median: one
+// during which the scheduler took a thread away does not count, just as such a sample of a case does not.
 #pragma once
 
 #include <functional>
+
+#include "lib/hardware/roofs/measured_roofs.h"
 
 namespace roofbench::hardware {
 
@@ -20,5 +22,11 @@ int BurstsIn(double seconds);
 
 // The medians over `bursts` (1 or more) calls.
 Rates MedianOfBursts(int bursts, const std::function<Rates()>& run_burst);
+
+double WallSeconds();
+
+// Repeats `step`, which does `work`, until the seconds of the probe are over and five times at least; its rate is that
+// of the median step by the clock `now`, in seconds.
+ComputeProbe MedianOfSteps(double work, std::function<void()> step, std::function<double()> now = WallSeconds);
 
 }  // namespace roofbench::hardware

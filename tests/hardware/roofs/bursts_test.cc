@@ -48,5 +48,38 @@ TEST(RunBurst, CountsSleepAsWallTimeOnly) {
   EXPECT_GT(rates.cpu, rates.wall);
 }
 
+// What the scheduler takes from some of the steps is in nobody's median: neither a long absence nor several short ones.
+TEST(MedianOfSteps, StepsThatWereTakenAwayDoNotLowerTheRate) {
+  double clock = 100;
+  int steps = 0;
+  constexpr double kStep = 0.25;
+  const auto now = [&] { return clock; };
+  const ComputeProbe once = MedianOfSteps(
+      10, [&] { clock += steps++ == 0 ? 40 * kStep : kStep; }, now);
+  EXPECT_EQ(once(1), 10 / kStep);
+  EXPECT_EQ(steps, 5) << "a probe that lost all of its seconds at once still has its steps";
+  steps = 0;
+  const ComputeProbe often = MedianOfSteps(
+      10, [&] { clock += steps++ % 3 == 0 ? 4 * kStep : kStep; }, now);
+  EXPECT_EQ(often(30), 10 / kStep);
+  EXPECT_EQ(steps, 60);
+}
+
+TEST(MedianOfSteps, LastsAsLongAsAskedForAndHasStepsEnough) {
+  double clock = 0;
+  int steps = 0;
+  const ComputeProbe probe = MedianOfSteps(
+      1,
+      [&] {
+        clock += 0.125;
+        ++steps;
+      },
+      [&] { return clock; });
+  EXPECT_EQ(probe(1), 8);
+  EXPECT_EQ(steps, 8);
+  probe(0);
+  EXPECT_EQ(steps, 8 + 5);
+}
+
 }  // namespace
 }  // namespace roofbench::hardware
