@@ -86,20 +86,23 @@ inline uint32_t FeaturesNow() {
   return features;
 }
 
-// Calls body() once for each way that this processor can run a kernel: every row of its table, and what Highway chooses
-// by itself in its narrowest and in its widest vectors. Levels that come to the same here are run once.
+// Calls body() once for each way that this processor can run a kernel: every row of its table, and what Highway makes
+// of it for every target. Levels that come to the same here are run once.
 inline void OnEveryIsa(const std::function<void()>& body) {
   std::set<uint32_t> run;
-  const auto at_level = [&](const IsaLevel& level, bool wide_highway) {
-    const LimitIsa limit(level.features, wide_highway);
-    if (wide_highway && !run.insert(FeaturesNow()).second) return;
-    SCOPED_TRACE(testing::Message() << level.name << (wide_highway ? "" : ", narrow"));
+  for (const IsaLevel& level : kIsaLevels) {  // with Highway's best target
+    const LimitIsa limit(level.features);
+    if (!run.insert(FeaturesNow()).second) continue;
+    SCOPED_TRACE(testing::Message() << level.name);
     body();
-  };
-  if (ROOFBENCH_X86) at_level(kIsaLevels[0], /*wide_highway=*/false);
-  for (const IsaLevel& level : kIsaLevels) {
     if (testing::Test::HasFatalFailure()) return;
-    at_level(level, /*wide_highway=*/true);
+  }
+  const std::vector<HighwayTarget> targets = HighwayTargets();
+  for (std::size_t narrower = 1; narrower < targets.size(); ++narrower) {
+    const LimitIsa limit(kIsaLevels[0].features, targets[narrower].bit);
+    SCOPED_TRACE(testing::Message() << kIsaLevels[0].name << ", Highway's " << targets[narrower].name);
+    body();
+    if (testing::Test::HasFatalFailure()) return;
   }
 }
 

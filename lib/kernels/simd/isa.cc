@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "hwy/highway.h"
 #include "hwy/targets.h"
@@ -63,9 +64,19 @@ bool IsaHas(uint32_t features) {
 
 std::string_view WidestVectors() { return BestWay<kWidths>(); }
 
-LimitIsa::LimitIsa(uint32_t allowed, bool wide_highway) {
+std::vector<HighwayTarget> HighwayTargets() {
+  std::vector<HighwayTarget> targets;
+  // The better the target, the lower its bit.
+  for (int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0; left &= left - 1) {
+    const int64_t bit = left & -left;
+    targets.push_back({hwy::TargetName(bit), bit});
+  }
+  return targets;
+}
+
+LimitIsa::LimitIsa(uint32_t allowed, int64_t highway_target) {
   allowed_features = allowed;
-  if (!wide_highway) LimitHighway(HWY_STATIC_TARGET);
+  LimitHighway(highway_target);
 }
 
 LimitIsa::~LimitIsa() {

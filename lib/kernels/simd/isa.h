@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <iterator>
 #include <string_view>
+#include <vector>
 
 // The function attributes of kernels with intrinsics. The compiler's own flags stay at the baseline, so that one binary
 // runs on every processor.
@@ -92,11 +93,20 @@ const auto& BestWay() {
   return std::find_if(std::begin(kTable), std::end(kTable), [](const auto& row) { return IsaHas(row.needs); })->way;
 }
 
-// While it lives, IsaHas denies all but `allowed`, and Highway takes its baseline unless `wide_highway`. For tests,
-// which try every way that this processor can go; not for use while kernels run.
+// An instruction set that kernels written with Highway are compiled for.
+struct HighwayTarget {
+  std::string_view name;  // "AVX3", "AVX2", "SSE4", …
+  int64_t bit;
+};
+
+// Those that this processor can run: the one that it takes, then each narrower one.
+std::vector<HighwayTarget> HighwayTargets();
+
+// While it lives, IsaHas denies all but `allowed`, and Highway takes one target (0: the best of HighwayTargets). For
+// tests, which try every way that this processor can go; not for use while kernels run.
 class LimitIsa {
  public:
-  explicit LimitIsa(uint32_t allowed, bool wide_highway = true);
+  explicit LimitIsa(uint32_t allowed, int64_t highway_target = 0);
   LimitIsa(const LimitIsa&) = delete;
   LimitIsa& operator=(const LimitIsa&) = delete;
   ~LimitIsa();

@@ -3,10 +3,29 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string_view>
+#include <vector>
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tests/kernels/simd/isa_test.cc"  // NOLINT(bugprone-suspicious-include)
+#include "hwy/foreach_target.h"
+// Highway's own header comes after that.
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace roofbench::kernels::HWY_NAMESPACE {
+
+static int64_t CompiledFor() { return HWY_TARGET; }
+
+}  // namespace roofbench::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace roofbench::kernels {
 namespace {
+
+HWY_EXPORT(CompiledFor);
 
 constexpr IsaRow<std::string_view> kTable[] = {{kAvx512Bf16, "bf16"}, {kAvx512, "avx512"}, {0, "portable"}};
 static_assert(IsComplete(kTable));
@@ -52,5 +71,28 @@ TEST(WidestVectors, AreThoseOfTheLimit) {
   EXPECT_EQ(WidestVectors(), "baseline");
 }
 
+// A processor with a wide target has those that it grew from, so that no narrower code goes untested.
+TEST(HighwayTargets, AreAllThatThisProcessorCanRun) {
+  const std::vector<HighwayTarget> targets = HighwayTargets();
+  ASSERT_FALSE(targets.empty());
+  EXPECT_EQ(targets[0].bit, HWY_DYNAMIC_DISPATCH(CompiledFor)());
+  if (!ROOFBENCH_X86 || !IsaHas(kAvx2)) return;
+  int64_t all = 0;
+  for (const HighwayTarget& target : targets) all |= target.bit;
+  for (const int64_t needed : {HWY_AVX2, HWY_SSE4, HWY_SSSE3}) {
+    EXPECT_EQ(HWY_TARGETS & needed & ~all, 0) << hwy::TargetName(needed);
+  }
+}
+
+TEST(LimitIsa, HighwayRunsTheTargetThatItIsLimitedTo) {
+  const int64_t best = HWY_DYNAMIC_DISPATCH(CompiledFor)();
+  for (const HighwayTarget& target : HighwayTargets()) {
+    const LimitIsa limit(~0U, target.bit);
+    EXPECT_EQ(HWY_DYNAMIC_DISPATCH(CompiledFor)(), target.bit) << target.name;
+  }
+  EXPECT_EQ(HWY_DYNAMIC_DISPATCH(CompiledFor)(), best);
+}
+
 }  // namespace
 }  // namespace roofbench::kernels
+#endif  // HWY_ONCE
