@@ -43,6 +43,12 @@ def test_flags_have_the_names_that_the_program_and_other_verbs_give_them() -> No
     assert (abba.filter, abba.max_time, abba.state) == ("x", 0.5, "folder")
     repeat = parser("tools/report", "repeat").parse_args(["repeat", "a", "--benchmark_filter=x", "--state=folder"])
     assert (repeat.filter, repeat.keep) == ("x", Path("folder"))
+    bisect = parser("tools/report", "bisect").parse_args(
+        ["bisect", "a", "b", "--benchmark_filter=x", "--max_time=0.5", "--keep=folder"]
+    )
+    assert (bisect.filter, bisect.max_time, bisect.state) == ("x", 0.5, Path("folder"))
+    gate = parser("tools/report", "gate").parse_args(["gate", "a", "--keep=folder"])
+    assert gate.state == Path("folder")
 
 
 def _run(*command: object) -> subprocess.CompletedProcess[str]:

@@ -150,7 +150,9 @@ def parser() -> argparse.ArgumentParser:
     record.add_argument("--minutes", type=amount, default=60.0, metavar="N", help="at most (60)")
     binary = str(place.root() / "build/release/bin/roofbench")
     record.add_argument("--binary", default=binary, help="a program, with flags")
-    record.add_argument("--filter", default=FILTER, metavar="REGEX", help="cases, as --benchmark_filter")
+    record.add_argument(
+        "--filter", "--benchmark_filter", default=FILTER, metavar="REGEX", help="cases, as --benchmark_filter"
+    )
     record.add_argument("--flag", action="append", default=[], dest="flags", help="for every process (repeatable)")
     record.add_argument("--rounds", type=count, default=ROUNDS, metavar="N", help=f"of four processes each ({ROUNDS})")
     record.set_defaults(run=_record)

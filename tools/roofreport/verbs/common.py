@@ -122,9 +122,11 @@ def amount(text: str) -> float:
     return number
 
 
-def add_filter(parser: argparse.ArgumentParser) -> None:
+def add_filter(parser: argparse.ArgumentParser, required: bool = False) -> None:
     """Under the name that roofbench has for it, too."""
-    parser.add_argument("--filter", "--benchmark_filter", metavar="REGEX", help="cases, as roofbench's own flag")
+    parser.add_argument(
+        "--filter", "--benchmark_filter", required=required, metavar="REGEX", help="cases, as roofbench's own flag"
+    )
 
 
 def add_metric(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from roofreport.bisect.repository import BUILD, PREFIX, PROGRAM
 from roofreport.io.contract import packaged
 from roofreport.terminal import show, tell
 from roofreport.text import printable
-from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, add_metric, amount, count, metric_of
+from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, add_filter, add_metric, amount, count, metric_of
 
 if TYPE_CHECKING:
     from roofreport.bisect.search import Found
@@ -40,7 +40,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("good", metavar="GOOD", help="a commit that was fast")
     parser.add_argument("bad", metavar="BAD", help="a later one that is slow")
-    parser.add_argument("--filter", required=True, metavar="REGEX", help="cases, as --benchmark_filter")
+    add_filter(parser, required=True)
     add_metric(parser)
     parser.add_argument("--repository", type=Path, default=place.root(), metavar="DIR", help="default: this one")
     parser.add_argument("--build", default=BUILD, metavar="COMMAND", help="see below")
@@ -51,9 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--flag", action="append", default=[], dest="flags", metavar="FLAG", help="for the programs (repeatable)"
     )
-    parser.add_argument("--max-time", type=amount, metavar="S", help="seconds of samples a case, as in abba")
+    parser.add_argument(
+        "--max-time", "--max_time", type=amount, metavar="S", help="seconds of samples a case, as in abba"
+    )
     parser.add_argument("--pairs", type=count, metavar="N", help="most pairs of a comparison")
-    parser.add_argument("--state", type=Path, metavar="DIR", help="where all is kept (default: results/local/…)")
+    parser.add_argument(
+        "--state", "--keep", type=Path, metavar="DIR", help="where all is kept (default: results/local/…)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--budget", type=duration.seconds, default=300.0, metavar="TIME", help="of all second runs: 5min (default)"
     )
     parser.add_argument(
-        "--state", type=Path, metavar="DIR", help="where second runs are kept (default: results/local/…)"
+        "--state", "--keep", type=Path, metavar="DIR", help="where second runs are kept (default: results/local/…)"
     )
     parser.add_argument(
         "--pairs", type=count, metavar="N", help="most pairs of processes (default: as the budget allows)"
