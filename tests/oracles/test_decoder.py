@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,38 @@ def expected(model: Any, tokens: torch.Tensor, prompt: int) -> npt.NDArray[np.fl
     with torch.no_grad():
         found = model(tokens).logits.float()
     return np.asarray(found[:, prompt - 1 :].transpose(0, 1).numpy(), np.float32)
+
+
+# Changes of config.json after which transformers computes what our decoder knows.
+SPELLINGS: list[tuple[str, dict[str, Any]]] = [
+    ("llama2", {"hidden_act": "swish"}),
+    ("llama2", {"partial_rotary_factor": 1.0}),
+    # Of a checkpoint that says how many positions it takes, which is the number of original ones that is left out.
+    (
+        "llama2",
+        {
+            "max_position_embeddings": 32,
+            "rope_parameters": None,
+            "rope_scaling": {key: value for key, value in STRETCHED.items() if not key.startswith("original")},
+        },
+    ),
+    ("llama2", {"rope_parameters": STRETCHED, "original_max_position_embeddings": 8}),
+    ("qwen2", {"attention_bias": True}),
+    ("qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 2, "layer_types": None}),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), SPELLINGS)
+def test_configurations_in_other_words(name: str, changes: dict[str, Any], tmp_path: Path) -> None:
+    config, model_class, sizes = MODELS[name]
+    torch.manual_seed(0)
+    model_class(config(**(SMALL | sizes), initializer_range=0.2, max_position_embeddings=512)).save_pretrained(tmp_path)
+    text = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(text | changes))
+    model = model_class.from_pretrained(tmp_path).eval()
+    tokens = torch.randint(96, (1, 48), generator=torch.Generator().manual_seed(1))
+    found = logits(tmp_path, tokens, 17, tmp_path, "eager", "fp32")
+    np.testing.assert_allclose(found, expected(model, tokens, 17), rtol=2e-4, atol=2e-4)
 
 
 IMPLEMENTATIONS = ("eager", "native")

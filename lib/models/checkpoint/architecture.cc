@@ -14,21 +14,28 @@ using std::string_view;
 constexpr string_view kWindowKeys[] = {"sliding_window"};
 constexpr string_view kMixtralKeys[] = {"sliding_window",       "num_local_experts",   "num_experts_per_tok",
                                         "router_aux_loss_coef", "router_jitter_noise", "output_router_logits"};
-// Without use_sliding_window, which is refused, the others of the window mean nothing.
-constexpr string_view kQwenKeys[] = {"sliding_window", "max_window_layers"};
+constexpr string_view kQwen3Keys[] = {"sliding_window", "max_window_layers", "use_sliding_window"};
+// It has its biases whatever attention_bias says.
+constexpr string_view kQwen2Keys[] = {"sliding_window", "max_window_layers", "use_sliding_window", "attention_bias"};
 
 // What is left out is what transformers' configuration of the architecture has for it.
 constexpr Architecture kArchitectures[] = {
     {.type = "llama", .implied_kv_heads = true},
-    {.type = "mistral", .window = true, .usual_window = 4096, .keys = kWindowKeys},
+    {.type = "mistral", .window = true, .usual_window = 4096, .usual_positions = 131072, .keys = kWindowKeys},
     {.type = "mixtral",
      .mixture = true,
      .window = true,
+     .usual_positions = 131072,
      .usual_theta = 1000000,
      .usual_rms_epsilon = 1e-5,
      .keys = kMixtralKeys},
-    {.type = "qwen2", .attention_bias = true, .keys = kQwenKeys},
-    {.type = "qwen3", .head_norms = true, .head_size = 128, .keys = kQwenKeys},
+    {.type = "qwen2", .late_window = true, .attention_bias = true, .usual_positions = 32768, .keys = kQwen2Keys},
+    {.type = "qwen3",
+     .late_window = true,
+     .head_norms = true,
+     .head_size = 128,
+     .usual_positions = 32768,
+     .keys = kQwen3Keys},
 };
 
 // What this program reads, of every architecture.
@@ -37,7 +44,7 @@ constexpr string_view kReadKeys[] = {"model_type",        "hidden_act",         
                                      "vocab_size",        "tie_word_embeddings", "num_key_value_heads",
                                      "head_dim",          "rms_norm_eps",        "max_position_embeddings",
                                      "rope_theta",        "rope_scaling",        "rope_parameters",
-                                     "layer_types",       "eos_token_id"};
+                                     "layer_types",       "eos_token_id",        "original_max_position_embeddings"};
 
 // What transformers writes beside it, and what does not change the logits of a text: the keys of its PretrainedConfig
 // (releases 4 and 5), those of training, and the notes of other tools (max_sequence_length: of Llama 1's conversions).
@@ -128,6 +135,15 @@ bool Has(std::span<const string_view> keys, string_view key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
+// Set to what it is without being said: all pairs of a head are turned.
+bool IsUsual(string_view key, const nlohmann::json& value) { return key == "partial_rotary_factor" && value == 1; }
+
+absl::Status UnknownKey(const std::string& key, const char* where) {
+  return absl::UnimplementedError(
+      absl::StrCat("a model with ", Shown(key), where,
+                   ", whose effect is not known (set it to null if the logits do not depend on it)"));
+}
+
 }  // namespace
 
 std::string Shown(const std::string& text) { return text.substr(0, 60); }
@@ -157,19 +173,17 @@ absl::Status CheckKeys(const nlohmann::json& config, const Architecture& archite
     }
     // Names that begin with _ are transformers' own notes.
     if (!IsSet(value) || key.starts_with('_') || Has(kReadKeys, key) || Has(kHarmlessKeys, key) ||
-        Has(architecture.keys, key)) {
+        Has(architecture.keys, key) || IsUsual(key, value)) {
       continue;
     }
-    return absl::UnimplementedError(absl::StrCat("a model with ", Shown(key)));
+    return UnknownKey(key, "");
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckRopeKeys(const nlohmann::json& rope) {
   for (const auto& [key, value] : rope.items()) {
-    if (IsSet(value) && !Has(kRopeKeys, key)) {
-      return absl::UnimplementedError(absl::StrCat("a model with ", Shown(key), " of its positions"));
-    }
+    if (IsSet(value) && !Has(kRopeKeys, key) && !IsUsual(key, value)) return UnknownKey(key, " of its positions");
   }
   return absl::OkStatus();
 }

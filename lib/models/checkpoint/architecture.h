@@ -16,11 +16,13 @@ struct Architecture {
   std::string_view type;                        // model_type
   bool mixture = false;                         // of experts, as Mixtral names them
   bool window = false;                          // sliding_window holds for all layers
+  bool late_window = false;                     // with use_sliding_window for those from max_window_layers on
   bool attention_bias = false;                  // queries, keys and values have one, whatever the configuration says
   bool head_norms = false;                      // of queries and keys
   bool implied_kv_heads = false;                // num_key_value_heads may be left out: as many as heads
   double head_size = 0;                         // where head_dim is left out; 0: hidden_size / num_attention_heads
   double usual_window = 0;                      // where sliding_window is left out; 0: none
+  double usual_positions = 2048;                // where max_position_embeddings is left out
   double usual_theta = 10000;                   // where rope_theta is left out
   double usual_rms_epsilon = 1e-6;              // where rms_norm_eps is left out
   std::span<const std::string_view> keys = {};  // beside those that all have

@@ -24,6 +24,8 @@ using nlohmann::json;
 constexpr int kConfigDepth = 8;
 // Larger than any model, and small enough that products of three of them stay exact in a double.
 constexpr int64_t kLargestSize = 1 << 22;
+// Of what nothing is multiplied with: JSON's largest whole number.
+constexpr int64_t kLargestNumber = int64_t{1} << 53;
 
 bool IsSet(const json& object, const char* key) {
   const auto found = object.find(key);
@@ -50,18 +52,22 @@ class SizeReader {
  public:
   explicit SizeReader(const json& object) : object_(object) {}
 
-  double operator()(const char* key) {
-    const std::optional<int64_t> value = WholeNumber(object_, key, 1);
-    if ((!value || *value > kLargestSize) && status_.ok()) {
-      status_ = InvalidArgumentError(StrCat(key, " must be a whole number from 1 to ", kLargestSize));
-    }
-    return static_cast<double>(value.value_or(1));
+  double operator()(const char* key) { return Required(key, kLargestSize); }
+  double operator()(const char* key, double otherwise, int64_t largest = kLargestSize) {
+    return IsSet(object_, key) ? Required(key, largest) : otherwise;
   }
-  double operator()(const char* key, double otherwise) { return IsSet(object_, key) ? (*this)(key) : otherwise; }
 
   const absl::Status& status() const { return status_; }
 
  private:
+  double Required(const char* key, int64_t largest) {
+    const std::optional<int64_t> value = WholeNumber(object_, key, 1);
+    if ((!value || *value > largest) && status_.ok()) {
+      status_ = InvalidArgumentError(StrCat(key, " must be a whole number from 1 to ", largest));
+    }
+    return static_cast<double>(value.value_or(1));
+  }
+
   const json& object_;
   absl::Status status_;
 };
@@ -86,15 +92,18 @@ absl::Status ReadRope(const json& config, const Architecture& architecture, Deco
   if (!(read.rope_theta > 1)) return InvalidArgumentError("rope_theta must be a number above 1");
   if (type == "default") return absl::OkStatus();
   const auto number = [&](const char* key) { return NumberOf(*rope, key, 0); };
+  // transformers takes the number beside the object before the one in it, and all positions where there is none.
+  constexpr char kOriginal[] = "original_max_position_embeddings";
+  const double original = NumberOf(*rope, kOriginal, static_cast<double>(read.max_positions));
   const Llama3Rope stretched = {.factor = number("factor"),
                                 .low_frequency = number("low_freq_factor"),
                                 .high_frequency = number("high_freq_factor"),
-                                .original_positions = number("original_max_position_embeddings")};
+                                .original_positions = NumberOf(config, kOriginal, original)};
   if (!(stretched.factor > 0 && stretched.low_frequency > 0 && stretched.high_frequency > stretched.low_frequency &&
         stretched.original_positions > 0)) {
     return InvalidArgumentError(
-        "rope_parameters needs factor, low_freq_factor, a larger high_freq_factor and "
-        "original_max_position_embeddings");
+        "rope_parameters needs factor, low_freq_factor, a larger high_freq_factor, and an "
+        "original_max_position_embeddings above 0 where there is one");
   }
   read.stretched = stretched;
   return absl::OkStatus();
@@ -110,13 +119,26 @@ std::vector<int64_t> StopIds(const json& config) {
   return ids;
 }
 
+// Where there are no layer_types, those from max_window_layers on have the window in transformers.
+absl::Status CheckLateWindow(const json& config, double layers) {
+  if (!IsSet(config, "use_sliding_window")) return absl::OkStatus();
+  if (config.contains("sliding_window") && config.at("sliding_window").is_null()) return absl::OkStatus();
+  constexpr double kUsualFrom = 28;
+  if (NumberOf(config, "max_window_layers", kUsualFrom) >= layers) return absl::OkStatus();
+  return UnimplementedError(
+      "a model with use_sliding_window and fewer max_window_layers than layers (where they are as many, no layer has a "
+      "window)");
+}
+
 // All layers alike: with the window, or without one.
 absl::Status ReadWindow(const json& config, const Architecture& architecture, SizeReader& size, DecoderConfig& read) {
   if (architecture.window) {
     read.shape.window = config.contains("sliding_window") ? size("sliding_window", 0) : architecture.usual_window;
   }
   const auto types = config.find("layer_types");
-  if (types == config.end() || types->is_null()) return absl::OkStatus();
+  if (types == config.end() || types->is_null()) {
+    return architecture.late_window ? CheckLateWindow(config, read.shape.base.layers) : absl::OkStatus();
+  }
   if (!types->is_array()) return InvalidArgumentError("layer_types must be a list");
   const char* const kind = read.shape.window > 0 ? "sliding_attention" : "full_attention";
   for (const json& type : *types) {
@@ -156,8 +178,8 @@ absl::StatusOr<DecoderConfig> ParseConfig(std::string_view text) {
   if (architecture == nullptr) {
     return UnimplementedError(StrCat("models of the type '", type, "' (", ArchitectureNames(), " are)"));
   }
-  if (const std::string act = TextOf(config, "hidden_act", "silu"); act != "silu") {
-    return UnimplementedError(StrCat("the activation '", act, "' (silu is)"));
+  if (const std::string act = TextOf(config, "hidden_act", "silu"); act != "silu" && act != "swish") {
+    return UnimplementedError(StrCat("the activation '", act, "' (silu, also called swish, is)"));
   }
   if (absl::Status status = CheckKeys(config, *architecture); !status.ok()) return status;
   SizeReader size(config);
@@ -181,7 +203,8 @@ absl::StatusOr<DecoderConfig> ParseConfig(std::string_view text) {
     read.shape.experts = size("num_local_experts");
     read.shape.active_experts = size("num_experts_per_tok");
   }
-  read.max_positions = static_cast<int64_t>(size("max_position_embeddings", 2048));
+  read.max_positions =
+      static_cast<int64_t>(size("max_position_embeddings", architecture->usual_positions, kLargestNumber));
   if (!size.status().ok()) return size.status();
   if (std::fmod(base.heads, base.kv_heads) != 0) {
     return InvalidArgumentError("num_attention_heads must be a multiple of num_key_value_heads");

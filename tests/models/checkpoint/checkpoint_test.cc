@@ -67,7 +67,10 @@ const Broken kBroken[] = {
     {"AnotherModel", [](Parts& p) { p.config["model_type"] = "gpt2"; }, "not supported: models of the type 'gpt2'"},
     {"Biases", [](Parts& p) { p.config["attention_bias"] = true; }, "not supported: a model with attention_bias"},
     {"AnUnknownKey", [](Parts& p) { p.config["final_logit_softcapping"] = 30.0; },
-     "not supported: a model with final_logit_softcapping"},
+     "not supported: a model with final_logit_softcapping, whose effect is not known (set it to null if the logits do "
+     "not depend on it)"},
+    {"PairsThatAreNotTurned", [](Parts& p) { p.config["partial_rotary_factor"] = 0.5; },
+     "not supported: a model with partial_rotary_factor"},
     {"AnUnknownKeyOfPositions",
      [](Parts& p) {
        p.config["rope_parameters"] = {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}};
@@ -86,9 +89,18 @@ const Broken kBroken[] = {
      "sliding_window must be a whole number"},
     {"SomeLayersWithAWindow",
      [](Parts& p) {
-       p.config.update({{"model_type", "qwen2"}, {"use_sliding_window", true}, {"sliding_window", 4}});
+       p.config.update({{"model_type", "qwen2"}, {"use_sliding_window", true}, {"max_window_layers", 0}});
      },
-     "not supported: a model with use_sliding_window"},
+     "not supported: a model with use_sliding_window and fewer max_window_layers than layers"},
+    {"AWindowFromNoNumberOn",
+     [](Parts& p) {
+       p.config.update({{"model_type", "qwen3"}, {"use_sliding_window", true}, {"max_window_layers", "all"}});
+     },
+     "not supported: a model with use_sliding_window and fewer max_window_layers than layers"},
+    {"AWindowOfLateLayersThatLlamaHasNot", [](Parts& p) { p.config["use_sliding_window"] = true; },
+     "a model with use_sliding_window, whose effect"},
+    {"MorePositionsThanNumbers", [](Parts& p) { p.config["max_position_embeddings"] = 1e16; },
+     "max_position_embeddings must be a whole number from 1 to 9007199254740992"},
     {"LayersOfOtherAttention", [](Parts& p) { p.config["layer_types"] = {"sliding_attention"}; },
      "not supported: a model with layer_types other than full_attention"},
     {"LayerTypesAreNoList", [](Parts& p) { p.config["layer_types"] = 1; }, "layer_types must be a list"},

@@ -212,6 +212,72 @@ TEST(ParseConfig, TheOlderNameOfPositionsGoesFirst) {
   EXPECT_EQ(Read(config).rope_theta, 70000);
 }
 
+// A spelling of what is read anyway.
+struct Spelling {
+  const char* name;
+  const char* type;
+  json more;
+};
+
+class OtherSpelling : public testing::TestWithParam<Spelling> {};
+
+TEST_P(OtherSpelling, MeansTheSame) {
+  json config = Bare(GetParam().type);
+  const DecoderConfig plain = Read(config);
+  config.update(GetParam().more);
+  const DecoderConfig read = Read(config);
+  EXPECT_EQ(read.shape.Parameters(), plain.shape.Parameters());
+  EXPECT_EQ(read.shape.attention_bias, plain.shape.attention_bias);
+  EXPECT_EQ(read.shape.window, 0);
+  EXPECT_EQ(read.rope_theta, plain.rope_theta);
+  EXPECT_FALSE(read.stretched);
+  EXPECT_EQ(read.max_positions, plain.max_positions);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, OtherSpelling,
+    testing::Values(Spelling{"Swish", "llama", {{"hidden_act", "swish"}}},
+                    Spelling{"AllPairs", "llama", {{"partial_rotary_factor", 1.0}}},
+                    Spelling{"AllPairsOfPositions",
+                             "llama",
+                             {{"rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 1}}}}},
+                    Spelling{"OriginalPositionsOfNothing", "llama", {{"original_max_position_embeddings", 4096}}},
+                    Spelling{"BiasOfQwen2", "qwen2", {{"attention_bias", true}}},
+                    Spelling{"NoBiasOfQwen2", "qwen2", {{"attention_bias", false}}},
+                    Spelling{"WindowOfNoLayer", "qwen2", {{"use_sliding_window", true}, {"max_window_layers", 1}}},
+                    Spelling{"WindowOfNoLayerAsUsual", "qwen3", {{"use_sliding_window", true}, {"sliding_window", 4}}},
+                    Spelling{"NoWindow",
+                             "qwen2",
+                             {{"use_sliding_window", true}, {"sliding_window", nullptr}, {"max_window_layers", 0}}},
+                    Spelling{"WindowOfNoTypeOfLayer",
+                             "qwen2",
+                             {{"use_sliding_window", true},
+                              {"max_window_layers", 0},
+                              {"layer_types", json::array({"full_attention"})}}}),
+    [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST(ParseConfig, PositionsAreCountedBeyondAnySize) {
+  json config = Bare("llama");
+  EXPECT_EQ(Read(config).max_positions, 2048);
+  EXPECT_EQ(Read(Bare("mistral")).max_positions, 131072);
+  EXPECT_EQ(Read(Bare("qwen3")).max_positions, 32768);
+  config["max_position_embeddings"] = 10'485'760;
+  EXPECT_EQ(Read(config).max_positions, 10'485'760);
+}
+
+// transformers takes the number of positions for it, and one beside the object before the one in it.
+TEST(ParseConfig, OriginalPositionsMayBeLeftOut) {
+  json config = Bare("llama");
+  config["max_position_embeddings"] = 4096;
+  config["rope_scaling"] = {
+      {"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}};
+  EXPECT_EQ(Read(config).stretched->original_positions, 4096);
+  config["rope_scaling"]["original_max_position_embeddings"] = 1024;
+  EXPECT_EQ(Read(config).stretched->original_positions, 1024);
+  config["original_max_position_embeddings"] = 512;
+  EXPECT_EQ(Read(config).stretched->original_positions, 512);
+}
+
 TEST(ParseConfig, StopIdsAreOneOrSeveral) {
   json config = Bare("llama");
   config["eos_token_id"] = 3;
