@@ -32,8 +32,7 @@ absl::StatusOr<std::string> Describe(const std::string& format, const FlagAnswer
   const auto device = open();
   if (!device.ok()) return device.status();
   (*device)->Calibrate(kMultipliers);
-  const workload::Peaks& peaks = (*device)->MeasuredPeaks();
-  models::CheckpointSummary summary = models::Summarise(*checkpoint, peaks);
+  models::CheckpointSummary summary = models::Summarise(*checkpoint, (*device)->MeasuredPeaks());
   for (models::PrecisionSummary& row : summary.precisions) {
     row.fits.Update(models::StoredMatrix::CheckDevice(row.format, (*device)->torch_device()));
   }
@@ -43,15 +42,14 @@ absl::StatusOr<std::string> Describe(const std::string& format, const FlagAnswer
     json.update({{"notes", checkpoint->notes()},
                  {"device", Printable((*device)->name())},
                  {"threads", (*device)->threads()},
-                 {"roof_read", peaks.read},
-                 {"free_memory_bytes", free_bytes}});
+                 {"free_memory_bytes", static_cast<int64_t>(free_bytes)}});
     return absl::StrCat(json.dump(1), "\n");
   }
   std::string text = absl::StrCat(Printable(folder), "\n", models::SummaryText(summary));
   for (const std::string& note : checkpoint->notes()) absl::StrAppend(&text, note, "\n");
   return absl::StrCat(text, "\ntokens/s: what the roof of this machine allows, measured now (",
-                      Printable((*device)->name()), ", ", (*device)->threads(), " threads, read ",
-                      HumanRate(peaks.read, "B/s"), "), one sequence;\n- where a roof is not known. ",
+                      Printable((*device)->name()), ", ", (*device)->threads(), " threads, ",
+                      models::ReadRoofText(summary), "), one sequence;\n- where a roof is not known. ",
                       HumanBytes(free_bytes), " of memory are free.\n");
 }
 

@@ -20,12 +20,8 @@ namespace {
 using absl::StrCat;
 
 bool IsAside(const std::string& name) {
-  for (const FlagGroup& group : FlagGroups()) {
-    for (const FlagRow& row : group.flags) {
-      if (row.name == name) return row.aside;
-    }
-  }
-  return false;
+  const FlagRow* const row = FindFlagRow(name);
+  return row != nullptr && row->aside;
 }
 
 }  // namespace

@@ -65,6 +65,7 @@ namespace roofbench {
 namespace {
 
 constexpr bool kAside = true;
+constexpr bool kQuestion = true;
 
 // Those of Google Benchmark that are not ours to read are passed on.
 const std::vector<FlagGroup>& AllGroups() {
@@ -127,8 +128,8 @@ const std::vector<FlagGroup>& AllGroups() {
         {"benchmark_context", "KEY=VALUE,…", "more facts for the context of the results"},
         {"benchmark_color", "auto|true|false", "colours on the console (NO_COLOR is respected)", kAside},
         {"explain_counters", "", ""},
-        {"describe", "json", ""},
-        {"describe_checkpoint", "FOLDER", ""},
+        {"describe", "json", "", !kAside, kQuestion},
+        {"describe_checkpoint", "FOLDER", "", !kAside, kQuestion},
         {"doctor", "", ""},
         {"version", "", "print the versions of the program, the library and LibTorch, and stop"},
         {"help", "", "print this, and stop"}}},
@@ -158,6 +159,15 @@ const std::map<std::string, std::string>& RefusedLibraryFlags() {
       {"benchmark_dry_run", "use --benchmark_min_time=1x --check=on"},
   };
   return *refused;
+}
+
+const FlagRow* FindFlagRow(std::string_view name) {
+  for (const FlagGroup& group : FlagGroups()) {
+    for (const FlagRow& row : group.flags) {
+      if (row.name == name) return &row;
+    }
+  }
+  return nullptr;
 }
 
 std::vector<std::string> KnownFlags() {

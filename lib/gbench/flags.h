@@ -53,6 +53,7 @@ struct FlagRow {
   std::string_view doc = {};  // empty: Abseil's own help text of the flag
   // Says where results go or when to give up, not what is measured or how: a run may go on with another value.
   bool aside = false;
+  bool question = false;  // answered in place of a run, so that an empty value asks nothing
 };
 
 struct FlagGroup {
@@ -65,6 +66,8 @@ const std::vector<FlagGroup>& FlagGroups();
 
 // Their names.
 std::vector<std::string> KnownFlags();
+// The row of one of these; nullptr for any other name.
+const FlagRow* FindFlagRow(std::string_view name);
 
 // Flags of Google Benchmark whose meaning we keep but whose work we do, or which make no sense here, and why.
 const std::map<std::string, std::string>& RefusedLibraryFlags();

@@ -114,14 +114,17 @@ absl::Status ApplyArgument(const std::string& text, Options& options) {
     (name == "help" ? options.help : options.version) = true;
     return absl::OkStatus();
   }
-  const std::vector<std::string> known = KnownFlags();
   const auto refused = RefusedLibraryFlags().find(name);
   if (refused != RefusedLibraryFlags().end()) return InvalidArgumentError(StrCat("--", name, ": ", refused->second));
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
-    const std::string nearest = Nearest(name, known);
+  const FlagRow* const row = FindFlagRow(name);
+  if (row == nullptr) {
+    const std::string nearest = Nearest(name, KnownFlags());
     return InvalidArgumentError(StrCat("unknown flag --", name,
                                        nearest.empty() ? "" : StrCat("; did you mean --", nearest, "?"),
                                        " (--help lists all)"));
+  }
+  if (row->question && argument->value == "") {
+    return InvalidArgumentError(StrCat("--", name, "=: expected ", View(row->value)));
   }
   if (name == "axis") {
     const auto axis = ParseAxis(argument->value.value_or(""));

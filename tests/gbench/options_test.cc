@@ -185,6 +185,7 @@ TEST_F(OptionsTest, BadCommandLinesAreRefusedByName) {
       {{"--roof_share=1"}, {"--roof_share=1"}},
       {{"--list_axes=perhaps"}, {"--list_axes=perhaps"}},
       {{"--describe=xml"}, {"--describe=xml", "json"}},
+      {{"--describe="}, {"--describe=: expected json"}},
       {{"--"}, {"'--'"}},
   };
   for (const Bad& bad : table) {

@@ -63,6 +63,13 @@ def test_parameters_are_those_of_transformers_and_bytes_those_that_are_loaded(
     assert len(loaded) >= 4
 
 
+def counts(said: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The numbers of a description but for its rates."""
+    rows = [said, *said["tensors"], *said["precisions"]]
+    numbers = [(name, value) for row in rows for name, value in row.items() if isinstance(value, int | float)]
+    return [(name, value) for name, value in numbers if not name.endswith("_per_second") and name != "roof_read"]
+
+
 def test_a_model_larger_than_memory_is_described(run: Run, tmp_path: Path) -> None:
     """Nothing but the header is read: the weights are a hole in the file, of more than a hundred gigabytes."""
     width, hidden, vocab = 4096, 14336, 1 << 22
@@ -93,6 +100,7 @@ def test_a_model_larger_than_memory_is_described(run: Run, tmp_path: Path) -> No
         file.truncate(8 + len(text) + end)
     said = described(run, tmp_path)
     assert said["stored_bytes"] == end > 1 << 36
+    assert not [name for name, value in counts(said) if not isinstance(value, int)]
     assert said["parameters"] == end / 2
     assert next(row for row in said["precisions"] if row["precision"] == "bf16")["weight_bytes"] == end
     (group,) = (group for group in said["tensors"] if group["name"] == "model.layers.*.mlp.down_proj.weight")
@@ -109,6 +117,7 @@ def test_people_get_a_table(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
+        (("--describe_checkpoint=",), "--describe_checkpoint=: expected FOLDER"),
         (("--describe_checkpoint={tmp}/none",), "--describe_checkpoint={tmp}/none: {tmp}/none/config.json: No such"),
         (("--describe_checkpoint={tmp}", "--benchmark_format=csv"), "--describe_checkpoint answers as console or json"),
     ],

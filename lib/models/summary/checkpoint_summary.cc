@@ -2,6 +2,7 @@
 #include "lib/models/summary/checkpoint_summary.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -89,6 +90,11 @@ std::string Tree(const std::vector<TensorGroup>& groups) {
 
 std::string RateText(const std::optional<double>& rate) { return rate ? absl::StrFormat("%.4g", *rate) : "-"; }
 
+// A count as a whole number, whose doubles are exact up to 2^53; what is larger than every integer stays what it is.
+nlohmann::ordered_json CountJson(double count) {
+  return count < 0x1p63 ? nlohmann::ordered_json(std::llround(count)) : nlohmann::ordered_json(count);
+}
+
 nlohmann::ordered_json RateJson(const std::optional<double>& rate) {
   return rate ? nlohmann::ordered_json(*rate) : nlohmann::ordered_json();
 }
@@ -106,6 +112,7 @@ CheckpointSummary Summarise(const Checkpoint& checkpoint, const workload::Peaks&
                             .context = std::min(kContext, static_cast<double>(config.max_positions)),
                             .max_positions = static_cast<double>(config.max_positions),
                             .stop_ids = config.stop_ids};
+  if (peaks.read > 0) summary.read_roof = peaks.read;
   for (const TensorGroup& group : summary.tensors) summary.stored_bytes += group.bytes;
   for (const workload::WeightFormat format : workload::kWeightFormats) {
     const Storage storage = Storage::Default(format);
@@ -159,30 +166,35 @@ std::string SummaryText(const CheckpointSummary& summary) {
   return text;
 }
 
+std::string ReadRoofText(const CheckpointSummary& summary) {
+  return summary.read_roof ? StrCat("read ", HumanRate(*summary.read_roof, "B/s")) : "reading not known";
+}
+
 nlohmann::ordered_json SummaryJson(const CheckpointSummary& summary) {
   using Json = nlohmann::ordered_json;
   const workload::Transformer& base = summary.shape.base;
-  Json json = {{"parameters", summary.parameters},
-               {"active_parameters", summary.active_parameters},
+  Json json = {{"parameters", CountJson(summary.parameters)},
+               {"active_parameters", CountJson(summary.active_parameters)},
                {"stored_dtype", TypeName(summary.stored_type)},
-               {"stored_bytes", summary.stored_bytes},
-               {"layers", base.layers},
-               {"d_model", base.d_model},
-               {"d_ff", base.d_ff},
-               {"heads", base.heads},
-               {"kv_heads", base.KvHeads()},
-               {"head_dim", base.HeadDim()},
-               {"vocab", base.vocab},
+               {"stored_bytes", CountJson(summary.stored_bytes)},
+               {"layers", CountJson(base.layers)},
+               {"d_model", CountJson(base.d_model)},
+               {"d_ff", CountJson(base.d_ff)},
+               {"heads", CountJson(base.heads)},
+               {"kv_heads", CountJson(base.KvHeads())},
+               {"head_dim", CountJson(base.HeadDim())},
+               {"vocab", CountJson(base.vocab)},
                {"tied_head", base.tied_head},
-               {"experts", summary.shape.experts},
-               {"active_experts", summary.shape.active_experts},
-               {"window", summary.shape.window},
+               {"experts", CountJson(summary.shape.experts)},
+               {"active_experts", CountJson(summary.shape.active_experts)},
+               {"window", CountJson(summary.shape.window)},
                {"attention_bias", summary.shape.attention_bias},
                {"head_norms", summary.shape.head_norms},
-               {"max_positions", summary.max_positions},
+               {"max_positions", CountJson(summary.max_positions)},
                {"stop_ids", summary.stop_ids},
-               {"context", summary.context},
+               {"context", CountJson(summary.context)},
                {"unused_tensors", summary.unused_tensors},
+               {"roof_read", RateJson(summary.read_roof)},
                {"tensors", Json::array()},
                {"precisions", Json::array()}};
   for (const TensorGroup& group : summary.tensors) {
@@ -190,15 +202,15 @@ nlohmann::ordered_json SummaryJson(const CheckpointSummary& summary) {
                                {"shape", group.shape},
                                {"dtype", TypeName(group.type)},
                                {"count", group.count},
-                               {"parameters", group.parameters},
-                               {"bytes", group.bytes}});
+                               {"parameters", CountJson(group.parameters)},
+                               {"bytes", CountJson(group.bytes)}});
   }
   for (const PrecisionSummary& row : summary.precisions) {
     Json precision = {{"precision", Name(row.format)}};
     if (row.fits.ok()) {
-      precision.update({{"weight_bytes", row.weight_bytes},
-                        {"kv_bytes_per_token", row.kv_bytes_per_token},
-                        {"resident_bytes", row.resident_bytes},
+      precision.update({{"weight_bytes", CountJson(row.weight_bytes)},
+                        {"kv_bytes_per_token", CountJson(row.kv_bytes_per_token)},
+                        {"resident_bytes", CountJson(row.resident_bytes)},
                         {"first_tokens_per_second", RateJson(row.first_tokens_per_second)},
                         {"last_tokens_per_second", RateJson(row.last_tokens_per_second)}});
     } else {

@@ -50,6 +50,7 @@ struct CheckpointSummary {
   double max_positions = 0;
   std::vector<int64_t> stop_ids = {};
   std::vector<PrecisionSummary> precisions = {};
+  std::optional<double> read_roof = {};  // bytes a second; nullopt where it is not known
 };
 
 // By `peaks`, of which unknown ones are 0. The context is 2,048 tokens, or what the model takes, if less.
@@ -57,6 +58,8 @@ CheckpointSummary Summarise(const Checkpoint& checkpoint, const workload::Peaks&
 
 // For people: the tree of tensors, sizes, and a table of precisions.
 std::string SummaryText(const CheckpointSummary& summary);
+// "read 33.4 GB/s", the roof that bounds a token.
+std::string ReadRoofText(const CheckpointSummary& summary);
 // For programs: the fields above and those of the shape, by their names.
 nlohmann::ordered_json SummaryJson(const CheckpointSummary& summary);
 

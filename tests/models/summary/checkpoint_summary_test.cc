@@ -81,9 +81,26 @@ TEST(CheckpointSummary, SaysTheSameToPrograms) {
   const CheckpointSummary summary = Summarise(Tiny(folder), SomePeaks());
   const nlohmann::ordered_json json = SummaryJson(summary);
   EXPECT_EQ(json["parameters"].get<double>(), summary.parameters);
+  EXPECT_EQ(json["roof_read"], 1e9);
+  for (const char* count : {"parameters", "stored_bytes", "layers", "kv_heads", "vocab", "max_positions", "context"}) {
+    EXPECT_TRUE(json[count].is_number_integer()) << count;
+  }
+  EXPECT_TRUE(json["tensors"][0]["bytes"].is_number_integer());
+  for (const char* count : {"weight_bytes", "kv_bytes_per_token", "resident_bytes"}) {
+    EXPECT_TRUE(json["precisions"][0][count].is_number_integer()) << count;
+  }
   EXPECT_EQ(json["tensors"].size(), summary.tensors.size());
   EXPECT_TRUE(json["precisions"][2]["first_tokens_per_second"].is_null());
   EXPECT_THAT(json["precisions"][4]["unsupported"].get<std::string>(), testing::HasSubstr("tiles of 16 rows"));
+}
+
+TEST(CheckpointSummary, KnowsWhetherTheRoofIsKnown) {
+  const TemporaryFolder folder;
+  const Checkpoint checkpoint = Tiny(folder);
+  EXPECT_EQ(ReadRoofText(Summarise(checkpoint, SomePeaks())), "read 1.00 GB/s");
+  const CheckpointSummary unknown = Summarise(checkpoint, {});
+  EXPECT_EQ(ReadRoofText(unknown), "reading not known");
+  EXPECT_TRUE(SummaryJson(unknown)["roof_read"].is_null());
 }
 
 }  // namespace
