@@ -17,6 +17,7 @@
 #include "lib/kernels/operators/products/unpack_int4.h"
 #include "lib/kernels/threading/huge_pages.h"
 #include "lib/models/decoding/random_fill.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench::models {
 namespace {
@@ -187,6 +188,7 @@ at::Tensor StoredMatrix::Dequantised(int64_t expert, int64_t first, int64_t coun
                               first / kernels::kInt4TileRows * kernels::Int4TileBytes(columns, group);
     const at::Tensor made = at::empty({whole, columns}, type == at::kBFloat16 ? at::kBFloat16 : at::kFloat);
     const auto unpack = [&](auto* to) {
+      const observe::Range kernel("roofbench::unpack_int4");
       TorchThreads()(whole / kernels::kInt4TileRows, [&](kernels::Range some) {
         UnpackInt4(kernels::Int4Weight{tiles, whole, columns, group}, some,
                    to + some.begin * kernels::kInt4TileRows * columns);
