@@ -18,7 +18,7 @@
 #include "lib/base/atomic_file.h"
 #include "lib/base/file_beside.h"
 #include "lib/base/text.h"
-#include "lib/observe/profile/event_tree.h"
+#include "lib/observe/profile/operator_clock.h"
 #include "lib/observe/profile/recorder.h"
 #include "lib/observe/profile/report.h"
 #include "lib/observe/profile/tables.h"
@@ -106,7 +106,7 @@ observe::ProfileFacts FactsOf(const Outcome& outcome, const ProfileOptions& opti
   return facts;
 }
 
-// Under a recorder. Seconds of all steps by our clock.
+// Seconds of all steps by our clock.
 double RunSteps(const BuiltCase& built, int64_t steps, PhaseRanges& phases) {
   phases.Restart();
   double seconds = 0;
@@ -121,6 +121,13 @@ double RunSteps(const BuiltCase& built, int64_t steps, PhaseRanges& phases) {
   return seconds;
 }
 
+// Seconds of a step that are in no operator and no kernel of ours while nothing is recorded.
+double BetweenOperators(const BuiltCase& built, int64_t steps, PhaseRanges& phases) {
+  const observe::OperatorClock operators;
+  const double seconds = RunSteps(built, steps, phases);
+  return (seconds - operators.seconds()) / static_cast<double>(steps);
+}
+
 // Throws what the step throws.
 absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, const ProfileOptions& options,
                           Device& device, const Outcome& outcome) {
@@ -128,6 +135,7 @@ absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, co
   PhaseRanges phases(built.first().phases);
   built.first().step(phases);
   phases.Learned();
+  const double between = BetweenOperators(built, options.steps, phases);
   {
     // Finds the memory of those that count. What the profiler keeps lies between the tensors that a step allocates, so
     // that those of the next one do not fit where these were: it takes fresh pages, and that as long again as the step.
@@ -140,7 +148,8 @@ absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, co
       observe::MakeTables(recorder.Finish(), {.steps = static_cast<int>(options.steps),
                                               .depth = static_cast<int>(options.depth),
                                               .sort = options.sort,
-                                              .kernel = KernelOf(planned)});
+                                              .kernel = KernelOf(planned),
+                                              .between = between});
   const observe::ProfileFacts facts = FactsOf(outcome, options, device, seconds, phases);
   const observe::TextLimits limits{.rows = static_cast<std::size_t>(options.rows),
                                    .width = static_cast<std::size_t>(options.width)};

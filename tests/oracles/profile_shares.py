@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What share of a profiled step the self times of operators and kernels are, for every family on one thread.
+"""Where the time of a profiled step is, for every family on one thread: in operators and kernels, or between them.
 
 For a quiet machine. Takes the largest quick case of each family, implementation and precision, and a case each of the
-families that have none; those that need a checkpoint, a compiler or a GPU are left out. Exits with 1 if a step that is
-long enough is covered to less than the limit.
+families that have none; those that need a checkpoint, a compiler or a GPU are left out. Exits with 1 if more of a step
+that is long enough is between them, and not because they are recorded, than the limit leaves.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "release" / "bin" / "roofbench")
     parser.add_argument("--filter", help="these cases of suite full instead")
-    parser.add_argument("--limit", type=float, default=0.95, help="least share that passes")
+    parser.add_argument("--flag", action="append", default=[], help="for the program, as --flag=--checkpoint=FOLDER")
+    parser.add_argument("--limit", type=float, default=0.95, help="least share of both that passes")
     parser.add_argument("--least_ms", type=float, default=1, help="shorter steps are told and not judged")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="keep the profiles there")
@@ -60,6 +61,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
         flags = [*FLAGS, *SMALLER, "--suite=full", f"--profile={folder}", f"--profile_steps={arguments.steps}"]
+        flags += arguments.flag
         command = [str(arguments.program), *flags, f"--benchmark_filter={cases}"]
         done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
         files = [path for path in folder.glob("*.json") if ".trace." not in path.name]
@@ -67,14 +69,16 @@ def main() -> int:
     if done.returncode != 0 or not profiles:
         sys.exit(f"{arguments.program} ended with {done.returncode}; why is said above")
     passed = True
-    print(f"{'share':>6} {'profiled':>11} {'recorded':>9}   (of the median without the profiler)")
-    for profile in sorted(profiles, key=lambda one: one["covered"]):
+    print(f"{'work':>6} {'own':>6} {'both':>6} {'profiled':>11} {'recorded':>9}   (of the median without the profiler)")
+    for profile in sorted(profiles, key=lambda one: one["covered"] + one["profiler_own"]):
+        both = profile["covered"] + profile["profiler_own"]
         is_judged = profile["profiled_ms"] >= arguments.least_ms
-        is_low = is_judged and profile["covered"] < arguments.limit
+        is_low = is_judged and both < arguments.limit
         passed = passed and not is_low
         note = f"   below {arguments.limit}" if is_low else "" if is_judged else "   too short to judge"
         slower = profile["stopwatch_ms"] / profile["timed_ms"] if profile["timed_ms"] > 0 else 0
-        print(f"{profile['covered']:6.3f} {profile['profiled_ms']:8.3f} ms {slower:9.2f}   {profile['case']}{note}")
+        shares = f"{profile['covered']:6.3f} {profile['profiler_own']:6.3f} {both:6.3f}"
+        print(f"{shares} {profile['profiled_ms']:8.3f} ms {slower:9.2f}   {profile['case']}{note}")
     return 0 if passed else 1
 
 

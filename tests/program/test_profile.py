@@ -125,6 +125,8 @@ def test_every_family(run: Run, tmp_path: Path) -> None:
         assert profile["profiled_ms"] > 0, case
         assert profile["kernels"] or case.startswith("harness_overhead/"), case  # its step is empty
         assert sum(row["share"] for row in profile["kernels"]) < 1.001, case
+        assert profile["profiler_own"] >= 0, case
+        assert profile["covered"] + profile["profiler_own"] < 1.001, case
         assert parts(profile)[0] == "", case
         assert profile["modules"][0]["total_ms"] == pytest.approx(profile["profiled_ms"], rel=1e-3), case
         # A phase is inside of no other one.
@@ -277,3 +279,12 @@ def test_a_prompt_in_llm_int8_is_read_by_kernels_of_ours(run: Run, tmp_path: Pat
     assert ours["roofbench::llm_int8 product"]["work"] == "product"
     calls = {ours[f"roofbench::llm_int8 {stage}"]["calls"] for stage in ("statistics", "quantise", "product")}
     assert len(calls) == 1 and calls.pop() > 0
+
+
+def test_a_prompt_in_int4_says_what_unpacking_takes(run: Run, tmp_path: Path) -> None:
+    axes = ("--axis=generate.model=tiny_llama", "--axis=generate.prompt=6", "--axis=generate.new=3")
+    cases = "--benchmark_filter=^generate/model:tiny_llama/precision:int4/prompt:6/new:3$"
+    (profile,) = profiled(run, tmp_path, cases, *axes, *QUICKLY).values()
+    calls = {row["phase"]: row["calls"] for row in profile["kernels"] if row["name"] == "roofbench::unpack_int4"}
+    assert set(calls) == {"prefill"}  # a token is multiplied by weights as they are stored
+    assert calls["prefill"] > 0

@@ -90,6 +90,7 @@ class Tables {
     }
     made_.step = OfAStep(steps);
     made_.covered = steps > 0 ? static_cast<double>(covered) / static_cast<double>(steps) : 0;
+    if (steps > 0) made_.own = std::max(0.0, 1 - made_.covered - request_.between / made_.step);
     for (const ProfiledEvent& event : events_) {
       if (event.kind == EventKind::kDeviceKernel) made_.device += OfAStep(event.duration_ns());
     }

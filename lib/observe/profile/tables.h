@@ -16,6 +16,7 @@ struct ProfileRequest {
   int depth = 0;            // operators inside so many others, and deeper parts of the model, are left out; 0: none are
   std::string sort = {};    // a column of kSortColumns
   std::string kernel = {};  // what the step itself is where it opens no range: a kernel of ours; empty: it is none
+  double between = 0;       // seconds of a step outside of operators and kernels of ours without the profiler
 };
 
 // Seconds, calls, FLOPs and bytes of one step. Shares are of the step: of its time on the device where that is known.
@@ -61,6 +62,7 @@ struct ProfileTables {
   double step = 0;     // seconds by the profiler, mean of the recorded steps
   double device = 0;   // seconds of kernels of a GPU in a step; 0: none
   double covered = 0;  // share of `step` that is self time of operators and kernels of ours
+  double own = 0;      // share of `step` outside of them that is only there because they are recorded
   std::vector<OperatorRow> operators;
   std::vector<KernelRow> kernels;
   std::vector<ModuleRow> modules;  // each before the parts inside it, in the order of their first call

@@ -69,6 +69,12 @@ TEST(ProfileTables, SelfTimesAreOfOneStepAndAddUpToIt) {
   EXPECT_NEAR(tables.covered, 0.7, 1e-9);
 }
 
+TEST(ProfileTables, WhatIsOnlyThereWhileItIsRecordedIsTheProfilersOwn) {
+  EXPECT_NEAR(MakeTables(TwoSteps(), {.steps = 2, .between = 100 * kNs}).own, 0.2, 1e-9);
+  EXPECT_NEAR(MakeTables(TwoSteps(), {.steps = 2, .between = 400 * kNs}).own, 0, 1e-9);  // of the 300 that there are
+  EXPECT_EQ(MakeTables({}, {.between = 400 * kNs}).own, 0);
+}
+
 TEST(ProfileTables, SortsByWhatIsAskedFor) {
   EXPECT_EQ(MakeTables(TwoSteps(), {.steps = 2, .sort = "total"}).operators[0].name, "aten::linear");
   EXPECT_EQ(MakeTables(TwoSteps(), {.steps = 2, .sort = "flops"}).operators[0].name, "aten::mm");
@@ -201,6 +207,17 @@ TEST(ProfileReport, SaysHowFarTheProfilerIsFromTheStopwatch) {
   EXPECT_THAT(ProfileText(facts, tables, {}),
               HasSubstr("profiled 1.03 s (stopwatch 1.00 s, +3.0%), timed 900 ms without"));
   EXPECT_THAT(ProfileJson(facts, tables), HasSubstr("\"stopwatch_ms\": 250.0"));
+}
+
+TEST(ProfileReport, SaysWhereTheTimeOfTheStepIs) {
+  ProfileTables tables;
+  tables.step = 0.04;
+  tables.covered = 0.89;
+  tables.own = 0.08;
+  EXPECT_THAT(ProfileText({}, tables, {}),
+              HasSubstr("\n89.0% of it in operators and kernels, 8.0% the profiler's own between them, 3.0% between "
+                        "them without it, too\n"));
+  EXPECT_THAT(ProfileJson({}, tables), HasSubstr("\"profiler_own\": 0.08,"));
 }
 
 TEST(ProfileReport, CsvQuotesWhatHoldsACommaAndJsonIsUtf8) {
