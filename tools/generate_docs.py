@@ -96,8 +96,9 @@ def shared_docs(contract: Json) -> dict[str, str]:
 
 def axis_item(axis: Json, shared: dict[str, str]) -> str:
     values = coded(axis["values"])
-    if axis["kind"] == "number":
-        values = f"a whole number, registered {values}" if values else "a whole number"
+    if axis["kind"] != "choice":
+        kind = "a whole number" if axis["kind"] == "number" else "any number from 0"
+        values = f"{kind}, registered {values}" if values else kind
     default = "" if axis["default"] is None else f"; default `{axis['default']}`"
     common = shared.get(axis["name"], "")
     doc = axis["doc"] if not common else axis["doc"][len(common) :].removeprefix("; ")

@@ -53,11 +53,14 @@ std::string Remark(const Implementation& one) {
 }
 
 Json DescribeAxis(const AxisSpec& axis, const std::vector<Point>& points) {
-  const bool is_size = axis.choices.empty();
+  const bool is_number = axis.choices.empty();
+  const bool is_size = is_number && !axis.fractions;
   Json described = {{"name", axis.name},
                     {"doc", FullDoc(axis)},
-                    {"kind", is_size ? "number" : "choice"},
-                    {"values", is_size ? RegisteredValues(points, axis.name) : axis.choices},
+                    {"kind", is_size     ? "number"
+                             : is_number ? "decimal"
+                                         : "choice"},
+                    {"values", is_number ? RegisteredValues(points, axis.name) : axis.choices},
                     {"default", nullptr},
                     {"role", axis.name == kImplAxis ? "impl"
                              : is_size              ? "size"
@@ -85,10 +88,10 @@ std::string DescribeAxes(const std::vector<Family>& families) {
     absl::StrAppend(&text, family.name(), ": ", family.doc(), "\n");
     const std::vector<Point> points = family.Points(Suite::kFull);
     for (const AxisSpec& axis : family.axes()) {
-      const std::string valid =
-          axis.choices.empty()
-              ? absl::StrCat("whole number; registered ", absl::StrJoin(RegisteredValues(points, axis.name), ", "))
-              : absl::StrJoin(axis.choices, ", ");
+      const std::string valid = axis.choices.empty()
+                                    ? absl::StrCat(axis.fractions ? "number" : "whole number", "; registered ",
+                                                   absl::StrJoin(RegisteredValues(points, axis.name), ", "))
+                                    : absl::StrJoin(axis.choices, ", ");
       absl::StrAppendFormat(&text, "  %-9s %s%s%s\n", axis.name, valid,
                             axis.default_value.empty() ? "" : absl::StrCat(" [", axis.default_value, "]"),
                             axis.doc.empty() ? "" : absl::StrCat("  (", axis.doc, ")"));

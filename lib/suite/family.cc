@@ -149,8 +149,7 @@ std::string Family::Problem() const {
     for (const auto& [name, value] : point.values()) {
       const AxisSpec& axis = *find(name);
       if (ValidValue(axis, *axes_, value)) continue;
-      const std::string valid = axis.choices.empty() ? "a whole number from 1" : absl::StrJoin(axis.choices, ", ");
-      return absl::StrCat("'", value, "' is no value of its axis ", name, " (", valid, ")");
+      return absl::StrCat("'", value, "' is no value of its axis ", name, " (", ExpectedValues(axis), ")");
     }
   }
   return {};

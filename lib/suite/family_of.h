@@ -58,6 +58,13 @@ class FamilyOf {
   FamilyOf& Size(std::string name, std::string doc = {}, AxisValue default_value = {}) {
     return Axis({.name = std::move(name), .default_value = std::move(default_value.text), .doc = std::move(doc)});
   }
+  // Any number from 0.
+  FamilyOf& Number(std::string name, std::string doc = {}, AxisValue default_value = {}) {
+    return Axis({.name = std::move(name),
+                 .default_value = std::move(default_value.text),
+                 .doc = std::move(doc),
+                 .fractions = true});
+  }
   FamilyOf& Choice(std::string name, const AxisList& values, std::string doc = {}, AxisValue default_value = {}) {
     return Axis({.name = std::move(name),
                  .choices = values.texts(),

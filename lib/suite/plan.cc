@@ -45,9 +45,8 @@ absl::Status CheckOverride(const std::vector<Family>& families, const AxisOverri
     axis_found = true;
     for (const std::string& value : today.values) {
       if (ValidValue(*axis, family.axes(), value)) continue;
-      const std::string valid = axis->choices.empty() ? "a whole number from 1" : absl::StrJoin(axis->choices, ", ");
       return InvalidArgumentError(StrCat("--axis: '", value, "' is no value of axis ", today.axis, " of ",
-                                         family.name(), "; expected ", valid));
+                                         family.name(), "; expected ", ExpectedValues(*axis)));
     }
   }
   if (!family_found) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lib/suite/shared_axes.h"
 
 namespace roofbench {
@@ -15,6 +16,22 @@ namespace {
 const AxisSpec* FindAxis(const std::vector<AxisSpec>& axes, std::string_view name) {
   const auto it = std::find_if(axes.begin(), axes.end(), [&](const AxisSpec& axis) { return axis.name == name; });
   return it == axes.end() ? nullptr : &*it;
+}
+
+constexpr std::string_view kDigits = "0123456789";
+// 2^40: far above every size that fits a machine, far below where products of three sizes overflow a double's
+// exactness.
+constexpr double kLargest = int64_t{1} << 40;
+
+// Digits, and others behind a point: no sign, no exponent. A number is written in one way alone, for it stands in
+// names.
+bool IsShortDecimal(std::string_view text) {
+  const std::string_view whole = text.substr(0, text.find('.'));
+  if (whole.empty() || whole.find_first_not_of(kDigits) != std::string_view::npos) return false;
+  if (whole.size() > 1 && whole.front() == '0') return false;
+  if (whole.size() == text.size()) return true;
+  const std::string_view rest = text.substr(whole.size() + 1);
+  return !rest.empty() && rest.back() != '0' && rest.find_first_not_of(kDigits) == std::string_view::npos;
 }
 
 }  // namespace
@@ -34,11 +51,11 @@ const std::string& Point::Text(std::string_view axis) const {
 }
 
 double Point::Number(std::string_view axis) const {
-  int64_t value = 0;
-  if (!absl::SimpleAtoi(Text(axis), &value)) {
+  double value = 0;
+  if (!absl::SimpleAtod(Text(axis), &value)) {
     throw std::logic_error(absl::StrCat("axis ", std::string(axis), " of family ", family_, " is not a number"));
   }
-  return static_cast<double>(value);
+  return value;
 }
 
 workload::Dtype Point::Dtype() const {
@@ -71,12 +88,16 @@ bool ValidValue(const AxisSpec& axis, const std::vector<AxisSpec>& axes, std::st
     return std::find(axis.choices.begin(), axis.choices.end(), value) != axis.choices.end();
   }
   if (value == axis.default_value && FindAxis(axes, value) != nullptr) return true;
-  int64_t number = 0;
-  // 2^40: far above every size that fits a machine, far below where products of three sizes overflow a double's
-  // exactness.
-  constexpr int64_t kLargest = int64_t{1} << 40;
-  return absl::SimpleAtoi(absl::string_view(value.data(), value.size()), &number) && number >= 1 &&
-         number <= kLargest && value.find_first_not_of("0123456789") == std::string_view::npos;
+  if (axis.fractions ? !IsShortDecimal(value) : value.find_first_not_of(kDigits) != std::string_view::npos)
+    return false;
+  double number = 0;
+  return absl::SimpleAtod(absl::string_view(value.data(), value.size()), &number) && number <= kLargest &&
+         number >= (axis.fractions ? 0 : 1);
+}
+
+std::string ExpectedValues(const AxisSpec& axis) {
+  if (!axis.choices.empty()) return absl::StrJoin(axis.choices, ", ");
+  return axis.fractions ? "a number from 0, without zeros that it could do without: 6, 2.5" : "a whole number from 1";
 }
 
 }  // namespace roofbench

@@ -17,12 +17,13 @@ namespace roofbench {
 // One dimension along which a family varies.
 struct AxisSpec {
   std::string name;
-  // The values it can take; empty: any whole number from 1.
+  // The values it can take; empty: any whole number from 1, or any number from 0.
   std::vector<std::string> choices = {};
   // Left out of the case's name where a point has this value, so that an axis can be added without renaming anything.
   // The name of another axis: "the same as that one". Empty: always in the name.
   std::string default_value = {};
   std::string doc = {};
+  bool fractions = false;  // without choices: any number from 0
 };
 
 // A value as text, whatever it is written as in the code.
@@ -58,7 +59,7 @@ class Point {
 
   // The value as text; a default that names another axis is followed. The axis must exist.
   const std::string& Text(std::string_view axis) const;
-  // The value of a whole-number axis.
+  // The value of an axis of numbers.
   double Number(std::string_view axis) const;
   int64_t Int(std::string_view axis) const { return static_cast<int64_t>(Number(axis)); }
   // The value of the axis dtype.
@@ -83,5 +84,8 @@ class Point {
 
 // Whether `value` is allowed on the axis (of a family with these axes).
 bool ValidValue(const AxisSpec& axis, const std::vector<AxisSpec>& axes, std::string_view value);
+
+// What such values are, for messages.
+std::string ExpectedValues(const AxisSpec& axis);
 
 }  // namespace roofbench

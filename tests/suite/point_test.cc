@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace roofbench {
 namespace {
@@ -12,6 +14,8 @@ const std::vector<AxisSpec> kAxes = {{.name = "impl", .choices = {"eager", "nati
                                      {.name = "m", .default_value = "n"},
                                      {.name = "n"},
                                      {.name = "cache", .choices = {"cold", "warm"}, .default_value = "cold"}};
+
+const std::vector<AxisSpec> kFraction = {{.name = "threshold", .fractions = true}};
 
 Point At(std::string m, std::string n, std::string cache = "cold") {
   return {"f", &kAxes, {{"impl", "eager"}, {"m", std::move(m)}, {"n", std::move(n)}, {"cache", std::move(cache)}}};
@@ -42,6 +46,20 @@ TEST(ValidValue, ChoicesNumbersAndFollowing) {
     EXPECT_FALSE(ValidValue(kAxes[2], kAxes, bad)) << bad;
   }
   EXPECT_TRUE(ValidValue(kAxes[2], kAxes, "3000"));
+}
+
+// A number has one spelling, for it stands in names.
+TEST(ValidValue, FractionsInTheirShortestForm) {
+  const AxisSpec axis = {.name = "threshold", .default_value = "6", .fractions = true};
+  for (const char* good : {"0", "6", "2.5", "0.001", "24", "1099511627776"}) {
+    EXPECT_TRUE(ValidValue(axis, {axis}, good)) << good;
+    EXPECT_EQ(Point("f", &kFraction, {{"threshold", good}}).Number("threshold"), std::stod(good));
+  }
+  for (const char* bad : {"", ".", ".5", "5.", "6.0", "06", "00", "-1", "+1", " 1", "1e3", "inf", "nan", "1.2.3",
+                          "0x10", "1099511627777", "99999999999999999999", "6,5"}) {
+    EXPECT_FALSE(ValidValue(axis, {axis}, bad)) << bad;
+  }
+  EXPECT_NE(ExpectedValues(axis), ExpectedValues(kAxes[2]));
 }
 
 }  // namespace

@@ -105,7 +105,9 @@ at::Tensor SeenRows(const Linear& o, const at::Tensor& x, const at::Tensor& outl
   const at::Tensor magnitude = values.abs();
   const at::Tensor largest =
       (o.threshold > 0 ? magnitude.masked_fill(magnitude.ge(o.threshold), 0) : magnitude).amax({1}, /*keepdim=*/true);
-  const at::Tensor steps = (inner * (kLargest / largest)).round_();
+  // Of a row that is all outliers nothing is left to be quantised.
+  constexpr double kLeast = 1e-30;
+  const at::Tensor steps = (inner * (kLargest / largest.clamp_min(kLeast))).round_();
   return steps.mul_(largest / kLargest).add_(values.masked_fill(outliers.logical_not(), 0));
 }
 
@@ -252,8 +254,7 @@ const Registration kLlmInt8Linear =
         .Size("rows", "of x: tokens")
         .Size("n", "rows of W: outputs")
         .Size("k", "columns of W", "n")
-        .Choice("outlier_threshold", {"0", "3", "6", "12", "24"},
-                "magnitude from which on an activation is an outlier; 0: none is", "6")
+        .Number("outlier_threshold", "magnitude from which on an activation is an outlier; 0: none is", "6")
         .Choice("outliers", kShares, "share of the columns of x that hold numbers of 16 to 32 among normal ones", "0")
         .Work([](const Point& at) {
           const double threshold = at.Number("outlier_threshold");
