@@ -71,6 +71,23 @@ def softmax(x: Tensor) -> Tensor:
     return x.softmax(1)
 
 
+def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
+    """The formula; the query heads of a group share k and v. Inductor fuses what lies between the two products."""
+    torch = importlib.import_module("torch")
+    heads, group, queries, d = q.shape
+    keys = k.shape[1]
+    scores = torch.bmm(q.reshape(heads, group * queries, d), k.transpose(1, 2)).view(heads, group, queries, keys)
+    scores = scores * d**-0.5
+    if causal:
+        hidden = torch.ones(queries, keys, dtype=torch.bool, device=q.device).triu(keys - queries + 1)
+        scores = scores.masked_fill(hidden, -torch.inf)
+    return torch.bmm(scores.softmax(-1).view(heads, group * queries, keys), v).view(q.shape)
+
+
+def attention_causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return attention(q, k, v, causal=True)
+
+
 def mlp(x: Tensor, *blocks: Tensor) -> Tensor:
     """Twice a linear layer and its norm; a block is weight, bias, norm weight and norm bias."""
     for first in (0, 4):
@@ -106,6 +123,8 @@ OPERATIONS: dict[str, Callable[..., Tensor]] = {
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
     "softmax": softmax,
+    "attention": attention,
+    "attention_causal": attention_causal,
     "mlp_layer_norm": mlp,
     "mlp_layer_norm_gelu": mlp_gelu,
 }

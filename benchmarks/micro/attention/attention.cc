@@ -27,7 +27,7 @@ workload::Cost CostAt(const Point& at) {
   const workload::Attention shape = ShapeAt(at);
   const std::string pass = at.Text(kPassAxis);
   const std::string impl = at.Text(kImplAxis);
-  if (impl == "naive" || at.Text(kBackendAxis) == "math") {
+  if (impl == "naive" || impl == "compiled" || at.Text(kBackendAxis) == "math") {
     return pass == kForward    ? shape.NaiveCost()
            : pass == kBackward ? shape.NaiveBackwardCost()
                                : shape.NaiveForwardBackwardCost();
@@ -37,6 +37,11 @@ workload::Cost CostAt(const Point& at) {
                                             : shape.FusedForwardBackwardCost();
   cost.resident_bytes += impl == "native" ? NativeScratchBytes(shape, pass != kForward) : SdpaScratchBytes(shape, pass);
   return cost;
+}
+
+absl::Status ForwardAlone(const Point& at, const Device&) {
+  if (at.Text(kPassAxis) == kForward) return absl::OkStatus();
+  return absl::UnimplementedError("pass:forward alone is compiled; what Inductor makes of gradients is in mlp");
 }
 
 absl::Status Supports(const Point& at, const Device&) {
@@ -93,6 +98,13 @@ const Registration kAttention =
         })
         .Impl("sdpa", Prepared(PrepareSdpa))
         .When(SdpaSupports)
+        .Impl("compiled",
+              Compiled([](const AttentionOperands& o) { return o.causal ? "attention_causal" : "attention"; },
+                       [](const AttentionOperands& o) {
+                         return std::vector{o.q, o.k, o.v};
+                       }))
+        .Takes({"fp32", "bf16"}, "packages are made for fp32 and bf16")
+        .When(ForwardAlone)
         .Impl("native", OnCpu(PrepareNative))
         .Takes({"fp32", "bf16"}, "our kernel computes in fp32 and bf16")
         .Supports(Supports)
@@ -106,6 +118,8 @@ const Registration kAttention =
         .Points(Suite::kStandard, With(Grid({"sdpa", "native"}, {"bf16"}, Llama3({2048})), kPassAxis, {kBackward}))
         .Points(Suite::kStandard,
                 With(Grid({"sdpa"}, {"bf16"}, Gpt2({1024})), kBackendAxis, {"math", "flash", "efficient", "cudnn"}))
+        .Points(Suite::kStandard, Grid({"compiled"}, {"fp32", "bf16"}, Gpt2({1024})))
+        .Points(Suite::kStandard, Grid({"compiled"}, {"bf16"}, Llama3({2048})))
         .Points(Suite::kFull, Grid(kImpls, {"bf16"}, Llama3({8192})))
         .Points(Suite::kFull, Grid(kImpls, {"fp32"}, OneHead("none", 8, {256, 1024, 4096, 8192, 16384})))
         .Points(Suite::kFull, Grid(kImpls, {"fp32", "bf16"},

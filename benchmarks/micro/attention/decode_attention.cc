@@ -122,6 +122,12 @@ const Registration kDecodeAttention =
         .Impl("sdpa", Sdpa)
         .Takes({"fp32", "bf16", "fp16"}, kFloatsAlone)
         .When(OneArray)
+        .Impl("compiled", Compiled("attention",
+                                   [](const AttentionOperands& o) {
+                                     return std::vector{o.q, o.k, o.v};
+                                   }))
+        .Takes({"fp32", "bf16"}, "packages are made for fp32 and bf16")
+        .When(OneArray)
         .Impl("native", OnCpu(PrepareNative))
         .When(NativeSupports)
         .Supports(Supports)
@@ -129,6 +135,7 @@ const Registration kDecodeAttention =
         .Points(Suite::kStandard, Grid(kImpls, {"fp32", "bf16"}, Llama3({1}, {1024, 4096, 16384})))
         .Points(Suite::kStandard, Grid(kImpls, {"fp32", "bf16"}, Gpt2({1}, {4096})))
         .Points(Suite::kStandard, Grid(kImpls, {"bf16"}, Llama3({8}, {4096})))
+        .Points(Suite::kStandard, Grid({"compiled"}, {"bf16"}, Llama3({1}, {4096})))
         .Points(Suite::kStandard, Grid({"native"}, {"int8"}, Llama3({1, 8}, {4096})))
         .Points(Suite::kStandard, Grid({"native"}, {"bf16", "int8"}, InBlocks(Llama3({1}, {4096}))))
         .Points(Suite::kFull, Grid({"native"}, {"int8"}, Gpt2({1, 8}, {4096})))

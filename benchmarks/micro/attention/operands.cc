@@ -129,7 +129,8 @@ FamilyOf<AttentionOperands> AttentionFamily(std::string name, std::string doc,
         const workload::Dtype dtype = at.Dtype() == workload::Dtype::kInt8 ? workload::Dtype::kBf16 : at.Dtype();
         // The naive one rounds scores of up to four or five before it takes powers of e of them.
         const bool has_gradients = at.Has(kPassAxis) && at.Text(kPassAxis) != kForward;
-        const bool has_squares = at.Text(kImplAxis) == "naive";
+        const std::string impl = at.Text(kImplAxis);
+        const bool has_squares = impl == "naive" || impl == "compiled";
         const double amplification = has_squares ? 4 : has_gradients ? RoundingsOfGradients(at) : 1;
         return Tolerance{
             .dtype = dtype, .reduction = at.Number("keys"), .roundings = 4, .amplification = amplification};
