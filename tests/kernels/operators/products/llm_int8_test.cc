@@ -87,6 +87,21 @@ TEST(LlmInt8, OutliersAreColumnsOfAnyRow) {
   });
 }
 
+// Of numbers next to it the one that equals it is an outlier, and no other rounding decides.
+TEST(LlmInt8, AThresholdLiesBetweenWholeNumbers) {
+  OnEveryIsa([] {
+    Product product{.m = 2, .n = 3, .k = 66};
+    for (Bf16& value : product.x) value = ToBf16(std::clamp(ToFloat(value), -4.0F, 4.0F));
+    product.x[3] = ToBf16(4.46875F);  // the neighbours of 4.5 in bf16
+    product.x[40] = ToBf16(-4.5F);
+    product.x[66 + 65] = ToBf16(4.53125F);
+    product.Run(4.5F);
+    EXPECT_THAT(product.activations.outliers(), testing::ElementsAre(40, 65));
+    EXPECT_EQ(product.activations.row_max()[0], 4.46875F);
+    product.ExpectItsFormula();
+  });
+}
+
 TEST(LlmInt8, WithoutAThresholdNothingIsAnOutlier) {
   Product product{.m = 1, .n = 2, .k = 64};
   product.x[3] = ToBf16(100);
