@@ -39,11 +39,6 @@ workload::Cost CostAt(const Point& at) {
   return cost;
 }
 
-absl::Status ForwardAlone(const Point& at, const Device&) {
-  if (at.Text(kPassAxis) == kForward) return absl::OkStatus();
-  return absl::UnimplementedError("pass:forward alone is compiled; what Inductor makes of gradients is in mlp");
-}
-
 absl::Status Supports(const Point& at, const Device&) {
   if (at.Int("heads") % at.Int("kv_heads") != 0) {
     return absl::InvalidArgumentError("heads must be a multiple of kv_heads, as each of these serves as many of those");
@@ -99,12 +94,12 @@ const Registration kAttention =
         .Impl("sdpa", Prepared(PrepareSdpa))
         .When(SdpaSupports)
         .Impl("compiled",
-              Compiled([](const AttentionOperands& o) { return o.causal ? "attention_causal" : "attention"; },
-                       [](const AttentionOperands& o) {
-                         return std::vector{o.q, o.k, o.v};
-                       }))
+              InPass(kForward,
+                     Compiled([](const AttentionOperands& o) { return o.causal ? "attention_causal" : "attention"; },
+                              [](const AttentionOperands& o) {
+                                return std::vector{o.q, o.k, o.v};
+                              })))
         .Takes({"fp32", "bf16"}, "packages are made for fp32 and bf16")
-        .When(ForwardAlone)
         .Impl("native", OnCpu(PrepareNative))
         .Takes({"fp32", "bf16"}, "our kernel computes in fp32 and bf16")
         .Supports(Supports)
