@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "benchmarks/macro/given_checkpoint.h"
+#include "benchmarks/macro/given_sampling.h"
 #include "lib/device/gpu.h"
 #include "lib/observe/ranges.h"
 #include "lib/timing/statistics.h"
@@ -53,11 +54,13 @@ void GenerationCase::Run(timing::PhaseMarker& marker) {
 }
 
 std::vector<AxisSpec> ChoiceAxes() {
-  return {{.name = "new", .doc = "tokens to generate, at most"},
-          {.name = "sampling",
-           .choices = {"greedy", "top_k"},
-           .default_value = "greedy",
-           .doc = "top_k: of the 200 most likely, at temperature 0.8"}};
+  return {
+      {.name = "new", .doc = "tokens to generate, at most"},
+      {.name = "sampling",
+       .choices = {"greedy", "top_k", "given"},
+       .default_value = "greedy",
+       .doc = "top_k: of the 200 most likely, at temperature 0.8; given: by --temperature, --top_k, --top_p, --min_p, "
+              "--repetition_penalty and --sampling_seed, on the host"}};
 }
 
 absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const models::TokenIds& prompt,
@@ -68,6 +71,7 @@ absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const m
   const at::Tensor ids = in.Integers(0, vocab, {at.Int("batch"), at.Int("prompt")});
   if (!prompt.empty()) ids.copy_(at::from_blob(const_cast<int64_t*>(prompt.data()), ids.sizes(), at::kLong));
   const bool samples = at.Text("sampling") == "top_k";
+  const bool given = at.Text("sampling") == "given";
   // From the first token that a cache of the prompt meets.
   const int64_t most_keys = at.Int("prompt") + at.Int("new") - 1;
   loaded->decoder->Prepare(at.Int("prompt") + 1, most_keys);
@@ -79,6 +83,7 @@ absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const m
                           .most_new = at.Int("new"),
                           .stop_ids = stop_ids,
                           .choice = {.top_k = samples ? 200 : 1, .temperature = samples ? 0.8 : 1, .seed = 1},
+                          .sampling = given ? std::optional(GivenSampling()) : std::nullopt,
                           .times = TimesOf(in.device().gpu(), at.Int("new"))}),
       attention};
 }

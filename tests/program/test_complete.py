@@ -112,6 +112,28 @@ def test_a_stop_id_ends_the_text_and_the_counting(checkpoint: tuple[Path, Any], 
     assert work[0] == pytest.approx(work[1])
 
 
+def test_given_sampling_draws_by_its_flags(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> None:
+    folder, model = checkpoint
+    texts = {}
+    for name, sampling in {
+        "hot": ("--temperature=3", "--sampling_seed=1"),
+        "again": ("--temperature=3", "--sampling_seed=1"),
+        "other": ("--temperature=3", "--sampling_seed=2"),
+        "likeliest": ("--temperature=3", "--top_k=1"),
+        "few": ("--temperature=3", "--top_p=1e-9", "--min_p=1"),
+        "no_word_twice": ("--top_k=1", "--repetition_penalty=1e6"),
+    }.items():
+        done = run(*flags(folder, tmp_path / name), "--prompt_ids=5,17,80", "--axis=complete.sampling=given", *sampling)
+        assert done.returncode == 0, done.stderr
+        case, text = (tmp_path / name).read_text().split("\t")
+        assert case == f"complete/precision:fp32/new:{NEW}/sampling:given"
+        texts[name] = [int(i) for i in text.split(",")]
+    assert texts["hot"] == texts["again"] != texts["other"]
+    assert texts["likeliest"] == texts["few"] == greedy(model, [5, 17, 80], NEW) != texts["hot"]
+    said = [5, 17, 80, *texts["no_word_twice"]]
+    assert len(set(said)) == len(said)
+
+
 def test_figures_of_one_generation_agree(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> None:
     """One sample, so that each median is the figure itself."""
     folder, _ = checkpoint
@@ -132,6 +154,9 @@ def test_refused(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> None
     done = run(*flags(folder, tmp_path / "out"), "--prompt_ids=1,96")
     assert done.returncode == 2, done.stdout
     assert "96 is no token of the checkpoint, which has 96" in done.stderr
+    hot = run(*flags(folder, tmp_path / "out"), "--prompt_ids=1", "--temperature=0")
+    assert hot.returncode == 2, hot.stdout
+    assert "--temperature=0: expected a number from 1e-6 to 1e6" in hot.stderr
     nowhere = run(*flags(folder, tmp_path / "no" / "out"), "--prompt_ids=1")
     assert nowhere.returncode == 2
     assert "cannot write" in nowhere.stderr

@@ -26,6 +26,17 @@ class HostTimes final : public TokenTimes {
   std::vector<double> marks_;
 };
 
+// Of each row.
+std::vector<TokenIds> TextsOf(const at::Tensor& prompt) {
+  const at::Tensor ids = prompt.to(at::kCPU).contiguous();
+  std::vector<TokenIds> texts;
+  for (int64_t b = 0; b < ids.size(0); ++b) {
+    const auto* const row = ids.const_data_ptr<int64_t>() + b * ids.size(1);
+    texts.emplace_back(row, row + ids.size(1));
+  }
+  return texts;
+}
+
 }  // namespace
 
 Generation::Generation(std::unique_ptr<DecoderModel> decoder, int64_t vocab, Options options)
@@ -37,15 +48,29 @@ Generation::Generation(std::unique_ptr<DecoderModel> decoder, int64_t vocab, Opt
   constexpr std::size_t kMostGaps = 1 << 20;  // more would allocate in a run
   gaps_.reserve(kMostGaps);
   if (options_.times == nullptr) options_.times = std::make_shared<HostTimes>(options_.most_new);
-  if (!chosen_.is_cpu()) {
+  if (options_.sampling) {
+    sampler_.emplace(*options_.sampling, vocab, TextsOf(options_.prompt));
+  } else if (!chosen_.is_cpu()) {
     device_chooser_.emplace(options_.choice, chosen_.size(0), chosen_.size(1), chosen_.device());
   }
+}
+
+void Generation::Sample(const at::Tensor& logits, const at::Tensor& ids) {
+  const at::Tensor on_host = logits.to(at::kCPU).contiguous();
+  at::Tensor drawn = ids_.select(0, made_);
+  for (int64_t b = 0; b < drawn.numel(); ++b) {
+    drawn.data_ptr<int64_t>()[b] =
+        sampler_->Choose(static_cast<std::size_t>(b), on_host.const_data_ptr<float>() + b * on_host.size(1));
+  }
+  if (!ids.is_cpu()) ids.copy_(drawn);  // on the host they are one
 }
 
 bool Generation::Choose(const at::Tensor& logits) {
   logits_ = logits;
   const at::Tensor ids = chosen_.select(0, made_);
-  if (device_chooser_) {
+  if (sampler_) {
+    Sample(logits, ids);
+  } else if (device_chooser_) {
     device_chooser_->Choose(logits, made_, ids);
   } else {
     for (int64_t b = 0; b < ids.numel(); ++b) {
@@ -61,18 +86,15 @@ bool Generation::Choose(const at::Tensor& logits) {
 void Generation::Run(const std::function<void()>& prompt_read) {
   const double start = Now();
   chooser_.Restart();
+  if (sampler_) sampler_->Restart();
   options_.times->Restart();
   decoder_->Truncate(0);
   made_ = 0;
   bool ended = Choose(decoder_->Append(options_.prompt));
   prompt_read();
   while (!ended) ended = Choose(decoder_->AppendOne(chosen_.select(0, made_ - 1)));
-  if (device_chooser_) {
-    ids_.copy_(chosen_);
-    device_chooser_->Check(made_);
-  } else {
-    ids_ = chosen_;
-  }
+  ids_.copy_(chosen_);
+  if (device_chooser_) device_chooser_->Check(made_);
   if (runs_++ > 0) return options_.times->Gaps(gaps_);
   first_seconds_ = Now() - start;
 }

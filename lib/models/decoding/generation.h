@@ -13,6 +13,7 @@
 #include "lib/models/checkpoint/token_ids.h"
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/token_choice.h"
+#include "lib/models/sampling/token_sampler.h"
 
 namespace roofbench::models {
 
@@ -29,7 +30,7 @@ class TokenTimes {
 };
 
 // It can be run again: the same prompt, the same draws. On a GPU the tokens are chosen there, and the host waits for it
-// once, at the end; with stop_ids for every token.
+// once, at the end; with stop_ids for every token, and with `sampling`, which is done on the host.
 class Generation {
  public:
   struct Options {
@@ -37,7 +38,8 @@ class Generation {
     int64_t most_new = 1;    // tokens of each sequence
     TokenIds stop_ids = {};  // a single sequence ends with the first of these
     ChoiceOptions choice = {};
-    std::shared_ptr<TokenTimes> times = nullptr;  // nullptr: by the host's clock
+    std::optional<SamplingOptions> sampling = {};  // in place of `choice`
+    std::shared_ptr<TokenTimes> times = nullptr;   // nullptr: by the host's clock
   };
 
   // Its cache must have room for the prompt and every new token.
@@ -62,6 +64,8 @@ class Generation {
   const std::vector<double>& gaps() const { return gaps_; }
 
  private:
+  // Into ids [batch], by logits [batch, vocab].
+  void Sample(const at::Tensor& logits, const at::Tensor& ids);
   // Whether nothing follows.
   bool Choose(const at::Tensor& logits);
 
@@ -69,6 +73,7 @@ class Generation {
   Options options_;
   TokenChooser chooser_;
   std::optional<DeviceTokenChooser> device_chooser_;  // where the decoder is on a device
+  std::optional<TokenSampler> sampler_;               // in place of both
   at::Tensor chosen_;                                 // [most new tokens, batch], on the decoder's device
   at::Tensor ids_;                                    // the same on the host
   int64_t made_ = 0;

@@ -36,6 +36,8 @@ bool AreFinite(const float* values, int64_t count) {
 
 }  // namespace
 
+void CheckFinite(const float* logits, int64_t count) { TORCH_CHECK(AreFinite(logits, count), kNotFinite); }
+
 TokenChooser::TokenChooser(const ChoiceOptions& options, int64_t vocab)
     : options_(options),
       random_(options.seed),
@@ -45,7 +47,7 @@ TokenChooser::TokenChooser(const ChoiceOptions& options, int64_t vocab)
 int64_t TokenChooser::Choose(const float* logits) {
   const auto vocab = static_cast<int64_t>(order_.size());
   // A NaN has no place in an order, and sorting by one would leave the memory.
-  TORCH_CHECK(AreFinite(logits, vocab), kNotFinite);
+  CheckFinite(logits, vocab);
   if (weights_.size() <= 1) return std::max_element(logits, logits + vocab) - logits;
   std::iota(order_.begin(), order_.end(), 0);
   const auto chosen = order_.begin() + static_cast<int64_t>(weights_.size());

@@ -11,6 +11,9 @@
 
 namespace roofbench::models {
 
+// Throws c10::Error where one of `count` logits is an infinity or a NaN.
+void CheckFinite(const float* logits, int64_t count);
+
 struct ChoiceOptions {
   int64_t top_k = 1;  // of how many most likely tokens one is drawn; 1: always the most likely
   double temperature = 1;

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <tuple>
 
 #include "lib/models/decoding/eager_decoder.h"
@@ -34,7 +35,8 @@ class GenerationTest : public testing::Test {
                                Storage::Default(workload::WeightFormat::kFp32), 1)
                      .value()) {}
 
-  Generation Make(int64_t batch, const TokenIds& stop_ids = {}, const ChoiceOptions& choice = {}) {
+  Generation Make(int64_t batch, const TokenIds& stop_ids = {}, const ChoiceOptions& choice = {},
+                  const std::optional<SamplingOptions>& sampling = {}) {
     at::Generator seeded = at::detail::createCPUGenerator(3);
     const auto vocab = static_cast<int64_t>(weights_.config.shape.base.vocab);
     return {std::make_unique<EagerDecoder>(weights_, batch, 16),
@@ -42,7 +44,8 @@ class GenerationTest : public testing::Test {
             {.prompt = at::randint(0, vocab, {batch, 5}, seeded, at::kLong),
              .most_new = 6,
              .stop_ids = stop_ids,
-             .choice = choice}};
+             .choice = choice,
+             .sampling = sampling}};
   }
 
   const at::NoGradGuard no_grad_;
@@ -62,6 +65,20 @@ TEST_F(GenerationTest, RunsAgainWithTheSameDraws) {
   EXPECT_THAT(generation.Ids(), ElementsAreArray(first));
   EXPECT_EQ(generation.gaps().size(), 5);
   EXPECT_EQ(prompts, 2);
+}
+
+TEST_F(GenerationTest, SamplesInsteadWhereItIsTold) {
+  const auto ids = [&](const std::optional<SamplingOptions>& sampling) {
+    Generation generation = Make(2, {}, {}, sampling);
+    generation.Run([] {});
+    const TokenIds first = generation.Ids();
+    generation.Run([] {});
+    EXPECT_THAT(generation.Ids(), ElementsAreArray(first)) << "the same draws";
+    return first;
+  };
+  const TokenIds likeliest = ids(std::nullopt);
+  EXPECT_THAT(ids(SamplingOptions{.top_k = 1}), ElementsAreArray(likeliest));
+  EXPECT_NE(ids(SamplingOptions{.temperature = 100}), likeliest);
 }
 
 // Each token is the likeliest after those before it.

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "benchmarks/macro/given_sampling.h"
+
+#include "absl/flags/flag.h"
+#include "lib/gbench/flag_check.h"
+
+ABSL_FLAG(double, temperature, 1, "sampling:given: logits are divided by it, above 1 for stranger texts");
+ABSL_FLAG(int64_t, top_k, 0, "sampling:given: draw one of so many most likely tokens (0: of all)");
+ABSL_FLAG(double, top_p, 1,
+          "sampling:given: draw one of the fewest most likely tokens that have this probability together (1: of all)");
+ABSL_FLAG(double, min_p, 0,
+          "sampling:given: draw one of the tokens with at least this share of the most likely one's probability (0: of "
+          "all)");
+ABSL_FLAG(double, repetition_penalty, 1,
+          "sampling:given: above 1 makes tokens that prompt or text have less likely (1: as likely as they are)");
+ABSL_FLAG(uint64_t, sampling_seed, 0, "sampling:given: seed of what is drawn; the same text each time");
+
+namespace roofbench {
+namespace {
+
+// Before anything is measured.
+const FlagCheck kSampling([] { return models::CheckSampling(GivenSampling()); });
+
+}  // namespace
+
+models::SamplingOptions GivenSampling() {
+  return {.temperature = absl::GetFlag(FLAGS_temperature),
+          .top_k = absl::GetFlag(FLAGS_top_k),
+          .top_p = absl::GetFlag(FLAGS_top_p),
+          .min_p = absl::GetFlag(FLAGS_min_p),
+          .repetition_penalty = absl::GetFlag(FLAGS_repetition_penalty),
+          .seed = absl::GetFlag(FLAGS_sampling_seed)};
+}
+
+}  // namespace roofbench
