@@ -65,13 +65,14 @@ std::vector<AxisSpec> ChoiceAxes() {
 
 absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const models::TokenIds& prompt,
                                             const models::TokenIds& stop_ids) {
+  const auto sampling = SamplingOf(at.Text("sampling"));
+  if (!sampling.ok()) return sampling.status();
   auto loaded = DecoderAt(at, at.Int("prompt") + at.Int("new"), in.device());
   if (!loaded.ok()) return loaded.status();
   const int64_t vocab = loaded->model->vocab();
   const at::Tensor ids = in.Integers(0, vocab, {at.Int("batch"), at.Int("prompt")});
   if (!prompt.empty()) ids.copy_(at::from_blob(const_cast<int64_t*>(prompt.data()), ids.sizes(), at::kLong));
   const bool samples = at.Text("sampling") == "top_k";
-  const bool given = at.Text("sampling") == "given";
   // From the first token that a cache of the prompt meets.
   const int64_t most_keys = at.Int("prompt") + at.Int("new") - 1;
   loaded->decoder->Prepare(at.Int("prompt") + 1, most_keys);
@@ -83,7 +84,7 @@ absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const m
                           .most_new = at.Int("new"),
                           .stop_ids = stop_ids,
                           .choice = {.top_k = samples ? 200 : 1, .temperature = samples ? 0.8 : 1, .seed = 1},
-                          .sampling = given ? std::optional(GivenSampling()) : std::nullopt,
+                          .sampling = *sampling,
                           .times = TimesOf(in.device().gpu(), at.Int("new"))}),
       attention};
 }

@@ -2,6 +2,7 @@
 #include "benchmarks/macro/given_sampling.h"
 
 #include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
 #include "lib/gbench/flag_check.h"
 
 ABSL_FLAG(double, temperature, 1, "sampling:given: logits are divided by it, above 1 for stranger texts");
@@ -18,18 +19,28 @@ ABSL_FLAG(uint64_t, sampling_seed, 0, "sampling:given: seed of what is drawn; th
 namespace roofbench {
 namespace {
 
-// Before anything is measured.
-const FlagCheck kSampling([] { return models::CheckSampling(GivenSampling()); });
-
-}  // namespace
-
-models::SamplingOptions GivenSampling() {
+models::SamplingOptions FromFlags() {
   return {.temperature = absl::GetFlag(FLAGS_temperature),
           .top_k = absl::GetFlag(FLAGS_top_k),
           .top_p = absl::GetFlag(FLAGS_top_p),
           .min_p = absl::GetFlag(FLAGS_min_p),
           .repetition_penalty = absl::GetFlag(FLAGS_repetition_penalty),
           .seed = absl::GetFlag(FLAGS_sampling_seed)};
+}
+
+// Before anything is measured.
+const FlagCheck kSampling([] { return models::CheckSampling(FromFlags()); });
+
+}  // namespace
+
+absl::StatusOr<std::optional<models::SamplingOptions>> SamplingOf(std::string_view sampling) {
+  const models::SamplingOptions options = FromFlags();
+  if (sampling == "given") return options;
+  if (options == models::SamplingOptions()) return std::nullopt;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--temperature, --top_k, --top_p, --min_p, --repetition_penalty and --sampling_seed say nothing to "
+                   "sampling:",
+                   sampling, "; --axis=sampling=given draws by them"));
 }
 
 }  // namespace roofbench

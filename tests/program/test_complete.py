@@ -157,6 +157,9 @@ def test_refused(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> None
     hot = run(*flags(folder, tmp_path / "out"), "--prompt_ids=1", "--temperature=0")
     assert hot.returncode == 2, hot.stdout
     assert "--temperature=0: expected a number from 1e-6 to 1e6" in hot.stderr
+    ignored = run(*flags(folder, tmp_path / "out"), "--prompt_ids=1", "--temperature=0.5")
+    assert ignored.returncode == 1, ignored.stdout
+    assert "say nothing to sampling:greedy" in ignored.stdout
     nowhere = run(*flags(folder, tmp_path / "no" / "out"), "--prompt_ids=1")
     assert nowhere.returncode == 2
     assert "cannot write" in nowhere.stderr

@@ -18,9 +18,11 @@ struct SamplingOptions {
   int64_t top_k = 0;       // from 0: of so many most likely tokens one is drawn; 0: of all
   double top_p = 1;        // above 0, to 1: of the fewest most likely tokens that have this probability together
   double min_p = 0;        // 0 to 1: of those with at least this share of the most likely one's probability
-  double repetition_penalty =
-      1;  // 1e-6 to 1e6: logits of tokens that the text has are divided, negative ones multiplied
+  // 1e-6 to 1e6: positive logits of tokens that the text has are divided by it, negative ones multiplied.
+  double repetition_penalty = 1;
   uint64_t seed = 0;
+
+  friend bool operator==(const SamplingOptions&, const SamplingOptions&) = default;
 };
 
 // InvalidArgument with the option, as a flag, and what it may be.
