@@ -3,6 +3,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
@@ -11,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/decoding/generation.h"
@@ -163,6 +165,24 @@ TEST(GenerationOnADevice, WaitsOnceAGeneration) {
       EXPECT_EQ(waits[0], waits[1]) << model;
     }
   }
+}
+
+TEST(GenerationOnADevice, SamplesOnTheHost) {
+  const at::NoGradGuard no_grad;
+  const auto config = models::ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
+  models::DecoderWeights weights =
+      models::RandomWeights(config, models::Storage::Default(WeightFormat::kFp32), 1).value();
+  ASSERT_TRUE(weights.MoveTo(accelerator::TheDevice()).ok());
+  const at::Tensor prompt = at::arange(8, at::kLong).view({2, 4}).to(accelerator::TheDevice());
+  const auto ids = [&](const std::optional<models::SamplingOptions>& sampling) {
+    models::Generation generation(std::make_unique<models::EagerDecoder>(weights, 2, 16), 96,
+                                  {.prompt = prompt, .most_new = 6, .sampling = sampling});
+    generation.Run([] {});
+    return generation.Ids();
+  };
+  const models::TokenIds likeliest = ids(std::nullopt);
+  EXPECT_EQ(ids(models::SamplingOptions{.top_k = 1}), likeliest);
+  EXPECT_NE(ids(models::SamplingOptions{.temperature = 100}), likeliest);
 }
 
 // LibTorch's own reads, as the clock of a GPU sees them.
