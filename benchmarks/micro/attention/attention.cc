@@ -27,7 +27,8 @@ workload::Cost CostAt(const Point& at) {
   const workload::Attention shape = ShapeAt(at);
   const std::string pass = at.Text(kPassAxis);
   const std::string impl = at.Text(kImplAxis);
-  if (impl == "naive" || impl == "compiled" || at.Text(kBackendAxis) == "math") {
+  if (impl == "compiled") return shape.CompiledCost();
+  if (impl == "naive" || at.Text(kBackendAxis) == "math") {
     return pass == kForward    ? shape.NaiveCost()
            : pass == kBackward ? shape.NaiveBackwardCost()
                                : shape.NaiveForwardBackwardCost();

@@ -61,6 +61,16 @@ Cost Attention::NaiveCost() const {
   return {.operations = {scores, softmax, sum}, .resident_bytes = resident};
 }
 
+Cost Attention::CompiledCost() const {
+  Cost cost = NaiveCost();
+  const double square = AllScores() * ElementBytes(dtype);
+  // Exponentials in fp32 take the place of scores in fp32, and the weights theirs; of 16 bits none fits another's.
+  const double squares = dtype == Dtype::kFp32 ? square : 2 * square + AllScores() * ElementBytes(Dtype::kFp32);
+  const double row_statistics = 2 * batch * heads * queries * ElementBytes(Dtype::kFp32);
+  cost.resident_bytes = 3 * QueryBytes() + 2 * KeyBytes() + squares + row_statistics;
+  return cost;
+}
+
 Cost Attention::FusedBackwardCost() const {
   const double vectors = QueryBytes() + KeyBytes();
   const double logarithms = batch * heads * queries * ElementBytes(Dtype::kFp32);

@@ -31,6 +31,9 @@ struct Attention {
   // Where the mask is laid over the whole square, which goes to memory between three operations: components "scores",
   // "softmax" and "weighted_sum". Two squares are alive at once.
   Cost NaiveCost() const;
+  // The naive one as Inductor of LibTorch 2.11 compiles it for processors, softmax and mask in one loop: of 16 bits,
+  // scores, exponentials in fp32 and weights are alive at once, of fp32 one of them.
+  Cost CompiledCost() const;
 
   // The gradients of q, k and v from that of y, of dtypes other than kInt8. Fused: from q, k, v and y and a number a
   // query, and scores are made again, so that five products are computed of every score.

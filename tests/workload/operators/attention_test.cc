@@ -72,6 +72,17 @@ TEST(Attention, FusedBackwardMakesScoresAgain) {
   EXPECT_EQ(cost.resident_bytes, cost.Bytes());
 }
 
+TEST(Attention, CompiledKeepsExponentialsInFp32) {
+  Attention work{.batch = 3, .heads = 2, .kv_heads = 2, .queries = 8, .keys = 8, .head_dim = 16, .causal = true};
+  const double scores = 3 * 2 * 64;
+  const double vector = 3 * 2 * 8 * 16;
+  const double of_rows = 2 * 3 * 2 * 8 * 4;
+  EXPECT_EQ(work.CompiledCost().resident_bytes, 5 * vector * 4 + scores * 4 + of_rows);
+  EXPECT_EQ(work.CompiledCost().Bytes(), work.NaiveCost().Bytes());
+  work.dtype = Dtype::kBf16;
+  EXPECT_EQ(work.CompiledCost().resident_bytes, 5 * vector * 2 + scores * (2 + 4 + 2) + of_rows);
+}
+
 TEST(Attention, NaiveBackwardGoesThroughThreeSquares) {
   const Attention work{.batch = 3, .heads = 2, .kv_heads = 2, .queries = 8, .keys = 8, .head_dim = 16, .causal = true};
   const double square = 3 * 2 * 64 * 4;
