@@ -125,6 +125,8 @@ def test_every_family(run: Run, tmp_path: Path) -> None:
         assert profile["profiled_ms"] > 0, case
         assert profile["kernels"] or case.startswith("harness_overhead/"), case  # its step is empty
         assert sum(row["share"] for row in profile["kernels"]) < 1.001, case
+        ours = [row["name"] for row in profile["kernels"] if row["name"].startswith("roofbench::")]
+        assert ours or "/impl:native/" not in case, case
         assert profile["profiler_own"] >= 0, case
         assert profile["covered"] + profile["profiler_own"] < 1.001, case
         assert parts(profile)[0] == "", case

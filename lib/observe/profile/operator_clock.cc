@@ -12,8 +12,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
+// Of each thread its own: autograd hands callbacks to the threads that work for it.
 struct Counted {
-  bool is_on = false;  // on this thread: autograd hands callbacks to the threads that work for it
   int depth = 0;
   SteadyClock::time_point start = {};
   SteadyClock::duration sum = {};
@@ -22,8 +22,8 @@ thread_local Counted g_counted;
 
 // Ranges of phases and parts of a model are no work themselves.
 bool Counts(const at::RecordFunction& function) {
-  return g_counted.is_on && (function.scope() != at::RecordScope::USER_SCOPE ||
-                             std::string_view(function.name()).starts_with(kKernelPrefix));
+  return function.scope() != at::RecordScope::USER_SCOPE ||
+         std::string_view(function.name()).starts_with(kKernelPrefix);
 }
 
 std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
@@ -38,13 +38,10 @@ void End(const at::RecordFunction& function, at::ObserverContext* /*context*/) {
 }  // namespace
 
 OperatorClock::OperatorClock() : handle_(at::addThreadLocalCallback(at::RecordFunctionCallback(Begin, End))) {
-  g_counted = {.is_on = true};
+  g_counted = {};
 }
 
-OperatorClock::~OperatorClock() {
-  at::removeCallback(handle_);
-  g_counted.is_on = false;
-}
+OperatorClock::~OperatorClock() { at::removeCallback(handle_); }
 
 double OperatorClock::seconds() const { return std::chrono::duration<double>(g_counted.sum).count(); }
 
