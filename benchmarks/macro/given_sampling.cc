@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "benchmarks/macro/given_sampling.h"
 
+#include <string>
+
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "lib/gbench/flag_check.h"
@@ -40,7 +42,7 @@ absl::StatusOr<std::optional<models::SamplingOptions>> SamplingOf(std::string_vi
   return absl::InvalidArgumentError(
       absl::StrCat("--temperature, --top_k, --top_p, --min_p, --repetition_penalty and --sampling_seed say nothing to "
                    "sampling:",
-                   sampling, "; --axis=sampling=given draws by them"));
+                   std::string(sampling), "; --axis=sampling=given draws by them"));
 }
 
 }  // namespace roofbench
