@@ -35,6 +35,7 @@ class CpuDevice : public Device {
   Conditions ReadConditions() const override;
   void Calibrate(const std::vector<workload::Dtype>& dtypes) override;
   const workload::Peaks& MeasuredPeaks() const override { return meter_.peaks(); }
+  hardware::RateRange MemorySpeed() const override { return meter_.memory_speed(); }
   RoofGauge Gauge(const workload::Cost& cost, CacheState cache) override { return gauges_.For(cost, cache); }
   void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) override;
   std::function<void()> ExtraWork(double seconds) override;

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/hardware/datasheet.h"
+#include "lib/hardware/roofs/contenders.h"
 #include "lib/hardware/roofs/streams.h"
 #include "lib/timing/clock.h"
 #include "lib/timing/sampler.h"
@@ -79,6 +80,8 @@ class Device {
   // Measures the roofs of memory and of the named precisions, once.
   virtual void Calibrate(const std::vector<workload::Dtype>& dtypes) = 0;
   virtual const workload::Peaks& MeasuredPeaks() const = 0;
+  // How the speed of memory scattered meanwhile.
+  virtual hardware::RateRange MemorySpeed() const = 0;
   virtual RoofGauge Gauge(const workload::Cost& cost, CacheState cache) = 0;
   // Runs the stream that Calibrate found fastest, over `bytes` bytes (a multiple of 64, both pointers 64-byte aligned)
   // of the device's memory. A read leaves the wrapping sum of all 64-bit words in the one at `to`.

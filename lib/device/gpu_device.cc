@@ -13,6 +13,7 @@
 #include "lib/device/gpu_gemm_probe.h"
 #include "lib/device/host_waits.h"
 #include "lib/hardware/device_facts.h"
+#include "lib/hardware/gpu_disturbances.h"
 
 namespace roofbench {
 namespace {
@@ -92,9 +93,7 @@ std::vector<std::pair<std::string, std::string>> GpuDevice::Context() const {
   if (const auto hertz = nvml_->MaxSmHertz()) {
     context.emplace_back("gpu_max_clock_mhz", absl::StrFormat("%.6g", *hertz / 1e6));
   }
-  if (const auto reasons = nvml_->Read().reasons) {
-    context.emplace_back("gpu_clock_reasons", hardware::DescribeReasons(*reasons));
-  }
+  for (const hardware::Disturbance& one : hardware::GpuDisturbances(*nvml_)) context.emplace_back(one.fact, one.value);
   return context;
 }
 

@@ -40,13 +40,15 @@ bool IsPowerCapped(const NvmlReading& reading);
 // "idle", "power_cap,hw_thermal", … in the order of the bits; "none" for 0.
 std::string DescribeReasons(uint64_t reasons);
 
+inline constexpr char kNvmlLibrary[] = "libnvidia-ml.so.1";  // of the driver
+
 // The toolkit brings no header of this library, and a machine without a driver has no such library: it is opened at run
 // time, and its few functions are declared in nvml.cc.
 class Nvml {
  public:
   // Finds the GPU on the PCI bus by "0000:65:00.0". On failure returns nullptr and the reason in `why`.
   static std::unique_ptr<Nvml> Open(const std::string& pci_bus_id, std::string* why,
-                                    const std::string& library = "libnvidia-ml.so.1");
+                                    const std::string& library = kNvmlLibrary);
   ~Nvml();
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;

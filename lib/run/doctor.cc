@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lib/base/text.h"
+#include "lib/hardware/gpu_disturbances.h"
 #include "lib/hardware/nvml.h"
 #include "lib/hardware/quiet.h"
 #include "lib/timing/statistics.h"
@@ -40,46 +41,34 @@ std::vector<double> MemoryRates(Device& device) {
 
 }  // namespace
 
+std::string MemorySpeedText(const hardware::RateRange& speed, std::string_view when) {
+  if (speed.fast <= 0) return "unknown";
+  return absl::StrCat(HumanRate(speed.slow, "B/s"), " to ", HumanRate(speed.fast, "B/s"), " ", View(when));
+}
+
 std::vector<Disturbance> MeasuredDisturbances(double others_share, const std::vector<double>& rates) {
   std::vector<Disturbance> found = {
       {"other_load", absl::StrFormat("%.1f %%", 100 * others_share),
        others_share > kLoud ? "other programs use the processors: end them (top shows them), or --wait_quiet=600"
                             : ""}};
   if (rates.empty()) return found;
-  const double slow = timing::Quantile(rates, 0.1);
-  const double fast = timing::Quantile(rates, 0.9);
-  found.push_back({"memory_speed",
-                   absl::StrCat(HumanRate(slow, "B/s"), " to ", HumanRate(fast, "B/s"), " over ten seconds"),
-                   slow * kUnsteady < fast ? "memory is now slow, now fast, as others on this host use it: compare by "
-                                             "roof and not by time (tools/report abba --metric=roof)"
-                                           : ""});
+  const hardware::RateRange speed = {timing::Quantile(rates, 0.1), timing::Quantile(rates, 0.9)};
+  found.push_back({"memory_speed", MemorySpeedText(speed, "over ten seconds"),
+                   speed.slow * kUnsteady < speed.fast
+                       ? "memory is now slow, now fast, as others on this host use it: compare by "
+                         "roof and not by time (tools/report abba --metric=roof)"
+                       : ""});
   return found;
 }
 
-std::vector<Disturbance> GpuDisturbances(const Device& device) {
+std::vector<Disturbance> GpuDisturbances(const Device& device, const std::string& library) {
   if (device.SharesHostMemory()) return {};
   std::map<std::string, std::string> facts;
   for (const auto& [key, value] : device.Context()) facts[key] = value;
   std::string why;
-  const std::unique_ptr<hardware::Nvml> nvml = hardware::Nvml::Open(facts["gpu_pci_bus_id"], &why);
+  const std::unique_ptr<hardware::Nvml> nvml = hardware::Nvml::Open(facts["gpu_pci_bus_id"], &why, library);
   if (nvml == nullptr) return {{"gpu_driver", absl::StrCat("does not tell: ", why)}};
-  std::vector<Disturbance> found;
-  const auto persistent = nvml->IsPersistent();
-  found.push_back({"gpu_persistence",
-                   !persistent   ? "unknown"
-                   : *persistent ? "on"
-                                 : "off",
-                   persistent && !*persistent ? "nvidia-smi -pm 1 (root): the first step waits for the driver" : ""});
-  const hardware::NvmlReading reading = nvml->Read();
-  if (const auto most = nvml->MaxSmHertz(); most && reading.sm_hertz) {
-    found.push_back({"gpu_clock", absl::StrFormat("%.0f of %.0f MHz", *reading.sm_hertz / 1e6, *most / 1e6)});
-  }
-  const uint64_t reasons = reading.reasons.value_or(0);
-  found.push_back({"gpu_clock_reasons", reading.reasons ? hardware::DescribeReasons(reasons) : "unknown",
-                   IsThermal(reading)       ? "it is too hot: wait, or cool it"
-                   : IsPowerCapped(reading) ? "it is at its power limit: lock a clock below it, nvidia-smi -lgc (root)"
-                                            : ""});
-  return found;
+  return hardware::GpuDisturbances(*nvml);
 }
 
 std::string Report(const std::vector<Disturbance>& found) {

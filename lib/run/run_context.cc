@@ -15,6 +15,7 @@
 #include "lib/base/program_name.h"
 #include "lib/base/text.h"
 #include "lib/hardware/machine_facts.h"
+#include "lib/run/doctor.h"
 #include "roofbench_version.h"
 
 namespace roofbench {
@@ -93,6 +94,8 @@ std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& op
   if (const std::string onednn = OneDnnVersion(); !onednn.empty()) context.emplace_back("onednn_version", onednn);
   for (auto& fact : device.Context()) context.push_back(std::move(fact));
   for (auto& fact : hardware::MachineFacts()) context.push_back(std::move(fact));
+  // What --doctor takes ten seconds for: here it is of the calibration, which every run has.
+  context.emplace_back("memory_speed", MemorySpeedText(device.MemorySpeed(), "while the roofs were measured"));
   for (const auto& [name, rate] : Roofs(device.MeasuredPeaks())) {
     context.emplace_back(absl::StrCat("roof_", name), absl::StrFormat("%.6g", rate));
   }

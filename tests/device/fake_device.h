@@ -32,6 +32,7 @@ class FakeDevice : public Device {
   Conditions ReadConditions() const override { return conditions; }
   void Calibrate(const std::vector<workload::Dtype>& dtypes) override { calibrated = dtypes; }
   const workload::Peaks& MeasuredPeaks() const override { return peaks; }
+  hardware::RateRange MemorySpeed() const override { return memory_speed; }
   RoofGauge Gauge(const workload::Cost& cost, CacheState /*cache*/) override {
     RoofGauge gauge{.peaks = peaks, .bound = workload::Bound::kMemory, .name = "memory"};
     gauge.calibrated_rate = peaks.read;
@@ -63,6 +64,7 @@ class FakeDevice : public Device {
   Conditions conditions;
   workload::Peaks peaks = workload::UniformPeaks({1e12, 0, 2e12, 0, 4e12, 0}, 1e9);
   double roof_rate = 1e9;
+  hardware::RateRange memory_speed;
   std::vector<workload::Dtype> calibrated;
 };
 

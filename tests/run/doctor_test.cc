@@ -4,13 +4,32 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/run/run_context.h"
 #include "tests/device/fake_device.h"
 
 namespace roofbench {
 namespace {
 
+using hardware::Disturbance;
+using testing::_;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
+
+testing::Matcher<Disturbance> Fact(const std::string& fact, const testing::Matcher<std::string>& value,
+                                   const testing::Matcher<std::string>& remedy) {
+  return AllOf(Field("fact", &Disturbance::fact, fact), Field("value", &Disturbance::value, value),
+               Field("remedy", &Disturbance::remedy, remedy));
+}
 
 TEST(Doctor, LoadAndUnsteadyMemoryAreToldWithARemedy) {
   const auto quiet = MeasuredDisturbances(0.01, {40e9, 41e9, 40.5e9, 40e9, 41e9});
@@ -24,16 +43,64 @@ TEST(Doctor, LoadAndUnsteadyMemoryAreToldWithARemedy) {
   EXPECT_THAT(loud[1].remedy, HasSubstr("--metric=roof"));
 }
 
+TEST(Doctor, EveryResultSaysHowFastMemoryWas) {
+  FakeDevice device;
+  EXPECT_THAT(RunContext({}, device), Contains(Pair("memory_speed", "unknown"))) << "before the roofs are measured";
+  device.memory_speed = {.slow = 36e9, .fast = 41e9};
+  EXPECT_THAT(RunContext({}, device),
+              Contains(Pair("memory_speed", "36.0 GB/s to 41.0 GB/s while the roofs were measured")));
+}
+
 TEST(Doctor, TheReportSaysHowToMendEach) {
   const std::string text = Report({{"turbo", "on", "echo 1 (root)"}, {"numa_nodes", "0", ""}});
-  EXPECT_THAT(text, testing::AllOf(HasSubstr("turbo              on\n"), HasSubstr("-> echo 1 (root)\n"),
-                                   HasSubstr("1 of 2 disturb measurements.")));
+  EXPECT_THAT(text, AllOf(HasSubstr("turbo              on\n"), HasSubstr("-> echo 1 (root)\n"),
+                          HasSubstr("1 of 2 disturb measurements.")));
   EXPECT_THAT(Report({{"numa_nodes", "0", ""}}), HasSubstr("Nothing that disturbs"));
 }
 
 TEST(Doctor, AProcessorHasNoDriverToAsk) {
   const FakeDevice device;
-  EXPECT_THAT(GpuDisturbances(device), IsEmpty());
+  EXPECT_THAT(GpuDisturbances(device, ROOFBENCH_FAKE_NVML), IsEmpty());
+}
+
+class OnAGpu : public FakeDevice {
+ public:
+  bool SharesHostMemory() const override { return false; }
+  std::vector<std::pair<std::string, std::string>> Context() const override { return {{"gpu_pci_bus_id", bus_id}}; }
+
+  std::string bus_id = "0000:65:00.0";
+};
+
+class DoctorOnAGpu : public testing::Test {
+ protected:
+  ~DoctorOnAGpu() override {
+    unsetenv("FAKE_NVML_NOT_PERSISTENT");
+    unsetenv("FAKE_NVML_REASONS");
+  }
+
+  std::vector<hardware::Disturbance> Found() const { return GpuDisturbances(device_, ROOFBENCH_FAKE_NVML); }
+
+  OnAGpu device_;
+};
+
+TEST_F(DoctorOnAGpu, TheDriverTellsWhatDisturbsAndHowToMendIt) {
+  setenv("FAKE_NVML_NOT_PERSISTENT", "1", 1);
+  EXPECT_THAT(Found(), ElementsAre(Fact("gpu_persistence", "off", HasSubstr("nvidia-smi -pm 1")),
+                                   Fact("gpu_clock", "1755 of 1980 MHz", IsEmpty()),
+                                   Fact("gpu_clock_reasons", "power_cap", HasSubstr("nvidia-smi -lgc"))));
+  setenv("FAKE_NVML_REASONS", "40", 1);
+  EXPECT_THAT(Found().back(), Fact("gpu_clock_reasons", "hw_thermal", HasSubstr("too hot")));
+}
+
+TEST_F(DoctorOnAGpu, AGpuAtRestInItsUsualStateIsNotDisturbed) {
+  setenv("FAKE_NVML_REASONS", "1", 1);
+  EXPECT_THAT(Found(), ElementsAre(Fact("gpu_persistence", "on", IsEmpty()), Fact("gpu_clock", _, IsEmpty()),
+                                   Fact("gpu_clock_reasons", "idle", IsEmpty())));
+}
+
+TEST_F(DoctorOnAGpu, ADriverThatDoesNotTellIsNoFault) {
+  device_.bus_id = "0000:01:00.0";
+  EXPECT_THAT(Found(), ElementsAre(Fact("gpu_driver", HasSubstr("does not tell"), IsEmpty())));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "lib/aten/fp32_scope.h"
 #include "lib/device/unverified.h"
+#include "lib/run/doctor.h"
 #include "lib/run/session.h"
 #include "lib/suite/steps/graph.h"
 #include "lib/workload/operators/stream.h"
@@ -104,6 +105,15 @@ TEST_F(GpuDeviceTest, IsRecognisedByName) {
   EXPECT_THAT(device->Context(), testing::AllOf(testing::Contains(Pair("device_arch", "sm_90")),
                                                 testing::Contains(Pair("gpu_datasheet", "h200")),
                                                 testing::Contains(Pair("nvml", HasSubstr("no driver")))));
+}
+
+TEST_F(GpuDeviceTest, TheContextHasWhatTheDoctorTells) {
+  const auto device = Make(/*nvml=*/true);
+  const auto context = device->Context();
+  const auto found = GpuDisturbances(*device, ROOFBENCH_FAKE_NVML);
+  ASSERT_GE(found.size(), 3);
+  for (const auto& one : found) EXPECT_THAT(context, testing::Contains(Pair(one.fact, one.value)));
+  EXPECT_THAT(context, testing::Contains(Pair("gpu_persistence", "on")));
 }
 
 TEST_F(GpuDeviceTest, SupportsWhatItsCapabilityHas) {

@@ -15,6 +15,7 @@ constexpr int kRounds = 9;
 // The best of all rounds would be taken in by one lucky one; a median would report the slow state of a shared machine,
 // which lasts from milliseconds to minutes, whenever it meets half of the rounds.
 constexpr double kReached = 0.75;  // quantile
+constexpr double kEnd = 0.1;       // the quantiles of RateRange
 
 }  // namespace
 
@@ -34,6 +35,7 @@ void Compete(std::span<Contender> contenders, double seconds_each) {
   }
   for (std::size_t i = 0; i < contenders.size(); ++i) {
     contenders[i].rate = timing::Quantile(rates[i], kReached);
+    contenders[i].range = {timing::Quantile(rates[i], kEnd), timing::Quantile(rates[i], 1 - kEnd)};
     contenders[i].standing = timing::Median(standings[i]);
   }
 }

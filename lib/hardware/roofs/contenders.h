@@ -10,13 +10,20 @@
 
 namespace roofbench::hardware {
 
+// How a roof scattered while it was measured: a tenth of the rounds were slower, a tenth faster. Zeros: unknown.
+struct RateRange {
+  double slow = 0;
+  double fast = 0;
+};
+
 struct Contender {
   std::string roof = {};
   std::string variant = {};
   std::function<double(double seconds)> measure = {};
   std::size_t index = 0;  // for whoever made it
   double rate = 0;        // what it reached
-  double standing = 0;    // median over the rounds of its rate over the median one of all contenders for its roof
+  RateRange range = {};
+  double standing = 0;  // median over the rounds of its rate over the median one of all contenders for its roof
 };
 
 // Measures each contender for about `seconds_each`, in rounds in which all have their turn, so that a change of the

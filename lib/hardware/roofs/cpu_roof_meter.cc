@@ -115,9 +115,9 @@ double CpuRoofMeter::MeasureStreams(const StreamShares& shares, double seconds) 
     mix.push_back({best_streams_[Index(kind)], share});
     seconds_per_byte += share / Rate(rates, kind);
   }
-  const double traffic = memory_speed_ * seconds / seconds_per_byte;
+  const double traffic = memory_pace_ * seconds / seconds_per_byte;
   const Rates measured = memory_.MeasureMemory(mix, traffic, BurstsIn(seconds), threads_);
-  memory_speed_ = measured.cpu * seconds_per_byte;
+  memory_pace_ = measured.cpu * seconds_per_byte;
   return measured.wall;
 }
 

@@ -42,7 +42,7 @@ class CpuRoofMeter final : public RoofMeter {
   MemoryProbe memory_;
   std::array<const StreamVariant*, kStreamKinds.size()> best_streams_{};
   std::map<std::pair<StreamKind, double>, const StreamVariant*> cache_streams_;
-  double memory_speed_ = 1;  // last seen, as a factor of the calibrated rates
+  double memory_pace_ = 1;  // last seen, as a factor of the calibrated rates
 };
 
 }  // namespace roofbench::hardware

@@ -54,6 +54,7 @@ void RoofMeter::Calibrate(bool streams, const std::vector<Dtype>& dtypes, double
       const Contender* winner = Winner(contenders, Name(kind));
       Rate(peaks_, kind) = winner == nullptr ? 0 : winner->rate;
       if (winner != nullptr) Choose(kind, *winner);
+      if (winner != nullptr && kind == StreamKind::kRead) memory_speed_ = winner->range;
     }
   }
   for (const Dtype dtype : dtypes) {

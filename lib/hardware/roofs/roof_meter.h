@@ -35,6 +35,8 @@ class RoofMeter : public MeasuredRoofs {
   // After Calibrate: the best rates with all threads, and every reading.
   const workload::Peaks& peaks() const final { return peaks_; }
   const std::vector<RoofReading>& readings() const { return readings_; }
+  // How fast memory was read, from round to round.
+  const RateRange& memory_speed() const { return memory_speed_; }
 
   // What has not been calibrated is, at its first use.
   double MeasureMemory(const TrafficMix& mix, double seconds) final;
@@ -70,6 +72,7 @@ class RoofMeter : public MeasuredRoofs {
   std::vector<NamedProbe> probes_;
   workload::Peaks peaks_;
   std::vector<RoofReading> readings_;
+  RateRange memory_speed_;
   bool streams_known_ = false;
   std::array<bool, workload::kDtypeCount> compute_known_{};
   std::array<std::function<double(double seconds)>, workload::kDtypeCount> compute_;

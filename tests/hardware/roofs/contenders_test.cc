@@ -21,6 +21,8 @@ TEST(Compete, CountsTheUpperQuartileOfTheRounds) {
       {.roof = "read", .measure = [&rates, next = std::size_t{0}](double) mutable { return rates.at(next++); }}};
   Compete(contenders, 1);
   EXPECT_EQ(contenders[0].rate, 50) << "1000 was luck, and half of the rounds met a slow machine";
+  EXPECT_NEAR(contenders[0].range.slow, 10.8, 1e-9) << "a tenth of the way from the slowest round, between two";
+  EXPECT_NEAR(contenders[0].range.fast, 60 + 0.2 * 940, 1e-9);
 }
 
 TEST(Compete, AllTakeTurns) {

@@ -77,6 +77,9 @@ TEST(CpuRoofMeter, CalibrateReadsEveryVariant) {
   EXPECT_EQ(best.size(), 5);
   for (const auto& [roof, readings] : best) ASSERT_EQ(readings.size(), 1) << roof;
   EXPECT_EQ(meter.peaks().read, best["read"].front().rate);
+  EXPECT_GT(meter.memory_speed().slow, 0);
+  EXPECT_LE(meter.memory_speed().slow, meter.peaks().read);
+  EXPECT_GE(meter.memory_speed().fast, meter.peaks().read) << "a quarter of the rounds reached the roof";
   EXPECT_EQ(meter.peaks().copy, best["copy"].front().rate);
   EXPECT_EQ(meter.peaks().update, best["update"].front().rate);
   EXPECT_EQ(meter.peaks().write, best["write"].front().rate);
