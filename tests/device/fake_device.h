@@ -62,10 +62,14 @@ class FakeDevice : public Device {
   double last_level_bytes = 1 << 20;
   double free_bytes = 8e9;
   Conditions conditions;
-  workload::Peaks peaks = workload::UniformPeaks({1e12, 0, 2e12, 0, 4e12, 0}, 1e9);
+  workload::Peaks peaks = DefaultPeaks();
   double roof_rate = 1e9;
   hardware::RateRange memory_speed;
   std::vector<workload::Dtype> calibrated;
+
+ private:
+  // Not in the constructor: GCC 12 takes the list for dangling where it inlines that.
+  static workload::Peaks DefaultPeaks() { return workload::UniformPeaks({1e12, 0, 2e12, 0, 4e12, 0}, 1e9); }
 };
 
 }  // namespace roofbench

@@ -2,21 +2,19 @@
 #include "lib/device/conditions/energy_clock.h"
 
 #include <memory>
-#include <string>
 
 #include "lib/hardware/energy.h"
-#include "lib/hardware/nvml.h"
 
 namespace roofbench {
 
-JoulesRead JoulesOf(const Device& device) {
+JoulesRead JoulesOf(const Device& device, const EnergySources& sources) {
   if (device.SharesHostMemory()) {
-    return [counter = std::make_shared<hardware::EnergyCounter>()] { return counter->Joules(); };
+    return [counter = std::make_shared<hardware::EnergyCounter>(sources.root)] { return counter->Joules(); };
   }
   for (const auto& [key, value] : device.Context()) {
     if (key != "gpu_pci_bus_id") continue;
     std::string why;
-    const std::shared_ptr<hardware::Nvml> nvml = hardware::Nvml::Open(value, &why);
+    const std::shared_ptr<hardware::Nvml> nvml = hardware::Nvml::Open(value, &why, sources.nvml);
     if (nvml != nullptr) return [nvml] { return nvml->Joules(); };
   }
   return nullptr;

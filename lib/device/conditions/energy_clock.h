@@ -6,8 +6,10 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "lib/device/device.h"
+#include "lib/hardware/nvml.h"
 #include "lib/timing/clock.h"
 
 namespace roofbench {
@@ -15,8 +17,15 @@ namespace roofbench {
 // Joules since some moment; nullopt where the machine does not tell.
 using JoulesRead = std::function<std::optional<double>()>;
 
-// The counter of the device: of a GPU its driver's, of processors that of the machine (lib/hardware/energy.h).
-JoulesRead JoulesOf(const Device& device);
+// Where the counters are; a test has its own.
+struct EnergySources {
+  std::string root = "/";
+  std::string nvml = hardware::kNvmlLibrary;
+};
+
+// The counter of the device: of a GPU its driver's, of processors that of the machine (lib/hardware/energy.h). nullptr
+// for a GPU whose driver does not answer.
+JoulesRead JoulesOf(const Device& device, const EnergySources& sources = {});
 
 // Another clock, and the energy of its chunks.
 class EnergyClock final : public timing::Clock {

@@ -4,12 +4,67 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "tests/base/temp_folder.h"
+#include "tests/device/fake_device.h"
 #include "tests/timing/fake_clock.h"
 
 namespace roofbench {
 namespace {
+
+class OnAGpu : public FakeDevice {
+ public:
+  bool SharesHostMemory() const override { return false; }
+  std::vector<std::pair<std::string, std::string>> Context() const override {
+    return {{"device_arch", "sm_90"}, {"gpu_pci_bus_id", bus_id}};
+  }
+
+  std::string bus_id = "0000:65:00.0";
+};
+
+// A machine whose processors have used 2 J, and whose driver tells of 1234.5 J of its GPU's.
+class JoulesOfTest : public testing::Test {
+ protected:
+  JoulesOfTest() {
+    const std::filesystem::path zone = std::filesystem::path(sources_.root) / "sys/class/powercap/intel-rapl:0";
+    std::filesystem::create_directories(zone);
+    std::ofstream(zone / "name") << "package-0\n";
+    std::ofstream(zone / "max_energy_range_uj") << "1000000000\n";
+    std::ofstream(zone / "energy_uj") << "2000000\n";
+  }
+
+  FakeDevice processors_;
+  OnAGpu gpu_;
+  TempFolder folder_;
+  EnergySources sources_ = {.root = folder_ / "", .nvml = ROOFBENCH_FAKE_NVML};
+};
+
+TEST_F(JoulesOfTest, AreTheMachinesOfProcessors) {
+  const JoulesRead joules = JoulesOf(processors_, sources_);
+  ASSERT_TRUE(joules);
+  EXPECT_THAT(joules(), testing::Optional(testing::DoubleNear(2, 1e-9)));
+}
+
+TEST_F(JoulesOfTest, AreTheDriversOfAGpu) {
+  const JoulesRead joules = JoulesOf(gpu_, sources_);
+  ASSERT_TRUE(joules);
+  EXPECT_THAT(joules(), testing::Optional(testing::DoubleNear(1234.5, 1e-9)));
+}
+
+// Not what the processors of its machine use.
+TEST_F(JoulesOfTest, AreUnknownOfAGpuWhoseDriverDoesNotAnswer) {
+  gpu_.bus_id = "0000:01:00.0";
+  EXPECT_FALSE(JoulesOf(gpu_, sources_)) << "the driver knows another one";
+  gpu_.bus_id = "0000:65:00.0";
+  sources_.nvml = "/no/such/library.so";
+  EXPECT_FALSE(JoulesOf(gpu_, sources_));
+}
 
 // Takes 20 W between chunks, and 50 W in them.
 class EnergyClockTest : public testing::Test {
