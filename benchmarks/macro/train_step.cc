@@ -72,7 +72,8 @@ workload::Transformer ShapeAt(const Point& at) {
   return shape;
 }
 
-workload::TransformerTraining WorkAt(const Point& at) {
+// Which device it runs on is known to a case that is built.
+workload::TransformerTraining WorkAt(const Point& at, bool on_cpu = true) {
   return {.shape = ShapeAt(at),
           .batch = at.Number("batch"),
           .context = at.Number("context"),
@@ -82,7 +83,8 @@ workload::TransformerTraining WorkAt(const Point& at) {
           .optimizer = RowOf(kOptimizers, at.Text("optimizer")).kind,
           .loss = TakesMean(at) ? workload::LossKind::kMeanLogit : workload::LossKind::kCrossEntropy,
           .implementation =
-              IsNative(at) ? workload::TrainingImplementation::kNative : workload::TrainingImplementation::kEager};
+              IsNative(at) ? workload::TrainingImplementation::kNative : workload::TrainingImplementation::kEager,
+          .composed_norms = on_cpu};
 }
 
 models::TrainingRun TrainingAt(const Point& at, Inputs& in) {
@@ -130,7 +132,7 @@ void Step(models::TrainingRun& training, timing::PhaseMarker& marker) {
 
 // Bytes by what they are for, each beside its prediction, and the parameters by component.
 void DescribeMemory(const Point& at, const std::shared_ptr<models::TrainingRun>& training, Case& built) {
-  const workload::TransformerTraining work = WorkAt(at);
+  const workload::TransformerTraining work = WorkAt(at, training->device().is_cpu());
   const workload::TrainingMemory predicted = work.Memory(ModeAt(at));
   const auto add = [&](const std::string& component, double expected, double (models::TrainingRun::*measured)() const) {
     if (expected <= 0) return;
@@ -166,6 +168,7 @@ void Describe(const Point& at, const std::shared_ptr<models::TrainingRun>& train
   const Pass& pass = RowOf(kPasses, at.Text("pass"));
   built.phases.assign(std::begin(kPhases), std::begin(kPhases) + pass.phases);
   built.autograd = pass.mode != TrainingMode::kInference;
+  built.cost = WorkAt(at, training->device().is_cpu()).Step(pass.mode);
   built.parameters = work.shape.Parameters().Total();
   built.model = {.tokens = work.Tokens(), .flops = work.PalmFlops(pass.mode), .dtype = work.compute};
   built.least_samples = 2;

@@ -232,23 +232,26 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   }
   if (mode >= TrainingMode::kForwardBackward) memory.gradients = count * stream;
   if (mode == TrainingMode::kStep && HasMoments()) memory.optimizer = 2 * count * stream;
-  // A block keeps of each of its two norms the input and a statistic a row, and LibTorch's also the normalised rows.
+  // A block keeps of each of its two norms the input and a statistic a row, and LibTorch's also the normalised rows,
+  // both in fp32 where the norm is composed.
   // The scaled rows are kept once by the products that read them, but under autocast LibTorch rounds them again for
   // each of the five. Attention keeps queries, keys, values and its result twice (as it came and with heads merged;
   // ours once), with a statistic a query, or the scores; the gate keeps gate, up and their product, LibTorch's also the
   // activation between.
   const bool native = implementation == TrainingImplementation::kNative;
   const double scaled = native ? 2 * d * act : IsMixed() ? 5 * d * act : 2 * d * stream;
-  const double norms = 2 * ((native ? 1 : 2) * d * stream + tokens * kStatisticsBytes) + scaled;
+  const double normed = native ? d * stream : composed_norms ? 2 * d * ElementBytes(Dtype::kFp32) : 2 * d * stream;
+  const double norms = 2 * (normed + tokens * kStatisticsBytes) + scaled;
   const double attended = attention == AttentionKind::kNaive
                               ? (2 * q + 2 * kv + scores) * act
                               : ((native ? 2 : 3) * q + 2 * kv) * act + tokens * shape.heads * kStatisticsBytes;
   const double gated = (native ? 3 : 4) * f * act;
-  // Of the loss LibTorch keeps the log-probabilities, and ours the gradient by the logits in their place.
+  // Of the loss LibTorch keeps the log-probabilities (in fp32 under autocast), and ours the gradient by the logits in
+  // their place.
   // The mean needs none of its logits.
   const bool mean = loss == LossKind::kMeanLogit;
-  const double kept_logits = mean ? 0 : v * (native ? act : std::max(stream, kStatisticsBytes));
-  const double head = (native ? 1 : 2) * d * stream + d * act + kept_logits;
+  const double kept_logits = mean ? 0 : v * (native ? act : stream);
+  const double head = normed + d * act + kept_logits;
   memory.activations = casts + shape.layers * (norms + attended + gated) + head;
   if (mode == TrainingMode::kForward) {
     // LibTorch takes the loss while the logits are alive, under autocast with an fp32 copy.

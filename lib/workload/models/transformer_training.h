@@ -38,6 +38,8 @@ struct TransformerTraining {
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   LossKind loss = LossKind::kCrossEntropy;
   TrainingImplementation implementation = TrainingImplementation::kEager;
+  // LibTorch's RMS norm is an operator of its own on a GPU alone; elsewhere it is made of others, in fp32.
+  bool composed_norms = true;
 
   double Tokens() const { return batch * context; }
   bool HasMoments() const { return optimizer != OptimizerKind::kSgd; }
