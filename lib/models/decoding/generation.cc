@@ -93,7 +93,7 @@ void Generation::Run(const std::function<void()>& prompt_read) {
   bool ended = Choose(decoder_->Append(options_.prompt));
   prompt_read();
   while (!ended) ended = Choose(decoder_->AppendOne(chosen_.select(0, made_ - 1)));
-  ids_.copy_(chosen_);
+  if (!chosen_.is_cpu()) ids_.copy_(chosen_);  // on the host they are one
   if (device_chooser_) device_chooser_->Check(made_);
   if (runs_++ > 0) return options_.times->Gaps(gaps_);
   first_seconds_ = Now() - start;
