@@ -53,6 +53,15 @@ void LimitHighway([[maybe_unused]] int64_t target) {
 #endif
 }
 
+// As bits, the better the lower.
+int64_t Targets() {
+#if HWY_TARGETS != HWY_STATIC_TARGET
+  return hwy::SupportedTargets() & HWY_TARGETS;
+#else
+  return HWY_STATIC_TARGET;
+#endif
+}
+
 constexpr IsaRow<std::string_view> kWidths[] = {{kAvx512, "avx512"}, {kAvx2, "avx2"}, {0, "baseline"}};
 
 }  // namespace
@@ -66,8 +75,7 @@ std::string_view WidestVectors() { return BestWay<kWidths>(); }
 
 std::vector<HighwayTarget> HighwayTargets() {
   std::vector<HighwayTarget> targets;
-  // The better the target, the lower its bit.
-  for (int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0; left &= left - 1) {
+  for (int64_t left = Targets(); left != 0; left &= left - 1) {
     const int64_t bit = left & -left;
     targets.push_back({hwy::TargetName(bit), bit});
   }
