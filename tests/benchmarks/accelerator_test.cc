@@ -21,6 +21,7 @@
 #include "tests/benchmarks/small_points.h"
 #include "tests/device/accelerator/accelerator_gpu.h"
 #include "tests/source_dir.h"
+#include "tests/suite/run_once.h"
 
 namespace roofbench {
 namespace {
@@ -103,13 +104,10 @@ class LaunchesTest : public AcceleratorTest {
     Inputs inputs(*device_, 1, planned.name);
     const auto built = planned.family->BuildAt(planned.point, inputs);
     if (!built.ok()) return "";
-    class Ignored : public timing::PhaseMarker {
-      void End(int /*phase*/) override {}
-    } ignored;
     const at::AutoGradMode grad(built->autograd);
-    built->step(ignored);
+    RunOnce(*built);
     const accelerator::Counts before = accelerator::CountsNow();
-    built->step(ignored);
+    RunOnce(*built);
     const accelerator::Counts step = accelerator::CountsNow() - before;
     return planned.name + " " + std::to_string(step.launches) + " " + std::to_string(step.synchronisations) + "\n";
   }

@@ -11,6 +11,7 @@
 #include "lib/suite/check.h"
 #include "lib/suite/family.h"
 #include "lib/suite/inputs.h"
+#include "tests/suite/run_once.h"
 
 namespace roofbench {
 namespace {
@@ -34,10 +35,7 @@ void ExpectRightAloneAsItIs(const std::string& impl, const std::string& queries,
   Inputs inputs(device, seed, point.Name());
   const auto built = family.BuildAt(point, inputs);
   ASSERT_TRUE(built.ok()) << built.status();
-  class Ignored : public timing::PhaseMarker {
-    void End(int /*phase*/) override {}
-  } ignored;
-  built->step(ignored);
+  RunOnce(*built);
   const absl::Status right = CheckCase(*built);
   EXPECT_TRUE(right.ok()) << right;
   for (const int64_t row : {0, 100, 190}) {

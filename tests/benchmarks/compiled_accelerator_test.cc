@@ -20,6 +20,7 @@
 #include "lib/suite/inputs.h"
 #include "tests/base/temp_folder.h"
 #include "tests/device/accelerator/accelerator_gpu.h"
+#include "tests/suite/run_once.h"
 
 namespace roofbench {
 namespace {
@@ -140,11 +141,8 @@ TEST_F(CompiledOnAGpu, IsOneLaunchAndNoWait) {
   Inputs inputs(*device_, 1, "softmax");
   const auto built = softmax_.BuildAt(Planned().point, inputs);
   ASSERT_TRUE(built.ok()) << built.status();
-  class Ignored : public timing::PhaseMarker {
-    void End(int /*phase*/) override {}
-  } ignored;
   const accelerator::Counts before = accelerator::CountsNow();
-  built->step(ignored);
+  RunOnce(*built);
   const accelerator::Counts step = accelerator::CountsNow() - before;
   EXPECT_EQ(step.launches, 1);
   EXPECT_EQ(step.synchronisations, 0);

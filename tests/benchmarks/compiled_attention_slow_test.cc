@@ -14,6 +14,7 @@
 #include "lib/suite/family.h"
 #include "lib/suite/inputs.h"
 #include "tests/base/temp_folder.h"
+#include "tests/suite/run_once.h"
 
 namespace roofbench {
 namespace {
@@ -28,10 +29,7 @@ void ExpectRight(const std::string& name, const std::vector<std::pair<std::strin
   Inputs inputs(device, 1, name);
   const auto built = family.BuildAt(point, inputs);
   ASSERT_TRUE(built.ok()) << built.status();
-  class Ignored : public timing::PhaseMarker {
-    void End(int /*phase*/) override {}
-  } ignored;
-  built->step(ignored);
+  RunOnce(*built);
   const absl::Status right = CheckCase(*built);
   EXPECT_TRUE(right.ok()) << right;
   EXPECT_FALSE(CheckCase(*built, {.result = [](at::Tensor& result) { result.select(0, 0).mul_(2); }}).ok());

@@ -10,6 +10,7 @@
 #include "lib/suite/check.h"
 #include "lib/suite/family.h"
 #include "lib/suite/inputs.h"
+#include "tests/suite/run_once.h"
 
 namespace roofbench {
 namespace {
@@ -33,10 +34,7 @@ double OutlierColumns(const std::string& impl, const std::string& threshold) {
   const auto built = family.BuildAt(point, inputs);
   EXPECT_TRUE(built.ok()) << built.status();
   if (!built.ok()) return -1;
-  class Ignored : public timing::PhaseMarker {
-    void End(int /*phase*/) override {}
-  } ignored;
-  built->step(ignored);
+  RunOnce(*built);
   const absl::Status right = CheckCase(*built, {});
   EXPECT_TRUE(right.ok()) << right;
   for (const auto& [name, value] : built->figures) {

@@ -10,6 +10,7 @@
 #include "lib/suite/check.h"
 #include "lib/workload/operators/stream.h"
 #include "tests/device/fake_device.h"
+#include "tests/suite/run_once.h"
 
 namespace roofbench {
 
@@ -57,14 +58,8 @@ class FamilyOfTest : public testing::Test {
     Inputs inputs(device_, 0, point.Name());
     return family.BuildAt(point, inputs);
   }
-  static void Step(const Case& built) {
-    class Ignored : public timing::PhaseMarker {
-      void End(int /*phase*/) override {}
-    } ignored;
-    built.step(ignored);
-  }
   static bool IsRight(const Case& built) {
-    Step(built);
+    RunOnce(built);
     return CheckCase(built).ok();
   }
 
@@ -132,7 +127,7 @@ TEST_F(FamilyOfTest, WhatIsPreparedIsPreparedOnce) {
   const auto built = Build(family, {{kImplAxis, "packed"}});
   ASSERT_TRUE(built.ok()) << built.status();
   EXPECT_TRUE(IsRight(*built));
-  Step(*built);
+  RunOnce(*built);
   EXPECT_EQ(prepared, 1);
 }
 
