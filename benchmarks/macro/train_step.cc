@@ -164,11 +164,11 @@ void DescribeAttention(const Point& at, at::Device device, Case& built) {
 }
 
 void Describe(const Point& at, const std::shared_ptr<models::TrainingRun>& training, Case& built) {
-  const workload::TransformerTraining work = WorkAt(at);
+  const workload::TransformerTraining work = WorkAt(at, training->device().is_cpu());
   const Pass& pass = RowOf(kPasses, at.Text("pass"));
   built.phases.assign(std::begin(kPhases), std::begin(kPhases) + pass.phases);
   built.autograd = pass.mode != TrainingMode::kInference;
-  built.cost = WorkAt(at, training->device().is_cpu()).Step(pass.mode);
+  built.cost = work.Step(pass.mode);
   built.parameters = work.shape.Parameters().Total();
   built.model = {.tokens = work.Tokens(), .flops = work.PalmFlops(pass.mode), .dtype = work.compute};
   built.least_samples = 2;
