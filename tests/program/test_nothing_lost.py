@@ -83,13 +83,14 @@ def test_resume_without_a_journal_starts_with_the_first_case(run: Run, tmp_path:
 
 def child_of(parent: int) -> int | None:
     """The process that runs the cases; None where there is none (yet, or any more)."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    # Not glob("[0-9]*/stat"), which looks at each file itself and fails for a process that ends meanwhile.
+    for pid in (entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit()):
         try:
-            state, its_parent = stat.read_text().rpartition(")")[2].split()[:2]
+            state, its_parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
         except OSError:  # it has ended meanwhile
             continue
         if int(its_parent) == parent and state != "Z":
-            return int(stat.parent.name)
+            return int(pid)
     return None
 
 
