@@ -18,6 +18,7 @@
 #include "lib/base/atomic_file.h"
 #include "lib/base/file_beside.h"
 #include "lib/base/text.h"
+#include "lib/observe/profile/library_log.h"
 #include "lib/observe/profile/operator_clock.h"
 #include "lib/observe/profile/recorder.h"
 #include "lib/observe/profile/report.h"
@@ -128,6 +129,14 @@ double BetweenOperators(const BuiltCase& built, int64_t steps, PhaseRanges& phas
   return (seconds - operators.seconds()) / static_cast<double>(steps);
 }
 
+// What oneDNN and MKL say of a step; nothing of one that is not the processor's.
+std::string LibraryLogOf(const BuiltCase& built, const Device& device, PhaseRanges& phases) {
+  if (!device.torch_device().is_cpu()) return "";
+  const observe::LibraryLog log;
+  RunSteps(built, 1, phases);
+  return log.Text();
+}
+
 // Throws what the step throws.
 absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, const ProfileOptions& options,
                           Device& device, const Outcome& outcome) {
@@ -136,6 +145,7 @@ absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, co
   built.first().step(phases);
   phases.Learned();
   const double between = BetweenOperators(built, options.steps, phases);
+  const std::string routines = LibraryLogOf(built, device, phases);
   {
     // Finds the memory of those that count. What the profiler keeps lies between the tensors that a step allocates, so
     // that those of the next one do not fit where these were: it takes fresh pages, and that as long again as the step.
@@ -144,21 +154,20 @@ absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, co
   }
   observe::Recorder recorder(device.torch_device().is_cuda());
   const double seconds = RunSteps(built, options.steps, phases);
-  const observe::ProfileTables tables =
-      observe::MakeTables(recorder.Finish(), {.steps = static_cast<int>(options.steps),
-                                              .depth = static_cast<int>(options.depth),
-                                              .sort = options.sort,
-                                              .kernel = KernelOf(planned),
-                                              .between = between});
+  observe::ProfileTables tables = observe::MakeTables(recorder.Finish(), {.steps = static_cast<int>(options.steps),
+                                                                          .depth = static_cast<int>(options.depth),
+                                                                          .sort = options.sort,
+                                                                          .kernel = KernelOf(planned),
+                                                                          .between = between});
+  tables.routines = observe::RoutinesIn(routines, tables.step);
   const observe::ProfileFacts facts = FactsOf(outcome, options, device, seconds, phases);
   const observe::TextLimits limits{.rows = static_cast<std::size_t>(options.rows),
                                    .width = static_cast<std::size_t>(options.width)};
   const std::string stem = absl::StrCat(options.folder, "/", ProfileStem(planned.name));
-  const std::pair<const char*, std::string> files[] = {{".txt", observe::ProfileText(facts, tables, limits)},
-                                                       {".json", observe::ProfileJson(facts, tables)},
-                                                       {".operators.csv", observe::OperatorsCsv(tables)},
-                                                       {".kernels.csv", observe::KernelsCsv(tables)},
-                                                       {".modules.csv", observe::ModulesCsv(tables)}};
+  const std::pair<const char*, std::string> files[] = {
+      {".txt", observe::ProfileText(facts, tables, limits)}, {".json", observe::ProfileJson(facts, tables)},
+      {".operators.csv", observe::OperatorsCsv(tables)},     {".kernels.csv", observe::KernelsCsv(tables)},
+      {".modules.csv", observe::ModulesCsv(tables)},         {".routines.csv", observe::RoutinesCsv(tables)}};
   for (const auto& [ending, text] : files) {
     if (absl::Status status = WriteFile(stem + ending, text); !status.ok()) return status;
   }

@@ -21,10 +21,10 @@ absl::Status PrepareProfileFolder(const std::string& folder);
 // differently.
 std::string ProfileStem(const std::string& case_name);
 
-// Runs the step of a case once as it is, then `options.steps` times under a clock of operators and twice as many times
-// under the profiler, and writes of the second half of those <stem>.txt, .json, .operators.csv, .kernels.csv,
-// .modules.csv and .trace.json. `outcome` has the samples. What goes wrong, in the step or the folder, is told and
-// costs no more than the profile.
+// Runs the step of a case once as it is, then `options.steps` times under a clock of operators, once while oneDNN and
+// MKL tell of their routines, and twice `options.steps` times under the profiler, and writes of the second half of
+// those <stem>.txt, .json, .operators.csv, .kernels.csv, .modules.csv, .routines.csv and .trace.json. `outcome` has the
+// samples. What goes wrong, in the step or the folder, is told and costs no more than the profile.
 absl::Status ProfileCase(const PlannedCase& planned, const BuiltCase& built, const ProfileOptions& options,
                          Device& device, const Outcome& outcome);
 

@@ -76,7 +76,7 @@ STEP = (
     "--check=off",
     "--threads=1",
 )
-TABLES = ("operators", "kernels", "modules")
+TABLES = ("operators", "kernels", "modules", "routines")
 
 
 def profiles(folder: Path) -> dict[str, Any]:
@@ -166,6 +166,18 @@ def test_text_is_sorted_and_cut_as_asked(run: Run, tmp_path: Path) -> None:
     operators = text.split("Operators\n")[1].split("\n\n")[0].splitlines()
     assert len(operators) == 1 + 3 + 1
     assert all(len(line.split("  ")[0]) <= 11 for line in operators[1:4])
+
+
+def test_names_the_routine_inside_of_a_product(run: Run, tmp_path: Path) -> None:
+    axes = ("--suite=full", "--axis=matmul.n=64", "--axis=matmul.m=n", "--axis=matmul.k=n")
+    case = "--benchmark_filter=^matmul/impl:onednn/dtype:fp32/n:64$"
+    (profile,) = profiled(run, tmp_path, case, *axes, *QUICKLY).values()
+    (row,) = profile["routines"]
+    assert row["library"] == "oneDNN"
+    assert row["name"].startswith("inner_product ")
+    assert row["problem"] == "mb64ic64oc64"
+    assert row["calls"] == 1
+    assert row["total_ms"] > 0
 
 
 @pytest.mark.parametrize(

@@ -41,4 +41,14 @@ std::span<const Column<ModuleRow>> ModuleColumns() {
   return kColumns;
 }
 
+std::span<const Column<RoutineRow>> RoutineColumns() {
+  using Row = RoutineRow;
+  static const Column<Row> kColumns[] = {
+      {"name", "routine", Quantity::kName, &Row::name},      {"library", "of", Quantity::kText, &Row::library},
+      {"calls", "calls", Quantity::kCount, &Row::calls},     {"total_ms", "total", Quantity::kSeconds, &Row::total},
+      {"mean_ms", "mean", Quantity::kSeconds, &Row::mean},   {"share", "share", Quantity::kShare, &Row::share},
+      {"problem", "problem", Quantity::kText, &Row::problem}};
+  return kColumns;
+}
+
 }  // namespace roofbench::observe

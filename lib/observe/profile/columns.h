@@ -32,5 +32,6 @@ struct Column {
 std::span<const Column<OperatorRow>> OperatorColumns();
 std::span<const Column<KernelRow>> KernelColumns();
 std::span<const Column<ModuleRow>> ModuleColumns();
+std::span<const Column<RoutineRow>> RoutineColumns();
 
 }  // namespace roofbench::observe

@@ -157,12 +157,17 @@ std::string ProfileText(const ProfileFacts& facts, const ProfileTables& tables, 
   absl::StrAppend(&text, "\nOperators\n", Table(tables.operators, OperatorColumns(), limits));
   absl::StrAppend(&text, "\nKernels\n", Table(tables.kernels, KernelColumns(), limits));
   absl::StrAppend(&text, "\nParts of the model\n", Table(tables.modules, ModuleColumns(), limits));
+  if (!tables.routines.empty()) {
+    absl::StrAppend(&text, "\nRoutines of libraries, by their own clocks, in a step more\n",
+                    Table(tables.routines, RoutineColumns(), limits));
+  }
   return text;
 }
 
 std::string OperatorsCsv(const ProfileTables& tables) { return Csv(tables.operators, OperatorColumns()); }
 std::string KernelsCsv(const ProfileTables& tables) { return Csv(tables.kernels, KernelColumns()); }
 std::string ModulesCsv(const ProfileTables& tables) { return Csv(tables.modules, ModuleColumns()); }
+std::string RoutinesCsv(const ProfileTables& tables) { return Csv(tables.routines, RoutineColumns()); }
 
 std::string ProfileJson(const ProfileFacts& facts, const ProfileTables& tables) {
   Json phases = Json::array();
@@ -185,7 +190,8 @@ std::string ProfileJson(const ProfileFacts& facts, const ProfileTables& tables) 
                         {"phases", phases},
                         {"operators", List(tables.operators, OperatorColumns())},
                         {"kernels", List(tables.kernels, KernelColumns())},
-                        {"modules", List(tables.modules, ModuleColumns())}};
+                        {"modules", List(tables.modules, ModuleColumns())},
+                        {"routines", List(tables.routines, RoutineColumns())}};
   return profile.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

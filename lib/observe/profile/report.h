@@ -32,13 +32,14 @@ struct TextLimits {
   std::size_t width = 60;  // of a name
 };
 
-// Operators, kernels and parts of the model, each with a head; what the limits leave out is said.
+// Operators, kernels, parts of the model and routines, each with a head; what the limits leave out is said.
 std::string ProfileText(const ProfileFacts& facts, const ProfileTables& tables, const TextLimits& limits);
 
 // All rows. Times are in milliseconds, in columns that end in _ms.
 std::string OperatorsCsv(const ProfileTables& tables);
 std::string KernelsCsv(const ProfileTables& tables);
 std::string ModulesCsv(const ProfileTables& tables);
+std::string RoutinesCsv(const ProfileTables& tables);
 std::string ProfileJson(const ProfileFacts& facts, const ProfileTables& tables);
 
 }  // namespace roofbench::observe

@@ -58,6 +58,18 @@ struct ModuleRow {
   double share = 0;
 };
 
+// A routine of oneDNN or MKL, inside of the operators: with one problem (its sizes), as the library itself tells.
+struct RoutineRow {
+  std::string library = {};
+  std::string name = {};
+  std::string problem = {};
+  double calls = 0;
+  double total = 0;
+  double share = 0;
+
+  double mean() const { return calls > 0 ? total / calls : 0; }
+};
+
 struct ProfileTables {
   double step = 0;     // seconds by the profiler, mean of the recorded steps
   double device = 0;   // seconds of kernels of a GPU in a step; 0: none
@@ -65,7 +77,8 @@ struct ProfileTables {
   double own = 0;      // share of `step` outside of them that is only there because they are recorded
   std::vector<OperatorRow> operators;
   std::vector<KernelRow> kernels;
-  std::vector<ModuleRow> modules;  // each before the parts inside it, in the order of their first call
+  std::vector<ModuleRow> modules;    // each before the parts inside it, in the order of their first call
+  std::vector<RoutineRow> routines;  // of a step more; MakeTables knows none
 };
 
 // Names of the columns of operators that they can be sorted by, the largest first: "self", "total", …
