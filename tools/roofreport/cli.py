@@ -23,6 +23,7 @@ VERBS = {
     "spread": "how far processes of one program are apart: what repeat prints, from results that are there",
     "samples": "how the samples of each case are distributed, as a picture",
     "scaling": "how time grows with size, against the expected growth",
+    "serving": "throughput against latency as the batch grows, and where its knee is",
     "params": "parameters of models by component, and the growth of time against them",
     "profile": "where the time of a step goes, from the folders of --profile",
     "memory": "what the memory of a case is for, from the folders of --memory_snapshot",

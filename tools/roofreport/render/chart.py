@@ -42,6 +42,7 @@ class Mark:
     shape: str = "circle"
     index: int = -1  # of the row that explains it
     doubtful: bool = False  # drawn hollow
+    caption: str = ""  # stands beside it; the label shows where the mark is pointed at
 
 
 @dataclass(frozen=True)

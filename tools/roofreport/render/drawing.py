@@ -181,6 +181,9 @@ class _Plot:
     def mark(self, mark: Mark) -> Symbol:
         return Symbol(mark.shape, self.x(mark.x), self.y(mark.y), mark.color, mark.label, mark.index, mark.doubtful)
 
+    def caption(self, mark: Mark) -> Text:
+        return Text(self.x(mark.x) + _RADIUS + 3, self.y(mark.y) + 14, mark.caption, ("label", "halo"))
+
     def legend(self, keys: Sequence[Key], top: float) -> tuple[list[Item], float]:
         """With its height."""
         items: list[Item] = []
@@ -202,6 +205,7 @@ def panel(chart: Chart, width: float = WIDTH, height: float = HEIGHT, bare: bool
     for line in chart.lines:
         items += plot.line(line)
     items += [plot.mark(mark) for mark in chart.marks]
+    items += [plot.caption(mark) for mark in chart.marks if mark.caption]
     if bare:
         return Panel(tuple(items), width, height)
     legend, legend_height = plot.legend(chart.keys, height + 8)
