@@ -22,6 +22,10 @@ def _decode(
     return builders.row(f"{name}/batch:{batch}/depth:128", milliseconds, **known)
 
 
+def _rate(value: float) -> dict[str, Any]:
+    return {"tokens/s": value}
+
+
 def _out(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
     assert main(list(map(str, arguments))) == 0
     return capsys.readouterr().out.splitlines()
@@ -80,8 +84,8 @@ def test_a_picture_says_batch_and_shares_of_each_point(tmp_path: Path) -> None:
     [
         [_decode(batch, STEPS[batch]) for batch in (1, 2)],
         [builders.error_row(f"decode/model:m/batch:{batch}", "skipped: needs 9 GiB of memory") for batch in STEPS],
-        [builders.row(f"train_step/size:s/batch:{batch}", 10.0, **{"tokens/s": 7.0}) for batch in STEPS],
-        [_decode(batch, 10.0, **{"tokens/s": 0.0}) for batch in STEPS],
+        [builders.row(f"train_step/size:s/batch:{batch}", 10.0, **_rate(7.0)) for batch in STEPS],
+        [_decode(batch, 10.0, **_rate(0.0)) for batch in STEPS],
     ],
 )
 def test_what_makes_no_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: list[dict[str, Any]]) -> None:
