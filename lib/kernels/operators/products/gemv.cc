@@ -52,6 +52,18 @@ constexpr IsaRow<void (*)(const Bf16Weight& weight, const Bf16* x, float* y, Ran
     {0, PortableRows},
 };
 
+// Several vectors at a time, where there is a way for them.
+template <typename Weight, typename X>
+using VectorsWay = void (*)(const Weight& weight, const X* x, int64_t vectors, float* y, int64_t y_stride, Range rows,
+                            const FetchPlan& fetch);
+template <typename Weight, typename X>
+constexpr IsaRow<VectorsWay<Weight, X>> kVectorsWays[] = {{0, nullptr}};
+#if ROOFBENCH_X86
+template <>
+constexpr IsaRow<VectorsWay<Bf16Weight, Bf16>> kVectorsWays<Bf16Weight, Bf16>[] = {{kAvx512Bf16, Avx512Vectors},
+                                                                                   {0, nullptr}};
+#endif
+
 // How a vector becomes fixed point, and such a vector meets rows; of null pointers where the processor multiplies in
 // fp32.
 template <typename Weight, typename X>
@@ -116,6 +128,32 @@ requires(std::is_same_v<Weight, Int8Weight> || std::is_same_v<Weight, Int4Weight
 void Store(const float* from, int64_t count, float* to) { std::copy_n(from, count, to); }
 void Store(const float* from, int64_t count, Bf16* to) { std::transform(from, from + count, to, ToBf16); }
 
+// By `way`: as many vectors at a time as it takes, in even shares. Memory is busy all the time: where there are several
+// shares, those of a chunk fetch the next one.
+template <typename Weight, typename X, typename Y>
+void RunVectors(const Gemv<Weight, X, Y>& work, VectorsWay<Weight, X> way, Range rows) {
+  constexpr int64_t kAheadInRow = 2048;  // bytes; as for one vector
+  const Weight& weight = work.weight;
+  const int64_t shares = (work.m + kMostVectors - 1) / kMostVectors;
+  const int64_t step = ChunkRows(weight);
+  for (int64_t row = rows.begin; row < rows.end; row += step) {
+    const Range chunk{row, std::min(row + step, rows.end)};
+    const bool is_followed = row + 2 * step <= rows.end;
+    for (int64_t share = 0; share < shares; ++share) {
+      const int64_t first = share * work.m / shares;
+      const int64_t vectors = (share + 1) * work.m / shares - first;
+      const FetchPlan fetch = {.ahead = shares == 1 ? kAheadInRow : step * RowBytes(weight),
+                               .share = shares == 1 || is_followed ? share : shares,
+                               .shares = shares};
+      float results[kMostVectors * kMostChunkRows];
+      way(weight, work.x + first * weight.k, vectors, results, kMostChunkRows, chunk, fetch);
+      for (int64_t v = 0; v < vectors; ++v) {
+        Store(results + v * kMostChunkRows, chunk.size(), work.y + (first + v) * weight.n + row);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 template <typename Weight, typename X, typename Y>
@@ -125,6 +163,9 @@ void RunRows(const Gemv<Weight, X, Y>& work, Range rows) {
     // Sums of nothing. The fixed-point vectors have no memory then, which the kernels would point into.
     for (int64_t i = 0; i < work.m; ++i) std::fill_n(work.y + i * weight.n + rows.begin, rows.size(), Y{});
     return;
+  }
+  if (const auto way = BestWay<kVectorsWays<Weight, X>>(); work.m > 1 && way != nullptr) {
+    return RunVectors(work, way, rows);
   }
   std::vector<Product<Weight, X>> products;  // of no memory of their own beyond a few pointers
   products.reserve(static_cast<std::size_t>(work.m));

@@ -32,6 +32,14 @@ struct FixedPoint {
   std::vector<float> group_floats;  // [k / group]
 };
 
+// What a product fetches from memory while it multiplies: lines that lie `ahead` bytes behind those of its rows, a
+// share of them. Where the rows meet several sets of vectors, one after the other, each set has a share.
+struct FetchPlan {
+  int64_t ahead = 0;
+  int64_t share = 0;  // below `shares`; equal to it: fetches nothing
+  int64_t shares = 1;
+};
+
 // In fp32 arithmetic, on every processor (Highway).
 void PortableRows(const Fp32Weight& weight, const float* x, float* y, Range rows);
 void PortableRows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows);
@@ -41,6 +49,11 @@ void PortableRows(const Int4Weight& weight, const float* x, float* y, Range rows
 #if ROOFBENCH_X86
 // Need kAvx512Bf16.
 void Avx512Rows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows);
+// Of x[vectors, k], from 2 to kMostVectors; y[v · y_stride + i] is the result of vector v. Each result is what
+// Avx512Rows gives.
+inline constexpr int64_t kMostVectors = 6;
+void Avx512Vectors(const Bf16Weight& weight, const Bf16* x, int64_t vectors, float* y, int64_t y_stride, Range rows,
+                   const FetchPlan& fetch);
 
 // Need kAvx512Vnni. Converts x[k]; `group` (0: none) is that of group_sums. False where x is not finite or so small
 // that its scale would not be: such activations are for PortableRows.

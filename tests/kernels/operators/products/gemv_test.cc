@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <limits>
 #include <type_traits>
 
@@ -146,9 +147,40 @@ TYPED_TEST(GemvTest, AMatrixWithoutRowsOrColumnsIsNoCase) {
 }
 
 TYPED_TEST(GemvTest, SeveralVectorsShareTheWeights) {
-  const Matrix<typename TypeParam::Weight> matrix(1, 35, 96);
-  const auto x = Normal<typename TypeParam::X>(8 * matrix.weight.k);
-  OnEveryIsa([&] { this->RunAndExpectRight(matrix, x, 8); });
+  const auto expect_right = [&](int64_t n, int64_t k, std::initializer_list<int64_t> counts) {
+    const Matrix<typename TypeParam::Weight> matrix(1, n, k);
+    for (const int64_t m : counts) {
+      const auto x = Normal<typename TypeParam::X>(m * matrix.weight.k);
+      OnEveryIsa([&] { this->RunAndExpectRight(matrix, x, m); });
+    }
+  };
+  // Columns that fill no register.
+  expect_right(35, 96, {2, 3, 4, 5, 6, 7, 8, 13});
+  expect_right(7, 33, {2, 5, 8});
+  // Rows for more than one chunk of them.
+  expect_right(150, 1057, {7});
+}
+
+TYPED_TEST(GemvTest, AVectorHasTheSameResultAmongOthers) {
+  using Out = typename TypeParam::Y;
+  constexpr int64_t kVectors = 7;
+  constexpr int64_t kRows = 150;
+  const Matrix<typename TypeParam::Weight> matrix(1, kRows, 1000);
+  const auto x = Normal<typename TypeParam::X>(kVectors * matrix.weight.k);
+  OnEveryIsa([&] {
+    std::vector<Out> together(kVectors * kRows);
+    std::vector<Out> alone(kRows);
+    Gemv<typename TypeParam::Weight, typename TypeParam::X, Out> work{matrix.weight, x.data(), together.data(),
+                                                                      kVectors};
+    kernels::Run(work, SerialFor());
+    for (std::size_t i = 0; i < kVectors; ++i) {
+      work = {matrix.weight, x.data() + i * static_cast<std::size_t>(matrix.weight.k), alone.data(), 1};
+      kernels::Run(work, SerialFor());
+      for (std::size_t row = 0; row < kRows; ++row) {
+        ASSERT_EQ(ToFloat(together[i * kRows + row]), ToFloat(alone[row])) << "vector " << i << " row " << row;
+      }
+    }
+  });
 }
 
 TYPED_TEST(GemvTest, RowsAloneAreThoseOfTheWhole) {
