@@ -54,7 +54,13 @@ double ScoreFlops(const Shapes& shapes, std::size_t first) {
   return 2 * Elements(shapes[first]) * static_cast<double>(shapes[first + 1][2]);
 }
 
-// x[m,k] · weightᵀ[n,k].
+// x[m,k] · weight[k,n].
+double ProductFlops(const Shapes& shapes) {
+  if (shapes.size() < 2 || shapes[0].empty() || shapes[1].size() != 2) return 0;
+  return 2 * Elements(shapes[0]) * static_cast<double>(shapes[1][1]);
+}
+
+// x[m,k] · weightᵀ[n,k], or one of n rows in which several weights share a byte.
 double LinearFlops(const Shapes& shapes) {
   if (shapes.size() < 2 || shapes[0].empty() || shapes[1].size() != 2) return 0;
   return 2 * Elements(shapes[0]) * static_cast<double>(shapes[1][0]);
@@ -74,6 +80,9 @@ constexpr FlopRow kFlops[] = {
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward",
      [](const Shapes& s) { return 5 * ScoreFlops(s, 1); }},  // argument 0 is the gradient
     {"mkldnn::_linear_pointwise", LinearFlops},
+    {"aten::_int_mm", ProductFlops},
+    {"aten::_weight_int8pack_mm", LinearFlops},
+    {"aten::_weight_int4pack_mm_for_cpu", LinearFlops},
     {"aten::_softmax", SoftmaxFlops},
 };
 

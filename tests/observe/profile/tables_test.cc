@@ -166,6 +166,11 @@ TEST(OperatorWork, KnowsFusedAttentionAsTheFlopCounterDoes) {
       5 * product);
   EXPECT_EQ(OperatorFlops("mkldnn::_linear_pointwise", {{4, 8}, {16, 8}}, 0), 2.0 * 4 * 8 * 16);
   EXPECT_EQ(OperatorFlops("mkldnn::_linear_pointwise", {{4, 8}, {}}, 0), 0);
+  EXPECT_EQ(OperatorFlops("aten::_int_mm", {{4, 8}, {8, 16}}, 0), 2.0 * 4 * 8 * 16);
+  EXPECT_EQ(OperatorFlops("aten::_weight_int8pack_mm", {{4, 8}, {16, 8}, {16}}, 0), 2.0 * 4 * 8 * 16);
+  EXPECT_EQ(OperatorFlops("aten::_weight_int4pack_mm_for_cpu", {{4, 64}, {16, 32}, {}, {2, 16, 2}}, 0),
+            2.0 * 4 * 64 * 16)
+      << "two weights share a byte";
   EXPECT_EQ(OperatorFlops("aten::mm", {{4, 8}, {8, 16}}, 1024), 1024);
 }
 

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost that a family states against what does not come from it: the products that LibTorch's operators compute in a
+// step, nominal operations an element, and the bytes of tensors.
+//
+// A figure must be within an octave of its bound, from three quarters of it to three halves: half of a figure that is,
+// and twice as much, are not.
+
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lib/device/cpu_device.h"
+#include "lib/observe/profile/operator_work.h"
+#include "lib/observe/profile/recorder.h"
+#include "lib/suite/inputs.h"
+#include "lib/suite/shared_axes.h"
+#include "tests/benchmarks/every_case.h"
+#include "tests/benchmarks/small_points.h"
+#include "tests/suite/run_once.h"
+
+namespace roofbench {
+namespace {
+
+bool WithinAnOctave(double figure, double bound) {
+  return bound == 0 ? figure == 0 : figure >= 0.75 * bound && figure < 1.5 * bound;
+}
+
+// A step of LibTorch's operators, as it was seen.
+struct Seen {
+  double operand_bytes = 0;  // of all tensors that were made for it
+  double product_bytes = 0;  // of the operands of its products
+  double product_flops = 0;
+};
+
+std::optional<Seen> See(const Family& family, const Point& point) {
+  CpuDevice device(1);
+  if (!family.SupportOf(point, device).ok()) return std::nullopt;
+  Inputs inputs(device, 0, point.Name());
+  const auto built = family.BuildAt(point, inputs);
+  if (!built.ok()) return std::nullopt;
+  const at::AutoGradMode grad(built->autograd);
+  RunOnce(*built);  // the first step of some packs weights
+  observe::Recorder recorder(/*on_gpu=*/false);
+  RunOnce(*built);
+  Seen seen{.operand_bytes = inputs.bytes()};
+  for (const observe::ProfiledEvent& event : recorder.Finish()) {
+    const observe::WorkKind kind = observe::KindOfWork(event.name);
+    if (kind != observe::WorkKind::kProduct && kind != observe::WorkKind::kAttention) continue;
+    if (event.flops <= 0) continue;  // it calls another, which is counted
+    seen.product_flops += event.flops;
+    seen.product_bytes += event.input_bytes;
+  }
+  return seen;
+}
+
+// The same work by operators that are seen, in tensors whose bytes the profiler knows.
+struct Twin {
+  const Family* family;
+  Point point;
+};
+
+Twin TwinOf(const Family& family, Point point) {
+  // Without a checkpoint they take one token of a model, and score two.
+  for (const auto& [name, tokens] : {std::pair{"complete", "3"}, {"quality", "2"}}) {
+    if (family.name() != name) continue;
+    const Family& generate = FamilyNamed("generate");
+    const Point one = generate.Points(Suite::kFull)[0].With("model", "tiny_llama").With("prompt", "1");
+    const std::string precision = point.Text("precision");
+    return TwinOf(generate, one.With("batch", "1").With("new", tokens).With("precision", precision));
+  }
+  const auto set = [&](std::string_view axis, const std::string& value) {
+    if (point.Has(axis)) point = point.With(axis, value);
+  };
+  if (point.Has("model") && point.Has("precision") && point.Text("precision") != "fp32") set("precision", "bf16");
+  if (point.Has("page")) {
+    set("page", "none");
+    if (point.Text("dtype") == "int8") set("dtype", "bf16");
+  }
+  if (point.Has("backend") && point.Text("backend") != "math") set("backend", "auto");
+  const bool is_norm = family.name() == "layer_norm" || family.name() == "rms_norm";
+  if (point.Has(kImplAxis)) {
+    const std::string& impl = point.Text(kImplAxis);
+    if (is_norm) {
+      set(kImplAxis, "native");  // operators refuse bf16 on some devices, and make tensors that nobody sees
+    } else if (impl == "native" || impl == "graph" || impl == "onednn") {
+      const std::vector<std::string>& choices = family.axes().front().choices;
+      for (const char* operators : {"eager", "sdpa", "single"}) {
+        if (std::find(choices.begin(), choices.end(), operators) != choices.end()) set(kImplAxis, operators);
+      }
+    }
+  }
+  return {&family, point};
+}
+
+const std::optional<Seen>& SeenAt(const Twin& twin) {
+  static std::map<std::string, std::optional<Seen>> all;
+  const auto [found, is_new] = all.try_emplace(twin.point.Name());
+  if (is_new) found->second = See(*twin.family, twin.point);
+  return found->second;
+}
+
+// Operations an element, where there are no products.
+struct NominalRow {
+  std::string_view family;
+  std::string_view pass;  // empty: the only one
+  double flops;
+};
+constexpr NominalRow kNominal[] = {{"adamw", "", 14},
+                                   {"copy", "", 0},
+                                   {"cross_entropy", kForward, 4},
+                                   {"cross_entropy", kForwardBackward, 6},
+                                   {"embedding", "", 0},
+                                   {"gelu", "", 8},
+                                   {"harness_overhead", "", 0},
+                                   {"layer_norm", kForward, 8},
+                                   {"layer_norm", kBackward, 16},
+                                   {"read", "", 0},
+                                   {"rms_norm", kForward, 4},
+                                   {"rms_norm", kBackward, 8},
+                                   {"rope", "", 3},
+                                   {"silu_mul", "", 6},
+                                   {"softmax", "", 5}};
+
+double ElementsAt(const Point& point) {
+  double elements = 1;
+  for (const AxisSpec& axis : point.axes()) {
+    if (axis.choices.empty() && axis.name != "bytes") elements *= point.Number(axis.name);
+  }
+  return elements;
+}
+
+// Of all pairs of a query and a key those that a step computes: operators are counted with all of them.
+double SeenPairs(const Point& point) {
+  if (point.family() != "attention" || point.Text("mask") != "causal") return 1;
+  if (point.Text(kImplAxis) == "naive" || point.Text("backend") == "math") return 1;
+  return (point.Number("keys") + 1) / (2 * point.Number("keys"));
+}
+
+double BoundOfFlops(const Point& point, const Seen& seen) {
+  for (const NominalRow& row : kNominal) {
+    if (point.family() != row.family || (!row.pass.empty() && point.Text(kPassAxis) != row.pass)) continue;
+    return row.flops == 0 ? 0 : row.flops * ElementsAt(point);
+  }
+  return SeenPairs(point) * seen.product_flops;
+}
+
+// Bytes over those that were seen, where they are not near 1: weights in less than 16 bits, what lies between products,
+// and what is read for several sequences at once but is an operand of each of them.
+struct ShareRow {
+  std::string_view family;
+  std::string_view part;  // of the name
+  double share;
+};
+constexpr ShareRow kShares[] = {{"attention", "impl:naive/pass:", 1.5},
+                                {"attention", "impl:naive", 2.5},
+                                {"decode_attention", "dtype:int8", 0.55},
+                                {"mlp", "", 3},
+                                {"published", "int8", 0.85},
+                                {"published", "_batch", 0.7},
+                                {"train_step", "", 3.3},
+                                // All that have a model.
+                                {"", "/precision:int4", 0.28},
+                                {"", "/precision:int8", 0.5},
+                                {"", "/precision:llm_int8", 0.5}};
+
+double ShareOf(const Point& point, bool has_model) {
+  const std::string name = point.Name();
+  for (const ShareRow& row : kShares) {
+    const bool is_of = row.family.empty() ? has_model : row.family == point.family();
+    if (is_of && name.find(row.part) != std::string::npos) return row.share;
+  }
+  return 1;
+}
+
+double BoundOfBytes(const Point& point, bool has_model, const Seen& seen) {
+  return ShareOf(point, has_model) * (seen.product_bytes > 0 ? seen.product_bytes : seen.operand_bytes);
+}
+
+// Each operand once where all of them are seen; else as cost and operators count them.
+double BytesToHold(const workload::Cost& cost, const Seen& seen) {
+  if (seen.product_bytes > 0) return cost.Bytes();
+  return cost.BytesRead() + cost.BytesWritten() + cost.BytesUpdated();
+}
+
+class CostTest : public testing::TestWithParam<PlannedCase> {};
+
+TEST_P(CostTest, IsWhatTheStepDoes) {
+  const PlannedCase& planned = GetParam();
+  const Twin twin = TwinOf(*planned.family, planned.point);
+  const std::optional<Seen>& seen = SeenAt(twin);
+  ASSERT_TRUE(seen.has_value()) << twin.point.Name() << " cannot be built";
+  const workload::Cost cost = planned.family->CostOf(planned.point);
+  const double flops = BoundOfFlops(planned.point, *seen);
+  EXPECT_PRED2(WithinAnOctave, cost.Flops(), flops) << "FLOPs of " << twin.point.Name();
+  const double bytes = BoundOfBytes(planned.point, twin.point.Has("model"), *seen);
+  EXPECT_PRED2(WithinAnOctave, BytesToHold(cost, *seen), bytes) << "bytes of " << twin.point.Name();
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, CostTest, testing::ValuesIn(SmallPoints()), TestNameOf);
+
+TEST(Octave, HasNoRoomForHalfOrTwice) {
+  for (const double figure : {0.75, 1.0, 1.49}) {
+    ASSERT_TRUE(WithinAnOctave(figure, 1));
+    EXPECT_FALSE(WithinAnOctave(figure / 2, 1));
+    EXPECT_FALSE(WithinAnOctave(figure * 2, 1));
+  }
+  EXPECT_TRUE(WithinAnOctave(0, 0));
+  EXPECT_FALSE(WithinAnOctave(1, 0)) << "no work was seen";
+  EXPECT_FALSE(WithinAnOctave(0, 1));
+}
+
+}  // namespace
+}  // namespace roofbench
