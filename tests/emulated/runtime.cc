@@ -10,6 +10,16 @@ std::set<const void*>& Launched() {
   return *kernels;
 }
 
+Capacity& TheCapacity() {
+  static Capacity capacity;
+  return capacity;
+}
+
+LaunchShape& LastLaunch() {
+  static LaunchShape last;
+  return last;
+}
+
 std::vector<Access>*& Recorder() {
   static std::vector<Access>* recorder = nullptr;
   return recorder;
@@ -38,6 +48,6 @@ cudaError_t cudaGetDevice(int* device) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/, int /*device*/) {
-  *value = roofbench::emulated::kMachines;
+  *value = roofbench::emulated::TheCapacity().machines;
   return cudaSuccess;
 }

@@ -48,6 +48,56 @@ TEST_P(Streams, DoWhatTheyShould) {
 
 INSTANTIATE_TEST_SUITE_P(Words, Streams, testing::Values(4, 2048, 8192, 10004));
 
+// Blocks beyond what the device holds at once come in a second wave, in which most of it idles.
+struct GridRow {
+  int machines;
+  int blocks_of_machine;
+  std::size_t words;
+  unsigned blocks;
+};
+constexpr CudaStream kKinds[] = {CudaStream::kRead, CudaStream::kCopy, CudaStream::kUpdate, CudaStream::kWrite};
+
+cudaError_t LaunchOnce(CudaStream kind, int variant, std::size_t words) {
+  std::vector<uint64_t> from(2 * words);
+  std::vector<uint64_t> to(2 * words);
+  return LaunchCudaStream(kind, variant, to.data(), from.data(), words, 1, kPattern, nullptr);
+}
+
+class Grid : public testing::TestWithParam<GridRow> {
+ protected:
+  void TearDown() override { TheCapacity() = {}; }
+};
+
+TEST_P(Grid, IsWhatTheDeviceHoldsAtOnceAndNoMoreThanThereIsWork) {
+  for (const CudaStream kind : kKinds) {
+    for (int variant = 0; variant < hardware::kCudaStreamVariants; ++variant) {
+      TheCapacity() = {.machines = GetParam().machines, .blocks_of_machine = GetParam().blocks_of_machine};
+      LastLaunch() = {};
+      ASSERT_EQ(LaunchOnce(kind, variant, GetParam().words), cudaSuccess);
+      EXPECT_EQ(LastLaunch().grid.x, GetParam().blocks);
+      // A kernel that takes more registers has fewer blocks: the question is of the one that runs, at its own size.
+      EXPECT_EQ(TheCapacity().kernel, LastLaunch().kernel);
+      EXPECT_EQ(TheCapacity().threads, static_cast<int>(LastLaunch().block.x));
+    }
+  }
+}
+
+TEST(NoGrid, WhereTheDeviceDoesNotTell) {
+  for (const CudaStream kind : kKinds) {
+    TheCapacity() = {.error = cudaErrorInvalidValue};
+    LastLaunch() = {};
+    EXPECT_EQ(LaunchOnce(kind, 0, 4), cudaErrorInvalidValue);
+    EXPECT_EQ(LastLaunch().kernel, nullptr);
+  }
+  TheCapacity() = {};
+}
+
+// A block of 512 threads has 2048 words in one go.
+INSTANTIATE_TEST_SUITE_P(Devices, Grid,
+                         testing::Values(GridRow{2, 2, 4, 1}, GridRow{2, 2, 2048, 1}, GridRow{2, 2, 2052, 2},
+                                         GridRow{2, 2, 8192, 4}, GridRow{2, 2, 20000, 4}, GridRow{2, 3, 20000, 6},
+                                         GridRow{5, 1, 20000, 5}, GridRow{108, 4, 20000, 10}, GridRow{3, 0, 20000, 1}));
+
 // How many blocks came to the vectors at `of` in kRepeat rounds, the same for each.
 std::size_t BlocksOfAVector(CudaStream kind, bool of_target) {
   constexpr std::size_t kWords = 8192;  // one turn of the grid

@@ -27,11 +27,23 @@ struct dim3 {
 
 namespace roofbench::emulated {
 
-inline constexpr int kMachines = 2;
-inline constexpr int kBlocksOfMachine = 2;
+// What the device says that it holds at once, and what it was asked about.
+struct Capacity {
+  int machines = 2;
+  int blocks_of_machine = 2;
+  cudaError_t error = cudaSuccess;  // of the question
+  const void* kernel = nullptr;
+  int threads = 0;
+};
+Capacity& TheCapacity();
 
 // Addresses of the kernels that were launched.
 std::set<const void*>& Launched();
+struct LaunchShape {
+  const void* kernel = nullptr;
+  dim3 grid, block;
+};
+LaunchShape& LastLaunch();
 // A vector that a thread of the block read or wrote.
 struct Access {
   unsigned block;
@@ -58,6 +70,7 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 bloc
     return emulated::LastError() = error;
   }
   emulated::Launched().insert(reinterpret_cast<const void*>(kernel));
+  emulated::LastLaunch() = {reinterpret_cast<const void*>(kernel), grid, block};
   emulated::Run({grid.x, grid.y, grid.z}, {block.x, block.y, block.z},
                 [kernel, arguments] { emulated::Call(kernel, arguments, std::index_sequence_for<Parameters...>()); });
   return cudaSuccess;
@@ -68,8 +81,11 @@ cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 
 template <typename Kernel>
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel /*kernel*/, int /*threads*/,
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel kernel, int threads,
                                                           std::size_t /*shared_bytes*/) {
-  *blocks = roofbench::emulated::kBlocksOfMachine;
-  return cudaSuccess;
+  roofbench::emulated::Capacity& capacity = roofbench::emulated::TheCapacity();
+  capacity.kernel = reinterpret_cast<const void*>(kernel);
+  capacity.threads = threads;
+  if (capacity.error == cudaSuccess) *blocks = capacity.blocks_of_machine;
+  return capacity.error;
 }
