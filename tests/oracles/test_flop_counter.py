@@ -79,11 +79,11 @@ def counted_flops(shape: torch_transformer.Shape, which: str, naive: bool) -> in
     return int(counter.get_total_flops())
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "bf16_autocast"])
 @pytest.mark.parametrize("which", ["inference", "forward", "forward_backward"])
-def test_transformer(tmp_path: Path, which: str) -> None:
-    chosen = "--benchmark_filter=train_step/impl:eager/pass:inference/size:small/context:16/dtype:bf16_autocast"
+def test_transformer(tmp_path: Path, which: str, dtype: str) -> None:
+    chosen = f"--benchmark_filter=train_step/impl:eager/pass:{which}/size:small/context:16/dtype:{dtype}/"
     flags = [chosen, *training_flags(), "--axis=train_step.attention=naive", f"--axis=train_step.pass={which}"]
-    flags[0] = flags[0].replace("pass:inference/", f"pass:{which}/")
     (flops,) = reported_flops(tmp_path, *flags, suite="full").values()
     assert flops["bf16"] == counted_flops(SHAPE, which, naive=True)
 
@@ -110,11 +110,12 @@ def measured_counters(
 
 
 @pytest.mark.parametrize("impl", ["eager", "native"])
-@pytest.mark.parametrize("dtype", ["fp32", "bf16_autocast"])
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "bf16_autocast"])
 @pytest.mark.parametrize("context", [64, 256])
 def test_transformer_memory_is_predicted(tmp_path: Path, impl: str, dtype: str, context: int) -> None:
-    chosen = f"impl:{impl}/size:small/context:{context}/dtype:{dtype}"
-    counters = measured_counters(tmp_path, chosen, context, "step", "sdpa")
+    chosen = f"impl:{impl}/size:small/context:{context}/dtype:{dtype}/"
+    given = (f"--axis=train_step.impl={impl}", f"--axis=train_step.dtype={dtype}")
+    counters = measured_counters(tmp_path, chosen, context, "step", "sdpa", *given)
     for part in ("parameter_mem", "gradient_mem", "optimizer_mem", "activation_mem"):
         assert counters[f"predicted_{part}"] == pytest.approx(counters[part], rel=0.1), part
     assert counters["predicted_mem"] == pytest.approx(counters["peak_mem"], rel=0.1)
