@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/observe/profile/recorder.h"
 
-#include <kineto/ActivityType.h>
 #include <stdlib.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 #include <unistd.h>
@@ -12,20 +11,18 @@
 #include <optional>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "lib/base/file_beside.h"
-#include "lib/base/json.h"
 #include "lib/base/text.h"
-#include "lib/observe/profile/operator_work.h"
+#include "lib/observe/profile/kineto_event.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench::observe {
 namespace {
 
 namespace kineto = torch::autograd::profiler;
-using libkineto::ActivityType;
 using torch::profiler::impl::ProfilerConfig;
 using torch::profiler::impl::ProfilerState;
 
@@ -38,67 +35,6 @@ std::set<torch::profiler::impl::ActivityType> Activities(bool on_gpu) {
 ProfilerConfig Config() {
   return ProfilerConfig(ProfilerState::KINETO, /*report_input_shapes=*/true, /*profile_memory=*/false,
                         /*with_stack=*/false, /*with_flops=*/true);
-}
-
-std::optional<EventKind> KindOf(const kineto::KinetoEvent& event) {
-  switch (static_cast<ActivityType>(event.activityType())) {
-    case ActivityType::CPU_OP:
-      return EventKind::kOperator;
-    case ActivityType::USER_ANNOTATION:
-      return EventKind::kRange;
-    case ActivityType::GPU_MEMCPY:
-    case ActivityType::GPU_MEMSET:
-    case ActivityType::CONCURRENT_KERNEL:
-      return EventKind::kDeviceKernel;
-    default:
-      return std::nullopt;
-  }
-}
-
-// How a kernel was launched, from Kineto's own lines of JSON.
-std::string LaunchOf(const std::string& metadata) {
-  const absl::StatusOr<nlohmann::json> facts = ParseJsonObject(absl::StrCat("{", metadata, "}"), 4);
-  if (!facts.ok()) return "";
-  std::vector<std::string> parts;
-  for (const char* key : {"grid", "block"}) {
-    const auto found = facts->find(key);
-    if (found == facts->end() || !found->is_array()) continue;
-    std::vector<std::string> extents;
-    for (const nlohmann::json& extent : *found) extents.push_back(extent.dump());
-    parts.push_back(absl::StrCat(key, " ", absl::StrJoin(extents, "x")));
-  }
-  return absl::StrJoin(parts, " ");
-}
-
-std::string ShapesOf(const kineto::KinetoEvent& event) {
-  std::vector<std::string> shapes;
-  for (const std::vector<int64_t>& shape : event.shapes()) {
-    if (!shape.empty()) shapes.push_back(absl::StrCat("[", absl::StrJoin(shape, ", "), "]"));
-  }
-  return absl::StrJoin(shapes, " ");
-}
-
-ProfiledEvent Read(const kineto::KinetoEvent& event, EventKind kind) {
-  ProfiledEvent read{.name = event.name(),
-                     .kind = kind,
-                     .thread = event.startThreadId(),
-                     .start_ns = static_cast<int64_t>(event.startNs()),
-                     .end_ns = static_cast<int64_t>(event.endNs()),
-                     .sequence = event.sequenceNr(),
-                     .backward = event.fwdThreadId() != 0,  // the scope is that of any function
-                     .correlation = event.correlationId()};
-  if (kind == EventKind::kDeviceKernel) {
-    read.thread = static_cast<uint64_t>(event.deviceResourceId());
-    read.correlation = event.linkedCorrelationId();
-    read.launch = LaunchOf(event.metadataJson());
-  }
-  if (kind == EventKind::kOperator) {
-    const std::vector<std::vector<int64_t>> shapes = event.shapes().vec();
-    read.shapes = ShapesOf(event);
-    read.flops = OperatorFlops(read.name, shapes, static_cast<double>(event.flops()));
-    read.input_bytes = OperatorInputBytes(shapes, event.dtypes().vec());
-  }
-  return read;
 }
 
 }  // namespace
@@ -130,7 +66,7 @@ const std::vector<ProfiledEvent>& Recorder::Finish() {
   if (!state_->ranges) return state_->events;
   state_->Stop();
   for (const kineto::KinetoEvent& event : state_->result->events()) {
-    if (const std::optional<EventKind> kind = KindOf(event)) state_->events.push_back(Read(event, *kind));
+    if (std::optional<ProfiledEvent> read = ReadKinetoEvent(event)) state_->events.push_back(*std::move(read));
   }
   return state_->events;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only sight of Kineto, the profiler of LibTorch.
+// Starts and stops Kineto, the profiler of LibTorch.
 #pragma once
 
 #include <memory>
