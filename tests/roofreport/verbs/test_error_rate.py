@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from roofreport.compare import recording
 from roofreport.stats import error_rates
-from roofreport.studies.error_rate import main
+from roofreport.studies.error_rate import FEWEST_CASES, main
 from scipy import stats
 
 _CASES = ",".join(f"c{i}/n:1:1.0" for i in range(9))
@@ -53,8 +53,15 @@ def test_another_binary_is_refused(program: str, tmp_path: Path) -> None:
     assert main(arguments) == 2
 
 
-def test_too_few_cases_or_minutes(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["record", f"--out={tmp_path / 'a'}", f"--binary={program}", "--filter=c0"]) == 2
+@pytest.mark.parametrize("flag", ["--filter", "--benchmark_filter"])
+def test_either_name_of_the_filter_chooses(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: str
+) -> None:
+    assert main(["record", f"--out={tmp_path / 'a'}", f"--binary={program}", f"{flag}=c[01]/"]) == 2
+    assert f"--filter chooses 2 cases; at least {FEWEST_CASES} are wanted" in capsys.readouterr().err
+
+
+def test_too_few_minutes(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["record", f"--out={tmp_path / 'b'}", f"--binary={program}", "--filter=c", "--minutes=0.01"]) == 2
     assert "fewer or smaller cases" in capsys.readouterr().err
 
