@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "lib/gbench/output.h"
 #include "lib/gbench/reporters/layout.h"
 #include "lib/hardware/memory_limit.h"
+#include "lib/run/doctor.h"
 #include "lib/run/journal/journal.h"
 #include "lib/run/journal/run_identity.h"
 #include "lib/run/progress.h"
@@ -144,9 +146,10 @@ class SuiteRun {
         return recorded.status();
       }
     }
-    if (finished < Repetitions()) device_.Calibrate(PlannedDtypes(session_.plan()));
+    std::optional<double> other_load;
+    if (finished < Repetitions()) other_load = CalibrateBesideOthers(device_, PlannedDtypes(session_.plan()));
     if (!facts.empty()) return facts;
-    facts = RunContext(options_, device_);
+    facts = RunContext(options_, device_, other_load);
     if (journal_path_.empty()) return facts;
     if (absl::Status status = journal_.Create(journal_path_, *identity, facts, options_.contract); !status.ok()) {
       return status;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lib/base/text.h"
+#include "lib/device/conditions/conditions_watch.h"
 #include "lib/hardware/gpu_disturbances.h"
 #include "lib/hardware/nvml.h"
 #include "lib/hardware/quiet.h"
@@ -44,6 +45,17 @@ std::vector<double> MemoryRates(Device& device) {
 std::string MemorySpeedText(const hardware::RateRange& speed, std::string_view when) {
   if (speed.fast <= 0) return "unknown";
   return absl::StrCat(HumanRate(speed.slow, "B/s"), " to ", HumanRate(speed.fast, "B/s"), " ", View(when));
+}
+
+double CalibrateBesideOthers(Device& device, const std::vector<workload::Dtype>& dtypes) {
+  ConditionsWatch watch(device);
+  device.Calibrate(dtypes);
+  const MeasuredConditions meanwhile = watch.Finish();
+  return meanwhile.others_share + meanwhile.stolen_share;
+}
+
+std::string OtherLoadText(std::optional<double> share) {
+  return share ? absl::StrFormat("%.1f %% while the roofs were measured", 100 * *share) : "unknown";
 }
 
 std::vector<Disturbance> MeasuredDisturbances(double others_share, const std::vector<double>& rates) {

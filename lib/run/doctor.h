@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,13 @@ namespace roofbench {
 
 // "36.1 GB/s to 39.8 GB/s over ten seconds"; "unknown" of zeros.
 std::string MemorySpeedText(const hardware::RateRange& speed, std::string_view when);
+
+// Measures the roofs of the device. Returns the share of the processors' time that other programs and the hypervisor
+// took meanwhile.
+double CalibrateBesideOthers(Device& device, const std::vector<workload::Dtype>& dtypes);
+
+// "12.5 % while the roofs were measured"; "unknown" of nothing.
+std::string OtherLoadText(std::optional<double> share);
 
 // What is measured and not read: the load that others make, and how the speed of memory scatters over ten seconds.
 // `share` is hardware::OthersShare, `rates` the speed of memory in bytes/s, reading by reading.

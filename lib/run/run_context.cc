@@ -69,7 +69,8 @@ std::string VersionLine(const RunOptions& options) {
   return absl::StrCat(ProgramName(), revision.empty() ? "" : absl::StrCat(" (", revision, ")"), ", with ", library);
 }
 
-std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& options, const Device& device) {
+std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& options, const Device& device,
+                                                            std::optional<double> other_load) {
   std::vector<std::pair<std::string, std::string>> context = {
       {"roofbench_version", ROOFBENCH_VERSION},
       {"roofbench_revision", ROOFBENCH_GIT_REVISION},
@@ -94,7 +95,8 @@ std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& op
   if (const std::string onednn = OneDnnVersion(); !onednn.empty()) context.emplace_back("onednn_version", onednn);
   for (auto& fact : device.Context()) context.push_back(std::move(fact));
   for (auto& fact : hardware::MachineFacts()) context.push_back(std::move(fact));
-  // What --doctor takes ten seconds for: here it is of the calibration, which every run has.
+  // What --doctor takes eleven seconds for: here they are of the calibration, which every run has.
+  context.emplace_back("other_load", OtherLoadText(other_load));
   context.emplace_back("memory_speed", MemorySpeedText(device.MemorySpeed(), "while the roofs were measured"));
   for (const auto& [name, rate] : Roofs(device.MeasuredPeaks())) {
     context.emplace_back(absl::StrCat("roof_", name), absl::StrFormat("%.6g", rate));

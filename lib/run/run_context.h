@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +14,9 @@
 namespace roofbench {
 
 // Key and value of every fact, for Google Benchmark's context, the journal, and the head of the console table.
-std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& options, const Device& device);
+// `other_load` is what CalibrateBesideOthers returned; nullopt before.
+std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& options, const Device& device,
+                                                            std::optional<double> other_load = {});
 
 // "roofbench 0.1.0 (1234abcd), LibTorch 2.11.0"; a program that links this library says its own name first.
 std::string VersionLine(const RunOptions& options);

@@ -278,4 +278,5 @@ def test_the_context_says_what_ran_and_where(run: Run, tmp_path: Path) -> None:
         "huge_pages",
     ):
         assert context[key], key
+    assert re.fullmatch(r"[\d.]+ % while the roofs were measured", context["other_load"])
     assert re.fullmatch(r"[\d.]+ [MGT]B/s to [\d.]+ [MGT]B/s while the roofs were measured", context["memory_speed"])

@@ -58,6 +58,27 @@ TEST(Doctor, TheReportSaysHowToMendEach) {
   EXPECT_THAT(Report({{"numa_nodes", "0", ""}}), HasSubstr("Nothing that disturbs"));
 }
 
+// Others take 1.5 of the 4 seconds that its two processors have while the roofs are measured, and the hypervisor 0.3.
+class BusyMachine : public FakeDevice {
+ public:
+  void Calibrate(const std::vector<workload::Dtype>& dtypes) override {
+    FakeDevice::Calibrate(dtypes);
+    const double own_before = fake_clock.ProcessCpuSeconds();
+    fake_clock.Advance(2);
+    conditions.busy_seconds += 1.5 + fake_clock.ProcessCpuSeconds() - own_before;
+    conditions.stolen_seconds += 0.3;
+  }
+};
+
+TEST(Doctor, EveryResultSaysWhatOthersTookOfTheProcessors) {
+  BusyMachine device;
+  EXPECT_THAT(RunContext({}, device), Contains(Pair("other_load", "unknown"))) << "before the roofs are measured";
+  const double share = CalibrateBesideOthers(device, {workload::Dtype::kBf16});
+  EXPECT_THAT(device.calibrated, ElementsAre(workload::Dtype::kBf16));
+  EXPECT_NEAR(share, 1.8 / 4, 1e-9);
+  EXPECT_THAT(RunContext({}, device, share), Contains(Pair("other_load", "45.0 % while the roofs were measured")));
+}
+
 TEST(Doctor, AProcessorHasNoDriverToAsk) {
   const FakeDevice device;
   EXPECT_THAT(GpuDisturbances(device, ROOFBENCH_FAKE_NVML), IsEmpty());
