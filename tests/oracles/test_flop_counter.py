@@ -25,7 +25,7 @@ def run_cases(tmp_path: Path, *flags: str, suite: str = "quick") -> list[dict[st
     journal = tmp_path / "run.jsonl"
     short = (f"--suite={suite}", "--benchmark_min_time=1x", "--warmup_iters=0")
     command = [str(PROGRAM), *flags, *short, f"--journal={journal}"]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
     lines = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
     assert lines
     return lines

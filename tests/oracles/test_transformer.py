@@ -83,7 +83,7 @@ def run_ours(folder: Path, oracle: Oracle, shapes: Results, impl: str, optimizer
         "optimizer": optimizer,
     }
     arguments = [f"{key}:{value}" for key, value in settings.items()]
-    subprocess.run([PROGRAM, folder / "in.bin", folder / "out.bin", *arguments], check=True, timeout=120)
+    subprocess.run([PROGRAM, folder / "in.bin", folder / "out.bin", *arguments], check=True, timeout=600)
     flat = torch.from_numpy(np.fromfile(folder / "out.bin", dtype=np.float32))
     ends = np.cumsum([tensor.numel() for tensor in shapes.values()])
     parts = torch.tensor_split(flat, torch.from_numpy(ends[:-1]))

@@ -77,7 +77,7 @@ class BareMachine:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=600,
             env={"LD_LIBRARY_PATH": "/opt/packages/torch/lib", "PATH": os.environ["PATH"]},
         )
 

@@ -26,7 +26,7 @@ find_package(LibTorch 2.5 REQUIRED)
         (source / "tools").mkdir()
         (source / "tools" / "setup").touch()
     command: list[str | Path] = ["cmake", "-G", "Ninja", "-S", source, "-B", tmp_path / "build"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=bare(tmp_path))
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=bare(tmp_path))
     said = " ".join(done.stderr.split())
     assert done.returncode != 0
     assert "Could NOT find LibTorch" in said

@@ -92,12 +92,12 @@ def test_a_signal_ends_in_order(program: Path, tmp_path: Path, number: signal.Si
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline and not (journal.exists() and len(journal.read_text().splitlines()) > 3):
             time.sleep(0.05)
         for receiver in receivers:
             (os.killpg if receiver == "group" else os.kill)(process.pid, number)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=600)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -127,7 +127,7 @@ def test_compare_py_reads_two_real_results(run: Run, tmp_path: Path) -> None:
         assert run(*TINY, f"--benchmark_out={file}", "--benchmark_repetitions=9").returncode == 0
     python = ROOT / ".venv" / "bin" / "python"
     done = subprocess.run(
-        [python, compare, "benchmarks", *files], capture_output=True, text=True, check=False, timeout=120
+        [python, compare, "benchmarks", *files], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     assert "matmul/impl:eager/dtype:fp32/n:16_pvalue" in done.stdout

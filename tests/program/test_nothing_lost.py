@@ -96,7 +96,7 @@ def child_of(parent: int) -> int | None:
 
 def ends(pidfd: int) -> bool:
     """Whether the process comes to its end."""
-    return bool(select.select([pidfd], [], [], 60)[0])
+    return bool(select.select([pidfd], [], [], 600)[0])
 
 
 def kill_at(process: subprocess.Popen[bytes], journal: Path, console: Path, moment: random.Random) -> bool:
@@ -104,7 +104,7 @@ def kill_at(process: subprocess.Popen[bytes], journal: Path, console: Path, mome
     the row of a new one: the whole, or first the process of its cases, which the run survives. True if it still ran."""
 
     def wait_for(reached: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline and process.poll() is None and not reached():
             time.sleep(0.0005)
 
@@ -126,7 +126,7 @@ def kill_at(process: subprocess.Popen[bytes], journal: Path, console: Path, mome
         wait_for(lambda: child_of(process.pid) not in (None, child))
         time.sleep(moment.uniform(0, 1))
     process.send_signal(signal.SIGKILL)
-    return process.wait(timeout=60) == -signal.SIGKILL
+    return process.wait(timeout=600) == -signal.SIGKILL
 
 
 KILLED = "killed (SIGKILL), most likely by the system for memory"
@@ -271,7 +271,7 @@ FEW = ("--threads=1", "--benchmark_min_time=3x", "--warmup_iters=1")
 def test_the_console_shows_each_row_once(planted: Path) -> None:
     """Though three processes, one after another, run the cases."""
     chosen = "--benchmark_filter=how:(good|segv|killed|last)/"
-    done = subprocess.run([planted, *FEW, chosen], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([planted, *FEW, chosen], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 1
     assert re.findall(r"^  how:(\w+)", done.stdout, re.MULTILINE) == ["good", "segv", "killed", "last"]
     assert done.stdout.count("measured roofs:") == 1
@@ -281,7 +281,7 @@ def test_the_console_shows_each_row_once(planted: Path) -> None:
 def test_repetitions_around_a_crash_are_kept(planted: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     chosen = ("--benchmark_filter=how:(good|segv|last)/", "--benchmark_repetitions=2", f"--benchmark_out={out}")
-    done = subprocess.run([planted, *FEW, *chosen], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([planted, *FEW, *chosen], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 1
     hows = [(row["name"].split("how:")[1].split("/")[0], "error_message" in row) for row in rows(out)]
     assert hows == [(how, how == "segv") for how in ("good", "segv", "last") for _ in range(2)]
@@ -290,7 +290,7 @@ def test_repetitions_around_a_crash_are_kept(planted: Path, tmp_path: Path) -> N
 def test_without_a_parent_a_crash_is_the_end(planted: Path) -> None:
     """As a debugger needs it."""
     flags = [*FEW, "--benchmark_filter=how:segv/", "--supervise=false"]
-    done = subprocess.run([planted, *flags], capture_output=True, check=False, timeout=120)
+    done = subprocess.run([planted, *flags], capture_output=True, check=False, timeout=600)
     assert done.returncode == -signal.SIGSEGV
 
 
@@ -308,7 +308,7 @@ def hanging(planted: Path) -> Iterator[subprocess.Popen[str]]:
     assert any(line == "hanging\n" for line in process.stderr)
     yield process
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
 
 
 def test_the_end_of_the_parent_ends_the_child(hanging: subprocess.Popen[str]) -> None:
@@ -357,7 +357,7 @@ def test_a_signal_to_a_hanging_case_ends_the_run_in_order(planted: Path, tmp_pat
     assert process.stderr
     assert any(line == "hanging\n" for line in process.stderr)
     process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=600)
     assert process.returncode == 128 + signal.SIGTERM, stderr
     assert [row["name"].split("how:")[1].split("/")[0] for row in rows(out)] == ["good", "hangs"]
 
@@ -371,7 +371,7 @@ def test_two_processes_do_not_share_a_journal(program: Path, tmp_path: Path) -> 
             time.sleep(0.01)
             assert first.poll() is None
         os.killpg(first.pid, signal.SIGSTOP)
-        second = subprocess.run([*flags, "--resume"], capture_output=True, text=True, check=False, timeout=60)
+        second = subprocess.run([*flags, "--resume"], capture_output=True, text=True, check=False, timeout=600)
     finally:
         first.kill()
         first.wait()

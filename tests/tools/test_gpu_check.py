@@ -56,7 +56,7 @@ def program_with_gpu(folder: Path) -> Path:
 
 def check(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [ROOT / "tools/gpu_check", *arguments], capture_output=True, text=True, check=False, timeout=120
+        [ROOT / "tools/gpu_check", *arguments], capture_output=True, text=True, check=False, timeout=600
     )
 
 

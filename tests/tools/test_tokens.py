@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def tokens(*arguments: str | bytes, text: str | bytes = "") -> subprocess.CompletedProcess[str]:
     command = [str(ROOT / "tools" / "tokens"), *arguments]
     given = text.encode() if isinstance(text, str) else text
-    done = subprocess.run(command, input=given, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, input=given, capture_output=True, timeout=600, check=False)
     return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

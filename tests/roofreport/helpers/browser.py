@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_TIMEOUT = 60.0
+_TIMEOUT = 600.0
 
 
 def find() -> str | None:

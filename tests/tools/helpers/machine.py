@@ -75,7 +75,7 @@ class Machine:
             env=self.environment() | environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
         )
 
     def flags(self) -> list[str]:
@@ -98,7 +98,7 @@ class Machine:
             start_new_session=True,
         )
         os.close(theirs)
-        shown, deadline = "", time.monotonic() + 60
+        shown, deadline = "", time.monotonic() + 600
         try:
             while time.monotonic() < deadline:
                 if not select.select([ours], [], [], 1)[0]:
@@ -110,7 +110,7 @@ class Machine:
                 if answer and "[y/N]" in shown:
                     os.write(ours, answer.encode())
                     answer = ""
-            return process.wait(timeout=30), shown
+            return process.wait(timeout=600), shown
         finally:
             process.kill()
             process.wait()
