@@ -11,6 +11,7 @@
 #include "lib/hardware/device_facts.h"
 #include "lib/observe/peak_memory.h"
 #include "lib/suite/inputs.h"
+#include "lib/timing/ignored_phases.h"
 
 namespace roofbench {
 namespace {
@@ -20,12 +21,6 @@ constexpr int64_t kMostClones = 4096;
 constexpr double kVisible = 0.01;
 // Clones may take this share of the free memory.
 constexpr double kCloneShare = 0.25;
-
-// A marker for steps that run untimed.
-class IgnoredPhases : public timing::PhaseMarker {
- public:
-  void End(int /*phase*/) override {}
-};
 
 int64_t CopiesFor(double copy_bytes, const Device& device) {
   if (copy_bytes <= 0) return 1;
@@ -53,7 +48,7 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
   const double copy_bytes = inputs.bytes();
   {
     const at::AutoGradMode grad(one.autograd);
-    IgnoredPhases ignored;
+    timing::IgnoredPhases ignored;
     const auto step = [&] {
       memory.ResetPeak();
       if (snapshot != nullptr) {

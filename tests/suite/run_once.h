@@ -3,15 +3,12 @@
 #pragma once
 
 #include "lib/suite/case.h"
-#include "lib/timing/sampler.h"
+#include "lib/timing/ignored_phases.h"
 
 namespace roofbench {
 
-// Runs the step of a case once; where its phases end is nobody's business.
 inline void RunOnce(const Case& built) {
-  class Ignored : public timing::PhaseMarker {
-    void End(int /*phase*/) override {}
-  } ignored;
+  timing::IgnoredPhases ignored;
   built.step(ignored);
 }
 
