@@ -27,7 +27,9 @@ ROOFBENCH_TARGET_AVX512_BF16 inline __m512 Dot(__m512 sum, __m512i a, __m512i b)
 template <int64_t kGroup, bool kFetch>
 ROOFBENCH_TARGET_AVX512_BF16 void ScoreSome(DecodeState<Bf16>& state, const KeyBlock<Bf16>& block, int64_t g) {
   constexpr int64_t kKeys = kKeyLanes / kGroup;
+  FetchedLines ahead(block.keys_soon, block.values, state.dim);
   for (int64_t first = 0; first < block.count; first += kKeys) {
+    const Bf16* const keys = RowAt(block.keys, first, state.dim);
     __m512 sums[kKeyLanes];
 #pragma GCC unroll 16
     for (int64_t i = 0; i < kKeyLanes; ++i) sums[i] = _mm512_setzero_ps();
@@ -37,10 +39,10 @@ ROOFBENCH_TARGET_AVX512_BF16 void ScoreSome(DecodeState<Bf16>& state, const KeyB
       for (int64_t member = 0; member < kGroup; ++member) {
         queries[member] = _mm512_load_si512(reinterpret_cast<const Bf16*>(state.queries[g + member]) + i);
       }
+      if constexpr (kFetch) ahead.Fetch<kKeys>();
 #pragma GCC unroll 16
       for (int64_t j = 0; j < kKeys; ++j) {
-        const __m512i line = _mm512_loadu_si512(block.keys[first + j] + i);
-        if constexpr (kFetch) Fetch(block.keys[first + j + kRowsAhead] + i, block.values[first + j] + i);
+        const __m512i line = _mm512_loadu_si512(keys + j * state.dim + i);
 #pragma GCC unroll 4
         for (int64_t member = 0; member < kGroup; ++member) {
           __m512& sum = sums[member * kKeys + j];
@@ -79,9 +81,10 @@ ROOFBENCH_TARGET_AVX512_BF16 void Soften(DecodeState<Bf16>& state, int64_t g, co
 
 // kLines lines of the values of all keys for kGroup query heads. Those of two keys, one element of each by turns, are
 // what a pair of weights is multiplied with.
-template <int64_t kGroup, int64_t kLines>
-ROOFBENCH_TARGET_AVX512_BF16 void WeighColumns(DecodeState<Bf16>& state, const KeyBlock<Bf16>& block,
-                                               const KeyBlock<Bf16>* next, int64_t g, int64_t column) {
+template <int64_t kGroup, int64_t kLines, bool kFetch>
+ROOFBENCH_TARGET_AVX512_BF16 void WeighColumns(DecodeState<Bf16>& state, const KeyBlock<Bf16>& block, int64_t g,
+                                               int64_t column, FetchedLines& fetched) {
+  FetchedLines ahead = fetched;
   constexpr int64_t kHalves = 2 * kLines;
   __m512 sums[kGroup][kHalves];
 #pragma GCC unroll 4
@@ -90,19 +93,16 @@ ROOFBENCH_TARGET_AVX512_BF16 void WeighColumns(DecodeState<Bf16>& state, const K
     for (int64_t v = 0; v < kHalves; ++v) sums[member][v] = _mm512_load_ps(state.sums[g + member] + column + v * 16);
   }
   for (int64_t j = 0; j < block.count; j += 2) {
+    const Bf16* const values = RowAt(block.values, j, state.dim) + column;
     __m512i pairs[kHalves];
 #pragma GCC unroll 2
     for (int64_t line = 0; line < kLines; ++line) {
-      const __m512i first = _mm512_loadu_si512(block.values[j] + column + line * kLine);
-      const __m512i second = _mm512_loadu_si512(block.values[j + 1] + column + line * kLine);
+      const __m512i first = _mm512_loadu_si512(values + line * kLine);
+      const __m512i second = _mm512_loadu_si512(values + state.dim + line * kLine);
       pairs[2 * line] = _mm512_unpacklo_epi16(first, second);
       pairs[2 * line + 1] = _mm512_unpackhi_epi16(first, second);
-      if (next != nullptr) {
-        const int64_t at = column + line * kLine;
-        Fetch(block.values[j + kRowsAhead] + at, next->keys[j] + at);
-        Fetch(block.values[j + 1 + kRowsAhead] + at, next->keys[j + 1] + at);
-      }
     }
+    if constexpr (kFetch) ahead.Fetch<2 * kLines>();
 #pragma GCC unroll 4
     for (int64_t member = 0; member < kGroup; ++member) {
       const auto* const weights = reinterpret_cast<const int32_t*>(state.weights[g + member]);
@@ -116,17 +116,17 @@ ROOFBENCH_TARGET_AVX512_BF16 void WeighColumns(DecodeState<Bf16>& state, const K
 #pragma GCC unroll 4
     for (int64_t v = 0; v < kHalves; ++v) _mm512_store_ps(state.sums[g + member] + column + v * 16, sums[member][v]);
   }
+  fetched = ahead;
 }
 
-void Weigh(DecodeState<Bf16>& state, const KeyBlock<Bf16>& block, const KeyBlock<Bf16>* next) {
-  next = FetchedMeanwhile(block, next);
+void Weigh(DecodeState<Bf16>& state, const KeyBlock<Bf16>& block) {
   InParts(state.group, [&]<int64_t kGroup, bool kFirst>(int64_t g) {
-    const KeyBlock<Bf16>* const fetched = kFirst ? next : nullptr;
+    FetchedLines ahead(block.values_soon, block.next_keys, state.dim);
     int64_t column = 0;
     for (; column + 2 * kLine <= state.dim; column += 2 * kLine) {
-      WeighColumns<kGroup, 2>(state, block, fetched, g, column);
+      WeighColumns<kGroup, 2, kFirst>(state, block, g, column, ahead);
     }
-    if (column < state.dim) WeighColumns<kGroup, 1>(state, block, fetched, g, column);
+    if (column < state.dim) WeighColumns<kGroup, 1, kFirst>(state, block, g, column, ahead);
   });
 }
 

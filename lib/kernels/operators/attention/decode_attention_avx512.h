@@ -19,6 +19,14 @@ ROOFBENCH_TARGET_AVX512 inline __m512 Add(__m512 a, __m512 b, __m512i /*as*/) {
   return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
 }
 
+// 128-bit lane i of the result is the sum of those of the i-th vector.
+template <typename As>
+ROOFBENCH_TARGET_AVX512 inline __m512 SumLanes(__m512 v0, __m512 v1, __m512 v2, __m512 v3, As as) {
+  const __m512 a = Add(_mm512_shuffle_f32x4(v0, v1, 0x88), _mm512_shuffle_f32x4(v0, v1, 0xdd), as);
+  const __m512 b = Add(_mm512_shuffle_f32x4(v2, v3, 0x88), _mm512_shuffle_f32x4(v2, v3, 0xdd), as);
+  return Add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd), as);
+}
+
 // Lane i of the result is the sum of the lanes of v[i], which are floats, or integers if As is __m512i.
 template <typename As>
 ROOFBENCH_TARGET_AVX512 inline __m512 SumEach(__m512 (&v)[kKeyLanes]) {
@@ -35,9 +43,7 @@ ROOFBENCH_TARGET_AVX512 inline __m512 SumEach(__m512 (&v)[kKeyLanes]) {
     v[i] = Add(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)), as);
   }
   // Now lane 4l + j of v[i] is what 128-bit lane l has of the sum 4i + j.
-  const __m512 a = Add(_mm512_shuffle_f32x4(v[0], v[1], 0x88), _mm512_shuffle_f32x4(v[0], v[1], 0xdd), as);
-  const __m512 b = Add(_mm512_shuffle_f32x4(v[2], v[3], 0x88), _mm512_shuffle_f32x4(v[2], v[3], 0xdd), as);
-  return Add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd), as);
+  return SumLanes(v[0], v[1], v[2], v[3], as);
 }
 
 // Scores of 16 / kGroup keys for each of kGroup query heads, from `first` on.
@@ -78,11 +84,38 @@ ROOFBENCH_TARGET_AVX512 inline void TakeLargest(DecodeState<T>& state, int64_t g
   state.largest[g] = now;
 }
 
-// The line that is used soon, and the one that is used after that.
-ROOFBENCH_TARGET_AVX512 inline void Fetch(const void* soon, const void* later) {
-  PrefetchL2(soon);
-  PrefetchL2(later);
-}
+// Fetches two rows of tiles line after line, in the order that the processor's own prefetchers follow.
+class FetchedLines {
+ public:
+  template <typename T>
+  FetchedLines(const T* const* soon, const T* const* later, int64_t dim)
+      : soon_(reinterpret_cast<const char* const*>(soon)),
+        later_(reinterpret_cast<const char* const*>(later)),
+        tile_bytes_(kKeyLanes * dim * static_cast<int64_t>(sizeof(T))) {}
+
+  // The next kLines lines, all of one tile: kLines divides kKeyLanes.
+  template <int64_t kLines>
+  ROOFBENCH_TARGET_AVX512 void Fetch() {
+    const char* const soon = *soon_ + done_;
+    const char* const later = *later_ + done_;
+#pragma GCC unroll 16
+    for (int64_t line = 0; line < kLines; ++line) {
+      PrefetchL2(soon + line * kLineBytes);
+      PrefetchL2(later + line * kLineBytes);
+    }
+    done_ += kLines * kLineBytes;
+    if (done_ < tile_bytes_) return;
+    done_ = 0;
+    ++soon_;
+    ++later_;
+  }
+
+ private:
+  const char* const* soon_;
+  const char* const* later_;
+  int64_t tile_bytes_;
+  int64_t done_ = 0;  // of the tile
+};
 
 // function.template operator()<kSize, kFirst>(g) for parts of 4, 2 or 1 of a group. The first part is the one that
 // fetches: the others read the same keys and values.
@@ -102,13 +135,6 @@ inline void InParts(int64_t group, Function function) {
     g += 2;
   }
   if (g < group) part(std::integral_constant<int64_t, 1>(), g);
-}
-
-// The block whose keys are fetched while `block` is weighed. A shorter one is read without having been fetched: its
-// rows would end before those of `block`.
-template <typename T>
-inline const KeyBlock<T>* FetchedMeanwhile(const KeyBlock<T>& block, const KeyBlock<T>* next) {
-  return next != nullptr && next->count >= block.count ? next : nullptr;
 }
 
 }  // namespace roofbench::kernels::avx512

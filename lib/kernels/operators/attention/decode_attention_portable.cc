@@ -52,18 +52,19 @@ HWY_INLINE void ScoreKeys(DecodeState<T>& state, const KeyBlock<T>& block, int64
   const FloatTag d;
   const auto lanes = static_cast<int64_t>(FloatLanes());
   const float* const q = state.queries[g];
+  const T* const keys = RowAt(block.keys, first, state.dim);
   FloatVec sums[kKeys];
   for (int64_t j = 0; j < kKeys; ++j) sums[j] = hn::Zero(d);
   int64_t i = 0;
   for (; i + lanes <= state.dim; i += lanes) {
     const FloatVec query = hn::LoadU(d, q + i);
-    for (int64_t j = 0; j < kKeys; ++j) sums[j] = hn::MulAdd(query, LoadRow(block.keys[first + j] + i), sums[j]);
+    for (int64_t j = 0; j < kKeys; ++j) sums[j] = hn::MulAdd(query, LoadRow(keys + j * state.dim + i), sums[j]);
   }
   if (i < state.dim) {
     const auto rest = static_cast<std::size_t>(state.dim - i);
     const FloatVec query = LoadRowEnd(q + i, rest);
     for (int64_t j = 0; j < kKeys; ++j) {
-      sums[j] = hn::MulAdd(query, LoadRowEnd(block.keys[first + j] + i, rest), sums[j]);
+      sums[j] = hn::MulAdd(query, LoadRowEnd(keys + j * state.dim + i, rest), sums[j]);
     }
   }
   for (int64_t j = 0; j < kKeys; ++j) {
@@ -79,7 +80,12 @@ HWY_INLINE void ScoreBlock(DecodeState<T>& state, const KeyBlock<T>& block) {
   constexpr auto kPerLine = static_cast<int64_t>(64 / sizeof(T));
   for (int64_t first = 0; first < block.count; first += kKeys) {
     for (int64_t j = first; j < first + kKeys; ++j) {
-      for (int64_t i = 0; i < state.dim; i += kPerLine) hwy::Prefetch(block.values[j] + i);
+      const T* const ahead = RowAt(block.keys_soon, j, state.dim);
+      const T* const values = RowAt(block.values, j, state.dim);
+      for (int64_t i = 0; i < state.dim; i += kPerLine) {
+        hwy::Prefetch(ahead + i);
+        hwy::Prefetch(values + i);
+      }
     }
     for (int64_t g = 0; g < state.group; ++g) ScoreKeys<kKeys>(state, block, g, first);
   }
@@ -114,7 +120,7 @@ HWY_INLINE void WeighColumns(DecodeState<T>& state, const KeyBlock<T>& block, in
   }
   for (int64_t j = 0; j < block.count; ++j) {
     FloatVec values[kVectors];
-    for (int64_t v = 0; v < kVectors; ++v) values[v] = LoadRow(block.values[j] + column + v * lanes);
+    for (int64_t v = 0; v < kVectors; ++v) values[v] = LoadRow(RowAt(block.values, j, state.dim) + column + v * lanes);
     for (int64_t member = 0; member < kGroup; ++member) {
       const FloatVec weight = hn::Set(d, state.weights[g + member][j]);
       for (int64_t v = 0; v < kVectors; ++v) sums[member][v] = hn::MulAdd(weight, values[v], sums[member][v]);
@@ -140,19 +146,14 @@ HWY_INLINE void WeighGroup(DecodeState<T>& state, const KeyBlock<T>& block, int6
     for (int64_t member = g; member < g + kGroup; ++member) {
       float& sum = state.sums[member][column];
       for (int64_t j = 0; j < block.count; ++j) {
-        sum += state.weights[member][j] * ToFloat(block.values[j][column]);
+        sum += state.weights[member][j] * ToFloat(RowAt(block.values, j, state.dim)[column]);
       }
     }
   }
 }
 
 template <typename T>
-HWY_INLINE void WeighBlock(DecodeState<T>& state, const KeyBlock<T>& block, const KeyBlock<T>* next) {
-  constexpr auto kPerLine = static_cast<int64_t>(64 / sizeof(T));
-  const int64_t fetched = next == nullptr ? 0 : next->count;
-  for (int64_t j = 0; j < std::min(fetched, kKeyLanes); ++j) {
-    for (int64_t i = 0; i < state.dim; i += kPerLine) hwy::Prefetch(next->keys[j] + i);
-  }
+HWY_INLINE void WeighBlock(DecodeState<T>& state, const KeyBlock<T>& block) {
   int64_t g = 0;
   for (; g + 4 <= state.group; g += 4) WeighGroup<4>(state, block, g);
   for (; g < state.group; ++g) WeighGroup<1>(state, block, g);
@@ -161,9 +162,7 @@ HWY_INLINE void WeighBlock(DecodeState<T>& state, const KeyBlock<T>& block, cons
 #define ROOFBENCH_DECODE_WAY(name, T)                                                                             \
   void Score##name(DecodeState<T>& state, const KeyBlock<T>& block) { ScoreBlock(state, block); }                 \
   void Soften##name(DecodeState<T>& state, int64_t g, const KeyBlock<T>& block) { SoftenBlock(state, g, block); } \
-  void Weigh##name(DecodeState<T>& state, const KeyBlock<T>& block, const KeyBlock<T>* next) {                    \
-    WeighBlock(state, block, next);                                                                               \
-  }
+  void Weigh##name(DecodeState<T>& state, const KeyBlock<T>& block) { WeighBlock(state, block); }
 ROOFBENCH_DECODE_TYPES(ROOFBENCH_DECODE_WAY)
 #undef ROOFBENCH_DECODE_WAY
 
@@ -183,26 +182,26 @@ void Prepare(DecodeState<T>& state, int64_t g, const float* q, float scale) {
 int64_t Place(int64_t column) { return column; }
 
 // Highway's tables hold plain functions: hence one of each for every type.
-#define ROOFBENCH_DECODE_WAY(name, T)                                                                                  \
-  HWY_EXPORT(Score##name);                                                                                             \
-  HWY_EXPORT(Soften##name);                                                                                            \
-  HWY_EXPORT(Weigh##name);                                                                                             \
-  constexpr DecodeWay<T> k##name = {.prepare = Prepare<T>,                                                             \
-                                    .score =                                                                           \
-                                        [](DecodeState<T>& state, const KeyBlock<T>& block) {                          \
-                                          HWY_DYNAMIC_DISPATCH(Score##name)                                            \
-                                          (state, block);                                                              \
-                                        },                                                                             \
-                                    .soften =                                                                          \
-                                        [](DecodeState<T>& state, int64_t g, const KeyBlock<T>& block) {               \
-                                          HWY_DYNAMIC_DISPATCH(Soften##name)                                           \
-                                          (state, g, block);                                                           \
-                                        },                                                                             \
-                                    .weigh =                                                                           \
-                                        [](DecodeState<T>& state, const KeyBlock<T>& block, const KeyBlock<T>* next) { \
-                                          HWY_DYNAMIC_DISPATCH(Weigh##name)                                            \
-                                          (state, block, next);                                                        \
-                                        },                                                                             \
+#define ROOFBENCH_DECODE_WAY(name, T)                                                                    \
+  HWY_EXPORT(Score##name);                                                                               \
+  HWY_EXPORT(Soften##name);                                                                              \
+  HWY_EXPORT(Weigh##name);                                                                               \
+  constexpr DecodeWay<T> k##name = {.prepare = Prepare<T>,                                               \
+                                    .score =                                                             \
+                                        [](DecodeState<T>& state, const KeyBlock<T>& block) {            \
+                                          HWY_DYNAMIC_DISPATCH(Score##name)                              \
+                                          (state, block);                                                \
+                                        },                                                               \
+                                    .soften =                                                            \
+                                        [](DecodeState<T>& state, int64_t g, const KeyBlock<T>& block) { \
+                                          HWY_DYNAMIC_DISPATCH(Soften##name)                             \
+                                          (state, g, block);                                             \
+                                        },                                                               \
+                                    .weigh =                                                             \
+                                        [](DecodeState<T>& state, const KeyBlock<T>& block) {            \
+                                          HWY_DYNAMIC_DISPATCH(Weigh##name)                              \
+                                          (state, block);                                                \
+                                        },                                                               \
                                     .place = Place};
 ROOFBENCH_DECODE_TYPES(ROOFBENCH_DECODE_WAY)
 #undef ROOFBENCH_DECODE_WAY

@@ -9,25 +9,31 @@
 
 namespace roofbench::kernels {
 
-// Keys between two looks at the maximum: K and V of a block stay in the L2, into which they are fetched a block ahead.
+// Keys between two looks at the maximum, at most: K and V of a block stay in the L2.
 inline constexpr int64_t kKeyBlock = 128;
 inline constexpr int64_t kMostGroup = 16;  // query heads at once; larger groups take several turns
-inline constexpr int64_t kKeyLanes = 16;   // rows are there for a multiple of as many keys
+inline constexpr int64_t kColumnsTogether = 4;
+inline constexpr int64_t kKeyLanes = 16;  // keys of a tile, whose rows lie side by side
 
-// Rows that are fetched ahead of those in use: 4 KiB of 128 bf16. A block's values and the next one's keys are fetched
-// from further away. Each alone leaves 5 to 15 % of the bandwidth: the second begins a block's reading in time, the
-// first keeps it in the order that the processor's own prefetchers follow.
-inline constexpr int64_t kRowsAhead = 16;
-
-// Where the keys and values of a block lie. Behind the last one it is repeated, at least kRowsAhead times.
+// A block of keys and values in tiles, and those that are read after it. A last tile that is not full has its last row
+// several times.
 template <typename T>
 struct KeyBlock {
-  const T* keys[kKeyBlock + kRowsAhead];
-  const T* values[kKeyBlock + kRowsAhead];
-  float key_scales[kKeyBlock];  // of int8_t alone
-  float value_scales[kKeyBlock];
+  const T* const* keys;  // [tiles]
+  const T* const* values;
+  const T* const* keys_soon;  // those that are read a little later; they end after the block's last ones
+  const T* const* values_soon;
+  const T* const* next_keys;
+  const float* key_scales;  // [tiles, kKeyLanes] of int8_t alone; zero where there is no key
+  const float* value_scales;
   int64_t count;
 };
+
+// Row `key` of those that begin at tiles.
+template <typename T>
+inline const T* RowAt(const T* const* tiles, int64_t key, int64_t dim) {
+  return tiles[key / kKeyLanes] + key % kKeyLanes * dim;
+}
 
 // A group of query heads in the middle of its keys. What lies in queries, weights and sums is for the way alone to
 // know.
@@ -35,8 +41,9 @@ template <typename T>
 struct DecodeState {
   int64_t group;
   int64_t dim;
-  alignas(64) float queries[kMostGroup][kMostHeadDim];
-  float query_steps[kMostGroup];  // of int8_t alone: the unit of a query's integers
+  alignas(64) float queries[kMostGroup][2 * kMostHeadDim];
+  float query_steps[kMostGroup];      // of int8_t alone: the unit of a query's integers
+  int32_t query_offsets[kMostGroup];  // of int8_t alone: what scores have too much, in these units
   alignas(64) float scores[kMostGroup][kKeyBlock];
   alignas(64) float weights[kMostGroup][kKeyBlock];
   float weight_steps[kMostGroup];  // of int8_t alone: the unit of a block's weights
@@ -49,13 +56,13 @@ template <typename T>
 struct DecodeWay {
   // queries[g] of q · scale.
   void (*prepare)(DecodeState<T>& state, int64_t g, const float* q, float scale);
-  // scores of a block's keys; it fetches the block's values on the way.
+  // scores of a block's keys; it fetches the block's values, and keys that are read soon, on the way.
   void (*score)(DecodeState<T>& state, const KeyBlock<T>& block);
   // weights of the scores; sums and weight_sums shrink by as much as the largest score has grown.
   void (*soften)(DecodeState<T>& state, int64_t g, const KeyBlock<T>& block);
-  // sums += Σ weight · value; it fetches the keys of `next` on the way, where there are any.
-  void (*weigh)(DecodeState<T>& state, const KeyBlock<T>& block, const KeyBlock<T>* next);
-  // Where the sum of a column lies.
+  // sums += Σ weight · value; it fetches the next keys, and values that are read soon, on the way.
+  void (*weigh)(DecodeState<T>& state, const KeyBlock<T>& block);
+  // Where the sums of kColumnsTogether columns lie, the first of which is a multiple of it.
   int64_t (*place)(int64_t column);
 };
 

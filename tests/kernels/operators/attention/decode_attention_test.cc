@@ -178,7 +178,8 @@ TEST(DecodeAttention, Int8) {
 TEST(DecodeAttention, Pages) {
   for (const Paging& paging : {Paging{16, 2}, {5, 4}, {200, 2}}) {
     OnEveryIsa([&] {
-      for (const Shape& shape : {Shape{4, 4, 64, 300}, {8, 1, 128, 129}, {4, 2, 64, 1}, {4, 3, 40, 64}}) {
+      for (const Shape& shape :
+           {Shape{4, 4, 64, 300}, {8, 1, 128, 129}, {4, 2, 64, 1}, {4, 3, 40, 64}, {4, 1, 128, 300}}) {
         Check<float>(shape, {.paging = paging});
         Check<Bf16>(shape, {.tolerance = kInBf16, .paging = paging});
         Check<int8_t>(shape, {.tolerance = 1e-3, .threads = 3, .paging = paging});
