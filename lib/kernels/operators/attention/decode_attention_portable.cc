@@ -80,12 +80,8 @@ HWY_INLINE void ScoreBlock(DecodeState<T>& state, const KeyBlock<T>& block) {
   constexpr auto kPerLine = static_cast<int64_t>(64 / sizeof(T));
   for (int64_t first = 0; first < block.count; first += kKeys) {
     for (int64_t j = first; j < first + kKeys; ++j) {
-      const T* const ahead = RowAt(block.keys_soon, j, state.dim);
       const T* const values = RowAt(block.values, j, state.dim);
-      for (int64_t i = 0; i < state.dim; i += kPerLine) {
-        hwy::Prefetch(ahead + i);
-        hwy::Prefetch(values + i);
-      }
+      for (int64_t i = 0; i < state.dim; i += kPerLine) hwy::Prefetch(values + i);
     }
     for (int64_t g = 0; g < state.group; ++g) ScoreKeys<kKeys>(state, block, g, first);
   }
@@ -154,6 +150,8 @@ HWY_INLINE void WeighGroup(DecodeState<T>& state, const KeyBlock<T>& block, int6
 
 template <typename T>
 HWY_INLINE void WeighBlock(DecodeState<T>& state, const KeyBlock<T>& block) {
+  constexpr auto kPerLine = static_cast<int64_t>(64 / sizeof(T));
+  for (int64_t i = 0; i < kKeyLanes * state.dim; i += kPerLine) hwy::Prefetch(*block.next_keys + i);
   int64_t g = 0;
   for (; g + 4 <= state.group; g += 4) WeighGroup<4>(state, block, g);
   for (; g < state.group; ++g) WeighGroup<1>(state, block, g);
