@@ -36,6 +36,7 @@ models::Storage StorageAt(const Point& at) {
   storage.group = at.Int("group");
   if (at.Text("head") == "16bit") storage.skipped.insert(models::LinearRole::kHead);
   if (at.Text("head") == "quantised") storage.skipped.erase(models::LinearRole::kHead);
+  storage.int8_activations = at.Text("activations") == "int8";
   storage.outlier_threshold = at.Text("outliers") == "none" ? 0 : at.Number("outliers");
   return storage;
 }
@@ -63,7 +64,12 @@ std::vector<AxisSpec> StorageAxes() {
           {.name = "outliers",
            .choices = {"6", "none"},
            .default_value = "6",
-           .doc = "llm_int8: activations from this size on are outliers"}};
+           .doc = "llm_int8: activations from this size on are outliers"},
+          {.name = "activations",
+           .choices = {"default", "int8"},
+           .default_value = "default",
+           .doc = "int8: rounded to 8 bits with a scale a vector, so that products with int8 weights are made of "
+                  "integers; by default in 16 bits"}};
 }
 
 std::vector<AxisSpec> ModelAxes() {
@@ -77,7 +83,9 @@ std::vector<AxisSpec> ModelAxes() {
 }
 
 absl::Status SupportsModel(const Point& at, const Device& device) {
-  if (const auto config = ConfigAt(at); !config.ok()) return config.status();
+  const auto config = ConfigAt(at);
+  if (!config.ok()) return config.status();
+  if (absl::Status status = models::CheckStorage(config->shape, StorageAt(at)); !status.ok()) return status;
   if (device.gpu() != nullptr && !KernelsOfEager(at).empty()) {
     if (absl::Status status = GpuKernelsSupport(device); !status.ok()) return status;
   }
@@ -85,7 +93,7 @@ absl::Status SupportsModel(const Point& at, const Device& device) {
 }
 
 std::vector<std::string_view> KernelsOfEager(const Point& at) {
-  if (FormatAt(at) != WeightFormat::kInt8) return {};
+  if (FormatAt(at) != WeightFormat::kInt8 || StorageAt(at).int8_activations) return {};
   return {"GemvRows"};
 }
 
@@ -105,9 +113,8 @@ workload::StoredDecoder StoredAt(const Point& at) {
 namespace {
 
 absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, const Device& device) {
-  std::string key;
-  for (const char* axis : {"model", "precision", "group", "head", "outliers"})
-    absl::StrAppend(&key, at.Text(axis), "/");
+  std::string key = at.Text("model");
+  for (const AxisSpec& axis : StorageAxes()) absl::StrAppend(&key, "/", at.Text(axis.name));
   const auto make = [&]() -> absl::StatusOr<OperandCache::Made> {
     const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
     if (!config.ok()) return config.status();
@@ -218,7 +225,8 @@ Tolerance LogitTolerance(const LoadedModel& model) {
   // two layers stayed below 0.5 in bf16 and in LLM.int8(), the others came to 9.8 at most (100 to 200 seeds each,
   // 2026-11-21).
   constexpr double kMixture = 10;
-  const double amplification = shape.IsMixture() ? kMixture : format == WeightFormat::kLlmInt8 ? kLlmInt8 : 1;
+  const bool rounds = format == WeightFormat::kLlmInt8 || model.weights.storage.int8_activations;
+  const double amplification = shape.IsMixture() ? kMixture : rounds ? kLlmInt8 : 1;
   return {.dtype = workload::ActivationDtype(format),
           .reduction = shape.base.d_ff,
           .roundings = 8 * shape.base.layers,

@@ -61,6 +61,9 @@ class StepPhases {
   std::array<int, kDecoderComponentNames.size()> phase_of_{};
 };
 
+// What products in 8 bits on both sides are for.
+const AxisList kRounding = {"int8"};
+
 GridAxes Grid(const AxisList& impl, const AxisList& model, const AxisList& precision, GridAxes more) {
   more.insert(more.end(), {{"impl", impl}, {"model", model}, {"precision", precision}});
   return more;
@@ -103,10 +106,15 @@ const Registration kPrefill =
           built.phases = o->phases.names();
           built.model = {.prompt_tokens = at.Number("batch") * at.Number("prompt")};
         })
-        .Points(Suite::kStandard, Grid({"eager", "native"}, {"llama3_1b_4th"}, {"fp32", "bf16", "int8", "llm_int8"},
-                                       {{"prompt", {128, 512}}}))
-        .Points(Suite::kFull,
-                Grid({"eager", "native"}, {"llama3_1b", "llama2_7b"}, {"bf16", "int8"}, {{"prompt", {512, 2048}}}))
+        .Points(Suite::kStandard, Grid({"eager", "native"}, {"llama3_1b_4th"},
+                                       {"fp32", "bf16", "int8", "int4", "llm_int8"}, {{"prompt", {128, 512}}}))
+        .Points(Suite::kStandard, Grid({"eager"}, {"llama3_1b_4th"}, {"fp16"}, {{"prompt", {128}}}))
+        .Points(Suite::kStandard, Grid({"eager", "native"}, {"llama3_1b_4th"}, kRounding,
+                                       {{"activations", {"int8"}}, {"prompt", {128, 512}}}))
+        .Points(Suite::kFull, Grid({"eager", "native"}, {"llama3_1b", "llama2_7b"},
+                                   {"bf16", "int8", "int4", "llm_int8"}, {{"prompt", {512, 2048}}}))
+        .Points(Suite::kFull, Grid({"native"}, {"llama3_1b", "llama2_7b"}, kRounding,
+                                   {{"activations", {"int8"}}, {"prompt", {512, 2048}}}))
         .Growth("prompt", 1);
 
 // A depth that no prompt has to be read for: the cache holds random keys and values. The result is checked at depth 1
@@ -177,6 +185,8 @@ const Registration kDecode =
         })
         .Points(Suite::kStandard, Grid({"eager", "native"}, {"llama3_1b"}, {"bf16", "int8"}, {{"depth", {128}}}))
         .Points(Suite::kStandard, Grid({"native"}, {"llama3_1b"}, {"int4", "llm_int8"}, {{"depth", {128}}}))
+        .Points(Suite::kStandard,
+                Grid({"native"}, {"llama3_1b"}, kRounding, {{"activations", {"int8"}}, {"depth", {128}}}))
         .Points(Suite::kFull, Grid({"eager", "graph"}, {"llama3_1b"}, {"bf16", "int8"}, {{"depth", {128, 2048}}}))
         .Points(Suite::kFull, Grid({"native"}, {"llama3_1b"}, {"bf16", "int8"},
                                    {{"batch", {1, 8}}, {"depth", {1, 512, 2048, 8192, 32768}}}));

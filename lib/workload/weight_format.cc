@@ -42,7 +42,11 @@ std::optional<WeightFormat> ParseWeightFormat(std::string_view name) {
 
 Dtype ActivationDtype(WeightFormat format) { return Row(format).activation; }
 
-Dtype ProductDtype(WeightFormat format) { return Row(format).product; }
+bool TakesInt8Activations(WeightFormat format) { return format == WeightFormat::kInt8; }
+
+Dtype ProductDtype(WeightFormat format, bool int8_activations) {
+  return int8_activations && TakesInt8Activations(format) ? Dtype::kInt8 : Row(format).product;
+}
 
 WeightFormat UnquantisedFormat(WeightFormat format) { return Row(format).unquantised; }
 

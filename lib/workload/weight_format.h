@@ -27,8 +27,13 @@ std::optional<WeightFormat> ParseWeightFormat(std::string_view name);
 // What the vectors between the products are stored as, and the multiplier of everything that is not quantised.
 Dtype ActivationDtype(WeightFormat format);
 
-// The multiplier of a product with such a weight: that of the activations, except for llm_int8.
-Dtype ProductDtype(WeightFormat format);
+// Whether activations can be rounded to 8 bits, with a scale a vector, so that products are made of integers: for
+// weights in int8. Those of llm_int8 always are.
+bool TakesInt8Activations(WeightFormat format);
+
+// The multiplier of a product with such a weight: that of the activations, except for llm_int8, and for formats that
+// take them where activations are in 8 bits.
+Dtype ProductDtype(WeightFormat format, bool int8_activations = false);
 
 // What stays when linears are stored in `format`: the embedding and a mixture's router (and LLM.int8()'s head).
 WeightFormat UnquantisedFormat(WeightFormat format);

@@ -34,12 +34,13 @@ def text() -> list[int]:
     return [int(i) for i in torch.randint(tiny_checkpoint.VOCAB, (TOKENS,))]
 
 
-def arguments(folder: Path, text: list[int], formats: str) -> tuple[str, ...]:
+def arguments(folder: Path, text: list[int], formats: str, activations: str = "default") -> tuple[str, ...]:
     return (
         f"--checkpoint={folder}",
         f"--text_ids={','.join(map(str, text))}",
         "--benchmark_filter=^quality/",
         f"--axis=quality.precision={formats}",
+        f"--axis=quality.activations={activations}",
         "--axis=quality.group=32",
         f"--axis=quality.new={NEW}",
         "--benchmark_min_time=1x",
@@ -47,13 +48,15 @@ def arguments(folder: Path, text: list[int], formats: str) -> tuple[str, ...]:
     )
 
 
+def rows_of(program: Path, flags: tuple[str, ...]) -> dict[str, dict[str, float]]:
+    done = subprocess.run([str(program), *flags], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return {row["precision"]: row for row in json.loads(done.stdout)["benchmarks"]}
+
+
 @pytest.fixture(scope="module")
 def scored(checkpoint: tuple[Path, Any], text: list[int], program: Path) -> dict[str, dict[str, float]]:
-    command = [str(program), *arguments(checkpoint[0], text, ",".join(FORMATS))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["benchmarks"]
-    return {row["precision"]: row for row in rows}
+    return rows_of(program, arguments(checkpoint[0], text, ",".join(FORMATS)))
 
 
 def logits_of(model: Any, ids: list[int]) -> Any:
@@ -116,6 +119,33 @@ def test_precisions_are_ordered_as_their_errors(scored: dict[str, dict[str, floa
         assert row["kl_mean"] <= row["kl_p99"]
         assert 0 <= row["greedy_agreement"] <= NEW
     assert scored["int4"]["top1_agreement"] < 1
+
+
+def test_activations_in_8_bits_cost_what_transformers_says(
+    checkpoint: tuple[Path, Any], text: list[int], scored: dict[str, dict[str, float]], program: Path
+) -> None:
+    import copy
+
+    import torch
+
+    def round_input(_: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        step = values[0].abs().amax(-1, keepdim=True) / 127
+        return ((values[0] / step).round() * step,)
+
+    row = rows_of(program, arguments(checkpoint[0], text, "int8", "int8"))["int8"]
+    _, model = checkpoint
+    quantised = copy.deepcopy(model)
+    for module in quantised.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.weight.data = rounded(module.weight.data)
+            module.register_forward_pre_hook(round_input)
+    logits, exact = logits_of(quantised, text), logits_of(model, text)
+    p = exact[:-1].log_softmax(-1)
+    divergence = (p.exp() * (p - logits[:-1].log_softmax(-1))).sum(-1).mean().item()
+    # A last bit of bf16 decides about a step of 8 bits.
+    assert row["kl_mean"] == pytest.approx(divergence + scored["bf16"]["kl_mean"], rel=0.3)
+    assert row["perplexity"] == pytest.approx(perplexity_of(logits, text), rel=0.05)
+    assert 1.2 * scored["int8"]["kl_mean"] < row["kl_mean"] < scored["int4"]["kl_mean"]
 
 
 @pytest.mark.parametrize(

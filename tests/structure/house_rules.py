@@ -56,7 +56,11 @@ MEANT_OTHERWISE: dict[str, dict[str, str]] = {
         "vocab": "a key of a summary",
     },
     "lib/observe/ranges.": {"optimizer": "a phase", "parameters": "of a model"},
-    "lib/observe/memory/": {"parameters": "a kind of memory", "size": "a key of PyTorch's snapshots"},
+    "lib/observe/memory/": {
+        "activations": "a kind of memory",
+        "parameters": "a kind of memory",
+        "size": "a key of PyTorch's snapshots",
+    },
     "lib/observe/profile/": {
         "attention": "a kind of work",
         "bytes": "a column",

@@ -61,8 +61,8 @@ class DecoderModel {
   virtual void ObserveComponents(ComponentMarker marker) = 0;
 
   // From now on `marker` is told, on the thread that calls Append or AppendOne, of every stage of the LLM.int8()
-  // products of it, in our kernel the first kFusedLlmInt8Stages. Where threads share a product, the stages are those of
-  // that thread.
+  // products of it, or of others with vectors in 8 bits, in our kernel the first kFusedLlmInt8Stages. Where threads
+  // share a product, the stages are those of that thread.
   virtual void ObserveStages(LlmInt8Marker marker) = 0;
 };
 

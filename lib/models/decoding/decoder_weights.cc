@@ -16,6 +16,9 @@
 namespace roofbench::models {
 namespace {
 
+using workload::TakesInt8Activations;
+using workload::WeightFormat;
+
 bool HeadIsEmbedding(const workload::Decoder& shape, const Storage& storage) {
   return shape.base.tied_head && storage.FormatOf(LinearRole::kHead) == workload::UnquantisedFormat(storage.format);
 }
@@ -26,7 +29,10 @@ absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Stora
   const int64_t d = n.d;
   if (absl::Status status = CheckStorage(config.shape, storage); !status.ok()) return status;
   const auto matrix = [&](LinearRole role, int64_t count, int64_t rows, int64_t columns) {
-    return StoredMatrix::Empty(storage.FormatOf(role), count, rows, columns, storage.group, device);
+    const WeightFormat format = storage.FormatOf(role);
+    StoredMatrix made = StoredMatrix::Empty(format, count, rows, columns, storage.group, device);
+    made.int8_activations = storage.int8_activations && TakesInt8Activations(format);
+    return made;
   };
   const auto type = at::TensorOptions(device).dtype(PlainType(storage.format));
   DecoderWeights made{.config = config, .storage = storage};
@@ -70,6 +76,10 @@ bool SharesEmbedding(const DecoderWeights& weights) { return weights.head.weight
 }  // namespace
 
 absl::Status CheckStorage(const workload::Decoder& shape, const Storage& storage) {
+  if (storage.int8_activations && !TakesInt8Activations(storage.format)) {
+    return absl::UnimplementedError(absl::StrCat("activations are rounded to 8 bits for int8 weights alone, not for ",
+                                                 std::string(Name(storage.format))));
+  }
   const DecoderSizes n(shape);
   struct Matrix {
     LinearRole role;

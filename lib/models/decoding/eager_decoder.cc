@@ -147,15 +147,16 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
   shape.back() = matrix.rows;
   const double threshold = weights_.storage.outlier_threshold;
   if (exact()) return Passed(matrix.ApplyExactly(rows, expert, threshold).view(shape));
-  if (llm_int8_threads_ != nullptr && matrix.format == workload::WeightFormat::kLlmInt8) {
-    const LlmInt8Matrix weight{matrix.weight[expert], matrix.scale[expert]};
-    return fused_llm_int8_(rows, weight, threshold, *llm_int8_threads_, marker_, tally_).view(shape);
+  LlmInt8Tally* const tally = matrix.format == workload::WeightFormat::kLlmInt8 ? &tally_ : nullptr;
+  if (int8_threads_ != nullptr && matrix.MultipliesInt8()) {
+    return fused_int8_(rows, matrix.Int8Of(expert), matrix.Threshold(threshold), *int8_threads_, marker_, tally)
+        .view(shape);
   }
-  if (int8_product_ && matrix.format == workload::WeightFormat::kInt8) {
+  if (int8_product_ && matrix.format == workload::WeightFormat::kInt8 && !matrix.int8_activations) {
     const at::Tensor y = int8_product_(rows, matrix.weight[expert], matrix.scale[expert]);
     if (y.defined()) return y.view(shape);
   }
-  return matrix.Apply(rows, expert, threshold, marker_, &tally_).view(shape);
+  return matrix.Apply(rows, expert, threshold, marker_, tally).view(shape);
 }
 
 at::Tensor EagerDecoder::Qkv(const LayerWeights& layer, const at::Tensor& x) const {

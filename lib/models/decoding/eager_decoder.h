@@ -60,8 +60,8 @@ class EagerDecoder final : public DecoderModel {
   using PromptFunction = std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
   void AttendPromptsBy(PromptFunction attend) { attend_prompt_ = std::move(attend); }
 
-  // Our kernel takes the place of LibTorch's operations for the products of LLM.int8(). The threads must outlive this.
-  void MultiplyLlmInt8On(const kernels::ParallelFor& threads) { llm_int8_threads_ = &threads; }
+  // Our kernel takes the place of LibTorch's operations for products of integers. The threads must outlive this.
+  void MultiplyIntegersOn(const kernels::ParallelFor& threads) { int8_threads_ = &threads; }
 
   KvCache& cache() { return cache_; }
   const RotaryTable& rope() const { return rope_; }
@@ -120,8 +120,8 @@ class EagerDecoder final : public DecoderModel {
   at::Tensor token_;     // [batch, 1], what SetToken set
   at::Tensor position_;  // [1], where it goes
   PromptFunction attend_prompt_;
-  const kernels::ParallelFor* llm_int8_threads_ = nullptr;
-  mutable FusedLlmInt8Linear fused_llm_int8_;
+  const kernels::ParallelFor* int8_threads_ = nullptr;
+  mutable FusedLlmInt8Linear fused_int8_;
   mutable LlmInt8Tally tally_;  // of the last call
   Int8Product int8_product_;
   ComponentMarker component_;

@@ -35,7 +35,8 @@ workload::StoredDecoder Storage::Of(const workload::Decoder& shape) const {
   return {.shape = shape,
           .format = format,
           .quantised_head = skipped.count(LinearRole::kHead) == 0,
-          .group = static_cast<double>(group)};
+          .group = static_cast<double>(group),
+          .int8_activations = int8_activations};
 }
 
 }  // namespace roofbench::models

@@ -101,10 +101,10 @@ at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, doubl
   done(LlmInt8Stage::kQuantise);
   const at::Tensor products = IntProduct(quantised, weight.weight);
   done(LlmInt8Stage::kProduct);
-  at::Tensor y = (products * (row_max.unsqueeze(1) * weight.row_max / (kLargest * kLargest))).to(x.scalar_type());
+  at::Tensor y = (products * (row_max.unsqueeze(1) * weight.row_max / (kLargest * weight.steps))).to(x.scalar_type());
   done(LlmInt8Stage::kDequantise);
   if (outliers.columns.defined()) {
-    const at::Tensor w = weight.weight.index_select(1, outliers.columns) * (weight.row_max / kLargest).unsqueeze(1);
+    const at::Tensor w = weight.weight.index_select(1, outliers.columns) * (weight.row_max / weight.steps).unsqueeze(1);
     y.add_(at::mm(outliers.x, w.to(x.scalar_type()).t()));
   }
   done(LlmInt8Stage::kOutliers);
@@ -113,7 +113,7 @@ at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, doubl
 
 at::Tensor FusedLlmInt8Linear::operator()(const at::Tensor& x, const LlmInt8Matrix& weight, double threshold,
                                           const kernels::ParallelFor& parallel_for, const LlmInt8Marker& marker,
-                                          LlmInt8Tally& tally) {
+                                          LlmInt8Tally* tally) {
   const auto done = [&](LlmInt8Stage stage) {
     if (marker) marker(stage);
   };
@@ -122,7 +122,7 @@ at::Tensor FusedLlmInt8Linear::operator()(const at::Tensor& x, const LlmInt8Matr
   const auto* const values = Elements<kernels::Bf16>(rows);
   observe::Range kernel("roofbench::llm_int8 statistics");
   activations_.Select(values, rows.size(0), rows.size(1), static_cast<float>(threshold), parallel_for);
-  tally.Add(static_cast<int64_t>(activations_.outliers().size()));
+  if (tally != nullptr) tally->Add(static_cast<int64_t>(activations_.outliers().size()));
   done(LlmInt8Stage::kSelect);
   kernel.Next("roofbench::llm_int8 quantise");
   activations_.Quantise(values, parallel_for);
@@ -131,7 +131,7 @@ at::Tensor FusedLlmInt8Linear::operator()(const at::Tensor& x, const LlmInt8Matr
   at::Tensor y = at::empty({rows.size(0), weight.weight.size(0)}, rows.options());
   Run(kernels::LlmInt8Product<kernels::Bf16>{.weight = {Elements<int8_t>(weight.weight),
                                                         Elements<float>(weight.row_max), weight.weight.size(0),
-                                                        weight.weight.size(1)},
+                                                        weight.weight.size(1), static_cast<float>(weight.steps)},
                                              .activations = &activations_,
                                              .y = Elements<kernels::Bf16>(y)},
       parallel_for);

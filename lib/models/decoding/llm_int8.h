@@ -41,10 +41,11 @@ struct LlmInt8Tally {
   }
 };
 
-// weight int8 [n, k] and row_max fp32 [n]: weight = round(w · 127 / row_max).
+// weight int8 [n, k] and row_max fp32 [n]: w = weight · row_max / steps, of LLM.int8() 127, of a scale a row 1.
 struct LlmInt8Matrix {
   at::Tensor weight;
   at::Tensor row_max;
+  double steps = kernels::kInt8Largest;
 };
 LlmInt8Matrix QuantiseLlmInt8(const at::Tensor& w);
 
@@ -62,7 +63,7 @@ at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, doubl
 class FusedLlmInt8Linear {
  public:
   at::Tensor operator()(const at::Tensor& x, const LlmInt8Matrix& weight, double threshold,
-                        const kernels::ParallelFor& parallel_for, const LlmInt8Marker& marker, LlmInt8Tally& tally);
+                        const kernels::ParallelFor& parallel_for, const LlmInt8Marker& marker, LlmInt8Tally* tally);
 
  private:
   kernels::LlmInt8Activations activations_;

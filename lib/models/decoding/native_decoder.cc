@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoder with our own kernels. A prompt goes through our attention and LibTorch's products, but for LLM.int8(); a
+// The decoder with our own kernels. A prompt goes through our attention and LibTorch's products, but for integers; a
 // token of each sequence is one parallel region, in which threads meet four times a layer and nothing is allocated.
 
 #include <ATen/ops/zeros.h>
@@ -81,7 +81,7 @@ class NativeDecoder final : public DecoderModel {
     eager_.AttendPromptsBy([this](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
       return prompt_attention_(q, k, v, pool_);
     });
-    eager_.MultiplyLlmInt8On(pool_);
+    eager_.MultiplyIntegersOn(pool_);
     for (const LayerWeights& layer : weights.layers) {
       attention_norms_.push_back(Fp32(layer.attention_norm));
       mlp_norms_.push_back(Fp32(layer.mlp_norm));

@@ -48,7 +48,7 @@ int64_t RowGrain(const StoredMatrix& matrix) {
 
 template <typename T>
 RegionProducts<T>::RegionProducts(const Sizes& sizes, double outlier_threshold, int threads)
-    : outlier_threshold_(static_cast<float>(outlier_threshold)), shares_(sizes.products), scratch_(Size(threads)) {
+    : outlier_threshold_(outlier_threshold), shares_(sizes.products), scratch_(Size(threads)) {
   for (Scratch& s : scratch_) s.quantised = {sizes.vectors, sizes.widest};
 }
 
@@ -63,10 +63,13 @@ template <typename T>
 const kernels::LlmInt8Activations& RegionProducts<T>::Quantise(const Worker& worker, const RegionProduct<T>& work) {
   kernels::LlmInt8Activations& made = scratch_[Size(worker.index())].quantised;
   if constexpr (std::is_same_v<T, Bf16>) {
-    if (work.matrix.format == WeightFormat::kLlmInt8) {
+    const StoredMatrix& matrix = work.matrix;
+    if (matrix.MultipliesInt8()) {
+      const auto threshold = static_cast<float>(matrix.Threshold(outlier_threshold_));
       Mark(worker, LlmInt8Stage::kOther);
-      made.Select(work.x, work.m, work.matrix.columns, outlier_threshold_, kernels::SerialFor());
-      if (worker.index() == 0) tally_.Add(static_cast<int64_t>(made.outliers().size()));
+      made.Select(work.x, work.m, matrix.columns, threshold, kernels::SerialFor());
+      if (worker.index() == 0 && matrix.format == WeightFormat::kLlmInt8)
+        tally_.Add(static_cast<int64_t>(made.outliers().size()));
       Mark(worker, LlmInt8Stage::kSelect);
       made.Quantise(work.x, kernels::SerialFor());
       Mark(worker, LlmInt8Stage::kQuantise);
@@ -83,17 +86,17 @@ void RegionProducts<T>::Multiply(const Worker& worker, const RegionProduct<T>& w
   if constexpr (std::is_same_v<T, float>) {
     MultiplyRows(PlainWeightOf<float>(matrix, work.expert), work, rows);
   } else {
+    if (matrix.MultipliesInt8()) {
+      kernels::LlmInt8Weight weight = ScaledWeightOf<kernels::LlmInt8Weight>(matrix, work.expert);
+      if (matrix.format == WeightFormat::kInt8) weight.steps = 1;
+      RunRows(kernels::LlmInt8Product<float>{.weight = weight, .activations = &quantised, .y = work.y}, rows);
+      return Mark(worker, LlmInt8Stage::kProduct);
+    }
     switch (matrix.format) {
       case WeightFormat::kInt8:
         return MultiplyRows(ScaledWeightOf<kernels::Int8Weight>(matrix, work.expert), work, rows);
       case WeightFormat::kInt4:
         return MultiplyRows(Int4WeightOf(matrix, work.expert), work, rows);
-      case WeightFormat::kLlmInt8:
-        RunRows(kernels::LlmInt8Product<float>{.weight = ScaledWeightOf<kernels::LlmInt8Weight>(matrix, work.expert),
-                                               .activations = &quantised,
-                                               .y = work.y},
-                rows);
-        return Mark(worker, LlmInt8Stage::kProduct);
       default:
         return MultiplyRows(PlainWeightOf<Bf16>(matrix, work.expert), work, rows);
     }

@@ -94,7 +94,7 @@ class RegionProducts {
     if (marker_ && worker.index() == 0) marker_(stage);
   }
 
-  const float outlier_threshold_;
+  const double outlier_threshold_;
   LlmInt8Marker marker_;
   LlmInt8Tally tally_;
   kernels::RowShares shares_;

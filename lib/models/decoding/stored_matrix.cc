@@ -212,8 +212,13 @@ at::Tensor StoredMatrix::Dequantised(int64_t expert, int64_t first, int64_t coun
   }
 }
 
+LlmInt8Matrix StoredMatrix::Int8Of(int64_t expert) const {
+  return {weight[expert], scale[expert], format == WeightFormat::kLlmInt8 ? kLlmInt8Largest : 1};
+}
+
 at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double threshold, const LlmInt8Marker& marker,
                                LlmInt8Tally* tally) const {
+  if (MultipliesInt8()) return LlmInt8Linear(x, Int8Of(expert), Threshold(threshold), marker, tally);
   switch (format) {
     case WeightFormat::kInt8:
       if (TakesPackedProduct(x, weight[expert])) {
@@ -224,8 +229,6 @@ at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double thres
         const at::Tensor whole = weight[expert].narrow(0, first, count).to(x.scalar_type());
         return at::linear(x, whole).mul(scale[expert].narrow(0, first, count)).to(x.scalar_type());
       });
-    case WeightFormat::kLlmInt8:
-      return LlmInt8Linear(x, {weight[expert], scale[expert]}, threshold, marker, tally);
     case WeightFormat::kInt4:
       return ByBlocks(*this, [&](int64_t first, int64_t count) {
         return at::linear(x, Dequantised(expert, first, count, x.scalar_type()));
@@ -236,7 +239,7 @@ at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double thres
 }
 
 at::Tensor StoredMatrix::ApplyExactly(const at::Tensor& x, int64_t expert, double threshold) const {
-  if (format == WeightFormat::kLlmInt8) return LlmInt8Linear(x, {weight[expert], scale[expert]}, threshold);
+  if (MultipliesInt8()) return LlmInt8Linear(x, Int8Of(expert), Threshold(threshold));
   return ByBlocks(*this,
                   [&](int64_t first, int64_t count) { return at::linear(x, Dequantised(expert, first, count)); });
 }

@@ -20,6 +20,8 @@ at::ScalarType PlainType(workload::WeightFormat format);
 //   int8:     weight int8, scale fp32 [experts, rows]; w = weight · scale
 //   llm_int8: weight int8, scale fp32 [experts, rows], the largest magnitude of a row; w = weight · scale / 127
 //   int4:     weight holds kernels::Int4Weight's tiles, expert after expert, as bytes
+// With `int8_activations`, which int8 takes, each vector is rounded to 8 bits with a scale of its own before it is
+// multiplied, as LLM.int8() does without outliers.
 struct StoredMatrix {
   workload::WeightFormat format = workload::WeightFormat::kFp32;
   int64_t experts = 1;
@@ -28,6 +30,7 @@ struct StoredMatrix {
   int64_t group = 0;
   at::Tensor weight = {};
   at::Tensor scale = {};
+  bool int8_activations = false;
 
   // Memory for the matrix, without values.
   static StoredMatrix Empty(workload::WeightFormat format, int64_t experts, int64_t rows, int64_t columns,
@@ -45,6 +48,12 @@ struct StoredMatrix {
 
   // `count` rows of the matrix that products see, from `first` on (int4: a multiple of 16), in fp32 or `type`.
   at::Tensor Dequantised(int64_t expert, int64_t first, int64_t count, at::ScalarType type = at::kFloat) const;
+
+  // Whether products are made of integers on both sides; those of Int8Of then, with its threshold where the model's is
+  // `threshold`.
+  bool MultipliesInt8() const { return format == workload::WeightFormat::kLlmInt8 || int8_activations; }
+  LlmInt8Matrix Int8Of(int64_t expert) const;
+  double Threshold(double threshold) const { return format == workload::WeightFormat::kLlmInt8 ? threshold : 0; }
 
   // x [tokens, columns] times the transposed matrix: [tokens, rows] in x's type, by LibTorch's operations. `threshold`,
   // `marker` and `tally` are LLM.int8()'s.

@@ -10,10 +10,10 @@ namespace {
 
 double StorageBytes(WeightFormat format) { return ElementBytes(ActivationDtype(format)); }
 
-// `tokens` rows against a matrix [rows, columns]: its bytes are read once.
-Operation Product(WeightFormat format, double group, double tokens, double rows, double columns) {
-  Operation operation{.bytes_read = MatrixBytes(format, rows, columns, group)};
-  operation.flops[Index(ProductDtype(format))] = 2 * tokens * rows * columns;
+// `tokens` rows against a matrix [rows, columns] of the model's that has the format: its bytes are read once.
+Operation Product(const StoredDecoder& stored, WeightFormat format, double tokens, double rows, double columns) {
+  Operation operation{.bytes_read = MatrixBytes(format, rows, columns, stored.group)};
+  operation.flops[Index(ProductDtype(format, stored.int8_activations))] = 2 * tokens * rows * columns;
   return operation;
 }
 
@@ -79,7 +79,7 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
   const WeightFormat format = stored.format;
   const double element = StorageBytes(format);
   const auto product = [&](DecoderComponent component, double rows, double columns, double taken) {
-    Operation operation = Product(format, stored.group, taken, rows, columns);
+    Operation operation = Product(stored, format, taken, rows, columns);
     operation.repeat = s.layers;
     operation.component = Name(component);
     return operation;
@@ -104,14 +104,14 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
   }
   const WeightFormat plain = UnquantisedFormat(format);
   if (stored.shape.IsMixture()) {
-    Operation router = Product(plain, stored.group, tokens, stored.shape.experts, s.d_model);
+    Operation router = Product(stored, plain, tokens, stored.shape.experts, s.d_model);
     router.repeat = s.layers;
     router.component = Name(DecoderComponent::kRouter);
     cost.operations.push_back(router);
   }
   // Rows of the embedding.
   cost.operations.push_back({.bytes_read = tokens * s.d_model * element, .component = Name(DecoderComponent::kNorm)});
-  Operation head = Product(stored.HeadFormat(), stored.group, logits, s.vocab, s.d_model);
+  Operation head = Product(stored, stored.HeadFormat(), logits, s.vocab, s.d_model);
   head.bytes_written = logits * s.vocab * ElementBytes(Dtype::kFp32);
   head.component = Name(DecoderComponent::kHead);
   cost.operations.push_back(head);

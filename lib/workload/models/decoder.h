@@ -61,8 +61,9 @@ constexpr std::string_view Name(DecoderComponent component) {
 struct StoredDecoder {
   Decoder shape;
   WeightFormat format = WeightFormat::kBf16;
-  bool quantised_head = true;  // see QuantisesHead
-  double group = 64;           // of int4
+  bool quantised_head = true;     // see QuantisesHead
+  double group = 64;              // of int4
+  bool int8_activations = false;  // see TakesInt8Activations
 
   WeightFormat HeadFormat() const { return quantised_head ? format : UnquantisedFormat(format); }
 

@@ -31,6 +31,7 @@ struct Variant {
   const char* model;
   WeightFormat format;
   bool has_all = false;  // a window that the texts outgrow, biases and norms of heads
+  bool int8_activations = false;
 };
 
 // Zeros and ones would hide a bias that is not added, or a norm of other heads.
@@ -47,6 +48,7 @@ class DecoderTest : public testing::TestWithParam<Variant> {
   DecoderTest() : generator_(at::detail::createCPUGenerator(3)) {
     Storage storage = Storage::Default(GetParam().format);
     storage.group = 32;
+    storage.int8_activations = GetParam().int8_activations;
     DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(GetParam().model));
     if (GetParam().has_all) {
       config.shape.window = 6;
@@ -175,7 +177,7 @@ TEST_P(DecoderTest, TellsTheStagesOfLlmInt8) {
   decoder->ObserveStages([&](LlmInt8Stage stage) { stages.push_back(stage); });
   const at::Tensor tokens = Tokens(2, 1);
   decoder->AppendOne(tokens.select(1, 0).contiguous());
-  if (GetParam().format != WeightFormat::kLlmInt8) {
+  if (GetParam().format != WeightFormat::kLlmInt8 && !GetParam().int8_activations) {
     EXPECT_TRUE(stages.empty());
     return;
   }
@@ -251,6 +253,8 @@ std::vector<Variant> Variants() {
       variants.push_back({implementation, "tiny_llama", format});
       variants.push_back({implementation, "tiny_llama", format, /*has_all=*/true});
     }
+    variants.push_back(
+        {implementation, "tiny_llama", WeightFormat::kInt8, /*has_all=*/false, /*int8_activations=*/true});
     variants.push_back({implementation, "tiny_mixtral", WeightFormat::kFp32});
   }
   return variants;
@@ -258,7 +262,8 @@ std::vector<Variant> Variants() {
 
 INSTANTIATE_TEST_SUITE_P(Each, DecoderTest, testing::ValuesIn(Variants()), [](const auto& instance) {
   return std::string(instance.param.implementation) + "_" + instance.param.model + "_" +
-         std::string(Name(instance.param.format)) + (instance.param.has_all ? "_all" : "");
+         std::string(Name(instance.param.format)) + (instance.param.has_all ? "_all" : "") +
+         (instance.param.int8_activations ? "_by_int8" : "");
 });
 
 // Windows, biases and norms of heads: a prompt behind a mask, token by token, and as a graph would record it.
@@ -299,6 +304,54 @@ TEST(DecoderWithAWindow, EveryWayToReadATextAgrees) {
   set.SetToken(tokens.select(1, 19).contiguous());
   set.AppendSet();
   EXPECT_LT((set.CountSet() - expected).abs().max().item<double>(), 1e-4);
+}
+
+// A vector's scale is its own: what is read beside it changes nothing but the order of attention's sums.
+TEST(DecoderOfInt8Activations, DiffersFromTheOneIn16BitsByTheirRounding) {
+  const at::NoGradGuard no_grad;
+  at::Generator generator = at::detail::createCPUGenerator(3);
+  Storage storage = Storage::Default(WeightFormat::kInt8);
+  const DecoderConfig config = ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
+  const at::Tensor tokens = at::randint(0, 96, {2, 12}, generator, at::kLong);
+  const auto logits_of = [&](bool int8_activations, const char* implementation, Arithmetic arithmetic) {
+    storage.int8_activations = int8_activations;
+    const DecoderWeights weights = RandomWeights(config, storage, 1).value();
+    if (arithmetic == Arithmetic::kExact) return EagerDecoder(weights, 2, 12, arithmetic).Append(tokens).clone();
+    return MakeDecoder(implementation, weights, 2, 12, 2).value()->Append(tokens).clone();
+  };
+  const auto off = [](const at::Tensor& a, const at::Tensor& b) {
+    return ((a - b).square().mean().sqrt() / b.square().mean().sqrt()).item<double>();
+  };
+  const at::Tensor plain = logits_of(false, "eager", Arithmetic::kExact);
+  const at::Tensor rounded = logits_of(true, "eager", Arithmetic::kExact);
+  // A step of 1/127 of the largest of some hundred normal numbers, about 3 of their deviations, is 0.024 of one, and
+  // its error 0.024 / √12 = 0.007; there are eight products.
+  EXPECT_LT(off(rounded, plain), 0.1);
+  EXPECT_GT(off(rounded, plain), 0.003);
+  for (const char* implementation : {"eager", "native"}) {
+    // bf16 between the operations costs as much again, where a last bit decides about a step.
+    EXPECT_LT(off(logits_of(true, implementation, Arithmetic::kStored), rounded), 0.1) << implementation;
+  }
+}
+
+TEST(Storage, Int8ActivationsAreForInt8Weights) {
+  const workload::Decoder shape = workload::FindDecoderPreset("tiny_llama")->shape;
+  for (const WeightFormat format : workload::kWeightFormats) {
+    Storage storage = Storage::Default(format);
+    storage.int8_activations = true;
+    const absl::Status status = CheckStorage(shape, storage);
+    EXPECT_EQ(status.ok(), TakesInt8Activations(format)) << Name(format);
+    if (!status.ok()) {
+      EXPECT_THAT(std::string(status.message()), testing::HasSubstr(std::string(Name(format))));
+    }
+  }
+  Storage storage = Storage::Default(WeightFormat::kInt8);
+  storage.int8_activations = true;
+  storage.skipped.insert(LinearRole::kHead);
+  const DecoderWeights weights =
+      RandomWeights(ConfigOf(*workload::FindDecoderPreset("tiny_llama")), storage, 1).value();
+  EXPECT_TRUE(weights.layers.front().down.MultipliesInt8());
+  EXPECT_FALSE(weights.head.MultipliesInt8());
 }
 
 TEST(Storage, WhatEachLinearBecomes) {

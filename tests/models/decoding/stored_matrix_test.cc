@@ -74,6 +74,26 @@ TEST(StoredMatrix, ProductsAreThoseOfTheDequantisedMatrix) {
   }
 }
 
+// With activations in 8 bits: the integers written out, in double precision.
+TEST(StoredMatrix, Int8ProductsOfRoundedVectors) {
+  const at::Tensor w = Normal({48, 96}, 3);
+  StoredMatrix matrix = Stored(WeightFormat::kInt8, w);
+  matrix.int8_activations = true;
+  const at::Tensor x = Normal({5, 96}, 4).mul_(Normal({5, 1}, 5).abs_().add_(0.1)).to(at::kBFloat16);
+  const at::Tensor step = std::get<0>(x.to(at::kDouble).abs().max(1, /*keepdim=*/true)) / 127;
+  const at::Tensor whole = (x.to(at::kDouble) / step).round();
+  const at::Tensor expected = whole.mm(matrix.weight[1].to(at::kDouble).t()) * step * matrix.scale[1].to(at::kDouble);
+  // The threshold of LLM.int8() is not of int8: with it, most columns would be taken out.
+  EXPECT_TRUE(at::allclose(matrix.ApplyExactly(x.to(at::kFloat), 1, 0.5).to(at::kDouble), expected, 1e-5, 1e-5));
+  EXPECT_TRUE(at::allclose(matrix.Apply(x, 1, 0.5).to(at::kDouble), expected, 1e-2, 1e-2));
+  // Half a step a column at most, against the product that is not rounded.
+  matrix.int8_activations = false;
+  const at::Tensor plain = matrix.ApplyExactly(x.to(at::kFloat), 1, 6).to(at::kDouble);
+  const at::Tensor bound = step / 2 * matrix.Dequantised(1, 0, 48).to(at::kDouble).abs().sum(1);
+  EXPECT_TRUE((plain - expected).abs().le(bound + 1e-4).all().item<bool>());
+  EXPECT_GT((plain - expected).abs().max().item<double>(), 1e-3);
+}
+
 // LibTorch's product for a few vectors looks at 16 columns at a time, whatever the width.
 TEST(StoredMatrix, Int8ProductsOfAnyWidth) {
   for (const int64_t columns : {1, 2, 4, 12, 16, 20, 40, 100, 200, 260}) {

@@ -54,6 +54,20 @@ TEST(StoredDecoder, BytesByHand) {
   EXPECT_EQ(int4.ModelBytes(), 2 * 32 * 8 + 32 * 8 + 3 * (layer - 8 * 8) + 2 * 7 * 8);
 }
 
+// The same bytes and as much arithmetic, of integers where weights are; attention stays.
+TEST(StoredDecoder, Int8ActivationsMakeProductsOfIntegers) {
+  StoredDecoder stored{.shape = kSmall, .format = WeightFormat::kInt8};
+  const Cost plain = stored.PrefillCost(2, 10, 10);
+  stored.int8_activations = true;
+  const Cost by_int8 = stored.PrefillCost(2, 10, 10);
+  EXPECT_EQ(by_int8.BytesRead(), plain.BytesRead());
+  EXPECT_EQ(plain.Flops(Dtype::kInt8), 0);
+  EXPECT_EQ(by_int8.Flops(), plain.Flops());
+  EXPECT_EQ(by_int8.Flops(Dtype::kBf16), 3 * 4.0 * (2 * 55) * 8);
+  stored.quantised_head = false;
+  EXPECT_EQ(stored.PrefillCost(2, 10, 10).Flops(Dtype::kBf16), 3 * 4.0 * (2 * 55) * 8 + 2 * 2 * 32 * 8);
+}
+
 TEST(StoredDecoder, Int8HalvesALargeModel) {
   StoredDecoder stored{.shape = Preset("llama2_7b")};
   const double bf16 = stored.ModelBytes();

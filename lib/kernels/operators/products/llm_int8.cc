@@ -57,7 +57,7 @@ void GatherOutliers(const LlmInt8Weight& weight, const std::vector<int32_t>& out
   to.resize(outliers.size() * Size(width));
   for (int64_t j = 0; j < rows; ++j) {
     const int8_t* const w = weight.data + (first + j) * weight.k;
-    const float scale = weight.row_max[first + j] / kInt8Largest;
+    const float scale = weight.row_max[first + j] / weight.steps;
     for (std::size_t o = 0; o < outliers.size(); ++o) {
       to[o * Size(width) + Size(j)] = static_cast<float>(w[outliers[o]]) * scale;
     }
@@ -157,6 +157,7 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows) {
                                          .rows = count,
                                          .x_max = x.row_max() + row,
                                          .w_max = weight.row_max + first,
+                                         .w_steps = weight.steps,
                                          .outliers = outliers,
                                          .outlier_x = x.outlier_values() + row * outliers,
                                          .outlier_w = scratch.outlier_w.data(),

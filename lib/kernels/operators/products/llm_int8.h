@@ -6,6 +6,9 @@
 // / SCA), columns with an outlier in any row 0; y = CA · CBᵀ · SCA · SCB / 127² + x[:, outliers] · (CB[:, outliers] ·
 // SCB / 127)ᵀ. Statistics and quantised rows are functions of their own, because threads share them and they can be
 // timed; the product is dequantised and gets its outliers a block at a time, while the block lies in a cache.
+//
+// Without a threshold it is the product of any int8 weight with activations in 8 bits, each row of which has its own
+// scale: a row's result does not depend on the rows beside it.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +19,16 @@
 
 namespace roofbench::kernels {
 
-// CB [n, k] and SCB [n]: weight = round(w · 127 / row_max), row_max the largest magnitude of a row.
+inline constexpr float kInt8Largest = 127;
+
+// CB [n, k] and SCB [n]: weight = round(w · 127 / row_max), row_max the largest magnitude of a row. k is at most
+// 66,000: sums have 32 bits.
 struct LlmInt8Weight {
   const int8_t* data = nullptr;
   const float* row_max = nullptr;
   int64_t n = 0;
   int64_t k = 0;
+  float steps = kInt8Largest;  // w = data · row_max / steps: 1 where row_max holds scales
 };
 
 // The quantised rows of some x [m, k]. Its memory grows with x, and with the most outlier columns so far.

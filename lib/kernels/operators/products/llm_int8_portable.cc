@@ -140,7 +140,7 @@ HWY_INLINE void DequantiseColumns(const Int8Dequantised<Y>& work, int64_t i, int
   const FloatTag d;
   const hn::RebindToSigned<FloatTag> d32;
   const auto lanes = static_cast<int64_t>(FloatLanes());
-  const FloatVec scale = hn::Set(d, work.x_max[i] / (kInt8Largest * kInt8Largest));
+  const FloatVec scale = hn::Set(d, work.x_max[i] / (kInt8Largest * work.w_steps));
   const int32_t* const products = work.products + i * work.width + begin;
   FloatVec values[kVectors];
   for (int v = 0; v < kVectors; ++v) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "lib/kernels/operators/products/llm_int8.h"
 #include "lib/kernels/simd/bf16.h"
 #include "lib/kernels/simd/isa.h"
 #include "lib/kernels/threading/parallel_for.h"
@@ -14,8 +15,6 @@ namespace roofbench::kernels {
 // so many that the weight is brought into another order first.
 inline constexpr int64_t kInt8BlockRows = 64;
 inline constexpr int64_t kInt8PanelRows = 32;
-
-inline constexpr float kInt8Largest = 127;
 
 // products[i · width + j] = Σ x[i] · w[j] for m rows of x and `rows` of w.
 struct Int8Block {
@@ -49,7 +48,8 @@ const LlmInt8Way& PortableLlmInt8Way();
 const LlmInt8Way& Avx512LlmInt8Way();  // needs kAvx512Vnni
 #endif
 
-// What happens to products in a cache: y[i · y_stride + j] = products[i · width + j] · x_max[i] / 127² · w_max[j]
+// What happens to products in a cache: y[i · y_stride + j] = products[i · width + j] · x_max[i] / (127 · w_steps) ·
+// w_max[j]
 // + Σ outlier_x[i, o] · outlier_w[o, j].
 template <typename Y>
 struct Int8Dequantised {
@@ -58,6 +58,7 @@ struct Int8Dequantised {
   int64_t rows = 0;              // of the weight: j
   const float* x_max = nullptr;  // [m]
   const float* w_max = nullptr;  // [rows]
+  float w_steps = kInt8Largest;
   int64_t outliers = 0;
   const float* outlier_x = nullptr;  // [m, outliers]
   const float* outlier_w = nullptr;  // [outliers, width]

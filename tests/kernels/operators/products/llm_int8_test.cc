@@ -26,6 +26,7 @@ struct Product {
   std::vector<float> row_max = Normal<float>(n, 1, 0.1, 3);
   std::vector<float> y = std::vector<float>(Size(m * n), std::numeric_limits<float>::quiet_NaN());
   std::vector<Bf16> rounded = std::vector<Bf16>(Size(m * n));
+  float steps = 127;
   LlmInt8Activations activations = {};
 
   void Run(float threshold, const ParallelFor& parallel_for = SerialFor()) {
@@ -33,9 +34,10 @@ struct Product {
     for (const float value : Normal<float>(n * k, 0, 40, 2)) {
       weight.push_back(static_cast<int8_t>(std::clamp(value, -127.0F, 127.0F)));
     }
+    if (steps == 1) weight.front() = weight.back() = -128;
     activations.Select(x.data(), m, k, threshold, parallel_for);
     activations.Quantise(x.data(), parallel_for);
-    const LlmInt8Weight stored{weight.data(), row_max.data(), n, k};
+    const LlmInt8Weight stored{weight.data(), row_max.data(), n, k, steps};
     const LlmInt8Product<float> work{.weight = stored, .activations = &activations, .y = y.data()};
     for (const Range rows : {Range{0, n / 2}, Range{n / 2, n}}) RunRows(work, rows);
     kernels::Run(LlmInt8Product<Bf16>{.weight = stored, .activations = &activations, .y = rounded.data()},
@@ -57,15 +59,15 @@ struct Product {
         inner += activations.row(row)[i] * w;
       }
     }
-    return (inner * activations.row_max()[row] / 127 + outer) * row_max[Size(column)] / 127;
+    return (inner * activations.row_max()[row] / 127 + outer) * row_max[Size(column)] / steps;
   }
 
   void ExpectItsFormula() const {
     for (int64_t row = 0; row < m; ++row) {
       for (int64_t column = 0; column < n; ++column) {
         const double expected = Expected(row, column);
-        ExpectClose(y[Size(row * n + column)], expected, 1e-5, 1, "element");
-        ExpectClose(rounded[Size(row * n + column)], expected, kRounding<Bf16>, 1e-3, "rounded element");
+        ExpectClose(y[Size(row * n + column)], expected, 1e-5, 127 / steps, "element");
+        ExpectClose(rounded[Size(row * n + column)], expected, kRounding<Bf16>, 0.127 / steps, "rounded element");
       }
     }
   }
@@ -154,6 +156,38 @@ TEST(LlmInt8, EqualsItsFormulaOnEveryIsa) {
         EXPECT_EQ(product.activations.outliers().empty(), threshold == 0);
         product.ExpectItsFormula();
       }
+    }
+  });
+}
+
+// Weights with a scale a row, which reach to -128: they are what 128 more makes 0.
+TEST(LlmInt8, WeightsWithScalesAreMultipliedTheSame) {
+  OnEveryIsa([] {
+    for (const auto& [m, n, k] :
+         {std::array<int64_t, 3>{1, 67, 130}, {3, 5, 64}, {16, 33, 67}, {29, 101, 260}, {97, 40, 96}}) {
+      SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k);
+      Product product{.m = m, .n = n, .k = k, .steps = 1};
+      product.x[Size(k / 2)] = ToBf16(9);
+      for (const float threshold : {3.0F, 0.0F}) {
+        product.Run(threshold);
+        product.ExpectItsFormula();
+      }
+    }
+  });
+}
+
+// A row's scale is its own, and its sums are exact: what stands beside it changes nothing.
+TEST(LlmInt8, WithoutAThresholdARowIsWhatItIsAlone) {
+  OnEveryIsa([] {
+    Product many{.m = 37, .n = 70, .k = 130, .steps = 1};
+    for (std::size_t i = 0; i < many.x.size(); ++i)
+      many.x[i] = ToBf16(ToFloat(many.x[i]) * static_cast<float>(1 + i / 130));
+    many.Run(0);
+    for (const int64_t row : {0, 11, 12, 36}) {
+      Product one{.m = 1, .n = 70, .k = 130, .steps = 1};
+      std::copy_n(many.x.begin() + row * 130, 130, one.x.begin());
+      one.Run(0);
+      EXPECT_TRUE(std::equal(one.y.begin(), one.y.end(), many.y.begin() + row * 70)) << row;
     }
   });
 }
