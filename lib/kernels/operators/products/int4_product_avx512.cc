@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The product with AVX-512 and its 8-bit dot products, which multiply unsigned by signed: q is unsigned as it is.
+#include "lib/kernels/operators/products/int4_product_avx512.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "lib/kernels/operators/products/llm_int8.h"
+#include "lib/kernels/simd/avx512_lines.h"
+#include "lib/kernels/threading/parallel_for.h"
+
+#if ROOFBENCH_X86
+namespace roofbench::kernels::avx512 {
+namespace {
+
+constexpr int64_t kBytes = 64;   // in a vector
+constexpr int64_t kFloats = 16;  // in a vector: the rows of a tile
+
+// sum += w · x in each lane of four bytes; written down for the reason that llm_int8_avx512.cc gives.
+ROOFBENCH_TARGET_AVX512_VNNI inline void AddDot(__m512i& sum, __m512i w, __m512i x) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
+}
+
+ROOFBENCH_TARGET_AVX512_VNNI inline void Store(float* to, int64_t count, __m512 values) {
+  if (count >= kFloats) return _mm512_storeu_ps(to, values);
+  StoreFirst(to, count, _mm512_castps_si512(values));
+}
+
+// Rounds to nearest, ties to even, as ToBf16: processors with 8-bit dot products need not have bf16.
+ROOFBENCH_TARGET_AVX512_VNNI inline void Store(Bf16* to, int64_t count, __m512 values) {
+  const __m512i bits = _mm512_castps_si512(values);
+  const __m512i upper = _mm512_srli_epi32(bits, 16);
+  const __m512i half = _mm512_add_epi32(_mm512_set1_epi32(0x7fff), _mm512_and_si512(upper, _mm512_set1_epi32(1)));
+  const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, half), 16);
+  const __mmask16 is_nan = _mm512_cmp_ps_mask(values, values, _CMP_UNORD_Q);
+  const __m512i words = _mm512_mask_or_epi32(rounded, is_nan, upper, _mm512_set1_epi32(0x40));
+  const auto mask = static_cast<__mmask16>((1U << std::min(count, kFloats)) - 1);
+  _mm256_mask_storeu_epi16(to, mask, _mm512_cvtepi32_epi16(words));
+}
+
+// The panel times rows of x, four columns at a time: x is broadcast, and the products lie beside each other.
+template <int kOfX, typename Y>
+ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int4Block<Y>& block, int64_t x_row) {
+  const int8_t* x = block.x + x_row * block.stride;
+  const uint8_t* panel = block.panel;
+  const float* scales = block.scales;
+  const int64_t stride = block.stride;
+  const int64_t groups = block.k / block.group;
+  const float* const x_sums = block.x_sums + x_row * groups;
+  __m512 totals[kOfX][2];
+#pragma GCC unroll 6
+  for (auto& of_row : totals) of_row[0] = of_row[1] = _mm512_setzero_ps();
+  for (int64_t g = 0; g < groups; ++g, scales += 2 * kInt4PanelRows) {
+    __m512i sums[kOfX][2];
+#pragma GCC unroll 6
+    for (auto& of_row : sums) of_row[0] = of_row[1] = _mm512_setzero_si512();
+    for (int64_t i = 0; i < block.group; i += 4, panel += 2 * kBytes, x += 4) {
+      const __m512i low = _mm512_load_si512(panel);
+      const __m512i high = _mm512_load_si512(panel + kBytes);
+#pragma GCC unroll 6
+      for (int c = 0; c < kOfX; ++c) {
+        int32_t four;
+        std::memcpy(&four, x + c * stride, sizeof(four));
+        const __m512i of_x = _mm512_set1_epi32(four);
+        AddDot(sums[c][0], low, of_x);
+        AddDot(sums[c][1], high, of_x);
+      }
+    }
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half) {
+      const __m512 scale = _mm512_load_ps(scales + half * kFloats);
+      const __m512 zero = _mm512_load_ps(scales + kInt4PanelRows + half * kFloats);
+#pragma GCC unroll 6
+      for (int c = 0; c < kOfX; ++c) {
+        totals[c][half] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[c][half]), scale, totals[c][half]);
+        totals[c][half] = _mm512_fmadd_ps(_mm512_set1_ps(x_sums[c * groups + g]), zero, totals[c][half]);
+      }
+    }
+  }
+#pragma GCC unroll 6
+  for (int c = 0; c < kOfX; ++c) {
+    const __m512 scale = _mm512_set1_ps(block.x_max[x_row + c] / kInt8Largest);
+    Y* const y = block.y + (x_row + c) * block.y_stride;
+    Store(y, block.rows, _mm512_mul_ps(totals[c][0], scale));
+    if (block.rows > kFloats) Store(y + kFloats, block.rows - kFloats, _mm512_mul_ps(totals[c][1], scale));
+  }
+}
+
+// Rows of x in groups that registers hold, as even as can be.
+template <typename Y>
+void Multiply(const Int4Block<Y>& block) {
+  constexpr void (*kByCount[])(const Int4Block<Y>&, int64_t) = {PanelRows<1, Y>, PanelRows<2, Y>, PanelRows<3, Y>,
+                                                                PanelRows<4, Y>, PanelRows<5, Y>, PanelRows<6, Y>};
+  constexpr auto kMost = static_cast<int64_t>(std::size(kByCount));
+  const int64_t shares = (block.m + kMost - 1) / kMost;
+  for (int64_t share = 0; share < shares; ++share) {
+    const Range rows = Share(block.m, 1, static_cast<int>(share), static_cast<int>(shares));
+    kByCount[rows.size() - 1](block, rows.begin);
+  }
+}
+
+}  // namespace
+
+void MultiplyInt4(const Int4Block<float>& block) { Multiply(block); }
+void MultiplyInt4(const Int4Block<Bf16>& block) { Multiply(block); }
+
+}  // namespace roofbench::kernels::avx512
+#endif

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kernels/operators/products/int4_product.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "lib/kernels/operators/products/quantise.h"
+#include "lib/kernels/threading/thread_pool.h"
+#include "tests/kernels/kernel_testing.h"
+
+namespace roofbench::kernels {
+namespace {
+
+std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
+
+struct Product {
+  Product(int64_t rows_of_x, int64_t rows, int64_t columns, int64_t columns_a_scale)
+      : m(rows_of_x), n(rows), k(columns), group(columns_a_scale) {
+    // Rows of x of different sizes, weights whose middle is not 0, and groups of different sizes.
+    for (int64_t i = 0; i < m * k; ++i) x[Size(i)] = ToBf16(ToFloat(x[Size(i)]) * static_cast<float>(1 + i / k % 7));
+    std::vector<float> w = Normal<float>(n * k, 0.5, 1, 2);
+    for (int64_t i = 0; i < n * k; ++i) w[Size(i)] *= static_cast<float>(1 + i / group % 3);
+    std::vector<uint8_t> quantised(w.size());
+    std::vector<Bf16> scales(Size(n * k / group * 2));
+    QuantiseInt4(w.data(), k, group, quantised.data(), scales.data(), {0, n});
+    PackInt4(quantised.data(), scales.data(), n, k, group, packed.data(), {0, Int4Tiles(n)});
+    activations.Select(x.data(), m, k, 0, SerialFor());
+    activations.Quantise(x.data(), SerialFor());
+  }
+
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  int64_t group;
+  std::vector<Bf16> x = Normal<Bf16>(m * k, 0.25, 1, 1);
+  // On a line, as weights are wanted.
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> lines = std::vector<Line>(Size(Int4Bytes(n, k, group) / 64));
+  struct Packed {
+    std::byte* first;
+    std::byte* data() const { return first; }
+  } packed{lines.data()->bytes};
+  LlmInt8Activations activations = {};
+  std::vector<float> y = std::vector<float>(Size(m * n + 1), 7);
+  std::vector<Bf16> rounded = std::vector<Bf16>(Size(m * n + 1), ToBf16(7));
+
+  Int4Weight weight() const { return {packed.data(), n, k, group}; }
+  void Run(const ParallelFor& parallel_for = SerialFor()) {
+    const int64_t middle = n / 2 / kInt4TileRows * kInt4TileRows;
+    const Int4Product<float> work{.weight = weight(), .activations = &activations, .y = y.data()};
+    for (const Range rows : {Range{0, middle}, Range{middle, n}}) RunRows(work, rows);
+    kernels::Run(Int4Product<Bf16>{.weight = weight(), .activations = &activations, .y = rounded.data()}, parallel_for);
+  }
+
+  // In double precision, of the integers that x became and the weights that the format stands for.
+  void ExpectItsFormula() const {
+    for (int64_t i = 0; i < m; ++i) {
+      const double step = static_cast<double>(activations.row_max()[i]) / 127;
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        double size = 0;
+        for (int64_t c = 0; c < k; ++c) {
+          const double term = step * activations.row(i)[c] * Dequantise(weight(), j, c);
+          sum += term;
+          size += std::abs(term);
+        }
+        ASSERT_NEAR(y[Size(i * n + j)], sum, 2e-6 * size) << i << " " << j;
+        ASSERT_NEAR(ToFloat(rounded[Size(i * n + j)]), sum, kRounding<Bf16> * std::abs(sum) + 2e-6 * size)
+            << i << " " << j;
+      }
+    }
+    EXPECT_EQ(y.back(), 7);
+    EXPECT_EQ(ToFloat(rounded.back()), 7);
+  }
+};
+
+// Of rows of x that fill a group of registers and that do not; of rows of the weight that are a tile, two, and parts.
+TEST(Int4Product, EqualsItsFormulaOnEveryIsa) {
+  OnEveryIsa([] {
+    for (const auto& [m, n, k, group] : {std::array<int64_t, 4>{1, 16, 32, 32},
+                                         {1, 96, 512, 64},
+                                         {5, 37, 128, 32},
+                                         {6, 33, 256, 256},
+                                         {7, 48, 256, 128},
+                                         {13, 80, 192, 64},
+                                         {25, 17, 64, 32}}) {
+      SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k << " by " << group);
+      Product product(m, n, k, group);
+      product.Run();
+      product.ExpectItsFormula();
+    }
+  });
+}
+
+// The largest of both sides in every column of the longest group.
+TEST(Int4Product, SumsOfTheLargestProductsAreExact) {
+  OnEveryIsa([] {
+    Product product(2, 16, 4096, 256);
+    for (Bf16& value : product.x) value = ToBf16(-3);
+    std::vector<uint8_t> quantised(Size(16 * 4096), 15);
+    std::vector<Bf16> scales;
+    for (int64_t i = 0; i < 16 * 4096 / 256; ++i) scales.insert(scales.end(), {ToBf16(0.5), ToBf16(0)});
+    PackInt4(quantised.data(), scales.data(), 16, 4096, 256, product.packed.data(), {0, 1});
+    product.activations.Select(product.x.data(), 2, 4096, 0, SerialFor());
+    product.activations.Quantise(product.x.data(), SerialFor());
+    product.Run();
+    EXPECT_NEAR(product.y[0], -3 * 7 * 0.5 * 4096, 0.01);
+    EXPECT_NEAR(product.y[31], -3 * 7 * 0.5 * 4096, 0.01);
+  });
+}
+
+TEST(Int4Product, ARowIsWhatItIsAloneAndThreadsShareTheWork) {
+  OnEveryIsa([] {
+    Product many(14, 80, 128, 64);
+    many.Run(ThreadPool(3));
+    for (const int64_t row : {0, 5, 13}) {
+      Product one(1, 80, 128, 64);
+      one.activations.Select(many.x.data() + row * 128, 1, 128, 0, SerialFor());
+      one.activations.Quantise(many.x.data() + row * 128, SerialFor());
+      one.Run();
+      EXPECT_TRUE(std::equal(one.y.begin(), one.y.end() - 1, many.y.begin() + row * 80)) << row;
+      EXPECT_TRUE(std::equal(one.rounded.begin(), one.rounded.end() - 1, many.rounded.begin() + row * 80)) << row;
+    }
+  });
+}
+
+TEST(Int4Product, WhatIsNoNumberStaysNone) {
+  OnEveryIsa([] {
+    Product product(2, 16, 32, 32);
+    product.x[3] = ToBf16(std::numeric_limits<float>::infinity());
+    product.activations.Select(product.x.data(), 2, 32, 0, SerialFor());
+    product.activations.Quantise(product.x.data(), SerialFor());
+    product.Run();
+    EXPECT_FALSE(std::isfinite(product.y[0]));
+    EXPECT_FALSE(std::isfinite(ToFloat(product.rounded[0])));
+    EXPECT_TRUE(std::isfinite(product.y[16]));
+  });
+}
+
+}  // namespace
+}  // namespace roofbench::kernels
