@@ -68,8 +68,8 @@ std::vector<AxisSpec> StorageAxes() {
           {.name = "activations",
            .choices = {"default", "int8"},
            .default_value = "default",
-           .doc = "int8: rounded to 8 bits with a scale a vector, so that products with int8 weights are made of "
-                  "integers; by default in 16 bits"}};
+           .doc = "int8: rounded to 8 bits with a scale a vector, so that products with int8 and int4 weights are made "
+                  "of integers; by default in 16 bits"}};
 }
 
 std::vector<AxisSpec> ModelAxes() {

@@ -62,7 +62,7 @@ class StepPhases {
 };
 
 // What products in 8 bits on both sides are for.
-const AxisList kRounding = {"int8"};
+const AxisList kRounding = {"int8", "int4"};
 
 GridAxes Grid(const AxisList& impl, const AxisList& model, const AxisList& precision, GridAxes more) {
   more.insert(more.end(), {{"impl", impl}, {"model", model}, {"precision", precision}});

@@ -42,7 +42,9 @@ std::optional<WeightFormat> ParseWeightFormat(std::string_view name) {
 
 Dtype ActivationDtype(WeightFormat format) { return Row(format).activation; }
 
-bool TakesInt8Activations(WeightFormat format) { return format == WeightFormat::kInt8; }
+bool TakesInt8Activations(WeightFormat format) {
+  return format == WeightFormat::kInt8 || format == WeightFormat::kInt4;
+}
 
 Dtype ProductDtype(WeightFormat format, bool int8_activations) {
   return int8_activations && TakesInt8Activations(format) ? Dtype::kInt8 : Row(format).product;

@@ -28,7 +28,7 @@ std::optional<WeightFormat> ParseWeightFormat(std::string_view name);
 Dtype ActivationDtype(WeightFormat format);
 
 // Whether activations can be rounded to 8 bits, with a scale a vector, so that products are made of integers: for
-// weights in int8. Those of llm_int8 always are.
+// weights in int8 and int4. Those of llm_int8 always are.
 bool TakesInt8Activations(WeightFormat format);
 
 // The multiplier of a product with such a weight: that of the activations, except for llm_int8, and for formats that

@@ -77,8 +77,8 @@ bool SharesEmbedding(const DecoderWeights& weights) { return weights.head.weight
 
 absl::Status CheckStorage(const workload::Decoder& shape, const Storage& storage) {
   if (storage.int8_activations && !TakesInt8Activations(storage.format)) {
-    return absl::UnimplementedError(absl::StrCat("activations are rounded to 8 bits for int8 weights alone, not for ",
-                                                 std::string(Name(storage.format))));
+    return absl::UnimplementedError(absl::StrCat(
+        "activations are rounded to 8 bits for int8 and int4 weights, not for ", std::string(Name(storage.format))));
   }
   const DecoderSizes n(shape);
   struct Matrix {

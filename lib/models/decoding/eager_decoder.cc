@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "lib/aten/attention_backend.h"
+#include "lib/aten/elements.h"
 #include "lib/models/training/layers.h"
 #include "lib/observe/ranges.h"
 
@@ -148,15 +149,29 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
   const double threshold = weights_.storage.outlier_threshold;
   if (exact()) return Passed(matrix.ApplyExactly(rows, expert, threshold).view(shape));
   LlmInt8Tally* const tally = matrix.format == workload::WeightFormat::kLlmInt8 ? &tally_ : nullptr;
-  if (int8_threads_ != nullptr && matrix.MultipliesInt8()) {
-    return fused_int8_(rows, matrix.Int8Of(expert), matrix.Threshold(threshold), *int8_threads_, marker_, tally)
-        .view(shape);
+  if (int8_threads_ != nullptr && matrix.MultipliesIntegers()) {
+    return ByIntegers(rows, matrix, expert, tally).view(shape);
   }
   if (int8_product_ && matrix.format == workload::WeightFormat::kInt8 && !matrix.int8_activations) {
     const at::Tensor y = int8_product_(rows, matrix.weight[expert], matrix.scale[expert]);
     if (y.defined()) return y.view(shape);
   }
   return matrix.Apply(rows, expert, threshold, marker_, tally).view(shape);
+}
+
+at::Tensor EagerDecoder::ByIntegers(const at::Tensor& rows, const StoredMatrix& matrix, int64_t expert,
+                                    LlmInt8Tally* tally) const {
+  constexpr int64_t kPanel = 32;  // rows of a weight that our kernels take together
+  const at::Tensor vectors = rows.contiguous();
+  const kernels::LlmInt8Activations& quantised =
+      quantised_.Of(vectors, matrix.Threshold(weights_.storage.outlier_threshold), *int8_threads_, marker_, tally);
+  const observe::Range kernel("roofbench::llm_int8 product");
+  at::Tensor y = at::empty({vectors.size(0), matrix.rows}, vectors.options());
+  (*int8_threads_)(matrix.rows, kPanel, [&](kernels::Range range) {
+    matrix.MultiplyIntegers(expert, quantised, Elements<kernels::Bf16>(y), range);
+  });
+  if (marker_) marker_(LlmInt8Stage::kProduct);
+  return y;
 }
 
 at::Tensor EagerDecoder::Qkv(const LayerWeights& layer, const at::Tensor& x) const {

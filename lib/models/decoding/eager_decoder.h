@@ -88,6 +88,8 @@ class EagerDecoder final : public DecoderModel {
   // Which of `keys` [keys] tokens at `queries` [n, 1] attend to, both int64 positions.
   at::Tensor Mask(const at::Tensor& queries, const at::Tensor& keys) const;
   at::Tensor Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert = 0) const;
+  // The same by our kernels, of vectors [tokens, columns].
+  at::Tensor ByIntegers(const at::Tensor& rows, const StoredMatrix& matrix, int64_t expert, LlmInt8Tally* tally) const;
   enum class After { kLast, kEach };  // of the tokens
   // The logits after `tokens`: [batch, vocab] or [batch, n, vocab]. attend(qkv, layer) gives the weighted values, all
   // three [batch, heads, tokens, head_dim]; qkv has the heads of queries, keys and values.
@@ -121,7 +123,7 @@ class EagerDecoder final : public DecoderModel {
   at::Tensor position_;  // [1], where it goes
   PromptFunction attend_prompt_;
   const kernels::ParallelFor* int8_threads_ = nullptr;
-  mutable FusedLlmInt8Linear fused_int8_;
+  mutable QuantisedVectors quantised_;
   mutable LlmInt8Tally tally_;  // of the last call
   Int8Product int8_product_;
   ComponentMarker component_;

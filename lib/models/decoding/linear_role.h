@@ -27,7 +27,7 @@ struct Storage {
   workload::WeightFormat format = workload::WeightFormat::kBf16;
   int64_t group = 64;                 // of int4
   double outlier_threshold = 6;       // of llm_int8; 0: no decomposition
-  bool int8_activations = false;      // of products with int8 weights: StoredMatrix
+  bool int8_activations = false;      // of products with int8 and int4: StoredMatrix
   std::set<LinearRole> skipped = {};  // stay unquantised (llm_int8_skip_modules); the router always does
 
   // What upstream does: weight-only formats quantise the head, LLM.int8() leaves it.

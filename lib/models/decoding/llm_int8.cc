@@ -4,7 +4,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_int_mm.h>
 #include <ATen/ops/amax.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/where.h>
@@ -111,32 +110,28 @@ at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, doubl
   return y;
 }
 
-at::Tensor FusedLlmInt8Linear::operator()(const at::Tensor& x, const LlmInt8Matrix& weight, double threshold,
-                                          const kernels::ParallelFor& parallel_for, const LlmInt8Marker& marker,
-                                          LlmInt8Tally* tally) {
+RoundedVectors RoundToInt8(const at::Tensor& x) {
+  const at::Tensor values = x.to(at::kFloat);
+  const at::Tensor row_max = at::amax(values.abs(), {1}, /*keepdim=*/true);
+  return {(values * Inverse(row_max)).round_(), row_max / kLargest};
+}
+
+const kernels::LlmInt8Activations& QuantisedVectors::Of(const at::Tensor& x, double threshold,
+                                                        const kernels::ParallelFor& parallel_for,
+                                                        const LlmInt8Marker& marker, LlmInt8Tally* tally) {
   const auto done = [&](LlmInt8Stage stage) {
     if (marker) marker(stage);
   };
   done(LlmInt8Stage::kOther);
-  const at::Tensor rows = x.contiguous();
-  const auto* const values = Elements<kernels::Bf16>(rows);
+  const auto* const values = Elements<kernels::Bf16>(x);
   observe::Range kernel("roofbench::llm_int8 statistics");
-  activations_.Select(values, rows.size(0), rows.size(1), static_cast<float>(threshold), parallel_for);
+  activations_.Select(values, x.size(0), x.size(1), static_cast<float>(threshold), parallel_for);
   if (tally != nullptr) tally->Add(static_cast<int64_t>(activations_.outliers().size()));
   done(LlmInt8Stage::kSelect);
   kernel.Next("roofbench::llm_int8 quantise");
   activations_.Quantise(values, parallel_for);
   done(LlmInt8Stage::kQuantise);
-  kernel.Next("roofbench::llm_int8 product");
-  at::Tensor y = at::empty({rows.size(0), weight.weight.size(0)}, rows.options());
-  Run(kernels::LlmInt8Product<kernels::Bf16>{.weight = {Elements<int8_t>(weight.weight),
-                                                        Elements<float>(weight.row_max), weight.weight.size(0),
-                                                        weight.weight.size(1), static_cast<float>(weight.steps)},
-                                             .activations = &activations_,
-                                             .y = Elements<kernels::Bf16>(y)},
-      parallel_for);
-  done(LlmInt8Stage::kProduct);
-  return y;
+  return activations_;
 }
 
 }  // namespace roofbench::models

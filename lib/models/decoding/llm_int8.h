@@ -59,11 +59,19 @@ int64_t LlmInt8Room(int64_t columns);
 at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, double threshold,
                          const LlmInt8Marker& marker = nullptr, LlmInt8Tally* tally = nullptr);
 
-// The same of x in bf16 by our kernel, on a processor.
-class FusedLlmInt8Linear {
+// Vectors [tokens, k] as whole numbers of steps, within ±127, in fp32.
+struct RoundedVectors {
+  at::Tensor whole;
+  at::Tensor step;  // [tokens, 1]
+};
+RoundedVectors RoundToInt8(const at::Tensor& x);
+
+// The first two stages of products by our kernels, on a processor: x [tokens, k] in bf16, contiguous. What they leave
+// is good until the next call.
+class QuantisedVectors {
  public:
-  at::Tensor operator()(const at::Tensor& x, const LlmInt8Matrix& weight, double threshold,
-                        const kernels::ParallelFor& parallel_for, const LlmInt8Marker& marker, LlmInt8Tally* tally);
+  const kernels::LlmInt8Activations& Of(const at::Tensor& x, double threshold, const kernels::ParallelFor& parallel_for,
+                                        const LlmInt8Marker& marker, LlmInt8Tally* tally);
 
  private:
   kernels::LlmInt8Activations activations_;

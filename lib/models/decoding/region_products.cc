@@ -22,9 +22,7 @@ template <typename T>
 kernels::PlainWeight<T> PlainWeightOf(const StoredMatrix& matrix, int64_t expert) {
   return {Elements<T>(matrix.weight) + expert * matrix.rows * matrix.columns, matrix.rows, matrix.columns};
 }
-// Int8Weight or LlmInt8Matrix.
-template <typename Weight>
-Weight ScaledWeightOf(const StoredMatrix& matrix, int64_t expert) {
+kernels::Int8Weight Int8WeightOf(const StoredMatrix& matrix, int64_t expert) {
   const int64_t first = expert * matrix.rows;
   return {Elements<int8_t>(matrix.weight) + first * matrix.columns, Elements<float>(matrix.scale) + first, matrix.rows,
           matrix.columns};
@@ -64,7 +62,7 @@ const kernels::LlmInt8Activations& RegionProducts<T>::Quantise(const Worker& wor
   kernels::LlmInt8Activations& made = scratch_[Size(worker.index())].quantised;
   if constexpr (std::is_same_v<T, Bf16>) {
     const StoredMatrix& matrix = work.matrix;
-    if (matrix.MultipliesInt8()) {
+    if (matrix.MultipliesIntegers()) {
       const auto threshold = static_cast<float>(matrix.Threshold(outlier_threshold_));
       Mark(worker, LlmInt8Stage::kOther);
       made.Select(work.x, work.m, matrix.columns, threshold, kernels::SerialFor());
@@ -86,15 +84,13 @@ void RegionProducts<T>::Multiply(const Worker& worker, const RegionProduct<T>& w
   if constexpr (std::is_same_v<T, float>) {
     MultiplyRows(PlainWeightOf<float>(matrix, work.expert), work, rows);
   } else {
-    if (matrix.MultipliesInt8()) {
-      kernels::LlmInt8Weight weight = ScaledWeightOf<kernels::LlmInt8Weight>(matrix, work.expert);
-      if (matrix.format == WeightFormat::kInt8) weight.steps = 1;
-      RunRows(kernels::LlmInt8Product<float>{.weight = weight, .activations = &quantised, .y = work.y}, rows);
+    if (matrix.MultipliesIntegers()) {
+      matrix.MultiplyIntegers(work.expert, quantised, work.y, rows);
       return Mark(worker, LlmInt8Stage::kProduct);
     }
     switch (matrix.format) {
       case WeightFormat::kInt8:
-        return MultiplyRows(ScaledWeightOf<kernels::Int8Weight>(matrix, work.expert), work, rows);
+        return MultiplyRows(Int8WeightOf(matrix, work.expert), work, rows);
       case WeightFormat::kInt4:
         return MultiplyRows(Int4WeightOf(matrix, work.expert), work, rows);
       default:

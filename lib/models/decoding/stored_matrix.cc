@@ -13,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "lib/aten/elements.h"
 #include "lib/aten/packed_int8.h"
+#include "lib/kernels/operators/products/int4_product.h"
+#include "lib/kernels/operators/products/llm_int8.h"
 #include "lib/kernels/operators/products/quantise.h"
 #include "lib/kernels/operators/products/unpack_int4.h"
 #include "lib/kernels/threading/huge_pages.h"
@@ -216,9 +218,41 @@ LlmInt8Matrix StoredMatrix::Int8Of(int64_t expert) const {
   return {weight[expert], scale[expert], format == WeightFormat::kLlmInt8 ? kLlmInt8Largest : 1};
 }
 
+// LibTorch has no product of such integers: they are multiplied in x's type, which holds them.
+at::Tensor StoredMatrix::ApplyRounded(const at::Tensor& x, int64_t expert) const {
+  const RoundedVectors vectors = RoundToInt8(x);
+  const at::Tensor whole = vectors.whole.to(x.scalar_type());
+  return ByBlocks(*this, [&](int64_t first, int64_t count) {
+    return at::linear(whole, Dequantised(expert, first, count, x.scalar_type())).mul(vectors.step).to(x.scalar_type());
+  });
+}
+
+template <typename Y>
+void StoredMatrix::MultiplyIntegers(int64_t expert, const kernels::LlmInt8Activations& x, Y* y,
+                                    kernels::Range range) const {
+  if (format == WeightFormat::kInt4) {
+    const std::byte* const tiles = reinterpret_cast<const std::byte*>(Elements<uint8_t>(weight)) +
+                                   expert * kernels::Int4Bytes(rows, columns, group);
+    return RunRows(kernels::Int4Product<Y>{.weight = {tiles, rows, columns, group}, .activations = &x, .y = y}, range);
+  }
+  const float steps = format == WeightFormat::kInt8 ? 1 : kernels::kInt8Largest;
+  RunRows(kernels::LlmInt8Product<Y>{.weight = {Elements<int8_t>(weight) + expert * rows * columns,
+                                                Elements<float>(scale) + expert * rows, rows, columns, steps},
+                                     .activations = &x,
+                                     .y = y},
+          range);
+}
+
+template void StoredMatrix::MultiplyIntegers(int64_t, const kernels::LlmInt8Activations&, float*, kernels::Range) const;
+template void StoredMatrix::MultiplyIntegers(int64_t, const kernels::LlmInt8Activations&, kernels::Bf16*,
+                                             kernels::Range) const;
+
 at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double threshold, const LlmInt8Marker& marker,
                                LlmInt8Tally* tally) const {
-  if (MultipliesInt8()) return LlmInt8Linear(x, Int8Of(expert), Threshold(threshold), marker, tally);
+  if (MultipliesIntegers()) {
+    if (format == WeightFormat::kInt4) return ApplyRounded(x, expert);
+    return LlmInt8Linear(x, Int8Of(expert), Threshold(threshold), marker, tally);
+  }
   switch (format) {
     case WeightFormat::kInt8:
       if (TakesPackedProduct(x, weight[expert])) {
@@ -239,7 +273,7 @@ at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double thres
 }
 
 at::Tensor StoredMatrix::ApplyExactly(const at::Tensor& x, int64_t expert, double threshold) const {
-  if (MultipliesInt8()) return LlmInt8Linear(x, Int8Of(expert), Threshold(threshold));
+  if (MultipliesIntegers()) return Apply(x, expert, threshold);
   return ByBlocks(*this,
                   [&](int64_t first, int64_t count) { return at::linear(x, Dequantised(expert, first, count)); });
 }

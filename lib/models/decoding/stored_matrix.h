@@ -20,8 +20,8 @@ at::ScalarType PlainType(workload::WeightFormat format);
 //   int8:     weight int8, scale fp32 [experts, rows]; w = weight · scale
 //   llm_int8: weight int8, scale fp32 [experts, rows], the largest magnitude of a row; w = weight · scale / 127
 //   int4:     weight holds kernels::Int4Weight's tiles, expert after expert, as bytes
-// With `int8_activations`, which int8 takes, each vector is rounded to 8 bits with a scale of its own before it is
-// multiplied, as LLM.int8() does without outliers.
+// With `int8_activations`, which int8 and int4 take, each vector is rounded to 8 bits with a scale of its own before it
+// is multiplied, as LLM.int8() does without outliers.
 struct StoredMatrix {
   workload::WeightFormat format = workload::WeightFormat::kFp32;
   int64_t experts = 1;
@@ -49,11 +49,14 @@ struct StoredMatrix {
   // `count` rows of the matrix that products see, from `first` on (int4: a multiple of 16), in fp32 or `type`.
   at::Tensor Dequantised(int64_t expert, int64_t first, int64_t count, at::ScalarType type = at::kFloat) const;
 
-  // Whether products are made of integers on both sides; those of Int8Of then, with its threshold where the model's is
+  // Whether products are made of integers on both sides; with this threshold for outliers where the model's is
   // `threshold`.
-  bool MultipliesInt8() const { return format == workload::WeightFormat::kLlmInt8 || int8_activations; }
-  LlmInt8Matrix Int8Of(int64_t expert) const;
+  bool MultipliesIntegers() const { return format == workload::WeightFormat::kLlmInt8 || int8_activations; }
   double Threshold(double threshold) const { return format == workload::WeightFormat::kLlmInt8 ? threshold : 0; }
+  // Those by our kernels, on the calling thread: y[:, range] of y [tokens, rows], of the vectors that `x` holds. In
+  // int4 the range begins with a multiple of 16. Y: float or kernels::Bf16.
+  template <typename Y>
+  void MultiplyIntegers(int64_t expert, const kernels::LlmInt8Activations& x, Y* y, kernels::Range range) const;
 
   // x [tokens, columns] times the transposed matrix: [tokens, rows] in x's type, by LibTorch's operations. `threshold`,
   // `marker` and `tally` are LLM.int8()'s.
@@ -67,6 +70,11 @@ struct StoredMatrix {
   StoredMatrix Experts(const at::Tensor& chosen) const;
 
   int64_t nbytes() const;
+
+ private:
+  LlmInt8Matrix Int8Of(int64_t expert) const;
+  // Apply and ApplyExactly of int4, by vectors in 8 bits.
+  at::Tensor ApplyRounded(const at::Tensor& x, int64_t expert) const;
 };
 
 }  // namespace roofbench::models

@@ -4,8 +4,10 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,23 +77,37 @@ TEST(StoredMatrix, ProductsAreThoseOfTheDequantisedMatrix) {
 }
 
 // With activations in 8 bits: the integers written out, in double precision.
-TEST(StoredMatrix, Int8ProductsOfRoundedVectors) {
+TEST(StoredMatrix, ProductsOfRoundedVectors) {
   const at::Tensor w = Normal({48, 96}, 3);
-  StoredMatrix matrix = Stored(WeightFormat::kInt8, w);
-  matrix.int8_activations = true;
-  const at::Tensor x = Normal({5, 96}, 4).mul_(Normal({5, 1}, 5).abs_().add_(0.1)).to(at::kBFloat16);
+  at::Tensor x = Normal({5, 96}, 4).clamp_(-4, 4);
+  // Steps of powers of two, so that no rounding but that to whole ones decides.
+  x.select(1, 0).fill_(8);
+  x = x.mul_(at::arange(5).exp2().unsqueeze(1)).to(at::kBFloat16);
   const at::Tensor step = std::get<0>(x.to(at::kDouble).abs().max(1, /*keepdim=*/true)) / 127;
   const at::Tensor whole = (x.to(at::kDouble) / step).round();
-  const at::Tensor expected = whole.mm(matrix.weight[1].to(at::kDouble).t()) * step * matrix.scale[1].to(at::kDouble);
-  // The threshold of LLM.int8() is not of int8: with it, most columns would be taken out.
-  EXPECT_TRUE(at::allclose(matrix.ApplyExactly(x.to(at::kFloat), 1, 0.5).to(at::kDouble), expected, 1e-5, 1e-5));
-  EXPECT_TRUE(at::allclose(matrix.Apply(x, 1, 0.5).to(at::kDouble), expected, 1e-2, 1e-2));
-  // Half a step a column at most, against the product that is not rounded.
-  matrix.int8_activations = false;
-  const at::Tensor plain = matrix.ApplyExactly(x.to(at::kFloat), 1, 6).to(at::kDouble);
-  const at::Tensor bound = step / 2 * matrix.Dequantised(1, 0, 48).to(at::kDouble).abs().sum(1);
-  EXPECT_TRUE((plain - expected).abs().le(bound + 1e-4).all().item<bool>());
-  EXPECT_GT((plain - expected).abs().max().item<double>(), 1e-3);
+  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
+    SCOPED_TRACE(Name(format));
+    StoredMatrix matrix = Stored(format, w);
+    const at::Tensor seen = matrix.Dequantised(1, 0, 48).to(at::kDouble);
+    const at::Tensor plain = matrix.ApplyExactly(x.to(at::kFloat), 1, 6).to(at::kDouble);
+    const at::Tensor expected = whole.mm(seen.t()) * step;
+    matrix.int8_activations = true;
+    // The threshold of LLM.int8() is not theirs: with it, most columns would be taken out.
+    EXPECT_TRUE(at::allclose(matrix.ApplyExactly(x.to(at::kFloat), 1, 0.5).to(at::kDouble), expected, 1e-5, 1e-3));
+    const at::Tensor size = step * 127 / 8;  // of a vector's usual numbers
+    EXPECT_TRUE(at::allclose(matrix.Apply(x, 1, 0.5).to(at::kDouble) / size, expected / size, 2e-2, 2e-1));
+    kernels::LlmInt8Activations vectors;
+    const auto* const values = reinterpret_cast<const kernels::Bf16*>(x.const_data_ptr<at::BFloat16>());
+    vectors.Select(values, 5, 96, 0, kernels::SerialFor());
+    vectors.Quantise(values, kernels::SerialFor());
+    at::Tensor native = at::zeros({5, 48});
+    matrix.MultiplyIntegers(1, vectors, native.data_ptr<float>(), {0, 16});
+    matrix.MultiplyIntegers(1, vectors, native.data_ptr<float>(), {16, 48});
+    EXPECT_TRUE(at::allclose(native.to(at::kDouble), expected, 1e-5, 1e-3));
+    // Half a step a column at most, against the product that is not rounded.
+    EXPECT_TRUE((plain - expected).abs().le(step / 2 * seen.abs().sum(1) + 1e-4).all().item<bool>());
+    EXPECT_GT((plain - expected).abs().max().item<double>(), 1e-3);
+  }
 }
 
 // LibTorch's product for a few vectors looks at 16 columns at a time, whatever the width.
