@@ -9,9 +9,11 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "lib/models/decoding/decoder_weights.h"
+#include "lib/models/decoding/kv_cache.h"
 #include "lib/models/decoding/llm_int8.h"
 
 namespace roofbench::models {
@@ -24,7 +26,8 @@ using ComponentMarker = std::function<void(workload::DecoderComponent)>;
 // vectors.
 using Int8Product = std::function<at::Tensor(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scale)>;
 
-// `batch` sequences of the same length side by side, with a cache for keys and values that was allocated at once.
+// `batch` sequences side by side, with a cache for keys and values that was allocated at once. They are of one length
+// as long as nothing is appended to some of them only.
 class DecoderModel {
  public:
   virtual ~DecoderModel() = default;
@@ -34,6 +37,11 @@ class DecoderModel {
   virtual const at::Tensor& Append(const at::Tensor& tokens) = 0;
   // Appends one token of each sequence: int64 [batch], contiguous, on the device of the weights. Waits for no device.
   virtual const at::Tensor& AppendOne(const at::Tensor& tokens) = 0;
+  // Appends to some of the sequences, each at its own length: `tokens` (int64 [n], contiguous, on the device of the
+  // weights) are those of the first piece, then those of the second, and so on. The pieces are of different sequences,
+  // in ascending order. Returns the logits of the last token of each piece, fp32 [pieces, vocab], valid until the next
+  // call. There is no padding, and no work for the other sequences.
+  virtual const at::Tensor& AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) = 0;
 
   // What libraries do once for every number of keys that a token meets, for those from `first` to `last`. Its time is
   // no token's.
@@ -48,7 +56,8 @@ class DecoderModel {
   // From now on `product` multiplies with int8 weights what it takes, in decoders of LibTorch's operations.
   virtual void MultiplyInt8By(Int8Product /*product*/) {}
 
-  // Tokens in the cache; and the cache as if only its first `length` had been read.
+  // Tokens of every sequence in the cache, which are as many; and the cache as if only their first `length` had been
+  // read.
   virtual int64_t length() const = 0;
   virtual void Truncate(int64_t length) = 0;
   // Fills the cache with seeded random keys and values up to `length`, for measurements at a depth that no prompt is

@@ -12,6 +12,7 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -42,8 +43,8 @@ at::Tensor EagerDecoder::Passed(const at::Tensor& x) const {
   return arithmetic_ == Arithmetic::kRounded ? x.to(PlainType(weights_.storage.format)).to(at::kFloat) : x;
 }
 
-template <typename Function>
-at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Function attend, After after) const {
+template <typename Attention, typename Take>
+at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Attention attend, Take take) const {
   std::optional<observe::Range> range("embedding");
   at::Tensor x = at::embedding(weights_.embedding, tokens);
   if (exact()) x = x.to(at::kFloat);
@@ -67,28 +68,58 @@ at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Function attend, Afte
     x = Passed(x + Mlp(layer, mlp_in));
   }
   range.emplace("head");
-  const at::Tensor last = Norm(after == After::kLast ? x.select(1, x.size(1) - 1) : x, weights_.final_norm);
+  const at::Tensor wanted = Norm(take(x), weights_.final_norm);
   End(DecoderComponent::kNorm);
-  at::Tensor logits = Linear(weights_.head, last).to(at::kFloat);
+  at::Tensor logits = Linear(weights_.head, wanted).to(at::kFloat);
   End(DecoderComponent::kHead);
   return logits;
 }
 
-at::Tensor EagerDecoder::Read(const at::Tensor& tokens, After after) {
-  TORCH_CHECK(tokens.dim() == 2 && tokens.size(0) == batch_, "tokens must be [batch, n]");
-  TORCH_CHECK(cache_.length + tokens.size(1) <= cache_.capacity, "the cache holds ", cache_.capacity, " tokens");
+template <typename Take>
+at::Tensor EagerDecoder::Read(const at::Tensor& tokens, const std::vector<Stretch>& stretches, Take take) {
   tally_ = {};
-  const std::optional<at::Tensor> mask = PromptMask(tokens.size(1));
   at::Tensor logits = Forward(
       tokens.to(weights_.embedding.device()),
-      [&](const at::Tensor& qkv, int64_t layer) { return Attend(qkv, layer, mask); }, after);
-  cache_.length += tokens.size(1);
+      [&](const at::Tensor& qkv, int64_t layer) { return Attend(qkv, layer, stretches); }, take);
+  for (const Stretch& one : stretches) {
+    for (int64_t i = 0; i < one.sequences; ++i) {
+      cache_.lengths[static_cast<std::size_t>(one.first + i)] = one.before + one.tokens;
+    }
+  }
   return logits;
 }
 
-const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) { return logits_ = Read(tokens, After::kLast); }
+EagerDecoder::Stretch EagerDecoder::Whole(const at::Tensor& tokens) const {
+  TORCH_CHECK(tokens.dim() == 2 && tokens.size(0) == batch_, "tokens must be [batch, n]");
+  cache_.CheckRoom(cache_.length(), tokens.size(1));
+  return {.sequences = batch_,
+          .before = cache_.length(),
+          .tokens = tokens.size(1),
+          .mask = PromptMask(cache_.length(), tokens.size(1))};
+}
 
-at::Tensor EagerDecoder::AppendAll(const at::Tensor& tokens) { return Read(tokens, After::kEach); }
+const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) {
+  return logits_ = Read(tokens, {Whole(tokens)}, Last);
+}
+
+at::Tensor EagerDecoder::AppendAll(const at::Tensor& tokens) { return Read(tokens, {Whole(tokens)}, Each); }
+
+// One row through the products, whatever the lengths; a stretch of its own through attention.
+const at::Tensor& EagerDecoder::AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) {
+  cache_.Check(pieces, tokens.numel());
+  std::vector<Stretch> stretches;
+  std::vector<int64_t> lasts;
+  int64_t end = 0;
+  for (const Piece& piece : pieces) {
+    const int64_t before = cache_.lengths[static_cast<std::size_t>(piece.sequence)];
+    stretches.push_back(
+        {.first = piece.sequence, .before = before, .tokens = piece.tokens, .mask = PromptMask(before, piece.tokens)});
+    lasts.push_back((end += piece.tokens) - 1);
+  }
+  const at::Tensor rows = at::tensor(lasts, weights_.embedding.options().dtype(at::kLong));
+  return logits_ = Read(tokens.view({1, -1}), stretches,
+                        [&](const at::Tensor& x) { return x.select(0, 0).index_select(0, rows); });
+}
 
 const at::Tensor& EagerDecoder::AppendOne(const at::Tensor& tokens) { return Append(tokens.unsqueeze(1)); }
 
@@ -118,23 +149,24 @@ std::optional<int64_t> EagerDecoder::AttentionBackendOfSet() const {
 }
 
 void EagerDecoder::SetToken(const at::Tensor& tokens) {
-  TORCH_CHECK(cache_.length < cache_.capacity, "the cache holds ", cache_.capacity, " tokens");
+  cache_.CheckRoom(cache_.length(), 1);
   if (!token_.defined()) {
     const auto options = weights_.embedding.options().dtype(at::kLong);
     token_ = at::empty({batch_, 1}, options);
     position_ = at::empty({1}, options);
   }
   token_.copy_(tokens.unsqueeze(1));
-  position_.fill_(cache_.length);
+  position_.fill_(cache_.length());
 }
 
 void EagerDecoder::AppendSet() {
   const at::Tensor mask = Mask(position_.unsqueeze(1), at::arange(cache_.capacity, position_.options()));
-  logits_ = Forward(token_, [&](const at::Tensor& qkv, int64_t layer) { return AttendSet(qkv, layer, mask); });
+  logits_ = Forward(
+      token_, [&](const at::Tensor& qkv, int64_t layer) { return AttendSet(qkv, layer, mask); }, Last);
 }
 
 const at::Tensor& EagerDecoder::CountSet() {
-  ++cache_.length;
+  cache_.SetLength(cache_.length() + 1);
   return logits_;
 }
 
@@ -193,25 +225,36 @@ at::Tensor EagerDecoder::Mask(const at::Tensor& queries, const at::Tensor& keys)
   return n_.window > 0 ? before.logical_and(keys.unsqueeze(0).gt(queries - n_.window)) : before;
 }
 
-std::optional<at::Tensor> EagerDecoder::PromptMask(int64_t tokens) const {
-  const int64_t end = cache_.length + tokens;
+std::optional<at::Tensor> EagerDecoder::PromptMask(int64_t before, int64_t tokens) const {
+  const int64_t end = before + tokens;
   if (tokens == 1 || AttendsByGiven(end)) return std::nullopt;
-  if (cache_.length == 0 && !IsWindowed(end)) return std::nullopt;  // a causal one says it all
+  if (before == 0 && !IsWindowed(end)) return std::nullopt;  // a causal one says it all
   const auto whole = cache_.keys.options().dtype(at::kLong);
-  return Mask(at::arange(cache_.length, end, whole).unsqueeze(1), at::arange(end, whole));
+  return Mask(at::arange(before, end, whole).unsqueeze(1), at::arange(end, whole));
 }
 
-at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer, const std::optional<at::Tensor>& mask) {
-  const int64_t tokens = qkv.size(2);
-  const int64_t end = cache_.length + tokens;
-  const at::Tensor q = Passed(rope_.Rotate(qkv.narrow(1, 0, n_.heads), cache_.length));
-  cache_.keys[layer]
-      .narrow(2, cache_.length, tokens)
-      .copy_(Passed(rope_.Rotate(qkv.narrow(1, n_.heads, n_.kv_heads), cache_.length)));
-  cache_.values[layer].narrow(2, cache_.length, tokens).copy_(qkv.narrow(1, n_.heads + n_.kv_heads, n_.kv_heads));
-  const int64_t first = tokens == 1 ? end - Attended(end) : 0;
-  const at::Tensor k = cache_.keys[layer].narrow(2, first, end - first);
-  const at::Tensor v = cache_.values[layer].narrow(2, first, end - first);
+at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer, const std::vector<Stretch>& stretches) {
+  if (stretches.size() == 1) return Attend(qkv, layer, stretches.front());
+  std::vector<at::Tensor> attended;
+  int64_t begin = 0;
+  for (const Stretch& one : stretches) {
+    attended.push_back(Attend(qkv.narrow(2, begin, one.tokens), layer, one));
+    begin += one.tokens;
+  }
+  return at::cat(attended, 2);
+}
+
+at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer, const Stretch& stretch) {
+  const auto& [first, sequences, before, tokens, mask] = stretch;
+  const int64_t end = before + tokens;
+  const at::Tensor q = Passed(rope_.Rotate(qkv.narrow(1, 0, n_.heads), before));
+  const at::Tensor keys = cache_.keys[layer].narrow(0, first, sequences);
+  const at::Tensor values = cache_.values[layer].narrow(0, first, sequences);
+  keys.narrow(2, before, tokens).copy_(Passed(rope_.Rotate(qkv.narrow(1, n_.heads, n_.kv_heads), before)));
+  values.narrow(2, before, tokens).copy_(qkv.narrow(1, n_.heads + n_.kv_heads, n_.kv_heads));
+  const int64_t begin = tokens == 1 ? end - Attended(end) : 0;
+  const at::Tensor k = keys.narrow(2, begin, end - begin);
+  const at::Tensor v = values.narrow(2, begin, end - begin);
   if (tokens > 1 && AttendsByGiven(end)) return attend_prompt_(q, k, v);
   return Weighted(q, k, v, mask, /*causal=*/tokens > 1 && !mask);
 }

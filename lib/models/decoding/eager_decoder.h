@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/kv_cache.h"
@@ -28,6 +29,7 @@ class EagerDecoder final : public DecoderModel {
 
   const at::Tensor& Append(const at::Tensor& tokens) override;
   const at::Tensor& AppendOne(const at::Tensor& tokens) override;
+  const at::Tensor& AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) override;
   // As Append, but the logits after each of the tokens: [batch, n, vocab].
   at::Tensor AppendAll(const at::Tensor& tokens);
   void Prepare(int64_t first, int64_t last) override;
@@ -49,8 +51,8 @@ class EagerDecoder final : public DecoderModel {
   static constexpr int64_t kMostMasked = 128;
   static bool TakesChosenExperts(int64_t tokens, int64_t active, int64_t experts) { return tokens * active <= experts; }
   void MultiplyInt8By(Int8Product product) override { int8_product_ = std::move(product); }
-  int64_t length() const override { return cache_.length; }
-  void Truncate(int64_t length) override { cache_.length = length; }
+  int64_t length() const override { return cache_.length(); }
+  void Truncate(int64_t length) override { cache_.SetLength(length); }
   void FillRandom(int64_t length, uint64_t seed) override { cache_.FillRandom(length, seed); }
   void ObserveComponents(ComponentMarker marker) override { component_ = std::move(marker); }
   void ObserveStages(LlmInt8Marker marker) override { marker_ = std::move(marker); }
@@ -83,21 +85,36 @@ class EagerDecoder final : public DecoderModel {
   int64_t Attended(int64_t keys) const { return IsWindowed(keys) ? n_.window : keys; }
   // Whether the function of AttendPromptsBy, which knows no window, takes prompts that end at `keys` keys.
   bool AttendsByGiven(int64_t keys) const { return attend_prompt_ && !IsWindowed(keys); }
-  // For all layers, of `tokens` tokens after those in the cache; none where they need no mask of their own.
-  std::optional<at::Tensor> PromptMask(int64_t tokens) const;
+  // For all layers, of `tokens` tokens after `before` in the cache; none where they need no mask of their own.
+  std::optional<at::Tensor> PromptMask(int64_t before, int64_t tokens) const;
   // Which of `keys` [keys] tokens at `queries` [n, 1] attend to, both int64 positions.
   at::Tensor Mask(const at::Tensor& queries, const at::Tensor& keys) const;
   at::Tensor Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert = 0) const;
   // The same by our kernels, of vectors [tokens, columns].
   at::Tensor ByIntegers(const at::Tensor& rows, const StoredMatrix& matrix, int64_t expert, LlmInt8Tally* tally) const;
-  enum class After { kLast, kEach };  // of the tokens
-  // The logits after `tokens`: [batch, vocab] or [batch, n, vocab]. attend(qkv, layer) gives the weighted values, all
-  // three [batch, heads, tokens, head_dim]; qkv has the heads of queries, keys and values.
-  template <typename Function>
-  at::Tensor Forward(const at::Tensor& tokens, Function attend, After after = After::kLast) const;
-  // Through the cache, which then holds the tokens.
-  at::Tensor Read(const at::Tensor& tokens, After after);
-  at::Tensor Attend(const at::Tensor& qkv, int64_t layer, const std::optional<at::Tensor>& mask);
+  // Tokens of `sequences` sequences from `first` on, in the same places of each, with `before` tokens before them.
+  struct Stretch {
+    int64_t first = 0;
+    int64_t sequences = 1;
+    int64_t before = 0;
+    int64_t tokens = 1;
+    std::optional<at::Tensor> mask = {};
+  };
+  // Of what becomes of the tokens [batch, n, d], the rows that logits are wanted of.
+  static at::Tensor Last(const at::Tensor& x) { return x.select(1, x.size(1) - 1); }
+  static at::Tensor Each(const at::Tensor& x) { return x; }
+  // The logits of take(x). attend(qkv, layer) gives the weighted values, all three [batch, heads, tokens, head_dim];
+  // qkv has the heads of queries, keys and values.
+  template <typename Attention, typename Take>
+  at::Tensor Forward(const at::Tensor& tokens, Attention attend, Take take) const;
+  // Through the cache, which then holds the tokens [batch, n]: all sequences in one stretch, or one a stretch, of which
+  // the tokens lie behind each other in a single row.
+  template <typename Take>
+  at::Tensor Read(const at::Tensor& tokens, const std::vector<Stretch>& stretches, Take take);
+  // Of tokens of every sequence.
+  Stretch Whole(const at::Tensor& tokens) const;
+  at::Tensor Attend(const at::Tensor& qkv, int64_t layer, const std::vector<Stretch>& stretches);
+  at::Tensor Attend(const at::Tensor& qkv, int64_t layer, const Stretch& stretch);
   at::Tensor AttendSet(const at::Tensor& qkv, int64_t layer, const at::Tensor& mask);
   at::Tensor Weighted(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                       const std::optional<at::Tensor>& mask, bool causal) const;

@@ -52,11 +52,15 @@ void ExpertPlan::Choose(int64_t token) {
   for (auto& [expert, weight] : own) weight /= sum;
 }
 
-void ExpertPlan::Assign() {
+void ExpertPlan::Assign(int64_t tokens) {
   std::size_t slot = 0;
+  if (logits_.size() == 1) {
+    begins_.back() = tokens;
+    return;
+  }
   for (std::size_t expert = 0; expert < logits_.size(); ++expert) {
     begins_[expert] = static_cast<int64_t>(slot);
-    for (std::size_t i = 0; i < chosen_.size(); ++i) {
+    for (std::size_t i = 0; i < Size(tokens * active_); ++i) {
       if (chosen_[i].first != static_cast<int64_t>(expert)) continue;
       tokens_[slot] = static_cast<int64_t>(i) / active_;
       weights_[slot++] = chosen_[i].second;

@@ -14,7 +14,8 @@ namespace roofbench::models {
 // tokens. It allocates when it is made and never again.
 class ExpertPlan {
  public:
-  // Each token goes to `active` of the experts. With one expert, which all take, there is nothing to choose.
+  // For `tokens` tokens at most. Each goes to `active` of the experts. With one expert, which all take, there is
+  // nothing to choose.
   ExpertPlan(int64_t tokens, int64_t experts, int64_t active);
 
   // Where the router's logits of one token come.
@@ -22,8 +23,8 @@ class ExpertPlan {
   // The experts of a token, all of them different: those with the largest logits, weighted by the softmax over them.
   // Logits that are not finite make weights that are none.
   void Choose(int64_t token);
-  // After Choose for each token.
-  void Assign();
+  // After Choose for each of the first `tokens` tokens: these take part.
+  void Assign(int64_t tokens);
 
   int64_t begin(int64_t expert) const { return begins_[static_cast<std::size_t>(expert)]; }  // its first slot
   int64_t count(int64_t expert) const { return begin(expert + 1) - begin(expert); }

@@ -12,7 +12,7 @@
 
 #include "lib/models/checkpoint/token_ids.h"
 #include "lib/models/decoding/decoder_model.h"
-#include "lib/models/decoding/token_choice.h"
+#include "lib/models/sampling/token_choice.h"
 #include "lib/models/sampling/token_sampler.h"
 
 namespace roofbench::models {

@@ -5,10 +5,17 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "lib/workload/models/decoder.h"
 
 namespace roofbench::models {
+
+// Some tokens of one of the sequences.
+struct Piece {
+  int64_t sequence = 0;
+  int64_t tokens = 1;
+};
 
 // On the device and in the type of `options`. One allocation for `capacity` tokens: [layers, batch, kv_heads, capacity,
 // head_dim], so that a head's keys lie side by side.
@@ -18,8 +25,15 @@ struct KvCache {
   at::Tensor keys;
   at::Tensor values;
   int64_t capacity;
-  int64_t length = 0;
+  std::vector<int64_t> lengths;  // tokens of each sequence
 
+  // That of all sequences, which must be of one.
+  int64_t length() const;
+  void SetLength(int64_t length);
+  // Throws c10::Error where `tokens` more after `before` do not fit; and where pieces that say they have `tokens`
+  // tokens in all do not, or do not fit, or are not of different sequences in ascending order.
+  void CheckRoom(int64_t before, int64_t tokens) const;
+  void Check(const std::vector<Piece>& pieces, int64_t tokens) const;
   void FillRandom(int64_t new_length, uint64_t seed);
 };
 

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,7 +16,6 @@
 #include "lib/aten/elements.h"
 #include "lib/aten/prompt_attention.h"
 #include "lib/kernels/operators/attention/decode_attention.h"
-#include "lib/kernels/operators/elementwise/rope.h"
 #include "lib/kernels/operators/elementwise/silu_mul.h"
 #include "lib/kernels/operators/rows/norm.h"
 #include "lib/kernels/threading/thread_pool.h"
@@ -23,6 +23,7 @@
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/decoding/expert_plan.h"
 #include "lib/models/decoding/region_products.h"
+#include "lib/models/decoding/token_attention.h"
 
 namespace roofbench::models {
 namespace {
@@ -100,12 +101,21 @@ class NativeDecoder final : public DecoderModel {
   const at::Tensor& Append(const at::Tensor& tokens) override { return products_.Restart(), eager_.Append(tokens); }
 
   const at::Tensor& AppendOne(const at::Tensor& tokens) override {
-    TORCH_CHECK(cache().length < cache().capacity, "the cache holds ", cache().capacity, " tokens");
-    products_.Restart();
-    pool_.Region([&, ids = tokens.const_data_ptr<int64_t>()](const Worker& worker) { Token(worker, ids); });
-    if (component_) component_(DecoderComponent::kWait);  // for the end of the region
-    ++cache().length;
-    return logits_;
+    cache().CheckRoom(cache().length(), 1);
+    sequences_.resize(Size(n_.batch));
+    std::iota(sequences_.begin(), sequences_.end(), 0);
+    return AppendToken(tokens);
+  }
+
+  const at::Tensor& AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) override {
+    if (std::ranges::any_of(pieces, [](const Piece& piece) { return piece.tokens > 1; })) {
+      products_.Restart();
+      return eager_.AppendTo(pieces, tokens);
+    }
+    cache().Check(pieces, tokens.numel());
+    sequences_.clear();
+    for (const Piece& piece : pieces) sequences_.push_back(piece.sequence);
+    return AppendToken(tokens);
   }
 
   std::optional<double> OutlierColumns() const override {
@@ -129,6 +139,17 @@ class NativeDecoder final : public DecoderModel {
     return weight.defined() ? weight.to(at::kFloat).contiguous() : weight;
   }
   KvCache& cache() { return eager_.cache(); }
+  int64_t active() const { return static_cast<int64_t>(sequences_.size()); }
+
+  // One of each of sequences_, at its own length.
+  const at::Tensor& AppendToken(const at::Tensor& tokens) {
+    for (const int64_t i : sequences_) cache().CheckRoom(cache().lengths[Size(i)], 1);
+    products_.Restart();
+    pool_.Region([&, ids = tokens.const_data_ptr<int64_t>()](const Worker& worker) { Token(worker, ids); });
+    if (component_) component_(DecoderComponent::kWait);  // for the end of the region
+    for (const int64_t i : sequences_) ++cache().lengths[Size(i)];
+    return active() == n_.batch ? logits_ : some_logits_ = logits_.narrow(0, 0, active());
+  }
 
   // The threads do the same at the same time, so that one speaks for all.
   void End(const Worker& worker, DecoderComponent component) const {
@@ -151,7 +172,7 @@ class NativeDecoder final : public DecoderModel {
     Run(kernels::RmsNorm<float, T>{.x = residual_.data(),
                                    .y = to.data(),
                                    .weight = Elements<float>(weight),
-                                   .rows = n_.batch,
+                                   .rows = active(),
                                    .cols = n_.d,
                                    .eps = static_cast<float>(weights_.config.rms_epsilon)},
         SerialFor());
@@ -161,7 +182,8 @@ class NativeDecoder final : public DecoderModel {
   void Token(const Worker& worker, const int64_t* tokens) {
     Scratch<T>& s = scratch_[Size(worker.index())];
     const auto nothing = [](Range) {};
-    worker(n_.batch * n_.d, [&](Range range) {
+    if (!is_mixture_) s.plan.Assign(active());
+    worker(active() * n_.d, [&](Range range) {
       const T* const table = Elements<T>(weights_.embedding);
       for (int64_t i = range.begin; i < range.end; ++i) {
         residual_[Size(i)] = ToFloat(table[tokens[i / n_.d] * n_.d + i % n_.d]);
@@ -171,7 +193,7 @@ class NativeDecoder final : public DecoderModel {
       const LayerWeights& layer = weights_.layers[i];
       const PartRange block(worker, "block", static_cast<int64_t>(i));
       Norm(worker, attention_norms_[i], s.x);
-      Product(worker, "roofbench::linear qkv", {.matrix = layer.qkv, .x = s.x.data(), .m = n_.batch, .y = qkv_.data()},
+      Product(worker, "roofbench::linear qkv", {.matrix = layer.qkv, .x = s.x.data(), .m = active(), .y = qkv_.data()},
               [&](Range rows) { AddBias(qkv_biases_[i], rows); });
       End(worker, DecoderComponent::kQkv);
       Wait(worker);
@@ -179,8 +201,8 @@ class NativeDecoder final : public DecoderModel {
       End(worker, DecoderComponent::kAttention);
       Wait(worker);
       Product(worker, "roofbench::linear out",
-              {.matrix = layer.out, .x = attended_rounded_.data(), .m = n_.batch, .y = added_.data()}, [&](Range rows) {
-                for (int64_t b = 0; b < n_.batch; ++b) {
+              {.matrix = layer.out, .x = attended_rounded_.data(), .m = active(), .y = added_.data()}, [&](Range rows) {
+                for (int64_t b = 0; b < active(); ++b) {
                   for (int64_t j = rows.begin; j < rows.end; ++j) {
                     residual_[Size(b * n_.d + j)] += added_[Size(b * n_.d + j)];
                   }
@@ -197,90 +219,44 @@ class NativeDecoder final : public DecoderModel {
     }
     Norm(worker, final_norm_, s.x);
     Product(worker, "roofbench::linear head",
-            {.matrix = weights_.head, .x = s.x.data(), .m = n_.batch, .y = logits_.data_ptr<float>()}, nothing);
+            {.matrix = weights_.head, .x = s.x.data(), .m = active(), .y = logits_.data_ptr<float>()}, nothing);
     End(worker, DecoderComponent::kHead);
   }
 
   void AddBias(const at::Tensor& bias, Range rows) {
     if (!bias.defined()) return;
     const float* const added = Elements<float>(bias);
-    for (int64_t b = 0; b < n_.batch; ++b) {
+    for (int64_t b = 0; b < active(); ++b) {
       for (int64_t j = rows.begin; j < rows.end; ++j) qkv_[Size(b * n_.qkv() + j)] += added[j];
     }
   }
 
-  void NormHeads(const at::Tensor& weight, float* heads, int64_t count) const {
-    if (!weight.defined()) return;
-    Run(kernels::RmsNorm<float>{.x = heads,
-                                .y = heads,
-                                .weight = Elements<float>(weight),
-                                .rows = count,
-                                .cols = n_.dim,
-                                .eps = static_cast<float>(weights_.config.rms_epsilon)},
-        SerialFor());
-  }
-
-  // Turns heads side by side by the angles of the token's position.
-  void Rotate(float* heads, int64_t count) const {
-    const int64_t angles = eager_.length() * (n_.dim / 2);
-    Run(kernels::Rope<float>{.x = heads,
-                             .y = heads,
-                             .cosines = Elements<float>(eager_.rope().cosines()) + angles,
-                             .sines = Elements<float>(eager_.rope().sines()) + angles,
-                             .rows = count,
-                             .positions = 1,
-                             .cols = n_.dim},
-        SerialFor());
-  }
-
   void Attend(const Worker& worker, int64_t layer) {
     const PartRange range(worker, "roofbench::decode_attention");
-    const int64_t dim = n_.dim;
-    const int64_t group = n_.heads / n_.kv_heads;
-    const int64_t position = eager_.length();
-    const int64_t first = n_.window > 0 ? std::max<int64_t>(0, position + 1 - n_.window) : 0;
-    const int64_t stride = eager_.cache().capacity * dim;
-    const Range own = worker.Own(n_.batch * n_.kv_heads);
-    for (int64_t item = own.begin; item < own.end; ++item) {
-      const int64_t head = item % n_.kv_heads;
-      float* const sequence = qkv_.data() + item / n_.kv_heads * n_.qkv();
-      float* const q = sequence + head * group * dim;
-      float* const k = sequence + (n_.heads + head) * dim;
-      const float* const v = k + n_.kv_heads * dim;
-      NormHeads(query_norms_[Size(layer)], q, group);
-      NormHeads(key_norms_[Size(layer)], k, 1);
-      Rotate(q, group);
-      Rotate(k, 1);
-      const int64_t cached = (layer * n_.batch * n_.kv_heads + item) * stride;
-      T* const keys = Elements<T>(eager_.cache().keys) + cached;
-      T* const values = Elements<T>(eager_.cache().values) + cached;
-      std::transform(k, k + dim, keys + position * dim, kernels::Rounded<T>);
-      std::transform(v, v + dim, values + position * dim, kernels::Rounded<T>);
-      float* const y = attended_.data() + item * group * dim;
-      kernels::RunHeads(kernels::DecodeAttention<T>{.q = q,
-                                                    .keys = keys + first * dim,
-                                                    .values = values + first * dim,
-                                                    .y = y,
-                                                    .heads = 1,
-                                                    .group = group,
-                                                    .head_dim = dim,
-                                                    .length = position + 1 - first,
-                                                    .capacity = eager_.cache().capacity},
-                        {0, 1});
-      std::transform(y, y + group * dim, attended_rounded_.data() + item * group * dim, kernels::Rounded<T>);
-    }
+    RunItems(TokenAttention<T>{.n = n_,
+                               .epsilon = static_cast<float>(weights_.config.rms_epsilon),
+                               .rope = eager_.rope(),
+                               .cache = eager_.cache(),
+                               .sequences = sequences_,
+                               .layer = layer,
+                               .query_norm = query_norms_[Size(layer)],
+                               .key_norm = key_norms_[Size(layer)],
+                               .qkv = qkv_.data(),
+                               .y = attended_.data(),
+                               .rounded = attended_rounded_.data()},
+             worker.Own(active() * n_.kv_heads));
   }
 
   // Which expert takes which tokens: the same on every thread.
   void Route(const Worker& worker, const LayerWeights& layer, Scratch<T>& s) {
     const PartRange range(worker, "roofbench::linear router");
-    for (int64_t b = 0; b < n_.batch; ++b) {
+    for (int64_t b = 0; b < active(); ++b) {
       products_.Multiply(worker,
                          {.matrix = layer.router, .x = s.x.data() + b * n_.d, .m = 1, .y = s.plan.logits().data()}, {},
                          {0, n_.experts});
       s.plan.Choose(b);
     }
-    s.plan.Assign();
+    s.plan.Assign(active());
     End(worker, DecoderComponent::kRouter);
   }
 
@@ -364,6 +340,8 @@ class NativeDecoder final : public DecoderModel {
   std::vector<at::Tensor> key_norms_;
   at::Tensor final_norm_;
   at::Tensor logits_;
+  at::Tensor some_logits_;          // of some sequences
+  std::vector<int64_t> sequences_;  // that the token now belongs to
   std::vector<float> residual_;
   std::vector<float> qkv_;
   std::vector<float> attended_;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "lib/models/decoding/eager_decoder.h"
 
@@ -20,6 +21,10 @@ class RecordedDecoder final : public DecoderModel {
 
   const at::Tensor& Append(const at::Tensor& tokens) override { return eager_.Append(tokens); }
   const at::Tensor& AppendOne(const at::Tensor& tokens) override;
+  // Not recorded: what is repeated appends to all sequences at the same length.
+  const at::Tensor& AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) override {
+    return eager_.AppendTo(pieces, tokens);
+  }
   std::optional<int64_t> AttentionBackend(int64_t /*keys*/) const override { return eager_.AttentionBackendOfSet(); }
   void MultiplyInt8By(Int8Product product) override { eager_.MultiplyInt8By(std::move(product)); }
   int64_t length() const override { return eager_.length(); }

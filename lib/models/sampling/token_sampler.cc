@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/models/decoding/token_choice.h"
+#include "lib/models/sampling/token_choice.h"
 
 namespace roofbench::models {
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "lib/models/decoding/eager_decoder.h"
-#include "lib/models/decoding/token_choice.h"
+#include "lib/models/sampling/token_choice.h"
 
 namespace roofbench::models {
 namespace {

@@ -32,7 +32,7 @@ TEST(ExpertPlan, TheLargestLogitsTakeATokenByTheirSoftmax) {
       std::ranges::copy(logits[static_cast<std::size_t>(token)], plan.logits().begin());
       plan.Choose(token);
     }
-    plan.Assign();
+    plan.Assign(2);
     EXPECT_EQ(plan.count(0), 0);
     ASSERT_EQ(plan.count(1), 2);
     ASSERT_EQ(plan.count(2), 1);
@@ -70,7 +70,7 @@ TEST(ExpertPlan, NoExpertIsTakenTwiceWhateverTheLogits) {
         std::ranges::copy(logits, plan.logits().begin());
         plan.Choose(token);
       }
-      plan.Assign();
+      plan.Assign(2);
       for (int64_t expert = 0; expert < 4; ++expert) {
         std::set<int64_t> tokens;
         for (int64_t i = 0; i < plan.count(expert); ++i) tokens.insert(plan.token(plan.begin(expert) + i));
@@ -85,7 +85,7 @@ TEST(ExpertPlan, ANanSpoilsTheWeightsAndAHugeLogitDoesNot) {
     ExpertPlan plan(1, 3, 2);
     std::ranges::copy(logits, plan.logits().begin());
     plan.Choose(0);
-    plan.Assign();
+    plan.Assign(1);
     return std::vector<float>{plan.weight(0), plan.weight(1)};
   };
   EXPECT_TRUE(std::ranges::all_of(weights({1, std::nanf(""), 3}), [](float weight) { return std::isnan(weight); }));

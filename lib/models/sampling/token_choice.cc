@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/models/decoding/token_choice.h"
+#include "lib/models/sampling/token_choice.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/argmax.h>

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/models/decoding/token_attention.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "lib/aten/elements.h"
+#include "lib/kernels/operators/attention/decode_attention.h"
+#include "lib/kernels/operators/elementwise/rope.h"
+#include "lib/kernels/operators/rows/norm.h"
+
+namespace roofbench::models {
+namespace {
+
+using kernels::Bf16;
+using kernels::Range;
+using kernels::SerialFor;
+
+template <typename T>
+void NormHeads(const TokenAttention<T>& work, const at::Tensor& weight, float* heads, int64_t count) {
+  if (!weight.defined()) return;
+  Run(kernels::RmsNorm<float>{.x = heads,
+                              .y = heads,
+                              .weight = Elements<float>(weight),
+                              .rows = count,
+                              .cols = work.n.dim,
+                              .eps = work.epsilon},
+      SerialFor());
+}
+
+// Turns heads side by side by the angles of `position`.
+void Rotate(const RotaryTable& rope, int64_t position, float* heads, int64_t count, int64_t dim) {
+  const int64_t angles = position * (dim / 2);
+  Run(kernels::Rope<float>{.x = heads,
+                           .y = heads,
+                           .cosines = Elements<float>(rope.cosines()) + angles,
+                           .sines = Elements<float>(rope.sines()) + angles,
+                           .rows = count,
+                           .positions = 1,
+                           .cols = dim},
+      SerialFor());
+}
+
+}  // namespace
+
+template <typename T>
+void RunItems(const TokenAttention<T>& work, Range range) {
+  const DecoderSizes& n = work.n;
+  const int64_t dim = n.dim;
+  const int64_t group = n.heads / n.kv_heads;
+  const auto batch = static_cast<int64_t>(work.cache.lengths.size());
+  const int64_t stride = work.cache.capacity * dim;
+  for (int64_t item = range.begin; item < range.end; ++item) {
+    const int64_t head = item % n.kv_heads;
+    const int64_t sequence = work.sequences[static_cast<std::size_t>(item / n.kv_heads)];
+    const int64_t position = work.cache.lengths[static_cast<std::size_t>(sequence)];
+    const int64_t first = n.window > 0 ? std::max<int64_t>(0, position + 1 - n.window) : 0;
+    float* const token = work.qkv + item / n.kv_heads * n.qkv();
+    float* const q = token + head * group * dim;
+    float* const k = token + (n.heads + head) * dim;
+    const float* const v = k + n.kv_heads * dim;
+    NormHeads(work, work.query_norm, q, group);
+    NormHeads(work, work.key_norm, k, 1);
+    Rotate(work.rope, position, q, group, dim);
+    Rotate(work.rope, position, k, 1, dim);
+    const int64_t cached = ((work.layer * batch + sequence) * n.kv_heads + head) * stride;
+    T* const keys = Elements<T>(work.cache.keys) + cached;
+    T* const values = Elements<T>(work.cache.values) + cached;
+    std::transform(k, k + dim, keys + position * dim, kernels::Rounded<T>);
+    std::transform(v, v + dim, values + position * dim, kernels::Rounded<T>);
+    float* const y = work.y + item * group * dim;
+    kernels::RunHeads(kernels::DecodeAttention<T>{.q = q,
+                                                  .keys = keys + first * dim,
+                                                  .values = values + first * dim,
+                                                  .y = y,
+                                                  .heads = 1,
+                                                  .group = group,
+                                                  .head_dim = dim,
+                                                  .length = position + 1 - first,
+                                                  .capacity = work.cache.capacity},
+                      {0, 1});
+    std::transform(y, y + group * dim, work.rounded + item * group * dim, kernels::Rounded<T>);
+  }
+}
+
+template void RunItems(const TokenAttention<float>&, Range);
+template void RunItems(const TokenAttention<Bf16>&, Range);
+
+}  // namespace roofbench::models
