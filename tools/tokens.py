@@ -63,8 +63,10 @@ def decode(tokenizer: Tokenizer, text: str) -> str:
     return "\n".join(lines)
 
 
-def encode(tokenizer: Tokenizer, text: str) -> str:
-    return ",".join(str(i) for i in tokenizer.encode(text).ids)
+def encode(tokenizer: Tokenizer, text: str, by_line: bool) -> str:
+    # Other separators that Python knows are characters of a line.
+    pieces = text.split("\n") if by_line else [text]
+    return "\n".join(",".join(str(i) for i in tokenizer.encode(piece).ids) for piece in pieces)
 
 
 def given(words: list[str]) -> str:
@@ -81,14 +83,17 @@ def given(words: list[str]) -> str:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="tools/tokens", description=__doc__)
     parser.add_argument("direction", choices=("encode", "decode"))
+    parser.add_argument("--lines", action="store_true", help="encode: a line of ids for every line of the text")
     parser.add_argument("folder", type=Path)
     parser.add_argument("text", nargs="*")
     chosen = parser.parse_args(arguments)
+    if chosen.lines and chosen.direction == "decode":
+        parser.error("decode goes line by line in any case; --lines is of encode")
     file = chosen.folder / "tokenizer.json"
     tokenizer = load(file)
     text = given(chosen.text)
     with told(file):
-        converted = encode(tokenizer, text) if chosen.direction == "encode" else decode(tokenizer, text)
+        converted = encode(tokenizer, text, chosen.lines) if chosen.direction == "encode" else decode(tokenizer, text)
     try:
         show(converted)  # a vocabulary is a stranger's text: what a terminal could act on is spelt out
     except UnusableInputError as error:

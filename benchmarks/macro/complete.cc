@@ -1,49 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
-// A prompt of token ids that a checkpoint goes on with, so that a person can read what a precision makes of it:
-// tools/tokens turns text into ids and back. Unlike in `generate`, the text ends where the model ends it.
+// Prompts of token ids that a checkpoint goes on with, so that a person can read what a precision makes of them:
+// tools/tokens turns text into ids and back. Unlike in `generate`, a text ends where the model ends it; prompts are as
+// long as they are, without padding, and a text that has ended takes no part in the steps of the others.
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <iostream>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "benchmarks/macro/generation.h"
+#include "benchmarks/macro/given_checkpoint.h"
 #include "benchmarks/macro/given_ids.h"
+#include "lib/base/program_name.h"
 #include "lib/gbench/flag_check.h"
 #include "lib/models/checkpoint/token_ids.h"
 
-ABSL_FLAG(std::string, prompt_ids, "",
-          "token ids of the prompt of `complete`: themselves, a file of them, or - (stdin)");
+ABSL_FLAG(
+    std::string, prompt_ids, "",
+    "token ids of the prompts of `complete`: themselves, a file of them, or - (stdin); a line, or a semicolon, for "
+    "each prompt");
 ABSL_FLAG(std::string, stop_ids, "", "token ids that end a text of `complete` (by default those of the checkpoint)");
 // lib/gbench writes what the cases leave behind to it.
-ABSL_FLAG(std::string, tokens_out, "", "file that gets the token ids that `complete` chose, a line a case");
+ABSL_FLAG(std::string, tokens_out, "", "file that gets the token ids that `complete` chose, a line a text");
 
 namespace roofbench {
 namespace {
 
 using models::TokenIds;
 
-GivenIds& Prompt() {
-  static auto* prompt = new GivenIds(
-      "--prompt_ids", [] { return absl::GetFlag(FLAGS_prompt_ids); }, 1);
-  return *prompt;
+GivenIds& GivenPrompts() {
+  static auto* prompts = new GivenIds(
+      "--prompt_ids", [] { return absl::GetFlag(FLAGS_prompt_ids); }, models::ReadTokenLists);
+  return *prompts;
 }
 
-Point GenerateAt(const Point& at) { return CheckpointPoint(at, Prompt().Get().ok() ? Prompt().Get()->size() : 1); }
+// The prompts as the checkpoint takes them beside so many new tokens.
+struct Prompts {
+  std::vector<TokenIds> ids;
+  std::vector<int64_t> left_out;  // first tokens of each that are not among them
+
+  std::size_t longest() const {
+    return std::ranges::max_element(ids, {}, [](const TokenIds& prompt) { return prompt.size(); })->size();
+  }
+};
+
+absl::StatusOr<Prompts> PromptsAt(const Point& at) {
+  const absl::StatusOr<GivenIds::Lists>& given = GivenPrompts().Get();
+  if (!given.ok()) return given.status();
+  if (!GivenCheckpoint().ok()) return GivenCheckpoint().status();
+  const int64_t positions = GivenCheckpoint()->config().max_positions;
+  const int64_t room = positions - at.Int("new");
+  if (room < 1) {
+    return absl::UnimplementedError(absl::StrCat("the checkpoint takes ", positions, " tokens: beside ", at.Int("new"),
+                                                 " new ones there is no room for a prompt; choose fewer by "
+                                                 "--axis=complete.new=N"));
+  }
+  Prompts prompts{.ids = *given, .left_out = {}};
+  for (TokenIds& prompt : prompts.ids) {
+    const int64_t more = std::max<int64_t>(static_cast<int64_t>(prompt.size()) - room, 0);
+    prompt.erase(prompt.begin(), prompt.begin() + more);
+    prompts.left_out.push_back(more);
+  }
+  return prompts;
+}
+
+// Once for each number of new tokens.
+void TellWhatIsLeftOut(const Prompts& prompts, int64_t new_tokens) {
+  static auto* told = new std::set<int64_t>();
+  if (!told->insert(new_tokens).second) return;
+  for (std::size_t i = 0; i < prompts.ids.size(); ++i) {
+    if (prompts.left_out[i] == 0) continue;
+    std::cerr << ProgramName() << ": --prompt_ids: the first " << prompts.left_out[i] << " tokens of prompt " << i + 1
+              << " are left out: the checkpoint takes " << GivenCheckpoint()->config().max_positions << " with "
+              << new_tokens << " new ones among them\n";
+  }
+}
+
+Point GenerateAt(const Point& at) {
+  const absl::StatusOr<Prompts> prompts = PromptsAt(at);
+  return prompts.ok() ? CheckpointPoint(at, prompts->longest(), prompts->ids.size()) : CheckpointPoint(at, 1);
+}
 
 absl::StatusOr<TokenIds> TheStopIds() { return models::ParseTokenIds("--stop_ids", absl::GetFlag(FLAGS_stop_ids)); }
 
 // Before anything is measured.
 absl::Status CheckIds() {
   if (const absl::Status stops = TheStopIds().status(); !stops.ok()) return stops;
-  return Prompt().Check();
+  return GivenPrompts().Check();
 }
 
 const FlagCheck kIds(CheckIds);
 
-absl::Status SupportsPrompt(const Point& at, const Device& device) {
-  if (!Prompt().Get().ok()) return Prompt().Get().status();
+absl::Status SupportsPrompts(const Point& at, const Device& device) {
+  const absl::StatusOr<Prompts> prompts = PromptsAt(at);
+  if (!prompts.ok()) return prompts.status();
+  if (at.Text("impl") == "graph" && prompts->ids.size() > 1) {
+    return absl::UnimplementedError(
+        "a graph appends a token to every sequence at the same place, and these have places of their own; impl:eager "
+        "takes several prompts");
+  }
   return SupportsModel(GenerateAt(at), device);
 }
 
@@ -54,25 +116,65 @@ absl::StatusOr<GenerationCase> Completed(const Point& at, Inputs& in) {
   if (!config.ok()) return config.status();
   const absl::StatusOr<TokenIds> stops = TheStopIds();
   if (!stops.ok()) return stops.status();
-  auto completed = GenerationAt(point, in, *Prompt().Get(), stops->empty() ? config->stop_ids : *stops);
+  const absl::StatusOr<Prompts> prompts = PromptsAt(at);
+  if (!prompts.ok()) return prompts.status();
+  TellWhatIsLeftOut(*prompts, at.Int("new"));
+  auto completed = GenerationAt(point, in, prompts->ids, stops->empty() ? config->stop_ids : *stops);
   const at::NoGradGuard no_grad;
   if (completed.ok()) completed->generation.Run([] {});
   return completed;
 }
 
+// A line a text; of several, with its number, and where it ended.
+std::string TextOf(const models::Generation& generation) {
+  std::vector<std::string> lines;
+  for (int64_t b = 0; b < generation.batch(); ++b) {
+    const TokenIds ids = generation.Ids(b);
+    std::string& line = lines.emplace_back();
+    if (generation.batch() > 1) {
+      absl::StrAppend(&line, "prompt ", b + 1, ": ", ids.size(), " tokens, ",
+                      generation.HasStopped(b) ? "ended" : "not ended", "\t");
+    }
+    absl::StrAppend(&line, absl::StrJoin(ids, ","));
+  }
+  return absl::StrJoin(lines, "\n");
+}
+
 void Describe(const Point& at, const std::shared_ptr<GenerationCase>& completed, Case& built) {
   const Point point = GenerateAt(at);
-  const int64_t made = completed->generation.made();
-  DescribeGeneration(point, made, completed, built);
-  built.cost = StoredAt(point).GenerateCost(1, point.Number("prompt"), static_cast<double>(made));
-  built.text = [completed] { return absl::StrJoin(completed->generation.Ids(), ","); };
+  const models::Generation& generation = completed->generation;
+  std::vector<workload::SequenceTokens> sequences;
+  std::vector<double> ends;
+  for (int64_t b = 0; b < generation.batch(); ++b) {
+    const auto i = static_cast<std::size_t>(b);
+    const auto made = static_cast<double>(generation.made()[i]);
+    sequences.push_back({static_cast<double>(generation.lengths()[i]), made});
+    if (generation.HasStopped(b)) ends.push_back(made);
+  }
+  DescribeGeneration(point, sequences, completed, built);
+  built.cost = StoredAt(point).GenerateCost(sequences);
+  built.text = [completed] { return TextOf(completed->generation); };
+  const auto tell = [&](const char* name, double value) {
+    built.figures.emplace_back(name, [value] { return value; });
+  };
+  tell("sequences", static_cast<double>(sequences.size()));
+  tell("sequences_ended", static_cast<double>(ends.size()));
+  if (!ends.empty()) {
+    tell("first_end_tokens", std::ranges::min(ends));
+    tell("last_end_tokens", std::ranges::max(ends));
+  }
+  double left_out = 0;
+  if (const auto prompts = PromptsAt(at); prompts.ok()) {
+    for (const int64_t tokens : prompts->left_out) left_out += static_cast<double>(tokens);
+  }
+  tell("truncated_tokens", left_out);
 }
 
 const Registration kComplete =
-    GenerationFamily("complete", "goes on with the prompt of --prompt_ids by the model of --checkpoint", GenerateAt)
+    GenerationFamily("complete", "goes on with the prompts of --prompt_ids by the model of --checkpoint", GenerateAt)
         .Axes(StorageAxes())
         .Axes(ChoiceAxes())
-        .Supports(SupportsPrompt)
+        .Supports(SupportsPrompts)
         .PredictAs(GenerateAt)
         .Operands(Completed)
         .Details(Describe)

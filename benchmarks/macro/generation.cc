@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "benchmarks/macro/generation.h"
 
-#include <ATen/ops/from_blob.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
 
 #include <optional>
 #include <utility>
@@ -50,7 +51,7 @@ void GenerationCase::Run(timing::PhaseMarker& marker) {
     if (generation.most_new() > 1) range.emplace("decode");
   });
   range.reset();
-  if (generation.made() > 1) marker.End(kDecode);
+  if (generation.steps() > 1) marker.End(kDecode);
 }
 
 std::vector<AxisSpec> ChoiceAxes() {
@@ -63,15 +64,40 @@ std::vector<AxisSpec> ChoiceAxes() {
               "--repetition_penalty and --sampling_seed, on the host"}};
 }
 
-absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const models::TokenIds& prompt,
+namespace {
+
+// Prompts in turn.
+struct Given {
+  at::Tensor ids;
+  std::vector<int64_t> lengths;  // none: [batch, tokens]
+};
+
+Given InTurn(const std::vector<models::TokenIds>& prompts, const at::Device& device) {
+  Given given;
+  models::TokenIds ids;
+  bool even = true;
+  for (const models::TokenIds& prompt : prompts) {
+    ids.insert(ids.end(), prompt.begin(), prompt.end());
+    given.lengths.push_back(static_cast<int64_t>(prompt.size()));
+    even = even && given.lengths.back() == given.lengths.front();
+  }
+  given.ids = at::tensor(ids, at::kLong).to(device);
+  if (!even) return given;
+  return {.ids = given.ids.view({static_cast<int64_t>(prompts.size()), given.lengths.front()}), .lengths = {}};
+}
+
+}  // namespace
+
+absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const std::vector<models::TokenIds>& prompts,
                                             const models::TokenIds& stop_ids) {
   const auto sampling = SamplingOf(at.Text("sampling"));
   if (!sampling.ok()) return sampling.status();
   auto loaded = DecoderAt(at, at.Int("prompt") + at.Int("new"), in.device());
   if (!loaded.ok()) return loaded.status();
   const int64_t vocab = loaded->model->vocab();
-  const at::Tensor ids = in.Integers(0, vocab, {at.Int("batch"), at.Int("prompt")});
-  if (!prompt.empty()) ids.copy_(at::from_blob(const_cast<int64_t*>(prompt.data()), ids.sizes(), at::kLong));
+  const Given given = prompts.empty()
+                          ? Given{.ids = in.Integers(0, vocab, {at.Int("batch"), at.Int("prompt")}), .lengths = {}}
+                          : InTurn(prompts, in.device().torch_device());
   const bool samples = at.Text("sampling") == "top_k";
   // From the first token that a cache of the prompt meets.
   const int64_t most_keys = at.Int("prompt") + at.Int("new") - 1;
@@ -80,7 +106,8 @@ absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const m
   return GenerationCase{
       loaded->model,
       models::Generation(std::move(loaded->decoder), vocab,
-                         {.prompt = ids,
+                         {.prompt = given.ids,
+                          .lengths = given.lengths,
                           .most_new = at.Int("new"),
                           .stop_ids = stop_ids,
                           .choice = {.top_k = samples ? 200 : 1, .temperature = samples ? 0.8 : 1, .seed = 1},
@@ -89,29 +116,50 @@ absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const m
       attention};
 }
 
-void DescribeGeneration(const Point& at, int64_t made, const std::shared_ptr<GenerationCase>& generation, Case& built) {
+void DescribeGeneration(const Point& at, const std::shared_ptr<GenerationCase>& generation, Case& built) {
+  DescribeGeneration(at,
+                     std::vector(static_cast<std::size_t>(at.Int("batch")),
+                                 workload::SequenceTokens{at.Number("prompt"), at.Number("new")}),
+                     generation, built);
+}
+
+void DescribeGeneration(const Point& at, const std::vector<workload::SequenceTokens>& sequences,
+                        const std::shared_ptr<GenerationCase>& generation, Case& built) {
   constexpr double kMilliseconds = 1e3;
-  const double batch = at.Number("batch");
-  const double prompt = at.Number("prompt");
-  const auto new_tokens = static_cast<double>(made);
   DescribeModel(*generation->model, built);
   built.phases = {"prefill"};
-  built.model = {.new_tokens = batch * new_tokens, .prompt_tokens = batch * prompt, .prompt_phase = kPrefill};
+  built.model = {.prompt_phase = kPrefill};
+  for (const workload::SequenceTokens& one : sequences) {
+    built.model.prompt_tokens += one.prompt;
+    built.model.new_tokens += one.new_tokens;
+  }
   DescribeAttention(generation->attention, built);
   DescribeOutliers(
       at, [generation] { return generation->generation.decoder().OutlierColumns(); }, built);
   built.figures.emplace_back("first_generation_ms",
                              [=] { return generation->generation.first_seconds() * kMilliseconds; });
-  if (made < 2) return;
+  built.model.tokens = built.model.new_tokens - static_cast<double>(sequences.size());
+  if (built.model.tokens == 0) return;
   built.phases.emplace_back("decode");
-  built.model.tokens = batch * (new_tokens - 1);
   built.model.token_phase = kDecode;
-  built.model.token_bytes = StoredAt(at).DecodeReadBytes(batch, prompt, new_tokens);
+  built.model.token_bytes = StoredAt(at).DecodeReadBytes(sequences);
   for (const auto& [name, q] : {std::pair{"itl_ms", 0.5}, {"itl_p95_ms", 0.95}, {"itl_p99_ms", 0.99}}) {
     built.figures.emplace_back(
         name, [=, q = q] { return timing::Quantile(generation->generation.gaps(), q) * kMilliseconds; });
   }
 }
+
+namespace {
+
+// Texts that are not of one length each by itself, so that nothing of what they share is in their reference.
+template <typename Logits>
+at::Tensor OfTexts(Logits logits, const GenerationCase& o) {
+  std::vector<at::Tensor> rows;
+  for (const at::Tensor& texts : o.generation.Read()) rows.push_back(logits(*o.model, texts));
+  return at::cat(rows);
+}
+
+}  // namespace
 
 FamilyOf<GenerationCase> GenerationFamily(std::string name, std::string doc, const Family::PointFunction& generate_at) {
   return TokenFamily<GenerationCase>(std::move(name), std::move(doc), generate_at)
@@ -121,19 +169,21 @@ FamilyOf<GenerationCase> GenerationFamily(std::string name, std::string doc, con
       })
       .Operands([=](const Point& at, Inputs& in) { return GenerationAt(generate_at(at), in); })
       .Result([](const GenerationCase& o) { return o.generation.logits(); })
-      .Reference([](const GenerationCase& o) { return ExactLogits(*o.model, o.generation.Read()); })
-      .Rounded([](const GenerationCase& o) { return RoundedLogits(*o.model, o.generation.Read()); })
+      .Reference([](const GenerationCase& o) { return OfTexts(ExactLogits, o); })
+      .Rounded([](const GenerationCase& o) { return OfTexts(RoundedLogits, o); })
       .Details([=](const Point& at, const std::shared_ptr<GenerationCase>& generation, Case& built) {
         const Point point = generate_at(at);
-        DescribeGeneration(point, point.Int("new"), generation, built);
+        DescribeGeneration(point, generation, built);
       });
 }
 
 Point GenerationPoint() { return FamilyNamed("generate").Points(Suite::kQuick).front(); }
 
-Point CheckpointPoint(const Point& at, std::size_t prompt) {
-  Point point =
-      GenerationPoint().With("model", kCheckpointModel).With("batch", "1").With("prompt", absl::StrCat(prompt));
+Point CheckpointPoint(const Point& at, std::size_t prompt, std::size_t batch) {
+  Point point = GenerationPoint()
+                    .With("model", kCheckpointModel)
+                    .With("batch", absl::StrCat(batch))
+                    .With("prompt", absl::StrCat(prompt));
   for (const auto& [axis, value] : at.values()) point = point.With(axis, value);
   return point;
 }

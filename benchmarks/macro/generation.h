@@ -26,12 +26,17 @@ struct GenerationCase {
 // new and sampling.
 std::vector<AxisSpec> ChoiceAxes();
 
-// `at` is a point of the family generate. Without an own prompt it is random, and without stop ids nothing ends before
-// the number of new tokens, so that the work is known.
-absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const models::TokenIds& prompt = {},
+// `at` is a point of the family generate, with the tokens of the longest prompt. Without prompts of their own, one for
+// each sequence of the batch, they are random, and without stop ids nothing ends before the number of new tokens, so
+// that the work is known.
+absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in,
+                                            const std::vector<models::TokenIds>& prompts = {},
                                             const models::TokenIds& stop_ids = {});
-// Phases, rates and figures of a generation that makes `made` new tokens.
-void DescribeGeneration(const Point& at, int64_t made, const std::shared_ptr<GenerationCase>& generation, Case& built);
+// Phases, rates and figures of a generation of these sequences, which counts real tokens alone.
+void DescribeGeneration(const Point& at, const std::vector<workload::SequenceTokens>& sequences,
+                        const std::shared_ptr<GenerationCase>& generation, Case& built);
+// The same of one that nothing ends.
+void DescribeGeneration(const Point& at, const std::shared_ptr<GenerationCase>& generation, Case& built);
 
 // A family of generations; `generate_at` gives each point as one of the family generate.
 FamilyOf<GenerationCase> GenerationFamily(std::string name, std::string doc,
@@ -39,7 +44,8 @@ FamilyOf<GenerationCase> GenerationFamily(std::string name, std::string doc,
 
 // A point of the family generate, for families that are others of its points.
 Point GenerationPoint();
-// The one with the model of --checkpoint, `prompt` tokens and one sequence, otherwise as `at`, which may lack axes.
-Point CheckpointPoint(const Point& at, std::size_t prompt);
+// The one with the model of --checkpoint, `prompt` tokens and `batch` sequences, otherwise as `at`, which may lack
+// axes.
+Point CheckpointPoint(const Point& at, std::size_t prompt, std::size_t batch = 1);
 
 }  // namespace roofbench

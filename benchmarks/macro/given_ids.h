@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,22 +15,25 @@ namespace roofbench {
 
 class GivenIds {
  public:
-  // `value` reads the flag called `name`. At least `fewest` ids are wanted.
-  GivenIds(std::string name, std::function<std::string()> value, std::size_t fewest);
+  using Lists = std::vector<models::TokenIds>;
+  using Reader = std::function<absl::StatusOr<Lists>(const std::string& name, const std::string& given)>;
 
-  // The ids; Unimplemented without the flag, InvalidArgument for what are no ids. Read once: standard input has no
+  // `value` reads the flag called `name`, and `read` takes its text for one list or several.
+  GivenIds(std::string name, std::function<std::string()> value, Reader read);
+
+  // The lists; Unimplemented without the flag, InvalidArgument for what are no ids. Read once: standard input has no
   // second time.
-  const absl::StatusOr<models::TokenIds>& Get();
+  const absl::StatusOr<Lists>& Get();
   // Before anything is measured: a flag that was given must hold ids of the checkpoint's vocabulary.
   absl::Status Check();
 
  private:
-  absl::StatusOr<models::TokenIds> Read() const;
+  absl::StatusOr<Lists> Read() const;
 
   const std::string name_;
   const std::function<std::string()> value_;
-  const std::size_t fewest_;
-  std::optional<absl::StatusOr<models::TokenIds>> ids_;
+  const Reader read_;
+  std::optional<absl::StatusOr<Lists>> lists_;
 };
 
 }  // namespace roofbench

@@ -71,7 +71,7 @@ Point GenerateAt(const Point& at) {
 
 void Describe(const Point& at, const std::shared_ptr<GenerationCase>& generation, Case& built) {
   const Point point = GenerateAt(at);
-  DescribeGeneration(point, point.Int("new"), generation, built);
+  DescribeGeneration(point, generation, built);
   const Experiment& experiment = RowOf(kExperiments, at.Text("experiment"));
   built.figures.emplace_back(absl::StrCat("target_", experiment.rate), [&experiment] { return experiment.target; });
 }

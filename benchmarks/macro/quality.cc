@@ -27,15 +27,23 @@ ABSL_FLAG(std::string, text_ids, "",
 namespace roofbench {
 namespace {
 
+// One text, of which at least one token follows another.
+absl::StatusOr<GivenIds::Lists> OneText(const std::string& name, const std::string& given) {
+  auto ids = models::ReadTokenIds(name, given);
+  if (!ids.ok()) return ids.status();
+  if (ids->size() < 2) return absl::InvalidArgumentError(absl::StrCat(name, ": at least 2 tokens are wanted"));
+  return GivenIds::Lists{*std::move(ids)};
+}
+
 GivenIds& Text() {
   static auto* text = new GivenIds(
-      "--text_ids", [] { return absl::GetFlag(FLAGS_text_ids); }, 2);
+      "--text_ids", [] { return absl::GetFlag(FLAGS_text_ids); }, OneText);
   return *text;
 }
 
 const FlagCheck kText([] { return Text().Check(); });
 
-int64_t TextTokens() { return Text().Get().ok() ? static_cast<int64_t>(Text().Get()->size()) : 2; }
+int64_t TextTokens() { return Text().Get().ok() ? static_cast<int64_t>(Text().Get()->front().size()) : 2; }
 
 Point GenerateAt(const Point& at) {
   return CheckpointPoint(at, 1).With("new", absl::StrCat(TextTokens() + at.Int("new")));
@@ -86,7 +94,7 @@ int64_t AgreedGreedily(Quality& o, int64_t count, const at::Tensor& last, Checkp
 absl::StatusOr<Quality> QualityAt(const Point& at, Inputs& in) {
   const at::NoGradGuard no_grad;
   const int64_t count = at.Int("new");
-  const models::TokenIds& ids = *Text().Get();
+  const models::TokenIds& ids = Text().Get()->front();
   const auto length = static_cast<int64_t>(ids.size());
   auto loaded = DecoderAt(GenerateAt(at), length + count, in.device());
   if (!loaded.ok()) return loaded.status();

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "lib/base/printable.h"
 #include "lib/gbench/library.h"
@@ -113,7 +114,15 @@ absl::Status Output::WriteTexts() {
     const std::deque<Outcome>& outcomes = session_.OutcomesOf(index);
     if (!outcomes.empty() && !outcomes.back().text.empty()) lines[outcomes.back().name] = outcomes.back().text;
   }
-  for (const auto& [name, text] : lines) texts_->stream() << name << '\t' << Printable(text) << '\n';
+  for (const auto& [name, text] : lines) {
+    for (const auto& line : absl::StrSplit(text, '\n')) {
+      texts_->stream() << name;
+      for (const auto& column : absl::StrSplit(line, '\t')) {
+        texts_->stream() << '\t' << Printable(std::string(column));
+      }
+      texts_->stream() << '\n';
+    }
+  }
   return texts_->Finish();
 }
 

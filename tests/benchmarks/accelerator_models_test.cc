@@ -160,7 +160,7 @@ TEST(GenerationOnADevice, WaitsOnceAGeneration) {
                                       {.prompt = prompt, .most_new = most, .choice = {.top_k = top_k}});
         generation.Run([] {});
         waits.push_back(WaitsOf([&] { generation.Run([] {}); }));
-        EXPECT_EQ(generation.Ids().size(), static_cast<std::size_t>(most));
+        EXPECT_EQ(generation.Ids(0).size(), static_cast<std::size_t>(most));
       }
       EXPECT_EQ(waits[0], waits[1]) << model;
     }
@@ -178,9 +178,9 @@ TEST(GenerationOnADevice, SamplesOnTheHost) {
     models::Generation generation(std::make_unique<models::EagerDecoder>(weights, 2, 16), 96,
                                   {.prompt = prompt, .most_new = 6, .sampling = sampling});
     generation.Run([] {});
-    return generation.Ids();
+    return std::vector{generation.Ids(0), generation.Ids(1)};
   };
-  const models::TokenIds likeliest = ids(std::nullopt);
+  const auto likeliest = ids(std::nullopt);
   EXPECT_EQ(ids(models::SamplingOptions{.top_k = 1}), likeliest);
   EXPECT_NE(ids(models::SamplingOptions{.temperature = 100}), likeliest);
 }

@@ -11,94 +11,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import tiny_models
 import torch
-from transformers import (
-    LlamaConfig,
-    LlamaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
-    MixtralConfig,
-    MixtralForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
+from tiny_models import MODELS, SMALL, STRETCHED
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build" / "release" / "bin" / "decoder_logits"
 
 pytestmark = pytest.mark.slow  # importing torch and transformers takes seconds
 
-SMALL = {"vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
-STRETCHED = {
-    "rope_type": "llama3",
-    "rope_theta": 500000.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 32,
-}
-MODELS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-    "llama2": (LlamaConfig, LlamaForCausalLM, {"num_attention_heads": 4, "num_key_value_heads": 4}),
-    "grouped": (
-        LlamaConfig,
-        LlamaForCausalLM,
-        {"num_attention_heads": 8, "num_key_value_heads": 2, "rms_norm_eps": 1e-3},
-    ),
-    "llama3_tied": (
-        LlamaConfig,
-        LlamaForCausalLM,
-        {
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
-            "head_dim": 32,
-            "tie_word_embeddings": True,
-            "rope_parameters": STRETCHED,
-        },
-    ),
-    "mixtral": (
-        MixtralConfig,
-        MixtralForCausalLM,
-        {"num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 8, "num_experts_per_tok": 2},
-    ),
-    # A window that every prompt below outgrows while it is read, or token by token.
-    "mistral": (
-        MistralConfig,
-        MistralForCausalLM,
-        {"num_attention_heads": 4, "num_key_value_heads": 2, "sliding_window": 11, "vocab_size": 97},
-    ),
-    "qwen2": (
-        Qwen2Config,
-        Qwen2ForCausalLM,
-        {"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True, "vocab_size": 101},
-    ),
-    "qwen3": (
-        Qwen3Config,
-        Qwen3ForCausalLM,
-        {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "vocab_size": 99},
-    ),
-}
-# What the weights are rounded to and stored as; fp32 where nothing is said.
-STORED = {"mistral": torch.bfloat16, "qwen2": torch.float16}
-
 
 @pytest.fixture(scope="module", params=list(MODELS))
 def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
-    config, model_class, sizes = MODELS[request.param]
-    torch.manual_seed(0)
-    # Ten times transformers' deviation: with weights as small as its own, every token would follow every other.
-    model = model_class(config(**(SMALL | sizes), initializer_range=0.2, max_position_embeddings=512)).eval()
-    for name, parameter in model.named_parameters():
-        if "norm" in name:
-            torch.nn.init.uniform_(parameter, 0.5, 1.5)
-        elif name.endswith(".bias"):
-            torch.nn.init.normal_(parameter, 0, 0.5)
     folder = tmp_path_factory.mktemp(request.param)
-    model.to(STORED.get(request.param, torch.float32)).save_pretrained(folder, max_shard_size="100KB")
-    assert (folder / "model.safetensors.index.json").exists(), "in one file"
-    # Read again: `to` has rounded the frequencies of rope, too, which a checkpoint does not hold.
-    return folder, model_class.from_pretrained(folder, dtype=torch.float32).eval()
+    return folder, tiny_models.write(request.param, folder)
 
 
 def ours(

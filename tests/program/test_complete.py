@@ -112,6 +112,70 @@ def test_a_stop_id_ends_the_text_and_the_counting(checkpoint: tuple[Path, Any], 
     assert work[0] == pytest.approx(work[1])
 
 
+def lines(out: Path) -> list[list[str]]:
+    return [line.split("\t") for line in out.read_text().splitlines()]
+
+
+def test_uneven_prompts_are_gone_on_with_in_their_order_each_to_its_end(
+    checkpoint: tuple[Path, Any], tmp_path: Path, run: Run
+) -> None:
+    folder, model = checkpoint
+    prompts = [[5, 17, 80], [9], [60, 61, 62, 63, 64, 65, 66]]
+    alone = [greedy(model, prompt, NEW) for prompt in prompts]
+    # As early in the second text as can be, and not in all of them.
+    stop = next(i for i in alone[1][2:] if not all(i in text for text in alone))
+    expected = [text[: text.index(stop) + 1] if stop in text else text for text in alone]
+    (tmp_path / "prompts").write_text("".join(" ".join(map(str, prompt)) + "\n" for prompt in prompts))
+    done = run(*flags(folder, tmp_path / "out"), f"--prompt_ids={tmp_path / 'prompts'}", f"--stop_ids={stop}")
+    assert done.returncode == 0, done.stderr
+    assert lines(tmp_path / "out") == [
+        [
+            f"complete/precision:fp32/new:{NEW}",
+            f"prompt {i + 1}: {len(text)} tokens, {'ended' if stop in text else 'not ended'}",
+            ",".join(map(str, text)),
+        ]
+        for i, text in enumerate(expected)
+    ]
+    case = counters(done.stdout)
+    ends = [len(text) for text in expected if stop in text]
+    assert (case["sequences"], case["sequences_ended"], case["truncated_tokens"]) == (3, len(ends), 0)
+    assert (case["first_end_tokens"], case["last_end_tokens"]) == (min(ends), max(ends))
+    # Real tokens alone, without those that a padded batch would have.
+    made = sum(map(len, expected))
+    assert case["tokens/s"] * case["decode_ms"] / 1e3 == pytest.approx(made - 3)
+    assert case["prefill_tokens/s"] * case["ttft_ms"] / 1e3 == pytest.approx(sum(map(len, prompts)))
+    assert case["e2e_tokens/s"] * case["real_time"] / 1e6 == pytest.approx(made)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8", "int4", "llm_int8"])
+def test_a_batch_in_every_precision_holds_against_its_texts_alone(
+    checkpoint: tuple[Path, Any], tmp_path: Path, run: Run, precision: str
+) -> None:
+    """The case's own check reads each text by itself, and fails where the batch computed something else."""
+    given = [flag for flag in flags(checkpoint[0], tmp_path / "out", 8) if "precision" not in flag]
+    both = ("--axis=complete.impl=native,eager", f"--axis=complete.precision={precision}", "--axis=complete.group=32")
+    done = run(*given, *both, "--prompt_ids=5,17,80;9;60,61,62,63,64,65,66")
+    assert done.returncode == 0, done.stdout
+    assert len(lines(tmp_path / "out")) == 6
+
+
+def test_a_prompt_that_is_too_long_loses_its_beginning_and_says_so(
+    checkpoint: tuple[Path, Any], tmp_path: Path, run: Run
+) -> None:
+    folder, model = checkpoint
+    prompt = [1 + i * i % 89 for i in range(300)]  # of a model that takes 256
+    left = prompt[-(256 - NEW) :]
+    stop = "--stop_ids=96"  # nothing is that token
+    done = run(*flags(folder, tmp_path / "out"), "--prompt_ids=5,17,80;" + ",".join(map(str, prompt)), stop)
+    assert done.returncode == 0, done.stderr
+    missing = len(prompt) - len(left)
+    assert f"--prompt_ids: the first {missing} tokens of prompt 2 are left out: the checkpoint takes 256" in done.stderr
+    assert counters(done.stdout)["truncated_tokens"] == missing
+    assert [int(i) for i in lines(tmp_path / "out")[1][2].split(",")] == greedy(model, left, NEW)
+    full = run(*flags(folder, tmp_path / "out", 256), "--prompt_ids=5")
+    assert "beside 256 new ones there is no room for a prompt" in full.stdout
+
+
 def test_given_sampling_draws_by_its_flags(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> None:
     folder, model = checkpoint
     texts = {}

@@ -38,6 +38,15 @@ def test_round_trip(folder: Path) -> None:
     )
 
 
+def test_each_line_is_a_prompt_where_that_is_asked(folder: Path) -> None:
+    text = "the roof\nis\x85high the\n"
+    assert tokens("encode", "--lines", str(folder), text=text).stdout == "1,2\n3,4,1\n"
+    assert tokens("encode", str(folder), text=text).stdout == "1,2,3,4,1\n"
+    refused = tokens("decode", "--lines", str(folder), "1,2")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--lines is of encode" in refused.stderr
+
+
 def test_errors_name_the_reason(folder: Path, tmp_path: Path) -> None:
     missing = tokens("encode", str(tmp_path / "nowhere"), "x")
     assert missing.returncode != 0

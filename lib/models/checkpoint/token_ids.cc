@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/regular_file.h"
 #include "lib/base/text.h"
@@ -42,11 +43,11 @@ absl::StatusOr<std::string> ReadStandardInput() {
 // The text of a file, or what was given where that is the text itself.
 absl::StatusOr<std::string> TextOf(const std::string& given) {
   if (given == "-") return ReadStandardInput();
-  if (given.find_first_not_of("0123456789, ") == std::string::npos) return given;
+  if (given.find_first_not_of("0123456789,; ") == std::string::npos) return given;
   absl::StatusOr<std::string> text = ReadFile(given, kMostBytes);
   // A list with a slip in it is no file either.
   if (absl::IsNotFound(text.status()) && absl::ascii_isdigit(static_cast<unsigned char>(given.front()))) {
-    if (absl::StatusOr<TokenIds> ids = ParseTokenIds("", given); !ids.ok()) {
+    if (absl::StatusOr<TokenIds> ids = ParseTokenIds("", absl::StrReplaceAll(given, {{";", ","}})); !ids.ok()) {
       return absl::NotFoundError(StrCat("no file is called so, and as a list", ids.status().message()));
     }
     return given;
@@ -67,14 +68,42 @@ absl::StatusOr<TokenIds> ParseTokenIds(std::string_view name, std::string_view t
   return ids;
 }
 
+namespace {
+
+absl::StatusOr<std::string> NamedTextOf(std::string_view name, const std::string& given) {
+  absl::StatusOr<std::string> text = TextOf(given);
+  if (text.ok()) return text;
+  return InvalidArgumentError(StrCat(View(name), "=", Shown(given), ": ", text.status().message()));
+}
+
+}  // namespace
+
 absl::StatusOr<TokenIds> ReadTokenIds(std::string_view name, const std::string& given) {
-  const absl::StatusOr<std::string> text = TextOf(given);
-  if (!text.ok()) {
-    return InvalidArgumentError(StrCat(View(name), "=", Shown(given), ": ", text.status().message()));
-  }
+  const absl::StatusOr<std::string> text = NamedTextOf(name, given);
+  if (!text.ok()) return text.status();
   absl::StatusOr<TokenIds> ids = ParseTokenIds(name, *text);
   if (ids.ok() && ids->empty()) return InvalidArgumentError(StrCat(View(name), ": there are none"));
   return ids;
+}
+
+absl::StatusOr<std::vector<TokenIds>> ReadTokenLists(std::string_view name, const std::string& given) {
+  const absl::StatusOr<std::string> text = NamedTextOf(name, given);
+  if (!text.ok()) return text.status();
+  std::vector<TokenIds> lists;
+  std::size_t empty = 0;  // the number of the first that is, from 1
+  for (const auto& line : absl::StrSplit(*text, absl::ByAnyChar("\n;"))) {
+    absl::StatusOr<TokenIds> ids = ParseTokenIds(name, std::string_view(line.data(), line.size()));
+    if (!ids.ok()) return ids.status();
+    if (ids->empty()) {
+      if (empty == 0) empty = lists.size() + 1;
+      continue;
+    }
+    if (empty != 0)
+      return InvalidArgumentError(StrCat(View(name), ": list ", empty, " has no token, and others follow"));
+    lists.push_back(*std::move(ids));
+  }
+  if (lists.empty()) return InvalidArgumentError(StrCat(View(name), ": there are none"));
+  return lists;
 }
 
 }  // namespace roofbench::models

@@ -19,5 +19,8 @@ absl::StatusOr<TokenIds> ParseTokenIds(std::string_view name, std::string_view t
 
 // At least one of them: `given` are the ids themselves, a file of them, or "-" for standard input.
 absl::StatusOr<TokenIds> ReadTokenIds(std::string_view name, const std::string& given);
+// The same of several lists: each has a line of its own, or ends with a semicolon. None may be empty, but for lines
+// after the last one.
+absl::StatusOr<std::vector<TokenIds>> ReadTokenLists(std::string_view name, const std::string& given);
 
 }  // namespace roofbench::models

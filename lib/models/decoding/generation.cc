@@ -2,10 +2,12 @@
 #include "lib/models/decoding/generation.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <utility>
 
 namespace roofbench::models {
@@ -26,16 +28,24 @@ class HostTimes final : public TokenTimes {
   std::vector<double> marks_;
 };
 
-// Of each row.
-std::vector<TokenIds> TextsOf(const at::Tensor& prompt) {
-  const at::Tensor ids = prompt.to(at::kCPU).contiguous();
+// Of each prompt.
+std::vector<int64_t> LengthsOf(const Generation::Options& options) {
+  if (!options.lengths.empty()) return options.lengths;
+  return std::vector<int64_t>(static_cast<std::size_t>(options.prompt.size(0)), options.prompt.size(1));
+}
+
+std::vector<TokenIds> TextsOf(const at::Tensor& prompts, const std::vector<int64_t>& lengths) {
+  const at::Tensor ids = prompts.to(at::kCPU).contiguous();
+  const auto* next = ids.const_data_ptr<int64_t>();
   std::vector<TokenIds> texts;
-  for (int64_t b = 0; b < ids.size(0); ++b) {
-    const auto* const row = ids.const_data_ptr<int64_t>() + b * ids.size(1);
-    texts.emplace_back(row, row + ids.size(1));
+  for (const int64_t length : lengths) {
+    texts.emplace_back(next, next + length);
+    next += length;
   }
   return texts;
 }
+
+std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
 
 }  // namespace
 
@@ -43,44 +53,97 @@ Generation::Generation(std::unique_ptr<DecoderModel> decoder, int64_t vocab, Opt
     : decoder_(std::move(decoder)),
       options_(std::move(options)),
       chooser_(options_.choice, vocab),
-      chosen_(at::zeros({options_.most_new, options_.prompt.size(0)}, options_.prompt.options())),
-      ids_(chosen_.to(at::kCPU)) {
+      lengths_(LengthsOf(options_)),
+      chosen_(at::zeros({options_.most_new, batch()}, options_.prompt.options())),
+      ids_(chosen_.to(at::kCPU)),
+      some_(at::zeros({batch()}, options_.prompt.options())),
+      made_of_(lengths_.size()) {
   constexpr std::size_t kMostGaps = 1 << 20;  // more would allocate in a run
   gaps_.reserve(kMostGaps);
+  // Those of sequences that end before others.
+  if (!options_.stop_ids.empty() && batch() > 1) {
+    kept_ = at::zeros({batch(), vocab}, options_.prompt.options().dtype(at::kFloat));
+  }
   if (options_.times == nullptr) options_.times = std::make_shared<HostTimes>(options_.most_new);
   if (options_.sampling) {
-    sampler_.emplace(*options_.sampling, vocab, TextsOf(options_.prompt));
+    sampler_.emplace(*options_.sampling, vocab, TextsOf(options_.prompt, lengths_));
   } else if (!chosen_.is_cpu()) {
     device_chooser_.emplace(options_.choice, chosen_.size(0), chosen_.size(1), chosen_.device());
   }
 }
 
-void Generation::Sample(const at::Tensor& logits, const at::Tensor& ids) {
-  const at::Tensor on_host = logits.to(at::kCPU).contiguous();
-  at::Tensor drawn = ids_.select(0, made_);
-  for (int64_t b = 0; b < drawn.numel(); ++b) {
-    drawn.data_ptr<int64_t>()[b] =
-        sampler_->Choose(static_cast<std::size_t>(b), on_host.const_data_ptr<float>() + b * on_host.size(1));
-  }
-  if (!ids.is_cpu()) ids.copy_(drawn);  // on the host they are one
+bool Generation::IsStop(int64_t id) const {
+  return std::ranges::find(options_.stop_ids, id) != options_.stop_ids.end();
 }
 
-bool Generation::Choose(const at::Tensor& logits) {
-  logits_ = logits;
-  const at::Tensor ids = chosen_.select(0, made_);
+const at::Tensor& Generation::ReadPrompts() {
+  if (options_.lengths.empty()) return decoder_->Append(options_.prompt);
+  std::vector<Piece> pieces;
+  for (int64_t b = 0; b < batch(); ++b) pieces.push_back({b, lengths_[Size(b)]});
+  return decoder_->AppendTo(pieces, options_.prompt);
+}
+
+// Sequences of one length have their own way: the one that can be recorded.
+const at::Tensor& Generation::Step() {
+  if (options_.lengths.empty() && next_.size(0) == batch()) return decoder_->AppendOne(next_);
+  std::vector<Piece> pieces;
+  for (const int64_t sequence : active_) pieces.push_back({sequence, 1});
+  return decoder_->AppendTo(pieces, next_);
+}
+
+void Generation::Sample(const at::Tensor& logits, const at::Tensor& ids) {
+  const at::Tensor on_host = logits.to(at::kCPU).contiguous();
+  at::Tensor drawn = ids.is_cpu() ? ids : ids_.select(0, steps_).narrow(0, 0, ids.numel());
+  for (int64_t i = 0; i < drawn.numel(); ++i) {
+    drawn.data_ptr<int64_t>()[i] =
+        sampler_->Choose(Size(active_[Size(i)]), on_host.const_data_ptr<float>() + i * on_host.size(1));
+  }
+  if (!ids.is_cpu()) ids.copy_(drawn);
+}
+
+void Generation::Choose(const at::Tensor& logits) {
+  const bool all = logits.size(0) == batch();
+  const at::Tensor row = chosen_.select(0, steps_);
+  const at::Tensor ids = all ? row : some_.narrow(0, 0, logits.size(0));
   if (sampler_) {
     Sample(logits, ids);
   } else if (device_chooser_) {
-    device_chooser_->Choose(logits, made_, ids);
+    device_chooser_->Choose(logits, steps_, ids, all ? std::nullopt : std::make_optional(active_ids_));
   } else {
-    for (int64_t b = 0; b < ids.numel(); ++b) {
-      ids.data_ptr<int64_t>()[b] = chooser_.Choose(logits.const_data_ptr<float>() + b * logits.size(1));
+    for (int64_t i = 0; i < ids.numel(); ++i) {
+      ids.data_ptr<int64_t>()[i] = chooser_.Choose(logits.const_data_ptr<float>() + i * logits.size(1));
     }
   }
+  if (!all) row.index_copy_(0, active_ids_, ids);
   options_.times->Mark();
-  if (++made_ == chosen_.size(0)) return true;
-  const TokenIds& stops = options_.stop_ids;
-  return !stops.empty() && std::find(stops.begin(), stops.end(), ids.select(0, 0).item<int64_t>()) != stops.end();
+  ++steps_;
+  next_ = ids;
+  logits_ = logits;
+  if (!options_.stop_ids.empty()) EndStopped(logits, ids);
+}
+
+void Generation::EndStopped(const at::Tensor& logits, const at::Tensor& ids) {
+  const at::Tensor on_host = ids.to(at::kCPU);  // waits
+  std::vector<int64_t> left;
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < on_host.numel(); ++i) {
+    const int64_t sequence = active_[Size(i)];
+    made_of_[Size(sequence)] = steps_;
+    if (IsStop(on_host.const_data_ptr<int64_t>()[i])) continue;
+    left.push_back(sequence);
+    rows.push_back(i);
+  }
+  if (left.size() == active_.size()) return;
+  if (batch() > 1) Keep(logits);
+  next_ = ids.index_select(0, at::tensor(rows, ids.options()));
+  SetActive(std::move(left));
+}
+
+void Generation::Keep(const at::Tensor& logits) { kept_.index_copy_(0, active_ids_, logits); }
+
+void Generation::SetActive(std::vector<int64_t> sequences) {
+  active_ = std::move(sequences);
+  active_ids_ = at::tensor(active_, options_.prompt.options());
 }
 
 void Generation::Run(const std::function<void()>& prompt_read) {
@@ -89,23 +152,51 @@ void Generation::Run(const std::function<void()>& prompt_read) {
   if (sampler_) sampler_->Restart();
   options_.times->Restart();
   decoder_->Truncate(0);
-  made_ = 0;
-  bool ended = Choose(decoder_->Append(options_.prompt));
+  steps_ = 0;
+  if (active_.size() != lengths_.size()) {
+    std::vector<int64_t> all(lengths_.size());
+    std::iota(all.begin(), all.end(), 0);
+    SetActive(std::move(all));
+  }
+  Choose(ReadPrompts());
   prompt_read();
-  while (!ended) ended = Choose(decoder_->AppendOne(chosen_.select(0, made_ - 1)));
+  while (!active_.empty() && steps_ < options_.most_new) Choose(Step());
+  for (const int64_t sequence : active_) made_of_[Size(sequence)] = steps_;
+  // Where all went to the end their logits are the last ones.
+  if (logits_.size(0) < batch()) {
+    if (logits_.size(0) == active_ids_.size(0)) Keep(logits_);  // nobody ended at this step
+    logits_ = kept_;
+  }
   if (!chosen_.is_cpu()) ids_.copy_(chosen_);  // on the host they are one
-  if (device_chooser_) device_chooser_->Check(made_);
+  if (device_chooser_) device_chooser_->Check(steps_);
   if (runs_++ > 0) return options_.times->Gaps(gaps_);
   first_seconds_ = Now() - start;
 }
 
-TokenIds Generation::Ids() const {
-  const auto* const ids = ids_.const_data_ptr<int64_t>();
-  return {ids, ids + made_ * ids_.size(1)};
+TokenIds Generation::Ids(int64_t sequence) const {
+  TokenIds ids;
+  const auto* const chosen = ids_.const_data_ptr<int64_t>() + sequence;
+  for (int64_t i = 0; i < made_of_[Size(sequence)]; ++i) ids.push_back(chosen[i * batch()]);
+  return ids;
 }
 
-at::Tensor Generation::Read() const {
-  return at::cat({options_.prompt.to(at::kCPU), ids_.narrow(0, 0, std::max<int64_t>(made_ - 1, 0)).t()}, 1);
+bool Generation::HasStopped(int64_t sequence) const {
+  const TokenIds ids = Ids(sequence);
+  return !ids.empty() && IsStop(ids.back());
+}
+
+std::vector<at::Tensor> Generation::Read() const {
+  std::vector<at::Tensor> texts;
+  std::vector<TokenIds> prompts = TextsOf(options_.prompt, lengths_);
+  bool even = true;
+  for (int64_t b = 0; b < batch(); ++b) {
+    TokenIds& text = prompts[Size(b)];
+    const TokenIds ids = Ids(b);
+    if (!ids.empty()) text.insert(text.end(), ids.begin(), ids.end() - 1);
+    texts.push_back(at::tensor(text, at::kLong).unsqueeze(0));
+    even = even && texts.back().size(1) == texts.front().size(1);
+  }
+  return even ? std::vector{at::cat(texts)} : texts;
 }
 
 }  // namespace roofbench::models

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a prompt and chooses tokens one after another, each from the logits that the last one led to.
+// Reads prompts and chooses tokens one after another, each from the logits that the last one led to. Sequences that
+// ended take no part in what follows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -34,15 +35,16 @@ class TokenTimes {
 class Generation {
  public:
   struct Options {
-    at::Tensor prompt;       // int64 [batch, tokens], on the decoder's device
-    int64_t most_new = 1;    // tokens of each sequence
-    TokenIds stop_ids = {};  // a single sequence ends with the first of these
+    at::Tensor prompt;                  // int64 [batch, tokens], on the decoder's device
+    std::vector<int64_t> lengths = {};  // of prompts that are not of one length: `prompt` has them in turn, [sum]
+    int64_t most_new = 1;               // tokens of each sequence
+    TokenIds stop_ids = {};             // each sequence ends with the first of these
     ChoiceOptions choice = {};
     std::optional<SamplingOptions> sampling = {};  // in place of `choice`
     std::shared_ptr<TokenTimes> times = nullptr;   // nullptr: by the host's clock
   };
 
-  // Its cache must have room for the prompt and every new token.
+  // Its cache must have room for the longest prompt and every new token.
   Generation(std::unique_ptr<DecoderModel> decoder, int64_t vocab, Options options);
 
   // `prompt_read` is called once the first token is chosen. Allocates nothing of its own.
@@ -51,32 +53,54 @@ class Generation {
   const DecoderModel& decoder() const { return *decoder_; }
   int64_t most_new() const { return options_.most_new; }
 
-  // Of the last run: tokens that each sequence got, their ids in turn, and the logits [batch, vocab] that the last was
-  // chosen from.
-  int64_t made() const { return made_; }
-  TokenIds Ids() const;
+  int64_t batch() const { return static_cast<int64_t>(lengths_.size()); }
+  // Tokens of each prompt.
+  const std::vector<int64_t>& lengths() const { return lengths_; }
+
+  // Of the last run: tokens that the longest sequence got, that each one got, and whether it ended with a stop id.
+  int64_t steps() const { return steps_; }
+  const std::vector<int64_t>& made() const { return made_of_; }
+  bool HasStopped(int64_t sequence) const;
+  // The new tokens of a sequence, and the logits [batch, vocab] that the last of each was chosen from.
+  TokenIds Ids(int64_t sequence) const;
   const at::Tensor& logits() const { return logits_; }
-  // Prompt and every chosen token but the last, whose logits nobody asked for: before the first run, the prompt.
-  at::Tensor Read() const;
+  // Each prompt and every token chosen after it but the last, whose logits nobody asked for: before the first run, the
+  // prompt. [batch, n] where all are of one length, otherwise one [1, n] after another.
+  std::vector<at::Tensor> Read() const;
 
   // Seconds of the very first run; and between one token and the next, of all runs after it.
   double first_seconds() const { return first_seconds_; }
   const std::vector<double>& gaps() const { return gaps_; }
 
  private:
-  // Into ids [batch], by logits [batch, vocab].
+  bool IsStop(int64_t id) const;
+  const at::Tensor& ReadPrompts();
+  // Appends what was chosen.
+  const at::Tensor& Step();
+  // Into ids [active], by logits [active, vocab].
   void Sample(const at::Tensor& logits, const at::Tensor& ids);
-  // Whether nothing follows.
-  bool Choose(const at::Tensor& logits);
+  void Choose(const at::Tensor& logits);
+  // Takes the sequences away whose last token is a stop id, one of `ids` [active].
+  void EndStopped(const at::Tensor& logits, const at::Tensor& ids);
+  void SetActive(std::vector<int64_t> sequences);
+  // That the last tokens of sequences that are at an end now were chosen from.
+  void Keep(const at::Tensor& logits);
 
   std::unique_ptr<DecoderModel> decoder_;
   Options options_;
   TokenChooser chooser_;
   std::optional<DeviceTokenChooser> device_chooser_;  // where the decoder is on a device
   std::optional<TokenSampler> sampler_;               // in place of both
+  const std::vector<int64_t> lengths_;                // of the prompts
   at::Tensor chosen_;                                 // [most new tokens, batch], on the decoder's device
   at::Tensor ids_;                                    // the same on the host
-  int64_t made_ = 0;
+  at::Tensor some_;                                   // [batch]: where those of some sequences are chosen
+  std::vector<int64_t> active_;                       // sequences that have not ended
+  at::Tensor active_ids_;                             // the same, on the decoder's device
+  at::Tensor next_;                                   // [active], their last tokens
+  int64_t steps_ = 0;                                 // tokens of those that have not ended
+  std::vector<int64_t> made_of_;
+  at::Tensor kept_;  // [batch, vocab], as logits
   at::Tensor logits_;
   int64_t runs_ = 0;
   double first_seconds_ = 0;

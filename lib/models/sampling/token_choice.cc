@@ -72,7 +72,8 @@ DeviceTokenChooser::DeviceTokenChooser(const ChoiceOptions& options, int64_t mos
   draws_ = draws.to(device);
 }
 
-void DeviceTokenChooser::Choose(const at::Tensor& logits, int64_t index, const at::Tensor& ids) {
+void DeviceTokenChooser::Choose(const at::Tensor& logits, int64_t index, const at::Tensor& ids,
+                                const std::optional<at::Tensor>& sequences) {
   // An infinity or a NaN among them makes the sum one.
   at::Tensor sum = sums_.select(0, index);
   at::sum_out(sum, logits, at::IntArrayRef({0, 1}));
@@ -84,7 +85,9 @@ void DeviceTokenChooser::Choose(const at::Tensor& logits, int64_t index, const a
   const int64_t candidates = std::min(options_.top_k, logits.size(1));
   const auto [top, tokens] = at::topk(logits, candidates, 1);
   const at::Tensor weights = top.sub(top.narrow(1, 0, 1)).div_(options_.temperature).exp_().cumsum(1);
-  const at::Tensor drawn = draws_.select(0, index).unsqueeze(1).mul(weights.narrow(1, candidates - 1, 1));
+  const at::Tensor draws = draws_.select(0, index);
+  const at::Tensor own = sequences ? draws.index_select(0, *sequences) : draws;
+  const at::Tensor drawn = own.unsqueeze(1).mul(weights.narrow(1, candidates - 1, 1));
   const at::Tensor rank = weights.le(drawn).sum(1, /*keepdim=*/true).clamp_max_(candidates - 1);
   chosen = chosen.unsqueeze(1);
   at::gather_out(chosen, tokens, 1, rank);

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lib/kernels/simd/split_mix.h"
@@ -47,8 +48,10 @@ class DeviceTokenChooser {
   // For `most` tokens of each of `batch` sequences: everything that will be drawn is drawn now.
   DeviceTokenChooser(const ChoiceOptions& options, int64_t most, int64_t batch, at::Device device);
 
-  // Leaves in `ids` [batch] the token number `index` of each sequence, by logits [batch, vocab].
-  void Choose(const at::Tensor& logits, int64_t index, const at::Tensor& ids);
+  // Leaves in `ids` [batch] the token number `index` of each sequence, by logits [batch, vocab]; or of `sequences`
+  // alone (int64 on the device), of which ids and logits then are.
+  void Choose(const at::Tensor& logits, int64_t index, const at::Tensor& ids,
+              const std::optional<at::Tensor>& sequences = {});
   // Throws c10::Error where one of the logits of the first `count` tokens was an infinity or a NaN. Waits.
   void Check(int64_t count) const;
 

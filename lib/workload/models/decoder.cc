@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <set>
 #include <string_view>
+#include <vector>
 
 namespace roofbench::workload {
 namespace {
@@ -138,23 +141,62 @@ workload::Cost StoredDecoder::TokensCost(double batch, double depth, double toke
   return cost;
 }
 
-workload::Cost StoredDecoder::GenerateCost(double batch, double prompt, double new_tokens) const {
-  const double capacity = prompt + new_tokens;
-  const auto all_of = [](std::string_view component, workload::Cost cost) {
-    for (Operation& operation : cost.operations) operation.component = component;
-    return cost;
-  };
-  workload::Cost cost = all_of("prefill", PrefillCost(batch, prompt, capacity));
-  if (new_tokens > 1) {
-    const double resident = cost.resident_bytes;
-    cost += all_of("decode", TokensCost(batch, prompt, new_tokens - 1, capacity));
-    cost.resident_bytes = resident;
+namespace {
+
+workload::Cost AllOf(std::string_view component, workload::Cost cost) {
+  for (Operation& operation : cost.operations) operation.component = component;
+  return cost;
+}
+
+// The steps after the first token of each: between two ends of sequences as many take part.
+workload::Cost StepsCost(const StoredDecoder& stored, const std::vector<SequenceTokens>& sequences) {
+  std::set<double> ends;
+  for (const SequenceTokens& one : sequences) ends.insert(one.new_tokens - 1);
+  workload::Cost cost;
+  double before = 0;
+  for (const double end : ends) {
+    const double steps = end - before;
+    double active = 0;
+    double keys = 0;
+    for (const SequenceTokens& one : sequences) {
+      if (one.new_tokens - 1 < end) continue;
+      active += 1;
+      keys += stored.shape.AttendedKeys(one.prompt + before, steps);
+    }
+    if (steps > 0) cost += Repeated(Forward(stored, active, keys / steps, keys / steps, active), steps);
+    before = end;
   }
   return cost;
 }
 
+}  // namespace
+
+workload::Cost StoredDecoder::GenerateCost(double batch, double prompt, double new_tokens) const {
+  return GenerateCost(std::vector(static_cast<std::size_t>(batch), SequenceTokens{prompt, new_tokens}));
+}
+
+workload::Cost StoredDecoder::GenerateCost(const std::vector<SequenceTokens>& sequences) const {
+  SequenceTokens longest;
+  double tokens = 0;
+  double scores = 0;
+  for (const SequenceTokens& one : sequences) {
+    longest = {std::max(longest.prompt, one.prompt), std::max(longest.new_tokens, one.new_tokens)};
+    tokens += one.prompt;
+    scores += shape.AttendedKeys(0, one.prompt);
+  }
+  const auto batch = static_cast<double>(sequences.size());
+  workload::Cost cost = AllOf("prefill", Forward(*this, tokens, scores, tokens, batch));
+  cost += AllOf("decode", StepsCost(*this, sequences));
+  cost.resident_bytes = ResidentBytes(batch, longest.prompt, longest.prompt + longest.new_tokens);
+  return cost;
+}
+
 double StoredDecoder::DecodeReadBytes(double batch, double prompt, double new_tokens) const {
-  return new_tokens > 1 ? TokensCost(batch, prompt, new_tokens - 1, 1).BytesRead() : 0;
+  return DecodeReadBytes(std::vector(static_cast<std::size_t>(batch), SequenceTokens{prompt, new_tokens}));
+}
+
+double StoredDecoder::DecodeReadBytes(const std::vector<SequenceTokens>& sequences) const {
+  return StepsCost(*this, sequences).BytesRead();
 }
 
 double StoredDecoder::ResidentBytes(double batch, double tokens, double capacity) const {

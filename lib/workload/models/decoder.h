@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
+#include <vector>
 
 #include "lib/workload/cost.h"
 #include "lib/workload/models/transformer.h"
@@ -57,6 +58,12 @@ constexpr std::string_view Name(DecoderComponent component) {
   return kDecoderComponentNames[static_cast<std::size_t>(component)];
 }
 
+// A sequence of a batch: its prompt, and the new tokens that it gets until it ends.
+struct SequenceTokens {
+  double prompt = 0;
+  double new_tokens = 1;
+};
+
 // A decoder with its weights in a format.
 struct StoredDecoder {
   Decoder shape;
@@ -83,8 +90,11 @@ struct StoredDecoder {
   // The prompt, whose last logits give the first new token, and `new_tokens` - 1 steps of one token: the components
   // "prefill" and "decode".
   workload::Cost GenerateCost(double batch, double prompt, double new_tokens) const;
+  // The same of sequences of their own lengths, none of which is padded, or takes part in a step after its last token.
+  workload::Cost GenerateCost(const std::vector<SequenceTokens>& sequences) const;
   // Weights, keys and values that the tokens after the first read: of MBU.
   double DecodeReadBytes(double batch, double prompt, double new_tokens) const;
+  double DecodeReadBytes(const std::vector<SequenceTokens>& sequences) const;
 
   // Weights, a cache of `capacity` tokens a sequence, and the largest intermediate results of `tokens` tokens at once,
   // with the mask of those that outgrow a window.

@@ -34,6 +34,22 @@ TEST(TokenIds, ComeFromAFileOrAreThemselves) {
   EXPECT_THAT(ReadTokenIds("ids", path + ".gone").status().ToString(), HasSubstr("No such file"));
 }
 
+TEST(TokenLists, HaveALineOrASemicolonEach) {
+  const std::vector<TokenIds> three = {{1, 2}, {3}, {4, 5}};
+  EXPECT_EQ(ReadTokenLists("ids", "1,2;3;4 5").value(), three);
+  EXPECT_EQ(ReadTokenLists("ids", "1,2;3;4 5;").value(), three);
+  EXPECT_THAT(ReadTokenLists("ids", "7").value(), ElementsAre(ElementsAre(7)));
+  const std::string path = testing::TempDir() + "/token_lists_test.txt";
+  std::ofstream(path) << "1 2\r\n3,\n4\t5\n\n";
+  EXPECT_EQ(ReadTokenLists("ids", path).value(), three);
+  // Left out, the texts of the others would stand at other numbers.
+  EXPECT_THAT(ReadTokenLists("ids", "1;;2").status().ToString(), HasSubstr("ids: list 2 has no token"));
+  EXPECT_THAT(ReadTokenLists("ids", ";1").status().ToString(), HasSubstr("ids: list 1 has no token"));
+  EXPECT_THAT(ReadTokenLists("ids", ";").status().ToString(), HasSubstr("ids: there are none"));
+  EXPECT_THAT(ReadTokenLists("ids", "1;x").status().ToString(), HasSubstr("x is no token id"));
+  EXPECT_THAT(ReadTokenIds("ids", "1;2").status().ToString(), HasSubstr("1;2 is no token id")) << "of one list";
+}
+
 TEST(TokenIds, AListWithASlipIsNoFile) {
   EXPECT_THAT(ReadTokenIds("ids", "1,2,x").status().ToString(),
               AllOf(HasSubstr("ids=1,2,x"), HasSubstr("no file is called so"), HasSubstr("x is no token id")));

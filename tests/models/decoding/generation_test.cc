@@ -18,6 +18,7 @@
 #include <limits>
 #include <optional>
 #include <tuple>
+#include <vector>
 
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/decoding/recorded_decoder.h"
@@ -26,7 +27,16 @@
 namespace roofbench::models {
 namespace {
 
+using testing::Each;
 using testing::ElementsAreArray;
+using testing::SizeIs;
+
+// Of each sequence.
+std::vector<TokenIds> Texts(const Generation& generation) {
+  std::vector<TokenIds> texts;
+  for (int64_t b = 0; b < generation.batch(); ++b) texts.push_back(generation.Ids(b));
+  return texts;
+}
 
 class GenerationTest : public testing::Test {
  protected:
@@ -54,15 +64,15 @@ class GenerationTest : public testing::Test {
 
 TEST_F(GenerationTest, RunsAgainWithTheSameDraws) {
   Generation generation = Make(2, {}, {.top_k = 20, .temperature = 0.8, .seed = 1});
-  EXPECT_EQ(generation.Read().size(1), 5);
+  EXPECT_EQ(generation.Read().front().size(1), 5);
   int prompts = 0;
   generation.Run([&] { ++prompts; });
-  const TokenIds first = generation.Ids();
-  EXPECT_EQ(first.size(), 12);
+  const std::vector<TokenIds> first = Texts(generation);
+  EXPECT_THAT(first, Each(SizeIs(6)));
   EXPECT_TRUE(generation.gaps().empty());
   EXPECT_GT(generation.first_seconds(), 0);
   generation.Run([&] { ++prompts; });
-  EXPECT_THAT(generation.Ids(), ElementsAreArray(first));
+  EXPECT_EQ(Texts(generation), first);
   EXPECT_EQ(generation.gaps().size(), 5);
   EXPECT_EQ(prompts, 2);
 }
@@ -71,13 +81,13 @@ TEST_F(GenerationTest, SamplesInsteadWhereItIsTold) {
   const auto ids = [&](const std::optional<SamplingOptions>& sampling) {
     Generation generation = Make(2, {}, {}, sampling);
     generation.Run([] {});
-    const TokenIds first = generation.Ids();
+    const std::vector<TokenIds> first = Texts(generation);
     generation.Run([] {});
-    EXPECT_THAT(generation.Ids(), ElementsAreArray(first)) << "the same draws";
+    EXPECT_EQ(Texts(generation), first) << "the same draws";
     return first;
   };
-  const TokenIds likeliest = ids(std::nullopt);
-  EXPECT_THAT(ids(SamplingOptions{.top_k = 1}), ElementsAreArray(likeliest));
+  const std::vector<TokenIds> likeliest = ids(std::nullopt);
+  EXPECT_EQ(ids(SamplingOptions{.top_k = 1}), likeliest);
   EXPECT_NE(ids(SamplingOptions{.temperature = 100}), likeliest);
 }
 
@@ -85,8 +95,8 @@ TEST_F(GenerationTest, SamplesInsteadWhereItIsTold) {
 TEST_F(GenerationTest, ReadsWhatItChose) {
   Generation generation = Make(1);
   generation.Run([] {});
-  const TokenIds chosen = generation.Ids();
-  const at::Tensor read = generation.Read();
+  const TokenIds chosen = generation.Ids(0);
+  const at::Tensor read = generation.Read().front();
   ASSERT_EQ(read.size(1), 10);  // the last token's logits were not asked for
   EagerDecoder whole(weights_, 1, 16);
   const at::Tensor logits = whole.Append(read);
@@ -97,11 +107,11 @@ TEST_F(GenerationTest, ReadsWhatItChose) {
 TEST_F(GenerationTest, EndsWithAStopId) {
   Generation free = Make(1);
   free.Run([] {});
-  const TokenIds chosen = free.Ids();
+  const TokenIds chosen = free.Ids(0);
   Generation stopped = Make(1, {chosen[2]});
   stopped.Run([] {});
   const auto first = std::find(chosen.begin(), chosen.end(), chosen[2]);
-  EXPECT_THAT(stopped.Ids(), ElementsAreArray(chosen.begin(), first + 1));
+  EXPECT_THAT(stopped.Ids(0), ElementsAreArray(chosen.begin(), first + 1));
 }
 
 // By the same logits as the chooser of the host, for a device: the CPU is one.

@@ -55,13 +55,16 @@ std::string Generate(const DecoderWeights& weights, const std::string& implement
                          .stop_ids = weights.config.stop_ids,
                          .choice = {.top_k = dice.Of<int64_t>({1, 200}), .temperature = 0.8, .seed = 1}});
   generation.Run([] {});
-  for (const int64_t id : generation.Ids()) {
-    EXPECT_GE(id, 0);
-    EXPECT_LT(id, vocab);
+  for (int64_t b = 0; b < batch; ++b) {
+    for (const int64_t id : generation.Ids(b)) {
+      EXPECT_GE(id, 0);
+      EXPECT_LT(id, vocab);
+    }
   }
-  const at::Tensor read = generation.Read();
-  EagerDecoder exact(weights, batch, read.size(1), Arithmetic::kExact);
-  exact.Append(read.contiguous());
+  for (const at::Tensor& read : generation.Read()) {
+    EagerDecoder exact(weights, read.size(0), read.size(1), Arithmetic::kExact);
+    exact.Append(read);
+  }
   return "tokens";
 }
 

@@ -116,6 +116,28 @@ TEST(StoredDecoder, GeneratingIsThePromptAndTheTokensAfterTheFirst) {
   EXPECT_EQ(stored.DecodeReadBytes(2, 6, 1), 0);
 }
 
+// Three sequences of 2, 6 and 3 tokens get 1, 4 and 2 more: a step of two, then two of one alone.
+TEST(StoredDecoder, ASequenceCostsNothingBeforeItAndNothingAfterItsEnd) {
+  for (const double window : {0, 4}) {
+    Decoder shape = kSmall;
+    shape.window = window;
+    const StoredDecoder stored{.shape = shape, .format = WeightFormat::kInt8};
+    const std::vector<SequenceTokens> sequences = {{2, 1}, {6, 4}, {3, 2}};
+    const double key = shape.KvBytesPerToken(WeightFormat::kInt8);
+    const double of_two = stored.DecodeCost(2, 0, 1).BytesRead() - 2 * key + (shape.AttendedKeys(6, 1) + 4) * key;
+    const double expected = of_two + stored.DecodeCost(1, 7, 10).BytesRead() + stored.DecodeCost(1, 8, 10).BytesRead();
+    EXPECT_NEAR(stored.DecodeReadBytes(sequences), expected, 1e-6);
+    const Cost cost = stored.GenerateCost(sequences);
+    EXPECT_NEAR(cost.OfComponent("decode").BytesRead(), expected, 1e-6);
+    // Weights once for all of the prompts, as for one of 11 tokens but for the head, which three tokens go through.
+    const Cost prompts = cost.OfComponent("prefill");
+    const double linears = shape.ActiveParameters() - 32 * 8;
+    const double scores = 3 + shape.AttendedKeys(0, 6) + 6;
+    EXPECT_EQ(prompts.Flops(), 2 * 11 * linears + 3 * 2 * 32 * 8 + 3 * 4.0 * scores * 8);
+    EXPECT_EQ(cost.resident_bytes, stored.ResidentBytes(3, 6, 10));
+  }
+}
+
 // A window of 4 of 6 keys: 1 + 2 + 3 + 4 + 4 + 4.
 TEST(Decoder, AWindowBoundsWhatIsAttendedTo) {
   Decoder windowed = kSmall;

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints that transformers writes from random configurations, one of each architecture that our decoder takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+SMALL = {"vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
+STRETCHED = {
+    "rope_type": "llama3",
+    "rope_theta": 500000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+MODELS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "llama2": (LlamaConfig, LlamaForCausalLM, {"num_attention_heads": 4, "num_key_value_heads": 4}),
+    "grouped": (
+        LlamaConfig,
+        LlamaForCausalLM,
+        {"num_attention_heads": 8, "num_key_value_heads": 2, "rms_norm_eps": 1e-3},
+    ),
+    "llama3_tied": (
+        LlamaConfig,
+        LlamaForCausalLM,
+        {
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 32,
+            "tie_word_embeddings": True,
+            "rope_parameters": STRETCHED,
+        },
+    ),
+    "mixtral": (
+        MixtralConfig,
+        MixtralForCausalLM,
+        {"num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 8, "num_experts_per_tok": 2},
+    ),
+    # A window that every prompt below outgrows while it is read, or token by token.
+    "mistral": (
+        MistralConfig,
+        MistralForCausalLM,
+        {"num_attention_heads": 4, "num_key_value_heads": 2, "sliding_window": 11, "vocab_size": 97},
+    ),
+    "qwen2": (
+        Qwen2Config,
+        Qwen2ForCausalLM,
+        {"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True, "vocab_size": 101},
+    ),
+    "qwen3": (
+        Qwen3Config,
+        Qwen3ForCausalLM,
+        {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "vocab_size": 99},
+    ),
+}
+# What the weights are rounded to and stored as; fp32 where nothing is said.
+STORED = {"mistral": torch.bfloat16, "qwen2": torch.float16}
+
+
+def write(name: str, folder: Path) -> Any:
+    """Writes the checkpoint in several files; returns the model in fp32."""
+    config, model_class, sizes = MODELS[name]
+    torch.manual_seed(0)
+    # Ten times transformers' deviation: with weights as small as its own, every token would follow every other.
+    model = model_class(config(**(SMALL | sizes), initializer_range=0.2, max_position_embeddings=512)).eval()
+    for parameter_name, parameter in model.named_parameters():
+        if "norm" in parameter_name:
+            torch.nn.init.uniform_(parameter, 0.5, 1.5)
+        elif parameter_name.endswith(".bias"):
+            torch.nn.init.normal_(parameter, 0, 0.5)
+    model.to(STORED.get(name, torch.float32)).save_pretrained(folder, max_shard_size="100KB")
+    assert (folder / "model.safetensors.index.json").exists(), "in one file"
+    # Read again: `to` has rounded the frequencies of rope, too, which a checkpoint does not hold.
+    return model_class.from_pretrained(folder, dtype=torch.float32).eval()
