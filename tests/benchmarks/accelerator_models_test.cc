@@ -167,6 +167,31 @@ TEST(GenerationOnADevice, WaitsOnceAGeneration) {
   }
 }
 
+// The host reads the tokens for the ends, and the device chooses and appends those of the sequences that are left.
+TEST(GenerationOnADevice, UnevenPromptsEndOnTheirOwn) {
+  const at::NoGradGuard no_grad;
+  const auto config = models::ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
+  models::DecoderWeights weights =
+      models::RandomWeights(config, models::Storage::Default(WeightFormat::kFp32), 1).value();
+  const auto texts = [&](at::Device device, const models::TokenIds& stops, int64_t top_k) {
+    TORCH_CHECK(weights.MoveTo(device).ok());
+    models::Generation generation(std::make_unique<models::EagerDecoder>(weights, 3, 16), 96,
+                                  {.prompt = at::arange(9, at::kLong).to(device),
+                                   .lengths = {2, 6, 1},
+                                   .most_new = 6,
+                                   .stop_ids = stops,
+                                   .choice = {.top_k = top_k, .temperature = 1, .seed = 1}});
+    generation.Run([] {});
+    return std::vector{generation.Ids(0), generation.Ids(1), generation.Ids(2)};
+  };
+  const auto free = texts(at::kCPU, {}, 1);
+  const int64_t stop = free[1][2];
+  const auto on_host = texts(at::kCPU, {stop}, 1);
+  EXPECT_LE(on_host[1].size(), 3);
+  EXPECT_EQ(texts(accelerator::TheDevice(), {stop}, 1), on_host);
+  for (const models::TokenIds& text : texts(accelerator::TheDevice(), {stop}, 20)) EXPECT_FALSE(text.empty());
+}
+
 TEST(GenerationOnADevice, SamplesOnTheHost) {
   const at::NoGradGuard no_grad;
   const auto config = models::ConfigOf(*workload::FindDecoderPreset("tiny_llama"));

@@ -119,6 +119,8 @@ TEST_P(OtherDeviceDecoder, StaysThere) {
     decoder.AppendSet();
     EXPECT_TRUE(decoder.CountSet().is_meta());
     EXPECT_EQ(decoder.length(), 10);
+    EXPECT_TRUE(decoder.AppendTo({{1, 1}}, tokens.narrow(0, 0, 1)).is_meta());
+    EXPECT_TRUE(decoder.AppendTo({{0, 2}, {1, 1}}, at::randint(0, 9, {3}, at::kLong)).is_meta());
   }
 }
 
