@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logic of tools/peers: what it asks of roofbench, what it reads back, and how it compares. No PyTorch runs."""
+"""The logic of tools/peers train: what it asks of roofbench, what it reads back, how it compares. No PyTorch runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-import peer_runs.__main__ as peers
+import peer_runs.training as peers
 import pytest
 
 CASE = "train_step/impl:native/size:small/context:128/dtype:fp32"
@@ -107,11 +107,10 @@ def test_a_side_that_fails_is_named_without_a_traceback(tmp_path: Path) -> None:
     [("matmul/n:64", "there are peers for the cases of train_step and mlp"), ("--rounds=0", "0 is less than 1")],
 )
 def test_bad_arguments_are_refused_before_anything_runs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], argument: str, reason: str
+    capsys: pytest.CaptureFixture[str], argument: str, reason: str
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["peers", argument])
     with pytest.raises(SystemExit) as ended:
-        peers.main()
+        peers.main([argument])
     assert ended.value.code == 2
     assert reason in capsys.readouterr().err
 

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of the sides by rounds, as a table and as JSON."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from roofreport.text import printable
+
+from peer_runs.turns import OURS
+
+
+@dataclass
+class Row:
+    """A side. A round in which it has no figure is None."""
+
+    name: str
+    bits: str
+    settings: dict[str, str]
+    versions: dict[str, str] = field(default_factory=dict)
+    ms: list[float | None] = field(default_factory=list)
+    error: str = ""
+
+    def median(self) -> float | None:
+        figures = [figure for figure in self.ms if figure is not None]
+        return statistics.median(figures) if figures else None
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A peer's time over ours: of the medians, and the least and most of the rounds that both have."""
+
+    median: float
+    least: float
+    most: float
+
+
+def ratio(theirs: Row, ours: Row) -> Ratio | None:
+    pairs = [(a, b) for a, b in zip(theirs.ms, ours.ms, strict=True) if a is not None and b is not None]
+    if not pairs:
+        return None
+    rounds = [a / b for a, b in pairs]
+    medians = [statistics.median(side) for side in zip(*pairs, strict=True)]
+    return Ratio(medians[0] / medians[1], min(rounds), max(rounds))
+
+
+def ours_of(rows: Sequence[Row], bits: str) -> Row:
+    return next(row for row in rows if row.name == OURS and row.bits == bits)
+
+
+def ahead(rows: Sequence[Row], bits: str) -> str:
+    """Who is the fastest of these bits by the medians of the rounds it shares with us."""
+    ours = ours_of(rows, bits)
+    ratios = [(found.median, row) for row in rows if row.bits == bits and (found := ratio(row, ours))]
+    others = [(median, row.name) for median, row in ratios if row.name != OURS]
+    if not others:
+        return f"{bits}: nobody to compare with"
+    median, name = min(others)
+    if median > 1:
+        return f"{bits}: {OURS} is ahead; the next, {name}, takes {median:.2f} times as long"
+    return f"{bits}: {name} is ahead of {OURS}: it takes {median:.2f} of its time"
+
+
+def words(facts: dict[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items())
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    header = ("bits", "who", "ms", "over ours", "by rounds", "versions; settings")
+    lines = [header]
+    for row in sorted(rows, key=lambda row: [ours.bits for ours in rows].index(row.bits)):
+        median, found = row.median(), ratio(row, ours_of(rows, row.bits))
+        lines.append(
+            (
+                row.bits,
+                row.name,
+                "-" if median is None else f"{median:.2f}",
+                "-" if found is None else f"{found.median:.2f}",
+                "-" if found is None else f"{found.least:.2f} to {found.most:.2f}",
+                printable(
+                    f"failed: {row.error}" if row.error else f"{words(row.versions)}; {words(row.settings)}", 400
+                ),
+            )
+        )
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
