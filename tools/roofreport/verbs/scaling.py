@@ -9,8 +9,8 @@ from pathlib import Path
 from roofreport.errors import UnusableInputError
 from roofreport.io.load import load
 from roofreport.io.result import merged
-from roofreport.render import findings, formats, growth_charts
-from roofreport.render.scaling import sweep_table
+from roofreport.render import findings, formats
+from roofreport.render.scaling import growth_charts, sweep_table
 from roofreport.stats import growth
 from roofreport.terminal import show
 from roofreport.text import printable
