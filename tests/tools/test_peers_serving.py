@@ -132,9 +132,9 @@ def test_ours_reads_the_checkpoint_in_the_same_precision(tmp_path: Path) -> None
     given.program.chmod(0o755)
     assert turns.run_ours("int8", given) == (250.0, {"revision": "abc", "torch": "2.11.0"})
     flags = json.loads((tmp_path / "flags.json").read_text())
-    assert "--benchmark_filter=^prefill/model:checkpoint/precision:int8/prompt:512$" in flags
+    assert "--benchmark_filter=^prefill/model:checkpoint/precision:int8/activations:int8/prompt:512$" in flags
     assert {f"--checkpoint={given.checkpoint}", "--threads=2", "--allocator=tuned"} <= set(flags)
-    assert {"--axis=prefill.precision=int8", "--benchmark_min_time=7x"} <= set(flags)
+    assert {"--axis=prefill.precision=int8", "--axis=prefill.activations=int8", "--benchmark_min_time=7x"} <= set(flags)
     given.program.write_text(FAKE.format(verdict="skipped", **fake))
     with pytest.raises(FailedError, match="no memory"):
         turns.run_ours("int8", given)
@@ -238,3 +238,8 @@ def test_a_verb_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     assert program.main(["bake\x1b"]) == program.EXIT_UNUSABLE
     assert "bake" in (said := capsys.readouterr().err)
     assert "\x1b" not in said
+
+
+@pytest.mark.parametrize(("verb", "bits"), [("prefill", "bf16"), ("decode", "int8")])
+def test_our_activations_stay_in_16_bits_elsewhere(verb: str, bits: str) -> None:
+    assert turns.our_settings(verb, bits) == {"impl": "native"}

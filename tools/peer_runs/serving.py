@@ -39,11 +39,11 @@ class Side:
     turn: Turn
 
 
-def sides(peers: list[str], bits: list[str]) -> list[Side]:
+def sides(verb: str, peers: list[str], bits: list[str]) -> list[Side]:
     """By precision: ours, then those that offer it."""
     found = []
     for precision in bits:
-        ours = Row(OURS, precision, {"impl": "native"})
+        ours = Row(OURS, precision, turns.our_settings(verb, precision))
         found.append(Side(ours, lambda task: None, partial(turns.run_ours, precision)))
         for peer in PEERS:
             if peer.name in peers and precision in peer.bits:
@@ -142,7 +142,7 @@ def main(verb: str, given: list[str]) -> int:
     task = Task(
         verb, chosen.model, chosen.threads, chosen.samples, chosen.allocator, chosen.program, chosen.cache.resolve()
     )
-    found = sides(chosen.peers, chosen.bits)
+    found = sides(verb, chosen.peers, chosen.bits)
     rows = [side.row for side in found]
     if chosen.resume:
         rows = rows + earlier(chosen.json, task, rows)

@@ -127,11 +127,19 @@ def run_peer(peer: Peer, bits: str, task: Task) -> tuple[float, dict[str, str]]:
     return float(json.loads(lines[-1])["ms"]), found
 
 
+def our_settings(verb: str, bits: str) -> dict[str, str]:
+    """Axes beside the precision. In 8 and 4 bits peers read prompts with activations in 8 bits, and so do we."""
+    rounds = verb == "prefill" and bits != "bf16"
+    return {"impl": "native"} | ({"activations": "int8"} if rounds else {})
+
+
 def run_ours(bits: str, task: Task) -> tuple[float, dict[str, str]]:
     """The same checkpoint in roofbench."""
     axis, size = SIZES[task.verb]
-    axes = {"model": "checkpoint", "precision": bits, axis: str(size)}
-    case = "/".join([task.verb, *(f"{name}:{value}" for name, value in axes.items())])
+    settings = our_settings(task.verb, bits)
+    axes = {**settings, "model": "checkpoint", "precision": bits, axis: str(size)}
+    shown = ("model", "precision", "activations", axis)
+    case = "/".join([task.verb, *(f"{name}:{axes[name]}" for name in shown if name in axes)])
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "run.jsonl"
         command: list[str | Path] = [
