@@ -77,7 +77,10 @@ Twin TwinOf(const Family& family, Point point) {
   const auto set = [&](std::string_view axis, const std::string& value) {
     if (point.Has(axis)) point = point.With(axis, value);
   };
-  if (point.Has("model") && point.Has("precision") && point.Text("precision") != "fp32") set("precision", "bf16");
+  if (point.Has("model") && point.Has("precision") && point.Text("precision") != "fp32") {
+    set("precision", "bf16");
+    set("activations", "default");
+  }
   if (point.Has("page")) {
     set("page", "none");
     if (point.Text("dtype") == "int8") set("dtype", "bf16");
