@@ -52,6 +52,7 @@ SMALLER = (
     (r"^tools/published (gpt_fast|bitsandbytes)", "--axis=published.model=tiny_llama --axis=published.new=3"),
     (r"^\S*roofbench .*\^attention", "--axis=attention.keys=256"),
     (r"^\S*roofbench .*\^decode_attention", "--axis=decode_attention.keys=256"),
+    (r"^\S*roofbench .*decode\.batch=", "--axis=decode.batch=1,2,4 --axis=decode.depth=16 --check=off"),
     (r"^tools/report abba", "--pairs=2 --max-time=0.01"),
     (r"^tools/report repeat", "--flag=--benchmark_min_time=3x"),
     (r"^tools/peers", "--rounds=1 --samples=2"),
