@@ -28,7 +28,7 @@ def run(program: Path) -> Run:
             [program, *flags],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
             env={**os.environ, **environment},
         )

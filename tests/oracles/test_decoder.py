@@ -32,7 +32,7 @@ def ours(
 ) -> subprocess.CompletedProcess[str]:
     sequences = ";".join(",".join(str(i) for i in row) for row in tokens.tolist())
     command = [str(PROGRAM), str(folder), impl, precision, "32", sequences, str(prompt), out]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return done
 

@@ -30,7 +30,7 @@ def snapshots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path,
                                                       "warmup=auto")]  # fmt: skip
     out = folder / "out.json"
     command = [str(PROGRAM), *SHORT, *flags, "--benchmark_filter=^train_step/", f"--memory_snapshot={folder}"]
-    subprocess.run([*command, f"--benchmark_out={out}"], check=True, capture_output=True, timeout=300)
+    subprocess.run([*command, f"--benchmark_out={out}"], check=True, capture_output=True, timeout=600)
     rows = {row["run_name"]: row for row in json.loads(out.read_text())["benchmarks"]}
     return {
         name: (folder / f"{name.replace('/', '+').replace(':', '=')}.pickle", row["peak_mem"])

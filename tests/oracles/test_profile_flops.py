@@ -18,7 +18,7 @@ SHORT = ("--suite=full", "--benchmark_min_time=1x", "--warmup_iters=1", "--roof_
 
 def profiled(tmp_path: Path, *flags: str) -> dict[str, Any]:
     folder = tmp_path / "profiles"
-    subprocess.run([PROGRAM, *SHORT, *flags, f"--profile={folder}"], check=True, capture_output=True, timeout=300)
+    subprocess.run([PROGRAM, *SHORT, *flags, f"--profile={folder}"], check=True, capture_output=True, timeout=600)
     (found,) = [json.loads(path.read_text()) for path in folder.glob("*.json") if ".trace." not in path.name]
     assert isinstance(found, dict)
     return found

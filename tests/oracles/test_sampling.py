@@ -58,7 +58,7 @@ def ours(logits: torch.Tensor, text: list[int], tmp_path: Path) -> list[Row]:
     path.write_bytes(logits.numpy().tobytes())
     lines = "".join(" ".join(map(str, (*options, *text))) + "\n" for options in TABLE)
     done = subprocess.run(
-        [str(PROGRAM), str(path), str(DRAWS)], input=lines, capture_output=True, text=True, timeout=120, check=True
+        [str(PROGRAM), str(path), str(DRAWS)], input=lines, capture_output=True, text=True, timeout=600, check=True
     )
     rows = [[one.split(":") for one in line.split()] for line in done.stdout.splitlines()]
     return [{int(token): (float(share), int(drawn)) for token, share, drawn in row} for row in rows]

@@ -68,7 +68,7 @@ def ours(folder: Path, texts: list[list[int]], stop: int, precision: str = "fp32
         f"--stop_ids={stop}",
         f"--tokens_out={out}",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     chosen: dict[str, list[list[int]]] = {name: [] for name in IMPLEMENTATIONS}
     for line in out.read_text().splitlines():

@@ -26,7 +26,7 @@ def configure(source: Path, folder: Path, mirror: Path, *flags: str) -> subproce
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
         env=bare(folder, CMAKE_PREFIX_PATH=str(libtorch()), **redirected),
     )
 

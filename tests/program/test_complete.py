@@ -38,7 +38,7 @@ def greedy(model: Any, prompt: list[int], tokens: int) -> list[int]:
 
 def tokens(*arguments: str, text: str = "") -> str:
     command = [str(ROOT / "tools" / "tokens"), *arguments]
-    return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(command, input=text, capture_output=True, text=True, timeout=600, check=True).stdout
 
 
 def flags(folder: Path, out: Path, new: int = NEW) -> tuple[str, ...]:

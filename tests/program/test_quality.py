@@ -49,7 +49,7 @@ def arguments(folder: Path, text: list[int], formats: str, activations: str = "d
 
 
 def rows_of(program: Path, flags: tuple[str, ...]) -> dict[str, dict[str, float]]:
-    done = subprocess.run([str(program), *flags], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([str(program), *flags], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return {row["precision"]: row for row in json.loads(done.stdout)["benchmarks"]}
 

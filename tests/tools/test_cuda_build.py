@@ -78,7 +78,7 @@ def configure(folder: Path, *flags: str, **environment: str) -> subprocess.Compl
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
         env={**os.environ, **environment},
     )
 
