@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "lib/kernels/simd/avx512_dots.h"
 #include "lib/kernels/simd/avx512_lines.h"
 
 namespace roofbench::kernels {
@@ -25,12 +26,6 @@ struct Tile {
   int64_t y_row_stride;
   int64_t y_vector_stride;
 };
-
-// sum += w · x in each lane of two elements. Written down, because GCC 12 copies the sums of its intrinsic where they
-// are many.
-ROOFBENCH_TARGET_AVX512_BF16 inline void AddDot(__m512& sum, __m512i w, __m512i x) {
-  asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
-}
 
 // The sums of four registers. Adds in the order of _mm512_reduce_add_ps, so that a vector has the same result alone and
 // among others.
@@ -67,7 +62,7 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void AddStep(const Tile& tile, int64_t i, in
     if constexpr (kFetches) avx512::PrefetchL2(reinterpret_cast<const char*>(line) + ahead);
     const __m512i w = load(line);
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) AddDot(sums[r][v], w, x[v]);
+    for (int v = 0; v < kVectors; ++v) avx512::AddDot(sums[r][v], w, x[v]);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "lib/kernels/operators/products/llm_int8.h"
+#include "lib/kernels/simd/avx512_dots.h"
 #include "lib/kernels/simd/avx512_lines.h"
 #include "lib/kernels/threading/parallel_for.h"
 
@@ -16,11 +17,6 @@ namespace {
 
 constexpr int64_t kBytes = 64;   // in a vector
 constexpr int64_t kFloats = 16;  // in a vector: the rows of a tile
-
-// sum += w · x in each lane of four bytes; written down for the reason that llm_int8_avx512.cc gives.
-ROOFBENCH_TARGET_AVX512_VNNI inline void AddDot(__m512i& sum, __m512i w, __m512i x) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
-}
 
 ROOFBENCH_TARGET_AVX512_VNNI inline void Store(float* to, int64_t count, __m512 values) {
   if (count >= kFloats) return _mm512_storeu_ps(to, values);
@@ -63,8 +59,8 @@ ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int4Block<Y>& block, int64_t x
         int32_t four;
         std::memcpy(&four, x + c * stride, sizeof(four));
         const __m512i of_x = _mm512_set1_epi32(four);
-        AddDot(sums[c][0], low, of_x);
-        AddDot(sums[c][1], high, of_x);
+        avx512::AddDot(sums[c][0], low, of_x);
+        avx512::AddDot(sums[c][1], high, of_x);
       }
     }
 #pragma GCC unroll 2

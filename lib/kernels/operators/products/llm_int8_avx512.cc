@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "lib/kernels/operators/products/llm_int8_way.h"
+#include "lib/kernels/simd/avx512_dots.h"
 #include "lib/kernels/simd/avx512_lines.h"
 #include "lib/kernels/simd/isa.h"
 
@@ -67,12 +68,6 @@ ROOFBENCH_TARGET_AVX512 int32_t Quantise(const Bf16* x, int64_t k, float thresho
 
 inline __mmask64 MaskOf(int64_t count) { return ~uint64_t{0} >> (kVector - std::min(kVector, count)); }
 
-// sum += w · x in each lane of four bytes. Written down, because GCC 12 copies the sums of its intrinsic twice a step,
-// and stores them on the stack besides where they are many.
-ROOFBENCH_TARGET_AVX512_VNNI inline void AddDot(__m512i& sum, __m512i w, __m512i x) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
-}
-
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Unsigned(__m512i w) {
   return _mm512_xor_si512(w, _mm512_set1_epi8(static_cast<char>(0x80)));
 }
@@ -101,7 +96,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotTile(const Int8Block& block, int64_t
       avx512::PrefetchL2(line + kAhead);
       const __m512i weights = Unsigned(_mm512_loadu_si512(line));
 #pragma GCC unroll 8
-      for (int c = 0; c < kOfX; ++c) AddDot(sums[r][c], weights, of_x[c]);
+      for (int c = 0; c < kOfX; ++c) avx512::AddDot(sums[r][c], weights, of_x[c]);
     }
   }
   if (i < k) {
@@ -110,7 +105,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotTile(const Int8Block& block, int64_t
       const __m512i weights = Unsigned(_mm512_maskz_loadu_epi8(MaskOf(k - i), w + r * step * k + i));
 #pragma GCC unroll 8
       for (int c = 0; c < kOfX; ++c) {
-        AddDot(sums[r][c], weights, _mm512_load_si512(x + c * block.stride + i));
+        avx512::AddDot(sums[r][c], weights, _mm512_load_si512(x + c * block.stride + i));
       }
     }
   }
@@ -219,8 +214,8 @@ ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int8Block& block, int64_t x_ro
       int32_t four;
       std::memcpy(&four, x + c * stride, sizeof(four));
       const __m512i of_x = _mm512_set1_epi32(four);
-      AddDot(sums[c][0], low, of_x);
-      AddDot(sums[c][1], high, of_x);
+      avx512::AddDot(sums[c][0], low, of_x);
+      avx512::AddDot(sums[c][1], high, of_x);
     }
   }
 #pragma GCC unroll 12
