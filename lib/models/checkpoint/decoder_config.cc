@@ -3,6 +3,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -119,26 +120,37 @@ std::vector<int64_t> StopIds(const json& config) {
   return ids;
 }
 
-// Where there are no layer_types, those from max_window_layers on have the window in transformers.
-absl::Status CheckLateWindow(const json& config, double layers) {
-  if (!IsSet(config, "use_sliding_window")) return absl::OkStatus();
-  if (config.contains("sliding_window") && config.at("sliding_window").is_null()) return absl::OkStatus();
+enum class WindowedLayers { kNone, kSome, kAll };
+
+// Which layers have a window of their own: those that layer_types names, or else, as transformers has it, those from
+// max_window_layers on.
+WindowedLayers LateWindowOf(const json& config, double layers) {
+  const bool has_window = !config.contains("sliding_window") || !config.at("sliding_window").is_null();
+  if (!IsSet(config, "use_sliding_window") || !has_window) return WindowedLayers::kNone;
+  if (const auto types = config.find("layer_types"); types != config.end() && types->is_array() && !types->empty()) {
+    const bool all = std::all_of(types->begin(), types->end(), [](const json& t) { return t == "sliding_attention"; });
+    return all ? WindowedLayers::kAll : WindowedLayers::kNone;
+  }
   constexpr double kUsualFrom = 28;
-  if (NumberOf(config, "max_window_layers", kUsualFrom) >= layers) return absl::OkStatus();
-  return UnimplementedError(
-      "a model with use_sliding_window and fewer max_window_layers than layers (where they are as many, no layer has a "
-      "window)");
+  const double from = NumberOf(config, "max_window_layers", kUsualFrom);
+  if (from == 0) return WindowedLayers::kAll;
+  return from >= layers ? WindowedLayers::kNone : WindowedLayers::kSome;
 }
 
 // All layers alike: with the window, or without one.
 absl::Status ReadWindow(const json& config, const Architecture& architecture, SizeReader& size, DecoderConfig& read) {
-  if (architecture.window) {
+  const WindowedLayers late =
+      architecture.late_window ? LateWindowOf(config, read.shape.base.layers) : WindowedLayers::kNone;
+  if (late == WindowedLayers::kSome) {
+    return UnimplementedError(
+        "a model with use_sliding_window and fewer max_window_layers than layers, but more than 0 (where they are as "
+        "many, no layer has a window; where they are 0, each has)");
+  }
+  if (architecture.window || late == WindowedLayers::kAll) {
     read.shape.window = config.contains("sliding_window") ? size("sliding_window", 0) : architecture.usual_window;
   }
   const auto types = config.find("layer_types");
-  if (types == config.end() || types->is_null()) {
-    return architecture.late_window ? CheckLateWindow(config, read.shape.base.layers) : absl::OkStatus();
-  }
+  if (types == config.end() || types->is_null()) return absl::OkStatus();
   if (!types->is_array()) return InvalidArgumentError("layer_types must be a list");
   const char* const kind = read.shape.window > 0 ? "sliding_attention" : "full_attention";
   for (const json& type : *types) {

@@ -89,7 +89,8 @@ const Broken kBroken[] = {
      "sliding_window must be a whole number"},
     {"SomeLayersWithAWindow",
      [](Parts& p) {
-       p.config.update({{"model_type", "qwen2"}, {"use_sliding_window", true}, {"max_window_layers", 0}});
+       p.config.update({{"model_type", "qwen2"}, {"num_hidden_layers", 2}});
+       p.config.update({{"use_sliding_window", true}, {"max_window_layers", 1}});
      },
      "not supported: a model with use_sliding_window and fewer max_window_layers than layers"},
     {"AWindowFromNoNumberOn",

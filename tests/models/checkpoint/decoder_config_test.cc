@@ -202,6 +202,24 @@ TEST(ParseConfig, WhatIsLeftOutIsOfItsArchitecture) {
   EXPECT_FALSE(Read(Bare("qwen3")).shape.base.tied_head);
 }
 
+// As transformers makes layer_types of max_window_layers where there are none.
+TEST(ParseConfig, AWindowMayBeginWithTheFirstLayer) {
+  for (const char* type : {"qwen2", "qwen3"}) {
+    json config = Bare(type);
+    config["use_sliding_window"] = true;
+    config["max_window_layers"] = 0;
+    EXPECT_EQ(Read(config).shape.window, 4096) << "left out";
+    config["sliding_window"] = 7;
+    EXPECT_EQ(Read(config).shape.window, 7);
+    config["layer_types"] = json::array({"sliding_attention"});
+    config["max_window_layers"] = 28;
+    EXPECT_EQ(Read(config).shape.window, 7) << "layer_types go first";
+    config["use_sliding_window"] = false;
+    config["layer_types"] = nullptr;
+    EXPECT_EQ(Read(config).shape.window, 0);
+  }
+}
+
 TEST(ParseConfig, TheOlderNameOfPositionsGoesFirst) {
   json config = Bare("llama");
   config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 50000.0}};
