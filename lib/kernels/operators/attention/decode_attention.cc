@@ -83,8 +83,8 @@ constexpr int64_t kMostAhead = kMostTiles;
 // Soon: a page ahead. Without it the order of reading is another one than processors expect, which costs 5 to 15 %.
 constexpr int64_t kBytesAhead = 4096;
 
-// Of short heads half as many: in int8, blocks of 64 keys took 14 % less time than those of 128. In fp32 it is the other
-// way round.
+// Of short heads half as many: in int8, blocks of 64 keys took 14 % less time than those of 128. In fp32 it is the
+// other way round.
 template <typename T>
 constexpr int64_t TilesOfBlock(int64_t dim) {
   return dim < 128 && sizeof(T) < sizeof(float) ? kMostTiles / 2 : kMostTiles;
