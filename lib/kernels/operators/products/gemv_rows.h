@@ -32,6 +32,9 @@ struct FixedPoint {
   std::vector<float> group_floats;  // [k / group]
 };
 
+// That rows are multiplied with at a time.
+inline constexpr int64_t kMostVectors = 6;
+
 // What a product fetches from memory while it multiplies: lines that lie `ahead` bytes behind those of its rows, a
 // share of them. Where the rows meet several sets of vectors, one after the other, each set has a share.
 struct FetchPlan {
@@ -51,7 +54,6 @@ void PortableRows(const Int4Weight& weight, const float* x, float* y, Range rows
 void Avx512Rows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows);
 // Of x[vectors, k], from 2 to kMostVectors; y[v · y_stride + i] is the result of vector v. Each result is what
 // Avx512Rows gives.
-inline constexpr int64_t kMostVectors = 6;
 void Avx512Vectors(const Bf16Weight& weight, const Bf16* x, int64_t vectors, float* y, int64_t y_stride, Range rows,
                    const FetchPlan& fetch);
 
