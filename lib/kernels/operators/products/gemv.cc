@@ -132,7 +132,6 @@ void Store(const float* from, int64_t count, Bf16* to) { std::transform(from, fr
 // shares, those of a chunk fetch the next one.
 template <typename Weight, typename X, typename Y>
 void RunVectors(const Gemv<Weight, X, Y>& work, VectorsWay<Weight, X> way, Range rows) {
-  constexpr int64_t kAheadInRow = 2048;  // bytes; as for one vector
   const Weight& weight = work.weight;
   const int64_t shares = (work.m + kMostVectors - 1) / kMostVectors;
   const int64_t step = ChunkRows(weight);
@@ -142,7 +141,7 @@ void RunVectors(const Gemv<Weight, X, Y>& work, VectorsWay<Weight, X> way, Range
     for (int64_t share = 0; share < shares; ++share) {
       const int64_t first = share * work.m / shares;
       const int64_t vectors = (share + 1) * work.m / shares - first;
-      const FetchPlan fetch = {.ahead = shares == 1 ? kAheadInRow : step * RowBytes(weight),
+      const FetchPlan fetch = {.ahead = shares == 1 ? kRowAhead : step * RowBytes(weight),
                                .share = shares == 1 || is_followed ? share : shares,
                                .shares = shares};
       float results[kMostVectors * kMostChunkRows];

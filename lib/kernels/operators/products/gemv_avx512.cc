@@ -13,14 +13,6 @@
 namespace roofbench::kernels {
 namespace {
 
-// Rows are read in eight streams, which share the loads of x: one stream a thread leaves a tenth of fast memory unused.
-// Each stream is an eighth of the rows, from one to the next, because short rows side by side would all end at once and
-// begin anew elsewhere (int8, 2048 columns: 8 % slower in slow memory, 14 to 24 % in fast; EPYC, 2026-11-21).
-constexpr int kStreams = 8;
-
-// How far ahead of its products a stream comes into the second cache.
-constexpr int64_t kAhead = 2048;
-
 ROOFBENCH_TARGET_AVX512_BF16 inline __m512bh LoadBf16(const Bf16* from) {
   return reinterpret_cast<__m512bh>(_mm512_loadu_si512(from));
 }
@@ -51,7 +43,7 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void DotRows(const Bf16Weight& weight, int64
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const Bf16* const line = w + r * stride * k + at;
-        avx512::PrefetchL2(reinterpret_cast<const char*>(line) + kAhead);
+        avx512::PrefetchL2(reinterpret_cast<const char*>(line) + kRowAhead);
         sums[r][s] = _mm512_dpbf16_ps(sums[r][s], LoadBf16(line), of_x);
       }
     }
@@ -217,7 +209,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
           const int8_t* const line = w + r * stride * k + at;
-          avx512::PrefetchL2(line + kAhead);
+          avx512::PrefetchL2(line + kRowAhead);
           AddLine(sums[r][s], _mm512_loadu_si512(line), upper, lower);
         }
       }
@@ -322,9 +314,9 @@ ROOFBENCH_TARGET_AVX512_VNNI void RowsInt4(const Int4Weight& weight, const Fixed
 
 ROOFBENCH_TARGET_AVX512_BF16 void Avx512Rows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows) {
   const int64_t count = rows.end - rows.begin;
-  const int64_t stride = count / kStreams;
-  for (int64_t i = 0; i < stride; ++i) DotRows<kStreams, 1>(weight, rows.begin + i, stride, x, y + i);
-  for (int64_t i = stride * kStreams; i < count; ++i) DotRows<1, 8>(weight, rows.begin + i, 1, x, y + i);
+  const int64_t stride = count / kRowStreams;
+  for (int64_t i = 0; i < stride; ++i) DotRows<kRowStreams, 1>(weight, rows.begin + i, stride, x, y + i);
+  for (int64_t i = stride * kRowStreams; i < count; ++i) DotRows<1, 8>(weight, rows.begin + i, 1, x, y + i);
 }
 
 bool Avx512Convert(const float* x, int64_t k, int64_t group, FixedPoint& to) { return Convert(x, k, group, to); }
@@ -332,9 +324,9 @@ bool Avx512Convert(const Bf16* x, int64_t k, int64_t group, FixedPoint& to) { re
 
 ROOFBENCH_TARGET_AVX512_VNNI void Avx512Rows(const Int8Weight& weight, const FixedPoint& x, float* y, Range rows) {
   const int64_t count = rows.end - rows.begin;
-  const int64_t stride = count / kStreams;
-  for (int64_t i = 0; i < stride; ++i) DotRows<kStreams, 1>(weight, rows.begin + i, stride, x, y + i);
-  for (int64_t i = stride * kStreams; i < count; ++i) DotRows<1, 4>(weight, rows.begin + i, 1, x, y + i);
+  const int64_t stride = count / kRowStreams;
+  for (int64_t i = 0; i < stride; ++i) DotRows<kRowStreams, 1>(weight, rows.begin + i, stride, x, y + i);
+  for (int64_t i = stride * kRowStreams; i < count; ++i) DotRows<1, 4>(weight, rows.begin + i, 1, x, y + i);
 }
 
 void Avx512Rows(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows) {

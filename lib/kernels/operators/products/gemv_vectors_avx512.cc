@@ -121,8 +121,7 @@ ROOFBENCH_TARGET_AVX512_BF16 void Avx512Vectors(const Bf16Weight& weight, const 
   using Way = void (*)(const Bf16Weight&, const Bf16*, float*, int64_t, Range, const FetchPlan&);
   constexpr Way kWays[kMostVectors - 1] = {RowsOf<2>, RowsOf<3>, RowsOf<4>, RowsOf<5>, RowsOf<6>};
   // Those that are left have their sums in another order, as they have for one vector.
-  constexpr int64_t kStreams = 8;
-  const int64_t in_streams = rows.size() / kStreams * kStreams;
+  const int64_t in_streams = rows.size() / kRowStreams * kRowStreams;
   kWays[vectors - 2](weight, x, y, y_stride, {rows.begin, rows.begin + in_streams}, fetch);
   for (int64_t v = 0; v < vectors; ++v) {
     Avx512Rows(weight, x + v * weight.k, y + v * y_stride + in_streams, Range{rows.begin + in_streams, rows.end});
