@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The environment that tools/peers makes of its requirements, with a made-up python3: nothing is downloaded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# As `python3 -m venv FOLDER` and what that makes. Each pip is noted with CMAKE_ARGS; what is compiled fails on request.
+PYTHON = """#!/bin/bash
+case "$*" in
+  *"-m venv"*) mkdir -p "${@: -1}/bin" && cp "$0" "${@: -1}/bin/python" ;;
+  *"pip install"*)
+    echo "$CMAKE_ARGS $*" >>"$PIPS"
+    [[ $* != *built* || -z ${BROKEN:-} ]] ;;
+  *) echo "ran $*" ;;
+esac
+"""
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    (tmp_path / "tools").mkdir()
+    for file in (ROOT / "tools/peers", *ROOT.glob("tools/requirements-*.txt")):
+        shutil.copy(file, tmp_path / "tools")
+    python = tmp_path / "bin" / "python3"
+    python.parent.mkdir()
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+    return tmp_path
+
+
+def call(copy: Path, verb: str, **more: str) -> tuple[list[str], subprocess.CompletedProcess[str]]:
+    """What was installed by the call, and the call."""
+    pips = copy / "pips"
+    pips.write_text("")
+    environment = {name: value for name, value in os.environ.items() if name != "ROOFBENCH_PEERS_PYTHON"}
+    environment |= {"PATH": f"{copy / 'bin'}:{environment['PATH']}", "PIPS": str(pips)} | more
+    command: list[str | Path] = [copy / "tools/peers", verb, "--rounds=1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return pips.read_text().splitlines(), done
+
+
+def test_it_is_made_once_and_again_when_pins_change(copy: Path) -> None:
+    installed, done = call(copy, "decode")
+    assert done.stdout.endswith("peer_runs decode --rounds=1\n")
+    assert [line.rpartition("/")[2] for line in installed] == ["requirements-peers.txt", "requirements-peers-built.txt"]
+    assert installed[1].startswith("-DGGML_NATIVE=ON ")
+    assert "--no-cache-dir" in installed[1]
+    assert call(copy, "prefill")[0] == []
+    with (copy / "tools/requirements-peers.txt").open("a") as file:
+        file.write("another==1\n")
+    assert len(call(copy, "decode")[0]) == 2
+
+
+def test_peers_are_measured_without_what_does_not_compile(copy: Path) -> None:
+    installed, done = call(copy, "decode", BROKEN="1")
+    assert len(installed) == 2
+    assert done.returncode == 0
+    assert "tools/requirements-peers-built.txt was not compiled" in done.stderr
+    assert "ran " in done.stdout
+    assert len(call(copy, "decode")[0]) == 2  # tried again
+    assert call(copy, "decode")[0] == []
+
+
+def test_training_needs_pytorch_alone(copy: Path) -> None:
+    installed, done = call(copy, "train")
+    assert [line.rpartition(" ")[2] for line in installed] == ["numpy"]
+    assert "llama.cpp" not in done.stderr
+
+
+def test_an_environment_that_is_named_is_used_as_it_is(copy: Path) -> None:
+    installed, done = call(copy, "decode", ROOFBENCH_PEERS_PYTHON=str(copy / "bin/python3"))
+    assert (installed, done.returncode) == ([], 0)
+    installed, done = call(copy, "decode", ROOFBENCH_PEERS_PYTHON="/no/python")
+    assert (installed, done.returncode) == ([], 2)
+    assert "ROOFBENCH_PEERS_PYTHON=/no/python is no program" in done.stderr
