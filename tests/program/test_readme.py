@@ -58,6 +58,7 @@ SMALLER = (
     (r"^tools/peers", "--rounds=1 --samples=2"),
     # Its packages are an environment of gigabytes; PyTorch's own peer needs those of the tests alone.
     (r"^tools/peers (decode|prefill)", "--model=tiny_llama --peers=transformers --bits=bf16"),
+    (r"^tools/peers .*--best", "--best=1"),
 )
 
 # Exit statuses other than 0. Whether the machine was disturbed between two runs is not the command's fault.

@@ -15,7 +15,7 @@ USAGE = """usage: tools/peers train|decode|prefill [--help]
 
   train    training steps of ours and of PyTorch eager, by turns in fresh processes
   decode   one more token, of ours and of what others serve models with
-  prefill  a prompt of 512 tokens, of the same ones"""
+  prefill  a prompt, of the same ones"""
 
 
 def main(arguments: list[str]) -> int:

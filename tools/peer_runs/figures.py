@@ -30,11 +30,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A peer's time over ours: of the medians, and the least and most of the rounds that both have."""
+    """A peer's time over ours: of the medians, the least and most of the rounds that both have, and who won those."""
 
     median: float
     least: float
     most: float
+    won: int  # rounds in which the peer takes longer
+    rounds: int
 
 
 def ratio(theirs: Row, ours: Row) -> Ratio | None:
@@ -43,24 +45,30 @@ def ratio(theirs: Row, ours: Row) -> Ratio | None:
         return None
     rounds = [a / b for a, b in pairs]
     medians = [statistics.median(side) for side in zip(*pairs, strict=True)]
-    return Ratio(medians[0] / medians[1], min(rounds), max(rounds))
+    return Ratio(medians[0] / medians[1], min(rounds), max(rounds), sum(one > 1 for one in rounds), len(rounds))
 
 
 def ours_of(rows: Sequence[Row], bits: str) -> Row:
     return next(row for row in rows if row.name == OURS and row.bits == bits)
 
 
-def ahead(rows: Sequence[Row], bits: str) -> str:
-    """Who is the fastest of these bits by the medians of the rounds it shares with us."""
+def best_peer(rows: Sequence[Row], bits: str) -> tuple[Row, Ratio] | None:
+    """The fastest of these bits by the medians of the rounds it shares with us."""
     ours = ours_of(rows, bits)
-    ratios = [(found.median, row) for row in rows if row.bits == bits and (found := ratio(row, ours))]
-    others = [(median, row.name) for median, row in ratios if row.name != OURS]
-    if not others:
+    others = [row for row in rows if row.bits == bits and row.name != OURS]
+    found = [(row, against) for row in others if (against := ratio(row, ours))]
+    return min(found, key=lambda pair: pair[1].median) if found else None
+
+
+def ahead(rows: Sequence[Row], bits: str) -> str:
+    best = best_peer(rows, bits)
+    if not best:
         return f"{bits}: nobody to compare with"
-    median, name = min(others)
-    if median > 1:
-        return f"{bits}: {OURS} is ahead; the next, {name}, takes {median:.2f} times as long"
-    return f"{bits}: {name} is ahead of {OURS}: it takes {median:.2f} of its time"
+    row, against = best
+    return (
+        f"{bits}: the best peer, {row.name}, takes {against.median:.2f} of {OURS}'s time, {against.least:.2f} to "
+        f"{against.most:.2f} by rounds; {OURS} is ahead in {against.won} of {against.rounds}"
+    )
 
 
 def words(facts: dict[str, str]) -> str:

@@ -17,7 +17,7 @@ from roofreport.text import printable
 
 from peer_runs import turns
 from peer_runs.checkpoint import SHAPES
-from peer_runs.figures import Row, ahead, table
+from peer_runs.figures import Row, ahead, best_peer, table
 from peer_runs.peer_table import PEERS
 from peer_runs.turns import OURS, SAMPLES, SIZES, FailedError, Task
 
@@ -47,7 +47,7 @@ def sides(verb: str, peers: list[str], bits: list[str]) -> list[Side]:
         found.append(Side(ours, lambda task: None, partial(turns.run_ours, precision)))
         for peer in PEERS:
             if peer.name in peers and precision in peer.bits:
-                row = Row(peer.name, precision, peer.settings)
+                row = Row(peer.name, precision, peer.settings_in(precision))
                 convert, run = partial(turns.convert, peer, precision), partial(turns.run_peer, peer, precision)
                 found.append(Side(row, convert, run))
     return found
@@ -55,7 +55,7 @@ def sides(verb: str, peers: list[str], bits: list[str]) -> list[Side]:
 
 def facts_of(task: Task) -> dict[str, str | int]:
     names = ("verb", "model", "threads", "samples", "allocator")
-    return {name: getattr(task, name) for name in names} | dict([SIZES[task.verb]])
+    return {name: getattr(task, name) for name in names} | {SIZES[task.verb][0]: task.size}
 
 
 def attempt(side: Side, does: Callable[[], None]) -> bool:
@@ -67,14 +67,25 @@ def attempt(side: Side, does: Callable[[], None]) -> bool:
     return not side.row.error
 
 
+def of_the_best(found: list[Side]) -> list[Side]:
+    """Of each precision ours and the best peer."""
+    rows = [side.row for side in found]
+    best = [best_peer(rows, bits) for bits in dict.fromkeys(row.bits for row in rows)]
+    names = {(pair[0].bits, name) for pair in best if pair for name in (OURS, pair[0].name)}
+    return [side for side in found if (side.row.bits, side.row.name) in names]
+
+
+def prepare(found: list[Side], task: Task) -> None:
+    for side in found:
+        attempt(side, partial(side.prepare, task))
+
+
 def take_turns(found: list[Side], rounds: int, task: Task, done: Callable[[], None]) -> None:
     """A B C … A B C …, so that a machine that slows down slows all. Who failed does not take part any more."""
 
     def take(side: Side) -> None:
         side.row.ms[-1], side.row.versions = side.turn(task)
 
-    for side in found:
-        attempt(side, partial(side.prepare, task))
     for number in range(rounds):
         for side in found:
             side.row.ms.append(None)
@@ -124,7 +135,14 @@ def arguments_of(verb: str, given: list[str]) -> argparse.Namespace:
     parser.add_argument("--peers", type=names(peers), default=list(peers), help=",".join(peers))
     parser.add_argument("--bits", type=names(BITS), default=list(BITS), help=",".join(BITS))
     parser.add_argument("--rounds", type=count, default=5, help="in each of which every side has a process")
+    parser.add_argument(
+        "--best", type=count, metavar="ROUNDS", help="more, of ours and the best peer of each precision"
+    )
+    parser.add_argument("--convert", action="store_true", help="only make the checkpoint and what peers make of it")
     parser.add_argument("--samples", type=count, default=SAMPLES[verb], help="timed tokens or prompts a process")
+    axis, size = SIZES[verb]
+    tokens = {"depth": "in the cache before the timed ones", "prompt": "of a prompt"}[axis]
+    parser.add_argument(f"--{axis}", dest="size", type=count, default=size, metavar="TOKENS", help=tokens)
     parser.add_argument("--threads", type=count, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--allocator", choices=ALLOCATORS, default=ALLOCATORS[0], help="of all sides")
     parser.add_argument("--json", type=Path, metavar="FILE", help="written after every round")
@@ -139,9 +157,8 @@ def arguments_of(verb: str, given: list[str]) -> argparse.Namespace:
 
 def main(verb: str, given: list[str]) -> int:
     chosen = arguments_of(verb, given)
-    task = Task(
-        verb, chosen.model, chosen.threads, chosen.samples, chosen.allocator, chosen.program, chosen.cache.resolve()
-    )
+    numbers = (chosen.threads, chosen.size, chosen.samples)
+    task = Task(verb, chosen.model, *numbers, chosen.allocator, chosen.program, chosen.cache.resolve())
     found = sides(verb, chosen.peers, chosen.bits)
     rows = [side.row for side in found]
     if chosen.resume:
@@ -163,10 +180,14 @@ def main(verb: str, given: list[str]) -> int:
             result |= facts_of(task) | {"rows": [dataclasses.asdict(row) for row in rows]}
             chosen.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
+    prepare(found, task)
+    if chosen.convert:
+        return EXIT_FAILED if any(row.error for row in rows) else 0
     take_turns(found, chosen.rounds, task, done)
-    axis, size = SIZES[verb]
+    if chosen.best:
+        take_turns(of_the_best(found), chosen.best, task, done)
     show(
-        f"{verb} of {task.model}, {axis} {size}: {task.threads} threads, {task.allocator} allocator, "
+        f"{verb} of {task.model}, {SIZES[verb][0]} {task.size}: {task.threads} threads, {task.allocator} allocator, "
         f"{len(rows[0].ms)} rounds, {task.samples} samples a process"
     )
     for line in [*table(rows), *(ahead(rows, bits) for bits in dict.fromkeys(row.bits for row in rows))]:

@@ -19,6 +19,13 @@ from peer_runs import checkpoint
 from peer_runs.servers import Server
 
 WARMUPS = {"decode": 4, "prefill": 1}
+STEP = 128
+
+
+def positions(verb: str, size: int, samples: int) -> int:
+    """As many as a turn has, rounded up: what some peers set aside once, and attend to from the first token on."""
+    tokens = size + (samples + 1 if verb == "decode" else 1)
+    return -(-tokens // STEP) * STEP
 
 
 def measured(server: Server, verb: str, vocab: int, size: int, samples: int) -> float:
@@ -47,7 +54,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="that is made, or read")
     parser.add_argument("--model", default="")
     parser.add_argument("--module", default="")
-    parser.add_argument("--bits", default="")
+    parser.add_argument("--form", default="")
     parser.add_argument("--checkpoint", type=Path)
     for number in ("threads", "size", "samples"):
         parser.add_argument(f"--{number}", type=int, default=1)
@@ -57,10 +64,10 @@ def main() -> None:
         return
     server = importlib.import_module(f"peer_runs.servers.{given.module}")
     if given.action == "convert":
-        server.convert(given.checkpoint, given.bits, given.folder)
+        server.convert(given.checkpoint, given.form, given.folder)
         return
     vocab = checkpoint.SHAPES[given.model].vocab
-    loaded = server.load(given.folder, given.bits, given.threads)
+    loaded = server.load(given.folder, given.form, given.threads, positions(given.action, given.size, given.samples))
     print(json.dumps({"ms": measured(loaded, given.action, vocab, given.size, given.samples)}))
 
 

@@ -19,7 +19,7 @@ from peer_runs.peer_table import Peer
 PROCESS = Path(__file__).with_name("serving_process.py")
 OURS = "roofbench"
 WARMUPS = 2
-# What a verb holds fixed: tokens in the cache before, or tokens of the prompt; and how many samples a turn has.
+# The axis of a verb and what it is by default: tokens in the cache before, or tokens of the prompt. Samples of a turn.
 SIZES = {"decode": ("depth", 128), "prefill": ("prompt", 512)}
 SAMPLES = {"decode": 30, "prefill": 3}
 # As roofbench's --allocator=tuned: kept memory on huge pages, by what glibc and LibTorch read as a process begins.
@@ -38,6 +38,7 @@ class Task:
     verb: str
     model: str
     threads: int
+    size: int
     samples: int
     allocator: str
     program: Path
@@ -102,7 +103,7 @@ def convert(peer: Peer, bits: str, task: Task) -> None:
             PROCESS,
             "convert",
             f"--module={peer.module}",
-            f"--bits={bits}",
+            f"--form={peer.form(bits)}",
         ]
         made(task.form(peer, bits), [*command, f"--checkpoint={task.checkpoint}"])
 
@@ -117,9 +118,9 @@ def run_peer(peer: Peer, bits: str, task: Task) -> tuple[float, dict[str, str]]:
         task.form(peer, bits),
         f"--module={peer.module}",
         f"--model={task.model}",
-        f"--bits={bits}",
+        f"--form={peer.form(bits)}",
         f"--threads={task.threads}",
-        f"--size={SIZES[task.verb][1]}",
+        f"--size={task.size}",
         f"--samples={task.samples}",
     ]
     allocator = TUNED if task.allocator == "tuned" else {}
@@ -135,9 +136,9 @@ def our_settings(verb: str, bits: str) -> dict[str, str]:
 
 def run_ours(bits: str, task: Task) -> tuple[float, dict[str, str]]:
     """The same checkpoint in roofbench."""
-    axis, size = SIZES[task.verb]
+    axis = SIZES[task.verb][0]
     settings = our_settings(task.verb, bits)
-    axes = {**settings, "model": "checkpoint", "precision": bits, axis: str(size)}
+    axes = {**settings, "model": "checkpoint", "precision": bits, axis: str(task.size)}
     shown = ("model", "precision", "activations", axis)
     case = "/".join([task.verb, *(f"{name}:{axes[name]}" for name in shown if name in axes)])
     with tempfile.TemporaryDirectory() as folder:

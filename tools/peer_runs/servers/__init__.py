@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each peer serves a model. A module has `convert(checkpoint, bits, into)` if its peer has a form of its own, and
-`load(folder, bits, threads)`, which gives a `Server`."""
+"""How each peer serves a model. A module has `convert(checkpoint, form, into)` if its peer has a form of its own, and
+`load(folder, form, threads, positions)`, which gives a `Server` for texts of so many tokens. The form is what the table
+of peers calls it, by default the precision."""
 
 from __future__ import annotations
 

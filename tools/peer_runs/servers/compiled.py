@@ -1,27 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""transformers by torch.compile with frozen weights, which inductor packs once for oneDNN."""
+"""transformers by torch.compile with frozen weights, which inductor packs once for oneDNN and zentorch for ZenDNN."""
 
 from __future__ import annotations
 
+import importlib
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch._inductor.config
 import transformers
 
-POSITIONS = 1024
+# The form of the table: what torch.compile is told.
+FORMS: dict[str, dict[str, Any]] = {
+    "inductor": {"mode": "max-autotune-no-cudagraphs"},
+    "zentorch": {"backend": "zentorch"},
+}
 
 
 class Compiled:
-    def __init__(self, folder: Path, threads: int) -> None:
+    def __init__(self, folder: Path, form: str, threads: int, positions: int) -> None:
+        if form == "zentorch":
+            importlib.import_module(form)  # registers itself
         torch.set_num_threads(threads)
         torch._inductor.config.freezing = True
         self.model = transformers.AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.bfloat16, attn_implementation="sdpa"
         ).eval()
-        self.cache = transformers.StaticCache(config=self.model.config, max_cache_len=POSITIONS)
-        self.compiled = torch.compile(self.model.forward, mode="max-autotune-no-cudagraphs", dynamic=False)
+        self.cache = transformers.StaticCache(config=self.model.config, max_cache_len=positions)
+        self.compiled = torch.compile(self.model.forward, dynamic=False, **FORMS[form])
 
     @torch.inference_mode()
     def prefill(self, prompt: list[int]) -> None:
@@ -47,5 +55,5 @@ class Compiled:
         return torch.argmax(found.logits[:, -1:], dim=-1)
 
 
-def load(folder: Path, bits: str, threads: int) -> Compiled:
-    return Compiled(folder, threads)
+def load(folder: Path, form: str, threads: int, positions: int) -> Compiled:
+    return Compiled(folder, form, threads, positions)

@@ -45,5 +45,5 @@ class CTranslate2:
         return stamps
 
 
-def load(folder: Path, bits: str, threads: int) -> CTranslate2:
+def load(folder: Path, bits: str, threads: int, positions: int) -> CTranslate2:
     return CTranslate2(folder, bits, threads)

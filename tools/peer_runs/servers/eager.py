@@ -37,5 +37,5 @@ class Eager:
         return torch.argmax(found.logits[:, -1:], dim=-1)
 
 
-def load(folder: Path, bits: str, threads: int) -> Eager:
+def load(folder: Path, bits: str, threads: int, positions: int) -> Eager:
     return Eager(folder, threads)

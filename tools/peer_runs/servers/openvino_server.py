@@ -76,5 +76,5 @@ class OpenVino:
         return int(np.argmax(found["logits"][0, -1]))
 
 
-def load(folder: Path, bits: str, threads: int) -> OpenVino:
+def load(folder: Path, bits: str, threads: int, positions: int) -> OpenVino:
     return OpenVino(folder, threads)
