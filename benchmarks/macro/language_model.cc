@@ -32,7 +32,9 @@ double Seconds() { return std::chrono::duration<double>(std::chrono::steady_cloc
 WeightFormat FormatAt(const Point& at) { return *workload::ParseWeightFormat(at.Text("precision")); }
 
 models::Storage StorageAt(const Point& at) {
-  models::Storage storage = models::Storage::Default(FormatAt(at));
+  const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
+  models::Storage storage =
+      config.ok() ? models::DefaultStorage(*config, FormatAt(at)) : models::Storage::Default(FormatAt(at));
   storage.group = at.Int("group");
   if (at.Text("head") == "16bit") storage.skipped.insert(models::LinearRole::kHead);
   if (at.Text("head") == "quantised") storage.skipped.erase(models::LinearRole::kHead);
@@ -85,7 +87,7 @@ std::vector<AxisSpec> ModelAxes() {
 absl::Status SupportsModel(const Point& at, const Device& device) {
   const auto config = ConfigAt(at);
   if (!config.ok()) return config.status();
-  if (absl::Status status = models::CheckStorage(config->shape, StorageAt(at)); !status.ok()) return status;
+  if (absl::Status status = models::CheckStorage(*config, StorageAt(at)); !status.ok()) return status;
   if (device.gpu() != nullptr && !KernelsOfEager(at).empty()) {
     if (absl::Status status = GpuKernelsSupport(device); !status.ok()) return status;
   }

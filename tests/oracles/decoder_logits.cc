@@ -51,7 +51,7 @@ int Main(const std::vector<std::string>& arguments) {
   if (!format) Stop("no such precision");
   const auto checkpoint = Checkpoint::Open(arguments[1]);
   if (!checkpoint.ok()) Stop(std::string(checkpoint.status().message()));
-  Storage storage = Storage::Default(*format);
+  Storage storage = DefaultStorage(checkpoint->config(), *format);
   if (!absl::SimpleAtoi(arguments[4], &storage.group)) Stop("GROUP is no number");
   const auto weights = LoadWeights(*checkpoint, storage);
   if (!weights.ok()) Stop(std::string(weights.status().message()));

@@ -45,12 +45,13 @@ constexpr Architecture kArchitectures[] = {
 };
 
 // What this program reads, of every architecture.
-constexpr string_view kReadKeys[] = {"model_type",        "hidden_act",          "hidden_size",
-                                     "intermediate_size", "num_hidden_layers",   "num_attention_heads",
-                                     "vocab_size",        "tie_word_embeddings", "num_key_value_heads",
-                                     "head_dim",          "rms_norm_eps",        "max_position_embeddings",
-                                     "rope_theta",        "rope_scaling",        "rope_parameters",
-                                     "layer_types",       "eos_token_id",        "original_max_position_embeddings"};
+constexpr string_view kReadKeys[] = {"model_type",         "hidden_act",          "hidden_size",
+                                     "intermediate_size",  "num_hidden_layers",   "num_attention_heads",
+                                     "vocab_size",         "tie_word_embeddings", "num_key_value_heads",
+                                     "head_dim",           "rms_norm_eps",        "max_position_embeddings",
+                                     "rope_theta",         "rope_scaling",        "rope_parameters",
+                                     "layer_types",        "eos_token_id",        "original_max_position_embeddings",
+                                     "quantization_config"};
 
 // What transformers writes beside it, and what does not change the logits of a text: the keys of its PretrainedConfig
 // (releases 4 and 5), those of training, and the notes of other tools (max_sequence_length: of Llama 1's conversions).

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -95,6 +96,55 @@ std::map<std::string, std::vector<int64_t>> Needed(const workload::Decoder& shap
   return needed;
 }
 
+// A tensor as it must lie in the files.
+struct Stored {
+  std::vector<int64_t> shape;
+  bool is_words = false;  // int32, otherwise floating point
+};
+
+// The linear layers, which GPTQ and AWQ store in 4 bits: neither norms nor biases nor the router.
+bool IsLinearOfLayers(std::string_view name) {
+  return name.ends_with("_proj.weight") || (name.ends_with(".weight") && name.find(".experts.") != name.npos);
+}
+
+// "….q_proj.weight" becomes "….q_proj.qweight".
+std::string PartOf(const std::string& name, const char* part) {
+  return StrCat(name.substr(0, name.size() - std::string_view("weight").size()), part);
+}
+
+// What stands in place of a layer [rows, columns] of 4 bits; g_idx is not said everywhere.
+absl::StatusOr<std::map<std::string, Stored>> PartsOf(const std::string& name, const std::vector<int64_t>& shape,
+                                                      const PackedFormat& format) {
+  const int64_t rows = shape[0];
+  const int64_t columns = shape[1];
+  const int64_t group = format.GroupOf(columns);
+  if (rows % kCodesPerWord != 0 || columns % kCodesPerWord != 0 || columns % group != 0) {
+    return absl::UnimplementedError(StrCat("4 bits of ", name, ", which is ", ShapeText(shape),
+                                           ": both must be multiples of 8, and its columns of group_size ", group));
+  }
+  const bool is_gptq = format.packing == PackedFormat::Packing::kGptq;
+  return std::map<std::string, Stored>{
+      {PartOf(name, "qweight"),
+       {is_gptq ? std::vector{columns / kCodesPerWord, rows} : std::vector{columns, rows / kCodesPerWord}, true}},
+      {PartOf(name, "qzeros"), {{columns / group, rows / kCodesPerWord}, true}},
+      {PartOf(name, "scales"), {{columns / group, rows}}}};
+}
+
+// Needed, as a checkpoint of this configuration stores it.
+absl::StatusOr<std::map<std::string, Stored>> NeededInFiles(const DecoderConfig& config) {
+  std::map<std::string, Stored> stored;
+  for (const auto& [name, shape] : Needed(config.shape)) {
+    if (!config.packed || !IsLinearOfLayers(name)) {
+      stored[name] = {shape};
+      continue;
+    }
+    absl::StatusOr<std::map<std::string, Stored>> parts = PartsOf(name, shape, *config.packed);
+    if (!parts.ok()) return parts.status();
+    stored.merge(*std::move(parts));
+  }
+  return stored;
+}
+
 }  // namespace
 
 namespace tensor_names {
@@ -147,26 +197,63 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
                                        checkpoint.config_.shape.base.layers, " layers need"));
   }
   const bool stores_head = checkpoint.tensors_.contains(tensor_names::kHead);
-  std::map<std::string, std::vector<int64_t>> needed = Needed(checkpoint.config_.shape);
-  if (stores_head) needed[tensor_names::kHead] = needed.at(tensor_names::kEmbedding);
-  for (const auto& [name, shape] : needed) {
-    const auto found = checkpoint.tensors_.find(name);
-    if (found == checkpoint.tensors_.end()) return InvalidArgumentError(StrCat(folder, ": lacks the tensor ", name));
-    const Safetensors::Entry& entry = *found->second.entry;
-    if (entry.shape != shape) {
-      return InvalidArgumentError(StrCat(folder, ": the tensor ", name, " is ", ShapeText(entry.shape),
-                                         " where config.json implies ", ShapeText(shape)));
-    }
-    if (!c10::isFloatingType(entry.type)) {
-      return InvalidArgumentError(
-          StrCat(folder, ": the tensor ", name, " holds ", c10::toString(entry.type), " instead of floating point"));
-    }
-  }
+  if (absl::Status status = checkpoint.CheckTensors(folder); !status.ok()) return status;
   if (absl::Status status = checkpoint.TakeStopIds(folder); !status.ok()) return status;
   if (stores_head && checkpoint.config_.shape.base.tied_head) {
     if (absl::Status status = checkpoint.TakeStoredHead(); !status.ok()) return status;
   }
   return checkpoint;
+}
+
+absl::Status Checkpoint::CheckTensors(const std::string& folder) const {
+  absl::StatusOr<std::map<std::string, Stored>> needed = NeededInFiles(config_);
+  if (!needed.ok()) {
+    return absl::Status(needed.status().code(), StrCat(folder, ": not supported: ", needed.status().message()));
+  }
+  if (tensors_.contains(tensor_names::kHead)) (*needed)[tensor_names::kHead] = needed->at(tensor_names::kEmbedding);
+  for (const auto& [name, stored] : *needed) {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) return InvalidArgumentError(StrCat(folder, ": lacks the tensor ", name));
+    const Safetensors::Entry& entry = *found->second.entry;
+    if (entry.shape != stored.shape) {
+      return InvalidArgumentError(StrCat(folder, ": the tensor ", name, " is ", ShapeText(entry.shape),
+                                         " where config.json implies ", ShapeText(stored.shape)));
+    }
+    const bool fits = stored.is_words ? entry.type == at::kInt : c10::isFloatingType(entry.type);
+    if (!fits) {
+      return InvalidArgumentError(StrCat(folder, ": the tensor ", name, " holds ", c10::toString(entry.type),
+                                         " instead of ", stored.is_words ? "32-bit words" : "floating point"));
+    }
+  }
+  return config_.packed ? CheckOrderOfColumns(folder) : absl::OkStatus();
+}
+
+absl::Status Checkpoint::CheckOrderOfColumns(const std::string& folder) const {
+  for (const auto& [layer, shape] : Needed(config_.shape)) {
+    if (!IsLinearOfLayers(layer)) continue;
+    const std::string name = PartOf(layer, "g_idx");
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) {
+      if (!config_.packed->orders_by_activation) continue;
+      return InvalidArgumentError(StrCat(folder, ": lacks the tensor ", name, ", which desc_act implies"));
+    }
+    const auto& [file, entry] = found->second;
+    const int64_t columns = shape[1];
+    if (entry->type != at::kInt || entry->shape != std::vector{columns}) {
+      return InvalidArgumentError(StrCat(folder, ": the tensor ", name, " is no ", columns, " 32-bit words"));
+    }
+    const absl::StatusOr<at::Tensor> groups = file->ReadRows(*entry, 0, columns);
+    if (!groups.ok()) return groups.status();
+    const auto* const of = groups->const_data_ptr<int32_t>();
+    for (int64_t i = 0; i < columns; ++i) {
+      if (of[i] == i / config_.packed->GroupOf(columns)) continue;
+      return absl::UnimplementedError(
+          StrCat(folder, ": not supported: desc_act, by which ", name,
+                 " spreads the columns of a group over the row: a "
+                 "product would gather them one by one (quantise the model with desc_act: false)"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Checkpoint::TakeStopIds(const std::string& folder) {
@@ -204,12 +291,29 @@ at::ScalarType Checkpoint::StoredType() const { return tensors_.at(tensor_names:
 
 std::vector<Checkpoint::StoredTensor> Checkpoint::Tensors() const {
   std::vector<StoredTensor> tensors;
-  for (const auto& [name, shape] : Needed(config_.shape)) tensors.push_back({name, tensors_.at(name).entry});
+  const auto add = [&](const std::string& name, double parameters_each) {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) return;
+    const Safetensors::Entry* const entry = found->second.entry;
+    const auto elements = static_cast<double>((entry->end - entry->begin) / c10::elementSize(entry->type));
+    tensors.push_back({name, entry, elements * parameters_each});
+  };
+  for (const auto& [name, shape] : Needed(config_.shape)) {
+    if (!IsPacked(name)) {
+      add(name, 1);
+      continue;
+    }
+    for (const char* part : {"g_idx", "qzeros", "scales"}) add(PartOf(name, part), 0);
+    add(PartOf(name, "qweight"), kCodesPerWord);
+  }
   return tensors;
 }
 
 absl::Status Checkpoint::Read(const std::string& name,
                               const std::function<void(int64_t first, const at::Tensor& rows)>& take) const {
+  if (IsPacked(name)) {
+    return ReadPacked(name, [&](int64_t first, const PackedRows& rows) { take(first, rows.Dequantised()); });
+  }
   const auto& [file, entry] = tensors_.at(name);
   const auto fitting = static_cast<int64_t>(kBlockBytes / std::max<uint64_t>(1, entry->RowBytes()));
   const int64_t block = std::max(kRowGrain, fitting / kRowGrain * kRowGrain);
@@ -217,6 +321,27 @@ absl::Status Checkpoint::Read(const std::string& name,
     const absl::StatusOr<at::Tensor> rows = file->ReadRows(*entry, first, std::min(block, entry->rows() - first));
     if (!rows.ok()) return rows.status();
     take(first, *rows);
+  }
+  return absl::OkStatus();
+}
+
+bool Checkpoint::IsPacked(const std::string& name) const { return config_.packed && IsLinearOfLayers(name); }
+
+absl::Status Checkpoint::ReadPacked(const std::string& name,
+                                    const std::function<void(int64_t first, const PackedRows& rows)>& take) const {
+  PackedLayer layer{.format = *config_.packed};
+  // Rows of the layer are columns of the files, so that each part is read whole: half a byte a weight.
+  for (const auto& [part, tensor] :
+       {std::pair("qweight", &layer.qweight), std::pair("qzeros", &layer.qzeros), std::pair("scales", &layer.scales)}) {
+    const auto& [file, entry] = tensors_.at(PartOf(name, part));
+    absl::StatusOr<at::Tensor> read = file->ReadRows(*entry, 0, entry->rows());
+    if (!read.ok()) return read.status();
+    *tensor = *std::move(read);
+  }
+  const int64_t fitting = static_cast<int64_t>(kBlockBytes / sizeof(float)) / layer.columns();
+  const int64_t block = std::max(kRowGrain, fitting / kRowGrain * kRowGrain);
+  for (int64_t first = 0; first < layer.rows(); first += block) {
+    take(first, layer.Rows(first, std::min(block, layer.rows() - first)));
   }
   return absl::OkStatus();
 }

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/models/checkpoint/decoder_config.h"
+#include "lib/models/checkpoint/packed_rows.h"
 #include "lib/models/checkpoint/safetensors.h"
 
 namespace roofbench::models {
@@ -34,6 +35,7 @@ class Checkpoint {
   struct StoredTensor {
     std::string name;
     const Safetensors::Entry* entry;  // of this checkpoint
+    double parameters = 0;            // of the model that it holds: none in the scales of 4-bit codes
   };
   // Those that the configuration implies, in the order of their names.
   std::vector<StoredTensor> Tensors() const;
@@ -42,9 +44,15 @@ class Checkpoint {
 
   // Hands the tensor of this name, which the configuration implies, to `take` as the file stores it: block by block of
   // its rows, each but the last of a multiple of 16 of them, so that no second model lies in memory. DataLoss where the
-  // file has become shorter since it was opened.
+  // file has become shorter since it was opened. A layer that is stored in 4 bits comes dequantised, in fp32.
   absl::Status Read(const std::string& name,
                     const std::function<void(int64_t first, const at::Tensor& rows)>& take) const;
+
+  // Whether Read's tensor of this name is stored in 4 bits.
+  bool IsPacked(const std::string& name) const;
+  // The same for one of those, as its codes.
+  absl::Status ReadPacked(const std::string& name,
+                          const std::function<void(int64_t first, const PackedRows& rows)>& take) const;
 
  private:
   struct Place {
@@ -52,6 +60,10 @@ class Checkpoint {
     const Safetensors::Entry* entry;
   };
 
+  // Holds the tensors of the files against those that the configuration implies.
+  absl::Status CheckTensors(const std::string& folder) const;
+  // Whether the columns of each group lie side by side.
+  absl::Status CheckOrderOfColumns(const std::string& folder) const;
   // generation_config.json, where there is one.
   absl::Status TakeStopIds(const std::string& folder);
   // A stored head that is not the embedding, though the configuration ties them, is a head of its own.

@@ -229,6 +229,11 @@ absl::StatusOr<DecoderConfig> ParseConfig(std::string_view text) {
   if (!(read.rms_epsilon > 0)) return InvalidArgumentError("rms_norm_eps must be a number above 0");
   if (absl::Status status = ReadRope(config, *architecture, read); !status.ok()) return status;
   read.stop_ids = StopIds(config);
+  if (IsSet(config, "quantization_config")) {
+    absl::StatusOr<PackedFormat> packed = ParseQuantizationConfig(config.at("quantization_config"));
+    if (!packed.ok()) return packed.status();
+    read.packed = *packed;
+  }
   return read;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/models/checkpoint/quantization_config.h"
 #include "lib/workload/models/decoder_presets.h"
 
 namespace roofbench::models {
@@ -29,7 +30,8 @@ struct DecoderConfig {
   double rope_theta = 10000;
   std::optional<Llama3Rope> stretched = {};
   int64_t max_positions = 131072;
-  std::vector<int64_t> stop_ids = {};  // a sequence ends with any of these
+  std::vector<int64_t> stop_ids = {};       // a sequence ends with any of these
+  std::optional<PackedFormat> packed = {};  // of a checkpoint whose linear layers are stored in 4 bits
 };
 
 // The sizes of a decoder as tensors and kernels count them.

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/kernels/operators/products/weights.h"
 #include "lib/kernels/threading/huge_pages.h"
 
 namespace roofbench::models {
@@ -27,7 +28,7 @@ bool HeadIsEmbedding(const workload::Decoder& shape, const Storage& storage) {
 absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Storage& storage, at::Device device) {
   const DecoderSizes n(config.shape);
   const int64_t d = n.d;
-  if (absl::Status status = CheckStorage(config.shape, storage); !status.ok()) return status;
+  if (absl::Status status = CheckStorage(config, storage); !status.ok()) return status;
   const auto matrix = [&](LinearRole role, int64_t count, int64_t rows, int64_t columns) {
     const WeightFormat format = storage.FormatOf(role);
     StoredMatrix made = StoredMatrix::Empty(format, count, rows, columns, storage.group, device);
@@ -71,11 +72,40 @@ bool IsFinite(const at::Tensor& rows) {
   return std::isfinite(low.item<double>()) && std::isfinite(high.item<double>());
 }
 
+// What can become of a checkpoint that is stored in 4 bits.
+absl::Status CheckPacked(const PackedFormat& packed, const Storage& storage) {
+  if (storage.format == WeightFormat::kInt8 || storage.format == WeightFormat::kLlmInt8) {
+    return absl::UnimplementedError(absl::StrCat(
+        std::string(Name(storage.format)), " of a checkpoint that is stored in 4 bits (", packed.Name(),
+        ") would take twice its memory and gain nothing: int4 runs it as it is, bf16, fp16 and fp32 dequantised"));
+  }
+  if (storage.format == WeightFormat::kInt4 && packed.group % storage.group != 0) {
+    return absl::UnimplementedError(absl::StrCat("int4 in groups of ", storage.group, " cannot keep the codes of a ",
+                                                 "checkpoint in groups of ", packed.group,
+                                                 ", which is no multiple: choose smaller groups"));
+  }
+  return absl::OkStatus();
+}
+
 bool SharesEmbedding(const DecoderWeights& weights) { return weights.head.weight.is_alias_of(weights.embedding); }
 
 }  // namespace
 
-absl::Status CheckStorage(const workload::Decoder& shape, const Storage& storage) {
+Storage DefaultStorage(const DecoderConfig& config, WeightFormat format) {
+  Storage storage = Storage::Default(format);
+  if (!config.packed || format != WeightFormat::kInt4) return storage;
+  storage.skipped.insert(LinearRole::kHead);
+  if (StoredMatrix::Check(format, kernels::kInt4TileRows, config.packed->group, config.packed->group).ok()) {
+    storage.group = config.packed->group;
+  }
+  return storage;
+}
+
+absl::Status CheckStorage(const DecoderConfig& config, const Storage& storage) {
+  const workload::Decoder& shape = config.shape;
+  if (config.packed) {
+    if (absl::Status status = CheckPacked(*config.packed, storage); !status.ok()) return status;
+  }
   if (storage.int8_activations && !TakesInt8Activations(storage.format)) {
     return absl::UnimplementedError(absl::StrCat(
         "activations are rounded to 8 bits for int8 and int4 weights, not for ", std::string(Name(storage.format))));
@@ -147,22 +177,35 @@ absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const S
   if (!made.ok()) return made.status();
   // The first thing that is wrong ends the reading.
   absl::Status status;
-  const auto read = [&](const std::string& name, const auto& take) {
-    if (!status.ok()) return;
-    bool finite = true;
-    status = checkpoint.Read(name, [&](int64_t first, const at::Tensor& rows) {
-      finite = finite && IsFinite(rows);
-      if (finite) take(first, rows);
-    });
+  bool finite = true;
+  const auto end_of = [&](const std::string& name) {
     if (status.ok() && !finite) {
       status =
           absl::DataLossError(absl::StrCat("the checkpoint's tensor ", name, " holds weights that are not finite"));
     }
   };
+  const auto read = [&](const std::string& name, const auto& take) {
+    if (!status.ok()) return;
+    status = checkpoint.Read(name, [&](int64_t first, const at::Tensor& rows) {
+      finite = finite && IsFinite(rows);
+      if (finite) take(first, rows);
+    });
+    end_of(name);
+  };
+  constexpr float kMostSteps = 16;  // of a code from its zero
+  const auto keep = [&](const std::string& name, StoredMatrix& to, int64_t expert, int64_t row) {
+    if (!status.ok()) return;
+    status = checkpoint.ReadPacked(name, [&](int64_t first, const PackedRows& rows) {
+      finite = finite && IsFinite(rows.scales * kMostSteps);
+      if (finite) to.StoreCodes(expert, row + first, rows.codes, rows.scales, rows.zeros);
+    });
+    end_of(name);
+  };
   const auto copy = [&](const std::string& name, const at::Tensor& to) {
     read(name, [&](int64_t first, const at::Tensor& rows) { to.narrow(0, first, rows.size(0)).copy_(rows); });
   };
   const auto store = [&](const std::string& name, StoredMatrix& to, int64_t expert, int64_t row) {
+    if (to.format == WeightFormat::kInt4 && checkpoint.IsPacked(name)) return keep(name, to, expert, row);
     read(name, [&](int64_t first, const at::Tensor& rows) { to.Store(expert, row + first, rows); });
   };
   copy(tensor_names::kEmbedding, made->embedding);

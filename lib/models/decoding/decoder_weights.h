@@ -42,12 +42,16 @@ struct DecoderWeights {
   absl::Status MoveTo(at::Device device);
 };
 
+// Storage::Default, but for int4 of a checkpoint that is stored in 4 bits: its codes in its groups, if int4 has such,
+// and its head, which is not.
+Storage DefaultStorage(const DecoderConfig& config, workload::WeightFormat format);
+
 // Unimplemented with the reason where the formats cannot hold the model's matrices.
-absl::Status CheckStorage(const workload::Decoder& shape, const Storage& storage);
+absl::Status CheckStorage(const DecoderConfig& config, const Storage& storage);
 
 // Layer by layer and block by block, so that beside the stored model only a part of one matrix exists in another
-// precision. Unimplemented where the format cannot hold the shapes, DataLoss where a file has become shorter or
-// holds weights that are no numbers.
+// precision. int4 of a checkpoint that is stored in 4 bits keeps its codes. Unimplemented where the format cannot hold
+// the shapes, DataLoss where a file has become shorter or holds weights that are no numbers.
 absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const Storage& storage);
 
 // Seeded random weights, made in their format and on their device: normal, and scaled so that activations neither grow

@@ -6,6 +6,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <vector>
@@ -32,6 +33,8 @@ constexpr double kLlmInt8Largest = 127;
 // Sixteen steps of the same size, all as likely: their deviation in steps, and how far their middle is from q = 8.
 constexpr double kInt4Deviation = 4.6098;
 constexpr double kInt4Middle = 0.5;
+// The code of a weight that is its group's zero.
+constexpr double kInt4Centre = 8;
 // A product with fewer tokens is bound by the weights' bytes, so that eager takes LibTorch's kernel for int8 as it
 // lies.
 constexpr int64_t kFewTokens = 4;
@@ -168,6 +171,22 @@ void StoredMatrix::Store(int64_t expert, int64_t first_row, const at::Tensor& va
     default:
       weight[expert].narrow(0, first_row, count).copy_(values);
   }
+}
+
+void StoredMatrix::StoreCodes(int64_t expert, int64_t first_row, const at::Tensor& codes, const at::Tensor& scales,
+                              const at::Tensor& zeros) {
+  TORCH_CHECK(first_row % kernels::kInt4TileRows == 0, "int4 rows begin with a tile");
+  const at::Tensor steps = scales.to(at::kBFloat16);
+  const at::Tensor zero = zeros.neg().add_(kInt4Centre).mul_(steps.to(at::kFloat)).to(at::kBFloat16);
+  const at::Tensor pairs = at::stack({steps, zero}, 2);
+  const at::Tensor spread = pairs.repeat_interleave(columns / group / scales.size(1), 1).contiguous();
+  auto* const tiles = reinterpret_cast<std::byte*>(weight[expert].data_ptr<uint8_t>()) +
+                      first_row / kernels::kInt4TileRows * kernels::Int4TileBytes(columns, group);
+  const int64_t rows_in = codes.size(0);
+  TorchThreads()(kernels::Int4Tiles(rows_in), [&](kernels::Range range) {
+    kernels::PackInt4(codes.const_data_ptr<uint8_t>(), Elements<kernels::Bf16>(spread), rows_in, columns, group, tiles,
+                      range);
+  });
 }
 
 void StoredMatrix::FillRandom(uint64_t seed, double deviation) {

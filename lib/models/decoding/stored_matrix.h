@@ -43,6 +43,11 @@ struct StoredMatrix {
 
   // Quantises `values` (any floating point, [n, columns]) into the rows from `first_row` on (int4: a multiple of 16).
   void Store(int64_t expert, int64_t first_row, const at::Tensor& values);
+  // Into int4, codes that somebody else has found: w[i, j] = (codes[i, j] - zeros[i, g]) · scales[i, g], with codes
+  // uint8 [n, columns], the others fp32 [n, groups], in groups of a multiple of this matrix's. The codes stay what they
+  // are; scale and zero are rounded to bf16, as those of all int4.
+  void StoreCodes(int64_t expert, int64_t first_row, const at::Tensor& codes, const at::Tensor& scales,
+                  const at::Tensor& zeros);
   // Seeded normal values of the given deviation (int4: sixteen even steps of it), made in the format itself.
   void FillRandom(uint64_t seed, double deviation);
 

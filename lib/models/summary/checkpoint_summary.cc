@@ -30,7 +30,7 @@ std::string GroupName(const std::string& tensor) {
 
 std::vector<TensorGroup> Grouped(const Checkpoint& checkpoint) {
   std::vector<TensorGroup> groups;
-  for (const auto& [tensor, entry] : checkpoint.Tensors()) {
+  for (const auto& [tensor, entry, parameters] : checkpoint.Tensors()) {
     const std::string name = GroupName(tensor);
     auto group = std::find_if(groups.begin(), groups.end(), [&, stored = entry](const TensorGroup& known) {
       return known.name == name && known.shape == stored->shape && known.type == stored->type;
@@ -39,10 +39,9 @@ std::vector<TensorGroup> Grouped(const Checkpoint& checkpoint) {
       groups.push_back({.name = name, .shape = entry->shape, .type = entry->type});
       group = groups.end() - 1;
     }
-    const auto bytes = static_cast<double>(entry->end - entry->begin);
     ++group->count;
-    group->bytes += bytes;
-    group->parameters += bytes / static_cast<double>(c10::elementSize(entry->type));
+    group->bytes += static_cast<double>(entry->end - entry->begin);
+    group->parameters += parameters;
   }
   return groups;
 }
@@ -63,6 +62,8 @@ std::string TypeName(at::ScalarType type) {
       return "bf16";
     case at::kHalf:
       return "fp16";
+    case at::kInt:
+      return "int32";
     default:
       return c10::toString(type);
   }
@@ -88,11 +89,23 @@ std::string Tree(const std::vector<TensorGroup>& groups) {
   return text;
 }
 
+std::string PackedText(const PackedFormat& packed) {
+  return StrCat(packed.Name(), ", ", packed.group == 0 ? "a row is one group" : StrCat("groups of ", packed.group));
+}
+
 std::string RateText(const std::optional<double>& rate) { return rate ? absl::StrFormat("%.4g", *rate) : "-"; }
 
 // A count as a whole number, whose doubles are exact up to 2^53; what is larger than every integer stays what it is.
 nlohmann::ordered_json CountJson(double count) {
   return count < 0x1p63 ? nlohmann::ordered_json(std::llround(count)) : nlohmann::ordered_json(count);
+}
+
+// null where nothing is packed; a group of null is a row.
+nlohmann::ordered_json PackedJson(const std::optional<PackedFormat>& packed) {
+  if (!packed) return {};
+  nlohmann::ordered_json json = {{"quant_method", packed->Name()}, {"bits", 4}, {"group", nullptr}};
+  if (packed->group != 0) json["group"] = packed->group;
+  return json;
 }
 
 nlohmann::ordered_json RateJson(const std::optional<double>& rate) {
@@ -107,6 +120,7 @@ CheckpointSummary Summarise(const Checkpoint& checkpoint, const workload::Peaks&
                             .unused_tensors = checkpoint.unused(),
                             .shape = config.shape,
                             .stored_type = checkpoint.StoredType(),
+                            .packed = config.packed,
                             .parameters = config.shape.Parameters(),
                             .active_parameters = config.shape.ActiveParameters(),
                             .context = std::min(kContext, static_cast<double>(config.max_positions)),
@@ -115,8 +129,8 @@ CheckpointSummary Summarise(const Checkpoint& checkpoint, const workload::Peaks&
   if (peaks.read > 0) summary.read_roof = peaks.read;
   for (const TensorGroup& group : summary.tensors) summary.stored_bytes += group.bytes;
   for (const workload::WeightFormat format : workload::kWeightFormats) {
-    const Storage storage = Storage::Default(format);
-    PrecisionSummary precision{.format = format, .fits = CheckStorage(config.shape, storage)};
+    const Storage storage = DefaultStorage(config, format);
+    PrecisionSummary precision{.format = format, .fits = CheckStorage(config, storage)};
     if (precision.fits.ok()) {
       const workload::StoredDecoder stored = storage.Of(config.shape);
       precision.weight_bytes = stored.ModelBytes();
@@ -146,6 +160,7 @@ std::string SummaryText(const CheckpointSummary& summary) {
   if (summary.shape.window > 0) StrAppendFormat(&text, "attention over %.0f keys at most\n", summary.shape.window);
   StrAppendFormat(&text, "%.0f parameters, of which %.0f are multiplied with a token; %s stored\n", summary.parameters,
                   summary.active_parameters, HumanBytes(summary.stored_bytes));
+  if (summary.packed) StrAppendFormat(&text, "linear layers in 4 bits (%s)\n", PackedText(*summary.packed));
   StrAppendFormat(&text, "up to %.0f positions; stop ids %s\n", summary.max_positions,
                   summary.stop_ids.empty() ? "none" : absl::StrJoin(summary.stop_ids, ","));
   const std::string context = absl::StrFormat("%.0f", summary.context);
@@ -176,6 +191,7 @@ nlohmann::ordered_json SummaryJson(const CheckpointSummary& summary) {
   Json json = {{"parameters", CountJson(summary.parameters)},
                {"active_parameters", CountJson(summary.active_parameters)},
                {"stored_dtype", TypeName(summary.stored_type)},
+               {"packed", PackedJson(summary.packed)},
                {"stored_bytes", CountJson(summary.stored_bytes)},
                {"layers", CountJson(base.layers)},
                {"d_model", CountJson(base.d_model)},

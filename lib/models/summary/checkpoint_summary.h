@@ -43,6 +43,7 @@ struct CheckpointSummary {
   std::size_t unused_tensors = 0;
   workload::Decoder shape = {};
   at::ScalarType stored_type = at::kFloat;
+  std::optional<PackedFormat> packed = {};  // how linear layers are stored in 4 bits, if they are
   double stored_bytes = 0;
   double parameters = 0;
   double active_parameters = 0;  // see workload::Decoder

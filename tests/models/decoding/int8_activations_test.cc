@@ -55,7 +55,7 @@ TEST(Storage, Int8ActivationsAreForWeightsOfFewBits) {
   for (const WeightFormat format : workload::kWeightFormats) {
     Storage storage = Storage::Default(format);
     storage.int8_activations = true;
-    const absl::Status status = CheckStorage(shape, storage);
+    const absl::Status status = CheckStorage({.shape = shape}, storage);
     EXPECT_EQ(status.ok(), TakesInt8Activations(format)) << Name(format);
     if (!status.ok()) {
       EXPECT_THAT(std::string(status.message()), testing::HasSubstr(std::string(Name(format))));

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <stdexcept>
+
+#include "lib/models/checkpoint/checkpoint.h"
+#include "lib/models/decoding/decoder_weights.h"
+#include "lib/models/summary/checkpoint_summary.h"
+#include "tests/models/checkpoint/written_checkpoint.h"
+
+namespace roofbench::models {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using workload::WeightFormat;
+
+constexpr int64_t kWidth = 64;
+constexpr int64_t kRows = 32;  // of queries; keys and values have half
+constexpr char kQuery[] = "model.layers.0.self_attn.q_proj.weight";
+
+// Of every layer: codes that tell any two places of a word apart, and zeros and scales that bf16 holds.
+uint32_t CodeOf(int64_t row, int64_t column) { return static_cast<uint32_t>((3 * row + 5 * column + column / 8) % 16); }
+uint32_t ZeroOf(int64_t row, int64_t group) { return static_cast<uint32_t>(1 + (row + 7 * group) % 15); }
+float ScaleOf(int64_t row, int64_t group) { return std::ldexp(1.0F, static_cast<int>((row + group) % 3) - 4); }
+
+// A folder, written tensor by tensor.
+struct Parts {
+  std::string method = "gptq";
+  int64_t group = 32;
+  json config = {};
+  std::vector<std::pair<std::string, std::vector<int64_t>>> shapes = {};
+  std::vector<std::string> bytes = {};
+
+  void Add(const std::string& name, const std::vector<int64_t>& shape, const std::vector<uint32_t>& words) {
+    shapes.emplace_back(name, shape);
+    bytes.emplace_back(reinterpret_cast<const char*>(words.data()), 4 * words.size());
+  }
+  void AddOnes(const std::string& name, const std::vector<int64_t>& shape) {
+    std::size_t count = 1;
+    for (const int64_t size : shape) count *= static_cast<std::size_t>(size);
+    Add(name, shape, std::vector<uint32_t>(count, std::bit_cast<uint32_t>(1.0F)));
+  }
+  std::string& BytesOf(const std::string& name) {
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      if (shapes[i].first == name) return bytes[i];
+    }
+    throw std::out_of_range(name);
+  }
+  std::size_t IndexOf(const std::string& name) { return static_cast<std::size_t>(&BytesOf(name) - bytes.data()); }
+};
+
+// As the formats' documents have it: GPTQ has codes of 8 columns in a word and zeros less 1, AWQ codes of 8 rows in the
+// order 0, 2, 4, 6, 1, 3, 5, 7.
+void AddLinear(Parts& parts, const std::string& stem, int64_t rows, int64_t columns) {
+  constexpr int64_t kOrder[] = {0, 2, 4, 6, 1, 3, 5, 7};
+  const bool is_awq = parts.method == "awq";
+  const int64_t group = parts.group == -1 ? columns : parts.group;
+  std::vector<uint32_t> codes;
+  std::vector<uint32_t> zeros;
+  std::vector<uint32_t> scales;
+  for (int64_t g = 0; g < columns / group; ++g) {
+    for (int64_t row = 0; row < rows; ++row) scales.push_back(std::bit_cast<uint32_t>(ScaleOf(row, g)));
+    for (int64_t row = 0; row < rows; row += 8) {
+      uint32_t word = 0;
+      for (int64_t i = 0; i < 8; ++i) {
+        const uint32_t zero = is_awq ? ZeroOf(row + kOrder[i], g) : ZeroOf(row + i, g) - 1;
+        word |= zero << (4 * i);
+      }
+      zeros.push_back(word);
+    }
+  }
+  for (int64_t column = 0; is_awq && column < columns; ++column) {
+    for (int64_t row = 0; row < rows; row += 8) {
+      uint32_t word = 0;
+      for (int64_t i = 0; i < 8; ++i) word |= CodeOf(row + kOrder[i], column) << (4 * i);
+      codes.push_back(word);
+    }
+  }
+  for (int64_t column = 0; !is_awq && column < columns; column += 8) {
+    for (int64_t row = 0; row < rows; ++row) {
+      uint32_t word = 0;
+      for (int64_t i = 0; i < 8; ++i) word |= CodeOf(row, column + i) << (4 * i);
+      codes.push_back(word);
+    }
+  }
+  const std::string name = "model.layers.0." + stem;
+  parts.Add(name + ".qweight", is_awq ? std::vector{columns, rows / 8} : std::vector{columns / 8, rows}, codes);
+  parts.Add(name + ".qzeros", {columns / group, rows / 8}, zeros);
+  parts.Add(name + ".scales", {columns / group, rows}, scales);
+  if (is_awq) return;
+  std::vector<uint32_t> order;
+  for (int64_t column = 0; column < columns; ++column) order.push_back(static_cast<uint32_t>(column / group));
+  parts.Add(name + ".g_idx", {columns}, order);
+}
+
+Parts Whole(const std::string& method, int64_t group = 32) {
+  Parts parts{.method = method, .group = group, .config = TinyConfig()};
+  parts.config.update({{"vocab_size", 16}, {"hidden_size", kWidth}, {"intermediate_size", kWidth}, {"head_dim", 16}});
+  parts.config["quantization_config"] = {{"quant_method", method}, {"bits", 4}, {"group_size", group}};
+  parts.AddOnes("model.embed_tokens.weight", {16, kWidth});
+  for (const char* norm : {"model.norm", "model.layers.0.input_layernorm", "model.layers.0.post_attention_layernorm"}) {
+    parts.AddOnes(std::string(norm) + ".weight", {kWidth});
+  }
+  AddLinear(parts, "self_attn.q_proj", kRows, kWidth);
+  AddLinear(parts, "self_attn.k_proj", kRows / 2, kWidth);
+  AddLinear(parts, "self_attn.v_proj", kRows / 2, kWidth);
+  AddLinear(parts, "self_attn.o_proj", kWidth, kRows);
+  AddLinear(parts, "mlp.gate_proj", kWidth, kWidth);
+  AddLinear(parts, "mlp.up_proj", kWidth, kWidth);
+  AddLinear(parts, "mlp.down_proj", kWidth, kWidth);
+  return parts;
+}
+
+absl::StatusOr<Checkpoint> Open(const Parts& parts, const TemporaryFolder& folder) {
+  json header = PackTensors(parts.shapes).first;
+  std::string data;
+  for (std::size_t i = 0; i < parts.shapes.size(); ++i) {
+    const std::string& name = parts.shapes[i].first;
+    const bool floats = name.ends_with(".weight") || name.ends_with(".scales");
+    header[name]["dtype"] = floats ? "F32" : "I32";
+    data += parts.bytes[i];
+  }
+  folder.Write("config.json", parts.config.dump());
+  folder.Write("model.safetensors", SafetensorsText(header.dump(), data));
+  return Checkpoint::Open(folder.path());
+}
+
+class PackedCheckpoint : public testing::TestWithParam<std::tuple<std::string, int64_t>> {};
+
+TEST_P(PackedCheckpoint, HoldsTheWeightsOfTheFormula) {
+  const auto& [method, group] = GetParam();
+  const TemporaryFolder folder;
+  const auto checkpoint = Open(Whole(method, group), folder);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->unused(), 0U);
+  const int64_t of_group = group == -1 ? kWidth : group;
+  // Of each precision, and, in int4, in groups that are parts of those stored.
+  for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt4}) {
+    Storage storage = DefaultStorage(checkpoint->config(), format);
+    storage.group = 32;
+    const auto weights = LoadWeights(*checkpoint, storage);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    const at::Tensor found = weights->layers[0].qkv.Dequantised(0, 0, 2 * kRows);
+    for (int64_t at = 0; at < 2 * kRows; ++at) {
+      const int64_t row = at < kRows ? at : (at - kRows) % (kRows / 2);  // queries, then keys, then values
+      for (int64_t column = 0; column < kWidth; ++column) {
+        const int64_t g = column / of_group;
+        const auto steps = static_cast<float>(CodeOf(row, column)) - static_cast<float>(ZeroOf(row, g));
+        ASSERT_EQ(found[at][column].item<float>(), steps * ScaleOf(row, g))
+            << Name(format) << ", row " << at << ", column " << column;
+      }
+    }
+    EXPECT_EQ(weights->head.format, workload::UnquantisedFormat(format)) << "the head is not stored in 4 bits";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, PackedCheckpoint,
+                         testing::Values(std::tuple("gptq", 32), std::tuple("awq", 32), std::tuple("gptq", -1)),
+                         [](const auto& test) {
+                           const int64_t group = std::get<1>(test.param);
+                           return std::get<0>(test.param) + (group == -1 ? "Rows" : std::to_string(group));
+                         });
+
+TEST(PackedCheckpoints, ZerosOfTheSecondFormatAreWhatTheyAre) {
+  const TemporaryFolder folder;
+  Parts parts = Whole("gptq");
+  parts.config["quantization_config"]["checkpoint_format"] = "gptq_v2";
+  const auto checkpoint = Open(parts, folder);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  ASSERT_TRUE(checkpoint
+                  ->ReadPacked(kQuery,
+                               [](int64_t, const PackedRows& rows) {
+                                 EXPECT_EQ(rows.zeros[3][1].item<float>(), static_cast<float>(ZeroOf(3, 1)) - 1);
+                               })
+                  .ok());
+}
+
+TEST(PackedCheckpoints, AreDescribed) {
+  const TemporaryFolder folder;
+  const auto checkpoint = Open(Whole("gptq"), folder);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const CheckpointSummary summary = Summarise(*checkpoint, {});
+  double parameters = 0;
+  for (const TensorGroup& group : summary.tensors) parameters += group.parameters;
+  EXPECT_EQ(summary.parameters, parameters);
+  EXPECT_THAT(SummaryText(summary), HasSubstr("linear layers in 4 bits (gptq, groups of 32)"));
+  EXPECT_EQ(json(SummaryJson(summary)["packed"]), json({{"quant_method", "gptq"}, {"bits", 4}, {"group", 32}}));
+  for (const PrecisionSummary& row : summary.precisions) {
+    const auto loaded = LoadWeights(*checkpoint, DefaultStorage(checkpoint->config(), row.format));
+    EXPECT_EQ(row.fits, loaded.status()) << Name(row.format);
+    if (loaded.ok()) {
+      EXPECT_EQ(row.weight_bytes, static_cast<double>(loaded->nbytes())) << Name(row.format);
+    }
+    const bool refused = row.format == WeightFormat::kInt8 || row.format == WeightFormat::kLlmInt8;
+    EXPECT_EQ(row.fits.ok(), !refused) << Name(row.format) << row.fits;
+    if (refused) {
+      EXPECT_THAT(std::string(row.fits.message()), HasSubstr("a checkpoint that is stored in 4 bits (gptq)"));
+    }
+  }
+}
+
+TEST(PackedCheckpoints, KeepTheirGroups) {
+  const TemporaryFolder folder;
+  const auto checkpoint = Open(Whole("awq"), folder);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  Storage storage = DefaultStorage(checkpoint->config(), WeightFormat::kInt4);
+  EXPECT_EQ(storage.group, 32);
+  storage.group = 64;
+  EXPECT_THAT(std::string(LoadWeights(*checkpoint, storage).status().message()),
+              HasSubstr("int4 in groups of 64 cannot keep the codes of a checkpoint in groups of 32"));
+}
+
+TEST(PackedCheckpoints, ScalesThatAreNoNumbersAreNotStored) {
+  for (const float scale : {std::numeric_limits<float>::infinity(), std::nanf(""), 1e38F}) {
+    const TemporaryFolder folder;
+    Parts parts = Whole("awq");
+    std::memcpy(parts.BytesOf("model.layers.0.mlp.down_proj.scales").data(), &scale, sizeof(scale));
+    const auto checkpoint = Open(parts, folder);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    const auto weights = LoadWeights(*checkpoint, DefaultStorage(checkpoint->config(), WeightFormat::kInt4));
+    EXPECT_THAT(std::string(weights.status().message()), HasSubstr("mlp.down_proj.weight holds weights that are not"));
+  }
+}
+
+struct Broken {
+  const char* name;
+  std::function<void(Parts&)> damage;
+  const char* error;
+};
+
+json& Quantization(Parts& parts) { return parts.config["quantization_config"]; }
+
+const Broken kBroken[] = {
+    {"IsNoObject", [](Parts& p) { Quantization(p) = "gptq"; }, "quantization_config must be an object"},
+    {"OfAnotherMethod", [](Parts& p) { Quantization(p)["quant_method"] = "bitsandbytes"; },
+     "not supported: quantization_config of quant_method 'bitsandbytes' (gptq and awq are)"},
+    {"InThreeBits", [](Parts& p) { Quantization(p)["bits"] = 3; }, "quantization_config with bits 3 (4 are)"},
+    {"InNoBits", [](Parts& p) { Quantization(p).erase("bits"); }, "bits must be a whole number"},
+    {"GroupsOfNothing", [](Parts& p) { Quantization(p)["group_size"] = 0; }, "group_size must be -1 or a whole number"},
+    {"GroupsThatDoNotFit", [](Parts& p) { Quantization(p)["group_size"] = 24; },
+     "not supported: 4 bits of model.layers.0.mlp.down_proj.weight, which is [64, 64]"},
+    {"AnUnknownKey", [](Parts& p) { Quantization(p)["is_marlin_format"] = true; },
+     "quantization_config with is_marlin_format, whose effect is not known"},
+    {"OfAnotherFormat", [](Parts& p) { Quantization(p)["checkpoint_format"] = "marlin"; },
+     "checkpoint_format 'marlin' (gptq and gptq_v2 are)"},
+    {"OfOtherWords", [](Parts& p) { Quantization(p)["pack_dtype"] = "int16"; }, "pack_dtype 'int16' (int32 is)"},
+    {"AwqOfAnotherVersion",
+     [](Parts& p) {
+       p = Whole("awq");
+       Quantization(p)["version"] = "gemv";
+     },
+     "version 'gemv' (gemm is)"},
+    {"AwqWithoutZeros",
+     [](Parts& p) {
+       p = Whole("awq");
+       Quantization(p)["zero_point"] = false;
+     },
+     "awq with zero_point: false"},
+    {"ColumnsInTheOrderOfActivations",
+     [](Parts& p) {
+       Quantization(p)["desc_act"] = true;
+       p.BytesOf("model.layers.0.mlp.up_proj.g_idx")[0] = 1;
+     },
+     "not supported: desc_act, by which model.layers.0.mlp.up_proj.g_idx spreads the columns"},
+    {"AnOrderThatIsNotSaid",
+     [](Parts& p) {
+       p = Whole("awq");
+       Quantization(p) = {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 32}, {"desc_act", true}};
+       for (auto& [name, shape] : p.shapes) {
+         if (name.ends_with(".qweight")) shape = {shape[0] / 8, shape[1] * 8};
+       }
+     },
+     "lacks the tensor model.layers.0.mlp.down_proj.g_idx, which desc_act implies"},
+    {"NoZeros", [](Parts& p) { p.shapes[p.IndexOf("model.layers.0.self_attn.q_proj.qzeros")].first = "other.qzeros"; },
+     "lacks the tensor model.layers.0.self_attn.q_proj.qzeros"},
+    {"CodesOfAnotherShape",
+     [](Parts& p) {
+       Quantization(p) = {{"quant_method", "awq"}, {"bits", 4}, {"group_size", 32}};
+     },
+     "mlp.down_proj.qweight is [8, 64] where config.json implies [64, 8]"},
+};
+
+class BrokenPackedCheckpoint : public testing::TestWithParam<Broken> {};
+
+TEST_P(BrokenPackedCheckpoint, IsRefusedWithTheReason) {
+  const TemporaryFolder folder;
+  Parts parts = Whole("gptq");
+  GetParam().damage(parts);
+  EXPECT_THAT(std::string(Open(parts, folder).status().message()), HasSubstr(GetParam().error));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, BrokenPackedCheckpoint, testing::ValuesIn(kBroken),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace roofbench::models
