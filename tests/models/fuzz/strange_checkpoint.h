@@ -66,6 +66,7 @@ class StrangeCheckpoint {
     std::string name;
     std::vector<int64_t> shape;
     std::vector<float> values;
+    bool is_words = false;  // the bits of the values, as int32
   };
 
   void MakeConfig() {
@@ -111,6 +112,39 @@ class StrangeCheckpoint {
                                     {"high_freq_factor", 4.0},
                                     {"original_max_position_embeddings", 32}};
     }
+    if (!dice_.OneIn(6)) return;
+    packing_ = dice_.Of<std::string>({"gptq", "awq"});
+    group_ = dice_.Of<int64_t>({-1, 16, 32, 32});
+    config_["quantization_config"] = {{"quant_method", packing_}, {"bits", 4}, {"group_size", group_}};
+    if (packing_ == "awq") config_["quantization_config"].update({{"zero_point", true}, {"version", "gemm"}});
+    if (packing_ == "gptq") config_["quantization_config"].update({{"desc_act", false}, {"sym", dice_.OneIn(2)}});
+  }
+
+  // Of a layer [rows, columns] of 4 bits. Any bits are codes.
+  void AddPacked(const std::string& name, int64_t rows, int64_t columns) {
+    const int64_t groups = std::max<int64_t>(1, group_ == -1 ? 1 : columns / group_);
+    Add(name, {groups, rows}, ".scales");
+    const auto add_words = [&](const char* kind, const std::vector<int64_t>& shape) {
+      Add(name, shape, kind);
+      tensors_.back().is_words = true;
+      for (float& value : tensors_.back().values) value = std::bit_cast<float>(static_cast<uint32_t>(dice_.Bits()));
+    };
+    add_words(".qzeros", {groups, rows / 8});
+    if (packing_ == "awq") return add_words(".qweight", {columns, rows / 8});
+    add_words(".qweight", {columns / 8, rows});
+    if (dice_.OneIn(2)) return;
+    add_words(".g_idx", {columns});
+    std::vector<float>& order = tensors_.back().values;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      order[i] = std::bit_cast<float>(static_cast<uint32_t>(i) / static_cast<uint32_t>(columns / groups));
+    }
+  }
+
+  // A linear layer, as the configuration stores it.
+  void AddLinear(const std::string& name, int64_t rows, int64_t columns) {
+    const bool fits = rows % 8 == 0 && columns % 8 == 0;
+    if (packing_.empty() || !fits) return Add(name, {rows, columns});
+    AddPacked(name, rows, columns);
   }
 
   void Add(const std::string& name, const std::vector<int64_t>& shape, const char* kind = ".weight") {
@@ -131,10 +165,10 @@ class StrangeCheckpoint {
       const std::string layer = "model.layers." + std::to_string(i) + ".";
       Add(layer + "input_layernorm", {width_});
       Add(layer + "post_attention_layernorm", {width_});
-      Add(layer + "self_attn.q_proj", {q, width_});
-      Add(layer + "self_attn.k_proj", {kv, width_});
-      Add(layer + "self_attn.v_proj", {kv, width_});
-      Add(layer + "self_attn.o_proj", {width_, q});
+      AddLinear(layer + "self_attn.q_proj", q, width_);
+      AddLinear(layer + "self_attn.k_proj", kv, width_);
+      AddLinear(layer + "self_attn.v_proj", kv, width_);
+      AddLinear(layer + "self_attn.o_proj", width_, q);
       if (type_ == "qwen2") {
         Add(layer + "self_attn.q_proj", {q}, ".bias");
         Add(layer + "self_attn.k_proj", {kv}, ".bias");
@@ -145,17 +179,17 @@ class StrangeCheckpoint {
         Add(layer + "self_attn.k_norm", {dim_});
       }
       if (!is_mixture_) {
-        Add(layer + "mlp.gate_proj", {hidden_, width_});
-        Add(layer + "mlp.up_proj", {hidden_, width_});
-        Add(layer + "mlp.down_proj", {width_, hidden_});
+        AddLinear(layer + "mlp.gate_proj", hidden_, width_);
+        AddLinear(layer + "mlp.up_proj", hidden_, width_);
+        AddLinear(layer + "mlp.down_proj", width_, hidden_);
         continue;
       }
       Add(layer + "block_sparse_moe.gate", {experts_, width_});
       for (int64_t e = 0; e < experts_; ++e) {
         const std::string expert = layer + "block_sparse_moe.experts." + std::to_string(e) + ".";
-        Add(expert + "w1", {hidden_, width_});
-        Add(expert + "w3", {hidden_, width_});
-        Add(expert + "w2", {width_, hidden_});
+        AddLinear(expert + "w1", hidden_, width_);
+        AddLinear(expert + "w3", hidden_, width_);
+        AddLinear(expert + "w2", width_, hidden_);
       }
     }
   }
@@ -226,6 +260,11 @@ class StrangeCheckpoint {
                                        Json::array({1, "x", -5, 1e300}),
                                        Json::object(),
                                        {{"rope_type", "llama3"}},
+                                       "gptq",
+                                       "awq",
+                                       4,
+                                       {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", -1}},
+                                       {{"quant_method", "awq"}, {"bits", 4}, {"group_size", 32}},
                                        {{"type", "yarn"}}};
     return dice_.Of(strange);
   }
@@ -240,6 +279,9 @@ class StrangeCheckpoint {
     Json* object = &config_;
     if (config_.contains("rope_parameters") && config_["rope_parameters"].is_object() && dice_.OneIn(3)) {
       object = &config_["rope_parameters"];
+    }
+    if (config_.contains("quantization_config") && config_["quantization_config"].is_object() && dice_.OneIn(2)) {
+      object = &config_["quantization_config"];
     }
     if (object->empty()) return;
     auto chosen = object->begin();
@@ -303,8 +345,8 @@ class StrangeCheckpoint {
   static std::string Bytes(float value, const std::string& type) {
     std::string bytes;
     const auto append = [&](auto number) { bytes.assign(reinterpret_cast<const char*>(&number), sizeof(number)); };
+    if (type == "I32" || type == "F32") append(value);
     if (type == "F64") append(static_cast<double>(value));
-    if (type == "F32") append(value);
     if (type == "BF16") append(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
     // Any 16 bits are some fp16 number.
     if (type == "F16") append(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 15));
@@ -317,8 +359,9 @@ class StrangeCheckpoint {
     std::string data;
     for (const Tensor& tensor : tensors_) {
       const std::size_t begin = data.size();
-      for (const float value : tensor.values) data += Bytes(value, type);
-      header[tensor.name] = {{"dtype", type}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
+      const std::string of = tensor.is_words ? "I32" : type;
+      for (const float value : tensor.values) data += Bytes(value, of);
+      header[tensor.name] = {{"dtype", of}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
     }
     if (after_ == After::kHeader) ChangeHeader(header);
     config_text_ = config_.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -350,6 +393,8 @@ class StrangeCheckpoint {
   int64_t kv_heads_ = 1;
   int64_t dim_ = 2;
   int64_t experts_ = 1;
+  std::string packing_;  // quant_method of linear layers in 4 bits
+  int64_t group_ = 32;
   Json config_;
   std::vector<Tensor> tensors_;
   After after_ = After::kNothing;

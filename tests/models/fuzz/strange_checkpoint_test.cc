@@ -84,8 +84,8 @@ std::string Try(uint64_t seed) {
   }
   const std::vector<workload::WeightFormat> formats(std::begin(workload::kWeightFormats),
                                                     std::end(workload::kWeightFormats));
-  Storage storage = Storage::Default(dice.Of(formats));
-  storage.group = 32;
+  Storage storage = DefaultStorage(checkpoint->config(), dice.Of(formats));
+  storage.group = dice.OneIn(8) ? 64 : 32;
   if (dice.OneIn(3)) storage.skipped.insert(LinearRole::kHead);
   if (dice.OneIn(3)) storage.outlier_threshold = 0;
   const auto weights = LoadWeights(*checkpoint, storage);
