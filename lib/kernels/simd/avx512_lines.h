@@ -2,6 +2,7 @@
 // Cache lines of fp32 and bf16 as AVX-512 vectors: what the kernels with intrinsics share. Empty on other processors.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "lib/kernels/simd/bf16.h"
@@ -121,6 +122,13 @@ ROOFBENCH_TARGET_AVX512 inline void Prefetch(const void* at) {
 
 ROOFBENCH_TARGET_AVX512 inline void PrefetchL2(const void* at) {
   _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T1);
+}
+
+// What comes behind `at` where memory is read as a single stream. Not a line may be left out: the wait for it would
+// take longer than its arithmetic.
+ROOFBENCH_TARGET_AVX512 inline void FetchStream(const std::byte* at) {
+  PrefetchL2(at + 8192);
+  Prefetch(at + 512);
 }
 
 }  // namespace roofbench::kernels::avx512

@@ -196,7 +196,8 @@ at::Tensor EagerDecoder::ByIntegers(const at::Tensor& rows, const StoredMatrix& 
   constexpr int64_t kPanel = 32;  // rows of a weight that our kernels take together
   const at::Tensor vectors = rows.contiguous();
   const kernels::LlmInt8Activations& quantised =
-      quantised_.Of(vectors, matrix.Threshold(weights_.storage.outlier_threshold), *int8_threads_, marker_, tally);
+      quantised_.Of(vectors, matrix.Threshold(weights_.storage.outlier_threshold), matrix.SummedGroup(), *int8_threads_,
+                    marker_, tally);
   const observe::Range kernel("roofbench::llm_int8 product");
   at::Tensor y = at::empty({vectors.size(0), matrix.rows}, vectors.options());
   (*int8_threads_)(matrix.rows, kPanel, [&](kernels::Range range) {

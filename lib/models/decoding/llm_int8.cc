@@ -116,7 +116,7 @@ RoundedVectors RoundToInt8(const at::Tensor& x) {
   return {(values * Inverse(row_max)).round_(), row_max / kLargest};
 }
 
-const kernels::LlmInt8Activations& QuantisedVectors::Of(const at::Tensor& x, double threshold,
+const kernels::LlmInt8Activations& QuantisedVectors::Of(const at::Tensor& x, double threshold, int64_t group,
                                                         const kernels::ParallelFor& parallel_for,
                                                         const LlmInt8Marker& marker, LlmInt8Tally* tally) {
   const auto done = [&](LlmInt8Stage stage) {
@@ -129,7 +129,7 @@ const kernels::LlmInt8Activations& QuantisedVectors::Of(const at::Tensor& x, dou
   if (tally != nullptr) tally->Add(static_cast<int64_t>(activations_.outliers().size()));
   done(LlmInt8Stage::kSelect);
   kernel.Next("roofbench::llm_int8 quantise");
-  activations_.Quantise(values, parallel_for);
+  activations_.Quantise(values, parallel_for, group);
   done(LlmInt8Stage::kQuantise);
   return activations_;
 }

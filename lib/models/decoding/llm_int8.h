@@ -70,8 +70,9 @@ RoundedVectors RoundToInt8(const at::Tensor& x);
 // is good until the next call.
 class QuantisedVectors {
  public:
-  const kernels::LlmInt8Activations& Of(const at::Tensor& x, double threshold, const kernels::ParallelFor& parallel_for,
-                                        const LlmInt8Marker& marker, LlmInt8Tally* tally);
+  const kernels::LlmInt8Activations& Of(const at::Tensor& x, double threshold, int64_t group,
+                                        const kernels::ParallelFor& parallel_for, const LlmInt8Marker& marker,
+                                        LlmInt8Tally* tally);
 
  private:
   kernels::LlmInt8Activations activations_;

@@ -58,6 +58,8 @@ struct StoredMatrix {
   // `threshold`.
   bool MultipliesIntegers() const { return format == workload::WeightFormat::kLlmInt8 || int8_activations; }
   double Threshold(double threshold) const { return format == workload::WeightFormat::kLlmInt8 ? threshold : 0; }
+  // The groups of columns whose sums such products want of a vector; 0: none.
+  int64_t SummedGroup() const { return format == workload::WeightFormat::kInt4 ? group : 0; }
   // Those by our kernels, on the calling thread: y[:, range] of y [tokens, rows], of the vectors that `x` holds. In
   // int4 the range begins with a multiple of 16. Y: float or kernels::Bf16.
   template <typename Y>

@@ -241,12 +241,6 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64
   }
 }
 
-// A tile is a single stream. Not a line may be left out: the wait for it would take longer than its group.
-ROOFBENCH_TARGET_AVX512 inline void FetchAheadInt4(const std::byte* tile) {
-  avx512::PrefetchL2(tile + 8192);
-  avx512::Prefetch(tile + 512);
-}
-
 // Four bytes of x in every lane.
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Broadcast4(const int8_t* from) {
   int32_t bytes;
@@ -271,12 +265,12 @@ ROOFBENCH_TARGET_AVX512_VNNI inline __m512 TileInt4(const std::byte* tile, const
       // q - 8 is what the scale multiplies.
       ByteSums first = {_mm512_setzero_si512(), _mm512_set1_epi32(*sum_of_x)};
       ByteSums second = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-      FetchAheadInt4(tile);
+      avx512::FetchStream(tile);
       const __m512i scale_zero = _mm512_loadu_si512(tile);
       tile += kLineBytes;
 #pragma GCC unroll 16
       for (int64_t word = 0; word < kGroup / 8; ++word) {
-        FetchAheadInt4(tile);
+        avx512::FetchStream(tile);
         const __m512i bits = _mm512_loadu_si512(tile);
         const __m512i lower_halves = _mm512_and_si512(bits, mask);
         const __m512i upper_halves = _mm512_and_si512(_mm512_srli_epi32(bits, 4), mask);

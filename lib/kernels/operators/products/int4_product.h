@@ -4,8 +4,9 @@
 //
 //   y[i, j] = x_max[i] / 127 · Σ over g of (scale[j, g] · Σ q[j] · x[i] + (zero[j, g] - 8 · scale[j, g]) · Σ x[i]),
 //
-// both inner sums over the columns of group g. Two tiles at a time are unpacked to bytes in a cache, never the whole
-// weight. A row's result does not depend on the rows beside it.
+// both inner sums over the columns of group g. With few rows of x a tile is unpacked in registers; with many, two
+// tiles at a time to bytes in a cache; the whole weight never. A row's result
+// does not depend on the rows beside it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@
 
 namespace roofbench::kernels {
 
-// y [m, n] of the x [m, k] in `activations`, which were selected without a threshold. Y: float or Bf16.
+// y [m, n] of the x [m, k] in `activations`, which were selected without a threshold and summed by the weight's group.
+// Y: float or Bf16.
 template <typename Y>
 struct Int4Product {
   Int4Weight weight = {};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product of unpacked int4 tiles, for int4_product.cc to choose its way.
+// Products of one or two int4 tiles, for int4_product.cc to choose its way.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "lib/kernels/operators/products/weights.h"
@@ -13,9 +14,10 @@ namespace roofbench::kernels {
 // Rows of a weight that are unpacked together: two tiles.
 inline constexpr int64_t kInt4PanelRows = 2 * kInt4TileRows;
 
-// y[i · y_stride + j] for m rows of x and `rows` of the panel.
+// y[i · y_stride + j] for m rows of x and `rows` of a tile or a panel.
 template <typename Y>
 struct Int4Block {
+  const std::byte* tile = nullptr;
   const uint8_t* panel = nullptr;  // q: [k / 4, kInt4PanelRows, 4], on a line
   const float* scales = nullptr;   // [k / group, 2, kInt4PanelRows]: scale, and zero - 8 · scale; on a line
   int64_t rows = 0;
@@ -30,12 +32,21 @@ struct Int4Block {
   int64_t y_stride = 0;
 };
 
+// What int4_product.cc needs of an instruction set. Both products give the same numbers.
+template <typename Y>
+struct Int4Way {
+  void (*few_rows)(const Int4Block<Y>& block) = nullptr;  // of a tile
+  // One tile into its half of a panel and of the panel's scales. Null where many rows of x go as few do.
+  void (*unpack)(const Int4Weight& weight, int64_t tile, int64_t half, uint8_t* panel, float* scales) = nullptr;
+  void (*many_rows)(const Int4Block<Y>& block) = nullptr;  // of a panel
+};
+
 #if ROOFBENCH_X86
-namespace avx512 {
-// Needs kAvx512Vnni.
-void MultiplyInt4(const Int4Block<float>& block);
-void MultiplyInt4(const Int4Block<Bf16>& block);
-}  // namespace avx512
+// Y: float or Bf16. Needs kAvx512Vnni.
+template <typename Y>
+const Int4Way<Y>& Avx512Int4Way();
+extern template const Int4Way<float>& Avx512Int4Way();
+extern template const Int4Way<Bf16>& Avx512Int4Way();
 #endif
 
 }  // namespace roofbench::kernels

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <numeric>
 
 #include "lib/kernels/operators/products/llm_int8_way.h"
 #include "lib/kernels/simd/isa.h"
@@ -101,10 +102,13 @@ void LlmInt8Activations::Select(const Bf16* x, int64_t m, int64_t k, float thres
   }
 }
 
-void LlmInt8Activations::Quantise(const Bf16* x, const ParallelFor& parallel_for) {
+void LlmInt8Activations::Quantise(const Bf16* x, const ParallelFor& parallel_for, int64_t group) {
   const auto quantise = BestWay<kWays>()().quantise;
   const std::size_t count = outliers_.size();
   outlier_values_.resize(Size(m_) * count);
+  group_ = group;
+  const int64_t groups = group > 0 ? k_ / group : 0;
+  if (Size(m_ * groups) > group_sums_.size()) group_sums_.resize(Size(m_ * groups));
   parallel_for(m_, kFewestRows, [&](Range rows) {
     for (int64_t row = rows.begin; row < rows.end; ++row) {
       const Bf16* const from = x + row * k_;
@@ -118,6 +122,10 @@ void LlmInt8Activations::Quantise(const Bf16* x, const ParallelFor& parallel_for
         to[column] = 0;
       }
       sums_[Size(row)] = sum;
+      for (int64_t g = 0; g < groups; ++g) {
+        const int8_t* const values = to + g * group;
+        group_sums_[Size(row * groups + g)] = static_cast<float>(std::accumulate(values, values + group, int32_t{0}));
+      }
     }
   });
 }

@@ -40,8 +40,9 @@ class LlmInt8Activations {
 
   // Row maxima and outlier columns. Threshold 0: nothing is an outlier.
   void Select(const Bf16* x, int64_t m, int64_t k, float threshold, const ParallelFor& parallel_for);
-  // Rows and their sums, of the x that Select was called with last.
-  void Quantise(const Bf16* x, const ParallelFor& parallel_for);
+  // Rows and their sums, of the x that Select was called with last; with a `group`, a part of k, also the sums of each
+  // group of columns.
+  void Quantise(const Bf16* x, const ParallelFor& parallel_for, int64_t group = 0);
 
   int64_t m() const { return m_; }
   int64_t k() const { return k_; }
@@ -50,6 +51,8 @@ class LlmInt8Activations {
   const int8_t* row(int64_t row) const { return lines_.data()->bytes + row * stride_; }  // zeros from k to stride
   const float* row_max() const { return row_max_.data(); }                               // [m]: SCA
   const int32_t* sums() const { return sums_.data(); }                                   // [m]: of a row
+  int64_t group() const { return group_; }
+  const float* group_sums() const { return group_sums_.data(); }  // [m, k / group], exact
   // Columns with an outlier in any row, ascending, and x in them: [m, as many].
   const std::vector<int32_t>& outliers() const { return outliers_; }
   const float* outlier_values() const { return outlier_values_.data(); }
@@ -65,10 +68,12 @@ class LlmInt8Activations {
   int64_t m_ = 0;
   int64_t k_ = 0;
   int64_t stride_ = 0;
+  int64_t group_ = 0;
   float threshold_ = 0;
   std::vector<Line> lines_;
   std::vector<float> row_max_;
   std::vector<int32_t> sums_;
+  std::vector<float> group_sums_;
   std::vector<uint8_t> is_outlier_;  // [k]
   std::vector<int32_t> outliers_;
   std::vector<float> outlier_values_;

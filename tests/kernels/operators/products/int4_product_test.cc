@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 #include "lib/kernels/operators/products/quantise.h"
@@ -33,7 +34,7 @@ struct Product {
     QuantiseInt4(w.data(), k, group, quantised.data(), scales.data(), {0, n});
     PackInt4(quantised.data(), scales.data(), n, k, group, packed.data(), {0, Int4Tiles(n)});
     activations.Select(x.data(), m, k, 0, SerialFor());
-    activations.Quantise(x.data(), SerialFor());
+    activations.Quantise(x.data(), SerialFor(), group);
   }
 
   int64_t m;
@@ -93,7 +94,8 @@ TEST(Int4Product, EqualsItsFormulaOnEveryIsa) {
                                          {6, 33, 256, 256},
                                          {7, 48, 256, 128},
                                          {13, 80, 192, 64},
-                                         {25, 17, 64, 32}}) {
+                                         {25, 17, 64, 32},
+                                         {31, 80, 192, 64}}) {
       SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k << " by " << group);
       Product product(m, n, k, group);
       product.Run();
@@ -112,21 +114,22 @@ TEST(Int4Product, SumsOfTheLargestProductsAreExact) {
     for (int64_t i = 0; i < 16 * 4096 / 256; ++i) scales.insert(scales.end(), {ToBf16(0.5), ToBf16(0)});
     PackInt4(quantised.data(), scales.data(), 16, 4096, 256, product.packed.data(), {0, 1});
     product.activations.Select(product.x.data(), 2, 4096, 0, SerialFor());
-    product.activations.Quantise(product.x.data(), SerialFor());
+    product.activations.Quantise(product.x.data(), SerialFor(), product.group);
     product.Run();
     EXPECT_NEAR(product.y[0], -3 * 7 * 0.5 * 4096, 0.01);
     EXPECT_NEAR(product.y[31], -3 * 7 * 0.5 * 4096, 0.01);
   });
 }
 
+// Of rows that meet packed tiles, and so many that tiles are unpacked.
 TEST(Int4Product, ARowIsWhatItIsAloneAndThreadsShareTheWork) {
   OnEveryIsa([] {
-    Product many(14, 80, 128, 64);
+    Product many(31, 80, 128, 64);
     many.Run(ThreadPool(3));
-    for (const int64_t row : {0, 5, 13}) {
+    for (const int64_t row : {0, 5, 13, 30}) {
       Product one(1, 80, 128, 64);
       one.activations.Select(many.x.data() + row * 128, 1, 128, 0, SerialFor());
-      one.activations.Quantise(many.x.data() + row * 128, SerialFor());
+      one.activations.Quantise(many.x.data() + row * 128, SerialFor(), 64);
       one.Run();
       EXPECT_TRUE(std::equal(one.y.begin(), one.y.end() - kBehind, many.y.begin() + row * 80)) << row;
       EXPECT_TRUE(std::equal(one.rounded.begin(), one.rounded.end() - kBehind, many.rounded.begin() + row * 80)) << row;
@@ -134,12 +137,18 @@ TEST(Int4Product, ARowIsWhatItIsAloneAndThreadsShareTheWork) {
   });
 }
 
+TEST(Int4Product, WantsActivationsThatWereSummedByItsGroups) {
+  Product product(2, 16, 128, 64);
+  product.activations.Quantise(product.x.data(), SerialFor(), 32);
+  EXPECT_THROW(product.Run(), std::logic_error);
+}
+
 TEST(Int4Product, WhatIsNoNumberStaysNone) {
   OnEveryIsa([] {
     Product product(2, 16, 32, 32);
     product.x[3] = ToBf16(std::numeric_limits<float>::infinity());
     product.activations.Select(product.x.data(), 2, 32, 0, SerialFor());
-    product.activations.Quantise(product.x.data(), SerialFor());
+    product.activations.Quantise(product.x.data(), SerialFor(), product.group);
     product.Run();
     EXPECT_FALSE(std::isfinite(product.y[0]));
     EXPECT_FALSE(std::isfinite(ToFloat(product.rounded[0])));
