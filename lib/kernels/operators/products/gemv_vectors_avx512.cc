@@ -7,6 +7,7 @@
 #if ROOFBENCH_X86
 
 #include <algorithm>
+#include <iterator>
 
 #include "lib/kernels/simd/avx512_dots.h"
 #include "lib/kernels/simd/avx512_lines.h"
@@ -114,6 +115,83 @@ ROOFBENCH_TARGET_AVX512_BF16 void RowsOf(const Bf16Weight& weight, const Bf16* x
   }
 }
 
+// Sums of products of unsigned bytes of weights with both bytes of a vector.
+struct ByteSums {
+  __m512i upper;
+  __m512i lower;
+};
+
+// kRows rows of int8 with all vectors. The dot product takes one side unsigned: w + 128, taken back by lane_sums.
+template <int kRows, int kVectors, bool kFetches>
+ROOFBENCH_TARGET_AVX512_VNNI inline void MultiplyInt8(const Int8Weight& weight, int64_t row, int64_t stride,
+                                                      const FixedPoint* const* x, float* y, int64_t y_stride,
+                                                      int64_t ahead) {
+  const int8_t* const first = weight.data + row * weight.k;
+  const __m512i sign = _mm512_set1_epi8(-128);
+  __m512 totals[kRows][kVectors];
+  for (auto& of_row : totals) std::fill(std::begin(of_row), std::end(of_row), _mm512_setzero_ps());
+  for (int64_t block = 0, begin = 0; begin < weight.k; ++block, begin += FixedPoint::kBlock) {
+    const int64_t end = std::min(begin + FixedPoint::kBlock, weight.k);
+    ByteSums sums[kRows][kVectors];
+#pragma GCC unroll 8
+    for (auto& of_row : sums) {
+#pragma GCC unroll 8
+      for (ByteSums& sum : of_row) sum = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+    }
+    for (int64_t i = begin; i < end; i += kLineBytes) {
+      __m512i w[kRows];
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const int8_t* const line = first + r * stride * weight.k + i;
+        if constexpr (kFetches) avx512::PrefetchL2(line + ahead);
+        const __mmask64 mask = ~uint64_t{0} >> (kLineBytes - std::min(kLineBytes, end - i));
+        w[r] = _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, line), sign);
+      }
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        const __m512i high = _mm512_load_si512(x[v]->high.data()->bytes + i);
+        const __m512i low = _mm512_load_si512(x[v]->low.data()->bytes + i);
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) {
+          avx512::AddDot(sums[r][v].upper, w[r], high);
+          avx512::AddDot(sums[r][v].lower, w[r], low);
+        }
+      }
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      const __m512i lane_sums = _mm512_loadu_si512(&x[v]->lane_sums[block * FixedPoint::kLanes]);
+      const __m512 scale = _mm512_set1_ps(x[v]->scales[block]);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const __m512i both = _mm512_add_epi32(_mm512_slli_epi32(sums[r][v].upper, 8), sums[r][v].lower);
+        totals[r][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(both, lane_sums)), scale, totals[r][v]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      y[v * y_stride + r * stride] = _mm512_reduce_add_ps(totals[r][v]) * weight.scales[row + r * stride];
+    }
+  }
+}
+
+template <int kVectors>
+ROOFBENCH_TARGET_AVX512_VNNI void RowsOf(const Int8Weight& weight, const FixedPoint* const* x, float* y,
+                                         int64_t y_stride, Range rows, const FetchPlan& fetch) {
+  constexpr int kRows = kVectors <= 3 ? 4 : 2;
+  const int64_t stride = rows.size() / kRows;
+  for (int64_t i = 0; i < stride; ++i) {
+    if (i % fetch.shares == fetch.share) {
+      MultiplyInt8<kRows, kVectors, true>(weight, rows.begin + i, stride, x, y + i, y_stride, fetch.ahead);
+    } else {
+      MultiplyInt8<kRows, kVectors, false>(weight, rows.begin + i, stride, x, y + i, y_stride, 0);
+    }
+  }
+}
+
 }  // namespace
 
 ROOFBENCH_TARGET_AVX512_BF16 void Avx512Vectors(const Bf16Weight& weight, const Bf16* x, int64_t vectors, float* y,
@@ -125,6 +203,18 @@ ROOFBENCH_TARGET_AVX512_BF16 void Avx512Vectors(const Bf16Weight& weight, const 
   kWays[vectors - 2](weight, x, y, y_stride, {rows.begin, rows.begin + in_streams}, fetch);
   for (int64_t v = 0; v < vectors; ++v) {
     Avx512Rows(weight, x + v * weight.k, y + v * y_stride + in_streams, Range{rows.begin + in_streams, rows.end});
+  }
+}
+
+void Avx512Vectors(const Int8Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y, int64_t y_stride,
+                   Range rows, const FetchPlan& fetch) {
+  using Way = void (*)(const Int8Weight&, const FixedPoint* const*, float*, int64_t, Range, const FetchPlan&);
+  constexpr Way kWays[kMostVectors - 1] = {RowsOf<2>, RowsOf<3>, RowsOf<4>, RowsOf<5>, RowsOf<6>};
+  // A multiple of the rows of every tile. Sums are exact, so that their order does not matter.
+  const int64_t in_tiles = rows.size() / 4 * 4;
+  kWays[vectors - 2](weight, x, y, y_stride, {rows.begin, rows.begin + in_tiles}, fetch);
+  for (int64_t v = 0; v < vectors; ++v) {
+    Avx512Rows(weight, *x[v], y + v * y_stride + in_tiles, Range{rows.begin + in_tiles, rows.end});
   }
 }
 

@@ -73,11 +73,11 @@ ROOFBENCH_TARGET_AVX512_VNNI void TileRows(const Int4Block<Y>& block, int64_t x_
 #pragma GCC unroll 8
     for (__m512i& sum : sums) sum = _mm512_setzero_si512();
     FetchStream(tile);
-    const Scales of_group = ScalesOf(_mm512_load_si512(tile));
+    const Scales of_group = ScalesOf(_mm512_loadu_si512(tile));
     tile += kLineBytes;
     for (int64_t i = 0; i < block.group; i += 8, tile += kLineBytes, x += 8) {
       FetchStream(tile);
-      const Halves halves = HalvesOf(_mm512_load_si512(tile));
+      const Halves halves = HalvesOf(_mm512_loadu_si512(tile));
 #pragma GCC unroll 8
       for (int c = 0; c < kOfX; ++c) {
         AddDotOfFour(sums[c], halves.lower, x + c * stride);
@@ -104,13 +104,13 @@ ROOFBENCH_TARGET_AVX512_VNNI void UnpackTile(const Int4Weight& weight, int64_t i
   scales += half * kFloats;
   for (int64_t g = 0; g < weight.k; g += weight.group, scales += 2 * kInt4PanelRows) {
     FetchStream(tile);
-    const Scales of_group = ScalesOf(_mm512_load_si512(tile));
+    const Scales of_group = ScalesOf(_mm512_loadu_si512(tile));
     tile += kLineBytes;
     _mm512_store_ps(scales, of_group.scale);
     _mm512_store_ps(scales + kInt4PanelRows, of_group.zero);
     for (int64_t i = 0; i < weight.group; i += 8, tile += kLineBytes, panel += 4 * kLineBytes) {
       FetchStream(tile);
-      const Halves halves = HalvesOf(_mm512_load_si512(tile));
+      const Halves halves = HalvesOf(_mm512_loadu_si512(tile));
       _mm512_store_si512(panel, halves.lower);
       _mm512_store_si512(panel + 2 * kLineBytes, halves.upper);
     }
