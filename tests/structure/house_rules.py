@@ -32,6 +32,7 @@ MEANT_OTHERWISE: dict[str, dict[str, str]] = {
     "lib/base/": {"n": "a prefix of units", "m": "a prefix of units", "k": "a prefix of units"},
     "lib/gbench/": {"m": "a prefix of units"},
     "lib/hardware/roofs/": {"read": "a roof of memory", "copy": "a roof of memory"},
+    "lib/kernels/simd/": {"m": "an operand in memory, in assembly"},
     "lib/models/": {
         "attention": "a component of a model",
         "decode": "a phase",
@@ -44,6 +45,7 @@ MEANT_OTHERWISE: dict[str, dict[str, str]] = {
         "prefill": "a phase",
         "softmax": "a stage of attention",
     },
+    "lib/models/checkpoint/": {"backend": "a key of quantization_config"},
     "lib/models/summary/": {
         "bytes": "a key of a summary",
         "context": "a key of a summary",

@@ -103,8 +103,8 @@ nlohmann::ordered_json CountJson(double count) {
 // null where nothing is packed; a group of null is a row.
 nlohmann::ordered_json PackedJson(const std::optional<PackedFormat>& packed) {
   if (!packed) return {};
-  nlohmann::ordered_json json = {{"quant_method", packed->Name()}, {"bits", 4}, {"group", nullptr}};
-  if (packed->group != 0) json["group"] = packed->group;
+  nlohmann::ordered_json json = {{"quant_method", packed->Name()}, {"bits", 4}, {"group_size", nullptr}};
+  if (packed->group != 0) json["group_size"] = packed->group;
   return json;
 }
 

@@ -191,7 +191,7 @@ TEST(PackedCheckpoints, AreDescribed) {
   for (const TensorGroup& group : summary.tensors) parameters += group.parameters;
   EXPECT_EQ(summary.parameters, parameters);
   EXPECT_THAT(SummaryText(summary), HasSubstr("linear layers in 4 bits (gptq, groups of 32)"));
-  EXPECT_EQ(json(SummaryJson(summary)["packed"]), json({{"quant_method", "gptq"}, {"bits", 4}, {"group", 32}}));
+  EXPECT_EQ(json(SummaryJson(summary)["packed"]), json({{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 32}}));
   for (const PrecisionSummary& row : summary.precisions) {
     const auto loaded = LoadWeights(*checkpoint, DefaultStorage(checkpoint->config(), row.format));
     EXPECT_EQ(row.fits, loaded.status()) << Name(row.format);
