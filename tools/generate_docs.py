@@ -96,7 +96,9 @@ def shared_docs(contract: Json) -> dict[str, str]:
 
 def axis_item(axis: Json, shared: dict[str, str]) -> str:
     values = coded(axis["values"])
-    if axis["kind"] != "choice":
+    if axis["kind"] == "choices":
+        values = f"any of {values}, joined by `+`"
+    elif axis["kind"] != "choice":
         kind = "a whole number" if axis["kind"] == "number" else "any number from 0"
         values = f"{kind}, registered {values}" if values else kind
     default = "" if axis["default"] is None else f"; default `{axis['default']}`"

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <utility>
@@ -38,9 +39,35 @@ models::Storage StorageAt(const Point& at) {
   storage.group = at.Int("group");
   if (at.Text("head") == "16bit") storage.skipped.insert(models::LinearRole::kHead);
   if (at.Text("head") == "quantised") storage.skipped.erase(models::LinearRole::kHead);
+  for (const std::string& role : at.Several("keep")) storage.skipped.insert(*models::ParseLinearRole(role));
   storage.int8_activations = at.Text("activations") == "int8";
   storage.outlier_threshold = at.Text("outliers") == "none" ? 0 : at.Number("outliers");
   return storage;
+}
+
+// Every layer that can be kept as it is; the router always is.
+std::vector<std::string> KeptRoles() {
+  std::vector<std::string> roles;
+  for (const models::LinearRole role : models::kLinearRoles) {
+    if (role != models::LinearRole::kRouter) roles.emplace_back(Name(role));
+  }
+  return roles;
+}
+
+absl::Status CheckKeep(const Point& at) {
+  const std::vector<std::string> kept = at.Several("keep");
+  if (kept.empty()) return absl::OkStatus();
+  if (workload::UnquantisedFormat(FormatAt(at)) == FormatAt(at)) {
+    return absl::UnimplementedError(
+        absl::StrCat("keep:", at.Text("keep"),
+                     " keeps layers from being quantised, and precision:", at.Text("precision"), " quantises none"));
+  }
+  const bool keeps_head = std::ranges::find(kept, Name(models::LinearRole::kHead)) != kept.end();
+  if (keeps_head && at.Text("head") == "quantised") {
+    return absl::UnimplementedError(
+        absl::StrCat("keep:", at.Text("keep"), " and head:quantised ask for two different heads"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -63,6 +90,11 @@ std::vector<AxisSpec> StorageAxes() {
            .choices = {"default", "16bit", "quantised"},
            .default_value = "default",
            .doc = "of the output head; by default llm_int8 leaves it in 16 bits"},
+          {.name = "keep",
+           .choices = KeptRoles(),
+           .default_value = "none",
+           .doc = "linear layers that stay unquantised, in the order given here",
+           .several = true},
           {.name = "outliers",
            .choices = {"6", "none"},
            .default_value = "6",
@@ -87,6 +119,7 @@ std::vector<AxisSpec> ModelAxes() {
 absl::Status SupportsModel(const Point& at, const Device& device) {
   const auto config = ConfigAt(at);
   if (!config.ok()) return config.status();
+  if (absl::Status status = CheckKeep(at); !status.ok()) return status;
   if (absl::Status status = models::CheckStorage(*config, StorageAt(at)); !status.ok()) return status;
   if (device.gpu() != nullptr && !KernelsOfEager(at).empty()) {
     if (absl::Status status = GpuKernelsSupport(device); !status.ok()) return status;

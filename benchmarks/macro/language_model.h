@@ -16,7 +16,7 @@
 
 namespace roofbench {
 
-// precision, group, head, outliers and activations: how weights are stored and multiplied.
+// precision, group, head, keep, outliers and activations: how weights are stored and multiplied.
 std::vector<AxisSpec> StorageAxes();
 // model, those of storage, and batch: of every family with a model to choose.
 std::vector<AxisSpec> ModelAxes();

@@ -57,9 +57,10 @@ Json DescribeAxis(const AxisSpec& axis, const std::vector<Point>& points) {
   const bool is_size = is_number && !axis.fractions;
   Json described = {{"name", axis.name},
                     {"doc", FullDoc(axis)},
-                    {"kind", is_size     ? "number"
-                             : is_number ? "decimal"
-                                         : "choice"},
+                    {"kind", is_size        ? "number"
+                             : is_number    ? "decimal"
+                             : axis.several ? "choices"
+                                            : "choice"},
                     {"values", is_number ? RegisteredValues(points, axis.name) : axis.choices},
                     {"default", nullptr},
                     {"role", axis.name == kImplAxis ? "impl"
@@ -91,7 +92,7 @@ std::string DescribeAxes(const std::vector<Family>& families) {
       const std::string valid = axis.choices.empty()
                                     ? absl::StrCat(axis.fractions ? "number" : "whole number", "; registered ",
                                                    absl::StrJoin(RegisteredValues(points, axis.name), ", "))
-                                    : absl::StrJoin(axis.choices, ", ");
+                                    : ExpectedValues(axis);
       absl::StrAppendFormat(&text, "  %-9s %s%s%s\n", axis.name, valid,
                             axis.default_value.empty() ? "" : absl::StrCat(" [", axis.default_value, "]"),
                             axis.doc.empty() ? "" : absl::StrCat("  (", axis.doc, ")"));

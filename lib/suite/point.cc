@@ -8,6 +8,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/text.h"
 #include "lib/suite/shared_axes.h"
 
 namespace roofbench {
@@ -16,6 +18,17 @@ namespace {
 const AxisSpec* FindAxis(const std::vector<AxisSpec>& axes, std::string_view name) {
   const auto it = std::find_if(axes.begin(), axes.end(), [&](const AxisSpec& axis) { return axis.name == name; });
   return it == axes.end() ? nullptr : &*it;
+}
+
+// In the order of the choices, so that a set has one spelling.
+bool AreChoices(const std::vector<std::string>& choices, std::string_view value) {
+  auto next = choices.begin();
+  for (const auto& one : absl::StrSplit(View(value), '+')) {
+    next = std::find(next, choices.end(), one);
+    if (next == choices.end()) return false;
+    ++next;
+  }
+  return true;
 }
 
 constexpr std::string_view kDigits = "0123456789";
@@ -48,6 +61,13 @@ const std::string& Point::Text(std::string_view axis) const {
     return value != axis && Has(value) ? Text(value) : value;
   }
   throw std::logic_error(absl::StrCat("family ", family_, " has no axis ", std::string(axis)));
+}
+
+std::vector<std::string> Point::Several(std::string_view axis) const {
+  const std::string& value = Text(axis);
+  const AxisSpec* spec = FindAxis(*axes_, axis);
+  if (spec == nullptr || value == spec->default_value) return {};
+  return absl::StrSplit(value, '+');
 }
 
 double Point::Number(std::string_view axis) const {
@@ -84,6 +104,7 @@ Point Point::With(std::string_view axis, std::string value) const {
 }
 
 bool ValidValue(const AxisSpec& axis, const std::vector<AxisSpec>& axes, std::string_view value) {
+  if (axis.several) return value == axis.default_value || AreChoices(axis.choices, value);
   if (!axis.choices.empty()) {
     return std::find(axis.choices.begin(), axis.choices.end(), value) != axis.choices.end();
   }
@@ -96,6 +117,10 @@ bool ValidValue(const AxisSpec& axis, const std::vector<AxisSpec>& axes, std::st
 }
 
 std::string ExpectedValues(const AxisSpec& axis) {
+  if (axis.several) {
+    return absl::StrCat(axis.default_value, ", or some of ", absl::StrJoin(axis.choices, ", "),
+                        " in this order: ", axis.choices.front(), "+", axis.choices.back());
+  }
   if (!axis.choices.empty()) return absl::StrJoin(axis.choices, ", ");
   return axis.fractions ? "a number from 0, without zeros that it could do without: 6, 2.5" : "a whole number from 1";
 }

@@ -24,6 +24,7 @@ struct AxisSpec {
   std::string default_value = {};
   std::string doc = {};
   bool fractions = false;  // without choices: any number from 0
+  bool several = false;    // with choices: any of them, in their order, as a+b; the default, which is none of them, too
 };
 
 // A value as text, whatever it is written as in the code.
@@ -59,6 +60,8 @@ class Point {
 
   // The value as text; a default that names another axis is followed. The axis must exist.
   const std::string& Text(std::string_view axis) const;
+  // The parts of a value of an axis with `several`; none of its default.
+  std::vector<std::string> Several(std::string_view axis) const;
   // The value of an axis of numbers.
   double Number(std::string_view axis) const;
   int64_t Int(std::string_view axis) const { return static_cast<int64_t>(Number(axis)); }

@@ -111,6 +111,29 @@ def test_int8_is_what_transformers_says_of_rounded_weights(
     assert row["kl_mean"] == pytest.approx(divergence + bf16["kl_mean"], rel=0.2)
 
 
+def test_kept_layers_are_what_transformers_says_of_the_others_rounded(
+    checkpoint: tuple[Path, Any], text: list[int], scored: dict[str, dict[str, float]], program: Path
+) -> None:
+    import copy
+
+    import torch
+
+    keep = "o_proj+down_proj+lm_head"
+    flags = (*arguments(checkpoint[0], text, "int8"), f"--axis=quality.keep={keep}")
+    row = rows_of(program, flags)["int8"]
+    _, model = checkpoint
+    quantised = copy.deepcopy(model)
+    for name, module in quantised.named_modules():
+        if isinstance(module, torch.nn.Linear) and name.split(".")[-1] not in keep.split("+"):
+            module.weight.data = rounded(module.weight.data)
+    logits, exact = logits_of(quantised, text), logits_of(model, text)
+    p = exact[:-1].log_softmax(-1)
+    divergence = (p.exp() * (p - logits[:-1].log_softmax(-1))).sum(-1).mean().item()
+    assert row["kl_mean"] == pytest.approx(divergence + scored["bf16"]["kl_mean"], rel=0.2)
+    assert row["kl_mean"] < 0.8 * scored["int8"]["kl_mean"]
+    assert f"/keep:{keep}/" in row["name"] + "/"
+
+
 def test_precisions_are_ordered_as_their_errors(scored: dict[str, dict[str, float]]) -> None:
     divergences = [scored[name]["kl_mean"] for name in ("fp32", "bf16", "int8", "int4")]
     assert divergences == sorted(divergences)

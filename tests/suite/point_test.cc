@@ -62,5 +62,22 @@ TEST(ValidValue, FractionsInTheirShortestForm) {
   EXPECT_NE(ExpectedValues(axis), ExpectedValues(kAxes[2]));
 }
 
+// A set has one spelling too.
+TEST(ValidValue, SeveralChoicesInTheirOrder) {
+  const std::vector<AxisSpec> axes = {
+      {.name = "keep", .choices = {"first", "second", "third"}, .default_value = "none", .several = true}};
+  for (const char* good : {"none", "first", "third", "first+third", "first+second+third"}) {
+    EXPECT_TRUE(ValidValue(axes[0], axes, good)) << good;
+  }
+  for (const char* bad :
+       {"", "+", "third+first", "first+first", "first+", "+first", "first,third", "none+first", "all"}) {
+    EXPECT_FALSE(ValidValue(axes[0], axes, bad)) << bad;
+  }
+  EXPECT_THAT(ExpectedValues(axes[0]), testing::HasSubstr("none, or some of first, second, third in this order"));
+  EXPECT_THAT(Point("f", &axes, {{"keep", "first+third"}}).Several("keep"), testing::ElementsAre("first", "third"));
+  EXPECT_THAT(Point("f", &axes, {{"keep", "none"}}).Several("keep"), testing::IsEmpty());
+  EXPECT_EQ(Point("f", &axes, {{"keep", "first+third"}}).Name(), "f/keep:first+third");
+}
+
 }  // namespace
 }  // namespace roofbench

@@ -98,8 +98,9 @@ absl::StatusOr<std::vector<TokenIds>> ReadTokenLists(std::string_view name, cons
       if (empty == 0) empty = lists.size() + 1;
       continue;
     }
-    if (empty != 0)
+    if (empty != 0) {
       return InvalidArgumentError(StrCat(View(name), ": list ", empty, " has no token, and others follow"));
+    }
     lists.push_back(*std::move(ids));
   }
   if (lists.empty()) return InvalidArgumentError(StrCat(View(name), ": there are none"));

@@ -77,7 +77,7 @@ absl::Status CheckPacked(const PackedFormat& packed, const Storage& storage) {
   if (storage.format == WeightFormat::kInt8 || storage.format == WeightFormat::kLlmInt8) {
     return absl::UnimplementedError(absl::StrCat(
         std::string(Name(storage.format)), " of a checkpoint that is stored in 4 bits (", packed.Name(),
-        ") would take twice its memory and gain nothing: int4 runs it as it is, bf16, fp16 and fp32 dequantised"));
+        ") would hold the same 4 bits in twice the memory: int4 runs it as it is, bf16, fp16 and fp32 dequantised"));
   }
   if (storage.format == WeightFormat::kInt4 && packed.group % storage.group != 0) {
     return absl::UnimplementedError(absl::StrCat("int4 in groups of ", storage.group, " cannot keep the codes of a ",

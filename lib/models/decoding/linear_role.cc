@@ -2,12 +2,17 @@
 #include "lib/models/decoding/linear_role.h"
 
 #include <cstddef>
+#include <utility>
 
 namespace roofbench::models {
 namespace {
 
 constexpr std::array<std::string_view, kLinearRoles.size()> kNames = {"qkv_proj",     "o_proj",    "router",
                                                                       "gate_up_proj", "down_proj", "lm_head"};
+
+constexpr std::array<workload::DecoderComponent, kLinearRoles.size()> kComponents = {
+    workload::DecoderComponent::kQkv,    workload::DecoderComponent::kOut,  workload::DecoderComponent::kRouter,
+    workload::DecoderComponent::kGateUp, workload::DecoderComponent::kDown, workload::DecoderComponent::kHead};
 
 }  // namespace
 
@@ -32,9 +37,11 @@ workload::WeightFormat Storage::FormatOf(LinearRole role) const {
 }
 
 workload::StoredDecoder Storage::Of(const workload::Decoder& shape) const {
+  std::set<workload::DecoderComponent> kept;
+  for (const LinearRole role : skipped) kept.insert(kComponents[static_cast<std::size_t>(role)]);
   return {.shape = shape,
           .format = format,
-          .quantised_head = skipped.count(LinearRole::kHead) == 0,
+          .kept = std::move(kept),
           .group = static_cast<double>(group),
           .int8_activations = int8_activations};
 }

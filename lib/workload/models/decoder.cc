@@ -56,16 +56,20 @@ double Decoder::AttendedKeys(double depth, double tokens) const {
 
 double StoredDecoder::ModelBytes() const {
   const Transformer& s = shape.base;
-  const auto linear = [&](double rows, double columns) { return MatrixBytes(format, rows, columns, group); };
+  const auto linear = [&](DecoderComponent product, double rows, double columns) {
+    return MatrixBytes(FormatOf(product), rows, columns, group);
+  };
   const WeightFormat plain = UnquantisedFormat(format);
   const double vectors =
       (2 * s.layers + 1) * s.d_model + s.layers * (shape.BiasParameters() + shape.HeadNormParameters());
-  const double attention = linear(s.QueryWidth() + 2 * s.KvWidth(), s.d_model) + linear(s.d_model, s.QueryWidth());
-  const double expert = linear(2 * s.d_ff, s.d_model) + linear(s.d_model, s.d_ff);
+  const double attention = linear(DecoderComponent::kQkv, s.QueryWidth() + 2 * s.KvWidth(), s.d_model) +
+                           linear(DecoderComponent::kOut, s.d_model, s.QueryWidth());
+  const double expert =
+      linear(DecoderComponent::kGateUp, 2 * s.d_ff, s.d_model) + linear(DecoderComponent::kDown, s.d_model, s.d_ff);
   const double router = MatrixBytes(plain, shape.RouterParameters() / s.d_model, s.d_model, group);
-  const bool own_head = !s.tied_head || HeadFormat() != plain;
-  return MatrixBytes(plain, s.vocab, s.d_model, group) +
-         (own_head ? MatrixBytes(HeadFormat(), s.vocab, s.d_model, group) : 0) +
+  const WeightFormat head = FormatOf(DecoderComponent::kHead);
+  const bool own_head = !s.tied_head || head != plain;
+  return MatrixBytes(plain, s.vocab, s.d_model, group) + (own_head ? MatrixBytes(head, s.vocab, s.d_model, group) : 0) +
          s.layers * (attention + shape.experts * expert + router) + vectors * StorageBytes(format);
 }
 
@@ -82,7 +86,7 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
   const WeightFormat format = stored.format;
   const double element = StorageBytes(format);
   const auto product = [&](DecoderComponent component, double rows, double columns, double taken) {
-    Operation operation = Product(stored, format, taken, rows, columns);
+    Operation operation = Product(stored, stored.FormatOf(component), taken, rows, columns);
     operation.repeat = s.layers;
     operation.component = Name(component);
     return operation;
@@ -114,7 +118,7 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
   }
   // Rows of the embedding.
   cost.operations.push_back({.bytes_read = tokens * s.d_model * element, .component = Name(DecoderComponent::kNorm)});
-  Operation head = Product(stored, stored.HeadFormat(), logits, s.vocab, s.d_model);
+  Operation head = Product(stored, stored.FormatOf(DecoderComponent::kHead), logits, s.vocab, s.d_model);
   head.bytes_written = logits * s.vocab * ElementBytes(Dtype::kFp32);
   head.component = Name(DecoderComponent::kHead);
   cost.operations.push_back(head);

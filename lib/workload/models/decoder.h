@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -68,11 +69,13 @@ struct SequenceTokens {
 struct StoredDecoder {
   Decoder shape;
   WeightFormat format = WeightFormat::kBf16;
-  bool quantised_head = true;     // see QuantisesHead
-  double group = 64;              // of int4
-  bool int8_activations = false;  // see TakesInt8Activations
+  std::set<DecoderComponent> kept = {};  // products whose weights are not quantised; the router's never are
+  double group = 64;                     // of int4
+  bool int8_activations = false;         // see TakesInt8Activations
 
-  WeightFormat HeadFormat() const { return quantised_head ? format : UnquantisedFormat(format); }
+  WeightFormat FormatOf(DecoderComponent product) const {
+    return kept.contains(product) ? UnquantisedFormat(format) : format;
+  }
 
   // All weights, norms and tables: what the model occupies. A tied head that is quantised is a second matrix beside the
   // embedding, which is not.

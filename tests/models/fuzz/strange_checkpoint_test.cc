@@ -86,7 +86,7 @@ std::string Try(uint64_t seed) {
                                                     std::end(workload::kWeightFormats));
   Storage storage = DefaultStorage(checkpoint->config(), dice.Of(formats));
   storage.group = dice.OneIn(8) ? 64 : 32;
-  if (dice.OneIn(3)) storage.skipped.insert(LinearRole::kHead);
+  if (dice.OneIn(3)) storage.skipped.insert(kLinearRoles[dice.Below(kLinearRoles.size())]);
   if (dice.OneIn(3)) storage.outlier_threshold = 0;
   const auto weights = LoadWeights(*checkpoint, storage);
   if (!weights.ok()) return absl::IsUnimplemented(weights.status()) ? "format does not fit" : "not loaded";

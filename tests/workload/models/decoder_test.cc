@@ -64,8 +64,32 @@ TEST(StoredDecoder, Int8ActivationsMakeProductsOfIntegers) {
   EXPECT_EQ(plain.Flops(Dtype::kInt8), 0);
   EXPECT_EQ(by_int8.Flops(), plain.Flops());
   EXPECT_EQ(by_int8.Flops(Dtype::kBf16), 3 * 4.0 * (2 * 55) * 8);
-  stored.quantised_head = false;
+  stored.kept = {DecoderComponent::kHead};
   EXPECT_EQ(stored.PrefillCost(2, 10, 10).Flops(Dtype::kBf16), 3 * 4.0 * (2 * 55) * 8 + 2 * 2 * 32 * 8);
+}
+
+// Two bytes a weight where there were one, and a scale of four a row.
+TEST(StoredDecoder, WhatIsKeptIsReadAndMultipliedIn16Bits) {
+  const StoredDecoder all{.shape = kSmall, .format = WeightFormat::kInt8, .int8_activations = true};
+  const Transformer& s = kSmall.base;
+  const struct {
+    DecoderComponent product;
+    double rows;
+    double columns;
+  } products[] = {{DecoderComponent::kQkv, s.QueryWidth() + 2 * s.KvWidth(), s.d_model},
+                  {DecoderComponent::kOut, s.d_model, s.QueryWidth()},
+                  {DecoderComponent::kGateUp, 2 * s.d_ff, s.d_model},
+                  {DecoderComponent::kDown, s.d_model, s.d_ff}};
+  for (const auto& [product, rows, columns] : products) {
+    StoredDecoder kept = all;
+    kept.kept = {product};
+    const double more = s.layers * (rows * columns - 4 * rows);
+    EXPECT_EQ(kept.ModelBytes() - all.ModelBytes(), more) << Name(product);
+    EXPECT_EQ(kept.WeightsReadBytes(1) - all.WeightsReadBytes(1), more) << Name(product);
+    EXPECT_EQ(all.PrefillCost(1, 10, 10).Flops(Dtype::kInt8) - kept.PrefillCost(1, 10, 10).Flops(Dtype::kInt8),
+              s.layers * 10 * 2 * rows * columns)
+        << Name(product);
+  }
 }
 
 TEST(StoredDecoder, Int8HalvesALargeModel) {
@@ -79,7 +103,7 @@ TEST(StoredDecoder, AQuantisedTiedHeadIsAMatrixOfItsOwn) {
   StoredDecoder stored{.shape = Preset("llama3_1b"), .format = WeightFormat::kInt8};
   const double vocab = 128256;
   const double with = stored.ModelBytes();
-  stored.quantised_head = false;
+  stored.kept = {DecoderComponent::kHead};
   EXPECT_EQ(with - stored.ModelBytes(), vocab * 2048 + 4 * vocab);
 }
 
