@@ -41,7 +41,7 @@ def call(copy: Path, verb: str, **more: str) -> tuple[list[str], subprocess.Comp
     pips.write_text("")
     environment = {name: value for name, value in os.environ.items() if name != "ROOFBENCH_PEERS_PYTHON"}
     environment |= {"PATH": f"{copy / 'bin'}:{environment['PATH']}", "PIPS": str(pips)} | more
-    command: list[str | Path] = [copy / "tools/peers", verb, "--rounds=1"]
+    command: list[str | Path] = [copy / "tools/peers", *verb.split(), "--rounds=1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     return pips.read_text().splitlines(), done
 
@@ -80,3 +80,19 @@ def test_an_environment_that_is_named_is_used_as_it_is(copy: Path) -> None:
     installed, done = call(copy, "decode", ROOFBENCH_PEERS_PYTHON="/no/python")
     assert (installed, done.returncode) == ([], 2)
     assert "ROOFBENCH_PEERS_PYTHON=/no/python is no program" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", ["decode --help", "prefill -h", "train --help", "--help", "no_verb"])
+def test_help_needs_no_environment(copy: Path, arguments: str) -> None:
+    installed, done = call(copy, arguments)
+    assert installed == []
+    assert not (copy / "build").exists()
+    assert done.stdout.endswith(f"peer_runs {arguments} --rounds=1\n")
+
+
+def test_help_comes_without_the_environment() -> None:
+    for arguments, words in {"decode --help": "--depth TOKENS", "": "training steps", "train -h": "--samples"}.items():
+        command: list[str | Path] = [ROOT / "tools/peers", *arguments.split()]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env={"PATH": os.environ["PATH"]})
+        assert (done.returncode, words in done.stdout) == (0, True), done.stderr
+        assert "Making" not in done.stderr
