@@ -2,6 +2,7 @@
 // Our own kernels beside LibTorch's operators, on ordinary data and where infinities and NaNs are among it.
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_log_softmax.h>
@@ -50,8 +51,12 @@ void RunOnTwo(const Work& work) {
 template <typename T>
 class BesideLibTorch : public testing::Test {
  protected:
-  // LibTorch sums in bf16, where some numbers lose more digits than others: the same ones every time.
-  void SetUp() override { at::manual_seed(1); }
+  // LibTorch sums in bf16, where some numbers, and some parts of a sum, lose more digits than others: the same ones
+  // every time, whatever a test before this one has set.
+  void SetUp() override {
+    at::manual_seed(1);
+    at::set_num_threads(2);
+  }
 
   static constexpr bool kIsBf16 = sizeof(T) == 2;
   static constexpr at::ScalarType kType = kIsBf16 ? at::kBFloat16 : at::kFloat;

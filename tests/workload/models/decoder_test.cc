@@ -63,6 +63,7 @@ TEST(StoredDecoder, Int8ActivationsMakeProductsOfIntegers) {
   EXPECT_EQ(by_int8.BytesRead(), plain.BytesRead());
   EXPECT_EQ(plain.Flops(Dtype::kInt8), 0);
   EXPECT_EQ(by_int8.Flops(), plain.Flops());
+  EXPECT_EQ(by_int8.resident_bytes - plain.resident_bytes, 2 * 10 * kSmall.base.d_ff) << "a byte each, of the widest";
   EXPECT_EQ(by_int8.Flops(Dtype::kBf16), 3 * 4.0 * (2 * 55) * 8);
   stored.kept = {DecoderComponent::kHead};
   EXPECT_EQ(stored.PrefillCost(2, 10, 10).Flops(Dtype::kBf16), 3 * 4.0 * (2 * 55) * 8 + 2 * 2 * 32 * 8);
