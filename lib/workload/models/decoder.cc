@@ -212,7 +212,10 @@ double StoredDecoder::ResidentBytes(double batch, double tokens, double capacity
   const double logits = batch * s.vocab * ElementBytes(Dtype::kFp32);
   // Which keys are in the window, as LibTorch's attention takes it: two matrices of booleans become one of elements.
   const double mask = shape.window > 0 && tokens > shape.window ? tokens * tokens * (2 + element) : 0;
-  return ModelBytes() + batch * capacity * shape.KvBytesPerToken(format) + activations + mask + logits;
+  // The vectors of the widest product once more, in 8 bits.
+  const bool rounds = int8_activations || format == WeightFormat::kLlmInt8;
+  const double codes = rounds ? batch * tokens * std::max({s.d_model, s.QueryWidth(), s.d_ff}) : 0;
+  return ModelBytes() + batch * capacity * shape.KvBytesPerToken(format) + activations + codes + mask + logits;
 }
 
 }  // namespace roofbench::workload
