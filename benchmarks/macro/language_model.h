@@ -16,7 +16,8 @@
 
 namespace roofbench {
 
-// precision, group, head, keep, outliers and activations: how weights are stored and multiplied.
+// precision, group, head, keep, outliers, activations and kv_cache: how weights are stored and multiplied, and keys and
+// values kept.
 std::vector<AxisSpec> StorageAxes();
 // model, those of storage, and batch: of every family with a model to choose.
 std::vector<AxisSpec> ModelAxes();

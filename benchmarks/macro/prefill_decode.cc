@@ -189,7 +189,9 @@ const Registration kDecode =
                 Grid({"native"}, {"llama3_1b"}, kRounding, {{"activations", {"int8"}}, {"depth", {128}}}))
         .Points(Suite::kFull, Grid({"eager", "graph"}, {"llama3_1b"}, {"bf16", "int8"}, {{"depth", {128, 2048}}}))
         .Points(Suite::kFull, Grid({"native"}, {"llama3_1b"}, {"bf16", "int8"},
-                                   {{"batch", {1, 8}}, {"depth", {1, 512, 2048, 8192, 32768}}}));
+                                   {{"batch", {1, 8}}, {"depth", {1, 512, 2048, 8192, 32768}}}))
+        .Points(Suite::kFull, Grid({"native"}, {"llama3_1b"}, {"bf16", "int8"},
+                                   {{"kv_cache", {"int8"}}, {"batch", {1, 8}}, {"depth", {8192, 32768}}}));
 
 }  // namespace
 }  // namespace roofbench

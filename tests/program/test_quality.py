@@ -171,6 +171,44 @@ def test_activations_in_8_bits_cost_what_transformers_says(
     assert 1.2 * scored["int8"]["kl_mean"] < row["kl_mean"] < scored["int4"]["kl_mean"]
 
 
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_a_cache_in_8_bits_costs_what_transformers_says(
+    checkpoint: tuple[Path, Any], text: list[int], scored: dict[str, dict[str, float]], program: Path, precision: str
+) -> None:
+    import copy
+
+    import torch
+    from transformers import DynamicCache
+
+    class RoundedCache(DynamicCache):
+        """A scale a head and token, of what every token attends to."""
+
+        def update(self, keys: Any, values: Any, *layer: Any, **more: Any) -> Any:
+            kept = []
+            for rows in (keys, values):
+                step = rows.abs().amax(-1, keepdim=True) / 127
+                kept.append((rows / step).round() * step)
+            return super().update(*kept, *layer, **more)
+
+    flags = (*arguments(checkpoint[0], text, precision), "--axis=quality.kv_cache=int8")
+    row = rows_of(program, flags)[precision]
+    _, model = checkpoint
+    stored = copy.deepcopy(model)
+    for module in stored.modules():
+        if isinstance(module, torch.nn.Linear) and precision == "int8":
+            module.weight.data = rounded(module.weight.data)
+    with torch.no_grad():
+        ids = torch.tensor([text])
+        logits = stored(ids, past_key_values=RoundedCache(), use_cache=True).logits[0].double()
+    exact = logits_of(model, text)
+    p = exact[:-1].log_softmax(-1)
+    divergence = (p.exp() * (p - logits[:-1].log_softmax(-1))).sum(-1).mean().item()
+    beside = 0 if precision == "fp32" else scored["bf16"]["kl_mean"]
+    assert row["kl_mean"] == pytest.approx(divergence + beside, rel=0.2)
+    assert row["perplexity"] == pytest.approx(perplexity_of(logits, text), rel=0.01)
+    assert row["kl_mean"] > scored[precision]["kl_mean"]
+
+
 @pytest.mark.parametrize(
     ("ids", "why"),
     [

@@ -36,7 +36,8 @@ EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t
       rope_(capacity, InverseFrequencies(weights.config), at::TensorOptions(weights.embedding.device())),
       cache_(weights.config.shape.base, batch, capacity,
              weights.embedding.options().dtype(arithmetic == Arithmetic::kStored ? PlainType(weights.storage.format)
-                                                                                 : at::kFloat)) {}
+                                                                                 : at::kFloat),
+             weights.storage.int8_cache) {}
 
 // What an operation leaves to the next.
 at::Tensor EagerDecoder::Passed(const at::Tensor& x) const {
@@ -125,7 +126,7 @@ const at::Tensor& EagerDecoder::AppendOne(const at::Tensor& tokens) { return App
 
 // [batch, heads, 1, head_dim], of zeros.
 at::Tensor EagerDecoder::OneQuery() const {
-  return at::zeros({batch_, n_.heads, 1, cache_.keys.size(-1)}, cache_.keys.options());
+  return at::zeros({batch_, n_.heads, 1, cache_.keys.size(-1)}, cache_.options);
 }
 
 // cuDNN makes a plan for every number of keys, which takes milliseconds.
@@ -133,14 +134,14 @@ void EagerDecoder::Prepare(int64_t first, int64_t last) {
   if (cache_.keys.is_cpu()) return;
   const at::Tensor q = OneQuery();
   for (int64_t keys = Attended(first); keys <= Attended(last); ++keys) {
-    Weighted(q, cache_.keys[0].narrow(2, 0, keys), cache_.values[0].narrow(2, 0, keys), std::nullopt, /*causal=*/false);
+    const auto [k, v] = cache_.Read({.sequences = batch_, .tokens = keys});
+    Weighted(q, k, v, std::nullopt, /*causal=*/false);
   }
 }
 
 std::optional<int64_t> EagerDecoder::AttentionBackend(int64_t keys) const {
-  const int64_t attended = Attended(keys);
-  return roofbench::AttentionBackend(OneQuery(), cache_.keys[0].narrow(2, 0, attended),
-                                     cache_.values[0].narrow(2, 0, attended), std::nullopt, /*causal=*/false);
+  const auto [k, v] = cache_.Read({.sequences = batch_, .tokens = Attended(keys)});
+  return roofbench::AttentionBackend(OneQuery(), k, v, std::nullopt, /*causal=*/false);
 }
 
 std::optional<int64_t> EagerDecoder::AttentionBackendOfSet() const {
@@ -249,18 +250,19 @@ at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer, const Stre
   const auto& [first, sequences, before, tokens, mask] = stretch;
   const int64_t end = before + tokens;
   const at::Tensor q = Passed(rope_.Rotate(qkv.narrow(1, 0, n_.heads), before));
-  const at::Tensor keys = cache_.keys[layer].narrow(0, first, sequences);
-  const at::Tensor values = cache_.values[layer].narrow(0, first, sequences);
-  keys.narrow(2, before, tokens).copy_(Passed(rope_.Rotate(qkv.narrow(1, n_.heads, n_.kv_heads), before)));
-  values.narrow(2, before, tokens).copy_(qkv.narrow(1, n_.heads + n_.kv_heads, n_.kv_heads));
+  cache_.Write({.layer = layer, .first = first, .sequences = sequences, .begin = before, .tokens = tokens},
+               Passed(rope_.Rotate(qkv.narrow(1, n_.heads, n_.kv_heads), before)),
+               qkv.narrow(1, n_.heads + n_.kv_heads, n_.kv_heads));
   const int64_t begin = tokens == 1 ? end - Attended(end) : 0;
-  const at::Tensor k = keys.narrow(2, begin, end - begin);
-  const at::Tensor v = values.narrow(2, begin, end - begin);
+  // What a token attends to is what the cache keeps, also of a prompt: in whatever pieces it comes.
+  const auto [k, v] =
+      cache_.Read({.layer = layer, .first = first, .sequences = sequences, .begin = begin, .tokens = end - begin});
   if (tokens > 1 && AttendsByGiven(end)) return attend_prompt_(q, k, v);
   return Weighted(q, k, v, mask, /*causal=*/tokens > 1 && !mask);
 }
 
 at::Tensor EagerDecoder::AttendSet(const at::Tensor& qkv, int64_t layer, const at::Tensor& mask) {
+  TORCH_CHECK(!cache_.Is8Bits(), "a recorded token has no cache in 8 bits");
   at::Tensor keys = cache_.keys[layer];
   at::Tensor values = cache_.values[layer];
   keys.index_copy_(2, position_, rope_.RotateAt(qkv.narrow(1, n_.heads, n_.kv_heads), position_));

@@ -4,12 +4,16 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "lib/models/decoding/random_fill.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench::models {
 namespace {
+
+constexpr float kMostSteps = 127;
 
 at::Tensor Allocate(const workload::Transformer& shape, int64_t batch, int64_t capacity,
                     const at::TensorOptions& options) {
@@ -20,11 +24,33 @@ at::Tensor Allocate(const workload::Transformer& shape, int64_t batch, int64_t c
                    options);
 }
 
+at::Tensor AllocateScales(const at::Tensor& rows) {
+  const observe::Range range(observe::kKvCacheRange);
+  return at::zeros(rows.sizes().slice(0, 4), rows.options().dtype(at::kFloat));
+}
+
+// The tokens of a part, of keys and values or of their scales.
+at::Tensor PartOf(const at::Tensor& all, const KvCache::Part& part) {
+  return all[part.layer].narrow(0, part.first, part.sequences).narrow(2, part.begin, part.tokens);
+}
+
+void WriteRounded(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& scales) {
+  const at::Tensor exact = x.to(at::kFloat);
+  const at::Tensor scale = exact.abs().amax(-1, /*keepdim=*/true).div_(kMostSteps);
+  // Of zeros alone the codes are zeros.
+  codes.copy_(exact.div(scale.clamp_min(std::numeric_limits<float>::min())).round_());
+  scales.copy_(scale.squeeze(-1));
+}
+
 }  // namespace
 
-KvCache::KvCache(const workload::Transformer& shape, int64_t batch, int64_t tokens, const at::TensorOptions& options)
-    : keys(Allocate(shape, batch, tokens, options)),
-      values(Allocate(shape, batch, tokens, options)),
+KvCache::KvCache(const workload::Transformer& shape, int64_t batch, int64_t tokens, const at::TensorOptions& type,
+                 bool in_8_bits)
+    : keys(Allocate(shape, batch, tokens, in_8_bits ? type.dtype(at::kChar) : type)),
+      values(Allocate(shape, batch, tokens, keys.options())),
+      key_scales(in_8_bits ? AllocateScales(keys) : at::Tensor()),
+      value_scales(in_8_bits ? AllocateScales(values) : at::Tensor()),
+      options(type),
       capacity(tokens),
       lengths(static_cast<std::size_t>(batch)) {}
 
@@ -59,7 +85,49 @@ void KvCache::FillRandom(int64_t new_length, uint64_t seed) {
   TORCH_CHECK(new_length <= capacity);
   models::FillRandom(keys, seed, 1);
   models::FillRandom(values, seed + 1, 1);
+  if (Is8Bits()) {
+    constexpr float kStep = 1.0F / 32;  // of what is random in 8 bits, so that it deviates by one
+    key_scales.fill_(kStep);
+    value_scales.fill_(kStep);
+  }
   SetLength(new_length);
+}
+
+void KvCache::Write(const Part& part, const at::Tensor& k, const at::Tensor& v) const {
+  if (!Is8Bits()) {
+    PartOf(keys, part).copy_(k);
+    PartOf(values, part).copy_(v);
+    return;
+  }
+  WriteRounded(k, PartOf(keys, part), PartOf(key_scales, part));
+  WriteRounded(v, PartOf(values, part), PartOf(value_scales, part));
+}
+
+std::pair<at::Tensor, at::Tensor> KvCache::Read(const Part& part) const {
+  const at::Tensor k = PartOf(keys, part);
+  const at::Tensor v = PartOf(values, part);
+  if (!Is8Bits()) return {k, v};
+  const auto made = [&](const at::Tensor& codes, const at::Tensor& scales) {
+    return codes.to(at::kFloat).mul_(PartOf(scales, part).unsqueeze(-1)).to(options.dtype());
+  };
+  return {made(k, key_scales), made(v, value_scales)};
+}
+
+float RoundTo8Bits(const float* x, int64_t dim, int8_t* codes) {
+  float largest = 0;
+  bool finite = true;
+  for (int64_t i = 0; i < dim; ++i) {
+    largest = std::max(largest, std::abs(x[i]));
+    finite = finite && std::isfinite(x[i]);
+  }
+  if (!finite) {
+    std::fill_n(codes, dim, int8_t{0});
+    return std::numeric_limits<float>::quiet_NaN();
+  }
+  const float scale = largest / kMostSteps;
+  const float step = std::max(scale, std::numeric_limits<float>::min());
+  std::transform(x, x + dim, codes, [&](float value) { return static_cast<int8_t>(std::nearbyint(value / step)); });
+  return scale;
 }
 
 }  // namespace roofbench::models

@@ -43,7 +43,8 @@ workload::StoredDecoder Storage::Of(const workload::Decoder& shape) const {
           .format = format,
           .kept = std::move(kept),
           .group = static_cast<double>(group),
-          .int8_activations = int8_activations};
+          .int8_activations = int8_activations,
+          .int8_cache = int8_cache};
 }
 
 }  // namespace roofbench::models

@@ -22,12 +22,13 @@ inline constexpr std::array<LinearRole, 6> kLinearRoles = {LinearRole::kQkv,    
 std::string_view Name(LinearRole role);
 std::optional<LinearRole> ParseLinearRole(std::string_view name);
 
-// How a model's weights are stored.
+// How a model's weights, keys and values are stored.
 struct Storage {
   workload::WeightFormat format = workload::WeightFormat::kBf16;
   int64_t group = 64;                 // of int4
   double outlier_threshold = 6;       // of llm_int8; 0: no decomposition
   bool int8_activations = false;      // of products with int8 and int4: StoredMatrix
+  bool int8_cache = false;            // keys and values in 8 bits: KvCache
   std::set<LinearRole> skipped = {};  // stay unquantised (llm_int8_skip_modules); the router always does
 
   // What upstream does: weight-only formats quantise the head, LLM.int8() leaves it.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 #include "lib/aten/elements.h"
 #include "lib/kernels/operators/attention/decode_attention.h"
@@ -41,15 +42,37 @@ void Rotate(const RotaryTable& rope, int64_t position, float* heads, int64_t cou
       SerialFor());
 }
 
-}  // namespace
+// The rows of a head in a cache of C, keys or values.
+template <typename C>
+struct HeadRows {
+  HeadRows(const at::Tensor& all, const at::Tensor& all_scales, int64_t row, int64_t columns)
+      : elements(Elements<C>(all) + row * columns), dim(columns) {
+    if (all_scales.defined()) scales = Elements<float>(all_scales) + row;
+  }
 
-template <typename T>
-void RunItems(const TokenAttention<T>& work, Range range) {
+  C* elements;
+  float* scales = nullptr;  // of 8 bits
+  int64_t dim;
+
+  const C* From(int64_t row) const { return elements + row * dim; }
+  const float* ScalesFrom(int64_t row) const { return scales == nullptr ? nullptr : scales + row; }
+
+  void Keep(const float* x, int64_t row) const {
+    if constexpr (std::is_same_v<C, int8_t>) {
+      scales[row] = RoundTo8Bits(x, dim, elements + row * dim);
+    } else {
+      std::transform(x, x + dim, elements + row * dim, kernels::Rounded<C>);
+    }
+  }
+};
+
+// C: what the cache is of, T or int8_t.
+template <typename T, typename C>
+void RunItemsOf(const TokenAttention<T>& work, Range range, C /*element*/) {
   const DecoderSizes& n = work.n;
   const int64_t dim = n.dim;
   const int64_t group = n.heads / n.kv_heads;
   const auto batch = static_cast<int64_t>(work.cache.lengths.size());
-  const int64_t stride = work.cache.capacity * dim;
   for (int64_t item = range.begin; item < range.end; ++item) {
     const int64_t head = item % n.kv_heads;
     const int64_t sequence = work.sequences[static_cast<std::size_t>(item / n.kv_heads)];
@@ -63,15 +86,17 @@ void RunItems(const TokenAttention<T>& work, Range range) {
     NormHeads(work, work.key_norm, k, 1);
     Rotate(work.rope, position, q, group, dim);
     Rotate(work.rope, position, k, 1, dim);
-    const int64_t cached = ((work.layer * batch + sequence) * n.kv_heads + head) * stride;
-    T* const keys = Elements<T>(work.cache.keys) + cached;
-    T* const values = Elements<T>(work.cache.values) + cached;
-    std::transform(k, k + dim, keys + position * dim, kernels::Rounded<T>);
-    std::transform(v, v + dim, values + position * dim, kernels::Rounded<T>);
+    const int64_t row = ((work.layer * batch + sequence) * n.kv_heads + head) * work.cache.capacity;
+    const HeadRows<C> keys(work.cache.keys, work.cache.key_scales, row, dim);
+    const HeadRows<C> values(work.cache.values, work.cache.value_scales, row, dim);
+    keys.Keep(k, position);
+    values.Keep(v, position);
     float* const y = work.y + item * group * dim;
-    kernels::RunHeads(kernels::DecodeAttention<T>{.q = q,
-                                                  .keys = keys + first * dim,
-                                                  .values = values + first * dim,
+    kernels::RunHeads(kernels::DecodeAttention<C>{.q = q,
+                                                  .keys = keys.From(first),
+                                                  .values = values.From(first),
+                                                  .key_scales = keys.ScalesFrom(first),
+                                                  .value_scales = values.ScalesFrom(first),
                                                   .y = y,
                                                   .heads = 1,
                                                   .group = group,
@@ -80,6 +105,17 @@ void RunItems(const TokenAttention<T>& work, Range range) {
                                                   .capacity = work.cache.capacity},
                       {0, 1});
     std::transform(y, y + group * dim, work.rounded + item * group * dim, kernels::Rounded<T>);
+  }
+}
+
+}  // namespace
+
+template <typename T>
+void RunItems(const TokenAttention<T>& work, Range range) {
+  if (work.cache.Is8Bits()) {
+    RunItemsOf(work, range, int8_t());
+  } else {
+    RunItemsOf(work, range, T());
   }
 }
 

@@ -16,7 +16,7 @@
 
 namespace roofbench::models {
 
-// T: float or Bf16, of the cache.
+// T: float or Bf16, of the cache, which can also be in 8 bits, and of what is left.
 template <typename T>
 struct TokenAttention {
   const DecoderSizes& n;

@@ -73,8 +73,13 @@ double StoredDecoder::ModelBytes() const {
          s.layers * (attention + shape.experts * expert + router) + vectors * StorageBytes(format);
 }
 
+double StoredDecoder::KvBytesOfLayer() const {
+  if (!int8_cache) return shape.KvBytesPerToken(format) / shape.base.layers;
+  return 2 * (shape.base.KvWidth() * ElementBytes(Dtype::kInt8) + shape.base.KvHeads() * ElementBytes(Dtype::kFp32));
+}
+
 double StoredDecoder::WeightsReadBytes(double tokens) const {
-  return DecodeCost(tokens, 0, 1).BytesRead() - tokens * shape.KvBytesPerToken(format);
+  return DecodeCost(tokens, 0, 1).BytesRead() - tokens * KvBytesPerToken();
 }
 
 namespace {
@@ -91,8 +96,8 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
     operation.component = Name(component);
     return operation;
   };
-  Operation attention{.bytes_read = 2 * cached * s.KvWidth() * element,
-                      .bytes_written = 2 * tokens * s.KvWidth() * element,
+  Operation attention{.bytes_read = cached * stored.KvBytesOfLayer(),
+                      .bytes_written = tokens * stored.KvBytesOfLayer(),
                       .repeat = s.layers,
                       .component = Name(DecoderComponent::kAttention)};
   // Queries against keys, and weights against values.
@@ -215,7 +220,9 @@ double StoredDecoder::ResidentBytes(double batch, double tokens, double capacity
   // The vectors of the widest product once more, in 8 bits.
   const bool rounds = int8_activations || format == WeightFormat::kLlmInt8;
   const double codes = rounds ? batch * tokens * std::max({s.d_model, s.QueryWidth(), s.d_ff}) : 0;
-  return ModelBytes() + batch * capacity * shape.KvBytesPerToken(format) + activations + codes + mask + logits;
+  // Keys and values of a layer as LibTorch's attention, and ours of prompts, take them.
+  const double made_again = int8_cache ? 2 * batch * capacity * s.KvWidth() * element : 0;
+  return ModelBytes() + batch * capacity * KvBytesPerToken() + made_again + activations + codes + mask + logits;
 }
 
 }  // namespace roofbench::workload

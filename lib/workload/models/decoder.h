@@ -72,10 +72,15 @@ struct StoredDecoder {
   std::set<DecoderComponent> kept = {};  // products whose weights are not quantised; the router's never are
   double group = 64;                     // of int4
   bool int8_activations = false;         // see TakesInt8Activations
+  bool int8_cache = false;               // keys and values in 8 bits, with a factor in fp32 of each head's
 
   WeightFormat FormatOf(DecoderComponent product) const {
     return kept.contains(product) ? UnquantisedFormat(format) : format;
   }
+
+  // Bytes of keys and values that one token of one sequence leaves in a layer, and in all.
+  double KvBytesOfLayer() const;
+  double KvBytesPerToken() const { return shape.base.layers * KvBytesOfLayer(); }
 
   // All weights, norms and tables: what the model occupies. A tied head that is quantised is a second matrix beside the
   // embedding, which is not.

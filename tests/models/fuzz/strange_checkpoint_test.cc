@@ -88,6 +88,7 @@ std::string Try(uint64_t seed) {
   storage.group = dice.OneIn(8) ? 64 : 32;
   if (dice.OneIn(3)) storage.skipped.insert(kLinearRoles[dice.Below(kLinearRoles.size())]);
   if (dice.OneIn(3)) storage.outlier_threshold = 0;
+  storage.int8_cache = dice.OneIn(3);
   const auto weights = LoadWeights(*checkpoint, storage);
   if (!weights.ok()) return absl::IsUnimplemented(weights.status()) ? "format does not fit" : "not loaded";
   const at::NoGradGuard no_grad;

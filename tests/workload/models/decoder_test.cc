@@ -93,6 +93,22 @@ TEST(StoredDecoder, WhatIsKeptIsReadAndMultipliedIn16Bits) {
   }
 }
 
+// A byte an element, and four a head and token, of keys and of values.
+TEST(StoredDecoder, ACacheIn8BitsIsReadAndHeldAsSuch) {
+  const StoredDecoder plain{.shape = kSmall, .format = WeightFormat::kBf16};
+  StoredDecoder stored = plain;
+  stored.int8_cache = true;
+  const double key_and_value = kSmall.base.layers * 2 * (kSmall.base.KvWidth() + 4 * kSmall.base.KvHeads());
+  EXPECT_EQ(stored.KvBytesPerToken(), key_and_value);
+  EXPECT_EQ(plain.KvBytesPerToken(), kSmall.KvBytesPerToken(WeightFormat::kBf16));
+  EXPECT_EQ(stored.DecodeCost(3, 99, 100).BytesRead() - stored.WeightsReadBytes(3), 300 * key_and_value);
+  EXPECT_EQ(stored.WeightsReadBytes(3), plain.WeightsReadBytes(3));
+  EXPECT_EQ(stored.DecodeCost(3, 99, 100).Flops(), plain.DecodeCost(3, 99, 100).Flops());
+  // With the layer that is made again.
+  EXPECT_EQ(stored.ResidentBytes(3, 1, 100) - stored.ModelBytes() - (plain.ResidentBytes(3, 1, 0) - plain.ModelBytes()),
+            300 * (key_and_value + 2 * 2 * kSmall.base.KvWidth()));
+}
+
 TEST(StoredDecoder, Int8HalvesALargeModel) {
   StoredDecoder stored{.shape = Preset("llama2_7b")};
   const double bf16 = stored.ModelBytes();
