@@ -85,7 +85,9 @@ void TellWhatIsLeftOut(const Prompts& prompts, int64_t new_tokens) {
 
 Point GenerateAt(const Point& at) {
   const absl::StatusOr<Prompts> prompts = PromptsAt(at);
-  return prompts.ok() ? CheckpointPoint(at, prompts->longest(), prompts->ids.size()) : CheckpointPoint(at, 1);
+  if (!prompts.ok()) return CheckpointPoint(at, 1);
+  const auto beams = static_cast<std::size_t>(at.Int("beams"));
+  return CheckpointPoint(at, prompts->longest(), beams > 1 ? beams : prompts->ids.size());
 }
 
 absl::StatusOr<TokenIds> TheStopIds() { return models::ParseTokenIds("--stop_ids", absl::GetFlag(FLAGS_stop_ids)); }
@@ -98,6 +100,17 @@ absl::Status CheckIds() {
 
 const FlagCheck kIds(CheckIds);
 
+absl::Status SupportsBeams(const Point& at, std::size_t prompts) {
+  if (prompts > 1) return absl::UnimplementedError("beams are searched for one prompt at a time: give a single one");
+  if (at.Text("impl") == "graph") {
+    return absl::UnimplementedError("a search moves its texts between the tokens; impl:eager takes beams");
+  }
+  if (at.Text("sampling") != "greedy") {
+    return absl::UnimplementedError("a search takes the most likely texts and draws nothing: sampling:greedy");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SupportsPrompts(const Point& at, const Device& device) {
   const absl::StatusOr<Prompts> prompts = PromptsAt(at);
   if (!prompts.ok()) return prompts.status();
@@ -105,6 +118,9 @@ absl::Status SupportsPrompts(const Point& at, const Device& device) {
     return absl::UnimplementedError(
         "a graph appends a token to every sequence at the same place, and these have places of their own; impl:eager "
         "takes several prompts");
+  }
+  if (at.Int("beams") > 1) {
+    if (absl::Status status = SupportsBeams(at, prompts->ids.size()); !status.ok()) return status;
   }
   return SupportsModel(GenerateAt(at), device);
 }
@@ -119,7 +135,8 @@ absl::StatusOr<GenerationCase> Completed(const Point& at, Inputs& in) {
   const absl::StatusOr<Prompts> prompts = PromptsAt(at);
   if (!prompts.ok()) return prompts.status();
   TellWhatIsLeftOut(*prompts, at.Int("new"));
-  auto completed = GenerationAt(point, in, prompts->ids, stops->empty() ? config->stop_ids : *stops);
+  auto completed =
+      GenerationAt(point, in, prompts->ids, stops->empty() ? config->stop_ids : *stops, {.beams = at.Int("beams")});
   const at::NoGradGuard no_grad;
   if (completed.ok()) completed->generation.Run([] {});
   return completed;
@@ -152,7 +169,15 @@ void Describe(const Point& at, const std::shared_ptr<GenerationCase>& completed,
     if (generation.HasStopped(b)) ends.push_back(made);
   }
   DescribeGeneration(point, sequences, completed, built);
-  built.cost = StoredAt(point).GenerateCost(sequences);
+  // Each beam reads the prompt, and a token of every step.
+  std::vector<workload::SequenceTokens> worked = sequences;
+  if (const auto beams = static_cast<std::size_t>(at.Int("beams")); beams > 1) {
+    worked.assign(beams, {sequences.front().prompt, static_cast<double>(generation.steps())});
+    built.model.token_bytes = StoredAt(point).DecodeReadBytes(worked);
+    // The best text may end with its first token, and the search goes on for others.
+    if (built.model.tokens == 0 && generation.steps() > 1) built.phases.emplace_back("decode");
+  }
+  built.cost = StoredAt(point).GenerateCost(worked);
   built.text = [completed] { return TextOf(completed->generation); };
   const auto tell = [&](const char* name, double value) {
     built.figures.emplace_back(name, [value] { return value; });
@@ -174,6 +199,7 @@ const Registration kComplete =
     GenerationFamily("complete", "goes on with the prompts of --prompt_ids by the model of --checkpoint", GenerateAt)
         .Axes(StorageAxes())
         .Axes(ChoiceAxes())
+        .Size("beams", "texts that a search follows at once, of which the most likely one is the answer", 1)
         .Supports(SupportsPrompts)
         .PredictAs(GenerateAt)
         .Operands(Completed)

@@ -89,7 +89,7 @@ Given InTurn(const std::vector<models::TokenIds>& prompts, const at::Device& dev
 }  // namespace
 
 absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const std::vector<models::TokenIds>& prompts,
-                                            const models::TokenIds& stop_ids) {
+                                            const models::TokenIds& stop_ids, models::BeamOptions beams) {
   const auto sampling = SamplingOf(at.Text("sampling"));
   if (!sampling.ok()) return sampling.status();
   auto loaded = DecoderAt(at, at.Int("prompt") + at.Int("new"), in.device());
@@ -112,6 +112,7 @@ absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const s
                           .stop_ids = stop_ids,
                           .choice = {.top_k = samples ? 200 : 1, .temperature = samples ? 0.8 : 1, .seed = 1},
                           .sampling = *sampling,
+                          .beams = beams,
                           .times = TimesOf(in.device().gpu(), at.Int("new"))}),
       attention};
 }

@@ -26,12 +26,12 @@ struct GenerationCase {
 // new and sampling.
 std::vector<AxisSpec> ChoiceAxes();
 
-// `at` is a point of the family generate, with the tokens of the longest prompt. Without prompts of their own, one for
-// each sequence of the batch, they are random, and without stop ids nothing ends before the number of new tokens, so
-// that the work is known.
+// `at` is a point of the family generate, with the tokens of the longest prompt, and as many sequences as prompts, or
+// as beams of a single one. Without prompts of their own, one for each sequence of the batch, they are random, and
+// without stop ids nothing ends before the number of new tokens, so that the work is known.
 absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in,
                                             const std::vector<models::TokenIds>& prompts = {},
-                                            const models::TokenIds& stop_ids = {});
+                                            const models::TokenIds& stop_ids = {}, models::BeamOptions beams = {});
 // Phases, rates and figures of a generation of these sequences, which counts real tokens alone.
 void DescribeGeneration(const Point& at, const std::vector<workload::SequenceTokens>& sequences,
                         const std::shared_ptr<GenerationCase>& generation, Case& built);

@@ -52,7 +52,9 @@ def theirs(model: Any, texts: list[list[int]], stop: int | None = None) -> list[
     return made
 
 
-def ours(folder: Path, texts: list[list[int]], stop: int, precision: str = "fp32") -> dict[str, list[list[int]]]:
+def ours(
+    folder: Path, texts: list[list[int]], stop: int, precision: str = "fp32", more: tuple[str, ...] = ()
+) -> dict[str, list[list[int]]]:
     """New tokens of each, by implementation."""
     out = folder / "tokens"
     command = [
@@ -67,6 +69,7 @@ def ours(folder: Path, texts: list[list[int]], stop: int, precision: str = "fp32
         "--prompt_ids=" + ";".join(",".join(map(str, text)) for text in texts),
         f"--stop_ids={stop}",
         f"--tokens_out={out}",
+        *more,
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -60,6 +60,8 @@ class DecoderModel {
   // read.
   virtual int64_t length() const = 0;
   virtual void Truncate(int64_t length) = 0;
+  // Sequence i goes on as sequence from[i], all being of one length: what a search that gave a text up goes on with.
+  virtual void Reorder(const std::vector<int64_t>& from) = 0;
   // Fills the cache with seeded random keys and values up to `length`, for measurements at a depth that no prompt is
   // read for.
   virtual void FillRandom(int64_t length, uint64_t seed) = 0;

@@ -53,6 +53,7 @@ class EagerDecoder final : public DecoderModel {
   void MultiplyInt8By(Int8Product product) override { int8_product_ = std::move(product); }
   int64_t length() const override { return cache_.length(); }
   void Truncate(int64_t length) override { cache_.SetLength(length); }
+  void Reorder(const std::vector<int64_t>& from) override { cache_.Reorder(from); }
   void FillRandom(int64_t length, uint64_t seed) override { cache_.FillRandom(length, seed); }
   void ObserveComponents(ComponentMarker marker) override { component_ = std::move(marker); }
   void ObserveStages(LlmInt8Marker marker) override { marker_ = std::move(marker); }

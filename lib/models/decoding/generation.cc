@@ -65,7 +65,10 @@ Generation::Generation(std::unique_ptr<DecoderModel> decoder, int64_t vocab, Opt
     kept_ = at::zeros({batch(), vocab}, options_.prompt.options().dtype(at::kFloat));
   }
   if (options_.times == nullptr) options_.times = std::make_shared<HostTimes>(options_.most_new);
-  if (options_.sampling) {
+  if (options_.beams.beams > 1) {
+    TORCH_CHECK(batch() == 1, "beams are of a single prompt");
+    search_.emplace(options_.beams, vocab, options_.most_new, options_.stop_ids);
+  } else if (options_.sampling) {
     sampler_.emplace(*options_.sampling, vocab, TextsOf(options_.prompt, lengths_));
   } else if (!chosen_.is_cpu()) {
     device_chooser_.emplace(options_.choice, chosen_.size(0), chosen_.size(1), chosen_.device());
@@ -146,6 +149,26 @@ void Generation::SetActive(std::vector<int64_t> sequences) {
   active_ids_ = at::tensor(active_, options_.prompt.options());
 }
 
+// Each beam reads the prompt, as in transformers.
+void Generation::SearchBeams(const std::function<void()>& prompt_read) {
+  search_->Restart();
+  bool goes_on =
+      search_->Advance(decoder_->Append(options_.prompt.view({1, -1}).expand({options_.beams.beams, -1}).contiguous()));
+  options_.times->Mark();
+  prompt_read();
+  const at::TensorOptions type = options_.prompt.options();
+  while (goes_on) {
+    decoder_->Reorder(search_->parents());
+    goes_on = search_->Advance(decoder_->AppendOne(at::tensor(search_->tokens(), type)));
+    options_.times->Mark();
+  }
+  const TokenIds& best = search_->Best();
+  std::ranges::copy(best, ids_.data_ptr<int64_t>());
+  made_of_.front() = static_cast<int64_t>(best.size());
+  steps_ = search_->steps();
+  logits_ = search_->BestLogits().unsqueeze(0);
+}
+
 void Generation::Run(const std::function<void()>& prompt_read) {
   const double start = Now();
   chooser_.Restart();
@@ -153,6 +176,12 @@ void Generation::Run(const std::function<void()>& prompt_read) {
   options_.times->Restart();
   decoder_->Truncate(0);
   steps_ = 0;
+  if (search_) {
+    SearchBeams(prompt_read);
+    if (runs_++ > 0) return options_.times->Gaps(gaps_);
+    first_seconds_ = Now() - start;
+    return;
+  }
   if (active_.size() != lengths_.size()) {
     std::vector<int64_t> all(lengths_.size());
     std::iota(all.begin(), all.end(), 0);

@@ -13,6 +13,7 @@
 
 #include "lib/models/checkpoint/token_ids.h"
 #include "lib/models/decoding/decoder_model.h"
+#include "lib/models/sampling/beam_search.h"
 #include "lib/models/sampling/token_choice.h"
 #include "lib/models/sampling/token_sampler.h"
 
@@ -41,13 +42,15 @@ class Generation {
     TokenIds stop_ids = {};             // each sequence ends with the first of these
     ChoiceOptions choice = {};
     std::optional<SamplingOptions> sampling = {};  // in place of `choice`
-    std::shared_ptr<TokenTimes> times = nullptr;   // nullptr: by the host's clock
+    // More than one beam: of a single prompt, in place of both. The decoder has a sequence for each.
+    BeamOptions beams = {};
+    std::shared_ptr<TokenTimes> times = nullptr;  // nullptr: by the host's clock
   };
 
   // Its cache must have room for the longest prompt and every new token.
   Generation(std::unique_ptr<DecoderModel> decoder, int64_t vocab, Options options);
 
-  // `prompt_read` is called once the first token is chosen. Allocates nothing of its own.
+  // `prompt_read` is called once the first token is chosen. Allocates nothing of its own, but for a search.
   void Run(const std::function<void()>& prompt_read);
 
   const DecoderModel& decoder() const { return *decoder_; }
@@ -57,7 +60,8 @@ class Generation {
   // Tokens of each prompt.
   const std::vector<int64_t>& lengths() const { return lengths_; }
 
-  // Of the last run: tokens that the longest sequence got, that each one got, and whether it ended with a stop id.
+  // Of the last run: tokens that the longest sequence got (of a search, its steps), that each one got, and whether it
+  // ended with a stop id.
   int64_t steps() const { return steps_; }
   const std::vector<int64_t>& made() const { return made_of_; }
   bool HasStopped(int64_t sequence) const;
@@ -75,6 +79,7 @@ class Generation {
  private:
   bool IsStop(int64_t id) const;
   const at::Tensor& ReadPrompts();
+  void SearchBeams(const std::function<void()>& prompt_read);
   // Appends what was chosen.
   const at::Tensor& Step();
   // Into ids [active], by logits [active, vocab].
@@ -91,6 +96,7 @@ class Generation {
   TokenChooser chooser_;
   std::optional<DeviceTokenChooser> device_chooser_;  // where the decoder is on a device
   std::optional<TokenSampler> sampler_;               // in place of both
+  std::optional<BeamSearch> search_;                  // in place of all
   const std::vector<int64_t> lengths_;                // of the prompts
   at::Tensor chosen_;                                 // [most new tokens, batch], on the decoder's device
   at::Tensor ids_;                                    // the same on the host

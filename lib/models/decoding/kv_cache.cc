@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/models/decoding/kv_cache.h"
 
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -91,6 +92,28 @@ void KvCache::FillRandom(int64_t new_length, uint64_t seed) {
     value_scales.fill_(kStep);
   }
   SetLength(new_length);
+}
+
+void KvCache::Reorder(const std::vector<int64_t>& from) {
+  std::vector<int64_t> changed;
+  std::vector<int64_t> sources;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i] == static_cast<int64_t>(i)) continue;
+    changed.push_back(static_cast<int64_t>(i));
+    sources.push_back(from[i]);
+  }
+  if (changed.empty()) return;
+  const auto whole = keys.options().dtype(at::kLong);
+  const at::Tensor to = at::tensor(changed, whole);
+  const at::Tensor source = at::tensor(sources, whole);
+  for (const at::Tensor& all : {keys, values, key_scales, value_scales}) {
+    if (!all.defined()) continue;
+    // A layer at a time is in memory twice.
+    for (int64_t layer = 0; layer < all.size(0); ++layer) {
+      at::Tensor read = all[layer].narrow(2, 0, length());
+      read.index_copy_(0, to, read.index_select(0, source));
+    }
+  }
 }
 
 void KvCache::Write(const Part& part, const at::Tensor& k, const at::Tensor& v) const {

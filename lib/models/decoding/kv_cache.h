@@ -42,6 +42,8 @@ struct KvCache {
   void CheckRoom(int64_t before, int64_t tokens) const;
   void Check(const std::vector<Piece>& pieces, int64_t tokens) const;
   void FillRandom(int64_t new_length, uint64_t seed);
+  // Sequence i becomes what sequence from[i] was; all are of one length.
+  void Reorder(const std::vector<int64_t>& from);
 
   bool Is8Bits() const { return key_scales.defined(); }
 

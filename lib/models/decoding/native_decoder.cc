@@ -123,6 +123,7 @@ class NativeDecoder final : public DecoderModel {
   }
   int64_t length() const override { return eager_.length(); }
   void Truncate(int64_t length) override { eager_.Truncate(length); }
+  void Reorder(const std::vector<int64_t>& from) override { eager_.Reorder(from); }
   void FillRandom(int64_t length, uint64_t seed) override { eager_.FillRandom(length, seed); }
   void ObserveComponents(ComponentMarker marker) override {
     component_ = marker;

@@ -29,6 +29,7 @@ class RecordedDecoder final : public DecoderModel {
   void MultiplyInt8By(Int8Product product) override { eager_.MultiplyInt8By(std::move(product)); }
   int64_t length() const override { return eager_.length(); }
   void Truncate(int64_t length) override { eager_.Truncate(length); }
+  void Reorder(const std::vector<int64_t>& from) override { eager_.Reorder(from); }
   void FillRandom(int64_t length, uint64_t seed) override { eager_.FillRandom(length, seed); }
   // What is repeated has no parts.
   void ObserveComponents(ComponentMarker /*marker*/) override {}

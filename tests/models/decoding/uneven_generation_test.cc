@@ -55,6 +55,7 @@ class PlaceDecoder final : public DecoderModel {
     std::ranges::fill(lengths_, length);
     appended.clear();
   }
+  void Reorder(const std::vector<int64_t>& /*from*/) override {}
   void FillRandom(int64_t /*length*/, uint64_t /*seed*/) override {}
   void ObserveComponents(ComponentMarker /*marker*/) override {}
   void ObserveStages(LlmInt8Marker /*marker*/) override {}
