@@ -131,7 +131,7 @@ def test_kept_layers_are_what_transformers_says_of_the_others_rounded(
     divergence = (p.exp() * (p - logits[:-1].log_softmax(-1))).sum(-1).mean().item()
     assert row["kl_mean"] == pytest.approx(divergence + scored["bf16"]["kl_mean"], rel=0.2)
     assert row["kl_mean"] < 0.8 * scored["int8"]["kl_mean"]
-    assert f"/keep:{keep}/" in row["name"] + "/"
+    assert f"/keep:{keep}/" in f"{row['name']}/"
 
 
 def test_precisions_are_ordered_as_their_errors(scored: dict[str, dict[str, float]]) -> None:
@@ -183,12 +183,14 @@ def test_a_cache_in_8_bits_costs_what_transformers_says(
     class RoundedCache(DynamicCache):
         """A scale a head and token, of what every token attends to."""
 
-        def update(self, keys: Any, values: Any, *layer: Any, **more: Any) -> Any:
+        def update(
+            self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
+        ) -> tuple[torch.Tensor, torch.Tensor]:
             kept = []
-            for rows in (keys, values):
+            for rows in (key_states, value_states):
                 step = rows.abs().amax(-1, keepdim=True) / 127
                 kept.append((rows / step).round() * step)
-            return super().update(*kept, *layer, **more)
+            return super().update(kept[0], kept[1], layer_idx, *args, **kwargs)
 
     flags = (*arguments(checkpoint[0], text, precision), "--axis=quality.kv_cache=int8")
     row = rows_of(program, flags)[precision]
