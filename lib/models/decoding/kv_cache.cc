@@ -39,8 +39,10 @@ void WriteRounded(const at::Tensor& x, const at::Tensor& codes, const at::Tensor
   const at::Tensor exact = x.to(at::kFloat);
   const at::Tensor scale = exact.abs().amax(-1, /*keepdim=*/true).div_(kMostSteps);
   // Of zeros alone the codes are zeros.
-  codes.copy_(exact.div(scale.clamp_min(std::numeric_limits<float>::min())).round_());
-  scales.copy_(scale.squeeze(-1));
+  const at::Tensor steps = exact.div(scale.clamp_min(std::numeric_limits<float>::min())).round_();
+  const at::Tensor strange = scale.isfinite().logical_not_();
+  codes.copy_(steps.masked_fill(strange, 0));
+  scales.copy_(scale.masked_fill(strange, std::numeric_limits<float>::quiet_NaN()).squeeze(-1));
 }
 
 }  // namespace

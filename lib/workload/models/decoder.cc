@@ -220,8 +220,9 @@ double StoredDecoder::ResidentBytes(double batch, double tokens, double capacity
   // The vectors of the widest product once more, in 8 bits.
   const bool rounds = int8_activations || format == WeightFormat::kLlmInt8;
   const double codes = rounds ? batch * tokens * std::max({s.d_model, s.QueryWidth(), s.d_ff}) : 0;
-  // Keys and values of a layer as LibTorch's attention, and ours of prompts, take them.
-  const double made_again = int8_cache ? 2 * batch * capacity * s.KvWidth() * element : 0;
+  // Keys and values of a layer as LibTorch's attention, and ours of prompts, take them: of 16 bits the values are in
+  // fp32 while the keys are there.
+  const double made_again = int8_cache ? 2 * batch * capacity * s.KvWidth() * ElementBytes(Dtype::kFp32) : 0;
   return ModelBytes() + batch * capacity * KvBytesPerToken() + made_again + activations + codes + mask + logits;
 }
 

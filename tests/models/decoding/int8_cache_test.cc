@@ -63,6 +63,17 @@ TEST(KvCache, In8BitsKeepsEachHeadAndTokenByItself) {
     EXPECT_EQ(codes[static_cast<std::size_t>(i)], cache.values[1][2][0][7][i].item<int>());
   }
   EXPECT_EQ(cache.keys[0].abs().sum().item<int64_t>(), 0);
+
+  // What is no number spoils its own row, and that wholly.
+  for (const float strange : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    at::Tensor spoilt = k.clone();
+    spoilt[1][0][2][3] = strange;
+    cache.Write(part, spoilt, v);
+    const auto [read, same] = cache.Read(part);
+    EXPECT_TRUE(read[1][0][2].isnan().all().item<bool>());
+    EXPECT_EQ(read.isnan().sum().item<int64_t>(), dim);
+    EXPECT_TRUE(same.equal(kept_values));
+  }
 }
 
 struct Variant {

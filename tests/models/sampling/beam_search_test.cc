@@ -2,7 +2,10 @@
 // tests/oracles/test_beams.py holds whole searches against transformers'.
 #include "lib/models/sampling/beam_search.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/randn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -89,10 +92,17 @@ TEST(BeamSearch, WhatIsNoNumberIsRefused) {
 
 TEST(KvCache, SequencesGoOnAsOthers) {
   const workload::Transformer shape = workload::FindDecoderPreset("tiny_llama")->shape.base;
+  at::Generator generator = at::detail::createCPUGenerator(5);
   for (const bool in_8_bits : {false, true}) {
     KvCache cache(shape, 3, 6, at::TensorOptions(at::kFloat), in_8_bits);
-    cache.FillRandom(4, 1);
+    cache.SetLength(4);
     const KvCache::Part all{.layer = 1, .sequences = 3, .tokens = 4};
+    const auto heads = static_cast<int64_t>(shape.KvHeads());
+    const auto dim = static_cast<int64_t>(shape.HeadDim());
+    // Of sizes of their own, so that a factor that is not moved shows.
+    const at::Tensor sizes = at::randn({3, heads, 4, 1}, generator).exp();
+    cache.Write(all, at::randn({3, heads, 4, dim}, generator) * sizes,
+                at::randn({3, heads, 4, dim}, generator) / sizes);
     const auto [keys, values] = cache.Read(all);
     const at::Tensor k = keys.clone();
     const at::Tensor v = values.clone();

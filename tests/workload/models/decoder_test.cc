@@ -106,7 +106,7 @@ TEST(StoredDecoder, ACacheIn8BitsIsReadAndHeldAsSuch) {
   EXPECT_EQ(stored.DecodeCost(3, 99, 100).Flops(), plain.DecodeCost(3, 99, 100).Flops());
   // With the layer that is made again.
   EXPECT_EQ(stored.ResidentBytes(3, 1, 100) - stored.ModelBytes() - (plain.ResidentBytes(3, 1, 0) - plain.ModelBytes()),
-            300 * (key_and_value + 2 * 2 * kSmall.base.KvWidth()));
+            300 * (key_and_value + 2 * 4 * kSmall.base.KvWidth()));
 }
 
 TEST(StoredDecoder, Int8HalvesALargeModel) {
