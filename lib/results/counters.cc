@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "lib/results/noise.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {
@@ -15,11 +16,6 @@ namespace {
 constexpr std::string_view kReferencePlaceholder = "<ref>";
 
 constexpr double kMilliseconds = 1e3;
-// Above these the median is not worth its digits: its interval, the share of the processors that others had, and the
-// scatter between chunks.
-constexpr double kNoisyInterval = 0.05;
-constexpr double kNoisyShare = 0.05;
-constexpr double kNoisyChunks = 0.10;
 // Host time to enqueue over device time above which the host is the bottleneck.
 constexpr double kLaunchBound = 1.0;
 
@@ -317,23 +313,6 @@ std::string_view Name(Better better) {
   constexpr std::string_view kNames[] = {"higher", "lower", "neither"};
   return kNames[static_cast<int>(better)];
 }
-
-std::vector<std::string> NoiseOf(const Outcome& outcome) {
-  std::vector<double> medians;
-  for (const timing::Chunk& chunk : outcome.samples.chunks) medians.push_back(chunk.median_seconds);
-  std::vector<std::string> reasons;
-  if (outcome.summary.ci > kNoisyInterval) reasons.emplace_back("ci");
-  if (medians.size() >= 3 && timing::RobustDeviation(medians) > kNoisyChunks * timing::Median(medians)) {
-    reasons.emplace_back("drift");
-  }
-  const MeasuredConditions& conditions = outcome.conditions;
-  if (conditions.stolen_share + conditions.others_share > kNoisyShare) {
-    reasons.emplace_back(conditions.stolen_share > conditions.others_share ? "stolen" : "others");
-  }
-  return reasons;
-}
-
-bool IsNoisy(const Outcome& outcome) { return !NoiseOf(outcome).empty(); }
 
 std::span<const CounterSpec> CounterTable() { return kTable; }
 

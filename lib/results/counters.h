@@ -39,13 +39,6 @@ struct CounterSpec {
 // Of two rows that stand for a name, "<…>" for a word of it, the first counts.
 std::span<const CounterSpec> CounterTable();
 
-// What disturbed the case: "ci" (its interval is wide), "drift" (its chunks are apart), "others" (other programs used
-// the processors) or "stolen" (the hypervisor did).
-std::vector<std::string> NoiseOf(const Outcome& outcome);
-
-// Whether something did (the counter `noisy`).
-bool IsNoisy(const Outcome& outcome);
-
 // All counters of a measured outcome, finite values only, sorted as the table.
 std::vector<CounterValue> ComputeCounters(const CounterContext& context);
 

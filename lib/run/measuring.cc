@@ -11,6 +11,7 @@
 #include "lib/device/conditions/energy_clock.h"
 #include "lib/observe/ranges.h"
 #include "lib/results/counters.h"
+#include "lib/results/noise.h"
 #include "lib/run/roof_ratios.h"
 #include "lib/timing/statistics.h"
 

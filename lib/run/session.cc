@@ -12,6 +12,7 @@
 #include "lib/hardware/allocator.h"
 #include "lib/hardware/process_memory.h"
 #include "lib/results/counters.h"
+#include "lib/results/noise.h"
 #include "lib/results/thrown.h"
 #include "lib/run/built_case.h"
 #include "lib/run/measuring.h"

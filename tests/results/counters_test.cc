@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/results/noise.h"
 #include "tests/device/fake_device.h"
 
 namespace roofbench {
