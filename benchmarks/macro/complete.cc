@@ -15,6 +15,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "benchmarks/macro/drafts.h"
 #include "benchmarks/macro/generation.h"
 #include "benchmarks/macro/given_checkpoint.h"
 #include "benchmarks/macro/given_ids.h"
@@ -90,6 +91,17 @@ Point GenerateAt(const Point& at) {
   return CheckpointPoint(at, prompts->longest(), beams > 1 ? beams : prompts->ids.size());
 }
 
+// Where a text ends, and what a draft guesses rightly, is known only later: as if every token came alone.
+workload::Cost PlannedCost(const Point& at) {
+  const Point point = GenerateAt(at);
+  const auto cost = [&](const Point& of) {
+    return StoredAt(of).GenerateCost(of.Number("batch"), of.Number("prompt"), of.Number("new"));
+  };
+  workload::Cost planned = cost(point);
+  if (HasDraft(at)) planned += cost(DraftPoint(at, static_cast<std::size_t>(point.Int("prompt"))));
+  return planned;
+}
+
 absl::StatusOr<TokenIds> TheStopIds() { return models::ParseTokenIds("--stop_ids", absl::GetFlag(FLAGS_stop_ids)); }
 
 // Before anything is measured.
@@ -122,6 +134,10 @@ absl::Status SupportsPrompts(const Point& at, const Device& device) {
   if (at.Int("beams") > 1) {
     if (absl::Status status = SupportsBeams(at, prompts->ids.size()); !status.ok()) return status;
   }
+  if (HasDraft(at)) {
+    absl::Status status = SupportsDraft(at, prompts->ids.size(), prompts->longest(), device);
+    if (!status.ok()) return status;
+  }
   return SupportsModel(GenerateAt(at), device);
 }
 
@@ -135,8 +151,17 @@ absl::StatusOr<GenerationCase> Completed(const Point& at, Inputs& in) {
   const absl::StatusOr<Prompts> prompts = PromptsAt(at);
   if (!prompts.ok()) return prompts.status();
   TellWhatIsLeftOut(*prompts, at.Int("new"));
-  auto completed =
-      GenerationAt(point, in, prompts->ids, stops->empty() ? config->stop_ids : *stops, {.beams = at.Int("beams")});
+  TextRules rules{.stop_ids = stops->empty() ? config->stop_ids : *stops, .beams = {.beams = at.Int("beams")}};
+  PlainText plain;
+  if (HasDraft(at)) {
+    auto without = GenerationAt(point, in, prompts->ids, rules);
+    if (!without.ok()) return without.status();
+    plain = PlainTextOf(*without);
+    rules.draft = DraftPoint(at, prompts->longest());
+    rules.guesses = at.Int("guesses");
+  }
+  auto completed = GenerationAt(point, in, prompts->ids, rules);
+  if (completed.ok()) completed->plain = std::move(plain);
   const at::NoGradGuard no_grad;
   if (completed.ok()) completed->generation.Run([] {});
   return completed;
@@ -178,6 +203,8 @@ void Describe(const Point& at, const std::shared_ptr<GenerationCase>& completed,
     if (built.model.tokens == 0 && generation.steps() > 1) built.phases.emplace_back("decode");
   }
   built.cost = StoredAt(point).GenerateCost(worked);
+  if (HasDraft(at))
+    DescribeDraft(point, DraftPoint(at, static_cast<std::size_t>(generation.lengths().front())), completed, built);
   built.text = [completed] { return TextOf(completed->generation); };
   const auto tell = [&](const char* name, double value) {
     built.figures.emplace_back(name, [value] { return value; });
@@ -200,6 +227,8 @@ const Registration kComplete =
         .Axes(StorageAxes())
         .Axes(ChoiceAxes())
         .Size("beams", "texts that a search follows at once, of which the most likely one is the answer", 1)
+        .Axes(DraftAxes())
+        .Work(PlannedCost)
         .Supports(SupportsPrompts)
         .PredictAs(GenerateAt)
         .Operands(Completed)

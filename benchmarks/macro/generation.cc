@@ -89,30 +89,35 @@ Given InTurn(const std::vector<models::TokenIds>& prompts, const at::Device& dev
 }  // namespace
 
 absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const std::vector<models::TokenIds>& prompts,
-                                            const models::TokenIds& stop_ids, models::BeamOptions beams) {
+                                            const TextRules& rules) {
   const auto sampling = SamplingOf(at.Text("sampling"));
   if (!sampling.ok()) return sampling.status();
-  auto loaded = DecoderAt(at, at.Int("prompt") + at.Int("new"), in.device());
+  const int64_t capacity = at.Int("prompt") + at.Int("new");
+  auto loaded = DecoderAt(at, capacity, in.device(), rules.guesses + 1);
   if (!loaded.ok()) return loaded.status();
+  absl::StatusOr<LoadedDecoder> draft = LoadedDecoder();
+  // The last of its guesses, which it has not read, and the token after it.
+  if (rules.draft) draft = DecoderAt(*rules.draft, capacity, in.device(), /*piece=*/2);
+  if (!draft.ok()) return draft.status();
   const int64_t vocab = loaded->model->vocab();
   const Given given = prompts.empty()
                           ? Given{.ids = in.Integers(0, vocab, {at.Int("batch"), at.Int("prompt")}), .lengths = {}}
                           : InTurn(prompts, in.device().torch_device());
   const bool samples = at.Text("sampling") == "top_k";
   // From the first token that a cache of the prompt meets.
-  const int64_t most_keys = at.Int("prompt") + at.Int("new") - 1;
-  loaded->decoder->Prepare(at.Int("prompt") + 1, most_keys);
-  const std::optional<int64_t> attention = loaded->decoder->AttentionBackend(most_keys);
+  loaded->decoder->Prepare(at.Int("prompt") + 1, capacity - 1);
+  const std::optional<int64_t> attention = loaded->decoder->AttentionBackend(capacity - 1);
   return GenerationCase{
-      loaded->model,
+      loaded->model, draft->model,
       models::Generation(std::move(loaded->decoder), vocab,
                          {.prompt = given.ids,
                           .lengths = given.lengths,
                           .most_new = at.Int("new"),
-                          .stop_ids = stop_ids,
+                          .stop_ids = rules.stop_ids,
                           .choice = {.top_k = samples ? 200 : 1, .temperature = samples ? 0.8 : 1, .seed = 1},
                           .sampling = *sampling,
-                          .beams = beams,
+                          .beams = rules.beams,
+                          .draft = {.decoder = std::move(draft->decoder), .guesses = rules.guesses},
                           .times = TimesOf(in.device().gpu(), at.Int("new"))}),
       attention};
 }
@@ -144,9 +149,12 @@ void DescribeGeneration(const Point& at, const std::vector<workload::SequenceTok
   built.phases.emplace_back("decode");
   built.model.token_phase = kDecode;
   built.model.token_bytes = StoredAt(at).DecodeReadBytes(sequences);
-  for (const auto& [name, q] : {std::pair{"itl_ms", 0.5}, {"itl_p95_ms", 0.95}, {"itl_p99_ms", 0.99}}) {
-    built.figures.emplace_back(
-        name, [=, q = q] { return timing::Quantile(generation->generation.gaps(), q) * kMilliseconds; });
+  // A draft's guesses come together.
+  const char* const gap = generation->draft == nullptr ? "itl" : "pass";
+  for (const auto& [name, q] : {std::pair{"_ms", 0.5}, {"_p95_ms", 0.95}, {"_p99_ms", 0.99}}) {
+    built.figures.emplace_back(absl::StrCat(gap, name), [=, q = q] {
+      return timing::Quantile(generation->generation.gaps(), q) * kMilliseconds;
+    });
   }
 }
 

@@ -11,14 +11,22 @@
 #include <vector>
 
 #include "benchmarks/macro/language_model.h"
-#include "lib/models/decoding/generation.h"
+#include "lib/models/generation/generation.h"
 
 namespace roofbench {
 
+// What a model makes of a prompt without a draft.
+struct PlainText {
+  models::TokenIds ids = {};
+  double decode_seconds = 0;
+};
+
 struct GenerationCase {
   std::shared_ptr<const LoadedModel> model;
+  std::shared_ptr<const LoadedModel> draft;  // nullptr: there is none
   models::Generation generation;
   std::optional<int64_t> attention;  // DecoderModel::AttentionBackend of the last token
+  PlainText plain = {};              // beside a draft
 
   void Run(timing::PhaseMarker& marker);
 };
@@ -26,12 +34,19 @@ struct GenerationCase {
 // new and sampling.
 std::vector<AxisSpec> ChoiceAxes();
 
+// How a text is found, where it is not by most likely tokens up to their greatest number.
+struct TextRules {
+  models::TokenIds stop_ids = {};  // none: nothing ends before, so that the work is known
+  models::BeamOptions beams = {};
+  std::optional<Point> draft = {};  // of the family generate
+  int64_t guesses = 0;              // of the draft
+};
+
 // `at` is a point of the family generate, with the tokens of the longest prompt, and as many sequences as prompts, or
-// as beams of a single one. Without prompts of their own, one for each sequence of the batch, they are random, and
-// without stop ids nothing ends before the number of new tokens, so that the work is known.
+// as beams of a single one. Without prompts of their own, one for each sequence of the batch, they are random.
 absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in,
                                             const std::vector<models::TokenIds>& prompts = {},
-                                            const models::TokenIds& stop_ids = {}, models::BeamOptions beams = {});
+                                            const TextRules& rules = {});
 // Phases, rates and figures of a generation of these sequences, which counts real tokens alone.
 void DescribeGeneration(const Point& at, const std::vector<workload::SequenceTokens>& sequences,
                         const std::shared_ptr<GenerationCase>& generation, Case& built);

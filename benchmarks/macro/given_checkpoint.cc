@@ -5,6 +5,7 @@
 
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/flags/flag.h"
@@ -15,6 +16,10 @@
 ABSL_FLAG(std::string, checkpoint, "",
           "folder of a Hugging Face checkpoint (Llama, Mistral, Mixtral, Qwen2, Qwen3), for the cases of "
           "model:checkpoint and complete");
+ABSL_FLAG(
+    std::string, draft_checkpoint, "",
+    "folder of a checkpoint with the same tokens, which guesses for `complete` in the precision of its axis draft "
+    "(by default that of --checkpoint)");
 
 namespace roofbench {
 namespace {
@@ -33,17 +38,20 @@ WeightFormat StoredFormat(at::ScalarType type) {
 }
 
 // Before anything is measured: a folder that is no checkpoint is a mistake on the command line.
-const FlagCheck kCheckpointFlag([] {
-  const std::string folder = absl::GetFlag(FLAGS_checkpoint);
+absl::Status CheckFolder(const char* flag, const std::string& folder,
+                         const absl::StatusOr<models::Checkpoint>& (*given)()) {
   if (folder.empty()) return absl::OkStatus();
-  if (GivenCheckpoint().ok()) {
-    for (const std::string& note : GivenCheckpoint()->notes()) {
-      std::cerr << ProgramName() << ": --checkpoint=" << folder << ": " << note << '\n';
-    }
-    return absl::OkStatus();
-  }
-  const absl::Status& why = GivenCheckpoint().status();
-  return absl::Status(why.code(), absl::StrCat("--checkpoint=", folder, ": ", why.message()));
+  const std::string name = absl::StrCat(flag, "=", folder);
+  if (!given().ok()) return absl::Status(given().status().code(), absl::StrCat(name, ": ", given().status().message()));
+  for (const std::string& note : given()->notes()) std::cerr << ProgramName() << ": " << name << ": " << note << '\n';
+  return absl::OkStatus();
+}
+
+const FlagCheck kCheckpointFlag([] {
+  return CheckFolder("--checkpoint", absl::GetFlag(FLAGS_checkpoint), GivenCheckpoint);
+});
+const FlagCheck kDraftFlag([] {
+  return CheckFolder("--draft_checkpoint", absl::GetFlag(FLAGS_draft_checkpoint), GivenDraft);
 });
 
 }  // namespace
@@ -56,6 +64,21 @@ const absl::StatusOr<models::Checkpoint>& GivenCheckpoint() {
         absl::UnimplementedError("a checkpoint needs the flag --checkpoint=FOLDER"));
   }();
   return *checkpoint;
+}
+
+const absl::StatusOr<models::Checkpoint>& GivenDraft() {
+  static const auto* draft = [] {
+    const std::string folder = absl::GetFlag(FLAGS_draft_checkpoint);
+    if (folder.empty()) return &GivenCheckpoint();
+    return static_cast<const absl::StatusOr<models::Checkpoint>*>(
+        new absl::StatusOr<models::Checkpoint>(models::Checkpoint::Open(folder)));
+  }();
+  return *draft;
+}
+
+const absl::StatusOr<models::Checkpoint>* GivenModel(std::string_view model) {
+  if (model == kCheckpointModel) return &GivenCheckpoint();
+  return model == kDraftModel ? &GivenDraft() : nullptr;
 }
 
 CheckpointReader::CheckpointReader(models::DecoderWeights weights, int64_t capacity)

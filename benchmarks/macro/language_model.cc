@@ -74,9 +74,10 @@ absl::Status CheckKeep(const Point& at) {
 }  // namespace
 
 absl::StatusOr<models::DecoderConfig> ConfigAt(const Point& at) {
-  if (at.Text("model") != kCheckpointModel) return models::ConfigOf(*workload::FindDecoderPreset(at.Text("model")));
-  if (!GivenCheckpoint().ok()) return GivenCheckpoint().status();
-  return GivenCheckpoint()->config();
+  const absl::StatusOr<models::Checkpoint>* const given = GivenModel(at.Text("model"));
+  if (given == nullptr) return models::ConfigOf(*workload::FindDecoderPreset(at.Text("model")));
+  if (!given->ok()) return given->status();
+  return (*given)->config();
 }
 
 std::vector<AxisSpec> StorageAxes() {
@@ -156,25 +157,33 @@ workload::StoredDecoder StoredAt(const Point& at) {
 
 namespace {
 
+absl::StatusOr<std::shared_ptr<LoadedModel>> LoadModel(const Point& at, const Device& device) {
+  const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
+  if (!config.ok()) return config.status();
+  const double start = Seconds();
+  const observe::Range range(observe::kParametersRange);
+  const absl::StatusOr<models::Checkpoint>* const given = GivenModel(at.Text("model"));
+  absl::StatusOr<models::DecoderWeights> weights =
+      given != nullptr ? models::LoadWeights(**given, StorageAt(at))
+                       : models::RandomWeights(*config, StorageAt(at), kWeightSeed, device.torch_device());
+  if (!weights.ok()) return weights.status();
+  if (absl::Status moved = weights->MoveTo(device.torch_device()); !moved.ok()) return moved;
+  auto loaded = std::make_shared<LoadedModel>();
+  loaded->weights = *std::move(weights);
+  loaded->load_seconds = Seconds() - start;
+  return loaded;
+}
+
 absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, const Device& device) {
+  // Beside the one that is kept, which it would take the place of.
+  if (at.Text("model") == kDraftModel) return LoadModel(at, device);
   std::string key = at.Text("model");
   for (const AxisSpec& axis : StorageAxes()) absl::StrAppend(&key, "/", at.Text(axis.name));
   const auto make = [&]() -> absl::StatusOr<OperandCache::Made> {
-    const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
-    if (!config.ok()) return config.status();
-    const double start = Seconds();
-    const observe::Range range(observe::kParametersRange);
-    absl::StatusOr<models::DecoderWeights> weights =
-        at.Text("model") == kCheckpointModel
-            ? models::LoadWeights(*GivenCheckpoint(), StorageAt(at))
-            : models::RandomWeights(*config, StorageAt(at), kWeightSeed, device.torch_device());
-    if (!weights.ok()) return weights.status();
-    if (absl::Status moved = weights->MoveTo(device.torch_device()); !moved.ok()) return moved;
-    auto loaded = std::make_shared<LoadedModel>();
-    loaded->weights = *std::move(weights);
-    loaded->load_seconds = Seconds() - start;
-    const auto bytes = static_cast<double>(loaded->weights.nbytes());
-    return OperandCache::Made{std::shared_ptr<const void>(std::move(loaded)), bytes};
+    absl::StatusOr<std::shared_ptr<LoadedModel>> loaded = LoadModel(at, device);
+    if (!loaded.ok()) return loaded.status();
+    const auto bytes = static_cast<double>((*loaded)->weights.nbytes());
+    return OperandCache::Made{std::shared_ptr<const void>(*std::move(loaded)), bytes};
   };
   const absl::StatusOr<OperandCache::Made> made = OperandCache::Get(at.family(), key, make);
   if (!made.ok()) return made.status();
@@ -210,24 +219,22 @@ models::Int8Product Int8ProductOn(const Device& device) {
 
 absl::StatusOr<std::unique_ptr<models::DecoderModel>> MakeDecoder(const Point& at,
                                                                   const models::DecoderWeights& weights,
-                                                                  int64_t capacity, const Device& device) {
-  const int64_t batch = at.Int("batch");
-  if (at.Text("impl") != "graph") {
-    return models::MakeDecoder(at.Text("impl"), weights, batch, capacity, device.threads());
-  }
+                                                                  const models::DecoderRoom& room,
+                                                                  const Device& device) {
+  if (at.Text("impl") != "graph") return models::MakeDecoder(at.Text("impl"), weights, room, device.threads());
   const auto record = [gpu = device.gpu()](const std::function<void()>& launches) {
     const std::shared_ptr<GpuGraph> graph = gpu->Record([&](const std::function<void()>&) { launches(); });
     return [graph] { graph->Replay([] {}); };
   };
-  return std::make_unique<models::RecordedDecoder>(weights, batch, capacity, record);
+  return std::make_unique<models::RecordedDecoder>(weights, room.batch, room.capacity, record);
 }
 
 }  // namespace
 
-absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, const Device& device) {
+absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, const Device& device, int64_t piece) {
   const auto model = ModelAt(at, device);
   if (!model.ok()) return model.status();
-  auto decoder = MakeDecoder(at, (*model)->weights, capacity, device);
+  auto decoder = MakeDecoder(at, (*model)->weights, {at.Int("batch"), capacity, piece}, device);
   if (!decoder.ok()) return decoder.status();
   if (device.gpu() != nullptr && !KernelsOfEager(at).empty()) (*decoder)->MultiplyInt8By(Int8ProductOn(device));
   return LoadedDecoder{*model, *std::move(decoder)};

@@ -22,7 +22,7 @@ std::vector<AxisSpec> StorageAxes();
 // model, those of storage, and batch: of every family with a model to choose.
 std::vector<AxisSpec> ModelAxes();
 
-// What the point's model is: of --checkpoint, or why it is not there.
+// What the point's model is: of --checkpoint or --draft_checkpoint, or why it is not there.
 absl::StatusOr<models::DecoderConfig> ConfigAt(const Point& at);
 
 // Whether this device can hold the point's model: of --checkpoint, whether it was given.
@@ -35,7 +35,7 @@ std::vector<std::string_view> KernelsOfEager(const Point& at);
 // Whether the appending of one token can be recorded as a CUDA graph.
 absl::Status SupportsRecordedTokens(const Point& at);
 
-// The closed forms of the point's model. For model:checkpoint those of --checkpoint.
+// The closed forms of the point's model.
 workload::StoredDecoder StoredAt(const Point& at);
 
 // Weights in the point's format, on the device: random, or those of --checkpoint.
@@ -52,8 +52,8 @@ struct LoadedDecoder {
   std::unique_ptr<models::DecoderModel> decoder;  // of the point's implementation
 };
 
-// With a cache for `capacity` tokens a sequence.
-absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, const Device& device);
+// With a cache for `capacity` tokens a sequence, of which AppendAll takes `piece` at once.
+absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, const Device& device, int64_t piece = 1);
 
 // The logits after `tokens` [batch, n] in fp32 arithmetic on the weights that the format stands for.
 at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens);

@@ -80,6 +80,7 @@ const std::vector<FlagGroup>& AllGroups() {
         {"oversubscribe", "", ""},
         {"max_step_time", "SECONDS", ""},
         {"checkpoint", "FOLDER", ""},
+        {"draft_checkpoint", "FOLDER", ""},
         {"prompt_ids", "1,2;3|FILE|-", ""},
         {"text_ids", "1,2,3|FILE|-", ""},
         {"stop_ids", "1,2,3", ""},

@@ -15,7 +15,7 @@
 #include <optional>
 
 #include "lib/models/decoding/eager_decoder.h"
-#include "lib/models/decoding/generation.h"
+#include "lib/models/generation/generation.h"
 #include "lib/models/training/optimizer.h"
 #include "lib/run/session.h"
 #include "lib/suite/family.h"

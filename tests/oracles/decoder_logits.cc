@@ -64,7 +64,7 @@ int Main(const std::vector<std::string>& arguments) {
   int64_t greedy = 0;
   if (absl::StartsWith(arguments[7], kGreedy)) greedy = std::atoll(arguments[7].c_str() + sizeof(kGreedy) - 1);
   const int64_t batch = tokens.size(0);
-  const auto decoder = MakeDecoder(arguments[2], *weights, batch, tokens.size(1) + greedy, 2);
+  const auto decoder = MakeDecoder(arguments[2], *weights, {.batch = batch, .capacity = tokens.size(1) + greedy}, 2);
   if (!decoder.ok()) Stop(std::string(decoder.status().message()));
 
   std::vector<at::Tensor> logits = {(*decoder)->Append(tokens.narrow(1, 0, prompt).contiguous()).clone()};

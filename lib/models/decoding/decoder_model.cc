@@ -10,10 +10,10 @@
 namespace roofbench::models {
 
 absl::StatusOr<std::unique_ptr<DecoderModel>> MakeDecoder(std::string_view implementation,
-                                                          const DecoderWeights& weights, int64_t batch,
-                                                          int64_t capacity, int threads) {
-  if (implementation == "eager") return std::make_unique<EagerDecoder>(weights, batch, capacity);
-  if (implementation == "native") return MakeNativeDecoder(weights, batch, capacity, threads);
+                                                          const DecoderWeights& weights, const DecoderRoom& room,
+                                                          int threads) {
+  if (implementation == "eager") return std::make_unique<EagerDecoder>(weights, room.batch, room.capacity);
+  if (implementation == "native") return MakeNativeDecoder(weights, room, threads);
   return absl::InvalidArgumentError(absl::StrCat("no decoder is called ", std::string(implementation)));
 }
 

@@ -42,6 +42,8 @@ class DecoderModel {
   // in ascending order. Returns the logits of the last token of each piece, fp32 [pieces, vocab], valid until the next
   // call. There is no padding, and no work for the other sequences.
   virtual const at::Tensor& AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) = 0;
+  // As Append, but the logits after each of the tokens: [batch, n, vocab].
+  virtual at::Tensor AppendAll(const at::Tensor& tokens) = 0;
 
   // What libraries do once for every number of keys that a token meets, for those from `first` to `last`. Its time is
   // no token's.
@@ -77,14 +79,21 @@ class DecoderModel {
   virtual void ObserveStages(LlmInt8Marker marker) = 0;
 };
 
+// What a decoder has room for.
+struct DecoderRoom {
+  int64_t batch = 1;     // sequences
+  int64_t capacity = 1;  // tokens of each
+  int64_t piece = 1;     // tokens of each that AppendAll takes as fast as one: as many sequences' tokens would be
+};
+
 // With our own kernels, for fp32 and bf16 vectors: see native_decoder.cc. The weights must outlive it.
-absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWeights& weights, int64_t batch,
-                                                                int64_t capacity, int threads);
+absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWeights& weights, const DecoderRoom& room,
+                                                                int threads);
 
 // By the name of an implementation: "eager" (LibTorch's operations) or "native". Unimplemented with the reason where it
 // cannot run such weights here, InvalidArgument for another name. `threads` is for those that bring their own.
 absl::StatusOr<std::unique_ptr<DecoderModel>> MakeDecoder(std::string_view implementation,
-                                                          const DecoderWeights& weights, int64_t batch,
-                                                          int64_t capacity, int threads);
+                                                          const DecoderWeights& weights, const DecoderRoom& room,
+                                                          int threads);
 
 }  // namespace roofbench::models

@@ -30,8 +30,7 @@ class EagerDecoder final : public DecoderModel {
   const at::Tensor& Append(const at::Tensor& tokens) override;
   const at::Tensor& AppendOne(const at::Tensor& tokens) override;
   const at::Tensor& AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) override;
-  // As Append, but the logits after each of the tokens: [batch, n, vocab].
-  at::Tensor AppendAll(const at::Tensor& tokens);
+  at::Tensor AppendAll(const at::Tensor& tokens) override;
   void Prepare(int64_t first, int64_t last) override;
   std::optional<int64_t> AttentionBackend(int64_t keys) const override;
   std::optional<double> OutlierColumns() const override { return tally_.Mean(); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decoder with our own kernels. A prompt goes through our attention and LibTorch's products, but for integers; a
-// token of each sequence is one parallel region, in which threads meet four times a layer and nothing is allocated.
+// token of each sequence, or a few of them, is one parallel region, in which threads meet four times a layer and
+// nothing is allocated.
 
 #include <ATen/ops/zeros.h>
 
@@ -37,12 +38,12 @@ using workload::DecoderComponent;
 
 std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
 
-// The sizes of a decoder and of a batch.
+// The sizes of a decoder and of the tokens that it takes in a step at most.
 struct Extents : DecoderSizes {
-  Extents(const workload::Decoder& shape, int64_t batch_size)
-      : DecoderSizes(shape), batch(batch_size), slots(batch_size * active_experts) {}
+  Extents(const workload::Decoder& shape, int64_t most_tokens)
+      : DecoderSizes(shape), tokens(most_tokens), slots(most_tokens * active_experts) {}
 
-  int64_t batch;
+  int64_t tokens;
   int64_t slots;  // pairs of a token and an expert
 };
 
@@ -50,7 +51,7 @@ struct Extents : DecoderSizes {
 // that does.
 template <typename T>
 struct Scratch {
-  std::vector<T> x = {};         // the vectors that a product reads: [batch, d]
+  std::vector<T> x = {};         // the vectors that a product reads: [tokens, d]
   std::vector<T> gathered = {};  // those of an expert's tokens
   ExpertPlan plan;
   std::vector<Range> columns = {};  // of a hidden layer, that fell to this thread
@@ -60,22 +61,23 @@ struct Scratch {
 template <typename T>
 class NativeDecoder final : public DecoderModel {
  public:
-  NativeDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity, int threads)
+  NativeDecoder(const DecoderWeights& weights, const DecoderRoom& room, int threads)
       : weights_(weights),
         is_mixture_(weights.config.shape.IsMixture()),
-        n_(weights.config.shape, batch),
+        batch_(room.batch),
+        n_(weights.config.shape, room.batch * room.piece),
         pool_(threads),
-        eager_(weights, batch, capacity),
+        eager_(weights, room.batch, room.capacity),
         products_({.products = n_.layers * (2 + 2 * n_.experts) + 1,
-                   .vectors = batch,
+                   .vectors = n_.tokens,
                    .widest = std::max({n_.d, n_.ff, n_.heads * n_.dim})},
                   weights.storage.outlier_threshold, threads),
         final_norm_(Fp32(weights.final_norm)),
-        logits_(at::zeros({batch, n_.vocab}, at::kFloat)),
-        residual_(Size(batch * n_.d)),
-        qkv_(Size(batch * n_.qkv())),
-        attended_(Size(batch * n_.heads * n_.dim)),
-        attended_rounded_(Size(batch * n_.heads * n_.dim)),
+        logits_(at::zeros({n_.tokens, n_.vocab}, at::kFloat)),
+        residual_(Size(n_.tokens * n_.d)),
+        qkv_(Size(n_.tokens * n_.qkv())),
+        attended_(Size(n_.tokens * n_.heads * n_.dim)),
+        attended_rounded_(Size(n_.tokens * n_.heads * n_.dim)),
         gate_up_(Size(n_.slots * 2 * n_.ff)),
         hidden_(Size(n_.slots * n_.ff)),
         added_(Size(n_.slots * n_.d)) {
@@ -91,9 +93,9 @@ class NativeDecoder final : public DecoderModel {
       key_norms_.push_back(Fp32(layer.key_norm));
     }
     for (int thread = 0; thread < threads; ++thread) {
-      Scratch<T>& s = scratch_.emplace_back(Scratch<T>{.plan = ExpertPlan(batch, n_.experts, n_.active_experts)});
-      s.x.resize(Size(batch * n_.d));
-      s.gathered.resize(Size(batch * n_.d));
+      Scratch<T>& s = scratch_.emplace_back(Scratch<T>{.plan = ExpertPlan(n_.tokens, n_.experts, n_.active_experts)});
+      s.x.resize(Size(n_.tokens * n_.d));
+      s.gathered.resize(Size(n_.tokens * n_.d));
       s.columns.reserve(Size(n_.ff / RowGrain(weights.layers.front().gate_up) + 1));
     }
   }
@@ -101,10 +103,14 @@ class NativeDecoder final : public DecoderModel {
   const at::Tensor& Append(const at::Tensor& tokens) override { return products_.Restart(), eager_.Append(tokens); }
 
   const at::Tensor& AppendOne(const at::Tensor& tokens) override {
-    cache().CheckRoom(cache().length(), 1);
-    sequences_.resize(Size(n_.batch));
-    std::iota(sequences_.begin(), sequences_.end(), 0);
-    return AppendToken(tokens);
+    SetAll(1);
+    return AppendSet(tokens);
+  }
+
+  at::Tensor AppendAll(const at::Tensor& tokens) override {
+    if (tokens.numel() > n_.tokens) return products_.Restart(), eager_.AppendAll(tokens);
+    SetAll(tokens.size(1));
+    return AppendSet(tokens).view({batch_, each_, n_.vocab});
   }
 
   const at::Tensor& AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) override {
@@ -113,9 +119,10 @@ class NativeDecoder final : public DecoderModel {
       return eager_.AppendTo(pieces, tokens);
     }
     cache().Check(pieces, tokens.numel());
+    each_ = 1;
     sequences_.clear();
     for (const Piece& piece : pieces) sequences_.push_back(piece.sequence);
-    return AppendToken(tokens);
+    return AppendSet(tokens);
   }
 
   std::optional<double> OutlierColumns() const override {
@@ -140,16 +147,25 @@ class NativeDecoder final : public DecoderModel {
     return weight.defined() ? weight.to(at::kFloat).contiguous() : weight;
   }
   KvCache& cache() { return eager_.cache(); }
-  int64_t active() const { return static_cast<int64_t>(sequences_.size()); }
+  // Tokens of the step.
+  int64_t active() const { return static_cast<int64_t>(sequences_.size()) * each_; }
 
-  // One of each of sequences_, at its own length.
-  const at::Tensor& AppendToken(const at::Tensor& tokens) {
-    for (const int64_t i : sequences_) cache().CheckRoom(cache().lengths[Size(i)], 1);
+  // The next step takes `each` tokens of every sequence.
+  void SetAll(int64_t each) {
+    cache().CheckRoom(cache().length(), each);
+    each_ = each;
+    sequences_.resize(Size(batch_));
+    std::iota(sequences_.begin(), sequences_.end(), 0);
+  }
+
+  // each_ tokens of each of sequences_, at its own length.
+  const at::Tensor& AppendSet(const at::Tensor& tokens) {
+    for (const int64_t i : sequences_) cache().CheckRoom(cache().lengths[Size(i)], each_);
     products_.Restart();
-    pool_.Region([&, ids = tokens.const_data_ptr<int64_t>()](const Worker& worker) { Token(worker, ids); });
+    pool_.Region([&, ids = tokens.const_data_ptr<int64_t>()](const Worker& worker) { Step(worker, ids); });
     if (component_) component_(DecoderComponent::kWait);  // for the end of the region
-    for (const int64_t i : sequences_) ++cache().lengths[Size(i)];
-    return active() == n_.batch ? logits_ : some_logits_ = logits_.narrow(0, 0, active());
+    for (const int64_t i : sequences_) cache().lengths[Size(i)] += each_;
+    return active() == n_.tokens ? logits_ : some_logits_ = logits_.narrow(0, 0, active());
   }
 
   // The threads do the same at the same time, so that one speaks for all.
@@ -180,7 +196,7 @@ class NativeDecoder final : public DecoderModel {
     End(worker, DecoderComponent::kNorm);
   }
 
-  void Token(const Worker& worker, const int64_t* tokens) {
+  void Step(const Worker& worker, const int64_t* tokens) {
     Scratch<T>& s = scratch_[Size(worker.index())];
     const auto nothing = [](Range) {};
     if (!is_mixture_) s.plan.Assign(active());
@@ -239,13 +255,14 @@ class NativeDecoder final : public DecoderModel {
                                .rope = eager_.rope(),
                                .cache = eager_.cache(),
                                .sequences = sequences_,
+                               .each = each_,
                                .layer = layer,
                                .query_norm = query_norms_[Size(layer)],
                                .key_norm = key_norms_[Size(layer)],
                                .qkv = qkv_.data(),
                                .y = attended_.data(),
                                .rounded = attended_rounded_.data()},
-             worker.Own(active() * n_.kv_heads));
+             worker.Own(static_cast<int64_t>(sequences_.size()) * n_.kv_heads));
   }
 
   // Which expert takes which tokens: the same on every thread.
@@ -328,6 +345,7 @@ class NativeDecoder final : public DecoderModel {
 
   const DecoderWeights& weights_;
   const bool is_mixture_;
+  const int64_t batch_;
   const Extents n_;
   const kernels::ThreadPool pool_;
   EagerDecoder eager_;  // reads prompts, and owns the cache
@@ -341,8 +359,9 @@ class NativeDecoder final : public DecoderModel {
   std::vector<at::Tensor> key_norms_;
   at::Tensor final_norm_;
   at::Tensor logits_;
-  at::Tensor some_logits_;          // of some sequences
-  std::vector<int64_t> sequences_;  // that the token now belongs to
+  at::Tensor some_logits_;          // of fewer tokens
+  std::vector<int64_t> sequences_;  // that the tokens of the step belong to
+  int64_t each_ = 1;                // tokens of each of them
   std::vector<float> residual_;
   std::vector<float> qkv_;
   std::vector<float> attended_;
@@ -356,8 +375,8 @@ class NativeDecoder final : public DecoderModel {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWeights& weights, int64_t batch,
-                                                                int64_t capacity, int threads) {
+absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWeights& weights, const DecoderRoom& room,
+                                                                int threads) {
   const int64_t dim = DecoderSizes(weights.config.shape).dim;
   if (dim > kernels::kMostHeadDim) {
     return absl::UnimplementedError(absl::StrCat("native attention takes heads of up to ", kernels::kMostHeadDim,
@@ -367,9 +386,9 @@ absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWei
     case workload::WeightFormat::kFp16:
       return absl::UnimplementedError("there is no native kernel for fp16 weights; the eager decoder takes them");
     case workload::WeightFormat::kFp32:
-      return std::make_unique<NativeDecoder<float>>(weights, batch, capacity, threads);
+      return std::make_unique<NativeDecoder<float>>(weights, room, threads);
     default:
-      return std::make_unique<NativeDecoder<Bf16>>(weights, batch, capacity, threads);
+      return std::make_unique<NativeDecoder<Bf16>>(weights, room, threads);
   }
 }
 

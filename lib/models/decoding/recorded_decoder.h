@@ -25,6 +25,7 @@ class RecordedDecoder final : public DecoderModel {
   const at::Tensor& AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) override {
     return eager_.AppendTo(pieces, tokens);
   }
+  at::Tensor AppendAll(const at::Tensor& tokens) override { return eager_.AppendAll(tokens); }
   std::optional<int64_t> AttentionBackend(int64_t /*keys*/) const override { return eager_.AttentionBackendOfSet(); }
   void MultiplyInt8By(Int8Product product) override { eager_.MultiplyInt8By(std::move(product)); }
   int64_t length() const override { return eager_.length(); }

@@ -66,45 +66,52 @@ struct HeadRows {
   }
 };
 
-// C: what the cache is of, T or int8_t.
+// C: what the cache is of, T or int8_t. Token `index` of a sequence's, by one head of keys.
 template <typename T, typename C>
-void RunItemsOf(const TokenAttention<T>& work, Range range, C /*element*/) {
+void RunToken(const TokenAttention<T>& work, std::size_t place, int64_t index, int64_t head, C /*element*/) {
   const DecoderSizes& n = work.n;
   const int64_t dim = n.dim;
   const int64_t group = n.heads / n.kv_heads;
+  const int64_t sequence = work.sequences[place];
+  const int64_t position = work.cache.lengths[static_cast<std::size_t>(sequence)] + index;
+  const int64_t first = n.window > 0 ? std::max<int64_t>(0, position + 1 - n.window) : 0;
+  const int64_t token = static_cast<int64_t>(place) * work.each + index;
+  float* const q = work.qkv + token * n.qkv() + head * group * dim;
+  float* const k = work.qkv + token * n.qkv() + (n.heads + head) * dim;
+  const float* const v = k + n.kv_heads * dim;
+  NormHeads(work, work.query_norm, q, group);
+  NormHeads(work, work.key_norm, k, 1);
+  Rotate(work.rope, position, q, group, dim);
+  Rotate(work.rope, position, k, 1, dim);
   const auto batch = static_cast<int64_t>(work.cache.lengths.size());
+  const int64_t row = ((work.layer * batch + sequence) * n.kv_heads + head) * work.cache.capacity;
+  const HeadRows<C> keys(work.cache.keys, work.cache.key_scales, row, dim);
+  const HeadRows<C> values(work.cache.values, work.cache.value_scales, row, dim);
+  keys.Keep(k, position);
+  values.Keep(v, position);
+  const int64_t begin = (token * n.kv_heads + head) * group * dim;
+  float* const y = work.y + begin;
+  kernels::RunHeads(kernels::DecodeAttention<C>{.q = q,
+                                                .keys = keys.From(first),
+                                                .values = values.From(first),
+                                                .key_scales = keys.ScalesFrom(first),
+                                                .value_scales = values.ScalesFrom(first),
+                                                .y = y,
+                                                .heads = 1,
+                                                .group = group,
+                                                .head_dim = dim,
+                                                .length = position + 1 - first,
+                                                .capacity = work.cache.capacity},
+                    {0, 1});
+  std::transform(y, y + group * dim, work.rounded + begin, kernels::Rounded<T>);
+}
+
+// The tokens of a sequence in turn: each attends to those before it, which are in the cache by then.
+template <typename T, typename C>
+void RunItemsOf(const TokenAttention<T>& work, Range range, C element) {
   for (int64_t item = range.begin; item < range.end; ++item) {
-    const int64_t head = item % n.kv_heads;
-    const int64_t sequence = work.sequences[static_cast<std::size_t>(item / n.kv_heads)];
-    const int64_t position = work.cache.lengths[static_cast<std::size_t>(sequence)];
-    const int64_t first = n.window > 0 ? std::max<int64_t>(0, position + 1 - n.window) : 0;
-    float* const token = work.qkv + item / n.kv_heads * n.qkv();
-    float* const q = token + head * group * dim;
-    float* const k = token + (n.heads + head) * dim;
-    const float* const v = k + n.kv_heads * dim;
-    NormHeads(work, work.query_norm, q, group);
-    NormHeads(work, work.key_norm, k, 1);
-    Rotate(work.rope, position, q, group, dim);
-    Rotate(work.rope, position, k, 1, dim);
-    const int64_t row = ((work.layer * batch + sequence) * n.kv_heads + head) * work.cache.capacity;
-    const HeadRows<C> keys(work.cache.keys, work.cache.key_scales, row, dim);
-    const HeadRows<C> values(work.cache.values, work.cache.value_scales, row, dim);
-    keys.Keep(k, position);
-    values.Keep(v, position);
-    float* const y = work.y + item * group * dim;
-    kernels::RunHeads(kernels::DecodeAttention<C>{.q = q,
-                                                  .keys = keys.From(first),
-                                                  .values = values.From(first),
-                                                  .key_scales = keys.ScalesFrom(first),
-                                                  .value_scales = values.ScalesFrom(first),
-                                                  .y = y,
-                                                  .heads = 1,
-                                                  .group = group,
-                                                  .head_dim = dim,
-                                                  .length = position + 1 - first,
-                                                  .capacity = work.cache.capacity},
-                      {0, 1});
-    std::transform(y, y + group * dim, work.rounded + item * group * dim, kernels::Rounded<T>);
+    const auto place = static_cast<std::size_t>(item / work.n.kv_heads);
+    for (int64_t index = 0; index < work.each; ++index) RunToken(work, place, index, item % work.n.kv_heads, element);
   }
 }
 

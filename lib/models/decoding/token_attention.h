@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of one token of each of some sequences, each at its own length, through a cache: with the norms of heads,
-// the rotation, and what is added to the cache.
+// Attention of one token, or of a few, of each of some sequences, each at its own length, through a cache: with the
+// norms of heads, the rotation, and what is added to the cache.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,16 +23,17 @@ struct TokenAttention {
   float epsilon;  // of the norms of heads
   const RotaryTable& rope;
   const KvCache& cache;
-  const std::vector<int64_t>& sequences;  // of the cache, that have a token each
+  const std::vector<int64_t>& sequences;  // of the cache
+  int64_t each = 1;                       // tokens of each of them
   int64_t layer = 0;
   const at::Tensor& query_norm;  // fp32 [head_dim]; undefined: there is none
   const at::Tensor& key_norm;
-  float* qkv = nullptr;  // [sequences.size(), heads + 2 · kv_heads, head_dim]; is overwritten
-  float* y = nullptr;    // [sequences.size(), heads, head_dim]
+  float* qkv = nullptr;  // [sequences.size(), each, heads + 2 · kv_heads, head_dim]; is overwritten
+  float* y = nullptr;    // [sequences.size(), each, heads, head_dim]
   T* rounded = nullptr;  // as y
 };
 
-// The pairs of a token and a head of keys, [sequences.size() · kv_heads], from range.begin up to range.end, on the
+// The pairs of a sequence and a head of keys, [sequences.size() · kv_heads], from range.begin up to range.end, on the
 // calling thread. It allocates nothing.
 template <typename T>
 void RunItems(const TokenAttention<T>& work, kernels::Range range);

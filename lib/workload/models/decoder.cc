@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <map>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,10 @@ double Decoder::ExpectedExperts(double tokens) const {
 double Decoder::AttendedKeys(double depth, double tokens) const {
   const double growing = window > 0 ? std::clamp(window - depth, 0.0, tokens) : tokens;  // that see all before them
   return growing * depth + growing * (growing + 1) / 2 + (tokens - growing) * window;
+}
+
+double Decoder::ReadKeys(double depth, double tokens) const {
+  return depth + tokens - (window > 0 ? std::max(0.0, depth + 1 - window) : 0);
 }
 
 double StoredDecoder::ModelBytes() const {
@@ -178,6 +183,27 @@ workload::Cost StepsCost(const StoredDecoder& stored, const std::vector<Sequence
   return cost;
 }
 
+// Those of as many tokens are one step that is repeated: attention is linear in the keys.
+workload::Cost PassesCost(const StoredDecoder& stored, const std::vector<DecoderPass>& passes) {
+  struct Sum {
+    double passes = 0;
+    double scores = 0;
+    double keys = 0;
+  };
+  std::map<double, Sum> sums;
+  for (const auto& [depth, tokens] : passes) {
+    Sum& sum = sums[tokens];
+    sum.passes += 1;
+    sum.scores += stored.shape.AttendedKeys(depth, tokens);
+    sum.keys += stored.shape.ReadKeys(depth, tokens);
+  }
+  workload::Cost cost;
+  for (const auto& [tokens, sum] : sums) {
+    cost += Repeated(Forward(stored, tokens, sum.scores / sum.passes, sum.keys / sum.passes, tokens), sum.passes);
+  }
+  return cost;
+}
+
 }  // namespace
 
 workload::Cost StoredDecoder::GenerateCost(double batch, double prompt, double new_tokens) const {
@@ -200,12 +226,23 @@ workload::Cost StoredDecoder::GenerateCost(const std::vector<SequenceTokens>& se
   return cost;
 }
 
+workload::Cost StoredDecoder::GenerateCost(double prompt, double capacity,
+                                           const std::vector<DecoderPass>& passes) const {
+  workload::Cost cost = AllOf("prefill", PrefillCost(1, prompt, capacity));
+  cost += AllOf("decode", PassesCost(*this, passes));
+  return cost;
+}
+
 double StoredDecoder::DecodeReadBytes(double batch, double prompt, double new_tokens) const {
   return DecodeReadBytes(std::vector(static_cast<std::size_t>(batch), SequenceTokens{prompt, new_tokens}));
 }
 
 double StoredDecoder::DecodeReadBytes(const std::vector<SequenceTokens>& sequences) const {
   return StepsCost(*this, sequences).BytesRead();
+}
+
+double StoredDecoder::DecodeReadBytes(const std::vector<DecoderPass>& passes) const {
+  return PassesCost(*this, passes).BytesRead();
 }
 
 double StoredDecoder::ResidentBytes(double batch, double tokens, double capacity) const {

@@ -47,6 +47,8 @@ struct Decoder {
   // Keys that `tokens` tokens of a sequence attend to, all together, with `depth` tokens before the first of them:
   // the sum of depth + 1 … depth + tokens, each of which is `window` at most.
   double AttendedKeys(double depth, double tokens) const;
+  // Different keys among them.
+  double ReadKeys(double depth, double tokens) const;
 };
 
 // The components of a decoder: what a step of it is cut into, and what its operations belong to. The rows of the
@@ -63,6 +65,12 @@ constexpr std::string_view Name(DecoderComponent component) {
 struct SequenceTokens {
   double prompt = 0;
   double new_tokens = 1;
+};
+
+// Tokens of one sequence that go through a decoder at once, with `depth` before them, each with its logits.
+struct DecoderPass {
+  double depth = 0;
+  double tokens = 1;
 };
 
 // A decoder with its weights in a format.
@@ -100,9 +108,13 @@ struct StoredDecoder {
   workload::Cost GenerateCost(double batch, double prompt, double new_tokens) const;
   // The same of sequences of their own lengths, none of which is padded, or takes part in a step after its last token.
   workload::Cost GenerateCost(const std::vector<SequenceTokens>& sequences) const;
+  // The same of one sequence whose tokens after the first came by these passes: of a model that reads what a draft has
+  // guessed, or of that draft. `capacity`: of the cache.
+  workload::Cost GenerateCost(double prompt, double capacity, const std::vector<DecoderPass>& passes) const;
   // Weights, keys and values that the tokens after the first read: of MBU.
   double DecodeReadBytes(double batch, double prompt, double new_tokens) const;
   double DecodeReadBytes(const std::vector<SequenceTokens>& sequences) const;
+  double DecodeReadBytes(const std::vector<DecoderPass>& passes) const;
 
   // Weights, a cache of `capacity` tokens a sequence, and the largest intermediate results of `tokens` tokens at once,
   // with the mask of those that outgrow a window.

@@ -58,7 +58,7 @@ class DecoderTest : public testing::TestWithParam<Variant> {
     if (GetParam().has_all) FillVectors(weights_, generator_);
   }
   std::unique_ptr<DecoderModel> Make(int64_t batch) {
-    return MakeDecoder(GetParam().implementation, weights_, batch, 40, 2).value();
+    return MakeDecoder(GetParam().implementation, weights_, {.batch = batch, .capacity = 40}, 2).value();
   }
   at::Tensor Tokens(int64_t batch, int64_t n) { return at::randint(0, 96, {batch, n}, generator_, at::kLong); }
   // Root mean square of the difference over that of b.
@@ -292,7 +292,7 @@ TEST(DecoderWithAWindow, EveryWayToReadATextAgrees) {
   EXPECT_GT((without - expected).abs().max().item<double>(), 0.1) << "the window makes no difference";
   for (const char* implementation : {"eager", "native"}) {
     for (const int64_t prompt : {1, 4, 13, 20}) {
-      const auto decoder = MakeDecoder(implementation, weights, 2, 24, 2).value();
+      const auto decoder = MakeDecoder(implementation, weights, {.batch = 2, .capacity = 24}, 2).value();
       EXPECT_LT((logits_of(*decoder, prompt) - expected).abs().max().item<double>(), 1e-4) << implementation << prompt;
     }
   }

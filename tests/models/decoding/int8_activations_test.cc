@@ -30,7 +30,7 @@ TEST_P(DecoderOfInt8Activations, DiffersFromTheOneIn16BitsByTheirRounding) {
     storage.int8_activations = int8_activations;
     const DecoderWeights weights = RandomWeights(config, storage, 1).value();
     if (arithmetic == Arithmetic::kExact) return EagerDecoder(weights, 2, 12, arithmetic).Append(tokens).clone();
-    return MakeDecoder(implementation, weights, 2, 12, 2).value()->Append(tokens).clone();
+    return MakeDecoder(implementation, weights, {.batch = 2, .capacity = 12}, 2).value()->Append(tokens).clone();
   };
   const auto off = [](const at::Tensor& a, const at::Tensor& b) {
     return ((a - b).square().mean().sqrt() / b.square().mean().sqrt()).item<double>();

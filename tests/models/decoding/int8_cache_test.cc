@@ -98,7 +98,7 @@ TEST_P(DecoderOfAnInt8Cache, DiffersByItsRoundingAloneFromOneIn16Bits) {
     const DecoderWeights weights = RandomWeights(config, storage, 1).value();
     if (arithmetic == Arithmetic::kExact) return EagerDecoder(weights, 2, 12, arithmetic).Append(tokens).clone();
     // A prompt, and single tokens of both.
-    const auto decoder = MakeDecoder(variant.implementation, weights, 2, 12, 2).value();
+    const auto decoder = MakeDecoder(variant.implementation, weights, {.batch = 2, .capacity = 12}, 2).value();
     decoder->Append(tokens.narrow(1, 0, 5).contiguous());
     for (int64_t i = 5; i < 11; ++i) decoder->AppendOne(tokens.select(1, i).contiguous());
     return decoder->AppendOne(tokens.select(1, 11).contiguous()).clone();

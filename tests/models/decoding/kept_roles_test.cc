@@ -58,7 +58,8 @@ TEST_P(KeptRole, IsStoredAndMultipliedAsItIs) {
   const at::Tensor tokens = at::randint(0, 96, {2, 12}, generator, at::kLong);
   const at::Tensor exact = EagerDecoder(weights, 2, 12, Arithmetic::kExact).Append(tokens).clone();
   for (const char* implementation : {"eager", "native"}) {
-    const at::Tensor found = MakeDecoder(implementation, weights, 2, 12, 2).value()->Append(tokens).clone();
+    const at::Tensor found =
+        MakeDecoder(implementation, weights, {.batch = 2, .capacity = 12}, 2).value()->Append(tokens).clone();
     EXPECT_LT(((found - exact).square().mean().sqrt() / exact.square().mean().sqrt()).item<double>(), 0.05)
         << implementation;
   }

@@ -88,7 +88,7 @@ class UnevenSequences : public testing::TestWithParam<Variant> {
  protected:
   UnevenSequences() : weights_(WeightsOf(GetParam().model, GetParam().format, GetParam().has_all)) {}
   std::unique_ptr<DecoderModel> Make(int64_t batch) {
-    return MakeDecoder(GetParam().implementation, weights_, batch, kCapacity, 2).value();
+    return MakeDecoder(GetParam().implementation, weights_, {.batch = batch, .capacity = kCapacity}, 2).value();
   }
 
   const at::NoGradGuard no_grad_;
@@ -182,7 +182,7 @@ TEST(UnevenSequencesWork, PiecesThatAreNoneAreRefused) {
   const at::NoGradGuard no_grad;
   const DecoderWeights weights = WeightsOf("tiny_llama", WeightFormat::kFp32, false);
   for (const char* implementation : {"eager", "native"}) {
-    const auto decoder = MakeDecoder(implementation, weights, 2, 4, 1).value();
+    const auto decoder = MakeDecoder(implementation, weights, {.batch = 2, .capacity = 4}, 1).value();
     const at::Tensor two = at::tensor({1, 2}, at::kLong);
     for (const std::vector<Piece>& pieces : std::vector<std::vector<Piece>>{{},
                                                                             {{0, 1}},

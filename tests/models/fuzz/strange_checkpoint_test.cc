@@ -23,7 +23,7 @@
 #include "lib/models/checkpoint/checkpoint.h"
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/eager_decoder.h"
-#include "lib/models/decoding/generation.h"
+#include "lib/models/generation/generation.h"
 
 namespace roofbench::models {
 namespace {
@@ -47,7 +47,8 @@ std::string Generate(const DecoderWeights& weights, const std::string& implement
   const int64_t batch = dice.Of<int64_t>({1, 1, 2, 3});
   constexpr int64_t kNew = 3;
   const at::Tensor prompt = Prompt(dice, batch, vocab);
-  auto decoder = MakeDecoder(implementation, weights, batch, prompt.size(1) + kNew, /*threads=*/2);
+  auto decoder =
+      MakeDecoder(implementation, weights, {.batch = batch, .capacity = prompt.size(1) + kNew}, /*threads=*/2);
   if (!decoder.ok()) return "no decoder";
   Generation generation(*std::move(decoder), vocab,
                         {.prompt = prompt,

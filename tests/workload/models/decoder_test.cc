@@ -251,6 +251,35 @@ TEST(StoredDecoder, AGenerationIsItsPrefillAndItsDecode) {
   EXPECT_DOUBLE_EQ(cost.OfComponent("prefill").Bytes() + cost.OfComponent("decode").Bytes(), cost.Bytes());
 }
 
+// Tokens that are read at once share the weights and the keys before them.
+TEST(StoredDecoder, APassOfSomeTokensReadsTheWeightsOnce) {
+  for (const double window : {0, 4}) {
+    Decoder shape = kSmall;
+    shape.window = window;
+    const StoredDecoder stored{.shape = shape, .format = WeightFormat::kInt8};
+    const Cost alone = stored.GenerateCost(6, 20, std::vector<DecoderPass>{{6, 1}, {7, 1}, {8, 1}});
+    EXPECT_EQ(alone.resident_bytes, stored.ResidentBytes(1, 6, 20));
+    const Cost generated = stored.GenerateCost(1, 6, 4);
+    EXPECT_NEAR(alone.Bytes(), generated.Bytes(), 1e-6);
+    EXPECT_NEAR(alone.Flops(), generated.Flops(), 1e-6);
+    // Three tokens behind six, and two behind ten, which then are read again.
+    const std::vector<DecoderPass> passes = {{6, 3}, {10, 2}, {10, 2}};
+    const Cost cost = stored.GenerateCost(6, 20, passes);
+    EXPECT_EQ(cost.OfComponent("prefill").Bytes(), stored.PrefillCost(1, 6, 20).Bytes());
+    const Cost decode = cost.OfComponent("decode");
+    const double key = stored.KvBytesPerToken();
+    const double row = 8 * 2;  // of the embedding
+    const double weights = stored.WeightsReadBytes(1) - row;
+    // With a window of 4 three tokens meet 4 + 2 different keys, and two 4 + 1.
+    const double keys = window == 0 ? 9 + 12 + 12 : 6 + 5 + 5;
+    EXPECT_NEAR(decode.BytesRead(), 3 * weights + 7 * row + keys * key, 1e-6);
+    EXPECT_NEAR(decode.Bytes() - decode.BytesRead(), 7 * (key + 32 * 4), 1e-6);
+    const double scores = window == 0 ? 7 + 8 + 9 + 2 * (11 + 12) : 7 * 4;
+    EXPECT_NEAR(decode.Flops(), 7 * 2 * shape.ActiveParameters() + 3 * 4.0 * scores * 8, 1e-6);
+    EXPECT_NEAR(stored.DecodeReadBytes(passes), decode.BytesRead(), 1e-6);
+  }
+}
+
 TEST(WeightFormat, NamesRoundTrip) {
   for (const WeightFormat format : kWeightFormats) EXPECT_EQ(ParseWeightFormat(Name(format)), format);
   EXPECT_FALSE(ParseWeightFormat("int3"));

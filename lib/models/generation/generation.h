@@ -13,6 +13,7 @@
 
 #include "lib/models/checkpoint/token_ids.h"
 #include "lib/models/decoding/decoder_model.h"
+#include "lib/models/generation/speculation.h"
 #include "lib/models/sampling/beam_search.h"
 #include "lib/models/sampling/token_choice.h"
 #include "lib/models/sampling/token_sampler.h"
@@ -44,6 +45,8 @@ class Generation {
     std::optional<SamplingOptions> sampling = {};  // in place of `choice`
     // More than one beam: of a single prompt, in place of both. The decoder has a sequence for each.
     BeamOptions beams = {};
+    // With a decoder: it guesses the most likely tokens of a single prompt, and `times` tell of passes of the model.
+    DraftOptions draft = {};
     std::shared_ptr<TokenTimes> times = nullptr;  // nullptr: by the host's clock
   };
 
@@ -68,6 +71,8 @@ class Generation {
   // The new tokens of a sequence, and the logits [batch, vocab] that the last of each was chosen from.
   TokenIds Ids(int64_t sequence) const;
   const at::Tensor& logits() const { return logits_; }
+  // Of a text with a draft; nullptr: there is none.
+  const Speculation* speculation() const { return speculation_ ? &*speculation_ : nullptr; }
   // Each prompt and every token chosen after it but the last, whose logits nobody asked for: before the first run, the
   // prompt. [batch, n] where all are of one length, otherwise one [1, n] after another.
   std::vector<at::Tensor> Read() const;
@@ -75,11 +80,14 @@ class Generation {
   // Seconds of the very first run; and between one token and the next, of all runs after it.
   double first_seconds() const { return first_seconds_; }
   const std::vector<double>& gaps() const { return gaps_; }
+  // Those of one run after the very first, in the mean.
+  double gap_seconds() const;
 
  private:
   bool IsStop(int64_t id) const;
   const at::Tensor& ReadPrompts();
   void SearchBeams(const std::function<void()>& prompt_read);
+  void Speculate(const std::function<void()>& prompt_read);
   // Appends what was chosen.
   const at::Tensor& Step();
   // Into ids [active], by logits [active, vocab].
@@ -97,6 +105,7 @@ class Generation {
   std::optional<DeviceTokenChooser> device_chooser_;  // where the decoder is on a device
   std::optional<TokenSampler> sampler_;               // in place of both
   std::optional<BeamSearch> search_;                  // in place of all
+  std::optional<Speculation> speculation_;            // on the host, too
   const std::vector<int64_t> lengths_;                // of the prompts
   at::Tensor chosen_;                                 // [most new tokens, batch], on the decoder's device
   at::Tensor ids_;                                    // the same on the host

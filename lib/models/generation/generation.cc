@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/models/decoding/generation.h"
+#include "lib/models/generation/generation.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
@@ -68,6 +68,10 @@ Generation::Generation(std::unique_ptr<DecoderModel> decoder, int64_t vocab, Opt
   if (options_.beams.beams > 1) {
     TORCH_CHECK(batch() == 1, "beams are of a single prompt");
     search_.emplace(options_.beams, vocab, options_.most_new, options_.stop_ids);
+  } else if (options_.draft.decoder != nullptr) {
+    TORCH_CHECK(batch() == 1 && !options_.sampling && options_.choice.top_k == 1,
+                "a draft guesses the most likely tokens of a single prompt");
+    speculation_.emplace(options_.draft, *decoder_, vocab);
   } else if (options_.sampling) {
     sampler_.emplace(*options_.sampling, vocab, TextsOf(options_.prompt, lengths_));
   } else if (!chosen_.is_cpu()) {
@@ -169,6 +173,28 @@ void Generation::SearchBeams(const std::function<void()>& prompt_read) {
   logits_ = search_->BestLogits().unsqueeze(0);
 }
 
+void Generation::Speculate(const std::function<void()>& prompt_read) {
+  int64_t* const ids = ids_.data_ptr<int64_t>();
+  // Appends `token` and says whether the text goes on.
+  const auto append = [&](int64_t token) {
+    ids[steps_++] = token;
+    return !IsStop(token) && steps_ < options_.most_new;
+  };
+  logits_ = decoder_->Append(options_.prompt);
+  speculation_->ReadPrompt(options_.prompt);
+  bool goes_on = append(chooser_.Choose(logits_.to(at::kCPU).const_data_ptr<float>()));
+  options_.times->Mark();
+  prompt_read();
+  while (goes_on) {
+    const TokenIds& next = speculation_->Advance(ids[steps_ - 1], options_.most_new - steps_);
+    std::size_t read = 0;
+    while (goes_on && read < next.size()) goes_on = append(next[read++]);
+    logits_ = speculation_->LogitsOf(static_cast<int64_t>(read) - 1);
+    options_.times->Mark();
+  }
+  made_of_.front() = steps_;
+}
+
 void Generation::Run(const std::function<void()>& prompt_read) {
   const double start = Now();
   chooser_.Restart();
@@ -176,8 +202,8 @@ void Generation::Run(const std::function<void()>& prompt_read) {
   options_.times->Restart();
   decoder_->Truncate(0);
   steps_ = 0;
-  if (search_) {
-    SearchBeams(prompt_read);
+  if (search_ || speculation_) {
+    search_ ? SearchBeams(prompt_read) : Speculate(prompt_read);
     if (runs_++ > 0) return options_.times->Gaps(gaps_);
     first_seconds_ = Now() - start;
     return;
@@ -200,6 +226,10 @@ void Generation::Run(const std::function<void()>& prompt_read) {
   if (device_chooser_) device_chooser_->Check(steps_);
   if (runs_++ > 0) return options_.times->Gaps(gaps_);
   first_seconds_ = Now() - start;
+}
+
+double Generation::gap_seconds() const {
+  return std::accumulate(gaps_.begin(), gaps_.end(), 0.0) / static_cast<double>(runs_ - 1);
 }
 
 TokenIds Generation::Ids(int64_t sequence) const {

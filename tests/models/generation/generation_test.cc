@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/models/decoding/generation.h"
+#include "lib/models/generation/generation.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
@@ -159,12 +159,12 @@ TEST_P(BrokenWeights, EndTheGenerationInOrder) {
     (layer.router.weight.defined() ? layer.router.weight : layer.gate_up.weight).fill_(value);
   }
   for (const int64_t top_k : {1, 20}) {
-    Generation generation(MakeDecoder(implementation, weights, 2, 16, 2).value(), 96,
+    Generation generation(MakeDecoder(implementation, weights, {.batch = 2, .capacity = 16}, 2).value(), 96,
                           {.prompt = at::zeros({2, 1}, at::kLong), .most_new = 4, .choice = {.top_k = top_k}});
     EXPECT_THROW(generation.Run([] {}), c10::Error);
   }
   // The prompt is LibTorch's; the tokens after it are each implementation's own.
-  const auto decoder = MakeDecoder(implementation, weights, 2, 16, 2).value();
+  const auto decoder = MakeDecoder(implementation, weights, {.batch = 2, .capacity = 16}, 2).value();
   const at::Tensor tokens = at::tensor({3, 5}, at::kLong);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(decoder->AppendOne(tokens).isfinite().all().item<bool>());
 }

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/models/decoding/generation.h"
+#include "lib/models/generation/generation.h"
 #include "lib/models/sampling/token_choice.h"
 
 namespace roofbench::models {
@@ -50,6 +50,7 @@ class PlaceDecoder final : public DecoderModel {
     EXPECT_EQ(end, tokens.numel());
     return logits_;
   }
+  at::Tensor AppendAll(const at::Tensor& /*tokens*/) override { return {}; }
   int64_t length() const override { return lengths_.front(); }
   void Truncate(int64_t length) override {
     std::ranges::fill(lengths_, length);
