@@ -40,7 +40,8 @@ models::Storage StorageAt(const Point& at) {
   if (at.Text("head") == "16bit") storage.skipped.insert(models::LinearRole::kHead);
   if (at.Text("head") == "quantised") storage.skipped.erase(models::LinearRole::kHead);
   for (const std::string& role : at.Several("keep")) storage.skipped.insert(*models::ParseLinearRole(role));
-  storage.int8_activations = at.Text("activations") == "int8";
+  storage.activations = static_cast<workload::Activations>(
+      std::ranges::find(workload::kActivationsNames, at.Text("activations")) - workload::kActivationsNames.begin());
   storage.int8_cache = at.Text("kv_cache") == "int8";
   storage.outlier_threshold = at.Text("outliers") == "none" ? 0 : at.Number("outliers");
   return storage;
@@ -102,10 +103,10 @@ std::vector<AxisSpec> StorageAxes() {
            .default_value = "6",
            .doc = "llm_int8: activations from this size on are outliers"},
           {.name = "activations",
-           .choices = {"default", "int8"},
+           .choices = {workload::kActivationsNames.begin(), workload::kActivationsNames.end()},
            .default_value = "default",
-           .doc = "int8: rounded to 8 bits with a scale a vector, so that products with int8 and int4 weights are made "
-                  "of integers; by default in 16 bits"},
+           .doc = "beside quantised weights; int8: rounded to 8 bits with a scale a vector, so that products with int8 "
+                  "and int4 weights are made of integers; fp16: impl:eager alone; by default bf16"},
           {.name = "kv_cache",
            .choices = {"default", "int8"},
            .default_value = "default",
@@ -135,7 +136,7 @@ absl::Status SupportsModel(const Point& at, const Device& device) {
 }
 
 std::vector<std::string_view> KernelsOfEager(const Point& at) {
-  if (FormatAt(at) != WeightFormat::kInt8 || StorageAt(at).int8_activations) return {};
+  if (FormatAt(at) != WeightFormat::kInt8 || at.Text("activations") != "default") return {};
   return {"GemvRows"};
 }
 
@@ -276,10 +277,11 @@ Tolerance LogitTolerance(const LoadedModel& model) {
   // two layers stayed below 0.5 in bf16 and in LLM.int8(), the others came to 9.8 at most (100 to 200 seeds each,
   // 2026-11-21).
   constexpr double kMixture = 10;
+  const models::Storage& storage = model.weights.storage;
   const bool rounds =
-      format == WeightFormat::kLlmInt8 || model.weights.storage.int8_activations || model.weights.storage.int8_cache;
+      format == WeightFormat::kLlmInt8 || storage.activations == workload::Activations::kInt8 || storage.int8_cache;
   const double amplification = shape.IsMixture() ? kMixture : rounds ? kLlmInt8 : 1;
-  return {.dtype = workload::ActivationDtype(format),
+  return {.dtype = workload::ActivationDtype(format, storage.activations),
           .reduction = shape.base.d_ff,
           .roundings = 8 * shape.base.layers,
           .amplification = amplification};

@@ -12,19 +12,18 @@ struct FormatRow {
   double row_bytes;    // scales a row
   double group_bytes;  // scale and zero a group
   Dtype activation;
-  Dtype product;
   WeightFormat unquantised;
   bool head;
 };
 
 // In the order of the enumeration: what each linear of a model becomes.
 constexpr std::array<FormatRow, kWeightFormats.size()> kRows = {{
-    {"fp32", 4, 0, 0, Dtype::kFp32, Dtype::kFp32, WeightFormat::kFp32, true},
-    {"bf16", 2, 0, 0, Dtype::kBf16, Dtype::kBf16, WeightFormat::kBf16, true},
-    {"fp16", 2, 0, 0, Dtype::kFp16, Dtype::kFp16, WeightFormat::kFp16, true},
-    {"int8", 1, 4, 0, Dtype::kBf16, Dtype::kBf16, WeightFormat::kBf16, true},
-    {"int4", 0.5, 0, 4, Dtype::kBf16, Dtype::kBf16, WeightFormat::kBf16, true},
-    {"llm_int8", 1, 4, 0, Dtype::kBf16, Dtype::kInt8, WeightFormat::kBf16, false},
+    {"fp32", 4, 0, 0, Dtype::kFp32, WeightFormat::kFp32, true},
+    {"bf16", 2, 0, 0, Dtype::kBf16, WeightFormat::kBf16, true},
+    {"fp16", 2, 0, 0, Dtype::kFp16, WeightFormat::kFp16, true},
+    {"int8", 1, 4, 0, Dtype::kBf16, WeightFormat::kBf16, true},
+    {"int4", 0.5, 0, 4, Dtype::kBf16, WeightFormat::kBf16, true},
+    {"llm_int8", 1, 4, 0, Dtype::kBf16, WeightFormat::kBf16, false},
 }};
 
 const FormatRow& Row(WeightFormat format) { return kRows[static_cast<std::size_t>(format)]; }
@@ -40,17 +39,30 @@ std::optional<WeightFormat> ParseWeightFormat(std::string_view name) {
   return std::nullopt;
 }
 
-Dtype ActivationDtype(WeightFormat format) { return Row(format).activation; }
-
-bool TakesInt8Activations(WeightFormat format) {
-  return format == WeightFormat::kInt8 || format == WeightFormat::kInt4;
+bool TakesActivations(WeightFormat format, Activations activations) {
+  switch (activations) {
+    case Activations::kFp16:
+      return Row(format).unquantised != format;
+    case Activations::kInt8:
+      return format == WeightFormat::kInt8 || format == WeightFormat::kInt4;
+    default:
+      return true;
+  }
 }
 
-Dtype ProductDtype(WeightFormat format, bool int8_activations) {
-  return int8_activations && TakesInt8Activations(format) ? Dtype::kInt8 : Row(format).product;
+WeightFormat UnquantisedFormat(WeightFormat format, Activations activations) {
+  const bool is_fp16 = activations == Activations::kFp16 && TakesActivations(format, activations);
+  return is_fp16 ? WeightFormat::kFp16 : Row(format).unquantised;
 }
 
-WeightFormat UnquantisedFormat(WeightFormat format) { return Row(format).unquantised; }
+Dtype ActivationDtype(WeightFormat format, Activations activations) {
+  return Row(UnquantisedFormat(format, activations)).activation;
+}
+
+Dtype ProductDtype(WeightFormat format, Activations activations) {
+  const bool rounds = activations == Activations::kInt8 && TakesActivations(format, activations);
+  return rounds || format == WeightFormat::kLlmInt8 ? Dtype::kInt8 : ActivationDtype(format, activations);
+}
 
 bool QuantisesHead(WeightFormat format) { return Row(format).head; }
 

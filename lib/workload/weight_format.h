@@ -24,19 +24,24 @@ std::string_view Name(WeightFormat format);
 // The inverse of Name; nullopt for any other text.
 std::optional<WeightFormat> ParseWeightFormat(std::string_view name);
 
-// What the vectors between the products are stored as, and the multiplier of everything that is not quantised.
-Dtype ActivationDtype(WeightFormat format);
+// What the vectors between products are beside quantised weights: bf16; fp16, as LLM.int8() was published; or bf16 that
+// is rounded to 8 bits before a product, with a scale a vector, so that products are made of integers. Those of
+// llm_int8 always are.
+enum class Activations { kDefault, kFp16, kInt8 };
+inline constexpr std::array<std::string_view, 3> kActivationsNames = {"default", "fp16", "int8"};
 
-// Whether activations can be rounded to 8 bits, with a scale a vector, so that products are made of integers: for
-// weights in int8 and int4. Those of llm_int8 always are.
-bool TakesInt8Activations(WeightFormat format);
+// Whether there are such of a format: fp16 where weights are quantised, int8 of int8 and int4.
+bool TakesActivations(WeightFormat format, Activations activations);
+
+// What stays when linears are stored in `format`: the embedding and a mixture's router (and LLM.int8()'s head).
+WeightFormat UnquantisedFormat(WeightFormat format, Activations activations = Activations::kDefault);
+
+// What the vectors between the products are stored as, and the multiplier of everything that is not quantised.
+Dtype ActivationDtype(WeightFormat format, Activations activations = Activations::kDefault);
 
 // The multiplier of a product with such a weight: that of the activations, except for llm_int8, and for formats that
 // take them where activations are in 8 bits.
-Dtype ProductDtype(WeightFormat format, bool int8_activations = false);
-
-// What stays when linears are stored in `format`: the embedding and a mixture's router (and LLM.int8()'s head).
-WeightFormat UnquantisedFormat(WeightFormat format);
+Dtype ProductDtype(WeightFormat format, Activations activations = Activations::kDefault);
 
 // Whether the output head is quantised too where nobody says otherwise: upstream's LLM.int8() leaves it in 16 bits.
 bool QuantisesHead(WeightFormat format);

@@ -3,7 +3,7 @@
 //   decoder_logits FOLDER IMPL PRECISION GROUP SEQUENCES PROMPT OUT
 // SEQUENCES is "1,2,3;4,5,6": token ids of sequences of one length. The first PROMPT are read at once, the others one
 // by one; OUT gets the logits after each, fp32 [1 + length - PROMPT, batch, vocab]. With "greedy=N" in place of OUT, N
-// tokens are chosen one after another and printed, a line a sequence.
+// tokens are chosen one after another and printed, a line a sequence. PRECISION/fp16: with activations in fp16.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/argmax.h>
@@ -47,11 +47,14 @@ at::Tensor ParseSequences(const std::string& text) {
 
 int Main(const std::vector<std::string>& arguments) {
   if (arguments.size() != 8) Stop("FOLDER IMPL PRECISION GROUP SEQUENCES PROMPT OUT");
-  const auto format = workload::ParseWeightFormat(arguments[3]);
+  constexpr char kFp16[] = "/fp16";
+  const bool is_fp16 = absl::EndsWith(arguments[3], kFp16);
+  const auto format = workload::ParseWeightFormat(arguments[3].substr(0, arguments[3].find('/')));
   if (!format) Stop("no such precision");
   const auto checkpoint = Checkpoint::Open(arguments[1]);
   if (!checkpoint.ok()) Stop(std::string(checkpoint.status().message()));
   Storage storage = DefaultStorage(checkpoint->config(), *format);
+  if (is_fp16) storage.activations = workload::Activations::kFp16;
   if (!absl::SimpleAtoi(arguments[4], &storage.group)) Stop("GROUP is no number");
   const auto weights = LoadWeights(*checkpoint, storage);
   if (!weights.ok()) Stop(std::string(weights.status().message()));

@@ -138,7 +138,10 @@ def test_what_a_draft_is_not_for_is_refused(tmp_path: Path) -> None:
     tiny_models.write("qwen2", tmp_path / "other")
     refused = REFUSED | {
         ("--axis=complete.draft=fp32", f"--draft_checkpoint={tmp_path / 'other'}"): "take one of the same tokenizer",
-        ("--axis=complete.draft=fp32", f"--draft_checkpoint={tmp_path / 'none'}"): f"--draft_checkpoint={tmp_path / 'none'}: ",
+        (
+            "--axis=complete.draft=fp32",
+            f"--draft_checkpoint={tmp_path / 'none'}",
+        ): f"--draft_checkpoint={tmp_path / 'none'}: ",
     }
     for more, why in refused.items():
         command = [str(PROGRAM), f"--checkpoint={tmp_path}", "--benchmark_filter=^complete/", "--prompt_ids=3,4", *more]

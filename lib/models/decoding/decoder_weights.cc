@@ -17,11 +17,11 @@
 namespace roofbench::models {
 namespace {
 
-using workload::TakesInt8Activations;
+using workload::Activations;
 using workload::WeightFormat;
 
 bool HeadIsEmbedding(const workload::Decoder& shape, const Storage& storage) {
-  return shape.base.tied_head && storage.FormatOf(LinearRole::kHead) == workload::UnquantisedFormat(storage.format);
+  return shape.base.tied_head && storage.FormatOf(LinearRole::kHead) == storage.Unquantised();
 }
 
 // Memory for every matrix of the model.
@@ -32,10 +32,10 @@ absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Stora
   const auto matrix = [&](LinearRole role, int64_t count, int64_t rows, int64_t columns) {
     const WeightFormat format = storage.FormatOf(role);
     StoredMatrix made = StoredMatrix::Empty(format, count, rows, columns, storage.group, device);
-    made.int8_activations = storage.int8_activations && TakesInt8Activations(format);
+    made.int8_activations = storage.activations == Activations::kInt8 && TakesActivations(format, storage.activations);
     return made;
   };
-  const auto type = at::TensorOptions(device).dtype(PlainType(storage.format));
+  const auto type = at::TensorOptions(device).dtype(PlainType(storage.Unquantised()));
   DecoderWeights made{.config = config, .storage = storage};
   made.embedding = at::empty({n.vocab, d}, type);
   if (device.is_cpu()) kernels::UseHugePages(made.embedding.data_ptr(), made.embedding.nbytes());
@@ -106,9 +106,12 @@ absl::Status CheckStorage(const DecoderConfig& config, const Storage& storage) {
   if (config.packed) {
     if (absl::Status status = CheckPacked(*config.packed, storage); !status.ok()) return status;
   }
-  if (storage.int8_activations && !TakesInt8Activations(storage.format)) {
-    return absl::UnimplementedError(absl::StrCat(
-        "activations are rounded to 8 bits for int8 and int4 weights, not for ", std::string(Name(storage.format))));
+  if (!TakesActivations(storage.format, storage.activations)) {
+    const char* const why =
+        storage.activations == Activations::kInt8
+            ? "activations are rounded to 8 bits for int8 and int4 weights, not for "
+            : "activations in fp16 are for quantised weights, as weights in fp16 have them; not for ";
+    return absl::UnimplementedError(absl::StrCat(why, std::string(Name(storage.format))));
   }
   const DecoderSizes n(shape);
   struct Matrix {
@@ -268,7 +271,7 @@ absl::StatusOr<DecoderWeights> RandomWeights(const DecoderConfig& config, const 
   };
   // What a layer adds to the residual is small enough that all of them together double it at most.
   const double added = 1 / std::sqrt(2 * config.shape.base.layers);
-  StoredMatrix embedding{.format = workload::UnquantisedFormat(storage.format), .weight = made->embedding};
+  StoredMatrix embedding{.format = storage.Unquantised(), .weight = made->embedding};
   embedding.columns = SharesEmbedding(*made) ? made->embedding.size(1) : 1;
   fill(embedding, 1);
   for (LayerWeights& layer : made->layers) {

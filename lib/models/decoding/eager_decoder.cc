@@ -35,13 +35,13 @@ EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t
       n_(weights.config.shape),
       rope_(capacity, InverseFrequencies(weights.config), at::TensorOptions(weights.embedding.device())),
       cache_(weights.config.shape.base, batch, capacity,
-             weights.embedding.options().dtype(arithmetic == Arithmetic::kStored ? PlainType(weights.storage.format)
-                                                                                 : at::kFloat),
+             weights.embedding.options().dtype(
+                 arithmetic == Arithmetic::kStored ? PlainType(weights.storage.Unquantised()) : at::kFloat),
              weights.storage.int8_cache) {}
 
 // What an operation leaves to the next.
 at::Tensor EagerDecoder::Passed(const at::Tensor& x) const {
-  return arithmetic_ == Arithmetic::kRounded ? x.to(PlainType(weights_.storage.format)).to(at::kFloat) : x;
+  return arithmetic_ == Arithmetic::kRounded ? x.to(PlainType(weights_.storage.Unquantised())).to(at::kFloat) : x;
 }
 
 template <typename Attention, typename Take>

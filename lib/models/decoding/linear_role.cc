@@ -33,7 +33,7 @@ Storage Storage::Default(workload::WeightFormat format) {
 
 workload::WeightFormat Storage::FormatOf(LinearRole role) const {
   const bool stays = role == LinearRole::kRouter || skipped.count(role) > 0;
-  return stays ? workload::UnquantisedFormat(format) : format;
+  return stays ? Unquantised() : format;
 }
 
 workload::StoredDecoder Storage::Of(const workload::Decoder& shape) const {
@@ -43,7 +43,7 @@ workload::StoredDecoder Storage::Of(const workload::Decoder& shape) const {
           .format = format,
           .kept = std::move(kept),
           .group = static_cast<double>(group),
-          .int8_activations = int8_activations,
+          .activations = activations,
           .int8_cache = int8_cache};
 }
 

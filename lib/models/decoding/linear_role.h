@@ -25,17 +25,18 @@ std::optional<LinearRole> ParseLinearRole(std::string_view name);
 // How a model's weights, keys and values are stored.
 struct Storage {
   workload::WeightFormat format = workload::WeightFormat::kBf16;
-  int64_t group = 64;                 // of int4
-  double outlier_threshold = 6;       // of llm_int8; 0: no decomposition
-  bool int8_activations = false;      // of products with int8 and int4: StoredMatrix
+  int64_t group = 64;            // of int4
+  double outlier_threshold = 6;  // of llm_int8; 0: no decomposition
+  workload::Activations activations = workload::Activations::kDefault;
   bool int8_cache = false;            // keys and values in 8 bits: KvCache
   std::set<LinearRole> skipped = {};  // stay unquantised (llm_int8_skip_modules); the router always does
 
   // What upstream does: weight-only formats quantise the head, LLM.int8() leaves it.
   static Storage Default(workload::WeightFormat format);
 
-  // The table of what each linear becomes.
+  // The table of what each linear becomes; and what is not quantised.
   workload::WeightFormat FormatOf(LinearRole role) const;
+  workload::WeightFormat Unquantised() const { return workload::UnquantisedFormat(format, activations); }
 
   // The same for the closed forms of bytes and work, which know one format for all layers.
   workload::StoredDecoder Of(const workload::Decoder& shape) const;

@@ -382,9 +382,9 @@ absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWei
     return absl::UnimplementedError(absl::StrCat("native attention takes heads of up to ", kernels::kMostHeadDim,
                                                  " dimensions, not of ", dim, "; the eager decoder takes any"));
   }
-  switch (weights.storage.format) {
+  switch (weights.storage.Unquantised()) {
     case workload::WeightFormat::kFp16:
-      return absl::UnimplementedError("there is no native kernel for fp16 weights; the eager decoder takes them");
+      return absl::UnimplementedError("there is no native kernel for fp16; the eager decoder takes it");
     case workload::WeightFormat::kFp32:
       return std::make_unique<NativeDecoder<float>>(weights, room, threads);
     default:

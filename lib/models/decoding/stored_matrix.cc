@@ -278,6 +278,8 @@ at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double thres
         return at::_weight_int8pack_mm(x, weight[expert], scale[expert].to(at::kBFloat16));
       }
       return ByBlocks(*this, [&](int64_t first, int64_t count) {
+        // Sums of whole numbers are more than fp16 holds.
+        if (x.scalar_type() == at::kHalf) return at::linear(x, Dequantised(expert, first, count, at::kHalf));
         // Whole numbers up to 128 are exact in bf16: the scales, which are fp32, come afterwards.
         const at::Tensor whole = weight[expert].narrow(0, first, count).to(x.scalar_type());
         return at::linear(x, whole).mul(scale[expert].narrow(0, first, count)).to(x.scalar_type());

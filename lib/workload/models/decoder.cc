@@ -17,7 +17,7 @@ double StorageBytes(WeightFormat format) { return ElementBytes(ActivationDtype(f
 // `tokens` rows against a matrix [rows, columns] of the model's that has the format: its bytes are read once.
 Operation Product(const StoredDecoder& stored, WeightFormat format, double tokens, double rows, double columns) {
   Operation operation{.bytes_read = MatrixBytes(format, rows, columns, stored.group)};
-  operation.flops[Index(ProductDtype(format, stored.int8_activations))] = 2 * tokens * rows * columns;
+  operation.flops[Index(ProductDtype(format, stored.activations))] = 2 * tokens * rows * columns;
   return operation;
 }
 
@@ -64,7 +64,7 @@ double StoredDecoder::ModelBytes() const {
   const auto linear = [&](DecoderComponent product, double rows, double columns) {
     return MatrixBytes(FormatOf(product), rows, columns, group);
   };
-  const WeightFormat plain = UnquantisedFormat(format);
+  const WeightFormat plain = Unquantised();
   const double vectors =
       (2 * s.layers + 1) * s.d_model + s.layers * (shape.BiasParameters() + shape.HeadNormParameters());
   const double attention = linear(DecoderComponent::kQkv, s.QueryWidth() + 2 * s.KvWidth(), s.d_model) +
@@ -106,7 +106,7 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
                       .repeat = s.layers,
                       .component = Name(DecoderComponent::kAttention)};
   // Queries against keys, and weights against values.
-  attention.flops[Index(ActivationDtype(format))] = 4 * scores * s.QueryWidth();
+  attention.flops[Index(ActivationDtype(format, stored.activations))] = 4 * scores * s.QueryWidth();
   workload::Cost cost;
   Operation qkv = product(DecoderComponent::kQkv, s.QueryWidth() + 2 * s.KvWidth(), s.d_model, tokens);
   qkv.bytes_read += stored.shape.BiasParameters() * element;
@@ -119,7 +119,7 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
     expert.repeat *= experts;
     cost.operations.push_back(expert);
   }
-  const WeightFormat plain = UnquantisedFormat(format);
+  const WeightFormat plain = stored.Unquantised();
   if (stored.shape.IsMixture()) {
     Operation router = Product(stored, plain, tokens, stored.shape.experts, s.d_model);
     router.repeat = s.layers;
@@ -250,17 +250,17 @@ double StoredDecoder::ResidentBytes(double batch, double tokens, double capacity
   const double element = StorageBytes(format);
   // Alive at once in a layer: the residual, its norm, the SwiGLU's two halves and their product.
   const double wide = std::max(s.QueryWidth() + 2 * s.KvWidth(), 3 * s.d_ff * shape.active_experts);
-  const double activations = batch * tokens * (3 * s.d_model + wide) * element;
+  const double vectors = batch * tokens * (3 * s.d_model + wide) * element;
   const double logits = batch * s.vocab * ElementBytes(Dtype::kFp32);
   // Which keys are in the window, as LibTorch's attention takes it: two matrices of booleans become one of elements.
   const double mask = shape.window > 0 && tokens > shape.window ? tokens * tokens * (2 + element) : 0;
   // The vectors of the widest product once more, in 8 bits.
-  const bool rounds = int8_activations || format == WeightFormat::kLlmInt8;
+  const bool rounds = activations == Activations::kInt8 || format == WeightFormat::kLlmInt8;
   const double codes = rounds ? batch * tokens * std::max({s.d_model, s.QueryWidth(), s.d_ff}) : 0;
   // Keys and values of a layer as LibTorch's attention, and ours of prompts, take them: of 16 bits the values are in
   // fp32 while the keys are there.
   const double made_again = int8_cache ? 2 * batch * capacity * s.KvWidth() * ElementBytes(Dtype::kFp32) : 0;
-  return ModelBytes() + batch * capacity * KvBytesPerToken() + made_again + activations + codes + mask + logits;
+  return ModelBytes() + batch * capacity * KvBytesPerToken() + made_again + vectors + codes + mask + logits;
 }
 
 }  // namespace roofbench::workload

@@ -79,12 +79,11 @@ struct StoredDecoder {
   WeightFormat format = WeightFormat::kBf16;
   std::set<DecoderComponent> kept = {};  // products whose weights are not quantised; the router's never are
   double group = 64;                     // of int4
-  bool int8_activations = false;         // see TakesInt8Activations
-  bool int8_cache = false;               // keys and values in 8 bits, with a factor in fp32 of each head's
+  Activations activations = Activations::kDefault;
+  bool int8_cache = false;  // keys and values in 8 bits, with a factor in fp32 of each head's
 
-  WeightFormat FormatOf(DecoderComponent product) const {
-    return kept.contains(product) ? UnquantisedFormat(format) : format;
-  }
+  WeightFormat FormatOf(DecoderComponent product) const { return kept.contains(product) ? Unquantised() : format; }
+  WeightFormat Unquantised() const { return UnquantisedFormat(format, activations); }
 
   // Bytes of keys and values that one token of one sequence leaves in a layer, and in all.
   double KvBytesOfLayer() const;

@@ -48,7 +48,7 @@ class DecoderTest : public testing::TestWithParam<Variant> {
   DecoderTest() : generator_(at::detail::createCPUGenerator(3)) {
     Storage storage = Storage::Default(GetParam().format);
     storage.group = 32;
-    storage.int8_activations = GetParam().int8_activations;
+    if (GetParam().int8_activations) storage.activations = workload::Activations::kInt8;
     DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(GetParam().model));
     if (GetParam().has_all) {
       config.shape.window = 6;

@@ -15,6 +15,7 @@
 namespace roofbench::models {
 namespace {
 
+using workload::Activations;
 using workload::WeightFormat;
 
 // A vector's scale is its own: what is read beside it changes nothing but the order of attention's sums.
@@ -27,7 +28,7 @@ TEST_P(DecoderOfInt8Activations, DiffersFromTheOneIn16BitsByTheirRounding) {
   const DecoderConfig config = ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
   const at::Tensor tokens = at::randint(0, 96, {2, 12}, generator, at::kLong);
   const auto logits_of = [&](bool int8_activations, const char* implementation, Arithmetic arithmetic) {
-    storage.int8_activations = int8_activations;
+    storage.activations = int8_activations ? Activations::kInt8 : Activations::kDefault;
     const DecoderWeights weights = RandomWeights(config, storage, 1).value();
     if (arithmetic == Arithmetic::kExact) return EagerDecoder(weights, 2, 12, arithmetic).Append(tokens).clone();
     return MakeDecoder(implementation, weights, {.batch = 2, .capacity = 12}, 2).value()->Append(tokens).clone();
@@ -54,15 +55,15 @@ TEST(Storage, Int8ActivationsAreForWeightsOfFewBits) {
   const workload::Decoder shape = workload::FindDecoderPreset("tiny_llama")->shape;
   for (const WeightFormat format : workload::kWeightFormats) {
     Storage storage = Storage::Default(format);
-    storage.int8_activations = true;
+    storage.activations = Activations::kInt8;
     const absl::Status status = CheckStorage({.shape = shape}, storage);
-    EXPECT_EQ(status.ok(), TakesInt8Activations(format)) << Name(format);
+    EXPECT_EQ(status.ok(), TakesActivations(format, Activations::kInt8)) << Name(format);
     if (!status.ok()) {
       EXPECT_THAT(std::string(status.message()), testing::HasSubstr(std::string(Name(format))));
     }
   }
   Storage storage = Storage::Default(WeightFormat::kInt8);
-  storage.int8_activations = true;
+  storage.activations = Activations::kInt8;
   storage.skipped.insert(LinearRole::kHead);
   const DecoderWeights weights =
       RandomWeights(ConfigOf(*workload::FindDecoderPreset("tiny_llama")), storage, 1).value();

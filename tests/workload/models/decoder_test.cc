@@ -58,7 +58,7 @@ TEST(StoredDecoder, BytesByHand) {
 TEST(StoredDecoder, Int8ActivationsMakeProductsOfIntegers) {
   StoredDecoder stored{.shape = kSmall, .format = WeightFormat::kInt8};
   const Cost plain = stored.PrefillCost(2, 10, 10);
-  stored.int8_activations = true;
+  stored.activations = Activations::kInt8;
   const Cost by_int8 = stored.PrefillCost(2, 10, 10);
   EXPECT_EQ(by_int8.BytesRead(), plain.BytesRead());
   EXPECT_EQ(plain.Flops(Dtype::kInt8), 0);
@@ -71,7 +71,7 @@ TEST(StoredDecoder, Int8ActivationsMakeProductsOfIntegers) {
 
 // Two bytes a weight where there were one, and a scale of four a row.
 TEST(StoredDecoder, WhatIsKeptIsReadAndMultipliedIn16Bits) {
-  const StoredDecoder all{.shape = kSmall, .format = WeightFormat::kInt8, .int8_activations = true};
+  const StoredDecoder all{.shape = kSmall, .format = WeightFormat::kInt8, .activations = Activations::kInt8};
   const Transformer& s = kSmall.base;
   const struct {
     DecoderComponent product;
@@ -249,6 +249,21 @@ TEST(StoredDecoder, AGenerationIsItsPrefillAndItsDecode) {
   EXPECT_EQ(cost.OfComponent("prefill").Bytes(), stored.PrefillCost(2, 6, 10).Bytes());
   EXPECT_NEAR(cost.OfComponent("decode").BytesRead(), stored.DecodeReadBytes(2, 6, 4), 1e-6);
   EXPECT_DOUBLE_EQ(cost.OfComponent("prefill").Bytes() + cost.OfComponent("decode").Bytes(), cost.Bytes());
+}
+
+// As many bytes as in bf16; products by fp16's peak, but LLM.int8()'s own.
+TEST(StoredDecoder, Fp16ActivationsCountAsFp16) {
+  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kLlmInt8}) {
+    StoredDecoder stored{.shape = kSmall, .format = format, .kept = {DecoderComponent::kHead}, .group = 8};
+    const Cost plain = stored.DecodeCost(2, 5, 10);
+    stored.activations = Activations::kFp16;
+    const Cost cost = stored.DecodeCost(2, 5, 10);
+    EXPECT_EQ(cost.Bytes(), plain.Bytes());
+    EXPECT_EQ(cost.resident_bytes, plain.resident_bytes);
+    EXPECT_EQ(cost.Flops(Dtype::kFp16), plain.Flops(Dtype::kBf16)) << Name(format);
+    EXPECT_EQ(cost.Flops(Dtype::kBf16), 0) << Name(format);
+    EXPECT_EQ(cost.Flops(Dtype::kInt8), plain.Flops(Dtype::kInt8)) << Name(format);
+  }
 }
 
 // Tokens that are read at once share the weights and the keys before them.
