@@ -111,6 +111,12 @@ absl::Status CheckIds() {
 }
 
 const FlagCheck kIds(CheckIds);
+const FlagUse kIdsUse(
+    {"prompt_ids", "stop_ids"}, [](const Point& at) { return at.family() == "complete"; },
+    "--benchmark_filter='^complete/' selects those that read it");
+const FlagUse kDraftUse(
+    {"draft_checkpoint"}, [](const Point& at) { return at.family() == "complete" && HasDraft(at); },
+    "--axis=complete.draft=PRECISION selects those that read it");
 
 absl::Status SupportsBeams(const Point& at, std::size_t prompts) {
   if (prompts > 1) return absl::UnimplementedError("beams are searched for one prompt at a time: give a single one");

@@ -90,8 +90,6 @@ Given InTurn(const std::vector<models::TokenIds>& prompts, const at::Device& dev
 
 absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const std::vector<models::TokenIds>& prompts,
                                             const TextRules& rules) {
-  const auto sampling = SamplingOf(at.Text("sampling"));
-  if (!sampling.ok()) return sampling.status();
   const int64_t capacity = at.Int("prompt") + at.Int("new");
   auto loaded = DecoderAt(at, capacity, in.device(), rules.guesses + 1);
   if (!loaded.ok()) return loaded.status();
@@ -115,7 +113,7 @@ absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const s
                           .most_new = at.Int("new"),
                           .stop_ids = rules.stop_ids,
                           .choice = {.top_k = samples ? 200 : 1, .temperature = samples ? 0.8 : 1, .seed = 1},
-                          .sampling = *sampling,
+                          .sampling = SamplingOf(at.Text("sampling")),
                           .beams = rules.beams,
                           .draft = {.decoder = std::move(draft->decoder), .guesses = rules.guesses},
                           .times = TimesOf(in.device().gpu(), at.Int("new"))}),

@@ -50,6 +50,13 @@ absl::Status CheckFolder(const char* flag, const std::string& folder,
 const FlagCheck kCheckpointFlag([] {
   return CheckFolder("--checkpoint", absl::GetFlag(FLAGS_checkpoint), GivenCheckpoint);
 });
+const FlagUse kCheckpointUse(
+    {"checkpoint"},
+    [](const Point& at) {
+      const bool has_no_other = at.family() == "complete" || at.family() == "quality";
+      return has_no_other || (at.Has("model") && at.Text("model") == kCheckpointModel);
+    },
+    "complete and quality read it, and others with --axis=model=checkpoint");
 const FlagCheck kDraftFlag([] {
   return CheckFolder("--draft_checkpoint", absl::GetFlag(FLAGS_draft_checkpoint), GivenDraft);
 });

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "absl/flags/flag.h"
-#include "absl/strings/str_cat.h"
 #include "lib/gbench/flag_check.h"
 
 ABSL_FLAG(double, temperature, 1, "sampling:given: logits are divided by it, above 1 for stranger texts");
@@ -30,19 +29,19 @@ models::SamplingOptions FromFlags() {
           .seed = absl::GetFlag(FLAGS_sampling_seed)};
 }
 
+constexpr char kGiven[] = "given";
+
 // Before anything is measured.
 const FlagCheck kSampling([] { return models::CheckSampling(FromFlags()); });
+const FlagUse kSamplingUse(
+    {"temperature", "top_k", "top_p", "min_p", "repetition_penalty", "sampling_seed"},
+    [](const Point& at) { return at.Has("sampling") && at.Text("sampling") == kGiven; },
+    "generate and complete draw by it with --axis=sampling=given");
 
 }  // namespace
 
-absl::StatusOr<std::optional<models::SamplingOptions>> SamplingOf(std::string_view sampling) {
-  const models::SamplingOptions options = FromFlags();
-  if (sampling == "given") return options;
-  if (options == models::SamplingOptions()) return std::nullopt;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--temperature, --top_k, --top_p, --min_p, --repetition_penalty and --sampling_seed say nothing to "
-                   "sampling:",
-                   std::string(sampling), "; --axis=sampling=given draws by them"));
+std::optional<models::SamplingOptions> SamplingOf(std::string_view sampling) {
+  return sampling == kGiven ? std::optional(FromFlags()) : std::nullopt;
 }
 
 }  // namespace roofbench

@@ -42,6 +42,9 @@ GivenIds& Text() {
 }
 
 const FlagCheck kText([] { return Text().Check(); });
+const FlagUse kTextUse(
+    {"text_ids"}, [](const Point& at) { return at.family() == "quality"; },
+    "--benchmark_filter='^quality/' selects those that read it");
 
 int64_t TextTokens() { return Text().Get().ok() ? static_cast<int64_t>(Text().Get()->front().size()) : 2; }
 

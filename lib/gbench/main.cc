@@ -184,7 +184,7 @@ int Main(int argc, char** argv, const Program& program) try {
     return Answered();
   }
   if (absl::Status status = CheckOutputNames(*options); !status.ok()) return Refuse(status);
-  if (absl::Status status = CheckFlags(); !status.ok()) return Refuse(status);
+  if (absl::Status status = CheckFlags(*plan); !status.ok()) return Refuse(status);
   for (const std::string& folder : {options->profile.folder, options->memory_snapshot}) {
     if (folder.empty()) continue;
     if (absl::Status status = PrepareProfileFolder(folder); !status.ok()) return Refuse(status);

@@ -43,6 +43,11 @@ def test_help_groups_flags_and_its_examples_work(run: Run) -> None:
         (["--device=tpu"], "--device=tpu"),
         (["--device=cuda"], "--device=cuda"),
         (["--unknown"], "--unknown"),
+        (["--benchmark_filter=^gelu/", "--top_p=0.5"], "--top_p says nothing to the selected cases: generate and"),
+        (["--benchmark_filter=^generate/", "--min_p=0.5"], "--axis=sampling=given"),
+        (["--benchmark_filter=^quality/", "--prompt_ids=1,2"], "--prompt_ids says nothing to the selected cases"),
+        (["--benchmark_filter=^gelu/", "--stop_ids=2"], "--benchmark_filter='^complete/' selects those that read it"),
+        (["--benchmark_filter=^complete/", "--text_ids=1,2"], "--benchmark_filter='^quality/'"),
     ],
 )
 def test_refusals(run: Run, flags: list[str], said: str) -> None:
