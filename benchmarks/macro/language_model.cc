@@ -69,6 +69,11 @@ absl::Status CheckKeep(const Point& at) {
     return absl::UnimplementedError(
         absl::StrCat("keep:", at.Text("keep"), " and head:quantised ask for two different heads"));
   }
+  if (keeps_head && at.Text("head") == "default" && !workload::QuantisesHead(FormatAt(at))) {
+    return absl::UnimplementedError(absl::StrCat("precision:", at.Text("precision"),
+                                                 " leaves the head unquantised already: leave ",
+                                                 std::string(Name(models::LinearRole::kHead)), " out of keep"));
+  }
   return absl::OkStatus();
 }
 

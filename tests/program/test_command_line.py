@@ -57,6 +57,26 @@ def test_refusals(run: Run, flags: list[str], said: str) -> None:
     assert done.stdout == ""
 
 
+# Storage that is none, or another's under a second name: a skipped case that says why.
+@pytest.mark.parametrize(
+    ("axes", "why"),
+    [
+        ("precision=bf16 keep=o_proj", "precision:bf16 quantises none"),
+        ("precision=int8 keep=lm_head head=quantised", "keep:lm_head and head:quantised ask for two different heads"),
+        ("precision=llm_int8 keep=o_proj+lm_head", "leave lm_head out of keep"),
+        ("precision=llm_int8 activations=int8", "for int8 and int4 weights, not for llm_int8"),
+        ("precision=bf16 activations=fp16", "for quantised weights, as weights in fp16 have them; not for bf16"),
+    ],
+)
+def test_storage_that_cannot_be(run: Run, axes: str, why: str) -> None:
+    chosen = [f"--axis=decode.{axis}" for axis in ("impl=eager", "model=tiny_llama", "depth=8", *axes.split())]
+    done = run("--benchmark_filter=^decode/", "--benchmark_format=json", *chosen)
+    cases = json.loads(done.stdout)["benchmarks"]
+    assert cases
+    for case in cases:
+        assert why in case["error_message"], case
+
+
 def test_bad_environment_is_refused(run: Run) -> None:
     done = run(BENCHMARK_MIN_TIME="soon")
     assert done.returncode == 2

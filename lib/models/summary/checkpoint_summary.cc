@@ -141,6 +141,8 @@ CheckpointSummary Summarise(const Checkpoint& checkpoint, const workload::Peaks&
     }
     summary.precisions.push_back(std::move(precision));
   }
+  summary.int8_kv_bytes_per_token =
+      workload::StoredDecoder{.shape = config.shape, .int8_cache = true}.KvBytesPerToken();
   return summary;
 }
 
@@ -178,6 +180,7 @@ std::string SummaryText(const CheckpointSummary& summary) {
                     HumanBytes(row.kv_bytes_per_token), HumanBytes(row.resident_bytes),
                     RateText(row.first_tokens_per_second), RateText(row.last_tokens_per_second));
   }
+  StrAppendFormat(&text, "keys and values in 8 bits: %s a token\n", HumanBytes(summary.int8_kv_bytes_per_token));
   return text;
 }
 
@@ -209,6 +212,7 @@ nlohmann::ordered_json SummaryJson(const CheckpointSummary& summary) {
                {"max_positions", CountJson(summary.max_positions)},
                {"stop_ids", summary.stop_ids},
                {"context", CountJson(summary.context)},
+               {"int8_kv_bytes_per_token", CountJson(summary.int8_kv_bytes_per_token)},
                {"unused_tensors", summary.unused_tensors},
                {"roof_read", RateJson(summary.read_roof)},
                {"tensors", Json::array()},

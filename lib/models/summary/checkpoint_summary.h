@@ -51,6 +51,7 @@ struct CheckpointSummary {
   double max_positions = 0;
   std::vector<int64_t> stop_ids = {};
   std::vector<PrecisionSummary> precisions = {};
+  double int8_kv_bytes_per_token = 0;    // of keys and values that are kept in 8 bits, whatever the weights are
   std::optional<double> read_roof = {};  // bytes a second; nullopt where it is not known
 };
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/models/decoding/decoder_weights.h"
+#include "lib/models/decoding/kv_cache.h"
 #include "tests/models/checkpoint/written_checkpoint.h"
 
 namespace roofbench::models {
@@ -51,6 +52,12 @@ TEST(CheckpointSummary, PredictsTheBytesThatAreLoaded) {
     EXPECT_EQ(row.weight_bytes, static_cast<double>(loaded->nbytes())) << Name(row.format);
     EXPECT_GT(row.resident_bytes, row.weight_bytes + 64 * row.kv_bytes_per_token);
   }
+  const CheckpointSummary summary = Summarise(checkpoint, SomePeaks());
+  const KvCache cache(summary.shape.base, 1, 1, at::kFloat, /*in_8_bits=*/true);
+  std::size_t bytes = 0;
+  for (const at::Tensor& part : {cache.keys, cache.values, cache.key_scales, cache.value_scales})
+    bytes += part.nbytes();
+  EXPECT_EQ(summary.int8_kv_bytes_per_token, static_cast<double>(bytes));
   EXPECT_EQ(fitting, 5) << "all but int4, whose groups are longer than these rows";
 }
 
@@ -74,6 +81,7 @@ TEST(CheckpointSummary, IsATreeForPeople) {
   EXPECT_THAT(text, testing::HasSubstr("    layers\n      *\n        input_layernorm\n"));
   EXPECT_THAT(text, testing::HasSubstr("int4      int4 goes in tiles of 16 rows"));
   EXPECT_THAT(text, testing::HasSubstr("\nfp16 "));
+  EXPECT_THAT(text, testing::HasSubstr("\nkeys and values in 8 bits: "));
 }
 
 TEST(CheckpointSummary, SaysTheSameToPrograms) {
@@ -82,7 +90,8 @@ TEST(CheckpointSummary, SaysTheSameToPrograms) {
   const nlohmann::ordered_json json = SummaryJson(summary);
   EXPECT_EQ(json["parameters"].get<double>(), summary.parameters);
   EXPECT_EQ(json["roof_read"], 1e9);
-  for (const char* count : {"parameters", "stored_bytes", "layers", "kv_heads", "vocab", "max_positions", "context"}) {
+  for (const char* count : {"parameters", "stored_bytes", "layers", "kv_heads", "vocab", "max_positions", "context",
+                            "int8_kv_bytes_per_token"}) {
     EXPECT_TRUE(json[count].is_number_integer()) << count;
   }
   EXPECT_TRUE(json["tensors"][0]["bytes"].is_number_integer());
