@@ -191,7 +191,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, cons
     const auto bytes = static_cast<double>((*loaded)->weights.nbytes());
     return OperandCache::Made{std::shared_ptr<const void>(*std::move(loaded)), bytes};
   };
-  const absl::StatusOr<OperandCache::Made> made = OperandCache::Get(at.family(), key, make);
+  const absl::StatusOr<OperandCache::Made> made = OperandCache::Get(key, make);
   if (!made.ok()) return made.status();
   // Tensors are shared, not copied.
   auto loaded = std::make_shared<LoadedModel>(*std::static_pointer_cast<const LoadedModel>(made->value));

@@ -7,10 +7,15 @@ namespace roofbench {
 namespace {
 
 struct Kept {
-  std::string family;
   std::string key;
   OperandCache::Made made;
+  bool is_of_this_case = false;
 };
+
+std::string& TheFamily() {
+  static auto* family = new std::string();
+  return *family;
+}
 
 Kept& TheKept() {
   static auto* kept = new Kept();
@@ -19,11 +24,11 @@ Kept& TheKept() {
 
 }  // namespace
 
-absl::StatusOr<OperandCache::Made> OperandCache::Get(const std::string& family, const std::string& key,
+absl::StatusOr<OperandCache::Made> OperandCache::Get(const std::string& key,
                                                      const std::function<absl::StatusOr<Made>()>& make) {
   Kept& kept = TheKept();
-  if (kept.made.value != nullptr && kept.family == family && kept.key == key) {
-    kept.made.unseen_bytes = kept.made.bytes;
+  if (kept.made.value != nullptr && kept.key == key) {
+    if (!kept.is_of_this_case) kept.made.unseen_bytes = kept.made.bytes;
     return kept.made;
   }
   const double freed = kept.made.bytes;
@@ -31,12 +36,14 @@ absl::StatusOr<OperandCache::Made> OperandCache::Get(const std::string& family, 
   absl::StatusOr<Made> made = make();
   if (!made.ok()) return made;
   made->unseen_bytes = freed;
-  kept = {family, key, *made};
+  kept = {key, *made, /*is_of_this_case=*/true};
   return made;
 }
 
 void OperandCache::Enter(const std::string& family) {
-  if (TheKept().family != family) TheKept() = {};
+  if (TheFamily() != family) TheKept() = {};
+  TheFamily() = family;
+  TheKept().is_of_this_case = false;
 }
 
 double OperandCache::bytes() { return TheKept().made.bytes; }

@@ -21,10 +21,10 @@ class OperandCache {
     double unseen_bytes = 0;
   };
 
-  // The set called `key`, made at the first question, after what is there has been let go.
-  static absl::StatusOr<Made> Get(const std::string& family, const std::string& key,
-                                  const std::function<absl::StatusOr<Made>()>& make);
-  // Lets go of what belongs to another family.
+  // The set called `key` of the family that was entered, made at the first question, after what is there has been let
+  // go.
+  static absl::StatusOr<Made> Get(const std::string& key, const std::function<absl::StatusOr<Made>()>& make);
+  // A case of `family` begins: lets go of what belongs to another one.
   static void Enter(const std::string& family);
   // Bytes that are kept: another set may have them.
   static double bytes();
