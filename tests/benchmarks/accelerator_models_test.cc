@@ -12,7 +12,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/generation/generation.h"
@@ -208,6 +210,30 @@ TEST(GenerationOnADevice, SamplesOnTheHost) {
   const auto likeliest = ids(std::nullopt);
   EXPECT_EQ(ids(models::SamplingOptions{.top_k = 1}), likeliest);
   EXPECT_NE(ids(models::SamplingOptions{.temperature = 100}), likeliest);
+}
+
+// The draft is another model, which is right now and then.
+TEST(GenerationOnADevice, ADraftChangesNoText) {
+  const at::NoGradGuard no_grad;
+  const auto config = models::ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
+  const auto weights_of = [&](WeightFormat format) {
+    models::DecoderWeights weights = models::RandomWeights(config, models::Storage::Default(format), 1).value();
+    EXPECT_TRUE(weights.MoveTo(accelerator::TheDevice()).ok());
+    return weights;
+  };
+  const models::DecoderWeights weights = weights_of(WeightFormat::kFp32);
+  const models::DecoderWeights guessing = weights_of(WeightFormat::kInt8);
+  const auto ids = [&](int64_t guesses) {
+    std::shared_ptr<models::DecoderModel> draft;
+    if (guesses > 0) draft = std::make_shared<models::EagerDecoder>(guessing, 1, 16);
+    models::Generation generation(std::make_unique<models::EagerDecoder>(weights, 1, 16), 96,
+                                  {.prompt = at::arange(4, at::kLong).view({1, 4}).to(accelerator::TheDevice()),
+                                   .most_new = 12,
+                                   .draft = {.decoder = draft, .guesses = guesses}});
+    generation.Run([] {});
+    return generation.Ids(0);
+  };
+  EXPECT_EQ(ids(3), ids(0));
 }
 
 // LibTorch's own reads, as the clock of a GPU sees them.
