@@ -31,6 +31,8 @@ function(roofbench_install_program target folder)
   set(component COMPONENT roofbench)
   if(arg_COMPONENT)
     set(component COMPONENT ${arg_COMPONENT} EXCLUDE_FROM_ALL)
+    # Without symbols, which are a fifth of a test: the tree is carried to machines that take little.
+    install(CODE "set(CMAKE_INSTALL_DO_STRIP TRUE)" ${component})
   endif()
   # The loader looks beside the program for what the program itself names, and not for what those libraries name; so it
   # names them all.
