@@ -70,6 +70,11 @@ SPELLINGS: list[tuple[str, dict[str, Any]]] = [
     ("qwen2", {"attention_bias": True}),
     ("qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 2, "layer_types": None}),
     ("qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 0, "layer_types": None}),
+    ("qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1, "layer_types": None}),
+    (
+        "qwen3",
+        {"use_sliding_window": True, "sliding_window": 5, "layer_types": ["sliding_attention", "full_attention"]},
+    ),
     ("qwen3", {"use_sliding_window": True, "sliding_window": 5, "layer_types": ["sliding_attention"] * 2}),
 ]
 

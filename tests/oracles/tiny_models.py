@@ -61,7 +61,16 @@ MODELS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "qwen2": (
         Qwen2Config,
         Qwen2ForCausalLM,
-        {"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True, "vocab_size": 101},
+        {
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "tie_word_embeddings": True,
+            "vocab_size": 101,
+            # Of the second layer alone.
+            "use_sliding_window": True,
+            "sliding_window": 9,
+            "max_window_layers": 1,
+        },
     ),
     "qwen3": (
         Qwen3Config,

@@ -12,11 +12,14 @@
 
 namespace roofbench::models {
 
+// The layers with a window where layer_types, which goes before it, does not say: none, all, or those from
+// max_window_layers on where use_sliding_window is set.
+enum class Windows { kNone, kAll, kLate };
+
 struct Architecture {
-  std::string_view type;                        // model_type
-  bool mixture = false;                         // of experts, as Mixtral names them
-  bool window = false;                          // sliding_window holds for all layers
-  bool late_window = false;                     // with use_sliding_window for those from max_window_layers on
+  std::string_view type;  // model_type
+  bool mixture = false;   // of experts, as Mixtral names them
+  Windows windows = Windows::kNone;
   bool attention_bias = false;                  // queries, keys and values have one, whatever the configuration says
   bool head_norms = false;                      // of queries and keys
   bool implied_kv_heads = false;                // num_key_value_heads may be left out: as many as heads

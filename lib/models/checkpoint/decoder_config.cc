@@ -8,6 +8,7 @@
 #include <limits>
 #include <numbers>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -120,46 +121,72 @@ std::vector<int64_t> StopIds(const json& config) {
   return ids;
 }
 
-enum class WindowedLayers { kNone, kSome, kAll };
+int64_t Whole(double size) { return static_cast<int64_t>(size); }
 
-// Which layers have a window of their own: those that layer_types names, or else, as transformers has it, those from
-// max_window_layers on.
-WindowedLayers LateWindowOf(const json& config, double layers) {
-  const bool has_window = !config.contains("sliding_window") || !config.at("sliding_window").is_null();
-  if (!IsSet(config, "use_sliding_window") || !has_window) return WindowedLayers::kNone;
-  if (const auto types = config.find("layer_types"); types != config.end() && types->is_array() && !types->empty()) {
-    const bool all = std::all_of(types->begin(), types->end(), [](const json& t) { return t == "sliding_attention"; });
-    return all ? WindowedLayers::kAll : WindowedLayers::kNone;
+constexpr char kWindowed[] = "sliding_attention";
+constexpr char kWhole[] = "full_attention";
+
+// Whether a layer has a window where layer_types does not say it.
+bool HasWindow(Windows windows, double first_windowed, int64_t layer) {
+  switch (windows) {
+    case Windows::kNone:
+      return false;
+    case Windows::kAll:
+      return true;
+    case Windows::kLate:
+      return static_cast<double>(layer) >= first_windowed;
   }
-  constexpr double kUsualFrom = 28;
-  const double from = NumberOf(config, "max_window_layers", kUsualFrom);
-  if (from == 0) return WindowedLayers::kAll;
-  return from >= layers ? WindowedLayers::kNone : WindowedLayers::kSome;
+  return false;
 }
 
-// All layers alike: with the window, or without one.
-absl::Status ReadWindow(const json& config, const Architecture& architecture, SizeReader& size, DecoderConfig& read) {
-  const WindowedLayers late =
-      architecture.late_window ? LateWindowOf(config, read.shape.base.layers) : WindowedLayers::kNone;
-  if (late == WindowedLayers::kSome) {
-    return UnimplementedError(
-        "a model with use_sliding_window and fewer max_window_layers than layers, but more than 0 (where they are as "
-        "many, no layer has a window; where they are 0, each has)");
-  }
-  if (architecture.window || late == WindowedLayers::kAll) {
-    read.shape.window = config.contains("sliding_window") ? size("sliding_window", 0) : architecture.usual_window;
-  }
+// layer_types, where it says something: nullptr where it does not.
+absl::StatusOr<const json*> LayerTypes(const json& config, double layers) {
   const auto types = config.find("layer_types");
-  if (types == config.end() || types->is_null()) return absl::OkStatus();
+  if (types == config.end() || types->is_null()) return nullptr;
   if (!types->is_array()) return InvalidArgumentError("layer_types must be a list");
-  const char* const kind = read.shape.window > 0 ? "sliding_attention" : "full_attention";
-  for (const json& type : *types) {
-    if (type != kind) return UnimplementedError(StrCat("a model with layer_types other than ", kind, " of all layers"));
+  if (types->empty()) return nullptr;  // for transformers, too
+  if (static_cast<double>(types->size()) != layers) {
+    return InvalidArgumentError(StrCat("layer_types must have an entry for each of the ", layers, " layers"));
   }
+  return &*types;
+}
+
+// The window, and which layers it is for: those that layer_types names, where the architecture leaves that open.
+absl::Status ReadWindow(const json& config, const Architecture& architecture, SizeReader& size, DecoderConfig& read) {
+  const double layers = read.shape.base.layers;
+  const absl::StatusOr<const json*> types = LayerTypes(config, layers);
+  if (!types.ok()) return types.status();
+  const bool is_late = architecture.windows == Windows::kLate;
+  constexpr double kUsualFirst = 28;
+  const double first = is_late ? NumberOf(config, "max_window_layers", kUsualFirst) : 0;
+  if (!(first >= 0)) return InvalidArgumentError("max_window_layers must be a number of layers");
+  double window = 0;
+  if (architecture.windows != Windows::kNone && (!is_late || IsSet(config, "use_sliding_window"))) {
+    window = config.contains("sliding_window") ? size("sliding_window", 0) : architecture.usual_window;
+  }
+  if (window == 0 && *types == nullptr) return absl::OkStatus();
+  const bool is_open = is_late && window > 0;
+  std::set<int64_t> whole;
+  for (int64_t layer = 0; layer < Whole(layers); ++layer) {
+    bool has_window = window > 0 && HasWindow(architecture.windows, first, layer);
+    if (*types != nullptr) {
+      const json& type = (**types)[static_cast<std::size_t>(layer)];
+      const bool is_known = is_open ? type == kWindowed || type == kWhole : type == (has_window ? kWindowed : kWhole);
+      if (!is_known) {
+        return UnimplementedError(
+            StrCat("a model with layer_types other than ", has_window ? kWindowed : kWhole,
+                   is_open ? StrCat(" and ", has_window ? kWhole : kWindowed) : " of all layers"));
+      }
+      has_window = type == kWindowed;
+    }
+    if (!has_window) whole.insert(layer);
+  }
+  if (static_cast<double>(whole.size()) == layers) return absl::OkStatus();  // no layer has it: there is none
+  read.shape.window = window;
+  read.shape.whole_layers = static_cast<double>(whole.size());
+  read.whole_layers = std::move(whole);
   return absl::OkStatus();
 }
-
-int64_t Whole(double size) { return static_cast<int64_t>(size); }
 
 }  // namespace
 
@@ -172,8 +199,9 @@ DecoderSizes::DecoderSizes(const workload::Decoder& shape)
       layers(Whole(shape.base.layers)),
       vocab(Whole(shape.base.vocab)),
       experts(Whole(shape.experts)),
-      active_experts(Whole(shape.active_experts)),
-      window(Whole(shape.window)) {}
+      active_experts(Whole(shape.active_experts)) {}
+
+int64_t DecoderConfig::WindowOf(int64_t layer) const { return whole_layers.contains(layer) ? 0 : Whole(shape.window); }
 
 DecoderConfig ConfigOf(const workload::DecoderPreset& preset) {
   DecoderConfig config{.shape = preset.shape, .rope_theta = preset.rope_theta};
@@ -210,6 +238,7 @@ absl::StatusOr<DecoderConfig> ParseConfig(std::string_view text) {
   base.head_size = size("head_dim", head_size > 0 ? head_size : std::floor(base.d_model / base.heads));
   read.shape.attention_bias = architecture->attention_bias;
   read.shape.head_norms = architecture->head_norms;
+  if (!size.status().ok()) return size.status();
   if (absl::Status status = ReadWindow(config, *architecture, size, read); !status.ok()) return status;
   if (architecture->mixture) {
     read.shape.experts = size("num_local_experts");

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -26,12 +27,16 @@ struct Llama3Rope {
 
 struct DecoderConfig {
   workload::Decoder shape;
+  std::set<int64_t> whole_layers = {};  // which the window of `shape` is not for, as many as its whole_layers
   double rms_epsilon = 1e-5;
   double rope_theta = 10000;
   std::optional<Llama3Rope> stretched = {};
   int64_t max_positions = 131072;
   std::vector<int64_t> stop_ids = {};       // a sequence ends with any of these
   std::optional<PackedFormat> packed = {};  // of a checkpoint whose linear layers are stored in 4 bits
+
+  // Keys that a token attends to at most in a layer; 0: all before it.
+  int64_t WindowOf(int64_t layer) const;
 };
 
 // The sizes of a decoder as tensors and kernels count them.
@@ -51,7 +56,6 @@ struct DecoderSizes {
   int64_t vocab;
   int64_t experts;
   int64_t active_experts;
-  int64_t window;  // 0: none
 };
 
 DecoderConfig ConfigOf(const workload::DecoderPreset& preset);

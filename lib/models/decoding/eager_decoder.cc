@@ -28,11 +28,22 @@ namespace roofbench::models {
 
 using workload::DecoderComponent;
 
+namespace {
+
+std::set<int64_t> WindowsOf(const DecoderConfig& config) {
+  std::set<int64_t> windows;
+  for (int64_t layer = 0; layer < DecoderSizes(config.shape).layers; ++layer) windows.insert(config.WindowOf(layer));
+  return windows;
+}
+
+}  // namespace
+
 EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity, Arithmetic arithmetic)
     : weights_(weights),
       arithmetic_(arithmetic),
       batch_(batch),
       n_(weights.config.shape),
+      windows_(WindowsOf(weights.config)),
       rope_(capacity, InverseFrequencies(weights.config), at::TensorOptions(weights.embedding.device())),
       cache_(weights.config.shape.base, batch, capacity,
              weights.embedding.options().dtype(
@@ -96,7 +107,7 @@ EagerDecoder::Stretch EagerDecoder::Whole(const at::Tensor& tokens) const {
   return {.sequences = batch_,
           .before = cache_.length(),
           .tokens = tokens.size(1),
-          .mask = PromptMask(cache_.length(), tokens.size(1))};
+          .masks = PromptMasks(cache_.length(), tokens.size(1))};
 }
 
 const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) {
@@ -113,8 +124,10 @@ const at::Tensor& EagerDecoder::AppendTo(const std::vector<Piece>& pieces, const
   int64_t end = 0;
   for (const Piece& piece : pieces) {
     const int64_t before = cache_.lengths[static_cast<std::size_t>(piece.sequence)];
-    stretches.push_back(
-        {.first = piece.sequence, .before = before, .tokens = piece.tokens, .mask = PromptMask(before, piece.tokens)});
+    stretches.push_back({.first = piece.sequence,
+                         .before = before,
+                         .tokens = piece.tokens,
+                         .masks = PromptMasks(before, piece.tokens)});
     lasts.push_back((end += piece.tokens) - 1);
   }
   const at::Tensor rows = at::tensor(lasts, weights_.embedding.options().dtype(at::kLong));
@@ -133,14 +146,17 @@ at::Tensor EagerDecoder::OneQuery() const {
 void EagerDecoder::Prepare(int64_t first, int64_t last) {
   if (cache_.keys.is_cpu()) return;
   const at::Tensor q = OneQuery();
-  for (int64_t keys = Attended(first); keys <= Attended(last); ++keys) {
-    const auto [k, v] = cache_.Read({.sequences = batch_, .tokens = keys});
-    Weighted(q, k, v, std::nullopt, /*causal=*/false);
+  for (const int64_t window : windows_) {
+    for (int64_t keys = Attended(first, window); keys <= Attended(last, window); ++keys) {
+      const auto [k, v] = cache_.Read({.sequences = batch_, .tokens = keys});
+      Weighted(q, k, v, std::nullopt, /*causal=*/false);
+    }
   }
 }
 
 std::optional<int64_t> EagerDecoder::AttentionBackend(int64_t keys) const {
-  const auto [k, v] = cache_.Read({.sequences = batch_, .tokens = Attended(keys)});
+  // Of the layers that attend to most.
+  const auto [k, v] = cache_.Read({.sequences = batch_, .tokens = Attended(keys, *windows_.begin())});
   return roofbench::AttentionBackend(OneQuery(), k, v, std::nullopt, /*causal=*/false);
 }
 
@@ -161,9 +177,13 @@ void EagerDecoder::SetToken(const at::Tensor& tokens) {
 }
 
 void EagerDecoder::AppendSet() {
-  const at::Tensor mask = Mask(position_.unsqueeze(1), at::arange(cache_.capacity, position_.options()));
-  logits_ = Forward(
-      token_, [&](const at::Tensor& qkv, int64_t layer) { return AttendSet(qkv, layer, mask); }, Last);
+  const at::Tensor keys = at::arange(cache_.capacity, position_.options());
+  std::map<int64_t, at::Tensor> masks;
+  for (const int64_t window : windows_) masks[window] = Mask(position_.unsqueeze(1), keys, window);
+  const auto attend = [&](const at::Tensor& qkv, int64_t layer) {
+    return AttendSet(qkv, layer, masks.at(weights_.config.WindowOf(layer)));
+  };
+  logits_ = Forward(token_, attend, Last);
 }
 
 const at::Tensor& EagerDecoder::CountSet() {
@@ -222,17 +242,23 @@ at::Tensor EagerDecoder::WithHeadNorms(const LayerWeights& layer, const at::Tens
                  1);
 }
 
-at::Tensor EagerDecoder::Mask(const at::Tensor& queries, const at::Tensor& keys) const {
+at::Tensor EagerDecoder::Mask(const at::Tensor& queries, const at::Tensor& keys, int64_t window) {
   const at::Tensor before = keys.unsqueeze(0).le(queries);
-  return n_.window > 0 ? before.logical_and(keys.unsqueeze(0).gt(queries - n_.window)) : before;
+  return window > 0 ? before.logical_and(keys.unsqueeze(0).gt(queries - window)) : before;
 }
 
-std::optional<at::Tensor> EagerDecoder::PromptMask(int64_t before, int64_t tokens) const {
+EagerDecoder::Masks EagerDecoder::PromptMasks(int64_t before, int64_t tokens) const {
+  Masks masks;
+  for (const int64_t window : windows_) masks[window] = PromptMask(before, tokens, window);
+  return masks;
+}
+
+std::optional<at::Tensor> EagerDecoder::PromptMask(int64_t before, int64_t tokens, int64_t window) const {
   const int64_t end = before + tokens;
-  if (tokens == 1 || AttendsByGiven(end)) return std::nullopt;
-  if (before == 0 && !IsWindowed(end)) return std::nullopt;  // a causal one says it all
+  if (tokens == 1 || AttendsByGiven(end, window)) return std::nullopt;
+  if (before == 0 && !IsWindowed(end, window)) return std::nullopt;  // a causal one says it all
   const auto whole = cache_.keys.options().dtype(at::kLong);
-  return Mask(at::arange(before, end, whole).unsqueeze(1), at::arange(end, whole));
+  return Mask(at::arange(before, end, whole).unsqueeze(1), at::arange(end, whole), window);
 }
 
 at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer, const std::vector<Stretch>& stretches) {
@@ -247,17 +273,19 @@ at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer, const std:
 }
 
 at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer, const Stretch& stretch) {
-  const auto& [first, sequences, before, tokens, mask] = stretch;
+  const auto& [first, sequences, before, tokens, masks] = stretch;
   const int64_t end = before + tokens;
+  const int64_t window = weights_.config.WindowOf(layer);
+  const std::optional<at::Tensor>& mask = masks.at(window);
   const at::Tensor q = Passed(rope_.Rotate(qkv.narrow(1, 0, n_.heads), before));
   cache_.Write({.layer = layer, .first = first, .sequences = sequences, .begin = before, .tokens = tokens},
                Passed(rope_.Rotate(qkv.narrow(1, n_.heads, n_.kv_heads), before)),
                qkv.narrow(1, n_.heads + n_.kv_heads, n_.kv_heads));
-  const int64_t begin = tokens == 1 ? end - Attended(end) : 0;
+  const int64_t begin = tokens == 1 ? end - Attended(end, window) : 0;
   // What a token attends to is what the cache keeps, also of a prompt: in whatever pieces it comes.
   const auto [k, v] =
       cache_.Read({.layer = layer, .first = first, .sequences = sequences, .begin = begin, .tokens = end - begin});
-  if (tokens > 1 && AttendsByGiven(end)) return attend_prompt_(q, k, v);
+  if (tokens > 1 && AttendsByGiven(end, window)) return attend_prompt_(q, k, v);
   return Weighted(q, k, v, mask, /*causal=*/tokens > 1 && !mask);
 }
 

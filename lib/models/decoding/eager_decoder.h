@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -79,16 +81,19 @@ class EagerDecoder final : public DecoderModel {
   at::Tensor Qkv(const LayerWeights& layer, const at::Tensor& x) const;
   // The same with the norms of heads, of a model that has them.
   at::Tensor WithHeadNorms(const LayerWeights& layer, const at::Tensor& heads) const;
-  // Whether a token of `keys` keys attends to some of them only.
-  bool IsWindowed(int64_t keys) const { return n_.window > 0 && keys > n_.window; }
+  // Whether a token of `keys` keys attends to some of them only behind a window, which is 0 where there is none.
+  static bool IsWindowed(int64_t keys, int64_t window) { return window > 0 && keys > window; }
   // To how many it does.
-  int64_t Attended(int64_t keys) const { return IsWindowed(keys) ? n_.window : keys; }
+  static int64_t Attended(int64_t keys, int64_t window) { return IsWindowed(keys, window) ? window : keys; }
   // Whether the function of AttendPromptsBy, which knows no window, takes prompts that end at `keys` keys.
-  bool AttendsByGiven(int64_t keys) const { return attend_prompt_ && !IsWindowed(keys); }
-  // For all layers, of `tokens` tokens after `before` in the cache; none where they need no mask of their own.
-  std::optional<at::Tensor> PromptMask(int64_t before, int64_t tokens) const;
+  bool AttendsByGiven(int64_t keys, int64_t window) const { return attend_prompt_ && !IsWindowed(keys, window); }
+  // Of the layers with each of windows_.
+  using Masks = std::map<int64_t, std::optional<at::Tensor>>;
+  // Of `tokens` tokens after `before` in the cache; none where they need no mask of their own.
+  Masks PromptMasks(int64_t before, int64_t tokens) const;
+  std::optional<at::Tensor> PromptMask(int64_t before, int64_t tokens, int64_t window) const;
   // Which of `keys` [keys] tokens at `queries` [n, 1] attend to, both int64 positions.
-  at::Tensor Mask(const at::Tensor& queries, const at::Tensor& keys) const;
+  static at::Tensor Mask(const at::Tensor& queries, const at::Tensor& keys, int64_t window);
   at::Tensor Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert = 0) const;
   // The same by our kernels, of vectors [tokens, columns].
   at::Tensor ByIntegers(const at::Tensor& rows, const StoredMatrix& matrix, int64_t expert, LlmInt8Tally* tally) const;
@@ -98,7 +103,7 @@ class EagerDecoder final : public DecoderModel {
     int64_t sequences = 1;
     int64_t before = 0;
     int64_t tokens = 1;
-    std::optional<at::Tensor> mask = {};
+    Masks masks = {};
   };
   // Of what becomes of the tokens [batch, n, d], the rows that logits are wanted of.
   static at::Tensor Last(const at::Tensor& x) { return x.select(1, x.size(1) - 1); }
@@ -133,6 +138,7 @@ class EagerDecoder final : public DecoderModel {
   const Arithmetic arithmetic_;
   const int64_t batch_;
   const DecoderSizes n_;
+  const std::set<int64_t> windows_;  // that layers have, 0 among them where some have none
   const RotaryTable rope_;
   KvCache cache_;
   at::Tensor logits_;

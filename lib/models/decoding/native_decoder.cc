@@ -252,6 +252,7 @@ class NativeDecoder final : public DecoderModel {
     const PartRange range(worker, "roofbench::decode_attention");
     RunItems(TokenAttention<T>{.n = n_,
                                .epsilon = static_cast<float>(weights_.config.rms_epsilon),
+                               .window = weights_.config.WindowOf(layer),
                                .rope = eager_.rope(),
                                .cache = eager_.cache(),
                                .sequences = sequences_,

@@ -74,7 +74,7 @@ void RunToken(const TokenAttention<T>& work, std::size_t place, int64_t index, i
   const int64_t group = n.heads / n.kv_heads;
   const int64_t sequence = work.sequences[place];
   const int64_t position = work.cache.lengths[static_cast<std::size_t>(sequence)] + index;
-  const int64_t first = n.window > 0 ? std::max<int64_t>(0, position + 1 - n.window) : 0;
+  const int64_t first = work.window > 0 ? std::max<int64_t>(0, position + 1 - work.window) : 0;
   const int64_t token = static_cast<int64_t>(place) * work.each + index;
   float* const q = work.qkv + token * n.qkv() + head * group * dim;
   float* const k = work.qkv + token * n.qkv() + (n.heads + head) * dim;

@@ -20,7 +20,8 @@ namespace roofbench::models {
 template <typename T>
 struct TokenAttention {
   const DecoderSizes& n;
-  float epsilon;  // of the norms of heads
+  float epsilon;       // of the norms of heads
+  int64_t window = 0;  // keys that a token attends to at most; 0: all before it
   const RotaryTable& rope;
   const KvCache& cache;
   const std::vector<int64_t>& sequences;  // of the cache

@@ -159,7 +159,12 @@ std::string SummaryText(const CheckpointSummary& summary) {
     StrAppendFormat(&text, "%.0f experts, of which a token takes %.0f\n", summary.shape.experts,
                     summary.shape.active_experts);
   }
-  if (summary.shape.window > 0) StrAppendFormat(&text, "attention over %.0f keys at most\n", summary.shape.window);
+  if (summary.shape.window > 0) {
+    StrAppendFormat(&text, "attention over %.0f keys at most%s\n", summary.shape.window,
+                    summary.shape.whole_layers > 0
+                        ? absl::StrFormat(", over all in %.0f of the layers", summary.shape.whole_layers)
+                        : "");
+  }
   StrAppendFormat(&text, "%.0f parameters, of which %.0f are multiplied with a token; %s stored\n", summary.parameters,
                   summary.active_parameters, HumanBytes(summary.stored_bytes));
   if (summary.packed) StrAppendFormat(&text, "linear layers in 4 bits (%s)\n", PackedText(*summary.packed));
@@ -207,6 +212,7 @@ nlohmann::ordered_json SummaryJson(const CheckpointSummary& summary) {
                {"experts", CountJson(summary.shape.experts)},
                {"active_experts", CountJson(summary.shape.active_experts)},
                {"window", CountJson(summary.shape.window)},
+               {"window_layers", CountJson(summary.shape.window > 0 ? base.layers - summary.shape.whole_layers : 0)},
                {"attention_bias", summary.shape.attention_bias},
                {"head_norms", summary.shape.head_norms},
                {"max_positions", CountJson(summary.max_positions)},

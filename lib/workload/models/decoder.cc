@@ -21,6 +21,13 @@ Operation Product(const StoredDecoder& stored, WeightFormat format, double token
   return operation;
 }
 
+// Of function(width of a window, or 0) over the layers, some of which may have none.
+template <typename Function>
+double MeanOfLayers(const Decoder& shape, Function function) {
+  const double whole = shape.whole_layers / shape.base.layers;
+  return whole > 0 ? whole * function(0) + (1 - whole) * function(shape.window) : function(shape.window);
+}
+
 }  // namespace
 
 double Decoder::AttentionParameters() const { return (2 * base.QueryWidth() + 2 * base.KvWidth()) * base.d_model; }
@@ -51,12 +58,15 @@ double Decoder::ExpectedExperts(double tokens) const {
 }
 
 double Decoder::AttendedKeys(double depth, double tokens) const {
-  const double growing = window > 0 ? std::clamp(window - depth, 0.0, tokens) : tokens;  // that see all before them
-  return growing * depth + growing * (growing + 1) / 2 + (tokens - growing) * window;
+  return MeanOfLayers(*this, [&](double width) {
+    const double growing = width > 0 ? std::clamp(width - depth, 0.0, tokens) : tokens;  // that see all before them
+    return growing * depth + growing * (growing + 1) / 2 + (tokens - growing) * width;
+  });
 }
 
 double Decoder::ReadKeys(double depth, double tokens) const {
-  return depth + tokens - (window > 0 ? std::max(0.0, depth + 1 - window) : 0);
+  return MeanOfLayers(
+      *this, [&](double width) { return depth + tokens - (width > 0 ? std::max(0.0, depth + 1 - width) : 0); });
 }
 
 double StoredDecoder::ModelBytes() const {

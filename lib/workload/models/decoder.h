@@ -22,6 +22,7 @@ struct Decoder {
   double experts = 1;  // 1: a dense model without a router
   double active_experts = 1;
   double window = 0;            // keys that a token attends to at most, its own among them; 0: all before it
+  double whole_layers = 0;      // of those with a window, how many have none
   bool attention_bias = false;  // of the products that make queries, keys and values
   bool head_norms = false;      // of every head of queries and keys, before they are turned
 
@@ -45,9 +46,9 @@ struct Decoder {
   // experts·(1 - (1 - active/experts)^tokens).
   double ExpectedExperts(double tokens) const;
   // Keys that `tokens` tokens of a sequence attend to, all together, with `depth` tokens before the first of them:
-  // the sum of depth + 1 … depth + tokens, each of which is `window` at most.
+  // the sum of depth + 1 … depth + tokens, each of which is `window` at most; in the mean over the layers.
   double AttendedKeys(double depth, double tokens) const;
-  // Different keys among them.
+  // Different keys among them, likewise.
   double ReadKeys(double depth, double tokens) const;
 };
 

@@ -87,17 +87,11 @@ const Broken kBroken[] = {
        p.config.update({{"model_type", "mistral"}, {"sliding_window", -1}});
      },
      "sliding_window must be a whole number"},
-    {"SomeLayersWithAWindow",
-     [](Parts& p) {
-       p.config.update({{"model_type", "qwen2"}, {"num_hidden_layers", 2}});
-       p.config.update({{"use_sliding_window", true}, {"max_window_layers", 1}});
-     },
-     "not supported: a model with use_sliding_window and fewer max_window_layers than layers"},
     {"AWindowFromNoNumberOn",
      [](Parts& p) {
        p.config.update({{"model_type", "qwen3"}, {"use_sliding_window", true}, {"max_window_layers", "all"}});
      },
-     "not supported: a model with use_sliding_window and fewer max_window_layers than layers"},
+     "max_window_layers must be a number of layers"},
     {"AWindowOfLateLayersThatLlamaHasNot", [](Parts& p) { p.config["use_sliding_window"] = true; },
      "a model with use_sliding_window, whose effect"},
     {"MorePositionsThanNumbers", [](Parts& p) { p.config["max_position_embeddings"] = 1e16; },

@@ -13,6 +13,7 @@ namespace {
 
 using nlohmann::json;
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 // As Hugging Face has them, with the number of parameters that it tells: no key of them is refused or misread.
 struct Published {
@@ -218,6 +219,49 @@ TEST(ParseConfig, AWindowMayBeginWithTheFirstLayer) {
     config["layer_types"] = nullptr;
     EXPECT_EQ(Read(config).shape.window, 0);
   }
+}
+
+// Those before max_window_layers have none, or else those that layer_types says.
+TEST(ParseConfig, AWindowMayBeForSomeLayers) {
+  for (const char* type : {"qwen2", "qwen3"}) {
+    json config = Bare(type);
+    config["num_hidden_layers"] = 4;
+    config["use_sliding_window"] = true;
+    config["sliding_window"] = 7;
+    config["max_window_layers"] = 3;
+    const DecoderConfig late = Read(config);
+    EXPECT_EQ(late.shape.window, 7);
+    EXPECT_EQ(late.shape.whole_layers, 3);
+    EXPECT_THAT(late.whole_layers, ElementsAre(0, 1, 2));
+    EXPECT_EQ(late.WindowOf(2), 0);
+    EXPECT_EQ(late.WindowOf(3), 7);
+    config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
+    EXPECT_THAT(Read(config).whole_layers, ElementsAre(1, 3));
+    config["layer_types"] = json::array();
+    EXPECT_THAT(Read(config).whole_layers, ElementsAre(0, 1, 2)) << "as if it were left out";
+  }
+}
+
+TEST(ParseConfig, WhoseLayersHaveWhichWindowMustBeClear) {
+  json config = Bare("qwen2");
+  config.erase("num_local_experts");
+  config.erase("num_experts_per_tok");
+  config["num_hidden_layers"] = 2;
+  config["use_sliding_window"] = true;
+  config["max_window_layers"] = 1;
+  const auto message = [&] { return std::string(ParseConfig(config.dump()).status().message()); };
+  EXPECT_EQ(message(), "");
+  config["layer_types"] = {"full_attention"};
+  EXPECT_THAT(message(), HasSubstr("layer_types must have an entry for each of the 2 layers"));
+  config["layer_types"] = {"full_attention", "linear_attention"};
+  EXPECT_THAT(message(), HasSubstr("layer_types other than sliding_attention and full_attention"));
+  config["layer_types"] = {"full_attention", "sliding_attention"};
+  config["use_sliding_window"] = false;
+  EXPECT_THAT(message(), HasSubstr("layer_types other than full_attention of all layers"));
+  config["layer_types"] = nullptr;
+  config["use_sliding_window"] = true;
+  config["max_window_layers"] = "one";
+  EXPECT_THAT(message(), HasSubstr("max_window_layers must be a number of layers"));
 }
 
 TEST(ParseConfig, TheOlderNameOfPositionsGoesFirst) {

@@ -26,7 +26,7 @@ struct Variant {
   const char* implementation;
   const char* model;
   WeightFormat format;
-  bool has_all = false;  // a window, and what is done to heads before they are turned
+  bool has_all = false;  // a window of the first layer, and what is done to heads before they are turned
   bool int8_cache = false;
 };
 
@@ -39,6 +39,8 @@ class AppendAll : public testing::TestWithParam<Variant> {
     DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(GetParam().model));
     if (GetParam().has_all) {
       config.shape.window = 6;
+      config.shape.whole_layers = 1;
+      config.whole_layers = {1};
       config.shape.attention_bias = config.shape.head_norms = true;
     }
     weights_ = RandomWeights(config, storage, 1).value();

@@ -30,7 +30,7 @@ struct Variant {
   const char* implementation;
   const char* model;
   WeightFormat format;
-  bool has_all = false;  // a window that the texts outgrow, biases and norms of heads
+  bool has_all = false;  // a window of the first layer that the texts outgrow, biases and norms of heads
   bool int8_activations = false;
 };
 
@@ -52,6 +52,8 @@ class DecoderTest : public testing::TestWithParam<Variant> {
     DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(GetParam().model));
     if (GetParam().has_all) {
       config.shape.window = 6;
+      config.shape.whole_layers = 1;
+      config.whole_layers = {1};
       config.shape.attention_bias = config.shape.head_norms = true;
     }
     weights_ = RandomWeights(config, storage, 1).value();
@@ -269,7 +271,8 @@ INSTANTIATE_TEST_SUITE_P(Each, DecoderTest, testing::ValuesIn(Variants()), [](co
          (instance.param.int8_activations ? "_by_int8" : "");
 });
 
-// Windows, biases and norms of heads: a prompt behind a mask, token by token, and as a graph would record it.
+// Windows of all layers or of one, biases and norms of heads: a prompt behind a mask, token by token, and as a graph
+// would record it.
 TEST(DecoderWithAWindow, EveryWayToReadATextAgrees) {
   const at::NoGradGuard no_grad;
   at::Generator generator = at::detail::createCPUGenerator(3);
@@ -284,29 +287,37 @@ TEST(DecoderWithAWindow, EveryWayToReadATextAgrees) {
     for (int64_t i = prompt; i < 20; ++i) logits = decoder.AppendOne(tokens.select(1, i).contiguous());
     return logits.clone();
   };
-  EagerDecoder whole(weights, 2, 24);
-  const at::Tensor without = logits_of(whole, 20);
+  std::vector<at::Tensor> others;  // of other windows
+  EagerDecoder without(weights, 2, 24);
+  others.push_back(logits_of(without, 20));
   weights.config.shape.window = 6;
-  EagerDecoder exact(weights, 2, 24, Arithmetic::kExact);
-  const at::Tensor expected = logits_of(exact, 20);
-  EXPECT_GT((without - expected).abs().max().item<double>(), 0.1) << "the window makes no difference";
-  for (const char* implementation : {"eager", "native"}) {
-    for (const int64_t prompt : {1, 4, 13, 20}) {
-      const auto decoder = MakeDecoder(implementation, weights, {.batch = 2, .capacity = 24}, 2).value();
-      EXPECT_LT((logits_of(*decoder, prompt) - expected).abs().max().item<double>(), 1e-4) << implementation << prompt;
+  for (const std::set<int64_t>& whole : {std::set<int64_t>{}, {0}, {1}}) {
+    weights.config.whole_layers = whole;
+    EagerDecoder exact(weights, 2, 24, Arithmetic::kExact);
+    const at::Tensor expected = logits_of(exact, 20);
+    for (const at::Tensor& other : others) {
+      EXPECT_GT((other - expected).abs().max().item<double>(), 0.1) << "the window makes no difference";
     }
-  }
-  EagerDecoder set(weights, 2, 24);
-  set.Append(tokens.narrow(1, 0, 3).contiguous());
-  for (int64_t i = 3; i < 20; ++i) {
-    set.SetToken(tokens.select(1, i).contiguous());
+    others.push_back(expected);
+    for (const char* implementation : {"eager", "native"}) {
+      for (const int64_t prompt : {1, 4, 13, 20}) {
+        const auto decoder = MakeDecoder(implementation, weights, {.batch = 2, .capacity = 24}, 2).value();
+        EXPECT_LT((logits_of(*decoder, prompt) - expected).abs().max().item<double>(), 1e-4)
+            << implementation << prompt;
+      }
+    }
+    EagerDecoder set(weights, 2, 24);
+    set.Append(tokens.narrow(1, 0, 3).contiguous());
+    for (int64_t i = 3; i < 20; ++i) {
+      set.SetToken(tokens.select(1, i).contiguous());
+      set.AppendSet();
+      set.CountSet();
+    }
+    set.Truncate(19);
+    set.SetToken(tokens.select(1, 19).contiguous());
     set.AppendSet();
-    set.CountSet();
+    EXPECT_LT((set.CountSet() - expected).abs().max().item<double>(), 1e-4);
   }
-  set.Truncate(19);
-  set.SetToken(tokens.select(1, 19).contiguous());
-  set.AppendSet();
-  EXPECT_LT((set.CountSet() - expected).abs().max().item<double>(), 1e-4);
 }
 
 TEST(Storage, WhatEachLinearBecomes) {

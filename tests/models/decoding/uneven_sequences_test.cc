@@ -31,13 +31,16 @@ using workload::WeightFormat;
 constexpr int64_t kBatch = 4;
 constexpr int64_t kCapacity = 24;
 
-// With all that a token's place decides, where `has_all`: a window, and what is done to heads before they are turned.
+// With all that a token's place decides, where `has_all`: a window of the first layer, and what is done to heads before
+// they are turned.
 DecoderWeights WeightsOf(const std::string& model, WeightFormat format, bool has_all) {
   Storage storage = Storage::Default(format);
   storage.group = 32;
   DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(model));
   if (has_all) {
     config.shape.window = 6;
+    config.shape.whole_layers = 1;
+    config.whole_layers = {1};
     config.shape.attention_bias = config.shape.head_norms = true;
   }
   DecoderWeights weights = RandomWeights(config, storage, 1).value();

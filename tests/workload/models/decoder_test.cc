@@ -198,6 +198,31 @@ TEST(Decoder, AWindowBoundsWhatIsAttendedTo) {
   EXPECT_EQ(stored.ResidentBytes(2, 6, 6) - whole.ResidentBytes(2, 6, 6), 6 * 6 * (2 + 2)) << "a prompt behind a mask";
 }
 
+// One of three layers has none: every cost lies a third of the way from a model with it to one without.
+TEST(Decoder, AWindowMayBeForSomeLayersOnly) {
+  Decoder windowed = kSmall;
+  windowed.window = 4;
+  Decoder some = windowed;
+  some.whole_layers = 1;
+  EXPECT_EQ(kSmall.base.layers, 3);
+  const auto between = [](double with, double without) { return with + (without - with) / 3; };
+  EXPECT_NEAR(some.AttendedKeys(2, 5), between(19, 25), 1e-9);
+  EXPECT_NEAR(some.ReadKeys(6, 3), between(6, 9), 1e-9);
+  const StoredDecoder with{.shape = windowed};
+  const StoredDecoder of_some{.shape = some};
+  const StoredDecoder without{.shape = kSmall};
+  const auto cost = [](const StoredDecoder& stored) {
+    Cost all = stored.PrefillCost(2, 9, 9);
+    all += stored.GenerateCost({{2, 1}, {6, 4}});
+    all += stored.GenerateCost(6, 20, std::vector<DecoderPass>{{6, 3}, {10, 2}});
+    return all;
+  };
+  EXPECT_NEAR(cost(of_some).Flops(), between(cost(with).Flops(), cost(without).Flops()), 1e-6);
+  EXPECT_NEAR(cost(of_some).BytesRead(), between(cost(with).BytesRead(), cost(without).BytesRead()), 1e-6);
+  EXPECT_LT(cost(with).BytesRead(), cost(without).BytesRead());
+  EXPECT_EQ(of_some.ResidentBytes(2, 6, 6), with.ResidentBytes(2, 6, 6)) << "the mask of those that have it";
+}
+
 TEST(Decoder, BiasesAndNormsOfHeadsCount) {
   Decoder shape = kSmall;
   shape.attention_bias = true;
