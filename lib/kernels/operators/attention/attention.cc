@@ -8,6 +8,7 @@
 
 #include "lib/kernels/operators/attention/attention_way.h"
 #include "lib/kernels/operators/attention/packed_heads.h"
+#include "lib/kernels/operators/elementwise/soft_cap.h"
 #include "lib/kernels/simd/isa.h"
 
 namespace roofbench::kernels {
@@ -42,7 +43,7 @@ class QueryBlocks {
       : work_(work),
         way_(way),
         packed_(packed),
-        scale_(1 / std::sqrt(static_cast<float>(work.shape.head_dim))),
+        scale_(work.scale > 0 ? work.scale : 1 / std::sqrt(static_cast<float>(work.shape.head_dim))),
         q_(static_cast<std::size_t>(kQueries * packed.depth)),
         scores_(static_cast<std::size_t>(kQueries * kRowWords)),
         sums_(static_cast<std::size_t>(kQueries * packed.width)) {}
@@ -108,10 +109,16 @@ class QueryBlocks {
     for (int64_t row = 0; row < rows_; ++row) {
       const int64_t until = SeenByAll(row);
       if (until == 0) continue;
-      way_.weigh({.scores = ScoresOf(row),
+      float* const scores = ScoresOf(row);
+      const bool is_capped = work_.cap > 0;
+      if (is_capped) {
+        kernels::Run(SoftCap{.x = scores, .y = scores, .n = SeenBy(row), .cap = work_.cap, .scale = scale_},
+                     SerialFor());
+      }
+      way_.weigh({.scores = scores,
                   .seen = SeenBy(row),
                   .until = until,
-                  .scale = scale_,
+                  .scale = is_capped ? 1 : scale_,
                   .sum = SumOf(row),
                   .width = packed_.width,
                   .largest = &largest_[row],

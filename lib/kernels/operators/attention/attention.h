@@ -2,7 +2,8 @@
 // Attention of many queries at once: forward, exact, without a matrix of scores.
 //
 //   y = softmax(q · kᵀ / sqrt(head_dim)) · v   (Vaswani et al., arXiv:1706.03762), a block of queries against a block
-//   of keys at a time with a running maximum (Dao et al., arXiv:2205.14135)
+//   of keys at a time with a running maximum (Dao et al., arXiv:2205.14135); with another scale or a bound of the
+//   scores for models that have one
 #pragma once
 
 #include <cstdint>
@@ -49,6 +50,8 @@ struct Attention {
   // [batch, heads · group, queries] if the gradient is wanted later: the logarithm of the sum of a query's
   // exponentials.
   float* log_sum_exp = nullptr;
+  float scale = 0;           // of scores; 0: 1 / sqrt(head_dim)
+  float cap = 0;             // of scores, as SoftCap's; 0: none
   float* scratch = nullptr;  // ScratchFloats, on a cache line: all keys and values in the order of the products
 };
 

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "lib/kernels/operators/attention/decode_attention_way.h"
+#include "lib/kernels/operators/elementwise/soft_cap.h"
 #include "lib/kernels/simd/isa.h"
 
 namespace roofbench::kernels {
@@ -42,8 +44,11 @@ constexpr IsaRow<DecodeWayFunction<int8_t>> kWays<int8_t>[] = {
 };
 #endif
 
+// Scores of the ways for int8_t are of units of their own until they are softened: where they are bent in between, the
+// portable way takes them.
 template <typename T>
 const DecodeWay<T>& WayOf(const DecodeAttention<T>& work) {
+  if (std::is_same_v<T, int8_t> && work.cap > 0) return PortableDecodeWay<T>();
   return work.head_dim % kRowUnit<T> == 0 ? BestWay<kWays<T>>()() : PortableDecodeWay<T>();
 }
 
@@ -177,8 +182,9 @@ void AttendSome(const DecodeAttention<T>& work, int64_t head, Range range, int64
   DecodeState<T> state;
   state.group = group;
   state.dim = dim;
+  const float scale = work.scale > 0 ? work.scale : 1 / std::sqrt(static_cast<float>(dim));
   for (int64_t g = 0; g < group; ++g) {
-    way.prepare(state, g, work.q + (head * work.group + member + g) * dim, 1 / std::sqrt(static_cast<float>(dim)));
+    way.prepare(state, g, work.q + (head * work.group + member + g) * dim, scale);
     std::fill_n(state.sums[g], kMostHeadDim, 0.0F);
     state.largest[g] = -std::numeric_limits<float>::infinity();
     state.weight_sums[g] = 0;
@@ -217,7 +223,13 @@ void AttendSome(const DecodeAttention<T>& work, int64_t head, Range range, int64
                                  .value_scales = now.value_scales + tile * kKeyLanes,
                                  .count = std::min(tiles * kKeyLanes, range.end - token)};
       way.score(state, block);
-      for (int64_t g = 0; g < group; ++g) way.soften(state, g, block);
+      for (int64_t g = 0; g < group; ++g) {
+        if (work.cap > 0) {
+          float* const scores = state.scores[g];
+          Run(SoftCap{.x = scores, .y = scores, .n = block.count, .cap = work.cap}, SerialFor());
+        }
+        way.soften(state, g, block);
+      }
       way.weigh(state, block);
     }
   }

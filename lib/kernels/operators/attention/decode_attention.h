@@ -2,7 +2,8 @@
 // Attention of one new token against the keys and values of the tokens before it.
 //
 //   y = softmax(q · Kᵀ / sqrt(head_dim)) · V   (Vaswani et al., arXiv:1706.03762), in one pass over K and V with a
-//   running maximum (Milakov and Gimelshein, arXiv:1805.02867)
+//   running maximum (Milakov and Gimelshein, arXiv:1805.02867); with another scale or a bound of the scores for models
+//   that have one
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,8 @@ struct DecodeAttention {
   int64_t head_dim = 0;  // at most kMostHeadDim
   int64_t length = 0;    // tokens in the cache
   int64_t capacity = 0;  // tokens that there is room for
+  float scale = 0;       // of scores; 0: 1 / sqrt(head_dim)
+  float cap = 0;         // of scores, as SoftCap's; 0: none
   Pages pages = {};
   // ScratchFloats; without it, heads alone are spread over threads.
   float* scratch = nullptr;

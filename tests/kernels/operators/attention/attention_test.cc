@@ -16,11 +16,17 @@
 namespace roofbench::kernels {
 namespace {
 
+struct Scores {
+  float scale = 0;
+  float cap = 0;
+};
+
 template <typename T>
 class Problem {
  public:
-  Problem(const AttentionShape& shape, double deviation, uint32_t seed)
+  Problem(const AttentionShape& shape, double deviation, uint32_t seed, Scores scores = {})
       : shape_(shape),
+        scores_(scores),
         q_(shape.batch, shape.queries, shape.query_heads(), shape.head_dim, deviation, seed),
         k_(shape.batch, shape.keys, shape.heads, shape.head_dim, 1, seed + 1),
         v_(shape.batch, shape.keys, shape.heads, shape.head_dim, 1, seed + 2) {
@@ -34,7 +40,13 @@ class Problem {
   void Check(double tolerance, const ParallelFor& parallel_for = SerialFor()) const {
     Tokens<T> y(shape_.batch, shape_.queries, shape_.query_heads(), shape_.head_dim, 1, 9);
     const std::vector<T> before = y.values_;
-    Attention<T> work{.shape = shape_, .q = q_.ConstView(), .k = k_.ConstView(), .v = v_.ConstView(), .y = y.View()};
+    Attention<T> work{.shape = shape_,
+                      .q = q_.ConstView(),
+                      .k = k_.ConstView(),
+                      .v = v_.ConstView(),
+                      .y = y.View(),
+                      .scale = scores_.scale,
+                      .cap = scores_.cap};
     constexpr float kUntouched = 1e30F;
     std::vector<float> scratch(static_cast<std::size_t>(ScratchFloats(work)) + 1, kUntouched);
     work.scratch = scratch.data();
@@ -71,7 +83,8 @@ class Problem {
       const T* const k = k_.ConstView().At(batch, head / shape_.group, key);
       double score = 0;
       for (int64_t i = 0; i < shape_.head_dim; ++i) score += double{ToFloat(q[i])} * ToFloat(k[i]);
-      weights.push_back(score / std::sqrt(static_cast<double>(shape_.head_dim)));
+      score *= scores_.scale > 0 ? double{scores_.scale} : 1 / std::sqrt(static_cast<double>(shape_.head_dim));
+      weights.push_back(scores_.cap > 0 ? scores_.cap * std::tanh(score / scores_.cap) : score);
     }
     const double largest = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
     double sum = 0;
@@ -86,6 +99,7 @@ class Problem {
   }
 
   AttentionShape shape_;
+  Scores scores_;
   Tokens<T> q_, k_, v_;
   std::vector<double> expected_;
 };
@@ -102,6 +116,18 @@ TYPED_TEST(AttentionOf, RandomShapesOnEveryIsa) {
     const Problem<TypeParam> problem(shape, 1, i);
     OnEveryIsa([&] { problem.Check(kTolerance<TypeParam>); });
     if (i < 10) problem.Check(kTolerance<TypeParam>, ThreadPool(2));
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+// Of a few scores many are far above the bound.
+TYPED_TEST(AttentionOf, ScoresMayHaveAnotherScaleAndABound) {
+  std::mt19937 random(1);
+  for (uint32_t i = 0; i < 20; ++i) {
+    const AttentionShape shape = RandomAttentionShape(i, random);
+    const Scores scores = {i % 2 == 0 ? 0 : 0.2F, i % 3 == 0 ? 0 : 1.5F};
+    const Problem<TypeParam> problem(shape, i % 3 == 0 ? 1 : 4, i, scores);
+    OnEveryIsa([&] { problem.Check(2 * kTolerance<TypeParam>); });
     if (testing::Test::HasFailure()) return;
   }
 }

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <random>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "lib/kernels/threading/thread_pool.h"
@@ -26,7 +27,7 @@ struct Shape {
 
 // softmax(q · Kᵀ / sqrt(dim)) · V in double precision, for one query head.
 std::vector<double> Expected(const float* q, const std::vector<double>& keys, const std::vector<double>& values,
-                             int64_t first, const Shape& shape) {
+                             int64_t first, const Shape& shape, float scale, float cap) {
   std::vector<double> scores(static_cast<std::size_t>(shape.length));
   const auto at = [&](const std::vector<double>& from, int64_t t, int64_t i) {
     return from[static_cast<std::size_t>(first + t * shape.head_dim + i)];
@@ -34,7 +35,8 @@ std::vector<double> Expected(const float* q, const std::vector<double>& keys, co
   for (int64_t t = 0; t < shape.length; ++t) {
     double score = 0;
     for (int64_t i = 0; i < shape.head_dim; ++i) score += double{q[i]} * at(keys, t, i);
-    scores[static_cast<std::size_t>(t)] = score / std::sqrt(static_cast<double>(shape.head_dim));
+    score *= scale > 0 ? double{scale} : 1 / std::sqrt(static_cast<double>(shape.head_dim));
+    scores[static_cast<std::size_t>(t)] = cap > 0 ? cap * std::tanh(score / cap) : score;
   }
   const double largest = *std::max_element(scores.begin(), scores.end());
   std::vector<double> y(static_cast<std::size_t>(shape.head_dim));
@@ -85,6 +87,8 @@ struct Options {
   double query_deviation = 1;
   int threads = 1;
   Paging paging = {};
+  float scale = 0;
+  float cap = 0;
 };
 
 template <typename T>
@@ -124,7 +128,9 @@ void Check(const Shape& shape, const Options& options) {
                           .group = shape.group,
                           .head_dim = shape.head_dim,
                           .length = shape.length,
-                          .capacity = capacity};
+                          .capacity = capacity,
+                          .scale = options.scale,
+                          .cap = options.cap};
   if (std::is_same_v<T, int8_t>) {
     work.key_scales = keys.scales.data();
     work.value_scales = values.scales.data();
@@ -136,8 +142,9 @@ void Check(const Shape& shape, const Options& options) {
   Run(work, ThreadPool(options.threads));
   EXPECT_EQ(scratch.back(), kUntouched);
   for (int64_t head = 0; head < shape.heads * shape.group; ++head) {
-    const std::vector<double> expected = Expected(q.data() + head * shape.head_dim, exact(keys, head / shape.group),
-                                                  exact(values, head / shape.group), 0, shape);
+    const std::vector<double> expected =
+        Expected(q.data() + head * shape.head_dim, exact(keys, head / shape.group), exact(values, head / shape.group),
+                 0, shape, options.scale, options.cap);
     for (int64_t i = 0; i < shape.head_dim; ++i) {
       ExpectClose(y[static_cast<std::size_t>(head * shape.head_dim + i)], expected[static_cast<std::size_t>(i)],
                   options.tolerance, 0.3, "head " + std::to_string(head) + ", column " + std::to_string(i));
@@ -172,6 +179,19 @@ TEST(DecodeAttention, Fp16) {
 TEST(DecodeAttention, Int8) {
   OnEveryIsa([] {
     for (const Shape& shape : kShapes) Check<int8_t>(shape, {.tolerance = 1e-3});
+  });
+}
+
+// Of scores many are far above the bound.
+TEST(DecodeAttention, ScoresMayHaveAnotherScaleAndABound) {
+  OnEveryIsa([] {
+    for (const Shape& shape : kShapes) {
+      for (const auto& [scale, cap] : {std::pair{0.3F, 0.0F}, {0.0F, 1.5F}, {0.3F, 2.0F}}) {
+        Check<float>(shape, {.tolerance = 2e-5, .scale = scale, .cap = cap});
+        Check<Bf16>(shape, {.tolerance = 2 * kInBf16, .scale = scale, .cap = cap});
+        Check<int8_t>(shape, {.tolerance = 5e-3, .threads = 3, .scale = scale, .cap = cap});
+      }
+    }
   });
 }
 
