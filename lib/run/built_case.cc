@@ -11,6 +11,7 @@
 #include "lib/hardware/device_facts.h"
 #include "lib/observe/peak_memory.h"
 #include "lib/suite/inputs.h"
+#include "lib/suite/operand_cache.h"
 #include "lib/timing/ignored_phases.h"
 
 namespace roofbench {
@@ -36,6 +37,7 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
                                     const Tamper& tamper, MemorySnapshot* snapshot) {
   BuiltCase built;
   Inputs inputs(device, options.seed, planned.name, options.compile);
+  OperandCache::BeginMeasurement();
   observe::PeakMemory memory(snapshot != nullptr ? snapshot->Listener() : nullptr);
   absl::StatusOr<Case> first = planned.family->BuildAt(planned.point, inputs);
   if (!first.ok()) return first.status();

@@ -9,8 +9,12 @@ namespace {
 struct Kept {
   std::string key;
   OperandCache::Made made;
-  bool is_of_this_case = false;
 };
+
+double& BytesBefore() {
+  static double bytes = 0;
+  return bytes;
+}
 
 std::string& TheFamily() {
   static auto* family = new std::string();
@@ -27,24 +31,22 @@ Kept& TheKept() {
 absl::StatusOr<OperandCache::Made> OperandCache::Get(const std::string& key,
                                                      const std::function<absl::StatusOr<Made>()>& make) {
   Kept& kept = TheKept();
-  if (kept.made.value != nullptr && kept.key == key) {
-    if (!kept.is_of_this_case) kept.made.unseen_bytes = kept.made.bytes;
-    return kept.made;
+  if (kept.made.value == nullptr || kept.key != key) {
+    kept = {};
+    absl::StatusOr<Made> made = make();
+    if (!made.ok()) return made;
+    kept = {key, *std::move(made)};
   }
-  const double freed = kept.made.bytes;
-  kept = {};
-  absl::StatusOr<Made> made = make();
-  if (!made.ok()) return made;
-  made->unseen_bytes = freed;
-  kept = {key, *made, /*is_of_this_case=*/true};
-  return made;
+  kept.made.unseen_bytes = BytesBefore();
+  return kept.made;
 }
 
 void OperandCache::Enter(const std::string& family) {
   if (TheFamily() != family) TheKept() = {};
   TheFamily() = family;
-  TheKept().is_of_this_case = false;
 }
+
+void OperandCache::BeginMeasurement() { BytesBefore() = bytes(); }
 
 double OperandCache::bytes() { return TheKept().made.bytes; }
 

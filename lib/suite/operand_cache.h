@@ -16,8 +16,8 @@ class OperandCache {
   struct Made {
     std::shared_ptr<const void> value;
     double bytes = 0;
-    // Set by Get: what a measurement of memory that began before the call misses of these operands. They were there
-    // before, or the ones that made room for them were.
+    // Set by Get: what the measurement of memory misses of these operands. They were there when it began, or the ones
+    // that made room for them were.
     double unseen_bytes = 0;
   };
 
@@ -26,6 +26,8 @@ class OperandCache {
   static absl::StatusOr<Made> Get(const std::string& key, const std::function<absl::StatusOr<Made>()>& make);
   // A case of `family` begins: lets go of what belongs to another one.
   static void Enter(const std::string& family);
+  // The memory of a case is measured from now on: after a pilot run, say, which may have made what it needs.
+  static void BeginMeasurement();
   // Bytes that are kept: another set may have them.
   static double bytes();
 };

@@ -2,12 +2,14 @@
 #include "lib/run/session.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "lib/suite/operand_cache.h"
 #include "lib/timing/statistics.h"
 #include "tests/suite/test_family.h"
 
@@ -203,6 +205,37 @@ TEST_F(SessionTest, AFamilyOfNamesIsPredictedByOneOfSizes) {
   EXPECT_EQ(outcome.verdict, Verdict::kSkipped);
   EXPECT_THAT(outcome.reason, HasSubstr("predicted to take 32.0 s"));
   EXPECT_EQ(built, 0) << "nothing as large is built to find out";
+}
+
+// Pilot runs come before the measurement of memory, and may make what the case shares with others.
+TEST_F(SessionTest, WhatCasesShareCountsInThePeakOfEach) {
+  constexpr double kBytes = 4 << 20;
+  int builds = 0;
+  int made = 0;
+  const Family family = TestFamily(device_, 1e-3).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+    ++builds;
+    const auto make = [&]() -> absl::StatusOr<OperandCache::Made> {
+      ++made;
+      return OperandCache::Made{std::make_shared<at::Tensor>(at::ones({1 << 20})), kBytes};
+    };
+    const auto shared = OperandCache::Get("weights", make);
+    const at::Tensor x = in.Randn({16});
+    return Case{.step = [&] { device_.fake_clock.Advance(1e-3); },
+                .result = [=] { return std::vector{x}; },
+                .reference = [=] { return std::vector{x}; },
+                .shared_bytes = shared->unseen_bytes};
+  });
+  // Large enough that a pilot run must say how long it takes; and small.
+  std::vector<PlannedCase> plan = {At(family, "good", "100000000"), At(family), At(family)};
+  for (PlannedCase& planned : plan) planned.point = planned.point.With("cache", "warm");  // one copy
+  Session session(options_, device_, plan, nullptr);
+  for (const std::size_t i : {0, 1, 2}) {
+    const int before = builds;
+    EXPECT_NEAR(Counter(session.Run(i), "peak_mem"), kBytes, 4096) << i;
+    EXPECT_EQ(builds - before > 1, i == 0) << i;
+  }
+  EXPECT_EQ(made, 1);
+  OperandCache::Enter("nobody");
 }
 
 TEST_F(SessionTest, ColdCasesRotateOverSixteenLastLevelCaches) {

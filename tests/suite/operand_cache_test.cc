@@ -40,19 +40,27 @@ TEST_F(OperandCacheTest, KeepsOneSetBetweenCasesOfAFamily) {
   EXPECT_EQ(made_, 3);
 }
 
-// A measurement begins with the case, so that it sees what is made in it, however often it is asked for.
+// A pilot run makes sets before the measurement, which may ask for them as often as it likes.
 TEST_F(OperandCacheTest, SaysWhatAMeasurementMisses) {
   OperandCache::Enter("family");
+  OperandCache::BeginMeasurement();
   EXPECT_EQ(Get("a", 100).unseen_bytes, 0);
   EXPECT_EQ(Get("a", 100).unseen_bytes, 0);
   OperandCache::Enter("family");
+  OperandCache::BeginMeasurement();
   EXPECT_EQ(Get("a", 100).unseen_bytes, 100);
   EXPECT_EQ(Get("a", 100).unseen_bytes, 100);
-  OperandCache::Enter("family");
+  OperandCache::BeginMeasurement();
   EXPECT_EQ(Get("b", 30).unseen_bytes, 100) << "what was let go of made room";
   EXPECT_EQ(Get("b", 30).unseen_bytes, 100);
+  EXPECT_EQ(Get("c", 7).unseen_bytes, 100) << "the second set came and went meanwhile";
   OperandCache::Enter("family");
-  EXPECT_EQ(Get("b", 30).unseen_bytes, 30);
+  Get("d", 50);  // by a pilot run
+  OperandCache::BeginMeasurement();
+  EXPECT_EQ(Get("d", 50).unseen_bytes, 50);
+  OperandCache::Enter("other");
+  OperandCache::BeginMeasurement();
+  EXPECT_EQ(Get("d", 50).unseen_bytes, 0);
 }
 
 }  // namespace
