@@ -36,7 +36,9 @@ at::Tensor PromptAttention::operator()(const at::Tensor& q, const at::Tensor& k,
                                .q = Heads<const T>(queries),
                                .k = Heads<const T>(keys),
                                .v = Heads<const T>(values),
-                               .y = Heads<T>(y)};
+                               .y = Heads<T>(y),
+                               .scale = scale_,
+                               .cap = cap_};
     const int64_t floats = ScratchFloats(work);
     if (!scratch_.defined() || scratch_.numel() < floats) scratch_ = at::empty({floats}, at::kFloat);
     work.scratch = Elements<float>(scratch_);

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 from transformers import (
+    Gemma2Config,
+    Gemma2ForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -77,6 +79,21 @@ MODELS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         Qwen3ForCausalLM,
         {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "vocab_size": 99},
     ),
+    # A window of the first layer, and bounds that scores and logits come near to.
+    "gemma2": (
+        Gemma2Config,
+        Gemma2ForCausalLM,
+        {
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 32,
+            "query_pre_attn_scalar": 48,
+            "sliding_window": 9,
+            "attn_logit_softcapping": 10.0,
+            "final_logit_softcapping": 20.0,
+            "vocab_size": 98,
+        },
+    ),
 }
 # What the weights are rounded to and stored as; fp32 where nothing is said.
 STORED = {"mistral": torch.bfloat16, "qwen2": torch.float16}
@@ -90,7 +107,9 @@ def write(name: str, folder: Path) -> Any:
     model = model_class(config(**(SMALL | sizes), initializer_range=0.2, max_position_embeddings=512)).eval()
     for parameter_name, parameter in model.named_parameters():
         if "norm" in parameter_name:
-            torch.nn.init.uniform_(parameter, 0.5, 1.5)
+            # With small outputs a token whose embedding is scaled would follow itself, the head being tied.
+            is_output = name == "gemma2" and "post_" in parameter_name
+            torch.nn.init.uniform_(parameter, 0.5, 15 if is_output else 1.5)
         elif parameter_name.endswith(".bias"):
             torch.nn.init.normal_(parameter, 0, 0.5)
     model.to(STORED.get(name, torch.float32)).save_pretrained(folder, max_shard_size="100KB")

@@ -29,6 +29,7 @@ def described(run: Run, folder: Path) -> dict[str, Any]:
         ("Mixtral", {"num_local_experts": 4}),
         ("Qwen2", {"tie_word_embeddings": True}),
         ("Qwen3", {"head_dim": 16}),
+        ("Gemma2", {"head_dim": 16, "sliding_window": 8}),
     ],
 )
 def test_parameters_are_those_of_transformers_and_bytes_those_that_are_loaded(
@@ -38,6 +39,8 @@ def test_parameters_are_those_of_transformers_and_bytes_those_that_are_loaded(
     said = described(run, tmp_path)
     assert said["parameters"] == model.num_parameters()
     assert said["window"] == sizes.get("sliding_window", 0)
+    assert said["window_layers"] == {"Mistral": 2, "Gemma2": 1}.get(architecture, 0)
+    assert said["output_norms"] == (architecture == "Gemma2")
     assert (said["attention_bias"], said["head_norms"]) == (architecture == "Qwen2", architecture == "Qwen3")
     assert said["stored_bytes"] == 4 * model.num_parameters()
     assert sum(group["parameters"] for group in said["tensors"]) == model.num_parameters()

@@ -25,9 +25,9 @@ def test_every_kernel_is_named() -> None:
 def test_it_finds_the_kernels() -> None:
     """All that models use, by the header that declares each."""
     found = " ".join(source.text[call.start() : call.start() + 60] for source, call in Models(ROOT).kernels)
-    for kernel in ("AdamW", "CrossEntropy", "DecodeAttention", "Gelu", "GeluGradient", "Gemv", "Int4Product",
-                   "LlmInt8Product", "NormGradient", "RmsNorm", "Rope", "SiluMul", "SiluMulGradient",
-                   "Transpose"):  # fmt: skip
+    for kernel in ("AdamW", "CrossEntropy", "DecodeAttention", "Gelu", "GeluGradient", "GeluTanhMul", "Gemv",
+                   "Int4Product", "LlmInt8Product", "NormGradient", "RmsNorm", "Rope", "SiluMul", "SiluMulGradient",
+                   "SoftCap", "Transpose"):  # fmt: skip
         assert f"kernels::{kernel}" in found
     assert found.count("Run(work, ") == 2  # of attention, forward and backward
     for call in ("made.Select", "made.Quantise", "activations_.Select", "activations_.Quantise", "UnpackInt4"):
@@ -42,10 +42,10 @@ PLANTED = [
     ("training/native_layers.cc", 'std::optional<observe::Range> kernel("roofbench::rms_norm");', "", 1),
     ("training/native_layers.cc", '"roofbench::gelu"', '"gelu"', 1),
     ("training/native_layers.cc", '("roofbench::cross_entropy");', '("roofbench::cross_entropy"); kernel.reset();', 1),
-    ("decoding/native_decoder.cc", 'const PartRange range(worker, "roofbench::decode_attention");', "", 3),
-    ("decoding/native_decoder.cc", 'const PartRange range(worker, "roofbench::rms_norm");', "", 1),
-    ("decoding/native_decoder.cc", 'Product(worker, "roofbench::linear head"', 'Product(worker, "head"', 5),
-    ("decoding/native_decoder.cc", 'const PartRange range(worker, "roofbench::linear gate_up");', "", 6),
+    ("native/native_decoder.cc", 'const PartRange range(worker, "roofbench::decode_attention");', "", 3),
+    ("native/residual_stream.cc", 'const PartRange range(worker, "roofbench::rms_norm");', "", 1),
+    ("native/native_decoder.cc", 'Product(worker, "roofbench::linear head"', 'Product(worker, "head"', 5),
+    ("native/native_decoder.cc", 'const PartRange range(worker, "roofbench::linear gate_up");', "", 7),
     ("decoding/stored_matrix.cc", 'const observe::Range kernel("roofbench::unpack_int4");', "", 1),
     ("decoding/llm_int8.cc", 'observe::Range kernel("roofbench::llm_int8 statistics");', "", 2),
     ("decoding/eager_decoder.cc", 'const observe::Range kernel("roofbench::llm_int8 product");', "", 2),

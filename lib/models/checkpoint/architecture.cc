@@ -18,6 +18,11 @@ constexpr string_view kQwen3Keys[] = {"sliding_window", "max_window_layers", "us
 // It has its biases whatever attention_bias says.
 constexpr string_view kQwen2Keys[] = {"sliding_window", "max_window_layers", "use_sliding_window", "attention_bias"};
 
+// sliding_window_size and cache_implementation: of older conversions, which nothing reads.
+constexpr string_view kGemma2Keys[] = {"sliding_window",        "sliding_window_size",    "cache_implementation",
+                                       "query_pre_attn_scalar", "attn_logit_softcapping", "final_logit_softcapping",
+                                       "hidden_activation"};
+
 // What is left out is what transformers' configuration of the architecture has for it.
 constexpr Architecture kArchitectures[] = {
     {.type = "llama", .implied_kv_heads = true},
@@ -42,6 +47,14 @@ constexpr Architecture kArchitectures[] = {
      .usual_window = 4096,
      .usual_positions = 32768,
      .keys = kQwen3Keys},
+    {.type = "gemma2",
+     .windows = Windows::kAlternating,
+     .head_size = 256,
+     .tied_head = true,
+     .is_gemma = true,
+     .usual_window = 4096,
+     .usual_positions = 8192,
+     .keys = kGemma2Keys},
 };
 
 // What this program reads, of every architecture.

@@ -12,18 +12,21 @@
 
 namespace roofbench::models {
 
-// The layers with a window where layer_types, which goes before it, does not say: none, all, or those from
-// max_window_layers on where use_sliding_window is set.
-enum class Windows { kNone, kAll, kLate };
+// The layers with a window where layer_types, which goes before it for the last two, does not say: none, all, those
+// from max_window_layers on where use_sliding_window is set, or the first, the third and so on.
+enum class Windows { kNone, kAll, kLate, kAlternating };
 
 struct Architecture {
   std::string_view type;  // model_type
   bool mixture = false;   // of experts, as Mixtral names them
   Windows windows = Windows::kNone;
-  bool attention_bias = false;                  // queries, keys and values have one, whatever the configuration says
-  bool head_norms = false;                      // of queries and keys
-  bool implied_kv_heads = false;                // num_key_value_heads may be left out: as many as heads
-  double head_size = 0;                         // where head_dim is left out; 0: hidden_size / num_attention_heads
+  bool attention_bias = false;    // queries, keys and values have one, whatever the configuration says
+  bool head_norms = false;        // of queries and keys
+  bool implied_kv_heads = false;  // num_key_value_heads may be left out: as many as heads
+  double head_size = 0;           // where head_dim is left out; 0: hidden_size / num_attention_heads
+  bool tied_head = false;         // where tie_word_embeddings is left out
+  bool is_gemma =
+      false;  // with norms of outputs, one added to the weights of norms, a scaled embedding, GELU, and caps
   double usual_window = 0;                      // where sliding_window is left out; 0: none
   double usual_positions = 2048;                // where max_position_embeddings is left out
   double usual_theta = 10000;                   // where rope_theta is left out

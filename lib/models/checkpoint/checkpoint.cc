@@ -80,6 +80,7 @@ std::map<std::string, std::vector<int64_t>> Needed(const workload::Decoder& shap
       needed[tensor_names::BiasOfLayer(layer, "self_attn.v_proj")] = {kv};
     }
     if (shape.head_norms) module("self_attn.q_norm") = module("self_attn.k_norm") = {n.dim};
+    if (shape.output_norms) module("pre_feedforward_layernorm") = module("post_feedforward_layernorm") = {d};
     if (!shape.IsMixture()) {
       module("mlp.gate_proj") = {ff, d};
       module("mlp.up_proj") = {ff, d};

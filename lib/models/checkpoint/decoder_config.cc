@@ -135,6 +135,8 @@ bool HasWindow(Windows windows, double first_windowed, int64_t layer) {
       return true;
     case Windows::kLate:
       return static_cast<double>(layer) >= first_windowed;
+    case Windows::kAlternating:
+      return layer % 2 == 0;
   }
   return false;
 }
@@ -165,7 +167,7 @@ absl::Status ReadWindow(const json& config, const Architecture& architecture, Si
     window = config.contains("sliding_window") ? size("sliding_window", 0) : architecture.usual_window;
   }
   if (window == 0 && *types == nullptr) return absl::OkStatus();
-  const bool is_open = is_late && window > 0;
+  const bool is_open = window > 0 && (is_late || architecture.windows == Windows::kAlternating);
   std::set<int64_t> whole;
   for (int64_t layer = 0; layer < Whole(layers); ++layer) {
     bool has_window = window > 0 && HasWindow(architecture.windows, first, layer);
@@ -188,6 +190,49 @@ absl::Status ReadWindow(const json& config, const Architecture& architecture, Si
   return absl::OkStatus();
 }
 
+// Above zero in fp32, too, which kernels compute in.
+bool IsPositive(double number) {
+  return number >= std::numeric_limits<float>::min() && number <= std::numeric_limits<float>::max();
+}
+
+// A bound of scores, which null takes away.
+absl::Status ReadCap(const json& config, const char* key, double usual, double& cap) {
+  const auto found = config.find(key);
+  if (found != config.end() && found->is_null()) return absl::OkStatus();
+  cap = NumberOf(config, key, usual);
+  if (IsPositive(cap)) return absl::OkStatus();
+  return InvalidArgumentError(StrCat(key, " must be a number above 0, or null"));
+}
+
+// What passes the gate, by the key that the architecture has for it.
+absl::Status ReadGate(const json& config, const Architecture& architecture, DecoderConfig& read) {
+  const bool is_gelu = architecture.is_gemma;
+  constexpr char kGelu[] = "gelu_pytorch_tanh";
+  const std::string act = TextOf(config, is_gelu ? "hidden_activation" : "hidden_act", is_gelu ? kGelu : "silu");
+  if (is_gelu ? act != kGelu : act != "silu" && act != "swish") {
+    return UnimplementedError(
+        StrCat("the activation '", act, "' (", is_gelu ? StrCat(kGelu, " is)") : "silu, also called swish, is)"));
+  }
+  read.gate = is_gelu ? Gate::kGeluTanh : Gate::kSilu;
+  return absl::OkStatus();
+}
+
+// What Gemma's models have beside the others (arXiv:2408.00118, and transformers' configuration for what is left out).
+absl::Status ReadGemma(const json& config, DecoderConfig& read) {
+  constexpr double kUsualScalar = 256;
+  constexpr double kUsualScoreCap = 50;
+  constexpr double kUsualLogitCap = 30;
+  read.shape.output_norms = read.shape.fp32_norms = true;
+  read.norm_offset = 1;
+  read.embedding_scale = std::sqrt(read.shape.base.d_model);
+  const double scalar = NumberOf(config, "query_pre_attn_scalar", kUsualScalar);
+  if (!IsPositive(scalar)) return InvalidArgumentError("query_pre_attn_scalar must be a number above 0");
+  read.score_scale = 1 / std::sqrt(scalar);
+  absl::Status status = ReadCap(config, "attn_logit_softcapping", kUsualScoreCap, read.score_cap);
+  status.Update(ReadCap(config, "final_logit_softcapping", kUsualLogitCap, read.logit_cap));
+  return status;
+}
+
 }  // namespace
 
 DecoderSizes::DecoderSizes(const workload::Decoder& shape)
@@ -202,6 +247,12 @@ DecoderSizes::DecoderSizes(const workload::Decoder& shape)
       active_experts(Whole(shape.active_experts)) {}
 
 int64_t DecoderConfig::WindowOf(int64_t layer) const { return whole_layers.contains(layer) ? 0 : Whole(shape.window); }
+
+std::set<int64_t> DecoderConfig::Windows() const {
+  std::set<int64_t> windows;
+  for (int64_t layer = 0; layer < Whole(shape.base.layers); ++layer) windows.insert(WindowOf(layer));
+  return windows;
+}
 
 DecoderConfig ConfigOf(const workload::DecoderPreset& preset) {
   DecoderConfig config{.shape = preset.shape, .rope_theta = preset.rope_theta};
@@ -218,19 +269,18 @@ absl::StatusOr<DecoderConfig> ParseConfig(std::string_view text) {
   if (architecture == nullptr) {
     return UnimplementedError(StrCat("models of the type '", type, "' (", ArchitectureNames(), " are)"));
   }
-  if (const std::string act = TextOf(config, "hidden_act", "silu"); act != "silu" && act != "swish") {
-    return UnimplementedError(StrCat("the activation '", act, "' (silu, also called swish, is)"));
-  }
+  DecoderConfig read;
+  if (absl::Status status = ReadGate(config, *architecture, read); !status.ok()) return status;
   if (absl::Status status = CheckKeys(config, *architecture); !status.ok()) return status;
   SizeReader size(config);
-  DecoderConfig read;
   workload::Transformer& base = read.shape.base;
   base = {.d_model = size("hidden_size"),
           .d_ff = size("intermediate_size"),
           .layers = size("num_hidden_layers"),
           .heads = size("num_attention_heads"),
           .vocab = size("vocab_size"),
-          .tied_head = IsSet(config, "tie_word_embeddings")};
+          .tied_head =
+              config.contains("tie_word_embeddings") ? IsSet(config, "tie_word_embeddings") : architecture->tied_head};
   // Where it is left out, transformers takes another number for each of the other architectures.
   const bool implied = architecture->implied_kv_heads || config.contains("num_key_value_heads");
   base.kv_heads = implied ? size("num_key_value_heads", base.heads) : size("num_key_value_heads");
@@ -256,6 +306,9 @@ absl::StatusOr<DecoderConfig> ParseConfig(std::string_view text) {
   }
   read.rms_epsilon = NumberOf(config, "rms_norm_eps", architecture->usual_rms_epsilon);
   if (!(read.rms_epsilon > 0)) return InvalidArgumentError("rms_norm_eps must be a number above 0");
+  if (architecture->is_gemma) {
+    if (absl::Status status = ReadGemma(config, read); !status.ok()) return status;
+  }
   if (absl::Status status = ReadRope(config, *architecture, read); !status.ok()) return status;
   read.stop_ids = StopIds(config);
   if (IsSet(config, "quantization_config")) {

@@ -25,10 +25,19 @@ struct Llama3Rope {
   double original_positions = 8192;
 };
 
+// What the gate of a feed-forward block is passed through: SiLU, or GELU by a tanh.
+enum class Gate { kSilu, kGeluTanh };
+
 struct DecoderConfig {
   workload::Decoder shape;
   std::set<int64_t> whole_layers = {};  // which the window of `shape` is not for, as many as its whole_layers
   double rms_epsilon = 1e-5;
+  double norm_offset = 0;  // of all norms: they multiply by it and their stored weight
+  Gate gate = Gate::kSilu;
+  double embedding_scale = 1;  // of the rows of the embedding
+  double score_scale = 0;      // of a query times a key; 0: 1 / sqrt(head_dim)
+  double score_cap = 0;        // of these scores: cap · tanh(score / cap); 0: none
+  double logit_cap = 0;        // the same of logits
   double rope_theta = 10000;
   std::optional<Llama3Rope> stretched = {};
   int64_t max_positions = 131072;
@@ -37,6 +46,8 @@ struct DecoderConfig {
 
   // Keys that a token attends to at most in a layer; 0: all before it.
   int64_t WindowOf(int64_t layer) const;
+  // Of all layers.
+  std::set<int64_t> Windows() const;
 };
 
 // The sizes of a decoder as tensors and kernels count them.

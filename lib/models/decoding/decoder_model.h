@@ -86,7 +86,7 @@ struct DecoderRoom {
   int64_t piece = 1;     // tokens of each that AppendAll takes as fast as one: as many sequences' tokens would be
 };
 
-// With our own kernels, for fp32 and bf16 vectors: see native_decoder.cc. The weights must outlive it.
+// With our own kernels, for fp32 and bf16 vectors: see lib/models/native. The weights must outlive it.
 absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWeights& weights, const DecoderRoom& room,
                                                                 int threads);
 

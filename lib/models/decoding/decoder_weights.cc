@@ -4,8 +4,10 @@
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -39,17 +41,22 @@ absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Stora
   DecoderWeights made{.config = config, .storage = storage};
   made.embedding = at::empty({n.vocab, d}, type);
   if (device.is_cpu()) kernels::UseHugePages(made.embedding.data_ptr(), made.embedding.nbytes());
-  made.final_norm = at::ones({d}, type);
+  const auto norm_type = config.shape.fp32_norms ? type.dtype(at::kFloat) : type;
+  made.final_norm = at::ones({d}, norm_type);
   for (int64_t i = 0; i < n.layers; ++i) {
-    LayerWeights layer{.attention_norm = at::ones({d}, type),
+    LayerWeights layer{.attention_norm = at::ones({d}, norm_type),
                        .qkv = matrix(LinearRole::kQkv, 1, n.qkv(), d),
                        .out = matrix(LinearRole::kOut, 1, d, n.q()),
-                       .mlp_norm = at::ones({d}, type)};
+                       .mlp_norm = at::ones({d}, norm_type)};
     if (config.shape.IsMixture()) layer.router = matrix(LinearRole::kRouter, 1, n.experts, d);
     if (config.shape.attention_bias) layer.qkv_bias = at::zeros({n.qkv()}, type);
     if (config.shape.head_norms) {
-      layer.query_norm = at::ones({n.dim}, type);
-      layer.key_norm = at::ones({n.dim}, type);
+      layer.query_norm = at::ones({n.dim}, norm_type);
+      layer.key_norm = at::ones({n.dim}, norm_type);
+    }
+    if (config.shape.output_norms) {
+      layer.attention_out_norm = at::ones({d}, norm_type);
+      layer.mlp_out_norm = at::ones({d}, norm_type);
     }
     layer.gate_up = matrix(LinearRole::kGateUp, n.experts, 2 * n.ff, d);
     layer.down = matrix(LinearRole::kDown, n.experts, d, n.ff);
@@ -85,6 +92,13 @@ absl::Status CheckPacked(const PackedFormat& packed, const Storage& storage) {
                                                  ", which is no multiple: choose smaller groups"));
   }
   return absl::OkStatus();
+}
+
+// Some of which are undefined in most models.
+template <typename Layer>
+auto VectorsOf(Layer& layer) {
+  return std::array{&layer.attention_norm,     &layer.qkv_bias, &layer.query_norm,  &layer.key_norm,
+                    &layer.attention_out_norm, &layer.mlp_norm, &layer.mlp_out_norm};
 }
 
 bool SharesEmbedding(const DecoderWeights& weights) { return weights.head.weight.is_alias_of(weights.embedding); }
@@ -131,13 +145,16 @@ absl::Status CheckStorage(const DecoderConfig& config, const Storage& storage) {
   return status;
 }
 
+double DecoderWeights::EmbeddingScale() const {
+  return at::scalar_tensor(config.embedding_scale, at::dtype(embedding.scalar_type())).item<double>();
+}
+
 int64_t DecoderWeights::nbytes() const {
   auto bytes = static_cast<int64_t>(embedding.nbytes() + final_norm.nbytes());
   if (!SharesEmbedding(*this)) bytes += head.nbytes();
   for (const LayerWeights& layer : layers) {
-    bytes += static_cast<int64_t>(layer.attention_norm.nbytes() + layer.mlp_norm.nbytes());
     if (layer.router.weight.defined()) bytes += layer.router.nbytes();
-    for (const at::Tensor* vector : {&layer.qkv_bias, &layer.query_norm, &layer.key_norm}) {
+    for (const at::Tensor* vector : VectorsOf(layer)) {
       if (vector->defined()) bytes += static_cast<int64_t>(vector->nbytes());
     }
     for (const StoredMatrix* matrix : {&layer.qkv, &layer.out, &layer.gate_up, &layer.down}) bytes += matrix->nbytes();
@@ -164,10 +181,7 @@ absl::Status DecoderWeights::MoveTo(at::Device device) {
     move_matrix(head);
   }
   for (LayerWeights& layer : layers) {
-    for (at::Tensor* vector :
-         {&layer.attention_norm, &layer.mlp_norm, &layer.qkv_bias, &layer.query_norm, &layer.key_norm}) {
-      move(*vector);
-    }
+    for (at::Tensor* vector : VectorsOf(layer)) move(*vector);
     for (StoredMatrix* matrix : {&layer.qkv, &layer.out, &layer.router, &layer.gate_up, &layer.down}) {
       move_matrix(*matrix);
     }
@@ -207,12 +221,17 @@ absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const S
   const auto copy = [&](const std::string& name, const at::Tensor& to) {
     read(name, [&](int64_t first, const at::Tensor& rows) { to.narrow(0, first, rows.size(0)).copy_(rows); });
   };
+  const double offset = checkpoint.config().norm_offset;
+  const auto copy_norm = [&](const std::string& name, const at::Tensor& to) {
+    copy(name, to);
+    if (offset != 0) to.add_(offset);
+  };
   const auto store = [&](const std::string& name, StoredMatrix& to, int64_t expert, int64_t row) {
     if (to.format == WeightFormat::kInt4 && checkpoint.IsPacked(name)) return keep(name, to, expert, row);
     read(name, [&](int64_t first, const at::Tensor& rows) { to.Store(expert, row + first, rows); });
   };
   copy(tensor_names::kEmbedding, made->embedding);
-  copy(tensor_names::kFinalNorm, made->final_norm);
+  copy_norm(tensor_names::kFinalNorm, made->final_norm);
   const workload::Decoder& shape = checkpoint.config().shape;
   const DecoderSizes n(shape);
   struct Projection {
@@ -227,8 +246,13 @@ absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const S
     LayerWeights& layer = made->layers[i];
     const auto index = static_cast<int64_t>(i);
     const auto module = [&](const char* name) { return tensor_names::OfLayer(index, name); };
-    copy(module("input_layernorm"), layer.attention_norm);
-    copy(module("post_attention_layernorm"), layer.mlp_norm);
+    copy_norm(module("input_layernorm"), layer.attention_norm);
+    // The same name for a norm of another place.
+    copy_norm(module("post_attention_layernorm"), shape.output_norms ? layer.attention_out_norm : layer.mlp_norm);
+    if (shape.output_norms) {
+      copy_norm(module("pre_feedforward_layernorm"), layer.mlp_norm);
+      copy_norm(module("post_feedforward_layernorm"), layer.mlp_out_norm);
+    }
     for (const auto& [name, first, rows] : projections) {
       store(module(name), layer.qkv, 0, first);
       if (shape.attention_bias) {
@@ -236,8 +260,8 @@ absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const S
       }
     }
     if (shape.head_norms) {
-      copy(module("self_attn.q_norm"), layer.query_norm);
-      copy(module("self_attn.k_norm"), layer.key_norm);
+      copy_norm(module("self_attn.q_norm"), layer.query_norm);
+      copy_norm(module("self_attn.k_norm"), layer.key_norm);
     }
     store(module("self_attn.o_proj"), layer.out, 0, 0);
     if (!shape.IsMixture()) {

@@ -14,17 +14,20 @@
 
 namespace roofbench::models {
 
+// The weights of norms have norm_offset in them already, and are in fp32 where there is one.
 struct LayerWeights {
-  at::Tensor attention_norm = {};  // [d_model]
-  StoredMatrix qkv = {};           // [q + 2·kv, d_model]: queries, keys, values
-  at::Tensor qkv_bias = {};        // [q + 2·kv]; undefined in a model without
-  at::Tensor query_norm = {};      // [head_dim], of every head; undefined in a model without
-  at::Tensor key_norm = {};        // the same
-  StoredMatrix out = {};           // [d_model, q]
-  at::Tensor mlp_norm = {};        // [d_model]
-  StoredMatrix router = {};        // [experts, d_model]; empty in a dense model
-  StoredMatrix gate_up = {};       // experts x [2·d_ff, d_model]: gate, up
-  StoredMatrix down = {};          // experts x [d_model, d_ff]
+  at::Tensor attention_norm = {};      // [d_model]
+  StoredMatrix qkv = {};               // [q + 2·kv, d_model]: queries, keys, values
+  at::Tensor qkv_bias = {};            // [q + 2·kv]; undefined in a model without
+  at::Tensor query_norm = {};          // [head_dim], of every head; undefined in a model without
+  at::Tensor key_norm = {};            // the same
+  StoredMatrix out = {};               // [d_model, q]
+  at::Tensor attention_out_norm = {};  // [d_model], of what `out` leaves; undefined in a model without
+  at::Tensor mlp_norm = {};            // [d_model]
+  StoredMatrix router = {};            // [experts, d_model]; empty in a dense model
+  StoredMatrix gate_up = {};           // experts x [2·d_ff, d_model]: gate, up
+  StoredMatrix down = {};              // experts x [d_model, d_ff]
+  at::Tensor mlp_out_norm = {};        // [d_model], of what `down` leaves; undefined in a model without
 };
 
 struct DecoderWeights {
@@ -34,6 +37,9 @@ struct DecoderWeights {
   std::vector<LayerWeights> layers = {};
   at::Tensor final_norm = {};  // [d_model]
   StoredMatrix head = {};      // [vocab, d_model]; shares the embedding's memory where it is tied and not quantised
+
+  // DecoderConfig's, rounded to the type of the embedding, as transformers has it.
+  double EmbeddingScale() const;
 
   // Bytes of everything, shared memory once.
   int64_t nbytes() const;

@@ -7,6 +7,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
@@ -17,9 +18,11 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <cmath>
 #include <vector>
 
 #include "lib/aten/attention_backend.h"
+#include "lib/aten/capped_attention.h"
 #include "lib/aten/elements.h"
 #include "lib/models/training/layers.h"
 #include "lib/observe/ranges.h"
@@ -28,22 +31,13 @@ namespace roofbench::models {
 
 using workload::DecoderComponent;
 
-namespace {
-
-std::set<int64_t> WindowsOf(const DecoderConfig& config) {
-  std::set<int64_t> windows;
-  for (int64_t layer = 0; layer < DecoderSizes(config.shape).layers; ++layer) windows.insert(config.WindowOf(layer));
-  return windows;
-}
-
-}  // namespace
-
 EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity, Arithmetic arithmetic)
     : weights_(weights),
       arithmetic_(arithmetic),
       batch_(batch),
       n_(weights.config.shape),
-      windows_(WindowsOf(weights.config)),
+      windows_(weights.config.Windows()),
+      embedding_scale_(weights.EmbeddingScale()),
       rope_(capacity, InverseFrequencies(weights.config), at::TensorOptions(weights.embedding.device())),
       cache_(weights.config.shape.base, batch, capacity,
              weights.embedding.options().dtype(
@@ -60,6 +54,7 @@ at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Attention attend, Tak
   std::optional<observe::Range> range("embedding");
   at::Tensor x = at::embedding(weights_.embedding, tokens);
   if (exact()) x = x.to(at::kFloat);
+  if (embedding_scale_ != 1) x = Passed(x.mul(embedding_scale_));
   range.reset();
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const observe::Range block("block", static_cast<int64_t>(i));
@@ -73,16 +68,17 @@ at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Attention attend, Tak
     End(DecoderComponent::kAttention);
     const at::Tensor added = Linear(layer.out, attended);
     End(DecoderComponent::kOut);
-    x = Passed(x + added);
+    x = Passed(x + Normed(added, layer.attention_out_norm));
     part.Next("feed forward");
     const at::Tensor mlp_in = Norm(x, layer.mlp_norm);
     End(DecoderComponent::kNorm);
-    x = Passed(x + Mlp(layer, mlp_in));
+    x = Passed(x + Normed(Mlp(layer, mlp_in), layer.mlp_out_norm));
   }
   range.emplace("head");
   const at::Tensor wanted = Norm(take(x), weights_.final_norm);
   End(DecoderComponent::kNorm);
   at::Tensor logits = Linear(weights_.head, wanted).to(at::kFloat);
+  if (const double cap = weights_.config.logit_cap; cap > 0) logits = logits.div(cap).tanh_().mul_(cap);
   End(DecoderComponent::kHead);
   return logits;
 }
@@ -156,11 +152,13 @@ void EagerDecoder::Prepare(int64_t first, int64_t last) {
 
 std::optional<int64_t> EagerDecoder::AttentionBackend(int64_t keys) const {
   // Of the layers that attend to most.
+  if (weights_.config.score_cap > 0) return std::nullopt;
   const auto [k, v] = cache_.Read({.sequences = batch_, .tokens = Attended(keys, *windows_.begin())});
   return roofbench::AttentionBackend(OneQuery(), k, v, std::nullopt, /*causal=*/false);
 }
 
 std::optional<int64_t> EagerDecoder::AttentionBackendOfSet() const {
+  if (weights_.config.score_cap > 0) return std::nullopt;
   const at::Tensor mask = at::zeros({1, cache_.capacity}, cache_.keys.options().dtype(at::kBool));
   return roofbench::AttentionBackend(OneQuery(), cache_.keys[0], cache_.values[0], mask, /*causal=*/false);
 }
@@ -192,7 +190,13 @@ const at::Tensor& EagerDecoder::CountSet() {
 }
 
 at::Tensor EagerDecoder::Norm(const at::Tensor& x, const at::Tensor& weight) const {
-  return Passed(RmsNorm(x, weight.to(x.scalar_type()), weights_.config.rms_epsilon));
+  const double epsilon = weights_.config.rms_epsilon;
+  if (!weights_.config.shape.fp32_norms) return Passed(RmsNorm(x, weight.to(x.scalar_type()), epsilon));
+  return Passed(RmsNorm(x.to(at::kFloat), weight, epsilon).to(x.scalar_type()));
+}
+
+at::Tensor EagerDecoder::Normed(const at::Tensor& x, const at::Tensor& weight) const {
+  return weight.defined() ? Norm(x, weight) : x;
 }
 
 at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert) const {
@@ -300,13 +304,20 @@ at::Tensor EagerDecoder::AttendSet(const at::Tensor& qkv, int64_t layer, const a
 
 at::Tensor EagerDecoder::Weighted(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                   const std::optional<at::Tensor>& mask, bool causal) const {
-  return at::scaled_dot_product_attention(q, k, v, mask, 0.0, causal, std::nullopt, n_.heads != n_.kv_heads);
+  const DecoderConfig& config = weights_.config;
+  const double scale = config.score_scale > 0 ? config.score_scale : 1 / std::sqrt(static_cast<double>(n_.dim));
+  if (config.score_cap > 0) {
+    return CappedAttention{.scale = scale, .cap = config.score_cap}(q, k, v, mask, causal);
+  }
+  return at::scaled_dot_product_attention(q, k, v, mask, 0.0, causal, scale, n_.heads != n_.kv_heads);
 }
 
 at::Tensor EagerDecoder::Expert(const LayerWeights& layer, const at::Tensor& x, int64_t expert) const {
   const std::vector<at::Tensor> halves = Linear(layer.gate_up, x, expert).chunk(2, -1);
   End(DecoderComponent::kGateUp);
-  const at::Tensor hidden = Passed(at::silu(halves[0]).mul(halves[1]));
+  const bool is_silu = weights_.config.gate == Gate::kSilu;
+  const at::Tensor gate = is_silu ? at::silu(halves[0]) : at::gelu(halves[0], "tanh");
+  const at::Tensor hidden = Passed(gate.mul(halves[1]));
   End(DecoderComponent::kGate);
   at::Tensor y = Linear(layer.down, hidden, expert);
   End(DecoderComponent::kDown);

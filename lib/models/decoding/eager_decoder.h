@@ -77,6 +77,8 @@ class EagerDecoder final : public DecoderModel {
     if (component_) component_(component);
   }
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
+  // x itself of a model without this norm.
+  at::Tensor Normed(const at::Tensor& x, const at::Tensor& weight) const;
   // Queries, keys and values [batch, heads, tokens, head_dim], before they are turned.
   at::Tensor Qkv(const LayerWeights& layer, const at::Tensor& x) const;
   // The same with the norms of heads, of a model that has them.
@@ -139,6 +141,7 @@ class EagerDecoder final : public DecoderModel {
   const int64_t batch_;
   const DecoderSizes n_;
   const std::set<int64_t> windows_;  // that layers have, 0 among them where some have none
+  const double embedding_scale_;
   const RotaryTable rope_;
   KvCache cache_;
   at::Tensor logits_;

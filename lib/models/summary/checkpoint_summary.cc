@@ -215,6 +215,7 @@ nlohmann::ordered_json SummaryJson(const CheckpointSummary& summary) {
                {"window_layers", CountJson(summary.shape.window > 0 ? base.layers - summary.shape.whole_layers : 0)},
                {"attention_bias", summary.shape.attention_bias},
                {"head_norms", summary.shape.head_norms},
+               {"output_norms", summary.shape.output_norms},
                {"max_positions", CountJson(summary.max_positions)},
                {"stop_ids", summary.stop_ids},
                {"context", CountJson(summary.context)},

@@ -38,11 +38,13 @@ double Decoder::RouterParameters() const { return IsMixture() ? experts * base.d
 
 double Decoder::BiasParameters() const { return attention_bias ? base.QueryWidth() + 2 * base.KvWidth() : 0; }
 
-double Decoder::HeadNormParameters() const { return head_norms ? 2 * base.HeadDim() : 0; }
+double Decoder::NormParameters() const {
+  return (output_norms ? 4 : 2) * base.d_model + (head_norms ? 2 * base.HeadDim() : 0);
+}
 
 double Decoder::Parameters() const {
   return base.Parameters().Total() + base.layers * ((experts - 1) * ExpertParameters() + RouterParameters() +
-                                                    BiasParameters() + HeadNormParameters());
+                                                    BiasParameters() + NormParameters() - 2 * base.d_model);
 }
 
 double Decoder::ActiveParameters() const {
@@ -75,8 +77,9 @@ double StoredDecoder::ModelBytes() const {
     return MatrixBytes(FormatOf(product), rows, columns, group);
   };
   const WeightFormat plain = Unquantised();
-  const double vectors =
-      (2 * s.layers + 1) * s.d_model + s.layers * (shape.BiasParameters() + shape.HeadNormParameters());
+  const double norms = s.layers * shape.NormParameters() + s.d_model;
+  const double vectors = s.layers * shape.BiasParameters() * StorageBytes(format) +
+                         norms * (shape.fp32_norms ? ElementBytes(Dtype::kFp32) : StorageBytes(format));
   const double attention = linear(DecoderComponent::kQkv, s.QueryWidth() + 2 * s.KvWidth(), s.d_model) +
                            linear(DecoderComponent::kOut, s.d_model, s.QueryWidth());
   const double expert =
@@ -85,7 +88,7 @@ double StoredDecoder::ModelBytes() const {
   const WeightFormat head = FormatOf(DecoderComponent::kHead);
   const bool own_head = !s.tied_head || head != plain;
   return MatrixBytes(plain, s.vocab, s.d_model, group) + (own_head ? MatrixBytes(head, s.vocab, s.d_model, group) : 0) +
-         s.layers * (attention + shape.experts * expert + router) + vectors * StorageBytes(format);
+         s.layers * (attention + shape.experts * expert + router) + vectors;
 }
 
 double StoredDecoder::KvBytesOfLayer() const {

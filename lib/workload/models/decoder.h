@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoder of the Llama kind (also Mistral, Mixtral, Qwen): its sizes, parameters and bytes, and the work of reading a
-// prompt and of one more token.
+// A decoder of the Llama kind (also Mistral, Mixtral, Qwen, Gemma 2): its sizes, parameters and bytes, and the work of
+// reading a prompt and of one more token.
 #pragma once
 
 #include <array>
@@ -25,6 +25,8 @@ struct Decoder {
   double whole_layers = 0;      // of those with a window, how many have none
   bool attention_bias = false;  // of the products that make queries, keys and values
   bool head_norms = false;      // of every head of queries and keys, before they are turned
+  bool output_norms = false;    // of what attention and the feed-forward block leave, before it is added
+  bool fp32_norms = false;      // their weights are not rounded to the precision of the others
 
   bool IsMixture() const { return experts > 1; }
 
@@ -32,11 +34,11 @@ struct Decoder {
   double AttentionParameters() const;  // (2·q + 2·kv)·d
   double ExpertParameters() const;     // 3·d·ff
   double RouterParameters() const;     // experts·d, none in a dense model
-  // Weights of a layer that are no matrices and no norms of whole tokens.
-  double BiasParameters() const;      // q + 2·kv, if any
-  double HeadNormParameters() const;  // 2·head_dim, if any
+  // Weights of a layer that are no matrices.
+  double BiasParameters() const;  // q + 2·kv, if any
+  double NormParameters() const;  // 2·d, as many again with output norms, and 2·head_dim with those of heads
 
-  // vocab·d (twice without a tied head) + layers·(attention + experts·3·d·ff + router + biases + 2·head_dim + 2·d) + d
+  // vocab·d (twice without a tied head) + layers·(attention + experts·3·d·ff + router + biases + norms) + d
   double Parameters() const;
   // The parameters in products that one token takes part in: of its experts alone, without the embedding.
   double ActiveParameters() const;

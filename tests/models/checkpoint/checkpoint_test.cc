@@ -105,6 +105,34 @@ const Broken kBroken[] = {
        p.config.erase("num_key_value_heads");
      },
      "num_key_value_heads must be a whole number"},
+    {"AnotherGateOfGemma2",
+     [](Parts& p) {
+       p.config.update({{"model_type", "gemma2"}, {"hidden_activation", "gelu"}});
+     },
+     "the activation 'gelu' (gelu_pytorch_tanh is)"},
+    {"ABoundBelowZero",
+     [](Parts& p) {
+       p.config.update({{"model_type", "gemma2"}, {"attn_logit_softcapping", -1}});
+     },
+     "attn_logit_softcapping must be a number above 0, or null"},
+    {"ABoundOfNothing",
+     [](Parts& p) {
+       p.config.update({{"model_type", "gemma2"}, {"final_logit_softcapping", 0}});
+     },
+     "final_logit_softcapping must be a number above 0, or null"},
+    {"ABoundThatIsNoNumber",
+     [](Parts& p) {
+       p.config.update({{"model_type", "gemma2"}, {"final_logit_softcapping", "30"}});
+     },
+     "final_logit_softcapping must be a number above 0, or null"},
+    {"AScaleOfNothing",
+     [](Parts& p) {
+       p.config.update({{"model_type", "gemma2"}, {"query_pre_attn_scalar", 0}});
+     },
+     "query_pre_attn_scalar must be a number above 0"},
+    {"ABoundThatLlamaHasNot", [](Parts& p) { p.config["attn_logit_softcapping"] = 50; },
+     "a model with attn_logit_softcapping, whose effect"},
+    {"NoNormOfOutputs", [](Parts& p) { p.config["model_type"] = "gemma2"; }, "feedforward_layernorm"},
     {"NoBias", [](Parts& p) { p.config["model_type"] = "qwen2"; },
      "lacks the tensor model.layers.0.self_attn.k_proj.bias"},
     {"NoNormsOfHeads",

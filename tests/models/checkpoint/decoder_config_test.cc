@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "nlohmann/json.hpp"
@@ -154,6 +155,18 @@ const Published kPublished[] = {
   "use_sliding_window": false, "vocab_size": 151936})",
      .parameters = 8190735360,
      .theta = 1000000},
+    {.name = "Gemma_2_2B",
+     .text = R"({"architectures": ["Gemma2ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+  "attn_logit_softcapping": 50.0, "bos_token_id": 2, "cache_implementation": "hybrid", "eos_token_id": 1,
+  "final_logit_softcapping": 30.0, "head_dim": 256, "hidden_act": "gelu_pytorch_tanh",
+  "hidden_activation": "gelu_pytorch_tanh", "hidden_size": 2304, "initializer_range": 0.02, "intermediate_size": 9216,
+  "max_position_embeddings": 8192, "model_type": "gemma2", "num_attention_heads": 8, "num_hidden_layers": 26,
+  "num_key_value_heads": 4, "pad_token_id": 0, "query_pre_attn_scalar": 256, "rms_norm_eps": 1e-06,
+  "rope_theta": 10000.0, "sliding_window": 4096, "torch_dtype": "float32", "transformers_version": "4.42.4",
+  "use_cache": true, "vocab_size": 256000})",
+     .parameters = 2614341888,
+     .theta = 10000,
+     .window = 4096},
 };
 
 class PublishedConfig : public testing::TestWithParam<Published> {};
@@ -240,6 +253,46 @@ TEST(ParseConfig, AWindowMayBeForSomeLayers) {
     config["layer_types"] = json::array();
     EXPECT_THAT(Read(config).whole_layers, ElementsAre(0, 1, 2)) << "as if it were left out";
   }
+}
+
+// What transformers has for a Gemma 2 that says nothing but its sizes; and null, which is no bound.
+TEST(ParseConfig, Gemma2HasBoundsNormsOfOutputsAndAWindowOfEveryOtherLayer) {
+  json config = Bare("gemma2");
+  config["num_hidden_layers"] = 5;
+  const DecoderConfig usual = Read(config);
+  EXPECT_TRUE(usual.shape.base.tied_head);
+  EXPECT_TRUE(usual.shape.output_norms);
+  EXPECT_TRUE(usual.shape.fp32_norms);
+  EXPECT_EQ(usual.shape.base.HeadDim(), 256);
+  EXPECT_EQ(usual.shape.window, 4096);
+  EXPECT_THAT(usual.whole_layers, ElementsAre(1, 3));
+  EXPECT_THAT(usual.Windows(), ElementsAre(0, 4096));
+  EXPECT_EQ(usual.norm_offset, 1);
+  EXPECT_EQ(usual.gate, Gate::kGeluTanh);
+  EXPECT_DOUBLE_EQ(usual.embedding_scale, std::sqrt(8));
+  EXPECT_DOUBLE_EQ(usual.score_scale, 1.0 / 16);
+  EXPECT_EQ(usual.score_cap, 50);
+  EXPECT_EQ(usual.logit_cap, 30);
+  EXPECT_EQ(usual.max_positions, 8192);
+  config.update({{"tie_word_embeddings", false},
+                 {"query_pre_attn_scalar", 144},
+                 {"attn_logit_softcapping", nullptr},
+                 {"final_logit_softcapping", 7.5},
+                 {"sliding_window", 6},
+                 {"layer_types", json::array({"full_attention", "full_attention", "sliding_attention",
+                                              "sliding_attention", "sliding_attention"})}});
+  const DecoderConfig other = Read(config);
+  EXPECT_FALSE(other.shape.base.tied_head);
+  EXPECT_DOUBLE_EQ(other.score_scale, 1.0 / 12);
+  EXPECT_EQ(other.score_cap, 0);
+  EXPECT_EQ(other.logit_cap, 7.5);
+  EXPECT_EQ(other.shape.window, 6);
+  EXPECT_THAT(other.whole_layers, ElementsAre(0, 1));
+  const DecoderConfig llama = Read(Bare("llama"));
+  EXPECT_EQ(llama.gate, Gate::kSilu);
+  EXPECT_EQ(llama.norm_offset + llama.score_scale + llama.score_cap + llama.logit_cap, 0);
+  EXPECT_EQ(llama.embedding_scale, 1);
+  EXPECT_FALSE(llama.shape.output_norms || llama.shape.fp32_norms);
 }
 
 TEST(ParseConfig, WhoseLayersHaveWhichWindowMustBeClear) {

@@ -13,6 +13,7 @@
 
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/workload/models/decoder_presets.h"
+#include "tests/models/decoding/everything.h"
 
 namespace roofbench::models {
 namespace {
@@ -26,7 +27,7 @@ struct Variant {
   const char* implementation;
   const char* model;
   WeightFormat format;
-  bool has_all = false;  // a window of the first layer, and what is done to heads before they are turned
+  bool has_all = false;  // as AddEverything has it
   bool int8_cache = false;
 };
 
@@ -38,10 +39,7 @@ class AppendAll : public testing::TestWithParam<Variant> {
     storage.int8_cache = GetParam().int8_cache;
     DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(GetParam().model));
     if (GetParam().has_all) {
-      config.shape.window = 6;
-      config.shape.whole_layers = 1;
-      config.whole_layers = {1};
-      config.shape.attention_bias = config.shape.head_norms = true;
+      AddEverything(config);
     }
     weights_ = RandomWeights(config, storage, 1).value();
     at::Generator generator = at::detail::createCPUGenerator(5);

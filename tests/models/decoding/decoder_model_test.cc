@@ -20,6 +20,7 @@
 
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/sampling/token_choice.h"
+#include "tests/models/decoding/everything.h"
 
 namespace roofbench::models {
 namespace {
@@ -30,7 +31,7 @@ struct Variant {
   const char* implementation;
   const char* model;
   WeightFormat format;
-  bool has_all = false;  // a window of the first layer that the texts outgrow, biases and norms of heads
+  bool has_all = false;  // as AddEverything has it
   bool int8_activations = false;
 };
 
@@ -40,6 +41,9 @@ void FillVectors(DecoderWeights& weights, at::Generator& generator) {
     layer.qkv_bias.normal_(0, 1, generator);
     layer.query_norm.uniform_(0.5, 1.5, generator);
     layer.key_norm.uniform_(0.5, 1.5, generator);
+    for (at::Tensor* norm : {&layer.attention_out_norm, &layer.mlp_out_norm}) {
+      if (norm->defined()) norm->uniform_(0.5, 1.5, generator);
+    }
   }
 }
 
@@ -51,10 +55,7 @@ class DecoderTest : public testing::TestWithParam<Variant> {
     if (GetParam().int8_activations) storage.activations = workload::Activations::kInt8;
     DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(GetParam().model));
     if (GetParam().has_all) {
-      config.shape.window = 6;
-      config.shape.whole_layers = 1;
-      config.whole_layers = {1};
-      config.shape.attention_bias = config.shape.head_norms = true;
+      AddEverything(config);
     }
     weights_ = RandomWeights(config, storage, 1).value();
     if (GetParam().has_all) FillVectors(weights_, generator_);

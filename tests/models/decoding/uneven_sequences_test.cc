@@ -22,6 +22,7 @@
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/decoding/recorded_decoder.h"
+#include "tests/models/decoding/everything.h"
 
 namespace roofbench::models {
 namespace {
@@ -38,10 +39,7 @@ DecoderWeights WeightsOf(const std::string& model, WeightFormat format, bool has
   storage.group = 32;
   DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(model));
   if (has_all) {
-    config.shape.window = 6;
-    config.shape.whole_layers = 1;
-    config.whole_layers = {1};
-    config.shape.attention_bias = config.shape.head_norms = true;
+    AddEverything(config);
   }
   DecoderWeights weights = RandomWeights(config, storage, 1).value();
   at::Generator generator = at::detail::createCPUGenerator(5);

@@ -70,7 +70,7 @@ class StrangeCheckpoint {
   };
 
   void MakeConfig() {
-    type_ = dice_.Of<std::string>({"llama", "mixtral", "mixtral", "mistral", "qwen2", "qwen3"});
+    type_ = dice_.Of<std::string>({"llama", "mixtral", "mixtral", "mistral", "qwen2", "qwen3", "gemma2"});
     is_mixture_ = type_ == "mixtral";
     const bool fits_int4 = dice_.OneIn(2);
     const auto size = [&](const std::vector<int64_t>& whole, const std::vector<int64_t>& any) {
@@ -105,6 +105,15 @@ class StrangeCheckpoint {
       config_["num_experts_per_tok"] = 1 + static_cast<int64_t>(dice_.Below(static_cast<std::size_t>(experts_)));
     }
     if ((is_mixture_ || type_ == "mistral") && dice_.OneIn(2)) config_["sliding_window"] = dice_.Of<int64_t>({1, 2, 5});
+    if (type_ == "gemma2") {
+      config_["sliding_window"] = dice_.Of<int64_t>({1, 2, 5, 4096});
+      config_["query_pre_attn_scalar"] = dice_.Of<double>({1, 16, 256});
+      if (dice_.OneIn(2)) config_["attn_logit_softcapping"] = dice_.Of<double>({0, 1e-30, 3, 50, 1e30});
+      if (dice_.OneIn(2)) config_["final_logit_softcapping"] = dice_.Of<double>({0, 1e-30, 3, 30, 1e30});
+    }
+    if (type_.starts_with("qwen") && dice_.OneIn(2)) {
+      config_.update({{"use_sliding_window", true}, {"sliding_window", 3}, {"max_window_layers", 1}});
+    }
     if (dice_.OneIn(3)) {
       config_["rope_parameters"] = {{"rope_type", "llama3"},
                                     {"factor", 8.0},
@@ -173,6 +182,10 @@ class StrangeCheckpoint {
         Add(layer + "self_attn.q_proj", {q}, ".bias");
         Add(layer + "self_attn.k_proj", {kv}, ".bias");
         Add(layer + "self_attn.v_proj", {kv}, ".bias");
+      }
+      if (type_ == "gemma2") {
+        Add(layer + "pre_feedforward_layernorm", {width_});
+        Add(layer + "post_feedforward_layernorm", {width_});
       }
       if (type_ == "qwen3") {
         Add(layer + "self_attn.q_norm", {dim_});

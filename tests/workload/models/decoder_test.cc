@@ -54,6 +54,28 @@ TEST(StoredDecoder, BytesByHand) {
   EXPECT_EQ(int4.ModelBytes(), 2 * 32 * 8 + 32 * 8 + 3 * (layer - 8 * 8) + 2 * 7 * 8);
 }
 
+// Norms of outputs are two vectors of d a layer more; all norms in fp32 take four bytes an element in every format.
+TEST(StoredDecoder, NormsMayBeMoreAndWider) {
+  Decoder shape = kSmall;
+  shape.attention_bias = shape.head_norms = true;
+  Decoder more = shape;
+  more.output_norms = true;
+  EXPECT_EQ(more.Parameters() - shape.Parameters(), 3 * 2 * 8);
+  Decoder wide = more;
+  wide.fp32_norms = true;
+  EXPECT_EQ(wide.Parameters(), more.Parameters());
+  const double norms = 3 * (4 * 8 + 2 * 2) + 8;
+  for (const WeightFormat format : {WeightFormat::kBf16, WeightFormat::kInt8, WeightFormat::kInt4}) {
+    const auto bytes = [&](const Decoder& of) {
+      return StoredDecoder{.shape = of, .format = format, .group = 8}.ModelBytes();
+    };
+    EXPECT_EQ(bytes(more) - bytes(shape), 2 * 3 * 2 * 8);
+    EXPECT_EQ(bytes(wide) - bytes(more), 2 * norms);
+  }
+  EXPECT_EQ((StoredDecoder{.shape = wide, .format = WeightFormat::kFp32}.ModelBytes()),
+            (StoredDecoder{.shape = more, .format = WeightFormat::kFp32}.ModelBytes()));
+}
+
 // The same bytes and as much arithmetic, of integers where weights are; attention stays.
 TEST(StoredDecoder, Int8ActivationsMakeProductsOfIntegers) {
   StoredDecoder stored{.shape = kSmall, .format = WeightFormat::kInt8};

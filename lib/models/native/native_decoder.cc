@@ -17,14 +17,16 @@
 #include "lib/aten/elements.h"
 #include "lib/aten/prompt_attention.h"
 #include "lib/kernels/operators/attention/decode_attention.h"
+#include "lib/kernels/operators/elementwise/gelu_tanh_mul.h"
 #include "lib/kernels/operators/elementwise/silu_mul.h"
-#include "lib/kernels/operators/rows/norm.h"
+#include "lib/kernels/operators/elementwise/soft_cap.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/eager_decoder.h"
-#include "lib/models/decoding/expert_plan.h"
-#include "lib/models/decoding/region_products.h"
-#include "lib/models/decoding/token_attention.h"
+#include "lib/models/native/region_products.h"
+#include "lib/models/native/residual_stream.h"
+#include "lib/models/native/step_scratch.h"
+#include "lib/models/native/token_attention.h"
 
 namespace roofbench::models {
 namespace {
@@ -32,30 +34,8 @@ namespace {
 using kernels::Bf16;
 using kernels::Range;
 using kernels::SerialFor;
-using kernels::ToFloat;
 using kernels::Worker;
 using workload::DecoderComponent;
-
-std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
-
-// The sizes of a decoder and of the tokens that it takes in a step at most.
-struct Extents : DecoderSizes {
-  Extents(const workload::Decoder& shape, int64_t most_tokens)
-      : DecoderSizes(shape), tokens(most_tokens), slots(most_tokens * active_experts) {}
-
-  int64_t tokens;
-  int64_t slots;  // pairs of a token and an expert
-};
-
-// What a thread has for itself. Every thread computes the norms of whole tokens, which costs less than to wait for one
-// that does.
-template <typename T>
-struct Scratch {
-  std::vector<T> x = {};         // the vectors that a product reads: [tokens, d]
-  std::vector<T> gathered = {};  // those of an expert's tokens
-  ExpertPlan plan;
-  std::vector<Range> columns = {};  // of a hidden layer, that fell to this thread
-};
 
 // T: what vectors are rounded to before a product, and what the cache holds.
 template <typename T>
@@ -68,13 +48,15 @@ class NativeDecoder final : public DecoderModel {
         n_(weights.config.shape, room.batch * room.piece),
         pool_(threads),
         eager_(weights, room.batch, room.capacity),
+        prompt_attention_(static_cast<float>(weights.config.score_scale), static_cast<float>(weights.config.score_cap)),
         products_({.products = n_.layers * (2 + 2 * n_.experts) + 1,
                    .vectors = n_.tokens,
                    .widest = std::max({n_.d, n_.ff, n_.heads * n_.dim})},
                   weights.storage.outlier_threshold, threads),
         final_norm_(Fp32(weights.final_norm)),
         logits_(at::zeros({n_.tokens, n_.vocab}, at::kFloat)),
-        residual_(Size(n_.tokens * n_.d)),
+        residual_(n_.tokens, n_.d, static_cast<float>(weights.config.rms_epsilon), threads,
+                  weights.config.shape.output_norms),
         qkv_(Size(n_.tokens * n_.qkv())),
         attended_(Size(n_.tokens * n_.heads * n_.dim)),
         attended_rounded_(Size(n_.tokens * n_.heads * n_.dim)),
@@ -86,11 +68,13 @@ class NativeDecoder final : public DecoderModel {
     });
     eager_.MultiplyIntegersOn(pool_);
     for (const LayerWeights& layer : weights.layers) {
-      attention_norms_.push_back(Fp32(layer.attention_norm));
-      mlp_norms_.push_back(Fp32(layer.mlp_norm));
-      qkv_biases_.push_back(Fp32(layer.qkv_bias));
-      query_norms_.push_back(Fp32(layer.query_norm));
-      key_norms_.push_back(Fp32(layer.key_norm));
+      vectors_.push_back({.attention_norm = Fp32(layer.attention_norm),
+                          .qkv_bias = Fp32(layer.qkv_bias),
+                          .query_norm = Fp32(layer.query_norm),
+                          .key_norm = Fp32(layer.key_norm),
+                          .attention_out_norm = Fp32(layer.attention_out_norm),
+                          .mlp_norm = Fp32(layer.mlp_norm),
+                          .mlp_out_norm = Fp32(layer.mlp_out_norm)});
     }
     for (int thread = 0; thread < threads; ++thread) {
       Scratch<T>& s = scratch_.emplace_back(Scratch<T>{.plan = ExpertPlan(n_.tokens, n_.experts, n_.active_experts)});
@@ -184,34 +168,27 @@ class NativeDecoder final : public DecoderModel {
     End(worker, DecoderComponent::kWait);
   }
 
-  void Norm(const Worker& worker, const at::Tensor& weight, std::vector<T>& to) const {
-    const PartRange range(worker, "roofbench::rms_norm");
-    Run(kernels::RmsNorm<float, T>{.x = residual_.data(),
-                                   .y = to.data(),
-                                   .weight = Elements<float>(weight),
-                                   .rows = active(),
-                                   .cols = n_.d,
-                                   .eps = static_cast<float>(weights_.config.rms_epsilon)},
-        SerialFor());
+  void Norm(const Worker& worker, const at::Tensor& weight, std::vector<T>& to) {
+    residual_.Norm(worker, weight, active(), to.data());
     End(worker, DecoderComponent::kNorm);
+  }
+
+  // What a product leaves in added_ goes into the residual after its norm, of a model that has it.
+  void AddNormed(const Worker& worker, const at::Tensor& weight) {
+    if (weight.defined()) residual_.AddNormed(worker, weight, active(), added_.data());
   }
 
   void Step(const Worker& worker, const int64_t* tokens) {
     Scratch<T>& s = scratch_[Size(worker.index())];
-    const auto nothing = [](Range) {};
     if (!is_mixture_) s.plan.Assign(active());
-    worker(active() * n_.d, [&](Range range) {
-      const T* const table = Elements<T>(weights_.embedding);
-      for (int64_t i = range.begin; i < range.end; ++i) {
-        residual_[Size(i)] = ToFloat(table[tokens[i / n_.d] * n_.d + i % n_.d]);
-      }
-    });
+    residual_.Begin(worker, Elements<T>(weights_.embedding), tokens, active(), embedding_scale_);
     for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
       const LayerWeights& layer = weights_.layers[i];
+      const LayerWeights& vectors = vectors_[i];
       const PartRange block(worker, "block", static_cast<int64_t>(i));
-      Norm(worker, attention_norms_[i], s.x);
+      Norm(worker, vectors.attention_norm, s.x);
       Product(worker, "roofbench::linear qkv", {.matrix = layer.qkv, .x = s.x.data(), .m = active(), .y = qkv_.data()},
-              [&](Range rows) { AddBias(qkv_biases_[i], rows); });
+              [&](Range rows) { AddBias(vectors.qkv_bias, rows); });
       End(worker, DecoderComponent::kQkv);
       Wait(worker);
       Attend(worker, static_cast<int64_t>(i));
@@ -219,25 +196,43 @@ class NativeDecoder final : public DecoderModel {
       Wait(worker);
       Product(worker, "roofbench::linear out",
               {.matrix = layer.out, .x = attended_rounded_.data(), .m = active(), .y = added_.data()}, [&](Range rows) {
-                for (int64_t b = 0; b < active(); ++b) {
-                  for (int64_t j = rows.begin; j < rows.end; ++j) {
-                    residual_[Size(b * n_.d + j)] += added_[Size(b * n_.d + j)];
-                  }
-                }
+                for (int64_t b = 0; b < active(); ++b) Add(worker, b, 1, added_.data() + b * n_.d, rows);
               });
       End(worker, DecoderComponent::kOut);
       Wait(worker);
-      Norm(worker, mlp_norms_[i], s.x);
+      AddNormed(worker, vectors.attention_out_norm);
+      Norm(worker, vectors.mlp_norm, s.x);
       if (is_mixture_) Route(worker, layer, s);
       GateUp(worker, layer, s);
       Wait(worker);
       Down(worker, layer, s);
       Wait(worker);
+      AddNormed(worker, vectors.mlp_out_norm);
     }
     Norm(worker, final_norm_, s.x);
     Product(worker, "roofbench::linear head",
-            {.matrix = weights_.head, .x = s.x.data(), .m = active(), .y = logits_.data_ptr<float>()}, nothing);
+            {.matrix = weights_.head, .x = s.x.data(), .m = active(), .y = logits_.data_ptr<float>()},
+            [&](Range rows) { CapLogits(worker, rows); });
     End(worker, DecoderComponent::kHead);
+  }
+
+  // Some rows of a vector to those of the residual of token `b`: not where they are normed first.
+  void Add(const Worker& worker, int64_t b, float weight, const float* added, Range rows) {
+    if (residual_.is_own()) return;
+    float* const to = residual_.of(worker) + b * n_.d;
+    for (int64_t j = rows.begin; j < rows.end; ++j) to[j] += weight * added[j];
+  }
+
+  void CapLogits(const Worker& worker, Range rows) {
+    if (weights_.config.logit_cap <= 0) return;
+    const PartRange range(worker, "roofbench::soft_cap");
+    for (int64_t b = 0; b < active(); ++b) {
+      float* const logits = logits_.data_ptr<float>() + b * n_.vocab + rows.begin;
+      Run(
+          kernels::SoftCap{
+              .x = logits, .y = logits, .n = rows.size(), .cap = static_cast<float>(weights_.config.logit_cap)},
+          SerialFor());
+    }
   }
 
   void AddBias(const at::Tensor& bias, Range rows) {
@@ -253,13 +248,15 @@ class NativeDecoder final : public DecoderModel {
     RunItems(TokenAttention<T>{.n = n_,
                                .epsilon = static_cast<float>(weights_.config.rms_epsilon),
                                .window = weights_.config.WindowOf(layer),
+                               .scale = static_cast<float>(weights_.config.score_scale),
+                               .cap = static_cast<float>(weights_.config.score_cap),
                                .rope = eager_.rope(),
                                .cache = eager_.cache(),
                                .sequences = sequences_,
                                .each = each_,
                                .layer = layer,
-                               .query_norm = query_norms_[Size(layer)],
-                               .key_norm = key_norms_[Size(layer)],
+                               .query_norm = vectors_[Size(layer)].query_norm,
+                               .key_norm = vectors_[Size(layer)].key_norm,
                                .qkv = qkv_.data(),
                                .y = attended_.data(),
                                .rounded = attended_rounded_.data()},
@@ -310,11 +307,14 @@ class NativeDecoder final : public DecoderModel {
       for (const Range columns : s.columns) {
         for (int64_t i = 0; i < count; ++i) {
           const float* const gate = y + i * 2 * n_.ff + columns.begin;
-          Run(kernels::SiluMul<float, T>{.gate = gate,
-                                         .up = gate + n_.ff,
-                                         .y = hidden_.data() + (begin + i) * n_.ff + columns.begin,
-                                         .n = columns.size()},
-              SerialFor());
+          T* const hidden = hidden_.data() + (begin + i) * n_.ff + columns.begin;
+          if (weights_.config.gate == Gate::kSilu) {
+            Run(kernels::SiluMul<float, T>{.gate = gate, .up = gate + n_.ff, .y = hidden, .n = columns.size()},
+                SerialFor());
+          } else {
+            Run(kernels::GeluTanhMul<T>{.gate = gate, .up = gate + n_.ff, .y = hidden, .n = columns.size()},
+                SerialFor());
+          }
         }
       }
       End(worker, DecoderComponent::kGate);
@@ -333,9 +333,7 @@ class NativeDecoder final : public DecoderModel {
                                      .y = added_.data() + begin * n_.d};
       const auto add = [&](Range rows) {
         for (int64_t i = 0; i < count; ++i) {
-          float* const residual = residual_.data() + s.plan.token(begin + i) * n_.d;
-          const float weight = s.plan.weight(begin + i);
-          for (int64_t j = rows.begin; j < rows.end; ++j) residual[j] += weight * product.y[i * n_.d + j];
+          Add(worker, s.plan.token(begin + i), s.plan.weight(begin + i), product.y + i * n_.d, rows);
         }
       };
       // Two experts of a token add to the same rows, and nobody waits between them.
@@ -350,20 +348,17 @@ class NativeDecoder final : public DecoderModel {
   const Extents n_;
   const kernels::ThreadPool pool_;
   EagerDecoder eager_;  // reads prompts, and owns the cache
+  const float embedding_scale_ = static_cast<float>(weights_.EmbeddingScale());
   PromptAttention prompt_attention_;
   RegionProducts<T> products_;
   // Vectors as the kernels take them: fp32.
-  std::vector<at::Tensor> attention_norms_;
-  std::vector<at::Tensor> mlp_norms_;
-  std::vector<at::Tensor> qkv_biases_;
-  std::vector<at::Tensor> query_norms_;
-  std::vector<at::Tensor> key_norms_;
+  std::vector<LayerWeights> vectors_;  // without the matrices
   at::Tensor final_norm_;
   at::Tensor logits_;
   at::Tensor some_logits_;          // of fewer tokens
   std::vector<int64_t> sequences_;  // that the tokens of the step belong to
   int64_t each_ = 1;                // tokens of each of them
-  std::vector<float> residual_;
+  ResidualStream residual_;
   std::vector<float> qkv_;
   std::vector<float> attended_;
   std::vector<T> attended_rounded_;

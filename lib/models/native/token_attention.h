@@ -22,6 +22,8 @@ struct TokenAttention {
   const DecoderSizes& n;
   float epsilon;       // of the norms of heads
   int64_t window = 0;  // keys that a token attends to at most; 0: all before it
+  float scale = 0;     // of scores, and their cap, as kernels::DecodeAttention has them
+  float cap = 0;
   const RotaryTable& rope;
   const KvCache& cache;
   const std::vector<int64_t>& sequences;  // of the cache

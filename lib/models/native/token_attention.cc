@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/models/decoding/token_attention.h"
+#include "lib/models/native/token_attention.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -101,7 +101,9 @@ void RunToken(const TokenAttention<T>& work, std::size_t place, int64_t index, i
                                                 .group = group,
                                                 .head_dim = dim,
                                                 .length = position + 1 - first,
-                                                .capacity = work.cache.capacity},
+                                                .capacity = work.cache.capacity,
+                                                .scale = work.scale,
+                                                .cap = work.cap},
                     {0, 1});
   std::transform(y, y + group * dim, work.rounded + begin, kernels::Rounded<T>);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/models/decoding/region_products.h"
+#include "lib/models/native/region_products.h"
 
 #include <algorithm>
 #include <cstddef>
