@@ -14,7 +14,7 @@
 #include "lib/gbench/flag_check.h"
 
 ABSL_FLAG(std::string, checkpoint, "",
-          "folder of a Hugging Face checkpoint (Llama, Mistral, Mixtral, Qwen2, Qwen3), for the cases of "
+          "folder of a Hugging Face checkpoint (Llama, Mistral, Mixtral, Qwen2, Qwen3, Gemma 2), for the cases of "
           "model:checkpoint and complete");
 ABSL_FLAG(
     std::string, draft_checkpoint, "",
