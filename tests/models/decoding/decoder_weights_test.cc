@@ -20,6 +20,18 @@ DecoderWeights Make(WeightFormat format, bool fp32_norms) {
   return RandomWeights(config, storage, 1).value();
 }
 
+TEST(DecoderWeights, BytesAreThoseOfTheClosedForm) {
+  for (const char* model : {"tiny_llama", "tiny_mixtral"}) {
+    for (const WeightFormat format : workload::kWeightFormats) {
+      const Storage storage = Storage::Default(format);
+      DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(model));
+      config.shape.attention_bias = config.shape.head_norms = true;
+      const DecoderWeights weights = RandomWeights(config, storage, 1).value();
+      EXPECT_EQ(static_cast<double>(weights.nbytes()), storage.Of(config.shape).ModelBytes()) << model << Name(format);
+    }
+  }
+}
+
 // transformers makes a tensor of the model's type of it: 11.3137 is 11.3125 in bf16.
 TEST(DecoderWeights, TheScaleOfTheEmbeddingIsRoundedAsItIs) {
   EXPECT_EQ(Make(WeightFormat::kBf16, true).EmbeddingScale(), 11.3125);
