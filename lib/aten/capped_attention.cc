@@ -19,7 +19,7 @@ constexpr int64_t kQueries = 128;  // of all sequences at once
 // Which of `keys` keys the queries from `first` on do not attend to, [count or 1, keys]; undefined: to all.
 at::Tensor Hidden(const at::Tensor& q, int64_t keys, const std::optional<at::Tensor>& mask, bool causal, int64_t first,
                   int64_t count) {
-  if (mask) return (mask->size(0) == 1 ? *mask : mask->narrow(0, first, count)).logical_not();
+  if (mask) return (mask->size(0) == 1 ? *mask : mask->narrow(0, first, count)).bitwise_not();
   if (!causal) return {};
   const auto positions = q.options().dtype(at::kLong);
   return at::arange(keys, positions).unsqueeze(0).gt(at::arange(first, first + count, positions).unsqueeze(1));

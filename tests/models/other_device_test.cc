@@ -9,10 +9,13 @@
 #include <gtest/gtest.h>
 #include <torch/library.h>
 
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/training/trainer.h"
+#include "tests/models/decoding/everything.h"
 
 namespace roofbench::models {
 namespace {
@@ -99,13 +102,17 @@ TEST(OtherDevice, ATrainingStepStaysThere) {
   }
 }
 
-class OtherDeviceDecoder : public testing::TestWithParam<WeightFormat> {};
+// The second: with everything that a model can have.
+class OtherDeviceDecoder : public testing::TestWithParam<std::tuple<WeightFormat, bool>> {};
 
 TEST_P(OtherDeviceDecoder, StaysThere) {
   const at::NoGradGuard no_grad;
-  Storage storage = Storage::Default(GetParam());
+  const auto [format, has_all] = GetParam();
+  Storage storage = Storage::Default(format);
   storage.outlier_threshold = 0;  // columns with outliers are looked for on the host
-  DecoderWeights weights = RandomWeights(ConfigOf(*workload::FindDecoderPreset("tiny_llama")), storage, 1).value();
+  DecoderConfig config = ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
+  if (has_all) AddEverything(config);
+  DecoderWeights weights = RandomWeights(config, storage, 1).value();
   const int64_t bytes = weights.nbytes();
   ASSERT_TRUE(weights.MoveTo(at::kMeta).ok());
   EXPECT_EQ(weights.nbytes(), bytes) << "what is tied stays so";
@@ -125,9 +132,13 @@ TEST_P(OtherDeviceDecoder, StaysThere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, OtherDeviceDecoder,
-                         testing::Values(WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kFp16,
-                                         WeightFormat::kInt8, WeightFormat::kLlmInt8),
-                         [](const auto& instance) { return std::string(Name(instance.param)); });
+                         testing::Combine(testing::Values(WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kFp16,
+                                                          WeightFormat::kInt8, WeightFormat::kLlmInt8),
+                                          testing::Bool()),
+                         [](const auto& instance) {
+                           return std::string(Name(std::get<0>(instance.param))) +
+                                  (std::get<1>(instance.param) ? "_all" : "");
+                         });
 
 TEST(OtherDevice, Int4StaysOnTheCpu) {
   DecoderWeights weights =

@@ -248,7 +248,7 @@ at::Tensor EagerDecoder::WithHeadNorms(const LayerWeights& layer, const at::Tens
 
 at::Tensor EagerDecoder::Mask(const at::Tensor& queries, const at::Tensor& keys, int64_t window) {
   const at::Tensor before = keys.unsqueeze(0).le(queries);
-  return window > 0 ? before.logical_and(keys.unsqueeze(0).gt(queries - window)) : before;
+  return window > 0 ? before.bitwise_and(keys.unsqueeze(0).gt(queries - window)) : before;
 }
 
 EagerDecoder::Masks EagerDecoder::PromptMasks(int64_t before, int64_t tokens) const {
