@@ -318,6 +318,26 @@ TEST(DecoderWithAWindow, EveryWayToReadATextAgrees) {
   }
 }
 
+// 1.003 is one in bf16.
+TEST(DecoderWithNormsInFp32, DoesNotRoundTheirWeightsOnTheWay) {
+  const at::NoGradGuard no_grad;
+  DecoderConfig config = ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
+  config.shape.fp32_norms = true;
+  DecoderWeights weights = RandomWeights(config, Storage::Default(WeightFormat::kBf16), 1).value();
+  const at::Tensor tokens = at::full({1, 4}, 5, at::kLong);
+  for (const char* implementation : {"eager", "native"}) {
+    const auto logits = [&] {
+      const auto decoder = MakeDecoder(implementation, weights, {.capacity = 8}, 2).value();
+      decoder->Append(tokens);
+      return decoder->AppendOne(tokens.select(1, 0).contiguous()).clone();
+    };
+    weights.final_norm.fill_(1);
+    const at::Tensor before = logits();
+    weights.final_norm.fill_(1.003);
+    EXPECT_FALSE(logits().equal(before)) << implementation;
+  }
+}
+
 TEST(Storage, WhatEachLinearBecomes) {
   const Storage int8 = Storage::Default(WeightFormat::kInt8);
   EXPECT_EQ(int8.FormatOf(LinearRole::kQkv), WeightFormat::kInt8);
