@@ -25,8 +25,8 @@ struct Architecture {
   bool implied_kv_heads = false;  // num_key_value_heads may be left out: as many as heads
   double head_size = 0;           // where head_dim is left out; 0: hidden_size / num_attention_heads
   bool tied_head = false;         // where tie_word_embeddings is left out
-  bool is_gemma =
-      false;  // with norms of outputs, one added to the weights of norms, a scaled embedding, GELU, and caps
+  // Norms of outputs, one added to the weights of all norms, a scaled embedding, GELU, and caps.
+  bool is_gemma = false;
   double usual_window = 0;                      // where sliding_window is left out; 0: none
   double usual_positions = 2048;                // where max_position_embeddings is left out
   double usual_theta = 10000;                   // where rope_theta is left out

@@ -7,7 +7,6 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include <array>
 #include <cmath>
 #include <string>
 
@@ -94,13 +93,6 @@ absl::Status CheckPacked(const PackedFormat& packed, const Storage& storage) {
   return absl::OkStatus();
 }
 
-// Some of which are undefined in most models.
-template <typename Layer>
-auto VectorsOf(Layer& layer) {
-  return std::array{&layer.attention_norm,     &layer.qkv_bias, &layer.query_norm,  &layer.key_norm,
-                    &layer.attention_out_norm, &layer.mlp_norm, &layer.mlp_out_norm};
-}
-
 bool SharesEmbedding(const DecoderWeights& weights) { return weights.head.weight.is_alias_of(weights.embedding); }
 
 }  // namespace
@@ -154,7 +146,7 @@ int64_t DecoderWeights::nbytes() const {
   if (!SharesEmbedding(*this)) bytes += head.nbytes();
   for (const LayerWeights& layer : layers) {
     if (layer.router.weight.defined()) bytes += layer.router.nbytes();
-    for (const at::Tensor* vector : VectorsOf(layer)) {
+    for (const at::Tensor* vector : LayerVectors(layer)) {
       if (vector->defined()) bytes += static_cast<int64_t>(vector->nbytes());
     }
     for (const StoredMatrix* matrix : {&layer.qkv, &layer.out, &layer.gate_up, &layer.down}) bytes += matrix->nbytes();
@@ -181,7 +173,7 @@ absl::Status DecoderWeights::MoveTo(at::Device device) {
     move_matrix(head);
   }
   for (LayerWeights& layer : layers) {
-    for (at::Tensor* vector : VectorsOf(layer)) move(*vector);
+    for (at::Tensor* vector : LayerVectors(layer)) move(*vector);
     for (StoredMatrix* matrix : {&layer.qkv, &layer.out, &layer.router, &layer.gate_up, &layer.down}) {
       move_matrix(*matrix);
     }

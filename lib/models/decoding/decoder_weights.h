@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,6 +30,13 @@ struct LayerWeights {
   StoredMatrix down = {};              // experts x [d_model, d_ff]
   at::Tensor mlp_out_norm = {};        // [d_model], of what `down` leaves; undefined in a model without
 };
+
+// What a layer has beside its matrices; some are undefined in most models. Layer: LayerWeights, const or not.
+template <typename Layer>
+auto LayerVectors(Layer& layer) {
+  return std::array{&layer.attention_norm,     &layer.qkv_bias, &layer.query_norm,  &layer.key_norm,
+                    &layer.attention_out_norm, &layer.mlp_norm, &layer.mlp_out_norm};
+}
 
 struct DecoderWeights {
   DecoderConfig config = {};

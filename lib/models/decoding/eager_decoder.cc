@@ -151,8 +151,8 @@ void EagerDecoder::Prepare(int64_t first, int64_t last) {
 }
 
 std::optional<int64_t> EagerDecoder::AttentionBackend(int64_t keys) const {
-  // Of the layers that attend to most.
   if (weights_.config.score_cap > 0) return std::nullopt;
+  // Of the layers that attend to most.
   const auto [k, v] = cache_.Read({.sequences = batch_, .tokens = Attended(keys, *windows_.begin())});
   return roofbench::AttentionBackend(OneQuery(), k, v, std::nullopt, /*causal=*/false);
 }

@@ -68,13 +68,9 @@ class NativeDecoder final : public DecoderModel {
     });
     eager_.MultiplyIntegersOn(pool_);
     for (const LayerWeights& layer : weights.layers) {
-      vectors_.push_back({.attention_norm = Fp32(layer.attention_norm),
-                          .qkv_bias = Fp32(layer.qkv_bias),
-                          .query_norm = Fp32(layer.query_norm),
-                          .key_norm = Fp32(layer.key_norm),
-                          .attention_out_norm = Fp32(layer.attention_out_norm),
-                          .mlp_norm = Fp32(layer.mlp_norm),
-                          .mlp_out_norm = Fp32(layer.mlp_out_norm)});
+      const auto from = LayerVectors(layer);
+      const auto to = LayerVectors(vectors_.emplace_back());
+      for (std::size_t i = 0; i < from.size(); ++i) *to[i] = Fp32(*from[i]);
     }
     for (int thread = 0; thread < threads; ++thread) {
       Scratch<T>& s = scratch_.emplace_back(Scratch<T>{.plan = ExpertPlan(n_.tokens, n_.experts, n_.active_experts)});

@@ -38,9 +38,7 @@ class AppendAll : public testing::TestWithParam<Variant> {
     storage.group = 32;
     storage.int8_cache = GetParam().int8_cache;
     DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(GetParam().model));
-    if (GetParam().has_all) {
-      AddEverything(config);
-    }
+    if (GetParam().has_all) AddEverything(config);
     weights_ = RandomWeights(config, storage, 1).value();
     at::Generator generator = at::detail::createCPUGenerator(5);
     for (LayerWeights& layer : weights_.layers) {

@@ -51,9 +51,7 @@ class DecoderTest : public testing::TestWithParam<Variant> {
     storage.group = 32;
     if (GetParam().int8_activations) storage.activations = workload::Activations::kInt8;
     DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(GetParam().model));
-    if (GetParam().has_all) {
-      AddEverything(config);
-    }
+    if (GetParam().has_all) AddEverything(config);
     weights_ = RandomWeights(config, storage, 1).value();
     if (GetParam().has_all) FillVectors(weights_, generator_);
   }

@@ -38,9 +38,7 @@ DecoderWeights WeightsOf(const std::string& model, WeightFormat format, bool has
   Storage storage = Storage::Default(format);
   storage.group = 32;
   DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(model));
-  if (has_all) {
-    AddEverything(config);
-  }
+  if (has_all) AddEverything(config);
   DecoderWeights weights = RandomWeights(config, storage, 1).value();
   at::Generator generator = at::detail::createCPUGenerator(5);
   for (LayerWeights& layer : weights.layers) {

@@ -10,19 +10,11 @@
 // clang-format off: this one comes before the others
 #include "hwy/foreach_target.h"
 // clang-format on
-#include "hwy/contrib/math/math-inl.h"
-#include "lib/kernels/simd/highway_floats.inc"
+#include "lib/kernels/simd/highway_exponentials.inc"
 
 HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
-
-// 1 + exp(-x): the sigmoid is one over it, and silu x over it.
-HWY_INLINE FloatVec Divisor(FloatVec x) {
-  const FloatTag d;
-  // Beyond 104 exp is infinite in fp32, and Highway's is not defined.
-  return hn::Add(hn::Set(d, 1.0F), hn::Exp(d, hn::Min(hn::Set(d, 104.0F), hn::Neg(x))));
-}
 
 template <typename T>
 HWY_INLINE void PortableGradient(const SiluMulGradient<T>& work, Range range) {
@@ -33,7 +25,7 @@ HWY_INLINE void PortableGradient(const SiluMulGradient<T>& work, Range range) {
     const FloatVec gate = LoadSome(work.gate + i, end - i);
     const FloatVec up = LoadSome(work.up + i, end - i);
     const FloatVec dy = LoadSome(work.dy + i, end - i);
-    const FloatVec sigmoid = hn::Div(one, Divisor(gate));
+    const FloatVec sigmoid = hn::Div(one, OnePlusExp(hn::Neg(gate)));
     const FloatVec silu = hn::Mul(gate, sigmoid);
     const FloatVec slope = hn::MulAdd(silu, hn::Sub(one, sigmoid), sigmoid);
     StoreSome(hn::Mul(hn::Mul(dy, up), slope), work.d_gate + i, end - i);
@@ -47,7 +39,7 @@ HWY_INLINE void Portable(const SiluMul<X, Y>& work, Range range) {
   const auto end = static_cast<std::size_t>(range.end);
   for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
     const FloatVec gate = LoadSome(work.gate + i, end - i);
-    const FloatVec silu = hn::Div(gate, Divisor(gate));
+    const FloatVec silu = hn::Div(gate, OnePlusExp(hn::Neg(gate)));
     StoreSome(hn::Mul(silu, LoadSome(work.up + i, end - i)), work.y + i, end - i);
   }
 }
