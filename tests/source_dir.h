@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "test_paths.h"
+
 namespace roofbench {
 
 // The source folder: ROOFBENCH_SOURCE_DIR of the environment, where the test was carried to another machine; else that

@@ -18,6 +18,7 @@
 #include "lib/run/session.h"
 #include "lib/suite/family.h"
 #include "lib/suite/inputs.h"
+#include "test_paths.h"
 #include "tests/base/temp_folder.h"
 #include "tests/device/accelerator/accelerator_gpu.h"
 #include "tests/suite/run_once.h"

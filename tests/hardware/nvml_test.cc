@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <string>
+#include "test_paths.h"
 
 namespace roofbench::hardware {
 namespace {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/run/run_context.h"
+#include "test_paths.h"
 #include "tests/device/fake_device.h"
 
 namespace roofbench {

@@ -17,6 +17,7 @@
 #include "lib/run/session.h"
 #include "lib/suite/steps/graph.h"
 #include "lib/workload/operators/stream.h"
+#include "test_paths.h"
 #include "tests/device/fake_device.h"
 #include "tests/device/fake_gpu.h"
 

@@ -62,7 +62,7 @@ CUDA_FILE = re.compile(r".*(\.cuh?|_cuda\.[^/]*|_cuda_test\.cc)")
 
 SOURCE_SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
-GENERATED_HEADERS = {"roofbench_version.h", "compile_package.h"}
+GENERATED_HEADERS = {"roofbench_version.h", "compile_package.h", "test_paths.h"}
 
 # Programs that check the product from outside and share no code with it.
 STAND_ALONE = {"tests/oracles/roof_loops.cc"}

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "test_paths.h"
 #include "tests/base/temp_folder.h"
 #include "tests/device/fake_device.h"
 #include "tests/timing/fake_clock.h"
