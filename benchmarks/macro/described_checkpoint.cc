@@ -18,10 +18,6 @@ ABSL_FLAG(std::string, describe_checkpoint, "",
 namespace roofbench {
 namespace {
 
-// Of the format's own multipliers, whatever the precision.
-const std::vector<workload::Dtype> kMultipliers = {workload::Dtype::kFp32, workload::Dtype::kBf16,
-                                                   workload::Dtype::kFp16, workload::Dtype::kInt8};
-
 absl::StatusOr<std::string> Describe(const std::string& format, const FlagAnswer::Open& open) {
   const std::string folder = absl::GetFlag(FLAGS_describe_checkpoint);
   const std::string said = absl::StrCat("--describe_checkpoint=", folder);
@@ -31,7 +27,8 @@ absl::StatusOr<std::string> Describe(const std::string& format, const FlagAnswer
   }
   const auto device = open();
   if (!device.ok()) return device.status();
-  (*device)->Calibrate(kMultipliers);
+  (*device)->Calibrate(hardware::StreamsAnd(
+      {workload::Dtype::kFp32, workload::Dtype::kBf16, workload::Dtype::kFp16, workload::Dtype::kInt8}));
   models::CheckpointSummary summary = models::Summarise(*checkpoint, (*device)->MeasuredPeaks());
   for (models::PrecisionSummary& row : summary.precisions) {
     row.fits.Update(models::StoredMatrix::CheckDevice(row.format, (*device)->torch_device()));

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/file_beside.h"
@@ -63,6 +65,21 @@ absl::Status MakePrivateFolder(const std::string& base, const std::string& name)
   const std::string folder = absl::StrCat(base, "/", name);
   if (absl::Status status = Make(folder); !status.ok()) return status;
   return CheckPrivate(folder);
+}
+
+absl::StatusOr<std::string> PrivateCacheFolder(const std::string& name) {
+  const auto variable = [](const char* key) {
+    const char* const value = std::getenv(key);
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::string base = variable("XDG_CACHE_HOME");
+  if (base.empty() && !variable("HOME").empty()) base = absl::StrCat(variable("HOME"), "/.cache");
+  if (base.empty()) return absl::UnavailableError("neither XDG_CACHE_HOME nor HOME names a place for a cache");
+  const std::string ours = absl::StrCat(base, "/roofbench");
+  for (const auto& [parent, folder] : {std::pair<std::string, std::string>{base, "roofbench"}, {ours, name}}) {
+    if (absl::Status status = MakePrivateFolder(parent, folder); !status.ok()) return status;
+  }
+  return absl::StrCat(ours, "/", name);
 }
 
 }  // namespace roofbench

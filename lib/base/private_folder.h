@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace roofbench {
 
@@ -12,6 +13,10 @@ namespace roofbench {
 // PermissionDenied with the path, the reason and the way out where another user owns one of the two or could replace
 // what is in it; Unavailable where they cannot be made.
 absl::Status MakePrivateFolder(const std::string& base, const std::string& name);
+
+// Makes the private folder <cache>/roofbench/<name>, <cache> being XDG_CACHE_HOME or ~/.cache, and returns its path.
+// Errors as above; Unavailable where neither variable names a place.
+absl::StatusOr<std::string> PrivateCacheFolder(const std::string& name);
 
 // Whether the file or folder is this user's, no link, and nobody else can write to it. PermissionDenied says why not;
 // NotFound: there is none.

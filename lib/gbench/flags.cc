@@ -17,6 +17,9 @@ ABSL_FLAG(int64_t, min_samples, 10, "fewest samples a case");
 ABSL_FLAG(int64_t, max_samples, 5000, "most samples a case");
 ABSL_FLAG(double, max_time, 0.4, "seconds of samples a case; sampling ends earlier once the median is known to 1 %");
 ABSL_FLAG(double, roof_share, 0.25, "share of the time that measuring the roof beside the case takes (0: no roof)");
+ABSL_FLAG(
+    std::string, roofs, "reuse",
+    "where roofs come from: reuse (those that a start within the last hour has kept), measure, or off (no roofs)");
 ABSL_FLAG(double, max_step_time, 0,
           "skip a case whose step is predicted to take longer, in seconds (0: the suite's limit)");
 ABSL_FLAG(std::string, check, "on", "compare each case with a reference before timing it: on or off");
@@ -103,6 +106,7 @@ const std::vector<FlagGroup>& AllGroups() {
         {"min_samples", "N", ""},
         {"max_samples", "N", ""},
         {"max_time", "SECONDS", ""},
+        {"roofs", "reuse|measure|off", ""},
         {"roof_share", "FRACTION", ""},
         {"benchmark_min_time", "SECONDS|Nx", "as --max_time; Nx takes exactly N samples"},
         {"benchmark_min_warmup_time", "SECONDS", "longest automatic warm-up"},

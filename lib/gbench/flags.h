@@ -19,6 +19,7 @@ ABSL_DECLARE_FLAG(int64_t, min_samples);
 ABSL_DECLARE_FLAG(int64_t, max_samples);
 ABSL_DECLARE_FLAG(double, max_time);
 ABSL_DECLARE_FLAG(double, roof_share);
+ABSL_DECLARE_FLAG(std::string, roofs);
 ABSL_DECLARE_FLAG(double, max_step_time);
 ABSL_DECLARE_FLAG(std::string, check);
 ABSL_DECLARE_FLAG(int32_t, threads);

@@ -273,6 +273,12 @@ absl::Status ReadFlags(Options& options) {
   if (!(sampling.roof_share >= 0) || sampling.roof_share > 0.9) {
     return InvalidArgumentError(StrCat("--roof_share=", sampling.roof_share, ": expected a fraction from 0 to 0.9"));
   }
+  const std::string roofs = absl::GetFlag(FLAGS_roofs);
+  if (roofs != "reuse" && roofs != "measure" && roofs != "off") {
+    return InvalidArgumentError(StrCat("--roofs=", roofs, ": expected reuse, measure or off"));
+  }
+  options.roofs = roofs == "measure" ? RoofSource::kMeasure : RoofSource::kReuse;
+  if (roofs == "off") sampling.roof_share = 0;
   options.injected_delay = absl::GetFlag(FLAGS_inject_delay);
   if (!(options.injected_delay >= 0) || options.injected_delay > 10) {
     return InvalidArgumentError(
