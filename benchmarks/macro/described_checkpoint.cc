@@ -6,7 +6,6 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "lib/base/printable.h"
 #include "lib/base/text.h"
 #include "lib/gbench/flag_answer.h"
 #include "lib/models/decoding/stored_matrix.h"

@@ -10,7 +10,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "lib/base/program_name.h"
+#include "lib/base/process.h"
 #include "lib/gbench/flag_check.h"
 
 ABSL_FLAG(std::string, checkpoint, "",

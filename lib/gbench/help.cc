@@ -8,7 +8,7 @@
 #include "absl/flags/reflection.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "lib/base/program_name.h"
+#include "lib/base/process.h"
 #include "lib/base/text.h"
 #include "lib/gbench/flags.h"
 #include "lib/suite/family.h"

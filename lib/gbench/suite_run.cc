@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/printable.h"
-#include "lib/base/program_name.h"
+#include "lib/base/process.h"
+#include "lib/base/text.h"
 #include "lib/gbench/exit_status.h"
 #include "lib/gbench/library.h"
 #include "lib/gbench/output.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/atomic_file.h"
+#include "lib/base/files.h"
 #include "lib/device/gpu.h"
 #include "lib/observe/memory/allocation_site.h"
 #include "lib/observe/memory/host_history.h"

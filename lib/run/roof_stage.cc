@@ -11,9 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "lib/base/atomic_file.h"
+#include "lib/base/files.h"
 #include "lib/base/json.h"
-#include "lib/base/private_folder.h"
 #include "lib/base/text.h"
 #include "lib/device/conditions/conditions_watch.h"
 #include "lib/run/run_context.h"

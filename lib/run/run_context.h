@@ -17,7 +17,7 @@ namespace roofbench {
 std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& options, const Device& device,
                                                             const RoofOrigin& roofs = {});
 
-// "roofbench 0.1.0 (1234abcd), LibTorch 2.11.0"; a program that links this library says its own name first.
+// "roofbench 0.2.0 (1234abcd), LibTorch 2.11.0"; a program that links this library says its own name first.
 std::string VersionLine(const RunOptions& options);
 
 // The lines above the console table, of at most `width` columns: the device, its measured roofs, the build.

@@ -23,7 +23,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "lib/base/file_beside.h"
+#include "lib/base/files.h"
 #include "lib/base/text.h"
 
 namespace roofbench::observe {

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/file_beside.h"
+#include "lib/base/files.h"
 #include "lib/base/text.h"
 #include "lib/observe/profile/kineto_event.h"
 #include "lib/observe/ranges.h"

@@ -7,9 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "lib/base/display_width.h"
 #include "lib/base/json.h"
-#include "lib/base/printable.h"
 #include "lib/base/text.h"
 #include "lib/observe/profile/columns.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/program_name.h"
+#include "lib/base/process.h"
 
 #include <gtest/gtest.h>
 

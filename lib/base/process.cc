@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/base/child_process.h"
+#include "lib/base/process.h"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -9,11 +9,34 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <initializer_list>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 namespace roofbench {
+namespace {
+
+std::string& Name() {
+  static auto* name = new std::string("roofbench");
+  return *name;
+}
+
+}  // namespace
+
+const std::string& ProgramName() { return Name(); }
+
+void SetProgramName(std::string name) { Name() = std::move(name); }
+
+bool OpenStandardStreams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    // open returns the lowest free number, which is this one.
+    if (open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY) != stream) return false;
+  }
+  return true;
+}
 
 absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& arguments) {
   std::array<int, 2> ends{};
