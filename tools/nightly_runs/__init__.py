@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A night of measuring, from the build to the site."""
+"""A nightly run, from the build to the site: tools/nightly."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file that says what a night does. Every key has a default; one that is not known is refused by its name."""
+"""The configuration file of a nightly run. Every setting has a default; unknown ones are refused by name."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,42 +21,52 @@ else:
     import tomli as tomllib
 
 _LARGEST_NUMBER = 10_000
+_DEFAULTS: dict[str, str | int | list[str]] = {
+    "store": "history.db",
+    "nights": "nights",
+    "site": "site",
+    "keep_nights": 30,
+    "build.command": ["tools/setup", "--yes"],
+    "suite.command": ["tools/bench"],
+    "suite.flags": ["--suite=quick"],
+    "suite.processes": 3,
+    "suite.attempts": 3,
+    "gate.command": ["tools/report", "gate"],
+    "gate.binary": "build/release/bin/roofbench",
+    "pages.command": ["tools/report", "site"],
+}
+_MEANING = {int: f"a number from 1 to {_LARGEST_NUMBER}", list: 'a list of texts, as ["a", "b"]', str: "a text"}
 
 
 @dataclass(frozen=True)
 class Config:
+    """Commands run in the project's folder."""
+
     store: str  # a file or a URL
-    nights: Path  # a folder a night lies in it
+    nights: Path  # contains one folder for each nightly run
     site: Path
-    keep_nights: int  # older folders go once their run is in the history
-    build: tuple[str, ...]  # commands; they run in the project's folder
+    keep_nights: int  # older folders are deleted once the history contains their results
+    build: tuple[str, ...]
     suite: tuple[str, ...]
     flags: tuple[str, ...]  # of the suite
-    processes: int  # of the suite a night: what they have in common is the night's, what they differ in is noise
-    attempts: int  # of each to come to the end of the suite; each goes on where the one before ended
+    processes: int  # suite processes in a nightly run: their differences are noise
+    attempts: int  # of each process; each continues where the previous one ended
     gate: tuple[str, ...]
-    binary: str  # what the gate runs again; empty: nothing
-    pages: tuple[str, ...]  # the command that writes the site
+    binary: str  # which the gate runs again; empty for none
+    pages: tuple[str, ...]  # writes the site
 
 
-# Section, key, what it is, and its default.
-_KEYS: tuple[tuple[str, str, type, Any], ...] = (
-    ("", "store", str, "history.db"),
-    ("", "nights", str, "nights"),
-    ("", "site", str, "site"),
-    ("", "keep_nights", int, 30),
-    ("build", "command", list, ["tools/setup", "--yes"]),
-    ("suite", "command", list, ["tools/bench"]),
-    ("suite", "flags", list, ["--suite=quick"]),
-    ("suite", "processes", int, 3),
-    ("suite", "attempts", int, 3),
-    ("gate", "command", list, ["tools/report", "gate"]),
-    ("gate", "binary", str, "build/release/bin/roofbench"),
-    ("pages", "command", list, ["tools/report", "site"]),
-)
+def _flat(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Sections as dotted names."""
+    for key, value in document.items():
+        if isinstance(value, dict):
+            yield from ((f"{key}.{inner}", one) for inner, one in value.items())
+        else:
+            yield key, value
 
 
-def _fits(value: object, kind: type) -> bool:
+def _fits(name: str, value: object) -> bool:
+    kind = type(_DEFAULTS[name])
     if kind is int:
         return type(value) is int and 1 <= value <= _LARGEST_NUMBER
     if kind is list:
@@ -64,63 +74,44 @@ def _fits(value: object, kind: type) -> bool:
     return isinstance(value, str) and "\0" not in value
 
 
-_MEANT = {int: f"a number from 1 to {_LARGEST_NUMBER}", list: 'a list of texts, as ["a", "b"]', str: "a text"}
-
-
-def _checked(name: str, document: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
-    values: dict[tuple[str, str], Any] = {}
-    sections = {section for section, *_ in _KEYS if section}
-    for key, value in document.items():
-        if key in sections:
-            if not isinstance(value, dict):
-                raise UnusableInputError(f"{name}: {key} is a section: write [{key}]")
-            values |= {(key, inner): one for inner, one in value.items()}
-        else:
-            values["", key] = value
-    known = {(section, key): kind for section, key, kind, _ in _KEYS}
-    for place, value in values.items():
-        dotted = printable(".".join(filter(None, place)), 80)
-        if place not in known:
-            choices = ", ".join(".".join(filter(None, one)) for one in known)
-            raise UnusableInputError(f"{name}: {dotted} is no setting; there are {choices}")
-        if not _fits(value, known[place]):
-            raise UnusableInputError(f"{name}: {dotted} has to be {_MEANT[known[place]]}")
-    for place in (("build", "command"), ("suite", "command"), ("gate", "command"), ("pages", "command")):
-        if values.get(place) == []:
-            raise UnusableInputError(f"{name}: {'.'.join(place)} is empty")
-    return {(section, key): values.get((section, key), default) for section, key, _, default in _KEYS}
+def _checked(file: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    values = dict(_DEFAULTS)
+    for name, value in _flat(document):
+        if name not in _DEFAULTS:
+            raise UnusableInputError(
+                f"{file}: {printable(name, 80)} is not a setting; there are {', '.join(_DEFAULTS)}"
+            )
+        if not _fits(name, value):
+            raise UnusableInputError(f"{file}: {name} must be {_MEANING[type(_DEFAULTS[name])]}")
+        if name.endswith(".command") and not value:
+            raise UnusableInputError(f"{file}: {name} is empty")
+        values[name] = value
+    return values
 
 
 def read(path: Path) -> Config:
-    """Places in it are relative to its folder. Raises UnusableInputError."""
+    """Relative paths are relative to the file's folder. Raises UnusableInputError."""
     name = printable(str(path))
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UnusableInputError(f"{name}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise UnusableInputError(f"{name}: is no TOML: {printable(str(error), 200)}") from error
+        raise UnusableInputError(f"{name}: invalid TOML: {printable(str(error), 200)}") from error
     values = _checked(name, document)
     folder = path.resolve().parent
-
-    def text(section: str, key: str) -> str:
-        return str(values[section, key])
-
-    def words(section: str, key: str) -> tuple[str, ...]:
-        return tuple(values[section, key])
-
-    store = os.environ.get(VARIABLE) or text("", "store")
+    store = os.environ.get(VARIABLE) or values["store"]
     return Config(
         store=store if "://" in store else str(folder / store),
-        nights=folder / text("", "nights"),
-        site=folder / text("", "site"),
-        keep_nights=values["", "keep_nights"],
-        build=words("build", "command"),
-        suite=words("suite", "command"),
-        flags=words("suite", "flags"),
-        processes=values["suite", "processes"],
-        attempts=values["suite", "attempts"],
-        gate=words("gate", "command"),
-        binary=str(root() / text("gate", "binary")) if text("gate", "binary") else "",
-        pages=words("pages", "command"),
+        nights=folder / values["nights"],
+        site=folder / values["site"],
+        keep_nights=values["keep_nights"],
+        build=tuple(values["build.command"]),
+        suite=tuple(values["suite.command"]),
+        flags=tuple(values["suite.flags"]),
+        processes=values["suite.processes"],
+        attempts=values["suite.attempts"],
+        gate=tuple(values["gate.command"]),
+        binary=str(root() / values["gate.binary"]) if values["gate.binary"] else "",
+        pages=tuple(values["pages.command"]),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of one night: results and journals, what each step said, and how far it came."""
+"""The folder of a nightly run: results, journals, logs, and its progress."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME = "%Y-%m-%dT%H%M%SZ"
 
 @dataclass(frozen=True)
 class Process:
-    """One of the times that the suite runs in a night."""
+    """One process of the suite in a nightly run."""
 
     folder: Path
     number: int  # from 1
@@ -30,7 +30,7 @@ class Process:
 
     @property
     def marker(self) -> Path:
-        """There while the suite has not come to its end: tools/bench makes it, and takes it away."""
+        """Exists while the suite is incomplete: tools/bench creates and removes it."""
         return self.result.with_suffix(".unfinished")
 
     @property
@@ -42,42 +42,42 @@ class Process:
         return not self.is_unfinished and bool(self.files())
 
     def give_up(self) -> None:
-        """Nobody can go on with it: what it has measured is all of it."""
+        """Accepts the measured part as the whole: it cannot be resumed."""
         self.marker.unlink(missing_ok=True)
 
     def files(self) -> list[Path]:
-        """What a history takes in; the one with a date first."""
+        """What a history reads; the file with a date first."""
         return [path for path in (self.result, self.journal) if path.exists() and path.stat().st_size]
 
 
 @dataclass(frozen=True)
-class Night:
+class NightlyRun:
     folder: Path
 
     @property
-    def began(self) -> datetime:
+    def started(self) -> datetime:
         return datetime.strptime(self.folder.name, _NAME).replace(tzinfo=timezone.utc)
 
     def process(self, number: int) -> Process:
         return Process(self.folder, number)
 
     def processes(self) -> list[Process]:
-        """Those that have begun."""
-        all_of_them = map(self.process, count(1))
-        return list(takewhile(lambda process: process.is_unfinished or process.has_ended, all_of_them))
+        """Those that have started."""
+        numbered = map(self.process, count(1))
+        return list(takewhile(lambda process: process.is_unfinished or process.has_ended, numbered))
 
     @property
     def is_unfinished(self) -> bool:
         return any(process.is_unfinished for process in self.processes())
 
     @property
-    def is_added(self) -> bool:
-        return (self.folder / "added").exists()
+    def added_marker(self) -> Path:
+        return self.folder / "added"
 
     @property
-    def is_dated(self) -> bool:
-        """Its run is of the moment that the folder is called after, whatever the clock said."""
-        return (self.folder / "dated").exists()
+    def date_marker(self) -> Path:
+        """Exists if the folder's name is the date of the run, whatever the clock said."""
+        return self.folder / "dated"
 
     def log(self, step: str) -> Path:
         return self.folder / f"{step}.log"
@@ -85,42 +85,39 @@ class Night:
     def findings(self, kind: str) -> Path:
         return self.folder / f"gate.{kind}"
 
-    def set_added(self) -> None:
-        (self.folder / "added").touch()
-
     def files(self) -> list[Path]:
-        """What a history takes in."""
+        """What a history reads."""
         return [path for process in self.processes() for path in process.files()]
 
     @property
     def is_pending(self) -> bool:
-        """Measured, and not in the history yet."""
-        return not self.is_added and not self.is_unfinished and bool(self.files())
+        """Measured, but not in the history yet."""
+        return not self.added_marker.exists() and not self.is_unfinished and bool(self.files())
 
 
-def begin(nights: Path, given: datetime | None) -> Night:
-    """The night of this moment, which may have begun already, or of now. Raises OSError."""
+def start(folder: Path, given: datetime | None) -> NightlyRun:
+    """The run of this date, which may exist already, or a new one. Raises OSError."""
     moment = given or datetime.now(timezone.utc)
-    night = Night(nights / moment.astimezone(timezone.utc).strftime(_NAME))
-    night.folder.mkdir(parents=True, exist_ok=True)
+    run = NightlyRun(folder / moment.astimezone(timezone.utc).strftime(_NAME))
+    run.folder.mkdir(parents=True, exist_ok=True)
     if given is not None:
-        (night.folder / "dated").touch()
-    return night
+        run.date_marker.touch()
+    return run
 
 
-def all_nights(nights: Path) -> Iterator[Night]:
-    """Oldest first. What else lies there is nobody's night."""
-    for folder in sorted(nights.iterdir()):
+def all_runs(folder: Path) -> Iterator[NightlyRun]:
+    """Oldest first. Ignores other files and folders."""
+    for entry in sorted(folder.iterdir()):
         try:
-            datetime.strptime(folder.name, _NAME)
+            datetime.strptime(entry.name, _NAME)
         except ValueError:
             continue
-        if folder.is_dir() and not folder.is_symlink():
-            yield Night(folder)
+        if entry.is_dir() and not entry.is_symlink():
+            yield NightlyRun(entry)
 
 
-def forget_old(nights: Path, keep: int) -> None:
-    """Drops all but the newest folders, of those that hold no run which is not in the history."""
-    old = [night for night in all_nights(nights) if not night.is_pending and not night.is_unfinished]
-    for night in old[:-keep]:
-        shutil.rmtree(night.folder)
+def delete_old(folder: Path, keep: int) -> None:
+    """Deletes all but the newest folders, except those with results that the history lacks."""
+    old = [run for run in all_runs(folder) if not run.is_pending and not run.is_unfinished]
+    for run in old[:-keep]:
+        shutil.rmtree(run.folder)
