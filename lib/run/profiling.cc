@@ -18,7 +18,6 @@
 #include "lib/base/files.h"
 #include "lib/base/text.h"
 #include "lib/observe/profile/library_log.h"
-#include "lib/observe/profile/operator_clock.h"
 #include "lib/observe/profile/recorder.h"
 #include "lib/observe/profile/report.h"
 #include "lib/observe/profile/tables.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a profiler would inject through NVTX_INJECTION64_PATH: it writes each range as a line "+name" or "-" to the file
-// that ROOFBENCH_FAKE_PROFILER_OUT names.
+// Stands in for a profiler injected through NVTX_INJECTION64_PATH: writes each range as a line "+name" or "-" to the
+// file $ROOFBENCH_FAKE_PROFILER_OUT.
 #include <nvtx3/nvToolsExt.h>
 
 #include <cstdio>

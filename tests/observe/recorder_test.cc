@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Kineto would say of a GPU, made by hand: events of LibTorch's own type, with the lines of JSON that CUPTI's
-// records become (libkineto/src/CuptiActivity.cpp).
-#include "lib/observe/profile/kineto_event.h"
+#include "lib/observe/profile/recorder.h"
 
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 #include <torch/csrc/profiler/collection.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lib/observe/profile/tables.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench::observe {
 namespace {
@@ -25,6 +26,7 @@ using torch::profiler::impl::EventType;
 using torch::profiler::impl::ExtraFields;
 using torch::profiler::impl::Result;
 
+// Metadata as libkineto/src/CuptiActivity.cpp writes it.
 constexpr char kKernel[] = R"json(
       "queued": 0, "device": 0, "context": 1,
       "stream": 7, "correlation": 901,
@@ -72,14 +74,14 @@ TEST(KinetoEvent, AKernelIsReadWithItsLaunch) {
   EXPECT_EQ(kernel.end_ns, 150);
 }
 
-TEST(KinetoEvent, WhatDoesNotTellOfALaunchHasNone) {
+TEST(KinetoEvent, IncompleteMetadataHasNoLaunch) {
   for (const char* metadata : {kCopy, "", "\"grid\": 4", "\"grid\": [4, 2", "}{"}) {
     EXPECT_EQ(KernelOf(metadata).launch, "") << metadata;
   }
   EXPECT_EQ(KernelOf("\"block\": [64, 1, 1]").launch, "block 64x1x1");
 }
 
-TEST(KinetoEvent, ItIsOneOfFiveKinds) {
+TEST(KinetoEvent, ReadsFiveActivityTypes) {
   const auto kind_of = [](ActivityType type) {
     const auto read = Read(Record("x", type, 0, ""));
     return read ? std::optional(read->kind) : std::nullopt;
@@ -89,8 +91,8 @@ TEST(KinetoEvent, ItIsOneOfFiveKinds) {
   EXPECT_EQ(kind_of(ActivityType::GPU_MEMCPY), EventKind::kDeviceKernel);
   EXPECT_EQ(kind_of(ActivityType::GPU_MEMSET), EventKind::kDeviceKernel);
   EXPECT_EQ(kind_of(ActivityType::CONCURRENT_KERNEL), EventKind::kDeviceKernel);
-  EXPECT_EQ(kind_of(ActivityType::CUDA_RUNTIME), std::nullopt) << "a call of the host, which would count twice";
-  EXPECT_EQ(kind_of(ActivityType::GPU_USER_ANNOTATION), std::nullopt) << "a range again, as the GPU came to it";
+  EXPECT_EQ(kind_of(ActivityType::CUDA_RUNTIME), std::nullopt) << "a host call would count twice";
+  EXPECT_EQ(kind_of(ActivityType::GPU_USER_ANNOTATION), std::nullopt) << "repeats a range";
 }
 
 std::shared_ptr<Result> Operator(const char* name, uint64_t correlation, int64_t start) {
@@ -103,7 +105,7 @@ std::shared_ptr<Result> Operator(const char* name, uint64_t correlation, int64_t
                                                         {}, false, nullptr));
 }
 
-// CUPTI numbers launches, and LibTorch operators: here each kernel's own number is that of the other operator.
+// CUPTI numbers launches, LibTorch numbers operators: here each kernel's own number is that of the other operator.
 TEST(KinetoEvent, AKernelBelongsToTheOperatorThatLaunchedIt) {
   const std::shared_ptr<Result> step = Record("step", ActivityType::USER_ANNOTATION, 0, "");
   const std::shared_ptr<Result> mm = Operator("aten::mm", 11, 5);
@@ -123,11 +125,73 @@ TEST(KinetoEvent, AKernelBelongsToTheOperatorThatLaunchedIt) {
   for (const auto& row : tables.operators) device[row.name] = row.self_device;
   EXPECT_NEAR(device["aten::mm"], 50e-9, 1e-15);
   EXPECT_NEAR(device["aten::add"], 100e-9, 1e-15);
-  EXPECT_NEAR(tables.device, 200e-9, 1e-15) << "nobody launched the last one, and it takes its time all the same";
+  EXPECT_NEAR(tables.device, 200e-9, 1e-15) << "includes the last one, which has no launcher";
   std::map<std::string, std::string> launches;
   for (const auto& row : tables.kernels) launches[row.name] = row.launch;
   EXPECT_EQ(launches["gemm"], "grid 4x1x1");
   EXPECT_EQ(launches["elementwise"], "grid 9x1x1");
+}
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kWork = std::chrono::milliseconds(2);
+
+double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+void Work() {
+  const Clock::time_point start = Clock::now();
+  while (Clock::now() - start < kWork) {
+  }
+}
+
+void Operator() {
+  at::RecordFunction function(at::RecordScope::FUNCTION);
+  if (function.isActive()) function.before("test::operator");
+  Work();
+}
+
+TEST(OperatorClock, CountsOperatorsAndOurKernelsOnly) {
+  const OperatorClock clock;
+  {
+    const Range part("block", 3);
+    Work();
+  }
+  EXPECT_EQ(clock.seconds(), 0);
+  Operator();
+  const double one = clock.seconds();
+  EXPECT_GE(one, Seconds(kWork));
+  {
+    const Range kernel("roofbench::gelu");
+    Work();
+  }
+  EXPECT_GE(clock.seconds(), one + Seconds(kWork));
+}
+
+TEST(OperatorClock, CountsNestedOperatorsOnce) {
+  const Clock::time_point start = Clock::now();
+  const OperatorClock clock;
+  Clock::duration inside;
+  {
+    const Range kernel("roofbench::attention");
+    const Clock::time_point begin = Clock::now();
+    Operator();
+    Operator();
+    inside = Clock::now() - begin;
+  }
+  const double counted = clock.seconds();
+  EXPECT_GE(counted, Seconds(inside));
+  EXPECT_LE(counted, Seconds(Clock::now() - start));
+}
+
+TEST(OperatorClock, StartsAtZero) {
+  Operator();
+  {
+    const OperatorClock before;
+    Operator();
+  }
+  Operator();
+  const OperatorClock clock;
+  EXPECT_EQ(clock.seconds(), 0);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ constexpr const char* kPrinted =
     "memory_descriptors,attributes,auxiliary,problem_desc,exec_time\n"
     "onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core_bf16,undef,src:bf16::blocked:ab::f0 "
     "wei:bf16::blocked:ab::f0,attr-scratchpad:user,,256x64:64x8,0.25\n"
-    "a line of somebody else, 7\n"
+    "a line of another program, 7\n"
     "onednn_verbose,v1,123.5,primitive,exec,cpu,matmul,brg_matmul:avx512_core_bf16,undef,src:bf16,,,256x64:64x8,1.75\n"
     "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,src:f32,,,9x9,0.125\n"
     "MKL_VERBOSE SGEMM_BATCH(N,N,0x7ffe,0x7ffe,0x56) 500.00us CNR:OFF\n"
@@ -38,7 +38,7 @@ constexpr const char* kPrinted =
     "MKL_VERBOSE SGEMM(N,N,4\n"
     "onednn_verbose,v1,primitive,exec,cpu,matmul";
 
-TEST(RoutinesIn, AddsUpTheCallsOfARoutineWithAProblem) {
+TEST(RoutinesIn, AddsUpCallsByRoutineAndProblem) {
   const std::vector<RoutineRow> rows = RoutinesIn(kPrinted, 0.01);
   const auto row = [](const char* library, const char* name, const char* problem, double calls, double total) {
     return AllOf(Field("library", &RoutineRow::library, library), Field("name", &RoutineRow::name, name),
@@ -54,27 +54,27 @@ TEST(RoutinesIn, AddsUpTheCallsOfARoutineWithAProblem) {
   EXPECT_EQ(rows[1].mean(), rows[1].total / 2);
 }
 
-TEST(RoutinesIn, KnowsNothingOfOtherText) {
+TEST(RoutinesIn, IgnoresOtherText) {
   EXPECT_THAT(RoutinesIn("", 1), IsEmpty());
   EXPECT_THAT(RoutinesIn("onednn_verbose\nMKL_VERBOSE \nMKL_VERBOSE f) (\n\n,exec,\n", 1), IsEmpty());
 }
 
-// Both libraries print, or as many as LibTorch was built with: what is printed is read.
-TEST(LibraryLog, TakesWhatTheLibrariesPrintAndLeavesWhatOthersDo) {
+// LibTorch may have been built without one of the libraries.
+TEST(LibraryLog, CapturesTheLibrariesAndForwardsOtherLines) {
   const at::Tensor x = at::rand({32, 32}).to(at::kBFloat16);
   ::testing::internal::CaptureStdout();
   std::string taken;
   {
     const LibraryLog log;
     at::mm(x, x);
-    std::printf("a figure of somebody else\n");
+    std::printf("a figure of another program\n");
     taken = log.Text();
     EXPECT_EQ(log.Text(), taken);
   }
   at::mm(x, x);
   const std::string printed = ::testing::internal::GetCapturedStdout();
-  EXPECT_EQ(printed, "a figure of somebody else\n");
-  EXPECT_THAT(taken, HasSubstr("a figure of somebody else\n"));
+  EXPECT_EQ(printed, "a figure of another program\n");
+  EXPECT_THAT(taken, HasSubstr("a figure of another program\n"));
   for (const RoutineRow& row : RoutinesIn(taken, 0)) {
     EXPECT_GT(row.total, 0);
     EXPECT_EQ(row.calls, 1);
@@ -82,7 +82,7 @@ TEST(LibraryLog, TakesWhatTheLibrariesPrintAndLeavesWhatOthersDo) {
   }
 }
 
-TEST(LibraryLog, LeavesItToThoseWhoAskedInTheEnvironment) {
+TEST(LibraryLog, CapturesNothingIfTheEnvironmentRequestsTheOutput) {
   ASSERT_EQ(setenv("MKL_VERBOSE", "0", 1), 0);
   ::testing::internal::CaptureStdout();
   {

@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/observe/memory/memory_history.h"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/sum.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
+
+#include "lib/observe/peak_memory.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench::observe {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
+using testing::StartsWith;
 
 MemoryEvent Alloc(uint64_t address, uint64_t bytes, const std::string& site = "") {
   return {.address = address, .bytes = bytes, .site = site};
@@ -40,7 +50,7 @@ class Script {
   std::size_t built = 0;
 };
 
-// A training step: what is made where, and what becomes of it.
+// A training step.
 Script Training() {
   Script script;
   script << Alloc(1, 1000, "parameters/aten::randn") << Alloc(2, 700, "noise") << Free(2, 700)
@@ -64,24 +74,24 @@ std::vector<std::string> Categories(const MemoryHistory& history) {
   return found;
 }
 
-TEST(MemoryHistory, WhatMemoryIsForFollowsFromWhereItIsMadeAndHowLongItLives) {
+TEST(MemoryHistory, CategoryFollowsFromSiteAndLifetime) {
   Script script = Training();
-  Categorise(script.history);
+  Categorize(script.history);
   EXPECT_THAT(Categories(script.history), ElementsAre("1 parameters", "2 operands", "3 optimizer state", "4 operands",
                                                       "9 kv cache", "5 activations", "2 workspace", "6 gradients",
                                                       "7 workspace", "8 workspace", "10 optimizer state"));
 }
 
-TEST(MemoryHistory, GradientsThatEndWithTheBackwardPassAreStillGradients) {
+TEST(MemoryHistory, GradientsFreedByZeroGradAreGradients) {
   Script script;
   script << Alloc(1, 100, "backward/MmBackward0") << Alloc(2, 100, "backward/MmBackward0") << Free(2, 100, "backward")
          << Free(1, 100, "backward/zero_grad");
   script.EndPhase("backward");
-  Categorise(script.history);
+  Categorize(script.history);
   EXPECT_THAT(Categories(script.history), ElementsAre("1 gradients", "2 workspace"));
 }
 
-TEST(MemoryHistory, WorkOfBuildingIsForgotten) {
+TEST(MemoryHistory, ForgetsTemporaryMemoryOfTheBuild) {
   Script script = Training();
   const std::size_t before = script.history.events.size();
   ForgetBuildWork(script.history);
@@ -91,14 +101,63 @@ TEST(MemoryHistory, WorkOfBuildingIsForgotten) {
   EXPECT_THAT(script.history.events[4].site, "forward/aten::mm");
 }
 
-TEST(MemoryHistory, ThePeakKnowsWhatIsOlder) {
+TEST(MemoryHistory, PeakIncludesOlderBlocks) {
   Script script;
   script << Alloc(1, 100) << Free(2, 30) << Alloc(3, 60) << Free(1, 100);
-  EXPECT_EQ(PeakBytes(script.history), 160U) << "30 bytes are older and end before the third begin";
-  // Alive at the end, and never begun.
+  EXPECT_EQ(PeakBytes(script.history), 160U) << "30 older bytes are freed before the third allocation";
+  // Alive at the end without an allocation.
   script.history.segments.push_back(
       {.address = 4, .bytes = 500, .blocks = {{.address = 4, .bytes = 500, .allocated = true}}});
   EXPECT_EQ(PeakBytes(script.history), 660U);
+}
+
+std::vector<std::string> Sites(const MemoryHistory& history) {
+  std::vector<std::string> sites;
+  for (const MemoryEvent& event : history.events) {
+    if (event.action == MemoryAction::kAlloc) sites.push_back(event.site);
+  }
+  return sites;
+}
+
+TEST(HostHistory, RecordsSitesAndLiveBlocks) {
+  HostHistory recorded(1000);
+  at::Tensor kept;
+  double peak = 0;
+  {
+    const AllocationSites sites;
+    PeakMemory memory([&](const void* address, int64_t bytes) { recorded.Report(address, bytes); });
+    const at::AutoGradMode grad(true);
+    const at::Tensor a = at::ones({64, 64}).requires_grad_(true);
+    Range range("forward");
+    at::Tensor loss;
+    {
+      const Range block("block", 3);
+      loss = at::matmul(a, a).sum();
+    }
+    range.Next("backward");
+    loss.backward();
+    kept = a.grad();
+    peak = memory.PeakBytes();
+  }
+  MemoryHistory history = recorded.Finish();
+  EXPECT_THAT(Sites(history), Contains("forward/block 3/aten::matmul"));
+  EXPECT_THAT(Sites(history), Contains(StartsWith("backward/block 3/M"))) << "in the part that it differentiates";
+  EXPECT_EQ(static_cast<double>(PeakBytes(history)), peak);
+  const auto address = reinterpret_cast<uint64_t>(kept.data_ptr());
+  const bool is_alive = std::any_of(history.segments.begin(), history.segments.end(),
+                                    [&](const MemorySegment& segment) { return segment.address == address; });
+  EXPECT_TRUE(is_alive);
+  EXPECT_EQ(AllocationSites::Now(), "") << "outside every scope";
+}
+
+TEST(HostHistory, CountsDroppedEvents) {
+  HostHistory recorded(1);
+  recorded.Report(&recorded, 8);
+  recorded.Report(&recorded, 0);
+  recorded.Report(&recorded, -8);
+  const MemoryHistory history = recorded.Finish();
+  EXPECT_EQ(history.events.size(), 1U);
+  EXPECT_EQ(history.dropped, 1U);
 }
 
 }  // namespace

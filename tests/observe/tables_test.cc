@@ -41,7 +41,7 @@ const ModuleRow& PartOf(const ProfileTables& tables, const std::string& path) {
   return kNothing;
 }
 
-// Two steps of the same; an operator before them is none of theirs.
+// Two equal steps; the operator before them belongs to none.
 std::vector<ProfiledEvent> TwoSteps() {
   std::vector<ProfiledEvent> events = {Operator("aten::zeros", 0, 50)};
   for (const int64_t at : {100, 1100}) {
@@ -55,7 +55,7 @@ std::vector<ProfiledEvent> TwoSteps() {
   return events;
 }
 
-TEST(ProfileTables, SelfTimesAreOfOneStepAndAddUpToIt) {
+TEST(ProfileTables, SelfTimesAddUpToOneStep) {
   const ProfileTables tables = MakeTables(TwoSteps(), {.steps = 2});
   EXPECT_NEAR(tables.step, 1000 * kNs, 1e-15);
   ASSERT_EQ(tables.operators.size(), 2U);
@@ -69,24 +69,24 @@ TEST(ProfileTables, SelfTimesAreOfOneStepAndAddUpToIt) {
   EXPECT_NEAR(tables.covered, 0.7, 1e-9);
 }
 
-TEST(ProfileTables, WhatIsOnlyThereWhileItIsRecordedIsTheProfilersOwn) {
+TEST(ProfileTables, TimeOnlySpentWhileRecordingIsTheProfilersOwn) {
   EXPECT_NEAR(MakeTables(TwoSteps(), {.steps = 2, .between = 100 * kNs}).own, 0.2, 1e-9);
   EXPECT_NEAR(MakeTables(TwoSteps(), {.steps = 2, .between = 400 * kNs}).own, 0, 1e-9);  // of the 300 that there are
   EXPECT_EQ(MakeTables({}, {.between = 400 * kNs}).own, 0);
 }
 
-TEST(ProfileTables, SortsByWhatIsAskedFor) {
+TEST(ProfileTables, SortsByTheRequestedColumn) {
   EXPECT_EQ(MakeTables(TwoSteps(), {.steps = 2, .sort = "total"}).operators[0].name, "aten::linear");
   EXPECT_EQ(MakeTables(TwoSteps(), {.steps = 2, .sort = "flops"}).operators[0].name, "aten::mm");
 }
 
-TEST(ProfileTables, DepthLeavesOutWhatIsInside) {
+TEST(ProfileTables, DepthOmitsNestedOperators) {
   const ProfileTables tables = MakeTables(TwoSteps(), {.steps = 2, .depth = 1});
   ASSERT_EQ(tables.operators.size(), 1U);
   EXPECT_EQ(tables.operators[0].name, "aten::linear");
 }
 
-TEST(ProfileTables, OurKernelsStandBesideTheOperators) {
+TEST(ProfileTables, ListsOurKernelsWithTheOperators) {
   const ProfileTables tables = MakeTables(TwoSteps(), {.steps = 2});
   const KernelRow& ours = RowOf(tables.kernels, "roofbench::softmax");
   EXPECT_EQ(ours.phase, "forward");
@@ -95,7 +95,7 @@ TEST(ProfileTables, OurKernelsStandBesideTheOperators) {
   EXPECT_EQ(RowOf(tables.kernels, "aten::mm").work, "product");
 }
 
-TEST(ProfileTables, ARangeInsideOneOfItsNameIsTheSamePart) {
+TEST(ProfileTables, ARangeNestedInItsOwnNameIsTheSamePart) {
   const ProfileTables tables = MakeTables(TwoSteps(), {.steps = 2});
   ASSERT_EQ(tables.modules.size(), 2U);
   EXPECT_EQ(PartOf(tables, "forward").calls, 1);
@@ -103,7 +103,7 @@ TEST(ProfileTables, ARangeInsideOneOfItsNameIsTheSamePart) {
   EXPECT_NEAR(PartOf(tables, "").self, 100 * kNs, 1e-15);
 }
 
-TEST(ProfileTables, AStepThatOpensNoRangeIsTheKernelThatItIsSaidToBe) {
+TEST(ProfileTables, AStepWithoutRangesIsTheRequestedKernel) {
   const std::vector<ProfiledEvent> events = {Range("step", 0, 100)};
   EXPECT_EQ(MakeTables(events, {.kernel = "gelu native"}).kernels.at(0).name, "roofbench::gelu native");
   EXPECT_NEAR(MakeTables(events, {.kernel = "gelu native"}).covered, 1, 1e-9);
@@ -111,7 +111,7 @@ TEST(ProfileTables, AStepThatOpensNoRangeIsTheKernelThatItIsSaidToBe) {
   EXPECT_EQ(MakeTables(events, {}).covered, 0);
 }
 
-TEST(ProfileTables, TheBackwardPassIsOfTheModuleThatItDerives) {
+TEST(ProfileTables, BackwardFunctionsBelongToTheModuleTheyDifferentiate) {
   ProfiledEvent forward = Operator("aten::mm", 10, 40);
   forward.sequence = 7;
   ProfiledEvent node = Operator("autograd::engine::evaluate_function: MmBackward0", 60, 95);
@@ -129,8 +129,8 @@ TEST(ProfileTables, TheBackwardPassIsOfTheModuleThatItDerives) {
   EXPECT_NEAR(PartOf(tables, "forward/block 0/mlp").total, 38 * kNs, 1e-15);
 }
 
-// What a GPU would report: a kernel each, long after the operator that launched it.
-TEST(ProfileTables, KernelsOfAGpuBelongToWhatLaunchedThem) {
+// As a GPU reports them: long after the operator that launched them.
+TEST(ProfileTables, GpuKernelsBelongToTheirLaunchers) {
   ProfiledEvent product = Operator("aten::mm", 10, 20, 500);
   product.correlation = 3;
   ProfiledEvent kernel{.name = "ampere_sgemm_128x64_tn", .kind = EventKind::kDeviceKernel, .thread = 7};
@@ -157,7 +157,7 @@ TEST(ProfileTables, KernelsOfAGpuBelongToWhatLaunchedThem) {
   EXPECT_NEAR(PartOf(tables, "forward").total_device, 300 * kNs, 1e-15);
 }
 
-TEST(OperatorWork, KnowsFusedAttentionAsTheFlopCounterDoes) {
+TEST(OperatorWork, CountsFusedAttentionAsTheFlopCounterDoes) {
   const std::vector<int64_t> heads = {2, 3, 5, 7};
   const double product = 2.0 * 2 * 3 * 5 * 5 * 7;
   EXPECT_EQ(OperatorFlops("aten::_scaled_dot_product_flash_attention_for_cpu", {heads, heads, heads}, 0), 2 * product);
@@ -174,12 +174,12 @@ TEST(OperatorWork, KnowsFusedAttentionAsTheFlopCounterDoes) {
   EXPECT_EQ(OperatorFlops("aten::mm", {{4, 8}, {8, 16}}, 1024), 1024);
 }
 
-TEST(OperatorWork, CountsTheBytesOfTensorsAlone) {
+TEST(OperatorWork, CountsTensorBytesOnly) {
   EXPECT_EQ(OperatorInputBytes({{2, 3}, {4}, {}}, {"float", "c10::BFloat16", "Scalar"}), 24 + 8);
   EXPECT_EQ(OperatorInputBytes({{2}}, {"unheard of"}), 0);
 }
 
-TEST(ProfileReport, TextKeepsItsLimits) {
+TEST(ProfileReport, TextRespectsItsLimits) {
   const ProfileTables tables = MakeTables(TwoSteps(), {.steps = 2});
   const std::string text = ProfileText({.case_name = "a/b:1", .steps = 2}, tables, {.rows = 1, .width = 8});
   EXPECT_THAT(text, HasSubstr("a/b:1\n"));
@@ -188,15 +188,15 @@ TEST(ProfileReport, TextKeepsItsLimits) {
   EXPECT_THAT(text, HasSubstr("1 more (--profile_rows)"));
 }
 
-TEST(OperatorWork, ANameSaysWhatKindOfWorkItIs) {
+TEST(OperatorWork, TheNameImpliesTheKindOfWork) {
   EXPECT_EQ(KindOfWork("aten::addmm"), WorkKind::kProduct);
   EXPECT_EQ(KindOfWork("roofbench::llm_int8 product"), WorkKind::kProduct);
-  EXPECT_EQ(KindOfWork("roofbench::llm_int8 quantise"), WorkKind::kOther);
+  EXPECT_EQ(KindOfWork("roofbench::llm_int8 quantize"), WorkKind::kOther);
   EXPECT_EQ(KindOfWork("aten::_softmax"), WorkKind::kSoftmax);
   EXPECT_EQ(KindOfWork("roofbench::decode_attention"), WorkKind::kAttention);
 }
 
-TEST(ProfileReport, ColumnsStandUnderEachOtherAndNoNameActs) {
+TEST(ProfileReport, AlignsColumnsAndEscapesNames) {
   ProfileTables tables;
   tables.modules = {{.self = 7.11e-6, .share = 1}, {.path = "a\x1b", .depth = 1, .self = 0.297, .share = 0.5}};
   const std::string text = ProfileText({}, tables, {});
@@ -204,7 +204,7 @@ TEST(ProfileReport, ColumnsStandUnderEachOtherAndNoNameActs) {
   EXPECT_THAT(text, HasSubstr("  a\\x1b   297 ms   50.0%\n"));
 }
 
-TEST(ProfileReport, SaysHowFarTheProfilerIsFromTheStopwatch) {
+TEST(ProfileReport, ReportsTheDifferenceFromTheStopwatch) {
   ProfileTables tables;
   tables.step = 1.03;
   const ProfileFacts facts{
@@ -214,7 +214,7 @@ TEST(ProfileReport, SaysHowFarTheProfilerIsFromTheStopwatch) {
   EXPECT_THAT(ProfileJson(facts, tables), HasSubstr("\"stopwatch_ms\": 250.0"));
 }
 
-TEST(ProfileReport, SaysWhereTheTimeOfTheStepIs) {
+TEST(ProfileReport, ReportsTheSharesOfTheStep) {
   ProfileTables tables;
   tables.step = 0.04;
   tables.covered = 0.89;
@@ -225,7 +225,7 @@ TEST(ProfileReport, SaysWhereTheTimeOfTheStepIs) {
   EXPECT_THAT(ProfileJson({}, tables), HasSubstr("\"profiler_own\": 0.08,"));
 }
 
-TEST(ProfileReport, CsvQuotesWhatHoldsACommaAndJsonIsUtf8) {
+TEST(ProfileReport, CsvQuotesCommasAndJsonIsUtf8) {
   ProfileTables tables;
   tables.operators.push_back({.name = "a\xff", .shapes = "[2, 3] \"x\"", .self = 0.25});
   EXPECT_THAT(OperatorsCsv(tables), HasSubstr("\"[2, 3] \"\"x\"\"\""));
