@@ -4,21 +4,18 @@
 #include <string>
 #include <vector>
 
-#include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/text.h"
-#include "lib/gbench/flag_answer.h"
+#include "lib/gbench/flags.h"
 #include "lib/models/decoding/stored_matrix.h"
 #include "lib/models/summary/checkpoint_summary.h"
-
-ABSL_FLAG(std::string, describe_checkpoint, "",
-          "print the tensors, sizes, memory and roof of a checkpoint's folder by its headers alone, and stop");
 
 namespace roofbench {
 namespace {
 
-absl::StatusOr<std::string> Describe(const std::string& format, const FlagAnswer::Open& open) {
-  const std::string folder = absl::GetFlag(FLAGS_describe_checkpoint);
+std::string folder;
+
+absl::StatusOr<std::string> Describe(const std::string& format, const FamilyFlags::Open& open) {
   const std::string said = absl::StrCat("--describe_checkpoint=", folder);
   const absl::StatusOr<models::Checkpoint> checkpoint = models::Checkpoint::Open(folder);
   if (!checkpoint.ok()) {
@@ -49,8 +46,16 @@ absl::StatusOr<std::string> Describe(const std::string& format, const FlagAnswer
                       HumanBytes(free_bytes), " of memory are free.\n");
 }
 
-const FlagAnswer kAnswer(
-    "--describe_checkpoint", [] { return !absl::GetFlag(FLAGS_describe_checkpoint).empty(); }, Describe);
+absl::Status ReadFolder(const std::string& text) {
+  if (text.empty()) return Expected("FOLDER");
+  folder = text;
+  return absl::OkStatus();
+}
+
+const FlagRegistration kQuestion(
+    {.flags = {{"describe_checkpoint", "FOLDER", FlagTarget{.read = ReadFolder},
+                "print the tensors, sizes, memory and roof of a checkpoint from its headers alone, and exit"}},
+     .answer = Describe});
 
 }  // namespace
 }  // namespace roofbench

@@ -28,12 +28,15 @@
 namespace roofbench {
 namespace {
 
-// Of the library, which would take the time budget for itself and rerun the case until it is met.
+// Without a time budget of the library's own, for which it would rerun cases.
 void InitializeLibrary(const Options& options) {
   static std::vector<std::string> arguments;  // the library keeps a pointer to the program's name
-  arguments = options.library_arguments;
-  if (!arguments.empty()) arguments.front() = Printable(arguments.front());  // it stands in the results
-  arguments.emplace_back(MinTimeHasUnit() ? "--benchmark_min_time=0s" : "--benchmark_min_time=0");
+  const auto is_on = [](bool on) { return on ? "true" : "false"; };
+  arguments = {Printable(options.program),  // part of the results
+               MinTimeHasUnit() ? "--benchmark_min_time=0s" : "--benchmark_min_time=0",
+               absl::StrCat("--benchmark_repetitions=", options.repetitions),
+               absl::StrCat("--benchmark_enable_random_interleaving=", is_on(options.random_interleaving)),
+               absl::StrCat("--benchmark_report_aggregates_only=", is_on(options.aggregates_only))};
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);

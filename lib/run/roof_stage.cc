@@ -118,7 +118,7 @@ hardware::RoofNeeds NeedsOf(const std::vector<PlannedCase>& plan) {
 }
 
 RoofOrigin PrepareRoofs(const RunOptions& options, const hardware::RoofNeeds& needs, Device& device) {
-  if (options.sampling.roof_share <= 0) return {.text = "off"};
+  if (options.roofs == RoofSource::kOff || options.sampling.roof_share <= 0) return {.text = "off"};
   // Without a private folder there is nothing to reuse, which is no reason to fail.
   const absl::StatusOr<std::string> folder = PrivateCacheFolder("roofs");
   std::optional<KeptRoofs> kept;

@@ -28,6 +28,7 @@ struct ProfileOptions {
 enum class RoofSource {
   kReuse,    // those that a start within the last hour kept, and measures what is missing
   kMeasure,  // all are measured
+  kOff,      // there are none
 };
 
 struct RunOptions : Selection {

@@ -21,6 +21,8 @@ from built_program import ROOT, TINY, Run
 def test_help_groups_flags_and_its_examples_work(run: Run) -> None:
     done = run("--help")
     assert done.returncode == 0
+    assert done.stdout.count("\n") <= 60
+    assert max(map(len, done.stdout.splitlines())) <= 80
     for group in ("What to run", "How to measure", "What to write", "Examples"):
         assert f"\n{group}\n" in done.stdout
     examples = re.findall(r"^  roofbench(.*?)(?:  .*)?$", done.stdout.split("Examples")[1], re.MULTILINE)
@@ -43,10 +45,10 @@ def test_help_groups_flags_and_its_examples_work(run: Run) -> None:
         (["--device=tpu"], "--device=tpu"),
         (["--device=cuda"], "--device=cuda"),
         (["--unknown"], "--unknown"),
-        (["--benchmark_filter=^gelu/", "--top_p=0.5"], "--top_p says nothing to the selected cases: generate and"),
+        (["--benchmark_filter=^gelu/", "--top_p=0.5"], "--top_p has no effect on the selected cases: --axis=sampling=given"),
         (["--benchmark_filter=^generate/", "--min_p=0.5"], "--axis=sampling=given"),
-        (["--benchmark_filter=^quality/", "--prompt_ids=1,2"], "--prompt_ids says nothing to the selected cases"),
-        (["--benchmark_filter=^gelu/", "--stop_ids=2"], "--benchmark_filter='^complete/' selects those that read it"),
+        (["--benchmark_filter=^quality/", "--prompt_ids=1,2"], "--prompt_ids has no effect on the selected cases"),
+        (["--benchmark_filter=^gelu/", "--stop_ids=2"], "--benchmark_filter='^complete/' selects cases that read it"),
         (["--benchmark_filter=^complete/", "--text_ids=1,2"], "--benchmark_filter='^quality/'"),
     ],
 )
