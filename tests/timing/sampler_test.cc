@@ -197,7 +197,7 @@ TEST_F(SamplerTest, OutliersDoNotDelayConvergence) {
   EXPECT_GT(*std::max_element(samples.seconds.begin(), samples.seconds.end()), 0.04);  // kept all the same
 }
 
-TEST(Sampler, QuantisedClockGetsSamplesOfManyTicks) {
+TEST(Sampler, QuantizedClockGetsSamplesOfManyTicks) {
   FakeClock clock({.floor = 1e-6, .granularity = 1e-6});
   const Samples samples = TakeSamples(clock, [&](PhaseMarker&) { clock.Advance(0.13e-6); }, 0, {}, {});
   EXPECT_GE(static_cast<double>(samples.steps_per_sample) * 0.13e-6, 10e-6);

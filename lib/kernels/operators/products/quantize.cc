@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/kernels/operators/products/quantise.h"
+#include "lib/kernels/operators/products/quantize.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 namespace roofbench::kernels {
 
 template <typename T>
-void QuantiseInt8(const T* weight, int64_t k, int8_t* quantised, float* scales, Range rows) {
+void QuantizeInt8(const T* weight, int64_t k, int8_t* quantized, float* scales, Range rows) {
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const T* from = weight + row * k;
     float largest = 0;
@@ -18,13 +18,13 @@ void QuantiseInt8(const T* weight, int64_t k, int8_t* quantised, float* scales, 
     scales[row] = scale;
     for (int64_t i = 0; i < k; ++i) {
       const float q = std::nearbyint(ToFloat(from[i]) / scale);
-      quantised[row * k + i] = static_cast<int8_t>(std::clamp(q, -128.0F, 127.0F));
+      quantized[row * k + i] = static_cast<int8_t>(std::clamp(q, -128.0F, 127.0F));
     }
   }
 }
 
 template <typename T>
-void QuantiseInt4(const T* weight, int64_t k, int64_t group, uint8_t* quantised, Bf16* scales_zeros, Range rows) {
+void QuantizeInt4(const T* weight, int64_t k, int64_t group, uint8_t* quantized, Bf16* scales_zeros, Range rows) {
   for (int64_t first = rows.begin * k; first < rows.end * k; first += group) {
     float low = std::numeric_limits<float>::infinity();
     float high = -low;
@@ -42,12 +42,12 @@ void QuantiseInt4(const T* weight, int64_t k, int64_t group, uint8_t* quantised,
     const float bottom = ToFloat(rounded_zero) - 8 * scale;
     for (int64_t i = first; i < first + group; ++i) {
       const float q = std::nearbyint((ToFloat(weight[i]) - bottom) / scale);
-      quantised[i] = static_cast<uint8_t>(std::clamp(q, 0.0F, 15.0F));
+      quantized[i] = static_cast<uint8_t>(std::clamp(q, 0.0F, 15.0F));
     }
   }
 }
 
-void PackInt4(const uint8_t* quantised, const Bf16* scales_zeros, int64_t n, int64_t k, int64_t group,
+void PackInt4(const uint8_t* quantized, const Bf16* scales_zeros, int64_t n, int64_t k, int64_t group,
               std::byte* packed, Range tiles) {
   const int64_t groups = k / group;
   if (groups == 0) return;
@@ -60,7 +60,7 @@ void PackInt4(const uint8_t* quantised, const Bf16* scales_zeros, int64_t n, int
       for (int64_t g = 0; g < groups; ++g) {
         std::byte* const block = to + g * Int4GroupBytes(group);
         std::memcpy(block + 4 * lane, scales_zeros + 2 * (row * groups + g), 4);
-        const uint8_t* const q = quantised + row * k + g * group;
+        const uint8_t* const q = quantized + row * k + g * group;
         for (int64_t word = 0; word < group / 8; ++word) {
           std::byte* const bytes = block + 4 * kInt4TileRows * (1 + word) + 4 * lane;
           for (int64_t b = 0; b < 4; ++b) {
@@ -72,11 +72,11 @@ void PackInt4(const uint8_t* quantised, const Bf16* scales_zeros, int64_t n, int
   }
 }
 
-float Dequantise(const Int8Weight& weight, int64_t row, int64_t column) {
+float Dequantize(const Int8Weight& weight, int64_t row, int64_t column) {
   return static_cast<float>(weight.data[row * weight.k + column]) * weight.scales[row];
 }
 
-float Dequantise(const Int4Weight& weight, int64_t row, int64_t column) {
+float Dequantize(const Int4Weight& weight, int64_t row, int64_t column) {
   const int64_t lane = row % kInt4TileRows;
   const int64_t in_group = column % weight.group;
   const std::byte* const block = weight.data + row / kInt4TileRows * Int4TileBytes(weight.k, weight.group) +
@@ -88,9 +88,9 @@ float Dequantise(const Int4Weight& weight, int64_t row, int64_t column) {
   return static_cast<float>(q - 8) * ToFloat(scale_zero[0]) + ToFloat(scale_zero[1]);
 }
 
-template void QuantiseInt8(const float*, int64_t, int8_t*, float*, Range);
-template void QuantiseInt8(const Bf16*, int64_t, int8_t*, float*, Range);
-template void QuantiseInt4(const float*, int64_t, int64_t, uint8_t*, Bf16*, Range);
-template void QuantiseInt4(const Bf16*, int64_t, int64_t, uint8_t*, Bf16*, Range);
+template void QuantizeInt8(const float*, int64_t, int8_t*, float*, Range);
+template void QuantizeInt8(const Bf16*, int64_t, int8_t*, float*, Range);
+template void QuantizeInt4(const float*, int64_t, int64_t, uint8_t*, Bf16*, Range);
+template void QuantizeInt4(const Bf16*, int64_t, int64_t, uint8_t*, Bf16*, Range);
 
 }  // namespace roofbench::kernels

@@ -11,7 +11,7 @@
 
 namespace roofbench::kernels {
 
-// Rows of a weight whose products with all rows of x are made before they are dequantised: with few rows of x, and with
+// Rows of a weight whose products with all rows of x are made before they are dequantized: with few rows of x, and with
 // so many that the weight is brought into another order first.
 inline constexpr int64_t kInt8BlockRows = 64;
 inline constexpr int64_t kInt8PanelRows = 32;
@@ -30,29 +30,29 @@ struct Int8Block {
   int64_t width = 0;
 };
 
-struct LlmInt8Way {
+struct LlmInt8Variant {
   // The largest magnitude of x[k] below `threshold`; is_outlier[i] becomes 1 where one reaches it. Threshold 0: of all.
   float (*largest)(const Bf16* x, int64_t k, float threshold, uint8_t* is_outlier);
   // round(x · inverse), to even and within ±127, where |x| is below `threshold` (0: of all), and 0 elsewhere. Returns
   // the sum. What no integer is comes to an edge: infinities and NaNs, whose product with the row's scale is none
   // either.
-  int32_t (*quantise)(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to);
+  int32_t (*quantize)(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to);
   void (*few_rows)(const Int8Block& block);
   // Null where many rows of x go as few do. A panel has kInt8PanelRows · (k rounded up to 64) bytes.
   void (*pack)(const int8_t* w, int64_t rows, int64_t k, uint8_t* panel);
   void (*many_rows)(const Int8Block& block);
 };
 
-const LlmInt8Way& PortableLlmInt8Way();
+const LlmInt8Variant& PortableLlmInt8Variant();
 #if ROOFBENCH_X86
-const LlmInt8Way& Avx512LlmInt8Way();  // needs kAvx512Vnni
+const LlmInt8Variant& Avx512LlmInt8Variant();  // needs kAvx512Vnni
 #endif
 
 // What happens to products in a cache: y[i · y_stride + j] = products[i · width + j] · x_max[i] / (127 · w_steps) ·
 // w_max[j]
 // + Σ outlier_x[i, o] · outlier_w[o, j].
 template <typename Y>
-struct Int8Dequantised {
+struct Int8Dequantized {
   const int32_t* products = nullptr;
   int64_t width = 0;
   int64_t rows = 0;              // of the weight: j
@@ -65,7 +65,7 @@ struct Int8Dequantised {
   Y* y = nullptr;
   int64_t y_stride = 0;
 };
-void DequantiseBlock(const Int8Dequantised<float>& work, Range m);
-void DequantiseBlock(const Int8Dequantised<Bf16>& work, Range m);
+void DequantizeBlock(const Int8Dequantized<float>& work, Range m);
+void DequantizeBlock(const Int8Dequantized<Bf16>& work, Range m);
 
 }  // namespace roofbench::kernels

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "lib/kernels/operators/attention/attention_way.h"
+#include "lib/kernels/operators/attention/attention_variant.h"
 
 namespace roofbench::kernels {
 
@@ -27,22 +27,22 @@ struct GradientRows {
 };
 
 template <typename T>
-struct AttentionGradientWay {
-  const AttentionWay<T>& (*forward)();
+struct AttentionGradientVariant {
+  const AttentionVariant<T>& (*forward)();
   void (*weigh)(const GradientRows& rows);
   float (*dot)(const T* a, const T* b, int64_t n);
 };
 
 template <typename T>
-using AttentionGradientWayFunction = const AttentionGradientWay<T>& (*)();
+using AttentionGradientVariantFunction = const AttentionGradientVariant<T>& (*)();
 
 namespace avx512 {
 // Needs kAvx512Bf16.
-const AttentionGradientWay<Bf16>& Bf16AttentionGradientWay();
+const AttentionGradientVariant<Bf16>& Bf16AttentionGradientVariant();
 }  // namespace avx512
 
 // A word is one element, and `pairs` is `products`.
 template <typename T>
-const AttentionGradientWay<T>& PortableAttentionGradientWay();
+const AttentionGradientVariant<T>& PortableAttentionGradientVariant();
 
 }  // namespace roofbench::kernels

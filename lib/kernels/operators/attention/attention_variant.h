@@ -42,7 +42,7 @@ struct ScoreRow {
 };
 
 template <typename T>
-struct AttentionWay {
+struct AttentionVariant {
   int64_t per_word;  // elements
   float log_base;    // natural logarithm of the number whose powers the weights are
   // `count` vectors to rows of words, at most kPanel.
@@ -58,14 +58,14 @@ struct AttentionWay {
 };
 
 template <typename T>
-using AttentionWayFunction = const AttentionWay<T>& (*)();
+using AttentionVariantFunction = const AttentionVariant<T>& (*)();
 
 namespace avx512 {
 // Needs kAvx512Bf16.
-const AttentionWay<Bf16>& Bf16AttentionWay();
+const AttentionVariant<Bf16>& Bf16AttentionVariant();
 }  // namespace avx512
 
 template <typename T>
-const AttentionWay<T>& PortableAttentionWay();
+const AttentionVariant<T>& PortableAttentionVariant();
 
 }  // namespace roofbench::kernels

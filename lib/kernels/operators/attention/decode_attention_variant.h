@@ -35,7 +35,7 @@ inline const T* RowAt(const T* const* tiles, int64_t key, int64_t dim) {
   return tiles[key / kKeyLanes] + key % kKeyLanes * dim;
 }
 
-// A group of query heads in the middle of its keys. What lies in queries, weights and sums is for the way alone to
+// A group of query heads in the middle of its keys. What lies in queries, weights and sums is for the variant alone to
 // know.
 template <typename T>
 struct DecodeState {
@@ -53,7 +53,7 @@ struct DecodeState {
 };
 
 template <typename T>
-struct DecodeWay {
+struct DecodeVariant {
   // queries[g] of q · scale.
   void (*prepare)(DecodeState<T>& state, int64_t g, const float* q, float scale);
   // scores of a block's keys; it fetches the block's values, and keys that are read soon, on the way.
@@ -67,24 +67,24 @@ struct DecodeWay {
 };
 
 template <typename T>
-using DecodeWayFunction = const DecodeWay<T>& (*)();
+using DecodeVariantFunction = const DecodeVariant<T>& (*)();
 
 template <typename T>
-const DecodeWay<T>& PortableDecodeWay();
+const DecodeVariant<T>& PortableDecodeVariant();
 template <>
-const DecodeWay<float>& PortableDecodeWay();
+const DecodeVariant<float>& PortableDecodeVariant();
 template <>
-const DecodeWay<Bf16>& PortableDecodeWay();
+const DecodeVariant<Bf16>& PortableDecodeVariant();
 template <>
-const DecodeWay<Fp16>& PortableDecodeWay();
+const DecodeVariant<Fp16>& PortableDecodeVariant();
 template <>
-const DecodeWay<int8_t>& PortableDecodeWay();
+const DecodeVariant<int8_t>& PortableDecodeVariant();
 
 namespace avx512 {
 // Needs kAvx512Bf16, and head_dim a multiple of 32.
-const DecodeWay<Bf16>& Bf16DecodeWay();
+const DecodeVariant<Bf16>& Bf16DecodeVariant();
 // Needs kAvx512Vnni, and head_dim a multiple of 64.
-const DecodeWay<int8_t>& Int8DecodeWay();
+const DecodeVariant<int8_t>& Int8DecodeVariant();
 }  // namespace avx512
 
 }  // namespace roofbench::kernels
