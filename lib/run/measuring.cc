@@ -3,8 +3,10 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/device/conditions/conditions_watch.h"
@@ -13,6 +15,7 @@
 #include "lib/results/counters.h"
 #include "lib/results/noise.h"
 #include "lib/run/roof_ratios.h"
+#include "lib/timing/ignored_phases.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {
@@ -40,13 +43,29 @@ timing::Step Delayed(timing::Step step, double share, Device& device, std::size_
   };
 }
 
-// Bytes that a step writes, or updates in place.
-double WrittenBytes(const workload::Cost& cost) {
-  double bytes = 0;
+// Bytes of modified lines that a step leaves in the caches: all that it writes, or none of it where it stores past the
+// caches. In steps longer than kLongStep they do not count.
+double ModifiedBytes(const BuiltCase& built, const workload::Cost& cost, Device& device) {
+  constexpr int kTrials = 5;
+  constexpr double kLongStep = 0.1;  // seconds
+  constexpr double kNegligible = 0.1;
+  double written = 0;
   for (const workload::Operation& operation : cost.operations) {
-    bytes += operation.repeat * (operation.bytes_written + operation.bytes_updated);
+    written += operation.repeat * (operation.bytes_written + operation.bytes_updated);
   }
-  return bytes;
+  const double most = std::min(written, device.LastLevelCacheBytes());
+  if (most <= 0) return 0;
+  timing::IgnoredPhases ignored;
+  std::vector<double> bytes;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    device.evictor()->Evict(built.operands);
+    const double begin = device.clock().HostSeconds();
+    built.first().step(ignored);
+    if (device.clock().HostSeconds() - begin > kLongStep) return 0;
+    bytes.push_back(device.evictor()->EvictAndEstimateModified(built.operands));
+  }
+  const double modified = std::min(timing::Median(bytes), most);
+  return modified > kNegligible * most ? modified : 0;
 }
 
 timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& cost, const RunOptions& options,
@@ -54,9 +73,9 @@ timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& c
   const Case& one = built.first();
   timing::SampleOptions sampling = options.sampling;
   if (!built.operands.empty()) {
-    sampling.before_step = [&built, evictor = device.evictor(), written = WrittenBytes(cost)] {
+    sampling.before_step = [&built, evictor = device.evictor(), modified = ModifiedBytes(built, cost, device)] {
       evictor->Evict(built.operands);
-      evictor->FillWithModifiedLines(written);
+      evictor->FillWithModifiedLines(modified);
     };
   }
   sampling.least_samples = one.least_samples;
