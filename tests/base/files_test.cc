@@ -46,7 +46,7 @@ TEST(RegularFile, ReadsAnyPartOfIt) {
   EXPECT_EQ(ReadFile(folder / "file", 10).value(), "0123456789");
 }
 
-TEST(RegularFile, OneThatBecomesShorterIsDataLoss) {
+TEST(RegularFile, ShorterFileIsDataLoss) {
   const TempFolder folder;
   std::ofstream(folder / "file") << "0123456789";
   const auto file = RegularFile::Open(folder / "file");
@@ -59,7 +59,7 @@ TEST(RegularFile, OneThatBecomesShorterIsDataLoss) {
               AllOf(HasSubstr(folder / "file"), HasSubstr("ends at byte 5 of the 10 that it had")));
 }
 
-TEST(RegularFile, IsNothingElse) {
+TEST(RegularFile, RejectsOtherKindsOfFiles) {
   const TempFolder folder;
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(Error(folder / "pipe"), (folder / "pipe") + ": is a pipe and not a regular file");
@@ -68,10 +68,10 @@ TEST(RegularFile, IsNothingElse) {
   EXPECT_EQ(RegularFile::Open(folder / "nothing").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST(RegularFile, ALargeOneIsNotReadAsAWhole) {
+TEST(RegularFile, DoesNotReadALargeFile) {
   const TempFolder folder;
   std::ofstream(folder / "file") << "x";
-  std::filesystem::resize_file(folder / "file", uint64_t{1} << 40);  // zeros that take no room
+  std::filesystem::resize_file(folder / "file", uint64_t{1} << 40);  // sparse
   EXPECT_THAT(std::string(ReadFile(folder / "file", 1 << 20).status().message()),
               AllOf(HasSubstr("has 1.00 TiB"), HasSubstr("more than the 1.00 MiB")));
 }
@@ -89,7 +89,7 @@ TEST(AtomicFileTest, AppearsWhenItIsFinished) {
   EXPECT_EQ(folder.names(), std::set<std::string>{"out.json"});
 }
 
-TEST(AtomicFileTest, OfTwoThatWriteTheSameTheLastWinsWhole) {
+TEST(AtomicFileTest, LastOfTwoWritersWins) {
   const TempFolder folder;
   AtomicFile first;
   AtomicFile second;
@@ -104,12 +104,12 @@ TEST(AtomicFileTest, OfTwoThatWriteTheSameTheLastWinsWhole) {
   EXPECT_EQ(folder.names(), std::set<std::string>{"out.json"});
 }
 
-TEST(AtomicFileTest, WritesToNothingThatLiesInTheWay) {
+TEST(AtomicFileTest, DoesNotFollowLinksOfOtherUsers) {
   const TempFolder folder;
   std::ofstream(folder / "victim") << "precious";
   AtomicFile file;
   ASSERT_TRUE(file.Open(folder / "out.json").ok());
-  // Laid while it runs, under every name that it may take.
+  // Links under every temporary name that it may use.
   std::filesystem::create_symlink("victim", folder / "out.json.part");
   for (int number = 0; number < 3; ++number) {
     std::filesystem::create_symlink("victim", folder / absl::StrCat("out.json.", getpid(), "-", number, ".part"));
@@ -152,7 +152,7 @@ TEST(AtomicFileTest, WritesThroughALink) {
   EXPECT_THAT(std::string(file.Open(folder / "loop").message()), HasSubstr("symbolic links"));
 }
 
-TEST(AtomicFileTest, LeavesNothingBehindWithoutAnEnd) {
+TEST(AtomicFileTest, LeavesNoFileWithoutFinish) {
   const TempFolder folder;
   {
     AtomicFile file;
@@ -162,7 +162,7 @@ TEST(AtomicFileTest, LeavesNothingBehindWithoutAnEnd) {
   EXPECT_TRUE(folder.names().empty());
 }
 
-TEST(AtomicFileTest, FullDiskIsToldWithTheWayOut) {
+TEST(AtomicFileTest, FullDiskIsReportedWithRemedy) {
   AtomicFile file;
   ASSERT_TRUE(file.Open("/dev/full").ok());
   file.stream() << "text";
@@ -176,10 +176,10 @@ TEST(AtomicFileTest, DevicesAreWrittenInPlace) {
   ASSERT_TRUE(file.Open("/dev/null").ok());
   file.stream() << "text";
   EXPECT_TRUE(file.Finish().ok());
-  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null")) << "renaming over it would spoil the machine";
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null")) << "a rename would have replaced it";
 }
 
-TEST(AtomicFileTest, RefusesWhatCannotBeWritten) {
+TEST(AtomicFileTest, RejectsPathsThatCannotBeWritten) {
   const TempFolder folder;
   std::ofstream(folder / "file") << "x";
   AtomicFile file;
@@ -188,7 +188,7 @@ TEST(AtomicFileTest, RefusesWhatCannotBeWritten) {
   EXPECT_THAT(std::string(file.Open(folder / "file/out.json").message()), HasSubstr("a part of the path is a file"));
 }
 
-// Open files of this process that are, or were, the one at `path`.
+// The number of descriptors of this process whose path is, or was, `path`.
 int DescriptorsOf(const std::string& path) {
   int found = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -198,12 +198,12 @@ int DescriptorsOf(const std::string& path) {
   return found;
 }
 
-TEST(LockedFileTest, OneAtATimeHoweverItsNameMoves) {
+TEST(LockedFileTest, OneProcessAtATimeEvenAfterReplace) {
   const TempFolder folder;
   const std::string path = folder / "run.jsonl";
   LockedFile first{milliseconds(0)};
   ASSERT_TRUE(first.Open(path, /*create=*/true).ok());
-  // It waits for the file that is there now, not for the one that takes its place.
+  // It waits for the lock of the current file, which is then replaced.
   absl::Status waited;
   std::thread second([&] {
     LockedFile file{milliseconds(500)};
@@ -232,7 +232,7 @@ TEST(LockedFileTest, KeepsEveryOldFile) {
   EXPECT_EQ(ReadText(path + ".previous.3"), "two");
 }
 
-TEST(LockedFileTest, AnEmptyFileOfItsOwnIsNotLeftBehind) {
+TEST(LockedFileTest, RemovesItsOwnEmptyFile) {
   const TempFolder folder;
   const std::string path = folder / "run.jsonl";
   LockedFile file{milliseconds(0)};
@@ -243,7 +243,7 @@ TEST(LockedFileTest, AnEmptyFileOfItsOwnIsNotLeftBehind) {
   std::ofstream(path) << "";
   ASSERT_TRUE(file.Open(path, /*create=*/true).ok());
   file.Close();
-  EXPECT_TRUE(std::filesystem::exists(path)) << "somebody else's";
+  EXPECT_TRUE(std::filesystem::exists(path)) << "another process made it";
 }
 
 TEST(LockedFileTest, KeepsLinksAndPermissions) {
@@ -271,7 +271,7 @@ mode_t ModeOf(const std::string& path) {
   return facts.st_mode & 07777;
 }
 
-TEST(PrivateFolder, IsForThisUserAloneWhateverTheUmask) {
+TEST(PrivateFolder, IsPrivateWhateverTheUmask) {
   const TempFolder folder;
   for (const mode_t mask : {0000, 0022, 0777}) {
     const std::string base = folder / std::to_string(mask);
@@ -285,7 +285,7 @@ TEST(PrivateFolder, IsForThisUserAloneWhateverTheUmask) {
   }
 }
 
-TEST(PrivateFolder, RefusesWhatOthersCanWrite) {
+TEST(PrivateFolder, RejectsFoldersThatOthersCanWrite) {
   const TempFolder folder;
   ASSERT_TRUE(MakePrivateFolder(folder / "base", "ours").ok());
   const std::string ours = folder / "base/ours";
@@ -295,12 +295,12 @@ TEST(PrivateFolder, RefusesWhatOthersCanWrite) {
   EXPECT_THAT(std::string(open.message()), HasSubstr(ours + " can be written by other users"));
   chmod(ours.c_str(), 0700);
   chmod((folder / "base").c_str(), 0777);
-  EXPECT_TRUE(absl::IsPermissionDenied(MakePrivateFolder(folder / "base", "ours"))) << "ours could be exchanged";
+  EXPECT_TRUE(absl::IsPermissionDenied(MakePrivateFolder(folder / "base", "ours"))) << "another user could replace it";
   chmod((folder / "base").c_str(), 01777);
-  EXPECT_TRUE(MakePrivateFolder(folder / "base", "ours").ok()) << "as in /tmp, nobody else can";
+  EXPECT_TRUE(MakePrivateFolder(folder / "base", "ours").ok()) << "sticky, as /tmp";
 }
 
-TEST(PrivateFolder, RefusesLinks) {
+TEST(PrivateFolder, RejectsLinks) {
   const TempFolder folder;
   ASSERT_TRUE(MakePrivateFolder(folder / "base", "ours").ok());
   std::filesystem::create_symlink("ours", folder / "base/link");
@@ -308,15 +308,15 @@ TEST(PrivateFolder, RefusesLinks) {
   EXPECT_TRUE(absl::IsNotFound(CheckPrivate(folder / "base/none")));
 }
 
-TEST(PrivateFolder, RefusesWhatAnotherUserOwns) {
-  if (geteuid() != 0) GTEST_SKIP() << "giving a folder to another user needs root";
+TEST(PrivateFolder, RejectsFoldersOfOtherUsers) {
+  if (geteuid() != 0) GTEST_SKIP() << "chown needs root";
   const TempFolder folder;
   ASSERT_TRUE(MakePrivateFolder(folder / "base", "ours").ok());
   constexpr uid_t kNobody = 65534;
   const std::string ours = folder / "base/ours";
-  std::ofstream(ours + "/package") << "planted";
+  std::ofstream(ours + "/package") << "contents";
   ASSERT_TRUE(CheckPrivate(ours + "/package").ok());
-  if (chown((ours + "/package").c_str(), kNobody, kNobody) != 0) GTEST_SKIP() << "no other user is known here";
+  if (chown((ours + "/package").c_str(), kNobody, kNobody) != 0) GTEST_SKIP() << "there is no other user";
   EXPECT_THAT(std::string(CheckPrivate(ours + "/package").message()), HasSubstr("belongs to another user"));
   ASSERT_EQ(chown(ours.c_str(), kNobody, kNobody), 0);
   EXPECT_THAT(std::string(MakePrivateFolder(folder / "base", "ours").message()), HasSubstr("belongs to another user"));
