@@ -210,13 +210,13 @@ def test_a_full_disk_is_told_as_one(tmp_path: Path) -> None:
 
 
 def test_a_block_that_fails_is_rolled_back(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from roofreport.history import adding
+    from roofreport.history import store as store_module
 
     def broken(*_: object) -> None:
         raise RuntimeError("planted")
 
     with monkeypatch.context() as patch:
-        patch.setattr(adding, "insert_readings", broken)
+        patch.setattr(store_module, "insert_readings", broken)
         with pytest.raises(RuntimeError, match="planted"):
             store.add_file(write_json(tmp_path / "1.json"))
     assert store.runs() == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import builders
 import pytest
 from roofreport.cli import main
-from roofreport.render.table import MOST_COLUMNS
+from roofreport.render.formats import MOST_COLUMNS
 
 _ROWS = [
     builders.row(builders.MATMUL, 10.0),

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 from roofreport.cli import main
-from roofreport.memory.snapshot import Snapshot, load
-from roofreport.render.memory.curve import Curve, alive, curve
+from roofreport.io.snapshot import Snapshot, load
+from roofreport.render.memory import Curve, alive, curve
 
 Entry = dict[str, Any]
 

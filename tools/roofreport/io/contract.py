@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
+
+from roofreport.io import source
+from roofreport.io.schemas import violation
+from roofreport.io.source import refuse
 
 SCHEMA = "roofbench-contract-1"
 PACKAGED = Path(__file__).parents[1] / "contract.json"
@@ -82,50 +86,6 @@ class Family:
 
 
 @dataclass(frozen=True)
-class Rename:
-    """A family (without `axis`), or an axis of one family or of all ("*"), or values of it, that had another name."""
-
-    family: str
-    to: str = ""
-    axis: str = ""
-    values: Mapping[str, str] = field(default_factory=dict)
-
-
-class Renames:
-    """Rows of renames by what they are of, so that a long table costs a name no more than a short one."""
-
-    def __init__(self, rows: Sequence[Rename]) -> None:
-        self._rows = rows
-        self.families = {row.family: row.to for row in reversed(rows) if not row.axis and row.to}
-        # The first row of a family and axis that holds for every value, and the first one for a value.
-        self._always: dict[tuple[str, str], int] = {}
-        self._valued: dict[tuple[str, str, str], int] = {}
-        self._axes = {row.axis for row in rows}
-        for index, row in enumerate(rows):
-            if row.to not in ("", row.axis):
-                self._always.setdefault((row.family, row.axis), index)
-            for value in row.values:
-                self._valued.setdefault((row.family, row.axis, value), index)
-
-    def _first(self, families: tuple[str, ...], axis: str, value: str) -> int | None:
-        found = [self._always.get((family, axis)) for family in families]
-        found += [self._valued.get((family, axis, value)) for family in families]
-        return min((index for index in found if index is not None), default=None)
-
-    def axis(self, families: tuple[str, ...], axis: str, value: str) -> tuple[str, str]:
-        """The axis and the value of today. What is said of one family goes before what is said of all."""
-        if axis not in self._axes:
-            return axis, value
-        index = self._first(families, axis, value)
-        if index is None:
-            index = self._first(("*",), axis, value)
-        if index is None:
-            return axis, value
-        row = self._rows[index]
-        return row.to or axis, row.values.get(value, value)
-
-
-@dataclass(frozen=True)
 class _Pattern:
     """A name with parts in angle brackets, each of which stands for one character or more. No regular expression: a
     stranger's contract could make one try for hours."""
@@ -155,12 +115,7 @@ class Contract:
     version: int
     families: Mapping[str, Family]
     counters: tuple[Metric, ...]
-    renames: tuple[Rename, ...] = ()
     time: Metric = TIME
-
-    @cached_property
-    def renamed(self) -> Renames:
-        return Renames(self.renames)
 
     @cached_property
     def _by_name(self) -> dict[str, Metric]:
@@ -201,14 +156,6 @@ class Contract:
         """Of a family that the contract does not know: the axis that has the role in the others."""
         return self.families[family].with_role(role) if family in self.families else self._roles.get(role)
 
-    def over(self, other: Contract) -> Contract:
-        """This contract, and what it does not have of another one."""
-        gone = {rename.family for rename in self.renames if not rename.axis}
-        families = {name: family for name, family in other.families.items() if name not in gone}
-        own = {metric.name for metric in self.counters}
-        more = tuple(metric for metric in other.counters if metric.name not in own)
-        return Contract(self.version, {**families, **self.families}, self.counters + more, self.renames, self.time)
-
 
 def _family(entry: dict[str, Any]) -> Family:
     axes = tuple(Axis(axis["name"], axis.get("default"), axis.get("role", "")) for axis in entry["axes"])
@@ -226,10 +173,6 @@ def parse(document: dict[str, Any]) -> Contract:
         version=document["version"],
         families={entry["name"]: _family(entry) for entry in document["families"]},
         counters=tuple(metric for metric in metrics if metric.name != TIME.name),
-        renames=tuple(
-            Rename(row["family"], row.get("to", ""), row.get("axis", ""), row.get("values", {}))
-            for row in document.get("renames", [])
-        ),
         time=next((metric for metric in metrics if metric.name == TIME.name), TIME),
     )
 
@@ -238,3 +181,29 @@ def parse(document: dict[str, Any]) -> Contract:
 def packaged() -> Contract:
     """Of the program that these reports came with."""
     return parse(json.loads(PACKAGED.read_text(encoding="utf-8")))
+
+
+CONTRACT_KEY = "contract"
+
+
+def unpacked_contract(path: Path, text: str | None) -> Any:
+    """Of the text in which Google Benchmark's context holds it."""
+    if text is None:
+        return None
+    try:
+        return source.parse_json(text)
+    except source.StrictJsonError as error:
+        raise refuse(path, f"its contract is damaged: {error}") from error
+
+
+def read_contract(path: Path, document: Any) -> Contract:
+    """packaged() itself where the file has none."""
+    if document is None:
+        return packaged()
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA:
+        raise refuse(path, f"its contract has the schema {str(schema)[:60]!r}; this program reads {SCHEMA!r}")
+    wrong = violation(document, "contract")
+    if wrong:
+        raise refuse(path, f"its contract does not fit the schema: {wrong}")
+    return parse(document)

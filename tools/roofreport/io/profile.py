@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from roofreport.errors import UnusableInputError
-from roofreport.io.source import read_text, refuse
-from roofreport.io.strict_json import StrictJsonError, parse
+from roofreport.io.source import StrictJsonError, parse_json, read_text, refuse
 from roofreport.text import printable
 
 VERSION = 1
@@ -125,7 +124,7 @@ def _clocked(row: _Row) -> Clocked:
 
 def _read(path: Path) -> Profile:
     try:
-        value = parse(read_text(path))
+        value = parse_json(read_text(path))
     except StrictJsonError as error:
         raise refuse(path, f"is no profile: {printable(str(error))}") from error
     if not isinstance(value, dict) or value.get("roofbench_profile") != VERSION:

@@ -12,7 +12,7 @@ from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
 from roofreport.io.contract import IMPLEMENTATION
 from roofreport.io.result import Case, Result, State, merged
-from roofreport.render.table import MOST_COLUMNS, Cell, Table
+from roofreport.render.formats import MOST_COLUMNS, Cell, Table
 from roofreport.stats.growth import slope
 from roofreport.text import printable
 

@@ -10,7 +10,7 @@ import signal
 from pathlib import Path
 
 from roofreport import duration, place
-from roofreport.compare import match
+from roofreport.compare import axes
 from roofreport.compare.abba import Abba, Options
 from roofreport.compare.command import Command, parse
 from roofreport.errors import UnusableInputError
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         if args.match is None:
             raise UnusableInputError("NEW is missing: a second program, or --match for two kinds of cases of one")
         args.new = args.base
-    matched = None if args.match is None else match.parse(args.match)
+    matched = None if args.match is None else axes.parse_match(args.match)
     extra = [*args.flags, *([f"--benchmark_filter={args.filter}"] if args.filter else [])]
     base, new = parse(args.base, extra), parse(args.new, extra)
     metric = _metric(args.metric, new)

@@ -13,8 +13,8 @@ from roofreport.errors import UnusableInputError
 from roofreport.io.load import load
 from roofreport.io.result import Case, State
 from roofreport.render import formats
-from roofreport.render.table import Cell, Table
-from roofreport.stats import split
+from roofreport.render.formats import Cell, Table
+from roofreport.stats import verdict
 from roofreport.terminal import show
 from roofreport.text import printable
 from roofreport.verbs.common import EXIT_OK, notes
@@ -51,7 +51,7 @@ def _row(case: Case) -> tuple[Cell, ...]:
     ordered = sorted(case.samples)
     # The slowest of a hundred would squeeze all others into the first bar.
     late = quantiles(ordered, n=100, method="inclusive")[94::4] if len(ordered) > 1 else [ordered[0]] * 2
-    found = split.find(ordered)
+    found = verdict.find_split(ordered)
     # One sample apart from all others was disturbed: that is no second state.
     if found and min(len(found.fast), len(found.slow)) < max(2, len(ordered) // 50):
         found = None

@@ -61,11 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from roofreport.bisect import progress as states
-    from roofreport.bisect.progress import Progress
     from roofreport.bisect.repository import Recipe, Repository
-    from roofreport.bisect.search import search
-    from roofreport.bisect.site import Question, Workshop
+    from roofreport.bisect.search import Progress, Question, Workshop, restore, save, search
 
     metric = metric_of(args.metric, packaged())
     # Commits are part of the key, so a branch that has moved begins a new search.
@@ -78,17 +75,17 @@ def run(args: argparse.Namespace) -> int:
     tell(f"state: {folder}")
     repository = Repository(args.repository, folder, Recipe(args.build, args.program))
     commits = repository.between(good, bad)
-    progress = states.restore(folder, key) or Progress(key)
+    progress = restore(folder, key) or Progress(key)
     question = Question(args.filter, metric, tuple(args.flags), args.budget, args.max_time, args.pairs)
     workshop = Workshop(repository, question, folder, progress, tell)
     try:
-        found = search(good, commits, workshop, progress, lambda: states.save(folder, progress), tell)
+        found = search(good, commits, workshop, progress, lambda: save(folder, progress), tell)
     except KeyboardInterrupt:
-        states.save(folder, progress)
+        save(folder, progress)
         tell("interrupted; the same command goes on from here")
         return 128 + signal.SIGINT
     repository.leave()
-    states.save(folder, progress)
+    save(folder, progress)
     _say(found)
     return EXIT_OK if len(found.commits) == 1 else EXIT_ALARM
 
