@@ -177,9 +177,42 @@ def parse(document: dict[str, Any]) -> Contract:
     )
 
 
+def reduced(document: dict[str, Any]) -> dict[str, Any]:
+    """The part of a contract that the reports read, which is packaged with them."""
+
+    def kept(row: dict[str, Any], *names: str) -> dict[str, Any]:
+        return {name: row[name] for name in names if row.get(name) not in (None, "", [])}
+
+    families = [
+        kept(family, "name", "cache_default")
+        | {"axes": [kept(axis, "name", "default", "role") for axis in family["axes"]]}
+        | kept(family, "growth")
+        for family in document["families"]
+    ]
+    counters = [
+        {name: row[name] for name in ("name", "unit", "better", "threshold", "noisy")} for row in document["counters"]
+    ]
+    return {"schema": document["schema"], "version": document["version"], "families": families, "counters": counters}
+
+
+def reduced_text(document: dict[str, Any]) -> str:
+    """A line for each family and counter, or for each axis of a family with many."""
+
+    def family_lines(family: dict[str, Any]) -> str:
+        line = json.dumps(family, ensure_ascii=False)
+        return line if len(line) <= 116 else line.replace('"axes": [', '"axes": [\n   ').replace("}, {", "},\n   {")
+
+    small = reduced(document)
+    families = ",\n  ".join(map(family_lines, small["families"]))
+    counters = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in small["counters"])
+    head = f'"schema": "{small["schema"]}", "version": {small["version"]}'
+    return f'{{{head},\n "families": [\n  {families}],\n "counters": [\n  {counters}]}}\n'
+
+
 @cache
 def packaged() -> Contract:
-    """Of the program that these reports came with."""
+    """Of the program that these reports came with. build/release/bin/roofbench --describe=json, through
+    reduced_text(), makes the file."""
     return parse(json.loads(PACKAGED.read_text(encoding="utf-8")))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chart on logarithmic axes as data: what drawing.py lays out."""
+"""A chart on logarithmic axes as data; pictures.py draws it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from roofreport.errors import UnusableInputError
 from roofreport.files import reason
@@ -24,7 +23,6 @@ from roofreport.gate.verdicts import Finding
 from roofreport.history.records import Annotation, Reading, Series
 from roofreport.history.store import open_store
 from roofreport.io.contract import TIME, Contract, packaged
-from roofreport.render import markup
 from roofreport.site import overview
 from roofreport.site.data import (
     Catalogue,
@@ -112,11 +110,6 @@ _POLICY = (
 )
 
 
-def _html(value: markup.Markup) -> Markup:
-    """What markup.py has checked already."""
-    return Markup(value.html)
-
-
 def _sortable(value: float) -> str:
     """What a script sorts by; empty where there is no figure."""
     return f"{value:.9g}" if math.isfinite(value) else ""
@@ -130,7 +123,6 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["html"] = _html
     made.filters["sortable"] = _sortable
     return made
 

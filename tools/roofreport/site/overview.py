@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from markupsafe import Markup
+
 from roofreport import units
 from roofreport.gate import standing
 from roofreport.gate.verdicts import Finding
 from roofreport.history.records import Reading, Run, Series
 from roofreport.io import case_name
 from roofreport.io.contract import Contract, Metric
-from roofreport.render.markup import Markup
 from roofreport.site import data
 from roofreport.site.data import Group, Status, token, words
 

@@ -138,17 +138,23 @@ def add_pictures(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--png", type=Path, metavar="FILE", help="write the picture as PNG")
 
 
-def pictures(args: argparse.Namespace, draw: Sequence[Chart]) -> None:
-    """Writes what was asked for as SVG and PNG."""
-    columns = 1 if len(draw) == 1 else 2
-    if args.svg is not None:
-        from roofreport.render import svg
+def pictures(args: argparse.Namespace, charts: Sequence[Chart]) -> None:
+    """Writes the requested SVG and PNG."""
+    with importing_matplotlib():
+        from roofreport.render.pictures import write_png, write_svg
+    for path, write_picture in ((args.svg, write_svg), (args.png, write_png)):
+        if path is not None:
+            try:
+                write_picture(path, charts)
+            except OSError as error:
+                raise _unwritable(path, error) from error
 
-        write(args.svg, svg.document(draw, columns))
-    if args.png is not None:
-        from roofreport.render import png
 
-        try:
-            png.write(args.png, draw, columns)
-        except OSError as error:
-            raise _unwritable(args.png, error) from error
+@contextmanager
+def importing_matplotlib() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise UnusableInputError(
+            f"a picture needs the Python package {missing.name}: pip install matplotlib"
+        ) from missing

@@ -12,7 +12,7 @@ from roofreport.render import formats, memory
 from roofreport.render.memory import curve
 from roofreport.terminal import show
 from roofreport.text import printable
-from roofreport.verbs.common import EXIT_OK, count, write
+from roofreport.verbs.common import EXIT_OK, count, importing_matplotlib, write
 
 EPILOG = """
 Of the folders that --memory_snapshot=FOLDER wrote, or of single <case>.pickle files in them (and of PyTorch's own
@@ -39,7 +39,9 @@ def run(args: argparse.Namespace) -> int:
     if args.svg is not None:
         if len(snapshots) != 1:
             raise UnusableInputError(f"--svg draws one case, and there are {len(snapshots)}; name its <case>.pickle")
-        write(args.svg, memory.timeline(snapshots[0], curves[0]))
+        with importing_matplotlib():
+            from roofreport.render.pictures import memory_timeline
+        write(args.svg, memory_timeline(snapshots[0], curves[0]))
     sections = [("Peaks by category", memory.peaks(snapshots, curves))]
     for snapshot, drawn in zip(snapshots, curves, strict=True):
         title = f"Alive at the peak of {printable(snapshot.case, 300)}"

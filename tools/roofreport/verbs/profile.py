@@ -13,7 +13,6 @@ from roofreport.render.profile import (
     VISIBLE,
     agreement,
     attention,
-    flame_graph,
     leaders,
     others,
     products,
@@ -21,7 +20,7 @@ from roofreport.render.profile import (
 )
 from roofreport.terminal import show
 from roofreport.text import printable
-from roofreport.verbs.common import EXIT_OK, count, write
+from roofreport.verbs.common import EXIT_OK, count, importing_matplotlib, write
 
 EPILOG = """
 Of the folders that --profile=FOLDER wrote, or of single <case>.json files in them: does the profiler's time agree with
@@ -68,6 +67,8 @@ def run(args: argparse.Namespace) -> int:
     if args.flame is not None:
         if len(profiles) != 1:
             raise UnusableInputError(f"--flame draws one case, and there are {len(profiles)}; name its <case>.json")
+        with importing_matplotlib():
+            from roofreport.render.pictures import flame_graph
         write(args.flame, flame_graph(profiles[0]))
     answers = [(title, ask(profiles)) for title, ask in _QUESTIONS]
     sections = [_section(title, formats.terminal(table)) for title, table in answers if table.rows]
