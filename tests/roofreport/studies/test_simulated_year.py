@@ -27,7 +27,7 @@ def made() -> Year:
 
 @pytest.fixture(scope="module")
 def plants(made: Year) -> list[list[Plant]]:
-    return simulated_year.planted(np.random.default_rng(4), SERIES, NIGHTS, (0, made.driver_night))
+    return simulated_year.injected(np.random.default_rng(4), SERIES, NIGHTS, (0, made.driver_night))
 
 
 def _gated(made: Year, plants: list[list[Plant]], rule: simulated_year.Rule = simulated_year.with_base) -> Tally:
@@ -82,7 +82,7 @@ def test_nothing_is_known_of_later_nights() -> None:
 
 
 def test_a_second_run_is_drawn_from_the_noise() -> None:
-    """It misses and errs as any comparison does: what is planted reaches it as a factor on its times alone."""
+    """It misses and errs as any comparison does: what is injected reaches it as a factor on its times alone."""
     random = np.random.default_rng(6)
 
     def share(slowdown: float) -> float:

@@ -153,7 +153,7 @@ class _Owned:
     ("value", "why"),
     [
         (_Owned(), "it asks for"),
-        ([1, 2], "an entry is no dict"),
+        ([1, 2], "an entry is not a dict"),
         ({"device_traces": 3}, "no lists 'device_traces'"),
         ({"device_traces": [[{"action": 3}]]}, "no text 'action'"),
         ({"device_traces": [[{"action": "alloc", "addr": 1, "size": -5}]]}, "less than nothing"),
@@ -176,7 +176,7 @@ def test_what_is_no_snapshot(
 def test_broken_pickles(text: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.pickle").write_bytes(text)
     assert main(["memory", str(tmp_path / "a.pickle")]) == 2
-    assert "is no snapshot of memory" in capsys.readouterr().err
+    assert "is not a memory snapshot" in capsys.readouterr().err
 
 
 def test_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,7 +141,7 @@ def test_a_flame_graph_is_one_safe_file(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"roofbench_profile": 2}, "is no profile of a case"),
+        ({"roofbench_profile": 2}, "is not a profile of a case"),
         ({"kernels": [{}]}, "no text 'name'"),
         ({"covered": -1}, "no number 'covered'"),
         ({"modules": []}, "parts of it, each once"),

@@ -69,7 +69,7 @@ def restore(folder: Path, key: str) -> Progress | None:
         progress = Progress(**found, outcomes=outcomes)
         _check(progress)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UnusableInputError(f"{path} is damaged ({error}); remove the folder to start anew") from error
+        raise UnusableInputError(f"{path} is damaged ({error}); remove the folder to start again") from error
     if progress.key != key:
         raise UnusableInputError(
             f"{folder} holds another search (other commits, cases, build or budget); name another --state, or remove"
@@ -160,7 +160,7 @@ class _Worker:
 
     def measure_the_whole(self, bad: Commit) -> None:
         if self._progress.case:
-            self._say(f"goes on with {printable(self._progress.case, 300)}")
+            self._say(f"continues with {printable(self._progress.case, 300)}")
             return
         for commit in (self._good, bad):
             why = self._build(commit)

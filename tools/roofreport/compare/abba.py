@@ -85,7 +85,7 @@ def restore_state(folder: Path, key: str) -> State | None:
                 f"version {state.version}" if state.version != _VERSION else "its fields are of other kinds"
             )
     except (ValueError, TypeError) as error:
-        raise UnusableInputError(f"{path} is damaged ({error}); remove the folder to start anew") from error
+        raise UnusableInputError(f"{path} is damaged ({error}); remove the folder to start again") from error
     if state.key != key:
         raise UnusableInputError(
             f"{folder} holds another comparison (other programs, flags, cases or budget);"
@@ -230,7 +230,7 @@ class Abba:
         return [output(self._options.folder, pair, label) for label in labels]
 
     def _cases(self, pair: int, side: int) -> dict[str, Case]:
-        """What a pair's files of a side say: of a case that was run again, the second time."""
+        """The results of one side of a pair; for a case that was run again, the second result."""
         cases: dict[str, Case] = {}
         for path in self._outputs(pair, side):
             if path.exists():

@@ -187,7 +187,7 @@ def _point(case: Case, contract: Contract) -> Point | None:
     rate = known.get("tokens/s", 0.0)
     batch = case_name.value_of(case.name, BATCH, contract) or ""
     latency = known["itl_ms"] / 1e3 if "itl_ms" in known else case.seconds
-    # A training step has tokens and a batch, too, but serves nobody.
+    # A training step has tokens and a batch, too, but is not serving.
     if case.state is not State.MEASURED or "model_bytes" not in known or not (rate > 0 and latency > 0):
         return None
     if not (batch.isdecimal() and len(batch) < 10 and int(batch) > 0):

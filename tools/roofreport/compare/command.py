@@ -117,7 +117,7 @@ def filter_of(names: Sequence[str]) -> str:
     return f"--benchmark_filter=^({'|'.join(escaped)}){case_name.MANUAL_TIME}$"
 
 
-# What the program exits with when a case failed: its output is complete.
+# The program's exit status after a failed case: its output is complete.
 _CASE_FAILED = 1
 
 

@@ -27,7 +27,7 @@ PROCESS_DEVIATION = 0.04
 PROCESS_FREEDOM = 8
 # The same between two stretches of time.
 SESSION_DEVIATION = 0.03
-# What is left of a change after the roof's own move has been taken off it has to be at least this share of the floor.
+# The change minus the roof's own change has to be at least this share of the floor.
 UNEXPLAINED_SHARE = 0.5
 
 

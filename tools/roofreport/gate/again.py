@@ -104,7 +104,7 @@ def _by_repeating(suspect: Suspect, results: Sequence[Result], metric: Metric) -
 
 
 def repeat_limit(stands: Standing) -> float:
-    """What further processes have to exceed. Of a drift, half: less is nearer to the level that is accepted."""
+    """The limit for further processes. For a drift it is halfway: less is nearer to the accepted level."""
     return stands.fence.center + stands.fence.near if stands.since is None else (stands.level + stands.accepted) / 2
 
 

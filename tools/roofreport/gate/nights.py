@@ -253,7 +253,7 @@ def up_to(store: Store, metric: Metric, paths: Sequence[Path]) -> list[Nights]:
 
 
 def began(store: Store, group: Nights) -> list[str]:
-    """What is to be said of series that are too young to be judged: since when, and what is new about them."""
+    """Notes on series that are too young to be judged: their first night, and the changes since the series before."""
     first = group.runs[0]
     if group.count > standing.FEWEST_NIGHTS:
         return []

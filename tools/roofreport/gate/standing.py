@@ -59,7 +59,7 @@ def fence_around(nights: Sequence[float] | NDArray[np.float64], metric: Metric) 
 # Where a series moved to another level: slow drifts that no single night gives away.
 
 SHORTEST_LEVEL = 3  # values of a segment
-# What a change has to be worth, in variances of a value: of the sum of squares that two levels explain and one does
+# The least gain of a change point, in variances of a value: the sum of squares that two levels explain and one does
 # not. Chosen in the simulated year.
 PENALTY = 24.0
 # Deviations from its neighbours' median beyond which a value tells nothing more: one night's trouble is no level.
@@ -93,7 +93,7 @@ def steady(values: NDArray[np.float64], clipped: bool = True) -> NDArray[np.floa
 
 
 def segments(values: NDArray[np.float64], penalty: float, kernel: str = "linear") -> list[int]:
-    """Where the cheapest division begins anew, every segment costing `penalty` beside what its values cost."""
+    """Where the segments of the cheapest division begin; each costs `penalty` in addition to its values."""
     # It takes a second to import.
     from ruptures.detection import KernelCPD  # type: ignore[import-untyped]
 
@@ -189,7 +189,7 @@ class Standing:
     fence: Fence
     newest: float  # the newest night
     level: float  # of the newest segment
-    accepted: float  # the level that it is held against
+    accepted: float  # the level that it is compared with
     since: int | None  # the first night of a level that is worse; None: change points show none
     better_since: int | None  # the first night of the newest segment, where it is better than all before
     before_better: float  # the level before that one
@@ -263,7 +263,7 @@ def _reference_nights(values: Floats, levels: _Levels, older: Floats) -> Floats:
 
 
 def standing_of(history: History, metric: Metric) -> Standing | None:
-    """None where the newest night measured nothing, or too few are there to be held against."""
+    """None if the newest night measured nothing, or too few nights precede it."""
     medians, follows = _by_night(history)
     if not np.isfinite(medians[-1]):
         return None

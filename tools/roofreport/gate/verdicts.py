@@ -41,7 +41,7 @@ class Finding:
     after: float
     effect: float
     since: Run | None  # the first run of the new level, where it is older than `run`
-    text: str  # one line for people; may hold the words of strangers
+    text: str  # one line for people; may hold untrusted text
 
 
 OFTEN = 0.2  # a share of nights: what is noisy in fewer was not noisy before
@@ -65,7 +65,7 @@ def judge(store: Store, metric: str = TIME.name) -> list[Finding]:
 
 
 def is_far(suspect: Suspect) -> bool:
-    """Whether it is worth a word although nobody asked again."""
+    """Whether it is reported without a second run."""
     return suspect.finding.since is not None or abs(suspect.standing.excess) > suspect.standing.fence.far
 
 
@@ -137,7 +137,7 @@ def _revision(run: Run) -> str:
 
 
 def others(group: Nights, remarks: Sequence[Annotation]) -> list[Finding]:
-    """What failed, vanished, became noisy or is new."""
+    """Failed, vanished, newly noisy and new series."""
     found = []
     for place, series in enumerate(group.series):
         said = _other(group, place, _accepted(group, series.case, remarks))
@@ -160,7 +160,7 @@ def _other(group: Nights, place: int, accepted: int) -> tuple[Kind, str] | None:
     if failed is not None and (measured or accepted == 0):
         return "failed", printable(failed.reason or "it failed", 300)
     if not any(reading.state is State.MEASURED for reading in tonight):
-        # What somebody left out for longer is gone on purpose.
+        # A case that has been missing for longer was removed on purpose.
         if not failed and measured and max(measured) >= last - FEWEST_NIGHTS:
             reason = next((reading.reason for reading in tonight if reading.reason), "")
             state = tonight[-1].state.value if tonight else "not in the run"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a history holds: runs, the series that their cases make, and what people have written beside them."""
+"""The contents of a history: runs, the series of their cases, and annotations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """What the program was made of: LibTorch, compiler, kind of build, version of the contract."""
+    """The parts of the program: LibTorch, compiler, kind of build, version of the contract."""
 
     id: str
     label: str
@@ -77,7 +77,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class CaseDetails:
-    """What a run tells of one case beyond its readings. A result without its journal has no samples."""
+    """Facts of a run about one case beyond its readings. A result without its journal has no samples."""
 
     samples_s: Sequence[float] = ()
     roof_name: str = ""
@@ -92,7 +92,7 @@ class CaseDetails:
 
 @dataclass(frozen=True)
 class Annotation:
-    """What somebody said about some cases: a change that is accepted, or a note."""
+    """A remark on some cases: an accepted change, or a note."""
 
     id: int
     pattern: str  # a case's name, or a pattern with * and ?; empty: all
@@ -124,7 +124,7 @@ JSON, JOURNAL = DOCUMENTS = ("json", "journal")
 
 @dataclass(frozen=True)
 class Added:
-    """What became of a result that was given to a history."""
+    """The outcome of adding a result to a history."""
 
     run: Run
     is_new: bool  # False: the run was there already
@@ -152,7 +152,7 @@ _MACHINE = (
 _TOOLCHAIN = ("torch_version", "compiler", "cuda_runtime", "build_type", "allocator")
 CONTRACT = "contract_version"
 
-# What a person is told of them, in this order: the fact, and the text around it.
+# The parts of their labels, in this order: the fact, and the text around it.
 _MACHINE_LABEL = (("device", "{}"), ("threads", "{} threads"), ("gpu_driver", "driver {}"))
 _TOOLCHAIN_LABEL = (
     ("torch_version", "LibTorch {}"),
@@ -173,7 +173,7 @@ def _label(facts: Mapping[str, str], parts: Sequence[tuple[str, str]]) -> str:
 
 
 def _chosen(context: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
-    """What a context does not have is no part of the fingerprint."""
+    """Facts that the context lacks are not part of the fingerprint."""
     return {key: context[key] for key in keys if key in context}
 
 

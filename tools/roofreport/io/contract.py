@@ -34,7 +34,7 @@ class Better(Enum):
 
 @dataclass(frozen=True)
 class Metric:
-    """What a figure's unit is, which way is better, and which change is worth a word."""
+    """The unit of a figure, its better direction, and the least change that matters."""
 
     name: str  # "<ref>" stands for the prefix of --reference, "<phase>" for the name of a phase
     unit: str
@@ -47,7 +47,7 @@ class Metric:
         return (change > 0) == (self.better is Better.LOWER)
 
 
-# What a case is timed for; every other metric is a counter. A contract may say it otherwise.
+# The primary metric; every other one is a counter. A contract may override it.
 TIME = Metric("time", "s", Better.LOWER, 0.01)
 
 
@@ -87,8 +87,8 @@ class Family:
 
 @dataclass(frozen=True)
 class _Pattern:
-    """A name with parts in angle brackets, each of which stands for one character or more. No regular expression: a
-    stranger's contract could make one try for hours."""
+    """A name with parts in angle brackets, each of which stands for one character or more. Not a regular expression: an
+    untrusted contract could make one run for hours."""
 
     literals: tuple[str, ...]  # before, between and after those parts
 
@@ -130,7 +130,7 @@ class Contract:
 
     @cached_property
     def _found(self) -> dict[str, Metric | None]:
-        """What patterns were tried for: every case of a file asks for the same counters."""
+        """Names that were looked up by pattern: every case of a file has the same counters."""
         return {}
 
     def metric(self, name: str) -> Metric | None:

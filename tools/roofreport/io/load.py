@@ -51,7 +51,9 @@ def _counters(path: Path, row: dict[str, Any], contract: Contract) -> dict[str, 
         if name in LIBRARY_FIELDS or _is_axis(name, value, family, contract):
             continue
         if isinstance(value, str):
-            raise refuse(path, f"the counter {printable(name, 100)} of {printable(row['run_name'], 300)} is no number")
+            raise refuse(
+                path, f"the counter {printable(name, 100)} of {printable(row['run_name'], 300)} is not a number"
+            )
         counters[name] = float(value)
     return counters
 
@@ -78,7 +80,7 @@ def _case_of_row(path: Path, row: dict[str, Any], contract: Contract) -> Case:
 def _read_google_benchmark(path: Path, document: dict[str, Any]) -> Result:
     context = document.get("context")
     if not isinstance(context, dict) or "benchmarks" not in document:
-        raise refuse(path, "is JSON, but no result of roofbench (it has no context and benchmarks)")
+        raise refuse(path, "is JSON, but not a result of roofbench (it has no context and benchmarks)")
     if "roofbench_version" not in context:
         raise refuse(path, "was written by another Google Benchmark program (its context has no roofbench_version)")
     wrong = violation(document, "google_benchmark")
@@ -224,7 +226,7 @@ def result_of(path: Path, text: str) -> Result:
         kind = "is cut off" if broken.at_end else "is damaged"
         raise refuse(path, f"{kind}: {broken}") from broken
     if not isinstance(document, dict):
-        raise refuse(path, "is JSON, but no result of roofbench")
+        raise refuse(path, "is JSON, but not a result of roofbench")
     return _with_note(_read_google_benchmark(path, document))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one run of roofbench found: its context and its cases, whichever format they came in."""
+"""The result of one run of roofbench: its context and its cases, from either format."""
 
 from __future__ import annotations
 

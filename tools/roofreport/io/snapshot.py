@@ -57,7 +57,7 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it asks for {printable(f'{module}.{name}', 80)}")
 
     def persistent_load(self, pid: Any) -> NoReturn:
-        raise pickle.UnpicklingError("it asks for what is kept elsewhere")
+        raise pickle.UnpicklingError("it refers to external objects")
 
 
 class _Object:
@@ -65,31 +65,31 @@ class _Object:
 
     def __init__(self, value: Any, path: Path) -> None:
         if not isinstance(value, dict):
-            raise refuse(path, "is no snapshot of memory: an entry is no dict")
+            raise refuse(path, "is not a memory snapshot: an entry is not a dict")
         self._value, self._path = value, path
 
     def text(self, key: str, default: str | None = None) -> str:
         found = self._value.get(key, default)
         if not isinstance(found, str):
-            raise refuse(self._path, f"is no snapshot of memory: it has no text {key!r}")
+            raise refuse(self._path, f"is not a memory snapshot: it has no text {key!r}")
         return found
 
     def number(self, key: str, default: int | None = None) -> int:
         found = self._value.get(key, default)
         if isinstance(found, bool) or not isinstance(found, int):
-            raise refuse(self._path, f"is no snapshot of memory: it has no whole number {key!r}")
+            raise refuse(self._path, f"is not a memory snapshot: it has no whole number {key!r}")
         return found
 
     def items(self, key: str) -> list[_Object]:
         found = self._value.get(key, [])
         if not isinstance(found, list):
-            raise refuse(self._path, f"is no snapshot of memory: it has no list {key!r}")
+            raise refuse(self._path, f"is not a memory snapshot: it has no list {key!r}")
         return [_Object(each, self._path) for each in found]
 
     def lists(self, key: str) -> list[list[_Object]]:
         found = self._value.get(key)
         if not isinstance(found, list) or not all(isinstance(each, list) for each in found):
-            raise refuse(self._path, f"is no snapshot of memory: it has no lists {key!r}")
+            raise refuse(self._path, f"is not a memory snapshot: it has no lists {key!r}")
         return [[_Object(entry, self._path) for entry in each] for each in found]
 
     def figures(self, key: str) -> dict[str, float]:
@@ -140,7 +140,7 @@ def _allocations(snapshot: _Object, events: list[_Object], device: int) -> list[
         if address not in begun:
             found.append(Allocation(size, site, OLDER, -1, len(events)))
     if any(each.size < 0 for each in found):
-        raise refuse(snapshot._path, "is no snapshot of memory: it has allocations of less than nothing")
+        raise refuse(snapshot._path, "is not a memory snapshot: it has allocations of less than nothing")
     return found
 
 
@@ -148,10 +148,10 @@ def _parsed(path: Path) -> Any:
     data = read_bytes(path)
     try:
         return _PlainUnpickler(io.BytesIO(data)).load()
-    # What a pickle that somebody broke may raise is not written anywhere.
+    # The errors that a damaged pickle raises are not documented.
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError,
             OverflowError, MemoryError, RecursionError) as error:  # fmt: skip
-        raise refuse(path, f"is no snapshot of memory: {printable(str(error), 200)}") from error
+        raise refuse(path, f"is not a memory snapshot: {printable(str(error), 200)}") from error
 
 
 def _read(path: Path) -> Snapshot:
@@ -165,7 +165,7 @@ def _read(path: Path) -> Snapshot:
         for row in own.items("phases")
     ]
     if any(not 0 <= phase.begin <= phase.end <= len(events) for phase in phases):
-        raise refuse(path, "is no snapshot of memory: a phase has events that are not there")
+        raise refuse(path, "is not a memory snapshot: a phase has events that are not there")
     return Snapshot(
         path=path,
         case=own.text("case", path.name.removesuffix(ENDING)),

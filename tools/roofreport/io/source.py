@@ -44,7 +44,7 @@ def _has_long_line(data: bytes) -> bool:
 def read_bytes(path: Path) -> bytes:
     """The file's content. Raises UnusableInputError that names the file and the reason."""
     try:
-        # Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
+        # Without O_NONBLOCK, opening a pipe without a writer would block forever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
@@ -86,7 +86,7 @@ class StrictJsonError(ValueError):
 
 
 def _constant(text: str) -> NoReturn:
-    raise StrictJsonError(f"{text} is no JSON number")
+    raise StrictJsonError(f"{text} is not a JSON number")
 
 
 def _float(text: str) -> float:
@@ -107,9 +107,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(entries) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise StrictJsonError(
-            f"the key {twice[:60]!r} is given twice in one object, and nobody knows which value counts; take one out"
-        )
+        raise StrictJsonError(f"the key {twice[:60]!r} is given twice in one object; remove one")
     return entries
 
 

@@ -67,7 +67,7 @@ def terminal(table: Table) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """As it stands: no markup, no formula, and nobody is called by an @."""
+    """Literal text: no markup, no formula, no mention of a user by @."""
     return re.sub(r"([\\|<>*_`\[\]&~$])", r"\\\1", text).replace("@", "@<!-- -->")
 
 

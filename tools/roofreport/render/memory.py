@@ -95,7 +95,7 @@ def _with_counter(value: int, counter: float | None) -> Cell:
 
 
 def _labels(names: Sequence[str]) -> tuple[list[str], str]:
-    """What tells the cases apart, behind their family, and what they have in common."""
+    """The axes that differ between the cases, and the axes that they share."""
     parts = [name.split("/") for name in names]
     common = [part for part in parts[0][1:] if len(names) > 1 and all(part in other for other in parts)]
     return ["/".join(part for part in one if part not in common) for one in parts], "/".join(common)
@@ -136,7 +136,7 @@ def _merged(found: Sequence[Allocation]) -> list[tuple[Allocation, int]]:
 
 
 def largest(snapshot: Snapshot, drawn: Curve, most: int) -> Table:
-    """What is alive at the peak, the largest allocation first."""
+    """The allocations alive at the peak, the largest first."""
     found = _merged(alive(snapshot, drawn.peak_at))
     rows = [
         (_bytes(one.size), Cell(str(count), count), _text(one.category), _text(one.site or "-"))

@@ -13,7 +13,7 @@ from roofreport.io.profile import Kernel, Part, Profile
 from roofreport.render.formats import Cell, Table
 from roofreport.text import printable
 
-VISIBLE = 0.01  # the share from which a kernel is told of
+VISIBLE = 0.01  # the share from which a kernel is listed
 AGREED = 0.05  # as far as the profiler's time may be from the stopwatch's
 JUDGED = 0.1  # seconds from which it may: below, the profiler's own time counts
 _STAGES = ("scores", "softmax", "weighted sum")
@@ -172,7 +172,7 @@ def attention(profiles: Sequence[Profile]) -> Table:
 def _beside(
     old: Sequence[tuple[str, float]], new: Sequence[tuple[str, float]], whole: float, what: str, most: int
 ) -> Table:
-    """What moved most first."""
+    """The largest change first."""
     before, after = dict(old), dict(new)
     names = sorted({**before, **after}, key=lambda name: -abs(after.get(name, 0) - before.get(name, 0)))
     rows = []

@@ -90,7 +90,7 @@ def growth_line(series: Series) -> str:
 NAME = "case"
 MEDIAN = "median"
 MEAN = "mean"
-# What most cases have; a column that no case has is left out.
+# Columns that most cases have; a column that no case has is left out.
 DEFAULT_COLUMNS = (NAME, MEDIAN, MEAN, "samples", "FLOP/s", "bytes/s", "roof", "<ref>_flop_util", "<ref>_mem_util")
 
 _MILLISECOND = 1e-3
@@ -198,7 +198,7 @@ TWO_MODES = 1.25
 
 
 def memory_rate(case: Case) -> float | None:
-    """Bytes a second of the roof that the case was held against: the speed of memory beside it."""
+    """The rate of the roof of the case in bytes/s: the speed of memory at that time."""
     rate, roof = case.counters.get("bytes/s", 0.0), case.counters.get("roof", 0.0)
     return rate / roof if rate > 0 and roof > 0 and math.isfinite(rate / roof) else None
 

@@ -66,7 +66,7 @@ _MARK = ".roofbench-site"
 
 def _refuse_foreign(out: Path) -> None:
     if out.is_symlink() or (out.exists() and not out.is_dir()):
-        raise UnusableInputError(f"--out={printable(str(out))}: is no folder; name another one")
+        raise UnusableInputError(f"--out={printable(str(out))}: is not a folder; name another one")
     if out.is_dir() and not (out / _MARK).exists() and any(out.iterdir()):
         raise UnusableInputError(f"--out={printable(str(out))}: holds other files than a site; name another folder")
 
@@ -111,7 +111,7 @@ _POLICY = (
 
 
 def _sortable(value: float) -> str:
-    """What a script sorts by; empty where there is no figure."""
+    """The sort key of a cell; empty without a figure."""
     return f"{value:.9g}" if math.isfinite(value) else ""
 
 

@@ -157,7 +157,7 @@ class Level:
 
 
 def usable(value: float | None) -> bool:
-    """What has a logarithm, and a place on a chart."""
+    """Whether the value has a logarithm and a place on a chart."""
     return value is not None and math.isfinite(value) and LEAST <= value <= MOST
 
 
@@ -273,7 +273,7 @@ def details_data(readings: Sequence[Reading], told: Mapping[str, Told]) -> dict[
     }
 
 
-# What a page says of a series: a word, a mark beside it, and whether it is for the worse.
+# The status of a series: a word, a mark, and whether it is for the worse.
 
 
 class Group(Enum):
@@ -293,7 +293,7 @@ class Status:
 
 
 STEADY = Status("steady", "·", Group.STEADY, 9)
-# Its machine goes on with another toolchain.
+# Its machine continues with another toolchain.
 ENDED = Status("ended", "■", Group.STEADY, 10)
 _KINDS: Mapping[str, Status] = {
     "failed": Status("failed", "✕", Group.WORSE, 0),

@@ -99,7 +99,7 @@ class Row:
 
     @property
     def searched(self) -> str:
-        """What the filter box looks into."""
+        """The text that the filter box searches."""
         return " ".join(
             (self.case, self.metric, self.machine, self.toolchain, self.status.word, self.revision, self.text)
         )
@@ -119,7 +119,7 @@ class Overview:
         return [row for row in self.rows if row.status.group is group]
 
     def choices(self, column: str) -> list[str]:
-        """What a column holds, for its filter."""
+        """The values of a column, for its filter."""
         return sorted({str(getattr(row, column)) for row in self.rows})
 
     def words(self) -> list[tuple[Status, int]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a comparison says of one case."""
+"""The verdict of a comparison on one case."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _SAMPLING_COST = 1.6
 
 @dataclass
 class Plan:
-    """What is recorded. A recording goes on with the plan that it began with."""
+    """The plan of a recording, which is fixed when it begins."""
 
     fingerprint: str
     cases: list[str]
@@ -107,7 +107,7 @@ def record_pool(command: Command, plan: Plan, folder: Path, seconds: float, say:
         if not missing:
             continue
         if time.monotonic() - start > seconds:
-            say("the time is used up; the same command goes on from here")
+            say("the time is used up; repeat the command to continue")
             return
         # A round is taken in one go, or the processes of a pair would be minutes apart.
         begun = time.monotonic()
@@ -145,7 +145,7 @@ def read_pool(folder: Path) -> Pool:
     return Pool(tuple(plan.cases), np.array(rounds), process_seconds)
 
 
-# What is compared with what. Both run next to each other in every round.
+# The pairs that are compared. Both run next to each other in every round.
 PAIRS = (("base", "base2"), ("base2", "slow3"), ("base", "slow5"))
 U_TEST_ALPHA = 0.05
 
@@ -177,7 +177,7 @@ class Rates:
 def window_verdicts(
     base: NDArray[np.float64], new: NDArray[np.float64], base_first: bool
 ) -> tuple[list[Verdict], list[int]]:
-    """What abba says of [pair, case] when the window is its whole budget; and after how many pairs."""
+    """The verdicts of abba on [pair, case] if the window is its whole budget, and the pairs that each took."""
     pairs, cases = base.shape
     trials = [Trial(str(case), base_first) for case in range(cases)]
     decided = [pairs] * cases
@@ -200,7 +200,7 @@ def window_verdicts(
 
 
 def u_test_calls(base: NDArray[np.float64], new: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """What compare.py marks as different when it gets the processes' medians as repetitions."""
+    """The cases that compare.py marks as different, given the processes' medians as repetitions."""
     from scipy.stats import mannwhitneyu
 
     result = mannwhitneyu(base, new, alternative="two-sided", axis=0)

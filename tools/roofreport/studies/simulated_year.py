@@ -37,7 +37,7 @@ from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, count
 Floats = NDArray[np.float64]
 
 PLANTS = (0.08, 0.03)
-QUIET = 20  # nights after the begin of a series, and before its end, in which nothing is planted
+QUIET = 20  # nights after the begin of a series, and before its end, in which nothing is injected
 APART = 30  # nights between two plants
 LATEST = 14  # nights after a plant in which it counts as found
 RERUN_PAIRS = 30
@@ -52,7 +52,7 @@ class Plant:
 
 @dataclass
 class Tally:
-    """What became of the plants of one kind of gate, and of everything else."""
+    """The found injected slowdowns and the false alarms of one kind of gate."""
 
     false_alarms: int = 0
     delays: dict[float, list[int | None]] = field(default_factory=lambda: {size: [] for size in PLANTS})  # None: never
@@ -62,7 +62,7 @@ class Tally:
         return sum(delay is not None and delay <= within for delay in delays) / max(1, len(delays))
 
 
-def planted(random: np.random.Generator, series: int, nights: int, begins: Sequence[int]) -> list[list[Plant]]:
+def injected(random: np.random.Generator, series: int, nights: int, begins: Sequence[int]) -> list[list[Plant]]:
     """One plant of each size for every series, away from the begin and the end of what is one series."""
     edges = [*begins, nights]
     allowed = np.concatenate([np.arange(begin + QUIET, end - QUIET) for begin, end in pairwise(edges)])
@@ -80,12 +80,12 @@ def planted(random: np.random.Generator, series: int, nights: int, begins: Seque
 
 @dataclass(frozen=True)
 class Evening:
-    """What a second run of one series would meet on one night."""
+    """The conditions of a second run of one series on one night."""
 
     random: np.random.Generator
     sensitivity: float
-    level: float  # of its times beside their noise: what is planted, and what the driver brought
-    slowdown: float  # planted since the last good build
+    level: float  # of its times beside their noise: what is injected, and what the driver brought
+    slowdown: float  # injected since the last good build
     drift: float
     lean: float
 
@@ -136,8 +136,8 @@ RULES: dict[str, Rule] = {
 
 
 class _Alarms:
-    """Alarms of one series as they come, put down to what was planted before them. Nights are counted that measured
-    the series: nobody finds anything on another."""
+    """Alarms of one series as they come, put down to what was injected before them. Nights are counted that measured
+    the series: nothing can be found on the others."""
 
     def __init__(self, plants: Sequence[Plant], measured: NDArray[np.bool_]) -> None:
         self._open = list(plants)
@@ -164,8 +164,8 @@ def _gated_series(
 ) -> _Alarms:
     """`paces`: [night, process, column]."""
     nights, a_night, _ = year.log_times.shape
-    planted_by = np.array([sum(np.log1p(p.size) for p in plants if p.night <= night) for night in range(nights)])
-    times = year.log_times[:, :, index] + planted_by[:, None]
+    injected_by = np.array([sum(np.log1p(p.size) for p in plants if p.night <= night) for night in range(nights)])
+    times = year.log_times[:, :, index] + injected_by[:, None]
     alarms = _Alarms(plants, np.isfinite(times).any(axis=1))
     for begin, end in ((0, year.driver_night), (year.driver_night, nights)):
         accepted, good = begin, begin  # the first night that counts; the night of the last good build
@@ -183,7 +183,7 @@ def _gated_series(
             stands = standing.standing_of(history, TIME)
             if stands is None:
                 continue
-            level, slowdown = planted_by[night], planted_by[night] - planted_by[good]
+            level, slowdown = injected_by[night], injected_by[night] - injected_by[good]
             sensitivity, drift, lean = year.sensitivities[index], year.drift[night], year.lean[night]
             if rule(stands, Evening(random, sensitivity, level + driver, slowdown, drift, lean)):
                 alarms.sound(night)
@@ -299,8 +299,8 @@ def compare_detectors(seed: int, series: int, nights: int) -> int:
             quiet = values[:, index]
             false += len(_rises(quiet, find))
             night = int(plants[index])
-            planted = quiet + np.where(np.arange(len(quiet)) >= night, np.log1p(PLANT), 0.0)
-            found += any(night <= rise <= night + LATEST for rise in _rises(planted[: night + LATEST + 1], find))
+            injected = quiet + np.where(np.arange(len(quiet)) >= night, np.log1p(PLANT), 0.0)
+            found += any(night <= rise <= night + LATEST for rise in _rises(injected[: night + LATEST + 1], find))
         show(f"{name:<44}{false / series * 365 / nights:>8.3f}{100 * found / series:>8.1f} %")
     return 0
 
@@ -339,7 +339,7 @@ def is_met(tally: Tally, series: int) -> bool:
 def _simulate(args: argparse.Namespace) -> int:
     random = np.random.default_rng(args.seed)
     made = noise.simulated(random, args.series, args.nights, args.processes)
-    plants = planted(random, args.series, args.nights, (0, made.driver_night))
+    plants = injected(random, args.series, args.nights, (0, made.driver_night))
     heads = [f"+{100 * size:.0f} % in {FOUND[size][0]} nights" for size in PLANTS]
     show(f"{args.series} series, {args.nights} nights of {args.processes} processes, seed {args.seed}")
     show(_row("", ["false alarms", *heads]))

@@ -23,7 +23,7 @@ EPILOG = f"""{VERDICTS}
 Fresh processes in the order A B B A …, at least 10 pairs, until every case is decided or the budget is used up.
 Per case: Wilcoxon's signed-rank test over the pairs at 1 %, spent over four looks; over the cases: Benjamini and
 Hochberg at 5 %; and a floor from what neighbouring processes of one side differ by. Decided cases are left out of
-further processes. An interrupted comparison goes on where it stopped when the command is repeated.
+further processes. Repeat the command to continue an interrupted comparison.
 
 examples:
   tools/report abba old/roofbench new/roofbench --filter='matmul/.*bf16'
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state", "--keep", metavar="DIR", help="where results and progress are kept (default: results/local/…)"
     )
-    parser.add_argument("--restart", action="store_true", help="begin anew")
+    parser.add_argument("--restart", action="store_true", help="start again")
 
 
 def _state_folder(args: argparse.Namespace) -> Path:
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         options = Options(base, new, args.budget, folder, args.max_time, args.pairs, matched, metric)
         judgements = Abba(options, tell).run()
     except KeyboardInterrupt:
-        tell("interrupted; the same command goes on from here")
+        tell("interrupted; repeat the command to continue")
         return 128 + signal.SIGINT
     show(formats.terminal(judgement_table.build(judgements, metric)), end="")
     sides = f"; base {matched.base}, new {matched.new}" if matched else ""

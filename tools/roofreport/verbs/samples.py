@@ -21,7 +21,7 @@ from roofreport.verbs.common import EXIT_OK, notes
 
 EPILOG = """
 Each row of bars goes from the fastest sample on the left to the 99th percentile on the right: one hill is a quiet case,
-two are two states of the program or the machine, between which a median jumps; a long tail is somebody else's work.
+two are two states of the program or the machine, between which a median jumps; a long tail comes from other processes.
 
 examples:
   roofbench --benchmark_filter=matmul --journal=run.jsonl

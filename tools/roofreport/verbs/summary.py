@@ -14,9 +14,9 @@ from roofreport.terminal import show
 from roofreport.verbs.common import EXIT_OK, notes, warn
 
 EPILOG = """
-What a run found out, as far as it measured work in several implementations, precisions or sizes: the fastest
-implementation and what it leaves of the roof; the precision to serve in; how time grows against what is expected, and
-up to which size overhead rules. Several files are several processes of one machine: medians over them.
+The conclusions of a run that measured work in several implementations, precisions or sizes: the fastest
+implementation and its share of the roof; the precision to serve in; the growth of time against the expected growth, and
+the size up to which overhead dominates. Several files are several processes of one machine: medians over them.
 
 examples:
   tools/report summary run.json

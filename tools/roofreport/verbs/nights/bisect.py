@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 EPILOG = f"""
 Builds GOOD, BAD and commits between them in a work tree of their own, holds each against GOOD in fresh processes by
 turns (abba), and ends with the commit that made the case slower, its effect, and the number of builds. Commits that
-do not build, and those that stay AMBIGUOUS with more pairs, are passed over. The same command goes on after an
-interruption. Of several cases, the one that lost most is followed. BAD has to be SLOWER than GOOD.
+do not build, and those that stay AMBIGUOUS with more pairs, are passed over. Repeat the command to continue
+after an interruption. Of several cases, the one that lost most is followed. BAD has to be SLOWER than GOOD.
 
 --build is run by a shell in the work tree and leaves --program below ${PREFIX}; without it:
   {BUILD.replace(" && ", " &&" + chr(10) + "  ")}
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         found = search(good, commits, workshop, progress, lambda: save(folder, progress), tell)
     except KeyboardInterrupt:
         save(folder, progress)
-        tell("interrupted; the same command goes on from here")
+        tell("interrupted; repeat the command to continue")
         return 128 + signal.SIGINT
     repository.leave()
     save(folder, progress)

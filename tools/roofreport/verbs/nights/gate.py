@@ -34,8 +34,8 @@ findings:
   NEW       the first night of its series: a new case, machine or toolchain
 
 Without RESULT the newest night of every machine is judged. A result that is not in the history is judged against it
-and not added. With --binary what looks slower is run again in fresh processes: against --base by turns, as abba does,
-or else by itself. Without, only what lies far beyond its fence is found.
+and not added. With --binary, cases that look slower run again in fresh processes: in turns with --base, as abba does,
+or else alone. Without --binary, only findings far beyond the fence are reported.
 
 examples:
   tools/report gate
@@ -84,7 +84,7 @@ def _programs(args: argparse.Namespace, group: Nights) -> Programs:
     from roofreport.gate.again import Programs
 
     if args.base and not args.binary:
-        raise UnusableInputError("--base needs --binary: the program that is held against it")
+        raise UnusableInputError("--base needs --binary, the program to compare with it")
     folder = args.state or place.local_results() / f"gate-{group.runs[-1].digest[:12]}"
     return Programs(_program(args.base), _program(args.binary), args.budget, folder, tuple(args.flags), args.pairs)
 

@@ -179,7 +179,7 @@ def _prune(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace) -> int:
     if args.output is None and args.format == export.BINARY:
-        raise UnusableInputError(f"--format={export.BINARY} is no text: name a file with --output")
+        raise UnusableInputError(f"--format={export.BINARY} is not text: name a file with --output")
     if args.last and args.format not in export.OF_MANY_RUNS:
         raise UnusableInputError(
             f"--format={args.format} has no place for dates: it is of the newest run, without --last"
