@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether times fall into two groups with nothing between them, as where a program is in one of two states.
 
-lib/timing/split.h has the same rule.
+lib/timing/statistics.h has the same rule.
 """
 
 from __future__ import annotations
