@@ -19,7 +19,7 @@
 #include "lib/suite/named_rows.h"
 #include "lib/suite/operand_cache.h"
 #include "lib/suite/steps/gpu_step.h"
-#include "lib/workload/models/decoder_presets.h"
+#include "lib/workload/models/decoder.h"
 
 namespace roofbench {
 namespace {

@@ -20,7 +20,7 @@
 #include "lib/observe/ranges.h"
 #include "lib/suite/family_of.h"
 #include "lib/suite/named_rows.h"
-#include "lib/workload/models/transformer_training.h"
+#include "lib/workload/models/transformer.h"
 
 namespace roofbench {
 namespace {

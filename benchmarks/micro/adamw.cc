@@ -10,7 +10,7 @@
 #include "lib/models/training/adamw_update.h"
 #include "lib/models/training/optimizer.h"
 #include "lib/suite/family_of.h"
-#include "lib/workload/operators/adamw.h"
+#include "lib/workload/operators/elementwise.h"
 
 namespace roofbench {
 namespace {

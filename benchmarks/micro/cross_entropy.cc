@@ -16,7 +16,7 @@
 
 #include "lib/kernels/operators/rows/cross_entropy.h"
 #include "lib/suite/family_of.h"
-#include "lib/workload/operators/cross_entropy.h"
+#include "lib/workload/operators/rows.h"
 
 namespace roofbench {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <ATen/ops/index_select.h>
 
-#include "lib/kernels/operators/elementwise/embedding.h"
+#include "lib/kernels/operators/elementwise/data_movement.h"
 #include "lib/suite/family_of.h"
-#include "lib/workload/operators/embedding.h"
+#include "lib/workload/operators/elementwise.h"
 
 namespace roofbench {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <ATen/ops/gelu.h>
 
-#include "lib/kernels/operators/elementwise/gelu.h"
+#include "lib/kernels/operators/elementwise/activations.h"
 #include "lib/suite/family_of.h"
-#include "lib/workload/operators/gelu.h"
+#include "lib/workload/operators/elementwise.h"
 
 namespace roofbench {
 namespace {

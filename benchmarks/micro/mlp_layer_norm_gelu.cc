@@ -18,7 +18,7 @@
 #include "lib/kernels/operators/rows/norm.h"
 #include "lib/kernels/threading/huge_pages.h"
 #include "lib/suite/family_of.h"
-#include "lib/workload/models/mlp_layer_norm.h"
+#include "lib/workload/models/mlp.h"
 
 namespace roofbench {
 namespace {

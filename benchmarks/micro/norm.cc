@@ -19,9 +19,8 @@
 #include <tuple>
 
 #include "lib/kernels/operators/rows/norm.h"
-#include "lib/kernels/operators/rows/norm_gradient.h"
 #include "lib/suite/family_of.h"
-#include "lib/workload/operators/norm.h"
+#include "lib/workload/operators/rows.h"
 
 namespace roofbench {
 namespace {

@@ -6,9 +6,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/silu.h>
 
-#include "lib/kernels/operators/elementwise/silu_mul.h"
+#include "lib/kernels/operators/elementwise/activations.h"
 #include "lib/suite/family_of.h"
-#include "lib/workload/operators/silu_mul.h"
+#include "lib/workload/operators/elementwise.h"
 
 namespace roofbench {
 namespace {

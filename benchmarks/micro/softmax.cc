@@ -8,7 +8,7 @@
 
 #include "lib/kernels/operators/rows/softmax.h"
 #include "lib/suite/family_of.h"
-#include "lib/workload/operators/softmax.h"
+#include "lib/workload/operators/rows.h"
 
 namespace roofbench {
 namespace {

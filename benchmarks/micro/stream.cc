@@ -7,7 +7,7 @@
 #include <ATen/ops/sum.h>
 
 #include "lib/suite/family_of.h"
-#include "lib/workload/operators/stream.h"
+#include "lib/workload/operators/elementwise.h"
 
 namespace roofbench {
 namespace {

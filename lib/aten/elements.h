@@ -8,8 +8,7 @@
 #include <c10/util/Exception.h>
 #include <c10/util/Half.h>
 
-#include "lib/kernels/simd/bf16.h"
-#include "lib/kernels/simd/fp16.h"
+#include "lib/kernels/simd/floats.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/workload/dtype.h"
 

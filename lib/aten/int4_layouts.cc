@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/aten/elements.h"
-#include "lib/kernels/operators/products/quantize.h"
+#include "lib/kernels/operators/products/weights.h"
 
 namespace roofbench {
 namespace {

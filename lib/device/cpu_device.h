@@ -12,7 +12,7 @@
 #include "lib/device/device.h"
 #include "lib/hardware/device_facts.h"
 #include "lib/hardware/roofs/cpu_roof_meter.h"
-#include "lib/timing/cpu_clock.h"
+#include "lib/timing/clock.h"
 
 namespace roofbench {
 

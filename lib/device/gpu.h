@@ -9,7 +9,7 @@
 
 #include "lib/hardware/roofs/gpu_streams.h"
 #include "lib/observe/memory/memory_history.h"
-#include "lib/timing/event_queue.h"
+#include "lib/timing/event_clock.h"
 
 namespace roofbench {
 

@@ -15,7 +15,6 @@
 #include "lib/device/gpu_graph_cuda.h"
 #include "lib/device/gpu_memory_cuda.h"
 #include "lib/hardware/roofs/gpu_streams_cuda.h"
-#include "lib/timing/check_cuda.h"
 #include "lib/timing/event_queue_cuda.h"
 #include "lib/timing/spin_cuda.h"
 

@@ -15,7 +15,7 @@
 
 #include "lib/aten/fp32_scope.h"
 #include "lib/aten/storage_type.h"
-#include "lib/workload/operators/gemm.h"
+#include "lib/workload/operators/products.h"
 
 namespace roofbench {
 namespace {

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "lib/timing/check_cuda.h"
 #include "lib/timing/event_queue_cuda.h"
 
 namespace roofbench {

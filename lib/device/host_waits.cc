@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "lib/timing/cpu_clock.h"
+#include "lib/timing/clock.h"
 
 namespace roofbench {
 namespace {

@@ -13,7 +13,7 @@
 #include "lib/observe/peak_memory.h"
 #include "lib/suite/inputs.h"
 #include "lib/suite/operand_cache.h"
-#include "lib/timing/ignored_phases.h"
+#include "lib/timing/sampler.h"
 
 namespace roofbench {
 namespace {

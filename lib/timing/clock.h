@@ -2,8 +2,10 @@
 // How a chunk of steps is timed, on a device that may run behind the host.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -57,6 +59,30 @@ class Clock {
   // What of the `host_seconds` that passed on the host between the last BeginChunk and its EndChunk enqueueing took:
   // less than all of it where the host waited for room in a full launch queue.
   virtual double EnqueueSeconds(double host_seconds) const = 0;
+};
+
+// The clock of work that runs on the calling host: a mark is a read of the steady clock.
+
+class CpuClock final : public Clock {
+ public:
+  void BeginChunk(std::size_t marks) override;
+  void Mark() override;
+  std::span<const double> EndChunk() override;
+  double HostSeconds() override;
+  double ProcessCpuSeconds() override;
+  double FloorSeconds() override;
+  std::size_t MaxMarks() const override;
+  std::size_t MaxStepMarks() const override { return MaxMarks(); }
+  // The host is what works: it never waits.
+  void WhileBusy(const std::function<void()>& /*look*/) override {}
+  double SecondsWaitedIn(const std::function<void()>& /*step*/) override { return 0; }
+  double EnqueueSeconds(double host_seconds) const override { return host_seconds; }
+
+ private:
+  std::vector<std::chrono::steady_clock::time_point> marks_;  // with room for the chunk
+  std::size_t marked_ = 0;
+  std::vector<double> seconds_;
+  std::optional<double> floor_;
 };
 
 }  // namespace roofbench::timing

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "lib/timing/cpu_clock.h"
+#include "lib/timing/clock.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench::timing {

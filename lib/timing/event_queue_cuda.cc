@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/timing/event_queue_cuda.h"
 
-#include "lib/timing/check_cuda.h"
 #include "lib/timing/spin_cuda.h"
 
 namespace roofbench::timing {

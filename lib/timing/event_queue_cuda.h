@@ -3,11 +3,12 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
-
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
-#include "lib/timing/event_queue.h"
+#include "lib/timing/event_clock.h"
 
 namespace roofbench::timing {
 
@@ -33,5 +34,20 @@ class GatheredEvents {
   std::vector<cudaEvent_t> events_;
   GatheredEvents* outer_;
 };
+
+// Errors of the CUDA runtime as exceptions.
+
+// CUDA's words for an error, and its name.
+inline std::string Describe(cudaError_t error) {
+  return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
+}
+
+// Throws std::runtime_error: what failed, and why. The runtime forgets an error that it can forget: LibTorch would find
+// it behind its next launch, in a case that has nothing to do with it.
+inline void CheckCuda(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  cudaGetLastError();
+  throw std::runtime_error(std::string(what) + ": " + Describe(error));
+}
 
 }  // namespace roofbench::timing

@@ -6,12 +6,11 @@
 #include <cmath>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/timing/chunk_plan.h"
-#include "lib/timing/phase_recorder.h"
-#include "lib/timing/running_median.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench::timing {
@@ -63,6 +62,80 @@ void Validate(int phases, const SampleOptions& options) {
   if (!(options.chunk_seconds > 0)) throw std::invalid_argument("chunk_seconds not above 0");
   if (!(options.roof_share >= 0 && options.roof_share < 1)) throw std::invalid_argument("roof_share outside of [0, 1)");
 }
+
+// Turns the phases that a step ends into marks. The first call of the step defines their sequence; violations of the
+// rules of PhaseMarker throw std::logic_error with the phase or count at fault.
+class PhaseRecorder final : public PhaseMarker {
+ public:
+  PhaseRecorder(Clock& clock, int phases) : clock_(clock), phases_(static_cast<std::size_t>(phases)) {
+    if (phases_ > 0) sequence_.reserve(clock_.MaxStepMarks());  // nothing may allocate between marks
+  }
+
+  // Whether the ends of phases are marked, or only checked (outside of a chunk). On at first.
+  void SetMarking(bool marking) { marking_ = marking; }
+
+  // Calls the step and checks that it ended the phases that it must.
+  void Run(const Step& step) {
+    ended_ = 0;
+    step(*this);
+    if (!learned_) FinishLearning();
+    if (ended_ != sequence_.size()) {
+      throw std::logic_error("a step ended " + std::to_string(ended_) + " phases where its first call ended " +
+                             std::to_string(sequence_.size()));
+    }
+  }
+
+  void End(int phase) override {
+    const auto index = static_cast<std::size_t>(phase);
+    if (!learned_) {
+      Learn(index);
+    } else if (ended_ >= sequence_.size() || sequence_[ended_] != index) {
+      throw std::logic_error("a step ended phase " + std::to_string(phase) + " as its number " +
+                             std::to_string(ended_) + ", unlike its first call");
+    }
+    ++ended_;
+    if (marking_) clock_.Mark();
+  }
+
+  // Marks that a step makes: before the first call ended, the most that it may make.
+  std::size_t MarksPerStep() const {
+    if (phases_ == 0) return 0;
+    return learned_ ? sequence_.size() : clock_.MaxStepMarks() - 1;
+  }
+
+  // The phase of each mark of a step. Empty before the first call and for a step without phases.
+  std::span<const std::size_t> Sequence() const { return sequence_; }
+
+ private:
+  void Learn(std::size_t phase) {
+    if (phase >= phases_) {
+      throw std::logic_error("a step of " + std::to_string(phases_) + " phases ended phase " +
+                             std::to_string(static_cast<int>(phase)));
+    }
+    if (sequence_.size() == MarksPerStep()) {
+      throw std::logic_error("a step ended more than " + std::to_string(sequence_.size()) +
+                             " phases, the most that its clock can mark");
+    }
+    sequence_.push_back(phase);
+  }
+
+  void FinishLearning() {
+    for (std::size_t phase = 0; phase < phases_; ++phase) {
+      if (std::find(sequence_.begin(), sequence_.end(), phase) == sequence_.end()) {
+        throw std::logic_error("a step of " + std::to_string(phases_) + " phases never ended phase " +
+                               std::to_string(phase));
+      }
+    }
+    learned_ = true;
+  }
+
+  Clock& clock_;
+  const std::size_t phases_;
+  std::vector<std::size_t> sequence_;
+  std::size_t ended_ = 0;  // by the step that runs
+  bool learned_ = false;
+  bool marking_ = true;
+};
 
 class Sampler {
  public:

@@ -20,6 +20,12 @@ class PhaseMarker {
   virtual void End(int phase) = 0;
 };
 
+// For steps that are not timed.
+class IgnoredPhases : public PhaseMarker {
+ public:
+  void End(int /*phase*/) override {}
+};
+
 // One step. It must do the same work each time it is called.
 using Step = std::function<void(PhaseMarker&)>;
 

@@ -7,8 +7,10 @@
 #include <numbers>
 #include <numeric>
 #include <stdexcept>
+#include <vector>
 
 namespace roofbench::timing {
+
 namespace {
 
 constexpr std::size_t kMostExactRanks = 200;  // above, the binomial distribution is taken as normal
@@ -132,6 +134,38 @@ Summary Summarize(std::span<const double> values) {
           .min = *std::min_element(values.begin(), values.end()),
           .p95 = SelectQuantile(scratch, 0.95),
           .ci = RelativeHalfWidth(SelectMedianInterval(scratch, kConfidence), median)};
+}
+
+void RunningMedian::Add(std::span<const double> ascending) {
+  merged_.resize(sorted_.size() + ascending.size());
+  std::merge(sorted_.begin(), sorted_.end(), ascending.begin(), ascending.end(), merged_.begin());
+  std::swap(sorted_, merged_);
+}
+
+double RunningMedian::RelativeHalfWidth() const {
+  if (sorted_.empty()) return std::numeric_limits<double>::infinity();
+  const MedianRanks ranks = MedianIntervalRanks(sorted_.size());
+  const double median = std::midpoint(sorted_[(sorted_.size() - 1) / 2], sorted_[sorted_.size() / 2]);
+  return timing::RelativeHalfWidth({.low = sorted_[ranks.low], .high = sorted_[ranks.high]}, median);
+}
+
+std::optional<Split> FindSplit(std::span<const double> values) {
+  constexpr std::size_t kFewest = 4;
+  constexpr double kLeastGap = 0.1;    // of the value below it
+  constexpr double kGapOverGroup = 3;  // a gap that groups of this width do not make by themselves
+  if (values.size() < kFewest) return std::nullopt;
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  std::size_t upper = 1;  // where the slow group begins
+  for (std::size_t i = 2; i < sorted.size(); ++i) {
+    if (sorted[i] - sorted[i - 1] > sorted[upper] - sorted[upper - 1]) upper = i;
+  }
+  const std::span<const double> fast(sorted.data(), upper);
+  const std::span<const double> slow(sorted.data() + upper, sorted.size() - upper);
+  const double gap = slow.front() - fast.back();
+  const double widest = std::max(fast.back() - fast.front(), slow.back() - slow.front());
+  if (gap < kLeastGap * fast.back() || gap < kGapOverGroup * widest) return std::nullopt;
+  return Split{fast.size(), slow.size(), Median(fast), Median(slow)};
 }
 
 }  // namespace roofbench::timing

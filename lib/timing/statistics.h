@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -50,5 +51,33 @@ struct Summary {
   double ci = 0;  // half-width of the median's 95 % interval over the median
 };
 Summary Summarize(std::span<const double> values);
+
+// The median of values that arrive in chunks, and its confidence interval, without sorting them anew each time.
+
+class RunningMedian {
+ public:
+  // `ascending` must be sorted. Linear in all the values added so far.
+  void Add(std::span<const double> ascending);
+
+  // Half the width of the median's 95 % interval over the median; infinity before the first value.
+  double RelativeHalfWidth() const;
+
+ private:
+  std::vector<double> sorted_;
+  std::vector<double> merged_;  // kept for its memory
+};
+
+// Whether values fall into two groups with nothing between them, as times do where a program is in one of two states.
+
+struct Split {
+  std::size_t fast = 0;  // values in the lower group
+  std::size_t slow = 0;
+  double fast_median = 0;
+  double slow_median = 0;
+};
+
+// The two groups on either side of the widest gap, if that is a tenth of the value below it or more, and three times as
+// wide as either group; tools/roofreport/stats/split.py has the same rule. nullopt for fewer than four values.
+std::optional<Split> FindSplit(std::span<const double> values);
 
 }  // namespace roofbench::timing

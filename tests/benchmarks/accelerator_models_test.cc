@@ -23,8 +23,8 @@
 #include "lib/suite/family.h"
 #include "lib/suite/inputs.h"
 #include "lib/timing/sampler.h"
-#include "lib/workload/models/decoder_presets.h"
-#include "lib/workload/operators/stream.h"
+#include "lib/workload/models/decoder.h"
+#include "lib/workload/operators/elementwise.h"
 #include "tests/device/accelerator/accelerator_gpu.h"
 
 namespace roofbench {

@@ -25,14 +25,12 @@
 #include <limits>
 
 #include "lib/aten/elements.h"
+#include "lib/kernels/operators/elementwise/activations.h"
 #include "lib/kernels/operators/elementwise/adamw.h"
-#include "lib/kernels/operators/elementwise/embedding.h"
-#include "lib/kernels/operators/elementwise/gelu.h"
+#include "lib/kernels/operators/elementwise/data_movement.h"
 #include "lib/kernels/operators/elementwise/rope.h"
-#include "lib/kernels/operators/elementwise/silu_mul.h"
 #include "lib/kernels/operators/rows/cross_entropy.h"
 #include "lib/kernels/operators/rows/norm.h"
-#include "lib/kernels/operators/rows/norm_gradient.h"
 #include "lib/kernels/operators/rows/softmax.h"
 #include "lib/models/decoding/rotary_table.h"
 

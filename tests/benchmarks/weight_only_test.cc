@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/kernels/operators/products/gemv.h"
-#include "lib/kernels/operators/products/quantize.h"
+#include "lib/kernels/operators/products/weights.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/suite/check.h"
 

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "lib/kernels/cuda/gemv_cuda.h"
+#include "lib/kernels/cuda/launch_cuda.h"
 #include "tests/emulated/values.h"
 
 namespace roofbench::emulated {

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "tests/emulated/planted_cuda.h"
+#include "tests/emulated/faulty_kernels_cuda.h"
 
 namespace roofbench::emulated {
 namespace {
@@ -36,30 +36,32 @@ std::vector<float> Numbers(int count) {
 }
 
 TEST(Machine, CatchesAReadBeforeTheWrite) {
-  const std::vector<float> x = Numbers(kPlantedThreads);
+  const std::vector<float> x = Numbers(kFaultyThreads);
   const std::vector<float> expected(x.rbegin(), x.rend());
   EXPECT_EQ(WrongOrders(LaunchReverse, x, expected, false), 0);
   EXPECT_EQ(WrongOrders(LaunchReverse, x, expected, true), 8);
 }
 
 TEST(Machine, CatchesAWriteBeforeTheRead) {
-  const std::vector<float> x = Numbers(2 * kPlantedThreads);
-  const auto half = x.begin() + kPlantedThreads;
-  std::vector<float> expected(kPlantedThreads, std::accumulate(x.begin(), half, 0.0F));
+  const std::vector<float> x = Numbers(2 * kFaultyThreads);
+  const auto half = x.begin() + kFaultyThreads;
+  std::vector<float> expected(kFaultyThreads, std::accumulate(x.begin(), half, 0.0F));
   expected.resize(x.size(), std::accumulate(half, x.end(), 0.0F));
   EXPECT_EQ(WrongOrders(LaunchTwoSums, x, expected, false), 0);
   EXPECT_EQ(WrongOrders(LaunchTwoSums, x, expected, true), 8);
 }
 
 TEST(Machine, TrapsABarrierThatNotAllThreadsMeet) {
-  EXPECT_EQ(LaunchHalfABarrier(kPlantedThreads), cudaSuccess);
+  EXPECT_EQ(LaunchHalfABarrier(kFaultyThreads), cudaSuccess);
   EXPECT_EQ(LaunchHalfABarrier(0), cudaSuccess);
-  EXPECT_THAT([] { LaunchHalfABarrier(1); }, ThrowsMessage<Fault>(HasSubstr("thread 0 waits for ever at planted.cu:")));
-  EXPECT_THAT(LaunchTwoBarriers, ThrowsMessage<Fault>(HasSubstr("threads wait at different barriers: planted.cu:")));
+  EXPECT_THAT([] { LaunchHalfABarrier(1); },
+              ThrowsMessage<Fault>(HasSubstr("thread 0 waits for ever at faulty_kernels.cu:")));
+  EXPECT_THAT(LaunchTwoBarriers,
+              ThrowsMessage<Fault>(HasSubstr("threads wait at different barriers: faulty_kernels.cu:")));
 }
 
 TEST(Machine, TrapsAShuffleThatALaneStaysAwayFrom) {
-  EXPECT_THAT(LaunchLonelyShuffle, ThrowsMessage<Fault>(HasSubstr("waits for ever at planted.cu:")));
+  EXPECT_THAT(LaunchLonelyShuffle, ThrowsMessage<Fault>(HasSubstr("waits for ever at faulty_kernels.cu:")));
 }
 
 TEST(Machine, TrapsAVectorThatIsNotAligned) {
@@ -72,7 +74,7 @@ TEST(Machine, TrapsAVectorThatIsNotAligned) {
 
 TEST(Machine, GoesOnAfterAFault) {
   EXPECT_THROW(LaunchTwoBarriers(), Fault);
-  const std::vector<float> x = Numbers(kPlantedThreads);
+  const std::vector<float> x = Numbers(kFaultyThreads);
   EXPECT_EQ(WrongOrders(LaunchReverse, x, {x.rbegin(), x.rend()}, false), 0);
 }
 

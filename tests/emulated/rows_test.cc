@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "lib/kernels/cuda/rows_cuda.h"
+#include "lib/kernels/cuda/launch_cuda.h"
 #include "tests/emulated/values.h"
 
 namespace roofbench::emulated {

@@ -14,8 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/kernels/simd/bf16.h"
-#include "lib/kernels/simd/fp16.h"
+#include "lib/kernels/simd/floats.h"
 #include "lib/kernels/simd/isa.h"
 
 namespace roofbench::kernels {

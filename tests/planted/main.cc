@@ -14,7 +14,7 @@
 
 #include "lib/gbench/main.h"
 #include "lib/suite/family.h"
-#include "lib/workload/operators/stream.h"
+#include "lib/workload/operators/elementwise.h"
 
 namespace roofbench {
 namespace {

@@ -16,7 +16,7 @@
 #include "lib/run/doctor.h"
 #include "lib/run/session.h"
 #include "lib/suite/steps/graph.h"
-#include "lib/workload/operators/stream.h"
+#include "lib/workload/operators/elementwise.h"
 #include "test_paths.h"
 #include "tests/device/fake_device.h"
 #include "tests/device/fake_gpu.h"

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "lib/workload/operators/gemm.h"
+#include "lib/workload/operators/products.h"
 
 namespace roofbench {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "lib/suite/check.h"
-#include "lib/workload/operators/stream.h"
+#include "lib/workload/operators/elementwise.h"
 #include "tests/device/fake_device.h"
 #include "tests/suite/run_once.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "lib/suite/case.h"
-#include "lib/timing/ignored_phases.h"
+#include "lib/timing/sampler.h"
 
 namespace roofbench {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "lib/suite/family.h"
-#include "lib/workload/operators/stream.h"
+#include "lib/workload/operators/elementwise.h"
 #include "tests/device/fake_device.h"
 
 namespace roofbench {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/timing/cpu_clock.h"
+#include "lib/timing/clock.h"
 
 #include <algorithm>
 #include <cstddef>

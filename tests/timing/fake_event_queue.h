@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "lib/timing/event_queue.h"
+#include "lib/timing/event_clock.h"
 
 namespace roofbench::timing {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/timing/statistics.h"
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/timing/statistics.h"
 
 namespace roofbench::timing {
 namespace {
@@ -154,6 +155,50 @@ TEST(Summarize, StatesEveryStatistic) {
   EXPECT_NEAR(summary.p95, 1 + 0.95 * 99, 1e-9);
   EXPECT_NEAR(summary.ci, (61 - 40) / 2.0 / 50.5, 1e-12);
   EXPECT_THROW(Summarize({}), std::invalid_argument);
+}
+
+TEST(RunningMedian, AgreesWithTheSummaryOfAllValuesAfterEachChunk) {
+  std::mt19937_64 random(3);  // NOLINT(cert-msc51-cpp): fixed on purpose
+  RunningMedian running;
+  std::vector<double> all;
+  for (const std::size_t size : {1, 1, 3, 40, 2, 0, 200, 7, 300}) {
+    std::vector<double> chunk(size);
+    for (double& value : chunk) value = 1 + static_cast<double>(random() % 50);  // with many ties
+    all.insert(all.end(), chunk.begin(), chunk.end());
+    std::sort(chunk.begin(), chunk.end());
+    running.Add(chunk);
+    EXPECT_DOUBLE_EQ(running.RelativeHalfWidth(), Summarize(all).ci) << all.size() << " values";
+  }
+}
+
+TEST(RunningMedian, OfAnEvenNumberLiesBetweenTheMiddleTwo) {
+  RunningMedian running;
+  running.Add(std::vector<double>{4});
+  running.Add(std::vector<double>{1});
+  EXPECT_DOUBLE_EQ(running.RelativeHalfWidth(), 1.5 / 2.5);
+}
+
+TEST(RunningMedian, KnowsNothingWithoutValues) {
+  EXPECT_EQ(RunningMedian().RelativeHalfWidth(), std::numeric_limits<double>::infinity());
+}
+
+TEST(FindSplit, TwoStatesAreFoundWhateverTheirShares) {
+  const auto first = FindSplit(std::vector<double>{202, 282, 284, 285, 287, 283});
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->fast, 1);
+  EXPECT_EQ(first->slow, 5);
+  EXPECT_EQ(first->fast_median, 202);
+  EXPECT_EQ(first->slow_median, 284);
+  const auto half = FindSplit(std::vector<double>{3, 1, 3.1, 1.1});
+  ASSERT_TRUE(half.has_value());
+  EXPECT_EQ(half->fast, 2);
+}
+
+TEST(FindSplit, ScatterIsNoSplit) {
+  EXPECT_FALSE(FindSplit(std::vector<double>{100, 110, 121, 133, 146}).has_value()) << "evenly spread";
+  EXPECT_FALSE(FindSplit(std::vector<double>{100, 101, 102, 104, 108}).has_value()) << "within a tenth";
+  EXPECT_FALSE(FindSplit(std::vector<double>{1, 1, 1, 1}).has_value());
+  EXPECT_FALSE(FindSplit(std::vector<double>{1, 2, 2}).has_value()) << "too few to tell";
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lib/workload/operators/gemm.h"
+#include "lib/workload/operators/products.h"
 
 namespace roofbench::workload {
 namespace {

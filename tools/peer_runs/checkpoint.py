@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Shape:
-    """As the model of this name in lib/workload/models/decoder_presets.cc."""
+    """As the model of this name in lib/workload/models/decoder.cc."""
 
     d_model: int
     d_ff: int

@@ -8,7 +8,7 @@
 
 #include "benchmarks/micro/products/weight_operand.h"
 #include "lib/aten/onednn.h"
-#include "lib/workload/operators/gemv.h"
+#include "lib/workload/operators/products.h"
 
 namespace roofbench {
 namespace {

@@ -10,7 +10,7 @@
 #include "benchmarks/micro/products/weight_operand.h"
 #include "lib/aten/int4_layouts.h"
 #include "lib/aten/onednn.h"
-#include "lib/workload/operators/gemv.h"
+#include "lib/workload/operators/products.h"
 
 namespace roofbench {
 namespace {

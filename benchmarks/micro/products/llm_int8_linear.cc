@@ -25,8 +25,7 @@
 #include "lib/models/decoding/llm_int8.h"
 #include "lib/observe/ranges.h"
 #include "lib/suite/family_of.h"
-#include "lib/workload/operators/gemm.h"
-#include "lib/workload/operators/llm_int8.h"
+#include "lib/workload/operators/products.h"
 
 namespace roofbench {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "lib/aten/onednn.h"
 #include "lib/suite/family_of.h"
-#include "lib/workload/operators/gemm.h"
+#include "lib/workload/operators/products.h"
 
 namespace roofbench {
 namespace {

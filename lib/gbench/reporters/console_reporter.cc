@@ -15,7 +15,7 @@
 #include "lib/base/text.h"
 #include "lib/gbench/library.h"
 #include "lib/gbench/reporters/layout.h"
-#include "lib/timing/split.h"
+#include "lib/timing/statistics.h"
 
 namespace roofbench {
 namespace {

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "lib/hardware/roofs/stream_kernels_cuda.h"
-#include "lib/timing/check_cuda.h"
+#include "lib/timing/event_queue_cuda.h"
 
 namespace roofbench::hardware {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "lib/kernels/cuda/launch_cuda.cuh"
+#include "lib/kernels/cuda/warp_cuda.cuh"
 
 namespace roofbench::hardware {
 namespace {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of kernels that the CUDA part exports.
 
-#include "lib/kernels/cuda/gemv_cuda.h"
 #include "lib/kernels/cuda/gpu_kernels.h"
-#include "lib/kernels/cuda/rows_cuda.h"
+#include "lib/kernels/cuda/launch_cuda.h"
 
 namespace roofbench::kernels {
 namespace {

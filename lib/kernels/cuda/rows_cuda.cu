@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_bf16.h>
 
-#include "lib/kernels/cuda/launch_cuda.cuh"
-#include "lib/kernels/cuda/rows_cuda.h"
+#include "lib/kernels/cuda/launch_cuda.h"
 #include "lib/kernels/cuda/warp_cuda.cuh"
 
 namespace roofbench::kernels {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of a thread and reductions of a warp and of a block, for the kernels of this folder.
+// For the kernels of this folder: vectors of a thread, reductions of a warp and of a block, and their launch by the
+// runtime's function, so that the sources are plain C++ and tests/emulated runs them on a processor.
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "lib/kernels/cuda/gpu_kernels.h"
 
@@ -84,6 +87,18 @@ __device__ float ReduceBlock(float mine) {
   float all = Operation::Nothing();
   for (unsigned warp = 0; warp < blockDim.x / kWarp; ++warp) all = Operation::Join(all, of_warp[warp]);
   return all;
+}
+
+// kernel(arguments…) on a grid of blocks. An error of the launch is returned and taken away: the next call of the
+// runtime is not at fault.
+template <typename... Parameters>
+cudaError_t Launch(void (*kernel)(Parameters...), dim3 grid, int threads, cudaStream_t stream,
+                   std::common_type_t<Parameters>... arguments) {
+  void* pointers[] = {static_cast<void*>(&arguments)...};
+  const cudaError_t launched =
+      cudaLaunchKernel(kernel, grid, dim3(static_cast<unsigned>(threads)), pointers, 0, stream);
+  const cudaError_t last = cudaGetLastError();
+  return launched == cudaSuccess ? last : launched;
 }
 
 }  // namespace roofbench::kernels

@@ -10,6 +10,12 @@ namespace roofbench::kernels {
 
 inline constexpr int64_t kLineBytes = 64;
 
+// A cache line, and on one: a vector that lies across two takes two loads.
+template <typename T>
+struct alignas(kLineBytes) Line {
+  T values[kLineBytes / sizeof(T)];
+};
+
 // A plain store first reads the line that it writes, which costs half of a result's traffic again; a streaming store
 // does not, but the next reader has to go to memory. Results from this size on would leave the caches anyway.
 inline constexpr int64_t kStreamBytes = int64_t{4} << 20;

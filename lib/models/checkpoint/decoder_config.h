@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/models/checkpoint/quantization_config.h"
-#include "lib/workload/models/decoder_presets.h"
+#include "lib/workload/models/decoder.h"
 
 namespace roofbench::models {
 

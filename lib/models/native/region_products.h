@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "lib/kernels/operators/products/llm_int8.h"
-#include "lib/kernels/threading/row_shares.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/models/decoding/llm_int8.h"
 #include "lib/models/decoding/stored_matrix.h"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lib/kernels/simd/bf16.h"
+#include "lib/kernels/simd/floats.h"
 #include "lib/kernels/threading/parallel_for.h"
 #include "lib/models/checkpoint/decoder_config.h"
 #include "lib/models/decoding/kv_cache.h"

@@ -15,12 +15,10 @@
 
 #include "lib/aten/elements.h"
 #include "lib/aten/onednn.h"
-#include "lib/kernels/operators/elementwise/gelu.h"
-#include "lib/kernels/operators/elementwise/silu_mul.h"
-#include "lib/kernels/operators/elementwise/transpose.h"
+#include "lib/kernels/operators/elementwise/activations.h"
+#include "lib/kernels/operators/elementwise/data_movement.h"
 #include "lib/kernels/operators/rows/cross_entropy.h"
 #include "lib/kernels/operators/rows/norm.h"
-#include "lib/kernels/operators/rows/norm_gradient.h"
 #include "lib/models/training/native_attention.h"
 #include "lib/observe/ranges.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/models/training/trainer.h"
-#include "lib/workload/models/transformer_training.h"
+#include "lib/workload/models/transformer.h"
 
 namespace roofbench::models {
 

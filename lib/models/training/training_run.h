@@ -9,7 +9,7 @@
 
 #include "lib/models/training/trainer.h"
 #include "lib/models/training/trainer_check.h"
-#include "lib/workload/models/transformer_training.h"
+#include "lib/workload/models/transformer.h"
 
 namespace roofbench::models {
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "lib/workload/operators/softmax.h"
+#include "lib/workload/operators/rows.h"
 
 namespace roofbench::observe {
 namespace {

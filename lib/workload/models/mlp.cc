@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/workload/models/mlp.h"
 
-#include "lib/workload/operators/gelu.h"
-#include "lib/workload/operators/gemm.h"
+#include "lib/workload/operators/elementwise.h"
+#include "lib/workload/operators/products.h"
+#include "lib/workload/operators/rows.h"
 
 namespace roofbench::workload {
+
 namespace {
 
 constexpr double kParameterBytes = 4;  // parameters and their gradients are fp32, with or without autocast
@@ -69,6 +71,26 @@ double Mlp::ResidentBytes() const {
   const double low_precision_weights = bytes < kParameterBytes ? Parameters() * bytes : 0;
   const double in_flight = 2 * batch * width * bytes;  // the gradient that flows and the one being made
   return 2 * Parameters() * kParameterBytes + low_precision_weights + activations + in_flight;
+}
+
+double MlpLayerNorm::Parameters() const { return 2 * width * hidden + 3 * (width + hidden); }
+
+Cost MlpLayerNorm::ForwardCost() const {
+  const double element = ElementBytes(dtype);
+  Cost cost{.resident_bytes = (Parameters() + 2 * batch * (width + hidden)) * element};
+  const auto linear_and_norm = [&](double in, double out, bool activation) {
+    Operation linear = Gemm{.m = batch, .n = out, .k = in, .dtype = dtype}.Forward();
+    linear.bytes_read += out * element;  // bias
+    Operation norm = Norm{.kind = NormKind::kLayer, .rows = batch, .cols = out, .dtype = dtype}.Forward();
+    // Weight and bias in the type of the rows, not in fp32.
+    norm.bytes_read -= 2 * out * (ElementBytes(Dtype::kFp32) - element);
+    cost.operations.push_back(linear);
+    cost.operations.push_back(norm);
+    if (activation) cost.operations.push_back(Gelu{.elements = batch * out, .dtype = dtype}.Forward());
+  };
+  linear_and_norm(width, hidden, gelu);
+  linear_and_norm(hidden, width, false);
+  return cost;
 }
 
 }  // namespace roofbench::workload

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/workload/models/transformer.h"
 
+#include <algorithm>
+
+#include "lib/workload/operators/elementwise.h"
+#include "lib/workload/operators/products.h"
+#include "lib/workload/operators/rows.h"
+
 namespace roofbench::workload {
 
 TransformerParameters Transformer::Parameters() const {
@@ -20,6 +26,279 @@ std::optional<Transformer> FindTransformer(std::string_view name) {
     if (preset.name == name) return preset.shape;
   }
   return std::nullopt;
+}
+
+namespace {
+
+constexpr double kIndexBytes = 8;       // a token's number
+constexpr double kStatisticsBytes = 4;  // row statistics are fp32 whatever the storage
+
+// Nominal arithmetic of element-wise work, in fp32, as the operators have it; its bytes decide.
+constexpr double kNormFlops = FlopsPerElement(NormKind::kRms);
+constexpr double kSgdFlops = 2;
+constexpr double kMeanFlops = 1;
+
+// Work on `elements` that is bound by its traffic; bytes are given an element.
+struct PerElement {
+  double flops = 0;
+  double read = 0;
+  double written = 0;
+  double updated = 0;
+};
+
+Operation ElementWise(double elements, const PerElement& each, double repeat = 1) {
+  Operation operation{.bytes_read = elements * each.read,
+                      .bytes_written = elements * each.written,
+                      .bytes_updated = elements * each.updated,
+                      .repeat = repeat};
+  operation.flops[Index(Dtype::kFp32)] = elements * each.flops;
+  return operation;
+}
+
+// One kind of linear layer: `count` products of [tokens, in] by [in, out].
+struct LinearLayer {
+  double in;
+  double out;
+  double count;
+};
+
+// q and output projection, k and v, gate and up, down, head.
+std::array<LinearLayer, 5> LinearLayers(const Transformer& shape) {
+  return {{{shape.d_model, shape.QueryWidth(), 2 * shape.layers},
+           {shape.d_model, shape.KvWidth(), 2 * shape.layers},
+           {shape.d_model, shape.d_ff, 2 * shape.layers},
+           {shape.d_ff, shape.d_model, shape.layers},
+           {shape.d_model, shape.vocab, 1}}};
+}
+
+// Pairs of a query and a key that are multiplied, a head.
+double Pairs(const TransformerTraining& training) {
+  const double context = training.context;
+  const bool skips = training.attention == AttentionKind::kFused;
+  return training.batch * (skips ? context * (context + 1) / 2 : context * context);
+}
+
+double AttentionFlops(const TransformerTraining& training) {
+  const Transformer& shape = training.shape;
+  return 4 * Pairs(training) * shape.layers * shape.heads * shape.HeadDim();
+}
+
+// `products` products of attention in one layer: q·kᵀ and p·v forward, four of them backward.
+Operation AttentionProducts(const TransformerTraining& training, double products, double bytes_read,
+                            double bytes_written) {
+  Operation operation{.bytes_read = bytes_read, .bytes_written = bytes_written, .repeat = training.shape.layers};
+  operation.flops[Index(training.compute)] = AttentionFlops(training) / training.shape.layers * products / 2;
+  return operation;
+}
+
+// The loss element by element of the logits: forward reads them, and backward writes their gradient, from what they are
+// or for the mean from nothing.
+PerElement LossForward(const TransformerTraining& training) {
+  const double flops = training.loss == LossKind::kMeanLogit ? kMeanFlops : Softmax::kFlops;
+  return {.flops = flops, .read = ElementBytes(training.compute)};
+}
+PerElement LossBackward(const TransformerTraining& training) {
+  const double act = ElementBytes(training.compute);
+  if (training.loss == LossKind::kMeanLogit) return {.written = act};
+  return {.flops = Softmax::kFlops, .read = act, .written = act};
+}
+
+// The most that is alive beside the parameters while forward runs and keeps nothing for backward: in a layer, where the
+// head makes the logits, or where the loss is taken.
+double ForwardPeak(const TransformerTraining& training) {
+  const Transformer& shape = training.shape;
+  const bool native = training.implementation == TrainingImplementation::kNative;
+  const double stream = ElementBytes(training.storage);
+  const double act = ElementBytes(training.compute);
+  const double d = shape.d_model * training.Tokens();
+  const double f = shape.d_ff * training.Tokens();
+  const double v = shape.vocab * training.Tokens();
+  // What a norm gives: LibTorch leaves the cast to the product.
+  const double normed = d * (native ? act : stream);
+  // Parameters that want no gradient are cast by each product anew.
+  const double cast_bytes = training.IsMixed() ? shape.d_model * act : 0;
+  // The stream, its norm, q, k and v as they came and rotated, and their result. Our attention leaves v as it is, and
+  // holds keys and values once more; the naive one holds all scores, masked, and their softmax.
+  const double scores = training.batch * training.context * training.context * shape.heads;
+  const double held = training.attention == AttentionKind::kNaive ? 3 * scores : native ? d : 0;
+  const double attention = d * stream + normed + (6 * d + held) * act + (native ? d * act : 0);
+  // The stream before and after attention, both norms, what attention gave; gate, up and their product, LibTorch's also
+  // the activation between, or the weight of the product that makes up.
+  const double gated = std::max((native ? 3 : 4) * f * act, 2 * f * act + shape.d_ff * cast_bytes);
+  const double feed_forward = 2 * d * stream + 2 * normed + d * act + gated;
+  // The sum that ends a block: under autocast LibTorch first casts what the feed-forward part gave to the stream's
+  // type.
+  const double sum = training.IsMixed() ? 4 * d * stream + (4 * d + f) * act : 0;
+  const double head = d * stream + normed + v * act + shape.vocab * cast_bytes;
+  // LibTorch takes the loss under autocast from an fp32 copy of the logits, and writes the log-probabilities.
+  const bool takes_logits_alone = native || training.loss == LossKind::kMeanLogit;
+  const double loss = takes_logits_alone ? v * act : training.IsMixed() ? v * (act + 2 * stream) : 2 * v * act;
+  return std::max({attention, feed_forward, sum, head, loss});
+}
+
+}  // namespace
+
+double TransformerTraining::ForwardMatmulFlops() const {
+  return 2 * Tokens() * shape.Parameters().matmul + AttentionFlops(*this);
+}
+
+workload::Cost TransformerTraining::Forward() const {
+  const double tokens = Tokens();
+  const double stream = ElementBytes(storage);  // of the residual stream
+  const double act = ElementBytes(compute);     // of what the products read and write
+  const double scores = Pairs(*this) * shape.heads;
+  workload::Cost cost;
+  auto& operations = cost.operations;
+  for (const auto& [in, out, count] : LinearLayers(shape)) {
+    Operation product = Gemm{.m = tokens, .n = out, .k = in, .dtype = compute}.Forward();
+    product.repeat = count;
+    operations.push_back(product);
+    if (IsMixed()) operations.push_back(ElementWise(in * out, {.read = stream, .written = act}, count));
+  }
+  operations.push_back(ElementWise(tokens * shape.d_model, {.read = stream, .written = stream}));  // embedding
+  operations.push_back(ElementWise(tokens * shape.d_model, {kNormFlops, stream, act}, 2 * shape.layers + 1));  // norms
+  operations.push_back(ElementWise(tokens * (shape.QueryWidth() + shape.KvWidth()), {Rope::kFlops, act, act},
+                                   shape.layers));  // RoPE
+  const double qkvo = tokens * (2 * shape.QueryWidth() + 2 * shape.KvWidth()) * act;
+  if (attention == AttentionKind::kNaive) {
+    operations.push_back(AttentionProducts(*this, 2, qkvo * 3 / 4 + scores * act, qkvo / 4 + scores * act));
+    operations.push_back(ElementWise(scores, {Softmax::kFlops, act, act}, shape.layers));
+  } else {
+    operations.push_back(AttentionProducts(*this, 2, qkvo * 3 / 4, qkvo / 4));
+    operations.push_back(ElementWise(scores, {.flops = Softmax::kFlops}, shape.layers));
+  }
+  operations.push_back(ElementWise(tokens * shape.d_ff, {SiluMul::kFlops, 2 * act, act}, shape.layers));
+  operations.push_back(ElementWise(tokens * shape.d_model, {1, act, 0, stream}, 2 * shape.layers));  // residual sums
+  operations.push_back(ElementWise(tokens * shape.vocab, LossForward(*this)));
+  return cost;
+}
+
+workload::Cost TransformerTraining::Backward() const {
+  const double tokens = Tokens();
+  const double stream = ElementBytes(storage);
+  const double act = ElementBytes(compute);
+  const double scores = Pairs(*this) * shape.heads;
+  workload::Cost cost;
+  auto& operations = cost.operations;
+  for (const auto& [in, out, count] : LinearLayers(shape)) {
+    for (Operation product : Gemm{.m = tokens, .n = out, .k = in, .dtype = compute}.Backward()) {
+      product.repeat = count;
+      operations.push_back(product);
+    }
+    // The gradient of a weight under autocast is a bf16 product, stored as fp32.
+    if (IsMixed()) operations.push_back(ElementWise(in * out, {.read = act, .written = stream}, count));
+  }
+  operations.push_back(ElementWise(tokens * shape.vocab, LossBackward(*this)));
+  operations.push_back(
+      ElementWise(tokens * shape.d_model, {2 * kNormFlops, stream + act, stream}, 2 * shape.layers + 1));
+  operations.push_back(
+      ElementWise(tokens * (shape.QueryWidth() + shape.KvWidth()), {Rope::kFlops, act, act}, shape.layers));
+  const double qkvo = tokens * (2 * shape.QueryWidth() + 2 * shape.KvWidth()) * act;
+  if (attention == AttentionKind::kNaive) {
+    operations.push_back(AttentionProducts(*this, 4, qkvo + 2 * scores * act, qkvo * 3 / 4 + scores * act));
+    operations.push_back(ElementWise(scores, {Softmax::kFlops, 2 * act, act}, shape.layers));
+  } else {
+    operations.push_back(AttentionProducts(*this, 4, qkvo * 5 / 4, qkvo * 3 / 4));
+    operations.push_back(ElementWise(scores, {.flops = Softmax::kFlops}, shape.layers));
+  }
+  operations.push_back(ElementWise(tokens * shape.d_ff, {2 * SiluMul::kFlops, 3 * act, 2 * act}, shape.layers));
+  operations.push_back(ElementWise(tokens * shape.d_model, {1, stream, 0, stream}, 2 * shape.layers));
+  // The embedding's gradient is dense: every row is written, most of them with zeros.
+  operations.push_back(ElementWise(shape.vocab * shape.d_model, {.written = stream}));
+  operations.push_back(ElementWise(tokens * shape.d_model, {1, stream, 0, stream}));
+  return cost;
+}
+
+workload::Cost TransformerTraining::Optimizer() const {
+  const double bytes = ElementBytes(storage);
+  const PerElement each{
+      .flops = HasMoments() ? AdamW::kFlops : kSgdFlops, .read = bytes, .updated = (HasMoments() ? 3 : 1) * bytes};
+  return {.operations = {ElementWise(shape.Parameters().Total(), each)}};
+}
+
+workload::Cost TransformerTraining::Step(TrainingMode mode) const {
+  workload::Cost cost = Forward();
+  if (mode >= TrainingMode::kForwardBackward) cost += Backward();
+  if (mode >= TrainingMode::kStep) cost += Optimizer();
+  cost.resident_bytes = Memory(mode).peak;
+  return cost;
+}
+
+double TransformerTraining::PalmFlops(TrainingMode mode) const {
+  const double forward = Tokens() * (2 * shape.Parameters().Total() + 4 * shape.layers * shape.QueryWidth() * context);
+  return mode < TrainingMode::kForwardBackward ? forward : 3 * forward;
+}
+
+TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
+  const double tokens = Tokens();
+  const double count = shape.Parameters().Total();
+  const double stream = ElementBytes(storage);
+  const double act = ElementBytes(compute);
+  const double scores = batch * context * context * shape.heads;
+  const double d = shape.d_model * tokens;
+  const double q = shape.QueryWidth() * tokens;
+  const double kv = shape.KvWidth() * tokens;
+  const double f = shape.d_ff * tokens;
+  const double v = shape.vocab * tokens;
+  TrainingMemory memory{.parameters = count * stream};
+  // A low-precision copy of the weights, for as long as autocast remembers them.
+  const double casts = IsMixed() ? shape.Parameters().matmul * act : 0;
+  if (mode == TrainingMode::kInference) {
+    memory.peak = memory.parameters + ForwardPeak(*this);
+    return memory;
+  }
+  if (mode >= TrainingMode::kForwardBackward) memory.gradients = count * stream;
+  if (mode == TrainingMode::kStep && HasMoments()) memory.optimizer = 2 * count * stream;
+  // A block keeps of each of its two norms the input and a statistic a row, and LibTorch's also the normalized rows,
+  // both in fp32 where the norm is composed.
+  // The scaled rows are kept once by the products that read them, but under autocast LibTorch rounds them again for
+  // each of the five. Attention keeps queries, keys, values and its result twice (as it came and with heads merged;
+  // ours once), with a statistic a query, or the scores; the gate keeps gate, up and their product, LibTorch's also the
+  // activation between.
+  const bool native = implementation == TrainingImplementation::kNative;
+  const double scaled = native ? 2 * d * act : IsMixed() ? 5 * d * act : 2 * d * stream;
+  const double normed = native ? d * stream : composed_norms ? 2 * d * ElementBytes(Dtype::kFp32) : 2 * d * stream;
+  const double norms = 2 * (normed + tokens * kStatisticsBytes) + scaled;
+  const double attended = attention == AttentionKind::kNaive
+                              ? (2 * q + 2 * kv + scores) * act
+                              : ((native ? 2 : 3) * q + 2 * kv) * act + tokens * shape.heads * kStatisticsBytes;
+  const double gated = (native ? 3 : 4) * f * act;
+  // Of the loss LibTorch keeps the log-probabilities (in fp32 under autocast), and ours the gradient by the logits in
+  // their place.
+  // The mean needs none of its logits.
+  const bool mean = loss == LossKind::kMeanLogit;
+  const double kept_logits = mean ? 0 : v * (native ? act : stream);
+  const double head = normed + d * act + kept_logits;
+  memory.activations = casts + shape.layers * (norms + attended + gated) + head;
+  if (mode == TrainingMode::kForward) {
+    // LibTorch takes the loss while the logits are alive, under autocast with an fp32 copy.
+    const double logits = mean ? v * act : native ? 0 : v * (act + (IsMixed() ? stream : 0));
+    // The naive attention of the last layer has its scores three times, of which one is kept.
+    const double attends =
+        attention == AttentionKind::kNaive ? memory.activations - head - gated + 2 * scores * act : 0;
+    memory.peak = memory.parameters + std::max(memory.activations + logits, attends);
+    return memory;
+  }
+  // Backward begins with all activations and LibTorch's gradients of log-probabilities and logits, or our gradient of
+  // the head (also as the product left it, under autocast) and in fp32 a turned copy of that of the logits. It ends
+  // with all gradients.
+  const double head_gradient = shape.vocab * shape.d_model * (stream + (IsMixed() ? act : 0));
+  const double turned = compute == Dtype::kBf16 ? 0 : v * act;
+  const double loss_gradients = mean ? v * act : 2 * v * stream;
+  const double begins = memory.activations + (native ? head_gradient + turned : loss_gradients);
+  const double ends = memory.gradients + 2 * d * stream;
+  const bool divides = mode == TrainingMode::kStep && optimizer == OptimizerKind::kAdamWForeach;
+  const double updates = memory.gradients + (divides ? memory.parameters : 0);
+  // Our attention holds in backward the gradients of its result, of q, k and v, and queries and the first of these
+  // twice more, beside an fp32 gradient of the queries. The last layer does so while all others keep theirs.
+  double attends = 0;
+  if (native && attention != AttentionKind::kNaive) {
+    const double layer_gradients = shape.d_model * (3 * shape.d_ff + shape.QueryWidth()) * stream;
+    attends = memory.activations - head - gated + shape.vocab * shape.d_model * stream + layer_gradients +
+              (6 * q + 2 * kv) * act + q * ElementBytes(Dtype::kFp32) + d * stream;
+  }
+  memory.peak = memory.parameters + memory.optimizer + std::max({begins, attends, ends, updates});
+  return memory;
 }
 
 }  // namespace roofbench::workload

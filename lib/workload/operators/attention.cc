@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "lib/workload/operators/softmax.h"
+#include "lib/workload/operators/rows.h"
 
 namespace roofbench::workload {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/kernels/simd/fp16.h"
+#include "lib/kernels/simd/floats.h"
 
 #include <gtest/gtest.h>
 

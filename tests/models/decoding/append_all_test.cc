@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "lib/models/decoding/decoder_model.h"
-#include "lib/workload/models/decoder_presets.h"
+#include "lib/workload/models/decoder.h"
 #include "tests/models/decoding/everything.h"
 
 namespace roofbench::models {

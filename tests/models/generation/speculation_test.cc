@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "lib/models/generation/generation.h"
-#include "lib/workload/models/decoder_presets.h"
+#include "lib/workload/models/decoder.h"
 
 namespace roofbench::workload {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "lib/models/decoding/kv_cache.h"
-#include "lib/workload/models/decoder_presets.h"
+#include "lib/workload/models/decoder.h"
 
 namespace roofbench::models {
 namespace {

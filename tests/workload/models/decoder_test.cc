@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "lib/workload/models/decoder_presets.h"
-
 namespace roofbench::workload {
 namespace {
 

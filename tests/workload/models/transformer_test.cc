@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/workload/models/transformer.h"
-
 #include <gtest/gtest.h>
+
+#include "lib/workload/models/transformer.h"
+#include "lib/workload/operators/elementwise.h"
+#include "lib/workload/operators/rows.h"
 
 namespace roofbench::workload {
 namespace {
@@ -38,6 +40,230 @@ TEST(Transformer, PresetsHaveTheirPublishedSizes) {
     EXPECT_EQ(shape->HeadDim() * shape->heads, shape->d_model) << name;
   }
   EXPECT_FALSE(FindTransformer("huge"));
+}
+
+constexpr Transformer kTiny{.d_model = 8, .d_ff = 24, .layers = 2, .heads = 4, .vocab = 11};
+
+TransformerTraining Tiny(Dtype compute = Dtype::kFp32, Dtype storage = Dtype::kFp32) {
+  return {.shape = kTiny,
+          .batch = 3,
+          .context = 5,
+          .compute = compute,
+          .storage = storage,
+          .attention = AttentionKind::kNaive};
+}
+
+TEST(TransformerTraining, MatmulFlopsByHand) {
+  const double linear = 2.0 * 15 * (2 * (4 * 64 + 3 * 8 * 24) + 88);
+  const double attention = 2.0 * 3 * 4 * (2 * 2.0 * 5 * 5 * 2);  // layers, batch, heads, two products of 5 x 5 x 2
+  EXPECT_EQ(Tiny().ForwardMatmulFlops(), linear + attention);
+  EXPECT_EQ(Tiny().BackwardMatmulFlops(), 2 * (linear + attention));
+  TransformerTraining fused = Tiny();
+  fused.attention = AttentionKind::kFused;
+  EXPECT_EQ(fused.ForwardMatmulFlops(), linear + attention * 15 / 25);  // 15 of 25 pairs are not in the future
+}
+
+// The products alone run in the precision of the products, so the cost's FLOPs there are the formula's.
+TEST(TransformerTraining, CostHoldsEveryProduct) {
+  for (const AttentionKind attention : {AttentionKind::kNaive, AttentionKind::kFused}) {
+    TransformerTraining work = Tiny(Dtype::kBf16);
+    work.attention = attention;
+    EXPECT_DOUBLE_EQ(work.Forward().Flops(Dtype::kBf16), work.ForwardMatmulFlops());
+    EXPECT_DOUBLE_EQ(work.Backward().Flops(Dtype::kBf16), work.BackwardMatmulFlops());
+    EXPECT_EQ(work.Optimizer().Flops(Dtype::kBf16), 0);
+  }
+}
+
+TEST(TransformerTraining, OptimizerBytes) {
+  TransformerTraining work = Tiny();
+  EXPECT_EQ(work.Optimizer().Bytes(), 28 * kTiny.Parameters().Total());
+  work.optimizer = OptimizerKind::kSgd;
+  EXPECT_EQ(work.Optimizer().Bytes(), 12 * kTiny.Parameters().Total());
+}
+
+// The same work costs the same wherever it is counted.
+TEST(TransformerTraining, ElementWiseFlopsAreTheOperators) {
+  const TransformerTraining work = Tiny();
+  const AdamW adamw{.parameters = kTiny.Parameters().Total()};
+  EXPECT_EQ(work.Optimizer().Flops(), adamw.StepCost().Flops());
+  TransformerTraining wider = work;
+  wider.shape.d_ff += 1;
+  const double products = wider.ForwardMatmulFlops() - work.ForwardMatmulFlops();
+  const SiluMul gate{.elements = work.Tokens() * kTiny.layers};
+  EXPECT_EQ(wider.Forward().Flops() - work.Forward().Flops(), products + gate.ForwardCost().Flops());
+}
+
+TEST(TransformerTraining, ModesAddUp) {
+  const TransformerTraining work = Tiny();
+  for (const TrainingMode mode : {TrainingMode::kInference, TrainingMode::kForward}) {
+    EXPECT_EQ(work.Step(mode).Flops(), work.Forward().Flops());
+    EXPECT_EQ(work.Step(mode).Bytes(), work.Forward().Bytes());
+  }
+  EXPECT_EQ(work.Step(TrainingMode::kForwardBackward).Bytes(), work.Forward().Bytes() + work.Backward().Bytes());
+  EXPECT_EQ(work.Step(TrainingMode::kStep).Bytes(),
+            work.Forward().Bytes() + work.Backward().Bytes() + work.Optimizer().Bytes());
+}
+
+TEST(TransformerTraining, PalmFlopsByTheirFormula) {
+  const double n = kTiny.Parameters().Total();
+  EXPECT_EQ(Tiny().PalmFlops(TrainingMode::kStep), 15 * (6 * n + 12 * 2 * 4 * 2 * 5));
+  EXPECT_EQ(Tiny().PalmFlops(TrainingMode::kForward), 15 * (2 * n + 4 * 2 * 4 * 2 * 5));
+  EXPECT_EQ(Tiny().PalmFlops(TrainingMode::kInference), Tiny().PalmFlops(TrainingMode::kForward));
+}
+
+// As measured on a CPU for the size small at batch 4, context 128 (bytes of tensors, LibTorch 2.11).
+TEST(TransformerTraining, MemoryIsNearTheMeasured) {
+  struct Measured {
+    TrainingImplementation implementation;
+    Dtype compute;
+    double activations;
+    double peak;
+  };
+  constexpr Measured kMeasured[] = {
+      {TrainingImplementation::kEager, Dtype::kFp32, 535545864, 2120053188},
+      {TrainingImplementation::kEager, Dtype::kBf16, 587868168, 2172375492},
+      {TrainingImplementation::kNative, Dtype::kFp32, 401164292, 2059621376},
+      {TrainingImplementation::kNative, Dtype::kBf16, 462120964, 2059621384},
+  };
+  for (const Measured& measured : kMeasured) {
+    const TransformerTraining work{.shape = *FindTransformer("small"),
+                                   .batch = 4,
+                                   .context = 128,
+                                   .compute = measured.compute,
+                                   .implementation = measured.implementation};
+    const TrainingMemory memory = work.Memory(TrainingMode::kStep);
+    EXPECT_NEAR(memory.activations / measured.activations, 1, 0.01);
+    EXPECT_NEAR(memory.peak / measured.peak, 1, 0.01);
+    EXPECT_EQ(memory.optimizer, 2 * memory.parameters);
+  }
+}
+
+// As measured in bf16 throughout, where what a composed norm keeps in fp32 is a fifth of all.
+TEST(TransformerTraining, MemoryInBf16IsNearTheMeasured) {
+  struct Measured {
+    Transformer shape;
+    double batch;
+    double context;
+    AttentionKind attention;
+    double activations;
+    double peak;  // beside the parameters
+  };
+  constexpr Transformer kNarrow = {.d_model = 96, .d_ff = 160, .layers = 2, .heads = 3, .vocab = 70};
+  constexpr Transformer kWide = {.d_model = 768, .d_ff = 3072, .layers = 2, .heads = 12, .vocab = 1000};
+  constexpr Transformer kMiddle = {.d_model = 256, .d_ff = 512, .layers = 2, .heads = 4, .vocab = 1000};
+  constexpr Measured kMeasured[] = {
+      {kNarrow, 2, 64, AttentionKind::kFused, 1227780, 2124568},
+      {kNarrow, 2, 64, AttentionKind::kNaive, 1282052, 2178840},
+      {kNarrow, 2, 256, AttentionKind::kFused, 4911108, 6299416},
+      {kNarrow, 2, 256, AttentionKind::kNaive, 6406148, 7794456},
+      {kMiddle, 2, 128, AttentionKind::kFused, 7275524, 15632472},
+      {kWide, 1, 128, AttentionKind::kFused, 13509124, 123540056},
+  };
+  for (const Measured& measured : kMeasured) {
+    const TransformerTraining work{.shape = measured.shape,
+                                   .batch = measured.batch,
+                                   .context = measured.context,
+                                   .compute = Dtype::kBf16,
+                                   .storage = Dtype::kBf16,
+                                   .attention = measured.attention};
+    const TrainingMemory memory = work.Memory(TrainingMode::kStep);
+    EXPECT_NEAR(memory.activations / measured.activations, 1, 0.05) << measured.context;
+    EXPECT_NEAR((memory.peak - memory.parameters) / measured.peak, 1, 0.1) << measured.context;
+  }
+}
+
+// As measured at two layers, vocabulary 1000, batch 1, context 128.
+TEST(TransformerTraining, ForeachHoldsADivisorForEveryParameter) {
+  TransformerTraining work{.shape = *FindTransformer("small"), .batch = 1, .context = 128};
+  work.shape.layers = 2;
+  work.shape.vocab = 1000;
+  const double fused = work.Memory(TrainingMode::kStep).peak;
+  work.optimizer = OptimizerKind::kAdamWForeach;
+  const TrainingMemory memory = work.Memory(TrainingMode::kStep);
+  EXPECT_NEAR(memory.peak / 408e6, 1, 0.01);
+  EXPECT_GT(memory.peak, fused);
+  EXPECT_EQ(memory.optimizer, 2 * memory.parameters);
+  EXPECT_EQ(work.Memory(TrainingMode::kForwardBackward).peak, fused - memory.optimizer);
+}
+
+TEST(TransformerTraining, TheMeanOfTheLogitsIsReadOnceAndKeepsNone) {
+  TransformerTraining work{.shape = *FindTransformer("small"), .batch = 4, .context = 128};
+  const double logits = work.Tokens() * work.shape.vocab;
+  const workload::Cost loss[] = {work.Forward(), work.Backward()};
+  const double kept = work.Memory(TrainingMode::kForward).activations;
+  work.loss = LossKind::kMeanLogit;
+  const workload::Cost mean[] = {work.Forward(), work.Backward()};
+  EXPECT_EQ(mean[0].BytesRead(), loss[0].BytesRead());
+  EXPECT_EQ(loss[0].Flops(Dtype::kFp32) - mean[0].Flops(Dtype::kFp32), (Softmax::kFlops - 1) * logits);
+  EXPECT_EQ(loss[1].BytesRead() - mean[1].BytesRead(), 4 * logits);
+  EXPECT_EQ(loss[1].BytesWritten(), mean[1].BytesWritten());
+  EXPECT_EQ(kept - work.Memory(TrainingMode::kForward).activations, 4 * logits);
+}
+
+// As above, without gradients.
+TEST(TransformerTraining, MemoryOfInferenceIsNearTheMeasured) {
+  struct Measured {
+    TrainingImplementation implementation;
+    Dtype compute;
+    double context;
+    double peak;  // beside the parameters
+  };
+  constexpr Measured kMeasured[] = {
+      {TrainingImplementation::kEager, Dtype::kFp32, 128, 41001984},
+      {TrainingImplementation::kEager, Dtype::kBf16, 128, 51241992},
+      {TrainingImplementation::kEager, Dtype::kBf16, 256, 102483944},
+      {TrainingImplementation::kNative, Dtype::kFp32, 128, 26780664},
+      {TrainingImplementation::kNative, Dtype::kFp32, 256, 53561304},
+      {TrainingImplementation::kNative, Dtype::kBf16, 128, 28265080},
+      {TrainingImplementation::kNative, Dtype::kBf16, 256, 40906328},
+  };
+  for (const Measured& measured : kMeasured) {
+    const TransformerTraining work{.shape = *FindTransformer("small"),
+                                   .batch = 4,
+                                   .context = measured.context,
+                                   .compute = measured.compute,
+                                   .implementation = measured.implementation};
+    const TrainingMemory memory = work.Memory(TrainingMode::kInference);
+    EXPECT_NEAR((memory.peak - memory.parameters) / measured.peak, 1, 0.02)
+        << Name(measured.compute) << " " << measured.context;
+    EXPECT_EQ(memory.gradients + memory.optimizer + memory.activations, 0);
+  }
+}
+
+// As measured at two layers of width 96, where no small part of it are the products: nothing follows forward, but all
+// that backward would need is alive at its end.
+TEST(TransformerTraining, MemoryOfForwardIsNearTheMeasured) {
+  struct Measured {
+    TrainingImplementation implementation;
+    AttentionKind attention;
+    Dtype compute;
+    double activations;
+    double peak;  // beside the parameters
+  };
+  constexpr Measured kMeasured[] = {
+      {TrainingImplementation::kEager, AttentionKind::kFused, Dtype::kFp32, 7768072, 7952392},
+      {TrainingImplementation::kEager, AttentionKind::kFused, Dtype::kBf16, 5917832, 6241024},
+      {TrainingImplementation::kEager, AttentionKind::kNaive, Dtype::kFp32, 10639368, 11384832},
+      {TrainingImplementation::kEager, AttentionKind::kNaive, Dtype::kBf16, 7412872, 7736064},
+      {TrainingImplementation::kNative, AttentionKind::kFused, Dtype::kFp32, 5670916, 5713936},
+      {TrainingImplementation::kNative, AttentionKind::kFused, Dtype::kBf16, 3683460, 3881728},
+      {TrainingImplementation::kNative, AttentionKind::kNaive, Dtype::kFp32, 9000964, 10467328},
+      {TrainingImplementation::kNative, AttentionKind::kNaive, Dtype::kBf16, 5440644, 5871616},
+  };
+  for (const Measured& measured : kMeasured) {
+    const TransformerTraining work{.shape = {.d_model = 96, .d_ff = 160, .layers = 2, .heads = 3, .vocab = 70},
+                                   .batch = 2,
+                                   .context = 256,
+                                   .compute = measured.compute,
+                                   .attention = measured.attention,
+                                   .implementation = measured.implementation};
+    const TrainingMemory memory = work.Memory(TrainingMode::kForward);
+    EXPECT_NEAR(memory.activations / measured.activations, 1, 0.04);
+    EXPECT_NEAR((memory.peak - memory.parameters) / measured.peak, 1, 0.06)
+        << static_cast<int>(measured.implementation) << Name(measured.compute) << static_cast<int>(measured.attention);
+    EXPECT_EQ(memory.activations, work.Memory(TrainingMode::kStep).activations);
+    EXPECT_EQ(memory.gradients + memory.optimizer, 0);
+  }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/workload/operators/norm.h"
+#include "lib/workload/operators/rows.h"
 
 #include <gtest/gtest.h>
 

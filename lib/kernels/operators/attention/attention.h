@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "lib/kernels/simd/bf16.h"
+#include "lib/kernels/simd/floats.h"
 #include "lib/kernels/threading/parallel_for.h"
 
 namespace roofbench::kernels {

@@ -5,8 +5,7 @@
 #include <limits>
 
 #include "lib/kernels/operators/attention/attention_variant.h"
-#include "lib/kernels/simd/avx512_exp.h"
-#include "lib/kernels/simd/isa.h"
+#include "lib/kernels/simd/avx512.h"
 
 #if ROOFBENCH_X86
 
@@ -30,36 +29,6 @@ ROOFBENCH_TARGET_AVX512 void PackQueries(const Bf16* from, int64_t stride, int64
       _mm512_mask_storeu_epi32(to + i / kPerWord, First16((some + 1) / kPerWord), line);
     }
   }
-}
-
-// 16 rows of 16 words become 16 columns.
-ROOFBENCH_TARGET_AVX512 inline void Transpose(__m512i (&x)[16]) {
-  __m512i t[16];
-#pragma GCC unroll 8
-  for (int64_t i = 0; i < 8; ++i) {
-    t[2 * i] = _mm512_unpacklo_epi32(x[2 * i], x[2 * i + 1]);
-    t[2 * i + 1] = _mm512_unpackhi_epi32(x[2 * i], x[2 * i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int64_t i = 0; i < 4; ++i) {  // x[4i + j]: column 4l + j of rows 4i to 4i + 3 in 128-bit lane l
-    x[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
-    x[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
-    x[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
-    x[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
-  }
-#pragma GCC unroll 4
-  for (int64_t j = 0; j < 4; ++j) {
-    const __m512i a = _mm512_shuffle_i32x4(x[j], x[4 + j], 0x88);       // lanes 0 and 2 of rows 0 to 7
-    const __m512i b = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0x88);  // of rows 8 to 15
-    const __m512i c = _mm512_shuffle_i32x4(x[j], x[4 + j], 0xdd);       // lanes 1 and 3
-    const __m512i d = _mm512_shuffle_i32x4(x[8 + j], x[12 + j], 0xdd);
-    t[j] = _mm512_shuffle_i32x4(a, b, 0x88);
-    t[8 + j] = _mm512_shuffle_i32x4(a, b, 0xdd);
-    t[4 + j] = _mm512_shuffle_i32x4(c, d, 0x88);
-    t[12 + j] = _mm512_shuffle_i32x4(c, d, 0xdd);
-  }
-#pragma GCC unroll 16
-  for (int64_t i = 0; i < 16; ++i) x[i] = t[i];
 }
 
 ROOFBENCH_TARGET_AVX512 void PackKeys(const Bf16* from, int64_t stride, int64_t count, int64_t dim, float* to) {

@@ -9,7 +9,7 @@
 // clang-format off: this one comes before the others
 #include "hwy/foreach_target.h"
 // clang-format on
-#include "lib/kernels/simd/highway_floats.inc"
+#include "lib/kernels/simd/highway_math.inc"
 
 #ifndef ROOFBENCH_KERNELS_ADAMW_FACTORS_
 #define ROOFBENCH_KERNELS_ADAMW_FACTORS_

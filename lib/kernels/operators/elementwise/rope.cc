@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/kernels/operators/elementwise/rope.h"
 
-#include "lib/kernels/simd/highway_dispatch.h"
+#include "lib/kernels/simd/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/operators/elementwise/rope.cc"  // NOLINT(bugprone-suspicious-include)
 // clang-format off: this one comes before the others
 #include "hwy/foreach_target.h"
 // clang-format on
-#include "lib/kernels/simd/highway_floats.inc"
+#include "lib/kernels/simd/highway_math.inc"
 
 HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {

@@ -9,7 +9,133 @@
 #include "lib/kernels/operators/products/gemv_rows.h"
 #include "lib/kernels/simd/isa.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lib/kernels/operators/products/gemv.cc"  // NOLINT(bugprone-suspicious-include)
+// clang-format off: this one comes before the others
+#include "hwy/foreach_target.h"
+// clang-format on
+#include "lib/kernels/simd/highway_math.inc"
+
+HWY_BEFORE_NAMESPACE();
+namespace roofbench::kernels::HWY_NAMESPACE {
+
+HWY_INLINE FloatVec LoadFloats(const int8_t* from) {
+  const hn::Rebind<int8_t, FloatTag> bytes;
+  const hn::Rebind<int32_t, FloatTag> words;
+  return hn::ConvertTo(FloatTag(), hn::PromoteTo(words, hn::LoadU(bytes, from)));
+}
+
+namespace {
+
+// Sum of w[i] · x[i]. Eight sums side by side hide the latency of an addition.
+template <typename W, typename X>
+HWY_INLINE float Dot(const W* w, const X* x, int64_t k) {
+  const FloatTag d;
+  const auto lanes = static_cast<int64_t>(FloatLanes());
+  constexpr int64_t kSums = 8;
+  FloatVec sums[kSums];
+  for (FloatVec& sum : sums) sum = hn::Zero(d);
+  const auto add = [&](FloatVec& sum, int64_t at)
+                       HWY_ATTR { sum = hn::MulAdd(LoadFloats(w + at), LoadFloats(x + at), sum); };
+  int64_t i = 0;
+  for (; i + kSums * lanes <= k; i += kSums * lanes) {
+    for (int64_t s = 0; s < kSums; ++s) add(sums[s], i + s * lanes);
+  }
+  for (; i + lanes <= k; i += lanes) add(sums[0], i);
+  for (int64_t distance = 1; distance < kSums; distance *= 2) {
+    for (int64_t s = 0; s < kSums; s += 2 * distance) sums[s] = hn::Add(sums[s], sums[s + distance]);
+  }
+  float sum = hn::GetLane(hn::SumOfLanes(d, sums[0]));
+
+  for (; i < k; ++i) {
+    if constexpr (std::is_same_v<W, int8_t>) {
+      sum += static_cast<float>(w[i]) * ToFloat(x[i]);
+    } else {
+      sum += ToFloat(w[i]) * ToFloat(x[i]);
+    }
+  }
+  return sum;
+}
+
+template <typename T, typename X>
+HWY_INLINE void PlainRows(const T* weight, int64_t k, const X* x, float* y, Range rows) {
+  for (int64_t row = rows.begin; row < rows.end; ++row) *y++ = Dot(weight + row * k, x, k);
+}
+
+void Fp32Rows(const Fp32Weight& weight, const float* x, float* y, Range rows) {
+  PlainRows(weight.data, weight.k, x, y, rows);
+}
+
+void Bf16Rows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows) {
+  PlainRows(weight.data, weight.k, x, y, rows);
+}
+
+void Int8Rows(const Int8Weight& weight, const float* x, float* y, Range rows) {
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    *y++ = Dot(weight.data + row * weight.k, x, weight.k) * weight.scales[row];
+  }
+}
+
+// The rows of one tile that one vector holds, from `lane` on: each lane sums its own row.
+HWY_INLINE void Int4Lanes(const Int4Weight& weight, const std::byte* tile, int64_t lane, const float* x, float* y) {
+  const hn::CappedTag<float, kInt4TileRows> d;
+  const hn::RebindToUnsigned<decltype(d)> words;
+  const hn::RebindToSigned<decltype(d)> integers;
+  const auto mask = hn::Set(words, 15);
+  const auto eight = hn::Set(integers, 8);
+  const auto load = [&](const std::byte* at)
+                        HWY_ATTR { return hn::LoadU(words, reinterpret_cast<const uint32_t*>(at) + lane); };
+  auto sum = hn::Zero(d);
+  for (int64_t g = 0; g < weight.k / weight.group; ++g, tile += Int4GroupBytes(weight.group)) {
+    const auto scale_zero = load(tile);
+    const auto scale = hn::BitCast(d, hn::ShiftLeft<16>(scale_zero));
+    const auto zero = hn::BitCast(d, hn::And(scale_zero, hn::Set(words, 0xffff0000U)));
+    for (int64_t word = 0; word < weight.group / 8; ++word) {
+      auto bits = load(tile + 4 * kInt4TileRows * (1 + word));
+      const float* const columns = x + g * weight.group + 8 * word;
+      for (int64_t b = 0; b < 8; ++b) {
+        // Lower halves of the four bytes belong to the first four columns, upper halves to the other four.
+        const int64_t column = b / 2 + 4 * (b % 2);
+        const auto q = hn::Sub(hn::BitCast(integers, hn::And(bits, mask)), eight);
+        const auto w = hn::MulAdd(hn::ConvertTo(d, q), scale, zero);
+        sum = hn::MulAdd(w, hn::Set(d, columns[column]), sum);
+        bits = hn::ShiftRight<4>(bits);
+      }
+    }
+  }
+  hn::StoreU(sum, d, y);
+}
+
+void Int4Rows(const Int4Weight& weight, const float* x, float* y, Range rows) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(hn::CappedTag<float, kInt4TileRows>()));
+  for (int64_t row = rows.begin; row < rows.end; row += kInt4TileRows) {
+    const std::byte* const tile = weight.data + row / kInt4TileRows * Int4TileBytes(weight.k, weight.group);
+    float results[kInt4TileRows];
+    for (int64_t lane = 0; lane < kInt4TileRows; lane += lanes) Int4Lanes(weight, tile, lane, x, results + lane);
+    const int64_t used = std::min(kInt4TileRows, rows.end - row);
+    y = std::copy_n(results, used, y);
+  }
+}
+
+}  // namespace
+}  // namespace roofbench::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace roofbench::kernels {
+
+// In fp32 arithmetic, on every processor.
+#define ROOFBENCH_PORTABLE_ROWS(name, Weight, X)                                     \
+  HWY_EXPORT(name);                                                                  \
+  static void PortableRows(const Weight& weight, const X* x, float* y, Range rows) { \
+    HWY_DYNAMIC_DISPATCH(name)(weight, x, y, rows);                                  \
+  }
+ROOFBENCH_PORTABLE_ROWS(Fp32Rows, Fp32Weight, float)
+ROOFBENCH_PORTABLE_ROWS(Bf16Rows, Bf16Weight, Bf16)
+ROOFBENCH_PORTABLE_ROWS(Int8Rows, Int8Weight, float)
+ROOFBENCH_PORTABLE_ROWS(Int4Rows, Int4Weight, float)
+#undef ROOFBENCH_PORTABLE_ROWS
+
 namespace {
 
 // Rows whose results are computed before they are converted and stored. With several vectors the rows of a chunk come
@@ -66,8 +192,8 @@ constexpr IsaVariant<VectorsVariant<Bf16Weight, Bf16>> kVectorsVariants<Bf16Weig
 
 // How a vector becomes fixed point, and such a vector meets rows; of null pointers where the processor multiplies in
 // fp32.
-// `vectors` takes several side by side; null where one after the other is faster (int4: whose tiles, unpacked once for
-// two to four vectors, took 1.1 to 1.6 times as long; two-core EPYC, 2026-11-23).
+// `vectors` takes several side by side; null where one after the other is faster (int4: whose tiles, unpacked once
+// for two to four vectors, took 1.1 to 1.6 times as long; two-core EPYC, 2026-11-23).
 template <typename Weight>
 using FixedPointVectors = void (*)(const Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y,
                                    int64_t y_stride, Range rows, const FetchPlan& fetch);
@@ -256,3 +382,4 @@ ROOFBENCH_INSTANTIATE(Int4Weight, float, float)
 #undef ROOFBENCH_INSTANTIATE
 
 }  // namespace roofbench::kernels
+#endif

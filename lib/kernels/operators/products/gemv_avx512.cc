@@ -7,11 +7,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
-#include "lib/kernels/simd/avx512_lines.h"
+#include "lib/kernels/simd/avx512.h"
 
 namespace roofbench::kernels {
 namespace {
+
+constexpr int64_t kElements = 32;  // of bf16, in a register
 
 ROOFBENCH_TARGET_AVX512_BF16 inline __m512bh LoadBf16(const Bf16* from) {
   return reinterpret_cast<__m512bh>(_mm512_loadu_si512(from));
@@ -25,7 +28,6 @@ ROOFBENCH_TARGET_AVX512_BF16 inline __m512bh LoadBf16(__mmask32 mask, const Bf16
 template <int kRows, int kSums>
 ROOFBENCH_TARGET_AVX512_BF16 inline void DotRows(const Bf16Weight& weight, int64_t row, int64_t stride, const Bf16* x,
                                                  float* y) {
-  constexpr int64_t kElements = 32;  // a vector
   const int64_t k = weight.k;
   const Bf16* const w = weight.data + row * k;
   __m512 sums[kRows][kSums];
@@ -77,10 +79,10 @@ ROOFBENCH_TARGET_AVX512_VNNI inline __m512 Load16(const Bf16* from) {
 template <typename T>
 ROOFBENCH_TARGET_AVX512_VNNI inline bool ConvertBlock(const T* x, int8_t* high, int8_t* low, float& scale,
                                                       int32_t* lane_sums) {
-  constexpr int64_t kElements = 16;
+  constexpr int64_t kFloats = 16;
   const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
   __m512i largest_bits = _mm512_setzero_si512();
-  for (int64_t i = 0; i < FixedPoint::kBlock; i += kElements) {
+  for (int64_t i = 0; i < FixedPoint::kBlock; i += kFloats) {
     // As integers, magnitudes are in order, with infinities and NaNs at the top.
     largest_bits = _mm512_max_epu32(largest_bits, _mm512_and_si512(_mm512_castps_si512(Load16(x + i)), magnitude));
   }
@@ -92,7 +94,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline bool ConvertBlock(const T* x, int8_t* high, 
   constexpr float kRange = 127 * 256;  // so that the upper byte stays below 128 after rounding
   scale = largest / kRange;
   const __m512 inverse = _mm512_set1_ps(largest > 0 ? kRange / largest : 0);
-  for (int64_t i = 0; i < FixedPoint::kBlock; i += kElements) {
+  for (int64_t i = 0; i < FixedPoint::kBlock; i += kFloats) {
     const __m512i value = _mm512_cvtps_epi32(_mm512_mul_ps(Load16(x + i), inverse));
     const __m512i upper = _mm512_srai_epi32(_mm512_add_epi32(value, _mm512_set1_epi32(128)), 8);
     const __m512i lower = _mm512_sub_epi32(value, _mm512_slli_epi32(upper, 8));
@@ -116,8 +118,8 @@ ROOFBENCH_TARGET_AVX512_VNNI void SumGroups(int64_t k, int64_t group, FixedPoint
   const auto groups = static_cast<std::size_t>(k / group);
   x.group_sums.resize(groups);
   x.group_floats.resize(groups);
-  const int8_t* const high = x.high.data()->bytes;
-  const int8_t* const low = x.low.data()->bytes;
+  const int8_t* const high = x.high.data()->values;
+  const int8_t* const low = x.low.data()->values;
   int64_t at = 0;
   for (std::size_t g = 0; g < groups; ++g) {
     __m256i upper = _mm256_setzero_si256();
@@ -152,7 +154,7 @@ ROOFBENCH_TARGET_AVX512_VNNI bool Convert(const T* x, int64_t k, int64_t group, 
       std::fill(std::copy_n(from, left, last), last + kBlock, T{});
       from = last;
     }
-    if (!ConvertBlock(from, to.high.data()->bytes + block * kBlock, to.low.data()->bytes + block * kBlock,
+    if (!ConvertBlock(from, to.high.data()->values + block * kBlock, to.low.data()->values + block * kBlock,
                       to.scales[block], &to.lane_sums[block * FixedPoint::kLanes])) {
       return false;
     }
@@ -168,16 +170,14 @@ struct ByteSums {
 };
 
 ROOFBENCH_TARGET_AVX512_VNNI inline void AddLine(ByteSums& sums, __m512i weights, __m512i high, __m512i low) {
-  // The dot product takes one side unsigned: w + 128, taken back by lane_sums.
-  weights = _mm512_xor_si512(weights, _mm512_set1_epi8(-128));
+  weights = avx512::Unsigned(weights);  // taken back by lane_sums
   sums.upper = _mm512_dpbusd_epi32(sums.upper, weights, high);
   sums.lower = _mm512_dpbusd_epi32(sums.lower, weights, low);
 }
 
 // Sums of 64 products below 2^22 wrap around on the way and come back: the exact result fits.
-ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Exact(const ByteSums& sums, const int32_t* lane_sums) {
-  return _mm512_sub_epi32(_mm512_add_epi32(_mm512_slli_epi32(sums.upper, 8), sums.lower),
-                          _mm512_loadu_si512(lane_sums));
+ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Exact(const ByteSums& sums, __m512i lane_sums) {
+  return _mm512_sub_epi32(_mm512_add_epi32(_mm512_slli_epi32(sums.upper, 8), sums.lower), lane_sums);
 }
 
 // As that of bf16 weights, block by block of x.
@@ -186,8 +186,8 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64
                                                  const FixedPoint& x, float* y) {
   const int64_t k = weight.k;
   const int8_t* const w = weight.data + row * k;
-  const int8_t* const high = x.high.data()->bytes;
-  const int8_t* const low = x.low.data()->bytes;
+  const int8_t* const high = x.high.data()->values;
+  const int8_t* const low = x.low.data()->values;
   __m512 totals[kRows];
 #pragma GCC unroll 8
   for (__m512& total : totals) total = _mm512_setzero_ps();
@@ -215,7 +215,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64
       }
     }
     for (; i < end; i += kLineBytes) {
-      const __mmask64 mask = ~uint64_t{0} >> (kLineBytes - std::min(kLineBytes, end - i));
+      const __mmask64 mask = avx512::Mask64(end - i);
       const __m512i upper = _mm512_load_si512(high + i);
       const __m512i lower = _mm512_load_si512(low + i);
 #pragma GCC unroll 8
@@ -231,7 +231,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64
         sums[r][0].upper = _mm512_add_epi32(sums[r][0].upper, sums[r][s].upper);
         sums[r][0].lower = _mm512_add_epi32(sums[r][0].lower, sums[r][s].lower);
       }
-      const __m512i exact = Exact(sums[r][0], &x.lane_sums[block * FixedPoint::kLanes]);
+      const __m512i exact = Exact(sums[r][0], _mm512_loadu_si512(&x.lane_sums[block * FixedPoint::kLanes]));
       totals[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(exact), scale, totals[r]);
     }
   }
@@ -253,8 +253,8 @@ template <int64_t kGroup>
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512 TileInt4(const std::byte* tile, const FixedPoint& x, int64_t k) {
   const __m512i mask = _mm512_set1_epi8(15);
   const __m512i zeros_only = _mm512_set1_epi32(static_cast<int32_t>(0xffff0000));
-  const int8_t* high = x.high.data()->bytes;
-  const int8_t* low = x.low.data()->bytes;
+  const int8_t* high = x.high.data()->values;
+  const int8_t* low = x.low.data()->values;
   const int32_t* sum_of_x = x.group_sums.data();
   const float* float_sum = x.group_floats.data();
   __m512 total = _mm512_setzero_ps();
@@ -304,6 +304,176 @@ ROOFBENCH_TARGET_AVX512_VNNI void RowsInt4(const Int4Weight& weight, const Fixed
   }
 }
 
+// Rows of one product with several vectors. With a vector at a time, every product of two registers takes a load of
+// weights from the second cache, which gives half a line a cycle: a quarter of the arithmetic roof.
+
+// Rows and vectors that are multiplied with each other.
+struct Tile {
+  const Bf16* weight;  // the first row
+  int64_t row_stride;  // from a row to the next one
+  const Bf16* x;       // the first vector
+  int64_t k;           // elements of a row and of a vector
+  float* y;            // the result of the first row and vector
+  int64_t y_row_stride;
+  int64_t y_vector_stride;
+};
+
+// The sums of four registers. Adds in the order of _mm512_reduce_add_ps, so that a vector has the same result alone and
+// among others.
+ROOFBENCH_TARGET_AVX512_BF16 inline __m128 SumsOf(__m512 a, __m512 b, __m512 c, __m512 d) {
+  constexpr int kLowerHalves = 0x44;
+  constexpr int kUpperHalves = 0xee;
+  const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, kLowerHalves), _mm512_shuffle_f32x4(a, b, kUpperHalves));
+  const __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, kLowerHalves), _mm512_shuffle_f32x4(c, d, kUpperHalves));
+  constexpr int kEvenQuarters = 0x88;
+  constexpr int kOddQuarters = 0xdd;
+  __m512 all = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, kEvenQuarters), _mm512_shuffle_f32x4(ab, cd, kOddQuarters));
+  constexpr int kSwapPairs = 0x4e;
+  constexpr int kSwapNeighbours = 0xb1;
+  all = _mm512_add_ps(all, _mm512_permute_ps(all, kSwapPairs));
+  all = _mm512_add_ps(all, _mm512_permute_ps(all, kSwapNeighbours));
+  constexpr __mmask16 kFirstOfEachQuarter = 0x1111;
+  return _mm512_castps512_ps128(_mm512_maskz_compress_ps(kFirstOfEachQuarter, all));
+}
+
+// The next elements of all rows and vectors, `count` of them. Each line is loaded once. `ahead`: how far ahead of it
+// one comes into the second cache.
+template <int kRows, int kVectors, bool kFetches>
+ROOFBENCH_TARGET_AVX512_BF16 inline void AddStep(const Tile& tile, int64_t i, int64_t count, int64_t ahead,
+                                                 __m512 (&sums)[kRows][kVectors]) {
+  const auto load = [count](const Bf16* from) ROOFBENCH_TARGET_AVX512_BF16 {
+    return count == kElements ? avx512::LoadLine(from) : avx512::LoadFirst(from, count);
+  };
+  __m512i x[kVectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) x[v] = load(tile.x + v * tile.k + i);
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    const Bf16* const line = tile.weight + r * tile.row_stride + i;
+    if constexpr (kFetches) avx512::PrefetchL2(reinterpret_cast<const char*>(line) + ahead);
+    const __m512i w = load(line);
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) avx512::AddDot(sums[r][v], w, x[v]);
+  }
+}
+
+template <int kRows, int kVectors, bool kFetches>
+ROOFBENCH_TARGET_AVX512_BF16 inline void Multiply(const Tile& tile, int64_t ahead) {
+  static_assert(kRows % 4 == 0);
+  __m512 sums[kRows][kVectors];
+#pragma GCC unroll 8
+  for (auto& sums_of_row : sums) {
+#pragma GCC unroll 8
+    for (__m512& sum : sums_of_row) sum = _mm512_setzero_ps();
+  }
+  int64_t i = 0;
+  for (; i + kElements <= tile.k; i += kElements) AddStep<kRows, kVectors, kFetches>(tile, i, kElements, ahead, sums);
+  if (i < tile.k) AddStep<kRows, kVectors, kFetches>(tile, i, tile.k - i, ahead, sums);
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; r += 4) {
+      float results[4];
+      _mm_storeu_ps(results, SumsOf(sums[r][v], sums[r + 1][v], sums[r + 2][v], sums[r + 3][v]));
+      float* const y = tile.y + v * tile.y_vector_stride + r * tile.y_row_stride;
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) y[j * tile.y_row_stride] = results[j];
+    }
+  }
+}
+
+// Of the 32 registers, those for sums: as many as are left beside the vectors and a line of weights. A row is a stream
+// of memory: eight of them where that goes, as for one vector.
+template <int kVectors>
+ROOFBENCH_TARGET_AVX512_BF16 void RowsOf(const Bf16Weight& weight, const Bf16* x, float* y, int64_t y_stride,
+                                         Range rows, const FetchPlan& fetch) {
+  constexpr int kRows = kVectors <= 3 ? 8 : 4;
+  const int64_t stride = rows.size() / kRows;
+  Tile tile = {.weight = weight.data + rows.begin * weight.k,
+               .row_stride = stride * weight.k,
+               .x = x,
+               .k = weight.k,
+               .y = y,
+               .y_row_stride = stride,
+               .y_vector_stride = y_stride};
+  for (int64_t row = 0; row < stride; ++row, tile.weight += weight.k, ++tile.y) {
+    if (row % fetch.shares == fetch.share) {
+      Multiply<kRows, kVectors, true>(tile, fetch.ahead);
+    } else {
+      Multiply<kRows, kVectors, false>(tile, 0);
+    }
+  }
+}
+
+// kRows rows of int8 with all vectors.
+template <int kRows, int kVectors, bool kFetches>
+ROOFBENCH_TARGET_AVX512_VNNI inline void MultiplyInt8(const Int8Weight& weight, int64_t row, int64_t stride,
+                                                      const FixedPoint* const* x, float* y, int64_t y_stride,
+                                                      int64_t ahead) {
+  const int8_t* const first = weight.data + row * weight.k;
+  __m512 totals[kRows][kVectors];
+  for (auto& of_row : totals) std::fill(std::begin(of_row), std::end(of_row), _mm512_setzero_ps());
+  for (int64_t block = 0, begin = 0; begin < weight.k; ++block, begin += FixedPoint::kBlock) {
+    const int64_t end = std::min(begin + FixedPoint::kBlock, weight.k);
+    ByteSums sums[kRows][kVectors];
+#pragma GCC unroll 8
+    for (auto& of_row : sums) {
+#pragma GCC unroll 8
+      for (ByteSums& sum : of_row) sum = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+    }
+    for (int64_t i = begin; i < end; i += kLineBytes) {
+      __m512i w[kRows];
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const int8_t* const line = first + r * stride * weight.k + i;
+        if constexpr (kFetches) avx512::PrefetchL2(line + ahead);
+        w[r] = avx512::Unsigned(_mm512_maskz_loadu_epi8(avx512::Mask64(end - i), line));
+      }
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        const __m512i high = _mm512_load_si512(x[v]->high.data()->values + i);
+        const __m512i low = _mm512_load_si512(x[v]->low.data()->values + i);
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) {
+          avx512::AddDot(sums[r][v].upper, w[r], high);
+          avx512::AddDot(sums[r][v].lower, w[r], low);
+        }
+      }
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      const __m512i lane_sums = _mm512_loadu_si512(&x[v]->lane_sums[block * FixedPoint::kLanes]);
+      const __m512 scale = _mm512_set1_ps(x[v]->scales[block]);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const __m512 exact = _mm512_cvtepi32_ps(Exact(sums[r][v], lane_sums));
+        totals[r][v] = _mm512_fmadd_ps(exact, scale, totals[r][v]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      y[v * y_stride + r * stride] = _mm512_reduce_add_ps(totals[r][v]) * weight.scales[row + r * stride];
+    }
+  }
+}
+
+template <int kVectors>
+ROOFBENCH_TARGET_AVX512_VNNI void RowsOf(const Int8Weight& weight, const FixedPoint* const* x, float* y,
+                                         int64_t y_stride, Range rows, const FetchPlan& fetch) {
+  constexpr int kRows = kVectors <= 3 ? 4 : 2;
+  const int64_t stride = rows.size() / kRows;
+  for (int64_t i = 0; i < stride; ++i) {
+    if (i % fetch.shares == fetch.share) {
+      MultiplyInt8<kRows, kVectors, true>(weight, rows.begin + i, stride, x, y + i, y_stride, fetch.ahead);
+    } else {
+      MultiplyInt8<kRows, kVectors, false>(weight, rows.begin + i, stride, x, y + i, y_stride, 0);
+    }
+  }
+}
+
 }  // namespace
 
 ROOFBENCH_TARGET_AVX512_BF16 void Avx512Rows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows) {
@@ -333,6 +503,30 @@ void Avx512Rows(const Int4Weight& weight, const FixedPoint& x, float* y, Range r
       return RowsInt4<128>(weight, x, y, rows);
     default:
       return RowsInt4<256>(weight, x, y, rows);
+  }
+}
+
+ROOFBENCH_TARGET_AVX512_BF16 void Avx512Vectors(const Bf16Weight& weight, const Bf16* x, int64_t vectors, float* y,
+                                                int64_t y_stride, Range rows, const FetchPlan& fetch) {
+  using Kernel = void (*)(const Bf16Weight&, const Bf16*, float*, int64_t, Range, const FetchPlan&);
+  constexpr Kernel kVariants[kMostVectors - 1] = {RowsOf<2>, RowsOf<3>, RowsOf<4>, RowsOf<5>, RowsOf<6>};
+  // Those that are left have their sums in another order, as they have for one vector.
+  const int64_t in_streams = rows.size() / kRowStreams * kRowStreams;
+  kVariants[vectors - 2](weight, x, y, y_stride, {rows.begin, rows.begin + in_streams}, fetch);
+  for (int64_t v = 0; v < vectors; ++v) {
+    Avx512Rows(weight, x + v * weight.k, y + v * y_stride + in_streams, Range{rows.begin + in_streams, rows.end});
+  }
+}
+
+void Avx512Vectors(const Int8Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y, int64_t y_stride,
+                   Range rows, const FetchPlan& fetch) {
+  using Kernel = void (*)(const Int8Weight&, const FixedPoint* const*, float*, int64_t, Range, const FetchPlan&);
+  constexpr Kernel kVariants[kMostVectors - 1] = {RowsOf<2>, RowsOf<3>, RowsOf<4>, RowsOf<5>, RowsOf<6>};
+  // A multiple of the rows of every tile. Sums are exact, so that their order does not matter.
+  const int64_t in_tiles = rows.size() / 4 * 4;
+  kVariants[vectors - 2](weight, x, y, y_stride, {rows.begin, rows.begin + in_tiles}, fetch);
+  for (int64_t v = 0; v < vectors; ++v) {
+    Avx512Rows(weight, *x[v], y + v * y_stride + in_tiles, Range{rows.begin + in_tiles, rows.end});
   }
 }
 

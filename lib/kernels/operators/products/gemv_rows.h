@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops behind gemv.h: rows of one product with one vector, by instruction set. y[i] is the result of row
+// The loops of gemv.cc with AVX-512: rows of one product with one or several vectors. y[i] is the result of row
 // rows.begin + i.
 #pragma once
 
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lib/kernels/operators/products/weights.h"
-#include "lib/kernels/simd/bf16.h"
-#include "lib/kernels/simd/isa.h"
+#include "lib/kernels/simd/floats.h"
+#include "lib/kernels/simd/streaming.h"
 #include "lib/kernels/threading/parallel_for.h"
 
 namespace roofbench::kernels {
@@ -19,12 +19,8 @@ struct FixedPoint {
   static constexpr int64_t kBlock = 1024;
   static constexpr int64_t kLanes = 16;
 
-  // A cache line, and on one: a vector that lies across two takes two loads.
-  struct alignas(64) Line {
-    int8_t bytes[64];
-  };
-  std::vector<Line> high;  // zeros from k to a multiple of kBlock
-  std::vector<Line> low;
+  std::vector<Line<int8_t>> high;  // zeros from k to a multiple of kBlock
+  std::vector<Line<int8_t>> low;
   std::vector<float> scales;
   // For weights that are stored with an offset, in units of the block's scale:
   std::vector<int32_t> lane_sums;   // [blocks, kLanes]: of the elements that one 32-bit lane multiplies, times 128
@@ -51,12 +47,6 @@ struct FetchPlan {
   int64_t share = 0;  // below `shares`; equal to it: fetches nothing
   int64_t shares = 1;
 };
-
-// In fp32 arithmetic, on every processor (Highway).
-void PortableRows(const Fp32Weight& weight, const float* x, float* y, Range rows);
-void PortableRows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows);
-void PortableRows(const Int8Weight& weight, const float* x, float* y, Range rows);
-void PortableRows(const Int4Weight& weight, const float* x, float* y, Range rows);
 
 #if ROOFBENCH_X86
 // Need kAvx512Bf16.

@@ -13,7 +13,7 @@
 
 #include "lib/kernels/operators/products/llm_int8.h"
 #include "lib/kernels/operators/products/weights.h"
-#include "lib/kernels/simd/bf16.h"
+#include "lib/kernels/simd/floats.h"
 #include "lib/kernels/threading/parallel_for.h"
 
 namespace roofbench::kernels {

@@ -14,7 +14,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "lib/kernels/simd/bf16.h"
+#include "lib/kernels/simd/floats.h"
+#include "lib/kernels/simd/streaming.h"
 #include "lib/kernels/threading/parallel_for.h"
 
 namespace roofbench::kernels {
@@ -48,9 +49,9 @@ class LlmInt8Activations {
   int64_t k() const { return k_; }
   // From one row of quantized values to the next: not all of them on the same sets of a cache.
   int64_t stride() const { return stride_; }
-  const int8_t* row(int64_t row) const { return lines_.data()->bytes + row * stride_; }  // zeros from k to stride
-  const float* row_max() const { return row_max_.data(); }                               // [m]: SCA
-  const int32_t* sums() const { return sums_.data(); }                                   // [m]: of a row
+  const int8_t* row(int64_t row) const { return lines_.data()->values + row * stride_; }  // zeros from k to stride
+  const float* row_max() const { return row_max_.data(); }                                // [m]: SCA
+  const int32_t* sums() const { return sums_.data(); }                                    // [m]: of a row
   int64_t group() const { return group_; }
   const float* group_sums() const { return group_sums_.data(); }  // [m, k / group], exact
   // Columns with an outlier in any row, ascending, and x in them: [m, as many].
@@ -58,11 +59,6 @@ class LlmInt8Activations {
   const float* outlier_values() const { return outlier_values_.data(); }
 
  private:
-  // A cache line, and on one: a vector that lies across two takes two loads.
-  struct alignas(64) Line {
-    int8_t bytes[64];
-  };
-
   void Resize(int64_t m, int64_t k);
 
   int64_t m_ = 0;
@@ -70,7 +66,7 @@ class LlmInt8Activations {
   int64_t stride_ = 0;
   int64_t group_ = 0;
   float threshold_ = 0;
-  std::vector<Line> lines_;
+  std::vector<Line<int8_t>> lines_;
   std::vector<float> row_max_;
   std::vector<int32_t> sums_;
   std::vector<float> group_sums_;

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "lib/kernels/operators/products/llm_int8.h"
-#include "lib/kernels/simd/bf16.h"
+#include "lib/kernels/simd/floats.h"
 #include "lib/kernels/simd/isa.h"
 #include "lib/kernels/threading/parallel_for.h"
 
@@ -34,8 +34,7 @@ struct LlmInt8Variant {
   // The largest magnitude of x[k] below `threshold`; is_outlier[i] becomes 1 where one reaches it. Threshold 0: of all.
   float (*largest)(const Bf16* x, int64_t k, float threshold, uint8_t* is_outlier);
   // round(x · inverse), to even and within ±127, where |x| is below `threshold` (0: of all), and 0 elsewhere. Returns
-  // the sum. What no integer is comes to an edge: infinities and NaNs, whose product with the row's scale is none
-  // either.
+  // the sum. Infinities and NaNs saturate.
   int32_t (*quantize)(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to);
   void (*few_rows)(const Int8Block& block);
   // Null where many rows of x go as few do. A panel has kInt8PanelRows · (k rounded up to 64) bytes.
@@ -43,7 +42,6 @@ struct LlmInt8Variant {
   void (*many_rows)(const Int8Block& block);
 };
 
-const LlmInt8Variant& PortableLlmInt8Variant();
 #if ROOFBENCH_X86
 const LlmInt8Variant& Avx512LlmInt8Variant();  // needs kAvx512Vnni
 #endif
@@ -65,7 +63,15 @@ struct Int8Dequantized {
   Y* y = nullptr;
   int64_t y_stride = 0;
 };
-void DequantizeBlock(const Int8Dequantized<float>& work, Range m);
-void DequantizeBlock(const Int8Dequantized<Bf16>& work, Range m);
+
+// Rows of x in groups of at most `most`, as even as can be: `by_count[c - 1]` takes c of them.
+template <typename Block>
+void InGroups(const Block& block, int64_t most, void (*const* by_count)(const Block& block, int64_t x_row)) {
+  const int64_t groups = (block.m + most - 1) / most;
+  for (int64_t group = 0; group < groups; ++group) {
+    const Range rows = Share(block.m, 1, static_cast<int>(group), static_cast<int>(groups));
+    by_count[rows.size() - 1](block, rows.begin);
+  }
+}
 
 }  // namespace roofbench::kernels

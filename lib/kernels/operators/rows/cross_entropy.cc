@@ -4,14 +4,14 @@
 #include <cmath>
 #include <vector>
 
-#include "lib/kernels/simd/highway_dispatch.h"
+#include "lib/kernels/simd/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/operators/rows/cross_entropy.cc"  // NOLINT(bugprone-suspicious-include)
 // clang-format off: this one comes before the others
 #include "hwy/foreach_target.h"
 // clang-format on
-#include "lib/kernels/simd/highway_exponentials.inc"
+#include "lib/kernels/simd/highway_math.inc"
 
 HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/kernels/operators/rows/softmax.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
-#include "lib/kernels/operators/rows/softmax_avx512.h"
-#include "lib/kernels/simd/highway_dispatch.h"
-#include "lib/kernels/threading/run_shares.h"
+#include "lib/kernels/simd/avx512.h"
+#include "lib/kernels/simd/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/operators/rows/softmax.cc"  // NOLINT(bugprone-suspicious-include)
 // clang-format off: this one comes before the others
 #include "hwy/foreach_target.h"
 // clang-format on
-#include "lib/kernels/simd/highway_exponentials.inc"
+#include "lib/kernels/simd/highway_math.inc"
 
 HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
@@ -38,6 +41,236 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace roofbench::kernels {
 
+#if ROOFBENCH_X86
+// One loop works on three rows: it writes one, computes the exponentials of the next and finds the maximum of the one
+// after. So memory is read and written all along, at the pace of the arithmetic. The exponentials wait for their sum in
+// fp32, in the cache; those of the next row take the places of those that were just written.
+#define TARGET ROOFBENCH_TARGET_AVX512_BF16
+
+namespace avx512 {
+namespace {
+
+// The largest element so far. NaNs need not be found here: their exponentials make the sum one.
+template <typename T>
+class Maximum;
+
+template <>
+class Maximum<float> {
+ public:
+  TARGET Maximum() : largest_(_mm512_set1_ps(-std::numeric_limits<float>::infinity())) {}
+  TARGET void Add(__m512i line) { largest_ = _mm512_max_ps(_mm512_castsi512_ps(line), largest_); }
+  TARGET float Get() const { return _mm512_reduce_max_ps(largest_); }
+
+ private:
+  __m512 largest_;
+};
+
+// The bits of non-negative bf16 numbers order them as int16, and those of negative ones order them backwards as uint16:
+// two integer instructions look at 32 elements, which conversion to fp32 would take eight for.
+template <>
+class Maximum<Bf16> {
+ public:
+  TARGET Maximum() : signed_most_(_mm512_set1_epi16(INT16_MIN)), unsigned_least_(_mm512_set1_epi16(-1)) {}
+  TARGET void Add(__m512i line) {
+    signed_most_ = _mm512_max_epi16(signed_most_, line);
+    unsigned_least_ = _mm512_min_epu16(unsigned_least_, line);
+  }
+  // In registers to the end: where their address is taken, the loop keeps them in memory.
+  TARGET float Get() const {
+    const __m512i upper_most = _mm512_srai_epi32(signed_most_, 16);
+    const __m512i lower_most = _mm512_srai_epi32(_mm512_slli_epi32(signed_most_, 16), 16);
+    const int most = _mm512_reduce_max_epi32(_mm512_max_epi32(upper_most, lower_most));
+    if (most >= 0) return ToFloat(Bf16{static_cast<uint16_t>(most)});
+    const __m512i upper_least = _mm512_srli_epi32(unsigned_least_, 16);
+    const __m512i lower_least = _mm512_and_si512(unsigned_least_, _mm512_set1_epi32(0xffff));
+    return ToFloat(Bf16{static_cast<uint16_t>(_mm512_reduce_min_epi32(_mm512_min_epi32(upper_least, lower_least)))});
+  }
+
+ private:
+  __m512i signed_most_;
+  __m512i unsigned_least_;
+};
+
+// The end of a row, -infinity after it: neither a maximum nor a part of the sum.
+template <typename T>
+struct Padded {
+  Padded(const T* from, int64_t count) {
+    std::fill(std::copy_n(from, count, elements), elements + kPerBlock,
+              Rounded<T>(-std::numeric_limits<float>::infinity()));
+  }
+  alignas(kLineBytes) T elements[kPerBlock];
+};
+
+// x = exp(x - maximum), the maximum being the row's.
+template <typename T>
+class Exponentials;
+
+template <>
+class Exponentials<float> {
+ public:
+  TARGET explicit Exponentials(float maximum) : maximum_(_mm512_set1_ps(maximum)) {}
+  TARGET void Of(Block& x) const {
+    ROOFBENCH_EACH x[v] = _mm512_sub_ps(x[v], maximum_);
+    Exp<float>(x);
+  }
+
+ private:
+  __m512 maximum_;
+};
+
+template <>
+class Exponentials<Bf16> {
+ public:
+  TARGET explicit Exponentials(float maximum) {
+    // x · log2(e) - c in one rounding: c's own error is a factor of all elements, here next to 1. Beyond, it would
+    // become zero or infinite; but there an element is either the maximum or so far below it that its exponential is
+    // zero to any base.
+    constexpr float kLarge = 1 << 20;
+    const float scale = std::abs(maximum) < kLarge ? kLog2E : 1;
+    scale_ = _mm512_set1_ps(scale);
+    c_ = _mm512_set1_ps(maximum * scale);
+  }
+  TARGET void Of(Block& x) const {
+    ROOFBENCH_EACH x[v] = _mm512_fmsub_ps(x[v], scale_, c_);
+    Exp2<Bf16>(x);
+  }
+
+ private:
+  __m512 scale_;
+  __m512 c_;
+};
+
+struct Stages {
+  bool write = false;
+  bool exponentials = false;
+  bool maximum = false;
+};
+
+// A row between its passes.
+struct Flow {
+  float* exponentials;  // of the row to be written, then of the next
+  float scale = 0;      // of the row to be written
+  float maximum = 0;    // of the next row, then of the one after
+};
+
+// Where a pass is: the row to be written, the next one, and the one after.
+template <typename T>
+struct Places {
+  T* y;
+  const T* x;
+  const T* next;
+};
+
+template <typename T>
+struct Sums {
+  TARGET void AddToMaximum(const T* block) {
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < kPerBlock; i += kPerLine<T>) maximum.Add(LoadLine(block + i));
+  }
+  __m512 exponentials;
+  Maximum<T> maximum;
+};
+
+// One block: y = exponentials · scale; exponentials = exp(x - maximum), added to their sum; the maximum of `next`.
+template <bool kStream, Stages kDo, bool kWhole, typename T>
+TARGET inline void Step(const Places<T>& at, int64_t count, float* exponentials, __m512 scale,
+                        const Exponentials<T>& exponentials_of, Sums<T>& sums) {
+  Block e;
+  Block written;
+  // Every load goes before the first store: rows lie a multiple of 4 KiB apart as a rule, and a load whose low address
+  // bits are those of a store in flight waits for it.
+  if constexpr (kDo.exponentials) LoadBlock(kWhole ? at.x : Padded<T>(at.x, count).elements, e);
+  if constexpr (kDo.write) ROOFBENCH_EACH written[v] = _mm512_mul_ps(_mm512_load_ps(exponentials + v * 16), scale);
+  if constexpr (kDo.maximum) sums.AddToMaximum(kWhole ? at.next : Padded<T>(at.next, count).elements);
+  if constexpr (kDo.write && kWhole) {
+    StoreBlock<kStream>(at.y, written);
+  } else if constexpr (kDo.write) {
+    T last[kPerBlock];
+    StoreBlock<false>(last, written);
+    std::copy_n(last, count, at.y);
+  }
+  if constexpr (kDo.exponentials) {
+    exponentials_of.Of(e);
+    const __m512 pair = _mm512_add_ps(e[0], e[1]);
+    sums.exponentials = _mm512_add_ps(sums.exponentials, _mm512_add_ps(pair, _mm512_add_ps(e[2], e[3])));
+    ROOFBENCH_EACH _mm512_store_ps(exponentials + v * 16, e[v]);
+  }
+}
+
+// What blocks further on need, from the second cache into the first.
+template <Stages kDo, typename T>
+TARGET inline void FetchNear(const Places<T>& at) {
+  constexpr int64_t kNear = 8;  // blocks
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < kPerBlock; i += kPerLine<T>) {
+    if constexpr (kDo.maximum) Prefetch(at.next + kNear * kPerBlock + i);
+    if constexpr (kDo.exponentials) Prefetch(at.x + kNear * kPerBlock + i);
+  }
+}
+
+template <bool kStream, Stages kDo, typename T>
+TARGET void Pass(int64_t n, const Places<T>& at, Flow& flow) {
+  constexpr int64_t kAheadBytes = 8192;
+  const __m512 scale = _mm512_set1_ps(flow.scale);
+  const Exponentials<T> exponentials_of(flow.maximum);
+  Sums<T> sums;
+  sums.exponentials = _mm512_setzero_ps();
+  int64_t i = 0;
+  for (; i + kPerBlock <= n; i += kPerBlock) {
+    if constexpr (kDo.maximum) PrefetchBlock(at.next + i, kAheadBytes);
+    const Places<T> here = {at.y + i, at.x + i, at.next + i};
+    FetchNear<kDo>(here);
+    Step<kStream, kDo, true, T>(here, kPerBlock, flow.exponentials + i, scale, exponentials_of, sums);
+  }
+  if (i < n) {
+    Step<kStream, kDo, false, T>({at.y + i, at.x + i, at.next + i}, n - i, flow.exponentials + i, scale,
+                                 exponentials_of, sums);
+  }
+  if constexpr (kDo.exponentials) {
+    flow.scale = 1 / _mm512_reduce_add_ps(sums.exponentials);
+  }
+  if constexpr (kDo.maximum) flow.maximum = sums.maximum.Get();
+}
+
+template <bool kStream, typename T>
+TARGET void Rows(const Softmax<T>& work, Range range) {
+  // One buffer a thread, whole blocks.
+  std::vector<Line<float>> exponentials(static_cast<std::size_t>((work.cols + kPerBlock) / kPerLine<float>));
+  Flow flow{.exponentials = exponentials.data()->values};
+  const int64_t n = work.cols;
+  const int64_t last = range.end - 1;
+  // The places when `row` is to be written. Beyond the last row no stage looks at them.
+  const auto at = [&](int64_t row) {
+    const auto x = [&](int64_t of) { return work.x + std::min(of, last) * work.x_stride; };
+    return Places<T>{work.y + std::max(row, range.begin) * work.y_stride, x(row + 1), x(row + 2)};
+  };
+  int64_t row = range.begin - 2;
+  Pass<kStream, Stages{.maximum = true}>(n, at(row++), flow);
+  if (row + 1 < last) {
+    Pass<kStream, Stages{.exponentials = true, .maximum = true}>(n, at(row++), flow);
+  } else {
+    Pass<kStream, Stages{.exponentials = true}>(n, at(row++), flow);
+  }
+  for (; row + 1 < last; ++row) Pass<kStream, Stages{true, true, true}>(n, at(row), flow);
+  if (row < last) Pass<kStream, Stages{.write = true, .exponentials = true}>(n, at(row++), flow);
+  Pass<kStream, Stages{.write = true}>(n, at(row), flow);
+  if constexpr (kStream) _mm_sfence();
+}
+
+template <typename T>
+void Share(const Softmax<T>& work, Range range) {
+  if (StreamsRows(work)) {
+    Rows<true>(work, range);
+  } else {
+    Rows<false>(work, range);
+  }
+}
+
+}  // namespace
+}  // namespace avx512
+#undef TARGET
+#endif
+
 ROOFBENCH_HIGHWAY_DISPATCHES(Portable, Softmax)
 
 namespace {
@@ -45,7 +278,7 @@ namespace {
 template <typename T>
 constexpr ShareVariant<Softmax<T>> kVariants[] = {
 #if ROOFBENCH_X86
-    {kAvx512Bf16, Avx512Share},
+    {kAvx512Bf16, avx512::Share},
 #endif
     {0, Portable},
 };

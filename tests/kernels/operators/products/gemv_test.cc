@@ -7,7 +7,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "lib/kernels/operators/products/quantize.h"
+#include "lib/kernels/operators/products/weights.h"
 #include "lib/kernels/threading/huge_pages.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"

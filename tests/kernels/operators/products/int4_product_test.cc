@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "lib/kernels/operators/products/quantize.h"
+#include "lib/kernels/operators/products/weights.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
 

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kernels/operators/elementwise/activations.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+
+#include "lib/kernels/simd/avx512.h"
+#include "lib/kernels/simd/dispatch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lib/kernels/operators/elementwise/activations.cc"  // NOLINT(bugprone-suspicious-include)
+// clang-format off: this one comes before the others
+#include "hwy/foreach_target.h"
+// clang-format on
+#include "lib/kernels/simd/highway_math.inc"
+
+#ifndef ROOFBENCH_KERNELS_GELU_TAIL_
+#define ROOFBENCH_KERNELS_GELU_TAIL_
+namespace roofbench::kernels {
+
+// The tail of the normal distribution: Φ(-z) = exp(-z²/2) · t · p(t) with t = 1 / (1 + kNear · z), p's coefficients
+// lowest power first, by reweighted least squares of the relative error.
+template <typename T>
+struct GeluTail;
+
+// For z up to 13.4 within 2.5e-7 in fp32.
+template <>
+struct GeluTail<float> {
+  static constexpr float kNear = 0.47F * 0.70710678118654752F;
+  static constexpr float kPolynomial[] = {
+      0.2651114761829376F / 2,  0.2664669156074524F / 2,   0.2234673947095871F / 2,
+      0.2432977855205536F / 2,  -0.11435109376907349F / 2, 0.45000436902046204F / 2,
+      -0.5480610728263855F / 2, 0.2592478096485138F / 2,   -0.04518355429172516F / 2};
+};
+
+// For z up to 13.5 within 2.4e-4: a result in bf16 is then off by at most 0.6 of a unit in its last place.
+template <>
+struct GeluTail<Bf16> {
+  static constexpr float kNear = 0.3F;
+  static constexpr float kPolynomial[] = {0.11820457875728607F, 0.1374768316745758F, 0.0355905145406723F,
+                                          0.20884303748607635F};
+};
+
+}  // namespace roofbench::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace roofbench::kernels::HWY_NAMESPACE {
+namespace {
+
+// Φ(x), and exp(-x²/2), of which it is made.
+struct Normal {
+  FloatVec share;
+  FloatVec exponential;
+};
+
+HWY_INLINE Normal NormalAt(FloatVec x) {
+  using Tail = GeluTail<float>;
+  constexpr std::size_t kDegree = std::size(Tail::kPolynomial) - 1;
+  const FloatTag d;
+  const FloatVec one = hn::Set(d, 1.0F);
+  const FloatVec t = hn::Div(one, hn::MulAdd(hn::Abs(x), hn::Set(d, Tail::kNear), one));
+  FloatVec p = hn::Set(d, Tail::kPolynomial[kDegree]);
+  for (std::size_t k = kDegree; k-- > 0;) p = hn::MulAdd(p, t, hn::Set(d, Tail::kPolynomial[k]));
+  // Below -104 exp is zero in fp32, and Highway's is not defined at -infinity.
+  const FloatVec power = hn::Max(hn::Set(d, -104.5F), hn::Mul(hn::Mul(x, x), hn::Set(d, -0.5F)));
+  const FloatVec exponential = hn::Exp(d, power);
+  const FloatVec tail = hn::Mul(hn::Mul(t, p), exponential);
+  return {hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(one, tail)), exponential};
+}
+
+template <typename T>
+HWY_INLINE void Portable(const Gelu<T>& work, Range range) {
+  const std::size_t lanes = FloatLanes();
+  const auto end = static_cast<std::size_t>(range.end);
+  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
+    const FloatVec x = LoadSome(work.x + i, end - i);
+    StoreSome(hn::Mul(x, NormalAt(x).share), work.y + i, end - i);
+  }
+}
+
+template <typename T>
+HWY_INLINE void Portable(const GeluGradient<T>& work, Range range) {
+  const FloatVec density = hn::Set(FloatTag(), 0.398942280401432678F);  // 1 / sqrt(2π)
+  const std::size_t lanes = FloatLanes();
+  const auto end = static_cast<std::size_t>(range.end);
+  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
+    const FloatVec x = LoadSome(work.x + i, end - i);
+    const Normal normal = NormalAt(x);
+    const FloatVec slope = hn::MulAdd(hn::Mul(x, density), normal.exponential, normal.share);
+    StoreSome(hn::Mul(LoadSome(work.dy + i, end - i), slope), work.dx + i, end - i);
+  }
+}
+
+template <typename T>
+HWY_INLINE void Portable(const SiluMulGradient<T>& work, Range range) {
+  const FloatVec one = hn::Set(FloatTag(), 1.0F);
+  const std::size_t lanes = FloatLanes();
+  const auto end = static_cast<std::size_t>(range.end);
+  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
+    const FloatVec gate = LoadSome(work.gate + i, end - i);
+    const FloatVec up = LoadSome(work.up + i, end - i);
+    const FloatVec dy = LoadSome(work.dy + i, end - i);
+    const FloatVec sigmoid = hn::Div(one, OnePlusExp(hn::Neg(gate)));
+    const FloatVec silu = hn::Mul(gate, sigmoid);
+    const FloatVec slope = hn::MulAdd(silu, hn::Sub(one, sigmoid), sigmoid);
+    StoreSome(hn::Mul(hn::Mul(dy, up), slope), work.d_gate + i, end - i);
+    StoreSome(hn::Mul(dy, silu), work.d_up + i, end - i);
+  }
+}
+
+template <typename X, typename Y>
+HWY_INLINE void Portable(const SiluMul<X, Y>& work, Range range) {
+  const std::size_t lanes = FloatLanes();
+  const auto end = static_cast<std::size_t>(range.end);
+  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
+    const FloatVec gate = LoadSome(work.gate + i, end - i);
+    const FloatVec silu = hn::Div(gate, OnePlusExp(hn::Neg(gate)));
+    StoreSome(hn::Mul(silu, LoadSome(work.up + i, end - i)), work.y + i, end - i);
+  }
+}
+
+template <typename T>
+HWY_INLINE void Portable(const GeluTanhMul<T>& work, Range range) {
+  const FloatTag d;
+  const std::size_t lanes = FloatLanes();
+  constexpr float kTwice = 1.5957691216057308F;  // 2 · sqrt(2/π)
+  const FloatVec linear = hn::Set(d, -kTwice);
+  const FloatVec cubic = hn::Set(d, -kTwice * 0.044715F);
+  const auto end = static_cast<std::size_t>(range.end);
+  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
+    const FloatVec x = LoadSome(work.gate + i, end - i);
+    const FloatVec minus_2u = hn::Mul(x, hn::MulAdd(hn::Mul(x, x), cubic, linear));
+    StoreSome(hn::Mul(hn::Div(x, OnePlusExp(minus_2u)), LoadSome(work.up + i, end - i)), work.y + i, end - i);
+  }
+}
+
+HWY_INLINE void Portable(const SoftCap& work, Range range) {
+  const FloatTag d;
+  const std::size_t lanes = FloatLanes();
+  const FloatVec cap = hn::Set(d, work.cap);
+  const FloatVec share = hn::Set(d, work.scale / work.cap);
+  const auto end = static_cast<std::size_t>(range.end);
+  for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
+    const FloatVec x = LoadSome(work.x + i, end - i);
+    // Highway's function makes a number of a NaN.
+    const FloatVec bent = hn::Mul(cap, hn::Tanh(d, hn::Mul(x, share)));
+    StoreSome(hn::IfThenElse(hn::IsNaN(x), x, bent), work.y + i, end - i);
+  }
+}
+
+ROOFBENCH_HIGHWAY_INSTANCES(Portable, Gelu)
+ROOFBENCH_HIGHWAY_INSTANCES(Portable, GeluGradient)
+ROOFBENCH_HIGHWAY_INSTANCES(Portable, SiluMul)
+ROOFBENCH_HIGHWAY_INSTANCE(Portable, SiluMulRounded, SiluMul<float, Bf16>)
+ROOFBENCH_HIGHWAY_INSTANCES(Portable, SiluMulGradient)
+ROOFBENCH_HIGHWAY_INSTANCES(Portable, GeluTanhMul)
+ROOFBENCH_HIGHWAY_INSTANCE(Portable, SoftCap, SoftCap)
+
+}  // namespace
+}  // namespace roofbench::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace roofbench::kernels {
+
+#if ROOFBENCH_X86
+#define TARGET ROOFBENCH_TARGET_AVX512_BF16
+#define EACH ROOFBENCH_EACH
+namespace avx512 {
+namespace {
+
+constexpr int64_t kAheadBytes = 1024;
+
+// 1 / x, good enough for a result of type T.
+template <typename T>
+TARGET inline __m512 Reciprocal(__m512 x) {
+  return sizeof(T) == 2 ? _mm512_rcp14_ps(x) : _mm512_div_ps(_mm512_set1_ps(1), x);
+}
+
+template <typename T>
+struct GeluBlock {
+  static constexpr int kInputs = 1;
+  // max(x, 0) - z · Φ(-z), z = |x|
+  TARGET static inline void Apply(Block (&in)[1]) {
+    using Tail = GeluTail<T>;
+    constexpr int kDegree = static_cast<int>(std::size(Tail::kPolynomial)) - 1;
+    constexpr int kLeastMagnitude = 0x0a;  // of vrangeps: the smaller of the magnitudes
+    constexpr float kFar = 14.5F;          // Φ(-z) is zero in fp32
+    constexpr int kNanForMinusInfinity = 0x30000;
+    Block& x = in[0];
+    Block z, t, p, e;
+    EACH z[v] = _mm512_range_ps(x[v], _mm512_set1_ps(kFar), kLeastMagnitude);
+    EACH t[v] = _mm512_fmadd_ps(z[v], _mm512_set1_ps(Tail::kNear), _mm512_set1_ps(1));
+    EACH e[v] = _mm512_mul_ps(z[v], _mm512_mul_ps(z[v], _mm512_set1_ps(-0.5F)));
+    EACH t[v] = Reciprocal<T>(t[v]);
+    Exp<T>(e);
+    EACH z[v] = _mm512_mul_ps(z[v], t[v]);
+    EACH p[v] = _mm512_set1_ps(Tail::kPolynomial[kDegree]);
+#pragma GCC unroll 8
+    for (int i = kDegree - 1; i >= 0; --i) {
+      EACH p[v] = _mm512_fmadd_ps(p[v], t[v], _mm512_set1_ps(Tail::kPolynomial[i]));
+    }
+    EACH p[v] = _mm512_mul_ps(p[v], z[v]);
+    EACH e[v] = _mm512_fnmadd_ps(p[v], e[v], _mm512_max_ps(_mm512_setzero_ps(), x[v]));
+    EACH x[v] = _mm512_fixupimm_ps(e[v], x[v], _mm512_set1_epi32(kNanForMinusInfinity), 0);
+  }
+};
+
+template <typename T>
+struct SiluMulBlock {
+  static constexpr int kInputs = 2;
+  TARGET static inline void Apply(Block (&in)[2]) {
+    Block& gate = in[0];
+    Block& up = in[1];
+    Block e;
+    // Beyond 104 exp is infinite in fp32.
+    EACH e[v] = _mm512_min_ps(_mm512_set1_ps(104), _mm512_sub_ps(_mm512_setzero_ps(), gate[v]));
+    Exp<T>(e);
+    EACH e[v] = Reciprocal<T>(_mm512_add_ps(e[v], _mm512_set1_ps(1)));
+    EACH gate[v] = _mm512_mul_ps(_mm512_mul_ps(gate[v], e[v]), up[v]);
+  }
+};
+
+// From a block of type X.
+template <bool kStream, typename X, typename Y>
+TARGET inline void StoreResult(Y* to, const Block& from) {
+  if constexpr (sizeof(X) == sizeof(Y)) {
+    StoreBlock<kStream>(to, from);
+  } else {
+    StoreRounded<kStream>(to, from);
+  }
+}
+
+template <typename Kernel, bool kStream, typename X, typename Y>
+TARGET void Blocks(const X* const (&from)[Kernel::kInputs], Y* y, Range range) {
+  Block in[Kernel::kInputs];
+  int64_t i = range.begin;
+  for (; i + kPerBlock <= range.end; i += kPerBlock) {
+    for (int k = 0; k < Kernel::kInputs; ++k) {
+      PrefetchBlock(from[k] + i, kAheadBytes);
+      LoadBlock(from[k] + i, in[k]);
+    }
+    Kernel::Apply(in);
+    StoreResult<kStream, X>(y + i, in[0]);
+  }
+  if (const int64_t count = range.end - i; count > 0) {
+    X padded[kPerBlock] = {};
+    Y results[kPerBlock];
+    for (int k = 0; k < Kernel::kInputs; ++k) {
+      std::copy_n(from[k] + i, count, padded);
+      LoadBlock(padded, in[k]);
+    }
+    Kernel::Apply(in);
+    StoreResult<false, X>(results, in[0]);
+    std::copy_n(results, count, y + i);
+  }
+  if constexpr (kStream) _mm_sfence();
+}
+
+// Shares of a streamed result begin with a line: they do so in the whole.
+template <typename Kernel, typename X, typename Y>
+void Dispatch(const X* const (&from)[Kernel::kInputs], Y* y, int64_t n, Range range) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(Y));
+  if (n * kBytes >= kStreamBytes && IsLineAligned(y + range.begin)) {
+    Blocks<Kernel, true>(from, y, range);
+  } else {
+    Blocks<Kernel, false>(from, y, range);
+  }
+}
+
+template <typename T>
+void Share(const Gelu<T>& work, Range range) {
+  Dispatch<GeluBlock<T>>({work.x}, work.y, work.n, range);
+}
+
+template <typename X, typename Y>
+void Share(const SiluMul<X, Y>& work, Range range) {
+  Dispatch<SiluMulBlock<Y>>({work.gate, work.up}, work.y, work.n, range);
+}
+
+}  // namespace
+}  // namespace avx512
+#undef EACH
+#undef TARGET
+#endif
+
+ROOFBENCH_HIGHWAY_DISPATCHES(Portable, Gelu)
+ROOFBENCH_HIGHWAY_DISPATCHES(Portable, GeluGradient)
+ROOFBENCH_HIGHWAY_DISPATCHES(Portable, SiluMul)
+ROOFBENCH_HIGHWAY_DISPATCH(Portable, SiluMulRounded, SiluMul<float, Bf16>)
+ROOFBENCH_HIGHWAY_DISPATCHES(Portable, SiluMulGradient)
+ROOFBENCH_HIGHWAY_DISPATCHES(Portable, GeluTanhMul)
+ROOFBENCH_HIGHWAY_DISPATCH(Portable, SoftCap, SoftCap)
+
+namespace {
+
+template <typename Work>
+constexpr ShareVariant<Work> kVariants[] = {{0, Portable}};
+#if ROOFBENCH_X86
+template <typename T>
+constexpr ShareVariant<Gelu<T>> kVariants<Gelu<T>>[] = {{kAvx512Bf16, avx512::Share}, {0, Portable}};
+template <typename X, typename Y>
+constexpr ShareVariant<SiluMul<X, Y>> kVariants<SiluMul<X, Y>>[] = {{kAvx512Bf16, avx512::Share}, {0, Portable}};
+#endif
+
+}  // namespace
+
+#define ROOFBENCH_RUN(...)                                                         \
+  void Run(const __VA_ARGS__& work, const ParallelFor& parallel_for) {             \
+    RunShares<kVariants<__VA_ARGS__>>(work, work.n, kGrainElements, parallel_for); \
+  }
+ROOFBENCH_RUN(Gelu<float>)
+ROOFBENCH_RUN(Gelu<Bf16>)
+ROOFBENCH_RUN(GeluGradient<float>)
+ROOFBENCH_RUN(GeluGradient<Bf16>)
+ROOFBENCH_RUN(SiluMul<float>)
+ROOFBENCH_RUN(SiluMul<Bf16>)
+ROOFBENCH_RUN(SiluMul<float, Bf16>)
+ROOFBENCH_RUN(SiluMulGradient<float>)
+ROOFBENCH_RUN(SiluMulGradient<Bf16>)
+ROOFBENCH_RUN(GeluTanhMul<float>)
+ROOFBENCH_RUN(GeluTanhMul<Bf16>)
+ROOFBENCH_RUN(SoftCap)
+#undef ROOFBENCH_RUN
+
+}  // namespace roofbench::kernels
+#endif

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/timing/clock.h"
+
+#include <ctime>
+#include <stdexcept>
+
+#include "lib/timing/statistics.h"
+
+namespace roofbench::timing {
+
+namespace {
+
+// Nothing waits in a queue here; this bounds the memory of a chunk (128 KiB, well inside a second-level cache).
+constexpr std::size_t kMaxMarks = 8192;
+
+double Seconds(std::chrono::steady_clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+void CpuClock::BeginChunk(std::size_t marks) {
+  marks_.resize(marks);
+  seconds_.resize(marks);
+  marked_ = 0;
+}
+
+void CpuClock::Mark() {
+  if (marked_ == marks_.size()) throw std::logic_error("more marks than the chunk has room for");
+  marks_[marked_++] = std::chrono::steady_clock::now();
+}
+
+std::span<const double> CpuClock::EndChunk() {
+  for (std::size_t i = 0; i < marked_; ++i) seconds_[i] = Seconds(marks_[i] - marks_[0]);
+  return std::span(seconds_).first(marked_);
+}
+
+double CpuClock::HostSeconds() { return Seconds(std::chrono::steady_clock::now().time_since_epoch()); }
+
+double CpuClock::ProcessCpuSeconds() {
+  timespec used{};
+  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) != 0) return 0;
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
+double CpuClock::FloorSeconds() {
+  if (floor_) return *floor_;
+  BeginChunk(kMaxMarks);
+  for (std::size_t i = 0; i < kMaxMarks; ++i) Mark();
+  const std::span<const double> marks = EndChunk();
+  std::vector<double> gaps;
+  for (std::size_t i = 1; i < marks.size(); ++i) gaps.push_back(marks[i] - marks[i - 1]);
+  floor_ = Median(gaps);
+  return *floor_;
+}
+
+std::size_t CpuClock::MaxMarks() const { return kMaxMarks; }
+
+}  // namespace roofbench::timing

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A matrix product C[m,n] = A[m,k] · B[k,n].
+#pragma once
+
+#include "lib/workload/cost.h"
+#include "lib/workload/dtype.h"
+#include "lib/workload/weight_format.h"
+
+namespace roofbench::workload {
+
+// FLOPs: 2mnk (a multiply and an add for each of the m·n·k products). Bytes: (mk + kn)·s read, mn·s_out written.
+struct Gemm {
+  double m = 0;
+  double n = 0;
+  double k = 0;
+  Dtype dtype = Dtype::kFp32;  // of the multiplier and of A and B
+  // Bytes of one element of C: int8 products are accumulated and stored as int32.
+  double OutputBytes() const { return dtype == Dtype::kInt8 ? 4 : ElementBytes(dtype); }
+
+  Operation Forward() const;
+  // dA = dC·Bᵀ and dB = Aᵀ·dC: two products of the same size, 4mnk together.
+  std::array<Operation, 2> Backward() const;
+
+  Cost ForwardCost() const;
+};
+
+// y = W · x, the product of token generation: the bytes of the weights are the work.
+
+// FLOPs: 2nk a vector, in the precision that the weights are multiplied in. Bytes: the weights with their scales once,
+// x and y.
+struct Gemv {
+  double n = 0;  // rows of W: outputs
+  double k = 0;  // columns
+  WeightFormat format = WeightFormat::kFp32;
+  double group = 0;  // of int4
+  double batch = 1;  // vectors that share the weights
+
+  Operation Forward() const;
+  Cost ForwardCost() const;
+};
+
+// y[e] = W[e] · x for each of the chosen experts of a mixture: only their weights are read.
+struct GatherGemv {
+  Gemv expert;
+  double chosen = 0;
+  double experts = 0;  // that lie in memory
+
+  Cost ForwardCost() const;
+};
+
+// A linear layer by LLM.int8() (Dettmers et al., arXiv:2208.07339): y[m,n] = x[m,k] · W[n,k]ᵀ in int8, and columns of x
+// with outliers apart in 16 bits.
+
+// FLOPs: 2mnk in int8, in which the outlier columns are zeros, and 2mn an outlier column in bf16. Bytes: x and y in
+// bf16, W in int8 with the largest magnitude of each row in fp32.
+struct LlmInt8Linear {
+  double m = 0;
+  double n = 0;
+  double k = 0;
+  double outlier_columns = 0;
+
+  Operation Product() const;
+  Operation OutlierProduct() const;
+
+  // Where a block of products is dequantized before it meets memory: the quantized rows of x are all that lies beside
+  // the operands.
+  Cost FusedCost() const;
+  // Where each stage writes to memory what the next one reads, in fp32 as LibTorch's operators do. The same operations
+  // and bytes; what lies in memory at once is more.
+  Cost StagedCost() const;
+
+ private:
+  Cost CostBeside(double temporaries) const;
+};
+
+}  // namespace roofbench::workload
