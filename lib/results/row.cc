@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/printable.h"
 #include "lib/base/text.h"
-#include "lib/suite/case_names.h"
 #include "lib/suite/describe.h"
 
 namespace roofbench {
