@@ -180,7 +180,6 @@ GridAxes Sweep(const char* dtype, const Swept& swept, const AxisList& impl = {"e
 const Registration kMlp =
     FamilyOf<Network>("mlp", "layers x (Linear d -> d, GELU), forward and backward")
         .Dtypes({"fp32", kBf16Autocast})
-        .Renamed({.old_axis = kDtypeAxis, .axis = kDtypeAxis, .values = {{"bf16", kBf16Autocast}}})
         .Passes({kForwardBackward})
         .Size("steps", "forward and backward passes in one timed step")
         .Size("layers")

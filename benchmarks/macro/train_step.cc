@@ -212,8 +212,6 @@ GridAxes Grid(const AxisList& impl, const AxisList& pass, const AxisList& size, 
 const Registration kTrainStep =
     FamilyOf<models::TrainingRun>("train_step", "a transformer's training step: forward with loss, backward, optimizer")
         .Passes(NamesOf(kPasses))
-        .Renamed(
-            {.old_axis = "mode", .axis = kPassAxis, .values = {{"fwd", kInference}, {"fwd_bwd", kForwardBackward}}})
         .Choice("size", kSizes, "a preset of d_model, d_ff, layers and heads")
         .Size("context", "tokens of a sequence")
         .Dtypes({"fp32", "tf32", kBf16Autocast, "bf16"})

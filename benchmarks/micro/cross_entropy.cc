@@ -63,7 +63,6 @@ const Registration kCrossEntropy =
     FamilyOf<CrossEntropy>("cross_entropy", "loss = log(sum(exp(x))) - x[target], row by row, and its gradient")
         .Dtypes({"fp32", "bf16"}, "of logits and gradient")
         .Passes({kForward, kForwardBackward}, "forward: the loss; forward_backward: the loss and its gradient")
-        .Renamed({.old_axis = kPassAxis, .axis = kPassAxis, .values = {{"both", kForwardBackward}}})
         .Size("rows", "", 512)
         .Size("d", "classes: the vocabulary")
         .Work([](const Point& at) {

@@ -20,7 +20,6 @@ const Registration kEmbedding =
     FamilyOf<Embedding>("embedding", "y[i] = table[index[i]], row by row, at random indices")
         .Dtypes({"fp32", "bf16"})
         .Size("vocab", "rows of the table", 32000)
-        .Renamed({.old_axis = "vocabulary", .axis = "vocab"})
         .Size("tokens", "", 8192)
         .Size("d", "length of a row")
         .Work([](const Point& at) {

@@ -37,7 +37,6 @@ void RunSampler(Overhead& o) {
 
 const Registration kHarnessOverhead =
     FamilyOf<Overhead>("harness_overhead", "the sampler over an empty step: its own cost is overhead_ns")
-        .Renamed({.old_family = "self"})
         .Choice("what", {"sampler"})
         .DefaultCache(kWarm)
         .Work([](const Point&) { return workload::Cost{}; })

@@ -31,7 +31,6 @@
 #include "lib/run/profiling.h"
 #include "lib/run/run_context.h"
 #include "lib/run/supervisor.h"
-#include "lib/suite/case_names.h"
 #include "lib/suite/describe.h"
 #include "lib/suite/plan.h"
 
@@ -170,10 +169,8 @@ int Main(int argc, char** argv, const Program& program) try {
     std::cout << **answer;
     return Answered();
   }
-  std::vector<std::string> notes;
-  const absl::StatusOr<std::vector<PlannedCase>> plan = MakePlan(Families(), *options, &notes);
+  const absl::StatusOr<std::vector<PlannedCase>> plan = MakePlan(Families(), *options);
   if (!plan.ok()) return Refuse(plan.status());
-  for (const std::string& note : notes) std::cerr << ProgramName() << ": " << Printable(note) << '\n';
   if (options->list_tests) {
     std::cout << ListCases(*plan, options->list_json);
     return Answered();

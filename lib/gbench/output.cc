@@ -14,23 +14,14 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "lib/base/text.h"
-#include "lib/gbench/library.h"
-#include "lib/gbench/reporters/axis_columns.h"
-#include "lib/gbench/reporters/csv_reporter.h"
-#include "lib/gbench/reporters/json_reporter.h"
-#include "lib/gbench/reporters/layout.h"
 
 namespace roofbench {
 namespace {
 
-std::unique_ptr<benchmark::BenchmarkReporter> MakeSink(const std::string& format, const Session& session) {
-  if (format == "json") return std::make_unique<JsonRows>(AxisColumns(session));
-  return std::make_unique<CsvTable>(AxisColumns(session));
-}
-
-// Whether the library is about to report aggregates of these rows: it does so of two or more without an error.
-bool HaveAggregates(const std::vector<LibraryRun>& runs) {
-  return std::count_if(runs.begin(), runs.end(), [](const LibraryRun& run) { return !IsError(run); }) >= 2;
+std::unique_ptr<RowWriter> MakeWriter(const std::string& format, const Options& options, std::ostream& out) {
+  const TimeUnit unit = TimeUnitNamed(options.time_unit);
+  if (format == "json") return std::make_unique<JsonRows>(out, unit);
+  return std::make_unique<CsvTable>(out, unit);
 }
 
 }  // namespace
@@ -43,10 +34,10 @@ Output::Output(const Session& session, const Options& options, SharedState& stat
     : session_(session), options_(options), state_(state) {
   for (std::size_t i = 0; i < session.plan().size(); ++i) shown_before_.push_back(state.shown(i));
   if (options.format == "console") {
-    console_ = std::make_unique<ConsoleTable>(session, WantsColor(options.color), TerminalWidth(STDOUT_FILENO));
+    console_ = std::make_unique<ConsoleTable>(std::cout, session.reference(), WantsColor(options.color),
+                                              TerminalWidth(STDOUT_FILENO));
   } else {
-    sinks_.push_back({.reporter = MakeSink(options.format, session)});
-    sinks_.back().reporter->SetOutputStream(&whole_);
+    sinks_.push_back({.writer = MakeWriter(options.format, options, whole_)});
   }
 }
 
@@ -64,47 +55,40 @@ absl::Status Output::Open() {
 absl::Status Output::AddFile(const std::string& path, bool errors) {
   auto file = std::make_unique<AtomicFile>();
   if (absl::Status status = file->Open(path); !status.ok()) return status;
-  Sink sink{.reporter = MakeSink(options_.out_format, session_), .file = std::move(file), .errors = errors};
-  sink.reporter->SetOutputStream(&sink.file->stream());
-  sink.reporter->SetErrorStream(&sink.file->stream());
-  sinks_.push_back(std::move(sink));
+  std::unique_ptr<RowWriter> writer = MakeWriter(options_.out_format, options_, file->stream());
+  sinks_.push_back({.writer = std::move(writer), .file = std::move(file), .errors = errors});
   return absl::OkStatus();
 }
 
 bool Output::ReportContext(const Context& context) {
-  for (const Sink& sink : sinks_) sink.reporter->ReportContext(context);
+  for (const Sink& sink : sinks_) sink.writer->Begin(context);
   return true;
 }
 
 void Output::ReportRuns(const std::vector<Run>& runs) {
-  std::vector<Run> corrected;
-  for (const Run& run : runs) {
-    const Outcome* outcome = OutcomeOf(run, session_);
-    // What an interruption kept from running is not a result.
-    if (outcome != nullptr && outcome->verdict == Verdict::kInterrupted) continue;
-    corrected.push_back(Corrected(run, session_));
-  }
-  // Those are all that standard output gets, if that was asked for; files get the repetitions, too.
-  const bool is_displayed = !options_.display_aggregates_only || runs.empty() ||
-                            runs.front().run_type == Run::RT_Aggregate || options_.repetitions < 2 ||
-                            !HaveAggregates(runs);
-  if (is_displayed) Show(corrected);
-  std::vector<Run> results;
-  std::copy_if(corrected.begin(), corrected.end(), std::back_inserter(results),
-               [](const Run& run) { return !IsError(run); });
-  for (const Sink& sink : sinks_) {
-    const std::vector<Run>& rows = sink.errors ? corrected : results;
-    if (rows.empty() || (sink.file == nullptr && !is_displayed)) continue;
-    sink.reporter->ReportRuns(rows);
+  // Each case is registered as a family of its own, in the order of the plan. The library's aggregates are not used.
+  if (runs.empty() || runs.front().run_type == Run::RT_Aggregate) return;
+  const auto index = static_cast<std::size_t>(runs.front().family_index);
+  const std::vector<Row> repetitions = RepetitionRows(session_.plan().at(index), index, session_.OutcomesOf(index));
+  const std::vector<Row> aggregates = AggregateRows(repetitions);
+  for (const std::vector<Row>* rows : {&repetitions, &aggregates}) {
+    const bool left_out = rows == &repetitions && !aggregates.empty();
+    if (rows->empty() || (left_out && options_.aggregates_only)) continue;
+    const bool is_displayed = !left_out || !options_.display_aggregates_only;
+    if (is_displayed) Show(*rows);
+    std::vector<Row> results;
+    std::ranges::copy_if(*rows, std::back_inserter(results), [](const Row& row) { return row.error.empty(); });
+    for (const Sink& sink : sinks_) {
+      if (is_displayed || sink.file != nullptr) sink.writer->Add(sink.errors ? *rows : results);
+    }
   }
 }
 
-void Output::Show(const std::vector<Run>& rows) {
-  if (console_ == nullptr || rows.empty()) return;
-  const std::size_t index = PlanIndex(rows.front());  // rows come case by case
-  if (shown_before_.at(index)) return console_->GoOnAfter(rows);
-  console_->ReportRuns(rows);
-  console_->GetOutputStream().flush();
+void Output::Show(const std::vector<Row>& rows) {
+  if (console_ == nullptr) return;
+  const std::size_t index = rows.front().index;
+  if (shown_before_.at(index)) return console_->ContinueAfter(rows.front());
+  console_->Add(rows);
   state_.SetShown(index);
 }
 
@@ -128,7 +112,7 @@ absl::Status Output::WriteTexts() {
 
 void Output::Finalize() {
   for (const Sink& sink : sinks_) {
-    sink.reporter->Finalize();
+    sink.writer->Finish();
     if (sink.file == nullptr) continue;
     absl::Status status = sink.file->Finish();
     if (status_.ok()) status_ = status;

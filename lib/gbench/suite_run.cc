@@ -14,9 +14,7 @@
 #include "lib/base/process.h"
 #include "lib/base/text.h"
 #include "lib/gbench/exit_status.h"
-#include "lib/gbench/library.h"
 #include "lib/gbench/output.h"
-#include "lib/gbench/reporters/layout.h"
 #include "lib/hardware/memory_limit.h"
 #include "lib/run/journal/journal.h"
 #include "lib/run/journal/run_identity.h"
@@ -28,29 +26,24 @@
 namespace roofbench {
 namespace {
 
+// Google Benchmark 1.9 warns of a --benchmark_min_time without a unit, and 1.7 refuses one with it.
+template <typename State = benchmark::State>
+constexpr bool MinTimeHasUnit() {
+  return requires(State & state) { state.SkipWithMessage(""); };
+}
+
 // Without a time budget of the library's own, for which it would rerun cases.
 void InitializeLibrary(const Options& options) {
   static std::vector<std::string> arguments;  // the library keeps a pointer to the program's name
-  const auto is_on = [](bool on) { return on ? "true" : "false"; };
-  arguments = {Printable(options.program),  // part of the results
+  arguments = {Printable(options.program),    // part of the results
                MinTimeHasUnit() ? "--benchmark_min_time=0s" : "--benchmark_min_time=0",
                absl::StrCat("--benchmark_repetitions=", options.repetitions),
-               absl::StrCat("--benchmark_enable_random_interleaving=", is_on(options.random_interleaving)),
-               absl::StrCat("--benchmark_report_aggregates_only=", is_on(options.aggregates_only))};
+               absl::StrCat("--benchmark_enable_random_interleaving=", options.random_interleaving ? "true" : "false")};
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
   int count = static_cast<int>(arguments.size());
   benchmark::Initialize(&count, pointers.data());
-}
-
-benchmark::TimeUnit UnitOf(const std::string& name) {
-  constexpr std::pair<std::string_view, benchmark::TimeUnit> kUnits[] = {
-      {"ns", benchmark::kNanosecond}, {"us", benchmark::kMicrosecond}, {"ms", benchmark::kMillisecond}};
-  for (const auto& [known, unit] : kUnits) {
-    if (name == known) return unit;
-  }
-  return benchmark::kSecond;
 }
 
 class SuiteRun {
@@ -96,10 +89,9 @@ class SuiteRun {
       profile_status_.Update(status);
     });
     for (std::size_t index = 0; index < session_.plan().size(); ++index) {
-      benchmark::RegisterBenchmark(session_.plan()[index].name.c_str(),
-                                   [this, index](benchmark::State& state) { RunInLibrary(state, index); })
-          ->UseManualTime()
-          ->Unit(UnitOf(options_.time_unit));
+      benchmark::RegisterBenchmark(session_.plan()[index].name.c_str(), [this, index](benchmark::State& state) {
+        RunInLibrary(state, index);
+      })->UseManualTime();
     }
     benchmark::RunSpecifiedBenchmarks(&output_, ".");
     const int status = End();
@@ -163,7 +155,7 @@ class SuiteRun {
               << journal_path_ << '\n';
   }
 
-  // Runs one repetition inside one iteration of the library's loop, so that its rates divide by our median.
+  // Runs one repetition inside one iteration of the library's loop.
   void RunInLibrary(benchmark::State& state, std::size_t index) {
     // Free memory changes from case to case, and so does the limit. Without one an overrun ends the process.
     if (device_.SharesHostMemory()) hardware::LimitMemory(device_.FreeMemoryBytes());
@@ -173,18 +165,8 @@ class SuiteRun {
     progress_.Finish(index);
     if (outcome.verdict == Verdict::kFailed) LeaveABrokenDevice(outcome);
     if (options_.fresh_process && ran_here_ && journal_status_.ok() && state_.signal() == 0) LeaveToASuccessor();
-    const bool measured = outcome.verdict == Verdict::kMeasured;
-    // The iteration runs in any case: the library stops the program where repetitions of a case differ in their
-    // iterations.
-    for ([[maybe_unused]] auto iteration : state) state.SetIterationTime(measured ? outcome.summary.median : 0);
-    // The library takes what its aggregates need from the first repetition, which has not got it after an error: then
-    // it hears of errors alone, and Corrected gives the rows their figures.
-    if (!measured || session_.OutcomesOf(index).front().verdict != Verdict::kMeasured) {
-      state.SkipWithError(ErrorMessageOf(outcome).c_str());
-      return;
-    }
-    for (const auto& [name, value] : outcome.counters) state.counters[name] = value;
-    state.SetLabel(std::string(Name(outcome.samples.stop)));
+    // Whatever became of the case: the library ends the program where repetitions of a case differ in their iterations.
+    for ([[maybe_unused]] auto iteration : state) state.SetIterationTime(outcome.summary.median);
   }
 
   // Some errors of a GPU stay with the process that made them: the next one starts with a clean slate.

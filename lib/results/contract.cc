@@ -31,7 +31,6 @@ std::string ContractJson(const std::vector<const Family*>& families, int indent)
   for (const Family* family : families) described.push_back(DescribeFamily(*family));
   Json& counters = contract["counters"] = Json::array({CounterJson(kTime)});
   for (const CounterSpec& spec : CounterTable()) counters.push_back(CounterJson(spec));
-  contract["renames"] = DescribeRenames(families);
   return contract.dump(indent);
 }
 

@@ -9,7 +9,7 @@
 
 namespace roofbench {
 
-// {"schema": "roofbench-contract-1", "version": 1, "families": […], "counters": […], "renames": […]}: everything that
+// {"schema": "roofbench-contract-1", "version": 1, "families": […], "counters": […]}: everything that
 // `tools/report` knows about a name in a result. `indent` as nlohmann::json::dump: -1 is one line.
 std::string ContractJson(const std::vector<const Family*>& families, int indent = -1);
 

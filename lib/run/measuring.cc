@@ -15,7 +15,7 @@
 #include "lib/results/counters.h"
 #include "lib/results/noise.h"
 #include "lib/run/roof_ratios.h"
-#include "lib/timing/ignored_phases.h"
+#include "lib/timing/sampler.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {

@@ -19,7 +19,6 @@
 #include "lib/run/memory_snapshot.h"
 #include "lib/run/profiling.h"
 #include "lib/run/roof_ratios.h"
-#include "lib/suite/case_names.h"
 #include "lib/suite/operand_cache.h"
 
 namespace roofbench {

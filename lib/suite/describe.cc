@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/text.h"
 #include "lib/device/unverified.h"
-#include "lib/suite/case_names.h"
 #include "lib/suite/shared_axes.h"
 
 namespace roofbench {
@@ -132,23 +131,6 @@ Json DescribeFamily(const Family& family) {
     described["growth"].push_back({{"axis", growth.axis}, {"exponent", growth.exponent}});
   }
   return described;
-}
-
-Json DescribeRenames(const std::vector<const Family*>& families) {
-  Json renames = Json::array();
-  for (const Family* family : families) {
-    for (const Rename& rename : family->renames()) {
-      if (!rename.old_family.empty()) {
-        renames.push_back({{"family", rename.old_family}, {"to", family->name()}});
-        continue;
-      }
-      Json values = Json::object();
-      for (const auto& [before, today] : rename.values) values[before] = today;
-      renames.push_back(
-          {{"family", family->name()}, {"axis", rename.old_axis}, {"to", rename.axis}, {"values", values}});
-    }
-  }
-  return renames;
 }
 
 Json AxisJson(const std::string& value) {

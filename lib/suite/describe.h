@@ -18,9 +18,6 @@ std::string DescribeAxes(const std::vector<Family>& families);
 // fields.
 nlohmann::ordered_json DescribeFamily(const Family& family);
 
-// One object a rename of the families: {"family", "to"} or {"family", "axis", "to", "values"}.
-nlohmann::ordered_json DescribeRenames(const std::vector<const Family*>& families);
-
 // A value of an axis: a size as a number, anything else as text.
 nlohmann::ordered_json AxisJson(const std::string& value);
 

@@ -116,13 +116,6 @@ Family& Family::Implementations(std::vector<Implementation> implementations, con
   return *this;
 }
 
-Family& Family::Renamed(Rename rename) {
-  // Only values have other names.
-  if (rename.old_axis.empty()) rename.old_axis = rename.axis;
-  renames_.push_back(std::move(rename));
-  return *this;
-}
-
 const Implementation* Family::ImplementationOf(const Point& point) const {
   for (const Implementation& one : implementations_) {
     if (!point.Has(kImplAxis) || point.Text(kImplAxis) == one.name) return &one;

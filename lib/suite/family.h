@@ -14,7 +14,6 @@
 #include "lib/suite/implementation.h"
 #include "lib/suite/inputs.h"
 #include "lib/suite/point.h"
-#include "lib/suite/rename.h"
 #include "lib/workload/cost.h"
 
 namespace roofbench {
@@ -69,8 +68,6 @@ class Family {
   // The rows of the axis `impl`, which becomes the first axis where there are two or more. The default, if any, is left
   // out of names.
   Family& Implementations(std::vector<Implementation> implementations, const std::string& default_name);
-  // What the family, an axis of it or some of its values were called before.
-  Family& Renamed(Rename rename);
   // Whether this device can run the point at all; not-OK becomes a skipped case with that reason.
   Family& Supports(SupportFunction supports);
   // Makes tensors and the step. Called again for every cold copy: `Inputs` then hands out clones of the same data.
@@ -83,7 +80,6 @@ class Family {
   const std::vector<Implementation>& implementations() const { return implementations_; }
   // The one of a point; nullptr if the family names none.
   const Implementation* ImplementationOf(const Point& point) const;
-  const std::vector<Rename>& renames() const { return renames_; }
   double long_step() const { return long_step_; }
   const PointFunction& predict_as() const { return predict_as_; }
 
@@ -105,7 +101,6 @@ class Family {
   std::vector<std::pair<Suite, GridAxes>> grids_;
   std::vector<ExpectedGrowth> growth_;
   std::vector<Implementation> implementations_;
-  std::vector<Rename> renames_;
   double long_step_ = 0;  // seconds
   PointFunction predict_as_;
   CostFunction cost_;

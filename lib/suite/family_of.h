@@ -191,8 +191,6 @@ class FamilyOf {
   FamilyOf& Supports(Family::SupportFunction supports) { return supports_ = std::move(supports), *this; }
   FamilyOf& LongSteps(double seconds) { return family_.LongSteps(seconds), *this; }
   FamilyOf& PredictAs(Family::PointFunction other) { return family_.PredictAs(std::move(other)), *this; }
-  // What this family, an axis of it or some of its values were called before.
-  FamilyOf& Renamed(Rename rename) { return family_.Renamed(std::move(rename)), *this; }
 
   // The family as the program's table keeps it.
   Family Finish() const;

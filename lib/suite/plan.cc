@@ -2,7 +2,6 @@
 #include "lib/suite/plan.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -13,7 +12,6 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/regex.h"
 #include "lib/base/text.h"
-#include "lib/suite/case_names.h"
 
 namespace roofbench {
 namespace {
@@ -36,16 +34,15 @@ absl::Status CheckOverride(const std::vector<Family>& families, const AxisOverri
   bool axis_found = false;
   for (const Family& family : families) {
     names.push_back(family.name());
-    if (!wanted.family.empty() && !IsCalled(family, wanted.family)) continue;
+    if (!wanted.family.empty() && family.name() != wanted.family) continue;
     family_found = true;
     for (const AxisSpec& axis : family.axes()) axes.insert(axis.name);
-    const AxisOverride today = Today(family, wanted);
-    const AxisSpec* axis = FindAxis(family, today.axis);
+    const AxisSpec* axis = FindAxis(family, wanted.axis);
     if (axis == nullptr) continue;
     axis_found = true;
-    for (const std::string& value : today.values) {
+    for (const std::string& value : wanted.values) {
       if (ValidValue(*axis, family.axes(), value)) continue;
-      return InvalidArgumentError(StrCat("--axis: '", value, "' is no value of axis ", today.axis, " of ",
+      return InvalidArgumentError(StrCat("--axis: '", value, "' is not a value of axis ", wanted.axis, " of ",
                                          family.name(), "; expected ", ExpectedValues(*axis)));
     }
   }
@@ -62,16 +59,10 @@ absl::Status CheckOverride(const std::vector<Family>& families, const AxisOverri
 }
 
 std::vector<Point> ApplyOverrides(const Family& family, std::vector<Point> points,
-                                  const std::vector<AxisOverride>& overrides, std::set<std::string>& notes) {
-  for (const AxisOverride& given : overrides) {
-    if (!given.family.empty() && !IsCalled(family, given.family)) continue;
-    const AxisOverride wanted = Today(family, given);
+                                  const std::vector<AxisOverride>& overrides) {
+  for (const AxisOverride& wanted : overrides) {
+    if (!wanted.family.empty() && family.name() != wanted.family) continue;
     if (FindAxis(family, wanted.axis) == nullptr) continue;
-    if (wanted.axis != given.axis || wanted.values != given.values ||
-        (!given.family.empty() && given.family != family.name())) {
-      notes.insert(StrCat("--axis=", given.axis, "=", absl::StrJoin(given.values, ","), " is --axis=", family.name(),
-                          ".", wanted.axis, "=", absl::StrJoin(wanted.values, ","), " today"));
-    }
     std::vector<Point> replaced;
     for (const Point& point : points) {
       for (const std::string& value : wanted.values) replaced.push_back(point.With(wanted.axis, value));
@@ -81,13 +72,21 @@ std::vector<Point> ApplyOverrides(const Family& family, std::vector<Point> point
   return points;
 }
 
-// Google Benchmark's rules: a POSIX extended expression found anywhere in the name; "-" in front turns it round; "all"
-// and the empty text choose everything.
+// Google Benchmark's rules: a POSIX extended expression found anywhere in the name; a leading "-" inverts it; "all"
+// and the empty text select everything.
 struct Filter {
   std::optional<Regex> expression = {};  // none: everything matches
   bool negative = false;
 
-  bool Finds(const std::string& name) const { return !expression || expression->Finds(name); }
+  // Filters that were written for Google Benchmark expect its suffix of names with manual time, and may spell defaults.
+  bool Selects(const Point& point) const {
+    if (!expression) return !negative;
+    const std::string suffix = "/manual_time";
+    for (const std::string& name : {point.Name(), point.FullName()}) {
+      if (expression->Finds(name) || expression->Finds(name + suffix)) return !negative;
+    }
+    return negative;
+  }
 };
 
 absl::StatusOr<Filter> MakeFilter(std::string filter) {
@@ -97,31 +96,12 @@ absl::StatusOr<Filter> MakeFilter(std::string filter) {
   const absl::StatusOr<Regex> expression = Regex::Make(filter);
   if (expression.ok()) return Filter{*expression, negative};
   constexpr std::size_t kShown = 200;
-  return InvalidArgumentError(StrCat("--benchmark_filter=", filter.substr(0, kShown), filter.size() > kShown ? "…" : "",
-                                     " is no valid regular expression: ", std::string(expression.status().message())));
+  return InvalidArgumentError(
+      StrCat("--benchmark_filter=", filter.substr(0, kShown), filter.size() > kShown ? "…" : "",
+             " is not a valid regular expression: ", std::string(expression.status().message())));
 }
 
-enum class Match { kNo, kYes, kByOldName };
-
-// Results of before have the suffix that Google Benchmark adds to names with manual time: filters that were written for
-// it hold.
-bool FindsName(const Filter& filter, const std::string& name) {
-  return filter.Finds(name) || filter.Finds(StrCat(name, "/manual_time"));
-}
-
-// A filter may spell defaults that names leave out, and names of before.
-Match Matches(const Filter& filter, const Family& family, const Point& point) {
-  const std::optional<std::string> old_name = OldName(family, point);
-  const bool now = FindsName(filter, point.Name()) || FindsName(filter, FullName(point));
-  const bool before = old_name && FindsName(filter, *old_name);
-  if (now || before) {
-    if (filter.negative) return Match::kNo;
-    return now ? Match::kYes : Match::kByOldName;
-  }
-  return filter.negative ? Match::kYes : Match::kNo;
-}
-
-// What names of cases are made of: families and "axis:value" of every registered case.
+// Families and "axis:value" of every registered case.
 std::vector<std::string> PartsOfNames(const std::vector<Family>& families) {
   std::set<std::string> parts;
   for (const Family& family : families) {
@@ -154,8 +134,7 @@ std::string Suggestion(const std::vector<Family>& families, const std::string& f
 
 }  // namespace
 
-absl::StatusOr<std::vector<PlannedCase>> MakePlan(const std::vector<Family>& families, const Selection& selection,
-                                                  std::vector<std::string>* notes) {
+absl::StatusOr<std::vector<PlannedCase>> MakePlan(const std::vector<Family>& families, const Selection& selection) {
   for (const AxisOverride& wanted : selection.axes) {
     if (absl::Status status = CheckOverride(families, wanted); !status.ok()) return status;
   }
@@ -163,24 +142,12 @@ absl::StatusOr<std::vector<PlannedCase>> MakePlan(const std::vector<Family>& fam
   if (!filter.ok()) return filter.status();
   std::vector<PlannedCase> plan;
   std::set<std::string> names;
-  std::map<std::string, std::string> by_old_name;  // family -> note
-  std::set<std::string> lines;
   for (const Family& family : families) {
-    for (Point& point : ApplyOverrides(family, family.Points(selection.suite), selection.axes, lines)) {
+    for (Point& point : ApplyOverrides(family, family.Points(selection.suite), selection.axes)) {
       std::string name = point.Name();
-      const Match match = Matches(*filter, family, point);
-      if (match == Match::kNo || !names.insert(name).second) continue;
-      if (match == Match::kByOldName) {
-        by_old_name.try_emplace(
-            family.name(), StrCat("--benchmark_filter=", selection.filter, " names cases of ", family.name(),
-                                  " as they were called before: ", *OldName(family, point), " is ", name, " today"));
-      }
+      if (!filter->Selects(point) || !names.insert(name).second) continue;
       plan.push_back({&family, std::move(point), std::move(name)});
     }
-  }
-  if (notes != nullptr) {
-    for (const auto& [family, note] : by_old_name) lines.insert(note);
-    notes->assign(lines.begin(), lines.end());
   }
   if (plan.empty()) {
     return InvalidArgumentError(StrCat("--benchmark_filter=", selection.filter, " matches no case of the ",

@@ -17,10 +17,9 @@ struct PlannedCase {
   std::string name;  // point.Name()
 };
 
-// The chosen cases in the order they run. Overridden axes replace values in every point of the suite; each name occurs
-// once. InvalidArgument for an unknown family, axis or value, a broken filter, or when nothing matches: with what would
-// be valid. Names of before are understood; `notes`, if given, gets a line for each.
-absl::StatusOr<std::vector<PlannedCase>> MakePlan(const std::vector<Family>& families, const Selection& selection,
-                                                  std::vector<std::string>* notes = nullptr);
+// The selected cases in the order they run. Overridden axes replace values in every point of the suite; each name
+// occurs once. InvalidArgument for an unknown family, axis or value, a broken filter, or no match: with what would be
+// valid.
+absl::StatusOr<std::vector<PlannedCase>> MakePlan(const std::vector<Family>& families, const Selection& selection);
 
 }  // namespace roofbench

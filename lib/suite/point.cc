@@ -95,12 +95,24 @@ std::string Point::Name() const {
   return name;
 }
 
+std::string Point::FullName() const {
+  std::string name = family_;
+  for (const auto& [axis, value] : values_) absl::StrAppend(&name, "/", axis, ":", value);
+  return name;
+}
+
 Point Point::With(std::string_view axis, std::string value) const {
   Point changed = *this;
   for (auto& [name, current] : changed.values_) {
     if (name == axis) current = value;
   }
   return changed;
+}
+
+AxisValues AxesOf(const Point& point) {
+  AxisValues values;
+  for (const AxisSpec& axis : point.axes()) values.emplace_back(axis.name, point.Text(axis.name));
+  return values;
 }
 
 bool ValidValue(const AxisSpec& axis, const std::vector<AxisSpec>& axes, std::string_view value) {

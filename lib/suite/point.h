@@ -74,6 +74,9 @@ class Point {
   // "matmul/impl:eager/dtype:fp32/n:1024": the key of the case's history.
   std::string Name() const;
 
+  // With the defaults that Name leaves out: "gelu/impl:eager/dtype:fp32/…/cache:cold".
+  std::string FullName() const;
+
   // The same point with one axis changed.
   Point With(std::string_view axis, std::string value) const;
 
@@ -84,6 +87,9 @@ class Point {
   const std::vector<AxisSpec>* axes_;  // owned by the family, which outlives its points
   AxisValues values_;
 };
+
+// Every axis with its value, also the defaults; one that follows another axis has that one's value.
+AxisValues AxesOf(const Point& point);
 
 // Whether `value` is allowed on the axis (of a family with these axes).
 bool ValidValue(const AxisSpec& axis, const std::vector<AxisSpec>& axes, std::string_view value);

@@ -38,7 +38,7 @@ def test_help_groups_flags_and_its_examples_work(run: Run) -> None:
     ("flags", "said"),
     [
         (["--benchmark_filter=nothing_matches"], "matches no case"),
-        (["--benchmark_filter=("], "no valid regular expression"),
+        (["--benchmark_filter=("], "not a valid regular expression"),
         (["--axis=matmul.q=1"], "'q'"),
         (["--axis=nobody.n=1"], "'nobody'"),
         (["--axis=dtype=fp31"], "'fp31'"),

@@ -54,13 +54,5 @@ TEST_F(DescribeTest, AFamilyIsDescribedWithItsGrowth) {
   EXPECT_EQ(described["growth"][0]["exponent"], 1);
 }
 
-TEST_F(DescribeTest, RenamesOfFamiliesAxesAndValues) {
-  family_.Renamed({.old_family = "z"}).Renamed({.old_axis = "kind", .axis = "impl", .values = {{"bad", "wrong"}}});
-  const auto renames = DescribeRenames({&family_});
-  ASSERT_EQ(renames.size(), 2);
-  EXPECT_EQ(renames[0].dump(), R"({"family":"z","to":"a"})");
-  EXPECT_EQ(renames[1].dump(), R"({"family":"a","axis":"kind","to":"impl","values":{"bad":"wrong"}})");
-}
-
 }  // namespace
 }  // namespace roofbench

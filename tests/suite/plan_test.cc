@@ -60,7 +60,7 @@ TEST_F(PlanTest, RefusalsNameWhatIsValid) {
   EXPECT_THAT(Error(selection), testing::AllOf(HasSubstr("'best'"), HasSubstr("good, wrong, throws")));
   selection.axes.clear();
   selection.filter = "(";
-  EXPECT_THAT(Error(selection), HasSubstr("no valid regular expression"));
+  EXPECT_THAT(Error(selection), HasSubstr("not a valid regular expression"));
   selection.filter = "nothing";
   EXPECT_THAT(Error(selection), testing::AllOf(HasSubstr("nothing"), HasSubstr("matches no case")));
 }
@@ -94,35 +94,6 @@ TEST_F(PlanTest, AFilterMaySpellDefaults) {
   Selection selection;
   selection.filter = "a/impl:good/n:16";
   EXPECT_THAT(Names(selection), ElementsAre("a/n:16"));
-}
-
-TEST_F(PlanTest, OldNamesAreUnderstoodWithANote) {
-  families_.push_back(TestFamily(device_, 1, "today")
-                          .Renamed({.old_family = "before"})
-                          .Renamed({.old_axis = "kind", .axis = "impl", .values = {{"bad", "wrong"}}}));
-  Selection selection;
-  selection.filter = "^before/n:16";
-  std::vector<std::string> notes;
-  auto plan = MakePlan(families_, selection, &notes);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  ASSERT_EQ(plan->size(), 1);
-  EXPECT_EQ(plan->front().name, "today/n:16");
-  EXPECT_THAT(notes, ElementsAre(HasSubstr("before/n:16 is today/n:16 today")));
-
-  selection.filter = "today.*n:16";
-  selection.axes = {{.family = "before", .axis = "kind", .values = {"bad"}}};
-  plan = MakePlan(families_, selection, &notes);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->front().name, "today/impl:wrong/n:16");
-  EXPECT_THAT(notes, ElementsAre(HasSubstr("is --axis=today.impl=wrong today")));
-
-  selection.filter = "kind:bad";
-  plan = MakePlan(families_, selection, &notes);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->size(), 3);
-  selection.filter = "today/impl:wrong";
-  EXPECT_TRUE(MakePlan(families_, selection, &notes).ok());
-  EXPECT_THAT(notes, ElementsAre(HasSubstr("--axis=kind=bad"))) << "today's names need no note";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/gbench/reporters/layout.h"
+#include "lib/gbench/console_table.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(Layout, ColumnsSaysTheWidth) {
+TEST(ConsoleTable, ColumnsSaysTheWidth) {
   const int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
   unsetenv("COLUMNS");
   EXPECT_EQ(TerminalWidth(file), 120) << "a file has none";
@@ -28,7 +28,7 @@ TEST(Layout, ColumnsSaysTheWidth) {
   close(file);
 }
 
-TEST(Layout, ATerminalHasItsOwnWidth) {
+TEST(ConsoleTable, ATerminalHasItsOwnWidth) {
   unsetenv("COLUMNS");
   const int terminal = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (terminal < 0) GTEST_SKIP() << "there is no /dev/ptmx";
@@ -38,7 +38,7 @@ TEST(Layout, ATerminalHasItsOwnWidth) {
   close(terminal);
 }
 
-TEST(Layout, NamesBreakBeforeASlash) {
+TEST(ConsoleTable, NamesBreakBeforeASlash) {
   EXPECT_THAT(NameLines("  short", 20, "    "), ElementsAre("  short"));
   EXPECT_THAT(NameLines("  impl:eager/dtype:fp32/n:1024", 20, "    "),
               ElementsAre("  impl:eager", "    /dtype:fp32", "    /n:1024"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/gbench/reporters/console_reporter.h"
+#include "lib/gbench/console_table.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,17 +9,19 @@
 #include <optional>
 #include <string_view>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/text.h"
-#include "lib/gbench/library.h"
-#include "lib/gbench/reporters/layout.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {
 namespace {
+
+constexpr std::size_t kUsual = 120;  // files and pipes have no width
+constexpr std::size_t kLeast = 40;   // narrower tables are not readable
 
 constexpr char kBold[] = "1";
 constexpr char kDim[] = "2";
@@ -26,19 +29,20 @@ constexpr char kRed[] = "31";
 constexpr char kGreen[] = "32";
 constexpr char kYellow[] = "33";
 
-// Columns: time, FLOP/s, bytes/s, roof, reference, ci, each behind a blank.
+// Columns: time, FLOP/s, bytes/s, roof, reference, ci, each after a blank.
 constexpr std::size_t kWidths[] = {9, 13, 10, 7, 8, 7};
 constexpr std::size_t kFigures = 9 + 13 + 10 + 7 + 8 + 7 + 6;
-constexpr std::size_t kNotes = 14;  // behind them, where there is room
+constexpr std::size_t kNotes = 14;  // after them, where there is room
 constexpr std::string_view kIndent = "    ";
 constexpr std::size_t kLeastLabel = 18;
 constexpr std::size_t kMostLabel = 46;
-// What a case took of memory and what its formula said, one over the other, from where on it is said.
+// Memory of a case over the prediction of its formula, or the inverse, from which it is reported.
 constexpr double kMemoryOff = 1.1;
 
-double CounterOf(const LibraryRun& run, const std::string& name) {
-  const auto found = run.counters.find(name);
-  return found == run.counters.end() ? -1 : found->second.value;
+// -1 for none.
+double CounterOf(const Row& row, const std::string& name) {
+  const auto found = row.counters.find(name);
+  return found == row.counters.end() ? -1 : found->second;
 }
 
 std::string Percent(double fraction) {
@@ -48,20 +52,20 @@ std::string Percent(double fraction) {
 
 std::string RateOf(double rate, std::string_view unit) { return rate < 0 ? "-" : HumanRate(rate, unit); }
 
-// Good, middling, poor: the colour of a roof fraction.
+// Good, medium, poor.
 const char* RoofColor(double roof) { return roof >= 0.8 ? kGreen : roof >= 0.4 ? kYellow : kRed; }
 
 // "noisy (drift, others)", "mem 5.90x predicted".
-std::vector<std::string> Notes(const LibraryRun& run, const Outcome* outcome) {
+std::vector<std::string> Notes(const Row& row) {
   std::vector<std::string> notes;
-  if (outcome == nullptr) return notes;
+  if (row.outcome == nullptr) return notes;
   for (const char* flag : {"noisy", "disturbed", "throttled", "launch_bound"}) {
-    if (CounterOf(run, flag) > 0) notes.emplace_back(flag);
+    if (CounterOf(row, flag) > 0) notes.emplace_back(flag);
   }
-  if (!notes.empty() && !outcome->noise.empty() && notes.front() == "noisy")
-    notes.front() += absl::StrCat(" (", absl::StrJoin(outcome->noise, ", "), ")");
-  const double taken = CounterOf(run, "peak_mem");
-  const double predicted = CounterOf(run, "predicted_mem");
+  if (!notes.empty() && !row.outcome->noise.empty() && notes.front() == "noisy")
+    notes.front() += absl::StrCat(" (", absl::StrJoin(row.outcome->noise, ", "), ")");
+  const double taken = CounterOf(row, "peak_mem");
+  const double predicted = CounterOf(row, "predicted_mem");
   if (taken > 0 && predicted > 0 && (taken > kMemoryOff * predicted || predicted > kMemoryOff * taken)) {
     notes.push_back(absl::StrFormat("mem %.2fx predicted", taken / predicted));
   }
@@ -77,6 +81,29 @@ std::string InColumns(const std::vector<std::string>& figures) {
 
 }  // namespace
 
+std::size_t TerminalWidth(int file) {
+  std::size_t width = 0;
+  if (const char* columns = std::getenv("COLUMNS"); columns != nullptr && absl::SimpleAtoi(columns, &width)) {
+    if (width > 0) return std::max(kLeast, width);
+  }
+  winsize size{};
+  if (ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return std::max<std::size_t>(kLeast, size.ws_col);
+  return kUsual;
+}
+
+std::vector<std::string> NameLines(std::string name, std::size_t width, std::string_view indent) {
+  std::vector<std::string> lines;
+  while (DisplayWidth(name) > width) {
+    const std::size_t most = Clipped(name, width).size();
+    std::size_t cut = name.rfind('/', most);
+    if (cut == std::string::npos || cut <= indent.size()) cut = most;
+    lines.push_back(name.substr(0, cut));
+    name = absl::StrCat(View(indent), name.substr(cut));
+  }
+  lines.push_back(std::move(name));
+  return lines;
+}
+
 bool WantsColor(const std::string& flag) {
   if (const char* no_color = std::getenv("NO_COLOR"); no_color != nullptr && *no_color != '\0') return false;
   if (flag == "true" || flag == "yes" || flag == "1") return true;
@@ -88,126 +115,114 @@ std::string ConsoleTable::Paint(const std::string& text, const char* code) const
   return color_ ? absl::StrCat("\033[", code, "m", text, "\033[0m") : text;
 }
 
-ConsoleTable::ConsoleTable(const Session& session, bool color, std::size_t width)
-    : session_(session),
+ConsoleTable::ConsoleTable(std::ostream& out, const hardware::Datasheet& reference, bool color, std::size_t width)
+    : out_(out),
+      reference_(reference),
       color_(color),
       width_(width),
       label_width_(std::clamp(width - std::min(width, kFigures + kNotes), kLeastLabel, kMostLabel)) {}
 
-bool ConsoleTable::ReportContext(const Context& /*context*/) { return true; }
-
-const PlannedCase& ConsoleTable::CaseOf(const Run& run) const { return session_.plan().at(PlanIndex(run)); }
-
-void ConsoleTable::GoOnAfter(const std::vector<Run>& runs) {
-  if (!runs.empty()) family_ = CaseOf(runs.back()).family->name();
-}
-
 void ConsoleTable::PrintLabel(const std::string& label) {
-  auto& out = GetOutputStream();
   std::vector<std::string> lines = NameLines(label, width_, kIndent);
   if (lines.size() > 1 || DisplayWidth(label) > label_width_) {
-    for (const std::string& line : lines) out << line << '\n';
+    for (const std::string& line : lines) out_ << line << '\n';
     lines = {""};
   }
-  out << PadRight(lines.front(), label_width_);
+  out_ << PadRight(lines.front(), label_width_);
 }
 
 void ConsoleTable::PrintHeading(const std::string& family) {
   family_ = family;
-  const std::string reference = absl::StrCat(View(session_.reference().prefix));
+  const std::string reference = absl::StrCat(View(reference_.prefix));
   const bool fits = family.size() <= label_width_;
-  GetOutputStream() << '\n'
-                    << Paint(absl::StrCat(fits ? "" : family, fits ? "" : "\n",
-                                          PadRight(fits ? family : "", label_width_),
-                                          InColumns({"time", "FLOP/s", "bytes/s", "roof", reference, "+-ci"})),
-                             kBold)
-                    << '\n';
+  out_ << '\n'
+       << Paint(absl::StrCat(fits ? "" : family, fits ? "" : "\n", PadRight(fits ? family : "", label_width_),
+                             InColumns({"time", "FLOP/s", "bytes/s", "roof", reference, "+-ci"})),
+                kBold)
+       << '\n';
 }
 
 void ConsoleTable::PrintError(const std::string& label, const std::string& message) {
-  auto& out = GetOutputStream();
   const bool failed = message.rfind("failed", 0) == 0;
   PrintLabel(label);
   // Wrapped at words, under the place where the figures would stand.
   const std::string indent = absl::StrCat("\n", PadRight("", label_width_ + 1));
   const std::size_t room = width_ - std::min(width_, label_width_ + 1);
   const std::string text = absl::StrJoin(Wrapped(absl::StrSplit(message, ' '), room), indent);
-  out << ' ' << Paint(text, failed ? kRed : kDim) << '\n';
+  out_ << ' ' << Paint(text, failed ? kRed : kDim) << '\n';
 }
 
-void ConsoleTable::PrintRow(const std::string& label, const Run& run, const Outcome* outcome) {
-  const std::string prefix(session_.reference().prefix);
-  const double seconds = run.GetAdjustedRealTime() / benchmark::GetTimeUnitMultiplier(run.time_unit);
-  const double roof = CounterOf(run, "roof");
-  const double reference = std::max(CounterOf(run, prefix + "_flop_util"), CounterOf(run, prefix + "_mem_util"));
-  const bool is_ratio = run.run_type == Run::RT_Aggregate && run.aggregate_unit == benchmark::kPercentage;
-  const std::string time = is_ratio ? Percent(run.real_accumulated_time) : HumanTime(seconds);
+void ConsoleTable::PrintRow(const std::string& label, const Row& row) {
+  const std::string prefix(reference_.prefix);
+  const double roof = CounterOf(row, "roof");
+  const double reference = std::max(CounterOf(row, prefix + "_flop_util"), CounterOf(row, prefix + "_mem_util"));
+  const std::string time = row.IsRatio() ? Percent(row.seconds) : HumanTime(row.seconds);
   const auto rate = [&](const char* counter, const char* unit) {
-    return is_ratio ? Percent(CounterOf(run, counter)) : RateOf(CounterOf(run, counter), unit);
+    return row.IsRatio() ? Percent(CounterOf(row, counter)) : RateOf(CounterOf(row, counter), unit);
   };
-  auto& out = GetOutputStream();
   PrintLabel(label);
   std::string figures = InColumns({time, rate("FLOP/s", "FLOP/s"), rate("bytes/s", "B/s"), Percent(roof),
-                                   Percent(reference), Percent(CounterOf(run, "ci"))});
+                                   Percent(reference), Percent(CounterOf(row, "ci"))});
   const std::size_t before_roof = kWidths[0] + kWidths[1] + kWidths[2] + 4;
   if (roof >= 0 && DisplayWidth(figures) == kFigures) {
     const std::size_t at = Clipped(figures, before_roof).size();
     figures = absl::StrCat(figures.substr(0, at), Paint(figures.substr(at, kWidths[3]), RoofColor(roof)),
                            figures.substr(at + kWidths[3]));
   }
-  out << figures;
-  const std::vector<std::string> notes = Notes(run, outcome);
+  out_ << figures;
+  const std::vector<std::string> notes = Notes(row);
   const std::string joined = absl::StrJoin(notes, ", ");
   const bool beside = label_width_ + kFigures + 1 + DisplayWidth(joined) <= width_;
-  if (!notes.empty() && beside) out << ' ' << Paint(joined, kYellow);
-  out << '\n';
+  if (!notes.empty() && beside) out_ << ' ' << Paint(joined, kYellow);
+  out_ << '\n';
   if (!notes.empty() && !beside) {
     for (const std::string& line : Wrapped(absl::StrSplit(joined, ' '), width_ - kIndent.size())) {
-      out << kIndent << Paint(line, kYellow) << '\n';
+      out_ << kIndent << Paint(line, kYellow) << '\n';
     }
   }
-  if (outcome == nullptr || outcome->phases.empty()) return;
+  if (row.outcome == nullptr || row.outcome->phases.empty()) return;
+  const Outcome& outcome = *row.outcome;
   std::vector<std::string> phases;
-  for (std::size_t i = 0; i < outcome->phases.size(); ++i) {
-    const std::string& name = outcome->phases[i];
+  for (std::size_t i = 0; i < outcome.phases.size(); ++i) {
+    const std::string& name = outcome.phases[i];
     std::string& phase =
-        phases.emplace_back(absl::StrCat(name, " ", HumanTime(timing::Median(outcome->samples.phase_seconds[i]))));
-    if (const double own = CounterOf(run, name + "_roof"); own >= 0) absl::StrAppend(&phase, " (", Percent(own), ")");
-    if (i + 1 < outcome->phases.size()) phase += ",";
+        phases.emplace_back(absl::StrCat(name, " ", HumanTime(timing::Median(outcome.samples.phase_seconds[i]))));
+    if (const double own = CounterOf(row, name + "_roof"); own >= 0) absl::StrAppend(&phase, " (", Percent(own), ")");
+    if (i + 1 < outcome.phases.size()) phase += ",";
   }
   for (const std::string& line : Wrapped(phases, width_ - kIndent.size())) {
-    out << Paint(absl::StrCat(View(kIndent), line), kDim) << '\n';
+    out_ << Paint(absl::StrCat(View(kIndent), line), kDim) << '\n';
   }
 }
 
 // "the repetitions split: 1 near 202 µs, 8 near 284 µs": their median is the time of one of two states.
-void ConsoleTable::PrintSplit(const std::vector<Run>& runs) {
+void ConsoleTable::PrintSplit(const std::vector<Row>& rows) {
   std::vector<double> seconds;
-  for (const Run& run : runs) {
-    if (IsError(run) || run.run_type == Run::RT_Aggregate) continue;
-    seconds.push_back(run.GetAdjustedRealTime() / benchmark::GetTimeUnitMultiplier(run.time_unit));
+  for (const Row& row : rows) {
+    if (row.error.empty() && row.aggregate.empty()) seconds.push_back(row.seconds);
   }
   const std::optional<timing::Split> split = timing::FindSplit(seconds);
   if (!split) return;
   const std::string text = absl::StrCat("the repetitions split: ", split->fast, " near ", HumanTime(split->fast_median),
                                         ", ", split->slow, " near ", HumanTime(split->slow_median));
-  GetOutputStream() << kIndent << Paint(text, kYellow) << '\n';
+  out_ << kIndent << Paint(text, kYellow) << '\n';
 }
 
-void ConsoleTable::ReportRuns(const std::vector<Run>& runs) {
-  for (const Run& run : runs) {
-    const std::string& name = CaseOf(run).name;
-    const std::string& family = CaseOf(run).family->name();
+void ConsoleTable::Add(const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    const std::string& name = row.planned->name;
+    const std::string& family = row.planned->family->name();
     if (family != family_) PrintHeading(family);
     std::string label = "  " + (name.size() > family.size() ? name.substr(family.size() + 1) : family);
-    if (!run.aggregate_name.empty()) absl::StrAppend(&label, "  ", run.aggregate_name, " of ", run.repetitions);
-    if (IsError(run)) {
-      PrintError(label, ErrorMessage(run));
+    if (!row.aggregate.empty()) absl::StrAppend(&label, "  ", row.aggregate, " of ", row.repetitions);
+    if (row.error.empty()) {
+      PrintRow(label, row);
     } else {
-      PrintRow(label, run, OutcomeOf(run, session_));
+      PrintError(label, row.error);
     }
   }
-  PrintSplit(runs);
+  PrintSplit(rows);
+  out_.flush();
 }
 
 }  // namespace roofbench

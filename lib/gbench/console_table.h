@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table on the console: one line per case, or a few where the terminal is narrow; none is wider than the terminal.
+#pragma once
+
+#include <cstddef>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/hardware/datasheet.h"
+#include "lib/results/row.h"
+
+namespace roofbench {
+
+// Columns of the terminal of a file descriptor: COLUMNS, else the terminal's own width, else 120.
+std::size_t TerminalWidth(int file);
+
+// A name in lines of at most `width` columns, broken before a slash where one is near enough; the second and later ones
+// begin with `indent`.
+std::vector<std::string> NameLines(std::string name, std::size_t width, std::string_view indent);
+
+// Never where NO_COLOR is set; else as --benchmark_color says, or where standard output is a terminal.
+bool WantsColor(const std::string& flag);
+
+class ConsoleTable {
+ public:
+  ConsoleTable(std::ostream& out, const hardware::Datasheet& reference, bool color, std::size_t width);
+
+  // Rows of one case.
+  void Add(const std::vector<Row>& rows);
+  // The row is on the console already.
+  void ContinueAfter(const Row& row) { family_ = row.planned->family->name(); }
+
+ private:
+  void PrintHeading(const std::string& family);
+  void PrintError(const std::string& label, const std::string& message);
+  void PrintRow(const std::string& label, const Row& row);
+  void PrintSplit(const std::vector<Row>& rows);
+  // Ends on the line where the figures begin: after a short label, below a long one.
+  void PrintLabel(const std::string& label);
+  std::string Paint(const std::string& text, const char* code) const;
+
+  std::ostream& out_;
+  const hardware::Datasheet& reference_;
+  bool color_;
+  std::size_t width_;        // of the terminal, in columns
+  std::size_t label_width_;  // of the first column
+  std::string family_;       // of the last heading
+};
+
+}  // namespace roofbench

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of a result: one for each repetition of a case, and aggregates of the measured repetitions. Console, JSON and
+// CSV show rows; a row is made from outcomes here alone.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "lib/results/outcome.h"
+#include "lib/suite/plan.h"
+
+namespace roofbench {
+
+struct Row {
+  const PlannedCase* planned;
+  std::size_t index;                 // of the case in the plan
+  const Outcome* outcome = nullptr;  // nullptr for an aggregate
+  std::string aggregate = {};        // "mean", "median", "stddev", "cv"; empty for a repetition
+  std::size_t repetitions = 1;       // that belong to the case
+  double seconds = 0;                // of a step; of "cv", as the counters: a fraction
+  double cpu_seconds = 0;            // of the process, per step
+  std::string label = {};            // why sampling stopped
+  std::string error = {};            // "failed: …"; empty if the row has figures
+  std::map<std::string, double> counters = {};
+
+  bool IsRatio() const { return aggregate == "cv"; }
+  // That of the case, and of an aggregate with its name behind an underscore.
+  std::string Name() const;
+  // Every axis, also those that the name leaves out, but for those with the name of a counter of the row.
+  AxisValues Axes() const;
+};
+
+// The rows of a case's repetitions, without interrupted ones. `outcomes` must outlive the rows.
+std::vector<Row> RepetitionRows(const PlannedCase& planned, std::size_t index, const std::deque<Outcome>& outcomes);
+
+// Mean, median, standard deviation and coefficient of variation of the rows without an error; none for fewer than two.
+std::vector<Row> AggregateRows(const std::vector<Row>& repetitions);
+
+struct TimeUnit {
+  std::string name = "us";
+  double per_second = 1e6;
+};
+// "ns", "us", "ms" or "s".
+TimeUnit TimeUnitNamed(const std::string& name);
+
+// A row of Google Benchmark's JSON, with the axes of the case as fields.
+nlohmann::ordered_json RowJson(const Row& row, const TimeUnit& unit);
+
+}  // namespace roofbench
