@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the exporter of compiled packages says when it cannot make one, and what it leaves behind."""
+"""The exporter of compiled packages: its operations, its errors, and its files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import pytest
 import torch
 
 SCRIPT = Path(compile_package.__file__)
-# A torch whose compiler never ends, and what starts the exporter and waits to be killed.
+# A torch whose compiler hangs, and a parent that starts the exporter and waits to be killed.
 SLOW_TORCH = """
 import contextlib, sys, time, types
 __version__ = "1.0"
@@ -68,7 +68,7 @@ def test_no_triton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 class Cuda:
-    """A torch that has seen two GPUs, the second of this name."""
+    """A torch with two GPUs, the second of this name."""
 
     __version__ = "2.11.0+cu130"
 
@@ -88,7 +88,7 @@ class Cuda:
         return self.name
 
 
-def test_the_gpu_is_the_one_that_will_run_it(tmp_path: Path) -> None:
+def test_another_gpu_is_refused(tmp_path: Path) -> None:
     options = gpu_options(tmp_path)
     compile_package.check(Cuda("NVIDIA H200"), options)
     with pytest.raises(RuntimeError, match=r"cuda:1 of .* is NVIDIA L4, sm_90, that of roofbench NVIDIA H200, sm_90"):
@@ -97,7 +97,7 @@ def test_the_gpu_is_the_one_that_will_run_it(tmp_path: Path) -> None:
         compile_package.check(Cuda("NVIDIA H200", available=False), options)
 
 
-def test_no_gpu_is_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_gpu_is_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the torch that is installed, and its triton."""
     torch = importlib.import_module("torch")
     if torch.cuda.is_available():
@@ -119,7 +119,7 @@ def test_another_torch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert not list(tmp_path.iterdir())
 
 
-def test_a_full_disk_is_the_reason_however_deep_it_lies() -> None:
+def test_a_full_disk_is_the_reason_if_any_cause_is_one() -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "/cache/x")
     outer = RuntimeError("C++ compile error")
     outer.__cause__ = full
@@ -135,7 +135,7 @@ def arrays(*shapes: tuple[int, ...]) -> list[Any]:
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_weights_of_8_bits_are_scaled_by_row(rows: int) -> None:
+def test_8_bit_weights_are_scaled_by_row(rows: int) -> None:
     x, wide, scales = arrays((rows, 16), (8, 16), (8,))
     weight = (wide * 30).to(torch.int8)
     expected = x.double() @ (weight.double() * scales.double()[:, None]).T
@@ -143,7 +143,7 @@ def test_weights_of_8_bits_are_scaled_by_row(rows: int) -> None:
     assert torch.allclose(found.double(), expected, rtol=1e-4, atol=1e-3)
 
 
-def test_experts_are_those_that_were_chosen() -> None:
+def test_the_chosen_experts_are_multiplied() -> None:
     x, wide, scales = arrays((1, 16), (5, 8, 16), (5, 8))
     chosen = torch.tensor([3, 1])
     assert torch.allclose(compile_package.OPERATIONS["gather_gemv"](x, wide, chosen), wide[chosen] @ x[0], atol=1e-4)
@@ -154,7 +154,7 @@ def test_experts_are_those_that_were_chosen() -> None:
 
 
 @pytest.mark.parametrize("name", ["mlp", "mlp_bf16_autocast"])
-def test_both_parts_of_a_step_are_autograds(name: str) -> None:
+def test_both_parts_of_a_step_match_autograd(name: str) -> None:
     inputs = [f"float32:{shape}" for shape in ("6x8", "8x8", "8", "8x8", "8")]
     forward, examples = compile_package.to_compile(torch, f"{name}_forward", inputs)
     backward, kept = compile_package.to_compile(torch, f"{name}_backward", inputs)
@@ -178,7 +178,7 @@ def test_the_exporter_ends_with_its_parent_and_leaves_nothing(tmp_path: Path) ->
     cache.mkdir()
     (modules / "torch" / "__init__.py").write_text(SLOW_TORCH)
     (modules / "torch" / "_inductor" / "__init__.py").write_text(SLOW_COMPILER)
-    # The parent's number is known when it runs.
+    # The parent's id is known when it runs.
     starts = f"import os, sys; sys.argv = [{str(SCRIPT)!r}, *sys.argv[1:], f'--parent={{os.getppid()}}']; "
     starts += f"exec(compile(open({str(SCRIPT)!r}).read(), 'compile_package', 'exec'))"
     given = [text for text in arguments(cache / "softmax.pt2", "1.0") if not text.startswith("--parent")]

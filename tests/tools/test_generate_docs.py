@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/generate_docs: what it writes from a description, and that the pages hold what the program says."""
+"""tools/generate_docs: the sections that it writes, and that the pages are up to date."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_counter_is_a_row() -> None:
     ]
 
 
-def test_a_family_is_a_section_that_says_what_it_adds() -> None:
+def test_a_family_is_a_section_with_its_additions() -> None:
     lines = generate_docs.families_lists(CONTRACT)
     assert "- `dtype`: what tensors are stored in" in lines
     assert lines[lines.index("### silu") :][:9] == [
@@ -116,7 +116,7 @@ def test_a_family_is_a_section_that_says_what_it_adds() -> None:
     assert "- time is expected to grow as n^1.5" in lines
 
 
-def test_an_implementation_of_one_device_says_so() -> None:
+def test_the_only_device_of_an_implementation_is_named() -> None:
     assert generate_docs.implementation_item(EAGER | {"devices": ["cuda"]}) == "  - `eager`: LibTorch's (on GPUs alone)"
 
 
@@ -137,11 +137,11 @@ def generate(root: Path, *flags: str | Path) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_stale_pages_are_named_and_then_written(root: Path) -> None:
+def test_stale_pages_are_reported_and_then_written(root: Path) -> None:
     given = f"--contract={root / 'contract.json'}"
     stale = generate(root, given, "--check")
     assert stale.returncode == 1
-    assert "docs/counters.md: stale; tools/generate_docs writes it anew" in stale.stdout
+    assert "docs/counters.md: stale; tools/generate_docs updates it" in stale.stdout
     assert "old" in (root / "docs/counters.md").read_text()
     assert generate(root, given).returncode == 0
     text = (root / "docs/counters.md").read_text()
@@ -160,7 +160,7 @@ def test_a_change_of_the_program_makes_a_page_stale(root: Path) -> None:
     assert generate_docs.stale(changed, root, write=False) == ["docs/cases.md"]
 
 
-def test_what_cannot_be_read_is_an_error(root: Path) -> None:
+def test_unreadable_sources_are_errors(root: Path) -> None:
     missing = generate(root, f"--program={root / 'nothing'}")
     assert missing.returncode == 2
     assert "tools/setup" in missing.stderr
@@ -171,6 +171,6 @@ def test_what_cannot_be_read_is_an_error(root: Path) -> None:
 
 
 @pytest.mark.usefixtures("program")
-def test_the_pages_hold_what_the_program_says() -> None:
+def test_the_pages_are_up_to_date() -> None:
     done = subprocess.run([ROOT / "tools/generate_docs", "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"run tools/generate_docs\n{done.stdout}{done.stderr}"
