@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the built program links."""
+"""The libraries that the built program links."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CUDA part: built where a toolkit is, left out with a reason where it is not, and never in the program's way."""
+"""The CUDA part: built if there is a toolkit, else left out with a reason, and never required by the program."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def version_of(header: str, name: str) -> str:
 
 
 @needs_module
-def test_the_module_lacks_no_symbol_and_opens_without_a_driver() -> None:
-    """In a process of its own: half a gigabyte of LibTorch's CUDA libraries comes with it."""
+def test_the_module_has_all_symbols_and_loads_without_a_driver() -> None:
+    """In another process: it loads half a gigabyte of LibTorch's CUDA libraries."""
     said = subprocess.run(["ldd", "-r", str(MODULE)], check=True, capture_output=True, text=True).stdout
     assert "undefined symbol" not in said
     assert "not found" not in said
     assert len(set(re.findall(r"libcudart\S* => (\S+)", said))) == 1, "one CUDA runtime"
-    # Both tables begin with the version of their interface.
+    # Both tables start with the version of their interface.
     versions = {
         "roofbench_gpu_module": version_of("lib/device/gpu.h", "kGpuModuleVersion"),
         "roofbench_gpu_kernels": version_of("lib/kernels/cuda/gpu_kernels.h", "kGpuKernelsVersion"),
@@ -58,7 +58,7 @@ def test_the_module_lacks_no_symbol_and_opens_without_a_driver() -> None:
 
 
 @needs_module
-def test_the_module_holds_code_for_each_gpu() -> None:
+def test_the_module_has_code_for_each_gpu() -> None:
     if shutil.which("cuobjdump"):
         listed = subprocess.run(
             ["cuobjdump", "--list-elf", "--list-ptx", str(MODULE)], capture_output=True, text=True, check=True
@@ -66,7 +66,7 @@ def test_the_module_holds_code_for_each_gpu() -> None:
         assert {"sm_80", "sm_90"} <= set(re.findall(r"sm_\d+", listed.stdout))
         assert "ptx" in listed.stdout
         return
-    # Without the tool: what the compiler was told.
+    # Without the tool: the compiler's flags.
     commands = (BUILD / "compile_commands.json").read_text()
     for wanted in ("code=[sm_80]", "code=[sm_90]", "code=[compute_90]"):
         assert wanted in commands
@@ -89,16 +89,16 @@ def without_nvcc() -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("flags", "compiler", "said"),
+    ("flags", "compiler", "message"),
     [
         ([], "/bin/false", "CUDA: left out: no CUDA compiler found"),
         (["-DROOFBENCH_CUDA=OFF"], "", "CUDA: left out (ROOFBENCH_CUDA=OFF)"),
     ],
 )
-def test_without_a_toolkit_the_part_is_left_out(tmp_path: Path, flags: list[str], compiler: str, said: str) -> None:
+def test_without_a_toolkit_the_part_is_left_out(tmp_path: Path, flags: list[str], compiler: str, message: str) -> None:
     done = configure(tmp_path, *flags, PATH=without_nvcc(), CUDACXX=compiler)
     assert done.returncode == 0, done.stderr
-    assert said in done.stdout
+    assert message in done.stdout
     listed = subprocess.run(
         ["ninja", "-C", str(tmp_path), "-t", "targets", "all"], check=True, capture_output=True, text=True
     )
@@ -107,7 +107,7 @@ def test_without_a_toolkit_the_part_is_left_out(tmp_path: Path, flags: list[str]
 
 
 @pytest.mark.slow
-def test_a_part_that_is_asked_for_must_be_possible(tmp_path: Path) -> None:
+def test_a_required_part_that_cannot_be_built_is_an_error(tmp_path: Path) -> None:
     done = configure(tmp_path / "build", "-DROOFBENCH_CUDA=ON", "-DROOFBENCH_SANITIZE=address")
     assert done.returncode != 0
     assert "ROOFBENCH_CUDA=ON, but nvcc knows no -fsanitize=address" in " ".join(done.stderr.split())

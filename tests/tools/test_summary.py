@@ -49,7 +49,7 @@ def test_nothing_ran_is_a_failure(tmp_path: Path) -> None:
     assert summary.main(tmp_path) == 1
 
 
-def test_names_and_reasons_do_not_act_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_and_reasons_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "checks.tsv").write_text("failed\ta\x1b[2J\tb\u202ec\nfailed\talone\n")
     assert summary.main(tmp_path) == 1
     out = capsys.readouterr().out
@@ -57,8 +57,8 @@ def test_names_and_reasons_do_not_act_on_the_terminal(tmp_path: Path, capsys: py
     assert "failed: alone\n" in out
 
 
-def test_a_report_that_is_cut_off_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a run that was killed while it wrote."""
+def test_a_truncated_report_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As left by a run that was killed while writing."""
     (tmp_path / "pytest.xml").write_text(PYTEST[:-30])
     (tmp_path / "checks.tsv").write_text("passed\tmypy\t\n")
     assert summary.main(tmp_path) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of every workflow, beyond what its linters find."""
+"""Requirements on the workflows that their linters do not check."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
-def test_actions_are_pinned_and_nothing_may_write(workflow: Path) -> None:
+def test_actions_are_pinned_and_permissions_are_read_only(workflow: Path) -> None:
     text = workflow.read_text()
     for action in re.findall(r"uses: (.*)", text):
         assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", action), action
@@ -35,27 +35,27 @@ def test_the_gate_waits_for_every_job() -> None:
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
-def test_no_text_of_others_gets_into_a_script(workflow: Path) -> None:
-    """What an expression puts into a shell line is code; in env: it is text."""
+def test_scripts_contain_no_expressions(workflow: Path) -> None:
+    """An expression in a shell line is executed as code; in env: it is text."""
     for job in YAML(typ="safe").load(workflow.read_text())["jobs"].values():
         assert not [step["run"] for step in job["steps"] if "${{" in step.get("run", "")]
 
 
-def test_the_night_runs_what_is_on_the_default_branch_alone() -> None:
+def test_nightly_runs_only_the_default_branch() -> None:
     content = YAML(typ="safe").load(WORKFLOWS[0].with_name("nightly.yml").read_text())
     assert set(content["on"]) == {"schedule", "workflow_dispatch"}
-    assert content["on"]["workflow_dispatch"] is None, "whoever starts it has no say in it"
+    assert content["on"]["workflow_dispatch"] is None, "it takes no input"
 
 
 @pytest.mark.parametrize("machine", ["cpu", "gpu"])
-def test_the_night_has_its_configuration(machine: str) -> None:
+def test_nightly_has_its_configuration(machine: str) -> None:
     assert read(ROOT / f".github/nightly/{machine}.toml").flags
 
 
 def test_scripts_of_a_workflow_are_checked(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     if not shutil.which("shellcheck"):
         pytest.skip("shellcheck is not installed")
-    workflow = tmp_path / "planted.yml"
+    workflow = tmp_path / "faulty.yml"
     workflow.write_text("jobs:\n  one:\n    steps:\n      - run: echo ${{ github.sha }}\n      - run: cat $1\n")
     assert workflow_scripts.main([str(workflow)]) == 1
     output = capfd.readouterr().out

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds up JUnit reports and a table of checks: what failed, what was skipped and why, and one line of totals.
+"""Prints the failed and skipped results of JUnit reports and a table of checks, and one line of totals.
 
     python tools/isolated.py checks.summary <folder>
 
-The folder holds *.xml (ctest, pytest) and checks.tsv, one check a line: passed, failed or skipped; name; reason.
+The folder contains *.xml (ctest, pytest) and checks.tsv, one line for each check: outcome, name, reason.
 Exits 1 if anything failed or nothing ran.
 """
 
@@ -48,7 +48,7 @@ def junit_results(path: Path) -> Iterator[Result]:
 
 
 def googletest_reason(case: ET.Element) -> str:
-    """What GTEST_SKIP() << … said: GoogleTest prints it in the line after "file:line: Skipped"."""
+    """The text of GTEST_SKIP() << …, which GoogleTest prints in the line after "file:line: Skipped"."""
     lines = iter((case.findtext("system-out") or "").splitlines())
     return next((next(lines, "") for line in lines if line.endswith(": Skipped")), "")
 
