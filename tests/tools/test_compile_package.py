@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import importlib
 import importlib.util
 import os
 import select
@@ -47,24 +46,30 @@ def arguments(output: Path, version: str, parent: int = 0) -> list[str]:
     return [*given, f"--output={output}"]
 
 
-def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CXX", raising=False)
-    assert compile_package.make(compile_package.parsed(arguments(tmp_path / "softmax.pt2", "2.11.0"))) == 1
-    assert "there is no C++ compiler: g++ is not on the PATH" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def gpu_options(tmp_path: Path) -> argparse.Namespace:
-    given = arguments(tmp_path / "softmax.pt2", "2.11.0")
+def gpu_options(tmp_path: Path, version: str = "2.11.0") -> argparse.Namespace:
+    given = arguments(tmp_path / "softmax.pt2", version)
     return compile_package.parsed([*given, "--device=cuda:1", "--gpu=NVIDIA H200, sm_90"])
 
 
-def test_no_triton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def refusal(options: argparse.Namespace, capsys: pytest.CaptureFixture[str]) -> str:
+    """The last line of a failed export, which leaves no file."""
+    assert compile_package.make(options) == 1
+    assert not list(options.output.parent.iterdir())
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("compile_package: ")
+    return last
+
+
+def test_missing_tools_are_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = gpu_options(tmp_path)
     monkeypatch.setenv("CXX", "true")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    assert compile_package.make(gpu_options(tmp_path)) == 1
-    assert "has no triton" in capsys.readouterr().err
+    assert "has no triton" in refusal(options, capsys)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX")
+    assert "there is no C++ compiler: g++ is not on the PATH" in refusal(options, capsys)
 
 
 class Cuda:
@@ -97,26 +102,16 @@ def test_another_gpu_is_refused(tmp_path: Path) -> None:
         compile_package.check(Cuda("NVIDIA H200", available=False), options)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_missing_gpu_is_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the torch that is installed, and its triton."""
-    torch = importlib.import_module("torch")
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-    options = gpu_options(tmp_path)
-    options.torch_version = torch.__version__.split("+")[0]
-    assert compile_package.make(options) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("compile_package: ")
-    assert "sees no GPU" in said
-    assert not list(tmp_path.iterdir())
+    """With the installed torch and its triton."""
+    options = gpu_options(tmp_path, torch.__version__.split("+")[0])
+    assert "sees no GPU" in refusal(options, capsys)
 
 
-def test_another_torch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compile_package.make(compile_package.parsed(arguments(tmp_path / "softmax.pt2", "1.2.3"))) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("compile_package: ")
-    assert "that of roofbench 1.2.3" in said
-    assert not list(tmp_path.iterdir())
+def test_another_torch_is_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = compile_package.parsed(arguments(tmp_path / "softmax.pt2", "1.2.3"))
+    assert "that of roofbench 1.2.3" in refusal(options, capsys)
 
 
 def test_a_full_disk_is_the_reason_if_any_cause_is_one() -> None:

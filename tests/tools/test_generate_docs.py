@@ -15,32 +15,19 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 DTYPE_DOC = "what tensors are stored in"
-DTYPE = {
-    "name": "dtype",
-    "doc": DTYPE_DOC,
-    "kind": "choice",
-    "values": ["fp32", "bf16"],
-    "default": None,
-    "role": "",
-}
-EAGER = {
-    "name": "eager",
-    "doc": "LibTorch's",
-    "devices": ["cpu", "cuda"],
-    "dtypes": [],
-    "limits": "",
-    "proof": {"cpu": "checked", "cuda": "checked"},
-}
-NATIVE = {
-    "name": "native",
-    "doc": "our own",
-    "devices": ["cpu", "cuda"],
-    "dtypes": ["bf16"],
-    "limits": "no fp32 kernel",
-    "proof": {"cpu": "checked", "cuda": "unverified"},
-}
-IMPL = {"name": "impl", "doc": "", "kind": "choice", "values": ["eager", "native"], "default": "eager", "role": "impl"}
-SIZE = {"name": "n", "doc": "rows", "kind": "number", "values": ["16", "32"], "default": "32", "role": "size"}
+
+
+def axis(name: str, kind: str, values: list[str], default: str | None, doc: str = "", role: str = "") -> dict[str, Any]:
+    return {"name": name, "doc": doc, "kind": kind, "values": values, "default": default, "role": role}
+
+
+def implementation(name: str, doc: str, cuda: str, **more: Any) -> dict[str, Any]:
+    known = {"name": name, "doc": doc, "devices": ["cpu", "cuda"], "dtypes": [], "limits": ""}
+    return {**known, "proof": {"cpu": "checked", "cuda": cuda}, **more}
+
+
+EAGER = implementation("eager", "LibTorch's", "checked")
+NATIVE = implementation("native", "our own", "unverified", dtypes=["bf16"], limits="no fp32 kernel")
 
 
 def family(name: str, more: str = "") -> dict[str, Any]:
@@ -48,46 +35,25 @@ def family(name: str, more: str = "") -> dict[str, Any]:
         "name": name,
         "doc": f"y = {name}(x)",
         "cache_default": "cold",
-        "axes": [IMPL, DTYPE | {"doc": DTYPE_DOC + more}, SIZE | {"doc": f"rows of {name}"}],
+        "axes": [
+            axis("impl", "choice", ["eager", "native"], "eager", role="impl"),
+            axis("dtype", "choice", ["fp32", "bf16"], None, DTYPE_DOC + more),
+            axis("n", "number", ["16", "32"], "32", f"rows of {name}", role="size"),
+        ],
         "implementations": [EAGER, NATIVE],
         "growth": [{"axis": "n", "exponent": 1.5}],
     }
 
 
-CONTRACT = {
-    "schema": "roofbench-contract-1",
-    "version": 1,
+COUNTER_FIELDS = ("name", "unit", "better", "threshold", "noisy", "meaning", "absent")
+COUNTERS = (
+    ("<phase>_ms", "ms", "lower", 0.01, True, "median of <phase> | its own", "no phases"),
+    ("peak_mem", "B", "lower", 0.005, False, "peak bytes", ""),
+    ("samples", "count", "neither", 0.0, True, "how many", None),
+)
+CONTRACT: dict[str, Any] = {
     "families": [family("gelu"), family("silu", "; not of weights"), family("relu")],
-    "counters": [
-        {
-            "name": "<phase>_ms",
-            "unit": "ms",
-            "better": "lower",
-            "threshold": 0.01,
-            "noisy": True,
-            "meaning": "median of <phase> | its own",
-            "absent": "no phases",
-        },
-        {
-            "name": "peak_mem",
-            "unit": "B",
-            "better": "lower",
-            "threshold": 0.005,
-            "noisy": False,
-            "meaning": "peak bytes",
-            "absent": "",
-        },
-        {
-            "name": "samples",
-            "unit": "count",
-            "better": "neither",
-            "threshold": 0.0,
-            "noisy": True,
-            "meaning": "how many",
-            "absent": None,
-        },
-    ],
-    "renames": [],
+    "counters": [dict(zip(COUNTER_FIELDS, counter, strict=True)) for counter in COUNTERS],
 }
 
 
@@ -156,7 +122,7 @@ def test_stale_pages_are_reported_and_then_written(root: Path) -> None:
 def test_a_change_of_the_program_makes_a_page_stale(root: Path) -> None:
     generate_docs.stale(CONTRACT, root, write=True)
     changed = copy.deepcopy(CONTRACT)
-    changed["families"][0]["axes"][2]["values"].append("64")  # type: ignore[index]
+    changed["families"][0]["axes"][2]["values"].append("64")
     assert generate_docs.stale(changed, root, write=False) == ["docs/cases.md"]
 
 
