@@ -178,9 +178,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tools/generate_docs", description=__doc__, formatter_class=raw)
     parser.add_argument("--check", action="store_true", help="write nothing, report stale pages")
     parser.add_argument("--program", type=Path, default=PROGRAM, help="the program to describe")
-    parser.add_argument(
-        "--contract", type=Path, metavar="FILE", help="a description instead of the program"
-    )
+    parser.add_argument("--contract", type=Path, metavar="FILE", help="a description instead of the program")
     parser.add_argument("--root", type=Path, default=ROOT, help="the folder that contains docs/")
     arguments = parser.parse_args()
     try:
