@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile one operation into an AOTInductor package (.pt2), which LibTorch loads without Python.
 
-roofbench carries this file and runs it (python -I -c) when a case with impl:compiled is first built. A line that begins
-with "compile_package: " says why it failed.
+roofbench embeds this file and runs it (python -I -c) when it first builds a case with impl:compiled. After a failure
+the last line is "compile_package: " and the reason.
 """
 
 from __future__ import annotations
@@ -22,33 +22,37 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-# torch is imported late: it takes seconds, and its absence is a reason to be told.
+# torch is imported late: it takes seconds, and its absence must be reported.
 Tensor = Any
-LAYER_EPS = 1e-5  # those of benchmarks/micro
+LAYER_EPS = 1e-5  # as in benchmarks/micro
 RMS_EPS = 1e-6
-CPU = "cpu"  # of --device
+CPU = "cpu"  # a value of --device
 
-SET_PDEATHSIG = 1  # of prctl
+SET_PDEATHSIG = 1  # of prctl(2)
 NO_ROOM = ("No space left on device", "Disk quota exceeded")
 
 
+def the_torch() -> Any:
+    return importlib.import_module("torch")
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """One row as a sum over products, which Inductor turns into one pass; it hands a product of matrices to ATen."""
+    """Inductor compiles a sum of products to one pass; it passes a product of matrices on to ATen."""
     if x.shape[0] == 1:
         y = (x.float() * weight.float()).sum(1).unsqueeze(0)
         return (y if bias is None else y + bias.float()).to(x.dtype)
-    return importlib.import_module("torch").nn.functional.linear(x, weight, bias)
+    return the_torch().nn.functional.linear(x, weight, bias)
 
 
 def linear_int8(x: Tensor, weight: Tensor, scales: Tensor) -> Tensor:
-    """Weights of 8 bits with a scale a row, widened by the product itself."""
+    """8-bit weights with one scale for each row, widened inside the product."""
     if x.shape[0] == 1:
         return ((x.float() * weight.float()).sum(1) * scales.float()).unsqueeze(0).to(x.dtype)
-    return importlib.import_module("torch").nn.functional.linear(x, weight.to(x.dtype)) * scales
+    return the_torch().nn.functional.linear(x, weight.to(x.dtype)) * scales
 
 
 def gather_linear(x: Tensor, weight: Tensor, chosen: Tensor) -> Tensor:
-    """The experts that were chosen, which one pass reads where they lie."""
+    """The chosen experts, which one pass reads in place."""
     return (x.float() * weight[chosen].float()).sum(-1).to(x.dtype)
 
 
@@ -57,7 +61,7 @@ def gather_linear_int8(x: Tensor, weight: Tensor, chosen: Tensor, scales: Tensor
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    functional = importlib.import_module("torch").nn.functional
+    functional = the_torch().nn.functional
     y = functional.layer_norm(x.float(), (x.shape[1],), weight.float(), bias.float(), LAYER_EPS)
     return y.to(x.dtype)
 
@@ -72,8 +76,8 @@ def softmax(x: Tensor) -> Tensor:
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
-    """The formula; the query heads of a group share k and v. Inductor fuses what lies between the two products."""
-    torch = importlib.import_module("torch")
+    """The query heads of a group share k and v. Inductor fuses the operations between the two products."""
+    torch = the_torch()
     heads, group, queries, d = q.shape
     keys = k.shape[1]
     scores = torch.bmm(q.reshape(heads, group * queries, d), k.transpose(1, 2)).view(heads, group, queries, keys)
@@ -89,28 +93,28 @@ def attention_causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def mlp(x: Tensor, *blocks: Tensor) -> Tensor:
-    """Twice a linear layer and its norm; a block is weight, bias, norm weight and norm bias."""
+    """Two linear layers with norms; a block is weight, bias, norm weight and norm bias."""
     for first in (0, 4):
         x = layer_norm(linear(x, *blocks[first : first + 2]), *blocks[first + 2 : first + 4])
     return x
 
 
 def mlp_gelu(x: Tensor, *blocks: Tensor) -> Tensor:
-    functional = importlib.import_module("torch").nn.functional
+    functional = the_torch().nn.functional
     h = functional.gelu(layer_norm(linear(x, *blocks[0:2]), *blocks[2:4]))
     return layer_norm(linear(h, *blocks[4:6]), *blocks[6:8])
 
 
 def perceptron(x: Tensor, *parameters: Tensor) -> Tensor:
-    """Layers of a linear product and GELU; each has a weight and a bias."""
-    functional = importlib.import_module("torch").nn.functional
+    """Linear layers with GELU; each has a weight and a bias."""
+    functional = the_torch().nn.functional
     for first in range(0, len(parameters), 2):
         x = functional.gelu(functional.linear(x, *parameters[first : first + 2]))
     return x
 
 
 def perceptron_autocast(x: Tensor, *parameters: Tensor) -> Tensor:
-    torch = importlib.import_module("torch")
+    torch = the_torch()
     with torch.autocast(x.device.type, dtype=torch.bfloat16):
         return perceptron(x, *parameters)
 
@@ -129,15 +133,15 @@ OPERATIONS: dict[str, Callable[..., Tensor]] = {
     "mlp_layer_norm_gelu": mlp_gelu,
 }
 
-# Compiled in two parts, as torch.compile has them: NAME_forward gives the result and what backward needs of it, and
-# NAME_backward takes that and the result's gradient, and gives those of all inputs but the first.
+# Compiled in two parts, as torch.compile does: NAME_forward returns the result and the saved tensors; NAME_backward
+# takes the saved tensors and the result's gradient, and returns the gradients of all inputs but the first.
 TRAINED: dict[str, Callable[..., Tensor]] = {"mlp": perceptron, "mlp_bf16_autocast": perceptron_autocast}
 FORWARD, BACKWARD = "_forward", "_backward"
 CHOICES = sorted([*OPERATIONS, *(name + part for name in TRAINED for part in (FORWARD, BACKWARD))])
 
 
 def example(torch: Any, text: str, device: str) -> Tensor:
-    """`bfloat16:4096x1024` as a tensor of the device; whole numbers are zeros, which are valid indices."""
+    """A tensor for `bfloat16:4096x1024`; integers are zeros, which are valid indices."""
     dtype, shape = text.split(":")
     sizes = [int(size) for size in shape.split("x")]
     made = getattr(torch, dtype)
@@ -147,7 +151,7 @@ def example(torch: Any, text: str, device: str) -> Tensor:
 
 
 def parts(torch: Any, operation: Callable[..., Tensor], inputs: Sequence[Tensor]) -> tuple[Any, Any, list[Tensor]]:
-    """Forward, backward, and examples of what backward takes: traced and divided as torch.compile does."""
+    """Forward, backward, and example inputs of backward, traced and partitioned as torch.compile does."""
     aot = importlib.import_module("torch._functorch.aot_autograd")
     partitioners = importlib.import_module("torch._functorch.partitioners")
 
@@ -174,7 +178,7 @@ def to_compile(torch: Any, name: str, inputs: list[str], device: str = CPU) -> t
 
 
 def reason_against(compiler: str, device: str) -> str | None:
-    """What is missing and can be seen without torch, which takes seconds."""
+    """A missing tool, found without importing torch, which takes seconds."""
     if shutil.which(compiler) is None:
         return f"there is no C++ compiler: {compiler} is not on the PATH (CXX may name another)"
     if device != CPU and importlib.util.find_spec("triton") is None:
@@ -183,7 +187,7 @@ def reason_against(compiler: str, device: str) -> str | None:
 
 
 def check(torch: Any, options: argparse.Namespace) -> None:
-    """That what compiles is what runs: the same torch, and the same kind of GPU."""
+    """Requires roofbench's own torch release and kind of GPU."""
     found = torch.__version__.split("+")[0]
     if found != options.torch_version:
         raise RuntimeError(f"the torch of {sys.executable} is {found}, that of roofbench {options.torch_version}")
@@ -198,10 +202,10 @@ def check(torch: Any, options: argparse.Namespace) -> None:
 
 
 def compile_for(options: argparse.Namespace) -> None:
-    """Leaves the seconds that it took, without those of starting Python and LibTorch, beside the package."""
-    torch: Any = importlib.import_module("torch")
+    """Writes the package, and next to it the seconds of compiling, without the start of Python and LibTorch."""
+    torch = the_torch()
     check(torch, options)
-    torch.set_num_threads(options.threads)  # the code is made for as many
+    torch.set_num_threads(options.threads)  # the generated code depends on it
     inductor = importlib.import_module("torch._inductor")
     begin = time.monotonic()
     operation, examples = to_compile(torch, options.operation, options.input, options.device)
@@ -220,11 +224,11 @@ def compile_for(options: argparse.Namespace) -> None:
         seconds = Path(folder) / "seconds"
         seconds.write_text(f"{time.monotonic() - begin:.3f}\n")
         seconds.replace(options.output.with_suffix(".seconds"))
-        Path(package).replace(options.output)  # whole or not at all, and last
+        Path(package).replace(options.output)  # atomic, and last
 
 
 def end_with(parent: int) -> None:
-    """Ends in order, without the temporary folder, when the process `parent` does: a compiler would go on."""
+    """Exits and removes the temporary folder when the process `parent` ends; a compiler would continue."""
 
     def end(_signal: int, _frame: FrameType | None) -> None:
         sys.exit("compile_package: roofbench has ended")
@@ -236,7 +240,7 @@ def end_with(parent: int) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """One line: a full disk, however deep below it lies, else what was raised last."""
+    """One line: a full disk if any cause is one, else the error itself."""
     cause: BaseException | None = error
     while cause is not None:
         for line in str(cause).splitlines():
@@ -250,10 +254,10 @@ def reason_of(error: BaseException) -> str:
 def prepare(options: argparse.Namespace) -> None:
     end_with(options.parent)
     os.umask(0o077)
-    # Its own default is a folder of everybody's /tmp, from which it would load what it finds.
+    # Its default is a shared folder of /tmp, whose files it would load.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(options.inductor_cache)
     if importlib.util.find_spec("torch") is None:
-        sys.path.append(str(options.site_packages))  # an isolated Python leaves out the user's own
+        sys.path.append(str(options.site_packages))  # an isolated Python omits the user's packages
 
 
 def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -261,14 +265,14 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--operation", required=True, choices=CHOICES)
     parser.add_argument("--input", action="append", required=True, metavar="DTYPE:SHAPE", help="bfloat16:4096x1024")
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--coordinate-descent-tuning", action="store_true", help="try further tilings, on a GPU")
+    parser.add_argument("--coordinate-descent-tuning", action="store_true", help="try further tilings on a GPU")
     parser.add_argument("--torch-version", required=True)
     parser.add_argument("--device", default=CPU, help="cpu or cuda:N")
-    parser.add_argument("--gpu", default="", metavar="NAME, sm_XY", help="what roofbench calls that device")
+    parser.add_argument("--gpu", default="", metavar="NAME, sm_XY", help="roofbench's name of that device")
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--inductor-cache", type=Path, required=True, help="folder that nobody else can write to")
-    parser.add_argument("--site-packages", type=Path, required=True, help="where roofbench's LibTorch lies")
-    parser.add_argument("--parent", type=int, required=True, help="process with which this one ends")
+    parser.add_argument("--inductor-cache", type=Path, required=True, help="a folder that only this user can write to")
+    parser.add_argument("--site-packages", type=Path, required=True, help="the folder of roofbench's LibTorch")
+    parser.add_argument("--parent", type=int, required=True, help="the process to end with")
     return parser.parse_args(arguments)
 
 
@@ -277,7 +281,7 @@ def make(options: argparse.Namespace) -> int:
     if reason is None:
         try:
             compile_for(options)
-        except Exception as error:  # whatever it was: it is told in one line
+        except Exception as error:  # report any error in one line
             reason = reason_of(error)
     if reason is not None:
         print(f"compile_package: {reason}", file=sys.stderr)

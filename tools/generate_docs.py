@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the sections of docs/ that the program knows better: the tables of counters, and the families with their axes.
+"""Writes the generated sections of docs/: the table of counters, and the families with their axes.
 
-A section stands between `<!-- generated: NAME -->` and `<!-- end of generated: NAME -->`; what is there is replaced.
-The source is what `roofbench --describe=json` prints, docs/contract.md has its fields. Needs Python 3.10 and nothing
-else.
+Replaces the text between `<!-- generated: NAME -->` and `<!-- end of generated: NAME -->`. The source is the output of
+`roofbench --describe=json` (docs/contract.md). Requires only Python 3.10.
 
-Exit status: 0 fine, 1 a page is stale (--check), 2 there is no program or no description.
+Exit status: 0 success, 1 a page is stale (--check), 2 there is no program or no description.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ DEVICES = {"cpu": "processors", "cuda": "GPUs"}
 
 
 class DescriptionError(Exception):
-    """There is no description to write from."""
+    """The description or a page cannot be used."""
 
 
 def described(program: Path) -> Json:
     try:
         done = subprocess.run([program, "--describe=json"], capture_output=True, text=True, check=False)
     except OSError as error:
-        raise DescriptionError(f"{program} cannot be run: {error.strerror}; tools/setup builds it") from error
+        raise DescriptionError(f"cannot run {program}: {error.strerror}; tools/setup builds it") from error
     if done.returncode:
         raise DescriptionError(f"{program} --describe=json failed: {done.stderr.strip()}")
     contract: Json = json.loads(done.stdout)
@@ -43,7 +42,7 @@ def described(program: Path) -> Json:
 
 
 def item(text: str, level: int = 0) -> str:
-    """An item of a list, wrapped."""
+    """A wrapped list item."""
     indent = "  " * level
     return textwrap.fill(
         text,
@@ -60,7 +59,7 @@ def coded(names: Iterable[str]) -> str:
 
 
 def prose(text: str) -> str:
-    """A text of the program as Markdown, which would take <phase> for a tag."""
+    """A text as Markdown, which would read <phase> as a tag."""
     return text.replace("<", "&lt;")
 
 
@@ -81,7 +80,7 @@ def counters_table(contract: Json) -> list[str]:
 
 
 def shared_docs(contract: Json) -> dict[str, str]:
-    """What an axis means in all of the (three or more) families that have it: what their texts begin with."""
+    """The common beginning of an axis' description in all its families, if there are three or more."""
     docs: dict[str, list[str]] = {}
     for family in contract["families"]:
         for axis in family["axes"]:
@@ -143,7 +142,7 @@ def families_lists(contract: Json) -> list[str]:
     return lines
 
 
-# Section, page, and what writes it.
+# Section, page and generator.
 SECTIONS: tuple[tuple[str, str, Callable[[Json], list[str]]], ...] = (
     ("counters", "docs/counters.md", counters_table),
     ("families", "docs/cases.md", families_lists),
@@ -161,7 +160,7 @@ def replaced(page: str, section: str, lines: list[str]) -> str:
 
 
 def stale(contract: Json, root: Path, write: bool) -> list[str]:
-    """The pages that did not hold what the program says; written anew if asked for."""
+    """The pages that differ from the program's description. `write` updates them."""
     pages = []
     for section, name, lines_of in SECTIONS:
         path = root / name
@@ -177,10 +176,10 @@ def stale(contract: Json, root: Path, write: bool) -> list[str]:
 def main() -> int:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="tools/generate_docs", description=__doc__, formatter_class=raw)
-    parser.add_argument("--check", action="store_true", help="write nothing, name the pages that are stale")
-    parser.add_argument("--program", type=Path, default=PROGRAM, help="whose --describe=json is asked")
-    parser.add_argument("--contract", type=Path, metavar="FILE", help="what it printed, instead of the program")
-    parser.add_argument("--root", type=Path, default=ROOT, help="the folder that has docs/")
+    parser.add_argument("--check", action="store_true", help="write nothing, report stale pages")
+    parser.add_argument("--program", type=Path, default=PROGRAM, help="the program to describe")
+    parser.add_argument("--contract", type=Path, metavar="FILE", help="a description instead of the program")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the folder that contains docs/")
     arguments = parser.parse_args()
     try:
         contract = json.loads(arguments.contract.read_text()) if arguments.contract else described(arguments.program)
@@ -189,7 +188,7 @@ def main() -> int:
         print(f"tools/generate_docs: {error}", file=sys.stderr)
         return 2
     for page in pages:
-        print(f"{page}: stale; tools/generate_docs writes it anew" if arguments.check else f"{page}: written")
+        print(f"{page}: stale; tools/generate_docs updates it" if arguments.check else f"{page}: written")
     return int(arguments.check and bool(pages))
 
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that only a GPU can tell, in one command and one file.
+"""All checks that need a GPU, in one command and one result file.
 
-Runs the GPU tests, compute-sanitizer over our own kernels, the suite on the GPU, our kernels beside what their machine
-code lets expect, training steps and published generations, what Inductor makes there, and a bf16 product against
-PyTorch in the same minute; writes one JSON file with every step, its figures and what it said. Needs Python 3.10 and
-nothing else; a step whose tool is missing (compute-sanitizer, PyTorch) is skipped with a reason. Where a machine is
-lent for minutes, --limit ends a call in time, and the same command again goes on: finished steps are in the result
-file, and the cases of an unfinished one in a journal beside it.
+Runs the GPU tests, compute-sanitizer over our own kernels, the suite on the GPU, our kernels compared with their
+machine code, training steps and published generations, Inductor's packages, and a bf16 product compared with PyTorch in
+the same minute. Writes one JSON file with the figures and output of every step. Requires only Python 3.10; a step whose
+tool is missing (compute-sanitizer, PyTorch) is skipped with a reason. --limit ends a call in time on a machine that is
+available for minutes only, and the same command continues: the result file has the finished steps, a journal next to
+it the cases of an unfinished one.
 
-Exit status: 0 all steps passed, 1 a step failed, 2 there is no GPU or no program, 3 the time was up: call it again.
+Exit status: 0 all steps passed, 1 a step failed, 2 there is no GPU or no program, 3 out of time: call it again.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from kernel_code import measured
 
 SCHEMA = "roofbench-gpu-check-1"
 OUTPUT_TAIL = 4000  # characters of a step's output that the file keeps
-SHARDS = 8  # of the GPU tests: what a call has time for
-GRACE = 30.0  # seconds to end in order
-AGREEMENT = 0.02  # of our time of a product with PyTorch's
-# Cases whose launches bind, their graphs, and one that fills the device.
+SHARDS = 8  # of the GPU tests, each short enough for one call
+GRACE = 30.0  # seconds for an orderly end
+AGREEMENT = 0.02  # of our time and PyTorch's for a product
+# Launch-bound cases, their graphs, and one that fills the device.
 CHOSEN = (
     r"^(matmul/impl:(eager|graph)/dtype:bf16/n:(256|512|1024|4096|8192)"
     r"|mlp/(impl:graph/)?dtype:bf16_autocast/steps:2/|copy|read)"
 )
-# Training steps of the published sizes, launched one by one and as graphs.
+# Training steps of the published sizes, by single launches and as graphs.
 TRAINING = r"^train_step/impl:(eager|graph)/size:[a-z]+/context:(128|512|1024)/dtype:(fp32|bf16_autocast)/[^:]*$"
 TRAINING_FLAGS = ["--axis=train_step.size=small,medium,large,xl", "--max_step_time=5", "--max_time=1"]
 # The published generations, and a token at depths of the cache.
@@ -82,18 +82,18 @@ class Tools:
     gpu_test: Path | None
     sanitizer: str | None
     python: str
-    folder: Path  # beside the result file: journals, results and reports on the way
+    folder: Path  # next to the result file: journals, results and reports of the steps
     deadline: float = float("inf")  # of time.monotonic()
 
 
 class OutOfTimeError(Exception):
-    """The call's time is up; the step goes on in the next one."""
+    """The call is out of time; the next one continues the step."""
 
 
 def run(
     command: Sequence[str | Path], timeout: float, deadline: float = float("inf"), **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Both streams in stdout; its own time-out is exit status 124, the end of the call's time an OutOfTimeError."""
+    """Both streams in stdout. Exit status 124 on time-out; OutOfTimeError at the deadline of the call."""
     left = deadline - time.monotonic()
     process = subprocess.Popen(
         [str(part) for part in command],
@@ -103,17 +103,17 @@ def run(
         env={**os.environ, **environment},
     )
     try:
-        said, _ = process.communicate(timeout=max(0.0, min(timeout, left)))
+        output, _ = process.communicate(timeout=max(0.0, min(timeout, left)))
     except subprocess.TimeoutExpired:
-        said = end(process)
+        output = end(process)
         if left <= timeout:
-            raise OutOfTimeError(said) from None
-        return subprocess.CompletedProcess(process.args, 124, f"{said}\nno end within {timeout:.0f} s")
-    return subprocess.CompletedProcess(process.args, process.returncode, said)
+            raise OutOfTimeError(output) from None
+        return subprocess.CompletedProcess(process.args, 124, f"{output}\ntimed out after {timeout:.0f} s")
+    return subprocess.CompletedProcess(process.args, process.returncode, output)
 
 
 def end(process: subprocess.Popen[str]) -> str:
-    """In order, so that what was measured is written; else at once."""
+    """Interrupts a program so that it writes its results, then kills it."""
     process.send_signal(signal.SIGINT)
     try:
         return process.communicate(timeout=GRACE)[0]
@@ -135,14 +135,13 @@ def skipped(step: Step, reason: str) -> Step:
 
 
 def shard_environment(shard: int) -> dict[str, str]:
-    """Of one of the parts that a call has time for."""
     return {"GTEST_TOTAL_SHARDS": str(SHARDS), "GTEST_SHARD_INDEX": str(shard)}
 
 
 def gpu_tests(tools: Tools) -> Step:
     step = Step("gpu_tests")
     if tools.gpu_test is None:
-        return skipped(step, "the program gpu_test is not here: build with ROOFBENCH_TESTS=ON")
+        return skipped(step, "gpu_test is missing: build with ROOFBENCH_TESTS=ON")
     counts: dict[str, int] = {}
     for shard in range(SHARDS):
         report = tools.folder / f"gpu_test-{shard}.json"
@@ -173,9 +172,9 @@ def sanitizer(tool: str) -> Callable[[Tools], Step]:
     def check(tools: Tools) -> Step:
         step = Step(tool)
         if tools.sanitizer is None:
-            return skipped(step, "compute-sanitizer is not on PATH (it comes with the CUDA toolkit)")
+            return skipped(step, "compute-sanitizer is not on PATH (the CUDA toolkit contains it)")
         if tools.gpu_test is None:
-            return skipped(step, "the program gpu_test is not here")
+            return skipped(step, "gpu_test is missing")
         command: list[str | Path] = [tools.sanitizer, "--tool", tool, "--error-exitcode", "9", tools.gpu_test]
         for shard in range(SHARDS):
             passed = tools.folder / f"{tool}-{shard}.passed"
@@ -199,7 +198,7 @@ def suite(name: str, flags: Sequence[str]) -> Callable[[Tools], Step]:
         step = Step(name)
         out = tools.folder / f"{name}.json"
         out.unlink(missing_ok=True)
-        # A case that breaks the device, or the end of this call, costs no other case.
+        # The journal keeps other cases if a case breaks the device or the call ends.
         journal = [f"--journal={tools.folder / name}.jsonl", "--resume"]
         command: list[str | Path] = [tools.roofbench, "--device=cuda", *flags, *journal, f"--benchmark_out={out}"]
         finish(step, run(command, 7200, tools.deadline))
@@ -226,9 +225,9 @@ def kernels(tools: Tools) -> Step:
 def product_against_torch(tools: Tools) -> Step:
     step = Step("product_against_torch")
     if run([tools.python, "-I", "-c", "import torch; assert torch.cuda.is_available()"], 120).returncode != 0:
-        return skipped(step, f"{tools.python} has no PyTorch that sees the GPU (--python names another)")
+        return skipped(step, f"{tools.python} has no PyTorch with access to the GPU (see --python)")
     ours, theirs = [], []
-    # In turns, so that a change of the clocks meets both.
+    # Alternating, so that a change of the clocks affects both.
     for turn in range(2):
         done = run([tools.python, "-I", "-c", TORCH_PRODUCT], 120, tools.deadline)
         if done.returncode != 0:
@@ -264,12 +263,12 @@ STEPS: dict[str, Callable[[Tools], Step]] = {
 
 
 def find_gpu(roofbench: Path) -> str:
-    """Why there is no GPU to run on; empty if there is one."""
+    """Why there is no usable GPU; empty if there is one."""
     done = run([roofbench, "--device=cuda", "--benchmark_filter=^harness_overhead/", "--benchmark_min_time=1x"], 300)
     if done.returncode == 0:
         return ""
-    said = [line for line in done.stdout.splitlines() if "--device=cuda" in line]
-    return said[-1] if said else f"roofbench --device=cuda ended with status {done.returncode}:\n{done.stdout}"
+    lines = [line for line in done.stdout.splitlines() if "--device=cuda" in line]
+    return lines[-1] if lines else f"roofbench --device=cuda ended with status {done.returncode}:\n{done.stdout}"
 
 
 def first_existing(paths: Sequence[Path]) -> Path | None:
@@ -281,20 +280,18 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="gpu_check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--prefix", type=Path, help="a build folder or an installed tree, with bin/roofbench (found beside this script)"
-    )
+    parser.add_argument("--prefix", type=Path, help="a build folder or an installed tree, with bin/roofbench")
     parser.add_argument("--roofbench", type=Path, help="the program (bin/roofbench of the prefix)")
     parser.add_argument("--gpu_test", type=Path, help="the GPU tests (gpu_test of the prefix)")
     parser.add_argument("--sanitizer", default=shutil.which("compute-sanitizer"), help="compute-sanitizer")
     parser.add_argument("--python", default=None, help="a Python with PyTorch (.venv, then python3)")
-    parser.add_argument("--only", default="", help=f"these steps alone: {','.join(STEPS)}")
+    parser.add_argument("--only", default="", help=f"only these steps: {','.join(STEPS)}")
     parser.add_argument(
         "--out",
         type=Path,
-        help="the result file (results/local/gpu_check-<UTC time>.json); one that is there is gone on with",
+        help="the result file (results/local/gpu_check-<UTC time>.json); an existing one is continued",
     )
-    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds that this call may take")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds for this call")
     found = parser.parse_args(arguments)
     prefixes = [found.prefix] if found.prefix else [root, root / "build/release", root.parent]
     found.roofbench = found.roofbench or first_existing([prefix / "bin/roofbench" for prefix in prefixes])
@@ -306,7 +303,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     found.only = [name for name in found.only.split(",") if name]
     unknown = sorted(set(found.only) - set(STEPS))
     if unknown:
-        parser.error(f"--only={','.join(unknown)}: there is no such step; there are {', '.join(STEPS)}")
+        parser.error(f"--only={','.join(unknown)}: unknown step; there are {', '.join(STEPS)}")
     if found.out is None:
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         found.out = root / "results/local" / f"gpu_check-{stamp}.json"
@@ -317,7 +314,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
     if options.roofbench is None or not os.access(options.roofbench, os.X_OK):
         named = options.roofbench or "bin/roofbench"
-        print(f"gpu_check: {named} is not here: build it, or name it with --prefix or --roofbench", file=sys.stderr)
+        print(f"gpu_check: {named} is missing: build it, or name it with --prefix or --roofbench", file=sys.stderr)
         return 2
     if missing := find_gpu(options.roofbench):
         print(f"gpu_check: no GPU to check: {missing}", file=sys.stderr)
@@ -334,10 +331,10 @@ def main(arguments: Sequence[str]) -> int:
         if known is not None and known.status != "unfinished" and not options.only:
             continue
         steps[name] = timed(name, check, tools)
-        # What was found out stays, whatever becomes of the next step.
+        # Keep the results if the next step breaks.
         write(options.out, [steps[one] for one in STEPS if one in steps])
         if steps[name].status == "unfinished":
-            print(f"the time is up; the same command with --out={options.out} goes on")
+            print(f"out of time; the same command with --out={options.out} continues")
             return 3
     failed = [step.name for step in steps.values() if step.status == "failed"]
     print(f"{'FAILED: ' + ', '.join(failed) if failed else 'passed'}; written: {options.out}")
@@ -349,8 +346,8 @@ def timed(name: str, check: Callable[[Tools], Step], tools: Tools) -> Step:
     began = time.monotonic()
     try:
         step = check(tools)
-    except OutOfTimeError as said:
-        step = Step(name, "unfinished", "the call's time was up", output=str(said)[-OUTPUT_TAIL:])
+    except OutOfTimeError as error:
+        step = Step(name, "unfinished", "the call was out of time", output=str(error)[-OUTPUT_TAIL:])
     step.seconds = time.monotonic() - began
     print(f"{name}: {step.status}{': ' + step.reason if step.reason else ''} ({step.seconds:.0f} s)", flush=True)
     return step
@@ -362,7 +359,7 @@ def earlier(out: Path) -> dict[str, Step]:
         return {}
     result = json.loads(out.read_text())
     if result.get("schema") != SCHEMA:
-        print(f"gpu_check: {out} is no result of gpu_check: name another file with --out", file=sys.stderr)
+        print(f"gpu_check: {out} is not a result of gpu_check: name another file with --out", file=sys.stderr)
         raise SystemExit(2)
     return {step["name"]: Step(**step) for step in result["steps"]}
 
@@ -376,7 +373,7 @@ def write(out: Path, steps: Sequence[Step]) -> None:
         "device": device_of(steps),
         "steps": [asdict(step) for step in steps],
     }
-    # Whole or not at all, through a link, and by a name under which nobody else can have laid one.
+    # Atomic; follows a link at `out`, and never one at the temporary name.
     target = Path(os.path.realpath(out))
     partial = target.with_name(f".{secrets.token_hex(8)}.part")
     with partial.open("x") as file:
@@ -385,7 +382,7 @@ def write(out: Path, steps: Sequence[Step]) -> None:
 
 
 def device_of(steps: Sequence[Step]) -> str | None:
-    """As the suite's results name it."""
+    """As named by the suite's results."""
     for step in steps:
         context = step.figures.get("results", {}).get("context", {})
         if "device" in context:

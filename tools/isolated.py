@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a package beside this file as a program: python -I tools/isolated.py PACKAGE [ARGUMENT…].
+"""Runs a module of this folder as a program: python -I tools/isolated.py MODULE [ARGUMENT…].
 
-`python -m` would also take modules of the current folder, which may be anybody's: an argparse.py there would be run.
+Unlike `python -m`, it never imports modules of the current folder, which other users may have written.
 """
 
 import runpy

@@ -14,7 +14,7 @@ from roofreport.terminal import show
 from roofreport.text import printable
 from tokenizers import Tokenizer
 
-# The package counts in 32 bits.
+# The tokenizers package uses 32-bit ids.
 LARGEST_ID = (1 << 32) - 1
 
 
@@ -23,8 +23,8 @@ def refusal(why: str) -> SystemExit:
 
 
 @contextmanager
-def told(file: Path) -> Iterator[None]:
-    """Whatever the package says of a tokenizer, in one line: a panic of its Rust is not even an Exception."""
+def one_line_errors(file: Path) -> Iterator[None]:
+    """Reports any error of the package in one line. A Rust panic is not an Exception."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
@@ -35,18 +35,18 @@ def told(file: Path) -> Iterator[None]:
 
 def load(file: Path) -> Tokenizer:
     if not file.is_file():
-        raise refusal(f"{file} is missing: the folder of a checkpoint with its tokenizer is needed")
-    with told(file):
+        raise refusal(f"{file} is missing: expected the folder of a checkpoint with its tokenizer")
+    with one_line_errors(file):
         return Tokenizer.from_file(str(file))
 
 
 def parse_id(text: str) -> int:
-    # Python reads digits of every script, underscores, and numbers of any length in quadratic time.
+    # Python's int() accepts digits of every script and underscores, and takes quadratic time.
     if not (text.isascii() and text.isdigit()):
         raise refusal(f"expected whole numbers, as in 1,2,3; got {printable(text, 40)!r}")
     digits = text.lstrip("0") or "0"
     if len(digits) > len(str(LARGEST_ID)) or int(digits) > LARGEST_ID:
-        raise refusal(f"{printable(text, 40)} is no token: the largest id is {LARGEST_ID}")
+        raise refusal(f"{printable(text, 40)} is not a token: the largest id is {LARGEST_ID}")
     return int(digits)
 
 
@@ -55,7 +55,7 @@ def parse_ids(text: str) -> list[int]:
 
 
 def decode(tokenizer: Tokenizer, text: str) -> str:
-    """Line by line; of "case<tab>ids", as roofbench --tokens_out writes them, the case stays in front."""
+    """Decodes each line, and keeps the case of "case<tab>ids" lines, which roofbench --tokens_out writes."""
     lines = []
     for line in text.splitlines():
         *case, ids = line.split("\t")
@@ -64,15 +64,15 @@ def decode(tokenizer: Tokenizer, text: str) -> str:
 
 
 def encode(tokenizer: Tokenizer, text: str, by_line: bool) -> str:
-    # Other separators that Python knows are characters of a line.
+    # splitlines() would split at further separators.
     pieces = text.split("\n") if by_line else [text]
     return "\n".join(",".join(str(i) for i in tokenizer.encode(piece).ids) for piece in pieces)
 
 
 def given(words: list[str]) -> str:
-    """The words, or else standard input, as UTF-8."""
+    """The words or standard input, as UTF-8."""
     if not words and sys.stdin is None:
-        raise refusal("there is neither text nor a standard input to read it from")
+        raise refusal("there is no text, and standard input is closed")
     data = " ".join(words).encode(errors="surrogateescape") if words else sys.stdin.buffer.read()
     try:
         return data.decode().rstrip("\n")
@@ -83,19 +83,19 @@ def given(words: list[str]) -> str:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="tools/tokens", description=__doc__)
     parser.add_argument("direction", choices=("encode", "decode"))
-    parser.add_argument("--lines", action="store_true", help="encode: a line of ids for every line of the text")
+    parser.add_argument("--lines", action="store_true", help="encode: print one line of ids for each line of text")
     parser.add_argument("folder", type=Path)
     parser.add_argument("text", nargs="*")
     chosen = parser.parse_args(arguments)
     if chosen.lines and chosen.direction == "decode":
-        parser.error("decode goes line by line in any case; --lines is of encode")
+        parser.error("--lines requires encode; decode always reads lines")
     file = chosen.folder / "tokenizer.json"
     tokenizer = load(file)
     text = given(chosen.text)
-    with told(file):
+    with one_line_errors(file):
         converted = encode(tokenizer, text, chosen.lines) if chosen.direction == "encode" else decode(tokenizer, text)
     try:
-        show(converted)  # a vocabulary is a stranger's text: what a terminal could act on is spelt out
+        show(converted)  # escapes control characters of an untrusted vocabulary
     except UnusableInputError as error:
         raise refusal(str(error)) from error
     return 0

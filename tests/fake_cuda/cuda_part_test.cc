@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA part as it is, with LibTorch's allocator and streams, over a runtime that stands in for NVIDIA's.
+// The real CUDA part with LibTorch's allocator and streams, on a stand-in for NVIDIA's runtime.
 
 #include <ATen/ops/empty.h>
 #include <c10/core/Allocator.h>
@@ -14,8 +14,7 @@
 #include "lib/device/gpu_module.h"
 #include "tests/fake_cuda/fake_runtime_cuda.h"
 
-// Of LibTorch: how its allocator learns whether a device has a context. It would ask the driver, of which there is
-// none.
+// LibTorch's allocator asks this whether a device has a context. The default would ask the driver, which is missing.
 namespace c10::cuda::_internal {
 C10_IMPORT void setHasPrimaryContext(bool (*has)(c10::DeviceIndex));
 }  // namespace c10::cuda::_internal
@@ -57,12 +56,12 @@ class CudaPart : public testing::Test {
     TheFakeCuda().next_error = TheFakeCuda().sticky_error = TheFakeCuda().count_error = cudaSuccess;
     if (gpu_ == nullptr) return;
     gpu_->EmptyCache();
-    EXPECT_EQ(TheFakeCuda().used[0], used_) << "what was allocated is given back";
+    EXPECT_EQ(TheFakeCuda().used[0], used_) << "all allocations are freed";
     EXPECT_EQ(TheFakeCuda().capturing, 0);
     EXPECT_EQ(TheFakeCuda().live_graphs, 0);
   }
 
-  // A step of two phases that works in memory of its own.
+  // A step of two phases with its own memory.
   static void Step(const std::function<void()>& mark) {
     const at::Tensor x = Bytes(4);
     mark();
@@ -90,21 +89,21 @@ TEST_F(CudaPart, OpensEitherOfTwoDevices) {
   ASSERT_NE(std::unique_ptr<Gpu>(Open(0, &why)), nullptr);
   EXPECT_EQ(Open(2, &why), nullptr);
   EXPECT_THAT(why, HasSubstr("cannot be selected"));
-  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "LibTorch would find it behind its next launch";
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "LibTorch would report it after its next launch";
 }
 
-TEST_F(CudaPart, TellsOfAnOldDriver) {
+TEST_F(CudaPart, ReportsAnOldDriver) {
   TheFakeCuda().count_error = cudaErrorInsufficientDriver;
   std::string why;
   EXPECT_LT(Module().count(&why), 0);
   EXPECT_THAT(why, HasSubstr("cudaErrorInsufficientDriver"));
 }
 
-TEST_F(CudaPart, GoesOnAfterMemoryHasRunOut) {
+TEST_F(CudaPart, ContinuesWhenOutOfMemory) {
   EXPECT_THROW(Bytes(200), c10::Error);
   const double free = gpu_->FreeMemoryBytes();
   { const at::Tensor x = Bytes(20); }
-  EXPECT_EQ(gpu_->FreeMemoryBytes(), free) << "what the allocator keeps can be allocated";
+  EXPECT_EQ(gpu_->FreeMemoryBytes(), free) << "memory cached by the allocator is free";
 }
 
 TEST_F(CudaPart, TheClockReadsTheEventsThatItRecorded) {
@@ -117,9 +116,9 @@ TEST_F(CudaPart, TheClockReadsTheEventsThatItRecorded) {
   EXPECT_NEAR(marks[2], 2e-6, 1e-9);
 }
 
-TEST_F(CudaPart, AGraphRecordsTheMarksOfWhoReplaysIt) {
+TEST_F(CudaPart, AGraphRecordsTheMarksOfItsCaller) {
   const std::unique_ptr<GpuGraph> graph = gpu_->Record(Step);
-  EXPECT_GT(gpu_->GraphBytes(), 0) << "what its launches work in";
+  EXPECT_GT(gpu_->GraphBytes(), 0) << "memory of its launches";
   timing::EventClock clock(gpu_->NewEventQueue());
   const int launches = TheFakeCuda().graph_launches;
   clock.BeginChunk(3);
@@ -139,14 +138,14 @@ TEST_F(CudaPart, AGraphRecordsTheMarksOfWhoReplaysIt) {
                std::logic_error);
 }
 
-// The device has 64 MiB, and a graph's memory comes from the driver, not from what the allocator keeps.
-TEST_F(CudaPart, ARecordingHasTheMemoryThatNobodyUses) {
+// The device has 64 MiB, and a graph's memory comes from the driver, not from the allocator's cache.
+TEST_F(CudaPart, ARecordingCanUseAllFreeMemory) {
   { const at::Tensor x = Bytes(30); }
   EXPECT_GE(TheFakeCuda().used[0], 30 * kMib);
   EXPECT_NO_THROW(gpu_->Record([](const std::function<void()>&) { Bytes(40); }));
 }
 
-TEST_F(CudaPart, AFailedLaunchIsToldOnce) {
+TEST_F(CudaPart, AFailedLaunchIsReportedOnce) {
   const int launches = TheFakeCuda().launches;
   TheFakeCuda().next_launch_error = cudaErrorLaunchOutOfResources;
   EXPECT_THROW(gpu_->Spin(1e-3), std::runtime_error);
@@ -155,13 +154,13 @@ TEST_F(CudaPart, AFailedLaunchIsToldOnce) {
   EXPECT_EQ(TheFakeCuda().launches, launches + 1);
 }
 
-// Whatever ends a recording, the next one and the memory of all others are as before.
+// A failed recording does not affect later ones or the memory of others.
 class FailedRecording : public CudaPart, public testing::WithParamInterface<int> {};
 
-TEST_P(FailedRecording, LeavesNothingBehind) {
+TEST_P(FailedRecording, LeavesNoTrace) {
   const int live_events = TheFakeCuda().live_events;
   const auto fail = [&] {
-    if (TheFakeCuda().capturing == 0) return;  // the steps before
+    if (TheFakeCuda().capturing == 0) return;  // the warm-up steps
     if (GetParam() == 0) throw std::runtime_error("the step");
     if (GetParam() == 1) Bytes(200);
     if (GetParam() == 2) gpu_->Synchronise();
@@ -177,7 +176,7 @@ TEST_P(FailedRecording, LeavesNothingBehind) {
   }));
   EXPECT_EQ(TheFakeCuda().capturing, 0);
   EXPECT_EQ(TheFakeCuda().live_events, live_events);
-  // All memory is common again, and what nobody uses goes back to the driver where another size is wanted.
+  // All memory is shared again, and unused blocks return to the driver if another size is needed.
   for (const int64_t mib : {20, 50}) EXPECT_NO_THROW(Bytes(mib));
   gpu_->EmptyCache();
   EXPECT_EQ(gpu_->GraphBytes(), 0);
@@ -185,15 +184,15 @@ TEST_P(FailedRecording, LeavesNothingBehind) {
   EXPECT_NO_THROW(gpu_->Record(Step));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, FailedRecording, testing::Values(0, 1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Variants, FailedRecording, testing::Values(0, 1, 2, 3));
 
-TEST_F(CudaPart, AnErrorThatStaysIsTheEndOfTheDevice) {
+TEST_F(CudaPart, AStickyErrorEndsTheDevice) {
   GpuParts parts;
   parts.gpu = std::move(gpu_);
   GpuDevice device(std::move(parts));
   EXPECT_TRUE(device.Health().ok());
   TheFakeCuda().next_error = cudaErrorLaunchFailure;
-  EXPECT_TRUE(device.Health().ok()) << "told once, and forgotten";
+  EXPECT_TRUE(device.Health().ok()) << "reported once";
   TheFakeCuda().sticky_error = cudaErrorIllegalAddress;
   EXPECT_THAT(std::string(device.Health().message()), HasSubstr("cudaErrorIllegalAddress"));
   EXPECT_THROW(device.AfterCase(), std::runtime_error);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA runtime without a GPU, as far as LibTorch and we call it: memory by malloc, launches counted, captures kept.
-// A program that is linked with it gets it in the place of NVIDIA's; what is not here is NVIDIA's own.
+// A CUDA runtime without a GPU, for the calls of LibTorch and ours: it allocates by malloc, counts launches and records
+// captures. It replaces NVIDIA's in a program that links it; all other functions are NVIDIA's own.
 
 #include "tests/fake_cuda/fake_runtime_cuda.h"
 
@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-// The types that the runtime's handles point to are whatever its library makes of them.
+// The runtime's library defines the types of its handles.
 struct CUevent_st {
-  double seconds = 0;     // when the device comes to it
-  bool by_graph = false;  // the host does not know of the record: to wait for it is to wait for nothing
+  double seconds = 0;     // when the device reaches it
+  bool by_graph = false;  // recorded by a graph, unknown to the host: waiting for it returns at once
 };
 struct CUgraphNode_st {
   cudaGraphNodeType type;
@@ -28,11 +28,11 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
   const CUgraph_st* graph;
-  std::map<const CUgraphNode_st*, cudaEvent_t> events = {};  // that nodes record in the place of their own
+  std::map<const CUgraphNode_st*, cudaEvent_t> events = {};  // that nodes record instead of their own
 };
 struct CUstream_st {
-  std::unique_ptr<CUgraph_st> captured;  // while it captures
-  bool is_invalid = false;               // something in the capture is not permitted
+  std::unique_ptr<CUgraph_st> captured;  // during a capture
+  bool is_invalid = false;               // the capture contains a forbidden call
 };
 
 namespace {
@@ -48,8 +48,8 @@ struct Block {
 std::map<void*, Block> g_blocks;
 CUstream_st g_default_stream;
 std::set<CUstream_st*> g_capturing;
-double g_seconds = 0;  // of the device: each thing that is enqueued takes a microsecond
-double g_awaited = 0;  // what the host has waited for
+double g_seconds = 0;  // of the device: each enqueued operation takes a microsecond
+double g_awaited = 0;  // the latest time that the host has waited for
 thread_local cudaError_t t_last_error = cudaSuccess;
 thread_local cudaStreamCaptureMode t_mode = cudaStreamCaptureModeGlobal;
 thread_local struct {
@@ -68,24 +68,24 @@ cudaError_t Failed(cudaError_t error) {
   return error;
 }
 
-// The end of every call: an error that stays is that of all.
+// Ends every call: a sticky error is returned by all.
 cudaError_t Done(cudaError_t error = cudaSuccess) {
   const cudaError_t sticky = TheFakeCuda().sticky_error;
   return Failed(sticky != cudaSuccess ? sticky : error);
 }
 
-// What stops every capture.
+// Calls that invalidate every capture.
 cudaError_t Invalidated() {
   for (CUstream_st* stream : g_capturing) stream->is_invalid = true;
   return cudaErrorStreamCaptureUnsupported;
 }
 
-// What may be done during a capture by a thread that says that it knows what it does.
+// Calls that a thread may make during a capture in relaxed mode.
 cudaError_t IfRelaxed() {
   return g_capturing.empty() || t_mode == cudaStreamCaptureModeRelaxed ? cudaSuccess : Invalidated();
 }
 
-// The host waits until the device's time is `seconds`.
+// Makes the host wait for the device time `seconds`.
 cudaError_t Awaited(double seconds) {
   if (!g_capturing.empty()) return Done(Invalidated());
   g_awaited = std::max(g_awaited, seconds);
@@ -335,7 +335,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t) {
   return Done();
 }
 
-// Kernels, which do nothing.
+// Kernels do nothing.
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* entry) {
   *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(entry));
   return cudaSuccess;

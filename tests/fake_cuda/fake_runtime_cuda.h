@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a test says to the CUDA runtime that stands in for NVIDIA's, and what it asks of it.
+// Controls and state of the stand-in for NVIDIA's CUDA runtime.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,24 +12,24 @@ namespace roofbench {
 struct FakeCuda {
   static constexpr int kDevices = 2;
 
-  // What is to happen.
-  cudaError_t count_error = cudaSuccess;  // of cudaGetDeviceCount: an old driver, say
-  cudaError_t next_error = cudaSuccess;   // of the next synchronisation, once
+  // Set by tests.
+  cudaError_t count_error = cudaSuccess;  // of cudaGetDeviceCount, such as an old driver
+  cudaError_t next_error = cudaSuccess;   // of the next synchronization, once
   cudaError_t next_launch_error = cudaSuccess;
   cudaError_t sticky_error = cudaSuccess;      // of every call from now on, as after an illegal access
   std::size_t memory = std::size_t{64} << 20;  // bytes of each device
 
-  // What has happened.
+  // Read by tests.
   std::array<std::size_t, kDevices> used = {};  // bytes allocated
   int device = 0;                               // the current one
-  int launches = 0;                             // of kernels, outside of captures
+  int launches = 0;                             // of kernels, outside captures
   int graph_launches = 0;
   std::size_t capturing = 0;  // streams that capture
   int live_events = 0;
-  int live_graphs = 0;  // and executables of them
+  int live_graphs = 0;  // including executables
 };
 
-// Of the library that the program is linked with.
+// The state of the linked library.
 FakeCuda& TheFakeCuda();
 
 }  // namespace roofbench

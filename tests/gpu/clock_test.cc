@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our clock against CUPTI's records of the same steps, and the parts that it is made of.
+// Our clock compared with CUPTI's records of the same steps, and its parts.
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
@@ -61,7 +61,7 @@ TEST_F(ClockTest, AgreesWithKineto) {
   theirs *= static_cast<double>(kSteps) / kernels;  // without the warm-up's share
   std::printf("clock %.6f s, Kineto %.6f s: ratio %.4f\n", ours, theirs, ours / theirs);
   RecordProperty("clock_over_kineto", std::to_string(ours / theirs));
-  // Ours holds the gaps between kernels and the events, too: a few microseconds to some hundred.
+  // Our time includes the gaps between kernels and the events: from a few to some hundred microseconds.
   EXPECT_NEAR(ours / theirs, 1.0, 0.05);
 }
 
@@ -79,7 +79,7 @@ TEST_F(ClockTest, ASpinEndsWhenItShould) {
   gpu().Spin(5e-3);
   device().clock().Mark();
   const double spun = device().clock().EndChunk().back();
-  // Bounded by cycles, too, so never much longer; a GPU at less than its fastest clock is not cut short.
+  // The limit in cycles keeps it from spinning much longer, but does not shorten it at lower clocks.
   EXPECT_GT(spun, 4e-3);
   EXPECT_LT(spun, 50e-3);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU that the tests run on, or the reason why there is none.
+// The GPU under test, or the reason why there is none.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class GpuTest : public testing::Test {
   static RunOptions Few() {
     RunOptions options;
     options.reference = "a100-sxm4-40gb";
-    options.unverified = true;  // here is where kernels are verified
+    options.unverified = true;  // these tests verify the kernels
     options.sampling.max_samples = 20;
     options.sampling.min_samples = 5;
     options.sampling.warmup_iters = 2;
@@ -36,7 +36,7 @@ class GpuTest : public testing::Test {
   }
 
  private:
-  // A context on a GPU takes a second: one for all tests.
+  // Shared by all tests: a context on a GPU takes a second.
   static absl::StatusOr<std::unique_ptr<Device>>& Opened() {
     static auto* opened = new absl::StatusOr<std::unique_ptr<Device>>(OpenDevice("cuda", 0));
     return *opened;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our norms, softmax and matrix-vector products against LibTorch's, on the GPU.
+// Our norms, softmax and matrix-vector products compared with LibTorch's on the GPU.
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
@@ -15,10 +15,10 @@ using kernels::RowType;
 using kernels::WeightType;
 
 constexpr float kEpsilon = 1e-5F;
-// Columns that fill a warp, a block, all registers of one, and ends that none of these meet.
+// Columns that fill a warp, a block, all registers of a block, and odd remainders.
 constexpr int64_t kColumns[] = {8, 56, 256, 2048, 4096, 8200, 32768};
 
-// `KernelsTest` as the others of our own: compute-sanitizer runs what is called so.
+// compute-sanitizer runs tests whose names begin with KernelsTest.
 class KernelsTestNative : public GpuTest {
  protected:
   void SetUp() override {
@@ -34,7 +34,7 @@ class KernelsTestNative : public GpuTest {
     return at::randn(shape, at::TensorOptions(device().torch_device())).add_(mean).to(type);
   }
   static at::ScalarType Storage(RowType type) { return type == RowType::kFp32 ? at::kFloat : at::kBFloat16; }
-  // Half a unit in the last place of the result, and what fp32 sums add.
+  // Half a unit in the last place of the result, and the error of fp32 sums.
   static double Tolerance(at::ScalarType type) { return type == at::kFloat ? 2e-5 : 8e-3; }
   static void ExpectNear(const at::Tensor& actual, const at::Tensor& exact, const std::string& what) {
     const double scale = exact.abs().max().item<double>();
@@ -153,7 +153,7 @@ TEST_F(KernelsTestNative, Int4GemvOfChosenExperts) {
   ExpectNear(y, exact.index_select(0, experts).matmul(x.to(at::kDouble)), "int4 gather");
 }
 
-TEST_F(KernelsTestNative, RefusesShapesThatItDoesNotTake) {
+TEST_F(KernelsTestNative, RefusesUnsupportedShapes) {
   const at::Tensor x = Randn({4, 16}, at::kFloat);
   EXPECT_NE(table_->softmax(RowType::kFp32, x.data_ptr(), x.data_ptr(), 4, 12, Stream()), 0);
   EXPECT_NE(table_->softmax(RowType::kFp32, x.data_ptr(), x.data_ptr(), 1, 2 * kernels::kMostRowColumns, Stream()), 0);

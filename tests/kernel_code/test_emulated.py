@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests on the stand-in for a GPU run every kernel."""
+"""The tests on the stand-in for a GPU run every kernel, and the program lists these kernels as emulated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TESTS = ROOT / "build" / "release" / "bin" / "emulated_test"
 
 
 def functions(library: str) -> dict[int, str]:
-    """Address -> name without namespaces, arguments and parameters."""
+    """Names by address, without namespaces, arguments and parameters."""
     listed = subprocess.run(["nm", "-C", library], capture_output=True, text=True, check=True).stdout
     found = {}
     for line in listed.splitlines():
@@ -27,9 +27,9 @@ def functions(library: str) -> dict[int, str]:
     return found
 
 
-def test_every_kernel_is_run_and_called_so(program: Path, tmp_path: Path) -> None:
+def test_every_kernel_is_run_and_listed(program: Path, tmp_path: Path) -> None:
     if not TESTS.exists():
-        pytest.skip(f"{TESTS} is not built: tools/test builds it")
+        pytest.skip(f"{TESTS} is not built; tools/test builds it")
     launches = tmp_path / "launches"
     subprocess.run(
         [TESTS, "--gtest_brief=1"],
@@ -45,4 +45,4 @@ def test_every_kernel_is_run_and_called_so(program: Path, tmp_path: Path) -> Non
     called_emulated = set(re.findall(r"^  (\w+)  \(lib/\S+\)  emulated$", listed, re.MULTILINE))
     assert called_emulated == set(kernels(ROOT)) & ran
     assert set(kernels(ROOT)) <= ran
-    assert "Reverse" in ran, "what is planted was launched, too"
+    assert "Reverse" in ran, "injected faults were launched, too"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/bench against a machine of stand-ins: what it runs, passes on, writes and explains."""
+"""tools/bench on a machine of stand-ins: the flags that it passes, its files, signals and explanations."""
 
 from __future__ import annotations
 
@@ -15,32 +15,37 @@ import pytest
 from machine import Machine
 
 
-def test_bench_starts_at_once_when_nothing_is_missing(machine: Machine) -> None:
+def test_it_only_builds_if_nothing_is_missing(machine: Machine) -> None:
     done = machine.run("bench")
     assert done.returncode == 0, done.stderr
     assert machine.called() == ["cmake --build --preset release --target roofbench"]
 
 
-def test_bench_adds_the_quick_suite_and_an_output(machine: Machine) -> None:
+def test_it_adds_the_quick_suite_and_an_output(machine: Machine) -> None:
     machine.roofbench(
         'printf "%s\\n" "$@" >"$CALLS.flags"; echo {} >"$(sed -n "s/--benchmark_out=//p" "$CALLS.flags")"'
     )
     done = machine.run("bench", "--seed=3")
-    assert machine.flags()[:2] == ["--seed=3", "--suite=quick"]
     (written,) = (machine.root / "results/local").iterdir()
     journal = written.with_suffix(".journal.jsonl")
-    assert machine.flags()[3:] == ["--benchmark_out_format=json", f"--journal={journal}", "--case_timeout=900"]
-    assert machine.flags()[2] == f"--benchmark_out={written}"
+    assert machine.flags() == [
+        "--seed=3",
+        "--suite=quick",
+        f"--benchmark_out={written}",
+        "--benchmark_out_format=json",
+        f"--journal={journal}",
+        "--case_timeout=900",
+    ]
     assert done.stdout.splitlines()[-2:] == ["Written:", f"  results/local/{written.name}"]
 
 
 @pytest.mark.parametrize("flag", ["--suite=full", "--benchmark_filter=matmul"])
-def test_bench_leaves_the_choice_of_cases_to_the_flags(machine: Machine, flag: str) -> None:
+def test_flags_that_select_cases_replace_the_quick_suite(machine: Machine, flag: str) -> None:
     assert machine.run("bench", flag).returncode == 0
     assert "--suite=quick" not in machine.flags()
 
 
-def test_bench_names_every_file_of_a_chosen_output(machine: Machine, tmp_path: Path) -> None:
+def test_it_lists_every_file_of_a_given_output(machine: Machine, tmp_path: Path) -> None:
     out = tmp_path / "chosen.json"
     machine.roofbench(f"echo {{}} >{out}; echo {{}} >{tmp_path}/chosen.journal.jsonl")
     done = machine.run("bench", f"--benchmark_out={out}", "--suite=quick")
@@ -49,7 +54,7 @@ def test_bench_names_every_file_of_a_chosen_output(machine: Machine, tmp_path: P
 
 
 @pytest.mark.parametrize("flag", ["--help", "--list_axes", "--describe=json", "--benchmark_list_tests=true"])
-def test_bench_answers_a_question_without_writing(machine: Machine, flag: str) -> None:
+def test_queries_write_nothing(machine: Machine, flag: str) -> None:
     done = machine.run("bench", flag)
     assert machine.flags() == [flag]
     assert "ritten" not in done.stdout
@@ -59,24 +64,30 @@ def test_help_needs_no_build(machine: Machine) -> None:
     done = machine.run("bench", "--help")
     assert done.returncode == 0, done.stderr
     assert machine.flags() == ["--help"]
-    assert not machine.calls.exists(), "nothing is asked, nothing is built"
     (machine.root / "build/release/bin/roofbench").unlink()
     done = machine.run("bench", "--help")
     assert done.returncode == 0, done.stderr
     assert "tools/bench [flags…]" in done.stdout
     assert "once it is built" in done.stdout
-    assert not machine.calls.exists(), "nothing is asked, nothing is built"
+    assert not machine.calls.exists(), "it builds nothing"
 
 
-def test_bench_passes_the_exit_code_through(machine: Machine) -> None:
+def test_it_returns_the_exit_code_of_roofbench(machine: Machine) -> None:
     machine.roofbench("exit 7")
     done = machine.run("bench")
     assert done.returncode == 7
     assert done.stdout.splitlines()[-1] == "Nothing was written."
 
 
-@pytest.mark.parametrize("receivers", [["group"], ["script"], ["script", "group"]])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("number", "receivers"),
+    [
+        (signal.SIGINT, ["group"]),
+        (signal.SIGINT, ["script", "group"]),
+        (signal.SIGTERM, ["script"]),
+        (signal.SIGTERM, ["script", "group"]),
+    ],
+)
 def test_roofbench_gets_a_signal_once_and_ends_in_order(
     machine: Machine, tmp_path: Path, number: signal.Signals, receivers: list[str]
 ) -> None:
@@ -105,25 +116,25 @@ def test_roofbench_gets_a_signal_once_and_ends_in_order(
     assert f"{tmp_path}/chosen.json" in output
 
 
-def test_an_interrupted_run_goes_on(machine: Machine) -> None:
+def test_resume_continues_an_interrupted_run(machine: Machine) -> None:
     journal = "$(sed -n 's/--journal=//p' \"$CALLS.flags\")"
     machine.roofbench(f'printf "%s\\n" "$@" >"$CALLS.flags"; echo "a line" >>"{journal}"; exit 137')
     done = machine.run("bench", "--seed=3", "--benchmark_context=note=two words")
     assert done.returncode == 137
-    assert "tools/bench --resume goes on after the last one" in done.stderr
+    assert "tools/bench --resume continues after the last one" in done.stderr
     before = machine.flags()
     other = machine.run("bench", "--seed=4", "--benchmark_out=elsewhere.json")
-    assert "tools/bench --resume --benchmark_out=elsewhere.json goes on" in other.stderr
+    assert "tools/bench --resume --benchmark_out=elsewhere.json continues" in other.stderr
 
     machine.roofbench('printf "%s\\n" "$@" >"$CALLS.flags"')
     done = machine.run("bench", "--resume")
     assert done.returncode == 0, done.stderr
-    assert "Going on with the run of" in done.stderr
+    assert "Resuming the run of" in done.stderr
     assert machine.flags() == [*before, "--resume"]
     assert not list((machine.root / "results/local").glob("*.unfinished"))
     again = machine.run("bench", "--resume")
     assert again.returncode == 2
-    assert "there is no unfinished run" in again.stderr
+    assert "there is no incomplete run to resume" in again.stderr
 
     done = machine.run("bench", "--resume", "--benchmark_out=elsewhere.json", "--case_timeout=5")
     assert done.returncode == 0, done.stderr
@@ -131,13 +142,13 @@ def test_an_interrupted_run_goes_on(machine: Machine) -> None:
     assert machine.flags()[-2:] == ["--case_timeout=5", "--resume"]
 
 
-def test_a_new_run_names_an_unfinished_one(machine: Machine) -> None:
+def test_a_new_run_names_an_incomplete_one(machine: Machine) -> None:
     machine.roofbench("exit 143")
     assert machine.run("bench").returncode == 143
-    assert "did not come to its end: tools/bench --resume" in machine.run("bench").stderr
+    assert "is incomplete: tools/bench --resume continues it" in machine.run("bench").stderr
 
 
-def test_what_was_refused_leaves_nothing_to_go_on_with(machine: Machine) -> None:
+def test_a_refused_run_leaves_nothing_to_resume(machine: Machine) -> None:
     machine.roofbench("exit 2")
     assert machine.run("bench").returncode == 2
     assert machine.run("bench", "--resume").returncode == 2
@@ -152,21 +163,21 @@ def test_a_missing_library_is_explained(machine: Machine) -> None:
     assert "ROOFBENCH_TORCH=<its folder> tools/bench" in done.stderr
 
 
-def test_a_results_folder_that_cannot_be_made_is_explained(machine: Machine) -> None:
+def test_an_unusable_results_folder_is_explained(machine: Machine) -> None:
     (machine.root / "results").write_text("a file")
     done = machine.run("bench")
     assert done.returncode == 2
-    assert "the folder of the results cannot be made" in done.stderr
+    assert "cannot create the folder of the results" in done.stderr
     assert "--benchmark_out=FILE" in done.stderr
 
 
-def test_a_device_gets_no_files_beside_it(machine: Machine) -> None:
+def test_a_device_gets_no_files_next_to_it(machine: Machine) -> None:
     assert machine.run("bench", "--benchmark_out=/dev/null").returncode == 0
     assert machine.flags() == ["--benchmark_out=/dev/null", "--suite=quick"]
     assert not list(Path("/dev").glob("null*.unfinished"))
 
 
-def test_bench_ends_with_what_the_run_found_out(machine: Machine, tmp_path: Path) -> None:
+def test_it_ends_with_a_summary_of_the_results(machine: Machine, tmp_path: Path) -> None:
     rows = [builders.row(f"norm/impl:{impl}/d:1", time) for impl, time in (("eager", 2.0), ("native", 1.0))]
     result = builders.write_json(tmp_path / "run.json", rows)
     journal = tmp_path / "run.jsonl"
@@ -182,12 +193,12 @@ def test_bench_ends_with_what_the_run_found_out(machine: Machine, tmp_path: Path
     fastest, written = done.stdout.index("Fastest implementation"), done.stdout.index("Written:")
     assert fastest < written
     assert "2.00x eager" in done.stdout[fastest:written]
-    # Without JSON the journal tells.
+    # Without JSON it reads the journal.
     done = machine.run("bench", f"--benchmark_out={tmp_path}/run.csv", "--benchmark_out_format=csv")
     assert "2.00x 1" in done.stdout
 
 
-def test_bench_says_nothing_of_a_run_that_measured_nothing(machine: Machine, tmp_path: Path) -> None:
+def test_a_run_without_measurements_has_no_summary(machine: Machine, tmp_path: Path) -> None:
     result = tmp_path / "run.json"
     result.write_text(json.dumps(builders.document([builders.error_row("a/n:1", "failed: no")])))
     machine.roofbench(f'for flag; do case $flag in --benchmark_out=*.json) cat {result} >"${{flag#*=}}" ;; esac; done')

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the exporter of compiled packages says when it cannot make one, and what it leaves behind."""
+"""The exporter of compiled packages: its operations, its errors, and its files."""
 
 from __future__ import annotations
 
 import argparse
 import errno
-import importlib
 import importlib.util
 import os
 import select
@@ -20,7 +19,7 @@ import pytest
 import torch
 
 SCRIPT = Path(compile_package.__file__)
-# A torch whose compiler never ends, and what starts the exporter and waits to be killed.
+# A torch whose compiler hangs, and a parent that starts the exporter and waits to be killed.
 SLOW_TORCH = """
 import contextlib, sys, time, types
 __version__ = "1.0"
@@ -47,28 +46,34 @@ def arguments(output: Path, version: str, parent: int = 0) -> list[str]:
     return [*given, f"--output={output}"]
 
 
-def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CXX", raising=False)
-    assert compile_package.make(compile_package.parsed(arguments(tmp_path / "softmax.pt2", "2.11.0"))) == 1
-    assert "there is no C++ compiler: g++ is not on the PATH" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def gpu_options(tmp_path: Path) -> argparse.Namespace:
-    given = arguments(tmp_path / "softmax.pt2", "2.11.0")
+def gpu_options(tmp_path: Path, version: str = "2.11.0") -> argparse.Namespace:
+    given = arguments(tmp_path / "softmax.pt2", version)
     return compile_package.parsed([*given, "--device=cuda:1", "--gpu=NVIDIA H200, sm_90"])
 
 
-def test_no_triton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def refusal(options: argparse.Namespace, capsys: pytest.CaptureFixture[str]) -> str:
+    """The last line of a failed export, which leaves no file."""
+    assert compile_package.make(options) == 1
+    assert not list(options.output.parent.iterdir())
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("compile_package: ")
+    return last
+
+
+def test_missing_tools_are_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = gpu_options(tmp_path)
     monkeypatch.setenv("CXX", "true")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    assert compile_package.make(gpu_options(tmp_path)) == 1
-    assert "has no triton" in capsys.readouterr().err
+    assert "has no triton" in refusal(options, capsys)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX")
+    assert "there is no C++ compiler: g++ is not on the PATH" in refusal(options, capsys)
 
 
 class Cuda:
-    """A torch that has seen two GPUs, the second of this name."""
+    """A torch with two GPUs, the second of this name."""
 
     __version__ = "2.11.0+cu130"
 
@@ -88,7 +93,7 @@ class Cuda:
         return self.name
 
 
-def test_the_gpu_is_the_one_that_will_run_it(tmp_path: Path) -> None:
+def test_another_gpu_is_refused(tmp_path: Path) -> None:
     options = gpu_options(tmp_path)
     compile_package.check(Cuda("NVIDIA H200"), options)
     with pytest.raises(RuntimeError, match=r"cuda:1 of .* is NVIDIA L4, sm_90, that of roofbench NVIDIA H200, sm_90"):
@@ -97,29 +102,19 @@ def test_the_gpu_is_the_one_that_will_run_it(tmp_path: Path) -> None:
         compile_package.check(Cuda("NVIDIA H200", available=False), options)
 
 
-def test_no_gpu_is_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the torch that is installed, and its triton."""
-    torch = importlib.import_module("torch")
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-    options = gpu_options(tmp_path)
-    options.torch_version = torch.__version__.split("+")[0]
-    assert compile_package.make(options) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("compile_package: ")
-    assert "sees no GPU" in said
-    assert not list(tmp_path.iterdir())
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_gpu_is_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the installed torch and its triton."""
+    options = gpu_options(tmp_path, torch.__version__.split("+")[0])
+    assert "sees no GPU" in refusal(options, capsys)
 
 
-def test_another_torch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compile_package.make(compile_package.parsed(arguments(tmp_path / "softmax.pt2", "1.2.3"))) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("compile_package: ")
-    assert "that of roofbench 1.2.3" in said
-    assert not list(tmp_path.iterdir())
+def test_another_torch_is_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = compile_package.parsed(arguments(tmp_path / "softmax.pt2", "1.2.3"))
+    assert "that of roofbench 1.2.3" in refusal(options, capsys)
 
 
-def test_a_full_disk_is_the_reason_however_deep_it_lies() -> None:
+def test_a_full_disk_is_the_reason_if_any_cause_is_one() -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "/cache/x")
     outer = RuntimeError("C++ compile error")
     outer.__cause__ = full
@@ -135,7 +130,7 @@ def arrays(*shapes: tuple[int, ...]) -> list[Any]:
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_weights_of_8_bits_are_scaled_by_row(rows: int) -> None:
+def test_8_bit_weights_are_scaled_by_row(rows: int) -> None:
     x, wide, scales = arrays((rows, 16), (8, 16), (8,))
     weight = (wide * 30).to(torch.int8)
     expected = x.double() @ (weight.double() * scales.double()[:, None]).T
@@ -143,7 +138,7 @@ def test_weights_of_8_bits_are_scaled_by_row(rows: int) -> None:
     assert torch.allclose(found.double(), expected, rtol=1e-4, atol=1e-3)
 
 
-def test_experts_are_those_that_were_chosen() -> None:
+def test_the_chosen_experts_are_multiplied() -> None:
     x, wide, scales = arrays((1, 16), (5, 8, 16), (5, 8))
     chosen = torch.tensor([3, 1])
     assert torch.allclose(compile_package.OPERATIONS["gather_gemv"](x, wide, chosen), wide[chosen] @ x[0], atol=1e-4)
@@ -154,7 +149,7 @@ def test_experts_are_those_that_were_chosen() -> None:
 
 
 @pytest.mark.parametrize("name", ["mlp", "mlp_bf16_autocast"])
-def test_both_parts_of_a_step_are_autograds(name: str) -> None:
+def test_both_parts_of_a_step_match_autograd(name: str) -> None:
     inputs = [f"float32:{shape}" for shape in ("6x8", "8x8", "8", "8x8", "8")]
     forward, examples = compile_package.to_compile(torch, f"{name}_forward", inputs)
     backward, kept = compile_package.to_compile(torch, f"{name}_backward", inputs)
@@ -178,7 +173,7 @@ def test_the_exporter_ends_with_its_parent_and_leaves_nothing(tmp_path: Path) ->
     cache.mkdir()
     (modules / "torch" / "__init__.py").write_text(SLOW_TORCH)
     (modules / "torch" / "_inductor" / "__init__.py").write_text(SLOW_COMPILER)
-    # The parent's number is known when it runs.
+    # The parent's id is known when it runs.
     starts = f"import os, sys; sys.argv = [{str(SCRIPT)!r}, *sys.argv[1:], f'--parent={{os.getppid()}}']; "
     starts += f"exec(compile(open({str(SCRIPT)!r}).read(), 'compile_package', 'exec'))"
     given = [text for text in arguments(cache / "softmax.pt2", "1.0") if not text.startswith("--parent")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/generate_docs: what it writes from a description, and that the pages hold what the program says."""
+"""tools/generate_docs: the sections that it writes, and that the pages are up to date."""
 
 from __future__ import annotations
 
@@ -15,32 +15,19 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 DTYPE_DOC = "what tensors are stored in"
-DTYPE = {
-    "name": "dtype",
-    "doc": DTYPE_DOC,
-    "kind": "choice",
-    "values": ["fp32", "bf16"],
-    "default": None,
-    "role": "",
-}
-EAGER = {
-    "name": "eager",
-    "doc": "LibTorch's",
-    "devices": ["cpu", "cuda"],
-    "dtypes": [],
-    "limits": "",
-    "proof": {"cpu": "checked", "cuda": "checked"},
-}
-NATIVE = {
-    "name": "native",
-    "doc": "our own",
-    "devices": ["cpu", "cuda"],
-    "dtypes": ["bf16"],
-    "limits": "no fp32 kernel",
-    "proof": {"cpu": "checked", "cuda": "unverified"},
-}
-IMPL = {"name": "impl", "doc": "", "kind": "choice", "values": ["eager", "native"], "default": "eager", "role": "impl"}
-SIZE = {"name": "n", "doc": "rows", "kind": "number", "values": ["16", "32"], "default": "32", "role": "size"}
+
+
+def axis(name: str, kind: str, values: list[str], default: str | None, doc: str = "", role: str = "") -> dict[str, Any]:
+    return {"name": name, "doc": doc, "kind": kind, "values": values, "default": default, "role": role}
+
+
+def implementation(name: str, doc: str, cuda: str, **more: Any) -> dict[str, Any]:
+    known = {"name": name, "doc": doc, "devices": ["cpu", "cuda"], "dtypes": [], "limits": ""}
+    return {**known, "proof": {"cpu": "checked", "cuda": cuda}, **more}
+
+
+EAGER = implementation("eager", "LibTorch's", "checked")
+NATIVE = implementation("native", "our own", "unverified", dtypes=["bf16"], limits="no fp32 kernel")
 
 
 def family(name: str, more: str = "") -> dict[str, Any]:
@@ -48,46 +35,25 @@ def family(name: str, more: str = "") -> dict[str, Any]:
         "name": name,
         "doc": f"y = {name}(x)",
         "cache_default": "cold",
-        "axes": [IMPL, DTYPE | {"doc": DTYPE_DOC + more}, SIZE | {"doc": f"rows of {name}"}],
+        "axes": [
+            axis("impl", "choice", ["eager", "native"], "eager", role="impl"),
+            axis("dtype", "choice", ["fp32", "bf16"], None, DTYPE_DOC + more),
+            axis("n", "number", ["16", "32"], "32", f"rows of {name}", role="size"),
+        ],
         "implementations": [EAGER, NATIVE],
         "growth": [{"axis": "n", "exponent": 1.5}],
     }
 
 
-CONTRACT = {
-    "schema": "roofbench-contract-1",
-    "version": 1,
+COUNTER_FIELDS = ("name", "unit", "better", "threshold", "noisy", "meaning", "absent")
+COUNTERS = (
+    ("<phase>_ms", "ms", "lower", 0.01, True, "median of <phase> | its own", "no phases"),
+    ("peak_mem", "B", "lower", 0.005, False, "peak bytes", ""),
+    ("samples", "count", "neither", 0.0, True, "how many", None),
+)
+CONTRACT: dict[str, Any] = {
     "families": [family("gelu"), family("silu", "; not of weights"), family("relu")],
-    "counters": [
-        {
-            "name": "<phase>_ms",
-            "unit": "ms",
-            "better": "lower",
-            "threshold": 0.01,
-            "noisy": True,
-            "meaning": "median of <phase> | its own",
-            "absent": "no phases",
-        },
-        {
-            "name": "peak_mem",
-            "unit": "B",
-            "better": "lower",
-            "threshold": 0.005,
-            "noisy": False,
-            "meaning": "peak bytes",
-            "absent": "",
-        },
-        {
-            "name": "samples",
-            "unit": "count",
-            "better": "neither",
-            "threshold": 0.0,
-            "noisy": True,
-            "meaning": "how many",
-            "absent": None,
-        },
-    ],
-    "renames": [],
+    "counters": [dict(zip(COUNTER_FIELDS, counter, strict=True)) for counter in COUNTERS],
 }
 
 
@@ -99,7 +65,7 @@ def test_a_counter_is_a_row() -> None:
     ]
 
 
-def test_a_family_is_a_section_that_says_what_it_adds() -> None:
+def test_a_family_is_a_section_with_its_additions() -> None:
     lines = generate_docs.families_lists(CONTRACT)
     assert "- `dtype`: what tensors are stored in" in lines
     assert lines[lines.index("### silu") :][:9] == [
@@ -116,7 +82,7 @@ def test_a_family_is_a_section_that_says_what_it_adds() -> None:
     assert "- time is expected to grow as n^1.5" in lines
 
 
-def test_an_implementation_of_one_device_says_so() -> None:
+def test_the_only_device_of_an_implementation_is_named() -> None:
     assert generate_docs.implementation_item(EAGER | {"devices": ["cuda"]}) == "  - `eager`: LibTorch's (on GPUs alone)"
 
 
@@ -137,11 +103,11 @@ def generate(root: Path, *flags: str | Path) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_stale_pages_are_named_and_then_written(root: Path) -> None:
+def test_stale_pages_are_reported_and_then_written(root: Path) -> None:
     given = f"--contract={root / 'contract.json'}"
     stale = generate(root, given, "--check")
     assert stale.returncode == 1
-    assert "docs/counters.md: stale; tools/generate_docs writes it anew" in stale.stdout
+    assert "docs/counters.md: stale; tools/generate_docs updates it" in stale.stdout
     assert "old" in (root / "docs/counters.md").read_text()
     assert generate(root, given).returncode == 0
     text = (root / "docs/counters.md").read_text()
@@ -156,11 +122,11 @@ def test_stale_pages_are_named_and_then_written(root: Path) -> None:
 def test_a_change_of_the_program_makes_a_page_stale(root: Path) -> None:
     generate_docs.stale(CONTRACT, root, write=True)
     changed = copy.deepcopy(CONTRACT)
-    changed["families"][0]["axes"][2]["values"].append("64")  # type: ignore[index]
+    changed["families"][0]["axes"][2]["values"].append("64")
     assert generate_docs.stale(changed, root, write=False) == ["docs/cases.md"]
 
 
-def test_what_cannot_be_read_is_an_error(root: Path) -> None:
+def test_unreadable_sources_are_errors(root: Path) -> None:
     missing = generate(root, f"--program={root / 'nothing'}")
     assert missing.returncode == 2
     assert "tools/setup" in missing.stderr
@@ -171,6 +137,6 @@ def test_what_cannot_be_read_is_an_error(root: Path) -> None:
 
 
 @pytest.mark.usefixtures("program")
-def test_the_pages_hold_what_the_program_says() -> None:
+def test_the_pages_are_up_to_date() -> None:
     done = subprocess.run([ROOT / "tools/generate_docs", "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"run tools/generate_docs\n{done.stdout}{done.stderr}"

@@ -262,7 +262,8 @@ def test_two_runs_at_once_are_refused(chain: Chain) -> None:
 
 def test_a_signal_reaches_the_suite_and_the_next_run_resumes(chain: Chain) -> None:
     chain.orders("wait")
-    command = [sys.executable, "-I", ROOT / "tools/isolated.py", "nightly_runs", chain.config, "--date=2026-01-01"]
+    isolated = str(ROOT / "tools/isolated.py")
+    command = [sys.executable, "-I", isolated, "nightly_runs", str(chain.config), "--date=2026-01-01"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while not (chain.folder / "waits").exists():
         assert process.poll() is None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Stands in for `python3 -m venv FOLDER` and its python. Logs each pip with CMAKE_ARGS; compiling fails if $BROKEN is set.
+# Stands in for `python3 -m venv FOLDER` and its python. Logs pip and CMAKE_ARGS; compiling fails if $BROKEN is set.
 PYTHON = """#!/bin/bash
 case "$*" in
   *"-m venv"*) mkdir -p "${@: -1}/bin" && cp "$0" "${@: -1}/bin/python" ;;

@@ -11,7 +11,7 @@ import pytest
 
 PROFILE = Path(__file__).resolve().parents[2] / "tools/profile"
 
-# Records two ranges, and says what it was asked.
+# Records two ranges, and logs its arguments.
 FAKE = """#!/bin/bash
 printf '%s\\n' "nsys $*" >>"$CALLS"
 if [[ $1 == profile ]]; then
@@ -40,7 +40,7 @@ def profile(
 
 def test_the_measured_steps_are_recorded_and_read(tmp_path: Path) -> None:
     (tmp_path / "steps.3.nsys-rep").touch()  # of an earlier run
-    (tmp_path / "steps_b.1.nsys-rep").touch()  # somebody else's
+    (tmp_path / "steps_b.1.nsys-rep").touch()  # another prefix
     status, out, _ = profile(tmp_path, "--program=/opt/roofbench", "--", "--benchmark_filter=^gelu/")
     assert status == 0
     record, *stats = (tmp_path / "calls").read_text().splitlines()
@@ -50,19 +50,19 @@ def test_the_measured_steps_are_recorded_and_read(tmp_path: Path) -> None:
     assert record.endswith(" /opt/roofbench --nvtx --supervise=false --benchmark_filter=^gelu/")
     assert [line.rsplit(" ", 1)[1] for line in stats] == ["steps.1.nsys-rep", "steps.2.nsys-rep"]
     assert "--report=cuda_gpu_kern_sum" in stats[0]
-    # The commands are shown, and what they print.
+    # Shows the commands and their output.
     assert "nsys profile --trace=cuda,nvtx" in out and "table of steps.2.nsys-rep" in out
     assert (tmp_path / "steps_b.1.nsys-rep").exists()
 
 
 @pytest.mark.parametrize(("numbers", "status", "expected"), [("1", 3, 3), ("", 0, 1), ("", 130, 130)])
-def test_what_failed_is_told(numbers: str, status: int, expected: int, tmp_path: Path) -> None:
+def test_failures_are_reported(numbers: str, status: int, expected: int, tmp_path: Path) -> None:
     found, _, error = profile(tmp_path, numbers=numbers, status=status)
     assert found == expected
     assert ("recorded nothing" in error) == (not numbers)
 
 
-def test_without_nsys_it_says_how_to_get_it(tmp_path: Path) -> None:
+def test_without_nsys_it_explains_how_to_install_it(tmp_path: Path) -> None:
     status, out, error = profile(tmp_path, "--benchmark_filter=^gelu/", fake=False)
     assert status == 2
     assert "would run: nsys profile" in out and "--benchmark_filter=^gelu/" in out
@@ -70,7 +70,7 @@ def test_without_nsys_it_says_how_to_get_it(tmp_path: Path) -> None:
     assert "nsight-systems" in error
 
 
-def test_what_it_shows_acts_on_no_terminal(tmp_path: Path) -> None:
+def test_its_output_is_escaped(tmp_path: Path) -> None:
     status, out, _ = profile(tmp_path, "--benchmark_filter=\x1b[2J")
     assert status == 0
     assert "\x1b" not in out and "\\x1b[2J" in out

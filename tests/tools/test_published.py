@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/published: what it runs, in which order, and what it says when it cannot."""
+"""tools/published: its commands, their order and its errors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from published_runs.__main__ import main
-from published_runs.experiments import EXPERIMENTS
+from published_runs import EXPERIMENTS, main
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = '#!/bin/sh\necho "$(basename "$0") $*" >>{log}\nexit {status}\n'
@@ -35,7 +34,7 @@ def test_a_run_and_then_its_reports(tmp_path: Path) -> None:
     assert params == "report params passes.json"
 
 
-def test_nothing_is_told_of_a_run_that_failed(tmp_path: Path) -> None:
+def test_a_failed_run_has_no_reports(tmp_path: Path) -> None:
     assert main(["mixed"], tree(tmp_path, status=1)) == 1
     assert len((tmp_path / "log").read_text().splitlines()) == 1
 
@@ -48,27 +47,27 @@ def test_show_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert not (tmp_path / "log").exists()
 
 
-def test_the_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in said] == [experiment.name for experiment in EXPERIMENTS]
+    listed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in listed] == [experiment.name for experiment in EXPERIMENTS]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["all\x1b[31m"], "no experiment is called all\\x1b[31m: passes, "),
         (["--threads=1"], "--threads=1 before the name"),
         (["stages"], "roofbench is missing; tools/setup builds it"),
     ],
 )
-def test_what_cannot_be_run(
-    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_errors_are_explained(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments, tmp_path)
     assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def flags_of(name: str) -> tuple[str, ...]:
@@ -77,13 +76,13 @@ def flags_of(name: str) -> tuple[str, ...]:
 
 
 def cases_of(name: str) -> list[str]:
-    """Of the registered ones, those that an experiment chooses."""
+    """The registered cases that an experiment selects."""
     (pattern,) = (flag.partition("=")[2] for flag in flags_of(name) if flag.startswith("--benchmark_filter="))
     registered = (ROOT / "tests/golden/case_names.txt").read_text().splitlines()
     return [case for case in registered if re.search(pattern, case)]
 
 
-def test_the_lecture_is_products_and_every_sweep_of_the_mlp_warm() -> None:
+def test_the_lecture_selects_products_and_every_sweep_of_the_mlp_warm() -> None:
     cases = cases_of("lecture")
     assert {case.split("/")[0] for case in cases} == {"matmul", "mlp"}
     assert "--axis=matmul.cache=warm" in flags_of("lecture")
@@ -97,13 +96,13 @@ def test_the_lecture_is_products_and_every_sweep_of_the_mlp_warm() -> None:
     assert "mlp/dtype:fp32/steps:5/layers:16/batch:128/d:128" in cases
 
 
-def test_the_mlp_is_of_every_implementation() -> None:
+def test_the_mlp_selects_every_implementation() -> None:
     sweeps = Counter(re.sub(r"/d:\d+$", "", case) for case in cases_of("mlp"))
     shape = "dtype:fp32/steps:2/layers:4/batch:256"
     assert sweeps == {f"mlp/{impl}{shape}": 5 for impl in ("", "impl:compiled/", "impl:native/")}
 
 
-def test_the_micro_experiments_are_of_four_sizes_and_every_implementation() -> None:
+def test_the_micro_experiments_select_four_sizes_and_every_implementation() -> None:
     shapes = (
         "gemv/impl:{}/precision:bf16",
         "gemv/impl:{}/precision:int8",
@@ -117,12 +116,12 @@ def test_the_micro_experiments_are_of_four_sizes_and_every_implementation() -> N
     assert "--coordinate_descent_tuning" in flags_of("micro")
 
 
-def test_warm_ups_are_of_every_pass_in_processes_of_their_own() -> None:
+def test_warm_ups_select_every_pass_in_fresh_processes() -> None:
     flags = flags_of("warmups")
     assert {"--fresh_process", "--benchmark_repetitions=5", "--axis=train_step.warmup=0,1,2,5"} <= set(flags)
     assert "--axis=train_step.pass=forward,forward_backward,step" in flags
 
 
 @pytest.mark.parametrize("name", [experiment.name for experiment in EXPERIMENTS])
-def test_each_is_a_command_of_the_page(name: str) -> None:
+def test_the_page_shows_each_command(name: str) -> None:
     assert f"tools/published {name}" in (ROOT / "docs/published.md").read_text().splitlines()

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import tokens as token_tool
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,13 +39,13 @@ def test_round_trip(folder: Path) -> None:
     )
 
 
-def test_each_line_is_a_prompt_where_that_is_asked(folder: Path) -> None:
+def test_lines_encodes_each_line(folder: Path) -> None:
     text = "the roof\nis\x85high the\n"
     assert tokens("encode", "--lines", str(folder), text=text).stdout == "1,2\n3,4,1\n"
     assert tokens("encode", str(folder), text=text).stdout == "1,2,3,4,1\n"
     refused = tokens("decode", "--lines", str(folder), "1,2")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "--lines is of encode" in refused.stderr
+    assert "--lines requires encode" in refused.stderr
 
 
 def test_errors_name_the_reason(folder: Path, tmp_path: Path) -> None:
@@ -59,27 +60,30 @@ def test_errors_name_the_reason(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ids", ["4294967296", "9" * 30, "9" * 5000, "-1", "1_0", "²", "\uff11", "1e3", "1.0", "0x1"])
-def test_what_is_no_id_is_refused_in_a_line(folder: Path, ids: str) -> None:
-    for done in (tokens("decode", str(folder), f"1,{ids}"), tokens("decode", str(folder), text=f"case\t1,{ids}\n")):
-        assert done.returncode == 1
-        assert done.stderr.startswith("tools/tokens: ")
-        assert done.stderr.count("\n") == 1
-        assert len(done.stderr) < 300
+def test_invalid_ids_are_refused_in_one_line(folder: Path, ids: str) -> None:
+    tokenizer = token_tool.load(folder / "tokenizer.json")
+    for text in (f"1,{ids}", f"case\t1,{ids}\n"):
+        with pytest.raises(SystemExit) as refused:
+            token_tool.decode(tokenizer, text)
+        message = str(refused.value)
+        assert message.startswith("tools/tokens: ")
+        assert "\n" not in message
+        assert len(message) < 300
 
 
-def test_the_longest_id_is_one(folder: Path) -> None:
-    """It is in no vocabulary, and zeros before it make it no longer."""
+def test_the_largest_id_is_accepted(folder: Path) -> None:
+    """It is in no vocabulary. Leading zeros do not count."""
     assert tokens("decode", str(folder), f"1,{'0' * 5000}2,4294967295").stdout == "the roof\n"
 
 
 @pytest.mark.parametrize("direction", ["encode", "decode"])
-def test_text_that_is_no_utf_8_is_refused_in_a_line(folder: Path, direction: str) -> None:
+def test_invalid_utf_8_is_refused_in_one_line(folder: Path, direction: str) -> None:
     for done in (tokens(direction, str(folder), b"1\xff"), tokens(direction, str(folder), text=b"1\xff")):
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == "tools/tokens: the text is not UTF-8 (byte 1)\n"
 
 
-def test_a_vocabulary_does_not_act_on_the_terminal(tmp_path: Path) -> None:
+def test_an_untrusted_vocabulary_is_escaped(tmp_path: Path) -> None:
     tokenizers = pytest.importorskip("tokenizers")
     words = {"[UNK]": 0, "a\x1b[2J\u202eb": 1, "c\nd\te": 2}
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
@@ -89,7 +93,7 @@ def test_a_vocabulary_does_not_act_on_the_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in missing.stderr
 
 
-def test_an_output_that_is_closed_is_told(folder: Path) -> None:
+def test_a_closed_output_is_reported(folder: Path) -> None:
     done = subprocess.run(
         ["sh", "-c", f"'{ROOT}/tools/tokens' encode '{folder}' the >&-"], capture_output=True, text=True, check=False
     )

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tools/test runs beside the tests."""
+"""Checks and the summary of tools/test."""

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 
 
 def scripts(workflow: Path) -> Iterator[tuple[str, str]]:
-    """Name and text of each script. What the runner puts in is an opaque word: zizmor judges whether it is safe."""
+    """Name and text of each script. Expressions become an opaque word; zizmor checks their safety."""
     jobs = YAML(typ="safe").load(workflow)["jobs"]
     for name, job in jobs.items():
         for number, step in enumerate(job.get("steps", []), start=1):

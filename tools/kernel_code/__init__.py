@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compiler made of our CUDA kernels: read from their machine code, without a GPU."""
+"""Checks the machine code of our CUDA kernels, without a GPU: tools/kernel_table."""

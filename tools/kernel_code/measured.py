@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What our kernels reached on a GPU beside what their machine code lets expect (gpu_expected.json)."""
+"""Compares our kernels' measured shares of bandwidth on a GPU with the expected ones (gpu_expected.json)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-# Cases of our kernels, of a size that no L2 holds; 8200 is a multiple of 8 and not of 16.
+# Cases of our kernels that exceed every L2; 8200 is a multiple of 8 but not of 16.
 FLAGS = (
     r"--benchmark_filter=^(gemv|rms_norm|layer_norm|softmax)/impl:native/",
     "--axis=gemv.n=8192,8200",
@@ -17,7 +17,7 @@ FLAGS = (
     "--axis=cache=cold",
     "--unverified",
 )
-# A kernel of the table, and the names of the cases that launch it; the best of them counts.
+# The cases that launch a kernel; the best of them counts.
 CASES = {
     "GemvRows<Bf16Weights, 1>": r"^gemv/impl:native/precision:bf16/n:",
     "GemvRows<Fp32Weights, 1>": r"^gemv/impl:native/precision:fp32/n:",
@@ -34,7 +34,7 @@ CASES = {
     "SoftmaxRows<bf16>": r"^softmax/impl:native/dtype:bf16/",
     "SoftmaxRows<float>": r"^softmax/impl:native/dtype:fp32/",
 }
-# The roof that a stream is measured as, by the better of its two variants.
+# The roof that the better of a stream's two variants measures.
 ROOFS = {
     "CopyStream": "roof_copy",
     "ReadStream": "roof_read",
@@ -43,13 +43,8 @@ ROOFS = {
 }
 
 
-def expected() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(__file__).with_name("gpu_expected.json").read_text(encoding="utf-8"))
-    return found
-
-
 def _best(cases: Sequence[Mapping[str, Any]], names: str) -> tuple[float | None, str | None]:
-    """The largest share of the datasheet's bandwidth, and whose it is."""
+    """The largest share of the datasheet's bandwidth, and its case."""
     shares = [
         (float(case["mem_util"]), str(case["name"]))
         for case in cases
@@ -65,8 +60,8 @@ def _of_roof(kernel: str, context: Mapping[str, str], known: Mapping[str, Any]) 
 
 
 def rows(results: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One a kernel of the table: shares of the datasheet's bandwidth, null where nobody knows."""
-    known = expected()
+    """One for each kernel: shares of the datasheet's bandwidth, null if unknown."""
+    known = json.loads(Path(__file__).with_name("gpu_expected.json").read_text(encoding="utf-8"))
     context = results.get("context", {})
     made = []
     for kernel, shares in known["shares"].items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels as cuobjdump shows them: the resources and the instructions of each, for each architecture."""
+"""Reads the resources and instructions of kernels with cuobjdump, for each architecture."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ import shutil
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
-
-# Of a thread, at most: where a kernel says nothing.
-NO_BOUND = 0
 
 
 class DumpError(Exception):
@@ -31,7 +28,7 @@ class Instruction:
 
     @property
     def bytes(self) -> int:
-        """Of a load or store."""
+        """The width of a load or store."""
         width = re.search(r"\.(8|16|32|64|128)\b", self.name.replace("U8", "8").replace("U16", "16"))
         return int(width[1]) // 8 if width else 4
 
@@ -46,10 +43,10 @@ class Kernel:
     name: str  # "GemvRows<Bf16Weights, 1>"
     arch: str  # "sm_90"
     registers: int
-    stack: int  # bytes of a thread, as local
-    local: int
+    stack: int  # bytes of a thread
+    local: int  # bytes of a thread
     shared: int  # bytes of a block
-    most_threads: int = NO_BOUND  # of a block
+    most_threads: int = 0  # of a block; 0: not declared
     instructions: list[Instruction] = field(default_factory=list)
 
     @property
@@ -58,7 +55,7 @@ class Kernel:
 
 
 def cuobjdump() -> Path:
-    """The toolkit's, or the one that comes with Triton, a part of PyTorch's CUDA packages."""
+    """From the CUDA toolkit, or from Triton, which PyTorch's CUDA packages include."""
     on_path = shutil.which("cuobjdump")
     if on_path and shutil.which("nvdisasm"):
         return Path(on_path)
@@ -81,7 +78,7 @@ def _dump(tool: Path, *arguments: str | Path) -> str:
 
 
 def _short_names(mangled: list[str]) -> dict[str, str]:
-    """Mangled -> demangled, without namespaces, parameters and return type."""
+    """Demangled names without namespaces, parameters and return type."""
     done = subprocess.run(["c++filt"], input="\n".join(mangled), capture_output=True, text=True, check=True)
     short = {}
     for symbol, full in zip(mangled, done.stdout.splitlines(), strict=True):
@@ -140,7 +137,7 @@ def _add_instructions(text: str, kernels: dict[tuple[str, str], Kernel]) -> None
 
 
 def read_kernels(binary: Path) -> list[Kernel]:
-    """Every kernel in the machine code of a library or cubin, sorted by name."""
+    """All kernels of a library or cubin, sorted by name."""
     tool = cuobjdump()
     kernels = _resources(_dump(tool, "-res-usage", binary))
     if not kernels:

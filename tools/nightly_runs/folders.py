@@ -46,7 +46,7 @@ class Process:
         self.marker.unlink(missing_ok=True)
 
     def files(self) -> list[Path]:
-        """What a history reads; the file with a date first."""
+        """The files for the history; the one with a date first."""
         return [path for path in (self.result, self.journal) if path.exists() and path.stat().st_size]
 
 
@@ -86,7 +86,7 @@ class NightlyRun:
         return self.folder / f"gate.{kind}"
 
     def files(self) -> list[Path]:
-        """What a history reads."""
+        """The files for the history."""
         return [path for process in self.processes() for path in process.files()]
 
     @property

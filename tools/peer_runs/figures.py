@@ -90,7 +90,7 @@ def cells(row: Row, ours: Row) -> tuple[str, ...]:
 
 def table(rows: Sequence[Row]) -> list[str]:
     order = [row.bits for row in rows]
-    lines = [("bits", "engine", "ms", "over ours", "by rounds", "versions; settings")]
+    lines: list[tuple[str, ...]] = [("bits", "engine", "ms", "over ours", "by rounds", "versions; settings")]
     lines += [cells(row, ours_of(rows, row.bits)) for row in sorted(rows, key=lambda row: order.index(row.bits))]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process of a peer: creates or converts a checkpoint, or measures one turn and prints {"ms": …} as the last line."""
+"""One process of a peer: creates or converts a checkpoint, or measures a turn and prints {"ms": …} as the last line."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def run_peer(peer: Peer, bits: str, task: Task) -> tuple[float, dict[str, str]]:
         "size": task.size,
         "samples": task.samples,
     }
-    command = [sys.executable, "-I", PROCESS, task.verb, task.form(peer, bits)]
+    command: list[str | Path] = [sys.executable, "-I", PROCESS, task.verb, task.form(peer, bits)]
     environment = (TUNED if task.allocator == "tuned" else {}) | {"OMP_NUM_THREADS": str(task.threads)}
     lines = output_of([*command, *(f"--{name}={value}" for name, value in flags.items())], environment).splitlines()
     return float(json.loads(lines[-1])["ms"]), found

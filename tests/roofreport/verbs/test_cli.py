@@ -64,7 +64,7 @@ def test_wrapper_from_elsewhere_and_by_a_link(tmp_path: Path) -> None:
     assert builders.MATMUL in done.stdout
     assert _run(_TOOLS / "study", "error_rate", "--help").returncode == 0
     assert "simulated_year" in _run(_TOOLS / "study", "--help").stdout
-    assert "is no study" in _run(_TOOLS / "study", "table").stderr
+    assert "unknown study" in _run(_TOOLS / "study", "table").stderr
 
 
 def test_wrapper_without_environment_says_what_to_do(tmp_path: Path) -> None:

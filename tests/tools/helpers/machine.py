@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine of stand-ins, on which tools/setup and tools/bench run."""
+"""A machine of stand-ins for tools/setup and tools/bench."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MORE_COMMANDS = ("sha256sum", "sleep", "uname")
 
 
 class Machine:
-    """A project folder with nothing missing, and a PATH that holds only what a test puts there."""
+    """A complete project folder, and a PATH with stand-ins only."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "project"
@@ -37,7 +37,7 @@ class Machine:
         self.command("dpkg-query", 'shift 3; for package in "$@"; do echo "$package=installed"; done')
 
         (self.root / ".venv/bin").mkdir(parents=True)
-        # Not a link: an isolated Python finds the packages of its environment by its own place.
+        # Not a link: an isolated Python finds its packages by its own path.
         self._script(self.root / ".venv/bin/python", f'exec "{sys.executable}" "$@"')
         parts = ("report", "history", "tests", "oracles", "torch")
         requirements = [self.root / f"tools/requirements-{part}.txt" for part in parts]
@@ -62,7 +62,7 @@ class Machine:
         self._script(self.root / "build/release/bin/roofbench", body)
 
     def with_reports(self) -> None:
-        """Its tools/report works."""
+        """Makes tools/report work."""
         (self.bin / "readlink").symlink_to(shutil.which("readlink") or "/usr/bin/readlink")
 
     def environment(self) -> dict[str, str]:
@@ -85,8 +85,7 @@ class Machine:
         return [line for line in self.calls.read_text().splitlines() if not line.startswith(ignoring)]
 
     def run_on_a_terminal(self, answer: str, tool: str, *arguments: str, **environment: str) -> tuple[int, str]:
-        """With a terminal for all three streams, on which `answer` is typed once something is asked. The exit status,
-        and what the terminal shows."""
+        """Types `answer` when asked. Returns the exit status and the text on the terminal."""
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
             [str(self.root / "tools" / tool), *arguments],
@@ -105,7 +104,7 @@ class Machine:
                     continue
                 try:
                     shown += os.read(ours, 4096).decode(errors="replace")
-                except OSError:  # the last one has closed the terminal
+                except OSError:  # the terminal is closed
                     break
                 if answer and "[y/N]" in shown:
                     os.write(ours, answer.encode())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that break one rule each, by their names, and one that keeps all.
+// Each kernel breaks the rule that its name says; Good keeps all rules.
 
 constexpr int kThreads = 256;
 

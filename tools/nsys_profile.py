@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/profile: runs roofbench under `nsys profile`, and reads what it recorded with `nsys stats`.
+"""tools/profile: runs roofbench under `nsys profile`, and prints the recording with `nsys stats`.
 
-The recording begins and ends with the range `measure` of a case, so that building, checking and warming up are not in
-it: one report a case, PREFIX.1.nsys-rep, PREFIX.2.nsys-rep, …
+It records the range `measure` of each case, without building, checking and warm-up: one report per case,
+PREFIX.1.nsys-rep, PREFIX.2.nsys-rep, …
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from roofreport.ending import ended
 from roofreport.errors import UnusableInputError
 from roofreport.terminal import show, tell
 
-PROGRAM = Path(__file__).resolve().parents[2] / "build/release/bin/roofbench"
-# Ranges of the host, kernels of the GPU, and the ranges that the kernels belong to.
+PROGRAM = Path(__file__).resolve().parents[1] / "build/release/bin/roofbench"
+# Host ranges, GPU kernels, and the kernels by range.
 REPORTS = ("nvtx_sum", "cuda_gpu_kern_sum", "nvtx_gpu_proj_sum")
 MISSING = (
     "nsys is not on PATH. Nsight Systems comes with the CUDA toolkit (package nsight-systems of NVIDIA's repositories "
-    "for Debian and Ubuntu), or from NVIDIA's page of Nsight Systems. Without it, roofbench --profile=FOLDER records "
-    "the same ranges by itself"
+    "for Debian and Ubuntu), or from NVIDIA's page of Nsight Systems. roofbench --profile=FOLDER records the same "
+    "ranges without it"
 )
 
 EPILOG = """
-Everything else goes to roofbench, with --nvtx, and with --supervise=false, for nsys follows no child of it.
+Other flags are passed to roofbench, with --nvtx, and --supervise=false because nsys does not follow its children.
 
 example:
   tools/profile --output=steps -- --benchmark_filter=^matmul/impl:eager/dtype:bf16
 
-exit status: that of roofbench; 2 without nsys, 1 if it recorded nothing or its reports cannot be read
+exit status: that of roofbench; 2 without nsys, 1 if nothing was recorded or the reports cannot be read
 """
 
 
@@ -48,7 +48,7 @@ def profile_command(nsys: str, output: str, program: str, flags: Sequence[str]) 
         "--capture-range=nvtx", "--nvtx-capture=measure@*", "--capture-range-end=repeat",
         "--force-overwrite=true",
         f"--output={output}",
-        # nsys looks for registered names alone unless it is told; ours are plain text.
+        # By default nsys only matches registered names; ours are plain text.
         "--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0",
         program, "--nvtx", "--supervise=false", *flags,
     ]  # fmt: skip
@@ -60,7 +60,7 @@ def stats_command(nsys: str, report: Path) -> list[str]:
 
 
 def reports_of(output: str) -> list[Path]:
-    """What nsys left: PREFIX.nsys-rep of one range, or numbered ones."""
+    """PREFIX.nsys-rep of one range, or numbered ones."""
     prefix = Path(output)
     found = list(prefix.parent.glob("*.nsys-rep"))
     mine = [path for path in found if path.name[: len(prefix.name) + 1] == f"{prefix.name}."]
@@ -69,7 +69,7 @@ def reports_of(output: str) -> list[Path]:
 
 def run(command: Sequence[str]) -> int:
     show(shlex.join(command))
-    sys.stdout.flush()  # what the command prints comes behind it
+    sys.stdout.flush()  # before the command's output
     return subprocess.run(command, check=False, env=os.environ).returncode
 
 
@@ -81,8 +81,8 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--output", default="steps", metavar="PREFIX", help="of the reports (steps)")
-    parser.add_argument("--program", default=str(PROGRAM), metavar="FILE", help="that links roofbench")
+    parser.add_argument("--output", default="steps", metavar="PREFIX", help="of the reports (default: steps)")
+    parser.add_argument("--program", default=str(PROGRAM), metavar="FILE", help="a program that links roofbench")
     args, flags = parser.parse_known_args()
     flags = flags[1:] if flags[:1] == ["--"] else flags
     nsys = shutil.which("nsys")
@@ -90,11 +90,11 @@ def main() -> int:
         show(f"would run: {shlex.join(profile_command('nsys', args.output, args.program, flags))}")
         raise UnusableInputError(MISSING)
     for report in reports_of(args.output):
-        report.unlink()  # of an earlier run, which would be read as this one's
+        report.unlink()  # of an earlier run
     status = run(profile_command(nsys, args.output, args.program, flags))
     reports = reports_of(args.output)
     if not reports:
-        tell("tools/profile: nsys recorded nothing; no case was measured, or its messages above say why")
+        tell("tools/profile: nsys recorded nothing: no case was measured, or see its messages above")
         return status or 1
     read = [run(stats_command(nsys, report)) for report in reports]
     return status or int(any(read))

@@ -1,16 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is run for each published table, and how it is told."""
+"""tools/published: runs the experiments that others published, each with one command."""
 
 from __future__ import annotations
 
+import argparse
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-RESULT = "RESULT"  # in a report: the file that the run writes
+from roofreport.text import printable
+
+ROOT = Path(__file__).resolve().parents[1]
+EXIT_UNUSABLE = 2
+EPILOG = """
+Other flags are passed to roofbench and override those of the experiment:
+
+  tools/published passes --axis=train_step.size=small
+  tools/published micro --show
+"""
+
+RESULT = "RESULT"  # stands for the result file in the arguments of a report
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """`flags` of roofbench, and arguments of tools/report: one call each."""
+    """Flags of roofbench, and the arguments of tools/report for each report."""
 
     name: str
     doc: str
@@ -23,7 +40,7 @@ def _filter(pattern: str) -> str:
 
 
 def _training(dtypes: str, **axes: str) -> tuple[str, ...]:
-    """Flags of steps with a set number of warm-ups, on axes as the published script has them."""
+    """Flags of training steps with the axes of the published script."""
     published = {"size": "small", "context": "128", "pass": "forward_backward", "warmup": "5"} | axes
     return (
         _filter(f"^train_step/impl:eager/.*dtype:{dtypes}/warmup:"),
@@ -34,7 +51,7 @@ def _training(dtypes: str, **axes: str) -> tuple[str, ...]:
 _TEN_STEPS = ("--benchmark_min_time=10x", "--roof_share=0")
 _TRAINING_TABLE = ("table", RESULT, "--training")
 _MEMORY = "case,median,peak_mem,activation_mem,predicted_mem"
-# gpt-fast counts the time of the prompt, bitsandbytes does not.
+# gpt-fast includes the time of the prompt, bitsandbytes does not.
 _WHOLE_GENERATION = "case,median,e2e_tokens/s,target_e2e_tokens/s,mbu_measured"
 _GENERATION = "case,median,tokens/s,target_tokens/s"
 
@@ -47,7 +64,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         "warmups",
-        "training steps: 0, 1, 2 and 5 steps of warm-up for each pass, five fresh processes of each",
+        "training steps: 0, 1, 2 and 5 warm-up steps for each pass, five fresh processes of each",
         (
             *_training("fp32", **{"pass": "forward,forward_backward,step"}, warmup="0,1,2,5"),
             *_TEN_STEPS,
@@ -61,7 +78,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         "mixed",
-        "training steps: fp32 beside bf16 autocast",
+        "training steps: fp32 and bf16 autocast",
         (*_training("(fp32|bf16_autocast)", size="small,medium,large"), *_TEN_STEPS),
         (_TRAINING_TABLE,),
     ),
@@ -115,7 +132,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         "bitsandbytes",
-        "LLM.int8() with and without outliers beside bf16",
+        "LLM.int8() with and without outliers, and bf16",
         (_filter("^published/.*bitsandbytes"),),
         (("table", RESULT, f"--columns={_GENERATION}"),),
     ),
@@ -130,3 +147,57 @@ EXPERIMENTS = (
         (),
     ),
 )
+
+
+def refusal(why: str) -> SystemExit:
+    print(f"tools/published: {printable(why, 1000)}", file=sys.stderr)
+    return SystemExit(EXIT_UNUSABLE)
+
+
+def commands(experiment: Experiment, more: Sequence[str]) -> list[list[str]]:
+    """The run, then its reports, as typed in the root of the repository."""
+    result = f"{experiment.name}.json"
+    run = ["build/release/bin/roofbench", *experiment.flags, f"--benchmark_out={result}", *more]
+    reports = [[result if word == RESULT else word for word in report] for report in experiment.reports]
+    return [run, *(["tools/report", *report] for report in reports)]
+
+
+def listing() -> str:
+    width = max(len(experiment.name) for experiment in EXPERIMENTS)
+    return "".join(f"{experiment.name:<{width}}  {experiment.doc}\n" for experiment in EXPERIMENTS)
+
+
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    parser = argparse.ArgumentParser(
+        prog="tools/published",
+        description="Runs a published experiment and prints its table. Results go to NAME.json in the current folder.",
+        epilog=listing() + EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="of the experiment; without it all are listed")
+    parser.add_argument("--show", action="store_true", help="print the commands without running them")
+    options, more = parser.parse_known_args(arguments)
+    if options.name is None:
+        if more:
+            raise refusal(f"{more[0]} before the name of an experiment; tools/published lists the names")
+        print(listing(), end="")
+        return 0
+    experiment = next((one for one in EXPERIMENTS if one.name == options.name), None)
+    if experiment is None:
+        raise refusal(f"no experiment is called {options.name}: {', '.join(one.name for one in EXPERIMENTS)}")
+    for command in commands(experiment, more):
+        if options.show:
+            print(shlex.join(command))
+            continue
+        program = root / command[0]
+        if not program.exists():
+            raise refusal(f"{program} is missing; tools/setup builds it")
+        done = subprocess.run([str(program), *command[1:]], check=False)
+        if done.returncode:
+            return done.returncode
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

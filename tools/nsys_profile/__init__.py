@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""A case under NVIDIA's profiler: tools/profile."""
