@@ -12,33 +12,27 @@
 #include <utility>
 #include <vector>
 
-#include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "benchmarks/macro/drafts.h"
 #include "benchmarks/macro/generation.h"
 #include "benchmarks/macro/given_checkpoint.h"
 #include "benchmarks/macro/given_ids.h"
-#include "lib/base/program_name.h"
-#include "lib/gbench/flag_check.h"
+#include "lib/base/process.h"
+#include "lib/gbench/flags.h"
 #include "lib/models/checkpoint/token_ids.h"
-
-ABSL_FLAG(
-    std::string, prompt_ids, "",
-    "token ids of the prompts of `complete`: themselves, a file of them, or - (stdin); a line, or a semicolon, for "
-    "each prompt");
-ABSL_FLAG(std::string, stop_ids, "", "token ids that end a text of `complete` (by default those of the checkpoint)");
-// lib/gbench writes what the cases leave behind to it.
-ABSL_FLAG(std::string, tokens_out, "", "file that gets the token ids that `complete` chose, a line a text");
 
 namespace roofbench {
 namespace {
 
 using models::TokenIds;
 
+std::string prompt_ids;
+std::string stop_ids;
+
 GivenIds& GivenPrompts() {
   static auto* prompts = new GivenIds(
-      "--prompt_ids", [] { return absl::GetFlag(FLAGS_prompt_ids); }, models::ReadTokenLists);
+      "--prompt_ids", [] { return prompt_ids; }, models::ReadTokenLists);
   return *prompts;
 }
 
@@ -102,7 +96,7 @@ workload::Cost PlannedCost(const Point& at) {
   return planned;
 }
 
-absl::StatusOr<TokenIds> TheStopIds() { return models::ParseTokenIds("--stop_ids", absl::GetFlag(FLAGS_stop_ids)); }
+absl::StatusOr<TokenIds> TheStopIds() { return models::ParseTokenIds("--stop_ids", stop_ids); }
 
 // Before anything is measured.
 absl::Status CheckIds() {
@@ -110,13 +104,14 @@ absl::Status CheckIds() {
   return GivenPrompts().Check();
 }
 
-const FlagCheck kIds(CheckIds);
-const FlagUse kIdsUse(
-    {"prompt_ids", "stop_ids"}, [](const Point& at) { return at.family() == "complete"; },
-    "--benchmark_filter='^complete/' selects those that read it");
-const FlagUse kDraftUse(
-    {"draft_checkpoint"}, [](const Point& at) { return at.family() == "complete" && HasDraft(at); },
-    "--axis=complete.draft=PRECISION selects those that read it");
+const FlagRegistration kIdFlags(
+    {.flags = {{"prompt_ids", "1,2;3|FILE|-", Text(prompt_ids), "token ids for complete (; or a line ends one)",
+                kCommon},
+               {"stop_ids", "1,2,3", Text(stop_ids),
+                "token ids that end a text of complete (default: those of the checkpoint)"}},
+     .check = CheckIds,
+     .reads = [](const Point& at) { return at.family() == "complete"; },
+     .way_out = "--benchmark_filter='^complete/' selects cases that read it"});
 
 absl::Status SupportsBeams(const Point& at, std::size_t prompts) {
   if (prompts > 1) return absl::UnimplementedError("beams are searched for one prompt at a time: give a single one");

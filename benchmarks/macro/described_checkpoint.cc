@@ -4,26 +4,18 @@
 #include <string>
 #include <vector>
 
-#include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "lib/base/printable.h"
 #include "lib/base/text.h"
-#include "lib/gbench/flag_answer.h"
+#include "lib/gbench/flags.h"
 #include "lib/models/decoding/stored_matrix.h"
 #include "lib/models/summary/checkpoint_summary.h"
-
-ABSL_FLAG(std::string, describe_checkpoint, "",
-          "print the tensors, sizes, memory and roof of a checkpoint's folder by its headers alone, and stop");
 
 namespace roofbench {
 namespace {
 
-// Of the format's own multipliers, whatever the precision.
-const std::vector<workload::Dtype> kMultipliers = {workload::Dtype::kFp32, workload::Dtype::kBf16,
-                                                   workload::Dtype::kFp16, workload::Dtype::kInt8};
+std::string folder;
 
-absl::StatusOr<std::string> Describe(const std::string& format, const FlagAnswer::Open& open) {
-  const std::string folder = absl::GetFlag(FLAGS_describe_checkpoint);
+absl::StatusOr<std::string> Describe(const std::string& format, const FamilyFlags::Open& open) {
   const std::string said = absl::StrCat("--describe_checkpoint=", folder);
   const absl::StatusOr<models::Checkpoint> checkpoint = models::Checkpoint::Open(folder);
   if (!checkpoint.ok()) {
@@ -31,7 +23,8 @@ absl::StatusOr<std::string> Describe(const std::string& format, const FlagAnswer
   }
   const auto device = open();
   if (!device.ok()) return device.status();
-  (*device)->Calibrate(kMultipliers);
+  (*device)->Calibrate(hardware::StreamsAnd(
+      {workload::Dtype::kFp32, workload::Dtype::kBf16, workload::Dtype::kFp16, workload::Dtype::kInt8}));
   models::CheckpointSummary summary = models::Summarise(*checkpoint, (*device)->MeasuredPeaks());
   for (models::PrecisionSummary& row : summary.precisions) {
     row.fits.Update(models::StoredMatrix::CheckDevice(row.format, (*device)->torch_device()));
@@ -53,8 +46,16 @@ absl::StatusOr<std::string> Describe(const std::string& format, const FlagAnswer
                       HumanBytes(free_bytes), " of memory are free.\n");
 }
 
-const FlagAnswer kAnswer(
-    "--describe_checkpoint", [] { return !absl::GetFlag(FLAGS_describe_checkpoint).empty(); }, Describe);
+absl::Status ReadFolder(const std::string& text) {
+  if (text.empty()) return Expected("FOLDER");
+  folder = text;
+  return absl::OkStatus();
+}
+
+const FlagRegistration kQuestion(
+    {.flags = {{"describe_checkpoint", "FOLDER", FlagTarget{.read = ReadFolder},
+                "print the tensors, sizes, memory and roof of a checkpoint from its headers alone, and exit"}},
+     .answer = Describe});
 
 }  // namespace
 }  // namespace roofbench

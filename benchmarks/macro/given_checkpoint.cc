@@ -8,23 +8,18 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "lib/base/program_name.h"
-#include "lib/gbench/flag_check.h"
-
-ABSL_FLAG(std::string, checkpoint, "",
-          "folder of a Hugging Face checkpoint (Llama, Mistral, Mixtral, Qwen2, Qwen3, Gemma 2), for the cases of "
-          "model:checkpoint and complete");
-ABSL_FLAG(
-    std::string, draft_checkpoint, "",
-    "folder of a checkpoint with the same tokens, which guesses for `complete` in the precision of its axis draft "
-    "(by default that of --checkpoint)");
+#include "benchmarks/macro/drafts.h"
+#include "lib/base/process.h"
+#include "lib/gbench/flags.h"
 
 namespace roofbench {
 namespace {
 
 using workload::WeightFormat;
+
+std::string checkpoint_folder;
+std::string draft_folder;
 
 WeightFormat StoredFormat(at::ScalarType type) {
   switch (type) {
@@ -47,26 +42,33 @@ absl::Status CheckFolder(const char* flag, const std::string& folder,
   return absl::OkStatus();
 }
 
-const FlagCheck kCheckpointFlag([] {
-  return CheckFolder("--checkpoint", absl::GetFlag(FLAGS_checkpoint), GivenCheckpoint);
-});
-const FlagUse kCheckpointUse(
-    {"checkpoint"},
-    [](const Point& at) {
-      const bool has_no_other = at.family() == "complete" || at.family() == "quality";
-      return has_no_other || (at.Has("model") && at.Text("model") == kCheckpointModel);
-    },
-    "complete and quality read it, and others with --axis=model=checkpoint");
-const FlagCheck kDraftFlag([] {
-  return CheckFolder("--draft_checkpoint", absl::GetFlag(FLAGS_draft_checkpoint), GivenDraft);
-});
+const FlagRegistration kCheckpointFlag(
+    {.flags = {{"checkpoint", "FOLDER", Text(checkpoint_folder),
+                "Hugging Face folder (Llama, Mistral, Mixtral, Qwen2, Qwen3, Gemma 2) for complete and others",
+                kCommon}},
+     .check = [] { return CheckFolder("--checkpoint", checkpoint_folder, GivenCheckpoint); },
+     .reads =
+         [](const Point& at) {
+           const bool has_no_other = at.family() == "complete" || at.family() == "quality";
+           return has_no_other || (at.Has("model") && at.Text("model") == kCheckpointModel);
+         },
+     .way_out = "complete and quality read it, and others with --axis=model=checkpoint"});
+const FlagRegistration kDraftFlag(
+    {.flags =
+         {{"draft_checkpoint", "FOLDER", Text(draft_folder),
+           "checkpoint with the same tokens that drafts for complete, in the precision of the axis draft (default: "
+           "that of --checkpoint)"}},
+     .check = [] { return CheckFolder("--draft_checkpoint", draft_folder, GivenDraft); },
+     .reads = [](const Point& at) { return at.family() == "complete" && HasDraft(at); },
+     .way_out = "--axis=complete.draft=PRECISION selects cases that read it"});
 
 }  // namespace
 
 const absl::StatusOr<models::Checkpoint>& GivenCheckpoint() {
   static const auto* checkpoint = [] {
-    const std::string folder = absl::GetFlag(FLAGS_checkpoint);
-    if (!folder.empty()) return new absl::StatusOr<models::Checkpoint>(models::Checkpoint::Open(folder));
+    if (!checkpoint_folder.empty()) {
+      return new absl::StatusOr<models::Checkpoint>(models::Checkpoint::Open(checkpoint_folder));
+    }
     return new absl::StatusOr<models::Checkpoint>(
         absl::UnimplementedError("a checkpoint needs the flag --checkpoint=FOLDER"));
   }();
@@ -75,10 +77,9 @@ const absl::StatusOr<models::Checkpoint>& GivenCheckpoint() {
 
 const absl::StatusOr<models::Checkpoint>& GivenDraft() {
   static const auto* draft = [] {
-    const std::string folder = absl::GetFlag(FLAGS_draft_checkpoint);
-    if (folder.empty()) return &GivenCheckpoint();
+    if (draft_folder.empty()) return &GivenCheckpoint();
     return static_cast<const absl::StatusOr<models::Checkpoint>*>(
-        new absl::StatusOr<models::Checkpoint>(models::Checkpoint::Open(folder)));
+        new absl::StatusOr<models::Checkpoint>(models::Checkpoint::Open(draft_folder)));
   }();
   return *draft;
 }

@@ -12,17 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "benchmarks/macro/generation.h"
 #include "benchmarks/macro/given_checkpoint.h"
 #include "benchmarks/macro/given_ids.h"
-#include "lib/gbench/flag_check.h"
+#include "lib/gbench/flags.h"
 #include "lib/models/scoring/text_score.h"
 #include "lib/timing/statistics.h"
-
-ABSL_FLAG(std::string, text_ids, "",
-          "token ids of a text that `quality` scores: themselves, a file of them, or - (stdin)");
 
 namespace roofbench {
 namespace {
@@ -35,25 +31,29 @@ absl::StatusOr<GivenIds::Lists> OneText(const std::string& name, const std::stri
   return GivenIds::Lists{*std::move(ids)};
 }
 
-GivenIds& Text() {
+std::string text_ids;
+
+GivenIds& GivenText() {
   static auto* text = new GivenIds(
-      "--text_ids", [] { return absl::GetFlag(FLAGS_text_ids); }, OneText);
+      "--text_ids", [] { return text_ids; }, OneText);
   return *text;
 }
 
-const FlagCheck kText([] { return Text().Check(); });
-const FlagUse kTextUse(
-    {"text_ids"}, [](const Point& at) { return at.family() == "quality"; },
-    "--benchmark_filter='^quality/' selects those that read it");
+const FlagRegistration kTextFlag(
+    {.flags = {{"text_ids", "1,2,3|FILE|-", Text(text_ids),
+                "token ids of the text that quality scores: a list, a file, or - for stdin"}},
+     .check = [] { return GivenText().Check(); },
+     .reads = [](const Point& at) { return at.family() == "quality"; },
+     .way_out = "--benchmark_filter='^quality/' selects cases that read it"});
 
-int64_t TextTokens() { return Text().Get().ok() ? static_cast<int64_t>(Text().Get()->front().size()) : 2; }
+int64_t TextTokens() { return GivenText().Get().ok() ? static_cast<int64_t>(GivenText().Get()->front().size()) : 2; }
 
 Point GenerateAt(const Point& at) {
   return CheckpointPoint(at, 1).With("new", absl::StrCat(TextTokens() + at.Int("new")));
 }
 
 absl::Status SupportsText(const Point& at, const Device& device) {
-  if (!Text().Get().ok()) return Text().Get().status();
+  if (!GivenText().Get().ok()) return GivenText().Get().status();
   return SupportsModel(GenerateAt(at), device);
 }
 
@@ -97,7 +97,7 @@ int64_t AgreedGreedily(Quality& o, int64_t count, const at::Tensor& last, Checkp
 absl::StatusOr<Quality> QualityAt(const Point& at, Inputs& in) {
   const at::NoGradGuard no_grad;
   const int64_t count = at.Int("new");
-  const models::TokenIds& ids = Text().Get()->front();
+  const models::TokenIds& ids = GivenText().Get()->front();
   const auto length = static_cast<int64_t>(ids.size());
   auto loaded = DecoderAt(GenerateAt(at), length + count, in.device());
   if (!loaded.ok()) return loaded.status();

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "lib/base/printable.h"
+#include "lib/base/text.h"
 
 namespace roofbench {
 namespace {
@@ -34,14 +34,13 @@ absl::StatusOr<ContextFacts> ParseContext(const std::string& text) {
   const std::vector<std::string> pieces = absl::StrSplit(text, ',');
   for (const std::string& piece : pieces) {
     const std::size_t equals = piece.find('=');
-    const std::string about = StrCat("--benchmark_context=", Printable(text), ": ");
     if (equals == std::string::npos || equals == 0) {
-      return InvalidArgumentError(StrCat(about, "expected KEY=VALUE,KEY=VALUE"));
+      return InvalidArgumentError("expected KEY=VALUE,KEY=VALUE");
     }
     if (!IsPrintable(piece)) {
-      return InvalidArgumentError(StrCat(about, "expected UTF-8 without control characters"));
+      return InvalidArgumentError("expected UTF-8 without control characters");
     }
-    if (piece.size() > kLongest) return InvalidArgumentError(StrCat(about, "at most ", kLongest, " bytes a fact"));
+    if (piece.size() > kLongest) return InvalidArgumentError(StrCat("expected at most ", kLongest, " bytes per fact"));
     facts.emplace_back(piece.substr(0, equals), piece.substr(equals + 1));
   }
   return facts;
@@ -55,7 +54,7 @@ absl::Status CheckContextKeys(const ContextFacts& given, const ContextFacts& fac
   std::set<std::string> keys;
   for (const auto& [key, value] : facts) keys.insert(key);
   if (given.size() > kMostKeys)
-    return InvalidArgumentError(StrCat("--benchmark_context: at most ", kMostKeys, " facts"));
+    return InvalidArgumentError(StrCat("--benchmark_context: expected at most ", kMostKeys, " facts"));
   for (const auto& [key, value] : given) {
     if (IsWrittenByLibrary(key) || absl::StartsWith(key, kRoof) || !keys.insert(key).second) {
       return InvalidArgumentError(

@@ -8,16 +8,14 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "lib/base/text.h"
-#include "lib/gbench/flags.h"
 
 namespace roofbench {
 namespace {
 
 constexpr std::string_view kPrefix = "BENCHMARK_";
-constexpr std::size_t kMost = 100;  // nobody sets as many
+constexpr std::size_t kMost = 100;
 
-// Not a container: it is filled before the C++ library is there.
+// Not a container: it is filled before the C++ library is initialized.
 char* taken[kMost];
 
 // Moves the variables out of the environment, whose strings live as long as the program.
@@ -36,10 +34,10 @@ __attribute__((no_sanitize("address", "undefined"))) void Take(int /*argc*/, cha
   *kept = nullptr;
 }
 
-// Before the initialisers of any library.
+// Runs before the initializers of any library.
 __attribute__((section(".preinit_array"), used)) void (*take_first)(int, char**, char**) = Take;
 
-// What was taken, and what the program has set since.
+// A variable that was taken, or that the program has set since.
 std::string ValueOf(const std::string& name) {
   if (const char* const set = std::getenv(name.c_str()); set != nullptr) return set;
   for (const char* const entry : taken) {
@@ -54,17 +52,15 @@ std::string ValueOf(const std::string& name) {
 
 }  // namespace
 
-std::vector<std::string> TakeEnvironmentArguments() {
+std::vector<std::string> TakeEnvironmentArguments(const std::vector<std::string>& flags) {
   std::vector<std::string> arguments;
-  for (const FlagGroup& group : FlagGroups()) {
-    for (const FlagRow& row : group.flags) {
-      const std::string variable = absl::AsciiStrToUpper(View(row.name));
-      if (variable.compare(0, kPrefix.size(), kPrefix) != 0) continue;
-      if (const std::string value = ValueOf(variable); !value.empty()) {
-        arguments.push_back(absl::StrCat("--", View(row.name), "=", value));
-      }
-      unsetenv(variable.c_str());
+  for (const std::string& flag : flags) {
+    const std::string variable = absl::AsciiStrToUpper(flag);
+    if (variable.compare(0, kPrefix.size(), kPrefix) != 0) continue;
+    if (const std::string value = ValueOf(variable); !value.empty()) {
+      arguments.push_back(absl::StrCat("--", flag, "=", value));
     }
+    unsetenv(variable.c_str());
   }
   return arguments;
 }

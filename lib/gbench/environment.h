@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the environment says in place of flags: BENCHMARK_MIN_TIME and its kin.
+// Flags that the environment sets: BENCHMARK_MIN_TIME and its kin.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace roofbench {
 
-// As flags, and no longer in the environment: Google Benchmark would read the variables for itself as it is loaded, and
-// print what it cannot read as it is. So they are taken away before that.
-std::vector<std::string> TakeEnvironmentArguments();
+// The BENCHMARK_* variables of these flags as arguments. The program start takes all such variables out of the
+// environment: Google Benchmark would read them while it is loaded, and print what it cannot parse.
+std::vector<std::string> TakeEnvironmentArguments(const std::vector<std::string>& flags);
 
 }  // namespace roofbench

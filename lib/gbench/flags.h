@@ -1,81 +1,132 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every flag of the program: ours, and those of Google Benchmark.
+// Flags as rows of a table: a row has the name, the help, and a target that knows type, range and variable. Families
+// register rows of their own.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "absl/flags/declare.h"
-
-ABSL_DECLARE_FLAG(std::string, device);
-ABSL_DECLARE_FLAG(std::string, suite);
-ABSL_DECLARE_FLAG(bool, list_axes);
-ABSL_DECLARE_FLAG(bool, explain_counters);
-ABSL_DECLARE_FLAG(std::string, reference);
-ABSL_DECLARE_FLAG(int64_t, warmup_iters);
-ABSL_DECLARE_FLAG(int64_t, min_samples);
-ABSL_DECLARE_FLAG(int64_t, max_samples);
-ABSL_DECLARE_FLAG(double, max_time);
-ABSL_DECLARE_FLAG(double, roof_share);
-ABSL_DECLARE_FLAG(double, max_step_time);
-ABSL_DECLARE_FLAG(std::string, check);
-ABSL_DECLARE_FLAG(int32_t, threads);
-ABSL_DECLARE_FLAG(bool, oversubscribe);
-ABSL_DECLARE_FLAG(uint64_t, seed);
-ABSL_DECLARE_FLAG(std::string, allocator);
-ABSL_DECLARE_FLAG(double, inject_delay);
-ABSL_DECLARE_FLAG(bool, unverified);
-ABSL_DECLARE_FLAG(bool, nvtx);
-ABSL_DECLARE_FLAG(std::string, profile);
-ABSL_DECLARE_FLAG(std::string, memory_snapshot);
-ABSL_DECLARE_FLAG(int64_t, profile_steps);
-ABSL_DECLARE_FLAG(std::string, profile_sort);
-ABSL_DECLARE_FLAG(int64_t, profile_rows);
-ABSL_DECLARE_FLAG(int64_t, profile_depth);
-ABSL_DECLARE_FLAG(int64_t, profile_width);
-ABSL_DECLARE_FLAG(std::string, journal);
-ABSL_DECLARE_FLAG(bool, resume);
-ABSL_DECLARE_FLAG(double, case_timeout);
-ABSL_DECLARE_FLAG(bool, supervise);
-ABSL_DECLARE_FLAG(bool, fresh_process);
-ABSL_DECLARE_FLAG(bool, coordinate_descent_tuning);
-ABSL_DECLARE_FLAG(std::string, describe);
-ABSL_DECLARE_FLAG(double, wait_quiet);
-ABSL_DECLARE_FLAG(bool, doctor);
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/device/device.h"
+#include "lib/suite/plan.h"
 
 namespace roofbench {
 
-struct FlagRow {
-  std::string_view name;
-  std::string_view value;     // how --help shows its value
-  std::string_view doc = {};  // empty: Abseil's own help text of the flag
-  // Says where results go or when to give up, not what is measured or how: a run may go on with another value.
-  bool aside = false;
-  bool question = false;  // answered in place of a run, so that an empty value asks nothing
+// Where the text of a flag goes.
+struct FlagTarget {
+  // InvalidArgument says what was expected, without the flag's name.
+  std::function<absl::Status(const std::string& text)> read;
+  std::string default_text = {};
+  bool is_switch = false;  // --name alone means --name=true
+};
+
+// "expected …", as InvalidArgument.
+absl::Status Expected(const std::string& values);
+
+FlagTarget Switch(bool& target);
+FlagTarget Text(std::string& target);
+FlagTarget OneOf(std::string& target, const std::vector<std::string>& choices);
+FlagTarget Number(double& target);  // any
+FlagTarget Number(double& target, double least, double most);
+// From 0 to a day, as "1.5" or "1.5s".
+FlagTarget Seconds(double& target);
+
+template <typename Integer>
+FlagTarget Whole(Integer& target, Integer least, Integer most) {
+  const auto read = [&target, least, most](const std::string& text) {
+    Integer number = 0;
+    if (!absl::SimpleAtoi(text, &number) || number < least || number > most) {
+      return Expected(absl::StrCat("a whole number from ", least, " to ", most));
+    }
+    target = number;
+    return absl::OkStatus();
+  };
+  return {.read = read, .default_text = absl::StrCat(target)};
+}
+
+// One of the values by its name.
+template <typename Value>
+FlagTarget OneOf(Value& target, const std::vector<std::pair<std::string, Value>>& values) {
+  FlagTarget made;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values) {
+    names.push_back(name);
+    if (value == target) made.default_text = name;
+  }
+  made.read = [&target, values, names](const std::string& text) {
+    for (const auto& [name, value] : values) {
+      if (name != text) continue;
+      target = value;
+      return absl::OkStatus();
+    }
+    return Expected(absl::StrJoin(names, ", "));
+  };
+  return made;
+}
+
+// Properties of a flag, to be added.
+enum : unsigned {
+  kCommon = 1,  // one of the flags that --help shows; --help=all shows every flag
+  // Says where results go or when to give up, not what is measured or how: a resumed run may have another value.
+  kAside = 2,
+};
+
+struct Flag {
+  std::string name;
+  std::string value;  // as help shows it; empty for a switch, "[…]" where it may be left out
+  FlagTarget target;
+  std::string help;
+  unsigned properties = 0;
 };
 
 struct FlagGroup {
-  std::string_view title;
-  std::vector<FlagRow> flags;
+  std::string title;
+  std::vector<Flag> flags;
 };
 
-// Every flag that is accepted, in the order of --help, without those of families that this program does not have.
-const std::vector<FlagGroup>& FlagGroups();
+// The flags that were given, with their last texts.
+using GivenFlags = std::map<std::string, std::string>;
 
-// Their names.
-std::vector<std::string> KnownFlags();
-// The row of one of these; nullptr for any other name.
-const FlagRow* FindFlagRow(std::string_view name);
+// Flags that families bring with them.
+struct FamilyFlags {
+  // Opens the device at its first call, so that a wrong question is refused before.
+  using Open = std::function<absl::StatusOr<std::unique_ptr<Device>>()>;
 
-// Flags of Google Benchmark whose meaning we keep but whose work we do, or which make no sense here, and why.
-const std::map<std::string, std::string>& RefusedLibraryFlags();
+  std::vector<Flag> flags;
+  // Validates the values, once, before anything is measured, in the process that was started.
+  std::function<absl::Status()> check = {};
+  // The points whose cases read the flags. A given flag that no selected case reads is refused; `way_out` says how to
+  // select one.
+  std::function<bool(const Point&)> reads = {};
+  std::string way_out = {};
+  // Answers a given flag instead of running cases: the text for standard output, in the format "console" or "json".
+  std::function<absl::StatusOr<std::string>(const std::string& format, const Open& open)> answer = {};
+};
 
-// Shorter or other spellings that are as good.
-const std::map<std::string, std::string>& FlagAliases();
+// At namespace scope, next to the targets of the flags.
+class FlagRegistration {
+ public:
+  explicit FlagRegistration(FamilyFlags flags);
+};
 
-// Flags by the names that they had, and what they are called now.
-const std::map<std::string, std::string>& RenamedFlags();
+// Every registered flag, in an order that does not depend on the linker.
+std::vector<Flag> RegisteredFlags();
+
+// The first error of the registered checks, or an error that names the first given flag that no case of the plan reads.
+absl::Status CheckFlags(const GivenFlags& given, const std::vector<PlannedCase>& plan);
+
+// The answer to the first given flag that asks a question; nullopt if there is none. InvalidArgument for another
+// format.
+std::optional<absl::StatusOr<std::string>> AnswerFlags(const GivenFlags& given, const std::string& format,
+                                                       const FamilyFlags::Open& open);
 
 }  // namespace roofbench

@@ -1,31 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/gbench/help.h"
-
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/flags/commandlineflag.h"
-#include "absl/flags/reflection.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "lib/base/program_name.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/process.h"
 #include "lib/base/text.h"
-#include "lib/gbench/flags.h"
+#include "lib/gbench/options.h"
 #include "lib/suite/family.h"
 
 namespace roofbench {
+namespace {
 
 using absl::StrCat;
 
-namespace {
+constexpr std::size_t kWidth = 80;
+constexpr std::size_t kColumn = 32;  // where the meaning of a flag begins
 
-struct Example {
-  std::string command;
-  std::string meaning;
-};
+// "  --name=VALUE    meaning [default]", wrapped.
+std::string FlagLines(const Flag& flag) {
+  std::string head = StrCat("  --", flag.name);
+  if (!flag.value.empty() && flag.value.front() == '[' && flag.target.is_switch) {
+    head = StrCat("  --", flag.name, "[=", flag.value.substr(1));
+  } else if (!flag.value.empty()) {
+    absl::StrAppend(&head, "=", flag.value);
+  }
+  const std::string& default_text = flag.target.default_text;
+  const std::string meaning = StrCat(flag.help, default_text.empty() ? "" : StrCat(" [", default_text, "]"));
+  std::string text;
+  for (const std::string& line : Wrapped(absl::StrSplit(meaning, ' '), kWidth - kColumn)) {
+    if (DisplayWidth(head) + 1 > kColumn) absl::StrAppend(&text, std::exchange(head, ""), "\n");
+    absl::StrAppend(&text, PadRight(std::exchange(head, ""), kColumn), line, "\n");
+  }
+  return text;
+}
 
-// Of the families that this program has: the one whose time grows fastest shows best what sizes do.
-std::vector<Example> FamilyExamples() {
+// With the family whose time grows fastest: it shows best what sizes do.
+std::string Examples() {
   const ExpectedGrowth* fastest = nullptr;
   std::string name;
   for (const Family& family : Families()) {
@@ -35,55 +48,39 @@ std::vector<Example> FamilyExamples() {
       name = family.name();
     }
   }
-  if (fastest == nullptr) return {};
-  return {
-      {StrCat("--benchmark_filter='^", name, "/' --suite=standard"), "one family"},
-      {StrCat("--benchmark_filter='^", name, "/' --axis=", name, ".", fastest->axis, "=3000"), "a size of your own"},
-      {StrCat("--benchmark_filter='^", name, "/' --benchmark_repetitions=9 --benchmark_out=", name, ".json"),
-       "for compare.py"}};
-}
-
-std::string Examples() {
-  std::vector<Example> examples = {{"", "the quick suite"}};
-  for (Example& example : FamilyExamples()) examples.push_back(std::move(example));
-  examples.push_back({"--suite=standard --threads=1 --max_step_time=1", "one thread, nothing slow"});
-  examples.push_back({"--suite=full --benchmark_out=full.json --journal=full.jsonl --case_timeout=900", "all of it"});
-  examples.push_back({"--suite=full --benchmark_out=full.json --journal=full.jsonl --resume", "and on after a stop"});
   std::string text = "\nExamples\n";
-  for (const Example& example : examples) {
-    absl::StrAppendFormat(&text, "  %-60s  %s\n", StrCat(ProgramName(), " ", example.command), example.meaning);
+  const auto add = [&](const std::string& flags, const std::string& meaning) {
+    absl::StrAppendFormat(&text, "  %-60s  %s\n", StrCat(ProgramName(), " ", flags), meaning);
+  };
+  add("", "the quick suite");
+  if (fastest != nullptr) {
+    add(StrCat("--filter='^", name, "/' --axis=", name, ".", fastest->axis, "=3000"), "your own size");
+    add(StrCat("--filter='^", name, "/' --benchmark_repetitions=9"), "with scatter");
   }
+  add("--suite=full --journal=all.jsonl --case_timeout=900", "everything");
+  add("--suite=full --journal=all.jsonl --resume", "continued");
   return text;
 }
 
 }  // namespace
 
-std::string HelpText() {
-  std::string text =
-      StrCat(ProgramName(),
-             ": how fast is deep-learning work on this machine, and how far from possible?\n\nusage: ", ProgramName(),
-             " [flags]\n");
-  for (const FlagGroup& group : FlagGroups()) {
-    absl::StrAppend(&text, "\n", View(group.title), "\n");
-    for (const FlagRow& row : group.flags) {
-      const std::string flag = StrCat("  --", View(row.name), row.value.empty() ? "" : "=", View(row.value));
-      const absl::CommandLineFlag* ours = absl::FindCommandLineFlag(View(row.name));
-      const std::string doc = row.doc.empty() ? ours->Help() : std::string(row.doc);
-      absl::StrAppend(&text, flag, flag.size() < 40 ? std::string(40 - flag.size(), ' ') : "\n" + std::string(40, ' '),
-                      doc);
-      if (ours != nullptr && !ours->IsOfType<bool>() && !ours->DefaultValue().empty()) {
-        absl::StrAppend(&text, " [", ours->DefaultValue(), "]");
-      }
-      absl::StrAppend(&text, "\n");
+std::string HelpText(bool all) {
+  std::string text = StrCat("usage: ", ProgramName(), " [flags]\n",
+                            "How fast is deep-learning work on this machine, and how far from possible?\n");
+  Options defaults;
+  for (const FlagGroup& group : FlagTable(defaults)) {
+    std::string lines;
+    for (const Flag& flag : group.flags) {
+      if (all || (flag.properties & kCommon) != 0) absl::StrAppend(&lines, FlagLines(flag));
     }
+    if (!lines.empty()) absl::StrAppend(&text, "\n", group.title, "\n", lines);
   }
-  absl::StrAppend(&text, Examples(),
-                  "\nExit status\n"
-                  "  0        everything that can run here was measured\n"
-                  "  1        a case failed, or an output could not be written\n"
-                  "  2        refused before anything ran: a flag, a file, a device\n"
-                  "  128 + n  ended by signal n, with everything measured so far written\n");
-  return text;
+  return StrCat(text, Examples(),
+                "\nExit status\n"
+                "  0        everything that can run here was measured\n"
+                "  1        a case failed, or an output could not be written\n"
+                "  2        refused before anything ran: a flag, a file, a device\n"
+                "  128 + n  ended by signal n, with everything measured so far written\n");
 }
 
 }  // namespace roofbench

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/printable.h"
 #include "lib/base/text.h"
 #include "lib/timing/statistics.h"
 

@@ -12,15 +12,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/printable.h"
-#include "lib/base/program_name.h"
-#include "lib/base/standard_streams.h"
+#include "lib/base/process.h"
 #include "lib/base/text.h"
 #include "lib/device/device.h"
 #include "lib/gbench/exit_status.h"
-#include "lib/gbench/flag_answer.h"
-#include "lib/gbench/flag_check.h"
-#include "lib/gbench/help.h"
+#include "lib/gbench/flags.h"
 #include "lib/gbench/options.h"
 #include "lib/gbench/output_names.h"
 #include "lib/gbench/suite_run.h"
@@ -76,12 +72,12 @@ std::vector<const Family*> FamiliesOf(const std::vector<PlannedCase>& plan) {
 // What is asked for in place of a run; false if nothing is.
 bool Answer(const Options& options) {
   if (options.help) {
-    std::cout << HelpText();
+    std::cout << HelpText(options.help_all);
   } else if (options.version) {
     std::cout << VersionLine(options) << '\n';
   } else if (options.explain_counters) {
     std::cout << ExplainCounters();
-  } else if (options.describe) {
+  } else if (!options.describe.empty()) {
     std::cout << ContractJson(AllFamilies(), /*indent=*/1) << '\n';
   } else if (options.list_axes) {
     std::cout << DescribeAxes(Families());
@@ -167,10 +163,9 @@ int Main(int argc, char** argv, const Program& program) try {
   if (!options.ok()) return Refuse(options.status());
   if (absl::Status status = ApplyAllocator(options->allocator); !status.ok()) return Refuse(status);
   options->program_revision = program.revision;
-  for (const std::string& note : options->notes) std::cerr << ProgramName() << ": " << Printable(note) << '\n';
   if (Answer(*options)) return Answered();
   const auto open = [&] { return OpenDevice(options->device, options->threads); };
-  if (const auto answer = AnswerFlags(options->format, open)) {
+  if (const auto answer = AnswerFlags(options->given, options->format, open)) {
     if (!answer->ok()) return Refuse(answer->status());
     std::cout << **answer;
     return Answered();
@@ -184,7 +179,7 @@ int Main(int argc, char** argv, const Program& program) try {
     return Answered();
   }
   if (absl::Status status = CheckOutputNames(*options); !status.ok()) return Refuse(status);
-  if (absl::Status status = CheckFlags(*plan); !status.ok()) return Refuse(status);
+  if (absl::Status status = CheckFlags(options->given, *plan); !status.ok()) return Refuse(status);
   for (const std::string& folder : {options->profile.folder, options->memory_snapshot}) {
     if (folder.empty()) continue;
     if (absl::Status status = PrepareProfileFolder(folder); !status.ok()) return Refuse(status);

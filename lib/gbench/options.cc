@@ -2,19 +2,19 @@
 #include "lib/gbench/options.h"
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 #include <utility>
 
-#include "absl/flags/commandlineflag.h"
-#include "absl/flags/flag.h"
-#include "absl/flags/reflection.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "lib/base/text.h"
-#include "lib/gbench/arguments.h"
 #include "lib/gbench/environment.h"
-#include "lib/gbench/flag_values.h"
-#include "lib/gbench/flags.h"
 #include "lib/hardware/datasheet.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/observe/profile/tables.h"
@@ -25,284 +25,346 @@ namespace {
 using absl::InvalidArgumentError;
 using absl::StrCat;
 
-// --benchmark_min_time: a budget in seconds, or "Nx": exactly N samples.
-absl::Status ApplyMinTime(const std::string& text, Options& options) {
-  if (absl::EndsWith(text, "x")) {
-    const auto samples = ParseCount("benchmark_min_time", text.substr(0, text.size() - 1), 1, 10'000'000);
-    if (!samples.ok()) {
-      return InvalidArgumentError(StrCat("--benchmark_min_time=", text, ": expected seconds, or a count as in 20x"));
-    }
-    options.sampling.max_samples = *samples;
-    options.sampling.exact_samples = true;
-    return absl::OkStatus();
+constexpr int64_t kMostSamples = 10'000'000;
+constexpr int64_t kMostRows = 1'000'000;
+
+// "256:4096:x2" or "100:500:+100": whole numbers from the first to the second, by a factor or a step.
+absl::StatusOr<std::vector<std::string>> ValuesOf(const std::string& text) {
+  constexpr std::size_t kMost = 1000;
+  const std::vector<std::string> parts = absl::StrSplit(text, ':');
+  if (parts.size() == 1) return std::vector<std::string>{text};
+  int64_t from = 0;
+  int64_t to = 0;
+  int64_t by = 0;
+  const bool is_range = parts.size() == 3 && parts[2].size() > 1 && absl::SimpleAtoi(parts[0], &from) &&
+                        absl::SimpleAtoi(parts[1], &to) && absl::SimpleAtoi(parts[2].substr(1), &by);
+  const bool multiplies = is_range && parts[2][0] == 'x' && by >= 2;
+  const bool adds = is_range && parts[2][0] == '+' && by >= 1;
+  if ((!multiplies && !adds) || from < 1 || to < from) {
+    return InvalidArgumentError(
+        StrCat("'", text, "' is not a range; expected FIRST:LAST:xFACTOR or FIRST:LAST:+STEP, as 256:4096:x2"));
   }
-  const auto seconds = ParseSeconds("benchmark_min_time", text);
-  if (!seconds.ok()) return seconds.status();
-  options.sampling.max_time = *seconds;
-  return absl::OkStatus();
+  std::vector<std::string> values;
+  for (int64_t value = from;; value = multiplies ? value * by : value + by) {
+    values.push_back(StrCat(value));
+    if (values.size() > kMost) return InvalidArgumentError(StrCat("'", text, "' has more than ", kMost, " values"));
+    if (multiplies ? value > to / by : value > to - by) break;  // the next one is beyond
+  }
+  return values;
 }
 
-bool IsLibrarySwitch(const std::string& name) {
-  constexpr std::string_view kSwitches[] = {"benchmark_list_tests", "benchmark_enable_random_interleaving",
-                                            "benchmark_report_aggregates_only", "benchmark_display_aggregates_only"};
-  return std::find(std::begin(kSwitches), std::end(kSwitches), name) != std::end(kSwitches);
+// "[family.]name=v1,v2,…"
+absl::StatusOr<AxisOverride> ParseAxis(const std::string& text) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
+  AxisOverride axis{.axis = parts.first, .values = {}};
+  const std::vector<std::string> pieces = absl::StrSplit(parts.second, ',', absl::SkipEmpty());
+  for (const std::string& piece : pieces) {
+    const absl::StatusOr<std::vector<std::string>> values = ValuesOf(piece);
+    if (!values.ok()) return values.status();
+    axis.values.insert(axis.values.end(), values->begin(), values->end());
+  }
+  if (const std::size_t dot = axis.axis.find('.'); dot != std::string::npos) {
+    axis.family = axis.axis.substr(0, dot);
+    axis.axis = axis.axis.substr(dot + 1);
+  }
+  if (axis.axis.empty() || axis.values.empty()) {
+    return Expected("[family.]name=v1,v2,…; --list_axes lists the names");
+  }
+  return axis;
 }
 
-// The flags of Google Benchmark that we read ourselves. True if `argument` was one of them.
-absl::StatusOr<bool> ApplyLibraryFlag(const Argument& argument, Options& options) {
-  const std::string& name = argument.name;
-  const std::string value = argument.value.value_or("");
-  if (name == "benchmark_list_tests" && value == "json") {
-    options.list_tests = options.list_json = true;
-  } else if (IsLibrarySwitch(name)) {
-    const auto is_on = ParseSwitch(name, argument.value.value_or("true"));
-    if (!is_on.ok()) return is_on.status();
-    if (name == "benchmark_list_tests") {
-      options.list_tests = *is_on;
-    } else if (name == "benchmark_display_aggregates_only") {
-      options.display_aggregates_only = *is_on;  // the library would keep the repetitions from the files as well
+// Texts that are parsed to a list, which grows with every flag.
+template <typename Entry, typename Parse>
+FlagTarget Appended(std::vector<Entry>& target, Parse parse) {
+  return {.read = [&target, parse](const std::string& text) -> absl::Status {
+    auto parsed = parse(text);
+    if (!parsed.ok()) return parsed.status();
+    if constexpr (requires { target.push_back(*parsed); }) {
+      target.push_back(*std::move(parsed));
     } else {
-      options.library_arguments.push_back(StrCat("--", name, *is_on ? "=true" : "=false"));
+      target.insert(target.end(), parsed->begin(), parsed->end());
     }
-  } else if (name == "benchmark_filter") {
-    options.filter = value;
-  } else if (name == "benchmark_out") {
-    options.out = value;
-  } else if (name == "benchmark_color") {
-    const auto color = OneOf(name, value, {"auto", "true", "false", "yes", "no", "1", "0"});
-    if (!color.ok()) return color.status();
-    options.color = *color;
-  } else if (name == "benchmark_context") {
-    const auto facts = ParseContext(value);
-    if (!facts.ok()) return facts.status();
-    options.context.insert(options.context.end(), facts->begin(), facts->end());
-  } else if (name == "benchmark_time_unit") {
-    const auto unit = OneOf(name, value, {"ns", "us", "ms", "s"});
-    if (!unit.ok()) return unit.status();
-    options.time_unit = *unit;
-  } else if (name == "benchmark_out_format") {
-    const auto format = OneOf(name, value, {"json", "csv"});
-    if (!format.ok()) return format.status();
-    options.out_format = *format;
-  } else if (name == "benchmark_format") {
-    const auto format = OneOf(name, value, {"console", "json", "csv"});
-    if (!format.ok()) return format.status();
-    options.format = *format;
-  } else if (name == "benchmark_min_time") {
-    if (absl::Status status = ApplyMinTime(value, options); !status.ok()) return status;
-  } else if (name == "benchmark_min_warmup_time") {
-    const auto seconds = ParseSeconds(name, value);
-    if (!seconds.ok()) return seconds.status();
-    options.sampling.max_warmup_time = *seconds;
-  } else {
-    return false;
-  }
-  return true;
+    return absl::OkStatus();
+  }};
 }
 
-absl::Status ApplyArgument(const std::string& text, Options& options) {
-  const std::optional<Argument> argument = SplitArgument(text);
-  if (!argument) return InvalidArgumentError(StrCat("'", text, "' is no flag; cases are chosen by --benchmark_filter"));
-  const std::string& name = argument->name;
+// A budget in seconds, or "Nx": exactly N samples.
+FlagTarget MinTime(Options& options) {
+  return {.read = [&options](const std::string& text) {
+    if (!absl::EndsWith(text, "x")) return Seconds(options.sampling.max_time).read(text);
+    const std::string count = text.substr(0, text.size() - 1);
+    const absl::Status status = Whole<int64_t>(options.exact_samples, 1, kMostSamples).read(count);
+    return status.ok() ? status : Expected("seconds, or a count of samples as in 20x");
+  }};
+}
+
+// A switch that takes one other word, which sets a second variable as well.
+FlagTarget SwitchOr(const std::string& word, bool& target, bool& also) {
+  return {.read =
+              [&target, &also, word](const std::string& text) {
+                if (text != word) return Switch(target).read(text);
+                target = also = true;
+                return absl::OkStatus();
+              },
+          .is_switch = true};
+}
+
+FlagTarget WarmupIters(std::optional<int64_t>& target) {
+  return {.read =
+              [&target](const std::string& text) {
+                int64_t count = 0;
+                const absl::Status status = Whole<int64_t>(count, -1, 1'000'000'000).read(text);
+                if (status.ok()) target = count < 0 ? std::nullopt : std::optional(count);
+                return status;
+              },
+          .default_text = "-1"};
+}
+
+std::vector<std::string> References() {
+  std::vector<std::string> names;
+  for (const hardware::Datasheet& sheet : hardware::Datasheets()) names.emplace_back(sheet.name);
+  return names;
+}
+
+}  // namespace
+
+std::vector<FlagGroup> FlagTable(Options& o) {
+  timing::SampleOptions& sampling = o.sampling;
+  const std::vector<std::pair<std::string, Suite>> suites = {
+      {"quick", Suite::kQuick}, {"standard", Suite::kStandard}, {"full", Suite::kFull}};
+  const std::vector<std::pair<std::string, bool>> on_off = {{"on", true}, {"off", false}};
+  const std::vector<std::pair<std::string, hardware::Allocator>> allocators = {
+      {"tuned", hardware::Allocator::kTuned}, {"system", hardware::Allocator::kSystem}};
+  const std::vector<std::pair<std::string, RoofSource>> roofs = {
+      {"reuse", RoofSource::kReuse}, {"measure", RoofSource::kMeasure}, {"off", RoofSource::kOff}};
+  return {
+      {"What to run",
+       {{"suite", "quick|standard|full", OneOf(o.suite, suites), "how much to run; with a filter: full", kCommon},
+        {"benchmark_filter", "REGEX", Text(o.filter), "run cases whose names match; -REGEX: the others", kCommon},
+        {"axis", "[FAMILY.]NAME=V1,V2", Appended(o.axes, ParseAxis), "replace values, as 1,2 or 256:4096:x2 or 1:9:+2",
+         kCommon},
+        {"device", "auto|cpu|cuda[:N]", Text(o.device), "what to measure", kCommon},
+        {"threads", "N", Whole(o.threads, 0, 4096), "CPU threads (0: LibTorch's choice)", kCommon},
+        {"oversubscribe", "", Switch(o.oversubscribe), "allow more threads than there are processors"},
+        {"max_step_time", "SECONDS", Seconds(o.max_step_time), "skip longer steps (0: the suite's limit)", kCommon},
+        {"case_timeout", "SECONDS", Seconds(o.case_timeout), "fail a case that takes longer (0: never)",
+         kAside | kCommon},
+        {"supervise", "true|false", Switch(o.supervise),
+         "run the cases in a child process, so that a crash or a hang is a failed case [true]; false: for a debugger",
+         kAside},
+        {"unverified", "", Switch(o.unverified),
+         "also run the GPU kernels that --list_axes lists as unverified: no GPU has run them yet"},
+        {"list_axes", "", Switch(o.list_axes), "print all families with their axes, and exit", kCommon},
+        {"benchmark_list_tests", "[json]", SwitchOr("json", o.list_tests, o.list_json),
+         "print the selected cases, and exit", kCommon}}},
+      {"Flags of single families", RegisteredFlags()},
+      {"How to measure",
+       {{"max_time", "SECONDS", Seconds(sampling.max_time), "longest sampling per case; ends at 1 % ci", kCommon},
+        {"benchmark_min_time", "SECONDS|Nx", MinTime(o), "as --max_time; Nx takes exactly N samples"},
+        {"min_samples", "N", Whole<int64_t>(sampling.min_samples, 1, kMostSamples), "fewest samples per case"},
+        {"max_samples", "N", Whole<int64_t>(sampling.max_samples, 1, kMostSamples), "most samples per case"},
+        {"warmup_iters", "N", WarmupIters(sampling.warmup_iters), "warm-up steps (-1: until medians are flat)",
+         kCommon},
+        {"benchmark_min_warmup_time", "SECONDS", Seconds(sampling.max_warmup_time), "longest automatic warm-up"},
+        {"benchmark_repetitions", "N", Whole(o.repetitions, 1, 1'000'000), "independent medians per case, aggregated",
+         kCommon},
+        {"benchmark_enable_random_interleaving", "", Switch(o.random_interleaving),
+         "run the repetitions of all cases in random order"},
+        {"fresh_process", "", Switch(o.fresh_process), "measure each repetition in a new process", kCommon},
+        {"wait_quiet", "SECONDS", Seconds(o.wait_quiet), "longest wait for an otherwise idle CPU", kAside | kCommon},
+        {"roofs", "reuse|measure|off", OneOf(o.roofs, roofs), "reuse roofs of the last hour", kCommon},
+        {"roof_share", "FRACTION", Number(sampling.roof_share, 0, 0.9), "time share of roof probes (0: none)", kCommon},
+        {"check", "on|off", OneOf(o.check, on_off), "compare results with a reference first", kCommon},
+        {"seed", "N", Whole<uint64_t>(o.seed, 0, UINT64_MAX), "seed of all data", kCommon},
+        {"reference", "DEVICE", OneOf(o.reference, References()), "datasheet for <ref>_flop_util", kCommon},
+        {"allocator", "tuned|system", OneOf(o.allocator, allocators),
+         "memory of tensors, weights and roofs: tuned uses huge pages and reuses what a step frees; system is the C "
+         "library's default"},
+        {"coordinate_descent_tuning", "", Switch(o.compile.coordinate_descent_tuning),
+         "impl:compiled: Inductor tries more tilings of its GPU kernels"},
+        {"nvtx", "", Switch(o.nvtx), "mark warm-up, samples, steps and their parts as NVTX ranges, for a profiler"},
+        {"inject_delay", "FRACTION", Number(o.injected_delay, 0, 10),
+         "slow every step down by this fraction with real extra work, to test comparisons of results"}}},
+      {"What to write",
+       {{"benchmark_format", "console|json|csv", OneOf(o.format, {"console", "json", "csv"}),
+         "format of standard output", kAside | kCommon},
+        {"benchmark_out", "FILE", Text(o.out), "also write the results to a file", kAside | kCommon},
+        {"benchmark_out_format", "json|csv", OneOf(o.out_format, {"json", "csv"}), "format of that file", kAside},
+        {"journal", "FILE", Text(o.journal), "write a line per finished case, with samples", kAside | kCommon},
+        {"resume", "", Switch(o.resume), "continue after the last case of the journal", kAside | kCommon},
+        {"tokens_out", "FILE", Text(o.tokens_out), "write the token ids that cases generated, a line per text", kAside},
+        {"profile", "FOLDER", Text(o.profile.folder), "write tables and a trace of operators per case",
+         kAside | kCommon},
+        {"profile_steps", "N", Whole<int64_t>(o.profile.steps, 1, kMostRows),
+         "steps for --profile, after a case was timed, and for --memory_snapshot", kAside},
+        {"profile_sort", "COLUMN", OneOf(o.profile.sort, observe::SortColumns()),
+         "sort a profile's operators by self, total, self_device, total_device, calls, flops or bytes (default: self "
+         "time, on the GPU where there is one)",
+         kAside},
+        {"profile_rows", "N", Whole<int64_t>(o.profile.rows, 1, kMostRows),
+         "most rows of a profile's text tables; CSV and JSON have all", kAside},
+        {"profile_depth", "N", Whole<int64_t>(o.profile.depth, 0, kMostRows),
+         "levels of a profile's tables: 1 leaves out operators inside operators and modules inside modules (0: all)",
+         kAside},
+        {"profile_width", "N", Whole<int64_t>(o.profile.width, 8, kMostRows),
+         "most characters of a name in a profile's text tables", kAside},
+        {"memory_snapshot", "FOLDER", Text(o.memory_snapshot),
+         "write each allocation of a case as a pickle, from its first --profile_steps steps", kAside},
+        {"benchmark_time_unit", "us|ms|s|ns", OneOf(o.time_unit, {"ns", "us", "ms", "s"}),
+         "unit of all times in JSON and CSV; compare.py shows whole ones, and compares within one unit", kAside},
+        {"benchmark_report_aggregates_only", "", Switch(o.aggregates_only),
+         "write only mean, median, stddev and cv of the repetitions", kAside},
+        {"benchmark_display_aggregates_only", "", Switch(o.display_aggregates_only),
+         "the same, on standard output only", kAside},
+        {"benchmark_context", "KEY=VALUE,…", Appended(o.context, ParseContext),
+         "add facts to the context of the results"},
+        {"benchmark_color", "auto|true|false", OneOf(o.color, {"auto", "true", "false", "yes", "no", "1", "0"}),
+         "colors on the console (NO_COLOR is respected)", kAside}}},
+      {"What to ask",
+       {{"explain_counters", "", Switch(o.explain_counters), "print the table of counters, and exit", kCommon},
+        {"describe", "json", OneOf(o.describe, {"json"}), "print families and counters as JSON, and exit", kCommon},
+        {"doctor", "", Switch(o.doctor), "print what disturbs measurements, and exit", kCommon},
+        {"version", "", Switch(o.version), "print the versions, and exit", kCommon},
+        {"help", "[all]", SwitchOr("all", o.help, o.help_all), "print this or every flag, and exit", kCommon}}},
+  };
+}
+
+namespace {
+
+// "--name=value" or "--name".
+struct Argument {
+  std::string name;
+  std::optional<std::string> value = {};
+};
+
+absl::StatusOr<Argument> SplitArgument(const std::string& text) {
+  const std::string bare(absl::StripPrefix(absl::StripPrefix(text, "-"), "-"));
+  if (bare.empty() || bare == text) {
+    return InvalidArgumentError(StrCat("'", text, "' is not a flag; --benchmark_filter selects cases"));
+  }
   if (!absl::StartsWith(text, "--") && text != "-h") {
     return InvalidArgumentError(StrCat("'", text, "': flags begin with two dashes: -", text));
   }
-  if (!argument->old_name.empty()) {
-    options.notes.push_back(StrCat("--", argument->old_name, " is called --", name, " now"));
-  }
-  if (name == "help" || name == "version") {
-    (name == "help" ? options.help : options.version) = true;
-    return absl::OkStatus();
-  }
-  const auto refused = RefusedLibraryFlags().find(name);
-  if (refused != RefusedLibraryFlags().end()) return InvalidArgumentError(StrCat("--", name, ": ", refused->second));
-  const FlagRow* const row = FindFlagRow(name);
-  if (row == nullptr) {
-    const std::string nearest = Nearest(name, KnownFlags());
-    return InvalidArgumentError(StrCat("unknown flag --", name,
-                                       nearest.empty() ? "" : StrCat("; did you mean --", nearest, "?"),
-                                       " (--help lists all)"));
-  }
-  if (row->question && argument->value == "") {
-    return InvalidArgumentError(StrCat("--", name, "=: expected ", View(row->value)));
-  }
-  if (name == "axis") {
-    const auto axis = ParseAxis(argument->value.value_or(""));
-    if (!axis.ok()) return axis.status();
-    options.axes.push_back(*axis);
-    return absl::OkStatus();
-  }
-  if (absl::StartsWith(name, "benchmark_")) {
-    const auto applied = ApplyLibraryFlag(*argument, options);
-    if (!applied.ok()) return applied.status();
-    if (name == "benchmark_repetitions") {
-      const auto count = ParseCount(name, argument->value.value_or(""), 1, 1'000'000);
-      if (!count.ok()) return count.status();
-      options.repetitions = static_cast<int>(*count);
-    }
-    if (!*applied) options.library_arguments.push_back(text);
-    return absl::OkStatus();
-  }
-  absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
-  std::string error;
-  const bool is_switch = flag->IsOfType<bool>();
-  if (!argument->value && !is_switch) return InvalidArgumentError(StrCat("--", name, " needs a value: --", name, "=…"));
-  if (!flag->ParseFrom(argument->value.value_or("true"), &error)) {
-    return InvalidArgumentError(StrCat("--", name, "=", argument->value.value_or(""), ": ",
-                                       error.empty() ? "not a valid value" : error, " (", std::string(flag->Help()),
-                                       ")"));
-  }
-  return absl::OkStatus();
+  const std::size_t equals = bare.find('=');
+  Argument argument{.name = absl::StrReplaceAll(bare.substr(0, equals), {{"-", "_"}})};
+  if (equals != std::string::npos) argument.value = bare.substr(equals + 1);
+  if (argument.name == "filter") argument.name = "benchmark_filter";
+  if (argument.name == "h") argument.name = "help";
+  return argument;
 }
 
-absl::Status ReadProfileFlags(ProfileOptions& profile) {
-  profile.folder = absl::GetFlag(FLAGS_profile);
-  const std::string sort = absl::GetFlag(FLAGS_profile_sort);
-  if (!sort.empty()) {
-    const auto column = OneOf("profile_sort", sort, observe::SortColumns());
-    if (!column.ok()) return column.status();
-    profile.sort = *column;
+// Flags of Google Benchmark that make no sense here, and why.
+constexpr std::pair<std::string_view, std::string_view> kRefused[] = {
+    {"benchmark_counters_tabular", "the console is always a table"},
+    {"benchmark_perf_counters", "hardware counters would include warm-up and roof probes; use perf stat"},
+    {"benchmark_dry_run", "use --benchmark_min_time=1x --check=on"},
+};
+
+absl::Status UnknownFlag(const std::string& name, const std::vector<std::string>& known) {
+  for (const auto& [refused, reason] : kRefused) {
+    if (name == refused) return InvalidArgumentError(StrCat("--", name, ": ", View(reason)));
   }
-  struct Row {
-    const char* name;
-    int64_t value;
-    int64_t least;
-    int64_t* to;
-  };
-  for (const Row& row : {Row{"profile_steps", absl::GetFlag(FLAGS_profile_steps), 1, &profile.steps},
-                         Row{"profile_rows", absl::GetFlag(FLAGS_profile_rows), 1, &profile.rows},
-                         Row{"profile_depth", absl::GetFlag(FLAGS_profile_depth), 0, &profile.depth},
-                         Row{"profile_width", absl::GetFlag(FLAGS_profile_width), 8, &profile.width}}) {
-    const auto count = ParseCount(row.name, StrCat(row.value), row.least, 1'000'000);
-    if (!count.ok()) return count.status();
-    *row.to = *count;
-  }
-  return absl::OkStatus();
+  const std::string nearest = Nearest(name, known);
+  return InvalidArgumentError(StrCat("unknown flag --", name,
+                                     nearest.empty() ? "" : StrCat("; did you mean --", nearest, "?"),
+                                     " (--help=all lists all)"));
 }
 
-// Values that are valid one by one but not together, or that Abseil cannot judge.
-absl::Status ReadFlags(Options& options) {
-  options.device = absl::GetFlag(FLAGS_device);
-  const std::string suite = absl::GetFlag(FLAGS_suite);
-  options.suite_given = !suite.empty();
-  if (options.suite_given) {
-    const auto name = OneOf("suite", suite, {"quick", "standard", "full"});
-    if (!name.ok()) return name.status();
-    options.suite = *name == "quick" ? Suite::kQuick : *name == "standard" ? Suite::kStandard : Suite::kFull;
-  } else {
-    // A filter says what is wanted: nothing that it names is held back.
-    options.suite = options.filter.empty() ? Suite::kQuick : Suite::kFull;
+absl::Status ReadFlag(const Flag& flag, const Argument& argument) {
+  if (!argument.value && !flag.target.is_switch) {
+    return InvalidArgumentError(StrCat("--", flag.name, " needs a value: --", flag.name, "=", flag.value));
   }
-  options.reference = absl::GetFlag(FLAGS_reference);
-  if (hardware::FindDatasheet(options.reference) == nullptr) {
-    std::vector<std::string> names;
-    for (const hardware::Datasheet& sheet : hardware::Datasheets()) names.emplace_back(sheet.name);
+  const absl::Status status = flag.target.read(argument.value.value_or("true"));
+  if (status.ok()) return status;
+  return InvalidArgumentError(
+      StrCat("--", flag.name, "=", argument.value.value_or("true"), ": ", std::string(status.message())));
+}
+
+// What single values cannot decide: combinations of flags, and defaults that depend on others.
+absl::Status Complete(Options& o) {
+  o.suite_given = o.given.contains("suite");
+  // A filter selects cases itself: the suite does not hold any of them back.
+  if (!o.suite_given) o.suite = o.filter.empty() ? Suite::kQuick : Suite::kFull;
+  if (o.sampling.min_samples > o.sampling.max_samples) {
     return InvalidArgumentError(
-        StrCat("--reference=", options.reference, ": no such datasheet; there are ", absl::StrJoin(names, ", ")));
+        StrCat("--min_samples=", o.sampling.min_samples, " is above --max_samples=", o.sampling.max_samples));
   }
-  const auto check = OneOf("check", absl::GetFlag(FLAGS_check), {"on", "off"});
-  if (!check.ok()) return check.status();
-  options.check = *check == "on";
-  const auto allocator = OneOf("allocator", absl::GetFlag(FLAGS_allocator), {"tuned", "system"});
-  if (!allocator.ok()) return allocator.status();
-  options.allocator = *allocator == "tuned" ? hardware::Allocator::kTuned : hardware::Allocator::kSystem;
-  const auto threads = ParseCount("threads", StrCat(absl::GetFlag(FLAGS_threads)), 0, 4096);
-  if (!threads.ok()) return threads.status();
-  options.threads = static_cast<int>(*threads);
-  options.oversubscribe = absl::GetFlag(FLAGS_oversubscribe);
-  if (options.threads > kernels::Processors() && !options.oversubscribe) {
-    return InvalidArgumentError(StrCat("--threads=", options.threads, " is above the ", kernels::Processors(),
+  if (o.threads > kernels::Processors() && !o.oversubscribe) {
+    return InvalidArgumentError(StrCat("--threads=", o.threads, " is above the ", kernels::Processors(),
                                        " processor(s) that this process may run on, where threads that wait for each "
-                                       "other hardly get on; --oversubscribe takes them all the same"));
+                                       "other hardly advance; --oversubscribe takes them all the same"));
   }
-  options.seed = absl::GetFlag(FLAGS_seed);
-  options.journal = absl::GetFlag(FLAGS_journal);
-  options.resume = absl::GetFlag(FLAGS_resume);
-  // A flag of a family: not every program has it.
-  if (const absl::CommandLineFlag* flag = absl::FindCommandLineFlag("tokens_out"); flag != nullptr) {
-    options.tokens_out = flag->CurrentValue();
+  if (o.resume && o.journal.empty()) {
+    return InvalidArgumentError("--resume needs --journal=FILE, which keeps the finished cases");
   }
-  options.case_timeout = absl::GetFlag(FLAGS_case_timeout);
-  options.supervise = absl::GetFlag(FLAGS_supervise);
-  if (options.resume && options.journal.empty()) {
-    return InvalidArgumentError("--resume needs --journal=FILE, where the finished cases are kept");
-  }
-  if (options.case_timeout > 0 && !options.supervise) {
+  if (o.case_timeout > 0 && !o.supervise) {
     return InvalidArgumentError("--case_timeout needs --supervise=true: a process cannot end its own step");
   }
-  options.fresh_process = absl::GetFlag(FLAGS_fresh_process);
-  if (options.fresh_process && !options.supervise) {
-    return InvalidArgumentError("--fresh_process needs --supervise=true: somebody has to start the processes");
+  if (o.fresh_process && !o.supervise) return InvalidArgumentError("--fresh_process needs --supervise=true");
+  if (o.exact_samples > 0) {
+    o.sampling.max_samples = o.exact_samples;
+    o.sampling.exact_samples = true;
   }
-  options.compile.coordinate_descent_tuning = absl::GetFlag(FLAGS_coordinate_descent_tuning);
-  const std::string describe = absl::GetFlag(FLAGS_describe);
-  options.describe = !describe.empty();
-  if (options.describe && describe != "json") {
-    return InvalidArgumentError(StrCat("--describe=", describe, ": expected json"));
-  }
-  options.list_axes = absl::GetFlag(FLAGS_list_axes);
-  options.explain_counters = absl::GetFlag(FLAGS_explain_counters);
-  options.unverified = absl::GetFlag(FLAGS_unverified);
-  options.nvtx = absl::GetFlag(FLAGS_nvtx);
-  options.wait_quiet = absl::GetFlag(FLAGS_wait_quiet);
-  options.doctor = absl::GetFlag(FLAGS_doctor);
-  options.memory_snapshot = absl::GetFlag(FLAGS_memory_snapshot);
-  if (absl::Status status = ReadProfileFlags(options.profile); !status.ok()) return status;
-
-  timing::SampleOptions& sampling = options.sampling;
-  const auto warmup = ParseCount("warmup_iters", StrCat(absl::GetFlag(FLAGS_warmup_iters)), -1, 1'000'000'000);
-  if (!warmup.ok()) return warmup.status();
-  if (*warmup >= 0) sampling.warmup_iters = *warmup;
-  const auto least = ParseCount("min_samples", StrCat(absl::GetFlag(FLAGS_min_samples)), 1, 10'000'000);
-  if (!least.ok()) return least.status();
-  const auto most = ParseCount("max_samples", StrCat(absl::GetFlag(FLAGS_max_samples)), 1, 10'000'000);
-  if (!most.ok()) return most.status();
-  if (*least > *most) {
-    return InvalidArgumentError(StrCat("--min_samples=", *least, " is above --max_samples=", *most));
-  }
-  sampling.min_samples = *least;
-  if (!sampling.exact_samples) sampling.max_samples = *most;
-  for (const auto& [flag, value] : {std::pair<const char*, double>{"max_time", absl::GetFlag(FLAGS_max_time)},
-                                    {"max_step_time", absl::GetFlag(FLAGS_max_step_time)},
-                                    {"case_timeout", absl::GetFlag(FLAGS_case_timeout)},
-                                    {"wait_quiet", absl::GetFlag(FLAGS_wait_quiet)}}) {
-    if (const auto seconds = ParseSeconds(flag, StrCat(value)); !seconds.ok()) return seconds.status();
-  }
-  options.max_step_time = absl::GetFlag(FLAGS_max_step_time);
-  sampling.roof_share = absl::GetFlag(FLAGS_roof_share);
-  if (!(sampling.roof_share >= 0) || sampling.roof_share > 0.9) {
-    return InvalidArgumentError(StrCat("--roof_share=", sampling.roof_share, ": expected a fraction from 0 to 0.9"));
-  }
-  options.injected_delay = absl::GetFlag(FLAGS_inject_delay);
-  if (!(options.injected_delay >= 0) || options.injected_delay > 10) {
-    return InvalidArgumentError(
-        StrCat("--inject_delay=", options.injected_delay, ": expected a fraction from 0 to 10"));
-  }
+  // Everything but the samples themselves: building, warm-up, roof probes.
+  o.sampling.max_wall = std::max(2.0, 4 * o.sampling.max_time);
+  if (o.roofs == RoofSource::kOff) o.sampling.roof_share = 0;
   return absl::OkStatus();
+}
+
+// As a shell would take the words back.
+std::string CommandLine(const std::vector<std::string>& words) {
+  constexpr std::string_view kPlain = "-_=+.,:/@%^";
+  std::vector<std::string> quoted;
+  for (const std::string& word : words) {
+    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [&](char one) {
+      return absl::ascii_isalnum(static_cast<unsigned char>(one)) || kPlain.find(one) != std::string_view::npos;
+    });
+    quoted.push_back(plain ? word : StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'"));
+  }
+  return absl::StrJoin(quoted, " ");
+}
+
+// In an order that does not depend on the command line's, but for flags that contradict each other: the last one wins.
+std::vector<std::string> Sorted(std::vector<Argument> flags) {
+  const auto key = [](const Argument& flag) {
+    return flag.name == "benchmark_min_time" ? "max_time" : flag.name;  // two names of one budget
+  };
+  std::stable_sort(flags.begin(), flags.end(), [&](const Argument& a, const Argument& b) { return key(a) < key(b); });
+  std::vector<std::string> texts;
+  for (const Argument& flag : flags) {
+    texts.push_back(StrCat("--", flag.name, flag.value ? StrCat("=", *flag.value) : ""));
+  }
+  return texts;
 }
 
 }  // namespace
 
 absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& arguments) {
   Options options;
-  options.library_arguments = {arguments.empty() ? "roofbench" : arguments.front()};
-  std::vector<std::string> all = TakeEnvironmentArguments();  // first, so that the command line wins
-  if (!arguments.empty()) all.insert(all.end(), arguments.begin() + 1, arguments.end());
-  // --max_time and --benchmark_min_time are one budget: whichever comes last counts.
-  for (const std::string& text : all) {
-    if (absl::Status status = ApplyArgument(text, options); !status.ok()) return status;
-    const auto argument = SplitArgument(text);
-    if (argument && argument->name == "max_time") options.sampling.max_time = absl::GetFlag(FLAGS_max_time);
-  }
-  if (absl::Status status = ReadFlags(options); !status.ok()) {
-    // A flag that was given by its old name is refused by today's.
-    if (options.notes.empty()) return status;
-    return InvalidArgumentError(StrCat(std::string(status.message()), " (", absl::StrJoin(options.notes, "; "), ")"));
-  }
-  options.measuring_flags = MeasuringFlags(all);
+  options.program = arguments.empty() ? "roofbench" : arguments.front();
   options.command_line = CommandLine(arguments);
-  // Everything but the samples themselves: building, warm-up, roof probes.
-  options.sampling.max_wall = std::max(2.0, 4 * options.sampling.max_time);
+  std::map<std::string, Flag> flags;
+  std::vector<std::string> names;
+  for (FlagGroup& group : FlagTable(options)) {
+    for (Flag& flag : group.flags) {
+      names.push_back(flag.name);
+      flags.emplace(flag.name, std::move(flag));
+    }
+  }
+  std::vector<std::string> texts = TakeEnvironmentArguments(names);  // first, so that the command line wins
+  if (!arguments.empty()) texts.insert(texts.end(), arguments.begin() + 1, arguments.end());
+  std::vector<Argument> measuring;
+  for (const std::string& text : texts) {
+    const absl::StatusOr<Argument> argument = SplitArgument(text);
+    if (!argument.ok()) return argument.status();
+    const auto found = flags.find(argument->name);
+    if (found == flags.end()) return UnknownFlag(argument->name, names);
+    if (absl::Status status = ReadFlag(found->second, *argument); !status.ok()) return status;
+    options.given[argument->name] = argument->value.value_or("true");
+    if ((found->second.properties & kAside) == 0) measuring.push_back(*argument);
+  }
+  if (absl::Status status = Complete(options); !status.ok()) return status;
+  options.measuring_flags = Sorted(std::move(measuring));
   return options;
 }
 

@@ -1,48 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line: what it says, checked, and what of it belongs to Google Benchmark.
+// The command line: the table of flags, and the validated options that it fills.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/gbench/context.h"
+#include "lib/gbench/flags.h"
 #include "lib/run/run_options.h"
 
 namespace roofbench {
 
 struct Options : RunOptions {
+  Options() { reference = "a100-sxm4-40gb"; }
+
+  std::string program;     // argv[0]
   std::string out;         // --benchmark_out
-  std::string tokens_out;  // what cases leave behind for people to read, a line a case
+  std::string tokens_out;  // file for the texts of cases, a line each
   std::string out_format = "json";
   std::string format = "console";
   std::string color = "auto";
   int repetitions = 1;
-  bool oversubscribe = false;  // more threads than processors
+  int64_t exact_samples = 0;  // of --benchmark_min_time=Nx; 0: until the budget is spent
+  bool oversubscribe = false;
+  bool random_interleaving = false;
+  bool aggregates_only = false;
+  bool display_aggregates_only = false;  // on standard output; files have the repetitions too
   bool list_tests = false;
   bool list_json = false;  // with their axes, for programs to read
   bool list_axes = false;
   bool explain_counters = false;
   bool nvtx = false;  // mark ranges for a profiler
-  bool describe = false;
+  std::string describe;
   bool help = false;
+  bool help_all = false;
   bool version = false;
   bool doctor = false;
-  bool display_aggregates_only = false;  // on standard output; files have the repetitions too
-  // Of all times in JSON and CSV: one, so that results compare; fine enough for compare.py, which shows whole ones.
+  // One unit for all times in JSON and CSV, so that results compare; fine enough for compare.py, which shows whole
+  // ones.
   std::string time_unit = "us";
   ContextFacts context;  // --benchmark_context
-
-  // What people should know of the flags that they gave: old names.
-  std::vector<std::string> notes;
-
-  // What is left for benchmark::Initialize, argv[0] first.
-  std::vector<std::string> library_arguments;
+  GivenFlags given;
 };
 
+// The table of flags, its targets in `options`. The registered flags of families have targets of their own.
+std::vector<FlagGroup> FlagTable(Options& options);
+
 // Reads the command line and the BENCHMARK_* variables of the environment. InvalidArgument names the flag, the reason
-// and what would be valid.
+// and the valid values.
 absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& arguments);
+
+// The text of --help: the common flags, or all, by group; examples; exit status. At most 80 columns wide.
+std::string HelpText(bool all);
 
 }  // namespace roofbench

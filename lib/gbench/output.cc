@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "lib/base/printable.h"
+#include "lib/base/text.h"
 #include "lib/gbench/library.h"
 #include "lib/gbench/reporters/axis_columns.h"
 #include "lib/gbench/reporters/csv_reporter.h"

@@ -7,35 +7,36 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/printable.h"
-#include "lib/base/program_name.h"
+#include "lib/base/process.h"
+#include "lib/base/text.h"
 #include "lib/gbench/exit_status.h"
 #include "lib/gbench/library.h"
 #include "lib/gbench/output.h"
 #include "lib/gbench/reporters/layout.h"
 #include "lib/hardware/memory_limit.h"
-#include "lib/run/doctor.h"
 #include "lib/run/journal/journal.h"
 #include "lib/run/journal/run_identity.h"
 #include "lib/run/progress.h"
+#include "lib/run/roof_stage.h"
 #include "lib/run/run_context.h"
 #include "lib/run/session.h"
 
 namespace roofbench {
 namespace {
 
-// Of the library, which would take the time budget for itself and rerun the case until it is met.
+// Without a time budget of the library's own, for which it would rerun cases.
 void InitializeLibrary(const Options& options) {
   static std::vector<std::string> arguments;  // the library keeps a pointer to the program's name
-  arguments = options.library_arguments;
-  if (!arguments.empty()) arguments.front() = Printable(arguments.front());  // it stands in the results
-  arguments.emplace_back(MinTimeHasUnit() ? "--benchmark_min_time=0s" : "--benchmark_min_time=0");
+  const auto is_on = [](bool on) { return on ? "true" : "false"; };
+  arguments = {Printable(options.program),  // part of the results
+               MinTimeHasUnit() ? "--benchmark_min_time=0s" : "--benchmark_min_time=0",
+               absl::StrCat("--benchmark_repetitions=", options.repetitions),
+               absl::StrCat("--benchmark_enable_random_interleaving=", is_on(options.random_interleaving)),
+               absl::StrCat("--benchmark_report_aggregates_only=", is_on(options.aggregates_only))};
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
@@ -50,18 +51,6 @@ benchmark::TimeUnit UnitOf(const std::string& name) {
     if (name == known) return unit;
   }
   return benchmark::kSecond;
-}
-
-// The precisions whose roofs the plan needs.
-std::vector<workload::Dtype> PlannedDtypes(const std::vector<PlannedCase>& plan) {
-  std::set<workload::Dtype> dtypes;
-  for (const PlannedCase& planned : plan) {
-    const workload::Cost cost = planned.family->CostOf(planned.point);
-    for (const workload::Dtype dtype : workload::kDtypes) {
-      if (cost.Flops(dtype) > 0) dtypes.insert(dtype);
-    }
-  }
-  return {dtypes.begin(), dtypes.end()};
 }
 
 class SuiteRun {
@@ -88,7 +77,7 @@ class SuiteRun {
     }
     if (!options_.contract.empty()) benchmark::AddCustomContext("contract", options_.contract);
     if (options_.format == "console" && !state_.described()) {
-      std::cout << DescribeRun(options_, device_, TerminalWidth(STDOUT_FILENO)) << std::flush;
+      std::cout << DescribeRun(options_, device_, roofs_, TerminalWidth(STDOUT_FILENO)) << std::flush;
       state_.SetDescribed();
     }
     // First: a case that has ended has a line, or runs again.
@@ -146,10 +135,11 @@ class SuiteRun {
         return recorded.status();
       }
     }
-    std::optional<double> other_load;
-    if (finished < Repetitions()) other_load = CalibrateBesideOthers(device_, PlannedDtypes(session_.plan()));
+    RoofOrigin roofs;
+    if (finished < Repetitions()) roofs = PrepareRoofs(options_, NeedsOf(session_.plan()), device_);
+    roofs_ = roofs.text;
     if (!facts.empty()) return facts;
-    facts = RunContext(options_, device_, other_load);
+    facts = RunContext(options_, device_, roofs);
     if (journal_path_.empty()) return facts;
     if (absl::Status status = journal_.Create(journal_path_, *identity, facts, options_.contract); !status.ok()) {
       return status;
@@ -251,6 +241,7 @@ class SuiteRun {
   Journal journal_;
   absl::Status journal_status_;
   absl::Status profile_status_;
+  std::string roofs_;      // where they come from
   bool ran_here_ = false;  // the last repetition, not taken from the journal
 };
 

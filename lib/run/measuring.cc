@@ -40,8 +40,25 @@ timing::Step Delayed(timing::Step step, double share, Device& device, std::size_
   };
 }
 
-timing::SampleOptions SamplingOf(const Case& one, const RunOptions& options) {
+// Bytes that a step writes, or updates in place.
+double WrittenBytes(const workload::Cost& cost) {
+  double bytes = 0;
+  for (const workload::Operation& operation : cost.operations) {
+    bytes += operation.repeat * (operation.bytes_written + operation.bytes_updated);
+  }
+  return bytes;
+}
+
+timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& cost, const RunOptions& options,
+                                 Device& device) {
+  const Case& one = built.first();
   timing::SampleOptions sampling = options.sampling;
+  if (!built.operands.empty()) {
+    sampling.before_step = [&built, evictor = device.evictor(), written = WrittenBytes(cost)] {
+      evictor->Evict(built.operands);
+      evictor->FillWithModifiedLines(written);
+    };
+  }
   sampling.least_samples = one.least_samples;
   // Where a step takes seconds, the one that was checked has warmed everything up but the caches.
   if (!sampling.warmup_iters && sampling.least_samples > 1) sampling.warmup_iters = 1;
@@ -89,7 +106,8 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   const at::AutoGradMode grad(first.autograd);
   const observe::Range range(outcome.name.c_str());
   const timing::Step step = Delayed(RotatingStep(built.copies), options.injected_delay, device, outcome.phases.size());
-  SampleUnthrottled(step, gauge.probe, SamplingOf(first, options), device, options.joules, interrupted, outcome);
+  SampleUnthrottled(step, gauge.probe, SamplingOf(built, outcome.cost, options, device), device, options.joules,
+                    interrupted, outcome);
   outcome.summary = timing::Summarize(outcome.samples.seconds);
   outcome.model = first.model;
   outcome.roof_ratios = RoofRatios(gauge, outcome);

@@ -100,12 +100,12 @@ void ExpectRefused(const Bad& bad, std::vector<std::string> flags, const std::ma
 
 TEST(Refusals, OfFlagsAndTheEnvironment) {
   const Bad table[] = {
-      {{"--unknown"}, {"unknown flag --unknown", "--help lists all"}},
+      {{"--unknown"}, {"unknown flag --unknown", "--help=all lists all"}},
       {{"--benchmark_filer=x"}, {"--benchmark_filer", "did you mean --benchmark_filter?"}},
       {{"--seeds=1"}, {"did you mean --seed?"}},
-      {{"matmul"}, {"'matmul' is no flag", "--benchmark_filter"}},
-      {{"-"}, {"'-' is no flag"}},
-      {{"--"}, {"'--' is no flag"}},
+      {{"matmul"}, {"'matmul' is not a flag", "--benchmark_filter"}},
+      {{"-"}, {"'-' is not a flag"}},
+      {{"--"}, {"'--' is not a flag"}},
       {{"--benchmark_filter=nothing_like_it"}, {"matches no case", "--benchmark_list_tests --suite=full lists all"}},
       {{"--benchmark_filter=-."}, {"matches no case", "lists all"}},
       {{"--benchmark_filter=("}, {"--benchmark_filter=( is no valid regular expression"}},
@@ -169,7 +169,6 @@ TEST(Refusals, OfFlagsAndTheEnvironment) {
       {{"--benchmark_filter=(.*)(.*)(.*)(.*)(.*)(.*)(.*)~$"}, {"matches no case"}},
       {{"--check=maybe"}, {"--check=maybe", "on, off"}},
       {{"--inject_delay=-1"}, {"--inject_delay=-1", "from 0 to 10"}},
-      {{"--plant_slowdown=-1"}, {"--plant_slowdown is called --inject_delay now", "from 0 to 10"}},
       {{"--journal"}, {"--journal needs a value"}},
       {{}, {"--benchmark_color=purple", "auto, true, false"}, {{"BENCHMARK_COLOR", "purple"}}},
       {{}, {"--benchmark_list_tests=maybe", "true or false"}, {{"BENCHMARK_LIST_TESTS", "maybe"}}},
@@ -210,10 +209,11 @@ TEST(Refusals, OfFlagsAndTheEnvironment) {
       {{"--list_axes=perhaps"}, {"--list_axes=perhaps"}},
       {{"--describe="}, {"--describe=: expected json"}},
       {{"--device=cuda"}, {"--device=cuda"}},
-      {{"--benchmark_filter=^gelu/", "--top_p=0.5"}, {"--top_p says nothing to the selected cases: generate and"}},
+      {{"--benchmark_filter=^gelu/", "--top_p=0.5"},
+       {"--top_p has no effect on the selected cases: --axis=sampling=given"}},
       {{"--benchmark_filter=^generate/", "--min_p=0.5"}, {"--axis=sampling=given"}},
-      {{"--benchmark_filter=^quality/", "--prompt_ids=1,2"}, {"--prompt_ids says nothing to the selected cases"}},
-      {{"--benchmark_filter=^gelu/", "--stop_ids=2"}, {"--benchmark_filter='^complete/' selects those that read it"}},
+      {{"--benchmark_filter=^quality/", "--prompt_ids=1,2"}, {"--prompt_ids has no effect on the selected cases"}},
+      {{"--benchmark_filter=^gelu/", "--stop_ids=2"}, {"--benchmark_filter='^complete/' selects cases that read it"}},
       {{"--benchmark_filter=^complete/", "--text_ids=1,2"}, {"--benchmark_filter='^quality/'"}},
       {{"--profile_sort=colour"}, {"self_device"}},
       {{"--profile_steps=0"}, {"profile_steps"}},
@@ -265,7 +265,7 @@ TEST(Refusals, OfFiles) {
                                          "--axis=matmul.k=n",
                                          "--axis=matmul.n=16",
                                          "--benchmark_min_time=1x",
-                                         "--roof_share=0",
+                                         "--roofs=off",
                                          "--threads=1"};
   for (const Bad& bad : table) ExpectRefused(bad, tiny, files);
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));

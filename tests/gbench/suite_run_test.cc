@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "lib/base/display_width.h"
+#include "lib/base/text.h"
 #include "lib/gbench/reporters/layout.h"
 
 #include "tests/base/temp_folder.h"
@@ -37,7 +37,7 @@ class SuiteRunTest : public testing::Test {
  protected:
   SuiteRunTest() {
     options_.reference = "a100-sxm4-40gb";
-    options_.library_arguments = {"roofbench"};
+    options_.program = "roofbench";
     options_.out = folder_ / "out.json";
     for (const char* impl : {"good", "throws", "wrong"}) {
       Point point = family_.Points(Suite::kQuick)[0].With("impl", impl);
@@ -151,7 +151,6 @@ TEST_F(SuiteRunTest, TheScreenMayHaveAggregatesAloneAndFilesHaveAll) {
   const Family family = Timed(device_, {202e-6, 282e-6, 284e-6, 285e-6, 283e-6});
   const Point point = family.Points(Suite::kQuick)[0].With("cache", "warm");
   plan_ = {{&family, point, point.Name()}};
-  options_.library_arguments.emplace_back("--benchmark_repetitions=5");
   options_.repetitions = 5;
   EXPECT_EQ(RunInAChild(), 0);
   EXPECT_EQ(RowsWritten().size(), 5 + 4);
@@ -246,7 +245,6 @@ TEST_F(SuiteRunTest, AFailedFirstRepetitionLeavesTheOthersTheirFigures) {
   });
   const Point point = family.Points(Suite::kQuick)[0].With("cache", "warm");
   plan_ = {{&family, point, point.Name()}};
-  options_.library_arguments.emplace_back("--benchmark_repetitions=3");
   options_.repetitions = 3;
   EXPECT_EQ(RunInAChild(), 1);
   std::ifstream file(options_.out);

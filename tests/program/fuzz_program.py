@@ -63,7 +63,7 @@ class Start(NamedTuple):
 
 
 def known_flags(program: Path) -> list[str]:
-    text = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([program, "--help=all"], capture_output=True, text=True, check=True).stdout
     return sorted(set(re.findall(r"^  --(\w+)", text, re.MULTILINE)) - NEVER)
 
 

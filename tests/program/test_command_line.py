@@ -21,6 +21,8 @@ from built_program import ROOT, TINY, Run
 def test_help_groups_flags_and_its_examples_work(run: Run) -> None:
     done = run("--help")
     assert done.returncode == 0
+    assert done.stdout.count("\n") <= 60
+    assert max(map(len, done.stdout.splitlines())) <= 80
     for group in ("What to run", "How to measure", "What to write", "Examples"):
         assert f"\n{group}\n" in done.stdout
     examples = re.findall(r"^  roofbench(.*?)(?:  .*)?$", done.stdout.split("Examples")[1], re.MULTILINE)

@@ -223,11 +223,11 @@ def test_refused(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> None
     assert "--temperature=0: expected a number from 1e-6 to 1e6" in hot.stderr
     ignored = run(*flags(folder, tmp_path / "out"), "--prompt_ids=1", "--temperature=0.5")
     assert ignored.returncode == 2, ignored.stdout
-    assert "--temperature says nothing to the selected cases: " in ignored.stderr
+    assert "--temperature has no effect on the selected cases: " in ignored.stderr
     assert "--axis=sampling=given" in ignored.stderr
     elsewhere = run("--benchmark_filter=^gelu/", f"--checkpoint={folder}", "--benchmark_min_time=1x")
     assert elsewhere.returncode == 2, elsewhere.stdout
-    assert "--checkpoint says nothing to the selected cases: complete and quality read it" in elsewhere.stderr
+    assert "--checkpoint has no effect on the selected cases: complete and quality read it" in elsewhere.stderr
     guessing = run(*flags(folder, tmp_path / "out"), "--prompt_ids=1", f"--draft_checkpoint={folder}")
     assert guessing.returncode == 2, guessing.stdout
     assert "--axis=complete.draft=PRECISION" in guessing.stderr

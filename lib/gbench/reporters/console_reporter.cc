@@ -12,7 +12,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "lib/base/display_width.h"
 #include "lib/base/text.h"
 #include "lib/gbench/library.h"
 #include "lib/gbench/reporters/layout.h"

@@ -8,7 +8,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "lib/base/display_width.h"
 #include "lib/base/text.h"
 
 namespace roofbench {
