@@ -87,7 +87,7 @@ def without_nvcc() -> str:
     return ":".join(part for part in os.environ["PATH"].split(":") if not Path(part, "nvcc").exists())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("flags", "compiler", "said"),
     [
@@ -106,14 +106,14 @@ def test_without_a_toolkit_the_part_is_left_out(tmp_path: Path, flags: list[str]
     assert "bin/roofbench:" in listed.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_part_that_is_asked_for_must_be_possible(tmp_path: Path) -> None:
     done = configure(tmp_path / "build", "-DROOFBENCH_CUDA=ON", "-DROOFBENCH_SANITIZE=address")
     assert done.returncode != 0
     assert "ROOFBENCH_CUDA=ON, but nvcc knows no -fsanitize=address" in " ".join(done.stderr.split())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_other_values_are_refused(tmp_path: Path) -> None:
     done = configure(tmp_path / "build", "-DROOFBENCH_CUDA=MAYBE")
     assert done.returncode != 0

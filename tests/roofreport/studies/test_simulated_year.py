@@ -35,19 +35,19 @@ def _gated(made: Year, plants: list[list[Plant]], rule: gated_year.Rule = gated_
     return gated_year.gated(made, plants, np.random.default_rng(5), rule)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_targets_are_met(made: Year, plants: list[list[Plant]]) -> None:
     assert is_met(_gated(made, plants), SERIES)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_wide_fence_finds_too_little(made: Year, plants: list[list[Plant]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fence, "NEAR", 12.0)
     monkeypatch.setattr(change_points, "PENALTY", 1e9)
     assert not is_met(_gated(made, plants), SERIES)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_gate_that_asks_nobody_cries_wolf(made: Year, plants: list[list[Plant]]) -> None:
     def always(stands: Standing, evening: Evening) -> bool:
         return stands.excess > stands.fence.near
