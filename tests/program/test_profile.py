@@ -285,3 +285,32 @@ def test_a_prompt_in_int4_says_what_unpacking_takes(run: Run, tmp_path: Path) ->
     calls = {row["phase"]: row["calls"] for row in profile["kernels"] if row["name"] == "roofbench::unpack_int4"}
     assert set(calls) == {"prefill"}  # a token is multiplied by weights as they are stored
     assert calls["prefill"] > 0
+
+
+# Launches of our kernels in a step of two blocks. A kernel outside of a range with its name is missing here.
+KERNELS = {
+    f"train_step/impl:native/size:small/context:16/dtype:fp32/{MODEL}": {
+        "adamw": 1, "attention": 2, "attention_gradient": 2, "cross_entropy": 1, "rms_norm": 5, "rms_norm_gradient": 5,
+        "rope": 4, "silu_mul": 2, "silu_mul_gradient": 2, "transpose": 15,
+    },
+    "decode/model:tiny_llama/precision:bf16/depth:4": {
+        "decode_attention": 2, "linear down": 2, "linear gate_up": 2, "linear head": 1, "linear out": 2,
+        "linear qkv": 2, "rms_norm": 5,
+    },
+}  # fmt: skip
+
+
+def test_every_kernel_of_a_model_is_named(run: Run, tmp_path: Path) -> None:
+    axes = [f"--axis=train_step.{axis.replace(':', '=')}" for axis in (*MODEL.split("/"), "context:16", "impl:native")]
+    axes += ["--axis=train_step.attention=sdpa", "--axis=decode.model=tiny_llama", "--axis=decode.depth=4"]
+    cases = f"--benchmark_filter=^({'|'.join(KERNELS)})$"
+    found = profiled(run, tmp_path, "--suite=full", cases, "--profile_steps=1", *QUICKLY, *axes)
+    launched = {
+        case: {
+            row["name"].removeprefix("roofbench::"): row["calls"]
+            for row in profile["kernels"]
+            if row["name"].startswith("roofbench::")
+        }
+        for case, profile in found.items()
+    }
+    assert launched == KERNELS
