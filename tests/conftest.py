@@ -21,7 +21,7 @@ def program() -> Path:
     return PROGRAM
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run(program: Path) -> Run:
     def run_program(*flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

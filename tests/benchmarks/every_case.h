@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds for every registered case on every device: the fixture of a device asks for both.
+// Properties of every registered case on every device.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cctype>
-#include <functional>
 #include <limits>
 #include <ostream>
 #include <string>
 
 #include "lib/device/device.h"
 #include "lib/run/session.h"
+#include "lib/suite/check.h"
+#include "lib/suite/inputs.h"
 #include "lib/suite/plan.h"
+#include "tests/suite/run_once.h"
 
 namespace roofbench {
 
@@ -39,53 +43,71 @@ inline at::Tensor ElementOf(at::Tensor tensor, int64_t index) {
   return tensor;
 }
 
-// Twice, so that the second finds what the first left.
-inline void ExpectRightTwice(const PlannedCase& planned, const RunOptions& options, Device& device) {
+// Runs the case twice, so that the second run finds what the first one left. False if it was skipped.
+inline bool IsRightTwice(const PlannedCase& planned, const RunOptions& options, Device& device) {
   Session session(options, device, {planned}, nullptr);
   for (int repetition = 0; repetition < 2; ++repetition) {
     const Outcome& outcome = session.Run(0);
-    if (outcome.verdict == Verdict::kSkipped) GTEST_SKIP() << outcome.reason;
+    if (outcome.verdict == Verdict::kSkipped) {
+      [&] { GTEST_SKIP() << outcome.reason; }();
+      return false;
+    }
     EXPECT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
   }
+  return true;
 }
 
-inline void ExpectWrongResultFails(const PlannedCase& planned, const RunOptions& options, Device& device) {
-  Session session(options, device, {planned}, nullptr);
-  session.TamperWith({.result = [](at::Tensor& result) {
-    at::Tensor last = ElementOf(result, result.numel() - 1);
-    // Off by about the size of the largest element: above what deep networks in bf16 may round, far below nonsense.
-    const at::Scalar off = last.is_floating_point() ? result.abs().max().item() : at::Scalar(1);
-    last.add_(off);
-  }});
-  const Outcome& outcome = session.Run(0);
-  if (outcome.verdict == Verdict::kSkipped) GTEST_SKIP() << outcome.reason;
-  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
-  EXPECT_THAT(outcome.reason, testing::HasSubstr("wrong result"));
+// Off by about the size of the largest element: above what deep networks in bf16 may round, far below nonsense.
+inline void SpoilLastElement(at::Tensor& result) {
+  at::Tensor last = ElementOf(result, result.numel() - 1);
+  last.add_(last.is_floating_point() ? result.abs().max().item() : at::Scalar(1));
 }
 
-// Of families that compare samples: a NaN, and a row of other numbers, where no sample was taken.
-inline void ExpectWrongElsewhereFails(const PlannedCase& planned, const RunOptions& options, Device& device) {
-  const auto spoil_an_element = [](at::Tensor& whole) {
-    at::Tensor element = ElementOf(whole, whole.numel() / 2);
-    element.is_floating_point() ? element.fill_(std::numeric_limits<float>::quiet_NaN()) : element.add_(1);
+inline void SpoilMiddleElement(at::Tensor& whole) {
+  at::Tensor element = ElementOf(whole, whole.numel() / 2);
+  element.is_floating_point() ? element.fill_(std::numeric_limits<float>::quiet_NaN()) : element.add_(1);
+}
+
+inline void SpoilFirstRow(at::Tensor& whole) {
+  at::Tensor row = whole.view({-1, whole.size(-1)})[0];
+  row.is_floating_point() ? row.add_(row.abs().max()) : row.add_(1);
+}
+
+// The check of a case that was stepped once finds what `spoil` does to its result, or, with `in_whole`, to all that it
+// computed, of which it compares samples. Leaves the case as it was.
+inline void ExpectFaultFound(const Case& built, void (*spoil)(at::Tensor&), bool in_whole) {
+  at::Tensor spoiled, kept;
+  const auto fault = [&](at::Tensor& tensor) {
+    spoiled = tensor;
+    kept = tensor.clone();
+    spoil(tensor);
   };
-  const auto spoil_a_row = [](at::Tensor& whole) {
-    at::Tensor row = whole.view({-1, whole.size(-1)})[0];
-    row.is_floating_point() ? row.add_(row.abs().max()) : row.add_(1);
-  };
-  for (const auto& spoil : {std::function<void(at::Tensor&)>(spoil_an_element), {spoil_a_row}}) {
-    bool sampled = false;
-    Session session(options, device, {planned}, nullptr);
-    session.TamperWith({.whole = [&](at::Tensor& whole) {
-      sampled = true;
-      spoil(whole);
-    }});
-    const Outcome& outcome = session.Run(0);
-    if (outcome.verdict == Verdict::kSkipped) GTEST_SKIP() << outcome.reason;
-    if (!sampled) GTEST_SKIP() << "the whole result is compared with its reference";
-    EXPECT_EQ(outcome.verdict, Verdict::kFailed);
-    EXPECT_THAT(outcome.reason, testing::HasSubstr("wrong result"));
-  }
+  const absl::Status status = CheckCase(built, in_whole ? Tamper{.whole = fault} : Tamper{.result = fault});
+  if (!spoiled.defined()) return;  // the whole result was compared with its reference
+  const at::NoGradGuard no_grad;
+  spoiled.copy_(kept);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(status.message(), testing::HasSubstr("wrong result"));
+}
+
+// Builds the case once, and asks whether its check finds faults and whether a clone holds the same data.
+inline void ExpectFaultsFoundAndClonesAlike(const PlannedCase& planned, const RunOptions& options, Device& device) {
+  Inputs inputs(device, options.seed, planned.name, options.compile);
+  const absl::StatusOr<Case> built = planned.family->BuildAt(planned.point, inputs);
+  ASSERT_TRUE(built.ok()) << built.status();
+  const double bytes = inputs.bytes();
+  inputs.StartClone();
+  const absl::StatusOr<Case> clone = planned.family->BuildAt(planned.point, inputs);
+  ASSERT_TRUE(clone.ok()) << clone.status();
+  EXPECT_EQ(inputs.bytes(), bytes);
+  EXPECT_TRUE(CompareTensors(clone->reference().front(), built->reference().front(), built->tolerance, "clone").ok());
+
+  const at::AutoGradMode grad(built->autograd);
+  RunOnce(*built);
+  ASSERT_TRUE(CheckCase(*built).ok());
+  ExpectFaultFound(*built, SpoilMiddleElement, /*in_whole=*/true);
+  ExpectFaultFound(*built, SpoilFirstRow, /*in_whole=*/true);
+  ExpectFaultFound(*built, SpoilLastElement, /*in_whole=*/false);
 }
 
 }  // namespace roofbench

@@ -125,34 +125,13 @@ class HeardWarnings : public c10::WarningHandler {
   std::vector<std::string> texts;
 };
 
-TEST_P(EveryCase, IsRightAndRepeatable) {
+TEST_P(EveryCase, IsRightAndItsCheckFindsFaults) {
   HeardWarnings heard;
   const c10::WarningUtils::WarnAlways every_time;
   const c10::WarningUtils::WarningHandlerGuard guard(&heard);
-  ExpectRightTwice(GetParam(), Quick(), Device());
-  EXPECT_THAT(heard.texts, testing::IsEmpty()) << "users would be told, and the case is not what they would run";
-}
-
-TEST_P(EveryCase, AWrongResultFails) { ExpectWrongResultFails(GetParam(), Quick(), Device()); }
-
-TEST_P(EveryCase, AWrongRowFails) { ExpectWrongElsewhereFails(GetParam(), Quick(), Device()); }
-
-TEST_P(EveryCase, ACloneHoldsTheSameData) {
-  const PlannedCase& planned = GetParam();
-  if (absl::Status status = planned.family->SupportOf(planned.point, Device()); !status.ok()) GTEST_SKIP() << status;
-  for (const workload::Dtype dtype : workload::kDtypes) {
-    if (planned.family->CostOf(planned.point).Flops(dtype) > 0 && !Device().Supports(dtype).ok()) GTEST_SKIP();
-  }
-  Inputs inputs(Device(), 0, planned.name);
-  const auto first = planned.family->BuildAt(planned.point, inputs);
-  if (absl::IsUnimplemented(first.status())) GTEST_SKIP() << first.status();
-  ASSERT_TRUE(first.ok()) << first.status();
-  const double bytes = inputs.bytes();
-  inputs.StartClone();
-  const auto second = planned.family->BuildAt(planned.point, inputs);
-  ASSERT_TRUE(second.ok()) << second.status();
-  EXPECT_EQ(inputs.bytes(), bytes);
-  EXPECT_TRUE(CompareTensors(second->reference().front(), first->reference().front(), first->tolerance, "clone").ok());
+  if (!IsRightTwice(GetParam(), Quick(), Device())) return;
+  EXPECT_THAT(heard.texts, testing::IsEmpty()) << "users would see these, and would not run this case as it is";
+  ExpectFaultsFoundAndClonesAlike(GetParam(), Quick(), Device());
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, EveryCase, testing::ValuesIn(SmallPoints()), TestNameOf);

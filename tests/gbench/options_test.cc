@@ -108,67 +108,7 @@ TEST(OptionsTest, TheCommandLineIsKeptAsAShellTakesIt) {
   EXPECT_EQ(Parse({"--filter=it's"}).command_line, "roofbench '--filter=it'\\''s'");
 }
 
-struct Bad {
-  std::vector<std::string> arguments;
-  std::vector<std::string> said;  // every part must stand in the message
-};
-
-TEST(OptionsTest, BadCommandLinesAreRefusedByName) {
-  const Bad table[] = {
-      {{"--benchmark_fliter=x"}, {"--benchmark_fliter", "did you mean --benchmark_filter"}},
-      {{"--nonsense"}, {"--nonsense", "--help"}},
-      {{"matmul"}, {"'matmul'", "--benchmark_filter"}},
-      {{"--suite=huge"}, {"--suite=huge", "quick, standard, full"}},
-      {{"--axis=n"}, {"--axis=n", "[family.]name=v1,v2"}},
-      {{"--axis=matmul.=3"}, {"--axis=matmul.=3"}},
-      {{"--axis=n="}, {"--axis=n="}},
-      {{"--axis"}, {"--axis="}},
-      {{"--threads=-1"}, {"--threads=-1", "0 to 4096"}},
-      {{"--threads=many"}, {"--threads=many"}},
-      {{"--threads=99999999999999999999"}, {"--threads=99999999999999999999"}},
-      {{"--seed=-1"}, {"--seed=-1"}},
-      {{"--seed"}, {"--seed needs a value"}},
-      {{"--min_samples=0"}, {"--min_samples=0"}},
-      {{"--min_samples=20", "--max_samples=10"}, {"--min_samples=20", "--max_samples=10"}},
-      {{"--max_time=-1"}, {"--max_time=-1"}},
-      {{"--max_time=nan"}, {"--max_time=nan"}},
-      {{"--max_time=inf"}, {"--max_time=inf"}},
-      {{"--max_step_time=-2"}, {"--max_step_time=-2"}},
-      {{"--warmup_iters=-2"}, {"--warmup_iters=-2"}},
-      {{"--check=maybe"}, {"--check=maybe", "on, off"}},
-      {{"--reference=h900"}, {"--reference=h900", "a100-sxm4-40gb", "h200"}},
-      {{"--benchmark_min_time=0x"}, {"--benchmark_min_time=0x"}},
-      {{"--benchmark_min_time=-3x"}, {"--benchmark_min_time=-3x"}},
-      {{"--benchmark_min_time=fast"}, {"--benchmark_min_time=fast"}},
-      {{"--benchmark_repetitions=0"}, {"--benchmark_repetitions=0"}},
-      {{"--benchmark_repetitions=-5"}, {"--benchmark_repetitions=-5"}},
-      {{"--benchmark_out_format=xml"}, {"--benchmark_out_format=xml", "json, csv"}},
-      {{"--benchmark_format=xml"}, {"--benchmark_format=xml", "console, json, csv"}},
-      {{"--benchmark_color=purple"}, {"--benchmark_color=purple", "auto, true, false"}},
-      {{"--benchmark_list_tests=maybe"}, {"--benchmark_list_tests=maybe", "true or false"}},
-      {{"--benchmark_enable_random_interleaving=perhaps"}, {"perhaps", "true or false"}},
-      {{"--benchmark_report_aggregates_only=2"}, {"--benchmark_report_aggregates_only=2", "true or false"}},
-      {{"--benchmark_context=a"}, {"--benchmark_context=a", "KEY=VALUE"}},
-      {{"--benchmark_time_unit=minutes"}, {"--benchmark_time_unit=minutes", "ns, us, ms, s"}},
-      {{"-benchmark_repetitions=9"}, {"-benchmark_repetitions=9", "two dashes", "--benchmark_repetitions=9"}},
-      {{"-help"}, {"two dashes"}},
-      {{"--wait_quiet=-1"}, {"--wait_quiet=-1"}},
-      {{"--axis=n=256:4096"}, {"256:4096", "256:4096:x2"}},
-      {{"--axis=n=256:4096:x1"}, {"256:4096:x1"}},
-      {{"--axis=n=4096:256:x2"}, {"4096:256:x2"}},
-      {{"--axis=n=1:100000:+1"}, {"1:100000:+1", "1000 values"}},
-      {{"--benchmark_perf_counters=CYCLES"}, {"--benchmark_perf_counters"}},
-      {{"--inject_delay=-0.1"}, {"--inject_delay=-0.1"}},
-      {{"--roof_share=1"}, {"--roof_share=1"}},
-      {{"--list_axes=perhaps"}, {"--list_axes=perhaps"}},
-      {{"--describe=xml"}, {"--describe=xml", "json"}},
-      {{"--describe="}, {"--describe=: expected json"}},
-      {{"--"}, {"'--'"}},
-  };
-  for (const Bad& bad : table) {
-    for (const std::string& said : bad.said) EXPECT_THAT(Error(bad.arguments), HasSubstr(said));
-  }
-}
+// Bad command lines are a table of tests/benchmarks/refusals_test.cc, which has the families.
 
 TEST(OptionsTest, MoreThreadsThanProcessorsAreAskedForTwice) {
   const int processors = kernels::Processors();

@@ -14,11 +14,9 @@ namespace {
 
 class CasesTest : public GpuTest, public testing::WithParamInterface<PlannedCase> {};
 
-TEST_P(CasesTest, IsRight) { ExpectRightTwice(GetParam(), Few(), device()); }
-
-TEST_P(CasesTest, AWrongResultFails) { ExpectWrongResultFails(GetParam(), Few(), device()); }
-
-TEST_P(CasesTest, AWrongRowFails) { ExpectWrongElsewhereFails(GetParam(), Few(), device()); }
+TEST_P(CasesTest, IsRightAndItsCheckFindsFaults) {
+  if (IsRightTwice(GetParam(), Few(), device())) ExpectFaultsFoundAndClonesAlike(GetParam(), Few(), device());
+}
 
 INSTANTIATE_TEST_SUITE_P(Families, CasesTest, testing::ValuesIn(SmallPoints()), TestNameOf);
 

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from built_program import NO_ROOFS
 from test_flop_counter import PROGRAM
 
 pytestmark = pytest.mark.slow  # importing torch takes seconds
 
 SIZES = ("size=small", "batch=1", "context=32", "d_model=64", "d_ff=128", "layers=2", "heads=2", "vocab=200")
-SHORT = ("--suite=full", "--benchmark_min_time=1x", "--roof_share=0", "--check=off", "--threads=1")
+SHORT = ("--suite=full", "--benchmark_min_time=1x", *NO_ROOFS, "--check=off", "--threads=1")
 
 
 @pytest.fixture(scope="module")

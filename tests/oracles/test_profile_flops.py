@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from built_program import NO_ROOFS
 from test_flop_counter import PROGRAM, SHAPE, counted_flops, training_flags
 
 pytestmark = pytest.mark.slow  # importing torch takes seconds
 
-SHORT = ("--suite=full", "--benchmark_min_time=1x", "--warmup_iters=1", "--roof_share=0", "--check=off", "--threads=1")
+SHORT = ("--suite=full", "--benchmark_min_time=1x", "--warmup_iters=1", *NO_ROOFS, "--check=off", "--threads=1")
 
 
 def profiled(tmp_path: Path, *flags: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import browser as system_browser
 import perfetto
 import pytest
-from built_program import Run
+from built_program import NO_ROOFS, Run
 from playwright.sync_api import sync_playwright
 
 pytestmark = pytest.mark.slow  # a browser reads it
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow  # a browser reads it
 STEPS = 2
 SIZE = "size:small/context:16/dtype:fp32"
 MODEL = "vocab:50/d_model:16/d_ff:32/layers:2/heads:2"
-SHORT = ("--suite=full", "--benchmark_min_time=1x", "--warmup_iters=1", "--roof_share=0", "--check=off", "--threads=1")
+SHORT = ("--suite=full", "--benchmark_min_time=1x", "--warmup_iters=1", *NO_ROOFS, "--check=off", "--threads=1")
 
 # What lies in a step, each slice with its own time: without those directly in it.
 OWN = """

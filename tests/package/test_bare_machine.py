@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from installed import libtorch
 
+pytestmark = pytest.mark.nightly
+
 # The loader, and what every system has.
 RUNTIME = re.compile(r"ld-linux.*|lib(c|m|dl|rt|pthread|util|stdc\+\+|gcc_s)\.so.*")
 

@@ -65,7 +65,7 @@ def reports_know_the_family(program: Path, folder: Path, environment: dict[str, 
     assert re.search(r"scale_add/n:16384 +(eager|ours) ", summary), summary
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_family_of_ones_own_against_the_installed_tree(prefix: Path, project: Path, tmp_path: Path) -> None:
     environment = bare(tmp_path)
     configured = configure(project, prefix, environment)
@@ -106,7 +106,7 @@ def test_another_release_than_it_was_built_with_is_refused(
     assert "77.8.9" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_family_of_ones_own_beside_the_sources(project: Path) -> None:
     # The layers are compiled: what makes that quick is on, it need not run fast, and test_cuda_build has the CUDA part.
     # Always in one folder, whose name is in what the compiler cache goes by.
@@ -158,7 +158,7 @@ def test_a_family_takes_at_most_25_lines_below_its_includes() -> None:
     assert not any(line.startswith("#include") for line in below)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_family_of_the_docs_is_built_and_checked(prefix: Path, project: Path, tmp_path: Path) -> None:
     environment = bare(tmp_path)
     flags = ("--benchmark_filter=^hard_swish/", *TINY[:2], "--axis=elements=1024")

@@ -116,7 +116,7 @@ def test_a_given_folder_is_built_without_a_download(toy: Path, tmp_path: Path) -
     assert f"toy: {tmp_path} is not a source folder" in " ".join(wrong.stderr.split())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "debian"),
     [

@@ -11,6 +11,8 @@ import pytest
 from built_program import ROOT, TINY
 from installed import BUILD, bare, install, libtorch, runpath
 
+pytestmark = pytest.mark.slow
+
 # What every machine has, or brings with LibTorch.
 NOT_CARRIED = re.compile(r"linux-vdso|.*/ld-linux|lib(c|m|dl|rt|pthread|util|stdc\+\+|gcc_s)\.so|lib(cudart|cupti)")
 LARGEST_TREE_BYTES = 64 * 1024 * 1024

@@ -12,6 +12,11 @@ PROGRAM = ROOT / "build" / "release" / "bin" / "roofbench"
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
+# A test of memory, files or names needs no roofs: added to every small run, so that it does not measure them. A test of
+# roofs adds WITH_ROOFS after it.
+NO_ROOFS = ("--roofs=off",)
+WITH_ROOFS = ("--roofs=measure",)
+
 # Four small cases, five samples each after one step: the shape of the output and not the figures are of interest.
 TINY = (
     "--benchmark_filter=matmul/impl:eager/dtype:(fp32|bf16)",
@@ -21,4 +26,5 @@ TINY = (
     "--axis=matmul.n=16,32",
     "--benchmark_min_time=5x",
     "--warmup_iters=1",
+    *NO_ROOFS,
 )

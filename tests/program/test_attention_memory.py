@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What attention holds in memory, by its formulas and as it is counted."""
+"""Attention's memory as its formulas predict it and as it is counted."""
 
 from __future__ import annotations
 
@@ -7,25 +7,33 @@ import json
 from pathlib import Path
 
 import pytest
-from built_program import Run
+from built_program import NO_ROOFS, Run
 
 IMPLS = ("naive", "sdpa", "native")
 PASSES = ("forward", "backward", "forward_backward")
+KV_HEADS = (4, 1)
 
 
-@pytest.mark.parametrize("kv_heads", [4, 1])
-def test_memory_of_attention_is_predicted(run: Run, tmp_path: Path, kv_heads: int) -> None:
+def test_memory_of_attention_is_predicted(run: Run, tmp_path: Path) -> None:
+    """At 512 keys the scores outweigh all other operands: a formula in the wrong power of the keys is far off.
+
+    The cache is warm: copies for a cold one would be gigabytes on a processor with a large last-level cache.
+    """
     out = tmp_path / "out.json"
     done = run(
         r"--benchmark_filter=^attention/impl:(naive|sdpa|native)/(pass:\w+/)?dtype:(bf16|fp32)/heads:4/",
         "--suite=standard",
-        "--axis=attention.pass=forward,backward,forward_backward",
-        *("--axis=attention.heads=4", f"--axis=attention.kv_heads={kv_heads}", "--axis=attention.d=64"),
-        *("--axis=attention.keys=512", "--axis=attention.backend=auto"),
-        *("--check=off", "--roof_share=0", "--warmup_iters=0", "--benchmark_min_time=1x", f"--benchmark_out={out}"),
+        "--axis=attention.pass=" + ",".join(PASSES),
+        *("--axis=attention.heads=4", "--axis=attention.kv_heads=" + ",".join(map(str, KV_HEADS))),
+        *("--axis=attention.d=64", "--axis=attention.keys=512", "--axis=attention.backend=auto", "--axis=cache=warm"),
+        *("--check=off", "--warmup_iters=0", "--benchmark_min_time=1x", *NO_ROOFS, f"--benchmark_out={out}"),
     )
     assert done.returncode == 0, done.stderr
     cases = json.loads(out.read_text())["benchmarks"]
-    assert len(cases) == len(IMPLS) * len(PASSES) * 2
+    assert len(cases) == len(IMPLS) * len(PASSES) * len(KV_HEADS) * 2
     for case in cases:
-        assert case["predicted_mem"] == pytest.approx(case["peak_mem"], rel=0.1), case["name"]
+        if case["impl"] == "sdpa":
+            # LibTorch chooses its kernel by the processor: with AMX it holds less than by the path of the formula.
+            assert 0 < case["peak_mem"] <= 1.1 * case["predicted_mem"], case["name"]
+        else:
+            assert case["peak_mem"] == pytest.approx(case["predicted_mem"], rel=0.1), case["name"]

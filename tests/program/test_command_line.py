@@ -34,31 +34,6 @@ def test_help_groups_flags_and_its_examples_work(run: Run) -> None:
         assert listed.stdout
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--benchmark_filter=nothing_matches"], "matches no case"),
-        (["--benchmark_filter=("], "not a valid regular expression"),
-        (["--axis=matmul.q=1"], "'q'"),
-        (["--axis=nobody.n=1"], "'nobody'"),
-        (["--axis=dtype=fp31"], "'fp31'"),
-        (["--device=tpu"], "--device=tpu"),
-        (["--device=cuda"], "--device=cuda"),
-        (["--unknown"], "--unknown"),
-        (["--benchmark_filter=^gelu/", "--top_p=0.5"], "--top_p has no effect on the selected cases: --axis=sampling=given"),
-        (["--benchmark_filter=^generate/", "--min_p=0.5"], "--axis=sampling=given"),
-        (["--benchmark_filter=^quality/", "--prompt_ids=1,2"], "--prompt_ids has no effect on the selected cases"),
-        (["--benchmark_filter=^gelu/", "--stop_ids=2"], "--benchmark_filter='^complete/' selects cases that read it"),
-        (["--benchmark_filter=^complete/", "--text_ids=1,2"], "--benchmark_filter='^quality/'"),
-    ],
-)
-def test_refusals(run: Run, flags: list[str], said: str) -> None:
-    done = run(*flags)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert done.stdout == ""
-
-
 # Storage that is none, or another's under a second name: a skipped case that says why.
 @pytest.mark.parametrize(
     ("axes", "why"),
@@ -77,12 +52,6 @@ def test_storage_that_cannot_be(run: Run, axes: str, why: str) -> None:
     assert cases
     for case in cases:
         assert why in case["error_message"], case
-
-
-def test_bad_environment_is_refused(run: Run) -> None:
-    done = run(BENCHMARK_MIN_TIME="soon")
-    assert done.returncode == 2
-    assert "soon" in done.stderr
 
 
 def test_axes_and_counters_are_listed(run: Run) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import strange_folder
 import tiny_checkpoint
-from built_program import Run
+from built_program import NO_ROOFS, Run
 
 
 def described(run: Run, folder: Path) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def test_parameters_are_those_of_transformers_and_bytes_those_that_are_loaded(
         "--axis=complete.new=2",
         "--prompt_ids=1,2",
         "--benchmark_min_time=1x",
-        "--roof_share=0",
+        *NO_ROOFS,
         "--check=off",
         "--benchmark_format=json",
     )

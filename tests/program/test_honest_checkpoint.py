@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from built_program import Run
+from built_program import NO_ROOFS, Run
 
 pytestmark = pytest.mark.slow  # importing torch and transformers takes seconds
 
@@ -40,7 +40,7 @@ def test_rounding_alone_fails_no_case(run: Run, tmp_path: Path, seed: int) -> No
         "--axis=decode.depth=8",
         "--benchmark_min_time=1x",
         "--warmup_iters=0",
-        "--roof_share=0",
+        *NO_ROOFS,
         "--threads=1",
         "--benchmark_format=json",
     )

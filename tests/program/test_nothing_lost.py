@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from built_program import TINY, Run
+from built_program import NO_ROOFS, TINY, Run
 
 # Fifty small cases, 150 with their repetitions, in processes that measure their roofs in half a second.
 MANY = (
@@ -210,7 +210,7 @@ def planted(program: Path) -> Path:
 @pytest.mark.parametrize("fresh", [True, False])
 def test_a_fresh_process_is_one_for_each_repetition(planted: Path, tmp_path: Path, fresh: bool) -> None:
     out = tmp_path / "out.json"
-    flags = ["--filter=how:(good|last)/", "--benchmark_repetitions=2", "--benchmark_min_time=2x", "--roof_share=0"]
+    flags = ["--filter=how:(good|last)/", "--benchmark_repetitions=2", "--benchmark_min_time=2x", *NO_ROOFS]
     flags += ["--threads=1", f"--benchmark_out={out}", *(["--fresh_process"] if fresh else [])]
     done = subprocess.run([planted, *flags], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from built_program import PROGRAM, Run
+from built_program import NO_ROOFS, PROGRAM, Run
 
 PROFILER = PROGRAM.parents[1] / "tests" / "libfake_profiler.so"
 STEP = (
@@ -19,6 +19,7 @@ STEP = (
     *(f"--axis=train_step.{axis}" for axis in ("d_model=16", "d_ff=32", "layers=2", "heads=2", "vocab=50")),
     "--benchmark_min_time=2x",
     "--warmup_iters=1",
+    *NO_ROOFS,
 )
 
 
@@ -101,7 +102,7 @@ TINY = ("model=tiny_llama", "precision=bf16", "batch=1")
 def test_ranges_of_other_models(run: Run, tmp_path: Path, family: str, axes: tuple[str, ...], expected: Ranges) -> None:
     seen = tmp_path / "ranges"
     flags = [f"--benchmark_filter=^{family}/", "--suite=full", "--benchmark_min_time=2x", "--warmup_iters=1"]
-    done = run(*flags, *(f"--axis={family}.{axis}" for axis in axes), "--roof_share=0", "--nvtx",
+    done = run(*flags, *(f"--axis={family}.{axis}" for axis in axes), *NO_ROOFS, "--nvtx",
                NVTX_INJECTION64_PATH=str(PROFILER), ROOFBENCH_FAKE_PROFILER_OUT=str(seen))  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     (case, sampling) = nested(seen.read_text().splitlines())[-1]

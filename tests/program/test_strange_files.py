@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import strange_folder
-from built_program import TINY, Run
+from built_program import NO_ROOFS, TINY, Run
 
 COMPLETE = (
     "--benchmark_filter=^complete/",
@@ -22,7 +22,7 @@ COMPLETE = (
     "--axis=complete.new=2",
     "--benchmark_min_time=1x",
     "--warmup_iters=0",
-    "--roof_share=0",
+    *NO_ROOFS,
     "--threads=1",
     "--benchmark_format=json",
 )

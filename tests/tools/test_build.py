@@ -90,7 +90,7 @@ def without_nvcc() -> str:
     return ":".join(part for part in os.environ["PATH"].split(":") if not Path(part, "nvcc").exists())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("flags", "compiler", "message"),
     [
@@ -107,7 +107,7 @@ def test_without_a_toolkit_the_part_is_left_out(tmp_path: Path, flags: list[str]
     assert "bin/roofbench:" in targets
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

@@ -21,7 +21,7 @@ def _bisect(made: Scratch, tmp_path: Path, good: str = "good", bad: str = "HEAD"
     return main(["bisect", good, bad, *flags, f"--state={tmp_path / 'state'}", "--pairs=10", "--budget=60s", *more])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_injected_slow_commit_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = _made(tmp_path, 4, 2, broken=0)
     assert _bisect(made, tmp_path) == 0

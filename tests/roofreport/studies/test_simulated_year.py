@@ -34,19 +34,19 @@ def _gated(made: Year, plants: list[list[Plant]], rule: simulated_year.Rule = si
     return simulated_year.gated(made, plants, np.random.default_rng(5), rule)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_targets_are_met(made: Year, plants: list[list[Plant]]) -> None:
     assert is_met(_gated(made, plants), SERIES)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_wide_fence_finds_too_little(made: Year, plants: list[list[Plant]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standing, "NEAR", 12.0)
     monkeypatch.setattr(standing, "PENALTY", 1e9)
     assert not is_met(_gated(made, plants), SERIES)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_gate_that_asks_nobody_cries_wolf(made: Year, plants: list[list[Plant]]) -> None:
     def always(stands: Standing, evening: Evening) -> bool:
         return stands.excess > stands.fence.near
