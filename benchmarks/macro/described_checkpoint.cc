@@ -9,8 +9,8 @@
 #include "lib/base/printable.h"
 #include "lib/base/text.h"
 #include "lib/gbench/flag_answer.h"
+#include "lib/models/checkpoint/checkpoint_summary.h"
 #include "lib/models/decoding/stored_matrix.h"
-#include "lib/models/summary/checkpoint_summary.h"
 
 ABSL_FLAG(std::string, describe_checkpoint, "",
           "print the tensors, sizes, memory and roof of a checkpoint's folder by its headers alone, and stop");
@@ -18,21 +18,21 @@ ABSL_FLAG(std::string, describe_checkpoint, "",
 namespace roofbench {
 namespace {
 
-// Of the format's own multipliers, whatever the precision.
+// The roofs that precisions use.
 const std::vector<workload::Dtype> kMultipliers = {workload::Dtype::kFp32, workload::Dtype::kBf16,
                                                    workload::Dtype::kFp16, workload::Dtype::kInt8};
 
 absl::StatusOr<std::string> Describe(const std::string& format, const FlagAnswer::Open& open) {
   const std::string folder = absl::GetFlag(FLAGS_describe_checkpoint);
-  const std::string said = absl::StrCat("--describe_checkpoint=", folder);
+  const std::string flag = absl::StrCat("--describe_checkpoint=", folder);
   const absl::StatusOr<models::Checkpoint> checkpoint = models::Checkpoint::Open(folder);
   if (!checkpoint.ok()) {
-    return absl::Status(checkpoint.status().code(), absl::StrCat(said, ": ", checkpoint.status().message()));
+    return absl::Status(checkpoint.status().code(), absl::StrCat(flag, ": ", checkpoint.status().message()));
   }
   const auto device = open();
   if (!device.ok()) return device.status();
   (*device)->Calibrate(kMultipliers);
-  models::CheckpointSummary summary = models::Summarise(*checkpoint, (*device)->MeasuredPeaks());
+  models::CheckpointSummary summary = models::Summarize(*checkpoint, (*device)->MeasuredPeaks());
   for (models::PrecisionSummary& row : summary.precisions) {
     row.fits.Update(models::StoredMatrix::CheckDevice(row.format, (*device)->torch_device()));
   }

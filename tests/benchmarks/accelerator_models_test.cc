@@ -53,7 +53,7 @@ class LlmInt8OnADevice : public testing::Test {
     x_ = at::randn({tokens, 256}, seeded).clamp_(-5, 5);
     x_.slice(1, 0, 256, apart).select(0, 1).fill_(9);
     x_.slice(1, 0, 256, apart).select(0, 2).fill_(-7);
-    weight_ = models::QuantiseLlmInt8(at::randn({48, 256}, seeded));
+    weight_ = models::QuantizeLlmInt8(at::randn({48, 256}, seeded));
     there_ = {weight_.weight.to(accelerator::TheDevice()), weight_.row_max.to(accelerator::TheDevice())};
     x_there_ = x_.to(accelerator::TheDevice());
   }

@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   std::ifstream in(argv[5], std::ios::binary);
   Read(in, x);
   Read(in, w);
-  const roofbench::models::LlmInt8Matrix weight = roofbench::models::QuantiseLlmInt8(w.to(at::kHalf));
+  const roofbench::models::LlmInt8Matrix weight = roofbench::models::QuantizeLlmInt8(w.to(at::kHalf));
   std::ofstream out(argv[6], std::ios::binary);
   Write(out, roofbench::models::LlmInt8Linear(x.to(at::kHalf), weight, threshold));
 

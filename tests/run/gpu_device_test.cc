@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "lib/aten/fp32_scope.h"
+#include "lib/aten/precision_scopes.h"
 #include "lib/device/unverified.h"
 #include "lib/run/doctor.h"
 #include "lib/run/session.h"

@@ -46,7 +46,7 @@ MEANT_OTHERWISE: dict[str, dict[str, str]] = {
         "softmax": "a stage of attention",
     },
     "lib/models/checkpoint/": {"backend": "a key of quantization_config"},
-    "lib/models/summary/": {
+    "lib/models/checkpoint/checkpoint_summary.": {
         "bytes": "a key of a summary",
         "context": "a key of a summary",
         "d_ff": "a key of a summary",
