@@ -36,14 +36,14 @@ def test_it_finds_the_kernels() -> None:
 
 # A file of models, what to leave out or put in its place, and how many kernels are nameless without it.
 PLANTED = [
-    ("training/adamw_update.cc", 'const observe::Range kernel("roofbench::adamw");', "", 1),
-    ("training/native_attention.cc", 'const observe::Range kernel("roofbench::attention_gradient");', "", 1),
-    ("training/native_attention.cc", 'const observe::Range kernel("roofbench::rope");', "", 1),
+    ("training/optimizer.cc", 'const observe::Range kernel("roofbench::adamw");', "", 1),
+    ("training/native_layers.cc", 'const observe::Range kernel("roofbench::attention_gradient");', "", 1),
+    ("training/native_layers.cc", 'const observe::Range kernel("roofbench::rope");', "", 1),
     ("training/native_layers.cc", 'std::optional<observe::Range> kernel("roofbench::rms_norm");', "", 1),
     ("training/native_layers.cc", '"roofbench::gelu"', '"gelu"', 1),
     ("training/native_layers.cc", '("roofbench::cross_entropy");', '("roofbench::cross_entropy"); kernel.reset();', 1),
     ("native/native_decoder.cc", 'const PartRange range(worker, "roofbench::decode_attention");', "", 3),
-    ("native/residual_stream.cc", 'const PartRange range(worker, "roofbench::rms_norm");', "", 1),
+    ("native/native_step.cc", 'const PartRange range(worker, "roofbench::rms_norm");', "", 1),
     ("native/native_decoder.cc", 'Product(worker, "roofbench::linear head"', 'Product(worker, "head"', 5),
     ("native/native_decoder.cc", 'const PartRange range(worker, "roofbench::linear gate_up");', "", 7),
     ("decoding/stored_matrix.cc", 'const observe::Range kernel("roofbench::unpack_int4");', "", 1),
