@@ -17,7 +17,6 @@
 #include "lib/kernels/threading/thread_pool.h"
 
 namespace roofbench {
-
 namespace {
 
 constexpr int64_t kMath = 0;
@@ -151,5 +150,4 @@ TEST(PromptAttention, SeesTheCacheAndTheTokensBefore) {
 }
 
 }  // namespace
-
 }  // namespace roofbench

@@ -14,12 +14,11 @@
 #include <stdexcept>
 
 #include "lib/models/checkpoint/checkpoint.h"
-#include "lib/models/decoding/decoder_weights.h"
 #include "lib/models/checkpoint/checkpoint_summary.h"
+#include "lib/models/decoding/decoder_weights.h"
 #include "tests/models/checkpoint/written_checkpoint.h"
 
 namespace roofbench::models {
-
 namespace {
 
 using nlohmann::json;
@@ -337,5 +336,4 @@ INSTANTIATE_TEST_SUITE_P(Each, PackedRowsOf, testing::Values(PackedFormat::Packi
                          [](const auto& test) { return PackedFormat{.packing = test.param}.Name(); });
 
 }  // namespace
-
 }  // namespace roofbench::models

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lies between products with quantized weights can be in fp16: nearer to exact than bf16, and with a largest
-// number that sums must not pass on their way.
+// Activations in fp16 and in 8 bits, and keys and values in 8 bits.
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -23,7 +23,6 @@
 #include "tests/models/decoding/variants.h"
 
 namespace roofbench::models {
-
 namespace {
 
 using workload::Activations;
@@ -256,5 +255,4 @@ INSTANTIATE_TEST_SUITE_P(Each, DecoderOfAnInt8Cache,
                          [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
-
 }  // namespace roofbench::models

@@ -21,7 +21,6 @@
 #include "tests/models/decoding/variants.h"
 
 namespace roofbench::models {
-
 namespace {
 
 using workload::WeightFormat;
@@ -386,5 +385,4 @@ INSTANTIATE_TEST_SUITE_P(Each, AppendAll, testing::ValuesIn(AppendVariants()),
                          [](const auto& instance) { return NameOf(instance.param); });
 
 }  // namespace
-
 }  // namespace roofbench::models

@@ -15,7 +15,6 @@
 #include "tests/models/decoding/variants.h"
 
 namespace roofbench::models {
-
 namespace {
 
 using workload::WeightFormat;
@@ -127,5 +126,4 @@ INSTANTIATE_TEST_SUITE_P(Each, KeptRole,
                          });
 
 }  // namespace
-
 }  // namespace roofbench::models

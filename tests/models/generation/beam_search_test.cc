@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/oracles/test_beams.py holds whole searches against transformers'.
+
 #include "lib/models/generation/beam_search.h"
 
 #include <ATen/CPUGeneratorImpl.h>

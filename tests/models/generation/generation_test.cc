@@ -28,7 +28,6 @@
 #include "lib/workload/models/decoder_presets.h"
 
 namespace roofbench::models {
-
 namespace {
 
 using testing::Each;
@@ -361,5 +360,4 @@ TEST(DeviceTokenChooser, ChoosesForSomeSequencesWhatItWouldForAll) {
 }
 
 }  // namespace
-
 }  // namespace roofbench::models

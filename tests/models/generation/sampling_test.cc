@@ -12,7 +12,6 @@
 #include "lib/models/generation/sampling.h"
 
 namespace roofbench::models {
-
 namespace {
 
 using testing::DoubleEq;
@@ -252,5 +251,4 @@ TEST(TokenSampler, ChoosesByNumbersAlone) {
 }
 
 }  // namespace
-
 }  // namespace roofbench::models

@@ -16,7 +16,6 @@
 #include "lib/models/training/transformer_model.h"
 
 namespace roofbench::models {
-
 namespace {
 
 constexpr int64_t kBatch = 2;
@@ -115,5 +114,4 @@ INSTANTIATE_TEST_SUITE_P(Precisions, NativeLinearGeluTest, testing::Bool(),
                          [](const auto& instance) { return instance.param ? "Autocast" : "Fp32"; });
 
 }  // namespace
-
 }  // namespace roofbench::models

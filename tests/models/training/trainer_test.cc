@@ -13,7 +13,6 @@
 #include "lib/observe/peak_memory.h"
 
 namespace roofbench::models {
-
 namespace {
 
 constexpr workload::Transformer kShape{.d_model = 16, .d_ff = 40, .layers = 3, .heads = 2, .vocab = 23};
@@ -219,5 +218,4 @@ INSTANTIATE_TEST_SUITE_P(Layers, TrainingRunTest, testing::Values(&EagerLayers()
                          [](const auto& instance) { return instance.index == 0 ? "Eager" : "Native"; });
 
 }  // namespace
-
 }  // namespace roofbench::models
