@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prompts of token ids that a checkpoint goes on with, so that a person can read what a precision makes of them:
+// Prompts of token ids that a checkpoint continues, so that a person can read the effect of a precision:
 // tools/tokens turns text into ids and back. Unlike in `generate`, a text ends where the model ends it; prompts are as
 // long as they are, without padding, and a text that has ended takes no part in the steps of the others.
 
@@ -14,13 +14,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "benchmarks/macro/drafts.h"
 #include "benchmarks/macro/generation.h"
-#include "benchmarks/macro/given_checkpoint.h"
-#include "benchmarks/macro/given_ids.h"
+#include "benchmarks/macro/given.h"
 #include "lib/base/process.h"
 #include "lib/gbench/flags.h"
-#include "lib/models/checkpoint/token_ids.h"
+#include "lib/models/generation/token_ids.h"
 
 namespace roofbench {
 namespace {
@@ -36,10 +34,10 @@ GivenIds& GivenPrompts() {
   return *prompts;
 }
 
-// The prompts as the checkpoint takes them beside so many new tokens.
+// The prompts, shortened to leave room for the new tokens.
 struct Prompts {
   std::vector<TokenIds> ids;
-  std::vector<int64_t> left_out;  // first tokens of each that are not among them
+  std::vector<int64_t> left_out;  // first tokens of each that were removed
 
   std::size_t longest() const {
     return std::ranges::max_element(ids, {}, [](const TokenIds& prompt) { return prompt.size(); })->size();
@@ -67,9 +65,9 @@ absl::StatusOr<Prompts> PromptsAt(const Point& at) {
 }
 
 // Once for each number of new tokens.
-void TellWhatIsLeftOut(const Prompts& prompts, int64_t new_tokens) {
-  static auto* told = new std::set<int64_t>();
-  if (!told->insert(new_tokens).second) return;
+void ReportLeftOut(const Prompts& prompts, int64_t new_tokens) {
+  static auto* reported = new std::set<int64_t>();
+  if (!reported->insert(new_tokens).second) return;
   for (std::size_t i = 0; i < prompts.ids.size(); ++i) {
     if (prompts.left_out[i] == 0) continue;
     std::cerr << ProgramName() << ": --prompt_ids: the first " << prompts.left_out[i] << " tokens of prompt " << i + 1
@@ -85,7 +83,7 @@ Point GenerateAt(const Point& at) {
   return CheckpointPoint(at, prompts->longest(), beams > 1 ? beams : prompts->ids.size());
 }
 
-// Where a text ends, and what a draft guesses rightly, is known only later: as if every token came alone.
+// The ends of texts and the accuracy of a draft are not known yet: assumes single tokens up to the limit.
 workload::Cost PlannedCost(const Point& at) {
   const Point point = GenerateAt(at);
   const auto cost = [&](const Point& of) {
@@ -142,7 +140,7 @@ absl::Status SupportsPrompts(const Point& at, const Device& device) {
   return SupportsModel(GenerateAt(at), device);
 }
 
-// It has run once: where a text ends is known only then.
+// Runs it once to find the ends of the texts.
 absl::StatusOr<GenerationCase> Completed(const Point& at, Inputs& in) {
   const Point point = GenerateAt(at);
   const absl::StatusOr<models::DecoderConfig> config = ConfigAt(point);
@@ -151,7 +149,7 @@ absl::StatusOr<GenerationCase> Completed(const Point& at, Inputs& in) {
   if (!stops.ok()) return stops.status();
   const absl::StatusOr<Prompts> prompts = PromptsAt(at);
   if (!prompts.ok()) return prompts.status();
-  TellWhatIsLeftOut(*prompts, at.Int("new"));
+  ReportLeftOut(*prompts, at.Int("new"));
   TextRules rules{.stop_ids = stops->empty() ? config->stop_ids : *stops, .beams = {.beams = at.Int("beams")}};
   PlainText plain;
   if (HasDraft(at)) {
@@ -168,7 +166,7 @@ absl::StatusOr<GenerationCase> Completed(const Point& at, Inputs& in) {
   return completed;
 }
 
-// A line a text; of several, with its number, and where it ended.
+// A line for each text; if there are several, with its number and end.
 std::string TextOf(const models::Generation& generation) {
   std::vector<std::string> lines;
   for (int64_t b = 0; b < generation.batch(); ++b) {
@@ -200,27 +198,25 @@ void Describe(const Point& at, const std::shared_ptr<GenerationCase>& completed,
   if (const auto beams = static_cast<std::size_t>(at.Int("beams")); beams > 1) {
     worked.assign(beams, {sequences.front().prompt, static_cast<double>(generation.steps())});
     built.model.token_bytes = StoredAt(point).DecodeReadBytes(worked);
-    // The best text may end with its first token, and the search goes on for others.
+    // The best text may end with its first token while the search continues for others.
     if (built.model.tokens == 0 && generation.steps() > 1) built.phases.emplace_back("decode");
   }
   built.cost = StoredAt(point).GenerateCost(worked);
   if (HasDraft(at))
     DescribeDraft(point, DraftPoint(at, static_cast<std::size_t>(generation.lengths().front())), completed, built);
   built.text = [completed] { return TextOf(completed->generation); };
-  const auto tell = [&](const char* name, double value) {
-    built.figures.emplace_back(name, [value] { return value; });
-  };
-  tell("sequences", static_cast<double>(sequences.size()));
-  tell("sequences_ended", static_cast<double>(ends.size()));
+  const auto add = [&](const char* name, double value) { built.figures.emplace_back(name, [value] { return value; }); };
+  add("sequences", static_cast<double>(sequences.size()));
+  add("sequences_ended", static_cast<double>(ends.size()));
   if (!ends.empty()) {
-    tell("first_end_tokens", std::ranges::min(ends));
-    tell("last_end_tokens", std::ranges::max(ends));
+    add("first_end_tokens", std::ranges::min(ends));
+    add("last_end_tokens", std::ranges::max(ends));
   }
   double left_out = 0;
   if (const auto prompts = PromptsAt(at); prompts.ok()) {
     for (const int64_t tokens : prompts->left_out) left_out += static_cast<double>(tokens);
   }
-  tell("truncated_tokens", left_out);
+  add("truncated_tokens", left_out);
 }
 
 const Registration kComplete =

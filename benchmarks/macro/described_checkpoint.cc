@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/text.h"
 #include "lib/gbench/flags.h"
+#include "lib/models/checkpoint/checkpoint_summary.h"
 #include "lib/models/decoding/stored_matrix.h"
-#include "lib/models/summary/checkpoint_summary.h"
 
 namespace roofbench {
 namespace {
@@ -16,16 +16,16 @@ namespace {
 std::string folder;
 
 absl::StatusOr<std::string> Describe(const std::string& format, const FamilyFlags::Open& open) {
-  const std::string said = absl::StrCat("--describe_checkpoint=", folder);
+  const std::string flag = absl::StrCat("--describe_checkpoint=", folder);
   const absl::StatusOr<models::Checkpoint> checkpoint = models::Checkpoint::Open(folder);
   if (!checkpoint.ok()) {
-    return absl::Status(checkpoint.status().code(), absl::StrCat(said, ": ", checkpoint.status().message()));
+    return absl::Status(checkpoint.status().code(), absl::StrCat(flag, ": ", checkpoint.status().message()));
   }
   const auto device = open();
   if (!device.ok()) return device.status();
   (*device)->Calibrate(hardware::StreamsAnd(
       {workload::Dtype::kFp32, workload::Dtype::kBf16, workload::Dtype::kFp16, workload::Dtype::kInt8}));
-  models::CheckpointSummary summary = models::Summarise(*checkpoint, (*device)->MeasuredPeaks());
+  models::CheckpointSummary summary = models::Summarize(*checkpoint, (*device)->MeasuredPeaks());
   for (models::PrecisionSummary& row : summary.precisions) {
     row.fits.Update(models::StoredMatrix::CheckDevice(row.format, (*device)->torch_device()));
   }

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token generation: what a person who serves a model waits for.
+// Token generation, and generations that others published.
 //
 // One token reads all weights once, so that decode is bound by memory; a prompt is bound by arithmetic. The quick suite
 // runs a quarter of Llama-3.2-1B: 0.6 GB in bf16, far beyond every cache of a desktop, and so few tokens that a step
 // stays well below a second.
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "benchmarks/macro/generation.h"
+#include "lib/suite/named_rows.h"
 
 namespace roofbench {
 namespace {
@@ -31,6 +35,83 @@ const Registration kGenerate =
         .Points(Suite::kFull, Grid({"native"}, {"tinyllama_1b", "llama3_1b", "llama2_7b", "llama3_8b"}, kServed, {1, 8},
                                    {6, 512, 2048}, {1, 128}))
         .Points(Suite::kFull, Grid({"graph"}, {"llama3_1b"}, {"bf16", "int8"}, {1}, {6}, {128}));
+
+// An experiment that others published, as a point of `generate`, and their tokens a second, as our counter of this name
+// counts them.
+struct Experiment {
+  const char* name;
+  const char* model;
+  const char* precision;
+  const char* outliers;
+  const char* batch;
+  const char* prompt;
+  const char* new_tokens;
+  const char* sampling;
+  const char* rate;
+  double target;
+};
+
+constexpr char kEndToEnd[] = "e2e_tokens/s";
+constexpr char kAfterTheFirst[] = "tokens/s";
+
+// gpt-fast's are of an A100-40GB (https://github.com/meta-pytorch/gpt-fast, benchmarks), whose rates have the prompt in
+// them. bitsandbytes' are of an RTX 4090 and v0.45
+// (https://github.com/bitsandbytes-foundation/bitsandbytes/blob/main/benchmarking/README.md): batch over the mean
+// latency of a token; lengths are the defaults of its inference_benchmark.py.
+constexpr Experiment kExperiments[] = {
+    {"gpt_fast_llama2_7b_bf16", "llama2_7b", "bf16", "6", "1", "6", "200", "top_k", kEndToEnd, 94},
+    {"gpt_fast_llama2_7b_int8", "llama2_7b", "int8", "6", "1", "6", "200", "top_k", kEndToEnd, 144},
+    {"gpt_fast_mixtral_8x7b_int8", "mixtral_8x7b_16layers", "int8", "6", "1", "6", "200", "top_k", kEndToEnd, 175},
+    {"bitsandbytes_bf16", "llama3_8b", "bf16", "6", "1", "64", "64", "greedy", kAfterTheFirst, 47.46},
+    {"bitsandbytes_int8", "llama3_8b", "llm_int8", "none", "1", "64", "64", "greedy", kAfterTheFirst, 45.39},
+    {"bitsandbytes_int8_outliers", "llama3_8b", "llm_int8", "6", "1", "64", "64", "greedy", kAfterTheFirst, 22.26},
+    {"bitsandbytes_bf16_batch8", "llama3_8b", "bf16", "6", "8", "64", "64", "greedy", kAfterTheFirst, 334.64},
+    {"bitsandbytes_int8_batch8", "llama3_8b", "llm_int8", "none", "8", "64", "64", "greedy", kAfterTheFirst, 361.61},
+    {"bitsandbytes_int8_outliers_batch8", "llama3_8b", "llm_int8", "6", "8", "64", "64", "greedy", kAfterTheFirst,
+     164.55},
+    {"bitsandbytes_bf16_batch32", "llama3_8b", "bf16", "6", "32", "64", "64", "greedy", kAfterTheFirst, 1054.35},
+    {"bitsandbytes_int8_batch32", "llama3_8b", "llm_int8", "none", "32", "64", "64", "greedy", kAfterTheFirst, 1390.54},
+    {"bitsandbytes_int8_outliers_batch32", "llama3_8b", "llm_int8", "6", "32", "64", "64", "greedy", kAfterTheFirst,
+     624.94},
+};
+
+constexpr char kAsPublished[] = "published";
+
+// The value of the experiment, unless the axis has a smaller one.
+std::string Chosen(const Point& at, const char* axis, const char* of_experiment) {
+  return at.Text(axis) == kAsPublished ? of_experiment : at.Text(axis);
+}
+
+Point GenerateAt(const Point& at) {
+  const Experiment& experiment = RowOf(kExperiments, at.Text("experiment"));
+  return GenerationPoint()
+      .With("impl", at.Text("impl"))
+      .With("model", Chosen(at, "model", experiment.model))
+      .With("precision", experiment.precision)
+      .With("outliers", experiment.outliers)
+      .With("batch", experiment.batch)
+      .With("prompt", experiment.prompt)
+      .With("new", Chosen(at, "new", experiment.new_tokens))
+      .With("sampling", experiment.sampling);
+}
+
+void Describe(const Point& at, const std::shared_ptr<GenerationCase>& generation, Case& built) {
+  const Point point = GenerateAt(at);
+  DescribeGeneration(point, generation, built);
+  const Experiment& experiment = RowOf(kExperiments, at.Text("experiment"));
+  built.figures.emplace_back(absl::StrCat("target_", experiment.rate), [&experiment] { return experiment.target; });
+}
+
+const Registration kPublished =
+    GenerationFamily("published",
+                     "generations that others published, with their figure as target_tokens/s or target_e2e_tokens/s",
+                     GenerateAt)
+        .Choice("experiment", NamesOf(kExperiments))
+        .Choice("model", {kAsPublished, "tiny_llama", "tiny_mixtral"}, "another one to try the case with", kAsPublished)
+        .Choice("new", {kAsPublished, "3"}, "fewer tokens to try the case with", kAsPublished)
+        .PredictAs(GenerateAt)
+        .Details(Describe)
+        .Points(Suite::kFull, {{"impl", {"native", "eager", "graph"}}, {"experiment", NamesOf(kExperiments)}});
 
 }  // namespace
 }  // namespace roofbench

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "benchmarks/macro/generation.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 
+#include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "benchmarks/macro/given_checkpoint.h"
-#include "benchmarks/macro/given_sampling.h"
+#include "benchmarks/macro/given.h"
 #include "lib/device/gpu.h"
 #include "lib/observe/ranges.h"
 #include "lib/timing/statistics.h"
@@ -19,7 +21,7 @@ namespace {
 
 enum Phase : std::size_t { kPrefill, kDecode };
 
-// By events on the stream: the host is ahead of the tokens.
+// By events on the stream, as the host runs ahead of the tokens.
 class EventTimes final : public models::TokenTimes {
  public:
   EventTimes(std::unique_ptr<timing::EventQueue> queue, int64_t most) : queue_(std::move(queue)) {
@@ -43,7 +45,7 @@ std::shared_ptr<models::TokenTimes> TimesOf(Gpu* gpu, int64_t most) {
 }  // namespace
 
 void GenerationCase::Run(timing::PhaseMarker& marker) {
-  // A range ends before its phase does, which may be one, too.
+  // The range ends before its phase, which may be a range too.
   std::optional<observe::Range> range("prefill");
   generation.Run([&] {
     range.reset();
@@ -66,23 +68,23 @@ std::vector<AxisSpec> ChoiceAxes() {
 
 namespace {
 
-// Prompts in turn.
+// The prompts, and their lengths if they are ragged.
 struct Given {
   at::Tensor ids;
-  std::vector<int64_t> lengths;  // none: [batch, tokens]
+  std::vector<int64_t> lengths;  // empty: ids are [batch, tokens]
 };
 
 Given InTurn(const std::vector<models::TokenIds>& prompts, const at::Device& device) {
   Given given;
   models::TokenIds ids;
-  bool even = true;
+  bool is_ragged = false;
   for (const models::TokenIds& prompt : prompts) {
     ids.insert(ids.end(), prompt.begin(), prompt.end());
     given.lengths.push_back(static_cast<int64_t>(prompt.size()));
-    even = even && given.lengths.back() == given.lengths.front();
+    is_ragged = is_ragged || given.lengths.back() != given.lengths.front();
   }
   given.ids = at::tensor(ids, at::kLong).to(device);
-  if (!even) return given;
+  if (is_ragged) return given;
   return {.ids = given.ids.view({static_cast<int64_t>(prompts.size()), given.lengths.front()}), .lengths = {}};
 }
 
@@ -94,7 +96,7 @@ absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const s
   auto loaded = DecoderAt(at, capacity, in.device(), rules.guesses + 1);
   if (!loaded.ok()) return loaded.status();
   absl::StatusOr<LoadedDecoder> draft = LoadedDecoder();
-  // The last of its guesses, which it has not read, and the token after it.
+  // A draft reads its last guess and the token after it at once.
   if (rules.draft) draft = DecoderAt(*rules.draft, capacity, in.device(), /*piece=*/2);
   if (!draft.ok()) return draft.status();
   const int64_t vocab = loaded->model->vocab();
@@ -102,7 +104,7 @@ absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const s
                           ? Given{.ids = in.Integers(0, vocab, {at.Int("batch"), at.Int("prompt")}), .lengths = {}}
                           : InTurn(prompts, in.device().torch_device());
   const bool samples = at.Text("sampling") == "top_k";
-  // From the first token that a cache of the prompt meets.
+  // From the first token after the prompt.
   loaded->decoder->Prepare(at.Int("prompt") + 1, capacity - 1);
   const std::optional<int64_t> attention = loaded->decoder->AttentionBackend(capacity - 1);
   return GenerationCase{
@@ -147,7 +149,7 @@ void DescribeGeneration(const Point& at, const std::vector<workload::SequenceTok
   built.phases.emplace_back("decode");
   built.model.token_phase = kDecode;
   built.model.token_bytes = StoredAt(at).DecodeReadBytes(sequences);
-  // A draft's guesses come together.
+  // With a draft, the gaps are those between passes.
   const char* const gap = generation->draft == nullptr ? "itl" : "pass";
   for (const auto& [name, q] : {std::pair{"_ms", 0.5}, {"_p95_ms", 0.95}, {"_p99_ms", 0.99}}) {
     built.figures.emplace_back(absl::StrCat(gap, name), [=, q = q] {
@@ -158,7 +160,7 @@ void DescribeGeneration(const Point& at, const std::vector<workload::SequenceTok
 
 namespace {
 
-// Texts that are not of one length each by itself, so that nothing of what they share is in their reference.
+// Ragged texts one by one, so that the reference does not share their computation.
 template <typename Logits>
 at::Tensor OfTexts(Logits logits, const GenerationCase& o) {
   std::vector<at::Tensor> rows;
@@ -193,6 +195,100 @@ Point CheckpointPoint(const Point& at, std::size_t prompt, std::size_t batch) {
                     .With("prompt", absl::StrCat(prompt));
   for (const auto& [axis, value] : at.values()) point = point.With(axis, value);
   return point;
+}
+
+namespace {
+
+constexpr char kNone[] = "none";
+
+}  // namespace
+
+std::vector<AxisSpec> DraftAxes() {
+  std::vector<std::string> formats = {kNone};
+  for (const workload::WeightFormat format : workload::kWeightFormats) formats.emplace_back(Name(format));
+  return {{.name = "draft",
+           .choices = std::move(formats),
+           .default_value = kNone,
+           .doc = "precision of the model of --draft_checkpoint, by default the checkpoint's own, which guesses tokens "
+                  "that the "
+                  "model then reads at once; none: no guesses"},
+          {.name = "guesses", .default_value = "4", .doc = "tokens that a draft guesses before each reading, at most"}};
+}
+
+bool HasDraft(const Point& at) { return at.Text("draft") != kNone; }
+
+Point DraftPoint(const Point& at, std::size_t prompt) {
+  return GenerationPoint()
+      .With("impl", at.Text("impl"))
+      .With("model", kDraftModel)
+      .With("precision", at.Text("draft"))
+      .With("batch", "1")
+      .With("prompt", absl::StrCat(prompt))
+      .With("new", at.Text("new"));
+}
+
+absl::Status SupportsDraft(const Point& at, std::size_t prompts, std::size_t prompt, const Device& device) {
+  if (prompts > 1) return absl::UnimplementedError("a draft guesses for one prompt at a time: give a single one");
+  if (at.Text("impl") == "graph") {
+    return absl::UnimplementedError("a graph reads one token, and guesses are read together; impl:eager takes a draft");
+  }
+  if (at.Text("sampling") != "greedy" || at.Int("beams") > 1) {
+    return absl::UnimplementedError(
+        "guesses are held against the most likely token: sampling:greedy and beams:1 take a draft");
+  }
+  if (at.Text("precision") == "llm_int8") {
+    return absl::UnimplementedError(
+        "LLM.int8() takes its outliers from all tokens that it reads at once, so that guesses would change the text; "
+        "the other precisions take a draft, and llm_int8 can be one");
+  }
+  const Point draft = DraftPoint(at, prompt);
+  if (absl::Status status = SupportsModel(draft, device); !status.ok()) return status;
+  const auto model = ConfigAt(CheckpointPoint(at, prompt));
+  if (!model.ok()) return model.status();
+  const auto guessing = ConfigAt(draft);
+  if (guessing->shape.base.vocab != model->shape.base.vocab) {
+    return absl::UnimplementedError(absl::StrCat(
+        "--draft_checkpoint has ", guessing->shape.base.vocab, " tokens and --checkpoint ", model->shape.base.vocab,
+        ": a draft's tokens must be the model's, so take one of the same tokenizer"));
+  }
+  const auto longest = static_cast<int64_t>(prompt) + at.Int("new");
+  if (guessing->max_positions < longest) {
+    return absl::UnimplementedError(absl::StrCat("--draft_checkpoint takes ", guessing->max_positions,
+                                                 " tokens, and the text has ", longest,
+                                                 " with the new ones; choose fewer by --axis=complete.new=N"));
+  }
+  return absl::OkStatus();
+}
+
+PlainText PlainTextOf(GenerationCase& plain) {
+  const at::NoGradGuard no_grad;
+  // The first run is not counted.
+  for (int run = 0; run < 2; ++run) plain.generation.Run([] {});
+  return {plain.generation.Ids(0), plain.generation.gap_seconds()};
+}
+
+void DescribeDraft(const Point& at, const Point& draft, const std::shared_ptr<GenerationCase>& drafted, Case& built) {
+  const models::Generation& generation = drafted->generation;
+  const models::Speculation& speculation = *generation.speculation();
+  const double capacity = at.Number("prompt") + at.Number("new");
+  workload::Cost cost = StoredAt(at).GenerateCost(at.Number("prompt"), capacity, speculation.model_passes());
+  cost += StoredAt(draft).GenerateCost(at.Number("prompt"), capacity, speculation.draft_passes());
+  built.cost = std::move(cost);
+  built.model.token_bytes = StoredAt(at).DecodeReadBytes(speculation.model_passes()) +
+                            StoredAt(draft).DecodeReadBytes(speculation.draft_passes());
+  const auto add = [&](const char* name, double value) { built.figures.emplace_back(name, [value] { return value; }); };
+  add("draft_bytes", static_cast<double>(drafted->draft->weights.nbytes()));
+  const models::TokenIds ids = generation.Ids(0);
+  const auto agreed = std::ranges::mismatch(ids, drafted->plain.ids).in1 - ids.begin();
+  add("agreed_tokens", static_cast<double>(agreed));
+  if (speculation.model_passes().empty()) return;
+  add("tokens_per_pass",
+      static_cast<double>(generation.steps() - 1) / static_cast<double>(speculation.model_passes().size()));
+  if (speculation.guessed() > 0) {
+    add("acceptance", static_cast<double>(speculation.accepted()) / static_cast<double>(speculation.guessed()));
+  }
+  built.figures.emplace_back("speedup",
+                             [drafted] { return drafted->plain.decode_seconds / drafted->generation.gap_seconds(); });
 }
 
 }  // namespace roofbench

@@ -4,18 +4,20 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "benchmarks/macro/language_model.h"
 #include "lib/models/generation/generation.h"
 
 namespace roofbench {
 
-// What a model makes of a prompt without a draft.
+// The text of the model without a draft.
 struct PlainText {
   models::TokenIds ids = {};
   double decode_seconds = 0;
@@ -23,10 +25,10 @@ struct PlainText {
 
 struct GenerationCase {
   std::shared_ptr<const LoadedModel> model;
-  std::shared_ptr<const LoadedModel> draft;  // nullptr: there is none
+  std::shared_ptr<const LoadedModel> draft;  // may be null
   models::Generation generation;
   std::optional<int64_t> attention;  // DecoderModel::AttentionBackend of the last token
-  PlainText plain = {};              // beside a draft
+  PlainText plain = {};              // with a draft
 
   void Run(timing::PhaseMarker& marker);
 };
@@ -34,33 +36,49 @@ struct GenerationCase {
 // new and sampling.
 std::vector<AxisSpec> ChoiceAxes();
 
-// How a text is found, where it is not by most likely tokens up to their greatest number.
+// Rules other than greedy tokens up to the limit.
 struct TextRules {
-  models::TokenIds stop_ids = {};  // none: nothing ends before, so that the work is known
+  models::TokenIds stop_ids = {};  // none: the amount of work is known
   models::BeamOptions beams = {};
   std::optional<Point> draft = {};  // of the family generate
   int64_t guesses = 0;              // of the draft
 };
 
-// `at` is a point of the family generate, with the tokens of the longest prompt, and as many sequences as prompts, or
-// as beams of a single one. Without prompts of their own, one for each sequence of the batch, they are random.
+// `at`: a point of the family generate with the length of the longest prompt, and a sequence for each prompt, or for
+// each beam of a single one. Without `prompts` they are random.
 absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in,
                                             const std::vector<models::TokenIds>& prompts = {},
                                             const TextRules& rules = {});
-// Phases, rates and figures of a generation of these sequences, which counts real tokens alone.
+// Phases, rates and figures of a generation of these sequences, which count only real tokens.
 void DescribeGeneration(const Point& at, const std::vector<workload::SequenceTokens>& sequences,
                         const std::shared_ptr<GenerationCase>& generation, Case& built);
-// The same of one that nothing ends.
+// The same for a generation without stop ids.
 void DescribeGeneration(const Point& at, const std::shared_ptr<GenerationCase>& generation, Case& built);
 
-// A family of generations; `generate_at` gives each point as one of the family generate.
+// A family of generations; `generate_at` converts its points to those of the family generate.
 FamilyOf<GenerationCase> GenerationFamily(std::string name, std::string doc,
                                           const Family::PointFunction& generate_at = std::identity());
 
-// A point of the family generate, for families that are others of its points.
+// A point of the family generate, for families based on it.
 Point GenerationPoint();
-// The one with the model of --checkpoint, `prompt` tokens and `batch` sequences, otherwise as `at`, which may lack
-// axes.
+// The same with the model of --checkpoint, `prompt` tokens and `batch` sequences, and the values of `at`, which may
+// lack axes.
 Point CheckpointPoint(const Point& at, std::size_t prompt, std::size_t batch = 1);
+
+// The axes draft and guesses, of generations with a draft that guesses tokens.
+std::vector<AxisSpec> DraftAxes();
+bool HasDraft(const Point& at);
+
+// The draft's model as a point of the family generate, with a prompt of `prompt` tokens.
+Point DraftPoint(const Point& at, std::size_t prompt);
+// Why a point with a draft cannot run with `prompts` prompts, the longest of `prompt` tokens.
+absl::Status SupportsDraft(const Point& at, std::size_t prompts, std::size_t prompt, const Device& device);
+
+// The text of the model alone: runs `plain`.
+PlainText PlainTextOf(GenerationCase& plain);
+
+// Replaces costs and figures by those of a generation with a draft, which has run. `at` and `draft` are points of the
+// family generate.
+void DescribeDraft(const Point& at, const Point& draft, const std::shared_ptr<GenerationCase>& drafted, Case& built);
 
 }  // namespace roofbench

@@ -11,10 +11,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "benchmarks/macro/given_checkpoint.h"
+#include "benchmarks/macro/given.h"
 #include "lib/device/gpu.h"
 #include "lib/models/decoding/eager_decoder.h"
-#include "lib/models/decoding/recorded_decoder.h"
 #include "lib/observe/ranges.h"
 #include "lib/suite/named_rows.h"
 #include "lib/suite/operand_cache.h"
@@ -47,7 +46,7 @@ models::Storage StorageAt(const Point& at) {
   return storage;
 }
 
-// Every layer that can be kept as it is; the router always is.
+// The layers that can stay unquantized; the router always does.
 std::vector<std::string> KeptRoles() {
   std::vector<std::string> roles;
   for (const models::LinearRole role : models::kLinearRoles) {
@@ -62,7 +61,7 @@ absl::Status CheckKeep(const Point& at) {
   if (workload::UnquantizedFormat(FormatAt(at)) == FormatAt(at)) {
     return absl::UnimplementedError(
         absl::StrCat("keep:", at.Text("keep"),
-                     " keeps layers from being quantised, and precision:", at.Text("precision"), " quantises none"));
+                     " keeps layers from being quantized, and precision:", at.Text("precision"), " quantizes none"));
   }
   const bool keeps_head = std::ranges::find(kept, Name(models::LinearRole::kHead)) != kept.end();
   if (keeps_head && at.Text("head") == "quantised") {
@@ -71,7 +70,7 @@ absl::Status CheckKeep(const Point& at) {
   }
   if (keeps_head && at.Text("head") == "default" && !workload::QuantizesHead(FormatAt(at))) {
     return absl::UnimplementedError(absl::StrCat("precision:", at.Text("precision"),
-                                                 " leaves the head unquantised already: leave ",
+                                                 " leaves the head unquantized already: leave ",
                                                  std::string(Name(models::LinearRole::kHead)), " out of keep"));
   }
   return absl::OkStatus();
@@ -101,7 +100,7 @@ std::vector<AxisSpec> StorageAxes() {
           {.name = "keep",
            .choices = KeptRoles(),
            .default_value = "none",
-           .doc = "linear layers that stay unquantised, in the order given here",
+           .doc = "linear layers that stay unquantized, in the order given here",
            .several = true},
           {.name = "outliers",
            .choices = {"6", "none"},
@@ -110,7 +109,7 @@ std::vector<AxisSpec> StorageAxes() {
           {.name = "activations",
            .choices = {workload::kActivationsNames.begin(), workload::kActivationsNames.end()},
            .default_value = "default",
-           .doc = "beside quantised weights; int8: rounded to 8 bits with a scale a vector, so that products with int8 "
+           .doc = "beside quantized weights; int8: rounded to 8 bits with a scale a vector, so that products with int8 "
                   "and int4 weights are made of integers; fp16: impl:eager alone; by default bf16"},
           {.name = "kv_cache",
            .choices = {"default", "int8"},
@@ -157,7 +156,7 @@ absl::Status SupportsRecordedTokens(const Point& at) {
 
 workload::StoredDecoder StoredAt(const Point& at) {
   const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
-  // Without a checkpoint the case is refused later, by SupportsModel: a name can be listed and planned.
+  // Without a checkpoint SupportsModel refuses the case later; its name can be listed and planned.
   return StorageAt(at).Of(config.ok() ? config->shape : workload::FindDecoderPreset("tiny_llama")->shape);
 }
 
@@ -181,7 +180,7 @@ absl::StatusOr<std::shared_ptr<LoadedModel>> LoadModel(const Point& at, const De
 }
 
 absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, const Device& device) {
-  // Beside the one that is kept, which it would take the place of.
+  // The cache keeps one model: a draft must not evict it.
   if (at.Text("model") == kDraftModel) return LoadModel(at, device);
   std::string key = at.Text("model");
   for (const AxisSpec& axis : StorageAxes()) absl::StrAppend(&key, "/", at.Text(axis.name));
@@ -199,7 +198,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelAt(const Point& at, cons
   return loaded;
 }
 
-// Our GEMV for as many vectors as it takes.
+// Our GEMV, for the numbers of vectors that it supports.
 models::Int8Product Int8ProductOn(const Device& device) {
   return [launch = GpuLauncher(device)](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scale) {
     const int64_t rows = weight.size(0);
@@ -258,7 +257,7 @@ at::Tensor LogitsBy(models::Arithmetic arithmetic, const LoadedModel& model, con
 
 at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens) {
   at::Tensor logits = LogitsBy(models::Arithmetic::kExact, model, tokens);
-  // A reference without numbers agrees with any result without them.
+  // A NaN reference would agree with a NaN result.
   TORCH_CHECK(logits.isfinite().all().item<bool>(),
               "the model's logits are not all finite, not even in fp32: its weights are broken");
   return logits;
@@ -270,7 +269,7 @@ at::Tensor RoundedLogits(const LoadedModel& model, const at::Tensor& tokens) {
 
 namespace {
 
-// What logits may be off by.
+// The tolerance of logits.
 Tolerance LogitTolerance(const LoadedModel& model) {
   const workload::Decoder& shape = model.weights.config.shape;
   const WeightFormat format = model.weights.storage.format;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the families of token generation share: their axes, their models, and what they record.
+// Axes, models and figures of the token generation families.
 #pragma once
 
 #include <functional>
@@ -16,23 +16,23 @@
 
 namespace roofbench {
 
-// precision, group, head, keep, outliers, activations and kv_cache: how weights are stored and multiplied, and keys and
-// values kept.
+// precision, group, head, keep, outliers, activations and kv_cache: the storage of weights, keys and values, and the
+// type of activations.
 std::vector<AxisSpec> StorageAxes();
-// model, those of storage, and batch: of every family with a model to choose.
+// model, the storage axes, and batch.
 std::vector<AxisSpec> ModelAxes();
 
-// What the point's model is: of --checkpoint or --draft_checkpoint, or why it is not there.
+// The configuration of the point's model, or why --checkpoint or --draft_checkpoint does not provide it.
 absl::StatusOr<models::DecoderConfig> ConfigAt(const Point& at);
 
-// Whether this device can hold the point's model: of --checkpoint, whether it was given.
+// Whether the device supports the point's model, and --checkpoint provides it.
 absl::Status SupportsModel(const Point& at, const Device& device);
 
-// Kernels of ours in the steps of LibTorch's operations on a GPU: for few vectors and int8 weights it has none that
-// reads them at the memory's pace.
+// Our kernels in impl:eager on a GPU: LibTorch has no kernel for few vectors and int8 weights that reads them at memory
+// bandwidth.
 std::vector<std::string_view> KernelsOfEager(const Point& at);
 
-// Whether the appending of one token can be recorded as a CUDA graph.
+// Whether a CUDA graph can record AppendOne.
 absl::Status SupportsRecordedTokens(const Point& at);
 
 // The closed forms of the point's model.
@@ -49,24 +49,23 @@ struct LoadedModel {
 
 struct LoadedDecoder {
   std::shared_ptr<const LoadedModel> model;
-  std::unique_ptr<models::DecoderModel> decoder;  // of the point's implementation
+  std::unique_ptr<models::DecoderModel> decoder;  // by the point's implementation
 };
 
-// With a cache for `capacity` tokens a sequence, of which AppendAll takes `piece` at once.
+// With a cache of `capacity` tokens for each sequence; AppendAll reads `piece` tokens at once.
 absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, const Device& device, int64_t piece = 1);
 
-// The logits after `tokens` [batch, n] in fp32 arithmetic on the weights that the format stands for.
+// The logits after `tokens` [batch, n] in fp32 arithmetic on the dequantized weights.
 at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens);
-// The same logits, with what passes from one operation to the next rounded to the model's format: not what a decoder
-// computes, but as far from exact as an honest one.
+// The same with the results of operations rounded to the model's format: the expected error of a correct decoder.
 at::Tensor RoundedLogits(const LoadedModel& model, const at::Tensor& tokens);
 
-// Facts, figures and the tolerance of every case with a model.
+// Figures and the tolerance of every case with a model.
 void DescribeModel(const LoadedModel& model, Case& built);
-// The kernel that LibTorch takes for attention, where it is LibTorch's.
+// LibTorch's attention kernel, if LibTorch runs attention.
 void DescribeAttention(std::optional<int64_t> backend, Case& built);
 
-// The outlier columns of precision:llm_int8, as DecoderModel::OutlierColumns says after the samples.
+// The outlier columns of precision:llm_int8: DecoderModel::OutlierColumns after the samples.
 void DescribeOutliers(const Point& at, std::function<std::optional<double>()> columns, Case& built);
 
 // A family whose operands have a decoder (`LoadedDecoder loaded`) and a step (`Run(PhaseMarker&)`). `model_at` gives a
@@ -84,7 +83,7 @@ FamilyOf<O> ModelFamily(std::string name, std::string doc, const Family::PointFu
       .DefaultImpl("native");
 }
 
-// One whose steps append single tokens.
+// A ModelFamily whose steps append single tokens.
 template <typename O>
 FamilyOf<O> TokenFamily(std::string name, std::string doc, const Family::PointFunction& model_at = std::identity()) {
   return ModelFamily<O>(std::move(name), std::move(doc), model_at)

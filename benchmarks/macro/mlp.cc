@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/aten/autocast.h"
+#include "lib/aten/precision_scopes.h"
 #include "lib/models/training/native_layers.h"
 #include "lib/observe/ranges.h"
 #include "lib/suite/family_of.h"
@@ -34,13 +34,13 @@ struct Layer {
   at::Tensor bias;
 };
 
-// What a layer makes of its input.
+// Computes the output of a layer.
 using RunLayer = at::Tensor (*)(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 at::Tensor EagerLayer(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   return at::gelu(at::linear(x, weight, bias));
 }
 
-// The parameters and what the last step left in them.
+// The parameters, and the results of the last step.
 struct Network {
   std::vector<Layer> layers = {};
   at::Tensor input;
@@ -95,8 +95,8 @@ struct Network {
   }
 };
 
-// Forward and backward as Inductor compiles them: backward takes what forward gives behind the output, and the output's
-// gradient.
+// Forward and backward as Inductor compiles them: the inputs of backward are the outputs of forward after the first,
+// and the gradient of the output.
 struct CompiledNetwork {
   CompiledOperation forward;
   CompiledOperation backward;

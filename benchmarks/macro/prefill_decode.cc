@@ -16,9 +16,9 @@ using models::LlmInt8Stage;
 using workload::DecoderComponent;
 using workload::kDecoderComponentNames;
 
-// Tells a marker of the parts of a step, or of the stages of LLM.int8() where the model is one. That costs a read of
-// the clock for each of some hundred ends, of LLM.int8() up to three for each part of a product. On a GPU each would be
-// an event of microseconds, so that parts are told on processors alone.
+// Reports the parts of a step, or the stages of LLM.int8(), to a marker. That costs about a hundred clock reads, and
+// for LLM.int8() up to three for each part of a product. On a GPU each would be an event of microseconds, so only
+// processors report parts.
 class StepPhases {
  public:
   // `waits`: the step's threads wait for each other.
@@ -61,7 +61,7 @@ class StepPhases {
   std::array<int, kDecoderComponentNames.size()> phase_of_{};
 };
 
-// What products in 8 bits on both sides are for.
+// The formats with products in 8 bits on both sides.
 const AxisList kRounding = {"int8", "int4"};
 
 GridAxes Grid(const AxisList& impl, const AxisList& model, const AxisList& precision, GridAxes more) {
@@ -117,8 +117,8 @@ const Registration kPrefill =
                                    {{"activations", {"int8"}}, {"prompt", {512, 2048}}}))
         .Growth("prompt", 1);
 
-// A depth that no prompt has to be read for: the cache holds random keys and values. The result is checked at depth 1
-// to 16 beside it, where the reference can read the tokens.
+// Fills the cache with random keys and values instead of reading a prompt. The result is checked at a depth of up to
+// 16, for which the reference reads tokens.
 struct Decode {
   LoadedDecoder loaded;
   StepPhases phases;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a precision costs in quality, beside what it brings in speed: a text is read token by token by the model of
-// --checkpoint, and what it says is held against the same checkpoint as it is stored, in fp32 arithmetic. tools/tokens
-// makes ids of a text.
+// The quality of a precision: reads a text token by token with the model of --checkpoint, and compares its predictions
+// with those of the checkpoint as stored, in fp32 arithmetic. tools/tokens converts texts to ids.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
@@ -14,16 +13,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "benchmarks/macro/generation.h"
-#include "benchmarks/macro/given_checkpoint.h"
-#include "benchmarks/macro/given_ids.h"
+#include "benchmarks/macro/given.h"
 #include "lib/gbench/flags.h"
-#include "lib/models/scoring/text_score.h"
+#include "lib/models/generation/text_score.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {
 namespace {
 
-// One text, of which at least one token follows another.
+// One text of at least two tokens.
 absl::StatusOr<GivenIds::Lists> OneText(const std::string& name, const std::string& given) {
   auto ids = models::ReadTokenIds(name, given);
   if (!ids.ok()) return ids.status();
@@ -73,8 +71,8 @@ struct Quality {
   }
 };
 
-// After the text, `count` tokens [count] on the host, each the most likely one.
-at::Tensor GoOn(Quality& o, int64_t count) {
+// Appends the `count` most likely tokens to the text, and returns them [count] on the host.
+at::Tensor Continue(Quality& o, int64_t count) {
   std::vector<at::Tensor> tokens;
   for (int64_t i = 0; i < count; ++i) {
     const at::Tensor chosen = o.y.argmax(-1);
@@ -84,11 +82,11 @@ at::Tensor GoOn(Quality& o, int64_t count) {
   return at::cat(tokens);
 }
 
-// How many of the decoder's own tokens the checkpoint would have chosen too; `last` [vocab] is what the checkpoint says
-// after the text.
+// The number of the decoder's own tokens that the checkpoint would have chosen too; `last` [vocab] has its logits after
+// the text.
 int64_t AgreedGreedily(Quality& o, int64_t count, const at::Tensor& last, CheckpointReader& reference) {
   if (count == 0) return 0;
-  const at::Tensor tokens = GoOn(o, count);
+  const at::Tensor tokens = Continue(o, count);
   at::Tensor logits = last.unsqueeze(0);
   if (count > 1) logits = at::cat({logits, reference.Read(tokens.narrow(0, 0, count - 1))});
   return models::AgreedTokens(tokens, logits);
@@ -119,15 +117,13 @@ void Describe(const Point& at, const std::shared_ptr<Quality>& o, Case& built) {
   const auto length = static_cast<double>(o->text.size(1));
   built.model = {.tokens = length, .token_bytes = StoredAt(GenerateAt(at)).DecodeReadBytes(1, 0, length + 1)};
   const models::TextScore& score = o->score;
-  const auto tell = [&](const char* name, double value) {
-    built.figures.emplace_back(name, [value] { return value; });
-  };
-  tell("perplexity", score.perplexity);
-  tell("perplexity_change", score.perplexity / score.reference_perplexity - 1);
-  tell("kl_mean", timing::Mean(score.divergences));
-  tell("kl_p99", timing::Quantile(score.divergences, 0.99));
-  tell("top1_agreement", score.top1_agreement);
-  if (at.Int("new") > 0) tell("greedy_agreement", static_cast<double>(o->agreed));
+  const auto add = [&](const char* name, double value) { built.figures.emplace_back(name, [value] { return value; }); };
+  add("perplexity", score.perplexity);
+  add("perplexity_change", score.perplexity / score.reference_perplexity - 1);
+  add("kl_mean", timing::Mean(score.divergences));
+  add("kl_p99", timing::Quantile(score.divergences, 0.99));
+  add("top1_agreement", score.top1_agreement);
+  if (at.Int("new") > 0) add("greedy_agreement", static_cast<double>(o->agreed));
 }
 
 const Registration kQuality =

@@ -12,11 +12,11 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "lib/aten/attention_backend.h"
+#include "lib/aten/attention.h"
 #include "lib/aten/storage_type.h"
 #include "lib/models/training/native_layers.h"
 #include "lib/models/training/optimizer.h"
-#include "lib/models/training/training_run.h"
+#include "lib/models/training/trainer.h"
 #include "lib/observe/ranges.h"
 #include "lib/suite/family_of.h"
 #include "lib/suite/named_rows.h"
@@ -59,7 +59,7 @@ bool IsNative(const Point& at) { return at.Text("impl") == "native"; }
 bool TakesMean(const Point& at) { return at.Text("objective") == "mean"; }
 bool IsNaive(const Point& at) { return at.Text("attention") == "naive"; }
 
-// The size's own shape where an axis says no other.
+// The shape of the size, with the values of other axes.
 workload::Transformer ShapeAt(const Point& at) {
   workload::Transformer shape = *workload::FindTransformer(at.Text("size"));
   for (const auto& [axis, value] : {std::pair{"d_model", &shape.d_model},
@@ -72,7 +72,7 @@ workload::Transformer ShapeAt(const Point& at) {
   return shape;
 }
 
-// Which device it runs on is known to a case that is built.
+// Only built cases know their device.
 workload::TransformerTraining WorkAt(const Point& at, bool on_cpu = true) {
   return {.shape = ShapeAt(at),
           .batch = at.Number("batch"),
@@ -130,7 +130,7 @@ void Step(models::TrainingRun& training, timing::PhaseMarker& marker) {
   training.Step([&](models::TrainingPhase phase) { marker.End(static_cast<int>(phase)); });
 }
 
-// Bytes by what they are for, each beside its prediction, and the parameters by component.
+// Bytes by purpose, each with its prediction, and parameters by component.
 void DescribeMemory(const Point& at, const std::shared_ptr<models::TrainingRun>& training, Case& built) {
   const workload::TransformerTraining work = WorkAt(at, training->device().is_cpu());
   const workload::TrainingMemory predicted = work.Memory(ModeAt(at));

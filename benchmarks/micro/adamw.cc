@@ -7,7 +7,6 @@
 
 #include <optional>
 
-#include "lib/models/training/adamw_update.h"
 #include "lib/models/training/optimizer.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/elementwise.h"

@@ -2,7 +2,7 @@
 // Linear(d → 14336), LayerNorm, Linear(14336 → d), LayerNorm on one row, as gpt_fast publishes it under this name, and
 // with the GELU that the name promises (after the first norm). d from 1024 (59 MB of bf16 weights) to 16384 (940 MB).
 //
-// gpt_fast reports a "utilisation" that multiplies FLOPs by time. Here `flop_util` and `mem_util` are what they say;
+// gpt_fast reports a "utilization" that multiplies FLOPs by time. Here `flop_util` and `mem_util` are what they say;
 // with one row the bytes of the weights bind, with hundreds of rows arithmetic does.
 
 #include <ATen/ops/add.h>
@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/aten/onednn.h"
+#include "lib/aten/products.h"
 #include "lib/kernels/operators/products/gemv.h"
 #include "lib/kernels/operators/rows/norm.h"
 #include "lib/kernels/threading/huge_pages.h"
@@ -37,7 +37,7 @@ workload::MlpLayerNorm WorkAt(const Point& at) {
 // Linear, then LayerNorm; all in bf16.
 struct Block {
   at::Tensor weight, bias, norm_weight, norm_bias;
-  // What an implementation prepared: oneDNN's weight; our product, and our norm's parameters in fp32.
+  // Prepared by implementations: oneDNN's weight; our product, and our norm's parameters in fp32.
   at::Tensor packed = {}, product = {}, fp32_norm_weight = {}, fp32_norm_bias = {};
 };
 
@@ -73,7 +73,7 @@ at::Tensor RunBlocks(const Blocks& o, const at::Tensor& x, RunBlock run) {
   return run(h, o.down);
 }
 
-at::Tensor Normalised(const at::Tensor& x, const Block& block) {
+at::Tensor Normalized(const at::Tensor& x, const Block& block) {
   return at::layer_norm(x, {x.size(1)}, block.norm_weight, block.norm_bias, kEps);
 }
 
@@ -91,11 +91,11 @@ at::Tensor ExactBlock(const at::Tensor& x, const Block& block) {
 }
 
 at::Tensor EagerBlock(const at::Tensor& x, const Block& block) {
-  return Normalised(at::linear(x, block.weight, block.bias), block);
+  return Normalized(at::linear(x, block.weight, block.bias), block);
 }
 
 at::Tensor OnednnBlock(const at::Tensor& x, const Block& block) {
-  return Normalised(OnednnLinear(x, block.packed).add_(block.bias), block);
+  return Normalized(OnednnLinear(x, block.packed).add_(block.bias), block);
 }
 
 at::Tensor NativeBlock(const at::Tensor& x, const Block& block, const kernels::ThreadPool& pool) {

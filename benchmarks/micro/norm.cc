@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalised rows: every element is read and written once, so memory bandwidth is the roof.
+// Normalized rows: every element is read and written once, so memory bandwidth is the roof.
 //
 // 4096 rows (the tokens of a prompt), as gpt-fast's experiment has them. 1024 columns are 8 MiB a tensor in bf16, and
 // fit a last-level cache; 16384 (128 MiB) do not. The rotation over cold copies makes all of them come from memory.
@@ -81,8 +81,8 @@ Norm MakeNorm(NormKind kind, const Point& at, Inputs& in) {
   return o;
 }
 
-// ATen's norms allocate their result: there is no form with one that is there already.
-at::Tensor Normalised(NormKind kind, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+// ATen's norms allocate their results; there are no out variants.
+at::Tensor Normalized(NormKind kind, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (kind == NormKind::kRms) return at::rms_norm(x, {x.size(1)}, weight, Eps(kind));
   return std::get<0>(at::native_layer_norm(x, {x.size(1)}, weight, bias, Eps(kind)));
 }
@@ -95,7 +95,7 @@ void MakeTyped(Norm& o, Inputs& in) {
 
 auto PrepareEager(Norm& o, const Point&, Inputs& in) {
   MakeTyped(o, in);
-  return [&o] { o.y = Normalised(o.kind, o.x, o.typed_weight, o.typed_bias); };
+  return [&o] { o.y = Normalized(o.kind, o.x, o.typed_weight, o.typed_bias); };
 }
 
 // An RMS norm has no backward operator on a CPU: autograd composes it of these operations. On a GPU it has one.
@@ -152,7 +152,7 @@ std::vector<at::Tensor> Result(const Norm& o) {
   return results;
 }
 
-// What the rows of y, or of dx, add up to, in float64 and a block of rows at a time.
+// The sums of the rows of y, or of dx, in float64, a block of rows at a time.
 at::Tensor RowSums(const Norm& o) {
   constexpr int64_t kBlock = 256;
   const bool centers = o.kind == NormKind::kLayer;
@@ -188,7 +188,7 @@ std::vector<at::Tensor> Reference(const Norm& o) {
   };
   const at::Tensor x = o.x.index_select(0, o.rows);
   const at::Tensor weight = exact(o.weight);
-  if (!o.backward()) return {Normalised(o.kind, exact(x), weight, exact(o.bias))};
+  if (!o.backward()) return {Normalized(o.kind, exact(x), weight, exact(o.bias))};
   const at::Tensor rstd = o.rstd.index_select(0, o.rows);
   const at::Tensor sampled = units(x, o.mean.index_select(0, o.rows), rstd);
   const at::Tensor gradient = exact(o.dy.index_select(0, o.rows)) * weight;

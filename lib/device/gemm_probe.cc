@@ -11,7 +11,7 @@
 #include <functional>
 #include <utility>
 
-#include "lib/aten/onednn.h"
+#include "lib/aten/products.h"
 #include "lib/aten/storage_type.h"
 #include "lib/hardware/roofs/bursts.h"
 

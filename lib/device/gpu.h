@@ -55,7 +55,7 @@ class Gpu {
   // system's clock.
   virtual void StartMemoryHistory(std::string (*site)(), std::size_t most_events) = 0;
   virtual observe::MemoryHistory FinishMemoryHistory() = 0;
-  virtual void Synchronise() = 0;
+  virtual void Synchronize() = 0;
 
   // Events on the stream that LibTorch works on.
   virtual std::unique_ptr<timing::EventQueue> NewEventQueue() const = 0;

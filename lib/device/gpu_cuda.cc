@@ -87,7 +87,7 @@ class CudaGpu final : public Gpu {
     StartCudaMemoryHistory(site, most_events);
   }
   observe::MemoryHistory FinishMemoryHistory() override { return FinishCudaMemoryHistory(facts_.index); }
-  void Synchronise() override { CheckCuda(cudaDeviceSynchronize(), "the GPU stopped in a step"); }
+  void Synchronize() override { CheckCuda(cudaDeviceSynchronize(), "the GPU stopped in a step"); }
 
   std::unique_ptr<timing::EventQueue> NewEventQueue() const override {
     return timing::MakeCudaEventQueue(&CurrentStream);

@@ -46,7 +46,7 @@ GpuDevice::GpuDevice(GpuParts parts)
       threads_(at::get_num_threads()),
       processors_(hardware::ReadCpuFacts().logical_cpus),
       host_seconds_(parts.host_seconds),
-      datasheet_(hardware::RecogniseDevice(gpu_->facts().name)),
+      datasheet_(hardware::RecognizeDevice(gpu_->facts().name)),
       clock_(gpu_->NewEventQueue(), parts.host_seconds, HostWaits(parts.host_seconds)),
       meter_(gpu_->streams(), gpu_->facts().l2_bytes, gpu_->facts().memory_bytes) {}
 
@@ -142,7 +142,7 @@ std::function<void()> GpuDevice::ExtraWork(double seconds) {
 
 void GpuDevice::AfterCase() {
   // An error that the device has not reported yet belongs to the case that ends here.
-  gpu_->Synchronise();
+  gpu_->Synchronize();
   gpu_->EmptyCache();
 }
 
@@ -152,7 +152,7 @@ absl::Status GpuDevice::Health() {
   absl::Status health;
   for (int asked = 0; asked < 2; ++asked) {
     try {
-      gpu_->Synchronise();
+      gpu_->Synchronize();
       return absl::OkStatus();
     } catch (const std::exception& error) {
       health = absl::UnavailableError(FirstLine(error.what()));

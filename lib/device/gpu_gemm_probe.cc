@@ -13,7 +13,7 @@
 #include <cmath>
 #include <functional>
 
-#include "lib/aten/fp32_scope.h"
+#include "lib/aten/precision_scopes.h"
 #include "lib/aten/storage_type.h"
 #include "lib/workload/operators/products.h"
 

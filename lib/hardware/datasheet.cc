@@ -86,6 +86,6 @@ std::span<const Datasheet> Datasheets() {
 
 const Datasheet* FindDatasheet(std::string_view name) { return Find(&Datasheet::name, name); }
 
-const Datasheet* RecogniseDevice(std::string_view driver_name) { return Find(&Datasheet::device_name, driver_name); }
+const Datasheet* RecognizeDevice(std::string_view driver_name) { return Find(&Datasheet::device_name, driver_name); }
 
 }  // namespace roofbench::hardware

@@ -25,6 +25,6 @@ std::span<const Datasheet> Datasheets();
 const Datasheet* FindDatasheet(std::string_view name);
 
 // By what the driver reports; nullptr if the table does not know the device (then no figure is guessed).
-const Datasheet* RecogniseDevice(std::string_view driver_name);
+const Datasheet* RecognizeDevice(std::string_view driver_name);
 
 }  // namespace roofbench::hardware

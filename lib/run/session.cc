@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/aten/fp32_scope.h"
+#include "lib/aten/precision_scopes.h"
 #include "lib/base/text.h"
 #include "lib/hardware/allocator.h"
 #include "lib/hardware/process_memory.h"

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "lib/aten/generator.h"
+#include "lib/aten/random.h"
 #include "lib/base/text.h"
 #include "lib/device/device.h"
 

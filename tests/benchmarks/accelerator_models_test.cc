@@ -53,7 +53,7 @@ class LlmInt8OnADevice : public testing::Test {
     x_ = at::randn({tokens, 256}, seeded).clamp_(-5, 5);
     x_.slice(1, 0, 256, apart).select(0, 1).fill_(9);
     x_.slice(1, 0, 256, apart).select(0, 2).fill_(-7);
-    weight_ = models::QuantiseLlmInt8(at::randn({48, 256}, seeded));
+    weight_ = models::QuantizeLlmInt8(at::randn({48, 256}, seeded));
     there_ = {weight_.weight.to(accelerator::TheDevice()), weight_.row_max.to(accelerator::TheDevice())};
     x_there_ = x_.to(accelerator::TheDevice());
   }
@@ -80,8 +80,8 @@ TEST_F(LlmInt8OnADevice, HasRoomForWhatIsPublished) {
   for (const int64_t k : {4096, 14336, 28672}) EXPECT_GE(models::LlmInt8Room(k), k / 100);
 }
 
-// More than there is room for: the others are quantised with all else, which rounds more and is no other product.
-TEST_F(LlmInt8OnADevice, QuantisesOutliersThatItHasNoRoomFor) {
+// More than there is room for: the others are quantized with all else, which rounds more and is no other product.
+TEST_F(LlmInt8OnADevice, QuantizesOutliersThatItHasNoRoomFor) {
   Make(2);
   const at::Tensor y = LlmInt8Linear(x_there_, there_, 6);
   const at::Tensor exact = LlmInt8Linear(x_, weight_, 6);

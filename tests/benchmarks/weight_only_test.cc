@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our weight-only products and LibTorch's own operators on the same quantised weights.
+// Our weight-only products and LibTorch's own operators on the same quantized weights.
 
 #include <ATen/ops/_convert_weight_to_int4pack_for_cpu.h>
 #include <ATen/ops/_weight_int4pack_mm_for_cpu.h>

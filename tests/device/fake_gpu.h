@@ -40,7 +40,7 @@ class FakeGpu : public Gpu {
     memory_site = nullptr;
     return std::exchange(memory_history, {});
   }
-  void Synchronise() override {
+  void Synchronize() override {
     machine_.host = std::max(machine_.host, machine_.device);
     if (!fault.empty()) throw std::runtime_error(fault_stays ? fault : std::exchange(fault, {}));
   }
@@ -86,7 +86,7 @@ class FakeGpu : public Gpu {
   observe::MemoryHistory memory_history;   // what FinishMemoryHistory gives
   std::string (*memory_site)() = nullptr;  // of the history that is being recorded
   std::size_t most_memory_events = 0;
-  std::string fault;         // the next Synchronise throws it
+  std::string fault;         // the next Synchronize throws it
   std::string memory_fault;  // FreeMemoryBytes throws it
   bool fault_stays = false;  // and every one after it, as after an illegal access
   std::map<std::string, const void*> exports;

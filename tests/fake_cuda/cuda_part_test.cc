@@ -163,7 +163,7 @@ TEST_P(FailedRecording, LeavesNoTrace) {
     if (TheFakeCuda().capturing == 0) return;  // the warm-up steps
     if (GetParam() == 0) throw std::runtime_error("the step");
     if (GetParam() == 1) Bytes(200);
-    if (GetParam() == 2) gpu_->Synchronise();
+    if (GetParam() == 2) gpu_->Synchronize();
     if (GetParam() == 3) {
       const auto queue = gpu_->NewEventQueue();
       queue->Reserve(1);

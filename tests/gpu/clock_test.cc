@@ -29,7 +29,7 @@ class ClockTest : public GpuTest {
     const at::Tensor b = at::randn({n, n}, options);
     at::Tensor c = at::empty({n, n}, options);
     for (int i = 0; i < 3; ++i) at::mm_out(c, a, b);
-    gpu().Synchronise();
+    gpu().Synchronize();
     device().clock().BeginChunk(kSteps + 1);
     device().clock().Mark();
     for (int i = 0; i < kSteps; ++i) {

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/aten/fp32_scope.h"
+#include "lib/aten/precision_scopes.h"
 #include "lib/observe/peak_memory.h"
 #include "tests/gpu/gpu_test.h"
 

@@ -23,7 +23,7 @@ TEST_F(KernelsTest, StreamsAreRight) {
 
 TEST_F(KernelsTest, SpinEnds) {
   gpu().Spin(1e-3);
-  gpu().Synchronise();
+  gpu().Synchronize();
 }
 
 }  // namespace

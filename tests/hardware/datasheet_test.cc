@@ -63,20 +63,20 @@ TEST(FindDatasheet, KnowsNoOtherNames) {
   EXPECT_EQ(FindDatasheet("a100-sxm4-40gb "), nullptr);
 }
 
-TEST(RecogniseDevice, MatchesTheWholeNameInAnyCase) {
-  ASSERT_NE(RecogniseDevice("NVIDIA A100-SXM4-80GB"), nullptr);
-  EXPECT_EQ(RecogniseDevice("NVIDIA A100-SXM4-80GB")->prefix, "a100_80gb");
-  EXPECT_EQ(RecogniseDevice("nvidia h100 80gb hbm3"), FindDatasheet("h100-sxm"));
+TEST(RecognizeDevice, MatchesTheWholeNameInAnyCase) {
+  ASSERT_NE(RecognizeDevice("NVIDIA A100-SXM4-80GB"), nullptr);
+  EXPECT_EQ(RecognizeDevice("NVIDIA A100-SXM4-80GB")->prefix, "a100_80gb");
+  EXPECT_EQ(RecognizeDevice("nvidia h100 80gb hbm3"), FindDatasheet("h100-sxm"));
 }
 
 // These have other clocks, cores or memory than the devices whose names they contain.
-TEST(RecogniseDevice, GuessesNothing) {
-  EXPECT_EQ(RecogniseDevice("NVIDIA A100-SXM4-40GB MIG 1g.5gb"), nullptr);
-  EXPECT_EQ(RecogniseDevice("NVIDIA H200 NVL"), nullptr);
-  EXPECT_EQ(RecogniseDevice("NVIDIA GeForce RTX 4060 Laptop GPU"), nullptr);
-  EXPECT_EQ(RecogniseDevice("NVIDIA L40S"), nullptr);
-  EXPECT_EQ(RecogniseDevice("NVIDIA"), nullptr);
-  EXPECT_EQ(RecogniseDevice(""), nullptr);
+TEST(RecognizeDevice, GuessesNothing) {
+  EXPECT_EQ(RecognizeDevice("NVIDIA A100-SXM4-40GB MIG 1g.5gb"), nullptr);
+  EXPECT_EQ(RecognizeDevice("NVIDIA H200 NVL"), nullptr);
+  EXPECT_EQ(RecognizeDevice("NVIDIA GeForce RTX 4060 Laptop GPU"), nullptr);
+  EXPECT_EQ(RecognizeDevice("NVIDIA L40S"), nullptr);
+  EXPECT_EQ(RecognizeDevice("NVIDIA"), nullptr);
+  EXPECT_EQ(RecognizeDevice(""), nullptr);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/training/trainer.h"
-#include "tests/models/decoding/everything.h"
+#include "tests/models/decoding/variants.h"
 
 namespace roofbench::models {
 namespace {

@@ -2,7 +2,7 @@
 // Our LLM.int8() linear layer, for a test in Python to hold against bitsandbytes:
 //   llm_int8_linear M N K THRESHOLD IN OUT
 // IN holds fp32 x [M, K] and w [N, K]; OUT gets fp32 y [M, N], by LibTorch's operations on x in fp16, then the same by
-// our kernel on x in bf16, then the quantised weight [N, K] and the rows' maxima [N], all as fp32.
+// our kernel on x in bf16, then the quantized weight [N, K] and the rows' maxima [N], all as fp32.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   std::ifstream in(argv[5], std::ios::binary);
   Read(in, x);
   Read(in, w);
-  const roofbench::models::LlmInt8Matrix weight = roofbench::models::QuantiseLlmInt8(w.to(at::kHalf));
+  const roofbench::models::LlmInt8Matrix weight = roofbench::models::QuantizeLlmInt8(w.to(at::kHalf));
   std::ofstream out(argv[6], std::ios::binary);
   Write(out, roofbench::models::LlmInt8Linear(x.to(at::kHalf), weight, threshold));
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/models/sampling/sampling.h"
+#include "lib/models/generation/sampling.h"
 
 namespace roofbench::models {
 namespace {

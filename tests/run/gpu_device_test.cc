@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "lib/aten/fp32_scope.h"
+#include "lib/aten/precision_scopes.h"
 #include "lib/device/unverified.h"
 #include "lib/run/doctor.h"
 #include "lib/run/session.h"
@@ -98,7 +98,7 @@ class GpuDeviceTest : public testing::Test {
   int eager_steps_ = 0;
 };
 
-TEST_F(GpuDeviceTest, IsRecognisedByName) {
+TEST_F(GpuDeviceTest, IsRecognizedByName) {
   const auto device = Make();
   ASSERT_NE(device->datasheet(), nullptr);
   EXPECT_EQ(device->datasheet()->name, "h200");

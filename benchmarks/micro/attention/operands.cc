@@ -1,18 +1,153 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "benchmarks/micro/attention/operands.h"
 
+#include <ATen/ops/_softmax_backward_data.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/randperm.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros.h>
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
-#include "benchmarks/micro/attention/naive.h"
-#include "benchmarks/micro/attention/reference.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench {
 namespace {
+
+// impl:naive, as in a textbook: each stage writes to memory what the next one reads.
+
+enum Phase { kScores, kSoftmax, kWeightedSum };
+
+// [batch · kv_heads, group · queries, d]: those of a group share their keys.
+at::Tensor Folded(const at::Tensor& x) { return x.view({x.size(0), x.size(1) * x.size(2), x.size(3)}); }
+
+at::Tensor Scores(const AttentionOperands& o) {
+  at::Tensor scores = at::bmm(Folded(o.q), o.k.transpose(1, 2)).mul_(o.scale());
+  const std::vector<int64_t> square = {o.q.size(0), o.q.size(1), o.q.size(2), o.k.size(1)};
+  if (o.causal) scores.view(square).masked_fill_(o.hidden, -std::numeric_limits<float>::infinity());
+  return scores;
+}
+
+at::Tensor Forward(AttentionOperands& o, timing::PhaseMarker& marker) {
+  observe::Range range("scores");
+  const at::Tensor scores = Scores(o);
+  marker.End(kScores);
+  range.Next("softmax");
+  at::Tensor weights = at::softmax(scores, -1);
+  marker.End(kSoftmax);
+  range.Next("weighted_sum");
+  o.y = at::bmm(weights, o.v).view(o.q.sizes());
+  marker.End(kWeightedSum);
+  return weights;
+}
+
+// Masked keys have a weight of zero, and no gradient.
+void Backward(AttentionOperands& o, const at::Tensor& weights, timing::PhaseMarker& marker) {
+  observe::Range range("weighted_sum");
+  const at::Tensor dy = Folded(o.dy);
+  o.dv = at::bmm(weights.transpose(1, 2), dy);
+  at::Tensor gradients = at::bmm(dy, o.v.transpose(1, 2));  // of weights
+  marker.End(kWeightedSum);
+  range.Next("softmax");
+  gradients = at::_softmax_backward_data(gradients, weights, -1, weights.scalar_type());
+  marker.End(kSoftmax);
+  range.Next("scores");
+  gradients.mul_(o.scale());
+  o.dq = at::bmm(gradients, o.k).view(o.q.sizes());
+  o.dk = at::bmm(gradients.transpose(1, 2), Folded(o.q));
+  marker.End(kScores);
+}
+
+// The passes of the point: product, scale and mask; softmax; product. Each is a phase. Backward has the same phases in
+// reverse order.
+void NaiveSteps(AttentionOperands& o, timing::PhaseMarker& marker) {
+  const at::Tensor weights = o.has_forward ? Forward(o, marker) : o.weights;
+  if (o.has_backward()) Backward(o, weights, marker);
+}
+
+// The state that a forward pass leaves for a backward pass.
+at::Tensor NaiveWeights(const AttentionOperands& o) { return at::softmax(Scores(o), -1); }
+
+// The reference in double precision, by the formulas.
+
+constexpr int64_t kBlock = 512;  // queries
+
+// The probabilities of some queries of a head, in double precision.
+at::Tensor Probabilities(const AttentionOperands& o, int64_t head, int64_t member, int64_t first, int64_t count) {
+  const at::Tensor q = o.q[head][member].narrow(0, first, count).to(at::kDouble);
+  at::Tensor scores = at::matmul(q, o.KeysOf(head).t()).mul_(o.scale());
+  if (o.causal) {
+    scores.masked_fill_(at::ones_like(scores, at::kBool).triu(o.first_seen() + first + 1),
+                        -std::numeric_limits<double>::infinity());
+  }
+  return at::softmax(scores, -1);
+}
+
+// The sampled rows of y.
+at::Tensor ReferenceRows(const AttentionOperands& o) {
+  const int64_t queries = o.q.size(2);
+  const at::Tensor rows = o.rows.cpu();
+  std::vector<at::Tensor> results;
+  for (int64_t i = 0; i < rows.numel(); ++i) {
+    const int64_t row = rows.const_data_ptr<int64_t>()[i];
+    const int64_t head = row / queries / o.q.size(1);
+    const at::Tensor weights = Probabilities(o, head, row / queries % o.q.size(1), row % queries, 1);
+    results.push_back(at::matmul(weights, o.ValuesOf(head)));
+  }
+  return at::cat(results);
+}
+
+// The sum of each row of y, P · (V · 1), a block of queries at a time; undefined if it would take more than a minute.
+at::Tensor ReferenceRowSums(const AttentionOperands& o) {
+  constexpr int64_t kMost = 1_Gi;
+  if (o.q.numel() / o.q.size(3) > kMost / o.keys) return {};
+  std::vector<at::Tensor> sums;
+  for (int64_t head = 0; head < o.q.size(0); ++head) {
+    const at::Tensor of_values = o.ValuesOf(head).sum(1);
+    for (int64_t member = 0; member < o.q.size(1); ++member) {
+      for (int64_t first = 0; first < o.q.size(2); first += kBlock) {
+        const int64_t count = std::min(kBlock, o.q.size(2) - first);
+        sums.push_back(at::matmul(Probabilities(o, head, member, first, count), of_values));
+      }
+    }
+  }
+  return at::cat(sums);
+}
+
+// Of q, k and v. 4 Gi scores take a minute; few sizes of a suite have as many.
+std::vector<at::Tensor> ReferenceGradients(const AttentionOperands& o) {
+  const at::TensorOptions exact = o.q.options().dtype(at::kDouble);
+  const at::Tensor dq = at::empty(o.q.sizes(), exact);
+  const at::Tensor dk = at::zeros(o.k.sizes(), exact);
+  const at::Tensor dv = at::zeros(o.v.sizes(), exact);
+  for (int64_t head = 0; head < o.q.size(0); ++head) {
+    const at::Tensor keys = o.KeysOf(head);
+    const at::Tensor values = o.ValuesOf(head).t();
+    for (int64_t member = 0; member < o.q.size(1); ++member) {
+      for (int64_t first = 0; first < o.q.size(2); first += kBlock) {
+        const int64_t count = std::min(kBlock, o.q.size(2) - first);
+        const auto block = [&](const at::Tensor& x) { return x[head][member].narrow(0, first, count); };
+        const at::Tensor p = Probabilities(o, head, member, first, count);
+        const at::Tensor dy = block(o.dy).to(at::kDouble);
+        at::Tensor ds = at::matmul(dy, values);
+        ds = ds.sub_((ds * p).sum(1, true)).mul_(p).mul_(o.scale());
+        block(dq).copy_(at::matmul(ds, keys));
+        dk[head].addmm_(ds.t(), block(o.q).to(at::kDouble));
+        dv[head].addmm_(p.t(), dy);
+      }
+    }
+  }
+  return {dq, dk, dv};
+}
 
 at::Tensor Hidden(int64_t queries, int64_t keys, const at::TensorOptions& options) {
   return at::ones({queries, keys}, options.dtype(at::kBool)).triu(keys - queries + 1);
@@ -99,8 +234,8 @@ void AppendEven(const AttentionOperands& o, const std::vector<at::Tensor>& gradi
 //   the same, groups of 2 to 8, of which each head    4 to 25        1.9 to 11.8   1.1
 //     is rounded before their sum
 //
-// So ours need no more room than results do, whatever the number of tokens. What heads of a group leave behind where
-// large gradients cancel is twice as much, whatever their number.
+// So ours need the tolerance of results, for any number of tokens. The cancellation of large gradients between the
+// heads of a group doubles the error, for any number of heads.
 double RoundingsOfGradients(const Point& at) { return at.Text(kImplAxis) == "native" ? 1 : 2; }
 
 }  // namespace
@@ -136,7 +271,7 @@ FamilyOf<AttentionOperands> AttentionFamily(std::string name, std::string doc,
       })
       // Scores and probabilities are rounded on the way.
       .Within([](const Point& at) {
-        // What is rounded on the way from integers is rounded less than to bf16.
+        // Intermediate results of int8 are rounded less than bf16.
         const workload::Dtype dtype = at.Dtype() == workload::Dtype::kInt8 ? workload::Dtype::kBf16 : at.Dtype();
         // The naive one rounds scores of up to four or five before it takes powers of e of them.
         const bool has_gradients = at.Has(kPassAxis) && at.Text(kPassAxis) != kForward;

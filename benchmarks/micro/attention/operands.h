@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the families of attention share: queries, keys and values, the exact result, and the stages one by one.
+// Queries, keys and values of the attention families, their exact result, and impl:naive.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/attention.h"
@@ -26,7 +27,7 @@ struct AttentionOperands {
   at::Tensor hidden = {};                     // [queries, keys], of the naive one with a mask
   at::Tensor k_factors = {}, v_factors = {};  // of an int8 cache: as k and v without d
   at::Tensor blocks = {};                     // [batch, blocks of a sequence]: which of them, as int32
-  // Of passes that have gradients: that of y, and those that follow of q, k and v.
+  // In passes with gradients: that of y, and the resulting ones of q, k and v.
   at::Tensor dy = {}, dq = {}, dk = {}, dv = {};
   at::Tensor weights = {};  // [batch · kv_heads, group · queries, keys], of the naive one's backward pass alone
   bool has_forward = true;  // a step computes y
@@ -34,7 +35,7 @@ struct AttentionOperands {
   bool has_backward() const { return dy.defined(); }
 
   double scale() const { return 1 / std::sqrt(static_cast<double>(q.size(3))); }
-  // Keys that the first query sees beside the first one; below zero where it sees none.
+  // Keys that the first query sees after the first key; below zero if it sees none.
   int64_t first_seen() const { return keys - q.size(2); }
   at::Tensor Rows() const { return y.reshape({-1, y.size(-1)}); }
   // [keys, d] of a head, in double precision.
@@ -42,7 +43,7 @@ struct AttentionOperands {
   at::Tensor ValuesOf(int64_t head) const;
 };
 
-// A family with impl:naive and all but its axes, points and other implementations. `shape` is what a point computes.
+// A family with impl:naive, but without axes, points and other implementations. `shape`: the computation of a point.
 FamilyOf<AttentionOperands> AttentionFamily(std::string name, std::string doc,
                                             std::function<workload::Attention(const Point&)> shape);
 

@@ -7,7 +7,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "benchmarks/micro/products/weight_operand.h"
-#include "lib/aten/onednn.h"
+#include "lib/aten/products.h"
 #include "lib/workload/operators/products.h"
 
 namespace roofbench {

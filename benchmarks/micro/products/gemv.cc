@@ -8,8 +8,7 @@
 #include <ATen/ops/matmul.h>
 
 #include "benchmarks/micro/products/weight_operand.h"
-#include "lib/aten/int4_layouts.h"
-#include "lib/aten/onednn.h"
+#include "lib/aten/products.h"
 #include "lib/workload/operators/products.h"
 
 namespace roofbench {
@@ -76,7 +75,7 @@ const Registration kGemv =
         .When(EagerSupports)
         .Impl("onednn", OnCpu(PrepareOnednn))
         .Takes({"fp32", "bf16"},
-               "LibTorch's oneDNN has no product of 16-bit activations with quantised weights, and "
+               "LibTorch's oneDNN has no product of 16-bit activations with quantized weights, and "
                "none on GPUs")
         .Impl("compiled", Compiled([](WeightProduct& o) { return IsInt8(o) ? "gemv_int8" : "gemv"; },
                                    [](WeightProduct& o) {

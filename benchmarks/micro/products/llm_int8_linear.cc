@@ -19,7 +19,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lib/aten/onednn.h"
+#include "lib/aten/products.h"
 #include "lib/kernels/operators/products/gemv.h"
 #include "lib/kernels/threading/huge_pages.h"
 #include "lib/models/decoding/llm_int8.h"
@@ -34,12 +34,12 @@ using kernels::Bf16;
 using models::LlmInt8Stage;
 
 constexpr char kLlmInt8[] = "llm_int8";
-// Normal activations end below the first, planted outliers lie between the others.
+// Normal activations are below the first limit, injected outliers between the others.
 constexpr double kMostNormal = 5;
 constexpr double kLeastOutlier = 16;
 constexpr double kMostOutlier = 32;
 
-enum Phase { kStatistics, kQuantise, kProduct, kDequantise, kOutliers };
+enum Phase { kStatistics, kQuantize, kProduct, kDequantize, kOutliers };
 const std::vector<std::string> kPhases = {"statistics", "quantise", "product", "dequantise", "outliers"};
 
 struct Linear {
@@ -52,14 +52,14 @@ struct Linear {
 
   bool is_int8() const { return scale.defined(); }
   models::LlmInt8Matrix matrix() const { return {weight, scale}; }
-  // bool [k]: the columns that are multiplied unquantised.
+  // bool [k]: the columns that are multiplied unquantized.
   at::Tensor Outliers() const {
     if (threshold <= 0) return at::zeros({x.size(1)}, x.options().dtype(at::kBool));
     return x.abs().ge(threshold).any(0);
   }
 };
 
-int64_t Planted(const Point& at) {
+int64_t InjectedOutliers(const Point& at) {
   const double share = std::stod(at.Text("outliers"));
   return share > 0 ? std::max<int64_t>(1, static_cast<int64_t>(share * at.Number("k"))) : 0;
 }
@@ -68,7 +68,7 @@ at::Tensor Activations(const Point& at, at::Generator& generator) {
   const int64_t rows = at.Int("rows");
   const int64_t k = at.Int("k");
   at::Tensor x = at::randn({rows, k}, generator).clamp_(-kMostNormal, kMostNormal);
-  if (const int64_t count = Planted(at); count > 0) {
+  if (const int64_t count = InjectedOutliers(at); count > 0) {
     const at::Tensor columns = at::randperm(k, generator).narrow(0, 0, count);
     const at::Tensor size = at::rand({rows, count}, generator).mul_(kMostOutlier - kLeastOutlier).add_(kLeastOutlier);
     x.index_copy_(1, columns, size.mul_(at::randn({rows, count}, generator).sign()));
@@ -95,7 +95,7 @@ Linear MakeLinear(const Point& at, Inputs& in) {
   return made;
 }
 
-// Some rows of x as the products see them, in double precision: quantised to whole steps but for the outlier columns.
+// Some rows of x as the products see them, in double precision: quantized to whole steps but for the outlier columns.
 at::Tensor SeenRows(const Linear& o, const at::Tensor& x, const at::Tensor& outliers) {
   const at::Tensor values = x.to(at::kDouble);
   if (!o.is_int8()) return values;
@@ -104,7 +104,7 @@ at::Tensor SeenRows(const Linear& o, const at::Tensor& x, const at::Tensor& outl
   const at::Tensor magnitude = values.abs();
   const at::Tensor largest =
       (o.threshold > 0 ? magnitude.masked_fill(magnitude.ge(o.threshold), 0) : magnitude).amax({1}, /*keepdim=*/true);
-  // Of a row that is all outliers nothing is left to be quantised.
+  // A row of outliers leaves nothing to quantize.
   constexpr double kLeast = 1e-30;
   const at::Tensor steps = (inner * (kLargest / largest.clamp_min(kLeast))).round_();
   return steps.mul_(largest / kLargest).add_(values.masked_fill(outliers.logical_not(), 0));
@@ -188,7 +188,7 @@ CaseStep PrepareNative(Linear& o, const Point& at, Inputs& in) {
       marker.End(phase);
     };
     stage("roofbench::llm_int8 statistics", kStatistics, [&] { activations->Select(x, rows, k, threshold, pool); });
-    stage("roofbench::llm_int8 quantise", kQuantise, [&] { activations->Quantize(x, pool); });
+    stage("roofbench::llm_int8 quantise", kQuantize, [&] { activations->Quantize(x, pool); });
     stage("roofbench::llm_int8 product", kProduct, [&] { Run(product, pool); });
   };
 }
@@ -216,9 +216,9 @@ void Describe(const Point& at, const std::shared_ptr<Linear>& o, Case& built) {
   const auto columns = o->Outliers().sum().item<double>();
   built.cost = CostOf(at, columns);
   built.figures.emplace_back("outlier_columns", [columns] { return columns; });
-  // Our kernel dequantises and adds the outliers while it multiplies.
+  // Our kernel dequantizes and adds the outliers while it multiplies.
   const bool is_fused = at.Text(kImplAxis) == "native";
-  built.phases.assign(kPhases.begin(), is_fused ? kPhases.begin() + kDequantise : kPhases.end());
+  built.phases.assign(kPhases.begin(), is_fused ? kPhases.begin() + kDequantize : kPhases.end());
 }
 
 // A GEMV reads the weight from a cache for all vectors but the first.
@@ -230,7 +230,7 @@ absl::Status NativeSupports(const Point& at, const Device&) {
 absl::Status Supports(const Point& at, const Device& device) {
   const bool is_int8 = at.Text(kPrecisionAxis) == kLlmInt8;
   if (!is_int8 && at.Text("outlier_threshold") != "6") {
-    return absl::UnimplementedError("precision:bf16 has no threshold, as nothing is quantised");
+    return absl::UnimplementedError("precision:bf16 has no threshold, as nothing is quantized");
   }
   if (is_int8 && device.gpu() != nullptr && (at.Int("n") % 8 != 0 || at.Int("k") % 8 != 0)) {
     return absl::UnimplementedError("LibTorch's int8 product on a GPU needs n and k in multiples of 8");
@@ -257,9 +257,9 @@ const Registration kLlmInt8Linear =
         .Choice("outliers", kShares, "share of the columns of x that hold numbers of 16 to 32 among normal ones", "0")
         .Work([](const Point& at) {
           const double threshold = at.Number("outlier_threshold");
-          // Of a threshold among the numbers themselves, which building the case tells.
-          const bool takes_planted = threshold > 0 && threshold <= kLeastOutlier;
-          return CostOf(at, takes_planted ? static_cast<double>(Planted(at)) : 0);
+          // With other thresholds only the built case knows the number.
+          const bool takes_injected = threshold > 0 && threshold <= kLeastOutlier;
+          return CostOf(at, takes_injected ? static_cast<double>(InjectedOutliers(at)) : 0);
         })
         .Operands(MakeLinear)
         .Reference(ReferenceRows)

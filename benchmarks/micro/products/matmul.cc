@@ -10,7 +10,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mv.h>
 
-#include "lib/aten/onednn.h"
+#include "lib/aten/products.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/products.h"
 

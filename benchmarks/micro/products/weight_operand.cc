@@ -14,8 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/aten/int4_layouts.h"
-#include "lib/aten/packed_int8.h"
+#include "lib/aten/products.h"
 #include "lib/kernels/operators/products/gemv.h"
 #include "lib/kernels/threading/huge_pages.h"
 #include "lib/kernels/threading/thread_pool.h"
@@ -26,7 +25,7 @@ namespace {
 using kernels::Bf16;
 using workload::WeightFormat;
 
-// Who multiplies, and so how the weights lie in memory. kNativeGpu: kernels::GemvArguments says how.
+// The layout of weights by implementation. kNativeGpu: see kernels::GemvArguments.
 enum class WeightLayout { kTorch, kNative, kNativeGpu };
 
 WeightLayout LayoutAt(const Point& at, const Device& device) {
@@ -53,7 +52,7 @@ at::Tensor ExactInt4(const at::Tensor& codes, const at::Tensor& scales_zeros, in
   return codes.to(at::kDouble).sub_(8).mul_(exact.select(3, 0)).add_(exact.select(3, 1));
 }
 
-// Of weights [experts, n, k] over their rows: exact(block, row) gives a block that begins at a row in double precision.
+// The sums of weights [experts, n, k] over rows; exact(block, row) converts a block from `row` on to double precision.
 template <typename Exact>
 at::Tensor ColumnSums(const at::Tensor& data, Exact exact) {
   constexpr int64_t kBlock = 256;

@@ -41,19 +41,19 @@ struct WeightProduct {
 
 inline bool IsInt8(const WeightProduct& o) { return o.weight.format == workload::WeightFormat::kInt8; }
 
-// Of a point's axis `precision`, and how x and y are stored with it.
+// The axis `precision` of a point, and the type of x and y.
 workload::WeightFormat FormatAt(const Point& at);
 workload::Dtype ActivationAt(const Point& at);
 
-// Random weights: int8 rows with normal numbers of deviation 32, int4 with uniform ones, scales that differ by row or
-// group. They lie as the point's implementation wants them on this device, on huge pages for our own on a CPU. `shape`
-// says experts, n, k and group.
+// Random weights: int8 normal with a deviation of 32, int4 uniform, with different scales for each row or group, in the
+// layout of the point's implementation on this device, on huge pages for ours on a CPU. `shape` sets experts, n, k and
+// group.
 WeightOperand MakeWeight(const Point& at, Inputs& in, WeightOperand shape, const at::Tensor& rows);
 
-// Whether the operator that LibTorch has on the device for int8 weights takes rows of `k`; OK for other formats.
+// Whether LibTorch's operator for int8 weights on the device supports rows of `k`; OK for other formats.
 absl::Status TorchTakes(const Point& at, int64_t k, const Device& device);
 
-// y[m, n] = x[m, k] · W[expert]ᵀ by the operator that LibTorch has for the format.
+// y[m, n] = x[m, k] · W[expert]ᵀ by LibTorch's operator for the format.
 void TorchProduct(const WeightOperand& weight, int64_t expert, const at::Tensor& x, at::Tensor& y);
 
 // A family of such products with the axis `precision`, their result and impl:native; `k` is the axis of W's columns.

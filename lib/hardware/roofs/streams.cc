@@ -51,6 +51,7 @@ template <typename Vector>
 ROOFBENCH_TARGET inline void StreamStore(std::byte* to, const Vector& value) {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<const __m256i&>(value));
 }
+#include "lib/hardware/roofs/stream_kernels.inc"
 #undef ROOFBENCH_TARGET
 }  // namespace avx2
 
@@ -68,6 +69,7 @@ inline void StreamStore(std::byte* to, const Vector& value) {
   _mm_stream_si128(reinterpret_cast<__m128i*>(to), reinterpret_cast<const __m128i&>(value));
 }
 #endif
+#include "lib/hardware/roofs/stream_kernels.inc"
 #undef ROOFBENCH_TARGET
 }  // namespace baseline
 

@@ -1,19 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/models/checkpoint/checkpoint.h"
 
+#include <ATen/ops/empty.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/aten/elements.h"
 #include "lib/base/files.h"
 #include "lib/base/json.h"
 
 namespace roofbench::models {
+namespace {
+
+using kernels::Range;
+using Packing = PackedFormat::Packing;
+
+// The bit of the code of row 8·i + r in a word: AWQ writes rows 0, 2, 4, 6, 1, 3, 5, 7.
+constexpr std::array<unsigned, kCodesPerWord> kAwqShifts = {0, 16, 4, 20, 8, 24, 12, 28};
+constexpr std::array<unsigned, kCodesPerWord> kGptqShifts = {0, 4, 8, 12, 16, 20, 24, 28};
+
+uint8_t CodeAt(int32_t word, unsigned shift) {
+  return static_cast<uint8_t>((std::bit_cast<uint32_t>(word) >> shift) & 15U);
+}
+
+}  // namespace
+
+at::Tensor PackedRows::Dequantized() const {
+  const int64_t rows = codes.size(0);
+  const at::Tensor grouped = codes.to(at::kFloat).view({rows, zeros.size(1), -1});
+  return grouped.sub_(zeros.unsqueeze(2)).mul_(scales.unsqueeze(2)).view({rows, -1});
+}
+
+int64_t PackedLayer::columns() const {
+  return format.packing == Packing::kGptq ? qweight.size(0) * kCodesPerWord : qweight.size(0);
+}
+
+PackedRows PackedLayer::Rows(int64_t first, int64_t count) const {
+  const bool is_gptq = format.packing == Packing::kGptq;
+  const auto& shifts = is_gptq ? kGptqShifts : kAwqShifts;
+  const int64_t k = columns();
+  const int64_t groups = scales.size(0);
+  PackedRows made{.codes = at::empty({count, k}, at::kByte),
+                  .scales = scales.narrow(1, first, count).to(at::kFloat).t().contiguous(),
+                  .zeros = at::empty({count, groups}, at::kFloat)};
+  const auto* const words = qweight.const_data_ptr<int32_t>();
+  const auto* const zero_words = qzeros.const_data_ptr<int32_t>();
+  auto* const codes = made.codes.data_ptr<uint8_t>();
+  auto* const zeros = made.zeros.data_ptr<float>();
+  // Eight rows at a time, as in a word.
+  TorchThreads()(count / kCodesPerWord, [&](Range blocks) {
+    for (int64_t block = blocks.begin; block < blocks.end; ++block) {
+      const int64_t to_row = block * kCodesPerWord;
+      const int64_t in_words = first / kCodesPerWord + block;
+      for (int64_t r = 0; r < kCodesPerWord; ++r) {
+        const unsigned shift = shifts[static_cast<std::size_t>(r)];
+        for (int64_t g = 0; g < groups; ++g) {
+          const int32_t word = zero_words[g * (rows() / kCodesPerWord) + in_words];
+          zeros[(to_row + r) * groups + g] = static_cast<float>(CodeAt(word, shift) + format.added_to_zeros);
+        }
+      }
+      for (int64_t i = 0; i < qweight.size(0); ++i) {
+        for (int64_t r = 0; r < kCodesPerWord; ++r) {
+          uint8_t* const row = codes + (to_row + r) * k;
+          if (!is_gptq) {
+            row[i] = CodeAt(words[i * qweight.size(1) + in_words], shifts[static_cast<std::size_t>(r)]);
+            continue;
+          }
+          const int32_t word = words[i * qweight.size(1) + first + to_row + r];
+          for (int64_t c = 0; c < kCodesPerWord; ++c) {
+            row[i * kCodesPerWord + c] = CodeAt(word, shifts[static_cast<std::size_t>(c)]);
+          }
+        }
+      }
+    }
+  });
+  return made;
+}
+
 namespace {
 
 using absl::InvalidArgumentError;
@@ -45,7 +116,7 @@ absl::StatusOr<std::vector<std::string>> FileNames(const std::string& folder) {
   if (map == index->end() || !map->is_object()) return InvalidArgumentError(StrCat(path, ": it has no weight_map"));
   std::set<std::string> names;
   for (const auto& [tensor, name] : map->items()) {
-    // A name and no path: an index must not lead out of its folder.
+    // A name without a path: an index must not lead out of its folder.
     if (!name.is_string() || name.get<std::string>().find('/') != std::string::npos) {
       return InvalidArgumentError(StrCat(path, ": the file of ", tensor, " is no name of a file in the same folder"));
     }
@@ -97,13 +168,13 @@ std::map<std::string, std::vector<int64_t>> Needed(const workload::Decoder& shap
   return needed;
 }
 
-// A tensor as it must lie in the files.
+// The required type and shape of a tensor in the files.
 struct Stored {
   std::vector<int64_t> shape;
   bool is_words = false;  // int32, otherwise floating point
 };
 
-// The linear layers, which GPTQ and AWQ store in 4 bits: neither norms nor biases nor the router.
+// The linear layers that GPTQ and AWQ store in 4 bits; not norms, biases or the router.
 bool IsLinearOfLayers(std::string_view name) {
   return name.ends_with("_proj.weight") || (name.ends_with(".weight") && name.find(".experts.") != name.npos);
 }
@@ -113,7 +184,7 @@ std::string PartOf(const std::string& name, const char* part) {
   return StrCat(name.substr(0, name.size() - std::string_view("weight").size()), part);
 }
 
-// What stands in place of a layer [rows, columns] of 4 bits; g_idx is not said everywhere.
+// The tensors that replace a layer [rows, columns] in 4 bits, without the optional g_idx.
 absl::StatusOr<std::map<std::string, Stored>> PartsOf(const std::string& name, const std::vector<int64_t>& shape,
                                                       const PackedFormat& format) {
   const int64_t rows = shape[0];
@@ -191,7 +262,7 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
       }
     }
   }
-  // A hostile configuration may ask for millions of layers: what is there bounds what is listed.
+  // A hostile configuration may claim millions of layers; the tensors in the files are the limit.
   if (checkpoint.config_.shape.base.layers * checkpoint.config_.shape.experts >
       static_cast<double>(checkpoint.tensors_.size())) {
     return InvalidArgumentError(StrCat(folder, ": has ", checkpoint.tensors_.size(), " tensors, fewer than its ",
@@ -251,7 +322,7 @@ absl::Status Checkpoint::CheckOrderOfColumns(const std::string& folder) const {
       return absl::UnimplementedError(
           StrCat(folder, ": not supported: desc_act, by which ", name,
                  " spreads the columns of a group over the row: a "
-                 "product would gather them one by one (quantise the model with desc_act: false)"));
+                 "product would gather them one by one (quantize the model with desc_act: false)"));
     }
   }
   return absl::OkStatus();
@@ -313,7 +384,7 @@ std::vector<Checkpoint::StoredTensor> Checkpoint::Tensors() const {
 absl::Status Checkpoint::Read(const std::string& name,
                               const std::function<void(int64_t first, const at::Tensor& rows)>& take) const {
   if (IsPacked(name)) {
-    return ReadPacked(name, [&](int64_t first, const PackedRows& rows) { take(first, rows.Dequantised()); });
+    return ReadPacked(name, [&](int64_t first, const PackedRows& rows) { take(first, rows.Dequantized()); });
   }
   const auto& [file, entry] = tensors_.at(name);
   const auto fitting = static_cast<int64_t>(kBlockBytes / std::max<uint64_t>(1, entry->RowBytes()));
@@ -331,7 +402,7 @@ bool Checkpoint::IsPacked(const std::string& name) const { return config_.packed
 absl::Status Checkpoint::ReadPacked(const std::string& name,
                                     const std::function<void(int64_t first, const PackedRows& rows)>& take) const {
   PackedLayer layer{.format = *config_.packed};
-  // Rows of the layer are columns of the files, so that each part is read whole: half a byte a weight.
+  // Rows of the layer are columns in the files, so each part is read as a whole, half a byte for each weight.
   for (const auto& [part, tensor] :
        {std::pair("qweight", &layer.qweight), std::pair("qzeros", &layer.qzeros), std::pair("scales", &layer.scales)}) {
     const auto& [file, entry] = tensors_.at(PartOf(name, part));

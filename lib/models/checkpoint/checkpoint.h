@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder as Hugging Face publishes models: config.json, and safetensors in one file or in several with an index.
+// Checkpoints as Hugging Face publishes them, and their linear layers in 4 bits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,44 +13,69 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/models/checkpoint/decoder_config.h"
-#include "lib/models/checkpoint/packed_rows.h"
 #include "lib/models/checkpoint/safetensors.h"
 
 namespace roofbench::models {
 
+// Rows of a 4-bit layer: w[i, j] = (codes[i, j] - zeros[i, j / group]) · scales[i, j / group], group = columns / groups
+struct PackedRows {
+  at::Tensor codes;   // uint8 [rows, columns], 0…15
+  at::Tensor scales;  // fp32 [rows, groups]
+  at::Tensor zeros;   // fp32 [rows, groups], whole numbers
+
+  // [rows, columns] in fp32, in which products with 16-bit scales are exact.
+  at::Tensor Dequantized() const;
+};
+
+// The tensors of a layer [rows, columns] in the files of GPTQ and AWQ, where rows of the layer are columns.
+struct PackedLayer {
+  PackedFormat format = {};
+  at::Tensor qweight = {};  // int32, GPTQ: [columns / 8, rows], AWQ: [columns, rows / 8]
+  at::Tensor qzeros = {};   // int32 [groups, rows / 8]
+  at::Tensor scales = {};   // floating point [groups, rows]
+
+  int64_t rows() const { return scales.size(1); }
+  int64_t columns() const;
+  // `count` rows from `first` on, both multiples of 8.
+  PackedRows Rows(int64_t first, int64_t count) const;
+};
+
+// Codes in a word of 32 bits.
+inline constexpr int64_t kCodesPerWord = 8;
+
+// A folder with config.json, and safetensors in one file, or in several with an index.
 class Checkpoint {
  public:
-  // Opens the files and holds every header against the configuration: nothing is allocated for a folder that lacks a
-  // tensor or has one of another shape. As transformers does, it takes stop ids from generation_config.json, and a
-  // stored head that differs from the embedding though the configuration ties them. Errors name the file, the tensor or
-  // field, and the reason.
+  // Opens the files and compares every header with the configuration, before anything is allocated for the model. Like
+  // transformers, it reads stop ids from generation_config.json, and uses a stored head that differs from the embedding
+  // although the configuration ties them. Errors name the file, the tensor or field, and the reason.
   static absl::StatusOr<Checkpoint> Open(const std::string& folder);
 
   const DecoderConfig& config() const { return config_; }
-  // What a reader of the files may not expect: a sentence each.
+  // Unexpected facts about the files, a sentence each.
   const std::vector<std::string>& notes() const { return notes_; }
-  // Of the embedding: models are stored in one precision.
+  // The type of the embedding, which stands for the model.
   at::ScalarType StoredType() const;
 
   struct StoredTensor {
     std::string name;
     const Safetensors::Entry* entry;  // of this checkpoint
-    double parameters = 0;            // of the model that it holds: none in the scales of 4-bit codes
+    double parameters = 0;            // of the model; 0 for the scales of 4-bit codes
   };
-  // Those that the configuration implies, in the order of their names.
+  // The tensors that the configuration implies, ordered by name.
   std::vector<StoredTensor> Tensors() const;
-  // How many others lie in the files, which nobody reads.
+  // The number of other tensors in the files, which are not read.
   std::size_t unused() const { return tensors_.size() - Tensors().size(); }
 
-  // Hands the tensor of this name, which the configuration implies, to `take` as the file stores it: block by block of
-  // its rows, each but the last of a multiple of 16 of them, so that no second model lies in memory. DataLoss where the
-  // file has become shorter since it was opened. A layer that is stored in 4 bits comes dequantised, in fp32.
+  // Reads a tensor that the configuration implies in blocks of rows, so that memory does not hold a second model, and
+  // passes each to `take` in its stored type. All blocks but the last have a multiple of 16 rows. A layer stored in 4
+  // bits is dequantized to fp32. DataLoss if the file has become shorter since it was opened.
   absl::Status Read(const std::string& name,
                     const std::function<void(int64_t first, const at::Tensor& rows)>& take) const;
 
-  // Whether Read's tensor of this name is stored in 4 bits.
+  // Whether the tensor of this name is stored in 4 bits.
   bool IsPacked(const std::string& name) const;
-  // The same for one of those, as its codes.
+  // Like Read for such a tensor, but passes its codes.
   absl::Status ReadPacked(const std::string& name,
                           const std::function<void(int64_t first, const PackedRows& rows)>& take) const;
 
@@ -60,13 +85,13 @@ class Checkpoint {
     const Safetensors::Entry* entry;
   };
 
-  // Holds the tensors of the files against those that the configuration implies.
+  // Compares the tensors in the files with those that the configuration implies.
   absl::Status CheckTensors(const std::string& folder) const;
-  // Whether the columns of each group lie side by side.
+  // Checks that the columns of each group are adjacent.
   absl::Status CheckOrderOfColumns(const std::string& folder) const;
-  // generation_config.json, where there is one.
+  // From generation_config.json, if present.
   absl::Status TakeStopIds(const std::string& folder);
-  // A stored head that is not the embedding, though the configuration ties them, is a head of its own.
+  // Unties a stored head that differs from the embedding.
   absl::Status TakeStoredHead();
 
   DecoderConfig config_;
@@ -75,7 +100,7 @@ class Checkpoint {
   std::map<std::string, Place> tensors_;
 };
 
-// Names of a model's tensors in published checkpoints.
+// Names of tensors in published checkpoints.
 namespace tensor_names {
 inline constexpr char kEmbedding[] = "model.embed_tokens.weight";
 inline constexpr char kFinalNorm[] = "model.norm.weight";

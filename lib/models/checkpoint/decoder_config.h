@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a decoder's arithmetic needs to know beyond its shapes.
+// The configuration of a decoder: its shape, its arithmetic, and how a checkpoint stores its linear layers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,13 +11,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lib/models/checkpoint/quantization_config.h"
 #include "lib/workload/models/decoder.h"
 
 namespace roofbench::models {
 
 // Llama 3.1's stretching of RoPE: wavelengths above original/low_frequency turn `factor` times slower, those below
-// original/high_frequency as before, and those between something between ("rope_type": "llama3").
+// original/high_frequency as before, with an interpolation between the two ("rope_type": "llama3").
 struct Llama3Rope {
   double factor = 8;
   double low_frequency = 1;
@@ -25,17 +24,32 @@ struct Llama3Rope {
   double original_positions = 8192;
 };
 
-// What the gate of a feed-forward block is passed through: SiLU, or GELU by a tanh.
+// The gate function of a feed-forward block: SiLU, or GELU by a tanh.
 enum class Gate { kSilu, kGeluTanh };
+
+// How the linear layers of a checkpoint are stored in 4 bits (quantization_config). A weight is (code - zero) · scale,
+// with a zero and a scale for each group of columns of a row. The embedding, the head, norms, biases and routers are
+// not packed.
+struct PackedFormat {
+  // The contents of a 32-bit word: GPTQ packs the codes of 8 columns, AWQ those of 8 rows in an interleaved order.
+  enum class Packing { kGptq, kAwq };
+
+  Packing packing = Packing::kGptq;
+  int64_t group = 128;                // columns; 0: a row is one group
+  int64_t added_to_zeros = 0;         // GPTQ's first format stores zeros minus 1
+  bool orders_by_activation = false;  // desc_act: g_idx assigns columns to groups in any order
+
+  int64_t GroupOf(int64_t columns) const { return group == 0 ? columns : group; }
+  const char* Name() const { return packing == Packing::kGptq ? "gptq" : "awq"; }
+};
 
 struct DecoderConfig {
   workload::Decoder shape;
-  std::set<int64_t> whole_layers = {};  // which the window of `shape` is not for, as many as its whole_layers
+  std::set<int64_t> whole_layers = {};  // layers without the window of `shape`, whose whole_layers is their number
   double rms_epsilon = 1e-5;
-  double norm_offset = 0;  // of all norms: they multiply by it and their stored weight
   Gate gate = Gate::kSilu;
   double embedding_scale = 1;  // of the rows of the embedding
-  double score_scale = 0;      // of a query times a key; 0: 1 / sqrt(head_dim)
+  double score_scale = 0;      // of a query times a key; 0: see ScoreScale
   double score_cap = 0;        // of these scores: cap · tanh(score / cap); 0: none
   double logit_cap = 0;        // the same of logits
   double rope_theta = 10000;
@@ -44,9 +58,13 @@ struct DecoderConfig {
   std::vector<int64_t> stop_ids = {};       // a sequence ends with any of these
   std::optional<PackedFormat> packed = {};  // of a checkpoint whose linear layers are stored in 4 bits
 
-  // Keys that a token attends to at most in a layer; 0: all before it.
+  // score_scale, by default 1 / sqrt(head_dim).
+  double ScoreScale() const;
+  // Added to the stored weights of norms: models whose norms run in fp32 (Gemma) store them minus one.
+  double NormOffset() const { return shape.fp32_norms ? 1 : 0; }
+  // The most keys that a token attends to in a layer; 0: all before it.
   int64_t WindowOf(int64_t layer) const;
-  // Of all layers.
+  // The windows of all layers.
   std::set<int64_t> Windows() const;
 };
 
@@ -71,15 +89,15 @@ struct DecoderSizes {
 
 DecoderConfig ConfigOf(const workload::DecoderPreset& preset);
 
-// The text of a Hugging Face config.json of one of the architectures of architecture.h. InvalidArgument names the field
-// and what is wrong with it; Unimplemented the field whose meaning this decoder does not know.
+// Parses a Hugging Face config.json of a known architecture. InvalidArgument names the field and its error;
+// Unimplemented names the field whose meaning is unknown.
 absl::StatusOr<DecoderConfig> ParseConfig(std::string_view text);
 
-// The ids that end a sequence by the text of a generation_config.json, which go before those of config.json; none where
-// it has none. InvalidArgument for what is no JSON object.
+// The ids that end a sequence in a generation_config.json; they take precedence over those of config.json, and may be
+// none. InvalidArgument for anything but a JSON object.
 absl::StatusOr<std::vector<int64_t>> ParseStopIds(std::string_view text);
 
-// [head_dim/2], fp64: what each pair turns a position.
+// [head_dim/2], fp64: the angle by which each pair turns per position.
 at::Tensor InverseFrequencies(const DecoderConfig& config);
 
 }  // namespace roofbench::models

@@ -62,7 +62,7 @@ std::optional<int64_t> ByteSize(const std::vector<int64_t>& shape, at::ScalarTyp
   return bytes;
 }
 
-// `data` lies from one byte of the file to another.
+// A range of bytes in the file.
 struct Data {
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -96,7 +96,7 @@ absl::StatusOr<Safetensors::Entry> ParseEntry(const nlohmann::json& fields, cons
                             .end = data.begin + static_cast<uint64_t>(end)};
 }
 
-// Whether the entries lie side by side from the first byte to the last.
+// Whether the entries cover all bytes without gaps or overlaps.
 absl::Status CheckCoverage(const std::map<std::string, Safetensors::Entry>& entries, const Data& data) {
   std::vector<Data> pieces;
   pieces.reserve(entries.size());

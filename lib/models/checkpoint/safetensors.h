@@ -17,8 +17,8 @@ namespace roofbench::models {
 // "[2, 3]"
 std::string ShapeText(const std::vector<int64_t>& shape);
 
-// One file. What its header says is proven before anything is read by it: the header fits the file, every tensor has a
-// known type, its shape fits its bytes, and the tensors fill the file without holes and overlaps.
+// One file. Open validates the header before anything else is read: the header fits in the file, every tensor has a
+// known type, its shape matches its bytes, and the tensors fill the file without gaps or overlaps.
 class Safetensors {
  public:
   struct Entry {
@@ -36,8 +36,7 @@ class Safetensors {
 
   const std::map<std::string, Entry>& entries() const { return entries_; }
 
-  // A copy of `count` rows of an entry, from `first` on. DataLoss where the file has become shorter since it was
-  // opened.
+  // A copy of `count` rows of an entry, from `first` on. DataLoss if the file has become shorter since it was opened.
   absl::StatusOr<at::Tensor> ReadRows(const Entry& entry, int64_t first, int64_t count) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoder that reads tokens and says what may follow.
+// A decoder: reads tokens, and returns the logits of the next one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,80 +18,75 @@
 
 namespace roofbench::models {
 
-// Told that a component of a step ends now, which began where the last one ended.
+// Called when a component of a step ends. It began at the end of the previous one.
 using ComponentMarker = std::function<void(workload::DecoderComponent)>;
 
-// What multiplies vectors x [tokens, columns] in bf16 with an int8 matrix [rows, columns] and its scales [rows] in
-// fp32, y = x · weightᵀ · scale, where LibTorch's operators would make the matrix in bf16 first. Undefined: not such
-// vectors.
+// y = x · weightᵀ · scale, for bf16 vectors x [tokens, columns], an int8 matrix [rows, columns] and fp32 scales [rows],
+// where LibTorch's operators would convert the matrix to bf16 first. Returns an undefined tensor for other vectors.
 using Int8Product = std::function<at::Tensor(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scale)>;
 
-// `batch` sequences side by side, with a cache for keys and values that was allocated at once. They are of one length
-// as long as nothing is appended to some of them only.
+// `batch` sequences with a preallocated cache of keys and values. They have one length until AppendTo appends to some
+// of them only.
 class DecoderModel {
  public:
   virtual ~DecoderModel() = default;
 
-  // Appends tokens [batch, n] (int64, contiguous) to the sequences and returns the logits of the last of each: fp32
-  // [batch, vocab], valid until the next call. The tokens must fit the cache.
+  // Appends tokens [batch, n] (int64, contiguous) to the sequences and returns the logits after the last of each: fp32
+  // [batch, vocab], valid until the next call. The tokens must fit in the cache.
   virtual const at::Tensor& Append(const at::Tensor& tokens) = 0;
-  // Appends one token of each sequence: int64 [batch], contiguous, on the device of the weights. Waits for no device.
+  // Appends one token to each sequence: int64 [batch], contiguous, on the device of the weights. Does not synchronize.
   virtual const at::Tensor& AppendOne(const at::Tensor& tokens) = 0;
-  // Appends to some of the sequences, each at its own length: `tokens` (int64 [n], contiguous, on the device of the
-  // weights) are those of the first piece, then those of the second, and so on. The pieces are of different sequences,
-  // in ascending order. Returns the logits of the last token of each piece, fp32 [pieces, vocab], valid until the next
-  // call. There is no padding, and no work for the other sequences.
+  // Appends to some of the sequences, each at its own length. `tokens` (int64 [n], contiguous, on the device of the
+  // weights) are the pieces' tokens in order; the pieces belong to different sequences, in ascending order. Returns the
+  // logits after each piece, fp32 [pieces, vocab], valid until the next call. There is no padding, and no work for the
+  // other sequences.
   virtual const at::Tensor& AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) = 0;
-  // As Append, but the logits after each of the tokens: [batch, n, vocab].
+  // Like Append, but returns the logits after each token: [batch, n, vocab].
   virtual at::Tensor AppendAll(const at::Tensor& tokens) = 0;
 
-  // What libraries do once for every number of keys that a token meets, for those from `first` to `last`. Its time is
-  // no token's.
+  // Does the setup that libraries need for each number of keys from `first` to `last`, so that no token pays for it.
   virtual void Prepare(int64_t /*first*/, int64_t /*last*/) {}
-  // LibTorch's choice of a kernel for the attention of one token over `keys` keys (lib/aten/attention_backend.h);
-  // nullopt: it is not LibTorch's.
+  // LibTorch's attention kernel for one token over `keys` keys (lib/aten/attention.h); nullopt if LibTorch does not run
+  // it.
   virtual std::optional<int64_t> AttentionBackend(int64_t /*keys*/) const { return std::nullopt; }
 
-  // Columns of outliers in a product of LLM.int8(), in the mean over those of the last Append or AppendOne; nullopt
-  // where there are none, or a GPU's host does not learn it.
+  // The mean number of outlier columns in the LLM.int8() products of the last Append or AppendOne; nullopt if there are
+  // none, or if a GPU does not report it to the host.
   virtual std::optional<double> OutlierColumns() const { return std::nullopt; }
-  // From now on `product` multiplies with int8 weights what it takes, in decoders of LibTorch's operations.
+  // Uses `product` for int8 weights and the vectors that it supports, in decoders by LibTorch's operations.
   virtual void MultiplyInt8By(Int8Product /*product*/) {}
 
-  // Tokens of every sequence in the cache, which are as many; and the cache as if only their first `length` had been
-  // read.
+  // The common length of the sequences in the cache; Truncate keeps their first `length` tokens.
   virtual int64_t length() const = 0;
   virtual void Truncate(int64_t length) = 0;
-  // Sequence i goes on as sequence from[i], all being of one length: what a search that gave a text up goes on with.
+  // Sequence i continues as sequence from[i], as beam search needs it. All must have one length.
   virtual void Reorder(const std::vector<int64_t>& from) = 0;
-  // Fills the cache with seeded random keys and values up to `length`, for measurements at a depth that no prompt is
-  // read for.
+  // Fills the cache with seeded random keys and values up to `length`, to measure at a depth without reading a prompt.
   virtual void FillRandom(int64_t length, uint64_t seed) = 0;
 
-  // From now on `marker` is told, on the thread that calls Append or AppendOne, of every component of it in turn. One
-  // is told as often as it comes: once a layer, or once an expert. Where threads share a step, it is that thread which
-  // is told of, and only there is any waiting.
+  // Calls `marker`, on the thread that calls Append or AppendOne, at the end of every component: once a layer, or once
+  // an expert. If threads share a step, the components are those of that thread, and include waiting for the others.
   virtual void ObserveComponents(ComponentMarker marker) = 0;
 
-  // From now on `marker` is told, on the thread that calls Append or AppendOne, of every stage of the LLM.int8()
-  // products of it, or of others with vectors in 8 bits, in our kernel the first kFusedLlmInt8Stages. Where threads
-  // share a product, the stages are those of that thread.
+  // Calls `marker`, on the thread that calls Append or AppendOne, at the end of every stage of its products with 8-bit
+  // vectors, LLM.int8() among them; our kernel has the first kFusedLlmInt8Stages. If threads share a product, the
+  // stages are those of that thread. nullptr removes the callback.
   virtual void ObserveStages(LlmInt8Marker marker) = 0;
 };
 
-// What a decoder has room for.
+// The capacity of a decoder.
 struct DecoderRoom {
   int64_t batch = 1;     // sequences
   int64_t capacity = 1;  // tokens of each
-  int64_t piece = 1;     // tokens of each that AppendAll takes as fast as one: as many sequences' tokens would be
+  int64_t piece = 1;     // tokens of each that AppendAll reads in one step
 };
 
-// With our own kernels, for fp32 and bf16 vectors: see lib/models/native. The weights must outlive it.
+// By our kernels, for fp32 and bf16 vectors: see lib/models/native. The weights must outlive it.
 absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWeights& weights, const DecoderRoom& room,
                                                                 int threads);
 
-// By the name of an implementation: "eager" (LibTorch's operations) or "native". Unimplemented with the reason where it
-// cannot run such weights here, InvalidArgument for another name. `threads` is for those that bring their own.
+// By the name of an implementation: "eager" (LibTorch's operations) or "native", which uses `threads`. Unimplemented if
+// it cannot run such weights here, InvalidArgument for another name.
 absl::StatusOr<std::unique_ptr<DecoderModel>> MakeDecoder(std::string_view implementation,
                                                           const DecoderWeights& weights, const DecoderRoom& room,
                                                           int threads);

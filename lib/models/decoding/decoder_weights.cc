@@ -8,7 +8,9 @@
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
+#include <cstddef>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -18,14 +20,56 @@
 namespace roofbench::models {
 namespace {
 
+constexpr std::array<std::string_view, kLinearRoles.size()> kNames = {"qkv_proj",     "o_proj",    "router",
+                                                                      "gate_up_proj", "down_proj", "lm_head"};
+
+constexpr std::array<workload::DecoderComponent, kLinearRoles.size()> kComponents = {
+    workload::DecoderComponent::kQkv,    workload::DecoderComponent::kOut,  workload::DecoderComponent::kRouter,
+    workload::DecoderComponent::kGateUp, workload::DecoderComponent::kDown, workload::DecoderComponent::kHead};
+
+}  // namespace
+
+std::string_view Name(LinearRole role) { return kNames[static_cast<std::size_t>(role)]; }
+
+std::optional<LinearRole> ParseLinearRole(std::string_view name) {
+  for (const LinearRole role : kLinearRoles) {
+    if (Name(role) == name) return role;
+  }
+  return std::nullopt;
+}
+
+Storage Storage::Default(workload::WeightFormat format) {
+  Storage storage{.format = format};
+  if (!workload::QuantizesHead(format)) storage.skipped.insert(LinearRole::kHead);
+  return storage;
+}
+
+workload::WeightFormat Storage::FormatOf(LinearRole role) const {
+  const bool stays = role == LinearRole::kRouter || skipped.count(role) > 0;
+  return stays ? Unquantized() : format;
+}
+
+workload::StoredDecoder Storage::Of(const workload::Decoder& shape) const {
+  std::set<workload::DecoderComponent> kept;
+  for (const LinearRole role : skipped) kept.insert(kComponents[static_cast<std::size_t>(role)]);
+  return {.shape = shape,
+          .format = format,
+          .kept = std::move(kept),
+          .group = static_cast<double>(group),
+          .activations = activations,
+          .int8_cache = int8_cache};
+}
+
+namespace {
+
 using workload::Activations;
 using workload::WeightFormat;
 
 bool HeadIsEmbedding(const workload::Decoder& shape, const Storage& storage) {
-  return shape.base.tied_head && storage.FormatOf(LinearRole::kHead) == storage.Unquantised();
+  return shape.base.tied_head && storage.FormatOf(LinearRole::kHead) == storage.Unquantized();
 }
 
-// Memory for every matrix of the model.
+// Allocates every matrix of the model.
 absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Storage& storage, at::Device device) {
   const DecoderSizes n(config.shape);
   const int64_t d = n.d;
@@ -36,7 +80,7 @@ absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Stora
     made.int8_activations = storage.activations == Activations::kInt8 && TakesActivations(format, storage.activations);
     return made;
   };
-  const auto type = at::TensorOptions(device).dtype(PlainType(storage.Unquantised()));
+  const auto type = at::TensorOptions(device).dtype(PlainType(storage.Unquantized()));
   DecoderWeights made{.config = config, .storage = storage};
   made.embedding = at::empty({n.vocab, d}, type);
   if (device.is_cpu()) kernels::UseHugePages(made.embedding.data_ptr(), made.embedding.nbytes());
@@ -72,18 +116,18 @@ absl::StatusOr<DecoderWeights> Allocate(const DecoderConfig& config, const Stora
   return made;
 }
 
-// Quantising would make a number of a NaN.
+// Quantizing would turn a NaN into a number.
 bool IsFinite(const at::Tensor& rows) {
   const auto [low, high] = at::aminmax(rows);
   return std::isfinite(low.item<double>()) && std::isfinite(high.item<double>());
 }
 
-// What can become of a checkpoint that is stored in 4 bits.
+// The formats that a checkpoint stored in 4 bits can become.
 absl::Status CheckPacked(const PackedFormat& packed, const Storage& storage) {
   if (storage.format == WeightFormat::kInt8 || storage.format == WeightFormat::kLlmInt8) {
     return absl::UnimplementedError(absl::StrCat(
         std::string(Name(storage.format)), " of a checkpoint that is stored in 4 bits (", packed.Name(),
-        ") would hold the same 4 bits in twice the memory: int4 runs it as it is, bf16, fp16 and fp32 dequantised"));
+        ") would hold the same 4 bits in twice the memory: int4 runs it as it is, bf16, fp16 and fp32 dequantized"));
   }
   if (storage.format == WeightFormat::kInt4 && packed.group % storage.group != 0) {
     return absl::UnimplementedError(absl::StrCat("int4 in groups of ", storage.group, " cannot keep the codes of a ",
@@ -116,7 +160,7 @@ absl::Status CheckStorage(const DecoderConfig& config, const Storage& storage) {
     const char* const why =
         storage.activations == Activations::kInt8
             ? "activations are rounded to 8 bits for int8 and int4 weights, not for "
-            : "activations in fp16 are for quantised weights, as weights in fp16 have them; not for ";
+            : "activations in fp16 are for quantized weights, as weights in fp16 have them; not for ";
     return absl::UnimplementedError(absl::StrCat(why, std::string(Name(storage.format))));
   }
   const DecoderSizes n(shape);
@@ -125,7 +169,7 @@ absl::Status CheckStorage(const DecoderConfig& config, const Storage& storage) {
     int64_t rows;
     int64_t columns;
   };
-  // Where several matrices become one, each begins at a multiple of rows that the format can begin at.
+  // Each part of a joined matrix must begin at a multiple of rows that the format supports.
   const Matrix matrices[] = {{LinearRole::kQkv, n.q(), n.d},   {LinearRole::kQkv, n.kv(), n.d},
                              {LinearRole::kGateUp, n.ff, n.d}, {LinearRole::kOut, n.d, n.q()},
                              {LinearRole::kDown, n.d, n.ff},   {LinearRole::kHead, n.vocab, n.d}};
@@ -184,7 +228,7 @@ absl::Status DecoderWeights::MoveTo(at::Device device) {
 absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const Storage& storage) {
   absl::StatusOr<DecoderWeights> made = Allocate(checkpoint.config(), storage, at::kCPU);
   if (!made.ok()) return made.status();
-  // The first thing that is wrong ends the reading.
+  // The first error ends the reading.
   absl::Status status;
   bool finite = true;
   const auto end_of = [&](const std::string& name) {
@@ -213,7 +257,7 @@ absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const S
   const auto copy = [&](const std::string& name, const at::Tensor& to) {
     read(name, [&](int64_t first, const at::Tensor& rows) { to.narrow(0, first, rows.size(0)).copy_(rows); });
   };
-  const double offset = checkpoint.config().norm_offset;
+  const double offset = checkpoint.config().NormOffset();
   const auto copy_norm = [&](const std::string& name, const at::Tensor& to) {
     copy(name, to);
     if (offset != 0) to.add_(offset);
@@ -239,7 +283,7 @@ absl::StatusOr<DecoderWeights> LoadWeights(const Checkpoint& checkpoint, const S
     const auto index = static_cast<int64_t>(i);
     const auto module = [&](const char* name) { return tensor_names::OfLayer(index, name); };
     copy_norm(module("input_layernorm"), layer.attention_norm);
-    // The same name for a norm of another place.
+    // The same name, but with output_norms the norm is at another place.
     copy_norm(module("post_attention_layernorm"), shape.output_norms ? layer.attention_out_norm : layer.mlp_norm);
     if (shape.output_norms) {
       copy_norm(module("pre_feedforward_layernorm"), layer.mlp_norm);
@@ -285,9 +329,9 @@ absl::StatusOr<DecoderWeights> RandomWeights(const DecoderConfig& config, const 
   const auto fill = [&](StoredMatrix& matrix, double gain) {
     matrix.FillRandom(seed++, gain / std::sqrt(static_cast<double>(matrix.columns)));
   };
-  // What a layer adds to the residual is small enough that all of them together double it at most.
+  // The layers together at most double the residual.
   const double added = 1 / std::sqrt(2 * config.shape.base.layers);
-  StoredMatrix embedding{.format = storage.Unquantised(), .weight = made->embedding};
+  StoredMatrix embedding{.format = storage.Unquantized(), .weight = made->embedding};
   embedding.columns = SharesEmbedding(*made) ? made->embedding.size(1) : 1;
   fill(embedding, 1);
   for (LayerWeights& layer : made->layers) {

@@ -18,13 +18,14 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <cmath>
+#include <string>
 #include <vector>
 
-#include "lib/aten/attention_backend.h"
-#include "lib/aten/capped_attention.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "lib/aten/attention.h"
 #include "lib/aten/elements.h"
-#include "lib/models/training/layers.h"
+#include "lib/models/training/transformer_model.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench::models {
@@ -41,12 +42,12 @@ EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t
       rope_(capacity, InverseFrequencies(weights.config), at::TensorOptions(weights.embedding.device())),
       cache_(weights.config.shape.base, batch, capacity,
              weights.embedding.options().dtype(
-                 arithmetic == Arithmetic::kStored ? PlainType(weights.storage.Unquantised()) : at::kFloat),
+                 arithmetic == Arithmetic::kStored ? PlainType(weights.storage.Unquantized()) : at::kFloat),
              weights.storage.int8_cache) {}
 
-// What an operation leaves to the next.
+// The result of an operation as the next one reads it.
 at::Tensor EagerDecoder::Passed(const at::Tensor& x) const {
-  return arithmetic_ == Arithmetic::kRounded ? x.to(PlainType(weights_.storage.Unquantised())).to(at::kFloat) : x;
+  return arithmetic_ == Arithmetic::kRounded ? x.to(PlainType(weights_.storage.Unquantized())).to(at::kFloat) : x;
 }
 
 template <typename Attention, typename Take>
@@ -112,7 +113,7 @@ const at::Tensor& EagerDecoder::Append(const at::Tensor& tokens) {
 
 at::Tensor EagerDecoder::AppendAll(const at::Tensor& tokens) { return Read(tokens, {Whole(tokens)}, Each); }
 
-// One row through the products, whatever the lengths; a stretch of its own through attention.
+// Products take all tokens in one row; attention takes each piece as a stretch.
 const at::Tensor& EagerDecoder::AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) {
   cache_.Check(pieces, tokens.numel());
   std::vector<Stretch> stretches;
@@ -152,7 +153,7 @@ void EagerDecoder::Prepare(int64_t first, int64_t last) {
 
 std::optional<int64_t> EagerDecoder::AttentionBackend(int64_t keys) const {
   if (weights_.config.score_cap > 0) return std::nullopt;
-  // Of the layers that attend to most.
+  // For the layers that attend to most keys.
   const auto [k, v] = cache_.Read({.sequences = batch_, .tokens = Attended(keys, *windows_.begin())});
   return roofbench::AttentionBackend(OneQuery(), k, v, std::nullopt, /*causal=*/false);
 }
@@ -218,15 +219,15 @@ at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x,
 
 at::Tensor EagerDecoder::ByIntegers(const at::Tensor& rows, const StoredMatrix& matrix, int64_t expert,
                                     LlmInt8Tally* tally) const {
-  constexpr int64_t kPanel = 32;  // rows of a weight that our kernels take together
+  constexpr int64_t kPanel = 32;  // rows of a weight that our kernels process together
   const at::Tensor vectors = rows.contiguous();
-  const kernels::LlmInt8Activations& quantised =
-      quantised_.Of(vectors, matrix.Threshold(weights_.storage.outlier_threshold), matrix.SummedGroup(), *int8_threads_,
+  const kernels::LlmInt8Activations& quantized =
+      quantized_.Of(vectors, matrix.Threshold(weights_.storage.outlier_threshold), matrix.SummedGroup(), *int8_threads_,
                     marker_, tally);
   const observe::Range kernel("roofbench::llm_int8 product");
   at::Tensor y = at::empty({vectors.size(0), matrix.rows}, vectors.options());
   (*int8_threads_)(matrix.rows, kPanel, [&](kernels::Range range) {
-    matrix.MultiplyIntegers(expert, quantised, Elements<kernels::Bf16>(y), range);
+    matrix.MultiplyIntegers(expert, quantized, Elements<kernels::Bf16>(y), range);
   });
   if (marker_) marker_(LlmInt8Stage::kProduct);
   return y;
@@ -260,7 +261,7 @@ EagerDecoder::Masks EagerDecoder::PromptMasks(int64_t before, int64_t tokens) co
 std::optional<at::Tensor> EagerDecoder::PromptMask(int64_t before, int64_t tokens, int64_t window) const {
   const int64_t end = before + tokens;
   if (tokens == 1 || AttendsByGiven(end, window)) return std::nullopt;
-  if (before == 0 && !IsWindowed(end, window)) return std::nullopt;  // a causal one says it all
+  if (before == 0 && !IsWindowed(end, window)) return std::nullopt;  // a causal mask is enough
   const auto whole = cache_.keys.options().dtype(at::kLong);
   return Mask(at::arange(before, end, whole).unsqueeze(1), at::arange(end, whole), window);
 }
@@ -286,7 +287,7 @@ at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer, const Stre
                Passed(rope_.Rotate(qkv.narrow(1, n_.heads, n_.kv_heads), before)),
                qkv.narrow(1, n_.heads + n_.kv_heads, n_.kv_heads));
   const int64_t begin = tokens == 1 ? end - Attended(end, window) : 0;
-  // What a token attends to is what the cache keeps, also of a prompt: in whatever pieces it comes.
+  // Attends to the contents of the cache, so that the pieces in which a prompt comes do not matter.
   const auto [k, v] =
       cache_.Read({.layer = layer, .first = first, .sequences = sequences, .begin = begin, .tokens = end - begin});
   if (tokens > 1 && AttendsByGiven(end, window)) return attend_prompt_(q, k, v);
@@ -305,7 +306,7 @@ at::Tensor EagerDecoder::AttendSet(const at::Tensor& qkv, int64_t layer, const a
 at::Tensor EagerDecoder::Weighted(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                   const std::optional<at::Tensor>& mask, bool causal) const {
   const DecoderConfig& config = weights_.config;
-  const double scale = config.score_scale > 0 ? config.score_scale : 1 / std::sqrt(static_cast<double>(n_.dim));
+  const double scale = config.ScoreScale();
   if (config.score_cap > 0) {
     return CappedAttention{.scale = scale, .cap = config.score_cap}(q, k, v, mask, causal);
   }
@@ -327,7 +328,7 @@ at::Tensor EagerDecoder::Expert(const LayerWeights& layer, const at::Tensor& x, 
 at::Tensor EagerDecoder::Mlp(const LayerWeights& layer, const at::Tensor& x) const {
   if (!weights_.config.shape.IsMixture()) return Expert(layer, x, 0);
   const at::Tensor rows = x.reshape({-1, x.size(-1)});
-  // The chosen experts share a weight of one between them.
+  // The weights of the chosen experts add up to one.
   const auto active = static_cast<int64_t>(weights_.config.shape.active_experts);
   auto [weight, chosen] = at::topk(at::softmax(Linear(layer.router, rows), -1, at::kFloat), active, -1);
   weight = (weight / weight.sum(-1, /*keepdim=*/true)).to(x.scalar_type());
@@ -339,7 +340,7 @@ at::Tensor EagerDecoder::Mlp(const LayerWeights& layer, const at::Tensor& x) con
   return (this->*multiply)(layer, rows, chosen, weight).view(x.sizes());
 }
 
-// The host does not learn which experts they are, and the chosen weights are copied, as in gpt_fast.
+// Copies the chosen weights on the device, as in gpt_fast; the host does not know which they are.
 at::Tensor EagerDecoder::ByChosen(const LayerWeights& layer, const at::Tensor& rows, const at::Tensor& chosen,
                                   const at::Tensor& weight) const {
   const at::Tensor slots = chosen.reshape({-1});
@@ -353,8 +354,7 @@ at::Tensor EagerDecoder::ByChosen(const LayerWeights& layer, const at::Tensor& r
   return y;
 }
 
-// Every expert with every token. Zeros go in, so that what an expert would have made of the others' tokens, an infinity
-// say, leaves no trace.
+// Every expert takes every token; tokens that did not choose it are zeros, so that an infinity from them cannot spread.
 at::Tensor EagerDecoder::ByMask(const LayerWeights& layer, const at::Tensor& rows, const at::Tensor& chosen,
                                 const at::Tensor& weight) const {
   const int64_t experts = layer.gate_up.experts;
@@ -368,7 +368,7 @@ at::Tensor EagerDecoder::ByMask(const LayerWeights& layer, const at::Tensor& row
   return y;
 }
 
-// An expert with all of its tokens at once: the host reads how many they are, once.
+// Each expert takes its tokens at once; the host reads their numbers once.
 at::Tensor EagerDecoder::ByExpert(const LayerWeights& layer, const at::Tensor& rows, const at::Tensor& chosen,
                                   const at::Tensor& weight) const {
   const at::Tensor slots = chosen.reshape({-1});
@@ -387,6 +387,26 @@ at::Tensor EagerDecoder::ByExpert(const LayerWeights& layer, const at::Tensor& r
     first += count;
   }
   return y;
+}
+
+const at::Tensor& RecordedDecoder::AppendOne(const at::Tensor& tokens) {
+  eager_.SetToken(tokens);
+  if (!replay_) {
+    replay_ = record_([this] { eager_.AppendSet(); });
+    logits_ = eager_.CountSet();
+  } else {
+    eager_.CountSet();
+  }
+  replay_();
+  return logits_;
+}
+
+absl::StatusOr<std::unique_ptr<DecoderModel>> MakeDecoder(std::string_view implementation,
+                                                          const DecoderWeights& weights, const DecoderRoom& room,
+                                                          int threads) {
+  if (implementation == "eager") return std::make_unique<EagerDecoder>(weights, room.batch, room.capacity);
+  if (implementation == "native") return MakeNativeDecoder(weights, room, threads);
+  return absl::InvalidArgumentError(absl::StrCat("no decoder is called ", std::string(implementation)));
 }
 
 }  // namespace roofbench::models

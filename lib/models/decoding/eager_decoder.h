@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoder as LibTorch's operations run it, one after another, on the device of its weights.
+// The decoder by LibTorch's operations, on the device of its weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,9 +18,9 @@
 
 namespace roofbench::models {
 
-// kStored: in the precision of the format. kExact: everything in fp32, on the weights that the format stands for: what
-// results are checked against. kRounded: as kExact, but what passes from one operation to the next is rounded to the
-// precision of the format: how far that alone takes the logits.
+// kStored: in the precision of the format. kExact: in fp32, on the dequantized weights: the reference for checks.
+// kRounded: as kExact, but rounds the result of each operation to the precision of the format, to measure the effect of
+// rounding alone.
 enum class Arithmetic { kStored, kExact, kRounded };
 
 class EagerDecoder final : public DecoderModel {
@@ -37,18 +37,17 @@ class EagerDecoder final : public DecoderModel {
   std::optional<int64_t> AttentionBackend(int64_t keys) const override;
   std::optional<double> OutlierColumns() const override { return tally_.Mean(); }
 
-  // AppendOne in two steps, of which a CUDA graph can record the second: SetToken says what is appended to how many
-  // tokens, and AppendSet appends it by the same operations on the same tensors whatever their number, attending over
-  // the whole cache behind a mask. Of a mixture no more than kMostMasked sequences.
+  // AppendOne in two steps, so that a CUDA graph can record the second. SetToken sets the token and its position;
+  // AppendSet appends it by the same operations on the same tensors at any length, with masked attention over the whole
+  // cache. Mixtures support up to kMostMasked sequences.
   void SetToken(const at::Tensor& tokens);
   void AppendSet();
-  // Counts the token; the logits are those that AppendSet leaves.
+  // Counts the token and returns the logits of AppendSet.
   const at::Tensor& CountSet();
   std::optional<int64_t> AttentionBackendOfSet() const;
-  // Whether the weights of the chosen experts are gathered on the device, without the host knowing which they are:
-  // where they are no more than there are. Of more tokens, up to kMostMasked, every expert takes all, those that did
-  // not choose it as zeros: it is the reading of the weights that takes the time (an A100 multiplies 200 rows
-  // meanwhile).
+  // Whether to gather the weights of the chosen experts on the device, without the host knowing which they are: if they
+  // are no more than all experts. For more tokens, up to kMostMasked, every expert takes all tokens, with zeros for
+  // those that did not choose it: reading the weights dominates (an A100 multiplies 200 rows meanwhile).
   static constexpr int64_t kMostMasked = 128;
   static bool TakesChosenExperts(int64_t tokens, int64_t active, int64_t experts) { return tokens * active <= experts; }
   void MultiplyInt8By(Int8Product product) override { int8_product_ = std::move(product); }
@@ -59,12 +58,12 @@ class EagerDecoder final : public DecoderModel {
   void ObserveComponents(ComponentMarker marker) override { component_ = std::move(marker); }
   void ObserveStages(LlmInt8Marker marker) override { marker_ = std::move(marker); }
 
-  // What takes the place of LibTorch's attention for two tokens and more: of q, k and v [batch, heads, tokens,
-  // head_dim], where k and v begin with the tokens before.
+  // Replaces LibTorch's attention for two or more tokens: q, k and v are [batch, heads, tokens, head_dim], where k and
+  // v begin with the earlier tokens.
   using PromptFunction = std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
   void AttendPromptsBy(PromptFunction attend) { attend_prompt_ = std::move(attend); }
 
-  // Our kernel takes the place of LibTorch's operations for products of integers. The threads must outlive this.
+  // Replaces LibTorch's operations by our kernels for products of integers. The threads must outlive this.
   void MultiplyIntegersOn(const kernels::ParallelFor& threads) { int8_threads_ = &threads; }
 
   KvCache& cache() { return cache_; }
@@ -77,29 +76,29 @@ class EagerDecoder final : public DecoderModel {
     if (component_) component_(component);
   }
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
-  // x itself of a model without this norm.
+  // x itself if the model does not have this norm.
   at::Tensor Normed(const at::Tensor& x, const at::Tensor& weight) const;
-  // Queries, keys and values [batch, heads, tokens, head_dim], before they are turned.
+  // Queries, keys and values [batch, heads, tokens, head_dim], before rotation.
   at::Tensor Qkv(const LayerWeights& layer, const at::Tensor& x) const;
-  // The same with the norms of heads, of a model that has them.
+  // The same with the norms of heads, if the model has them.
   at::Tensor WithHeadNorms(const LayerWeights& layer, const at::Tensor& heads) const;
-  // Whether a token of `keys` keys attends to some of them only behind a window, which is 0 where there is none.
+  // Whether a window (0: none) hides some of `keys` keys from the last token.
   static bool IsWindowed(int64_t keys, int64_t window) { return window > 0 && keys > window; }
-  // To how many it does.
+  // The number of keys that it attends to.
   static int64_t Attended(int64_t keys, int64_t window) { return IsWindowed(keys, window) ? window : keys; }
-  // Whether the function of AttendPromptsBy, which knows no window, takes prompts that end at `keys` keys.
+  // Whether the function of AttendPromptsBy, which has no windows, attends to `keys` keys.
   bool AttendsByGiven(int64_t keys, int64_t window) const { return attend_prompt_ && !IsWindowed(keys, window); }
-  // Of the layers with each of windows_.
+  // By window.
   using Masks = std::map<int64_t, std::optional<at::Tensor>>;
-  // Of `tokens` tokens after `before` in the cache; none where they need no mask of their own.
+  // For `tokens` tokens after `before` in the cache; nullopt if a causal mask, or none, is enough.
   Masks PromptMasks(int64_t before, int64_t tokens) const;
   std::optional<at::Tensor> PromptMask(int64_t before, int64_t tokens, int64_t window) const;
-  // Which of `keys` [keys] tokens at `queries` [n, 1] attend to, both int64 positions.
+  // The `keys` [keys] to which tokens at `queries` [n, 1] attend, both int64 positions.
   static at::Tensor Mask(const at::Tensor& queries, const at::Tensor& keys, int64_t window);
   at::Tensor Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert = 0) const;
-  // The same by our kernels, of vectors [tokens, columns].
+  // The same by our kernels, for vectors [tokens, columns].
   at::Tensor ByIntegers(const at::Tensor& rows, const StoredMatrix& matrix, int64_t expert, LlmInt8Tally* tally) const;
-  // Tokens of `sequences` sequences from `first` on, in the same places of each, with `before` tokens before them.
+  // Tokens of `sequences` sequences from `first` on, each after `before` earlier tokens.
   struct Stretch {
     int64_t first = 0;
     int64_t sequences = 1;
@@ -107,18 +106,18 @@ class EagerDecoder final : public DecoderModel {
     int64_t tokens = 1;
     Masks masks = {};
   };
-  // Of what becomes of the tokens [batch, n, d], the rows that logits are wanted of.
+  // The rows of hidden states [batch, n, d] whose logits are needed.
   static at::Tensor Last(const at::Tensor& x) { return x.select(1, x.size(1) - 1); }
   static at::Tensor Each(const at::Tensor& x) { return x; }
-  // The logits of take(x). attend(qkv, layer) gives the weighted values, all three [batch, heads, tokens, head_dim];
-  // qkv has the heads of queries, keys and values.
+  // The logits of take(x). attend(qkv, layer) returns the weighted values [batch, heads, tokens, head_dim]; qkv
+  // contains the heads of queries, keys and values.
   template <typename Attention, typename Take>
   at::Tensor Forward(const at::Tensor& tokens, Attention attend, Take take) const;
-  // Through the cache, which then holds the tokens [batch, n]: all sequences in one stretch, or one a stretch, of which
-  // the tokens lie behind each other in a single row.
+  // Reads tokens [batch, n] into the cache: all sequences in one stretch, or one sequence in each, with the tokens of
+  // all stretches in a single row.
   template <typename Take>
   at::Tensor Read(const at::Tensor& tokens, const std::vector<Stretch>& stretches, Take take);
-  // Of tokens of every sequence.
+  // The stretch of tokens [batch, n] of all sequences.
   Stretch Whole(const at::Tensor& tokens) const;
   at::Tensor Attend(const at::Tensor& qkv, int64_t layer, const std::vector<Stretch>& stretches);
   at::Tensor Attend(const at::Tensor& qkv, int64_t layer, const Stretch& stretch);
@@ -140,20 +139,54 @@ class EagerDecoder final : public DecoderModel {
   const Arithmetic arithmetic_;
   const int64_t batch_;
   const DecoderSizes n_;
-  const std::set<int64_t> windows_;  // that layers have, 0 among them where some have none
+  const std::set<int64_t> windows_;  // of all layers; 0: none
   const double embedding_scale_;
   const RotaryTable rope_;
   KvCache cache_;
   at::Tensor logits_;
-  at::Tensor token_;     // [batch, 1], what SetToken set
-  at::Tensor position_;  // [1], where it goes
+  at::Tensor token_;     // [batch, 1], by SetToken
+  at::Tensor position_;  // [1], of the token
   PromptFunction attend_prompt_;
   const kernels::ParallelFor* int8_threads_ = nullptr;
-  mutable QuantisedVectors quantised_;
+  mutable QuantizedVectors quantized_;
   mutable LlmInt8Tally tally_;  // of the last call
   Int8Product int8_product_;
   ComponentMarker component_;
   LlmInt8Marker marker_;
+};
+
+// LibTorch's operations, with AppendOne recorded and replayed, for example as a CUDA graph.
+class RecordedDecoder final : public DecoderModel {
+ public:
+  // Runs the given function once, and returns a function that repeats it on the same tensors.
+  using Record = std::function<std::function<void()>(const std::function<void()>&)>;
+
+  // As EagerDecoder; mixtures support as many sequences as EagerDecoder::AppendSet.
+  RecordedDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity, Record record)
+      : eager_(weights, batch, capacity), record_(std::move(record)) {}
+
+  const at::Tensor& Append(const at::Tensor& tokens) override { return eager_.Append(tokens); }
+  const at::Tensor& AppendOne(const at::Tensor& tokens) override;
+  // Not recorded: the recording appends to all sequences at the same length.
+  const at::Tensor& AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) override {
+    return eager_.AppendTo(pieces, tokens);
+  }
+  at::Tensor AppendAll(const at::Tensor& tokens) override { return eager_.AppendAll(tokens); }
+  std::optional<int64_t> AttentionBackend(int64_t /*keys*/) const override { return eager_.AttentionBackendOfSet(); }
+  void MultiplyInt8By(Int8Product product) override { eager_.MultiplyInt8By(std::move(product)); }
+  int64_t length() const override { return eager_.length(); }
+  void Truncate(int64_t length) override { eager_.Truncate(length); }
+  void Reorder(const std::vector<int64_t>& from) override { eager_.Reorder(from); }
+  void FillRandom(int64_t length, uint64_t seed) override { eager_.FillRandom(length, seed); }
+  // A recording has no components.
+  void ObserveComponents(ComponentMarker /*marker*/) override {}
+  void ObserveStages(LlmInt8Marker /*marker*/) override {}
+
+ private:
+  EagerDecoder eager_;
+  const Record record_;
+  std::function<void()> replay_;
+  at::Tensor logits_;  // of a replay
 };
 
 }  // namespace roofbench::models

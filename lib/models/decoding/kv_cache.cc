@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "lib/models/decoding/random_fill.h"
+#include "lib/aten/random.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench::models {
@@ -19,7 +19,7 @@ constexpr float kMostSteps = 127;
 at::Tensor Allocate(const workload::Transformer& shape, int64_t batch, int64_t capacity,
                     const at::TensorOptions& options) {
   const observe::Range range(observe::kKvCacheRange);
-  // Zeros touch every page now and not in a timed token.
+  // Zeros touch every page before tokens are timed.
   return at::zeros({static_cast<int64_t>(shape.layers), batch, static_cast<int64_t>(shape.KvHeads()), capacity,
                     static_cast<int64_t>(shape.HeadDim())},
                    options);
@@ -30,7 +30,7 @@ at::Tensor AllocateScales(const at::Tensor& rows) {
   return at::zeros(rows.sizes().slice(0, 4), rows.options().dtype(at::kFloat));
 }
 
-// The tokens of a part, of keys and values or of their scales.
+// The view of a part in keys, values or their scales.
 at::Tensor PartOf(const at::Tensor& all, const KvCache::Part& part) {
   return all[part.layer].narrow(0, part.first, part.sequences).narrow(2, part.begin, part.tokens);
 }
@@ -38,11 +38,11 @@ at::Tensor PartOf(const at::Tensor& all, const KvCache::Part& part) {
 void WriteRounded(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& scales) {
   const at::Tensor exact = x.to(at::kFloat);
   const at::Tensor scale = exact.abs().amax(-1, /*keepdim=*/true).div_(kMostSteps);
-  // Of zeros alone the codes are zeros.
+  // Zeros have a scale of zero, and codes of zero.
   const at::Tensor steps = exact.div(scale.clamp_min(std::numeric_limits<float>::min())).round_();
-  const at::Tensor strange = scale.isfinite().logical_not_();
-  codes.copy_(steps.masked_fill(strange, 0));
-  scales.copy_(scale.masked_fill(strange, std::numeric_limits<float>::quiet_NaN()).squeeze(-1));
+  const at::Tensor not_finite = scale.isfinite().logical_not_();
+  codes.copy_(steps.masked_fill(not_finite, 0));
+  scales.copy_(scale.masked_fill(not_finite, std::numeric_limits<float>::quiet_NaN()).squeeze(-1));
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ KvCache::KvCache(const workload::Transformer& shape, int64_t batch, int64_t toke
 int64_t KvCache::length() const {
   const int64_t first = lengths.front();
   TORCH_CHECK(std::ranges::all_of(lengths, [&](int64_t length) { return length == first; }),
-              "the sequences have lengths of their own");
+              "the sequences have different lengths");
   return first;
 }
 
@@ -86,10 +86,10 @@ void KvCache::Check(const std::vector<Piece>& pieces, int64_t tokens) const {
 
 void KvCache::FillRandom(int64_t new_length, uint64_t seed) {
   TORCH_CHECK(new_length <= capacity);
-  models::FillRandom(keys, seed, 1);
-  models::FillRandom(values, seed + 1, 1);
+  roofbench::FillRandom(keys, seed, 1);
+  roofbench::FillRandom(values, seed + 1, 1);
   if (Is8Bits()) {
-    constexpr float kStep = 1.0F / 32;  // of what is random in 8 bits, so that it deviates by one
+    constexpr float kStep = 1.0F / 32;  // random codes have a deviation of 32
     key_scales.fill_(kStep);
     value_scales.fill_(kStep);
   }
@@ -110,7 +110,7 @@ void KvCache::Reorder(const std::vector<int64_t>& from) {
   const at::Tensor source = at::tensor(sources, whole);
   for (const at::Tensor& all : {keys, values, key_scales, value_scales}) {
     if (!all.defined()) continue;
-    // A layer at a time is in memory twice.
+    // Copies one layer at a time, to save memory.
     for (int64_t layer = 0; layer < all.size(0); ++layer) {
       at::Tensor read = all[layer].narrow(2, 0, length());
       read.index_copy_(0, to, read.index_select(0, source));

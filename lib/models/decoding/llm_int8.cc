@@ -18,15 +18,15 @@ namespace roofbench::models {
 namespace {
 
 constexpr double kLargest = 127;
-// Columns that a GPU has room for at least, and the part of all: models of up to 13 billion parameters have some ten
-// with outliers (Dettmers et al., figure 4), the densest published sweeps one in a hundred.
+// The room on a GPU: at least 64 columns, and one in 64. Models of up to 13 billion parameters have about ten columns
+// with outliers (Dettmers et al., figure 4); the densest published sweeps have one in a hundred.
 constexpr int64_t kLeastRoom = 64;
 constexpr int64_t kRoomOf = 64;
 
 // 127 / maximum, and 0 for a row of zeros.
 at::Tensor Inverse(const at::Tensor& maximum) { return at::where(maximum > 0, maximum.reciprocal() * kLargest, 0); }
 
-// a · wᵀ. On a GPU LibTorch wants more than 16 rows.
+// a · wᵀ. On a GPU LibTorch requires more than 16 rows.
 at::Tensor IntProduct(const at::Tensor& a, const at::Tensor& w) {
   constexpr int64_t kLeastRows = 17;
   constexpr int64_t kPadded = 32;
@@ -36,15 +36,15 @@ at::Tensor IntProduct(const at::Tensor& a, const at::Tensor& w) {
   return at::_int_mm(padded, w.t()).narrow(0, 0, a.size(0));
 }
 
-// The columns that are multiplied unquantised, and the activations without them.
+// The columns to multiply unquantized, and the activations without them.
 struct Outliers {
-  at::Tensor columns = {};  // undefined: there are none
+  at::Tensor columns = {};  // undefined: none
   at::Tensor x = {};        // [tokens, columns], in x's type
   at::Tensor kept = {};     // fp32 [tokens, k], zeros in those columns
   at::Tensor row_max = {};  // of kept
 };
 
-// The statistics leave out the outliers alone; the product leaves out their columns.
+// The statistics omit only the outliers; the product omits their columns.
 Outliers FindOutliers(const at::Tensor& x, const at::Tensor& values, const at::Tensor& magnitude, double threshold) {
   const at::Tensor outlier = magnitude.ge(threshold);
   Outliers found{.kept = values.masked_fill(outlier, 0), .row_max = at::amax(magnitude.masked_fill(outlier, 0), {1})};
@@ -56,9 +56,8 @@ Outliers FindOutliers(const at::Tensor& x, const at::Tensor& values, const at::T
   return found;
 }
 
-// The same without the host knowing how many columns there are: those with the largest outliers are taken, as many as
-// there is room for, and what is no outlier among them counts as zero. Where there are more, the rest is quantised,
-// with the statistics that this takes.
+// The same for a fixed number of columns, which the host knows: those with the largest magnitudes. Columns without
+// outliers among them count as zero; further outliers are quantized, and included in the statistics.
 Outliers FindSomeOutliers(const at::Tensor& x, const at::Tensor& values, const at::Tensor& magnitude,
                           double threshold) {
   const auto [largest, columns] = at::topk(at::amax(magnitude, {0}), LlmInt8Room(x.size(1)));
@@ -75,7 +74,7 @@ Outliers FindSomeOutliers(const at::Tensor& x, const at::Tensor& values, const a
 
 int64_t LlmInt8Room(int64_t columns) { return std::min(columns, std::max(kLeastRoom, columns / kRoomOf)); }
 
-LlmInt8Matrix QuantiseLlmInt8(const at::Tensor& w) {
+LlmInt8Matrix QuantizeLlmInt8(const at::Tensor& w) {
   const at::Tensor values = w.to(at::kFloat);
   const at::Tensor row_max = at::amax(values.abs(), {-1});
   return {(values * Inverse(row_max).unsqueeze(-1)).round_().to(at::kChar), row_max};
@@ -96,12 +95,12 @@ at::Tensor LlmInt8Linear(const at::Tensor& x, const LlmInt8Matrix& weight, doubl
   if (tally != nullptr && counts) tally->Add(outliers.columns.defined() ? outliers.columns.numel() : 0);
   done(LlmInt8Stage::kSelect);
   const at::Tensor& row_max = outliers.row_max;
-  const at::Tensor quantised = (outliers.kept * Inverse(row_max).unsqueeze(1)).round_().to(at::kChar);
-  done(LlmInt8Stage::kQuantise);
-  const at::Tensor products = IntProduct(quantised, weight.weight);
+  const at::Tensor quantized = (outliers.kept * Inverse(row_max).unsqueeze(1)).round_().to(at::kChar);
+  done(LlmInt8Stage::kQuantize);
+  const at::Tensor products = IntProduct(quantized, weight.weight);
   done(LlmInt8Stage::kProduct);
   at::Tensor y = (products * (row_max.unsqueeze(1) * weight.row_max / (kLargest * weight.steps))).to(x.scalar_type());
-  done(LlmInt8Stage::kDequantise);
+  done(LlmInt8Stage::kDequantize);
   if (outliers.columns.defined()) {
     const at::Tensor w = weight.weight.index_select(1, outliers.columns) * (weight.row_max / weight.steps).unsqueeze(1);
     y.add_(at::mm(outliers.x, w.to(x.scalar_type()).t()));
@@ -116,7 +115,7 @@ RoundedVectors RoundToInt8(const at::Tensor& x) {
   return {(values * Inverse(row_max)).round_(), row_max / kLargest};
 }
 
-const kernels::LlmInt8Activations& QuantisedVectors::Of(const at::Tensor& x, double threshold, int64_t group,
+const kernels::LlmInt8Activations& QuantizedVectors::Of(const at::Tensor& x, double threshold, int64_t group,
                                                         const kernels::ParallelFor& parallel_for,
                                                         const LlmInt8Marker& marker, LlmInt8Tally* tally) {
   const auto done = [&](LlmInt8Stage stage) {
@@ -130,7 +129,7 @@ const kernels::LlmInt8Activations& QuantisedVectors::Of(const at::Tensor& x, dou
   done(LlmInt8Stage::kSelect);
   kernel.Next("roofbench::llm_int8 quantise");
   activations_.Quantize(values, parallel_for, group);
-  done(LlmInt8Stage::kQuantise);
+  done(LlmInt8Stage::kQuantize);
   return activations_;
 }
 

@@ -16,10 +16,10 @@ at::Tensor InverseFrequencies(int64_t head_dim, double theta) {
   return at::pow(theta, at::arange(0, head_dim, 2, at::kDouble).div(-static_cast<double>(head_dim)));
 }
 
-// Turns the pairs (a, b) of x by angles with these cosines and sines [tokens, head_dim/2], `sign` giving the direction.
-at::Tensor TurnPairs(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines, int sign) {
+// Turns the pairs (a, b) of x by angles with these cosines and sines [tokens, head_dim/2].
+at::Tensor TurnPairs(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines) {
   const at::Tensor c = cosines.to(x.scalar_type());
-  const at::Tensor s = sines.to(x.scalar_type()).mul(sign);
+  const at::Tensor s = sines.to(x.scalar_type());
   const int64_t half = x.size(-1) / 2;
   const at::Tensor a = x.narrow(-1, 0, half);
   const at::Tensor b = x.narrow(-1, half, half);
@@ -41,20 +41,12 @@ RotaryTable::RotaryTable(int64_t positions, const at::Tensor& inverse_frequencie
 RotaryTable::RotaryTable(at::Tensor cosines, at::Tensor sines)
     : cosines_(std::move(cosines)), sines_(std::move(sines)) {}
 
-at::Tensor RotaryTable::Turn(const at::Tensor& x, int64_t first, bool backwards) const {
-  return backwards ? RotateBack(x, first) : Rotate(x, first);
-}
-
 at::Tensor RotaryTable::Rotate(const at::Tensor& x, int64_t first) const {
-  return TurnPairs(x, cosines_.narrow(0, first, x.size(-2)), sines_.narrow(0, first, x.size(-2)), 1);
+  return TurnPairs(x, cosines_.narrow(0, first, x.size(-2)), sines_.narrow(0, first, x.size(-2)));
 }
 
 at::Tensor RotaryTable::RotateAt(const at::Tensor& x, const at::Tensor& positions) const {
-  return TurnPairs(x, cosines_.index_select(0, positions), sines_.index_select(0, positions), 1);
-}
-
-at::Tensor RotaryTable::RotateBack(const at::Tensor& x, int64_t first) const {
-  return TurnPairs(x, cosines_.narrow(0, first, x.size(-2)), sines_.narrow(0, first, x.size(-2)), -1);
+  return TurnPairs(x, cosines_.index_select(0, positions), sines_.index_select(0, positions));
 }
 
 }  // namespace roofbench::models

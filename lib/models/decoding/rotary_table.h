@@ -12,21 +12,15 @@ class RotaryTable {
  public:
   // Tables in fp32 (computed in double) on `device`. `head_dim` must be even.
   RotaryTable(int64_t positions, int64_t head_dim, double theta, const at::TensorOptions& device);
-  // As above, with the inverse frequencies [head_dim/2] given: Llama 3.1 scales them.
+  // From given inverse frequencies [head_dim/2]: Llama 3.1 scales them.
   RotaryTable(int64_t positions, const at::Tensor& inverse_frequencies, const at::TensorOptions& device);
-
-  // x [..., tokens, head_dim], whose first token stands at position `first`; the arithmetic runs in x's precision.
-  at::Tensor Rotate(const at::Tensor& x, int64_t first = 0) const;
-  // The same for tokens at `positions` [tokens], int64 on x's device, where no host reads them.
-  at::Tensor RotateAt(const at::Tensor& x, const at::Tensor& positions) const;
-  // The gradient of x from that of the rotated: the rotation backwards.
-  at::Tensor RotateBack(const at::Tensor& x, int64_t first = 0) const;
-
-  // The tables of another one, or some of their rows.
+  // From given tables, such as rows of another one.
   RotaryTable(at::Tensor cosines, at::Tensor sines);
-  // Both of the above by name.
-  at::Tensor Turn(const at::Tensor& x, int64_t first, bool backwards) const;
 
+  // Rotates x [..., tokens, head_dim], whose first token is at position `first`, in x's precision.
+  at::Tensor Rotate(const at::Tensor& x, int64_t first = 0) const;
+  // The same for tokens at `positions` [tokens], int64 on x's device; the host does not read them.
+  at::Tensor RotateAt(const at::Tensor& x, const at::Tensor& positions) const;
   // [positions, head_dim/2], fp32.
   const at::Tensor& cosines() const { return cosines_; }
   const at::Tensor& sines() const { return sines_; }

@@ -13,12 +13,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/aten/elements.h"
-#include "lib/aten/packed_int8.h"
+#include "lib/aten/products.h"
+#include "lib/aten/random.h"
 #include "lib/kernels/operators/products/int4_product.h"
 #include "lib/kernels/operators/products/llm_int8.h"
 #include "lib/kernels/operators/products/weights.h"
 #include "lib/kernels/threading/huge_pages.h"
-#include "lib/models/decoding/random_fill.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench::models {
@@ -29,17 +29,16 @@ using workload::WeightFormat;
 // Normal int8 values have a deviation of 32 (FillRandom).
 constexpr double kInt8Deviation = 32;
 constexpr double kLlmInt8Largest = 127;
-// Sixteen steps of the same size, all as likely: their deviation in steps, and how far their middle is from q = 8.
+// Sixteen equally likely steps: their deviation in steps, and the distance of their middle from q = 8.
 constexpr double kInt4Deviation = 4.6098;
 constexpr double kInt4Middle = 0.5;
-// The code of a weight that is its group's zero.
-constexpr double kInt4Centre = 8;
-// A product with fewer tokens is bound by the weights' bytes, so that eager takes LibTorch's kernel for int8 as it
-// lies.
+// The code of a group's zero.
+constexpr double kInt4Center = 8;
+// Fewer tokens are bound by the bytes of the weights, so that eager uses LibTorch's int8 kernel.
 constexpr int64_t kFewTokens = 4;
 
-// Whether LibTorch's kernel for processors may run: it looks at rows of 16 columns at a time, aligned and without a
-// look at their end. That for GPUs has a thread an output, and is slower than to convert the weights.
+// Whether LibTorch's kernel for processors is safe (see kPackedInt8Columns). Its kernel for GPUs, with a thread for
+// each output, is slower than converting the weights.
 bool TakesPackedProduct(const at::Tensor& x, const at::Tensor& weight) {
   if (!x.is_cpu()) return false;
   if (x.size(0) >= kFewTokens || x.scalar_type() != at::kBFloat16) return false;
@@ -47,26 +46,26 @@ bool TakesPackedProduct(const at::Tensor& x, const at::Tensor& weight) {
   return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % kPackedInt8Alignment == 0;
 }
 
-// The memory of a tile's groups as 32-bit words: [tiles, groups, 1 + group/8, rows of a tile].
+// The groups of tiles as 32-bit words: [tiles, groups, 1 + group/8, rows of a tile].
 at::Tensor Int4Words(const at::Tensor& bytes, int64_t columns, int64_t group) {
   return bytes.view(at::kInt).view({-1, columns / group, 1 + group / 8, kernels::kInt4TileRows});
 }
 
-// Quantises rows into tiles from `packed` on. T: float or kernels::Bf16.
+// Quantizes rows into tiles from `packed` on. T: float or kernels::Bf16.
 template <typename T>
 void PackRows(const T* values, int64_t rows, int64_t columns, int64_t group, std::byte* packed) {
-  std::vector<uint8_t> quantised(static_cast<std::size_t>(rows * columns));
+  std::vector<uint8_t> quantized(static_cast<std::size_t>(rows * columns));
   std::vector<kernels::Bf16> scales(static_cast<std::size_t>(rows * columns / group * 2));
   TorchThreads()(rows, [&](kernels::Range range) {
-    kernels::QuantizeInt4(values, columns, group, quantised.data(), scales.data(), range);
+    kernels::QuantizeInt4(values, columns, group, quantized.data(), scales.data(), range);
   });
   TorchThreads()(kernels::Int4Tiles(rows), [&](kernels::Range tiles) {
-    kernels::PackInt4(quantised.data(), scales.data(), rows, columns, group, packed, tiles);
+    kernels::PackInt4(quantized.data(), scales.data(), rows, columns, group, packed, tiles);
   });
 }
 
-// Rows go through in blocks that fit a cache once they are dequantised: a whole matrix would be a second model in
-// memory. A GPU has no such cache, and a launch for each block would take longer than the product.
+// Multiplies blocks of rows that fit in a cache once dequantized: whole matrices would be a second model in memory. On
+// a GPU the launches of blocks would take longer than the product.
 template <typename Product>
 at::Tensor ByBlocks(const StoredMatrix& matrix, Product product) {
   constexpr int64_t kBlockElements = int64_t{1} << 22;
@@ -139,9 +138,9 @@ void StoredMatrix::Store(int64_t expert, int64_t first_row, const at::Tensor& va
   // The kernels take fp32 and bf16.
   const bool is_bf16 = values.scalar_type() == at::kBFloat16;
   const at::Tensor rows_in = (is_bf16 ? values : values.to(at::kFloat)).contiguous();
-  const auto with_values = [&](auto quantise) {
-    if (is_bf16) return quantise(reinterpret_cast<const kernels::Bf16*>(rows_in.const_data_ptr<at::BFloat16>()));
-    return quantise(rows_in.const_data_ptr<float>());
+  const auto with_values = [&](auto quantize) {
+    if (is_bf16) return quantize(reinterpret_cast<const kernels::Bf16*>(rows_in.const_data_ptr<at::BFloat16>()));
+    return quantize(rows_in.const_data_ptr<float>());
   };
   switch (format) {
     case WeightFormat::kInt8: {
@@ -162,9 +161,9 @@ void StoredMatrix::Store(int64_t expert, int64_t first_row, const at::Tensor& va
       return;
     }
     case WeightFormat::kLlmInt8: {
-      const LlmInt8Matrix quantised = QuantiseLlmInt8(values);
-      weight[expert].narrow(0, first_row, count).copy_(quantised.weight);
-      scale[expert].narrow(0, first_row, count).copy_(quantised.row_max);
+      const LlmInt8Matrix quantized = QuantizeLlmInt8(values);
+      weight[expert].narrow(0, first_row, count).copy_(quantized.weight);
+      scale[expert].narrow(0, first_row, count).copy_(quantized.row_max);
       return;
     }
     default:
@@ -176,7 +175,7 @@ void StoredMatrix::StoreCodes(int64_t expert, int64_t first_row, const at::Tenso
                               const at::Tensor& zeros) {
   TORCH_CHECK(first_row % kernels::kInt4TileRows == 0, "int4 rows begin with a tile");
   const at::Tensor steps = scales.to(at::kBFloat16);
-  const at::Tensor zero = zeros.neg().add_(kInt4Centre).mul_(steps.to(at::kFloat)).to(at::kBFloat16);
+  const at::Tensor zero = zeros.neg().add_(kInt4Center).mul_(steps.to(at::kFloat)).to(at::kBFloat16);
   const at::Tensor pairs = at::stack({steps, zero}, 2);
   const at::Tensor spread = pairs.repeat_interleave(columns / group / scales.size(1), 1).contiguous();
   auto* const tiles = reinterpret_cast<std::byte*>(weight[expert].data_ptr<uint8_t>()) +
@@ -189,7 +188,7 @@ void StoredMatrix::StoreCodes(int64_t expert, int64_t first_row, const at::Tenso
 }
 
 void StoredMatrix::FillRandom(uint64_t seed, double deviation) {
-  models::FillRandom(weight, seed, deviation);
+  roofbench::FillRandom(weight, seed, deviation);
   if (format == WeightFormat::kInt8) scale.fill_(deviation / kInt8Deviation);
   if (format == WeightFormat::kLlmInt8) scale.fill_(deviation / kInt8Deviation * kLlmInt8Largest);
   if (format == WeightFormat::kInt4) {
@@ -200,7 +199,7 @@ void StoredMatrix::FillRandom(uint64_t seed, double deviation) {
   }
 }
 
-at::Tensor StoredMatrix::Dequantised(int64_t expert, int64_t first, int64_t count, at::ScalarType type) const {
+at::Tensor StoredMatrix::Dequantized(int64_t expert, int64_t first, int64_t count, at::ScalarType type) const {
   if (format == WeightFormat::kInt4) {
     TORCH_CHECK(first % kernels::kInt4TileRows == 0, "int4 rows begin with a tile");
     const int64_t whole = kernels::Int4Tiles(count) * kernels::kInt4TileRows;
@@ -236,12 +235,12 @@ LlmInt8Matrix StoredMatrix::Int8Of(int64_t expert) const {
   return {weight[expert], scale[expert], format == WeightFormat::kLlmInt8 ? kLlmInt8Largest : 1};
 }
 
-// LibTorch has no product of such integers: they are multiplied in x's type, which holds them.
+// LibTorch has no product of such integers: x's type represents them exactly.
 at::Tensor StoredMatrix::ApplyRounded(const at::Tensor& x, int64_t expert) const {
   const RoundedVectors vectors = RoundToInt8(x);
   const at::Tensor whole = vectors.whole.to(x.scalar_type());
   return ByBlocks(*this, [&](int64_t first, int64_t count) {
-    return at::linear(whole, Dequantised(expert, first, count, x.scalar_type())).mul(vectors.step).to(x.scalar_type());
+    return at::linear(whole, Dequantized(expert, first, count, x.scalar_type())).mul(vectors.step).to(x.scalar_type());
   });
 }
 
@@ -277,15 +276,15 @@ at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double thres
         return at::_weight_int8pack_mm(x, weight[expert], scale[expert].to(at::kBFloat16));
       }
       return ByBlocks(*this, [&](int64_t first, int64_t count) {
-        // Sums of whole numbers are more than fp16 holds.
-        if (x.scalar_type() == at::kHalf) return at::linear(x, Dequantised(expert, first, count, at::kHalf));
-        // Whole numbers up to 128 are exact in bf16: the scales, which are fp32, come afterwards.
+        // Sums of integers overflow fp16.
+        if (x.scalar_type() == at::kHalf) return at::linear(x, Dequantized(expert, first, count, at::kHalf));
+        // Integers up to 128 are exact in bf16; the fp32 scales follow.
         const at::Tensor whole = weight[expert].narrow(0, first, count).to(x.scalar_type());
         return at::linear(x, whole).mul(scale[expert].narrow(0, first, count)).to(x.scalar_type());
       });
     case WeightFormat::kInt4:
       return ByBlocks(*this, [&](int64_t first, int64_t count) {
-        return at::linear(x, Dequantised(expert, first, count, x.scalar_type()));
+        return at::linear(x, Dequantized(expert, first, count, x.scalar_type()));
       });
     default:
       return at::linear(x, weight[expert]);
@@ -295,7 +294,7 @@ at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double thres
 at::Tensor StoredMatrix::ApplyExactly(const at::Tensor& x, int64_t expert, double threshold) const {
   if (MultipliesIntegers()) return Apply(x, expert, threshold);
   return ByBlocks(*this,
-                  [&](int64_t first, int64_t count) { return at::linear(x, Dequantised(expert, first, count)); });
+                  [&](int64_t first, int64_t count) { return at::linear(x, Dequantized(expert, first, count)); });
 }
 
 StoredMatrix StoredMatrix::Experts(const at::Tensor& chosen) const {

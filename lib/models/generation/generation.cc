@@ -28,7 +28,7 @@ class HostTimes final : public TokenTimes {
   std::vector<double> marks_;
 };
 
-// Of each prompt.
+// The length of each prompt.
 std::vector<int64_t> LengthsOf(const Generation::Options& options) {
   if (!options.lengths.empty()) return options.lengths;
   return std::vector<int64_t>(static_cast<std::size_t>(options.prompt.size(0)), options.prompt.size(1));
@@ -60,7 +60,7 @@ Generation::Generation(std::unique_ptr<DecoderModel> decoder, int64_t vocab, Opt
       made_of_(lengths_.size()) {
   constexpr std::size_t kMostGaps = 1 << 20;  // more would allocate in a run
   gaps_.reserve(kMostGaps);
-  // Those of sequences that end before others.
+  // The logits of sequences that end before others.
   if (!options_.stop_ids.empty() && batch() > 1) {
     kept_ = at::zeros({batch(), vocab}, options_.prompt.options().dtype(at::kFloat));
   }
@@ -90,7 +90,7 @@ const at::Tensor& Generation::ReadPrompts() {
   return decoder_->AppendTo(pieces, options_.prompt);
 }
 
-// Sequences of one length have their own way: the one that can be recorded.
+// AppendOne, which can be recorded, for sequences of one length.
 const at::Tensor& Generation::Step() {
   if (options_.lengths.empty() && next_.size(0) == batch()) return decoder_->AppendOne(next_);
   std::vector<Piece> pieces;
@@ -217,12 +217,12 @@ void Generation::Run(const std::function<void()>& prompt_read) {
   prompt_read();
   while (!active_.empty() && steps_ < options_.most_new) Choose(Step());
   for (const int64_t sequence : active_) made_of_[Size(sequence)] = steps_;
-  // Where all went to the end their logits are the last ones.
+  // Unless some sequences ended early, their logits are the last ones.
   if (logits_.size(0) < batch()) {
-    if (logits_.size(0) == active_ids_.size(0)) Keep(logits_);  // nobody ended at this step
+    if (logits_.size(0) == active_ids_.size(0)) Keep(logits_);  // no sequence ended at this step
     logits_ = kept_;
   }
-  if (!chosen_.is_cpu()) ids_.copy_(chosen_);  // on the host they are one
+  if (!chosen_.is_cpu()) ids_.copy_(chosen_);  // on the host they share memory
   if (device_chooser_) device_chooser_->Check(steps_);
   if (runs_++ > 0) return options_.times->Gaps(gaps_);
   first_seconds_ = Now() - start;
@@ -247,15 +247,15 @@ bool Generation::HasStopped(int64_t sequence) const {
 std::vector<at::Tensor> Generation::Read() const {
   std::vector<at::Tensor> texts;
   std::vector<TokenIds> prompts = TextsOf(options_.prompt, lengths_);
-  bool even = true;
+  bool is_ragged = false;
   for (int64_t b = 0; b < batch(); ++b) {
     TokenIds& text = prompts[Size(b)];
     const TokenIds ids = Ids(b);
     if (!ids.empty()) text.insert(text.end(), ids.begin(), ids.end() - 1);
     texts.push_back(at::tensor(text, at::kLong).unsqueeze(0));
-    even = even && texts.back().size(1) == texts.front().size(1);
+    is_ragged = is_ragged || texts.back().size(1) != texts.front().size(1);
   }
-  return even ? std::vector{at::cat(texts)} : texts;
+  return is_ragged ? texts : std::vector{at::cat(texts)};
 }
 
 }  // namespace roofbench::models

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads prompts and chooses tokens one after another, each from the logits that the last one led to. Sequences that
-// ended take no part in what follows.
+// Text generation: reads prompts, and chooses one token after another from the logits of the previous one. Sequences
+// that have ended take no part in later steps.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,49 +11,48 @@
 #include <optional>
 #include <vector>
 
-#include "lib/models/checkpoint/token_ids.h"
 #include "lib/models/decoding/decoder_model.h"
+#include "lib/models/generation/beam_search.h"
+#include "lib/models/generation/sampling.h"
 #include "lib/models/generation/speculation.h"
-#include "lib/models/sampling/beam_search.h"
-#include "lib/models/sampling/token_choice.h"
-#include "lib/models/sampling/token_sampler.h"
+#include "lib/models/generation/token_ids.h"
 
 namespace roofbench::models {
 
-// When tokens were chosen.
+// Records when tokens are chosen.
 class TokenTimes {
  public:
   virtual ~TokenTimes() = default;
   // Forgets the tokens.
   virtual void Restart() = 0;
-  // A token is chosen now: on a device that runs behind the host, when it comes here.
+  // A token is chosen now; on an asynchronous device, when its queue reaches this call.
   virtual void Mark() = 0;
-  // Appends the seconds between one token and the next. The device has passed the last one.
+  // Appends the seconds between tokens. The device must have passed the last one.
   virtual void Gaps(std::vector<double>& seconds) const = 0;
 };
 
-// It can be run again: the same prompt, the same draws. On a GPU the tokens are chosen there, and the host waits for it
-// once, at the end; with stop_ids for every token, and with `sampling`, which is done on the host.
+// Runs are repeatable, with the same prompt and draws. A GPU chooses the tokens itself, and the host waits once, at the
+// end; or for every token, with stop_ids, or with `sampling`, which runs on the host.
 class Generation {
  public:
   struct Options {
     at::Tensor prompt;                  // int64 [batch, tokens], on the decoder's device
-    std::vector<int64_t> lengths = {};  // of prompts that are not of one length: `prompt` has them in turn, [sum]
+    std::vector<int64_t> lengths = {};  // of ragged prompts, which `prompt` contains one after another, [sum]
     int64_t most_new = 1;               // tokens of each sequence
     TokenIds stop_ids = {};             // each sequence ends with the first of these
     ChoiceOptions choice = {};
-    std::optional<SamplingOptions> sampling = {};  // in place of `choice`
-    // More than one beam: of a single prompt, in place of both. The decoder has a sequence for each.
+    std::optional<SamplingOptions> sampling = {};  // instead of `choice`
+    // More than one beam: instead of both, for a single prompt. The decoder has a sequence for each beam.
     BeamOptions beams = {};
-    // With a decoder: it guesses the most likely tokens of a single prompt, and `times` tell of passes of the model.
+    // With a decoder: it guesses the most likely tokens of a single prompt, and `times` records the model's passes.
     DraftOptions draft = {};
-    std::shared_ptr<TokenTimes> times = nullptr;  // nullptr: by the host's clock
+    std::shared_ptr<TokenTimes> times = nullptr;  // nullptr: the host's clock
   };
 
   // Its cache must have room for the longest prompt and every new token.
   Generation(std::unique_ptr<DecoderModel> decoder, int64_t vocab, Options options);
 
-  // `prompt_read` is called once the first token is chosen. Allocates nothing of its own, but for a search.
+  // Calls `prompt_read` when the first token is chosen. Does not allocate, except in a search.
   void Run(const std::function<void()>& prompt_read);
 
   const DecoderModel& decoder() const { return *decoder_; }
@@ -63,24 +62,24 @@ class Generation {
   // Tokens of each prompt.
   const std::vector<int64_t>& lengths() const { return lengths_; }
 
-  // Of the last run: tokens that the longest sequence got (of a search, its steps), that each one got, and whether it
-  // ended with a stop id.
+  // Of the last run: the tokens of the longest sequence (of a search, its steps), those of each sequence, and whether
+  // it ended with a stop id.
   int64_t steps() const { return steps_; }
   const std::vector<int64_t>& made() const { return made_of_; }
   bool HasStopped(int64_t sequence) const;
-  // The new tokens of a sequence, and the logits [batch, vocab] that the last of each was chosen from.
+  // The new tokens of a sequence, and the logits [batch, vocab] of the last ones.
   TokenIds Ids(int64_t sequence) const;
   const at::Tensor& logits() const { return logits_; }
-  // Of a text with a draft; nullptr: there is none.
+  // nullptr without a draft.
   const Speculation* speculation() const { return speculation_ ? &*speculation_ : nullptr; }
-  // Each prompt and every token chosen after it but the last, whose logits nobody asked for: before the first run, the
-  // prompt. [batch, n] where all are of one length, otherwise one [1, n] after another.
+  // All tokens that the decoder has read: each prompt and its new tokens except the last. [batch, n] if all have one
+  // length, otherwise a [1, n] for each.
   std::vector<at::Tensor> Read() const;
 
-  // Seconds of the very first run; and between one token and the next, of all runs after it.
+  // Seconds of the first run, and between tokens in all later runs.
   double first_seconds() const { return first_seconds_; }
   const std::vector<double>& gaps() const { return gaps_; }
-  // Those of one run after the very first, in the mean.
+  // The mean sum of the gaps of a run after the first.
   double gap_seconds() const;
 
  private:
@@ -88,28 +87,28 @@ class Generation {
   const at::Tensor& ReadPrompts();
   void SearchBeams(const std::function<void()>& prompt_read);
   void Speculate(const std::function<void()>& prompt_read);
-  // Appends what was chosen.
+  // Appends the chosen tokens.
   const at::Tensor& Step();
   // Into ids [active], by logits [active, vocab].
   void Sample(const at::Tensor& logits, const at::Tensor& ids);
   void Choose(const at::Tensor& logits);
-  // Takes the sequences away whose last token is a stop id, one of `ids` [active].
+  // Ends the sequences whose last token, of `ids` [active], is a stop id.
   void EndStopped(const at::Tensor& logits, const at::Tensor& ids);
   void SetActive(std::vector<int64_t> sequences);
-  // That the last tokens of sequences that are at an end now were chosen from.
+  // Stores the logits from which the active sequences' last tokens were chosen.
   void Keep(const at::Tensor& logits);
 
   std::unique_ptr<DecoderModel> decoder_;
   Options options_;
   TokenChooser chooser_;
-  std::optional<DeviceTokenChooser> device_chooser_;  // where the decoder is on a device
-  std::optional<TokenSampler> sampler_;               // in place of both
-  std::optional<BeamSearch> search_;                  // in place of all
+  std::optional<DeviceTokenChooser> device_chooser_;  // if the decoder is on a device
+  std::optional<TokenSampler> sampler_;               // instead of both
+  std::optional<BeamSearch> search_;                  // instead of all
   std::optional<Speculation> speculation_;            // on the host, too
   const std::vector<int64_t> lengths_;                // of the prompts
   at::Tensor chosen_;                                 // [most new tokens, batch], on the decoder's device
   at::Tensor ids_;                                    // the same on the host
-  at::Tensor some_;                                   // [batch]: where those of some sequences are chosen
+  at::Tensor some_;                                   // [batch]: for the tokens of some sequences
   std::vector<int64_t> active_;                       // sequences that have not ended
   at::Tensor active_ids_;                             // the same, on the decoder's device
   at::Tensor next_;                                   // [active], their last tokens

@@ -28,7 +28,7 @@ void Speculation::ReadPrompt(const at::Tensor& prompt) {
 at::Tensor Speculation::Read(DecoderModel& decoder, const TokenIds& tokens, Passes& passes) const {
   const at::Tensor ids = at::tensor(tokens, type_);
   passes.push_back({static_cast<double>(decoder.length()), static_cast<double>(ids.numel())});
-  // A single one has its own way: the one that can be recorded.
+  // AppendOne can be recorded.
   return ids.numel() == 1 ? decoder.AppendOne(ids) : decoder.AppendAll(ids.unsqueeze(0))[0];
 }
 
@@ -58,12 +58,12 @@ const TokenIds& Speculation::Advance(int64_t last, int64_t most) {
   const observe::Range range("verify");
   logits_ = Read(model_, piece_, model_passes_);
   ChooseEach(logits_, chosen_);
-  // chosen_[i] is what the model says in the place of the guess piece_[i + 1].
+  // chosen_[i] is the model's token for the guess piece_[i + 1].
   const auto kept = std::mismatch(piece_.begin() + 1, piece_.end(), chosen_.begin()).first - (piece_.begin() + 1);
   chosen_.resize(static_cast<std::size_t>(kept) + 1);
   guessed_ += guesses;
   accepted_ += kept;
-  // Of what either has read, the part that is text now: the draft has not read its own last guess.
+  // Keep what is part of the text. The draft has not read its last guess.
   model_.Truncate(before + kept + 1);
   options_.decoder->Truncate(std::min(before + kept + 1, options_.decoder->length()));
   unread_.clear();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoder with our own kernels. A prompt goes through our attention and LibTorch's products, but for integers; a
-// token of each sequence, or a few of them, is one parallel region, in which threads meet four times a layer and
-// nothing is allocated.
+// The decoder by our kernels. A prompt uses our attention, our products of integers and LibTorch's other products. One
+// or a few tokens of each sequence are one parallel region, without allocations, with four barriers in each layer.
 
 #include <ATen/ops/zeros.h>
 
@@ -14,17 +13,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/aten/attention.h"
 #include "lib/aten/elements.h"
-#include "lib/aten/prompt_attention.h"
 #include "lib/kernels/operators/attention/decode_attention.h"
 #include "lib/kernels/operators/elementwise/activations.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/eager_decoder.h"
-#include "lib/models/native/region_products.h"
-#include "lib/models/native/residual_stream.h"
-#include "lib/models/native/step_scratch.h"
-#include "lib/models/native/token_attention.h"
+#include "lib/models/native/native_step.h"
 
 namespace roofbench::models {
 namespace {
@@ -35,7 +31,7 @@ using kernels::SerialFor;
 using kernels::Worker;
 using workload::DecoderComponent;
 
-// T: what vectors are rounded to before a product, and what the cache holds.
+// T: the type of vectors in products, and of the cache.
 template <typename T>
 class NativeDecoder final : public DecoderModel {
  public:
@@ -46,7 +42,8 @@ class NativeDecoder final : public DecoderModel {
         n_(weights.config.shape, room.batch * room.piece),
         pool_(threads),
         eager_(weights, room.batch, room.capacity),
-        prompt_attention_(static_cast<float>(weights.config.score_scale), static_cast<float>(weights.config.score_cap)),
+        prompt_attention_(static_cast<float>(weights.config.ScoreScale()),
+                          static_cast<float>(weights.config.score_cap)),
         products_({.products = n_.layers * (2 + 2 * n_.experts) + 1,
                    .vectors = n_.tokens,
                    .widest = std::max({n_.d, n_.ff, n_.heads * n_.dim})},
@@ -120,12 +117,12 @@ class NativeDecoder final : public DecoderModel {
   }
 
  private:
-  // Undefined of what a model does not have.
+  // Undefined weights, which the model does not have, stay undefined.
   static at::Tensor Fp32(const at::Tensor& weight) {
     return weight.defined() ? weight.to(at::kFloat).contiguous() : weight;
   }
   KvCache& cache() { return eager_.cache(); }
-  // Tokens of the step.
+  // The number of tokens in the step.
   int64_t active() const { return static_cast<int64_t>(sequences_.size()) * each_; }
 
   // The next step takes `each` tokens of every sequence.
@@ -146,7 +143,7 @@ class NativeDecoder final : public DecoderModel {
     return active() == n_.tokens ? logits_ : some_logits_ = logits_.narrow(0, 0, active());
   }
 
-  // The threads do the same at the same time, so that one speaks for all.
+  // The first thread reports for all of them.
   void End(const Worker& worker, DecoderComponent component) const {
     if (component_ && worker.index() == 0) component_(component);
   }
@@ -167,7 +164,7 @@ class NativeDecoder final : public DecoderModel {
     End(worker, DecoderComponent::kNorm);
   }
 
-  // What a product leaves in added_ goes into the residual after its norm, of a model that has it.
+  // Adds the norm of added_, the result of a product, to the residual, if the model has this norm.
   void AddNormed(const Worker& worker, const at::Tensor& weight) {
     if (weight.defined()) residual_.AddNormed(worker, weight, active(), added_.data());
   }
@@ -210,7 +207,7 @@ class NativeDecoder final : public DecoderModel {
     End(worker, DecoderComponent::kHead);
   }
 
-  // Some rows of a vector to those of the residual of token `b`: not where they are normed first.
+  // Adds some rows of a vector to the residual of token `b`, unless AddNormed does.
   void Add(const Worker& worker, int64_t b, float weight, const float* added, Range rows) {
     if (residual_.is_own()) return;
     float* const to = residual_.of(worker) + b * n_.d;
@@ -242,7 +239,7 @@ class NativeDecoder final : public DecoderModel {
     RunItems(TokenAttention<T>{.n = n_,
                                .epsilon = static_cast<float>(weights_.config.rms_epsilon),
                                .window = weights_.config.WindowOf(layer),
-                               .scale = static_cast<float>(weights_.config.score_scale),
+                               .scale = static_cast<float>(weights_.config.ScoreScale()),
                                .cap = static_cast<float>(weights_.config.score_cap),
                                .rope = eager_.rope(),
                                .cache = eager_.cache(),
@@ -257,7 +254,7 @@ class NativeDecoder final : public DecoderModel {
              worker.Own(static_cast<int64_t>(sequences_.size()) * n_.kv_heads));
   }
 
-  // Which expert takes which tokens: the same on every thread.
+  // Assigns tokens to experts; every thread computes the same.
   void Route(const Worker& worker, const LayerWeights& layer, Scratch<T>& s) {
     const PartRange range(worker, "roofbench::linear router");
     for (int64_t b = 0; b < active(); ++b) {
@@ -270,7 +267,7 @@ class NativeDecoder final : public DecoderModel {
     End(worker, DecoderComponent::kRouter);
   }
 
-  // The vectors of an expert's tokens side by side.
+  // The vectors of an expert's tokens, contiguous.
   const T* VectorsOf(int64_t expert, Scratch<T>& s) const {
     if (!is_mixture_) return s.x.data();
     for (int64_t i = 0; i < s.plan.count(expert); ++i) {
@@ -279,7 +276,7 @@ class NativeDecoder final : public DecoderModel {
     return s.gathered.data();
   }
 
-  // Gate and up of the same columns fall to the same thread, so that it can join them at once.
+  // A thread computes gate and up of the same columns, and combines them at once.
   void GateUp(const Worker& worker, const LayerWeights& layer, Scratch<T>& s) {
     const PartRange range(worker, "roofbench::linear gate_up");
     for (int64_t expert = 0; expert < n_.experts; ++expert) {
@@ -289,11 +286,11 @@ class NativeDecoder final : public DecoderModel {
       float* const y = gate_up_.data() + begin * 2 * n_.ff;
       const RegionProduct<T> product{
           .matrix = layer.gate_up, .expert = expert, .x = VectorsOf(expert, s), .m = count, .y = y};
-      const kernels::LlmInt8Activations& quantised = products_.Quantise(worker, product);
+      const kernels::LlmInt8Activations& quantized = products_.Quantize(worker, product);
       s.columns.clear();
       const auto multiply = [&](Range columns) {
-        products_.Multiply(worker, product, quantised, columns);
-        products_.Multiply(worker, product, quantised, {n_.ff + columns.begin, n_.ff + columns.end});
+        products_.Multiply(worker, product, quantized, columns);
+        products_.Multiply(worker, product, quantized, {n_.ff + columns.begin, n_.ff + columns.end});
         s.columns.push_back(columns);
       };
       products_.Divide(worker, layer.gate_up, n_.ff, multiply);
@@ -330,7 +327,7 @@ class NativeDecoder final : public DecoderModel {
           Add(worker, s.plan.token(begin + i), s.plan.weight(begin + i), product.y + i * n_.d, rows);
         }
       };
-      // Two experts of a token add to the same rows, and nobody waits between them.
+      // Two experts of a token add to the same rows without a barrier in between.
       Product(worker, "roofbench::linear down", product, add, /*evenly=*/is_mixture_);
       End(worker, DecoderComponent::kDown);
     }
@@ -345,12 +342,12 @@ class NativeDecoder final : public DecoderModel {
   const float embedding_scale_ = static_cast<float>(weights_.EmbeddingScale());
   PromptAttention prompt_attention_;
   RegionProducts<T> products_;
-  // Vectors as the kernels take them: fp32.
+  // The vectors of layers in fp32, which our kernels read.
   std::vector<LayerWeights> vectors_;  // without the matrices
   at::Tensor final_norm_;
   at::Tensor logits_;
   at::Tensor some_logits_;          // of fewer tokens
-  std::vector<int64_t> sequences_;  // that the tokens of the step belong to
+  std::vector<int64_t> sequences_;  // of the tokens of the step
   int64_t each_ = 1;                // tokens of each of them
   ResidualStream residual_;
   std::vector<float> qkv_;
@@ -372,7 +369,7 @@ absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWei
     return absl::UnimplementedError(absl::StrCat("native attention takes heads of up to ", kernels::kMostHeadDim,
                                                  " dimensions, not of ", dim, "; the eager decoder takes any"));
   }
-  switch (weights.storage.Unquantised()) {
+  switch (weights.storage.Unquantized()) {
     case workload::WeightFormat::kFp16:
       return absl::UnimplementedError("there is no native kernel for fp16; the eager decoder takes it");
     case workload::WeightFormat::kFp32:

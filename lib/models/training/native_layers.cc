@@ -12,14 +12,18 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
+#include <type_traits>
 
+#include "lib/aten/attention.h"
 #include "lib/aten/elements.h"
-#include "lib/aten/onednn.h"
+#include "lib/aten/products.h"
+#include "lib/kernels/operators/attention/attention.h"
+#include "lib/kernels/operators/attention/attention_gradient.h"
 #include "lib/kernels/operators/elementwise/activations.h"
 #include "lib/kernels/operators/elementwise/data_movement.h"
+#include "lib/kernels/operators/elementwise/rope.h"
 #include "lib/kernels/operators/rows/cross_entropy.h"
 #include "lib/kernels/operators/rows/norm.h"
-#include "lib/models/training/native_attention.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench::models {
@@ -29,26 +33,169 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// What the products over parameters of type `storage` run in.
+struct Heads {
+  int64_t batch;
+  int64_t tokens;
+  int64_t heads;
+  int64_t head_dim;
+  int64_t all() const { return batch * heads; }
+};
+
+struct Angles {
+  at::Tensor cosines;  // [tokens, head_dim/2]
+  at::Tensor sines;
+};
+
+// Between x [batch, tokens, heads · head_dim] and y [batch · heads, tokens, head_dim]: x to y where `split`, y to x
+// otherwise, its elements rotated on the way.
+template <typename T>
+void Rotated(const Heads& shape, T* x, T* y, const Angles& angles, bool split) {
+  const int64_t width = shape.heads * shape.head_dim;
+  TorchThreads()(shape.all(), [&](kernels::Range range) {
+    for (int64_t head = range.begin; head < range.end; ++head) {
+      T* const apart = x + head / shape.heads * shape.tokens * width + head % shape.heads * shape.head_dim;
+      T* const together = y + head * shape.tokens * shape.head_dim;
+      Run(kernels::Rope<T>{.x = split ? apart : together,
+                           .y = split ? together : apart,
+                           .cosines = Elements<float>(angles.cosines),
+                           .sines = Elements<float>(angles.sines),
+                           .rows = shape.tokens,
+                           .positions = shape.tokens,
+                           .cols = shape.head_dim,
+                           .x_stride = split ? width : shape.head_dim,
+                           .y_stride = split ? shape.head_dim : width},
+          kernels::SerialFor());
+    }
+  });
+}
+
+at::Tensor SplitRotated(const Heads& shape, const at::Tensor& x, const Angles& angles) {
+  const at::Tensor plain = x.contiguous();
+  at::Tensor y = at::empty({shape.all(), shape.tokens, shape.head_dim}, x.options());
+  const observe::Range kernel("roofbench::rope");
+  WithElement(x, [&]<typename T>(T) { Rotated(shape, Elements<T>(plain), Elements<T>(y), angles, /*split=*/true); });
+  return y;
+}
+
+at::Tensor MergedRotated(const Heads& shape, const at::Tensor& y, const Angles& angles) {
+  at::Tensor x = at::empty({shape.batch, shape.tokens, shape.heads * shape.head_dim}, y.options());
+  const observe::Range kernel("roofbench::rope");
+  WithElement(y, [&]<typename T>(T) { Rotated(shape, Elements<T>(x), Elements<T>(y), angles, /*split=*/false); });
+  return x;
+}
+
+// Vectors of x [batch, tokens, heads · head_dim] and of y [batch · heads, tokens, head_dim].
+template <typename T>
+kernels::HeadVectors<T> Apart(const Heads& shape, const at::Tensor& x) {
+  return {Elements<std::remove_const_t<T>>(x), x.stride(0), shape.head_dim, x.stride(1)};
+}
+template <typename T>
+kernels::HeadVectors<T> Together(const Heads& shape, const at::Tensor& y) {
+  return {Elements<std::remove_const_t<T>>(y), shape.heads * y.stride(0), y.stride(0), y.stride(1)};
+}
+
+at::Tensor Scratch(int64_t floats) { return at::empty({floats}, at::kFloat); }
+
+class FusedAttention : public Function<FusedAttention> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& q_rows, const at::Tensor& k_rows,
+                            const at::Tensor& v_rows, const at::Tensor& cosines, const at::Tensor& sines,
+                            int64_t heads) {
+    const int64_t head_dim = q_rows.size(2) / heads;
+    const Heads of_q{q_rows.size(0), q_rows.size(1), heads, head_dim};
+    const Heads of_k{q_rows.size(0), q_rows.size(1), k_rows.size(2) / head_dim, head_dim};
+    const at::Tensor q = SplitRotated(of_q, q_rows, {cosines, sines});
+    const at::Tensor k = SplitRotated(of_k, k_rows, {cosines, sines});
+    const at::Tensor v = WithWholeRows(v_rows);
+    at::Tensor y = at::empty(q_rows.sizes(), q.options());
+    const at::Tensor logarithms = at::empty({of_q.all(), of_q.tokens}, q.options().dtype(at::kFloat));
+    WithElement(q, [&]<typename T>(T) {
+      kernels::Attention<T> work{.shape = Shape(of_q, of_k),
+                                 .q = Together<const T>(of_q, q),
+                                 .k = Together<const T>(of_k, k),
+                                 .v = Apart<const T>(of_k, v),
+                                 .y = Apart<T>(of_q, y),
+                                 .log_sum_exp = Elements<float>(logarithms)};
+      const at::Tensor scratch = Scratch(ScratchFloats(work));
+      work.scratch = Elements<float>(scratch);
+      const observe::Range kernel("roofbench::attention");
+      Run(work, TorchThreads());
+    });
+    context->save_for_backward({q, k, v, y, logarithms, cosines, sines});
+    context->saved_data["heads"] = heads;
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &y = saved[3], &logarithms = saved[4];
+    const int64_t heads = context->saved_data["heads"].toInt();
+    const Heads of_q{q.size(0) / heads, q.size(1), heads, q.size(2)};
+    const Heads of_k{of_q.batch, k.size(1), k.size(0) / of_q.batch, k.size(2)};
+    const at::Tensor dy = WithWholeRows(upstream[0]);
+    const at::Tensor dq = at::empty_like(q);
+    const at::Tensor dk = at::empty_like(k);
+    const at::Tensor dv = at::empty({of_k.batch, of_k.tokens, of_k.heads * of_k.head_dim}, v.options());
+    WithElement(q, [&]<typename T>(T) {
+      const kernels::ThreadPool pool = TorchThreads();
+      kernels::AttentionGradient<T> work{.shape = Shape(of_q, of_k),
+                                         .q = Together<const T>(of_q, q),
+                                         .k = Together<const T>(of_k, k),
+                                         .v = Apart<const T>(of_k, v),
+                                         .y = Apart<const T>(of_q, y),
+                                         .log_sum_exp = Elements<float>(logarithms),
+                                         .dy = Apart<const T>(of_q, dy),
+                                         .dq = Together<T>(of_q, dq),
+                                         .dk = Together<T>(of_k, dk),
+                                         .dv = Apart<T>(of_k, dv)};
+      const at::Tensor scratch = Scratch(ScratchFloats(work, pool.threads()));
+      work.scratch = Elements<float>(scratch);
+      const observe::Range kernel("roofbench::attention_gradient");
+      Run(work, pool);
+    });
+    // The gradient of a rotation is the inverse rotation.
+    const Angles backwards{saved[5], saved[6].neg()};
+    return {MergedRotated(of_q, dq, backwards),
+            MergedRotated(of_k, dk, backwards),
+            dv,
+            at::Tensor(),
+            at::Tensor(),
+            at::Tensor()};
+  }
+
+ private:
+  static kernels::AttentionShape Shape(const Heads& of_q, const Heads& of_k) {
+    return {.batch = of_q.batch,
+            .heads = of_k.heads,
+            .group = of_q.heads / of_k.heads,
+            .queries = of_q.tokens,
+            .keys = of_k.tokens,
+            .head_dim = of_q.head_dim,
+            .causal = true};
+  }
+};
+
+at::Tensor NativeAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const RotaryTable& rope,
+                           int64_t heads, Attention kind) {
+  if (kind == Attention::kNaive) return EagerLayers().attention(q, k, v, rope, heads, kind);
+  const int64_t tokens = q.size(1);
+  return FusedAttention::apply(q, k, v, rope.cosines().narrow(0, 0, tokens), rope.sines().narrow(0, 0, tokens), heads);
+}
+
+// The type of products with parameters of type `storage`.
 at::ScalarType ProductType(at::ScalarType storage) {
   return at::autocast::is_autocast_enabled(at::kCPU) ? at::kBFloat16 : storage;
 }
 
-// x[m,k] · weight[n,k]ᵀ. at::mm reaches oneDNN in bf16 alone: fp32 goes to a library that is half as fast on some
+// x[m,k] · weight[n,k]ᵀ (+ bias[n]). at::mm uses oneDNN only in bf16; its library for fp32 is half as fast on some
 // processors.
-at::Tensor Product(const at::Tensor& x, const at::Tensor& weight) {
-  if (x.scalar_type() != at::kFloat) return at::mm(x, weight.t());
-  const c10::impl::ExcludeDispatchKeyGuard no_autograd(c10::autograd_dispatch_keyset);
-  return OnednnLinear(x, weight);
-}
-
-at::Tensor ProductAndBias(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (x.scalar_type() != at::kFloat) return at::addmm(bias, x, weight.t());
+at::Tensor Product(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias = {}) {
+  if (x.scalar_type() != at::kFloat) return bias ? at::addmm(*bias, x, weight.t()) : at::mm(x, weight.t());
   const c10::impl::ExcludeDispatchKeyGuard no_autograd(c10::autograd_dispatch_keyset);
   return OnednnLinear(x, weight, bias);
 }
 
-// xᵀ, for the left side of a product: in fp32 a copy, because oneDNN reads a transposed matrix slower.
+// xᵀ as the left operand of a product; in fp32 a copy, because oneDNN reads a transposed matrix more slowly.
 at::Tensor Turned(const at::Tensor& x) {
   if (x.scalar_type() != at::kFloat) return x.t();
   const at::Tensor plain = x.contiguous();
@@ -96,8 +243,7 @@ class NormFunction : public Function<NormFunction> {
     const at::Tensor rstd = at::empty({x.numel() / cols}, wide.options());
     const at::Tensor y = at::empty_like(x);
     std::optional<observe::Range> kernel("roofbench::rms_norm");
-    WithElement(x, [&](auto element) {
-      using T = decltype(element);
+    WithElement(x, [&]<typename T>(T) {
       Run(kernels::RmsNorm<T>{.x = Elements<T>(x),
                               .y = Elements<T>(y),
                               .weight = Elements<float>(wide),
@@ -123,8 +269,7 @@ class NormFunction : public Function<NormFunction> {
     const at::Tensor dw = at::empty_like(wide);
     const at::Tensor scratch = at::empty({pool.threads(), 2, x.size(-1)}, wide.options());
     std::optional<observe::Range> kernel("roofbench::rms_norm_gradient");
-    WithElement(x, [&](auto element) {
-      using T = decltype(element);
+    WithElement(x, [&]<typename T>(T) {
       Run(kernels::NormGradient<T>{.x = Elements<T>(x),
                                    .dy = Elements<T>(dy),
                                    .weight = Elements<float>(wide),
@@ -147,8 +292,7 @@ class GateFunction : public Function<GateFunction> {
     context->save_for_backward({gate, up});
     at::Tensor y = at::empty_like(gate);
     const observe::Range kernel("roofbench::silu_mul");
-    WithElement(gate, [&](auto element) {
-      using T = decltype(element);
+    WithElement(gate, [&]<typename T>(T) {
       Run(kernels::SiluMul<T>{.gate = Elements<T>(gate), .up = Elements<T>(up), .y = Elements<T>(y), .n = gate.numel()},
           TorchThreads());
     });
@@ -163,8 +307,7 @@ class GateFunction : public Function<GateFunction> {
     at::Tensor d_gate = at::empty_like(gate);
     at::Tensor d_up = at::empty_like(up);
     const observe::Range kernel("roofbench::silu_mul_gradient");
-    WithElement(gate, [&](auto element) {
-      using T = decltype(element);
+    WithElement(gate, [&]<typename T>(T) {
       Run(kernels::SiluMulGradient<T>{.gate = Elements<T>(gate),
                                       .up = Elements<T>(up),
                                       .dy = Elements<T>(dy),
@@ -177,12 +320,11 @@ class GateFunction : public Function<GateFunction> {
   }
 };
 
-// The mean loss, and its gradient by the logits in their place where `with_gradient`.
+// The mean loss; `with_gradient` replaces the logits by its gradient.
 at::Tensor MeanLoss(const at::Tensor& logits, const at::Tensor& targets, bool with_gradient) {
   const at::Tensor losses = at::empty({targets.numel()}, at::kFloat);
   std::optional<observe::Range> kernel("roofbench::cross_entropy");
-  WithElement(logits, [&](auto element) {
-    using T = decltype(element);
+  WithElement(logits, [&]<typename T>(T) {
     Run(kernels::CrossEntropy<T>{.x = Elements<T>(logits),
                                  .target = Elements<int64_t>(targets),
                                  .loss = Elements<float>(losses),
@@ -196,18 +338,18 @@ at::Tensor MeanLoss(const at::Tensor& logits, const at::Tensor& targets, bool wi
   return losses.mean();
 }
 
-// Loss and gradient in one pass: what backward keeps is the gradient, in the memory of the logits.
+// Loss and gradient in one pass. Backward keeps the gradient, in the memory of the logits.
 class CrossEntropyFunction : public Function<CrossEntropyFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& targets) {
-    // Saved as a variable, which goes when backward has used it.
+    // A saved variable is freed once backward has used it.
     context->save_for_backward({logits.detach()});
     return MeanLoss(logits, targets, /*with_gradient=*/true);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const at::Tensor gradient = context->get_saved_variables().front();
-    // A loss is mostly followed from itself.
+    // Mostly 1: backward usually starts at the loss.
     const double scale = upstream[0].item<double>();
     return {scale == 1 ? gradient : gradient.mul(scale), at::Tensor()};
   }
@@ -220,11 +362,10 @@ class LinearGeluFunction : public Function<LinearGeluFunction> {
     const at::ScalarType type = ProductType(weight.scalar_type());
     const at::Tensor rows = x.to(type);
     const at::Tensor cast = weight.to(type);
-    const at::Tensor sums = ProductAndBias(rows, cast, bias.to(type));
+    const at::Tensor sums = Product(rows, cast, bias.to(type));
     at::Tensor y = at::empty_like(sums);
     const observe::Range kernel("roofbench::gelu");
-    WithElement(sums, [&](auto element) {
-      using T = decltype(element);
+    WithElement(sums, [&]<typename T>(T) {
       Run(kernels::Gelu<T>{.x = Elements<T>(sums), .y = Elements<T>(y), .n = sums.numel()}, TorchThreads());
     });
     context->save_for_backward({rows, cast, sums});
@@ -240,8 +381,7 @@ class LinearGeluFunction : public Function<LinearGeluFunction> {
     const at::Tensor dy = upstream[0].contiguous().to(sums.scalar_type());
     const at::Tensor d_sums = at::empty_like(sums);
     std::optional<observe::Range> kernel("roofbench::gelu_gradient");
-    WithElement(sums, [&](auto element) {
-      using T = decltype(element);
+    WithElement(sums, [&]<typename T>(T) {
       Run(
           kernels::GeluGradient<T>{
               .x = Elements<T>(sums), .dy = Elements<T>(dy), .dx = Elements<T>(d_sums), .n = sums.numel()},
@@ -257,11 +397,6 @@ class LinearGeluFunction : public Function<LinearGeluFunction> {
   }
 };
 
-at::Tensor NativeLinear(const at::Tensor& x, const at::Tensor& weight) { return LinearFunction::apply(x, weight); }
-at::Tensor NativeNorm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
-  return NormFunction::apply(x, weight, epsilon);
-}
-at::Tensor NativeGate(const at::Tensor& gate, const at::Tensor& up) { return GateFunction::apply(gate, up); }
 at::Tensor NativeCrossEntropy(const at::Tensor& logits, const at::Tensor& targets) {
   const at::Tensor plain = logits.contiguous();
   if (at::GradMode::is_enabled() && logits.requires_grad())
@@ -276,11 +411,13 @@ at::Tensor NativeLinearGelu(const at::Tensor& x, const at::Tensor& weight, const
 }
 
 const LayerFunctions& NativeLayers() {
-  static constexpr LayerFunctions kNative{.linear = NativeLinear,
-                                          .norm = NativeNorm,
-                                          .attention = NativeAttention,
-                                          .gate = NativeGate,
-                                          .cross_entropy = NativeCrossEntropy};
+  static constexpr LayerFunctions kNative{
+      .linear = [](const at::Tensor& x, const at::Tensor& weight) { return LinearFunction::apply(x, weight); },
+      .norm = [](const at::Tensor& x, const at::Tensor& weight,
+                 double epsilon) { return NormFunction::apply(x, weight, epsilon); },
+      .attention = NativeAttention,
+      .gate = [](const at::Tensor& gate, const at::Tensor& up) { return GateFunction::apply(gate, up); },
+      .cross_entropy = NativeCrossEntropy};
   return kNative;
 }
 

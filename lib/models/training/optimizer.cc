@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/models/training/optimizer.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_addcdiv.h>
+#include <ATen/ops/_foreach_addcmul.h>
+#include <ATen/ops/_foreach_div.h>
+#include <ATen/ops/_foreach_lerp.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_sqrt.h>
+#include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/optim/adamw.h>
@@ -11,8 +19,75 @@
 #include <utility>
 
 #include "lib/aten/elements.h"
+#include "lib/kernels/operators/elementwise/adamw.h"
+#include "lib/observe/ranges.h"
 
 namespace roofbench::models {
+namespace {
+
+// The bias corrections of a step.
+struct Corrections {
+  Corrections(double step, const OptimizerSettings& settings)
+      : step_size(settings.learning_rate / (1 - std::pow(settings.beta1, step))),
+        root_of_square(std::sqrt(1 - std::pow(settings.beta2, step))) {}
+  double step_size;
+  double root_of_square;
+};
+
+}  // namespace
+
+void UpdateSingle(const AdamWTensors& tensors, double step, const OptimizerSettings& settings) {
+  const Corrections corrections(step, settings);
+  for (std::size_t i = 0; i < tensors.parameters.size(); ++i) {
+    const at::Tensor& gradient = tensors.gradients[i];
+    tensors.parameters[i].mul_(1 - settings.learning_rate * settings.weight_decay);
+    tensors.means[i].lerp_(gradient, 1 - settings.beta1);
+    tensors.squares[i].mul_(settings.beta2).addcmul_(gradient, gradient, 1 - settings.beta2);
+    const at::Tensor divisor = tensors.squares[i].sqrt().div_(corrections.root_of_square).add_(settings.epsilon);
+    tensors.parameters[i].addcdiv_(tensors.means[i], divisor, -corrections.step_size);
+  }
+}
+
+void UpdateForeach(const AdamWTensors& tensors, double step, const OptimizerSettings& settings) {
+  const Corrections corrections(step, settings);
+  at::_foreach_mul_(tensors.parameters, 1 - settings.learning_rate * settings.weight_decay);
+  at::_foreach_lerp_(tensors.means, tensors.gradients, 1 - settings.beta1);
+  at::_foreach_mul_(tensors.squares, settings.beta2);
+  at::_foreach_addcmul_(tensors.squares, tensors.gradients, tensors.gradients, 1 - settings.beta2);
+  std::vector<at::Tensor> divisors = at::_foreach_sqrt(tensors.squares);
+  at::_foreach_div_(divisors, corrections.root_of_square);
+  at::_foreach_add_(divisors, settings.epsilon);
+  at::_foreach_addcdiv_(tensors.parameters, tensors.means, divisors, -corrections.step_size);
+}
+
+void UpdateFused(const AdamWTensors& tensors, std::vector<at::Tensor>& steps, const OptimizerSettings& settings) {
+  at::_foreach_add_(steps, 1);
+  at::_fused_adamw_(tensors.parameters, tensors.gradients, tensors.means, tensors.squares, {}, steps,
+                    settings.learning_rate, settings.beta1, settings.beta2, settings.weight_decay, settings.epsilon,
+                    /*amsgrad=*/false, /*maximize=*/false);
+}
+
+void UpdateNative(const AdamWTensors& tensors, int64_t step, const OptimizerSettings& settings,
+                  const kernels::ParallelFor& pool) {
+  std::vector<kernels::AdamWTensor> pointers;
+  for (std::size_t i = 0; i < tensors.parameters.size(); ++i) {
+    pointers.push_back({.parameter = Elements<float>(tensors.parameters[i]),
+                        .gradient = Elements<float>(tensors.gradients[i]),
+                        .mean = Elements<float>(tensors.means[i]),
+                        .square = Elements<float>(tensors.squares[i]),
+                        .n = tensors.parameters[i].numel()});
+  }
+  const observe::Range kernel("roofbench::adamw");
+  Run(kernels::AdamW{.tensors = pointers,
+                     .step = step,
+                     .lr = settings.learning_rate,
+                     .beta1 = settings.beta1,
+                     .beta2 = settings.beta2,
+                     .eps = settings.epsilon,
+                     .weight_decay = settings.weight_decay},
+      pool);
+}
+
 namespace {
 
 double BytesOf(const std::vector<at::Tensor>& tensors) {
@@ -67,88 +142,55 @@ class AdamW : public Optimizer {
   torch::optim::AdamW adamw_;
 };
 
-// AdamW whose moments are ours: what updates them is the implementation's.
-class MomentsAdamW : public Optimizer {
+// AdamW on moments of our own, updated by one of the functions above.
+class MomentsAdamW final : public Optimizer {
  public:
-  MomentsAdamW(const std::vector<at::Tensor>& parameters, const OptimizerSettings& settings) : settings_(settings) {
+  enum class Update { kForeach, kFused, kNative };
+
+  MomentsAdamW(const std::vector<at::Tensor>& parameters, const OptimizerSettings& settings, Update update)
+      : settings_(settings), update_(update) {
     tensors_.parameters = parameters;
     for (const at::Tensor& parameter : parameters) {
+      TORCH_CHECK(update != Update::kNative || (parameter.scalar_type() == at::kFloat && parameter.is_contiguous()),
+                  "our own AdamW updates contiguous fp32 parameters, not ", parameter.scalar_type());
       tensors_.means.push_back(at::zeros_like(parameter.detach()));
       tensors_.squares.push_back(at::zeros_like(parameter.detach()));
+      if (update != Update::kFused) continue;
+      device_steps_.push_back(at::zeros({}, parameter.options().dtype(at::kFloat).requires_grad(false)));
     }
   }
-  void Step() final {
+
+  void Step() override {
     const at::NoGradGuard no_grad;
-    // Where the last backward pass left them.
     for (const at::Tensor& parameter : tensors_.parameters) {
       tensors_.gradients.push_back(parameter.grad().contiguous());
     }
-    Update(tensors_, settings_);
+    ++steps_;
+    switch (update_) {
+      case Update::kForeach:
+        UpdateForeach(tensors_, static_cast<double>(steps_), settings_);
+        break;
+      case Update::kFused:
+        UpdateFused(tensors_, device_steps_, settings_);
+        break;
+      case Update::kNative:
+        UpdateNative(tensors_, steps_, settings_, TorchThreads());
+    }
     tensors_.gradients.clear();
   }
-  double StateBytes() const final { return BytesOf(tensors_.means) + BytesOf(tensors_.squares); }
-  std::optional<AdamWState> State(std::size_t index) const final {
-    return AdamWState{tensors_.means.at(index), tensors_.squares.at(index), StepsOf(index)};
+  double StateBytes() const override { return BytesOf(tensors_.means) + BytesOf(tensors_.squares); }
+  std::optional<AdamWState> State(std::size_t index) const override {
+    const double steps =
+        update_ == Update::kFused ? device_steps_.at(index).item<double>() : static_cast<double>(steps_);
+    return AdamWState{tensors_.means.at(index), tensors_.squares.at(index), steps};
   }
 
  private:
-  virtual void Update(AdamWTensors& tensors, const OptimizerSettings& settings) = 0;
-  // Of a parameter, so far.
-  virtual double StepsOf(std::size_t index) const = 0;
-
-  AdamWTensors tensors_;
   const OptimizerSettings settings_;
-};
-
-// What torch.optim.AdamW is on a GPU: operation by operation over all parameters at once.
-class ForeachAdamW final : public MomentsAdamW {
- public:
-  using MomentsAdamW::MomentsAdamW;
-
- private:
-  void Update(AdamWTensors& tensors, const OptimizerSettings& settings) override {
-    UpdateForeach(tensors, static_cast<double>(++steps_), settings);
-  }
-  double StepsOf(std::size_t /*index*/) const override { return static_cast<double>(steps_); }
-
+  const Update update_;
+  AdamWTensors tensors_;
   int64_t steps_ = 0;
-};
-
-class FusedAdamW final : public MomentsAdamW {
- public:
-  FusedAdamW(const std::vector<at::Tensor>& parameters, const OptimizerSettings& settings)
-      : MomentsAdamW(parameters, settings) {
-    for (const at::Tensor& parameter : parameters) {
-      steps_.push_back(at::zeros({}, parameter.options().dtype(at::kFloat).requires_grad(false)));
-    }
-  }
-
- private:
-  void Update(AdamWTensors& tensors, const OptimizerSettings& settings) override {
-    UpdateFused(tensors, steps_, settings);
-  }
-  double StepsOf(std::size_t index) const override { return steps_.at(index).item<double>(); }
-
-  std::vector<at::Tensor> steps_;
-};
-
-class NativeAdamW final : public MomentsAdamW {
- public:
-  NativeAdamW(const std::vector<at::Tensor>& parameters, const OptimizerSettings& settings)
-      : MomentsAdamW(parameters, settings) {
-    for (const at::Tensor& parameter : parameters) {
-      TORCH_CHECK(parameter.scalar_type() == at::kFloat && parameter.is_contiguous(),
-                  "our own AdamW updates contiguous fp32 parameters, not ", parameter.scalar_type());
-    }
-  }
-
- private:
-  void Update(AdamWTensors& tensors, const OptimizerSettings& settings) override {
-    UpdateNative(tensors, ++steps_, settings, TorchThreads());
-  }
-  double StepsOf(std::size_t /*index*/) const override { return static_cast<double>(steps_); }
-
-  int64_t steps_ = 0;
+  std::vector<at::Tensor> device_steps_;  // of kFused: a replayed graph advances them
 };
 
 }  // namespace
@@ -182,13 +224,13 @@ std::unique_ptr<Optimizer> MakeAdamW(std::vector<at::Tensor> parameters, const O
   return std::make_unique<AdamW>(parameters, settings);
 }
 std::unique_ptr<Optimizer> MakeForeachAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings) {
-  return std::make_unique<ForeachAdamW>(parameters, settings);
+  return std::make_unique<MomentsAdamW>(parameters, settings, MomentsAdamW::Update::kForeach);
 }
 std::unique_ptr<Optimizer> MakeFusedAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings) {
-  return std::make_unique<FusedAdamW>(parameters, settings);
+  return std::make_unique<MomentsAdamW>(parameters, settings, MomentsAdamW::Update::kFused);
 }
 std::unique_ptr<Optimizer> MakeNativeAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings) {
-  return std::make_unique<NativeAdamW>(parameters, settings);
+  return std::make_unique<MomentsAdamW>(parameters, settings, MomentsAdamW::Update::kNative);
 }
 
 }  // namespace roofbench::models

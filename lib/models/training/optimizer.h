@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizers over a model's parameters.
+// Optimizers over a model's parameters, and single steps of AdamW over tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,18 +8,46 @@
 #include <optional>
 #include <vector>
 
-#include "lib/models/training/adamw_update.h"
+#include "lib/kernels/threading/parallel_for.h"
 
 namespace roofbench::models {
 
-// What AdamW remembers of one parameter.
+// Defaults as in torch.optim.AdamW; SGD uses only the learning rate.
+struct OptimizerSettings {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 1e-2;
+};
+
+// Parameters, gradients and moments: vectors of tensors of the same shapes.
+struct AdamWTensors {
+  std::vector<at::Tensor> parameters = {};
+  std::vector<at::Tensor> gradients = {};
+  std::vector<at::Tensor> means = {};
+  std::vector<at::Tensor> squares = {};
+};
+
+// `step` counts from 1. Single: one operation for each tensor, like torch.optim's loop. Foreach: one operation for all
+// tensors. Both need gradients to be disabled.
+void UpdateSingle(const AdamWTensors& tensors, double step, const OptimizerSettings& settings);
+void UpdateForeach(const AdamWTensors& tensors, double step, const OptimizerSettings& settings);
+// LibTorch's kernel, one pass over a parameter. It advances `steps`, a count for each tensor on the device, as a
+// captured step needs it.
+void UpdateFused(const AdamWTensors& tensors, std::vector<at::Tensor>& steps, const OptimizerSettings& settings);
+// Our kernel, all tensors in one parallel loop. They must be contiguous fp32 (c10::Error otherwise).
+void UpdateNative(const AdamWTensors& tensors, int64_t step, const OptimizerSettings& settings,
+                  const kernels::ParallelFor& pool);
+
+// AdamW's state of one parameter.
 struct AdamWState {
   at::Tensor first_moment;
   at::Tensor second_moment;
   double steps = 0;
 };
 
-// Before the first step: zeros.
+// The state before the first step: zeros.
 std::optional<AdamWState> FreshState(const at::Tensor& parameter);
 
 class Optimizer {
@@ -27,22 +55,20 @@ class Optimizer {
   virtual ~Optimizer() = default;
   // Updates the parameters from their gradients.
   virtual void Step() = 0;
-  // Bytes of the state that lives from step to step.
+  // Bytes of the state kept between steps.
   virtual double StateBytes() const = 0;
-  // The state of parameter `index`, or nullopt for one that has none (SGD; AdamW before its first step).
+  // The state of parameter `index`; nullopt for SGD, and for adamw before its first step.
   virtual std::optional<AdamWState> State(std::size_t index) const = 0;
 };
 
-// One update of `parameter` by its formula in double precision: for tests and checks. `state` is what held before the
-// update (nullopt: SGD), and becomes what holds after it.
+// One update of `parameter` by the formula in double precision, for tests and checks. Updates `state` (nullopt: SGD).
 at::Tensor UpdateByFormula(const at::Tensor& parameter, const at::Tensor& gradient, const OptimizerSettings& settings,
                            std::optional<AdamWState>& state);
 
 using MakeOptimizer = std::unique_ptr<Optimizer> (*)(std::vector<at::Tensor>, const OptimizerSettings&);
 
-// sgd: p -= lr · g. adamw: torch::optim::AdamW, one operation after another for each parameter; on a GPU over all of
-// them at once, as PyTorch does both there. adamw_foreach: over all at once on any device. adamw_fused: LibTorch's
-// kernel that makes one pass over a parameter. Native: our own one, for fp32 parameters (c10::Error otherwise).
+// sgd: p -= lr · g. adamw: torch::optim::AdamW, parameter by parameter; on a GPU the foreach form, as in PyTorch.
+// adamw_foreach, adamw_fused and native: see the Update functions above.
 std::unique_ptr<Optimizer> MakeSgd(std::vector<at::Tensor> parameters, const OptimizerSettings& settings);
 std::unique_ptr<Optimizer> MakeAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings);
 std::unique_ptr<Optimizer> MakeForeachAdamW(std::vector<at::Tensor> parameters, const OptimizerSettings& settings);

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training step of a transformer in its three phases, and the same in double precision for checks.
+// The training step of a transformer in its three phases, its check in double precision, and repeated runs of it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "lib/models/training/optimizer.h"
 #include "lib/models/training/transformer_model.h"
+#include "lib/workload/models/transformer.h"
 
 namespace roofbench::models {
 
 class Trainer {
  public:
-  // `optimizer` may be null where no step is taken; `autocast`: products in bf16 over fp32 parameters.
+  // `optimizer` may be null if no step is taken; `autocast`: products in bf16 of fp32 parameters.
   Trainer(TransformerModel model, std::unique_ptr<Optimizer> optimizer, bool autocast);
 
-  // The loss; with gradients enabled it can be followed by Backward.
+  // The loss; if gradients are enabled, Backward may follow.
   at::Tensor Forward(const at::Tensor& tokens, const at::Tensor& targets);
   // The logits alone, in the same precision.
   at::Tensor Logits(const at::Tensor& tokens);
   // Leaves gradients in the parameters.
   void Backward(const at::Tensor& loss);
-  // Updates the parameters, and sets their gradients to none.
+  // Updates the parameters and removes their gradients.
   void Optimize();
   void ForgetGradients();
 
@@ -38,25 +40,96 @@ class Trainer {
   const bool autocast_;
 };
 
-// The same with LibTorch's operations.
+// The same context with LibTorch's operations.
 TransformerContext OnLibTorch(TransformerContext context);
 
-// The loss of a batch and its gradients by some parameters.
+// The loss of a batch and its gradients with respect to some parameters.
 struct LossAndGradients {
   at::Tensor loss;
-  // By the embedding, the first block, the last block (unless it is the first), the final norm and the head.
+  // Those of the embedding, the first block, the last block (unless it is the first), the final norm and the head.
   std::vector<at::Tensor> gradients;
 };
 
-// Of `trainer`'s own operations in its own precision. Gradients are none before and after.
+// By `trainer`'s operations in its precision. There must be no gradients before, and there are none after.
 LossAndGradients OwnGradients(Trainer& trainer, const at::Tensor& tokens, const at::Tensor& targets);
 
-// Of LibTorch's operations in precision `type`. Blocks run one at a time, forward and again for backward, so that one
-// block's weights and activations are alive in that precision, however large the model.
+// By LibTorch's operations in precision `type`. Blocks run one at a time, forward and again for backward, so that only
+// one block's weights and activations exist in that precision.
 LossAndGradients ReferenceGradients(const TransformerModel& model, const at::Tensor& tokens, const at::Tensor& targets,
                                     at::ScalarType type);
 
-// The logits [batch, tokens, vocab] of the same.
+// The logits [batch, tokens, vocab], computed likewise.
 at::Tensor ReferenceLogits(const TransformerModel& model, const at::Tensor& tokens, at::ScalarType type);
+
+// Checks a training step on part of its batch against double precision. It runs the trainer's own code, and leaves
+// parameters, gradients and optimizer state unchanged.
+// The results are, in this order:
+//   the loss of the checked sequences;
+//   without backward: the logits of their last tokens; with backward: the gradients of the embedding (rows that
+//   occur), the first and the last block, the final norm and the head; with an optimizer: a norm and a matrix after two
+//   updates.
+class TrainerCheck {
+ public:
+  struct Options {
+    // Sequences of the batch that are checked; a gradient in double precision takes as long as several steps.
+    int64_t sequences = 1;
+    // The mode of the timed step: kForward records gradients.
+    workload::TrainingMode mode = workload::TrainingMode::kForwardBackward;
+    MakeOptimizer make_optimizer = nullptr;
+    bool has_moments = true;  // AdamW; false: SGD
+    OptimizerSettings settings = {};
+    // Precision of the reference: double, or fp32 if the step computes in bf16.
+    at::ScalarType reference_type = at::kDouble;
+  };
+
+  // `trainer` must outlive the check.
+  TrainerCheck(Trainer& trainer, const at::Tensor& tokens, const at::Tensor& targets, const Options& options);
+
+  std::vector<at::Tensor> Result();
+  std::vector<at::Tensor> Reference() const;
+
+ private:
+  std::vector<at::Tensor> OptimizedCopies() const;
+
+  Trainer& trainer_;
+  const at::Tensor tokens_;
+  const at::Tensor targets_;
+  const Options options_;
+  const OptimizerSettings settings_;  // of the tried optimizer
+  at::Tensor rows_;                   // of the embedding, used by the checked tokens
+  std::vector<at::Tensor> updated_;   // parameters of the tried optimizer
+};
+
+enum class TrainingPhase { kForward, kBackward, kOptimizer };
+
+// Repeats a training step, or its first passes, on the same batch.
+class TrainingRun {
+ public:
+  // Tokens and targets [batch, context]. `check.mode` selects the passes of a step.
+  TrainingRun(Trainer trainer, at::Tensor tokens, at::Tensor targets, const TrainerCheck::Options& check);
+
+  // Calls `end` after each phase, which is a profiler range. Activations live until the end of the step.
+  void Step(const std::function<void(TrainingPhase)>& end);
+
+  at::Device device() const { return tokens_.device(); }
+  TrainerCheck Check() const { return {*trainer_, tokens_, targets_, check_}; }
+
+  // Bytes of tensors. Gradients: in the first step. Activations: left by forward in the last step inside a scope of
+  // observe::PeakMemory.
+  double ParameterBytes() const;
+  double GradientBytes() const { return gradient_bytes_; }
+  double OptimizerBytes() const { return trainer_->optimizer()->StateBytes(); }
+  double ActivationBytes() const { return activation_bytes_; }
+
+ private:
+  at::Tensor Forward();
+
+  std::unique_ptr<Trainer> trainer_;
+  at::Tensor tokens_;
+  at::Tensor targets_;
+  TrainerCheck::Options check_;
+  double gradient_bytes_ = 0;
+  double activation_bytes_ = 0;
+};
 
 }  // namespace roofbench::models

@@ -4,18 +4,49 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/rms_norm.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/softmax.h>
 
 #include <cmath>
+#include <limits>
 
 #include "lib/observe/ranges.h"
 
 namespace roofbench::models {
+
+at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+  return at::rms_norm(x, {x.size(-1)}, weight, epsilon);
+}
+
+at::Tensor SplitHeads(const at::Tensor& x, int64_t heads) {
+  return x.view({x.size(0), x.size(1), heads, -1}).transpose(1, 2);
+}
+
+at::Tensor MergeHeads(const at::Tensor& x) { return x.transpose(1, 2).reshape({x.size(0), x.size(2), -1}); }
+
+at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, Attention kind) {
+  if (kind == Attention::kSdpa) {
+    return at::scaled_dot_product_attention(q, k, v, std::nullopt, 0.0, /*is_causal=*/true, std::nullopt,
+                                            /*enable_gqa=*/q.size(1) != k.size(1));
+  }
+  const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
+  const at::Tensor future = at::ones({q.size(-2), k.size(-2)}, q.options().dtype(at::kBool)).triu(1);
+  observe::Range range("scores");
+  const at::Tensor scores =
+      at::matmul(q, k.transpose(-2, -1)).mul(scale).masked_fill(future, -std::numeric_limits<double>::infinity());
+  range.Next("softmax");
+  const at::Tensor probabilities = at::softmax(scores, -1);
+  range.Next("weighted sum");
+  return at::matmul(probabilities, v);
+}
+
 namespace {
 
 constexpr double kRopeTheta = 10000;
-
-at::Tensor EagerLinear(const at::Tensor& x, const at::Tensor& weight) { return at::linear(x, weight); }
 
 at::Tensor EagerAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const RotaryTable& rope,
                           int64_t heads, Attention kind) {
@@ -24,23 +55,19 @@ at::Tensor EagerAttention(const at::Tensor& q, const at::Tensor& k, const at::Te
                                     SplitHeads(v, kv_heads), kind));
 }
 
-at::Tensor EagerGate(const at::Tensor& gate, const at::Tensor& up) { return at::silu(gate).mul(up); }
-
-at::Tensor EagerCrossEntropy(const at::Tensor& logits, const at::Tensor& targets) {
-  return at::cross_entropy_loss(logits, targets);
-}
-
-// Glorot's deviation, which keeps forward and backward signals at their size.
+// Glorot's deviation, which preserves the size of forward and backward signals.
 double Deviation(int64_t out, int64_t in) { return std::sqrt(2.0 / static_cast<double>(out + in)); }
 
 }  // namespace
 
 const LayerFunctions& EagerLayers() {
-  static constexpr LayerFunctions kEager{.linear = EagerLinear,
-                                         .norm = RmsNorm,
-                                         .attention = EagerAttention,
-                                         .gate = EagerGate,
-                                         .cross_entropy = EagerCrossEntropy};
+  static constexpr LayerFunctions kEager{
+      .linear = [](const at::Tensor& x, const at::Tensor& weight) { return at::linear(x, weight); },
+      .norm = RmsNorm,
+      .attention = EagerAttention,
+      .gate = [](const at::Tensor& gate, const at::Tensor& up) { return at::silu(gate).mul(up); },
+      .cross_entropy = [](const at::Tensor& logits,
+                          const at::Tensor& targets) { return at::cross_entropy_loss(logits, targets); }};
   return kEager;
 }
 

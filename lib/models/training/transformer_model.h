@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoder-only transformer: token embedding, pre-norm blocks (RMSNorm, causal attention with RoPE, SwiGLU), final
-// norm and head.
+// A decoder-only transformer for training: token embedding, pre-norm blocks (RMSNorm, causal attention with RoPE,
+// SwiGLU), final norm and head; and its layers as functions that autograd can follow.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,24 +10,37 @@
 #include <vector>
 
 #include "lib/models/decoding/rotary_table.h"
-#include "lib/models/training/layers.h"
 #include "lib/workload/models/transformer.h"
 
 namespace roofbench::models {
 
-// The operations of a block, so that the same model runs on different ones. Each can be followed by autograd.
+// x / rms(x) · weight along the last dimension; statistics in fp32 whatever the storage (Zhang and Sennrich,
+// arXiv:1910.07467).
+at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double epsilon = 1e-5);
+
+// [batch, tokens, heads · head_dim] -> [batch, heads, tokens, head_dim] (a view), and back.
+at::Tensor SplitHeads(const at::Tensor& x, int64_t heads);
+at::Tensor MergeHeads(const at::Tensor& x);
+
+enum class Attention { kNaive, kSdpa };
+
+// softmax(q·kᵀ / sqrt(head_dim) + causal mask) · v for q, k, v [batch, heads, tokens, head_dim]; k and v may have fewer
+// heads (a divisor: grouped queries) with kSdpa. kNaive writes the scores to memory; kSdpa is LibTorch's fused kernel.
+at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, Attention kind);
+
+// The operations of a block, which a model can exchange. Autograd can follow each of them.
 struct LayerFunctions {
   // x [..., in] · weight [out, in]ᵀ
   at::Tensor (*linear)(const at::Tensor& x, const at::Tensor& weight);
   at::Tensor (*norm)(const at::Tensor& x, const at::Tensor& weight, double epsilon);
-  // Causal attention of the positions from 0. q [batch, tokens, heads · head_dim], k and v [batch, tokens, kv_heads ·
-  // head_dim], before their rotation; the result is as q.
+  // Causal attention of positions 0, 1, …. q [batch, tokens, heads · head_dim], k and v [batch, tokens, kv_heads ·
+  // head_dim], before their rotation; the result is like q.
   at::Tensor (*attention)(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const RotaryTable& rope,
                           int64_t heads, Attention kind);
   // silu(gate) ∘ up
   at::Tensor (*gate)(const at::Tensor& gate, const at::Tensor& up);
-  // Mean over all tokens of -log softmax(logits)[target]; logits [tokens, vocab], targets [tokens]. It may
-  // overwrite the logits.
+  // Mean over all tokens of -log softmax(logits)[target]; logits [tokens, vocab], targets [tokens]. May overwrite the
+  // logits.
   at::Tensor (*cross_entropy)(const at::Tensor& logits, const at::Tensor& targets);
 };
 
@@ -57,10 +70,10 @@ struct TransformerBlock {
   }
 };
 
-// kMeanLogit: the mean of the logits in place of a loss.
+// kMeanLogit: the mean of the logits instead of a loss.
 enum class Loss { kCrossEntropy, kMeanLogit };
 
-// What every block shares.
+// Settings that all blocks share.
 struct TransformerContext {
   int64_t heads = 0;
   Attention attention = Attention::kSdpa;
@@ -74,21 +87,21 @@ struct TransformerContext {
 at::Tensor RunBlock(const TransformerBlock& block, const RotaryTable& rope, const TransformerContext& context,
                     const at::Tensor& x);
 
-// Of logits [batch, tokens, vocab]: their mean cross-entropy against targets [batch, tokens], or their mean.
+// The loss of logits [batch, tokens, vocab]: their mean cross-entropy with targets [batch, tokens], or their mean.
 at::Tensor LossOf(const TransformerContext& context, const at::Tensor& logits, const at::Tensor& targets);
 
 class TransformerModel {
  public:
-  // Makes a parameter of this shape: normal with the deviation, or all ones where that is 0 (norms).
+  // Makes a parameter of this shape: normal with the deviation, or ones if the deviation is 0 (norms).
   using MakeParameter = std::function<at::Tensor(at::IntArrayRef shape, double deviation)>;
 
-  // Positions go to `context_length`. RoPE's theta is 10 000.
+  // For sequences of up to `context_length` tokens. RoPE's theta is 10 000.
   TransformerModel(const workload::Transformer& shape, int64_t context_length, const TransformerContext& context,
                    const MakeParameter& make);
 
   // tokens [batch, tokens] (int64) -> logits [batch, tokens, vocab].
   at::Tensor Logits(const at::Tensor& tokens) const;
-  // The context's loss of the logits, against targets [batch, tokens].
+  // The context's loss for targets [batch, tokens].
   at::Tensor Loss(const at::Tensor& tokens, const at::Tensor& targets) const;
 
   // In the order embedding, blocks, final norm, head: "embedding", "block.0.query", …, "norm", "head".

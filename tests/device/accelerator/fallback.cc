@@ -177,7 +177,7 @@ void Fallback(const c10::OperatorHandle& op, Stack* stack) {
   const Stack arguments(stack->end() - static_cast<std::ptrdiff_t>(schema.arguments().size()), stack->end());
   CheckDevices(name, arguments);
   CheckRules(name, arguments);
-  if (kWaiting.contains(name)) Synchronise(name);
+  if (kWaiting.contains(name)) Synchronize(name);
   State& state = TheState();
   Stack host;
   std::vector<std::pair<at::Tensor, at::Tensor>> resized;

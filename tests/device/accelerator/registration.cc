@@ -73,13 +73,13 @@ at::Tensor CopyFrom(const at::Tensor& from, const at::Tensor& to, bool) {
     return to;
   }
   if (to.numel() == 0) return to;
-  Synchronise("a copy between the host and the device");
+  Synchronize("a copy between the host and the device");
   OnHost(to).copy_(OnHost(from));
   return to;
 }
 
 at::Scalar Item(const at::Tensor& tensor) {
-  Synchronise("aten::_local_scalar_dense");
+  Synchronize("aten::_local_scalar_dense");
   return OnHost(tensor).item();
 }
 
@@ -158,7 +158,7 @@ const Counts& CountsNow() { return TheState().counts; }
 void OnLaunch(std::function<void()> launch) { TheState().launch = std::move(launch); }
 void OnWait(std::function<void()> wait) { TheState().wait = std::move(wait); }
 
-void Synchronise(const std::string& what) {
+void Synchronize(const std::string& what) {
   State& state = TheState();
   TORCH_CHECK(state.recorded == nullptr, what, ": operation not permitted when stream is capturing");
   ++state.counts.synchronisations;

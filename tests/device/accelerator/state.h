@@ -36,7 +36,7 @@ at::Tensor OnHost(const at::Tensor& tensor);
 at::Tensor OnDevice(const at::Tensor& tensor);
 
 // The host waits for the device, of which `what` is the reason. Throws where the device records.
-void Synchronise(const std::string& what);
+void Synchronize(const std::string& what);
 
 // Any operator, on the processor.
 void Fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);

@@ -267,7 +267,7 @@ TEST(ParseConfig, Gemma2HasBoundsNormsOfOutputsAndAWindowOfEveryOtherLayer) {
   EXPECT_EQ(usual.shape.window, 4096);
   EXPECT_THAT(usual.whole_layers, ElementsAre(1, 3));
   EXPECT_THAT(usual.Windows(), ElementsAre(0, 4096));
-  EXPECT_EQ(usual.norm_offset, 1);
+  EXPECT_EQ(usual.NormOffset(), 1);
   EXPECT_EQ(usual.gate, Gate::kGeluTanh);
   EXPECT_DOUBLE_EQ(usual.embedding_scale, std::sqrt(8));
   EXPECT_DOUBLE_EQ(usual.score_scale, 1.0 / 16);
@@ -290,7 +290,7 @@ TEST(ParseConfig, Gemma2HasBoundsNormsOfOutputsAndAWindowOfEveryOtherLayer) {
   EXPECT_THAT(other.whole_layers, ElementsAre(0, 1));
   const DecoderConfig llama = Read(Bare("llama"));
   EXPECT_EQ(llama.gate, Gate::kSilu);
-  EXPECT_EQ(llama.norm_offset + llama.score_scale + llama.score_cap + llama.logit_cap, 0);
+  EXPECT_EQ(llama.NormOffset() + llama.score_scale + llama.score_cap + llama.logit_cap, 0);
   EXPECT_EQ(llama.embedding_scale, 1);
   EXPECT_FALSE(llama.shape.output_norms || llama.shape.fp32_norms);
 }

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,8 +14,8 @@
 #include <stdexcept>
 
 #include "lib/models/checkpoint/checkpoint.h"
+#include "lib/models/checkpoint/checkpoint_summary.h"
 #include "lib/models/decoding/decoder_weights.h"
-#include "lib/models/summary/checkpoint_summary.h"
 #include "tests/models/checkpoint/written_checkpoint.h"
 
 namespace roofbench::models {
@@ -147,7 +151,7 @@ TEST_P(PackedCheckpoint, HoldsTheWeightsOfTheFormula) {
     storage.group = 32;
     const auto weights = LoadWeights(*checkpoint, storage);
     ASSERT_TRUE(weights.ok()) << weights.status();
-    const at::Tensor found = weights->layers[0].qkv.Dequantised(0, 0, 2 * kRows);
+    const at::Tensor found = weights->layers[0].qkv.Dequantized(0, 0, 2 * kRows);
     for (int64_t at = 0; at < 2 * kRows; ++at) {
       const int64_t row = at < kRows ? at : (at - kRows) % (kRows / 2);  // queries, then keys, then values
       for (int64_t column = 0; column < kWidth; ++column) {
@@ -186,7 +190,7 @@ TEST(PackedCheckpoints, AreDescribed) {
   const TemporaryFolder folder;
   const auto checkpoint = Open(Whole("gptq"), folder);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  const CheckpointSummary summary = Summarise(*checkpoint, {});
+  const CheckpointSummary summary = Summarize(*checkpoint, {});
   double parameters = 0;
   for (const TensorGroup& group : summary.tensors) parameters += group.parameters;
   EXPECT_EQ(summary.parameters, parameters);
@@ -298,6 +302,38 @@ TEST_P(BrokenPackedCheckpoint, IsRefusedWithTheReason) {
 
 INSTANTIATE_TEST_SUITE_P(Each, BrokenPackedCheckpoint, testing::ValuesIn(kBroken),
                          [](const auto& test) { return std::string(test.param.name); });
+
+constexpr int64_t kPackedRows = 64;
+constexpr int64_t kColumns = 96;
+constexpr int64_t kGroup = 32;
+
+// A large matrix is read some rows at a time.
+class PackedRowsOf : public testing::TestWithParam<PackedFormat::Packing> {};
+TEST_P(PackedRowsOf, APartAreThoseOfTheWhole) {
+  at::Generator generator = at::detail::createCPUGenerator(5);
+  const auto words = [&](at::IntArrayRef shape) {
+    return at::randint(std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max(), shape, generator,
+                       at::kInt);
+  };
+  const bool is_gptq = GetParam() == PackedFormat::Packing::kGptq;
+  const PackedLayer layer{.format = {.packing = GetParam(), .group = kGroup, .added_to_zeros = 1},
+                          .qweight = is_gptq ? words({kColumns / kCodesPerWord, kPackedRows})
+                                             : words({kColumns, kPackedRows / kCodesPerWord}),
+                          .qzeros = words({kColumns / kGroup, kPackedRows / kCodesPerWord}),
+                          .scales = at::rand({kColumns / kGroup, kPackedRows}, generator)};
+  ASSERT_EQ(layer.columns(), kColumns);
+  const PackedRows whole = layer.Rows(0, kPackedRows);
+  for (const int64_t first : {8, 24, 56}) {
+    const PackedRows part = layer.Rows(first, 8);
+    EXPECT_TRUE(part.codes.equal(whole.codes.narrow(0, first, 8))) << first;
+    EXPECT_TRUE(part.zeros.equal(whole.zeros.narrow(0, first, 8))) << first;
+    EXPECT_TRUE(part.scales.equal(whole.scales.narrow(0, first, 8))) << first;
+    EXPECT_FALSE(part.zeros.equal(whole.zeros.narrow(0, 0, 8))) << first;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, PackedRowsOf, testing::Values(PackedFormat::Packing::kGptq, PackedFormat::Packing::kAwq),
+                         [](const auto& test) { return PackedFormat{.packing = test.param}.Name(); });
 
 }  // namespace
 }  // namespace roofbench::models

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/models/decoding/decoder_model.h"
-
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -11,28 +9,23 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "lib/models/decoding/decoder_model.h"
 #include "lib/models/decoding/eager_decoder.h"
-#include "tests/models/decoding/everything.h"
+#include "lib/workload/models/decoder.h"
+#include "tests/models/decoding/variants.h"
 
 namespace roofbench::models {
 namespace {
 
 using workload::WeightFormat;
 
-struct Variant {
-  const char* implementation;
-  const char* model;
-  WeightFormat format;
-  bool has_all = false;  // as AddEverything has it
-  bool int8_activations = false;
-};
-
-// Zeros and ones would hide a bias that is not added, or a norm of other heads.
+// Zeros and ones would hide a missing bias, or the norm of other heads.
 void FillVectors(DecoderWeights& weights, at::Generator& generator) {
   for (LayerWeights& layer : weights.layers) {
     layer.qkv_bias.normal_(0, 1, generator);
@@ -47,23 +40,14 @@ void FillVectors(DecoderWeights& weights, at::Generator& generator) {
 class DecoderTest : public testing::TestWithParam<Variant> {
  protected:
   DecoderTest() : generator_(at::detail::createCPUGenerator(3)) {
-    Storage storage = Storage::Default(GetParam().format);
-    storage.group = 32;
-    if (GetParam().int8_activations) storage.activations = workload::Activations::kInt8;
-    DecoderConfig config = ConfigOf(*workload::FindDecoderPreset(GetParam().model));
-    if (GetParam().has_all) AddEverything(config);
-    weights_ = RandomWeights(config, storage, 1).value();
+    weights_ = WeightsOf(GetParam());
     if (GetParam().has_all) FillVectors(weights_, generator_);
   }
   std::unique_ptr<DecoderModel> Make(int64_t batch) {
     return MakeDecoder(GetParam().implementation, weights_, {.batch = batch, .capacity = 40}, 2).value();
   }
   at::Tensor Tokens(int64_t batch, int64_t n) { return at::randint(0, 96, {batch, n}, generator_, at::kLong); }
-  // Root mean square of the difference over that of b.
-  static double Off(const at::Tensor& a, const at::Tensor& b) {
-    return ((a - b).square().mean().sqrt() / b.square().mean().sqrt()).item<double>();
-  }
-  // Of two runs in the format's own precision.
+  // The bound of Off for two runs in the format's precision.
   double Bound() const { return GetParam().format == WeightFormat::kFp32 ? 1e-5 : 0.06; }
 
   const at::NoGradGuard no_grad_;
@@ -97,7 +81,7 @@ TEST_P(DecoderTest, DecodeAfterPrefillIsOneLongPrefill) {
   EXPECT_LT(Off(logits, expected), Bound());
 }
 
-// What a CUDA graph would record, at every length with the same tensors.
+// As a CUDA graph records it, with the same tensors at every length.
 TEST_P(DecoderTest, ASetTokenIsAppendedAsAnyOther) {
   if (weights_.config.shape.IsMixture() || GetParam().format == WeightFormat::kLlmInt8 ||
       std::string(GetParam().implementation) != "eager") {
@@ -111,7 +95,7 @@ TEST_P(DecoderTest, ASetTokenIsAppendedAsAnyOther) {
   for (int64_t i = 7; i < 12; ++i) {
     const at::Tensor next = tokens.select(1, i).contiguous();
     set.SetToken(next);
-    // As often as one likes before it counts: a recording runs it several times.
+    // A recording runs it several times before it counts.
     set.AppendSet();
     set.AppendSet();
     const at::Tensor logits = set.CountSet();
@@ -120,7 +104,7 @@ TEST_P(DecoderTest, ASetTokenIsAppendedAsAnyOther) {
   }
 }
 
-TEST_P(DecoderTest, TellsTheComponents) {
+TEST_P(DecoderTest, ReportsTheComponents) {
   using workload::DecoderComponent;
   const auto decoder = Make(2);
   std::vector<DecoderComponent> components;
@@ -144,16 +128,16 @@ TEST_P(DecoderTest, TellsTheComponents) {
     expect({DecoderComponent::kDown}, true);
   }
   expect({DecoderComponent::kNorm, DecoderComponent::kHead}, true);
-  // As many experts take part as the tokens choose. The native decoder goes through their first products before the
-  // second ones, the eager one expert by expert.
-  const auto once = [&](std::vector<DecoderComponent> told) {
+  // The tokens choose the experts that take part. The native decoder computes their first products before the second
+  // ones, the eager decoder runs expert by expert.
+  const auto once = [&](std::vector<DecoderComponent> reported) {
     const auto is_of_expert = [](DecoderComponent component) {
       return component == DecoderComponent::kGateUp || component == DecoderComponent::kGate ||
              component == DecoderComponent::kDown;
     };
     std::vector<DecoderComponent> kept;
     std::set<DecoderComponent> seen;
-    for (const DecoderComponent component : told) {
+    for (const DecoderComponent component : reported) {
       if (component == DecoderComponent::kNorm) seen.clear();
       if (!is_of_expert(component) || seen.insert(component).second) kept.push_back(component);
     }
@@ -163,26 +147,27 @@ TEST_P(DecoderTest, TellsTheComponents) {
   if (!is_mixture) {
     EXPECT_EQ(components, expected);
   }
-  const std::size_t told = components.size();
+  const std::size_t reported = components.size();
   decoder->ObserveComponents(nullptr);
   decoder->AppendOne(tokens.select(1, 0).contiguous());
-  EXPECT_EQ(components.size(), told);
+  EXPECT_EQ(components.size(), reported);
 }
 
-TEST_P(DecoderTest, TellsTheStagesOfLlmInt8) {
+TEST_P(DecoderTest, ReportsTheStagesOfLlmInt8) {
   const auto decoder = Make(2);
   std::vector<LlmInt8Stage> stages;
   decoder->ObserveStages([&](LlmInt8Stage stage) { stages.push_back(stage); });
   const at::Tensor tokens = Tokens(2, 1);
   decoder->AppendOne(tokens.select(1, 0).contiguous());
   const bool is_native = std::string_view(GetParam().implementation) == "native";
-  // LibTorch multiplies int4 as it does without them.
+  // LibTorch multiplies int4 as without int8 activations.
   const bool rounds = GetParam().int8_activations && (is_native || GetParam().format == WeightFormat::kInt8);
   if (GetParam().format != WeightFormat::kLlmInt8 && !rounds) {
     EXPECT_TRUE(stages.empty());
     return;
   }
-  // A product at a time: other, select, quantise and product, which may come in pieces and is the last of our kernel.
+  // For each product: other, select, quantize and product, which may come in pieces, and is the last stage of our
+  // kernel.
   const auto last = is_native ? LlmInt8Stage::kProduct : LlmInt8Stage::kOutliers;
   std::size_t products = 0;
   for (std::size_t i = 0; i < stages.size(); ++i) {
@@ -198,10 +183,10 @@ TEST_P(DecoderTest, TellsTheStagesOfLlmInt8) {
     }
   }
   EXPECT_GE(products, 4 * weights_.layers.size());
-  const std::size_t told = stages.size();
+  const std::size_t reported = stages.size();
   decoder->ObserveStages(nullptr);
   decoder->AppendOne(tokens.select(1, 0).contiguous());
-  EXPECT_EQ(stages.size(), told);
+  EXPECT_EQ(stages.size(), reported);
 }
 
 TEST_P(DecoderTest, CountsTheOutlierColumnsOfLlmInt8) {
@@ -217,7 +202,7 @@ TEST_P(DecoderTest, CountsTheOutlierColumnsOfLlmInt8) {
     if (!decoder->OutlierColumns()) continue;
     EXPECT_GT(*decoder->OutlierColumns(), 1);
     EXPECT_LT(*decoder->OutlierColumns(), weights_.config.shape.base.d_ff);
-    // A last bit decides near the threshold.
+    // A last bit may decide near the threshold.
     EXPECT_NEAR(*decoder->OutlierColumns(), *eager.OutlierColumns(), 2);
   }
 }
@@ -245,31 +230,23 @@ TEST_P(DecoderTest, TruncatedItReadsOnFromThere) {
   EXPECT_TRUE(decoder->AppendOne(next).equal(first));
 }
 
-std::vector<Variant> Variants() {
-  std::vector<Variant> variants;
+std::vector<Variant> DecoderVariants() {
+  std::vector<Variant> variants = Variants(
+      {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kLlmInt8});
   for (const char* implementation : {"eager", "native"}) {
-    for (const WeightFormat format :
-         {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kLlmInt8}) {
-      variants.push_back({implementation, "tiny_llama", format});
-      variants.push_back({implementation, "tiny_llama", format, /*has_all=*/true});
-    }
     for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
       variants.push_back({implementation, "tiny_llama", format, /*has_all=*/false, /*int8_activations=*/true});
     }
-    variants.push_back({implementation, "tiny_mixtral", WeightFormat::kFp32});
   }
   return variants;
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, DecoderTest, testing::ValuesIn(Variants()), [](const auto& instance) {
-  return std::string(instance.param.implementation) + "_" + instance.param.model + "_" +
-         std::string(Name(instance.param.format)) + (instance.param.has_all ? "_all" : "") +
-         (instance.param.int8_activations ? "_by_int8" : "");
-});
+INSTANTIATE_TEST_SUITE_P(Each, DecoderTest, testing::ValuesIn(DecoderVariants()),
+                         [](const auto& instance) { return NameOf(instance.param); });
 
-// Windows of all layers or of one, biases and norms of heads: a prompt behind a mask, token by token, and as a graph
-// would record it.
-TEST(DecoderWithAWindow, EveryWayToReadATextAgrees) {
+// Windows of all layers or of one, with biases and norms of heads: a masked prompt, token by token, and as a graph
+// records it.
+TEST(DecoderWithAWindow, AllPathsAgree) {
   const at::NoGradGuard no_grad;
   at::Generator generator = at::detail::createCPUGenerator(3);
   DecoderConfig config = ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
@@ -336,7 +313,7 @@ TEST(DecoderWithNormsInFp32, DoesNotRoundTheirWeightsOnTheWay) {
   }
 }
 
-TEST(Storage, WhatEachLinearBecomes) {
+TEST(Storage, FormatOfEachLinearLayer) {
   const Storage int8 = Storage::Default(WeightFormat::kInt8);
   EXPECT_EQ(int8.FormatOf(LinearRole::kQkv), WeightFormat::kInt8);
   EXPECT_EQ(int8.FormatOf(LinearRole::kHead), WeightFormat::kInt8);
@@ -345,6 +322,67 @@ TEST(Storage, WhatEachLinearBecomes) {
   EXPECT_EQ(llm_int8.FormatOf(LinearRole::kDown), WeightFormat::kLlmInt8);
   EXPECT_EQ(llm_int8.FormatOf(LinearRole::kHead), WeightFormat::kBf16);
 }
+
+constexpr int64_t kCapacity = 24;
+constexpr int64_t kPiece = 4;
+
+class AppendAll : public testing::TestWithParam<Variant> {
+ protected:
+  std::unique_ptr<DecoderModel> Make(int64_t batch, int64_t piece) {
+    return MakeDecoder(GetParam().implementation, weights_, {.batch = batch, .capacity = kCapacity, .piece = piece}, 2)
+        .value();
+  }
+
+  const at::NoGradGuard no_grad_;
+  const DecoderWeights weights_ = PositionalWeightsOf(GetParam());
+};
+
+// Pieces of one token, of some, of as many as there is room for, and of more; each is also truncated and read again.
+TEST_P(AppendAll, EqualsAppendingOneByOne) {
+  at::Generator generator = at::detail::createCPUGenerator(3);
+  // A query rotated for another position deviates by 0.4 or more, two roundings by 0.03.
+  const bool exact = GetParam().format == WeightFormat::kFp32 && !GetParam().int8_cache;
+  const double bound = exact ? 1e-5 : 0.15;
+  for (const int64_t batch : {1, 3}) {
+    const auto whole = Make(batch, kPiece);
+    const auto one_by_one = Make(batch, 1);
+    const at::Tensor prompt = at::randint(0, 96, {batch, 5}, generator, at::kLong);
+    whole->Append(prompt);
+    one_by_one->Append(prompt);
+    for (const int64_t tokens : {2, 4, 1, 3, 6}) {
+      const at::Tensor piece = at::randint(0, 96, {batch, tokens}, generator, at::kLong);
+      const int64_t before = whole->length();
+      whole->AppendAll(at::randint(0, 96, {batch, tokens}, generator, at::kLong));
+      whole->Truncate(before);
+      const at::Tensor found = whole->AppendAll(piece).clone();
+      ASSERT_EQ(found.sizes(),
+                (std::vector<int64_t>{batch, tokens, static_cast<int64_t>(weights_.config.shape.base.vocab)}));
+      for (int64_t i = 0; i < tokens; ++i) {
+        const at::Tensor expected = one_by_one->AppendOne(piece.select(1, i).contiguous());
+        for (int64_t b = 0; b < batch; ++b) {
+          EXPECT_LT(Off(found[b][i], expected[b]), bound) << "token " << i << " of " << tokens << ", sequence " << b;
+        }
+      }
+      EXPECT_EQ(whole->length(), one_by_one->length());
+    }
+    EXPECT_THROW(whole->AppendAll(at::randint(0, 96, {batch, kPiece}, generator, at::kLong)), c10::Error)
+        << "the cache has room for three more";
+  }
+}
+
+std::vector<Variant> AppendVariants() {
+  const auto formats = {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt8, WeightFormat::kInt4};
+  std::vector<Variant> variants = Variants(formats);
+  for (const char* implementation : {"eager", "native"}) {
+    for (const WeightFormat format : formats) {
+      variants.push_back({implementation, "tiny_llama", format, /*has_all=*/true, false, /*int8_cache=*/true});
+    }
+  }
+  return variants;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, AppendAll, testing::ValuesIn(AppendVariants()),
+                         [](const auto& instance) { return NameOf(instance.param); });
 
 }  // namespace
 }  // namespace roofbench::models

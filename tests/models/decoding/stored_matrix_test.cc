@@ -29,27 +29,27 @@ StoredMatrix Stored(WeightFormat format, const at::Tensor& w) {
   return matrix;
 }
 
-TEST(StoredMatrix, DequantisedIsWithinAStepOfWhatWasStored) {
+TEST(StoredMatrix, DequantizedIsWithinAStepOfWhatWasStored) {
   const at::Tensor w = Normal({48, 96}, 1);
   for (const auto& [format, steps] : {std::pair(WeightFormat::kInt8, 127.5), std::pair(WeightFormat::kLlmInt8, 127.0),
                                       std::pair(WeightFormat::kInt4, 7.0)}) {
-    const at::Tensor back = Stored(format, w).Dequantised(1, 0, 48);
+    const at::Tensor back = Stored(format, w).Dequantized(1, 0, 48);
     const at::Tensor step = std::get<0>(w.abs().max(1, /*keepdim=*/true)) / steps;
     EXPECT_TRUE((back - w).abs().le(step * 0.6 + 0.01).all().item<bool>()) << Name(format);
     EXPECT_FALSE(back.equal(w)) << Name(format);
   }
-  EXPECT_TRUE(Stored(WeightFormat::kFp32, w).Dequantised(1, 0, 48).equal(w));
+  EXPECT_TRUE(Stored(WeightFormat::kFp32, w).Dequantized(1, 0, 48).equal(w));
   EXPECT_TRUE(Stored(WeightFormat::kBf16, w)
-                  .Dequantised(1, 16, 32)
+                  .Dequantized(1, 16, 32)
                   .equal(w.to(at::kBFloat16).to(at::kFloat).narrow(0, 16, 32)));
 }
 
 // gpt-fast's formulas, written out.
-TEST(StoredMatrix, QuantisesByTheFormulas) {
+TEST(StoredMatrix, QuantizesByTheFormulas) {
   const at::Tensor w = Normal({32, 64}, 2);
   const at::Tensor scale = std::get<0>(w.abs().max(1, true)) / 127.5;
   const at::Tensor int8 = (w / scale).round().clamp(-128, 127) * scale;
-  EXPECT_TRUE(at::allclose(Stored(WeightFormat::kInt8, w).Dequantised(1, 0, 32), int8, 1e-6, 1e-6));
+  EXPECT_TRUE(at::allclose(Stored(WeightFormat::kInt8, w).Dequantized(1, 0, 32), int8, 1e-6, 1e-6));
 
   const at::Tensor groups = w.view({32, 2, 32});
   const at::Tensor low = std::get<0>(groups.min(2, true));
@@ -60,16 +60,16 @@ TEST(StoredMatrix, QuantisesByTheFormulas) {
   const at::Tensor q = ((groups - (zero - 8 * step)) / step).round().clamp(0, 15);
   const at::Tensor int4 = ((q - 8) * step + zero).view({32, 64});
   // Where a weight lies in the middle between two steps, the last bit decides.
-  EXPECT_LT((Stored(WeightFormat::kInt4, w).Dequantised(1, 0, 32) - int4).abs().gt(1e-3).sum().item<int64_t>(), 3);
+  EXPECT_LT((Stored(WeightFormat::kInt4, w).Dequantized(1, 0, 32) - int4).abs().gt(1e-3).sum().item<int64_t>(), 3);
 }
 
-TEST(StoredMatrix, ProductsAreThoseOfTheDequantisedMatrix) {
+TEST(StoredMatrix, ProductsAreThoseOfTheDequantizedMatrix) {
   const at::Tensor w = Normal({48, 96}, 3);
   for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kBf16}) {
     const StoredMatrix matrix = Stored(format, w);
     for (const int64_t tokens : {1, 5}) {
       const at::Tensor x = Normal({tokens, 96}, 4).to(at::kBFloat16);
-      const at::Tensor expected = at::linear(x.to(at::kFloat), matrix.Dequantised(1, 0, 48));
+      const at::Tensor expected = at::linear(x.to(at::kFloat), matrix.Dequantized(1, 0, 48));
       EXPECT_TRUE(at::allclose(matrix.Apply(x, 1, 6).to(at::kFloat), expected, 2e-2, 1e-1)) << Name(format);
       EXPECT_TRUE(at::allclose(matrix.ApplyExactly(x.to(at::kFloat), 1, 6), expected, 1e-5, 1e-5)) << Name(format);
     }
@@ -88,7 +88,7 @@ TEST(StoredMatrix, ProductsOfRoundedVectors) {
   for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
     SCOPED_TRACE(Name(format));
     StoredMatrix matrix = Stored(format, w);
-    const at::Tensor seen = matrix.Dequantised(1, 0, 48).to(at::kDouble);
+    const at::Tensor seen = matrix.Dequantized(1, 0, 48).to(at::kDouble);
     const at::Tensor plain = matrix.ApplyExactly(x.to(at::kFloat), 1, 6).to(at::kDouble);
     const at::Tensor expected = whole.mm(seen.t()) * step;
     matrix.int8_activations = true;
@@ -117,7 +117,7 @@ TEST(StoredMatrix, Int8ProductsOfAnyWidth) {
     const StoredMatrix matrix = Stored(WeightFormat::kInt8, w);
     for (const int64_t tokens : {1, 2, 3, 4}) {
       const at::Tensor x = Normal({tokens, columns}, 6).to(at::kBFloat16);
-      const at::Tensor expected = at::linear(x.to(at::kFloat), matrix.Dequantised(1, 0, 24));
+      const at::Tensor expected = at::linear(x.to(at::kFloat), matrix.Dequantized(1, 0, 24));
       EXPECT_TRUE(at::allclose(matrix.Apply(x, 1, 6).to(at::kFloat), expected, 2e-2, 1e-1)) << columns << " " << tokens;
     }
   }
@@ -127,7 +127,7 @@ TEST(StoredMatrix, Int8ProductsOfVectorsAnywhere) {
   const StoredMatrix matrix = Stored(WeightFormat::kInt8, Normal({24, 48}, 7));
   const at::Tensor memory = Normal({3 * 48 + 1}, 8).to(at::kBFloat16);
   const at::Tensor x = memory.narrow(0, 1, 3 * 48).view({3, 48});  // off the alignment that loads ask for
-  const at::Tensor expected = at::linear(x.to(at::kFloat), matrix.Dequantised(1, 0, 24));
+  const at::Tensor expected = at::linear(x.to(at::kFloat), matrix.Dequantized(1, 0, 24));
   EXPECT_TRUE(at::allclose(matrix.Apply(x, 1, 6).to(at::kFloat), expected, 2e-2, 1e-1));
 }
 
@@ -135,14 +135,14 @@ TEST(StoredMatrix, RandomWeightsHaveTheirDeviation) {
   for (const WeightFormat format : workload::kWeightFormats) {
     StoredMatrix matrix = StoredMatrix::Empty(format, 1, 256, 512, 64);
     matrix.FillRandom(5, 0.25);
-    const at::Tensor w = matrix.Dequantised(0, 0, 256);
+    const at::Tensor w = matrix.Dequantized(0, 0, 256);
     EXPECT_NEAR(w.std().item<double>(), 0.25, 0.01) << Name(format);
     EXPECT_NEAR(w.mean().item<double>(), 0, 0.01) << Name(format);
     StoredMatrix again = StoredMatrix::Empty(format, 1, 256, 512, 64);
     again.FillRandom(5, 0.25);
-    EXPECT_TRUE(again.Dequantised(0, 0, 256).equal(w)) << Name(format);
+    EXPECT_TRUE(again.Dequantized(0, 0, 256).equal(w)) << Name(format);
     again.FillRandom(6, 0.25);
-    EXPECT_FALSE(again.Dequantised(0, 0, 256).equal(w)) << Name(format);
+    EXPECT_FALSE(again.Dequantized(0, 0, 256).equal(w)) << Name(format);
   }
 }
 

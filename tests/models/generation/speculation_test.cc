@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A text with a draft is the model's own, whatever the draft guesses, and what was read for it is counted.
+
 #include "lib/models/generation/speculation.h"
 
 #include <ATen/CPUGeneratorImpl.h>

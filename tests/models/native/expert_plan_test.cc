@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/models/native/expert_plan.h"
+#include "lib/models/native/native_step.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/aten/products.h"
+
+#include <ATen/core/List.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/_convert_weight_to_int4pack.h>
+#include <ATen/ops/_convert_weight_to_int4pack_for_cpu.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+#include <c10/core/SymInt.h>
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "lib/aten/elements.h"
+#include "lib/kernels/operators/products/weights.h"
+
+namespace roofbench {
+
+at::Tensor OnednnLinear(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
+  using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, c10::string_view,
+                               c10::List<std::optional<at::Scalar>>, std::optional<c10::string_view>);
+  static const auto linear =
+      c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_linear_pointwise", "").typed<Signature>();
+  return linear.call(x, weight, bias, "none", c10::List<std::optional<at::Scalar>>(), std::nullopt);
+}
+
+at::Tensor OnednnPack(const at::Tensor& weight, int64_t m) {
+  using Signature = at::Tensor(const at::Tensor&, std::optional<c10::SymInt>);
+  static const auto pack =
+      c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_reorder_linear_weight", "").typed<Signature>();
+  return pack.call(weight, c10::SymInt(m));
+}
+
+namespace {
+
+at::Tensor Even(const at::Tensor& columns) { return columns.slice(-1, 0, columns.size(-1), 2); }
+at::Tensor Odd(const at::Tensor& columns) { return columns.slice(-1, 1, columns.size(-1), 2); }
+
+}  // namespace
+
+at::Tensor PackInt4ForTorch(const at::Tensor& codes, at::Device device) {
+  std::vector<at::Tensor> packed;
+  for (const at::Tensor& matrix : codes.unbind()) {
+    if (!device.is_cpu()) {
+      // The even column in the high four bits.
+      const at::Tensor pairs = Even(matrix).mul(16).bitwise_or_(Odd(matrix));
+      packed.push_back(at::_convert_weight_to_int4pack(pairs.to(device), kTorchInt4Columns / 16));
+    } else {
+      packed.push_back(at::_convert_weight_to_int4pack_for_cpu(matrix.to(at::kInt), 1));
+    }
+  }
+  return at::stack(packed);
+}
+
+at::Tensor PackInt4ForCpu(const at::Tensor& codes, const at::Tensor& scales_zeros, int64_t group,
+                          const kernels::ParallelFor& parallel_for) {
+  const int64_t n = codes.size(1);
+  const int64_t k = codes.size(2);
+  at::Tensor packed = at::empty({codes.size(0), kernels::Int4Bytes(n, k, group)}, at::kByte);
+  for (int64_t matrix = 0; matrix < codes.size(0); ++matrix) {
+    parallel_for(kernels::Int4Tiles(n), [&](kernels::Range tiles) {
+      kernels::PackInt4(Elements<uint8_t>(codes[matrix]), Elements<kernels::Bf16>(scales_zeros[matrix]), n, k, group,
+                        reinterpret_cast<std::byte*>(Elements<uint8_t>(packed[matrix])), tiles);
+    });
+  }
+  return packed;
+}
+
+at::Tensor PackInt4ForGpu(const at::Tensor& codes) { return Odd(codes).mul(16).bitwise_or_(Even(codes)); }
+
+}  // namespace roofbench

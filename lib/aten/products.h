@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// LibTorch's products beyond at::mm: oneDNN's linear layer, and weights in int8 and int4.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "lib/kernels/threading/parallel_for.h"
+
+namespace roofbench {
+
+// x[m,k] · weight[n,k]ᵀ (+ bias[n]) by oneDNN, which at::mm does not use for fp32, in the operands' precision. Throws
+// c10::Error if LibTorch was built without oneDNN.
+at::Tensor OnednnLinear(const at::Tensor& x, const at::Tensor& weight,
+                        const std::optional<at::Tensor>& bias = std::nullopt);
+
+// The weight in oneDNN's preferred layout for `m` rows of x: an opaque tensor for OnednnLinear. Throws likewise.
+at::Tensor OnednnPack(const at::Tensor& weight, int64_t m);
+
+// Unchecked requirements of at::_weight_int8pack_mm, LibTorch's product of int8 weights with 16-bit vectors. It reads
+// 16 columns at a time, past the end of a row, by loads that fault at an unaligned address.
+inline constexpr int64_t kPackedInt8Columns = 16;
+inline constexpr int64_t kPackedInt8Alignment = 2 * kPackedInt8Columns;  // of the vectors, in bytes
+
+constexpr bool IsPackedInt8Width(int64_t columns) { return columns % kPackedInt8Columns == 0; }
+
+// Columns of a block in LibTorch's layout of int4 weights for a GPU.
+inline constexpr int64_t kTorchInt4Columns = 128;
+
+// Layouts of int4 weights. Each takes codes [matrices, n, k] on the host, as bytes from 0 to 15, and returns the
+// matrices in order.
+
+// For at::_weight_int4pack_mm, or at::_weight_int4pack_mm_for_cpu on a CPU. n must be a multiple of 16, and on a GPU k
+// one of kTorchInt4Columns.
+at::Tensor PackInt4ForTorch(const at::Tensor& codes, at::Device device);
+
+// kernels::Int4Weight's tiles, as bytes, including scales and zeros, bf16 [matrices, n, k / group, 2].
+at::Tensor PackInt4ForCpu(const at::Tensor& codes, const at::Tensor& scales_zeros, int64_t group,
+                          const kernels::ParallelFor& parallel_for);
+
+// kernels::GemvArguments' bytes [matrices, n, k / 2], with the even column in the low four bits.
+at::Tensor PackInt4ForGpu(const at::Tensor& codes);
+
+}  // namespace roofbench

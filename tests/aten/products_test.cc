@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/aten/products.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_weight_int4pack_mm_for_cpu.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
+#include <gtest/gtest.h>
+
+#include "lib/aten/elements.h"
+#include "lib/kernels/operators/products/gemv.h"
+
+namespace roofbench {
+namespace {
+
+using kernels::Bf16;
+
+constexpr int64_t kMatrices = 3;
+constexpr int64_t kRows = 48;
+constexpr int64_t kColumns = 192;
+constexpr int64_t kGroup = 64;
+
+class Int4LayoutsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    at::manual_seed(1);
+    codes_ = at::randint(0, 16, {kMatrices, kRows, kColumns}, at::TensorOptions(at::kByte));
+    scales_zeros_ = at::randn({kMatrices, kRows, kColumns / kGroup, 2}).to(at::kBFloat16);
+    x_ = at::randn({1, kColumns}).to(at::kBFloat16);
+  }
+
+  // Whether y is x times the matrix, but for roundings to bf16.
+  void ExpectProduct(const at::Tensor& y, int64_t matrix) const {
+    const at::Tensor spread = scales_zeros_[matrix].to(at::kDouble).repeat_interleave(kGroup, 1);
+    const at::Tensor weight = (codes_[matrix].to(at::kDouble) - 8) * spread.select(2, 0) + spread.select(2, 1);
+    const at::Tensor exact = at::matmul(x_.to(at::kDouble), weight.t());
+    EXPECT_LT((y.to(at::kDouble) - exact).abs().max().item<double>(), 0.02 * exact.abs().max().item<double>())
+        << "matrix " << matrix;
+  }
+
+  at::Tensor codes_, scales_zeros_, x_;
+};
+
+TEST_F(Int4LayoutsTest, LibTorchsIsWhatItsOperatorReads) {
+  const at::Tensor packed = PackInt4ForTorch(codes_, at::kCPU);
+  for (int64_t i = 0; i < kMatrices; ++i) {
+    ExpectProduct(at::_weight_int4pack_mm_for_cpu(x_, packed[i], kGroup, scales_zeros_[i].transpose(0, 1).contiguous()),
+                  i);
+  }
+}
+
+TEST_F(Int4LayoutsTest, OursForACpuIsWhatOurKernelReads) {
+  const kernels::ThreadPool pool(2);
+  const at::Tensor packed = PackInt4ForCpu(codes_, scales_zeros_, kGroup, pool);
+  const kernels::Int4Weight first{reinterpret_cast<const std::byte*>(Elements<uint8_t>(packed)), kRows, kColumns,
+                                  kGroup};
+  for (int64_t i = 0; i < kMatrices; ++i) {
+    const at::Tensor y = at::empty({1, kRows}, at::kBFloat16);
+    kernels::Run(kernels::Gemv<kernels::Int4Weight, Bf16, Bf16>{kernels::Expert(first, i), Elements<Bf16>(x_),
+                                                                Elements<Bf16>(y)},
+                 pool);
+    ExpectProduct(y, i);
+  }
+}
+
+TEST_F(Int4LayoutsTest, OursForAGpuHasTheEvenColumnInTheLowBits) {
+  const at::Tensor packed = PackInt4ForGpu(codes_);
+  const at::Tensor unpacked = at::stack({packed.bitwise_and(15), packed.div(16, "floor")}, -1);
+  EXPECT_TRUE(unpacked.view({kMatrices, kRows, kColumns}).equal(codes_));
+}
+
+}  // namespace
+}  // namespace roofbench

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activations in fp16 and in 8 bits, and keys and values in 8 bits.
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "lib/models/decoding/decoder_model.h"
+#include "lib/models/decoding/eager_decoder.h"
+#include "lib/workload/models/decoder.h"
+#include "tests/models/decoding/variants.h"
+
+namespace roofbench::models {
+namespace {
+
+using workload::Activations;
+using workload::WeightFormat;
+
+Storage StorageOf(WeightFormat format, Activations activations) {
+  Storage storage = Storage::Default(format);
+  storage.group = 32;
+  storage.activations = activations;
+  return storage;
+}
+
+class DecoderOfFp16Activations : public testing::TestWithParam<WeightFormat> {};
+
+// The same weights: what the exact decoder says of both is one.
+TEST_P(DecoderOfFp16Activations, IsNearerToExactThanOneOfBf16) {
+  const at::NoGradGuard no_grad;
+  at::Generator generator = at::detail::createCPUGenerator(3);
+  DecoderConfig config = ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
+  config.shape.attention_bias = config.shape.head_norms = true;
+  const at::Tensor tokens = at::randint(0, 96, {2, 12}, generator, at::kLong);
+  double off[2];
+  for (const Activations activations : {Activations::kDefault, Activations::kFp16}) {
+    DecoderWeights weights = RandomWeights(config, StorageOf(GetParam(), activations), 1).value();
+    // Numbers that both types hold, so that it is the activations alone which differ.
+    weights.embedding.copy_(weights.embedding.to(at::kBFloat16));
+    if (!weights.head.scale.defined()) weights.head.weight.copy_(weights.head.weight.to(at::kBFloat16));
+    const at::Tensor exact = EagerDecoder(weights, 2, 12, Arithmetic::kExact).Append(tokens).clone();
+    EagerDecoder decoder(weights, 2, 12);
+    off[static_cast<int>(activations)] = Off(decoder.Append(tokens), exact);
+    const auto type = activations == Activations::kFp16 ? at::kHalf : at::kBFloat16;
+    for (const at::Tensor& vectors :
+         {weights.embedding, weights.final_norm, weights.layers[0].attention_norm, weights.layers[0].qkv_bias,
+          weights.layers[1].query_norm, decoder.cache().keys, decoder.cache().values}) {
+      EXPECT_EQ(vectors.scalar_type(), type);
+    }
+    EXPECT_EQ(weights.nbytes(), static_cast<int64_t>(weights.storage.Of(config.shape).ModelBytes()));
+  }
+  // Eight times finer; LLM.int8() rounds activations to 8 bits besides.
+  EXPECT_LT(off[1], off[0] * (GetParam() == WeightFormat::kLlmInt8 ? 1 : 0.3));
+  EXPECT_GT(off[1], 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, DecoderOfFp16Activations,
+                         testing::Values(WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kLlmInt8),
+                         [](const auto& instance) { return std::string(Name(instance.param)); });
+
+// The sum of x times the int8 numbers is 127 times the result's size.
+TEST(Fp16Activations, ASumOfInt8NumbersIsMoreThanTheyHold) {
+  const at::NoGradGuard no_grad;
+  constexpr int64_t kColumns = 512;
+  StoredMatrix matrix = StoredMatrix::Empty(WeightFormat::kInt8, 1, 16, kColumns, 64);
+  matrix.Store(0, 0, at::full({16, kColumns}, 0.25));
+  const at::Tensor x = at::full({2, kColumns}, 2.0, at::kHalf);
+  const at::Tensor y = matrix.Apply(x, 0, 0);
+  ASSERT_TRUE(y.isfinite().all().item<bool>());
+  EXPECT_LT(Off(y.to(at::kFloat), at::linear(x.to(at::kFloat), matrix.Dequantized(0, 0, 16))), 1e-3);
+}
+
+TEST(Fp16Activations, AreForQuantizedWeightsAndOfNoKernelOfOurs) {
+  const at::NoGradGuard no_grad;
+  const DecoderConfig config = ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
+  for (const WeightFormat format : workload::kWeightFormats) {
+    const Storage storage = StorageOf(format, Activations::kFp16);
+    const absl::Status status = CheckStorage(config, storage);
+    EXPECT_EQ(status.ok(), workload::UnquantizedFormat(format) != format) << Name(format);
+    if (!status.ok()) {
+      EXPECT_THAT(std::string(status.message()), testing::HasSubstr("not for " + std::string(Name(format))));
+      continue;
+    }
+    const DecoderWeights weights = RandomWeights(config, storage, 1).value();
+    const absl::Status native = MakeDecoder("native", weights, {.capacity = 4}, 1).status();
+    EXPECT_EQ(native.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_THAT(std::string(native.message()), testing::HasSubstr("the eager decoder takes it"));
+  }
+}
+
+// A vector's scale is its own: what is read beside it changes nothing but the order of attention's sums.
+class DecoderOfInt8Activations : public testing::TestWithParam<WeightFormat> {};
+TEST_P(DecoderOfInt8Activations, DiffersFromTheOneIn16BitsByTheirRounding) {
+  const at::NoGradGuard no_grad;
+  at::Generator generator = at::detail::createCPUGenerator(3);
+  Storage storage = Storage::Default(GetParam());
+  storage.group = 32;
+  const DecoderConfig config = ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
+  const at::Tensor tokens = at::randint(0, 96, {2, 12}, generator, at::kLong);
+  const auto logits_of = [&](bool int8_activations, const char* implementation, Arithmetic arithmetic) {
+    storage.activations = int8_activations ? Activations::kInt8 : Activations::kDefault;
+    const DecoderWeights weights = RandomWeights(config, storage, 1).value();
+    if (arithmetic == Arithmetic::kExact) return EagerDecoder(weights, 2, 12, arithmetic).Append(tokens).clone();
+    return MakeDecoder(implementation, weights, {.batch = 2, .capacity = 12}, 2).value()->Append(tokens).clone();
+  };
+  const at::Tensor plain = logits_of(false, "eager", Arithmetic::kExact);
+  const at::Tensor rounded = logits_of(true, "eager", Arithmetic::kExact);
+  // A step of 1/127 of the largest of some hundred normal numbers, about 3 of their deviations, is 0.024 of one, and
+  // its error 0.024 / √12 = 0.007; there are eight products.
+  EXPECT_LT(Off(rounded, plain), 0.1);
+  EXPECT_GT(Off(rounded, plain), 0.003);
+  for (const char* implementation : {"eager", "native"}) {
+    // bf16 between the operations costs as much again, where a last bit decides about a step.
+    EXPECT_LT(Off(logits_of(true, implementation, Arithmetic::kStored), rounded), 0.1) << implementation;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, DecoderOfInt8Activations, testing::Values(WeightFormat::kInt8, WeightFormat::kInt4),
+                         [](const auto& instance) { return std::string(Name(instance.param)); });
+
+TEST(Storage, Int8ActivationsAreForWeightsOfFewBits) {
+  const workload::Decoder shape = workload::FindDecoderPreset("tiny_llama")->shape;
+  for (const WeightFormat format : workload::kWeightFormats) {
+    Storage storage = Storage::Default(format);
+    storage.activations = Activations::kInt8;
+    const absl::Status status = CheckStorage({.shape = shape}, storage);
+    EXPECT_EQ(status.ok(), TakesActivations(format, Activations::kInt8)) << Name(format);
+    if (!status.ok()) {
+      EXPECT_THAT(std::string(status.message()), testing::HasSubstr(std::string(Name(format))));
+    }
+  }
+  Storage storage = Storage::Default(WeightFormat::kInt8);
+  storage.activations = Activations::kInt8;
+  storage.skipped.insert(LinearRole::kHead);
+  const DecoderWeights weights =
+      RandomWeights(ConfigOf(*workload::FindDecoderPreset("tiny_llama")), storage, 1).value();
+  EXPECT_TRUE(weights.layers.front().down.MultipliesIntegers());
+  EXPECT_FALSE(weights.head.MultipliesIntegers());
+}
+
+TEST(RoundTo8Bits, LeavesStepsOfThe127thPartOfTheLargest) {
+  const std::vector<float> x = {0.0F, 1.27F, -2.54F, 0.0101F, -0.0299F};
+  std::vector<int8_t> codes(x.size());
+  EXPECT_FLOAT_EQ(RoundTo8Bits(x.data(), 5, codes.data()), 0.02F);
+  EXPECT_THAT(codes, testing::ElementsAre(0, 64, -127, 1, -1));
+  const std::vector<float> zeros(5);
+  EXPECT_EQ(RoundTo8Bits(zeros.data(), 5, codes.data()), 0);
+  EXPECT_THAT(codes, testing::Each(0));
+  for (const float bad : {std::nanf(""), -std::numeric_limits<float>::infinity()}) {
+    std::vector<float> broken = x;
+    broken[3] = bad;
+    EXPECT_TRUE(std::isnan(RoundTo8Bits(broken.data(), 5, codes.data())));
+    EXPECT_THAT(codes, testing::Each(0));
+  }
+}
+
+// What LibTorch's operations write is what our kernel does, and each key is read back with its own factor.
+TEST(KvCache, In8BitsKeepsEachHeadAndTokenByItself) {
+  const workload::Transformer shape = workload::FindDecoderPreset("tiny_llama")->shape.base;
+  const KvCache cache(shape, 3, 10, at::TensorOptions(at::kFloat), /*in_8_bits=*/true);
+  at::Generator generator = at::detail::createCPUGenerator(5);
+  const auto heads = static_cast<int64_t>(shape.KvHeads());
+  const auto dim = static_cast<int64_t>(shape.HeadDim());
+  // Of sizes that are a token's, a head's and a sequence's own.
+  const at::Tensor sizes = at::randn({2, heads, 4, 1}, generator).exp();
+  const at::Tensor k = at::randn({2, heads, 4, dim}, generator) * sizes;
+  const at::Tensor v = at::randn({2, heads, 4, dim}, generator) * sizes.flip(2);
+  const KvCache::Part part{.layer = 1, .first = 1, .sequences = 2, .begin = 5, .tokens = 4};
+  cache.Write(part, k, v);
+  const auto [kept_keys, kept_values] = cache.Read(part);
+  for (const auto& [kept, exact] : {std::pair{kept_keys, k}, {kept_values, v}}) {
+    const at::Tensor step = exact.abs().amax(-1, true) / 127;
+    EXPECT_TRUE(((kept - exact).abs() <= 0.501 * step).all().item<bool>());
+    EXPECT_FALSE(kept.equal(exact));
+  }
+  std::vector<int8_t> codes(static_cast<std::size_t>(dim));
+  const at::Tensor one = v[1][0][2].contiguous();
+  EXPECT_EQ(RoundTo8Bits(one.const_data_ptr<float>(), dim, codes.data()), cache.value_scales[1][2][0][7].item<float>());
+  for (int64_t i = 0; i < dim; ++i) {
+    EXPECT_EQ(codes[static_cast<std::size_t>(i)], cache.values[1][2][0][7][i].item<int>());
+  }
+  EXPECT_EQ(cache.keys[0].abs().sum().item<int64_t>(), 0);
+
+  // What is no number spoils its own row, and that wholly.
+  for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    at::Tensor broken = k.clone();
+    broken[1][0][2][3] = bad;
+    cache.Write(part, broken, v);
+    const auto [read, same] = cache.Read(part);
+    EXPECT_TRUE(read[1][0][2].isnan().all().item<bool>());
+    EXPECT_EQ(read.isnan().sum().item<int64_t>(), dim);
+    EXPECT_TRUE(same.equal(kept_values));
+  }
+}
+
+struct CacheVariant {
+  const char* name;
+  const char* implementation;
+  WeightFormat format;
+  int64_t window = 0;
+};
+
+class DecoderOfAnInt8Cache : public testing::TestWithParam<CacheVariant> {};
+
+TEST_P(DecoderOfAnInt8Cache, DiffersByItsRoundingAloneFromOneIn16Bits) {
+  const at::NoGradGuard no_grad;
+  const CacheVariant& variant = GetParam();
+  at::Generator generator = at::detail::createCPUGenerator(3);
+  DecoderConfig config = ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
+  config.shape.window = static_cast<double>(variant.window);
+  const at::Tensor tokens = at::randint(0, 96, {2, 12}, generator, at::kLong);
+  const auto logits_of = [&](bool int8_cache, Arithmetic arithmetic) {
+    Storage storage = Storage::Default(variant.format);
+    storage.int8_cache = int8_cache;
+    const DecoderWeights weights = RandomWeights(config, storage, 1).value();
+    if (arithmetic == Arithmetic::kExact) return EagerDecoder(weights, 2, 12, arithmetic).Append(tokens).clone();
+    // A prompt, and single tokens of both.
+    const auto decoder = MakeDecoder(variant.implementation, weights, {.batch = 2, .capacity = 12}, 2).value();
+    decoder->Append(tokens.narrow(1, 0, 5).contiguous());
+    for (int64_t i = 5; i < 11; ++i) decoder->AppendOne(tokens.select(1, i).contiguous());
+    return decoder->AppendOne(tokens.select(1, 11).contiguous()).clone();
+  };
+  const at::Tensor plain = logits_of(false, Arithmetic::kExact);
+  const at::Tensor rounded = logits_of(true, Arithmetic::kExact);
+  EXPECT_LT(Off(rounded, plain), 0.05);
+  EXPECT_GT(Off(rounded, plain), 0.0005);
+  const at::Tensor found = logits_of(true, Arithmetic::kStored);
+  if (variant.format == WeightFormat::kFp32) {
+    // A last bit may decide about a step, of which there are many.
+    EXPECT_LT(Off(found, rounded), 0.2 * Off(rounded, plain));
+  } else {
+    EXPECT_LT(Off(found, rounded), 0.05);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, DecoderOfAnInt8Cache,
+                         testing::Values(CacheVariant{"eager_fp32", "eager", WeightFormat::kFp32},
+                                         CacheVariant{"native_fp32", "native", WeightFormat::kFp32},
+                                         CacheVariant{"native_fp32_window", "native", WeightFormat::kFp32, 6},
+                                         CacheVariant{"eager_bf16", "eager", WeightFormat::kBf16},
+                                         CacheVariant{"native_bf16", "native", WeightFormat::kBf16},
+                                         CacheVariant{"native_int8", "native", WeightFormat::kInt8}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace roofbench::models

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/oracles/test_beams.py holds whole searches against transformers'.
+
+#include "lib/models/generation/beam_search.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/randn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "lib/models/decoding/kv_cache.h"
+#include "lib/workload/models/decoder.h"
+
+namespace roofbench::models {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr int64_t kVocab = 8;
+constexpr int64_t kStop = 7;
+
+// Logits of rows with some probabilities; what is left of each is shared by the other tokens.
+using Row = std::vector<std::pair<int64_t, double>>;
+at::Tensor LogitsOf(const std::vector<Row>& rows) {
+  at::Tensor logits = at::full({static_cast<int64_t>(rows.size()), kVocab}, 0, at::kFloat);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    double left = 1;
+    for (const auto& [token, probability] : rows[i]) left -= probability;
+    const double other = left / static_cast<double>(kVocab - static_cast<int64_t>(rows[i].size()));
+    logits[static_cast<int64_t>(i)].fill_(std::log(other));
+    for (const auto& [token, probability] : rows[i]) logits[static_cast<int64_t>(i)][token] = std::log(probability);
+  }
+  return logits;
+}
+
+BeamSearch TwoBeams(int64_t most_new, double length_penalty = 1) {
+  return {{.beams = 2, .length_penalty = length_penalty}, kVocab, most_new, {kStop}};
+}
+
+// 0.6 · 0.2 for what is likelier at first, 0.3 · 0.9 for the other.
+TEST(BeamSearch, FindsTheTextThatLooksWorseAtFirst) {
+  BeamSearch search = TwoBeams(2);
+  for (int run = 0; run < 2; ++run) {
+    search.Restart();
+    // Of the first step the second row is the same prompt again.
+    ASSERT_TRUE(search.Advance(LogitsOf({{{3, 0.6}, {1, 0.3}}, {{3, 0.6}, {1, 0.3}}})));
+    EXPECT_THAT(search.tokens(), ElementsAre(3, 1));
+    EXPECT_THAT(search.parents(), ElementsAre(0, 0));
+    const at::Tensor second = LogitsOf({{{0, 0.2}, {2, 0.15}}, {{5, 0.9}}});
+    EXPECT_FALSE(search.Advance(second)) << "no token is left";
+    EXPECT_THAT(search.Best(), ElementsAre(1, 5));
+    EXPECT_TRUE(search.BestLogits().equal(second[1]));
+    EXPECT_EQ(search.steps(), 2);
+  }
+}
+
+// ln 0.5 = -0.69 a token for the short text; ln 0.4 + ln 0.9 + ln 0.9 = -1.13, or -0.38 a token, for the long one.
+TEST(BeamSearch, TextsThatEndCompeteByTheirLength) {
+  for (const auto& [penalty, best] : std::vector<std::pair<double, TokenIds>>{{0, {kStop}}, {1, {2, 4, 6}}}) {
+    BeamSearch search = TwoBeams(3, penalty);
+    bool goes_on = search.Advance(LogitsOf({{{kStop, 0.5}, {2, 0.4}}, {}}));
+    ASSERT_TRUE(goes_on);
+    EXPECT_EQ(search.tokens().front(), 2);
+    for (const int64_t token : {4, 6}) {
+      if (goes_on) goes_on = search.Advance(LogitsOf({{{token, 0.9}}, {}}));
+    }
+    EXPECT_EQ(search.Best(), best) << penalty;
+  }
+}
+
+// With as many ended texts as beams, none of which what runs can still beat.
+TEST(BeamSearch, EndsOnceNothingCanBeatWhatHasEnded) {
+  BeamSearch search = TwoBeams(100, 0);
+  ASSERT_TRUE(search.Advance(LogitsOf({{{kStop, 0.5}, {2, 0.4}}, {}})));
+  EXPECT_FALSE(search.Advance(LogitsOf({{{kStop, 0.9}}, {}}))) << "0.5 and 0.36 have ended, and 0.4 · 0.1 is left";
+  EXPECT_THAT(search.Best(), ElementsAre(kStop));
+}
+
+TEST(BeamSearch, WhatIsNoNumberIsRefused) {
+  BeamSearch search = TwoBeams(3);
+  at::Tensor logits = LogitsOf({{}, {}});
+  logits[1][3] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THROW(search.Advance(logits), c10::Error);
+  EXPECT_THROW(BeamSearch({.beams = 5}, kVocab, 3, {}), c10::Error) << "ten continuations of eight tokens";
+}
+
+TEST(KvCache, SequencesGoOnAsOthers) {
+  const workload::Transformer shape = workload::FindDecoderPreset("tiny_llama")->shape.base;
+  at::Generator generator = at::detail::createCPUGenerator(5);
+  for (const bool in_8_bits : {false, true}) {
+    KvCache cache(shape, 3, 6, at::TensorOptions(at::kFloat), in_8_bits);
+    cache.SetLength(4);
+    const KvCache::Part all{.layer = 1, .sequences = 3, .tokens = 4};
+    const auto heads = static_cast<int64_t>(shape.KvHeads());
+    const auto dim = static_cast<int64_t>(shape.HeadDim());
+    // Of sizes of their own, so that a factor that is not moved shows.
+    const at::Tensor sizes = at::randn({3, heads, 4, 1}, generator).exp();
+    cache.Write(all, at::randn({3, heads, 4, dim}, generator) * sizes,
+                at::randn({3, heads, 4, dim}, generator) / sizes);
+    const auto [keys, values] = cache.Read(all);
+    const at::Tensor k = keys.clone();
+    const at::Tensor v = values.clone();
+    cache.Reorder({1, 1, 0});
+    const auto [new_keys, new_values] = cache.Read(all);
+    for (const auto& [to, from] : {std::pair{0, 1}, {1, 1}, {2, 0}}) {
+      EXPECT_TRUE(new_keys[to].equal(k[from])) << to;
+      EXPECT_TRUE(new_values[to].equal(v[from])) << to;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace roofbench::models
