@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Finds LibTorch and imports its CPU libraries as roofbench::torch.
 #
-# TorchConfig.cmake, which comes with LibTorch, is not used: that of a CUDA build stops where no CUDA toolkit is
-# installed, although its CPU libraries are complete.
+# LibTorch's own TorchConfig.cmake is not used: in a CUDA build it stops if no CUDA toolkit is installed, although the
+# CPU libraries are complete.
 #
-# Looked at, in this order: Torch_ROOT and CMAKE_PREFIX_PATH (a LibTorch folder, site-packages/torch, or
+# Search order: Torch_ROOT and CMAKE_PREFIX_PATH (a LibTorch folder, site-packages/torch, or
 # torch.utils.cmake_prefix_path), the project environment .venv, the active Python environment.
 # Sets LibTorch_FOUND, LibTorch_PREFIX, LibTorch_VERSION.
 
@@ -25,7 +25,7 @@ foreach(_environment "${PROJECT_SOURCE_DIR}/.venv" "$ENV{VIRTUAL_ENV}" "$ENV{CON
   endif()
 endforeach()
 
-# <torch/headeronly/version.h> came with 2.9; before that the numbers stood in <torch/version.h>.
+# Since 2.9 the version is in <torch/headeronly/version.h>; before, it was in <torch/version.h>.
 function(_libtorch_version prefix result)
   set(version "")
   foreach(header torch/headeronly/version.h torch/csrc/api/include/torch/version.h)
@@ -53,10 +53,10 @@ foreach(_candidate IN LISTS _candidates)
   endif()
 endforeach()
 
-# The project's own command is of no use to who builds against an installed roofbench, or has the sources beside theirs.
+# tools/setup does not exist for users of an installed roofbench.
 set(_remedy "Name a LibTorch folder, or that of Python's package torch, in CMAKE_PREFIX_PATH")
 if(EXISTS "${PROJECT_SOURCE_DIR}/tools/setup")
-  set(_remedy "Run ${PROJECT_SOURCE_DIR}/tools/setup, which installs it, or name a folder of it in CMAKE_PREFIX_PATH")
+  set(_remedy "Run ${PROJECT_SOURCE_DIR}/tools/setup, which installs it, or name its folder in CMAKE_PREFIX_PATH")
 endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(
@@ -71,8 +71,8 @@ if(LibTorch_FOUND AND NOT TARGET roofbench::torch)
     set_target_properties(
       libtorch::${_library}
       PROPERTIES IMPORTED_LOCATION "${LibTorch_PREFIX}/lib/lib${_library}.so"
-                 # The CUDA libraries that a CUDA build of libtorch_cpu itself needs are found at run time by its own
-                 # RPATH; the linker need not see them.
+                 # A CUDA build of libtorch_cpu finds its CUDA libraries at run time by its RPATH; the linker does not
+                 # need them.
                  INTERFACE_LINK_OPTIONS "LINKER:--allow-shlib-undefined")
   endforeach()
   add_library(roofbench_torch INTERFACE)

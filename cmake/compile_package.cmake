@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# roofbench::compile_package: the header compile_package.h with tools/compile_package.py as a string, so that the
-# program needs no file beside it.
+# roofbench::compile_package: the header compile_package.h, which contains tools/compile_package.py as a string. So the
+# program does not depend on the file.
 set(script "${PROJECT_SOURCE_DIR}/tools/compile_package.py")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${script}")
 file(READ "${script}" source)

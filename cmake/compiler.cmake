@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Language level, warnings, sanitizers and ccache. Kernels choose their instruction set at run time, so nothing here
-# says -march: one binary runs on, and tells the truth about, every processor.
+# Language level, warnings, sanitizers and ccache. Kernels choose their instruction set at run time, so there is no
+# -march: one binary runs, and measures correctly, on every processor.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -9,7 +9,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
 
-# Every target of this project, and none of those that are fetched, links this.
+# Every target of this project links this; fetched dependencies do not.
 add_library(roofbench_compiler INTERFACE)
 add_library(roofbench::compiler ALIAS roofbench_compiler)
 target_include_directories(roofbench_compiler INTERFACE "${PROJECT_SOURCE_DIR}")
@@ -19,7 +19,7 @@ target_compile_options(
             $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${ROOFBENCH_WERROR}>>:-Werror>
             $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-fno-omit-frame-pointer>
             $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${ROOFBENCH_WERROR}>>:-Werror=all-warnings;-Xcompiler=-Werror>)
-# A build whose numbers mean nothing has to say so.
+# The program reports builds that are unsuitable for measurements.
 if(ROOFBENCH_SANITIZE)
   set(optimized 0)
 else()
@@ -38,8 +38,8 @@ if(ROOFBENCH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(CCACHE_PROGRAM ccache)
   mark_as_advanced(CCACHE_PROGRAM)
   if(CCACHE_PROGRAM)
-    # Without the sloppiness it caches nothing that has a precompiled header. With the base folder, and without the
-    # working one in the hash, a clone in another folder finds what the first one compiled.
+    # The sloppiness enables caching with precompiled headers. The base folder, and a hash without the working folder,
+    # let a clone in another folder reuse the cache.
     set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros
                                     "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${CCACHE_PROGRAM}")
     set(CMAKE_CUDA_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")

@@ -1,34 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-# The CUDA part: the shared library roofbench_cuda, which the program opens when it is asked for a GPU. Everything that
-# needs a symbol of the CUDA runtime or of LibTorch's CUDA libraries lies in it, so that the program itself starts, and
-# measures the CPU, where neither a driver nor those libraries are.
+# The CUDA part: the shared library roofbench_cuda, which the program opens to use a GPU. It contains everything that
+# needs a symbol of the CUDA runtime or of LibTorch's CUDA libraries, so the program starts, and measures the CPU,
+# without a driver and without those libraries.
 #
-# ROOFBENCH_CUDA=AUTO builds it where a toolkit and a CUDA build of LibTorch are found and fit; ON stops where they do
-# not; OFF leaves it out. Sets ROOFBENCH_HAS_CUDA.
+# ROOFBENCH_CUDA=AUTO builds it if a toolkit and a CUDA build of LibTorch are found and compatible; ON stops if they are
+# not; OFF omits it. Sets ROOFBENCH_HAS_CUDA.
 set(ROOFBENCH_CUDA AUTO CACHE STRING "Build the CUDA part: AUTO, ON or OFF")
 set_property(CACHE ROOFBENCH_CUDA PROPERTY STRINGS AUTO ON OFF)
 if(NOT ROOFBENCH_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "ROOFBENCH_CUDA=${ROOFBENCH_CUDA}: expected AUTO, ON or OFF")
 endif()
-# A100, H100 and H200 in machine code, and PTX for whatever comes after them.
+# Machine code for A100, H100 and H200, and PTX for later GPUs.
 set(ROOFBENCH_CUDA_ARCHITECTURES "80-real;90-real;90-virtual" CACHE STRING "GPUs that our kernels are compiled for")
 
-# The reason why the CUDA part cannot be built here; empty if it can. Enables the language on the way.
+# Sets the reason why the CUDA part cannot be built; empty if it can. Also enables the language.
 macro(_roofbench_find_cuda)
   set(_cuda_missing "")
   if(ROOFBENCH_SANITIZE)
-    set(_cuda_missing "nvcc knows no -fsanitize=${ROOFBENCH_SANITIZE}")
+    set(_cuda_missing "nvcc does not support -fsanitize=${ROOFBENCH_SANITIZE}")
   elseif(NOT EXISTS "${LibTorch_PREFIX}/lib/libtorch_cuda.so" OR NOT EXISTS "${LibTorch_PREFIX}/lib/libc10_cuda.so")
     set(_cuda_missing "LibTorch in ${LibTorch_PREFIX} is a build without CUDA")
   else()
-    # There must be one CUDA runtime in the process: LibTorch's, beside it or (an unpacked LibTorch) in its own folder.
+    # The process must have one CUDA runtime: LibTorch's, from a separate package or (unpacked LibTorch) its own folder.
     file(GLOB _cudart "${LibTorch_PREFIX}/../nvidia/*/lib/libcudart.so.*" "${LibTorch_PREFIX}/lib/libcudart*.so.*")
     include(CheckLanguage)
     check_language(CUDA)
     if(NOT CMAKE_CUDA_COMPILER)
       set(_cuda_missing "no CUDA compiler found (set CUDACXX=<toolkit>/bin/nvcc)")
     elseif(NOT _cudart)
-      set(_cuda_missing "the CUDA runtime that LibTorch in ${LibTorch_PREFIX} loads was not found beside it")
+      set(_cuda_missing "the CUDA runtime that LibTorch in ${LibTorch_PREFIX} loads was not found next to it")
     else()
       list(GET _cudart 0 _cudart)
       set(CMAKE_CUDA_ARCHITECTURES "${ROOFBENCH_CUDA_ARCHITECTURES}")
@@ -61,7 +61,7 @@ else()
 endif()
 
 if(ROOFBENCH_HAS_CUDA)
-  # CMake 3.25 knows no C++20 for this nvcc. What a .cu file includes keeps to C++17.
+  # CMake 3.25 does not support C++20 with this nvcc. Headers that a .cu file includes must be C++17.
   set(CMAKE_CUDA_STANDARD 17)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_EXTENSIONS OFF)
@@ -79,8 +79,8 @@ if(ROOFBENCH_HAS_CUDA)
   target_include_directories(libtorch::cudart SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
 endif()
 
-# roofbench_cuda_module(): the *_cuda.cc and *.cu files of lib as the shared library roofbench_cuda, in the folder lib beside
-# that of the programs, where they look for it (lib/device/gpu_module.cc), as in an installed tree.
+# roofbench_cuda_module(): the *_cuda.cc and *.cu files of lib as the shared library roofbench_cuda. It is in the folder
+# lib next to bin, as in an installed tree; lib/device/gpu_module.cc looks for it there.
 function(roofbench_cuda_module)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/lib/*_cuda.cc" "${PROJECT_SOURCE_DIR}/lib/*.cu")
   add_library(roofbench_cuda SHARED ${sources})
@@ -89,12 +89,12 @@ function(roofbench_cuda_module)
                                                   POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(roofbench_cuda PUBLIC libtorch::cudart PRIVATE roofbench::compiler roofbench::torch
                                                                        libtorch::torch_cuda libtorch::c10_cuda)
-  # A symbol that is missing shows here and not on the first machine with a GPU.
+  # A missing symbol fails the link, not the first run on a GPU.
   target_link_options(roofbench_cuda PRIVATE LINKER:--no-undefined)
-  # The program finds it at run time; building the program builds it, too.
+  # The program opens it at run time, so building the program must build it.
   add_dependencies(roofbench_device roofbench_cuda)
   if(ROOFBENCH_INSTALL)
-    # In lib, whatever the system calls its folder of libraries: the program looks there. LD_LIBRARY_PATH wins over the
+    # Always in lib, not CMAKE_INSTALL_LIBDIR: the program looks there. LD_LIBRARY_PATH takes precedence over the
     # LibTorch of the build, as for the program.
     set_property(TARGET roofbench_cuda PROPERTY INSTALL_RPATH "${LibTorch_PREFIX}/lib")
     target_link_options(roofbench_cuda PRIVATE LINKER:--enable-new-dtags)

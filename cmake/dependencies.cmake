@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What is linked beside the standard library. A user of the installed package finds the same releases.
+# Linked libraries. A user of the installed package finds the same releases.
 include(cmake/dependency.cmake)
 
 find_package(Threads REQUIRED)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# One dependency: the installed package first, else its source at a pinned release. A commit id is a hash of the whole
-# tree, so it both names and verifies what is fetched. Installed beside the CMake package, whose users need the same.
+# One dependency: the installed package, or else its source at a pinned release. A commit id is a hash of the whole
+# tree, so it verifies the download. This file is installed with the CMake package, whose users need the same ones.
 include(FetchContent)
 
 # roofbench_dependency(<name> PACKAGE <package> TARGET <target> REPOSITORY <url> TAG <commit> DEBIAN <package>
@@ -36,14 +36,14 @@ function(roofbench_dependency name)
     _roofbench_download(${name} "${folder}" ${arg_REPOSITORY} ${arg_TAG} ${arg_PACKAGE} ${arg_DEBIAN})
   endif()
   if(NOT EXISTS "${folder}/CMakeLists.txt")
-    message(FATAL_ERROR "${name}: ${folder} is no source folder. It is named by FETCHCONTENT_SOURCE_DIR_${upper}.")
+    message(FATAL_ERROR "${name}: ${folder} is not a source folder. FETCHCONTENT_SOURCE_DIR_${upper} names it.")
   endif()
   foreach(value ON OFF)
     foreach(option IN LISTS arg_${value})
       set(${option} ${value})
     endforeach()
   endforeach()
-  # Only what this project links is built.
+  # Build only the targets that this project links.
   add_subdirectory("${folder}" "${FETCHCONTENT_BASE_DIR}/${name}-build" EXCLUDE_FROM_ALL SYSTEM)
   if(NOT TARGET ${arg_TARGET})
     message(FATAL_ERROR "${name}: ${folder} does not define ${arg_TARGET}. It is another package, or another release.")
@@ -58,8 +58,8 @@ function(_roofbench_remember lines)
   set_property(GLOBAL APPEND_STRING PROPERTY ROOFBENCH_DEPENDENCIES "${lines}\n")
 endfunction()
 
-# Downloads into `folder` in a process of its own: a failure inside FetchContent would end CMake before anybody can say
-# what to do about it.
+# Downloads into `folder` in a separate process: a failure inside FetchContent would end CMake before this file can
+# suggest a remedy.
 function(_roofbench_download name folder repository commit package debian)
   if(FETCHCONTENT_FULLY_DISCONNECTED AND EXISTS "${folder}")
     return()
@@ -77,7 +77,7 @@ function(_roofbench_download name folder repository commit package debian)
     RESULT_VARIABLE failed)
   if(failed)
     message(FATAL_ERROR
-      "${name} could not be downloaded: ${repository} at ${commit}. The reason is above. Ways out:\n"
+      "${name} could not be downloaded: ${repository} at ${commit}. The reason is above. Remedies:\n"
       "  install the package (apt-get install ${debian}; elsewhere, what brings ${package}Config.cmake: name its "
       "folder in CMAKE_PREFIX_PATH);\n"
       "  or bring its sources from another machine: -D FETCHCONTENT_SOURCE_DIR_${upper}=<folder>;\n"

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` puts where, relative to a prefix that may be moved or copied to another machine:
+# The tree of `cmake --install`, relative to a prefix. The tree can be moved or copied to another machine:
 #
 #   bin/roofbench                         finds LibTorch by LD_LIBRARY_PATH, else where it was at build time
-#   lib/roofbench/*.so*                   the shared libraries it needs beside LibTorch and the C++ runtime
+#   lib/roofbench/*.so*                   its other shared libraries, without LibTorch and the C++ runtime
 #   lib/libroofbench_<layer>.a            the layers, and include/roofbench/lib/<layer>/*.h
-#   lib/cmake/roofbench/                  find_package(roofbench): roofbench::gbench and what it needs
-#   lib/libroofbench_cuda.so              what --device=cuda opens
+#   lib/cmake/roofbench/                  find_package(roofbench): roofbench::gbench and its dependencies
+#   lib/libroofbench_cuda.so              opened by --device=cuda
 #   libexec/roofbench/*_test              component `tests`, which is installed only when it is named;
-#   bin/gpu_check                         so is the script that runs what a GPU can tell
+#   bin/gpu_check                         component `tests`: the checks that need a GPU
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -16,7 +16,7 @@ set(ROOFBENCH_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/roofbench")
 set(ROOFBENCH_INCLUDE_DIR "${CMAKE_INSTALL_INCLUDEDIR}/roofbench")
 set(ROOFBENCH_TEST_DIR "${CMAKE_INSTALL_LIBEXECDIR}/roofbench")
 
-# Every machine has these or must bring its own: the loader, the C and C++ runtimes, sanitizers; LibTorch and NVIDIA's.
+# Every machine has these or provides its own: the loader, the C and C++ runtimes, sanitizers; LibTorch and NVIDIA's.
 set(ROOFBENCH_NOT_CARRIED
     "^ld-linux" "^lib(c|m|dl|rt|pthread|util|resolv|stdc\\+\\+|gcc_s|atomic|asan|ubsan|tsan|lsan)\\.so"
     "^lib(torch|c10|caffe2|shm|gomp|omp|iomp)" "^lib(cu|nv|nccl)")
@@ -31,14 +31,13 @@ function(roofbench_install_program target folder)
   set(component COMPONENT roofbench)
   if(arg_COMPONENT)
     set(component COMPONENT ${arg_COMPONENT} EXCLUDE_FROM_ALL)
-    # Without symbols, which are a fifth of a test: the tree is carried to machines that take little.
+    # Strip symbols, a fifth of the size: the tree is copied to machines with little space.
     install(CODE "set(CMAKE_INSTALL_DO_STRIP TRUE)" ${component})
   endif()
-  # The loader looks beside the program for what the program itself names, and not for what those libraries name; so it
-  # names them all.
+  # RUNPATH applies only to the direct dependencies of the program, not to theirs, so link all of them directly.
   target_link_options(${target} PRIVATE LINKER:--no-as-needed)
   file(RELATIVE_PATH libraries "/${folder}" "/${ROOFBENCH_LIBRARY_DIR}")
-  # After LD_LIBRARY_PATH, so that the LibTorch given there wins over that of the build.
+  # LD_LIBRARY_PATH takes precedence, so it can name another LibTorch than that of the build.
   set_property(TARGET ${target} PROPERTY INSTALL_RPATH "$ORIGIN/${libraries}" "${LibTorch_PREFIX}/lib")
   install(TARGETS ${target} RUNTIME_DEPENDENCY_SET ${target}_libraries DESTINATION "${folder}" ${component})
   install(
@@ -86,6 +85,6 @@ function(roofbench_install_package)
   install(FILES "${PROJECT_SOURCE_DIR}/tools/kernel_code/__init__.py" "${PROJECT_SOURCE_DIR}/tools/kernel_code/measured.py"
                 "${PROJECT_SOURCE_DIR}/tools/kernel_code/gpu_expected.json"
           DESTINATION bin/kernel_code COMPONENT tests EXCLUDE_FROM_ALL)
-  # Of this project, and of the carried libraries.
+  # The license of this project and of the installed libraries.
   install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT roofbench)
 endfunction()

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-# roofbench_layer(<name> [PRECOMPILED] [DEPENDS <target>…] [PRIVATE <target>…]): the folder lib/<name>, with those in it, as the static library
-# roofbench::<name>, which is installed with its headers. Its users see DEPENDS and do not see PRIVATE. PRECOMPILED is
-# for many files with LibTorch and OpenMP. Its *_cuda.cc and
-# *.cu files belong to the CUDA part (cmake/cuda.cmake).
-# A layer without a .cc file yet is an interface, so that its dependants need not know.
+# roofbench_layer(<name> [PRECOMPILED] [DEPENDS <target>…] [PRIVATE <target>…]): the folder lib/<name>, with subfolders,
+# as the static library roofbench::<name>, which is installed with its headers. DEPENDS is visible to its users, PRIVATE
+# is not. PRECOMPILED is for layers with many files that include LibTorch and OpenMP. *_cuda.cc and *.cu files belong to
+# the CUDA part (cmake/cuda.cmake). A layer without a .cc file is an INTERFACE library.
 function(roofbench_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "PRECOMPILED" "" "DEPENDS;PRIVATE")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/lib/${name}/*.cc")
   list(FILTER sources EXCLUDE REGEX "_cuda\\.cc$")
   if(sources)
     add_library(roofbench_${name} STATIC ${sources})
-    # Warnings are ours: nobody who links the layer gets them.
+    # Users of the layer do not inherit our warnings.
     target_link_libraries(roofbench_${name} PRIVATE $<BUILD_INTERFACE:roofbench::compiler>)
     if(arg_PRECOMPILED)
       roofbench_use_precompiled(roofbench_${name} roofbench_precompiled_torch)
@@ -31,8 +30,8 @@ function(roofbench_layer name)
     if(layer IN_LIST layers)
       target_link_libraries(roofbench_${name} ${scope} ${target})
     else()
-      # Not installed with us: the CMake package finds or builds the same one again. $<1:…> keeps the name a name, which
-      # CMake would else look up here.
+      # Not installed with this project: the CMake package finds or builds the same one. $<1:…> prevents CMake from
+      # resolving the name here.
       target_link_libraries(roofbench_${name} ${scope} $<BUILD_INTERFACE:${target}>
                                                        $<INSTALL_INTERFACE:$<1:${target}>>)
     endif()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What a user may set. Presets set the rest.
+# Options for users. Presets set the others.
 option(ROOFBENCH_WERROR "Warnings are errors" OFF)
 option(ROOFBENCH_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(ROOFBENCH_INSTALL "Make install rules" ${PROJECT_IS_TOP_LEVEL})

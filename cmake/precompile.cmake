@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Precompiled headers of the heavy packages: LibTorch's take a compiler three seconds a file, as often as there are files.
-# Only what others wrote is in them, so a change of ours rebuilds none; header_check compiles our headers without them.
+# Precompiled headers of the large packages: LibTorch's headers take three seconds per file. They contain only external
+# headers, so our changes do not rebuild them; header_check compiles our headers without them.
 
-# roofbench_precompiled(<name> LINKS <target>… HEADERS <header>…): one to share.
+# roofbench_precompiled(<name> LINKS <target>… HEADERS <header>…): a shared precompiled header.
 function(roofbench_precompiled name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINKS;HEADERS")
   if(NOT ROOFBENCH_PRECOMPILE)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# roofbench::version: the header roofbench_version.h with ROOFBENCH_VERSION and ROOFBENCH_GIT_REVISION. It is looked at
-# in every build and written when it changes, so that a commit recompiles the one file that includes it.
+# roofbench::version: the header roofbench_version.h with ROOFBENCH_VERSION and ROOFBENCH_GIT_REVISION. Every build
+# checks it and rewrites it on a change, so a commit recompiles only the file that includes it.
 find_package(Git QUIET)
 set(version_dir "${PROJECT_BINARY_DIR}/generated")
 add_custom_target(

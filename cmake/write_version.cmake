@@ -9,7 +9,7 @@ if(GIT)
     OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   if(NOT failed)
     set(revision "${described}")
-    # What git does not know yet is no part of the revision either.
+    # Untracked sources make the tree dirty, too.
     execute_process(
       COMMAND "${GIT}" -C "${SOURCE_DIR}" ls-files --others --exclude-standard -- lib benchmarks cmake CMakeLists.txt
       OUTPUT_VARIABLE untracked

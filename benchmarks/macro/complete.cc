@@ -18,7 +18,7 @@
 #include "benchmarks/macro/generation.h"
 #include "benchmarks/macro/given_checkpoint.h"
 #include "benchmarks/macro/given_ids.h"
-#include "lib/base/program_name.h"
+#include "lib/base/process.h"
 #include "lib/gbench/flags.h"
 #include "lib/models/checkpoint/token_ids.h"
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/printable.h"
 #include "lib/base/text.h"
 #include "lib/gbench/flags.h"
 #include "lib/models/decoding/stored_matrix.h"
@@ -16,10 +15,6 @@ namespace {
 
 std::string folder;
 
-// Of the format's own multipliers, whatever the precision.
-const std::vector<workload::Dtype> kMultipliers = {workload::Dtype::kFp32, workload::Dtype::kBf16,
-                                                   workload::Dtype::kFp16, workload::Dtype::kInt8};
-
 absl::StatusOr<std::string> Describe(const std::string& format, const FamilyFlags::Open& open) {
   const std::string said = absl::StrCat("--describe_checkpoint=", folder);
   const absl::StatusOr<models::Checkpoint> checkpoint = models::Checkpoint::Open(folder);
@@ -28,7 +23,8 @@ absl::StatusOr<std::string> Describe(const std::string& format, const FamilyFlag
   }
   const auto device = open();
   if (!device.ok()) return device.status();
-  (*device)->Calibrate(kMultipliers);
+  (*device)->Calibrate(hardware::StreamsAnd(
+      {workload::Dtype::kFp32, workload::Dtype::kBf16, workload::Dtype::kFp16, workload::Dtype::kInt8}));
   models::CheckpointSummary summary = models::Summarise(*checkpoint, (*device)->MeasuredPeaks());
   for (models::PrecisionSummary& row : summary.precisions) {
     row.fits.Update(models::StoredMatrix::CheckDevice(row.format, (*device)->torch_device()));

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "benchmarks/macro/drafts.h"
-#include "lib/base/program_name.h"
+#include "lib/base/process.h"
 #include "lib/gbench/flags.h"
 
 namespace roofbench {

@@ -59,7 +59,7 @@ std::vector<std::string> KeptRoles() {
 absl::Status CheckKeep(const Point& at) {
   const std::vector<std::string> kept = at.Several("keep");
   if (kept.empty()) return absl::OkStatus();
-  if (workload::UnquantisedFormat(FormatAt(at)) == FormatAt(at)) {
+  if (workload::UnquantizedFormat(FormatAt(at)) == FormatAt(at)) {
     return absl::UnimplementedError(
         absl::StrCat("keep:", at.Text("keep"),
                      " keeps layers from being quantised, and precision:", at.Text("precision"), " quantises none"));
@@ -69,7 +69,7 @@ absl::Status CheckKeep(const Point& at) {
     return absl::UnimplementedError(
         absl::StrCat("keep:", at.Text("keep"), " and head:quantised ask for two different heads"));
   }
-  if (keeps_head && at.Text("head") == "default" && !workload::QuantisesHead(FormatAt(at))) {
+  if (keeps_head && at.Text("head") == "default" && !workload::QuantizesHead(FormatAt(at))) {
     return absl::UnimplementedError(absl::StrCat("precision:", at.Text("precision"),
                                                  " leaves the head unquantised already: leave ",
                                                  std::string(Name(models::LinearRole::kHead)), " out of keep"));

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/aten/elements.h"
-#include "lib/kernels/operators/products/quantise.h"
+#include "lib/kernels/operators/products/quantize.h"
 
 namespace roofbench {
 namespace {

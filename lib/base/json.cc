@@ -16,8 +16,8 @@ using nlohmann::json;
 
 constexpr int64_t kLargest = int64_t{1} << 53;
 
-// Reads events and stops at the first that breaks the rules. The values are made by a second reading: the parser's own
-// way to look at them meanwhile goes through an object's members at the end of each, which is quadratic.
+// Checks the rules and stops at the first violation. A second pass creates the values: the parser's callback, which
+// could check them in one pass, visits all members of an object after each of them, which is quadratic.
 class Rules : public nlohmann::json_sax<json> {
  public:
   explicit Rules(int depth) : depth_(depth) {}
@@ -51,7 +51,7 @@ class Rules : public nlohmann::json_sax<json> {
     return true;
   }
   bool parse_error(std::size_t /*position*/, const std::string& /*token*/, const json::exception& /*error*/) override {
-    problem_ = "is no valid JSON";
+    problem_ = "is not valid JSON";
     return false;
   }
 
@@ -64,7 +64,7 @@ class Rules : public nlohmann::json_sax<json> {
 
   const int depth_;
   int open_ = 0;                             // objects and arrays
-  std::vector<std::set<std::string>> keys_;  // of the objects that are open
+  std::vector<std::set<std::string>> keys_;  // of the open objects
   std::string problem_;
 };
 
@@ -74,7 +74,7 @@ absl::StatusOr<json> ParseJsonObject(std::string_view text, int depth) {
   Rules rules(depth);
   if (!json::sax_parse(text.begin(), text.end(), &rules)) return absl::InvalidArgumentError(rules.problem());
   json parsed = json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) return absl::InvalidArgumentError("is no JSON object");
+  if (!parsed.is_object()) return absl::InvalidArgumentError("is not a JSON object");
   return parsed;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON that somebody else wrote: parsed without exceptions, and refused where it is odd.
+// Untrusted JSON: strict parsing without exceptions.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,13 @@
 
 namespace roofbench {
 
-// An object that is nested no deeper than `depth` and names nothing twice. The error says where it breaks the rules.
-// Takes time in proportion to the text, but for the sorting of names.
+// Parses an object that is nested no deeper than `depth` and has no duplicate keys. InvalidArgument with the reason
+// otherwise. Takes O(n log n) time.
 absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, int depth);
 
-// A whole number from `least` to 2^53 under `key`; nullopt if there is none.
+// The integer under `key`, from `least` to 2^53; nullopt if there is none.
 std::optional<int64_t> WholeNumber(const nlohmann::json& object, const char* key, int64_t least);
-// A finite number under `key`; nullopt if there is none.
+// The finite number under `key`; nullopt if there is none.
 std::optional<double> FiniteNumber(const nlohmann::json& object, const char* key);
 
 }  // namespace roofbench

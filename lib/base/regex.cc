@@ -15,9 +15,9 @@
 namespace roofbench {
 namespace {
 
-// Enough for the names of all cases, one after another. Whatever else stands in an expression, it compiles in seconds.
+// Enough for an alternation of the names of all cases. Any expression within the limits compiles in seconds.
 constexpr std::size_t kMostStates = 150'000;
-constexpr std::size_t kMostChoices = 5'000;  // of | * + ? {}: what each leads to is listed, in pairs
+constexpr std::size_t kMostChoices = 5'000;  // | * + ? {}: compiling is quadratic in their number
 constexpr int kMostNested = 50;
 
 // The end of the bracket expression that begins at `at`: "[]a]", "[^]a]", "[[:alpha:]]".
@@ -48,7 +48,7 @@ std::size_t Repetitions(const std::string& text, std::size_t at) {
   return most;
 }
 
-// What the compiler of the system would take too much memory, stack or time for.
+// Rejects expressions that would take regcomp too much memory, stack or time.
 absl::Status CheckSize(const std::string& text) {
   std::size_t repeats = 1;
   std::size_t choices = 1;
@@ -66,7 +66,7 @@ absl::Status CheckSize(const std::string& text) {
       ++choices;
       if (text[at] == '{') repeats *= Repetitions(text, at);  // as if each repeated all of it
     } else if (text[at] == '(' && ++open > kMostNested) {
-      return absl::InvalidArgumentError(absl::StrCat("more than ", kMostNested, " parentheses in each other"));
+      return absl::InvalidArgumentError(absl::StrCat("more than ", kMostNested, " nested parentheses"));
     } else if (text[at] == ')' && --open < 0) {
       return absl::InvalidArgumentError("Unmatched )");
     }

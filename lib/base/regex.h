@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regular expressions of strangers: matching one costs no more than the length of the text times that of the
-// expression.
+// Untrusted regular expressions: matching takes time proportional to the lengths of the text and the expression.
 #pragma once
 
 #include <regex.h>
@@ -12,15 +11,15 @@
 
 namespace roofbench {
 
-// A POSIX extended expression. The standard library's matcher calls itself for each character and tries every way in
-// turn; the system's, which is not asked where the groups are, follows all ways at once.
+// A POSIX extended expression. std::regex recurses for each character and backtracks; the system's matcher, without
+// submatches, follows all alternatives at once.
 class Regex {
  public:
-  // InvalidArgument with the reason: bad syntax, a reference to a group (which no matcher does in proportion), or more
-  // characters, choices or parentheses in each other than a filter ever has.
+  // InvalidArgument with the reason: bad syntax, a reference to a group (which needs backtracking), or more
+  // characters, choices or nested parentheses than the limits.
   static absl::StatusOr<Regex> Make(const std::string& expression);
 
-  // Whether it matches anywhere in the text.
+  // Whether it matches any part of the text.
   bool Finds(const std::string& text) const;
 
  private:

@@ -43,6 +43,44 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+bool IsContinuation(char one) { return (static_cast<unsigned char>(one) & 0xC0) == 0x80; }
+
+struct Range {
+  char32_t first;
+  char32_t last;
+};
+
+// Code points that a terminal interprets and does not show.
+constexpr Range kHidden[] = {{0x00, 0x1f},     {0x7f, 0x9f},     {0x200b, 0x200f}, {0x2028, 0x202e},
+                             {0x2060, 0x206f}, {0xd800, 0xdfff}, {0xfeff, 0xfeff}};
+constexpr char32_t kLast = 0x10ffff;
+
+// The length in bytes of a UTF-8 character, from its first byte; 0 if the byte cannot begin one.
+std::size_t LengthOf(unsigned char first) {
+  if (first < 0x80) return 1;
+  if (first < 0xc2) return 0;
+  return first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+}
+
+// The length in bytes of the visible character at the start of `text` (not empty); 0 if it does not start with one.
+std::size_t VisibleLength(std::string_view text) {
+  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // by length; a lower code is an overlong encoding
+  const auto first = static_cast<unsigned char>(text.front());
+  const std::size_t length = LengthOf(first);
+  if (length == 0 || length > text.size()) return 0;
+  char32_t code = length == 1 ? first : first & (0xffU >> (length + 1));
+  for (const char next : text.substr(1, length - 1)) {
+    const auto byte = static_cast<unsigned char>(next);
+    if ((byte & 0xc0U) != 0x80) return 0;
+    code = code << 6 | (byte & 0x3fU);
+  }
+  if (code < kLeast[length] || code > kLast) return 0;
+  for (const Range& range : kHidden) {
+    if (code >= range.first && code <= range.last) return 0;
+  }
+  return length;
+}
+
 }  // namespace
 
 std::string HumanTime(double seconds) { return Scaled(seconds, {{1e-9, "n"}, {1e-6, "µ"}, {1e-3, "m"}, {1, ""}}, "s"); }
@@ -92,5 +130,47 @@ std::string Nearest(std::string_view text, const std::vector<std::string>& known
   }
   return nearest;
 }
+
+std::size_t DisplayWidth(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char one) { return !IsContinuation(one); }));
+}
+
+std::string PadRight(std::string text, std::size_t width) {
+  const std::size_t taken = DisplayWidth(text);
+  if (taken < width) text.append(width - taken, ' ');
+  return text;
+}
+
+std::string PadLeft(std::string text, std::size_t width) {
+  const std::size_t taken = DisplayWidth(text);
+  if (taken < width) text.insert(0, width - taken, ' ');
+  return text;
+}
+
+std::string Clipped(std::string_view text, std::size_t width) {
+  std::size_t at = 0;
+  for (std::size_t taken = 0; at < text.size(); ++at) {
+    if (!IsContinuation(text[at]) && taken++ == width) break;
+  }
+  return std::string(text.substr(0, at));
+}
+
+std::string Printable(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const std::size_t length = VisibleLength(text);
+    if (length == 0) {
+      absl::StrAppendFormat(&shown, "\\x%02x", static_cast<unsigned char>(text.front()));
+      text.remove_prefix(1);
+    } else {
+      shown += text.substr(0, length);
+      text.remove_prefix(length);
+    }
+  }
+  return shown;
+}
+
+bool IsPrintable(std::string_view text) { return Printable(text) == text; }
 
 }  // namespace roofbench

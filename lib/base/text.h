@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small conversions of text and figures for people.
+// Text for people: units, columns, lines, and untrusted text made safe for a terminal.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,37 @@
 
 namespace roofbench {
 
-// Abseil may have been built with a string_view of its own (Debian's is).
+// Abseil may have been built with its own string_view (Debian's is).
 inline absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 std::string HumanTime(double seconds);                            // "12.3 µs", "4.56 ms": three digits
 std::string HumanBytes(double bytes);                             // "1.50 GiB"
 std::string HumanRate(double per_second, std::string_view unit);  // "12.3 GB/s", "1.20 TFLOP/s": decimal prefixes
 
-// The 64-bit FNV-1a hash (RFC 9923): the same with every compiler and library, which std::hash is not.
+// The 64-bit FNV-1a hash (RFC 9923). Unlike std::hash, it does not depend on the compiler or the library.
 uint64_t PortableHash(std::string_view text);
 
 std::string FirstLine(std::string_view text);
-std::string LastLine(std::string_view text);  // that is not blank; empty if there is none
+std::string LastLine(std::string_view text);  // the last one that is not blank, or empty
 
-// The pieces, joined by spaces, in lines of at most `width` bytes; a longer piece has a line of its own.
+// Joins the pieces with spaces into lines of at most `width` bytes; a longer piece has its own line.
 std::vector<std::string> Wrapped(const std::vector<std::string>& pieces, std::size_t width);
 
-// The entry of `known` nearest to `text` by edit distance; empty if none is near (more than a third of its letters).
+// The entry of `known` with the smallest edit distance to `text`; empty if all differ in more than a third of its
+// letters.
 std::string Nearest(std::string_view text, const std::vector<std::string>& known);
+
+// The columns that UTF-8 text takes on a terminal; every character counts as one.
+std::size_t DisplayWidth(std::string_view text);
+std::string PadRight(std::string text, std::size_t width);  // text first
+std::string PadLeft(std::string text, std::size_t width);   // text last
+// The first `width` columns of the text.
+std::string Clipped(std::string_view text, std::size_t width);
+
+// Untrusted text (tensor names, paths, exceptions) on one line that is safe to print: control characters, characters
+// of zero width or that change the text direction, and bytes that are not UTF-8 become "\x1b"; the rest is unchanged.
+std::string Printable(std::string_view text);
+// Whether Printable leaves the text unchanged.
+bool IsPrintable(std::string_view text);
 
 }  // namespace roofbench

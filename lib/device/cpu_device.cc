@@ -37,7 +37,10 @@ double ThrottleEvents() {
 }  // namespace
 
 CpuDevice::CpuDevice(int threads)
-    : threads_(SetThreads(threads)), facts_(hardware::ReadCpuFacts()), meter_(facts_, threads_) {}
+    : threads_(SetThreads(threads)),
+      facts_(hardware::ReadCpuFacts()),
+      meter_(facts_, threads_),
+      evictor_(facts_.LastLevelCacheBytes(), threads_) {}
 
 absl::Status CpuDevice::Supports(Dtype dtype) const {
   if (dtype == Dtype::kTf32) return absl::UnimplementedError("tf32 is a CUDA precision");
@@ -65,15 +68,23 @@ Conditions CpuDevice::ReadConditions() const {
   return {.stolen_seconds = time.stolen, .busy_seconds = time.busy, .throttle_events = ThrottleEvents()};
 }
 
-void CpuDevice::Calibrate(const std::vector<Dtype>& dtypes) {
-  std::vector<Dtype> wanted = {Dtype::kFp32};
-  for (const Dtype dtype : dtypes) {
-    if (facts_.Supports(dtype) && dtype != Dtype::kFp32) wanted.push_back(dtype);
-  }
-  for (const Dtype dtype : wanted) {
+hardware::RoofNeeds CpuDevice::AddGemmProbes(hardware::RoofNeeds needs) {
+  for (const Dtype dtype : workload::kDtypes) {
+    bool& needed = needs.dtypes[workload::Index(dtype)];
+    needed = needed && facts_.Supports(dtype);
+    if (!needed || meter_.peaks().flops_per_second[workload::Index(dtype)] > 0) continue;
     for (auto& [name, probe] : GemmProbes(dtype)) meter_.AddComputeProbe(dtype, name, std::move(probe));
   }
-  meter_.Calibrate(wanted, kCalibrationSeconds);
+  return needs;
+}
+
+void CpuDevice::Calibrate(const hardware::RoofNeeds& needs) {
+  meter_.Calibrate(AddGemmProbes(needs), kCalibrationSeconds);
+}
+
+void CpuDevice::RestoreRoofs(const std::vector<hardware::RoofReading>& readings) {
+  AddGemmProbes(hardware::NeedsOf(readings));
+  meter_.Restore(readings);
 }
 
 std::function<void()> CpuDevice::ExtraWork(double seconds) {

@@ -33,22 +33,29 @@ class CpuDevice : public Device {
   absl::Status Supports(workload::Dtype dtype) const override;
   std::vector<std::pair<std::string, std::string>> Context() const override;
   Conditions ReadConditions() const override;
-  void Calibrate(const std::vector<workload::Dtype>& dtypes) override;
+  void Calibrate(const hardware::RoofNeeds& needs) override;
+  void RestoreRoofs(const std::vector<hardware::RoofReading>& readings) override;
+  std::vector<hardware::RoofReading> RoofReadings() const override { return meter_.readings(); }
   const workload::Peaks& MeasuredPeaks() const override { return meter_.peaks(); }
   hardware::RateRange MemorySpeed() const override { return meter_.memory_speed(); }
   RoofGauge Gauge(const workload::Cost& cost, CacheState cache) override { return gauges_.For(cost, cache); }
   void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) override;
   std::function<void()> ExtraWork(double seconds) override;
+  hardware::CacheEvictor* evictor() override { return &evictor_; }
   // Gives the system the memory that glibc keeps of what was freed: hours of cases would else hold gigabytes that the
   // prediction for the next one counts as taken.
   void AfterCase() override;
 
  private:
+  // LibTorch's products in the needed precisions as probes; returns what this processor has of the needs.
+  hardware::RoofNeeds AddGemmProbes(hardware::RoofNeeds needs);
+
   int threads_;
   hardware::CpuFacts facts_;
   timing::CpuClock clock_;
   hardware::CpuRoofMeter meter_;
   Gauges gauges_{meter_};
+  hardware::CacheEvictor evictor_;
 };
 
 }  // namespace roofbench

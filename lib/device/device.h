@@ -14,9 +14,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/hardware/cache_eviction.h"
 #include "lib/hardware/datasheet.h"
-#include "lib/hardware/roofs/contenders.h"
-#include "lib/hardware/roofs/streams.h"
+#include "lib/hardware/roofs/roof_meter.h"
 #include "lib/timing/clock.h"
 #include "lib/timing/sampler.h"
 #include "lib/workload/roofline.h"
@@ -68,7 +68,7 @@ class Device {
   virtual timing::Clock& clock() = 0;
   // Another clock of the same kind, for work that must not disturb the one above.
   virtual std::unique_ptr<timing::Clock> NewClock() const = 0;
-  // Bytes of the last cache between the arithmetic and memory; cold cases rotate over sixteen times as much.
+  // Bytes of the last cache between the arithmetic and memory.
   virtual double LastLevelCacheBytes() const = 0;
   virtual double FreeMemoryBytes() const = 0;
   // Whether arithmetic in this precision exists in hardware; the message says what is missing.
@@ -77,8 +77,12 @@ class Device {
   virtual std::vector<std::pair<std::string, std::string>> Context() const = 0;
   virtual Conditions ReadConditions() const = 0;
 
-  // Measures the roofs of memory and of the named precisions, once.
-  virtual void Calibrate(const std::vector<workload::Dtype>& dtypes) = 0;
+  // Measures the roofs that are needed and not known yet.
+  virtual void Calibrate(const hardware::RoofNeeds& needs) = 0;
+  // Takes roofs from the readings of an earlier process on this device instead of measuring them.
+  virtual void RestoreRoofs(const std::vector<hardware::RoofReading>& /*readings*/) {}
+  // What was tried and reached for each roof that is known.
+  virtual std::vector<hardware::RoofReading> RoofReadings() const { return {}; }
   virtual const workload::Peaks& MeasuredPeaks() const = 0;
   // How the speed of memory scattered meanwhile.
   virtual hardware::RateRange MemorySpeed() const = 0;
@@ -103,6 +107,10 @@ class Device {
   virtual bool EnqueuesAhead() const { return false; }
   // Whether its conditions are of the moment, so that they must be read while a case runs; else they are counters.
   virtual bool ConditionsAreMomentary() const { return false; }
+
+  // Makes the operands of a cold case cold before each step. nullptr: there is no instruction for it, and a cold case
+  // rotates over copies of its operands instead.
+  virtual hardware::CacheEvictor* evictor() { return nullptr; }
 
   // The CUDA side of the device; nullptr on a CPU.
   virtual Gpu* gpu() const { return nullptr; }

@@ -108,17 +108,26 @@ Conditions GpuDevice::ReadConditions() const {
           .watts = reading.watts};
 }
 
-void GpuDevice::Calibrate(const std::vector<Dtype>& dtypes) {
-  std::vector<Dtype> wanted;
+hardware::RoofNeeds GpuDevice::AddGemmProbes(hardware::RoofNeeds needs) {
   const std::shared_ptr<timing::Clock> clock = NewClock();
-  for (const Dtype dtype : dtypes) {
-    if (!Supports(dtype).ok()) continue;
-    wanted.push_back(dtype);
+  for (const Dtype dtype : workload::kDtypes) {
+    bool& needed = needs.dtypes[workload::Index(dtype)];
+    needed = needed && Supports(dtype).ok();
+    if (!needed || meter_.peaks().flops_per_second[workload::Index(dtype)] > 0) continue;
     for (auto& [name, probe] : GpuGemmProbes(dtype, torch_device_, clock)) {
       meter_.AddComputeProbe(dtype, name, std::move(probe));
     }
   }
-  meter_.Calibrate(wanted, kCalibrationSeconds);
+  return needs;
+}
+
+void GpuDevice::Calibrate(const hardware::RoofNeeds& needs) {
+  meter_.Calibrate(AddGemmProbes(needs), kCalibrationSeconds);
+}
+
+void GpuDevice::RestoreRoofs(const std::vector<hardware::RoofReading>& readings) {
+  AddGemmProbes(hardware::NeedsOf(readings));
+  meter_.Restore(readings);
 }
 
 void GpuDevice::RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) {

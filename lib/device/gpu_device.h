@@ -43,7 +43,9 @@ class GpuDevice final : public Device {
   absl::Status Supports(workload::Dtype dtype) const override;
   std::vector<std::pair<std::string, std::string>> Context() const override;
   Conditions ReadConditions() const override;
-  void Calibrate(const std::vector<workload::Dtype>& dtypes) override;
+  void Calibrate(const hardware::RoofNeeds& needs) override;
+  void RestoreRoofs(const std::vector<hardware::RoofReading>& readings) override;
+  std::vector<hardware::RoofReading> RoofReadings() const override { return meter_.readings(); }
   const workload::Peaks& MeasuredPeaks() const override { return meter_.peaks(); }
   hardware::RateRange MemorySpeed() const override { return meter_.memory_speed(); }
   RoofGauge Gauge(const workload::Cost& cost, CacheState cache) override { return gauges_.For(cost, cache); }
@@ -58,6 +60,9 @@ class GpuDevice final : public Device {
   Gpu* gpu() const override { return gpu_.get(); }
 
  private:
+  // Matrix products in the needed precisions as probes; returns what this device has of the needs.
+  hardware::RoofNeeds AddGemmProbes(hardware::RoofNeeds needs);
+
   std::unique_ptr<Gpu> gpu_;
   std::unique_ptr<hardware::Nvml> nvml_;
   std::string nvml_missing_;

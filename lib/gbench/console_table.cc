@@ -14,7 +14,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "lib/base/display_width.h"
 #include "lib/base/text.h"
 #include "lib/timing/split.h"
 

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "lib/base/printable.h"
+#include "lib/base/text.h"
 
 namespace roofbench {
 namespace {

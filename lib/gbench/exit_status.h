@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "lib/base/printable.h"
-#include "lib/base/program_name.h"
+#include "lib/base/process.h"
+#include "lib/base/text.h"
 
 namespace roofbench {
 

@@ -12,9 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/printable.h"
-#include "lib/base/program_name.h"
-#include "lib/base/standard_streams.h"
+#include "lib/base/process.h"
 #include "lib/base/text.h"
 #include "lib/device/device.h"
 #include "lib/gbench/exit_status.h"

@@ -135,6 +135,8 @@ std::vector<FlagGroup> FlagTable(Options& o) {
   const std::vector<std::pair<std::string, bool>> on_off = {{"on", true}, {"off", false}};
   const std::vector<std::pair<std::string, hardware::Allocator>> allocators = {
       {"tuned", hardware::Allocator::kTuned}, {"system", hardware::Allocator::kSystem}};
+  const std::vector<std::pair<std::string, RoofSource>> roofs = {
+      {"reuse", RoofSource::kReuse}, {"measure", RoofSource::kMeasure}, {"off", RoofSource::kOff}};
   return {
       {"What to run",
        {{"suite", "quick|standard|full", OneOf(o.suite, suites), "how much to run; with a filter: full", kCommon},
@@ -170,6 +172,7 @@ std::vector<FlagGroup> FlagTable(Options& o) {
          "run the repetitions of all cases in random order"},
         {"fresh_process", "", Switch(o.fresh_process), "measure each repetition in a new process", kCommon},
         {"wait_quiet", "SECONDS", Seconds(o.wait_quiet), "longest wait for an otherwise idle CPU", kAside | kCommon},
+        {"roofs", "reuse|measure|off", OneOf(o.roofs, roofs), "reuse roofs of the last hour", kCommon},
         {"roof_share", "FRACTION", Number(sampling.roof_share, 0, 0.9), "time share of roof probes (0: none)", kCommon},
         {"check", "on|off", OneOf(o.check, on_off), "compare results with a reference first", kCommon},
         {"seed", "N", Whole<uint64_t>(o.seed, 0, UINT64_MAX), "seed of all data", kCommon},
@@ -304,6 +307,7 @@ absl::Status Complete(Options& o) {
   }
   // Everything but the samples themselves: building, warm-up, roof probes.
   o.sampling.max_wall = std::max(2.0, 4 * o.sampling.max_time);
+  if (o.roofs == RoofSource::kOff) o.sampling.roof_share = 0;
   return absl::OkStatus();
 }
 

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "lib/base/printable.h"
+#include "lib/base/text.h"
 
 namespace roofbench {
 namespace {

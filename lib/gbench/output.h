@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "lib/base/atomic_file.h"
+#include "lib/base/files.h"
 #include "lib/gbench/console_table.h"
 #include "lib/gbench/options.h"
 #include "lib/gbench/row_writers.h"

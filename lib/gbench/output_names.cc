@@ -11,8 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "lib/base/atomic_file.h"
-#include "lib/base/file_beside.h"
+#include "lib/base/files.h"
 #include "lib/base/text.h"
 #include "lib/gbench/output.h"
 

@@ -7,21 +7,19 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/printable.h"
-#include "lib/base/program_name.h"
+#include "lib/base/process.h"
+#include "lib/base/text.h"
 #include "lib/gbench/exit_status.h"
 #include "lib/gbench/output.h"
 #include "lib/hardware/memory_limit.h"
-#include "lib/run/doctor.h"
 #include "lib/run/journal/journal.h"
 #include "lib/run/journal/run_identity.h"
 #include "lib/run/progress.h"
+#include "lib/run/roof_stage.h"
 #include "lib/run/run_context.h"
 #include "lib/run/session.h"
 
@@ -48,18 +46,6 @@ void InitializeLibrary(const Options& options) {
   benchmark::Initialize(&count, pointers.data());
 }
 
-// The precisions whose roofs the plan needs.
-std::vector<workload::Dtype> PlannedDtypes(const std::vector<PlannedCase>& plan) {
-  std::set<workload::Dtype> dtypes;
-  for (const PlannedCase& planned : plan) {
-    const workload::Cost cost = planned.family->CostOf(planned.point);
-    for (const workload::Dtype dtype : workload::kDtypes) {
-      if (cost.Flops(dtype) > 0) dtypes.insert(dtype);
-    }
-  }
-  return {dtypes.begin(), dtypes.end()};
-}
-
 class SuiteRun {
  public:
   SuiteRun(const Options& options, const std::vector<PlannedCase>& plan, std::string journal, SharedState& state,
@@ -84,7 +70,7 @@ class SuiteRun {
     }
     if (!options_.contract.empty()) benchmark::AddCustomContext("contract", options_.contract);
     if (options_.format == "console" && !state_.described()) {
-      std::cout << DescribeRun(options_, device_, TerminalWidth(STDOUT_FILENO)) << std::flush;
+      std::cout << DescribeRun(options_, device_, roofs_, TerminalWidth(STDOUT_FILENO)) << std::flush;
       state_.SetDescribed();
     }
     // First: a case that has ended has a line, or runs again.
@@ -141,10 +127,11 @@ class SuiteRun {
         return recorded.status();
       }
     }
-    std::optional<double> other_load;
-    if (finished < Repetitions()) other_load = CalibrateBesideOthers(device_, PlannedDtypes(session_.plan()));
+    RoofOrigin roofs;
+    if (finished < Repetitions()) roofs = PrepareRoofs(options_, NeedsOf(session_.plan()), device_);
+    roofs_ = roofs.text;
     if (!facts.empty()) return facts;
-    facts = RunContext(options_, device_, other_load);
+    facts = RunContext(options_, device_, roofs);
     if (journal_path_.empty()) return facts;
     if (absl::Status status = journal_.Create(journal_path_, *identity, facts, options_.contract); !status.ok()) {
       return status;
@@ -236,6 +223,7 @@ class SuiteRun {
   Journal journal_;
   absl::Status journal_status_;
   absl::Status profile_status_;
+  std::string roofs_;      // where they come from
   bool ran_here_ = false;  // the last repetition, not taken from the journal
 };
 

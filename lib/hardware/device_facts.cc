@@ -192,12 +192,6 @@ double LeftInCgroups(const SystemTree& tree) {
 
 }  // namespace
 
-double ColdBytes(double last_level_cache_bytes) {
-  constexpr double kTurnover = 16;
-  constexpr double kMost = 3e9;
-  return std::min(kTurnover * last_level_cache_bytes, kMost);
-}
-
 double CpuFacts::LastLevelCacheBytes() const {
   return caches.empty() ? 0 : caches.back().bytes * caches.back().instances;
 }

@@ -38,14 +38,6 @@ struct CpuFacts {
   bool Supports(workload::Dtype dtype) const;  // arithmetic in hardware; tf32 and fp8 never on a CPU
 };
 
-// Bytes that cold cases rotate over, and that a memory probe goes through, so that next to nothing of a lap is still in
-// a last-level cache of this size: sixteen times the cache. A cache that is not replaced in strict order keeps a part
-// of what streams through it: reading four times its size over and over ran 12 % faster than sixteen times, eight times
-// 2 to 6 % (EPYC, 32 MiB, 2026-11-20). No more than 3 GB, which take a second to fill: of a cache of 480 MiB that a
-// machine of many processors shares, two of them get little, and 2 GB ran 2 to 4 % faster than 12 GB (Xeon,
-// 2026-11-22).
-double ColdBytes(double last_level_cache_bytes);
-
 // `root` replaces "/" for tests.
 CpuFacts ReadCpuFacts(const std::string& root = "/");
 

@@ -35,7 +35,7 @@ class Reporter : public c10::MemoryReportingInfoBase {
 
  private:
   const PeakMemory::Listener listener_;
-  std::mutex mutex_;  // of the listener
+  std::mutex mutex_;  // serializes the listener
   std::atomic<int64_t> current_{0};
   std::atomic<int64_t> peak_{0};
 };

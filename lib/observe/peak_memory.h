@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peak of LibTorch's tensor memory while a scope lives, on the CPU and on CUDA.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +8,26 @@
 
 namespace roofbench::observe {
 
-// Counts bytes that LibTorch's allocators hand out and take back on this thread (and on autograd's, which inherit its
-// state). It slows allocation down, so it never surrounds a timed step.
+// Counts the bytes that LibTorch's CPU and CUDA allocators hand out and take back on this thread (and on autograd's
+// threads, which inherit its state). It slows down allocation, so never use it around a timed step.
 class PeakMemory {
  public:
-  // Told of each allocation, and with negative bytes of each end of one, in their order.
+  // Receives each allocation, and each release with negative bytes, in order.
   using Listener = std::function<void(const void* address, int64_t bytes)>;
 
-  // `listener`, if there is one, hears of the CPU's allocator.
+  // `listener`, if set, receives the events of the CPU allocator.
   explicit PeakMemory(Listener listener = nullptr);
   ~PeakMemory();
   PeakMemory(const PeakMemory&) = delete;
   PeakMemory& operator=(const PeakMemory&) = delete;
 
-  // Forgets the peak: it starts again at what is allocated now.
+  // Restarts the peak at the bytes allocated now.
   void ResetPeak();
-  // The largest number of bytes alive at once, of those allocated since the scope began.
+  // The largest number of bytes alive at once, of those allocated since construction.
   double PeakBytes() const;
 
-  // Bytes alive now of those allocated since the innermost scope of this thread began; nullopt outside of any.
+  // Bytes alive now of those allocated since the innermost PeakMemory of this thread was constructed; nullopt without
+  // one.
   static std::optional<double> BytesNow();
 
  private:

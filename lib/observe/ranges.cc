@@ -23,7 +23,7 @@ std::vector<std::unique_ptr<at::RecordFunction>>& Scopes() {
   return scopes;
 }
 
-// Their names, where somebody follows them.
+// Their names while FollowedRanges is alive.
 std::vector<std::string>& Names() {
   thread_local std::vector<std::string> names;
   return names;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named ranges on the time line of a profiler: of one that reads NVTX (Nsight Systems and others), on any device, and
-// of our own (lib/observe/profile).
+// Named ranges on a profiler's timeline: of NVTX readers (Nsight Systems and others) on any device, and of our own
+// profiler (lib/observe/profile).
 //
-//   warm-up, measure: the two parts of a case's sampling      step: one call of the case's step
+//   warm-up, measure: the two parts of sampling a case        step: one call of the case's step
 //   forward, backward, optimizer: of a training step          scores, softmax, weighted sum: of an attention
-//   roofbench::<kernel>: a kernel of ours
+//   roofbench::<kernel>: one of our kernels
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,18 @@
 
 namespace roofbench::observe {
 
-// The range around one step.
 inline constexpr char kStepRange[] = "step";
-
-// What the name of a range around a kernel of ours begins with.
+// Prefix of the ranges around our kernels.
 inline constexpr char kKernelPrefix[] = "roofbench::";
 
-// Ranges that tell what memory is for (lib/observe/memory): around what makes a model's parameters, an optimizer or its
-// step, and a cache of keys and values; and around what lets gradients go.
+// Ranges that say what memory is for (memory_history.h): creation of a model's parameters, an optimizer and its step, a
+// key/value cache, and the release of gradients.
 inline constexpr char kParametersRange[] = "parameters";
 inline constexpr char kOptimizerRange[] = "optimizer";
 inline constexpr char kKvCacheRange[] = "kv cache";
 inline constexpr char kZeroGradRange[] = "zero_grad";
 
-// Turns NVTX ranges on for the whole process. False where this build has no NVTX headers.
+// Turns on NVTX ranges for the whole process. Returns false if this build has no NVTX headers.
 bool EnableRanges();
 
 namespace internal {
@@ -35,7 +33,7 @@ void Push(const char* name, std::optional<int64_t> number = std::nullopt);
 void Pop();
 }  // namespace internal
 
-// While it lives, ranges are user scopes of LibTorch, too, which its profiler records. It begins and ends outside of
+// While it lives, ranges are also LibTorch user scopes, which its profiler records. Construct and destroy it outside
 // any range.
 class RecordedRanges {
  public:
@@ -48,7 +46,7 @@ class RecordedRanges {
   const bool before_;
 };
 
-// While it lives, OpenRanges knows the ranges of every thread. It begins and ends outside of any range.
+// While it lives, OpenRanges reports the ranges of each thread. Construct and destroy it outside any range.
 class FollowedRanges {
  public:
   FollowedRanges();
@@ -60,10 +58,10 @@ class FollowedRanges {
   const bool before_;
 };
 
-// The ranges that are open on this thread, from the outermost one, without that of the step: "forward/block 3".
+// The ranges open on this thread, outermost first, without the step's: "forward/block 3".
 std::string OpenRanges();
 
-// One range, from its construction to its end; ranges nest. One comparison where they are off.
+// A range from construction to destruction; ranges nest. Costs one comparison while ranges are off.
 class Range {
  public:
   explicit Range(const char* name) : open_(internal::g_ranges_enabled) {
@@ -79,7 +77,7 @@ class Range {
     if (open_) internal::Pop();
   }
 
-  // Ends it and begins the next one.
+  // Ends this range and begins the next one.
   void Next(const char* name) {
     if (!open_) return;
     internal::Pop();

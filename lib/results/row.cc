@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/printable.h"
 #include "lib/base/text.h"
 #include "lib/suite/describe.h"
 

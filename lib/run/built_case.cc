@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <map>
 #include <utility>
 
 #include "lib/device/gpu.h"
-#include "lib/hardware/device_facts.h"
 #include "lib/observe/peak_memory.h"
 #include "lib/suite/inputs.h"
 #include "lib/suite/operand_cache.h"
@@ -18,6 +19,8 @@ namespace roofbench {
 namespace {
 
 constexpr int64_t kMostClones = 4096;
+constexpr double kColdCaches =
+    16;  // copies fill the last-level cache so many times, and next to nothing survives a round
 // A share of the peak that is worth another step.
 constexpr double kVisible = 0.01;
 // Clones may take this share of the free memory.
@@ -25,11 +28,36 @@ constexpr double kCloneShare = 0.25;
 
 int64_t CopiesFor(double copy_bytes, const Device& device) {
   if (copy_bytes <= 0) return 1;
-  // As many bytes as the memory probe's buffers, for the part that survives a round is the same then.
-  const double wanted = std::ceil(hardware::ColdBytes(device.LastLevelCacheBytes()) / copy_bytes);
+  const double wanted = std::ceil(kColdCaches * device.LastLevelCacheBytes() / copy_bytes);
   const double affordable = std::floor(kCloneShare * device.FreeMemoryBytes() / copy_bytes);
   return static_cast<int64_t>(std::clamp(std::min(wanted, affordable), 1.0, double{kMostClones}));
 }
+
+// What LibTorch has allocated on the host and not freed yet.
+class LiveMemory {
+ public:
+  observe::PeakMemory::Listener Listener(observe::PeakMemory::Listener other) {
+    return [this, other = std::move(other)](const void* address, int64_t bytes) {
+      if (bytes > 0) {
+        bytes_[address] = bytes;
+      } else {
+        bytes_.erase(address);
+      }
+      if (other) other(address, bytes);
+    };
+  }
+
+  std::vector<hardware::MemoryRange> Ranges() const {
+    std::vector<hardware::MemoryRange> ranges;
+    for (const auto& [address, bytes] : bytes_) {
+      ranges.push_back({static_cast<const std::byte*>(address), static_cast<std::size_t>(bytes)});
+    }
+    return ranges;
+  }
+
+ private:
+  std::map<const void*, int64_t> bytes_;
+};
 
 }  // namespace
 
@@ -38,7 +66,8 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
   BuiltCase built;
   Inputs inputs(device, options.seed, planned.name, options.compile);
   OperandCache::BeginMeasurement();
-  observe::PeakMemory memory(snapshot != nullptr ? snapshot->Listener() : nullptr);
+  LiveMemory live;
+  observe::PeakMemory memory(live.Listener(snapshot != nullptr ? snapshot->Listener() : nullptr));
   absl::StatusOr<Case> first = planned.family->BuildAt(planned.point, inputs);
   if (!first.ok()) return first.status();
   if (!first->result || !first->reference) {
@@ -69,11 +98,13 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
     // A launch of a graph allocates nothing: its intermediates have had their memory since it was recorded.
     if (device.gpu() != nullptr) built.peak_memory_bytes += device.gpu()->GraphBytes();
     if (snapshot != nullptr) snapshot->Finish(one, one.shared_bytes);
+    if (planned.point.IsCold() && device.evictor() != nullptr) built.operands = live.Ranges();
     if (options.check) {
       if (absl::Status status = CheckCase(one, tamper); !status.ok()) return status;
     }
   }
-  const int64_t copies = planned.point.IsCold() ? CopiesFor(copy_bytes, device) : 1;
+  const bool rotates = planned.point.IsCold() && device.evictor() == nullptr;
+  const int64_t copies = rotates ? CopiesFor(copy_bytes, device) : 1;
   for (int64_t i = 1; i < copies; ++i) {
     inputs.StartClone();
     absl::StatusOr<Case> clone = planned.family->BuildAt(planned.point, inputs);

@@ -17,8 +17,10 @@
 namespace roofbench {
 
 struct BuiltCase {
-  // Those that a cold cache rotates over; one where it is warm. The first was checked, and tells what holds for all.
+  // Those that a cold case of a GPU rotates over; else one. The first was checked, and tells what holds for all.
   std::vector<Case> copies;
+  // What is evicted from the caches before each step of a cold case; empty where copies rotate, or caches are warm.
+  std::vector<hardware::MemoryRange> operands;
   double peak_memory_bytes = 0;  // of one step, once all that lives from step to step is there; 0: not known
 
   const Case& first() const { return copies.front(); }

@@ -29,8 +29,9 @@ constexpr double kReadingSeconds = 0.02;
 
 std::vector<double> MemoryRates(Device& device) {
   // A stream much larger than any cache, as the memory roof has it.
-  workload::Operation stream{.bytes_read = 1e9};
-  const RoofGauge gauge = device.Gauge({.operations = {stream}, .resident_bytes = 1e9}, CacheState::kCold);
+  const workload::Cost stream = {.operations = {{.bytes_read = 1e9}}, .resident_bytes = 1e9};
+  device.Calibrate(hardware::NeedsOf(stream));
+  const RoofGauge gauge = device.Gauge(stream, CacheState::kCold);
   std::vector<double> rates;
   for (int i = 0; gauge.probe && i < kReadings; ++i) {
     rates.push_back(gauge.probe(kReadingSeconds));
@@ -45,13 +46,6 @@ std::vector<double> MemoryRates(Device& device) {
 std::string MemorySpeedText(const hardware::RateRange& speed, std::string_view when) {
   if (speed.fast <= 0) return "unknown";
   return absl::StrCat(HumanRate(speed.slow, "B/s"), " to ", HumanRate(speed.fast, "B/s"), " ", View(when));
-}
-
-double CalibrateBesideOthers(Device& device, const std::vector<workload::Dtype>& dtypes) {
-  ConditionsWatch watch(device);
-  device.Calibrate(dtypes);
-  const MeasuredConditions meanwhile = watch.Finish();
-  return meanwhile.others_share + meanwhile.stolen_share;
 }
 
 std::string OtherLoadText(std::optional<double> share) {
@@ -100,7 +94,6 @@ std::string Report(const std::vector<Disturbance>& found) {
 std::string Examine(Device& device) {
   std::vector<Disturbance> found = hardware::Disturbances();
   const double share = hardware::OthersShare(1);
-  device.Calibrate({});
   for (auto& one : MeasuredDisturbances(share, MemoryRates(device))) found.push_back(std::move(one));
   for (auto& one : GpuDisturbances(device)) found.push_back(std::move(one));
   return absl::StrCat(device.name(), "\n", Report(found));

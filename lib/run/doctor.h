@@ -11,16 +11,12 @@
 #include "lib/device/device.h"
 #include "lib/hardware/machine_facts.h"
 #include "lib/hardware/nvml.h"
-#include "lib/hardware/roofs/contenders.h"
+#include "lib/hardware/roofs/candidates.h"
 
 namespace roofbench {
 
 // "36.1 GB/s to 39.8 GB/s over ten seconds"; "unknown" of zeros.
 std::string MemorySpeedText(const hardware::RateRange& speed, std::string_view when);
-
-// Measures the roofs of the device. Returns the share of the processors' time that other programs and the hypervisor
-// took meanwhile.
-double CalibrateBesideOthers(Device& device, const std::vector<workload::Dtype>& dtypes);
 
 // "12.5 % while the roofs were measured"; "unknown" of nothing.
 std::string OtherLoadText(std::optional<double> share);

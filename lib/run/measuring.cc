@@ -3,8 +3,10 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/device/conditions/conditions_watch.h"
@@ -13,6 +15,7 @@
 #include "lib/results/counters.h"
 #include "lib/results/noise.h"
 #include "lib/run/roof_ratios.h"
+#include "lib/timing/ignored_phases.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {
@@ -40,8 +43,41 @@ timing::Step Delayed(timing::Step step, double share, Device& device, std::size_
   };
 }
 
-timing::SampleOptions SamplingOf(const Case& one, const RunOptions& options) {
+// Bytes of modified lines that a step leaves in the caches: all that it writes, or none of it where it stores past the
+// caches. In steps longer than kLongStep they do not count.
+double ModifiedBytes(const BuiltCase& built, const workload::Cost& cost, Device& device) {
+  constexpr int kTrials = 5;
+  constexpr double kLongStep = 0.1;  // seconds
+  constexpr double kNegligible = 0.1;
+  double written = 0;
+  for (const workload::Operation& operation : cost.operations) {
+    written += operation.repeat * (operation.bytes_written + operation.bytes_updated);
+  }
+  const double most = std::min(written, device.LastLevelCacheBytes());
+  if (most <= 0) return 0;
+  timing::IgnoredPhases ignored;
+  std::vector<double> bytes;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    device.evictor()->Evict(built.operands);
+    const double begin = device.clock().HostSeconds();
+    built.first().step(ignored);
+    if (device.clock().HostSeconds() - begin > kLongStep) return 0;
+    bytes.push_back(device.evictor()->EvictAndEstimateModified(built.operands));
+  }
+  const double modified = std::min(timing::Median(bytes), most);
+  return modified > kNegligible * most ? modified : 0;
+}
+
+timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& cost, const RunOptions& options,
+                                 Device& device) {
+  const Case& one = built.first();
   timing::SampleOptions sampling = options.sampling;
+  if (!built.operands.empty()) {
+    sampling.before_step = [&built, evictor = device.evictor(), modified = ModifiedBytes(built, cost, device)] {
+      evictor->Evict(built.operands);
+      evictor->FillWithModifiedLines(modified);
+    };
+  }
   sampling.least_samples = one.least_samples;
   // Where a step takes seconds, the one that was checked has warmed everything up but the caches.
   if (!sampling.warmup_iters && sampling.least_samples > 1) sampling.warmup_iters = 1;
@@ -89,7 +125,8 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   const at::AutoGradMode grad(first.autograd);
   const observe::Range range(outcome.name.c_str());
   const timing::Step step = Delayed(RotatingStep(built.copies), options.injected_delay, device, outcome.phases.size());
-  SampleUnthrottled(step, gauge.probe, SamplingOf(first, options), device, options.joules, interrupted, outcome);
+  SampleUnthrottled(step, gauge.probe, SamplingOf(built, outcome.cost, options, device), device, options.joules,
+                    interrupted, outcome);
   outcome.summary = timing::Summarize(outcome.samples.seconds);
   outcome.model = first.model;
   outcome.roof_ratios = RoofRatios(gauge, outcome);

@@ -7,10 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/atomic_file.h"
+#include "lib/base/files.h"
 #include "lib/device/gpu.h"
-#include "lib/observe/memory/allocation_site.h"
-#include "lib/observe/memory/host_history.h"
 #include "lib/observe/memory/snapshot_pickle.h"
 #include "lib/observe/ranges.h"
 #include "lib/run/profiling.h"
@@ -138,7 +136,7 @@ void MemorySnapshot::Finish(const Case& one, double shared_bytes) {
   recording_.reset();
   observe::ForgetBuildWork(history_);
   AddShared(history_, shared_bytes);
-  observe::Categorise(history_);
+  observe::Categorize(history_);
   is_finished_ = true;
 }
 

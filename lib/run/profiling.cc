@@ -15,11 +15,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "lib/base/atomic_file.h"
-#include "lib/base/file_beside.h"
+#include "lib/base/files.h"
 #include "lib/base/text.h"
 #include "lib/observe/profile/library_log.h"
-#include "lib/observe/profile/operator_clock.h"
 #include "lib/observe/profile/recorder.h"
 #include "lib/observe/profile/report.h"
 #include "lib/observe/profile/tables.h"
@@ -183,7 +181,7 @@ absl::Status PrepareProfileFolder(const std::string& folder) {
   struct stat facts {};
   if (stat(folder.c_str(), &facts) != 0) return FileError("use", folder, errno);
   if (!S_ISDIR(facts.st_mode)) return FileError("write to", folder, ENOTDIR);
-  const absl::StatusOr<NewFile> tried = CreateBeside(absl::StrCat(folder, "/profile"));
+  const absl::StatusOr<TempFile> tried = CreateSiblingTempFile(absl::StrCat(folder, "/profile"));
   if (!tried.ok()) return tried.status();
   close(tried->file);
   unlink(tried->path.c_str());

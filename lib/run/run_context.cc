@@ -11,8 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "lib/base/printable.h"
-#include "lib/base/program_name.h"
+#include "lib/base/process.h"
 #include "lib/base/text.h"
 #include "lib/hardware/machine_facts.h"
 #include "lib/run/doctor.h"
@@ -70,7 +69,7 @@ std::string VersionLine(const RunOptions& options) {
 }
 
 std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& options, const Device& device,
-                                                            std::optional<double> other_load) {
+                                                            const RoofOrigin& roofs) {
   std::vector<std::pair<std::string, std::string>> context = {
       {"roofbench_version", ROOFBENCH_VERSION},
       {"roofbench_revision", ROOFBENCH_GIT_REVISION},
@@ -96,7 +95,8 @@ std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& op
   for (auto& fact : device.Context()) context.push_back(std::move(fact));
   for (auto& fact : hardware::MachineFacts()) context.push_back(std::move(fact));
   // What --doctor takes eleven seconds for: here they are of the calibration, which every run has.
-  context.emplace_back("other_load", OtherLoadText(other_load));
+  context.emplace_back("roofs", roofs.text);
+  context.emplace_back("other_load", OtherLoadText(roofs.other_load));
   context.emplace_back("memory_speed", MemorySpeedText(device.MemorySpeed(), "while the roofs were measured"));
   for (const auto& [name, rate] : Roofs(device.MeasuredPeaks())) {
     context.emplace_back(absl::StrCat("roof_", name), absl::StrFormat("%.6g", rate));
@@ -104,18 +104,22 @@ std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& op
   return context;
 }
 
-std::string DescribeRun(const RunOptions& options, const Device& device, std::size_t width) {
+std::string DescribeRun(const RunOptions& options, const Device& device, const std::string& roofs, std::size_t width) {
   std::vector<std::string> memory;
   std::vector<std::string> arithmetic;
   for (const auto& [name, rate] : Roofs(device.MeasuredPeaks())) {
     const bool is_dtype = workload::ParseDtype(name).has_value();
     (is_dtype ? arithmetic : memory).push_back(absl::StrCat(name, " ", HumanRate(rate, is_dtype ? "FLOP/s" : "B/s")));
   }
-  const std::string all_arithmetic = absl::StrJoin(arithmetic, ", ");
+  std::vector<std::string> rates;
+  for (const auto* some : {&memory, &arithmetic}) {
+    if (!some->empty()) rates.push_back(absl::StrJoin(*some, ", "));
+  }
   const hardware::Datasheet& reference = *hardware::FindDatasheet(options.reference);
   const std::string lines[] = {
       VersionLine(options), absl::StrCat(device.name(), ", ", device.threads(), " threads"),
-      absl::StrCat("measured roofs: ", absl::StrJoin(memory, ", "), "; ", all_arithmetic),
+      absl::StrCat(roofs == "measured" ? "measured roofs" : absl::StrCat("roofs ", View(roofs)),
+                   rates.empty() ? "" : ": ", absl::StrJoin(rates, "; ")),
       absl::StrCat("roof: share of the roof measured beside the case; ", View(reference.prefix), ": share of the ",
                    View(reference.title), " datasheet")};
   std::string text;

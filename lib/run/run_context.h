@@ -3,25 +3,25 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/device/device.h"
+#include "lib/run/roof_stage.h"
 #include "lib/run/run_options.h"
 
 namespace roofbench {
 
 // Key and value of every fact, for Google Benchmark's context, the journal, and the head of the console table.
-// `other_load` is what CalibrateBesideOthers returned; nullopt before.
 std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& options, const Device& device,
-                                                            std::optional<double> other_load = {});
+                                                            const RoofOrigin& roofs = {});
 
-// "roofbench 0.1.0 (1234abcd), LibTorch 2.11.0"; a program that links this library says its own name first.
+// "roofbench 0.2.0 (1234abcd), LibTorch 2.11.0"; a program that links this library says its own name first.
 std::string VersionLine(const RunOptions& options);
 
 // The lines above the console table, of at most `width` columns: the device, its measured roofs, the build.
-std::string DescribeRun(const RunOptions& options, const Device& device, std::size_t width);
+// `roofs` says where these come from, as the context does.
+std::string DescribeRun(const RunOptions& options, const Device& device, const std::string& roofs, std::size_t width);
 
 }  // namespace roofbench

@@ -24,6 +24,13 @@ struct ProfileOptions {
   int64_t width = 60;
 };
 
+// Where a run takes its roofs from. Nothing is measured, and nothing probed, where sampling.roof_share is 0.
+enum class RoofSource {
+  kReuse,    // those that a start within the last hour kept, and measures what is missing
+  kMeasure,  // all are measured
+  kOff,      // there are none
+};
+
 struct RunOptions : Selection {
   bool suite_given = false;
   std::string device = "auto";
@@ -33,6 +40,7 @@ struct RunOptions : Selection {
   hardware::Allocator allocator = hardware::Allocator::kTuned;
   bool check = true;
   timing::SampleOptions sampling;
+  RoofSource roofs = RoofSource::kReuse;
   double injected_delay = 0;  // extra work a step, as a share of the step
   double max_step_time = 0;   // seconds; 0: the suite's own limit
   CompileOptions compile;

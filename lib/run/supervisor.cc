@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/program_name.h"
+#include "lib/base/process.h"
 
 namespace roofbench {
 namespace {

@@ -24,7 +24,7 @@ class Clock {
   // Makes room for `marks` marks. Never called between a BeginChunk and its EndChunk.
   virtual void BeginChunk(std::size_t marks) = 0;
 
-  // Records "now" in the stream as the next mark. Must not block, allocate or synchronise.
+  // Records "now" in the stream as the next mark. Must not block, allocate or synchronize.
   virtual void Mark() = 0;
 
   // Waits until the device has passed the last mark and returns the marks in seconds since the first.

@@ -15,7 +15,7 @@ class EventQueue {
   virtual void Reserve(std::size_t count) = 0;
 
   // Enqueues about `seconds` in which the device does nothing. It must end by itself: a sleep that waited for the host
-  // would hang where a step synchronises.
+  // would hang where a step synchronizes.
   virtual void Sleep(double seconds) = 0;
 
   // Enqueues the event. Never waits for the device.

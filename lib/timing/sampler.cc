@@ -72,7 +72,9 @@ class Sampler {
         roof_(roof),
         options_(options),
         recorder_(clock, phases),
-        shortest_sample_(options.floor_multiple * clock.FloorSeconds()),
+        // What runs before a step would be timed with it where several steps share a sample.
+        shortest_sample_(options.before_step ? 0 : options.floor_multiple * clock.FloorSeconds()),
+        start_marks_(options.before_step ? 1 : 0),
         start_(clock.HostSeconds()) {
     const auto reserved = static_cast<std::size_t>(std::min(options.max_samples, kReservedSamples));
     result_.seconds.reserve(reserved);
@@ -121,28 +123,42 @@ class Sampler {
     const auto steps = static_cast<std::size_t>(plan.steps_per_sample);
     const std::size_t phase_marks = recorder_.MarksPerStep();
     const double cpu_start = clock_.ProcessCpuSeconds();
-    OpenChunk chunk(clock_, 1 + samples * (phase_marks == 0 ? 1 : steps * phase_marks));
+    const std::size_t room = 1 + samples * (start_marks_ + (phase_marks == 0 ? 1 : steps * phase_marks));
+    OpenChunk chunk(clock_, started_ ? room : std::min(room, clock_.MaxStepMarks()));
     const double host_start = clock_.HostSeconds();
+    double preparing_cpu_seconds = 0;
     clock_.Mark();
     for (std::size_t sample = 0; sample < samples; ++sample) {
+      if (options_.before_step) preparing_cpu_seconds += BeforeStep();
       for (std::size_t step = 0; step < steps; ++step) recorder_.Run(step_);
       if (phase_marks == 0) clock_.Mark();
     }
     const double host_seconds = clock_.HostSeconds() - host_start;
     const std::span<const double> marks = chunk.Close();
     const double enqueue_seconds = clock_.EnqueueSeconds(host_seconds);
-    const double cpu_seconds = clock_.ProcessCpuSeconds() - cpu_start;
+    const double cpu_seconds = clock_.ProcessCpuSeconds() - cpu_start - preparing_cpu_seconds;
 
     const std::size_t stride = (marks.size() - 1) / samples;
     step_seconds_.clear();
+    last_seconds_ = 0;
     for (std::size_t end = stride; end < marks.size(); end += stride) {
-      step_seconds_.push_back((marks[end] - marks[end - stride]) / static_cast<double>(steps));
+      const double seconds = marks[end] - marks[end - stride + start_marks_];
+      step_seconds_.push_back(seconds / static_cast<double>(steps));
+      last_seconds_ += seconds;
     }
     last_ = plan;
-    last_seconds_ = marks.back() - marks.front();
     if (!started_) result_.first_step_seconds = last_seconds_;
     started_ = true;
     return {.marks = marks, .enqueue_seconds = enqueue_seconds, .cpu_seconds = cpu_seconds};
+  }
+
+  // Returns the CPU seconds that it took.
+  double BeforeStep() {
+    const double cpu_start = clock_.ProcessCpuSeconds();
+    options_.before_step();
+    const double cpu_seconds = clock_.ProcessCpuSeconds() - cpu_start;
+    clock_.Mark();
+    return cpu_seconds;
   }
 
   // Sorts step_seconds_.
@@ -210,6 +226,7 @@ class Sampler {
     std::size_t mark = 0;
     for (std::size_t sample = result_.seconds.size() - step_seconds_.size(); sample < result_.seconds.size();
          ++sample) {
+      mark += start_marks_;
       for (int64_t step = 0; step < plan.steps_per_sample; ++step) {
         for (const std::size_t phase : sequence) {
           result_.phase_seconds[phase][sample] +=
@@ -277,8 +294,15 @@ class Sampler {
                     {.sample_seconds = shortest_sample_,
                      .chunk_seconds = seconds,
                      .max_samples = std::min(samples, kMaxChunkSamples),
-                     .marks_per_step = static_cast<int64_t>(recorder_.MarksPerStep()),
+                     .marks_per_step = MarksPerStep(),
                      .max_marks = static_cast<int64_t>(clock_.MaxMarks())});
+  }
+
+  // 0: one mark a sample.
+  int64_t MarksPerStep() const {
+    const std::size_t phase_marks = recorder_.MarksPerStep();
+    if (start_marks_ == 0) return static_cast<int64_t>(phase_marks);
+    return static_cast<int64_t>(start_marks_ + std::max<std::size_t>(phase_marks, 1));
   }
 
   ChunkPlan SamplingPlan() {
@@ -301,7 +325,8 @@ class Sampler {
   const SampleOptions& options_;
   PhaseRecorder recorder_;
   const double shortest_sample_;
-  const double start_;  // on the host
+  const std::size_t start_marks_;  // of a sample, where its start is not the end of the one before
+  const double start_;             // on the host
 
   Samples result_;
   RunningMedian all_;

@@ -47,6 +47,8 @@ struct SampleOptions {
   std::function<bool()> interrupted;
   // Called once, between the warm-up and the samples.
   std::function<void()> warmed_up;
+  // Called before every step, untimed: evicts the operands from the caches. Each sample is one step then.
+  std::function<void()> before_step;
 };
 
 enum class StopReason { kConverged, kMaxSamples, kMaxTime, kMaxWall, kInterrupted };

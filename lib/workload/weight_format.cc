@@ -12,7 +12,7 @@ struct FormatRow {
   double row_bytes;    // scales a row
   double group_bytes;  // scale and zero a group
   Dtype activation;
-  WeightFormat unquantised;
+  WeightFormat unquantized;
   bool head;
 };
 
@@ -42,7 +42,7 @@ std::optional<WeightFormat> ParseWeightFormat(std::string_view name) {
 bool TakesActivations(WeightFormat format, Activations activations) {
   switch (activations) {
     case Activations::kFp16:
-      return Row(format).unquantised != format;
+      return Row(format).unquantized != format;
     case Activations::kInt8:
       return format == WeightFormat::kInt8 || format == WeightFormat::kInt4;
     default:
@@ -50,13 +50,13 @@ bool TakesActivations(WeightFormat format, Activations activations) {
   }
 }
 
-WeightFormat UnquantisedFormat(WeightFormat format, Activations activations) {
+WeightFormat UnquantizedFormat(WeightFormat format, Activations activations) {
   const bool is_fp16 = activations == Activations::kFp16 && TakesActivations(format, activations);
-  return is_fp16 ? WeightFormat::kFp16 : Row(format).unquantised;
+  return is_fp16 ? WeightFormat::kFp16 : Row(format).unquantized;
 }
 
 Dtype ActivationDtype(WeightFormat format, Activations activations) {
-  return Row(UnquantisedFormat(format, activations)).activation;
+  return Row(UnquantizedFormat(format, activations)).activation;
 }
 
 Dtype ProductDtype(WeightFormat format, Activations activations) {
@@ -64,7 +64,7 @@ Dtype ProductDtype(WeightFormat format, Activations activations) {
   return rounds || format == WeightFormat::kLlmInt8 ? Dtype::kInt8 : ActivationDtype(format, activations);
 }
 
-bool QuantisesHead(WeightFormat format) { return Row(format).head; }
+bool QuantizesHead(WeightFormat format) { return Row(format).head; }
 
 double MatrixBytes(WeightFormat format, double rows, double columns, double group) {
   const FormatRow& row = Row(format);

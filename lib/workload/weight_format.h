@@ -24,27 +24,27 @@ std::string_view Name(WeightFormat format);
 // The inverse of Name; nullopt for any other text.
 std::optional<WeightFormat> ParseWeightFormat(std::string_view name);
 
-// What the vectors between products are beside quantised weights: bf16; fp16, as LLM.int8() was published; or bf16 that
+// What the vectors between products are beside quantized weights: bf16; fp16, as LLM.int8() was published; or bf16 that
 // is rounded to 8 bits before a product, with a scale a vector, so that products are made of integers. Those of
 // llm_int8 always are.
 enum class Activations { kDefault, kFp16, kInt8 };
 inline constexpr std::array<std::string_view, 3> kActivationsNames = {"default", "fp16", "int8"};
 
-// Whether there are such of a format: fp16 where weights are quantised, int8 of int8 and int4.
+// Whether there are such of a format: fp16 where weights are quantized, int8 of int8 and int4.
 bool TakesActivations(WeightFormat format, Activations activations);
 
 // What stays when linears are stored in `format`: the embedding and a mixture's router (and LLM.int8()'s head).
-WeightFormat UnquantisedFormat(WeightFormat format, Activations activations = Activations::kDefault);
+WeightFormat UnquantizedFormat(WeightFormat format, Activations activations = Activations::kDefault);
 
-// What the vectors between the products are stored as, and the multiplier of everything that is not quantised.
+// What the vectors between the products are stored as, and the multiplier of everything that is not quantized.
 Dtype ActivationDtype(WeightFormat format, Activations activations = Activations::kDefault);
 
 // The multiplier of a product with such a weight: that of the activations, except for llm_int8, and for formats that
 // take them where activations are in 8 bits.
 Dtype ProductDtype(WeightFormat format, Activations activations = Activations::kDefault);
 
-// Whether the output head is quantised too where nobody says otherwise: upstream's LLM.int8() leaves it in 16 bits.
-bool QuantisesHead(WeightFormat format);
+// Whether the output head is quantized too where nobody says otherwise: upstream's LLM.int8() leaves it in 16 bits.
+bool QuantizesHead(WeightFormat format);
 
 // Bytes of one matrix [rows, columns] with its scales. `group` is the length of int4's groups.
 double MatrixBytes(WeightFormat format, double rows, double columns, double group);

@@ -19,22 +19,22 @@ TEST(ParseJsonObject, ReadsAnObject) {
   const auto parsed = ParseJsonObject(R"({"a": {"b": [1, 2.5, "x", null, true]}, "c": {"b": 3}})", 3);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->at("a").at("b").at(1), 2.5);
-  EXPECT_EQ(parsed->at("c").at("b"), 3) << "a name may be that of another object's member";
+  EXPECT_EQ(parsed->at("c").at("b"), 3) << "different objects may have the same key";
 }
 
 TEST(ParseJsonObject, SaysWhatIsWrong) {
-  EXPECT_EQ(Error(""), "is no valid JSON");
-  EXPECT_EQ(Error("{\"a\": 1"), "is no valid JSON");
-  EXPECT_EQ(Error("{\"a\": 1e999}"), "is no valid JSON");
-  EXPECT_EQ(Error("{\"a\": \"\xff\"}"), "is no valid JSON");
-  EXPECT_EQ(Error("[{}]"), "is no JSON object");
+  EXPECT_EQ(Error(""), "is not valid JSON");
+  EXPECT_EQ(Error("{\"a\": 1"), "is not valid JSON");
+  EXPECT_EQ(Error("{\"a\": 1e999}"), "is not valid JSON");
+  EXPECT_EQ(Error("{\"a\": \"\xff\"}"), "is not valid JSON");
+  EXPECT_EQ(Error("[{}]"), "is not a JSON object");
   EXPECT_EQ(Error(R"({"a": {"b": 1, "b": 2}})"), "names 'b' twice");
   EXPECT_EQ(Error(R"({"a": {"b": [[]]}})"), "is nested too deeply");
   EXPECT_EQ(Error(R"({"a": {"b": []}})"), "");
   EXPECT_EQ(Error("{\"a\": " + std::string(1'000'000, '[')), "is nested too deeply");
 }
 
-// Quadratic work would take longer than the time that a test has: 40,000 members took half a minute.
+// Quadratic work would exceed the time limit of the test: 40,000 members took half a minute.
 TEST(ParseJsonObject, ManyMembersTakeLinearWork) {
   constexpr int kMembers = 200'000;
   std::string text = "{";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder that ends with the test.
+// A temporary folder, removed with the object.
 #pragma once
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ class TempFolder {
     std::filesystem::remove_all(path_, ignored);
   }
   std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  // Of what lies in it.
+  // The names of its entries.
   std::set<std::string> names() const {
     std::set<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) found.insert(entry.path().filename().string());

@@ -37,9 +37,45 @@ TEST(Text, WrappedAtItsPieces) {
   EXPECT_TRUE(Wrapped({}, 10).empty());
 }
 
-TEST(Text, NearestIsNearOrNothing) {
+TEST(Text, NearestOrEmpty) {
   EXPECT_EQ(Nearest("benchmark_fliter", {"benchmark_filter", "benchmark_out"}), "benchmark_filter");
   EXPECT_EQ(Nearest("zebra", {"benchmark_filter", "axis"}), "");
+}
+
+TEST(Text, ACharacterIsAColumn) {
+  EXPECT_EQ(DisplayWidth("3.37 µs"), 7);
+  EXPECT_EQ(PadLeft("3.37 µs", 9), "  3.37 µs");
+  EXPECT_EQ(PadRight("µs", 4), "µs  ");
+  EXPECT_EQ(Clipped("µµµ", 2), "µµ");
+}
+
+TEST(Printable, LeavesTextAsItIs) {
+  for (const char* text : {"", "plain \\ text", "Größe ½ 你好 🙂", "n:16/d:64"}) {
+    EXPECT_EQ(Printable(text), text);
+    EXPECT_TRUE(IsPrintable(text));
+  }
+}
+
+TEST(Printable, EscapesControlCharacters) {
+  EXPECT_EQ(Printable("a\x1b[31mb\n\t\x7f"), R"(a\x1b[31mb\x0a\x09\x7f)");
+  EXPECT_EQ(Printable("\xc2\x9b"
+                      "31m"),
+            R"(\xc2\x9b31m)")
+      << "the one-character form of ESC [";
+  EXPECT_EQ(Printable("\xe2\x80\xae"), R"(\xe2\x80\xae)") << "right-to-left override";
+  EXPECT_EQ(Printable("\xef\xbb\xbf"), R"(\xef\xbb\xbf)");
+}
+
+TEST(Printable, EscapesInvalidUtf8) {
+  EXPECT_EQ(Printable("\xff"
+                      "a\x80"),
+            R"(\xffa\x80)");
+  EXPECT_EQ(Printable("\xc0\xaf"), R"(\xc0\xaf)") << "overlong slash";
+  EXPECT_EQ(Printable("\xe0\x80\xaf"), R"(\xe0\x80\xaf)");
+  EXPECT_EQ(Printable("\xed\xa0\x80"), R"(\xed\xa0\x80)") << "surrogate";
+  EXPECT_EQ(Printable("\xf4\x90\x80\x80"), R"(\xf4\x90\x80\x80)") << "beyond U+10FFFF";
+  EXPECT_EQ(Printable("\xe4\xbd"), R"(\xe4\xbd)") << "truncated";
+  EXPECT_FALSE(IsPrintable("\xe4\xbd"));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/kernels/operators/products/gemv.h"
-#include "lib/kernels/operators/products/quantise.h"
+#include "lib/kernels/operators/products/quantize.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/suite/check.h"
 
@@ -39,7 +39,7 @@ TEST(WeightOnly, Int8EqualsLibTorch) {
     const at::Tensor x = at::randn({kBatch, k}).to(at::kBFloat16);
     const at::Tensor quantised = at::empty({kRows, k}, at::kChar);
     at::Tensor scales = at::empty({kRows});
-    kernels::QuantiseInt8(Data<float>(weight), k, Data<int8_t>(quantised), Data<float>(scales), {0, kRows});
+    kernels::QuantizeInt8(Data<float>(weight), k, Data<int8_t>(quantised), Data<float>(scales), {0, kRows});
     // LibTorch takes them in bf16.
     scales = scales.to(at::kBFloat16).to(at::kFloat);
     const at::Tensor y = at::empty({kBatch, kRows}, at::kBFloat16);
@@ -60,7 +60,7 @@ TEST(WeightOnly, Int4EqualsLibTorch) {
     const at::Tensor x = at::randn({kBatch, k}).to(at::kBFloat16);
     const at::Tensor codes = at::empty({kRows, k}, at::kByte);
     const at::Tensor scales_zeros = at::empty({kRows, k / group, 2}, at::kBFloat16);
-    kernels::QuantiseInt4(Data<float>(weight), k, group, Data<uint8_t>(codes), Data<Bf16>(scales_zeros), {0, kRows});
+    kernels::QuantizeInt4(Data<float>(weight), k, group, Data<uint8_t>(codes), Data<Bf16>(scales_zeros), {0, kRows});
     const at::Tensor packed = at::empty({kernels::Int4Bytes(kRows, k, group)}, at::kByte);
     kernels::PackInt4(Data<uint8_t>(codes), Data<Bf16>(scales_zeros), kRows, k, group, Data<std::byte>(packed),
                       {0, kernels::Int4Tiles(kRows)});

@@ -1,7 +1,7 @@
 #include "lib/gbench/main.h"
 #include "lib/suite/family_of.h"
 
-// The kernel that somebody brings: z = a x + y.
+// The kernel to measure: z = a x + y.
 void ScaleAdd(float a, const float* x, const float* y, float* z, int64_t n) {
   for (int64_t i = 0; i < n; ++i) z[i] = a * x[i] + y[i];
 }

@@ -30,7 +30,10 @@ class FakeDevice : public Device {
   }
   std::vector<std::pair<std::string, std::string>> Context() const override { return {{"fact", "value"}}; }
   Conditions ReadConditions() const override { return conditions; }
-  void Calibrate(const std::vector<workload::Dtype>& dtypes) override { calibrated = dtypes; }
+  void RestoreRoofs(const std::vector<hardware::RoofReading>& some) override { readings = some; }
+  std::vector<hardware::RoofReading> RoofReadings() const override { return readings; }
+  hardware::CacheEvictor* evictor() override { return evicts ? &cache_evictor : nullptr; }
+  void Calibrate(const hardware::RoofNeeds& needs) override { calibrated |= needs; }
   const workload::Peaks& MeasuredPeaks() const override { return peaks; }
   hardware::RateRange MemorySpeed() const override { return memory_speed; }
   RoofGauge Gauge(const workload::Cost& cost, CacheState /*cache*/) override {
@@ -55,6 +58,9 @@ class FakeDevice : public Device {
   absl::Status Health() override { return health; }
 
   absl::Status health;
+  std::vector<hardware::RoofReading> readings;
+  bool evicts = false;  // else cold cases rotate over copies
+  hardware::CacheEvictor cache_evictor{1 << 20, 1};
   int cases_ended = 0;
   int pauses = 0;
   timing::FakeClock fake_clock;
@@ -65,7 +71,7 @@ class FakeDevice : public Device {
   workload::Peaks peaks = DefaultPeaks();
   double roof_rate = 1e9;
   hardware::RateRange memory_speed;
-  std::vector<workload::Dtype> calibrated;
+  hardware::RoofNeeds calibrated;
 
  private:
   // Not in the constructor: GCC 12 takes the list for dangling where it inlines that.

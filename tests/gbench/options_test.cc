@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "lib/base/display_width.h"
+#include "lib/base/text.h"
 #include "lib/kernels/threading/thread_pool.h"
 
 namespace roofbench {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "lib/base/display_width.h"
+#include "lib/base/text.h"
 
 #include "tests/base/temp_folder.h"
 #include "tests/suite/test_family.h"

@@ -32,7 +32,7 @@ TEST_F(DeviceTest, HasFacts) {
 }
 
 TEST_F(DeviceTest, RoofsAreSane) {
-  device().Calibrate({Dtype::kFp32, Dtype::kTf32, Dtype::kBf16});
+  device().Calibrate(hardware::StreamsAnd({Dtype::kFp32, Dtype::kTf32, Dtype::kBf16}));
   const workload::Peaks& peaks = device().MeasuredPeaks();
   EXPECT_THAT(device().Context(), testing::Contains(testing::Pair("gpu_probe_fault", "none")));
   for (const double rate : {peaks.read, peaks.copy, peaks.update, peaks.write}) EXPECT_GT(rate, 1e9);

@@ -269,10 +269,5 @@ TEST(DeviceFacts, DescribesThisMachine) {
   }
 }
 
-TEST(ColdBytes, FillTheCacheSixteenTimesWithinReason) {
-  EXPECT_EQ(ColdBytes(32 << 20), 512 << 20);
-  EXPECT_EQ(ColdBytes(480 << 20), 3e9);
-}
-
 }  // namespace
 }  // namespace roofbench::hardware

@@ -95,9 +95,9 @@ inline constexpr bool kEveryHighwayTarget = false;
 inline constexpr bool kEveryHighwayTarget = true;
 #endif
 
-// Calls body() once for each way that this processor can run a kernel: every row of its table, and what Highway makes
-// of it for every target (under AddressSanitizer: for the widest and the narrowest). Levels that come to the same here
-// are run once.
+// Calls body() once for each variant that this processor can run a kernel: every row of its table, and what Highway
+// makes of it for every target (under AddressSanitizer: for the widest and the narrowest). Levels that come to the same
+// here are run once.
 inline void OnEveryIsa(const std::function<void()>& body) {
   std::set<uint32_t> run;
   for (const IsaLevel& level : kIsaLevels) {  // with Highway's best target

@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
   const kernels::ThreadPool pool(2);
   kernels::LlmInt8Activations activations;
   activations.Select(values, m, k, static_cast<float>(threshold), pool);
-  activations.Quantise(values, pool);
+  activations.Quantize(values, pool);
   const kernels::LlmInt8Weight stored{weight.weight.const_data_ptr<int8_t>(), weight.row_max.const_data_ptr<float>(), n,
                                       k};
   Run(kernels::LlmInt8Product<float>{.weight = stored, .activations = &activations, .y = y.data_ptr<float>()}, pool);

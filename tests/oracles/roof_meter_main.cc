@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   const int threads = argc > 2 ? std::atoi(argv[2]) : static_cast<int>(facts.affinity.size());
 
   roofbench::hardware::CpuRoofMeter meter(facts, threads);
-  meter.Calibrate({Dtype::kFp32, Dtype::kBf16}, kCalibrationSeconds);
+  meter.Calibrate(roofbench::hardware::StreamsAnd({Dtype::kFp32, Dtype::kBf16}), kCalibrationSeconds);
   const double end = Now() + seconds;
   double read = 0;
   double copy = 0;

@@ -113,7 +113,7 @@ def test_a_given_folder_is_built_without_a_download(toy: Path, tmp_path: Path) -
     assert "release 4" in done.stdout
     wrong = configure(source, tmp_path, tmp_path / "nowhere", f"-DFETCHCONTENT_SOURCE_DIR_TOY={tmp_path}")
     assert wrong.returncode != 0
-    assert f"toy: {tmp_path} is no source folder" in " ".join(wrong.stderr.split())
+    assert f"toy: {tmp_path} is not a source folder" in " ".join(wrong.stderr.split())
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def test_what_is_no_file_is_refused_at_once(run: Run, tmp_path: Path, name: str,
     ("flag", "said"),
     [
         ("--checkpoint={tmp}/nothing", "{tmp}/nothing/config.json: No such file or directory"),
-        ("--checkpoint={tmp}/empty", "{tmp}/empty/config.json: it is no valid JSON"),
+        ("--checkpoint={tmp}/empty", "{tmp}/empty/config.json: it is not valid JSON"),
         ("--checkpoint={tmp}/other", "{tmp}/other/config.json: not supported: models of the type 'gpt_neox'"),
         ("--prompt_ids={tmp}/nothing", "{tmp}/nothing: No such file or directory"),
         ("--prompt_ids={tmp}/empty/config.json", "--prompt_ids: there are none"),

@@ -16,7 +16,7 @@ from roofreport import units
 from roofreport.cli import main
 from roofreport.io.contract import packaged
 from roofreport.io.result import Case, State
-from roofreport.render import repeat_table
+from roofreport.render import result_tables
 from roofreport.render.chart import LEAST, MOST, Line, Range, clipped, spanning
 from roofreport.stats import growth
 
@@ -99,7 +99,9 @@ def test_memory_that_has_no_speed_has_no_mode() -> None:
     def case(rate: float, roof: float) -> Case:
         return Case("a", 0, State.MEASURED, seconds=1.0, counters={"bytes/s": rate, "roof": roof})
 
-    assert [repeat_table.memory_rate(case(*pair)) for pair in ((1.0, -1.0), (-1.0, 1.0), (1e100, 5e-324))] == [None] * 3
+    assert [result_tables.memory_rate(case(*pair)) for pair in ((1.0, -1.0), (-1.0, 1.0), (1e100, 5e-324))] == [
+        None
+    ] * 3
 
 
 def test_sizes_that_no_logarithm_tells_apart_are_one() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import builders
 import pytest
 from roofreport.cli import main
-from roofreport.io import case_name, contract, renames, source, strict_json
+from roofreport.io import case_name, contract, source
 from roofreport.io.load import load
 from roofreport.render import roofline
 
@@ -29,8 +29,8 @@ class _Key(str):
 def test_a_key_given_twice_is_found_in_one_pass() -> None:
     _Key.compared = 0
     pairs = [(_Key(f"k{i}"), i) for i in range(2000)]
-    with pytest.raises(strict_json.StrictJsonError, match="'k1999' is given twice"):
-        strict_json._object([*pairs, (_Key("k1999"), 0)])
+    with pytest.raises(source.StrictJsonError, match="'k1999' is given twice"):
+        source._object([*pairs, (_Key("k1999"), 0)])
     assert _Key.compared < 10 * len(pairs)
 
 
@@ -75,24 +75,6 @@ def test_a_datasheet_is_found_in_one_pass_whatever_counters_are_called(
     sheets = roofline.datasheet_roofs(result, roofline.cases_of(result))
     assert asked == len(rows)
     assert len(sheets) == 4
-
-
-def test_renames_are_looked_up() -> None:
-    """The first row that applies counts, as ever."""
-    rows = [
-        contract.Rename("a", axis="m", to="", values={"x": "y"}),
-        contract.Rename("a", axis="m", to="n"),
-        contract.Rename("a", axis="m", to="o", values={"x": "z"}),
-        contract.Rename("*", axis="m", to="p"),
-        contract.Rename("*", axis="q", to="q", values={"1": "2"}),
-        contract.Rename("old", to="a"),
-        contract.Rename("old", to="b"),
-    ]
-    table = contract.Contract(1, {}, (), tuple(rows))
-    assert renames.today("a/m:x", table)[0] == "a/m:y"
-    assert renames.today("a/m:w", table)[0] == "a/n:w"
-    assert renames.today("b/m:w/q:1/q:3", table)[0] == "b/p:w/q:2/q:3"
-    assert renames.today("old/m:x", table)[0] == "a/m:y"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/run/roof_stage.h"
 #include "lib/run/run_context.h"
 #include "test_paths.h"
 #include "tests/device/fake_device.h"
@@ -62,8 +63,8 @@ TEST(Doctor, TheReportSaysHowToMendEach) {
 // Others take 1.5 of the 4 seconds that its two processors have while the roofs are measured, and the hypervisor 0.3.
 class BusyMachine : public FakeDevice {
  public:
-  void Calibrate(const std::vector<workload::Dtype>& dtypes) override {
-    FakeDevice::Calibrate(dtypes);
+  void Calibrate(const hardware::RoofNeeds& needs) override {
+    FakeDevice::Calibrate(needs);
     const double own_before = fake_clock.ProcessCpuSeconds();
     fake_clock.Advance(2);
     conditions.busy_seconds += 1.5 + fake_clock.ProcessCpuSeconds() - own_before;
@@ -74,10 +75,12 @@ class BusyMachine : public FakeDevice {
 TEST(Doctor, EveryResultSaysWhatOthersTookOfTheProcessors) {
   BusyMachine device;
   EXPECT_THAT(RunContext({}, device), Contains(Pair("other_load", "unknown"))) << "before the roofs are measured";
-  const double share = CalibrateBesideOthers(device, {workload::Dtype::kBf16});
-  EXPECT_THAT(device.calibrated, ElementsAre(workload::Dtype::kBf16));
+  const double share = CalibrateAndWatch(hardware::StreamsAnd({workload::Dtype::kBf16}), device);
+  EXPECT_TRUE(device.calibrated.dtypes[workload::Index(workload::Dtype::kBf16)]);
+  EXPECT_FALSE(device.calibrated.dtypes[workload::Index(workload::Dtype::kFp32)]);
   EXPECT_NEAR(share, 1.8 / 4, 1e-9);
-  EXPECT_THAT(RunContext({}, device, share), Contains(Pair("other_load", "45.0 % while the roofs were measured")));
+  EXPECT_THAT(RunContext({}, device, {.other_load = share}),
+              Contains(Pair("other_load", "45.0 % while the roofs were measured")));
 }
 
 TEST(Doctor, AProcessorHasNoDriverToAsk) {

@@ -252,7 +252,7 @@ TEST_F(GpuDeviceTest, APowerCapIsRecorded) {
 
 TEST_F(GpuDeviceTest, RoofsAreThoseOfItsStreams) {
   const auto device = Make();
-  device->Calibrate({});
+  device->Calibrate(hardware::StreamsAnd({}));
   EXPECT_NEAR(device->MeasuredPeaks().read, 4.4e9, 1);
   const RoofGauge gauge = device->Gauge(workload::CopyStream{64 << 20}.Cost(), CacheState::kCold);
   EXPECT_EQ(gauge.name, "memory");

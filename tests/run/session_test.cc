@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/run/session.h"
+#include "lib/run/built_case.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
@@ -257,6 +258,41 @@ TEST_F(SessionTest, ColdCasesRotateOverSixteenLastLevelCaches) {
   builds = 0;
   session.Run(1);
   EXPECT_EQ(builds, 1);
+}
+
+// Where lines can be evicted there is one copy; what the case holds on to is evicted, not what the step gives back.
+TEST_F(SessionTest, ColdCasesEvictWhatTheyHold) {
+  device_.evicts = true;
+  device_.last_level_bytes = 64 * 1024;
+  FakeDevice& device = device_;
+  int builds = 0;
+  const Family family = TestFamily(device_, 1e-3).Build([&builds, &device](const Point& at, Inputs& in) {
+    ++builds;
+    const at::Tensor x = in.Randn({at.Int("n")});
+    const auto grown = std::make_shared<at::Tensor>();
+    return absl::StatusOr<Case>(Case{.step =
+                                         [=, &device] {
+                                           if (!grown->defined()) *grown = at::empty({1000});
+                                           const at::Tensor temporary = x + 1;
+                                           device.fake_clock.Advance(1e-3);
+                                         },
+                                     .result = [=] { return std::vector{x}; },
+                                     .reference = [=] { return std::vector{x}; }});
+  });
+  const auto bytes = [&](bool warm) {
+    PlannedCase planned = At(family, "good", "4096");
+    if (warm) planned.point = planned.point.With("cache", "warm");
+    const absl::StatusOr<BuiltCase> built = BuildCase(planned, options_, device_, Tamper());
+    std::size_t sum = 0;
+    for (const hardware::MemoryRange& range : built->operands) sum += range.bytes;
+    return sum;
+  };
+  EXPECT_EQ(bytes(/*warm=*/false), 4 * (4096 + 1000));
+  EXPECT_EQ(builds, 1);
+  EXPECT_EQ(bytes(/*warm=*/true), 0);
+  Session session(options_, device_, {At(family, "good", "4096")}, nullptr);
+  EXPECT_EQ(session.Run(0).verdict, Verdict::kMeasured);
+  EXPECT_EQ(session.OutcomesOf(0).front().samples.steps_per_sample, 1);
 }
 
 TEST_F(SessionTest, InterruptedBeforeItRan) {

@@ -8,11 +8,12 @@ Each rule is a row of a table below; violations(root) returns one line for each 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,6 +67,12 @@ GENERATED_HEADERS = {"roofbench_version.h", "compile_package.h", "test_paths.h"}
 
 # Programs that check the product from outside and share no code with it.
 STAND_ALONE = {"tests/oracles/roof_loops.cc"}
+
+# Layers that serve every family and name none, and words that mean something else there: roofs of memory, titles.
+NAMELESS = ("suite", "results", "run", "gbench", "device")
+MEANT_OTHERWISE = {"copy", "read"}
+STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+CASE_NAME = re.compile(r"(?:^|[\s'(^])(\w+)(?:/\w+:|/\.\*|$)|--axis=(\w+)\.")
 
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 
@@ -128,6 +135,21 @@ def include_violations(root: Path, path: str) -> Iterator[str]:
             yield f"{path}: {folder} never sees {package.name}: {header}"
 
 
+def families(root: Path) -> set[str]:
+    contract = json.loads((root / "tools/roofreport/contract.json").read_text(encoding="utf-8"))
+    return {family["name"] for family in contract["families"]} - MEANT_OTHERWISE
+
+
+def family_violations(root: Path, path: str, names: set[str]) -> Iterator[str]:
+    """Strings of lib/ that are a family's name or the beginning of a case's."""
+    if not path.startswith(tuple(f"lib/{layer}/" for layer in NAMELESS)):
+        return
+    for line in (root / path).read_text(encoding="utf-8").splitlines():
+        if not line.lstrip().startswith(("#", "//")):
+            spoken = {name for text in STRING.findall(line) for found in CASE_NAME.findall(text) for name in found}
+            yield from (f"{path}: lib/ knows no family, and {name!r} is one: {line.strip()}" for name in spoken & names)
+
+
 def is_ours(path: str, is_script: bool) -> bool:
     """A source that says whose it is. What a user is shown as theirs (tests/consumer) does not."""
     rooms = ("lib/", "benchmarks/", "tests/", "tools/")
@@ -150,12 +172,15 @@ def file_violations(root: Path, path: str) -> Iterator[str]:
         yield f"{path}: a header starts with #pragma once"
 
 
-def violations(root: Path) -> list[str]:
+def violations(root: Path, paths: Iterable[str] | None = None) -> list[str]:
+    """Of these files, or of all."""
     found: list[str] = []
-    for path in project_files(root):
+    names = families(root)
+    for path in project_files(root) if paths is None else paths:
         found += file_violations(root, path)
         if Path(path).suffix in SOURCE_SUFFIXES:
             found += include_violations(root, path)
+            found += family_violations(root, path, names)
     return found
 
 

@@ -56,9 +56,9 @@ class FakeClock : public Clock {
     EXPECT_TRUE(in_chunk_) << "EndChunk outside of a chunk";
     in_chunk_ = false;
     log += ')';
-    Synchronise();
+    Synchronize();
     const double first = marks_.empty() ? 0 : marks_.front();
-    for (double& mark : marks_) mark = Quantised(mark) - Quantised(first);
+    for (double& mark : marks_) mark = Quantized(mark) - Quantized(first);
     return marks_;
   }
 
@@ -75,13 +75,13 @@ class FakeClock : public Clock {
   // When the device passes a mark made now.
   virtual double Stamp() const { return host_; }
   // Waits for the device.
-  virtual void Synchronise() {}
+  virtual void Synchronize() {}
 
   double host_ = 1;  // not 0: only differences mean anything
   double cpu_ = 10;
 
  private:
-  double Quantised(double seconds) const {
+  double Quantized(double seconds) const {
     return traits_.granularity > 0 ? std::floor(seconds / traits_.granularity) * traits_.granularity : seconds;
   }
 
@@ -112,7 +112,7 @@ class FakeDeviceClock final : public FakeClock {
 
  private:
   double Stamp() const override { return std::max(device_, host_); }
-  void Synchronise() override { Advance(std::max(device_ - host_, 0.0)); }
+  void Synchronize() override { Advance(std::max(device_ - host_, 0.0)); }
 
   double device_ = 0;
 };

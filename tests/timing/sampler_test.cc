@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -78,6 +79,60 @@ class SamplerTest : public testing::Test {
   int64_t calls_ = 0;
 };
 
+// ---- What runs before each step
+
+class BeforeStepTest : public SamplerTest {
+ protected:
+  // A flush 'f' of 5 ms on 16 processors before each step.
+  SampleOptions Flushing(SampleOptions options = {}) {
+    options.before_step = [this] {
+      clock_.log += 'f';
+      clock_.Advance(5e-3, kRoofProcessors);
+    };
+    return options;
+  }
+};
+
+TEST_F(BeforeStepTest, RunsBeforeEachStepAndIsNotTimed) {
+  const Samples samples =
+      Sample([](int64_t call) { return 1e-3 * static_cast<double>(1 + call % 3); }, Flushing(Exactly(12)));
+  for (std::size_t i = 0; i < samples.seconds.size(); ++i) {
+    const auto call = static_cast<std::size_t>(samples.warmup_steps) + i;
+    EXPECT_NEAR(samples.seconds[i], 1e-3 * static_cast<double>(1 + call % 3), 1e-3 * kTight);
+  }
+  EXPECT_NEAR(samples.cpu_seconds_per_step, 2e-3, 2e-3 * kTight);
+  EXPECT_EQ(clock_.log.find("ss"), std::string::npos) << clock_.log;
+}
+
+TEST_F(BeforeStepTest, ShortStepsDoNotShareASample) {
+  FakeClock clock({.floor = 1e-6});
+  const Step step = [&](PhaseMarker&) { clock.Advance(1e-6); };
+  SampleOptions options = Exactly(100);
+  options.before_step = [&] { clock.Advance(1e-3); };
+  const Samples samples = TakeSamples(clock, step, 0, roof_, options);
+  EXPECT_EQ(samples.steps_per_sample, 1);
+  EXPECT_THAT(samples.seconds, Each(DoubleNear(1e-6, 1e-6 * kTight)));
+}
+
+TEST_F(BeforeStepTest, PhasesBeginAfterIt) {
+  const Step step = [&](PhaseMarker& marker) {
+    clock_.Advance(1e-3);
+    marker.End(0);
+    clock_.Advance(2e-3);
+    marker.End(1);
+  };
+  const Samples samples = TakeSamples(clock_, step, 2, roof_, Flushing(Exactly(9)));
+  EXPECT_THAT(samples.phase_seconds[0], Each(DoubleNear(1e-3, 1e-3 * kTight)));
+  EXPECT_THAT(samples.phase_seconds[1], Each(DoubleNear(2e-3, 1e-3 * kTight)));
+  EXPECT_THAT(samples.seconds, Each(DoubleNear(3e-3, 1e-3 * kTight)));
+}
+
+TEST_F(BeforeStepTest, LimitsCountTheStepsAlone) {
+  const Samples samples = Sample([](int64_t call) { return call % 2 == 0 ? 1e-3 : 2e-3; }, Flushing());
+  EXPECT_EQ(samples.stop, StopReason::kMaxTime);
+  EXPECT_NEAR(std::accumulate(samples.seconds.begin(), samples.seconds.end(), 0.0), 0.4, 0.03);
+}
+
 // ---- Series
 
 TEST_F(SamplerTest, ConstantSeriesConverges) {
@@ -142,7 +197,7 @@ TEST_F(SamplerTest, OutliersDoNotDelayConvergence) {
   EXPECT_GT(*std::max_element(samples.seconds.begin(), samples.seconds.end()), 0.04);  // kept all the same
 }
 
-TEST(Sampler, QuantisedClockGetsSamplesOfManyTicks) {
+TEST(Sampler, QuantizedClockGetsSamplesOfManyTicks) {
   FakeClock clock({.floor = 1e-6, .granularity = 1e-6});
   const Samples samples = TakeSamples(clock, [&](PhaseMarker&) { clock.Advance(0.13e-6); }, 0, {}, {});
   EXPECT_GE(static_cast<double>(samples.steps_per_sample) * 0.13e-6, 10e-6);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment that tools/peers makes of its requirements, with a made-up python3: nothing is downloaded."""
+"""The environment that tools/peers makes of its requirements, with a stand-in for python3: nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# As `python3 -m venv FOLDER` and what that makes. Each pip is noted with CMAKE_ARGS; what is compiled fails on request.
+# Stands in for `python3 -m venv FOLDER` and its python. Logs each pip with CMAKE_ARGS; compiling fails if $BROKEN is set.
 PYTHON = """#!/bin/bash
 case "$*" in
   *"-m venv"*) mkdir -p "${@: -1}/bin" && cp "$0" "${@: -1}/bin/python" ;;
@@ -36,7 +36,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def call(copy: Path, verb: str, **more: str) -> tuple[list[str], subprocess.CompletedProcess[str]]:
-    """What was installed by the call, and the call."""
+    """The installations of the call, and its result."""
     pips = copy / "pips"
     pips.write_text("")
     environment = {name: value for name, value in os.environ.items() if name != "ROOFBENCH_PEERS_PYTHON"}
@@ -46,7 +46,7 @@ def call(copy: Path, verb: str, **more: str) -> tuple[list[str], subprocess.Comp
     return pips.read_text().splitlines(), done
 
 
-def test_it_is_made_once_and_again_when_pins_change(copy: Path) -> None:
+def test_it_is_made_once_and_updated_when_pins_change(copy: Path) -> None:
     installed, done = call(copy, "decode")
     assert done.stdout.endswith("peer_runs decode --rounds=1\n")
     assert [line.rpartition("/")[2] for line in installed] == ["requirements-peers.txt", "requirements-peers-built.txt"]
@@ -58,28 +58,28 @@ def test_it_is_made_once_and_again_when_pins_change(copy: Path) -> None:
     assert len(call(copy, "decode")[0]) == 2
 
 
-def test_peers_are_measured_without_what_does_not_compile(copy: Path) -> None:
+def test_other_peers_are_measured_if_compiling_fails(copy: Path) -> None:
     installed, done = call(copy, "decode", BROKEN="1")
     assert len(installed) == 2
     assert done.returncode == 0
-    assert "tools/requirements-peers-built.txt was not compiled" in done.stderr
+    assert "compiling tools/requirements-peers-built.txt failed" in done.stderr
     assert "ran " in done.stdout
     assert len(call(copy, "decode")[0]) == 2  # tried again
     assert call(copy, "decode")[0] == []
 
 
-def test_training_needs_pytorch_alone(copy: Path) -> None:
+def test_training_installs_pytorch_only(copy: Path) -> None:
     installed, done = call(copy, "train")
     assert [line.rpartition(" ")[2] for line in installed] == ["numpy"]
     assert "llama.cpp" not in done.stderr
 
 
-def test_an_environment_that_is_named_is_used_as_it_is(copy: Path) -> None:
+def test_a_given_environment_is_used_unchanged(copy: Path) -> None:
     installed, done = call(copy, "decode", ROOFBENCH_PEERS_PYTHON=str(copy / "bin/python3"))
     assert (installed, done.returncode) == ([], 0)
     installed, done = call(copy, "decode", ROOFBENCH_PEERS_PYTHON="/no/python")
     assert (installed, done.returncode) == ([], 2)
-    assert "ROOFBENCH_PEERS_PYTHON=/no/python is no program" in done.stderr
+    assert "ROOFBENCH_PEERS_PYTHON=/no/python is not a program" in done.stderr
 
 
 @pytest.mark.parametrize("arguments", ["decode --help", "prefill -h", "train --help", "--help", "no_verb"])
@@ -90,7 +90,7 @@ def test_help_needs_no_environment(copy: Path, arguments: str) -> None:
     assert done.stdout.endswith(f"peer_runs {arguments} --rounds=1\n")
 
 
-def test_help_comes_without_the_environment() -> None:
+def test_the_real_help_needs_no_environment() -> None:
     for arguments, words in {"decode --help": "--depth TOKENS", "": "training steps", "train -h": "--samples"}.items():
         command: list[str | Path] = [ROOT / "tools/peers", *arguments.split()]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env={"PATH": os.environ["PATH"]})

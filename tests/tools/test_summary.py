@@ -39,6 +39,39 @@ def test_reports_and_checks_are_added_up(tmp_path: Path, capsys: pytest.CaptureF
     ]
 
 
+# A shard with a failed test, one that crashed before it wrote its report, and one that crashed after it.
+SHARDS = """<testsuite>
+  <testcase name="a_test.0" classname="a_test.0" status="fail"><failure message=""/></testcase>
+  <testcase name="a_test.1" classname="a_test.1" status="fail"><failure message="SIGSEGV"/></testcase>
+  <testcase name="a_test.2" classname="a_test.2" status="fail"><failure message="exit"/></testcase>
+</testsuite>"""
+SHARD = """<testsuites><testsuite>
+  <testcase classname="Sampler" name="Stops" time="2.5"/>
+  <testcase classname="Sampler" name="Warms"><failure message="Expected 3"/></testcase>
+  <testcase classname="Gpu" name="Copies" result="skipped"><skipped message="a_test.cc:3&#10;no GPU&#10;"/></testcase>
+  <testcase classname="Gpu" name="Adds" result="skipped"><skipped message="add_test.cc:5&#10;no GPU&#10;"/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_tests_of_a_program_count_in_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "ctest-asan.xml").write_text(SHARDS)
+    (tmp_path / "gtest-asan").mkdir()
+    (tmp_path / "gtest-asan" / "a_test.0.xml").write_text(SHARD)
+    (tmp_path / "gtest-asan" / "a_test.2.xml").write_text('<testsuites><testcase classname="B" name="c"/></testsuites>')
+    (tmp_path / "stages.tsv").write_text("build/asan\t70\t130\n")
+    assert summary.main(tmp_path) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "    70 s     130 s of processor time  build/asan",
+        "slow: 2.5 s  asan/Sampler.Stops",
+        "skipped: asan/Gpu.Copies (no GPU) and 1 more",
+        "failed: asan/Sampler.Warms (Expected 3)",
+        "failed: a_test.1 (SIGSEGV)",
+        "failed: a_test.2 (exit)",
+        "2 passed, 3 failed, 2 skipped",
+    ]
+    assert (tmp_path / "durations.txt").read_text().startswith("    2.50 s  asan/Sampler.Stops\n")
+
+
 def test_all_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "checks.tsv").write_text("passed\tmypy\t\n")
     assert summary.main(tmp_path) == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from checks import workflow_scripts
-from nights.config import read
+from nightly_runs.config import read
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[2]

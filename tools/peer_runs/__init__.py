@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same work in other frameworks, beside roofbench: tools/peers."""
+"""Runs the same work in other frameworks and in roofbench: tools/peers."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of tools/peers: its verbs."""
+"""The command line of tools/peers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from peer_runs import serving, training
 EXIT_UNUSABLE = 2
 USAGE = """usage: tools/peers train|decode|prefill [--help]
 
-  train    training steps of ours and of PyTorch eager, by turns in fresh processes
-  decode   one more token, of ours and of what others serve models with
-  prefill  a prompt, of the same ones"""
+  train    training steps in roofbench and PyTorch eager, alternating in fresh processes
+  decode   one more token, in roofbench and in other serving engines
+  prefill  a prompt, in the same engines"""
 
 
 def main(arguments: list[str]) -> int:
@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if verb in serving.VERBS:
         return serving.main(verb, rest)
-    tell(f"tools/peers: {printable(verb) or 'nothing'} is no verb of it: train, decode or prefill")
+    tell(f"tools/peers: unknown verb '{printable(verb)}'; expected train, decode or prefill")
     return EXIT_UNUSABLE
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint with random weights in the shape of a real model, which every side reads or converts."""
+"""A checkpoint with random weights in the shape of a real model, which all engines read or convert."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SHAPES = {
     "llama3_1b_4th": Shape(2048, 8192, 4, 32, 8, 32064, True, 500000.0),
     "tiny_llama": Shape(128, 192, 2, 4, 2, 96, False, 10000.0),
 }
-# Of the prompt and the tokens after it.
+# Of prompt and generated tokens.
 POSITIONS = 4096
-# Converters want a tokenizer; nothing is ever tokenised.
+# Converters require a tokenizer; it is never used.
 SPECIAL = {"unk_token": "t0", "bos_token": "t1", "eos_token": "t2"}
 
 
 def make(model: str, folder: Path) -> None:
-    """Weights of the same seed each time, in bf16."""
+    """Writes reproducible weights in bf16."""
     import tokenizers
     import torch
     import transformers
@@ -63,5 +63,5 @@ def make(model: str, folder: Path) -> None:
 
 
 def prompt_of(vocab: int, tokens: int) -> list[int]:
-    """Ids that are not special."""
+    """Ids without special tokens."""
     return [3 + 7919 * place % (vocab - 3) for place in range(tokens)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of the sides by rounds, as a table and as JSON."""
+"""The figures of all engines by round, and the table of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peer_runs.turns import OURS
 
 @dataclass
 class Row:
-    """A side. A round in which it has no figure is None."""
+    """An engine in one precision. A round without a figure is None."""
 
     name: str
     bits: str
@@ -30,7 +30,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A peer's time over ours: of the medians, the least and most of the rounds that both have, and who won those."""
+    """A peer's time over ours in the rounds that have both: of the medians, and the extremes by round."""
 
     median: float
     least: float
@@ -53,7 +53,7 @@ def ours_of(rows: Sequence[Row], bits: str) -> Row:
 
 
 def best_peer(rows: Sequence[Row], bits: str) -> tuple[Row, Ratio] | None:
-    """The fastest of these bits by the medians of the rounds it shares with us."""
+    """The fastest peer of this precision by the medians of its common rounds with us."""
     ours = ours_of(rows, bits)
     others = [row for row in rows if row.bits == bits and row.name != OURS]
     found = [(row, against) for row in others if (against := ratio(row, ours))]
@@ -63,7 +63,7 @@ def best_peer(rows: Sequence[Row], bits: str) -> tuple[Row, Ratio] | None:
 def ahead(rows: Sequence[Row], bits: str) -> str:
     best = best_peer(rows, bits)
     if not best:
-        return f"{bits}: nobody to compare with"
+        return f"{bits}: no peer to compare with"
     row, against = best
     return (
         f"{bits}: the best peer, {row.name}, takes {against.median:.2f} of {OURS}'s time, {against.least:.2f} to "
@@ -75,22 +75,22 @@ def words(facts: dict[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in facts.items())
 
 
+def cells(row: Row, ours: Row) -> tuple[str, ...]:
+    median, found = row.median(), ratio(row, ours)
+    facts = f"failed: {row.error}" if row.error else f"{words(row.versions)}; {words(row.settings)}"
+    return (
+        row.bits,
+        row.name,
+        "-" if median is None else f"{median:.2f}",
+        "-" if found is None else f"{found.median:.2f}",
+        "-" if found is None else f"{found.least:.2f} to {found.most:.2f}",
+        printable(facts, 400),
+    )
+
+
 def table(rows: Sequence[Row]) -> list[str]:
-    header = ("bits", "who", "ms", "over ours", "by rounds", "versions; settings")
-    lines = [header]
-    for row in sorted(rows, key=lambda row: [ours.bits for ours in rows].index(row.bits)):
-        median, found = row.median(), ratio(row, ours_of(rows, row.bits))
-        lines.append(
-            (
-                row.bits,
-                row.name,
-                "-" if median is None else f"{median:.2f}",
-                "-" if found is None else f"{found.median:.2f}",
-                "-" if found is None else f"{found.least:.2f} to {found.most:.2f}",
-                printable(
-                    f"failed: {row.error}" if row.error else f"{words(row.versions)}; {words(row.settings)}", 400
-                ),
-            )
-        )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    order = [row.bits for row in rows]
+    lines = [("bits", "engine", "ms", "over ours", "by rounds", "versions; settings")]
+    lines += [cells(row, ours_of(rows, row.bits)) for row in sorted(rows, key=lambda row: order.index(row.bits))]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]

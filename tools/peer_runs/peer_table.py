@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom decode and prefill are held against: a row each."""
+"""The engines that decode and prefill are compared with."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True)
 class Peer:
     name: str
-    module: str  # of peer_runs.servers: what converts for it and runs it
-    bits: tuple[str, ...]  # precisions of ours that it is held against
-    packages: tuple[str, ...]  # whose versions stand beside its figures; without them it cannot run
-    converts: bool  # has a form of the checkpoint of its own
+    module: str  # of peer_runs.servers
+    bits: tuple[str, ...]  # precisions of roofbench that it is compared with
+    packages: tuple[str, ...]  # required; reported with their versions
     settings: dict[str, str] = field(default_factory=dict)
-    forms: dict[str, str] = field(default_factory=dict)  # what the module calls a precision, where it is not its name
+    forms: dict[str, str] = field(default_factory=dict)  # the module's names of precisions, where they differ
+    converts: bool = True  # needs its own file format
 
     def form(self, bits: str) -> str:
         return self.forms.get(bits, bits)
@@ -23,54 +23,47 @@ class Peer:
         return ({"form": self.forms[bits]} if bits in self.forms else {}) | self.settings
 
 
-# A model in a file of llama.cpp's; its attention is the flash one where it has it.
+BF16 = ("bf16",)
+FROZEN = {"weights": "frozen", "cache": "static"}
+GGUF = ("llama-cpp-python", "gguf")
 LLAMA_CPP = {"built": "GGML_NATIVE", "weights": "read, not mapped", "attention": "auto", "cache": "fp16"}
-
+LLAMA_CPP_FORMS = {"bf16": "BF16", "int8": "Q8_0", "int4": "Q4_0"}
+OPENVINO = {"int4": "groups of 64, symmetric, head too", "logits": "last token"}
 
 PEERS = (
-    Peer("transformers", "eager", ("bf16",), ("transformers", "torch"), False, {"attention": "sdpa"}),
+    Peer("transformers", "pytorch", BF16, ("transformers", "torch"), {"attention": "sdpa"}, converts=False),
     Peer(
         "torch.compile",
-        "compiled",
-        ("bf16",),
+        "pytorch",
+        BF16,
         ("transformers", "torch"),
-        False,
-        {"weights": "frozen", "cache": "static", "mode": "max-autotune-no-cudagraphs"},
+        FROZEN | {"mode": "max-autotune-no-cudagraphs"},
         {"bf16": "inductor"},
+        converts=False,
     ),
     Peer(
         "zentorch",
-        "compiled",
-        ("bf16",),
+        "pytorch",
+        BF16,
         ("zentorch", "transformers", "torch"),
-        False,
-        {"weights": "frozen", "cache": "static"},
+        FROZEN,
         {"bf16": "zentorch"},
+        converts=False,
     ),
     Peer(
         "llama.cpp",
         "llama_cpp_server",
         ("bf16", "int8", "int4"),
-        ("llama-cpp-python", "gguf"),
-        True,
+        GGUF,
         LLAMA_CPP | {"int4": "pure, head too"},
-        {"bf16": "BF16", "int8": "Q8_0", "int4": "Q4_0"},
+        LLAMA_CPP_FORMS,
     ),
-    Peer(
-        "llama.cpp-K",
-        "llama_cpp_server",
-        ("int4",),
-        ("llama-cpp-python", "gguf"),
-        True,
-        LLAMA_CPP,
-        {"int4": "Q4_K_M"},
-    ),
+    Peer("llama.cpp-K", "llama_cpp_server", ("int4",), GGUF, LLAMA_CPP, {"int4": "Q4_K_M"}),
     Peer(
         "onnxruntime-genai",
         "genai_server",
         ("int8", "int4"),
         ("onnxruntime-genai", "onnxruntime", "onnx", "onnx-ir"),
-        True,
         {"blocks": "64", "accuracy_level": "4", "arithmetic": "fp32, products int8"},
     ),
     Peer(
@@ -78,10 +71,7 @@ PEERS = (
         "openvino_server",
         ("bf16", "int8", "int4"),
         ("openvino", "optimum-intel", "nncf"),
-        True,
-        {"hint": "latency", "arithmetic": "bf16", "int4": "groups of 64, symmetric, head too", "logits": "last token"},
+        {"hint": "latency", "arithmetic": "bf16"} | OPENVINO,
     ),
-    Peer(
-        "ctranslate2", "ctranslate2_server", ("int8",), ("ctranslate2",), True, {"compute": "int8", "prompt": "whole"}
-    ),
+    Peer("ctranslate2", "ctranslate2_server", ("int8",), ("ctranslate2",), {"compute": "int8", "prompt": "whole"}),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""decode and prefill beside what others serve models with: turns in fresh processes, interleaved by rounds."""
+"""Compares roofbench with serving engines, in fresh processes that alternate by rounds."""
 
 from __future__ import annotations
 
@@ -19,28 +19,25 @@ from peer_runs import turns
 from peer_runs.checkpoint import SHAPES
 from peer_runs.figures import Row, ahead, best_peer, table
 from peer_runs.peer_table import PEERS
-from peer_runs.turns import OURS, SAMPLES, SIZES, FailedError, Task
+from peer_runs.turns import ALLOCATORS, OURS, SAMPLES, SIZES, FailedError, Task, count
 
 VERBS = tuple(SIZES)
 ROOT = Path(__file__).resolve().parents[2]
 BITS = ("bf16", "int8", "int4")
-ALLOCATORS = ("tuned", "system")
 EXIT_FAILED, EXIT_UNUSABLE = 1, 2
-
-Turn = Callable[[Task], tuple[float, dict[str, str]]]
 
 
 @dataclasses.dataclass
 class Side:
-    """Who takes turns, and what it does before the first."""
+    """An engine in one precision, its preparation and its turn."""
 
     row: Row
     prepare: Callable[[Task], None]
-    turn: Turn
+    turn: Callable[[Task], tuple[float, dict[str, str]]]
 
 
 def sides(verb: str, peers: list[str], bits: list[str]) -> list[Side]:
-    """By precision: ours, then those that offer it."""
+    """For each precision ours, then the peers that offer it."""
     found = []
     for precision in bits:
         ours = Row(OURS, precision, turns.our_settings(verb, precision))
@@ -68,20 +65,15 @@ def attempt(side: Side, does: Callable[[], None]) -> bool:
 
 
 def of_the_best(found: list[Side]) -> list[Side]:
-    """Of each precision ours and the best peer."""
+    """Ours and the best peer of each precision."""
     rows = [side.row for side in found]
     best = [best_peer(rows, bits) for bits in dict.fromkeys(row.bits for row in rows)]
     names = {(pair[0].bits, name) for pair in best if pair for name in (OURS, pair[0].name)}
     return [side for side in found if (side.row.bits, side.row.name) in names]
 
 
-def prepare(found: list[Side], task: Task) -> None:
-    for side in found:
-        attempt(side, partial(side.prepare, task))
-
-
 def take_turns(found: list[Side], rounds: int, task: Task, done: Callable[[], None]) -> None:
-    """A B C … A B C …, so that a machine that slows down slows all. Who failed does not take part any more."""
+    """A B C … A B C …, so that a slowdown of the machine affects all. A side that fails drops out."""
 
     def take(side: Side) -> None:
         side.row.ms[-1], side.row.versions = side.turn(task)
@@ -96,7 +88,7 @@ def take_turns(found: list[Side], rounds: int, task: Task, done: Callable[[], No
 
 
 def earlier(path: Path, task: Task, rows: list[Row]) -> list[Row]:
-    """Rows of a file that this goes on with: figures are added to those of `rows`; the others come back."""
+    """Reads the file of --resume: moves its figures to `rows`, and returns its other rows."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         kept = [Row(**row) for row in stored["rows"]]
@@ -111,7 +103,15 @@ def earlier(path: Path, task: Task, rows: list[Row]) -> list[Row]:
     return list(by_key.values())
 
 
+def write(path: Path, task: Task, rows: list[Row]) -> None:
+    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    result = {"date": date, **facts_of(task), "rows": [dataclasses.asdict(row) for row in rows]}
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
 def names(offered: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """A type of arguments."""
+
     def of(text: str) -> list[str]:
         for name in text.split(","):
             if name not in offered:
@@ -121,34 +121,25 @@ def names(offered: tuple[str, ...]) -> Callable[[str], list[str]]:
     return of
 
 
-def count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return number
-
-
 def arguments_of(verb: str, given: list[str]) -> argparse.Namespace:
     peers = tuple(peer.name for peer in PEERS)
     parser = argparse.ArgumentParser(prog=f"tools/peers {verb}", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--model", choices=SHAPES, default="llama3_1b", help="random weights of this shape")
+    parser.add_argument("--model", choices=SHAPES, default="llama3_1b", help="shape of the random weights")
     parser.add_argument("--peers", type=names(peers), default=list(peers), help=",".join(peers))
     parser.add_argument("--bits", type=names(BITS), default=list(BITS), help=",".join(BITS))
-    parser.add_argument("--rounds", type=count, default=5, help="in each of which every side has a process")
-    parser.add_argument(
-        "--best", type=count, metavar="ROUNDS", help="more, of ours and the best peer of each precision"
-    )
-    parser.add_argument("--convert", action="store_true", help="only make the checkpoint and what peers make of it")
-    parser.add_argument("--samples", type=count, default=SAMPLES[verb], help="timed tokens or prompts a process")
+    parser.add_argument("--rounds", type=count, default=5, help="one process of each side per round")
+    parser.add_argument("--best", type=count, metavar="ROUNDS", help="more rounds of ours and the best peers")
+    parser.add_argument("--convert", action="store_true", help="create and convert the checkpoint, measure nothing")
+    parser.add_argument("--samples", type=count, default=SAMPLES[verb], help="timed tokens or prompts per process")
     axis, size = SIZES[verb]
-    tokens = {"depth": "in the cache before the timed ones", "prompt": "of a prompt"}[axis]
+    tokens = {"depth": "in the cache before the timed ones", "prompt": "of the prompt"}[axis]
     parser.add_argument(f"--{axis}", dest="size", type=count, default=size, metavar="TOKENS", help=tokens)
     parser.add_argument("--threads", type=count, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--allocator", choices=ALLOCATORS, default=ALLOCATORS[0], help="of all sides")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="written after every round")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="result file, written after every round")
     parser.add_argument("--resume", action="store_true", help="add the rounds to those in the file of --json")
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "release" / "bin" / "roofbench")
-    parser.add_argument("--cache", type=Path, default=ROOT / "build" / "peers-models", help="for the converted models")
+    parser.add_argument("--cache", type=Path, default=ROOT / "build" / "peers-models", help="of converted models")
     arguments = parser.parse_args(given)
     if arguments.resume and not arguments.json:
         parser.error("--resume needs --json=FILE")
@@ -166,7 +157,7 @@ def main(verb: str, given: list[str]) -> int:
     try:
         turns.make_checkpoint(task)
     except FailedError as error:
-        tell(f"tools/peers: no checkpoint of {task.model}: {printable(str(error), 400)}")
+        tell(f"tools/peers: cannot create a checkpoint of {task.model}: {printable(str(error), 400)}")
         return EXIT_UNUSABLE
 
     def done() -> None:
@@ -174,22 +165,18 @@ def main(verb: str, given: list[str]) -> int:
         for row in rows:
             row.ms += [None] * (rounds - len(row.ms))
         if chosen.json:
-            result: dict[str, object] = {
-                "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-            }
-            result |= facts_of(task) | {"rows": [dataclasses.asdict(row) for row in rows]}
-            chosen.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            write(chosen.json, task, rows)
 
-    prepare(found, task)
-    if chosen.convert:
-        return EXIT_FAILED if any(row.error for row in rows) else 0
-    take_turns(found, chosen.rounds, task, done)
-    if chosen.best:
-        take_turns(of_the_best(found), chosen.best, task, done)
-    show(
-        f"{verb} of {task.model}, {SIZES[verb][0]} {task.size}: {task.threads} threads, {task.allocator} allocator, "
-        f"{len(rows[0].ms)} rounds, {task.samples} samples a process"
-    )
-    for line in [*table(rows), *(ahead(rows, bits) for bits in dict.fromkeys(row.bits for row in rows))]:
-        show(line)
+    for side in found:
+        attempt(side, partial(side.prepare, task))
+    if not chosen.convert:
+        take_turns(found, chosen.rounds, task, done)
+        if chosen.best:
+            take_turns(of_the_best(found), chosen.best, task, done)
+        show(
+            f"{verb} of {task.model}, {SIZES[verb][0]} {task.size}: {task.threads} threads, {task.allocator} "
+            f"allocator, {len(rows[0].ms)} rounds, {task.samples} samples a process"
+        )
+        for line in [*table(rows), *(ahead(rows, bits) for bits in dict.fromkeys(row.bits for row in rows))]:
+            show(line)
     return EXIT_FAILED if any(row.error for row in rows) else 0

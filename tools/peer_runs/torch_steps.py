@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process of PyTorch eager: takes timed steps of a peer case and prints {"seconds": […], "settings": {…}}."""
+"""One process of PyTorch eager: times steps of a case and prints {"seconds": […], "settings": {…}}."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZES = {"small": (768, 3072, 12, 12), "medium": (1024, 4096, 24, 16)}  # d_mode
 
 
 def train_step(axes: dict[str, str]) -> Callable[[], None]:
-    """Forward, backward and AdamW in its fastest form, gradients set to none."""
+    """Forward, backward and fused AdamW; gradients are set to None."""
     d_model, d_ff, layers, heads = SIZES[axes["size"]]
     context, batch = int(axes["context"]), 4
     model = torch_transformer.Transformer(
@@ -58,17 +58,17 @@ def mlp(axes: dict[str, str]) -> Callable[[], None]:
     return step
 
 
-# Of <malloc.h>.
+# From <malloc.h>.
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 
 
 def use_allocator(tuned: bool) -> None:
-    """As roofbench's --allocator has it: LibTorch's half is read with the first tensor, malloc's at once."""
+    """Matches roofbench's --allocator. LibTorch reads its setting at the first tensor, malloc at once."""
     os.environ["THP_MEM_ALLOC_ENABLE"] = "1" if tuned else "0"
     if tuned:
         library = ctypes.CDLL(None)
         if not (library.mallopt(M_MMAP_MAX, 0) and library.mallopt(M_TRIM_THRESHOLD, -1)):
-            raise SystemExit("this C library's malloc cannot be tuned: use --allocator=system")
+            raise SystemExit("cannot tune malloc of this C library: use --allocator=system")
 
 
 FAMILIES = {"train_step": train_step, "mlp": mlp}

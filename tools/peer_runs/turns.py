@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One turn of a side of decode or prefill, in a fresh process, and what has to be there before it."""
+"""One turn of an engine in a fresh process, and its preparation."""
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import json
 import os
@@ -19,10 +20,11 @@ from peer_runs.peer_table import Peer
 PROCESS = Path(__file__).with_name("serving_process.py")
 OURS = "roofbench"
 WARMUPS = 2
-# The axis of a verb and what it is by default: tokens in the cache before, or tokens of the prompt. Samples of a turn.
+ALLOCATORS = ("tuned", "system")
+# The size axis of a verb and its default: tokens in the cache, or tokens of the prompt. Samples of a turn.
 SIZES = {"decode": ("depth", 128), "prefill": ("prompt", 512)}
 SAMPLES = {"decode": 30, "prefill": 3}
-# As roofbench's --allocator=tuned: kept memory on huge pages, by what glibc and LibTorch read as a process begins.
+# Matches roofbench's --allocator=tuned: retained memory on huge pages, as read by glibc and LibTorch at start-up.
 TUNED = {
     "GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold={2**63}",
     "THP_MEM_ALLOC_ENABLE": "1",
@@ -30,7 +32,7 @@ TUNED = {
 
 
 class FailedError(Exception):
-    """Why a side has no figure."""
+    """Why an engine has no figure."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,16 @@ class Task:
         return self.cache / self.model / "checkpoint"
 
     def form(self, peer: Peer, bits: str) -> Path:
-        """What the peer reads."""
+        """The folder that the peer reads."""
         return self.cache / self.model / f"{peer.name}-{bits}" if peer.converts else self.checkpoint
+
+
+def count(text: str) -> int:
+    """A type of arguments."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
 
 
 def versions(packages: Sequence[str]) -> dict[str, str]:
@@ -66,20 +76,20 @@ def versions(packages: Sequence[str]) -> dict[str, str]:
 
 
 def output_of(command: Sequence[str | Path], more: Mapping[str, str]) -> str:
-    """What a process prints; if it fails, the last thing that it said is why."""
+    """The standard output of a process. If it fails, the reason is its last line."""
     environment = {name: value for name, value in os.environ.items() if name not in TUNED} | {**more}
     try:
         done = subprocess.run(command, capture_output=True, errors="replace", env=environment, check=False)
     except OSError as error:
         raise FailedError(f"{command[0]}: {error.strerror}") from error
     if done.returncode:
-        said = [line for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
-        raise FailedError(f"ended with {done.returncode}: {said[-1].strip() if said else 'it said nothing'}")
+        lines = [line for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
+        raise FailedError(f"exit status {done.returncode}: {lines[-1].strip() if lines else 'no message'}")
     return done.stdout
 
 
-def made(folder: Path, command: Sequence[str | Path]) -> None:
-    """`command FOLDER` fills a folder, which gets its name once it is whole."""
+def make(folder: Path, command: Sequence[str | Path]) -> None:
+    """Fills a folder by `command FOLDER`, unless it exists. It appears when it is complete."""
     if folder.is_dir():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -91,73 +101,73 @@ def made(folder: Path, command: Sequence[str | Path]) -> None:
 
 def make_checkpoint(task: Task) -> None:
     versions(("transformers", "tokenizers", "torch"))
-    made(task.checkpoint, [sys.executable, "-I", PROCESS, "checkpoint", f"--model={task.model}"])
+    make(task.checkpoint, [sys.executable, "-I", PROCESS, "checkpoint", f"--model={task.model}"])
 
 
 def convert(peer: Peer, bits: str, task: Task) -> None:
     versions(peer.packages)
     if peer.converts:
-        command: list[str | Path] = [
-            sys.executable,
-            "-I",
-            PROCESS,
-            "convert",
-            f"--module={peer.module}",
-            f"--form={peer.form(bits)}",
-        ]
-        made(task.form(peer, bits), [*command, f"--checkpoint={task.checkpoint}"])
+        form = [f"--module={peer.module}", f"--form={peer.form(bits)}", f"--checkpoint={task.checkpoint}"]
+        make(task.form(peer, bits), [sys.executable, "-I", PROCESS, "convert", *form])
 
 
 def run_peer(peer: Peer, bits: str, task: Task) -> tuple[float, dict[str, str]]:
     found = versions(peer.packages)
-    command: list[str | Path] = [
-        sys.executable,
-        "-I",
-        PROCESS,
-        task.verb,
-        task.form(peer, bits),
-        f"--module={peer.module}",
-        f"--model={task.model}",
-        f"--form={peer.form(bits)}",
-        f"--threads={task.threads}",
-        f"--size={task.size}",
-        f"--samples={task.samples}",
-    ]
-    allocator = TUNED if task.allocator == "tuned" else {}
-    lines = output_of(command, allocator | {"OMP_NUM_THREADS": str(task.threads)}).splitlines()
+    flags = {
+        "module": peer.module,
+        "model": task.model,
+        "form": peer.form(bits),
+        "threads": task.threads,
+        "size": task.size,
+        "samples": task.samples,
+    }
+    command = [sys.executable, "-I", PROCESS, task.verb, task.form(peer, bits)]
+    environment = (TUNED if task.allocator == "tuned" else {}) | {"OMP_NUM_THREADS": str(task.threads)}
+    lines = output_of([*command, *(f"--{name}={value}" for name, value in flags.items())], environment).splitlines()
     return float(json.loads(lines[-1])["ms"]), found
 
 
 def our_settings(verb: str, bits: str) -> dict[str, str]:
-    """Axes beside the precision. In 8 and 4 bits peers read prompts with activations in 8 bits, and so do we."""
+    """Axes other than the precision. Peers read 8-bit and 4-bit prompts with 8-bit activations, and so do we."""
     rounds = verb == "prefill" and bits != "bf16"
     return {"impl": "native"} | ({"activations": "int8"} if rounds else {})
+
+
+def measure_case(
+    program: Path, case: str, axes: Mapping[str, str], flags: Mapping[str, object]
+) -> tuple[float, dict[str, str]]:
+    """Median seconds of a case in roofbench, in a fresh process, and the versions that it used."""
+    family = case.partition("/")[0]
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Path(folder) / "run.jsonl"
+        all_flags = {
+            "benchmark_filter": f"^{case}$",
+            "warmup_iters": WARMUPS,
+            "check": "off",  # the tests have checked the case
+            "journal": journal,
+            **flags,
+        }
+        chosen = [f"--axis={family}.{name}={value}" for name, value in axes.items()]
+        output_of([program, *chosen, *(f"--{name}={value}" for name, value in all_flags.items())], {})
+        header, *lines = (json.loads(line) for line in journal.read_text().splitlines())
+    if not lines or lines[0]["verdict"] != "measured":
+        raise FailedError(f"roofbench did not measure {case}: {lines[0].get('reason') if lines else 'no such case'}")
+    context = header["context"]
+    facts = {"revision": "roofbench_revision", "torch": "torch_version", "allocator": "allocator"}
+    return lines[0]["median_s"], {name: context[key] for name, key in facts.items() if key in context}
 
 
 def run_ours(bits: str, task: Task) -> tuple[float, dict[str, str]]:
     """The same checkpoint in roofbench."""
     axis = SIZES[task.verb][0]
-    settings = our_settings(task.verb, bits)
-    axes = {**settings, "model": "checkpoint", "precision": bits, axis: str(task.size)}
+    axes = our_settings(task.verb, bits) | {"model": "checkpoint", "precision": bits, axis: str(task.size)}
     shown = ("model", "precision", "activations", axis)
     case = "/".join([task.verb, *(f"{name}:{axes[name]}" for name in shown if name in axes)])
-    with tempfile.TemporaryDirectory() as folder:
-        journal = Path(folder) / "run.jsonl"
-        command: list[str | Path] = [
-            task.program,
-            f"--benchmark_filter=^{case}$",
-            *(f"--axis={task.verb}.{name}={value}" for name, value in axes.items()),
-            f"--checkpoint={task.checkpoint}",
-            f"--threads={task.threads}",
-            f"--allocator={task.allocator}",
-            f"--warmup_iters={WARMUPS}",
-            f"--benchmark_min_time={task.samples}x",
-            "--check=off",  # the tests have checked the case
-            f"--journal={journal}",
-        ]
-        output_of(command, {})
-        header, *lines = (json.loads(line) for line in journal.read_text().splitlines())
-    if not lines or lines[0]["verdict"] != "measured":
-        raise FailedError(f"did not measure {case}: {lines[0].get('reason') if lines else 'no such case'}")
-    context = header["context"]
-    return 1e3 * lines[0]["median_s"], {"revision": context["roofbench_revision"], "torch": context["torch_version"]}
+    flags = {
+        "checkpoint": task.checkpoint,
+        "threads": task.threads,
+        "allocator": task.allocator,
+        "benchmark_min_time": f"{task.samples}x",
+    }
+    seconds, facts = measure_case(task.program, case, axes, flags)
+    return 1e3 * seconds, facts

@@ -8,7 +8,7 @@ def _main() -> int:
     try:
         from roofreport.cli import main
     except ModuleNotFoundError as missing:
-        # tools/report runs the project's own Python, but somebody may have made it by hand.
+        # tools/report runs the project's own Python, but a user may have made it by hand.
         tell(f"tools/report: the Python package {missing.name} is missing; tools/setup installs it")
         return 2
     return main()

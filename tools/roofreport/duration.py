@@ -13,7 +13,7 @@ _LONGEST = 7 * 24 * 3600.0
 def seconds(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip())
     if match is None or match[2] not in _UNITS:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no duration; write 90s, 5min or 1h")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a duration; write 90s, 5min or 1h")
     value = float(match[1]) * _UNITS[match[2]]
     if not 0 < value <= _LONGEST:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not between 0 and a week")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a command's errors: a line that begins with its name, and its exit status."""
+"""Errors of a command: one line that begins with its name, and an exit status."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ended(program: str, work: Callable[[], int]) -> int:
         _drop_output()
         return 128 + signal.SIGPIPE
     except OSError as error:
-        # What nobody foresaw, and a standard output that takes no more.
+        # Unexpected errors, and a full standard output.
         _drop_output()
         return _refused(program, f"{error.filename or 'standard output'}: {reason(error)}")
     except KeyboardInterrupt:

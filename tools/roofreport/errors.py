@@ -3,4 +3,4 @@
 
 
 class UnusableInputError(Exception):
-    """What was given cannot be used: exit status 2, with this text and no traceback."""
+    """The input is unusable: exit status 2, with this text and no traceback."""

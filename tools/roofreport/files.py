@@ -56,7 +56,7 @@ def reason(error: OSError) -> str:
 
 
 def private_folder(path: Path) -> None:
-    """Makes `path`, for its owner alone. Raises PermissionError where somebody else could put files there."""
+    """Makes `path`, for its owner alone. Raises PermissionError if another user could put files there."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = path.stat()
     if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:

@@ -18,7 +18,7 @@ def _write(stream: TextIO | None, text: str) -> None:
 
 
 def show(text: str, end: str = "\n") -> None:
-    """What was asked for, to standard output."""
+    """The requested output, to standard output."""
     _write(sys.stdout, text + end)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that strangers wrote, made safe for what reads it: a terminal, a line of a table, a spreadsheet."""
+"""Untrusted text, made safe for its reader: a terminal, a line of a table, a spreadsheet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", 
 
 
 class _Spelling(dict[int, str]):
-    """What each character becomes, for str.translate: found out once a character, not once a place."""
+    """A table for str.translate, filled once for each character."""
 
     def __init__(self, kept: str = "") -> None:
         super().__init__((ord(character), character) for character in kept)

@@ -189,7 +189,7 @@ CaseStep PrepareNative(Linear& o, const Point& at, Inputs& in) {
       marker.End(phase);
     };
     stage("roofbench::llm_int8 statistics", kStatistics, [&] { activations->Select(x, rows, k, threshold, pool); });
-    stage("roofbench::llm_int8 quantise", kQuantise, [&] { activations->Quantise(x, pool); });
+    stage("roofbench::llm_int8 quantise", kQuantise, [&] { activations->Quantize(x, pool); });
     stage("roofbench::llm_int8 product", kProduct, [&] { Run(product, pool); });
   };
 }

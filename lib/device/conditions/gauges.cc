@@ -17,20 +17,22 @@ constexpr double kCacheSeconds = 0.004;  // seconds of one reading
 
 }  // namespace
 
-workload::Peaks Gauges::CachePeaks(double working_set) {
-  const auto found = cache_peaks_.find(working_set);
-  if (found != cache_peaks_.end()) return found->second;
-  const auto best_of = [&](const hardware::TrafficMix& mix) {
-    double best = 0;
-    for (int i = 0; i < 3; ++i) best = std::max(best, roofs_.MeasureCache(mix, working_set, kCacheSeconds));
-    return best;
-  };
-  workload::Peaks peaks = roofs_.peaks();
-  peaks.read = best_of({.read = 1});
-  peaks.copy = best_of({.copy = 1});
-  peaks.update = best_of({.update = 1});
-  peaks.write = best_of({.write = 1});
-  return cache_peaks_.emplace(working_set, peaks).first->second;
+workload::Peaks Gauges::CachePeaks(double working_set, const workload::Cost& cost) {
+  using hardware::StreamKind;
+  workload::Peaks& known = cache_peaks_[working_set];
+  const hardware::RoofNeeds needs = hardware::NeedsOf(cost);
+  for (const StreamKind kind : hardware::kStreamKinds) {
+    double& rate = hardware::Rate(known, kind);
+    if (rate > 0 || !needs.streams[hardware::Index(kind)]) continue;
+    const hardware::TrafficMix mix = {.read = kind == StreamKind::kRead ? 1.0 : 0,
+                                      .copy = kind == StreamKind::kCopy ? 1.0 : 0,
+                                      .update = kind == StreamKind::kUpdate ? 1.0 : 0,
+                                      .write = kind == StreamKind::kWrite ? 1.0 : 0};
+    for (int i = 0; i < 3; ++i) rate = std::max(rate, roofs_.MeasureCache(mix, working_set, kCacheSeconds));
+  }
+  workload::Peaks peaks = known;
+  peaks.flops_per_second = roofs_.peaks().flops_per_second;
+  return peaks;
 }
 
 RoofGauge Gauges::For(const workload::Cost& cost, CacheState cache) {
@@ -43,7 +45,7 @@ RoofGauge Gauges::For(const workload::Cost& cost, CacheState cache) {
     const double last_level = roofs_.LastLevelCacheBytes();
     if (working_set == 0 && cost.resident_bytes < 8 * last_level) working_set = roofs_.CacheWorkingSet(last_level / 4);
     if (working_set > 0) {
-      gauge.peaks = CachePeaks(working_set);
+      gauge.peaks = CachePeaks(working_set, cost);
       gauge.name = absl::StrCat("caches (", static_cast<int64_t>(working_set / 1024), " KiB)");
     }
   }

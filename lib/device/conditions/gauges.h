@@ -17,8 +17,9 @@ class Gauges {
   RoofGauge For(const workload::Cost& cost, CacheState cache);
 
  private:
-  // Bandwidths inside the cache level that stands for `working_set` bytes, measured at the first question.
-  workload::Peaks CachePeaks(double working_set);
+  // Bandwidths inside the cache level that stands for `working_set` bytes, of the streams of `cost`; each is measured
+  // at the first question.
+  workload::Peaks CachePeaks(double working_set, const workload::Cost& cost);
 
   hardware::MeasuredRoofs& roofs_;
   std::map<double, workload::Peaks> cache_peaks_;

@@ -140,7 +140,7 @@ ROOFBENCH_DEFINE_LOOP(DotInt8Avx512, __attribute__((target("avx512f,avx512vnni")
 
 #undef ROOFBENCH_DEFINE_LOOP
 
-constexpr kernels::IsaRow<ComputeLoop> kLoops[] = {
+constexpr kernels::IsaVariant<ComputeLoop> kLoops[] = {
     {0, {Dtype::kFp32, "multiply-add baseline", FlopsPerIteration(12, 2, 4), FmaBaseline}},
 #if ROOFBENCH_X86
     {kernels::kAvx2, {Dtype::kFp32, "fma avx2", FlopsPerIteration(12, 2, 8), FmaAvx2}},

@@ -66,12 +66,12 @@ CpuRoofMeter::CpuRoofMeter(CpuFacts facts, int threads)
   for (const StreamKind kind : kStreamKinds) best_streams_[Index(kind)] = &StreamVariants()[VariantsOf(kind).front()];
 }
 
-std::vector<Contender> CpuRoofMeter::StreamContenders() {
-  std::vector<Contender> contenders;
+std::vector<Candidate> CpuRoofMeter::StreamCandidates() {
+  std::vector<Candidate> candidates;
   for (const StreamKind kind : kStreamKinds) {
     for (const std::size_t index : VariantsOf(kind)) {
       const StreamVariant* const variant = &StreamVariants()[index];
-      contenders.push_back({.roof = std::string(Name(kind)),
+      candidates.push_back({.roof = std::string(Name(kind)),
                             .variant = std::string(variant->name),
                             .measure =
                                 [this, variant, pace = Pace()](double seconds) mutable {
@@ -83,14 +83,14 @@ std::vector<Contender> CpuRoofMeter::StreamContenders() {
                             .index = index});
     }
   }
-  return contenders;
+  return candidates;
 }
 
-std::vector<Contender> CpuRoofMeter::ComputeContenders(Dtype dtype) {
-  std::vector<Contender> contenders;
+std::vector<Candidate> CpuRoofMeter::ComputeCandidates(Dtype dtype) {
+  std::vector<Candidate> candidates;
   for (const ComputeLoop& loop : ComputeLoops()) {
     if (loop.dtype != dtype) continue;
-    contenders.push_back({.roof = std::string(workload::Name(dtype)),
+    candidates.push_back({.roof = std::string(workload::Name(dtype)),
                           .variant = std::string(loop.name),
                           .measure = [&loop, threads = threads_, pace = Pace()](double seconds) mutable {
                             return pace.Run(seconds, kFirstFlops * threads, [&](double flops, int bursts) {
@@ -98,10 +98,10 @@ std::vector<Contender> CpuRoofMeter::ComputeContenders(Dtype dtype) {
                             });
                           }});
   }
-  return contenders;
+  return candidates;
 }
 
-void CpuRoofMeter::Choose(StreamKind kind, const Contender& winner) {
+void CpuRoofMeter::Choose(StreamKind kind, const Candidate& winner) {
   best_streams_[Index(kind)] = &StreamVariants()[winner.index];
 }
 

@@ -27,9 +27,9 @@ class CpuRoofMeter final : public RoofMeter {
   double CacheWorkingSet(double bytes) const override;
 
  protected:
-  std::vector<Contender> StreamContenders() override;
-  std::vector<Contender> ComputeContenders(workload::Dtype dtype) override;
-  void Choose(StreamKind kind, const Contender& winner) override;
+  std::vector<Candidate> StreamCandidates() override;
+  std::vector<Candidate> ComputeCandidates(workload::Dtype dtype) override;
+  void Choose(StreamKind kind, const Candidate& winner) override;
   double MeasureStreams(const StreamShares& shares, double seconds) override;
   // Every thread goes round in its own share of the working set.
   double MeasureStreamsInCache(const StreamShares& shares, double working_set_bytes, double seconds) override;

@@ -187,12 +187,12 @@ double GpuRoofMeter::MeasureStream(StreamKind kind, int variant, double seconds)
   return rate;
 }
 
-std::vector<Contender> GpuRoofMeter::StreamContenders() {
+std::vector<Candidate> GpuRoofMeter::StreamCandidates() {
   if (!MakeBuffers()) return {};
-  std::vector<Contender> contenders;
+  std::vector<Candidate> candidates;
   for (const StreamKind kind : kStreamKinds) {
     for (std::size_t variant = 0; variant < streams_.variants().size(); ++variant) {
-      contenders.push_back({.roof = std::string(Name(kind)),
+      candidates.push_back({.roof = std::string(Name(kind)),
                             .variant = std::string(streams_.variants()[variant]),
                             .measure =
                                 [this, kind, variant](double seconds) {
@@ -202,10 +202,10 @@ std::vector<Contender> GpuRoofMeter::StreamContenders() {
                             .index = variant});
     }
   }
-  return contenders;
+  return candidates;
 }
 
-void GpuRoofMeter::Choose(StreamKind kind, const Contender& winner) {
+void GpuRoofMeter::Choose(StreamKind kind, const Candidate& winner) {
   best_[Index(kind)] = static_cast<int>(winner.index);
   pace_[Index(kind)] = winner.rate;
 }

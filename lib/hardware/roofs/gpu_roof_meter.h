@@ -34,8 +34,8 @@ class GpuRoofMeter final : public RoofMeter {
   double CacheWorkingSet(double bytes) const override { return bytes <= l2_bytes_ ? l2_bytes_ / 4 : 0; }
 
  protected:
-  std::vector<Contender> StreamContenders() override;
-  void Choose(StreamKind kind, const Contender& winner) override;
+  std::vector<Candidate> StreamCandidates() override;
+  void Choose(StreamKind kind, const Candidate& winner) override;
   double MeasureStreams(const StreamShares& shares, double seconds) override;
   double MeasureStreamsInCache(const StreamShares& shares, double working_set_bytes, double seconds) override;
 

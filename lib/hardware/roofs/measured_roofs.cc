@@ -43,6 +43,30 @@ bool MovesNothing(const StreamShares& shares) {
   return std::ranges::all_of(shares, [](double share) { return share <= 0; });
 }
 
+RoofNeeds& RoofNeeds::operator|=(const RoofNeeds& other) {
+  for (std::size_t i = 0; i < streams.size(); ++i) streams[i] = streams[i] || other.streams[i];
+  for (std::size_t i = 0; i < dtypes.size(); ++i) dtypes[i] = dtypes[i] || other.dtypes[i];
+  return *this;
+}
+
+// Every stream that moves anything, be it little: the time that a roof allows counts them all.
+RoofNeeds NeedsOf(const workload::Cost& cost) {
+  RoofNeeds needs;
+  const TrafficMix mix = MixOf(cost);
+  for (const StreamKind kind : kStreamKinds) needs.streams[Index(kind)] = Traffic(mix, kind) > 0;
+  for (const workload::Dtype dtype : workload::kDtypes) {
+    needs.dtypes[workload::Index(dtype)] = cost.Flops(dtype) > 0;
+  }
+  return needs;
+}
+
+RoofNeeds StreamsAnd(std::initializer_list<workload::Dtype> dtypes) {
+  RoofNeeds needs;
+  needs.streams.fill(true);
+  for (const workload::Dtype dtype : dtypes) needs.dtypes[workload::Index(dtype)] = true;
+  return needs;
+}
+
 double& Rate(workload::Peaks& peaks, StreamKind kind) {
   return *std::array<double*, kStreamKinds.size()>{&peaks.read, &peaks.copy, &peaks.update, &peaks.write}[Index(kind)];
 }

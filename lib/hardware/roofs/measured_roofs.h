@@ -4,6 +4,7 @@
 
 #include <array>
 #include <functional>
+#include <initializer_list>
 
 #include "lib/hardware/roofs/streams.h"
 #include "lib/workload/cost.h"
@@ -30,6 +31,17 @@ bool MovesNothing(const StreamShares& shares);
 
 // The bandwidth of a stream among the peaks.
 double& Rate(workload::Peaks& peaks, StreamKind kind);
+
+// The roofs that some work needs: of the streams it moves, and of the precisions it computes in.
+struct RoofNeeds {
+  std::array<bool, kStreamKinds.size()> streams{};   // by Index(StreamKind)
+  std::array<bool, workload::kDtypeCount> dtypes{};  // by workload::Index
+
+  RoofNeeds& operator|=(const RoofNeeds& other);
+};
+RoofNeeds NeedsOf(const workload::Cost& cost);
+// All streams, and these precisions.
+RoofNeeds StreamsAnd(std::initializer_list<workload::Dtype> dtypes);
 
 // Runs something for about `seconds` and returns its rate in FLOP/s; 0 if it cannot run.
 using ComputeProbe = std::function<double(double seconds)>;

@@ -20,7 +20,8 @@ struct StreamOfMix {
 class MemoryProbe {
  public:
   // Makes its two buffers when they are first needed, touched by a pool of `threads`: sixteen times the caches in all,
-  // so that next to nothing survives in them from one lap to the next.
+  // so that next to nothing survives in them from one lap to the next, but no more than 384 MiB. Beyond that, what a
+  // burst is going to touch is evicted from the caches before it.
   MemoryProbe(double last_level_cache_bytes, int threads);
 
   // Bytes/s of about `traffic_bytes` of traffic from memory on a pool of `threads`: the median over `bursts` equal
@@ -34,9 +35,12 @@ class MemoryProbe {
  private:
   void MakeBuffers();
   Rates RunFromCursor(std::span<const StreamOfMix> mix, double traffic_bytes, int threads);
+  // Bytes of traffic that a burst may have, so that it goes round no more than half a lap.
+  double MostBurstTraffic() const;
 
   double last_level_cache_bytes_;
   int threads_;
+  bool evicts_ = false;
   HugeBuffer first_;  // streams read one and write the other, and change over after each lap
   HugeBuffer second_;
   std::size_t cursor_ = 0;  // bytes into what every thread has of the two

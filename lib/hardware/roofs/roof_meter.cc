@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace roofbench::hardware {
@@ -11,77 +12,139 @@ namespace {
 
 using workload::Dtype;
 
-constexpr double kUncalibratedSeconds = 0.009;  // for each variant, where a measurement comes before Calibrate
+constexpr double kUncalibratedSeconds =
+    0.009;  // for each variant, where nothing calibrated a roof before its first use
+
+// The need of the roof with this name; nullptr if there is no such roof.
+bool* Find(RoofNeeds& needs, std::string_view roof) {
+  for (const StreamKind kind : kStreamKinds) {
+    if (roof == Name(kind)) return &needs.streams[Index(kind)];
+  }
+  for (const Dtype dtype : workload::kDtypes) {
+    if (roof == workload::Name(dtype)) return &needs.dtypes[workload::Index(dtype)];
+  }
+  return nullptr;
+}
 
 }  // namespace
 
+RoofNeeds NeedsOf(const std::vector<RoofReading>& readings) {
+  RoofNeeds needs;
+  for (const RoofReading& reading : readings) {
+    if (bool* const needed = Find(needs, reading.roof)) *needed = true;
+  }
+  return needs;
+}
+
 void RoofMeter::AddComputeProbe(Dtype dtype, std::string name, ComputeProbe probe) {
+  std::erase_if(probes_, [&](const NamedProbe& known) { return known.dtype == dtype && known.name == name; });
   probes_.push_back({dtype, std::move(name), std::move(probe)});
+  known_.dtypes[workload::Index(dtype)] = false;
 }
 
-void RoofMeter::Calibrate(const std::vector<Dtype>& dtypes, double seconds_each) {
-  std::vector<Dtype> distinct = dtypes;
-  std::ranges::sort(distinct);
-  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  Calibrate(/*streams=*/true, distinct, seconds_each);
+RoofNeeds RoofMeter::Unknown(RoofNeeds needs) const {
+  for (std::size_t i = 0; i < needs.streams.size(); ++i) needs.streams[i] = needs.streams[i] && !known_.streams[i];
+  for (std::size_t i = 0; i < needs.dtypes.size(); ++i) needs.dtypes[i] = needs.dtypes[i] && !known_.dtypes[i];
+  return needs;
 }
 
-void RoofMeter::Calibrate(bool streams, const std::vector<Dtype>& dtypes, double seconds_each) {
-  std::vector<Contender> contenders;
-  if (streams) contenders = StreamContenders();
-  const auto first_compute = static_cast<std::ptrdiff_t>(contenders.size());
-  for (const Dtype dtype : dtypes) {
-    std::ranges::move(ComputeContenders(dtype), std::back_inserter(contenders));
+std::vector<Candidate> RoofMeter::CandidatesFor(const RoofNeeds& needs) {
+  std::vector<Candidate> candidates;
+  if (needs.streams != std::array<bool, kStreamKinds.size()>{}) {
+    candidates = StreamCandidates();
+    std::erase_if(candidates, [&](const Candidate& candidate) {
+      return std::ranges::none_of(
+          kStreamKinds, [&](StreamKind kind) { return needs.streams[Index(kind)] && candidate.roof == Name(kind); });
+    });
+  }
+  for (const Dtype dtype : workload::kDtypes) {
+    if (!needs.dtypes[workload::Index(dtype)]) continue;
+    std::ranges::move(ComputeCandidates(dtype), std::back_inserter(candidates));
     for (const NamedProbe& named : probes_) {
       if (named.dtype != dtype) continue;
-      contenders.push_back({.roof = std::string(workload::Name(dtype)), .variant = named.name, .measure = named.probe});
+      candidates.push_back({.roof = std::string(workload::Name(dtype)), .variant = named.name, .measure = named.probe});
     }
   }
+  return candidates;
+}
+
+void RoofMeter::Calibrate(const RoofNeeds& needs, double seconds_each) {
+  const RoofNeeds unknown = Unknown(needs);
+  std::vector<Candidate> candidates = CandidatesFor(unknown);
   if (roof_by_roof_) {
-    const auto compute = contenders.begin() + first_compute;
-    for (auto first = contenders.begin(); first != compute;) {
-      const auto last = std::find_if(first, compute, [&](const Contender& next) { return next.roof != first->roof; });
+    const auto is_stream = [](const Candidate& candidate) {
+      return std::ranges::any_of(kStreamKinds, [&](StreamKind kind) { return candidate.roof == Name(kind); });
+    };
+    const auto compute = std::ranges::find_if_not(candidates, is_stream);
+    for (auto first = candidates.begin(); first != compute;) {
+      const auto last = std::find_if(first, compute, [&](const Candidate& next) { return next.roof != first->roof; });
       Compete(std::span(first, last), seconds_each);
       first = last;
     }
-    Compete(std::span(compute, contenders.end()), seconds_each);
+    Compete(std::span(compute, candidates.end()), seconds_each);
   } else {
-    Compete(contenders, seconds_each);
+    Compete(candidates, seconds_each);
   }
-  if (streams) {
-    streams_known_ = true;
-    for (const StreamKind kind : kStreamKinds) {
-      const Contender* winner = Winner(contenders, Name(kind));
-      Rate(peaks_, kind) = winner == nullptr ? 0 : winner->rate;
-      if (winner != nullptr) Choose(kind, *winner);
-      if (winner != nullptr && kind == StreamKind::kRead) memory_speed_ = winner->range;
-    }
-  }
-  for (const Dtype dtype : dtypes) {
-    const Contender* winner = Winner(contenders, workload::Name(dtype));
-    compute_known_[workload::Index(dtype)] = true;
-    compute_[workload::Index(dtype)] = winner == nullptr ? nullptr : winner->measure;
-    peaks_.flops_per_second[workload::Index(dtype)] = winner == nullptr ? 0 : winner->rate;
-  }
-  Report(contenders);
+  Take(unknown, candidates);
 }
 
-void RoofMeter::Report(const std::vector<Contender>& contenders) {
-  for (const Contender& contender : contenders) {
-    std::erase_if(readings_, [&](const RoofReading& reading) { return reading.roof == contender.roof; });
+void RoofMeter::Restore(const std::vector<RoofReading>& readings) {
+  RoofNeeds restored = Unknown(NeedsOf(readings));
+  std::vector<Candidate> candidates = CandidatesFor(restored);
+  for (Candidate& candidate : candidates) {
+    for (const RoofReading& reading : readings) {
+      if (reading.roof != candidate.roof || reading.variant != candidate.variant) continue;
+      candidate.rate = reading.rate;
+      candidate.range = reading.range;
+      candidate.standing = reading.best ? 2 : 1;
+    }
   }
-  for (const Contender& contender : contenders) {
-    readings_.push_back({.roof = contender.roof,
-                         .variant = contender.variant,
-                         .rate = contender.rate,
-                         .best = &contender == Winner(contenders, contender.roof)});
+  // Where the best variant is missing, what another one reached is not the roof.
+  for (const RoofReading& reading : readings) {
+    if (!reading.best) continue;
+    const bool is_here = std::ranges::any_of(candidates, [&](const Candidate& candidate) {
+      return candidate.roof == reading.roof && candidate.variant == reading.variant;
+    });
+    bool* const needed = Find(restored, reading.roof);
+    if (!is_here && needed != nullptr) *needed = false;
+  }
+  Take(restored, candidates);
+}
+
+void RoofMeter::Take(const RoofNeeds& needs, const std::vector<Candidate>& candidates) {
+  known_ |= needs;
+  for (const StreamKind kind : kStreamKinds) {
+    if (!needs.streams[Index(kind)]) continue;
+    const Candidate* winner = Winner(candidates, Name(kind));
+    Rate(peaks_, kind) = winner == nullptr ? 0 : winner->rate;
+    if (winner == nullptr) continue;
+    Choose(kind, *winner);
+    if (kind == StreamKind::kRead) memory_speed_ = winner->range;
+  }
+  for (const Dtype dtype : workload::kDtypes) {
+    const std::size_t index = workload::Index(dtype);
+    if (!needs.dtypes[index]) continue;
+    const Candidate* winner = Winner(candidates, workload::Name(dtype));
+    compute_[index] = winner == nullptr ? nullptr : winner->measure;
+    peaks_.flops_per_second[index] = winner == nullptr ? 0 : winner->rate;
+  }
+  for (const Candidate& candidate : candidates) {
+    if (candidate.rate <= 0) continue;
+    readings_.push_back({.roof = candidate.roof,
+                         .variant = candidate.variant,
+                         .rate = candidate.rate,
+                         .best = &candidate == Winner(candidates, candidate.roof),
+                         .range = candidate.range});
   }
 }
 
 double RoofMeter::MeasureMemory(const TrafficMix& mix, double seconds) {
-  if (!streams_known_) Calibrate(/*streams=*/true, {}, kUncalibratedSeconds);
   const StreamShares shares = SharesOf(mix);
-  return MovesNothing(shares) ? 0 : MeasureStreams(shares, seconds);
+  if (MovesNothing(shares)) return 0;
+  RoofNeeds needs;
+  for (std::size_t i = 0; i < shares.size(); ++i) needs.streams[i] = shares[i] > 0;
+  Calibrate(needs, kUncalibratedSeconds);
+  return MeasureStreams(shares, seconds);
 }
 
 double RoofMeter::MeasureCache(const TrafficMix& mix, double working_set_bytes, double seconds) {
@@ -92,7 +155,9 @@ double RoofMeter::MeasureCache(const TrafficMix& mix, double working_set_bytes, 
 
 double RoofMeter::MeasureCompute(Dtype dtype, double seconds) {
   const std::size_t index = workload::Index(dtype);
-  if (!compute_known_[index]) Calibrate(/*streams=*/false, {dtype}, kUncalibratedSeconds);
+  RoofNeeds needs;
+  needs.dtypes[index] = true;
+  Calibrate(needs, kUncalibratedSeconds);
   return compute_[index] ? compute_[index](seconds) : 0;
 }
 

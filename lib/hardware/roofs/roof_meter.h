@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/hardware/roofs/contenders.h"
+#include "lib/hardware/roofs/candidates.h"
 #include "lib/hardware/roofs/measured_roofs.h"
 #include "lib/hardware/roofs/streams.h"
 #include "lib/workload/dtype.h"
@@ -21,24 +21,32 @@ struct RoofReading {
   std::string variant;  // "prefetch", "fma avx512", "gemm onednn", …
   double rate = 0;      // bytes/s or FLOP/s
   bool best = false;    // the variant that later probes use
+  RateRange range = {};
 };
+
+// The roofs that readings are of.
+RoofNeeds NeedsOf(const std::vector<RoofReading>& readings);
 
 class RoofMeter : public MeasuredRoofs {
  public:
-  // Adds a way to reach the arithmetic roof of `dtype`, tried by Calibrate beside the device's own.
+  // Adds a way to reach the arithmetic roof of `dtype`, tried by Calibrate with the device's own. Replaces one of that
+  // name.
   void AddComputeProbe(workload::Dtype dtype, std::string name, ComputeProbe probe);
 
-  // Tries every variant of the streams and every way to the named precisions for `seconds_each`, and keeps the best of
-  // each. Precisions without any way to reach them stay 0, and so does memory where its streams cannot run.
-  void Calibrate(const std::vector<workload::Dtype>& dtypes, double seconds_each);
+  // Measures the roofs that are needed and not known yet: tries every variant for `seconds_each` and keeps the best.
+  // Precisions without any way to reach them stay 0, and so does memory where its streams cannot run.
+  void Calibrate(const RoofNeeds& needs, double seconds_each);
+  // Takes roofs from the readings of an earlier process instead of measuring them. A roof whose best variant does not
+  // exist here stays unknown.
+  void Restore(const std::vector<RoofReading>& readings);
 
-  // After Calibrate: the best rates with all threads, and every reading.
+  // The best rates with all threads, 0 where a roof is not known, and every reading.
   const workload::Peaks& peaks() const final { return peaks_; }
   const std::vector<RoofReading>& readings() const { return readings_; }
   // How fast memory was read, from round to round.
   const RateRange& memory_speed() const { return memory_speed_; }
 
-  // What has not been calibrated is, at its first use.
+  // A roof that is not known is calibrated at its first use.
   double MeasureMemory(const TrafficMix& mix, double seconds) final;
   double MeasureCache(const TrafficMix& mix, double working_set_bytes, double seconds) final;
   double MeasureCompute(workload::Dtype dtype, double seconds) final;
@@ -48,11 +56,11 @@ class RoofMeter : public MeasuredRoofs {
   explicit RoofMeter(bool roof_by_roof) : roof_by_roof_(roof_by_roof) {}
 
   // The variants of all streams, `roof` being the stream's name; none where they cannot run.
-  virtual std::vector<Contender> StreamContenders() = 0;
+  virtual std::vector<Candidate> StreamCandidates() = 0;
   // The device's own ways to a precision.
-  virtual std::vector<Contender> ComputeContenders(workload::Dtype /*dtype*/) { return {}; }
+  virtual std::vector<Candidate> ComputeCandidates(workload::Dtype /*dtype*/) { return {}; }
   // Told of the winner of each stream.
-  virtual void Choose(StreamKind kind, const Contender& winner) = 0;
+  virtual void Choose(StreamKind kind, const Candidate& winner) = 0;
   // Bytes/s of the chosen streams, each with its share of the traffic, some of which is not zero.
   virtual double MeasureStreams(const StreamShares& shares, double seconds) = 0;
   virtual double MeasureStreamsInCache(const StreamShares& shares, double working_set_bytes, double seconds) = 0;
@@ -64,17 +72,18 @@ class RoofMeter : public MeasuredRoofs {
     ComputeProbe probe;
   };
 
-  void Calibrate(bool streams, const std::vector<workload::Dtype>& dtypes, double seconds_each);
-  // Replaces the readings of the roofs that were measured.
-  void Report(const std::vector<Contender>& contenders);
+  RoofNeeds Unknown(RoofNeeds needs) const;
+  // Of the needed streams, then of the needed precisions.
+  std::vector<Candidate> CandidatesFor(const RoofNeeds& needs);
+  // Makes the winners of `needs` the roofs, and knows these.
+  void Take(const RoofNeeds& needs, const std::vector<Candidate>& candidates);
 
   const bool roof_by_roof_;
   std::vector<NamedProbe> probes_;
   workload::Peaks peaks_;
   std::vector<RoofReading> readings_;
   RateRange memory_speed_;
-  bool streams_known_ = false;
-  std::array<bool, workload::kDtypeCount> compute_known_{};
+  RoofNeeds known_;
   std::array<std::function<double(double seconds)>, workload::kDtypeCount> compute_;
 };
 

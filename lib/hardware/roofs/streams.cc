@@ -75,7 +75,7 @@ inline void StreamStore(std::byte* to, const Vector& value) {
 
 #undef ROOFBENCH_STREAM_STORES
 
-constexpr kernels::IsaRow<std::span<const StreamVariant>> kWidths[] = {
+constexpr kernels::IsaVariant<std::span<const StreamVariant>> kWidths[] = {
 #if ROOFBENCH_X86
     {kernels::kAvx512, avx512::kVariants},
     {kernels::kAvx2, avx2::kVariants},
@@ -99,7 +99,7 @@ std::string_view Name(StreamKind kind) {
   return "unknown";
 }
 
-std::span<const StreamVariant> StreamVariants() { return kernels::BestWay<kWidths>(); }
+std::span<const StreamVariant> StreamVariants() { return kernels::BestVariant<kWidths>(); }
 
 double StreamTraffic(StreamKind kind, double bytes) {
   return kind == StreamKind::kCopy || kind == StreamKind::kUpdate ? 2 * bytes : bytes;

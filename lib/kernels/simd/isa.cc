@@ -62,7 +62,7 @@ int64_t Targets() {
 #endif
 }
 
-constexpr IsaRow<std::string_view> kWidths[] = {{kAvx512, "avx512"}, {kAvx2, "avx2"}, {0, "baseline"}};
+constexpr IsaVariant<std::string_view> kWidths[] = {{kAvx512, "avx512"}, {kAvx2, "avx2"}, {0, "baseline"}};
 
 }  // namespace
 
@@ -71,7 +71,7 @@ bool IsaHas(uint32_t features) {
   return (features & ~(detected & allowed_features.load(std::memory_order_relaxed))) == 0;
 }
 
-std::string_view WidestVectors() { return BestWay<kWidths>(); }
+std::string_view WidestVectors() { return BestVariant<kWidths>(); }
 
 std::vector<HighwayTarget> HighwayTargets() {
   std::vector<HighwayTarget> targets;

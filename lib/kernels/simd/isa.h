@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which instructions this processor has, asked once, and how one of several ways to compute something is chosen by
+// Which instructions this processor has, asked once, and how one of several variants to compute something is chosen by
 // them; a test can ask for less.
 //
 // Portable kernels are written with Highway and choose by themselves. Kernels with intrinsics come in files of their
-// own, each function with its target attribute, and stand in a table beside the portable one, from which BestWay takes.
+// own, each function with its target attribute, and stand in a table beside the portable one, from which BestVariant
+// takes.
 #pragma once
 
 #include <algorithm>
@@ -57,16 +58,16 @@ inline constexpr IsaLevel kIsaLevels[] = {
     {"everything", ~0U},
 };
 
-// One way to compute something: the IsaFeatures that it needs, and what does it (a function, or several).
-template <typename Way>
-struct IsaRow {
+// One variant to compute something: the IsaFeatures that it needs, and what does it (a function, or several).
+template <typename Kernel>
+struct IsaVariant {
   uint32_t needs;
-  Way way;
+  Kernel kernel;
 };
 
 // The first row whose features `has` includes.
-template <typename Way, std::size_t kRows>
-constexpr std::size_t FirstRow(const IsaRow<Way> (&table)[kRows], uint32_t has) {
+template <typename Kernel, std::size_t kRows>
+constexpr std::size_t FirstVariant(const IsaVariant<Kernel> (&table)[kRows], uint32_t has) {
   std::size_t row = 0;
   while (row + 1 < kRows && (table[row].needs & ~has) != 0) ++row;
   return row;
@@ -74,23 +75,23 @@ constexpr std::size_t FirstRow(const IsaRow<Way> (&table)[kRows], uint32_t has) 
 
 // Whether the last row needs nothing, and each row is the first choice at one of kIsaLevels: a test that goes through
 // these meets them all.
-template <typename Way, std::size_t kRows>
-constexpr bool IsComplete(const IsaRow<Way> (&table)[kRows]) {
+template <typename Kernel, std::size_t kRows>
+constexpr bool IsComplete(const IsaVariant<Kernel> (&table)[kRows]) {
   if (table[kRows - 1].needs != 0) return false;
   for (std::size_t row = 0; row < kRows; ++row) {
     if (std::none_of(std::begin(kIsaLevels), std::end(kIsaLevels),
-                     [&](const IsaLevel& level) { return FirstRow(table, level.features) == row; })) {
+                     [&](const IsaLevel& level) { return FirstVariant(table, level.features) == row; })) {
       return false;
     }
   }
   return true;
 }
 
-// The first way in a table of IsaRows, the most demanding first, that this processor can go.
+// The first variant in a table of IsaVariants, the most demanding first, that this processor can run.
 template <const auto& kTable>
-const auto& BestWay() {
+const auto& BestVariant() {
   static_assert(IsComplete(kTable));
-  return std::find_if(std::begin(kTable), std::end(kTable), [](const auto& row) { return IsaHas(row.needs); })->way;
+  return std::find_if(std::begin(kTable), std::end(kTable), [](const auto& row) { return IsaHas(row.needs); })->kernel;
 }
 
 // An instruction set that kernels written with Highway are compiled for.
@@ -103,7 +104,7 @@ struct HighwayTarget {
 std::vector<HighwayTarget> HighwayTargets();
 
 // While it lives, IsaHas denies all but `allowed`, and Highway takes one target (0: the best of HighwayTargets). For
-// tests, which try every way that this processor can go; not for use while kernels run.
+// tests, which try every variant that this processor can run; not for use while kernels run.
 class LimitIsa {
  public:
   explicit LimitIsa(uint32_t allowed, int64_t highway_target = 0);

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/files.h"
 #include "lib/base/json.h"
-#include "lib/base/regular_file.h"
 
 namespace roofbench::models {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lib/base/regular_file.h"
+#include "lib/base/files.h"
 
 namespace roofbench::models {
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "lib/base/regular_file.h"
+#include "lib/base/files.h"
 #include "lib/base/text.h"
 
 namespace roofbench::models {

@@ -27,7 +27,7 @@ std::optional<LinearRole> ParseLinearRole(std::string_view name) {
 
 Storage Storage::Default(workload::WeightFormat format) {
   Storage storage{.format = format};
-  if (!workload::QuantisesHead(format)) storage.skipped.insert(LinearRole::kHead);
+  if (!workload::QuantizesHead(format)) storage.skipped.insert(LinearRole::kHead);
   return storage;
 }
 

@@ -36,7 +36,7 @@ struct Storage {
 
   // The table of what each linear becomes; and what is not quantised.
   workload::WeightFormat FormatOf(LinearRole role) const;
-  workload::WeightFormat Unquantised() const { return workload::UnquantisedFormat(format, activations); }
+  workload::WeightFormat Unquantised() const { return workload::UnquantizedFormat(format, activations); }
 
   // The same for the closed forms of bytes and work, which know one format for all layers.
   workload::StoredDecoder Of(const workload::Decoder& shape) const;

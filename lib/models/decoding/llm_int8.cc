@@ -129,7 +129,7 @@ const kernels::LlmInt8Activations& QuantisedVectors::Of(const at::Tensor& x, dou
   if (tally != nullptr) tally->Add(static_cast<int64_t>(activations_.outliers().size()));
   done(LlmInt8Stage::kSelect);
   kernel.Next("roofbench::llm_int8 quantise");
-  activations_.Quantise(values, parallel_for, group);
+  activations_.Quantize(values, parallel_for, group);
   done(LlmInt8Stage::kQuantise);
   return activations_;
 }

@@ -16,7 +16,7 @@
 #include "lib/aten/packed_int8.h"
 #include "lib/kernels/operators/products/int4_product.h"
 #include "lib/kernels/operators/products/llm_int8.h"
-#include "lib/kernels/operators/products/quantise.h"
+#include "lib/kernels/operators/products/quantize.h"
 #include "lib/kernels/operators/products/unpack_int4.h"
 #include "lib/kernels/threading/huge_pages.h"
 #include "lib/models/decoding/random_fill.h"
@@ -59,7 +59,7 @@ void PackRows(const T* values, int64_t rows, int64_t columns, int64_t group, std
   std::vector<uint8_t> quantised(static_cast<std::size_t>(rows * columns));
   std::vector<kernels::Bf16> scales(static_cast<std::size_t>(rows * columns / group * 2));
   TorchThreads()(rows, [&](kernels::Range range) {
-    kernels::QuantiseInt4(values, columns, group, quantised.data(), scales.data(), range);
+    kernels::QuantizeInt4(values, columns, group, quantised.data(), scales.data(), range);
   });
   TorchThreads()(kernels::Int4Tiles(rows), [&](kernels::Range tiles) {
     kernels::PackInt4(quantised.data(), scales.data(), rows, columns, group, packed, tiles);
@@ -150,7 +150,7 @@ void StoredMatrix::Store(int64_t expert, int64_t first_row, const at::Tensor& va
       const at::Tensor s = scale[expert].narrow(0, first_row, count);
       with_values([&](const auto* from) {
         TorchThreads()(to.end, [&](kernels::Range range) {
-          kernels::QuantiseInt8(from, columns, q.data_ptr<int8_t>(), s.data_ptr<float>(), range);
+          kernels::QuantizeInt8(from, columns, q.data_ptr<int8_t>(), s.data_ptr<float>(), range);
         });
       });
       return;

@@ -69,7 +69,7 @@ const kernels::LlmInt8Activations& RegionProducts<T>::Quantise(const Worker& wor
       if (worker.index() == 0 && matrix.format == WeightFormat::kLlmInt8)
         tally_.Add(static_cast<int64_t>(made.outliers().size()));
       Mark(worker, LlmInt8Stage::kSelect);
-      made.Quantise(work.x, kernels::SerialFor(), matrix.SummedGroup());
+      made.Quantize(work.x, kernels::SerialFor(), matrix.SummedGroup());
       Mark(worker, LlmInt8Stage::kQuantise);
     }
   }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an allocator did in a while, and what is alive at its end: the same for LibTorch's allocator of the CPU and its
-// caching allocator of a GPU.
+// A recorded history of an allocator, and the blocks alive at its end. LibTorch's CPU allocator and its caching GPU
+// allocator share the format.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace roofbench::observe {
 
-// The names are those of torch.cuda.memory's snapshots, in the order of LibTorch's enumeration.
+// Named as in torch.cuda.memory's snapshots, in the order of LibTorch's enumeration.
 enum class MemoryAction {
   kAlloc,
   kFreeRequested,
@@ -25,7 +26,7 @@ enum class MemoryAction {
 };
 std::string_view Name(MemoryAction action);
 
-// Now, by the clock of MemoryEvent::time_us: the system's, since the epoch, which a GPU's allocator writes down.
+// The current time on the clock of MemoryEvent::time_us: the system clock, which the GPU allocator uses, too.
 int64_t MicrosecondsNow();
 
 struct MemoryEvent {
@@ -34,8 +35,8 @@ struct MemoryEvent {
   uint64_t bytes = 0;
   int64_t time_us = 0;
   uint64_t stream = 0;
-  std::string site = {};      // who asked: "forward/block 3/attention/aten::bmm"; empty: not known
-  std::string category = {};  // of an allocation, by Categorise
+  std::string site = {};      // AllocationSites::Now(); empty if unknown
+  std::string category = {};  // set for allocations by Categorize
 };
 
 // A piece of a segment.
@@ -48,7 +49,7 @@ struct MemoryBlock {
   std::string site = {};
 };
 
-// What the allocator holds in one piece; of a CPU: one allocation.
+// One contiguous region of the allocator. On a CPU: one allocation.
 struct MemorySegment {
   uint64_t address = 0;
   uint64_t bytes = 0;
@@ -68,21 +69,59 @@ struct MemoryPhase {
 struct MemoryHistory {
   std::vector<MemoryEvent> events = {};
   std::vector<MemorySegment> segments = {};  // at the end
-  std::vector<MemoryPhase> phases = {};      // in their order; what comes before the first built the case
-  uint64_t dropped = 0;                      // events that were too many to keep
+  std::vector<MemoryPhase> phases = {};      // in order; events before the first phase built the case
+  uint64_t dropped = 0;                      // events beyond the limit
 };
 
-// Drops what began and ended before the first phase: work of building the case.
+// Drops allocations that begin and end before the first phase: temporary memory of building the case.
 void ForgetBuildWork(MemoryHistory& history);
 
-// Says of each allocation what it is for, by where it was made and how long it lived:
+// Sets the category of each allocation from its site and lifetime:
 //   before the first phase: parameters, optimizer state or kv cache in a range of that name, else operands;
-//   in a phase: workspace if it ends in that phase, but for gradients that the optimizer's `zero_grad` ends; else
-//   gradients of the backward pass, optimizer state of the optimizer, and activations of any other.
-// What is alive at the end and older than the history has no event and no category.
-void Categorise(MemoryHistory& history);
+//   in a phase: workspace if it ends in that phase (except gradients that `zero_grad` ends); else gradients in the
+//   backward pass, optimizer state in the optimizer, and activations in any other phase.
+// Blocks that are alive at the end and older than the history have no event and no category.
+void Categorize(MemoryHistory& history);
 
-// The largest number of bytes alive at once, those that were alive before the history included.
+// The largest number of bytes alive at once, including blocks older than the history.
 uint64_t PeakBytes(const MemoryHistory& history);
+
+// While it lives, it tracks ranges and operators of this thread and of the autograd threads that work for it.
+// Construct and destroy it outside any range; one at a time.
+class AllocationSites {
+ public:
+  AllocationSites();
+  AllocationSites(const AllocationSites&) = delete;
+  AllocationSites& operator=(const AllocationSites&) = delete;
+  ~AllocationSites();
+
+  // The open ranges except `step`, and the outermost operator: "forward/block 3/attention/aten::bmm". A backward
+  // function is attributed to the part of the model that it differentiates: "backward/block 3/attention/BmmBackward0".
+  // Empty where nothing is open.
+  static std::string Now();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Records the CPU allocator. Calls must be serialized, as those of a PeakMemory listener are.
+class HostHistory {
+ public:
+  explicit HostHistory(std::size_t most_events) : most_events_(most_events) {}
+
+  // Adds an allocation, or with negative bytes a release, at the site AllocationSites::Now().
+  void Report(const void* address, int64_t bytes);
+  std::size_t size() const { return history_.events.size(); }
+
+  // The history, with one segment for each block that is alive, by address. The caller adds the phases.
+  MemoryHistory Finish();
+
+ private:
+  void Add(MemoryAction action, uint64_t address, uint64_t bytes);
+
+  const std::size_t most_events_;
+  MemoryHistory history_;
+};
 
 }  // namespace roofbench::observe

@@ -31,7 +31,7 @@ Dict DictOf(const std::vector<std::pair<const char*, c10::IValue>>& members) {
   return dict;
 }
 
-// A stack for each site, shared by all that were made there.
+// One stack for each site, shared by its allocations.
 class Stacks {
  public:
   List Of(const std::string& site) {
@@ -142,7 +142,7 @@ std::string SnapshotPickle(const SnapshotFacts& facts, const MemoryHistory& hist
   List segments = NewList();
   for (const MemorySegment& segment : history.segments)
     segments.push_back(Segment(segment, facts.device_index, stacks));
-  // A trace a device: those before ours have none.
+  // One trace for each device; those of lower indexes are empty.
   List traces = NewList();
   for (int device = 0; device < facts.device_index; ++device) traces.push_back(NewList());
   traces.push_back(events);

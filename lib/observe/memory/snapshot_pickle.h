@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A history of an allocator as the pickle that torch.cuda._memory_viz and pytorch.org/memory_viz open.
+// An allocator's history as a pickle for torch.cuda._memory_viz and pytorch.org/memory_viz.
 #pragma once
 
 #include <string>
@@ -10,18 +10,17 @@
 
 namespace roofbench::observe {
 
-// What a snapshot is of. Bytes.
 struct SnapshotFacts {
   std::string case_name = {};
   std::string device = {};  // "cpu" or "cuda"
   int device_index = 0;
   int threads = 0;
-  std::vector<std::pair<std::string, double>> counters = {};  // peak_mem and what else the case says of its memory
+  std::vector<std::pair<std::string, double>> counters = {};  // peak_mem and the case's other memory counters, in bytes
 };
 
 // A dict with `segments`, `device_traces` and `external_annotations` (the phases), in the format of
-// torch.cuda.memory._snapshot(): sites are stacks, the innermost name first, and each allocation has its `category`.
-// `roofbench` holds the facts and the phases once more, with the steps and events that they are of.
+// torch.cuda.memory._snapshot(): sites are stacks, innermost name first, and each allocation has a `category`.
+// `roofbench` holds the facts and the phases with their steps and event indexes.
 std::string SnapshotPickle(const SnapshotFacts& facts, const MemoryHistory& history);
 
 }  // namespace roofbench::observe

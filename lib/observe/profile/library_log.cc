@@ -23,7 +23,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "lib/base/file_beside.h"
+#include "lib/base/files.h"
 #include "lib/base/text.h"
 
 namespace roofbench::observe {
@@ -47,9 +47,9 @@ void Flush() {
   std::fflush(stdout);
 }
 
-// A call, as a row of its own without a share.
+// One call as a row without a share.
 std::optional<RoutineRow> OnednnCall(absl::string_view line) {
-  // As the template says that oneDNN prints first, from "exec" on; a time stamp may stand before it.
+  // The fields of oneDNN's template, from "exec" on; a time stamp may precede it.
   enum Field : std::size_t {
     kExec,
     kEngine,
@@ -91,10 +91,10 @@ std::optional<RoutineRow> MklCall(absl::string_view line) {
   const std::size_t open = line.find('(');
   const std::size_t close = line.find(") ");
   if (open == absl::string_view::npos || close == absl::string_view::npos || close < open) return std::nullopt;
-  const std::vector<absl::string_view> behind = absl::StrSplit(line.substr(close + 2), ' ');
-  const std::optional<double> seconds = SecondsIn(behind.front());
+  const std::vector<absl::string_view> after = absl::StrSplit(line.substr(close + 2), ' ');
+  const std::optional<double> seconds = SecondsIn(after.front());
   if (!seconds) return std::nullopt;
-  // The sizes stand before the first address.
+  // The sizes precede the first address.
   absl::string_view problem = line.substr(open + 1, close - open - 1);
   problem = problem.substr(0, problem.find("0x"));
   absl::ConsumeSuffix(&problem, ",");
@@ -105,7 +105,7 @@ std::optional<RoutineRow> MklCall(absl::string_view line) {
                     .total = *seconds};
 }
 
-bool IsOfALibrary(absl::string_view line) { return absl::StartsWith(line, kOnednn) || absl::StartsWith(line, kMkl); }
+bool IsLibraryLine(absl::string_view line) { return absl::StartsWith(line, kOnednn) || absl::StartsWith(line, kMkl); }
 
 }  // namespace
 
@@ -118,7 +118,7 @@ LibraryLog::LibraryLog() {
     const int error = errno;
     close(standard_);
     close(taken_);
-    throw std::system_error(error, std::generic_category(), "cannot read what oneDNN and MKL print");
+    throw std::system_error(error, std::generic_category(), "cannot capture the output of oneDNN and MKL");
   }
   SetVerbose(true);
 }
@@ -131,7 +131,7 @@ LibraryLog::~LibraryLog() {
   close(standard_);
   close(taken_);
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-    if (!IsOfALibrary(line)) WriteAll(STDOUT_FILENO, absl::StrCat(line, "\n"));
+    if (!IsLibraryLine(line)) WriteAll(STDOUT_FILENO, absl::StrCat(line, "\n"));
   }
 }
 
@@ -140,7 +140,7 @@ std::string LibraryLog::Text() const {
   Flush();
   std::string text;
   std::array<char, 1 << 16> part{};
-  // Not read(): where the file ends for others, who write, must stay.
+  // pread keeps the file offset, which writers share.
   for (ssize_t count = 0; (count = pread(taken_, part.data(), part.size(), static_cast<off_t>(text.size()))) > 0;) {
     text.append(part.data(), static_cast<std::size_t>(count));
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What oneDNN and MKL say of their own routines: those have no name in a profile, only the operators that call them.
+// Reads the verbose output of oneDNN and MKL: their routines do not appear in a profile, only the operators that call
+// them.
 #pragma once
 
 #include <string>
@@ -10,29 +11,29 @@
 
 namespace roofbench::observe {
 
-// Turns on what the two libraries print of each call, and takes it from standard output, from its construction to its
-// end. Printing costs time, so what is measured meanwhile is no sample. One at a time in a process. Takes nothing where
-// the environment asks for these lines (ONEDNN_VERBOSE, DNNL_VERBOSE, MKL_VERBOSE): somebody else reads them.
+// Turns on the verbose output of both libraries and captures standard output, from construction to destruction.
+// Printing costs time: do not use steps under it as samples. One at a time in a process. Captures nothing if the
+// environment requests the output (ONEDNN_VERBOSE, DNNL_VERBOSE, MKL_VERBOSE).
 class LibraryLog {
  public:
-  // Throws std::system_error where standard output cannot be put elsewhere.
+  // Throws std::system_error if standard output cannot be redirected.
   LibraryLog();
   LibraryLog(const LibraryLog&) = delete;
   LibraryLog& operator=(const LibraryLog&) = delete;
-  // Writes what others printed meanwhile to where it was meant for.
+  // Forwards the captured lines of others to the original standard output.
   ~LibraryLog();
 
-  // What was printed so far; those of others too.
+  // The captured text so far, including the lines of others.
   std::string Text() const;
 
  private:
-  int taken_ = -1;     // a file in memory in the place of standard output; -1: nothing is taken
-  int standard_ = -1;  // standard output
+  int taken_ = -1;     // the memory file that replaces standard output; -1 if nothing is captured
+  int standard_ = -1;  // the original standard output
 };
 
-// The routines in such a text, calls of one routine with one problem in one row, the longest in all first; lines of
-// others are passed over. `step`: the seconds that shares are of; 0: no share.
-//   onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core_bf16,…,256x256:256x256,0.2241     milliseconds
+// The routines in such a text, one row for each routine and problem, longest total first. Other lines are ignored.
+// `step`: the seconds that shares relate to; 0 for no shares.
+//   onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core_bf16,…,256x256:256x256,0.2241 (ms)
 //   MKL_VERBOSE SGEMM(N,N,256,256,256,0x7ffef28bbe80,…) 424.79us CNR:OFF Dyn:0 FastMM:1 TID:0  NThr:1
 // Formats: oneDNN's developer guide, "Verbose mode"; oneMKL's, "Using oneMKL Verbose Mode".
 std::vector<RoutineRow> RoutinesIn(std::string_view text, double step);

@@ -16,7 +16,7 @@ struct KindRow {
   std::string_view part;
   WorkKind kind;
 };
-// The first row whose part the name holds, in lower case.
+// The first row whose part occurs in the lower-case name.
 constexpr KindRow kKinds[] = {
     {"scaled_dot_product", WorkKind::kAttention},
     {"flash", WorkKind::kAttention},
@@ -48,7 +48,8 @@ double Elements(const std::vector<int64_t>& shape) {
   return elements;
 }
 
-// Queries [batch, heads, queries, d] and keys [batch, kv heads, keys, d] from argument `first` on: one product of both.
+// One product of queries [batch, heads, queries, d] and keys [batch, kv heads, keys, d], arguments `first` and first
+// + 1.
 double ScoreFlops(const Shapes& shapes, std::size_t first) {
   if (shapes.size() < first + 2 || shapes[first].size() != 4 || shapes[first + 1].size() != 4) return 0;
   return 2 * Elements(shapes[first]) * static_cast<double>(shapes[first + 1][2]);
@@ -74,7 +75,7 @@ struct FlopRow {
   std::string_view name;
   double (*flops)(const Shapes&);
 };
-// Operators that the profiler has no formula for. None calls another that has one.
+// Operators without a formula in the profiler. None of them calls one that has a formula.
 constexpr FlopRow kFlops[] = {
     {"aten::_scaled_dot_product_flash_attention_for_cpu", [](const Shapes& s) { return 2 * ScoreFlops(s, 0); }},
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward",
@@ -122,7 +123,7 @@ double OperatorInputBytes(const Shapes& shapes, const std::vector<std::string>& 
   for (std::size_t i = 0; i < std::min(shapes.size(), types.size()); ++i) {
     const auto* const row =
         std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeRow& each) { return each.name == types[i]; });
-    // A scalar argument has a type, too, and no extents.
+    // A scalar argument has a type but no extents.
     if (row != std::end(kTypes) && !shapes[i].empty()) bytes += row->bytes * Elements(shapes[i]);
   }
   return bytes;

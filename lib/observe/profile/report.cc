@@ -2,16 +2,15 @@
 #include "lib/observe/profile/report.h"
 
 #include <algorithm>
+#include <span>
 #include <string_view>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "lib/base/display_width.h"
 #include "lib/base/json.h"
-#include "lib/base/printable.h"
 #include "lib/base/text.h"
-#include "lib/observe/profile/columns.h"
 
 namespace roofbench::observe {
 namespace {
@@ -20,12 +19,77 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kMilliseconds = 1e3;
 
+enum class Quantity { kName, kText, kCount, kSeconds, kFlops, kBytes, kShare };
+
+template <typename Row>
+struct Column {
+  std::string_view key;   // in CSV and JSON
+  std::string_view head;  // in text
+  Quantity quantity;
+  std::variant<std::string Row::*, double Row::*, double (Row::*)() const> value;
+
+  std::string Text(const Row& row) const { return row.*std::get<std::string Row::*>(value); }
+  double Number(const Row& row) const {
+    if (const auto* const method = std::get_if<double (Row::*)() const>(&value)) return (row.**method)();
+    return row.*std::get<double Row::*>(value);
+  }
+  bool IsText() const { return std::holds_alternative<std::string Row::*>(value); }
+};
+
+std::span<const Column<OperatorRow>> ColumnsOf(const std::vector<OperatorRow>& /*rows*/) {
+  using Row = OperatorRow;
+  static const Column<Row> kColumns[] = {{"name", "operator", Quantity::kName, &Row::name},
+                                         {"calls", "calls", Quantity::kCount, &Row::calls},
+                                         {"self_ms", "self", Quantity::kSeconds, &Row::self},
+                                         {"total_ms", "total", Quantity::kSeconds, &Row::total},
+                                         {"self_device_ms", "self device", Quantity::kSeconds, &Row::self_device},
+                                         {"total_device_ms", "total device", Quantity::kSeconds, &Row::total_device},
+                                         {"flops", "FLOPs", Quantity::kFlops, &Row::flops},
+                                         {"input_bytes", "input", Quantity::kBytes, &Row::input_bytes},
+                                         {"share", "share", Quantity::kShare, &Row::share},
+                                         {"shapes", "shapes", Quantity::kText, &Row::shapes}};
+  return kColumns;
+}
+
+std::span<const Column<KernelRow>> ColumnsOf(const std::vector<KernelRow>& /*rows*/) {
+  using Row = KernelRow;
+  static const Column<Row> kColumns[] = {
+      {"name", "kernel", Quantity::kName, &Row::name},        {"phase", "phase", Quantity::kText, &Row::phase},
+      {"work", "work", Quantity::kText, &Row::work},          {"calls", "calls", Quantity::kCount, &Row::calls},
+      {"total_ms", "total", Quantity::kSeconds, &Row::total}, {"mean_ms", "mean", Quantity::kSeconds, &Row::mean},
+      {"flops", "FLOPs", Quantity::kFlops, &Row::flops},      {"share", "share", Quantity::kShare, &Row::share},
+      {"launch", "launch", Quantity::kText, &Row::launch}};
+  return kColumns;
+}
+
+std::span<const Column<ModuleRow>> ColumnsOf(const std::vector<ModuleRow>& /*rows*/) {
+  using Row = ModuleRow;
+  static const Column<Row> kColumns[] = {{"path", "part", Quantity::kName, &Row::path},
+                                         {"calls", "calls", Quantity::kCount, &Row::calls},
+                                         {"self_ms", "self", Quantity::kSeconds, &Row::self},
+                                         {"total_ms", "total", Quantity::kSeconds, &Row::total},
+                                         {"total_device_ms", "total device", Quantity::kSeconds, &Row::total_device},
+                                         {"flops", "FLOPs", Quantity::kFlops, &Row::flops},
+                                         {"share", "share", Quantity::kShare, &Row::share}};
+  return kColumns;
+}
+
+std::span<const Column<RoutineRow>> ColumnsOf(const std::vector<RoutineRow>& /*rows*/) {
+  using Row = RoutineRow;
+  static const Column<Row> kColumns[] = {
+      {"name", "routine", Quantity::kName, &Row::name},      {"library", "of", Quantity::kText, &Row::library},
+      {"calls", "calls", Quantity::kCount, &Row::calls},     {"total_ms", "total", Quantity::kSeconds, &Row::total},
+      {"mean_ms", "mean", Quantity::kSeconds, &Row::mean},   {"share", "share", Quantity::kShare, &Row::share},
+      {"problem", "problem", Quantity::kText, &Row::problem}};
+  return kColumns;
+}
+
 std::string Cut(const std::string& text, std::size_t width) {
   const std::string shown = Printable(text);
   return DisplayWidth(shown) <= width ? shown : absl::StrCat(Clipped(shown, width), "~");
 }
 
-// A dash where a figure is not known.
+// A dash for an unknown figure.
 std::string Figure(Quantity quantity, double value) {
   if (!(value > 0)) return "-";
   switch (quantity) {
@@ -42,12 +106,12 @@ std::string Figure(Quantity quantity, double value) {
   }
 }
 
-// Of the profiler's time from the stopwatch's: ", +0.3%".
+// The relative difference of the profiler's time from the stopwatch's: ", +0.3%".
 std::string Difference(double profiled, double stopwatch) {
   return profiled > 0 && stopwatch > 0 ? absl::StrFormat(", %+.1f%%", 100 * (profiled / stopwatch - 1)) : "";
 }
 
-// A part of the model is indented to its place in the tree.
+// A part of the model is indented by its depth.
 std::string NameIn(const ModuleRow& row) {
   const std::string name = row.path.substr(row.path.rfind('/') + 1);
   return row.path.empty() ? "(step)" : absl::StrCat(std::string(2 * static_cast<std::size_t>(row.depth), ' '), name);
@@ -74,16 +138,16 @@ std::string Line(const std::vector<std::string>& cells, const std::vector<std::s
 }
 
 template <typename Row>
-std::string Table(const std::vector<Row>& rows, std::span<const Column<Row>> columns, const TextLimits& limits) {
+std::string Table(const std::vector<Row>& rows, const TextLimits& limits) {
   if (rows.empty()) return "none\n";
   const std::size_t shown = std::min(rows.size(), limits.rows);
   std::vector<std::vector<std::string>> lines(1 + shown);
   std::vector<std::size_t> widths;
   std::vector<bool> left;
-  for (const Column<Row>& column : columns) {
+  for (const Column<Row>& column : ColumnsOf(rows)) {
     std::vector<std::string> cells = {std::string(column.head)};
     for (std::size_t i = 0; i < shown; ++i) cells.push_back(CellOf(column, rows[i], limits.width));
-    // Nothing is known of the device on a CPU, for one.
+    // Omit columns without figures, such as those of the device on a CPU.
     const bool is_empty = std::all_of(cells.begin() + 1, cells.end(),
                                       [](const std::string& cell) { return cell.empty() || cell == "-"; });
     if (is_empty && column.quantity != Quantity::kName) continue;
@@ -111,13 +175,13 @@ double Scaled(Quantity quantity, double value) {
 }
 
 template <typename Row>
-std::string Csv(const std::vector<Row>& rows, std::span<const Column<Row>> columns) {
+std::string Csv(const std::vector<Row>& rows) {
   std::string text;
-  for (const Column<Row>& column : columns) absl::StrAppend(&text, text.empty() ? "" : ",", View(column.key));
+  for (const Column<Row>& column : ColumnsOf(rows)) absl::StrAppend(&text, text.empty() ? "" : ",", View(column.key));
   for (const Row& row : rows) {
     std::string line;
-    for (const Column<Row>& column : columns) {
-      const bool is_first = &column == columns.data();
+    for (const Column<Row>& column : ColumnsOf(rows)) {
+      const bool is_first = &column == ColumnsOf(rows).data();
       absl::StrAppend(&line, is_first ? "" : ",",
                       column.IsText() ? Quoted(column.Text(row))
                                       : absl::StrFormat("%.9g", Scaled(column.quantity, column.Number(row))));
@@ -128,11 +192,11 @@ std::string Csv(const std::vector<Row>& rows, std::span<const Column<Row>> colum
 }
 
 template <typename Row>
-Json List(const std::vector<Row>& rows, std::span<const Column<Row>> columns) {
+Json List(const std::vector<Row>& rows) {
   Json list = Json::array();
   for (const Row& row : rows) {
     Json& object = list.emplace_back(Json::object());
-    for (const Column<Row>& column : columns) {
+    for (const Column<Row>& column : ColumnsOf(rows)) {
       if (column.IsText()) {
         object[std::string(column.key)] = column.Text(row);
       } else {
@@ -154,20 +218,20 @@ std::string ProfileText(const ProfileFacts& facts, const ProfileTables& tables, 
       absl::StrFormat("%.1f%% of it in operators and kernels, %.1f%% the profiler's own between them, %.1f%% "
                       "between them without it, too\n",
                       100 * tables.covered, 100 * tables.own, 100 * (1 - tables.covered - tables.own)));
-  absl::StrAppend(&text, "\nOperators\n", Table(tables.operators, OperatorColumns(), limits));
-  absl::StrAppend(&text, "\nKernels\n", Table(tables.kernels, KernelColumns(), limits));
-  absl::StrAppend(&text, "\nParts of the model\n", Table(tables.modules, ModuleColumns(), limits));
+  absl::StrAppend(&text, "\nOperators\n", Table(tables.operators, limits));
+  absl::StrAppend(&text, "\nKernels\n", Table(tables.kernels, limits));
+  absl::StrAppend(&text, "\nParts of the model\n", Table(tables.modules, limits));
   if (!tables.routines.empty()) {
     absl::StrAppend(&text, "\nRoutines of libraries, by their own clocks, in a step more\n",
-                    Table(tables.routines, RoutineColumns(), limits));
+                    Table(tables.routines, limits));
   }
   return text;
 }
 
-std::string OperatorsCsv(const ProfileTables& tables) { return Csv(tables.operators, OperatorColumns()); }
-std::string KernelsCsv(const ProfileTables& tables) { return Csv(tables.kernels, KernelColumns()); }
-std::string ModulesCsv(const ProfileTables& tables) { return Csv(tables.modules, ModuleColumns()); }
-std::string RoutinesCsv(const ProfileTables& tables) { return Csv(tables.routines, RoutineColumns()); }
+std::string OperatorsCsv(const ProfileTables& tables) { return Csv(tables.operators); }
+std::string KernelsCsv(const ProfileTables& tables) { return Csv(tables.kernels); }
+std::string ModulesCsv(const ProfileTables& tables) { return Csv(tables.modules); }
+std::string RoutinesCsv(const ProfileTables& tables) { return Csv(tables.routines); }
 
 std::string ProfileJson(const ProfileFacts& facts, const ProfileTables& tables) {
   Json phases = Json::array();
@@ -188,10 +252,10 @@ std::string ProfileJson(const ProfileFacts& facts, const ProfileTables& tables) 
                         {"covered", tables.covered},
                         {"profiler_own", tables.own},
                         {"phases", phases},
-                        {"operators", List(tables.operators, OperatorColumns())},
-                        {"kernels", List(tables.kernels, KernelColumns())},
-                        {"modules", List(tables.modules, ModuleColumns())},
-                        {"routines", List(tables.routines, RoutineColumns())}};
+                        {"operators", List(tables.operators)},
+                        {"kernels", List(tables.kernels)},
+                        {"modules", List(tables.modules)},
+                        {"routines", List(tables.routines)}};
   return profile.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

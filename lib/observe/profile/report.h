@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of a profile as text for people, and as CSV and JSON for programs.
+// The tables of a profile as text, CSV and JSON.
 #pragma once
 
 #include <string>
@@ -9,20 +9,20 @@
 
 namespace roofbench::observe {
 
-// A phase of a step, by our clock. Seconds of one step.
+// A phase of a step by our clock, in seconds of one step.
 struct PhaseFacts {
   std::string name = {};
   double timed = 0;      // median of the samples
   double stopwatch = 0;  // mean of the recorded steps
 };
 
-// What a profile is of. Seconds are of one step.
+// Seconds are of one step.
 struct ProfileFacts {
   std::string case_name = {};
   std::string device = {};  // "cpu" or "cuda"
   int threads = 0;
-  int steps = 0;         // that were recorded
-  double timed = 0;      // median of the samples of the case
+  int steps = 0;         // recorded
+  double timed = 0;      // median of the case's samples
   double stopwatch = 0;  // mean of the recorded steps by our clock
   std::vector<PhaseFacts> phases = {};
 };
@@ -32,7 +32,7 @@ struct TextLimits {
   std::size_t width = 60;  // of a name
 };
 
-// Operators, kernels, parts of the model and routines, each with a head; what the limits leave out is said.
+// Operators, kernels, parts of the model and routines, each with a heading and a count of omitted rows.
 std::string ProfileText(const ProfileFacts& facts, const ProfileTables& tables, const TextLimits& limits);
 
 // All rows. Times are in milliseconds, in columns that end in _ms.

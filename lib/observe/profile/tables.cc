@@ -2,19 +2,174 @@
 #include "lib/observe/profile/tables.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 
-#include "lib/observe/profile/event_tree.h"
 #include "lib/observe/profile/operator_work.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench::observe {
 namespace {
 
-constexpr std::size_t kNone = TreeEvent::kNone;
+constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 constexpr double kNanosecond = 1e-9;
+
+// A part of the model: a range, identified by its name and the ranges around it. The first one is the step. Events
+// outside every step belong to none.
+struct Module {
+  std::string name;
+  std::size_t parent = 0;  // index; 0 for the step itself
+  int depth = 0;           // 0 for the step
+};
+
+struct TreeEvent {
+  std::size_t event;            // index of the ProfiledEvent
+  std::size_t parent = kNone;   // index of the enclosing TreeEvent
+  std::size_t module = kNone;   // the innermost part of the model; kNone outside every step
+  int depth = 0;                // enclosing operators inside the step
+  int64_t self_ns = 0;          // on the host, without nested events
+  int64_t self_device_ns = 0;   // of kernels that it launched itself
+  int64_t total_device_ns = 0;  // with nested events
+  bool is_kernel = false;       // a range of one of our kernels
+};
+
+// A backward function belongs to the part of the forward pass that it differentiates, inside the range that it runs in:
+// "backward/block 3/attention". A range nested in one of the same name is the same part of the model.
+struct EventTree {
+  std::vector<Module> modules;
+  std::vector<TreeEvent> events;  // of the host, by thread and time, parents first
+  // The launching event of each device kernel, in their order; or kNone.
+  std::vector<std::size_t> launchers;
+};
+
+class Builder {
+ public:
+  explicit Builder(const std::vector<ProfiledEvent>& events) : events_(events) {
+    tree_.modules.push_back({.name = kStepRange});
+  }
+
+  EventTree Build() {
+    for (const std::size_t index : InOrder()) Add(index);
+    Launch();
+    // Children follow their parents.
+    for (std::size_t i = tree_.events.size(); i-- > 0;) {
+      TreeEvent& one = tree_.events[i];
+      one.total_device_ns += one.self_device_ns;
+      if (one.parent != kNone) tree_.events[one.parent].total_device_ns += one.total_device_ns;
+    }
+    return std::move(tree_);
+  }
+
+ private:
+  std::vector<std::size_t> InOrder() const {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < events_.size(); ++i) {
+      if (events_[i].kind != EventKind::kDeviceKernel) order.push_back(i);
+    }
+    std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+      const ProfiledEvent& one = events_[a];
+      const ProfiledEvent& other = events_[b];
+      if (one.thread != other.thread) return one.thread < other.thread;
+      if (one.start_ns != other.start_ns) return one.start_ns < other.start_ns;
+      return one.end_ns > other.end_ns;
+    });
+    return order;
+  }
+
+  const ProfiledEvent& Around() const { return events_[tree_.events[open_.back()].event]; }
+
+  void Add(std::size_t index) {
+    const ProfiledEvent& event = events_[index];
+    while (!open_.empty() && (Around().thread != event.thread || Around().end_ns <= event.start_ns)) open_.pop_back();
+    TreeEvent added{.event = index, .self_ns = event.duration_ns()};
+    if (!open_.empty()) {
+      added.parent = open_.back();
+      TreeEvent& around = tree_.events[added.parent];
+      around.self_ns -= event.duration_ns();
+      added.module = around.module;
+      added.depth = around.depth + (Around().kind == EventKind::kOperator ? 1 : 0);
+    }
+    added.is_kernel = event.kind == EventKind::kRange && event.name.starts_with(kKernelPrefix);
+    if (event.kind == EventKind::kRange && !added.is_kernel) {
+      added.module = Enter(added.module, event.name);
+    } else if (added.module != kNone) {
+      FollowAutograd(event, added);
+    }
+    open_.push_back(tree_.events.size());
+    tree_.events.push_back(added);
+  }
+
+  std::size_t Enter(std::size_t module, const std::string& name) {
+    if (module == kNone) return name == kStepRange ? 0 : kNone;
+    return tree_.modules[module].name == name ? module : Child(module, name);
+  }
+
+  std::size_t Child(std::size_t module, const std::string& name) {
+    const auto [found, is_new] = children_.try_emplace({module, name}, tree_.modules.size());
+    if (is_new) {
+      tree_.modules.push_back({.name = name, .parent = module, .depth = tree_.modules[module].depth + 1});
+    }
+    return found->second;
+  }
+
+  void FollowAutograd(const ProfiledEvent& event, TreeEvent& added) {
+    if (event.sequence < 0) return;
+    if (!event.backward) {
+      forward_[event.sequence] = added.module;
+      return;
+    }
+    const auto found = forward_.find(event.sequence);
+    // A nested backward function is already in its place.
+    if (found != forward_.end() && !IsInBackward(added)) added.module = Graft(added.module, found->second);
+  }
+
+  bool IsInBackward(const TreeEvent& added) const {
+    return added.parent != kNone && events_[tree_.events[added.parent].event].backward;
+  }
+
+  // Copies the path of `module` below its phase to `into`.
+  std::size_t Graft(std::size_t into, std::size_t module) {
+    if (tree_.modules[module].depth <= 1) return into;
+    return Child(Graft(into, tree_.modules[module].parent), tree_.modules[module].name);
+  }
+
+  void Launch() {
+    std::unordered_map<uint64_t, std::size_t> by_correlation;
+    for (std::size_t i = 0; i < tree_.events.size(); ++i) {
+      const uint64_t correlation = events_[tree_.events[i].event].correlation;
+      if (correlation != 0) by_correlation.emplace(correlation, i);
+    }
+    for (const ProfiledEvent& event : events_) {
+      if (event.kind != EventKind::kDeviceKernel) continue;
+      const auto found = by_correlation.find(event.correlation);
+      tree_.launchers.push_back(found == by_correlation.end() ? kNone : found->second);
+      if (found != by_correlation.end()) tree_.events[found->second].self_device_ns += event.duration_ns();
+    }
+  }
+
+  const std::vector<ProfiledEvent>& events_;
+  EventTree tree_;
+  std::vector<std::size_t> open_;
+  std::map<std::pair<std::size_t, std::string>, std::size_t> children_;
+  std::unordered_map<int64_t, std::size_t> forward_;  // the operator's module by sequence number
+};
+
+// "forward/block 3/attention"; "" for the step.
+std::string PathOf(const EventTree& tree, std::size_t module) {
+  if (tree.modules[module].depth == 0) return "";
+  const std::string around = PathOf(tree, tree.modules[module].parent);
+  return around.empty() ? tree.modules[module].name : around + "/" + tree.modules[module].name;
+}
+
+// The part directly below the step that `module` is in; 0 for the step itself.
+std::size_t PhaseOf(const EventTree& tree, std::size_t module) {
+  while (tree.modules[module].depth > 1) module = tree.modules[module].parent;
+  return module;
+}
 
 struct SortColumn {
   std::string_view name;
@@ -28,7 +183,7 @@ constexpr SortColumn kSortColumns[] = {{"self", &OperatorRow::self},
                                        {"flops", &OperatorRow::flops},
                                        {"bytes", &OperatorRow::input_bytes}};
 
-// Rows in the order in which their keys first came.
+// Rows in the order in which their keys first occur.
 template <typename Key, typename Row>
 class Rows {
  public:
@@ -49,7 +204,7 @@ class Tables {
   Tables(const std::vector<ProfiledEvent>& events, const ProfileRequest& request)
       : events_(events),
         request_(request),
-        tree_(BuildTree(events)),
+        tree_(Builder(events).Build()),
         steps_(std::max(1, request.steps)),
         each_(1 / steps_) {}
 
@@ -65,7 +220,7 @@ class Tables {
   const ProfiledEvent& EventOf(const TreeEvent& one) const { return events_[one.event]; }
   double OfAStep(int64_t ns) const { return static_cast<double>(ns) * kNanosecond * each_; }
   bool IsOperator(const TreeEvent& one) const { return EventOf(one).kind == EventKind::kOperator; }
-  // A step that opens no range is what the request says.
+  // A step that opens no range is the kernel that the request names.
   bool IsKernel(const TreeEvent& one) const {
     return one.is_kernel || (one.module == 0 && EventOf(one).kind == EventKind::kRange && !request_.kernel.empty() &&
                              tree_.modules.size() == 1);
@@ -96,13 +251,13 @@ class Tables {
     }
   }
 
-  // Of the device's time where there is any.
+  // The share of the device's time if there is any.
   double ShareOf(double host, double device) const {
     if (made_.device > 0) return device / made_.device;
     return made_.step > 0 ? host / made_.step : 0;
   }
 
-  // Whether an event around it is in the same row, whose total has its time already.
+  // Whether an enclosing event belongs to the same row, so that the row's total already includes this one.
   bool IsInItself(const TreeEvent& one) const {
     for (std::size_t around = one.parent; around != kNone; around = tree_.events[around].parent) {
       const ProfiledEvent& event = EventOf(tree_.events[around]);
@@ -214,7 +369,7 @@ class Tables {
       all[i].path = PathOf(tree_, i);
       all[i].depth = tree_.modules[i].depth;
       if (i == 0) break;
-      ModuleRow& around = all[tree_.modules[i].parent];  // made before the parts inside it
+      ModuleRow& around = all[tree_.modules[i].parent];  // has a lower index
       around.total += all[i].total;
       around.total_device += all[i].total_device;
       around.flops += all[i].flops;
@@ -236,7 +391,7 @@ class Tables {
   const ProfileRequest& request_;
   const EventTree tree_;
   const double steps_;
-  const double each_;  // a step's share of what was recorded
+  const double each_;  // one step's share of the recording
   ProfileTables made_;
 };
 

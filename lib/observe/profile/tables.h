@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a profile adds up to: by operator, by kernel, by part of the model. All figures are of one step.
+// Sums a profile by operator, by kernel and by part of the model. All figures are for one step.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "lib/observe/profile/event.h"
+#include "lib/observe/profile/recorder.h"
 
 namespace roofbench::observe {
 
 struct ProfileRequest {
-  int steps = 1;            // that were recorded
-  int depth = 0;            // operators inside so many others, and deeper parts of the model, are left out; 0: none are
-  std::string sort = {};    // a column of kSortColumns
-  std::string kernel = {};  // what the step itself is where it opens no range: a kernel of ours; empty: it is none
-  double between = 0;       // seconds of a step outside of operators and kernels of ours without the profiler
+  int steps = 1;            // recorded
+  int depth = 0;            // omits operators and parts of the model at this depth and deeper; 0: no limit
+  std::string sort = {};    // one of SortColumns; empty: self time, on the GPU if there is one
+  std::string kernel = {};  // names the step's kernel if the step opens no range; empty: the step is not a kernel
+  double between = 0;       // seconds of an unprofiled step outside operators and our kernels
 };
 
-// Seconds, calls, FLOPs and bytes of one step. Shares are of the step: of its time on the device where that is known.
+// Seconds, calls, FLOPs and bytes of one step. Shares are of the step's device time if known, else of its time.
 struct OperatorRow {
   std::string name = {};
   std::string shapes = {};
@@ -33,10 +31,10 @@ struct OperatorRow {
   double share = 0;  // of self time
 };
 
-// On a GPU: its kernels. On a CPU: kernels of ours, and LibTorch's operators, whose loops have no name of their own.
+// On a GPU: its kernels. On a CPU: our kernels, and LibTorch's operators, whose loops are not named.
 struct KernelRow {
   std::string name = {};
-  std::string phase = {};  // the part of the step: "forward", "decode"; empty where it has none
+  std::string phase = {};  // "forward", "decode"; empty outside a phase
   std::string work = {};   // Name(WorkKind)
   double calls = 0;
   double total = 0;
@@ -50,7 +48,7 @@ struct KernelRow {
 struct ModuleRow {
   std::string path = {};  // "forward/block 3/attention"; empty: the step
   int depth = 0;
-  double calls = 0;  // of its range; 0 in the backward pass, which has none
+  double calls = 0;  // of its range; 0 in the backward pass, which opens none
   double self = 0;   // on the host
   double total = 0;  // with the parts inside it
   double total_device = 0;
@@ -58,7 +56,7 @@ struct ModuleRow {
   double share = 0;
 };
 
-// A routine of oneDNN or MKL, inside of the operators: with one problem (its sizes), as the library itself tells.
+// A routine of oneDNN or MKL for one problem (its sizes), as logged by the library.
 struct RoutineRow {
   std::string library = {};
   std::string name = {};
@@ -71,21 +69,20 @@ struct RoutineRow {
 };
 
 struct ProfileTables {
-  double step = 0;     // seconds by the profiler, mean of the recorded steps
-  double device = 0;   // seconds of kernels of a GPU in a step; 0: none
-  double covered = 0;  // share of `step` that is self time of operators and kernels of ours
-  double own = 0;      // share of `step` outside of them that is only there because they are recorded
+  double step = 0;     // seconds by the profiler's clock, mean of the recorded steps
+  double device = 0;   // seconds of GPU kernels in a step
+  double covered = 0;  // share of `step`: self time of operators and our kernels
+  double own = 0;      // share of `step`: recording cost between them
   std::vector<OperatorRow> operators;
   std::vector<KernelRow> kernels;
-  std::vector<ModuleRow> modules;    // each before the parts inside it, in the order of their first call
-  std::vector<RoutineRow> routines;  // of a step more; MakeTables knows none
+  std::vector<ModuleRow> modules;    // parents first, in the order of their first call
+  std::vector<RoutineRow> routines;  // of an additional step; MakeTables leaves it empty
 };
 
-// Names of the columns of operators that they can be sorted by, the largest first: "self", "total", …
+// The columns that operators can be sorted by, largest first: "self", "total", …
 std::vector<std::string> SortColumns();
 
-// Steps are the ranges of kStepRange. `request.sort` must be one of SortColumns, or empty: self time, on the GPU where
-// there is one.
+// A step is a range of kStepRange.
 ProfileTables MakeTables(const std::vector<ProfiledEvent>& events, const ProfileRequest& request);
 
 }  // namespace roofbench::observe

@@ -12,8 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/atomic_file.h"
-#include "lib/base/file_beside.h"
+#include "lib/base/files.h"
 #include "lib/results/journal_line.h"
 
 namespace roofbench {

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/base/locked_file.h"
+#include "lib/base/files.h"
 #include "lib/results/outcome.h"
 #include "lib/run/journal/run_identity.h"
 

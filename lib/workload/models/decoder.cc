@@ -76,7 +76,7 @@ double StoredDecoder::ModelBytes() const {
   const auto linear = [&](DecoderComponent product, double rows, double columns) {
     return MatrixBytes(FormatOf(product), rows, columns, group);
   };
-  const WeightFormat plain = Unquantised();
+  const WeightFormat plain = Unquantized();
   const double norms = s.layers * shape.NormParameters() + s.d_model;
   const double vectors = s.layers * shape.BiasParameters() * StorageBytes(format) +
                          norms * (shape.fp32_norms ? ElementBytes(Dtype::kFp32) : StorageBytes(format));
@@ -132,7 +132,7 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
     expert.repeat *= experts;
     cost.operations.push_back(expert);
   }
-  const WeightFormat plain = stored.Unquantised();
+  const WeightFormat plain = stored.Unquantized();
   if (stored.shape.IsMixture()) {
     Operation router = Product(stored, plain, tokens, stored.shape.experts, s.d_model);
     router.repeat = s.layers;

@@ -80,19 +80,19 @@ struct DecoderPass {
 struct StoredDecoder {
   Decoder shape;
   WeightFormat format = WeightFormat::kBf16;
-  std::set<DecoderComponent> kept = {};  // products whose weights are not quantised; the router's never are
+  std::set<DecoderComponent> kept = {};  // products whose weights are not quantized; the router's never are
   double group = 64;                     // of int4
   Activations activations = Activations::kDefault;
   bool int8_cache = false;  // keys and values in 8 bits, with a factor in fp32 of each head's
 
-  WeightFormat FormatOf(DecoderComponent product) const { return kept.contains(product) ? Unquantised() : format; }
-  WeightFormat Unquantised() const { return UnquantisedFormat(format, activations); }
+  WeightFormat FormatOf(DecoderComponent product) const { return kept.contains(product) ? Unquantized() : format; }
+  WeightFormat Unquantized() const { return UnquantizedFormat(format, activations); }
 
   // Bytes of keys and values that one token of one sequence leaves in a layer, and in all.
   double KvBytesOfLayer() const;
   double KvBytesPerToken() const { return shape.base.layers * KvBytesOfLayer(); }
 
-  // All weights, norms and tables: what the model occupies. A tied head that is quantised is a second matrix beside the
+  // All weights, norms and tables: what the model occupies. A tied head that is quantized is a second matrix beside the
   // embedding, which is not.
   double ModelBytes() const;
   // Weights that `tokens` tokens read together: no embedding but their rows, no idle expert.

@@ -232,7 +232,7 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   }
   if (mode >= TrainingMode::kForwardBackward) memory.gradients = count * stream;
   if (mode == TrainingMode::kStep && HasMoments()) memory.optimizer = 2 * count * stream;
-  // A block keeps of each of its two norms the input and a statistic a row, and LibTorch's also the normalised rows,
+  // A block keeps of each of its two norms the input and a statistic a row, and LibTorch's also the normalized rows,
   // both in fp32 where the norm is composed.
   // The scaled rows are kept once by the products that read them, but under autocast LibTorch rounds them again for
   // each of the five. Attention keeps queries, keys, values and its result twice (as it came and with heads merged;

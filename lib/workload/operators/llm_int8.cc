@@ -30,10 +30,10 @@ Cost LlmInt8Linear::FusedCost() const { return CostBeside(m * k); }
 
 Cost LlmInt8Linear::StagedCost() const {
   // Values, magnitudes and what is kept of them, in fp32, then the same scaled, rounded and in int8.
-  const double quantising = (5 * 4 + 1) * m * k;
-  // The first three and the quantised ones, and products, their scales twice, what both give, and that in bf16.
-  const double dequantising = (3 * 4 + 1) * m * k + (4 * 4 + 2) * m * n;
-  return CostBeside(std::max(quantising, dequantising));
+  const double quantizing = (5 * 4 + 1) * m * k;
+  // The first three and the quantized ones, and products, their scales twice, what both give, and that in bf16.
+  const double dequantizing = (3 * 4 + 1) * m * k + (4 * 4 + 2) * m * n;
+  return CostBeside(std::max(quantizing, dequantizing));
 }
 
 }  // namespace roofbench::workload

@@ -18,7 +18,7 @@ struct LlmInt8Linear {
   Operation Product() const;
   Operation OutlierProduct() const;
 
-  // Where a block of products is dequantised before it meets memory: the quantised rows of x are all that lies beside
+  // Where a block of products is dequantized before it meets memory: the quantized rows of x are all that lies beside
   // the operands.
   Cost FusedCost() const;
   // Where each stage writes to memory what the next one reads, in fp32 as LibTorch's operators do. The same operations

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisation of rows: layer norm and RMS norm, forward and backward.
+// Normalization of rows: layer norm and RMS norm, forward and backward.
 #pragma once
 
 #include "lib/workload/cost.h"
@@ -30,7 +30,7 @@ struct Norm {
 
   // The same as LibTorch 2.11 does it eagerly: a forward pass makes a new result while the last one is there.
   // `composed`: an RMS norm that has no operator of its own, on a CPU. Of an element it holds in fp32: forward x (a
-  // copy, unless it is fp32), x normalised, and that times the weight; backward x normalised, dy times the weight, the
+  // copy, unless it is fp32), x normalized, and that times the weight; backward x normalized, dy times the weight, the
   // difference of both, what is subtracted, and dx before it is rounded.
   Cost EagerForwardCost(bool composed) const;
   Cost EagerBackwardCost(bool composed) const;

@@ -58,7 +58,7 @@ TEST(CpuRoofMeter, HasAStreamOfEachKindBeforeCalibration) {
 
 TEST(CpuRoofMeter, CalibrateReadsEveryVariant) {
   CpuRoofMeter meter(Facts(), 2);
-  meter.Calibrate({Dtype::kFp32, Dtype::kFp32, Dtype::kTf32}, kShort);
+  meter.Calibrate(StreamsAnd({Dtype::kFp32, Dtype::kFp32, Dtype::kTf32}), kShort);
 
   std::set<std::pair<std::string, std::string>> expected;
   for (const StreamVariant& variant : StreamVariants()) expected.emplace(Name(variant.kind), variant.name);
@@ -90,7 +90,7 @@ TEST(CpuRoofMeter, CalibrateReadsEveryVariant) {
   EXPECT_EQ(meter.BestStream(StreamKind::kCopy).name, best["copy"].front().variant);
 
   const std::size_t readings = meter.readings().size();
-  meter.Calibrate({Dtype::kFp32}, kShort);
+  meter.Calibrate(StreamsAnd({Dtype::kFp32}), kShort);
   EXPECT_EQ(meter.readings().size(), readings);
 }
 
@@ -104,7 +104,7 @@ TEST(CpuRoofMeter, AddedProbeReachesARoofThatHasNoLoop) {
     seconds.push_back(wanted);
     return 200.0;
   });
-  meter.Calibrate({Dtype::kFp16}, 9 * kShort);
+  meter.Calibrate(StreamsAnd({Dtype::kFp16}), 9 * kShort);
   EXPECT_EQ(Flops(meter, Dtype::kFp16), 200);
   EXPECT_THAT(seconds, testing::Each(testing::DoubleEq(kShort)));
   seconds.clear();
@@ -126,11 +126,57 @@ TEST(CpuRoofMeter, FirstUseCalibratesThatPrecision) {
   EXPECT_GT(meter.MeasureCompute(Dtype::kFp32, kShort), 0);
 }
 
+TEST(CpuRoofMeter, MeasuresWhatIsNeededAlone) {
+  CpuRoofMeter meter(Facts(), 1);
+  meter.AddComputeProbe(Dtype::kFp16, "gemm", [](double) { return 300.0; });
+  workload::Cost cost = {.operations = {{.bytes_read = 100, .bytes_written = 1}}};
+  cost.operations.front().flops[workload::Index(Dtype::kFp16)] = 1;
+  meter.Calibrate(NeedsOf(cost), kShort);
+  std::set<std::string> roofs;
+  for (const RoofReading& reading : meter.readings()) roofs.insert(reading.roof);
+  EXPECT_THAT(roofs, testing::ElementsAre("copy", "fp16", "read"));
+  EXPECT_EQ(meter.peaks().write, 0);
+}
+
+TEST(CpuRoofMeter, RestoredRoofsAreNotMeasuredAgain) {
+  CpuRoofMeter first(Facts(), 1);
+  first.AddComputeProbe(Dtype::kFp16, "slow", [](double) { return 100.0; });
+  first.AddComputeProbe(Dtype::kFp16, "fast", [](double) { return 200.0; });
+  first.Calibrate(StreamsAnd({Dtype::kFp16}), kShort);
+
+  CpuRoofMeter second(Facts(), 1);
+  int calls = 0;
+  second.AddComputeProbe(Dtype::kFp16, "slow", [](double) { return 1000.0; });
+  second.AddComputeProbe(Dtype::kFp16, "fast", [&](double) {
+    ++calls;
+    return 150.0;
+  });
+  second.Restore(first.readings());
+  second.Calibrate(StreamsAnd({Dtype::kFp16}), kShort);
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(Flops(second, Dtype::kFp16), 200);
+  EXPECT_EQ(second.peaks().read, first.peaks().read);
+  EXPECT_EQ(second.memory_speed().slow, first.memory_speed().slow);
+  for (const StreamKind kind : kStreamKinds) EXPECT_EQ(second.BestStream(kind).name, first.BestStream(kind).name);
+  EXPECT_EQ(second.MeasureCompute(Dtype::kFp16, kShort), 150) << "by the variant that was best";
+  EXPECT_EQ(second.readings().size(), first.readings().size());
+}
+
+TEST(CpuRoofMeter, ARoofWhoseBestVariantIsMissingIsMeasured) {
+  CpuRoofMeter meter(Facts(), 1);
+  meter.AddComputeProbe(Dtype::kFp16, "slow", [](double) { return 100.0; });
+  meter.Restore({{.roof = "fp16", .variant = "fast", .rate = 200, .best = true},
+                 {.roof = "fp16", .variant = "slow", .rate = 90},
+                 {.roof = "nonsense", .variant = "fast", .rate = 1, .best = true}});
+  EXPECT_EQ(Flops(meter, Dtype::kFp16), 0);
+  EXPECT_EQ(meter.MeasureCompute(Dtype::kFp16, kShort), 100);
+}
+
 TEST(CpuRoofMeter, OneLuckyRoundDoesNotCount) {
   CpuRoofMeter meter(Facts(), 1);
   int next = 0;
   meter.AddComputeProbe(Dtype::kFp16, "gemm", [&](double) { return next++ == 3 ? 1000.0 : 50.0; });
-  meter.Calibrate({Dtype::kFp16}, kShort);
+  meter.Calibrate(StreamsAnd({Dtype::kFp16}), kShort);
   EXPECT_EQ(Flops(meter, Dtype::kFp16), 50);
 }
 
@@ -139,7 +185,7 @@ TEST(CpuRoofMeter, EqualRatesGoToTheFirst) {
     CpuRoofMeter meter(Facts(), 1);
     meter.AddComputeProbe(Dtype::kFp16, "a", [](double) { return 100.0; });
     meter.AddComputeProbe(Dtype::kFp16, "b", [rate = second](double) { return rate; });
-    meter.Calibrate({Dtype::kFp16}, kShort);
+    meter.Calibrate(StreamsAnd({Dtype::kFp16}), kShort);
     for (const RoofReading& reading : meter.readings()) {
       if (reading.roof != "fp16") continue;
       EXPECT_EQ(reading.best, reading.variant == winner) << reading.variant;
@@ -150,7 +196,7 @@ TEST(CpuRoofMeter, EqualRatesGoToTheFirst) {
 TEST(CpuRoofMeter, ProbeBeatsTheLoopsWhereItIsFaster) {
   CpuRoofMeter meter(Facts(), 2);
   meter.AddComputeProbe(Dtype::kFp32, "gemm", [](double) { return 1e18; });
-  meter.Calibrate({Dtype::kFp32}, kShort);
+  meter.Calibrate(StreamsAnd({Dtype::kFp32}), kShort);
   EXPECT_EQ(Flops(meter, Dtype::kFp32), 1e18);
   EXPECT_EQ(meter.MeasureCompute(Dtype::kFp32, kShort), 1e18);
 }
@@ -158,7 +204,7 @@ TEST(CpuRoofMeter, ProbeBeatsTheLoopsWhereItIsFaster) {
 TEST(CpuRoofMeter, LoopsBeatASlowerProbe) {
   CpuRoofMeter meter(Facts(), 2);
   meter.AddComputeProbe(Dtype::kFp32, "gemm", [](double) { return 1.0; });
-  meter.Calibrate({Dtype::kFp32}, kShort);
+  meter.Calibrate(StreamsAnd({Dtype::kFp32}), kShort);
   EXPECT_GT(Flops(meter, Dtype::kFp32), 1);
   EXPECT_GT(meter.MeasureCompute(Dtype::kFp32, kShort), 1);
 }
@@ -178,7 +224,7 @@ TEST(CpuRoofMeter, MeasuresMixesWithOrWithoutCalibration) {
 TEST(CpuRoofMeter, ExceptionOfAProbePassesThrough) {
   CpuRoofMeter meter(Facts(), 1);
   meter.AddComputeProbe(Dtype::kFp16, "gemm", [](double) -> double { throw std::runtime_error("no kernel"); });
-  EXPECT_THROW(meter.Calibrate({Dtype::kFp16}, kShort), std::runtime_error);
+  EXPECT_THROW(meter.Calibrate(StreamsAnd({Dtype::kFp16}), kShort), std::runtime_error);
 }
 
 }  // namespace

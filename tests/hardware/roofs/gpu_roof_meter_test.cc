@@ -29,7 +29,7 @@ TEST_F(GpuRoofMeterTest, ThePeaksAreThoseOfTheFastestVariants) {
   meter_.AddComputeProbe(Dtype::kBf16, "slow", [](double) { return 1e12; });
   meter_.AddComputeProbe(Dtype::kBf16, "fast", [](double) { return 2e12; });
   meter_.AddComputeProbe(Dtype::kFp16, "unasked", [](double) { return 3e12; });
-  meter_.Calibrate({Dtype::kBf16}, 10 * kProbe);
+  meter_.Calibrate(StreamsAnd({Dtype::kBf16}), 10 * kProbe);
   EXPECT_EQ(meter_.fault(), "");
   EXPECT_NEAR(meter_.peaks().read, 4.4e9, 1);
   EXPECT_NEAR(meter_.peaks().copy, 3.3e9, 1);
@@ -43,7 +43,7 @@ TEST_F(GpuRoofMeterTest, ThePeaksAreThoseOfTheFastestVariants) {
 }
 
 TEST_F(GpuRoofMeterTest, AMixTakesTheTimeOfItsStreams) {
-  meter_.Calibrate({}, 10 * kProbe);
+  meter_.Calibrate(StreamsAnd({}), 10 * kProbe);
   // Half of the traffic read at 4.4 GB/s, half copied at 3.3 GB/s.
   EXPECT_NEAR(meter_.MeasureMemory({.read = 5, .copy = 5}, 10 * kProbe) / 1e9, 1 / (0.5 / 4.4 + 0.5 / 3.3), 0.05);
   EXPECT_NEAR(meter_.MeasureMemory({.update = 1}, kProbe), 3.85e9, 1);
@@ -51,7 +51,7 @@ TEST_F(GpuRoofMeterTest, AMixTakesTheTimeOfItsStreams) {
 }
 
 TEST_F(GpuRoofMeterTest, AProbeTakesAboutTheTimeAskedFor) {
-  meter_.Calibrate({}, 10 * kProbe);
+  meter_.Calibrate(StreamsAnd({}), 10 * kProbe);
   streams_.passes.clear();
   meter_.MeasureMemory({.read = 1}, 10 * kProbe);
   double bytes = 0;
@@ -60,7 +60,7 @@ TEST_F(GpuRoofMeterTest, AProbeTakesAboutTheTimeAskedFor) {
 }
 
 TEST_F(GpuRoofMeterTest, PassesGoOnWhereTheLastStopped) {
-  meter_.Calibrate({}, kProbe);
+  meter_.Calibrate(StreamsAnd({}), kProbe);
   streams_.passes.clear();
   // Two buffers of 6.4 MB, a third of a lap each time: nothing is met again before both were read.
   std::set<const std::byte*> starts;
@@ -69,7 +69,7 @@ TEST_F(GpuRoofMeterTest, PassesGoOnWhereTheLastStopped) {
 }
 
 TEST_F(GpuRoofMeterTest, ACacheHasItsOwnRates) {
-  meter_.Calibrate({}, kProbe);
+  meter_.Calibrate(StreamsAnd({}), kProbe);
   streams_.passes.clear();
   const double working_set = meter_.CacheWorkingSet(kL2 / 4);
   EXPECT_EQ(working_set, kL2 / 4) << "the L2 has two halves, and lines of one may be copied to the other";
@@ -88,7 +88,7 @@ TEST_F(GpuRoofMeterTest, AWrongStreamDefinesNoRoof) {
     streams.broken = kind;
     GpuRoofMeter meter(streams, kL2, kMemory);
     meter.AddComputeProbe(Dtype::kFp32, "probe", [](double) { return 1e12; });
-    meter.Calibrate({Dtype::kFp32}, kProbe);
+    meter.Calibrate(StreamsAnd({Dtype::kFp32}), kProbe);
     EXPECT_THAT(meter.fault(), HasSubstr(std::string(Name(kind))));
     EXPECT_EQ(meter.peaks().read, 0);
     EXPECT_EQ(meter.MeasureMemory({.read = 1}, kProbe), 0);
@@ -99,7 +99,7 @@ TEST_F(GpuRoofMeterTest, AWrongStreamDefinesNoRoof) {
 
 TEST_F(GpuRoofMeterTest, BuffersShrinkToTheFreeMemory) {
   streams_.free_bytes = 8 << 20;
-  meter_.Calibrate({}, kProbe);
+  meter_.Calibrate(StreamsAnd({}), kProbe);
   EXPECT_EQ(meter_.fault(), "");
   EXPECT_GT(meter_.peaks().read, 0);
 }
@@ -120,7 +120,7 @@ TEST_F(GpuRoofMeterTest, TheDeviceIsWarmBeforeItIsMeasured) {
 
 TEST_F(GpuRoofMeterTest, WithoutMemoryThereIsNoRoof) {
   streams_.free_bytes = 1 << 20;
-  meter_.Calibrate({}, kProbe);
+  meter_.Calibrate(StreamsAnd({}), kProbe);
   EXPECT_THAT(meter_.fault(), HasSubstr("no free memory"));
   EXPECT_EQ(meter_.peaks().read, 0);
 }

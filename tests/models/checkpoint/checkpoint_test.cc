@@ -58,7 +58,7 @@ std::string Deep(int depth) { return std::string(static_cast<std::size_t>(depth)
 
 const Broken kBroken[] = {
     {"NoConfig", [](Parts& p) { p.has_config = false; }, "config.json"},
-    {"ConfigIsNoJson", [](Parts& p) { p.config = "x"; }, "config.json: it is no JSON object"},
+    {"ConfigIsNoJson", [](Parts& p) { p.config = "x"; }, "config.json: it is not a JSON object"},
     {"ConfigLacksASize", [](Parts& p) { p.config.erase("hidden_size"); }, "hidden_size must be a whole number"},
     {"NegativeLayers", [](Parts& p) { p.config["num_hidden_layers"] = -1; }, "num_hidden_layers must be"},
     {"SizeIsText", [](Parts& p) { p.config["vocab_size"] = "10"; }, "vocab_size must be"},
@@ -176,8 +176,8 @@ const Broken kBroken[] = {
     {"HeaderLongerThanFile", [](Parts& p) { p.file = std::string("\xff\x00\x00\x00\x00\x00\x00\x00{}", 10); },
      "its header claims 255 bytes"},
     {"HeaderOfExabytes", [](Parts& p) { p.file = std::string(8, '\xff') + "{}"; }, "its header claims"},
-    {"HeaderIsNoJson", [](Parts& p) { p.file = SafetensorsText("{\"a\":", ""); }, "no valid JSON"},
-    {"HeaderIsAList", [](Parts& p) { p.file = SafetensorsText("[1]", ""); }, "no JSON object"},
+    {"HeaderIsNoJson", [](Parts& p) { p.file = SafetensorsText("{\"a\":", ""); }, "not valid JSON"},
+    {"HeaderIsAList", [](Parts& p) { p.file = SafetensorsText("[1]", ""); }, "not a JSON object"},
     {"HeaderIsDeep", [](Parts& p) { p.file = SafetensorsText("{\"a\":" + Deep(100'000), ""); }, "nested too deeply"},
     {"ATensorTwice", [](Parts& p) { p.file = SafetensorsText(R"({"a":{},"a":{}})", ""); }, "names 'a' twice"},
     {"NoDtype", [](Parts& p) { p.header[kNorm].erase("dtype"); }, "norm.weight has no dtype"},
@@ -215,7 +215,7 @@ const Broken kBroken[] = {
        p.header[kQuery]["shape"] = {4, 16};
      },
      "q_proj.weight is [4, 16] where config.json"},
-    {"IndexIsNoJson", [](Parts& p) { p.index = "{"; }, "index.json: it is no valid JSON"},
+    {"IndexIsNoJson", [](Parts& p) { p.index = "{"; }, "index.json: it is not valid JSON"},
     {"IndexWithoutMap", [](Parts& p) { p.index = "{}"; }, "no weight_map"},
     {"IndexLeadsOut", [](Parts& p) { p.index = R"({"weight_map":{"a":"../../etc/passwd"}})"; }, "same folder"},
     {"IndexNamesNoFile", [](Parts& p) { p.index = R"({"weight_map":{"a":"b.safetensors"}})"; }, "b.safetensors"},

@@ -157,7 +157,7 @@ TEST_P(PackedCheckpoint, HoldsTheWeightsOfTheFormula) {
             << Name(format) << ", row " << at << ", column " << column;
       }
     }
-    EXPECT_EQ(weights->head.format, workload::UnquantisedFormat(format)) << "the head is not stored in 4 bits";
+    EXPECT_EQ(weights->head.format, workload::UnquantizedFormat(format)) << "the head is not stored in 4 bits";
   }
 }
 

@@ -89,7 +89,7 @@ TEST(Fp16Activations, AreForQuantisedWeightsAndOfNoKernelOfOurs) {
   for (const WeightFormat format : workload::kWeightFormats) {
     const Storage storage = StorageOf(format, Activations::kFp16);
     const absl::Status status = CheckStorage(config, storage);
-    EXPECT_EQ(status.ok(), workload::UnquantisedFormat(format) != format) << Name(format);
+    EXPECT_EQ(status.ok(), workload::UnquantizedFormat(format) != format) << Name(format);
     if (!status.ok()) {
       EXPECT_THAT(std::string(status.message()), testing::HasSubstr("not for " + std::string(Name(format))));
       continue;

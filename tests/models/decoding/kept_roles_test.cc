@@ -48,7 +48,7 @@ TEST_P(KeptRole, IsStoredAndMultipliedAsItIs) {
   DecoderWeights weights = RandomWeights(mixture, storage, 1).value();
   for (const LinearRole role : kLinearRoles) {
     const bool plain = role == kept || role == LinearRole::kRouter;
-    EXPECT_EQ(MatrixOf(weights, role).format, plain ? workload::UnquantisedFormat(format) : format) << Name(role);
+    EXPECT_EQ(MatrixOf(weights, role).format, plain ? workload::UnquantizedFormat(format) : format) << Name(role);
   }
   EXPECT_EQ(static_cast<double>(weights.nbytes()), storage.Of(mixture.shape).ModelBytes());
 

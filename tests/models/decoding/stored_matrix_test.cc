@@ -99,7 +99,7 @@ TEST(StoredMatrix, ProductsOfRoundedVectors) {
     kernels::LlmInt8Activations vectors;
     const auto* const values = reinterpret_cast<const kernels::Bf16*>(x.const_data_ptr<at::BFloat16>());
     vectors.Select(values, 5, 96, 0, kernels::SerialFor());
-    vectors.Quantise(values, kernels::SerialFor(), matrix.SummedGroup());
+    vectors.Quantize(values, kernels::SerialFor(), matrix.SummedGroup());
     at::Tensor native = at::zeros({5, 48});
     matrix.MultiplyIntegers(1, vectors, native.data_ptr<float>(), {0, 16});
     matrix.MultiplyIntegers(1, vectors, native.data_ptr<float>(), {16, 48});

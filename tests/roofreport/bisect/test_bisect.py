@@ -22,7 +22,7 @@ def _bisect(made: Scratch, tmp_path: Path, good: str = "good", bad: str = "HEAD"
 
 
 @pytest.mark.slow
-def test_the_planted_commit_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_injected_slow_commit_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = _made(tmp_path, 4, 2, broken=0)
     assert _bisect(made, tmp_path) == 0
     out = capsys.readouterr().out

@@ -7,9 +7,8 @@ import math
 from collections.abc import Iterable
 
 import pytest
-from roofreport.bisect.progress import Progress
 from roofreport.bisect.repository import Commit
-from roofreport.bisect.search import Found, search
+from roofreport.bisect.search import Found, Progress, search
 from roofreport.errors import UnusableInputError
 from roofreport.stats.verdict import Judgement, Verdict
 

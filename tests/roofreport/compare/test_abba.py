@@ -10,7 +10,7 @@ from pathlib import Path
 import fake_roofbench
 import pytest
 from roofreport.cli import main
-from roofreport.compare import command, match
+from roofreport.compare import axes, command
 from roofreport.duration import seconds
 from roofreport.errors import UnusableInputError
 from roofreport.stats import sequential
@@ -176,7 +176,7 @@ def test_cases_that_differ_in_two_axes(tmp_path: Path, capsys: pytest.CaptureFix
 )
 def test_what_is_no_match(text: str) -> None:
     with pytest.raises(UnusableInputError):
-        match.parse(text)
+        axes.parse_match(text)
 
 
 def test_failed_and_skipped_cases(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -249,16 +249,6 @@ def test_at_least_ten_pairs() -> None:
     assert not sequential.is_due(0, 1.0, 9)
     assert sequential.is_due(0, 0.25, 10)
     assert not sequential.is_due(4, 1.0, 100)
-
-
-def test_a_program_of_before_is_compared_by_todays_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = fake_roofbench.script(tmp_path / "before", "self/what:sampler:1.0", tmp_path / "runs")
-    after = fake_roofbench.script(
-        tmp_path / "after", "harness_overhead/what:sampler:1.3", tmp_path / "runs", flags="--described"
-    )
-    assert _abba(before, after, tmp_path / "state") == 1
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("SLOWER")]
-    assert line.split()[1] == "harness_overhead/what:sampler"
 
 
 def test_a_metric_of_the_programs_own(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import builders
 import pytest
-from roofreport.compare import precisions
+from roofreport.compare import axes
 from roofreport.io.load import load
 
 
-def _found(path: Path, *rows: dict[str, object]) -> list[precisions.Choice]:
-    return precisions.find(load(builders.write_json(path, list(rows))).cases)
+def _found(path: Path, *rows: dict[str, object]) -> list[axes.Choice]:
+    return axes.precisions(load(builders.write_json(path, list(rows))).cases)
 
 
 def test_the_fastest_comes_first(tmp_path: Path) -> None:

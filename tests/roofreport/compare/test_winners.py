@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import builders
 import pytest
-from roofreport.compare import winners
+from roofreport.compare import axes
 from roofreport.io import contract
 from roofreport.io.result import Case, State
 
@@ -15,7 +15,7 @@ def _measured(name: str, seconds: float, roof: float | None = None) -> Case:
 
 
 def test_they_are_the_fastest_of_what_differs_in_its_implementation_alone() -> None:
-    found = winners.find(
+    found = axes.winners(
         [
             _measured("norm/impl:eager/dtype:bf16/d:1", 3e-3, 0.2),
             _measured("norm/impl:eager/dtype:bf16/d:2", 4e-3, 0.3),
@@ -37,7 +37,7 @@ def test_they_are_the_fastest_of_what_differs_in_its_implementation_alone() -> N
 
 def test_a_default_implementation_is_not_in_the_name() -> None:
     described = builders.family("gelu", builders.axis("by", default="eager", role="impl"), builders.axis("n"))
-    found = winners.find(
+    found = axes.winners(
         [_measured("gelu/n:1", 2e-3), _measured("gelu/by:native/n:1", 1e-3), _measured("other/n:1", 1.0)],
         contract.parse(builders.contract(described)),
     )
@@ -46,7 +46,7 @@ def test_a_default_implementation_is_not_in_the_name() -> None:
 
 def test_cases_that_did_not_run_do_not_count() -> None:
     cases = [Case("norm/impl:eager/d:1", 0, State.FAILED), _measured("norm/impl:native/d:1", 1e-3, 0.5)]
-    assert winners.find(cases, contract.packaged()) == []
+    assert axes.winners(cases, contract.packaged()) == []
 
 
 @pytest.mark.parametrize(
@@ -59,5 +59,5 @@ def test_cases_that_did_not_run_do_not_count() -> None:
 )
 def test_what_is_left(roof: float | None, left: str) -> None:
     cases = [_measured("norm/impl:a/d:1", 3e-3, roof), _measured("norm/impl:b/d:1", 1e-3, roof)]
-    (found,) = winners.find(cases, contract.packaged())
+    (found,) = axes.winners(cases, contract.packaged())
     assert found.left == left

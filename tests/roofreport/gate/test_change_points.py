@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from roofreport.gate import change_points, fence
+from roofreport.gate import standing
 from roofreport.io.contract import TIME, Better, Metric
 
 
@@ -17,52 +17,52 @@ def _noise(count: int, seed: int = 1) -> np.ndarray:
 @pytest.mark.parametrize("size", [0.05, -0.05])
 def test_a_level_is_found_where_it_begins(place: int, size: float) -> None:
     values = _noise(120) + np.where(np.arange(120) >= place, size, 0.0)
-    (found,) = change_points.find(values.tolist())
+    (found,) = standing.change_points(values.tolist())
     assert abs(found - place) <= 1
 
 
 def test_two_levels_are_two() -> None:
     values = _noise(120) + np.repeat([0.0, 0.06, 0.0], 40)
-    assert np.allclose(change_points.find(values.tolist()), [40, 80], atol=1)
+    assert np.allclose(standing.change_points(values.tolist()), [40, 80], atol=1)
 
 
 def test_single_nights_are_no_level() -> None:
     values = _noise(120)
     values[[20, 55, 90]] += 0.5
     values[70:72] += 0.5
-    assert change_points.find(values.tolist()) == []
+    assert standing.change_points(values.tolist()) == []
 
 
 @pytest.mark.parametrize("values", [[], [1.0] * 5, [1.0] * 50])
 def test_too_few_or_all_the_same(values: list[float]) -> None:
-    assert change_points.find(values) == []
+    assert standing.change_points(values) == []
 
 
 def test_the_same_figure_until_it_changes() -> None:
-    assert change_points.find([1.0] * 20 + [1.02] * 10) == [20]
+    assert standing.change_points([1.0] * 20 + [1.02] * 10) == [20]
 
 
 def test_noise_has_few_levels() -> None:
-    found = [change_points.find(_noise(120, seed).tolist()) for seed in range(50)]
+    found = [standing.change_points(_noise(120, seed).tolist()) for seed in range(50)]
     assert sum(map(bool, found)) <= 2
 
 
 def test_a_fence_is_not_narrower_than_what_matters() -> None:
-    quiet = fence.around([0.0] * 20, TIME)
+    quiet = standing.fence_around([0.0] * 20, TIME)
     assert quiet is not None
     assert quiet.near >= TIME.practical
-    assert fence.around([0.0] * (fence.FEWEST_NIGHTS - 1), TIME) is None
-    exact = fence.around([0.0] * 20, Metric("peak_mem", "B", Better.LOWER, 0.02, noisy=False))
+    assert standing.fence_around([0.0] * (standing.FEWEST_NIGHTS - 1), TIME) is None
+    exact = standing.fence_around([0.0] * 20, Metric("peak_mem", "B", Better.LOWER, 0.02, noisy=False))
     assert exact is not None
     assert exact.near == pytest.approx(np.log(1.02))
 
 
 def test_a_fence_is_as_wide_as_nights_scatter() -> None:
     values = np.random.default_rng(2).normal(0, 0.05, 20)
-    found = fence.around(values, TIME)
+    found = standing.fence_around(values, TIME)
     assert found is not None
     assert found.far == pytest.approx(4 * 1.4826 * np.median(np.abs(values - np.median(values))))
     values[:3] = 9.0  # nights of trouble
-    wild = fence.around(values, TIME)
+    wild = standing.fence_around(values, TIME)
     assert wild is not None
     assert wild.far < 3 * found.far

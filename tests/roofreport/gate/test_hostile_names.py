@@ -11,11 +11,11 @@ import builders
 import histories
 import pytest
 from roofreport.cli import main
-from roofreport.gate.finding import Finding
+from roofreport.gate.verdicts import Finding
 from roofreport.history.records import Machine, Run, Series, Toolchain
 from roofreport.io.contract import TIME
-from roofreport.render.gate import report as gate_report
-from roofreport.render.gate.report import Report
+from roofreport.render import history
+from roofreport.render.history import Report
 
 NAMES = [
     *builders.HOSTILE,
@@ -55,7 +55,7 @@ def test_no_character_acts(name: str) -> None:
     series = Series(name, "time", machine, toolchain)
     finding = Finding(series, "slower", run, 1.0, 2.0, 1.0, run, name)
     report = Report([finding], [finding], [name], [run], TIME, [name])
-    for text in (gate_report.terminal(report), gate_report.markdown([report]), gate_report.junit([report])):
+    for text in (history.gate_text(report), history.gate_markdown([report]), history.gate_junit([report])):
         assert all(one.isprintable() or one in "\n\ufffe" for one in text)
-    ElementTree.fromstring(gate_report.junit([report]))
-    assert sum(line.startswith("|") for line in gate_report.markdown([report]).splitlines()) == 4
+    ElementTree.fromstring(history.gate_junit([report]))
+    assert sum(line.startswith("|") for line in history.gate_markdown([report]).splitlines()) == 4

@@ -148,7 +148,7 @@ def journal_text(*lines: dict[str, Any]) -> str:
 def contract(*families: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """A contract of some families, with the counters of the packaged one."""
     packaged: dict[str, Any] = json.loads((ROOT / "tools/roofreport/contract.json").read_text())
-    return packaged | {"families": list(families), "renames": []} | changes
+    return packaged | {"families": list(families)} | changes
 
 
 def family(name: str, *axes: dict[str, Any], growth: dict[str, float] | None = None) -> dict[str, Any]:

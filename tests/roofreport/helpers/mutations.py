@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import builders
-from roofreport.io.google_benchmark import LIBRARY_FIELDS as _LIBRARY
+from roofreport.io.load import LIBRARY_FIELDS as _LIBRARY
 
 # What a number may be replaced by; the texts go into the file as they stand.
 NUMBERS: tuple[float | int, ...] = (
@@ -82,7 +82,7 @@ def _contract() -> dict[str, Any]:
     axes = [builders.axis("impl", role="impl"), builders.axis("n"), builders.axis("dtype", "fp32")]
     found = builders.contract(builders.family("matmul", *axes, growth={"n": 3.0}))
     found["counters"] = found["counters"][:12]
-    return found | {"renames": [{"family": "gemv", "to": "gemv2"}, {"family": "*", "axis": "n", "to": "size"}]}
+    return found
 
 
 def document(generator: random.Random) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_history(where: str) -> Non
     assert found["faults"] == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_eight_writers_of_fifty_runs(where: str) -> None:
     found = _loaded("writers", where, "--processes=8", "--runs=50")
     assert (found["runs"], found["lost"], found["doubled"], found["faults"]) == (401, 0, 0, [])

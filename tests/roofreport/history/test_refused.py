@@ -51,10 +51,10 @@ def _folder(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (_text_file, "is no history but another kind of file"),
+        (_text_file, "is not a history but another kind of file"),
         (_other_program, "is a database of another program"),
-        (_damaged, "is no SQLite file, or a damaged one"),
-        (_folder, "is no file"),
+        (_damaged, "is not an SQLite file, or is damaged"),
+        (_folder, "is not a file"),
     ],
 )
 def test_a_foreign_file_is_refused_and_left_alone(make: Callable[[Path], None], why: str, tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_a_file_that_was_only_begun_is_finished(tmp_path: Path) -> None:
         ("sqlite://", "names no file"),
         ("sqlite:///:memory:", "names no file"),
         ("mysql://a/b", "a history is a file, sqlite:///FILE or postgresql"),
-        ("postgresql://[::1/x", "is no URL of a database"),
-        ("nul\0byte", "is no name of a file"),
+        ("postgresql://[::1/x", "is not a database URL"),
+        ("nul\0byte", "is not a file name"),
     ],
 )
 def test_a_place_that_cannot_be_is_refused(where: str, why: str) -> None:
@@ -210,13 +210,13 @@ def test_a_full_disk_is_told_as_one(tmp_path: Path) -> None:
 
 
 def test_a_block_that_fails_is_rolled_back(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from roofreport.history import adding
+    from roofreport.history import store as store_module
 
     def broken(*_: object) -> None:
         raise RuntimeError("planted")
 
     with monkeypatch.context() as patch:
-        patch.setattr(adding, "insert_readings", broken)
+        patch.setattr(store_module, "insert_readings", broken)
         with pytest.raises(RuntimeError, match="planted"):
             store.add_file(write_json(tmp_path / "1.json"))
     assert store.runs() == []

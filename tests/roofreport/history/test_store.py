@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from builders import GEMV, MATMUL, TIMES, document, error_row, header, journal_text, line, row, scaled, write_json
 from roofreport.errors import UnusableInputError
-from roofreport.history.keeping import copy, faults, migrate, prune
+from roofreport.history.keeping import copy, faults, prune
 from roofreport.history.store import Store, open_store
 from roofreport.io.load import load
 from roofreport.io.result import State
@@ -163,22 +163,10 @@ def test_a_copy_is_the_same_history(store: Store, tmp_path: Path) -> None:
         assert {series.key for series in target.series()} == {series.key for series in store.series()}
 
 
-def test_cases_that_were_renamed_get_their_name_of_today(store: Store, tmp_path: Path) -> None:
-    from roofreport.history import tables
-    from sqlalchemy import update
-
-    store.add_file(_night(tmp_path, 1))
-    with store.database.writing() as connection:
-        connection.execute(update(tables.cases).where(tables.cases.c.name == GEMV).values(name="gemv_of_old"))
-    assert migrate(store) == 1
-    assert GEMV in {series.case for series in store.series()}
-    assert migrate(store) == 0
-    assert list(faults(store)) == []
-
-
 def test_what_is_damaged_is_found(store: Store, tmp_path: Path) -> None:
-    from roofreport.history import adding, tables
+    from roofreport.history import tables
     from roofreport.history.document import packed
+    from roofreport.history.store import storable
     from sqlalchemy import delete, update
 
     runs = [store.add_file(_night(tmp_path, day)).run for day in (1, 2, 3, 4)]
@@ -190,7 +178,7 @@ def test_what_is_damaged_is_found(store: Store, tmp_path: Path) -> None:
         connection.execute(update(files).where(files.c.run_id == runs[1].id).values(text=packed(changed)))
         connection.execute(delete(readings).where(readings.c.run_id == runs[2].id))
         connection.execute(delete(files).where(files.c.run_id == runs[3].id))
-    assert adding.storable("\ud800") == "\\ud800"
+    assert storable("\ud800") == "\\ud800"
     text = "\n".join(faults(store))
     for words in (
         f"run {runs[0].id}: its json cannot be read",

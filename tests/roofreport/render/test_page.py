@@ -9,7 +9,7 @@ from pathlib import Path
 import builders
 import pytest
 from roofreport.io.load import load
-from roofreport.render import markup, page
+from roofreport.render import page
 
 
 class _Cells(HTMLParser):
@@ -54,8 +54,3 @@ def test_a_name_is_text_however_it_begins(name: str, tmp_path: Path) -> None:
 def test_the_picture_of_the_share_is_a_picture(tmp_path: Path) -> None:
     tags = _page(tmp_path / "a.json", "plain/n:1").tags
     assert ["td", "svg", "rect", "rect"] in [tags[i : i + 4] for i in range(len(tags))]
-
-
-def test_markup_is_marked_by_its_type() -> None:
-    assert markup.text("<svg>&") == "&lt;svg&gt;&amp;"
-    assert markup.text(markup.Markup("<svg>")) == "<svg>"

@@ -9,7 +9,7 @@ import builders
 import pytest
 from roofreport.cli import main
 from roofreport.io.load import load
-from roofreport.render import repeat_table
+from roofreport.render import result_tables
 
 EAGER = "norm/impl:eager/d:1"
 NATIVE = "norm/impl:native/d:1"
@@ -31,7 +31,7 @@ def test_medians_extremes_and_memory_modes(tmp_path: Path) -> None:
         _write(tmp_path, 2, _case(EAGER, 3, 0.25, 25e9), _case(NATIVE, 1, 0.6, 60e9)),
         _write(tmp_path, 3, _case(EAGER, 1, 0.75, 75e9), _case(NATIVE, 1.5, 0.7, 70e9)),
     ]
-    table = repeat_table.summarise([load(path) for path in paths])
+    table = result_tables.over_processes([load(path) for path in paths])
     native = [cell.text for cell in next(row for row in table.rows if row[0].text == NATIVE)]
     assert native[1:] == ["3", "1.5 ms", "70.0 %", "60.0 %", "90.0 %", "90.0 %", "65.0 %", "50 … 100 GB/s"]
     assert len(table.legend) == 1
@@ -41,7 +41,7 @@ def test_medians_extremes_and_memory_modes(tmp_path: Path) -> None:
 
 def test_one_memory_mode_is_not_split(tmp_path: Path) -> None:
     paths = [_write(tmp_path, n, _case(NATIVE, 1, 0.5 + n / 100, 50e9)) for n in (1, 2)]
-    (row,) = repeat_table.summarise([load(path) for path in paths]).rows
+    (row,) = result_tables.over_processes([load(path) for path in paths]).rows
     assert [cell.text for cell in row[6:8]] == ["", ""]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import builders
 import pytest
 from roofreport.cli import main
-from roofreport.render.table import MOST_COLUMNS
+from roofreport.render.formats import MOST_COLUMNS
 
 _ROWS = [
     builders.row(builders.MATMUL, 10.0),
@@ -175,7 +175,7 @@ def test_unwritable_output(result: Path, tmp_path: Path) -> None:
 def test_unoptimised_build_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = builders.write_json(tmp_path / "a.json", optimized="false")
     assert main(["table", str(path)]) == 0
-    assert "not optimised" in capsys.readouterr().err
+    assert "not optimized" in capsys.readouterr().err
 
 
 def test_it_ends_with_the_fastest_and_with_the_precision_to_serve_in(

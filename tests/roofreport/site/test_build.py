@@ -17,10 +17,8 @@ from roofreport.gate import Finding
 from roofreport.history.records import Machine, Run, Series, Toolchain
 from roofreport.history.store import open_store
 from roofreport.io.contract import TIME, packaged
-from roofreport.site import chart_library, overview, sparkline, status
-from roofreport.site.data import levels, samples
-from roofreport.site.data.catalogue import token
-from roofreport.site.data.script import number, text
+from roofreport.site import build, data, overview
+from roofreport.site.data import number, script_text, token
 
 _CALL = re.compile(r"received\((\"[^\"]+\"),(.*)\);\n", re.ASCII | re.DOTALL)
 
@@ -68,7 +66,7 @@ def test_the_site_is_whole(plain: sites.Site) -> None:
 
 def test_only_the_library_is_not_ours(plain: sites.Site) -> None:
     ours = {path.name for path in (builders.ROOT / "tools/roofreport/site/assets").iterdir()}
-    assert {path.name for path in (plain.folder / "assets").iterdir()} - ours == set(chart_library.SCRIPTS)
+    assert {path.name for path in (plain.folder / "assets").iterdir()} - ours == set(build.SCRIPTS)
 
 
 def test_a_series_of_an_older_toolchain_has_ended(tmp_path: Path) -> None:
@@ -77,7 +75,7 @@ def test_a_series_of_an_older_toolchain_has_ended(tmp_path: Path) -> None:
         years.fill(store, years.Year(cases, 9), tmp_path, range(5))
         years.fill(store, years.Year(cases, 9, context={"torch_version": "9.9.9"}), tmp_path, range(5, 9))
         machines = store.history(TIME.name)
-        rows = overview.rows({TIME.name: machines}, {}, packaged()).rows
+        rows = overview.overview({TIME.name: machines}, {}, packaged()).rows
     assert sorted((row.case, row.status.word, row.since) for row in rows) == sorted(
         (case, word, since) for case in cases for word, since in (("steady", ""), ("ended", "2026-01-05"))
     )
@@ -110,7 +108,7 @@ def test_what_fails_leaves_the_old_site(
     before = (out / "index.html").read_bytes()
     for flags in ([f"--repository={tmp_path}"], ["--metric=cycles"]):
         assert _site(plain.store, out, *flags) == 2
-    monkeypatch.setattr(chart_library, "find_spec", lambda name: None)
+    monkeypatch.setattr(build, "find_spec", lambda name: None)
     assert _site(plain.store, out) == 2
     assert "requirements-history.txt" in capsys.readouterr().err
     assert (out / "index.html").read_bytes() == before
@@ -125,40 +123,40 @@ def test_a_history_without_a_run_has_a_site(tmp_path: Path) -> None:
 
 
 def test_many_runs_are_read_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(samples, "_MANY_RUNS", 4)
+    monkeypatch.setattr(data, "_MANY_RUNS", 4)
     store = tmp_path / "history.db"
     with open_store(str(store), create=True) as opened:
         years.fill(opened, years.Year(sites.CASES, 6), tmp_path)
         runs = opened.runs()
         (series, *_) = opened.series(pattern=sites.STEADY)
-        shared = samples.Samples(opened, str(store), runs).of(series)
-        monkeypatch.setattr(samples, "_MANY_RUNS", 100)
-        assert shared == samples.Samples(opened, str(store), runs).of(series)
+        shared = data.Samples(opened, str(store), runs).of(series)
+        monkeypatch.setattr(data, "_MANY_RUNS", 100)
+        assert shared == data.Samples(opened, str(store), runs).of(series)
     assert len(shared) == 6
 
 
 def test_levels_are_where_a_series_changed() -> None:
     values: list[float | None] = [1.0 + 0.001 * (i % 5) for i in range(30)]
     values += [None, math.inf, *(1.2 + 0.001 * (i % 5) for i in range(30))]
-    first, second = levels.of(values, TIME)
+    first, second = data.levels_of(values, TIME)
     assert (first.first, first.last, second.first, second.last) == (0, 29, 32, 61)
     assert first.low < 1.0 < first.middle < first.high < 1.2 < second.middle
-    assert levels.of([None], TIME) == []
+    assert data.levels_of([None], TIME) == []
 
 
 def test_a_histogram_holds_every_sample() -> None:
-    found = samples.histogram([1.0, 2.0, 2.0, 3.0, math.nan])
+    found = data.histogram([1.0, 2.0, 2.0, 3.0, math.nan])
     assert found is not None
     assert found[:3] == [4, 1, 3] and sum(found[3]) == 4 and found[3][-1] == 1
-    assert samples.histogram([2.0, 2.0])[3][0] == 2  # type: ignore[index]
-    assert samples.histogram([]) is None
+    assert data.histogram([2.0, 2.0])[3][0] == 2  # type: ignore[index]
+    assert data.histogram([]) is None
 
 
 def test_a_sparkline_stays_in_its_box() -> None:
-    drawn = sparkline.svg([1.0, None, 1e90, 1e-90, *([2.0] * 1000)]).html
+    drawn = overview.sparkline([1.0, None, 1e90, 1e-90, *([2.0] * 1000)]).html
     places = [float(y) for y in re.findall(r"[\d.]+,([-\d.]+)", drawn)]
-    assert places and all(0 <= y <= sparkline.HEIGHT for y in places)
-    assert sparkline.svg([1.0]).html == ""
+    assert places and all(0 <= y <= overview.HEIGHT for y in places)
+    assert overview.sparkline([1.0]).html == ""
 
 
 def test_the_worst_finding_names_a_series() -> None:
@@ -169,11 +167,11 @@ def test_the_worst_finding_names_a_series() -> None:
     def finding(kind: str, effect: float = 0.1) -> Finding:
         return Finding(series, kind, run, 1.0, 1.1, effect, None, kind)  # type: ignore[arg-type]
 
-    assert status.worst([], TIME)[0] is status.STEADY
-    assert status.worst([finding("noisy"), finding("slower")], TIME)[0].word == "worse"
-    assert status.worst([finding("slower"), finding("failed")], TIME)[0].word == "failed"
-    assert status.of(finding("drift", -0.1), TIME).group is status.Group.BETTER
-    assert status.of(finding("drift"), TIME).group is status.Group.WORSE
+    assert data.worst_status([], TIME)[0] is data.STEADY
+    assert data.worst_status([finding("noisy"), finding("slower")], TIME)[0].word == "worse"
+    assert data.worst_status([finding("slower"), finding("failed")], TIME)[0].word == "failed"
+    assert data.status_of(finding("drift", -0.1), TIME).group is data.Group.BETTER
+    assert data.status_of(finding("drift"), TIME).group is data.Group.WORSE
 
 
 def test_tokens_fit_files_and_links() -> None:
@@ -184,8 +182,8 @@ def test_tokens_fit_files_and_links() -> None:
 
 
 def test_data_is_what_json_knows() -> None:
-    assert text("a", ["</script>\u2028é"]) == 'received("a",["\\u003c/script>\\u2028\\u00e9"]);\n'
+    assert script_text("a", ["</script>\u2028é"]) == 'received("a",["\\u003c/script>\\u2028\\u00e9"]);\n'
     with pytest.raises(ValueError):
-        text("a", math.nan)
+        script_text("a", math.nan)
     assert [number(value) for value in (math.inf, math.nan, 1e200, None)] == [None] * 4
     assert number(1234567.0) == 1234570 and number(0.123456789) == 0.123457

@@ -12,7 +12,7 @@ import pytest
 import sites
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
-from roofreport.site import figures
+from roofreport.site import overview
 
 expect.set_options(timeout=sites.PATIENCE_MS)
 _LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -235,6 +235,6 @@ def test_says_figures_as_the_overview_does(visit: sites.Visit, plain: sites.Site
     values = [0.0, 1.0, 999.6, 1234.6, 12345678.9, 1.234e-5, 0.000123456, 0.5, 3.4e21, 1e-300, 1e300, -2.5, 37.0]
     rows = [[value, unit] for value in values for unit in ("s", "ms", "fraction", "bytes", "count", "0 or 1", "")]
     said = page.evaluate("rows => rows.map(([value, unit]) => units.shown(value, unit))", rows)
-    assert said == [figures.shown(value, str(unit)) for value, unit in json.loads(json.dumps(rows))]
+    assert said == [overview.shown(value, str(unit)) for value, unit in json.loads(json.dumps(rows))]
     changes = [0.0, 0.0826, -0.5, 8.99, 11.0]
-    assert page.evaluate("all => all.map(units.change)", changes) == [figures.change(one) for one in changes]
+    assert page.evaluate("all => all.map(units.change)", changes) == [overview.change(one) for one in changes]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from roofreport.cli import main
 from roofreport.io.load import load
-from roofreport.render import findings
+from roofreport.render import result_tables
 from roofreport.stats import growth
 from scipy import stats
 
@@ -50,7 +50,7 @@ def test_exact_growth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_overhead_is_said(tmp_path: Path) -> None:
     (series, _) = _found(_sweep(tmp_path / "a.json", overhead=100.0))
     assert series.overhead_below == 512
-    assert "overhead-bound up to n=512" in findings.growth(series)
+    assert "overhead-bound up to n=512" in result_tables.growth_line(series)
 
 
 def test_cases_that_did_not_run_are_no_points(tmp_path: Path) -> None:

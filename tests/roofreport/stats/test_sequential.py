@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from roofreport.io.contract import TIME
-from roofreport.stats import error_rates, sequential, signed_rank
-from roofreport.stats.noise_model import simulated_pool
-from roofreport.stats.pool import ARMS, INJECTED, order_of
+from roofreport.stats import sequential
 from roofreport.stats.sequential import Trial
 from roofreport.stats.verdict import Verdict
+from roofreport.studies import error_rate
+from roofreport.studies.noise import ARMS, INJECTED, order_of, simulated_pool
 
 
 def _trial(effect: float, deviation: float, pairs: int, seed: int = 0) -> Trial:
@@ -54,7 +54,7 @@ def test_what_is_significant_at_five_percent_alone_is_not_called() -> None:
     tried = 0
     for seed in range(400):
         trial = _trial(0.03, 0.05, 20, seed)
-        p_value = signed_rank.p_value(trial.differences())
+        p_value = sequential.p_value(trial.differences())
         if not 0.012 < p_value < 0.05 or abs(trial.judgement().effect) < np.expm1(trial.floor()):
             continue
         tried += 1
@@ -89,8 +89,8 @@ def test_rates_on_synthetic_noise() -> None:
     random = np.random.default_rng(1)
     pools = [simulated_pool(random, 42, 7.0) for _ in range(20)]
     called = {
-        new: float(np.mean([error_rates.rates(pool, base, new, 42).called for pool in pools]))
-        for base, new in error_rates.PAIRS
+        new: float(np.mean([error_rate.rates(pool, base, new, 42).called for pool in pools]))
+        for base, new in error_rate.PAIRS
     }
     assert called["base2"] <= 0.02
     assert called["slow3"] >= 0.6
@@ -98,7 +98,7 @@ def test_rates_on_synthetic_noise() -> None:
 
 
 def test_compared_arms_run_next_to_each_other_in_turns() -> None:
-    for base, new in error_rates.PAIRS:
+    for base, new in error_rate.PAIRS:
         assert abs(ARMS.index(base) - ARMS.index(new)) == 1
         assert INJECTED[base] == 0
     assert order_of(1) == order_of(0)[::-1]

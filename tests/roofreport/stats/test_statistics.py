@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from roofreport.stats import signed_rank
-from roofreport.stats.spending import repeated_p_value, spending_weights
+from roofreport.stats import sequential
+from roofreport.stats.sequential import repeated_p_value, spending_weights
 from scipy import stats
 
 # Its stubs know some of its methods for some of its overloads.
@@ -22,27 +22,27 @@ def test_exact_p_value_is_scipys(size: int) -> None:
     for shift in (0.0, 0.3, 1.0):
         values = random.normal(shift, 1, size)
         expected = _wilcoxon(values, method="exact").pvalue
-        assert signed_rank.p_value(values) == pytest.approx(expected, rel=1e-9)
+        assert sequential.p_value(values) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("size", [61, 100])
 def test_approximate_p_value_is_scipys(size: int) -> None:
     values = np.random.default_rng(size).normal(0.2, 1, size)
     expected = _wilcoxon(values, correction=True, method="asymptotic").pvalue
-    assert signed_rank.p_value(values) == pytest.approx(expected, rel=1e-9)
+    assert sequential.p_value(values) == pytest.approx(expected, rel=1e-9)
 
 
 def test_ties_and_zeros_as_scipy() -> None:
     values = np.array([1.0, 1.0, -1.0, 2.0, 2.0, 3.0, 0.0, 0.0, -2.0, 4.0, 5.0, 1.0])
     expected = _wilcoxon(values, zero_method="wilcox", correction=True, method="asymptotic").pvalue
-    assert signed_rank.p_value(values) == pytest.approx(expected, rel=1e-9)
-    assert signed_rank.p_value([0.0, 0.0]) == 1.0
-    assert signed_rank.p_value([]) == 1.0
+    assert sequential.p_value(values) == pytest.approx(expected, rel=1e-9)
+    assert sequential.p_value([0.0, 0.0]) == 1.0
+    assert sequential.p_value([]) == 1.0
 
 
 def test_shift_interval_inverts_the_test() -> None:
     values = np.random.default_rng(3).normal(0.5, 1, 20)
-    found = signed_rank.shift(values, 0.95)
+    found = sequential.shift(values, 0.95)
     assert found.low < found.estimate < found.high
     inside = 1e-9
     for edge, sign in ((found.low, 1), (found.high, -1)):
@@ -51,7 +51,7 @@ def test_shift_interval_inverts_the_test() -> None:
 
 
 def test_shift_of_few_values_is_unbounded() -> None:
-    found = signed_rank.shift([1.0, 2.0, 3.0], 0.95)
+    found = sequential.shift([1.0, 2.0, 3.0], 0.95)
     assert found.estimate == pytest.approx(2.0)
     assert math.isinf(found.low) and math.isinf(found.high)
 
@@ -60,7 +60,7 @@ def test_shift_covers_the_truth() -> None:
     random = np.random.default_rng(1)
     covered = 0
     for _ in range(400):
-        found = signed_rank.shift(random.standard_t(3, 14) + 1, 0.95)
+        found = sequential.shift(random.standard_t(3, 14) + 1, 0.95)
         covered += found.low <= 1 <= found.high
     assert 0.92 <= covered / 400 <= 0.99
 
@@ -78,11 +78,11 @@ def test_repeated_p_value_keeps_its_level() -> None:
     wrong = 0
     for _ in range(600):
         values = random.normal(size=40)
-        p_values = [signed_rank.p_value(values[:count]) for count in (10, 20, 30, 40)]
+        p_values = [sequential.p_value(values[:count]) for count in (10, 20, 30, 40)]
         wrong += repeated_p_value(p_values, weights) <= 0.05
     assert 0.01 <= wrong / 600 <= 0.05 + 0.015
     naive = sum(
-        min(signed_rank.p_value(values[:count]) for count in (10, 20, 30, 40)) <= 0.05
+        min(sequential.p_value(values[:count]) for count in (10, 20, 30, 40)) <= 0.05
         for values in random.normal(size=(200, 40))
     )
     assert naive / 200 > 0.075

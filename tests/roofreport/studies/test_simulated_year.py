@@ -8,13 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from roofreport.gate import change_points, fence
+from roofreport.gate import standing
 from roofreport.gate.standing import Standing
 from roofreport.stats.verdict import Verdict
-from roofreport.studies import gated_year, year
-from roofreport.studies.gated_year import Evening, Plant, Tally
-from roofreport.studies.simulated_year import is_met
-from roofreport.studies.year import Year
+from roofreport.studies import noise, simulated_year
+from roofreport.studies.noise import Year
+from roofreport.studies.simulated_year import Evening, Plant, Tally, is_met
 
 SERIES, NIGHTS = 9, 200
 # Nights on which nothing was measured are part of the year.
@@ -23,16 +22,16 @@ pytestmark = pytest.mark.filterwarnings("ignore:All-NaN slice")
 
 @pytest.fixture(scope="module")
 def made() -> Year:
-    return year.simulated(np.random.default_rng(3), SERIES, NIGHTS, 3)
+    return noise.simulated(np.random.default_rng(3), SERIES, NIGHTS, 3)
 
 
 @pytest.fixture(scope="module")
 def plants(made: Year) -> list[list[Plant]]:
-    return gated_year.planted(np.random.default_rng(4), SERIES, NIGHTS, (0, made.driver_night))
+    return simulated_year.injected(np.random.default_rng(4), SERIES, NIGHTS, (0, made.driver_night))
 
 
-def _gated(made: Year, plants: list[list[Plant]], rule: gated_year.Rule = gated_year.with_base) -> Tally:
-    return gated_year.gated(made, plants, np.random.default_rng(5), rule)
+def _gated(made: Year, plants: list[list[Plant]], rule: simulated_year.Rule = simulated_year.with_base) -> Tally:
+    return simulated_year.gated(made, plants, np.random.default_rng(5), rule)
 
 
 @pytest.mark.slow
@@ -42,8 +41,8 @@ def test_the_targets_are_met(made: Year, plants: list[list[Plant]]) -> None:
 
 @pytest.mark.slow
 def test_a_wide_fence_finds_too_little(made: Year, plants: list[list[Plant]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fence, "NEAR", 12.0)
-    monkeypatch.setattr(change_points, "PENALTY", 1e9)
+    monkeypatch.setattr(standing, "NEAR", 12.0)
+    monkeypatch.setattr(standing, "PENALTY", 1e9)
     assert not is_met(_gated(made, plants), SERIES)
 
 
@@ -57,15 +56,15 @@ def test_a_gate_that_asks_nobody_cries_wolf(made: Year, plants: list[list[Plant]
 
 
 def test_thresholds_do_worse(made: Year, plants: list[list[Plant]]) -> None:
-    doubled, five = (gated_year.plain(made, plants, limit) for limit in (1.0, 0.05))
-    assert doubled.found(0.08, gated_year.LATEST) == 0
+    doubled, five = (simulated_year.plain(made, plants, limit) for limit in (1.0, 0.05))
+    assert doubled.found(0.08, simulated_year.LATEST) == 0
     assert five.false_alarms > 10 * SERIES
 
 
 def test_nothing_is_known_of_later_nights() -> None:
     """What comes after a night changes nothing of what was said before it."""
     last = 40
-    made = year.simulated(np.random.default_rng(3), 2, 100, 3)
+    made = noise.simulated(np.random.default_rng(3), 2, 100, 3)
     other = replace(made, log_times=made.log_times.copy(), log_rates=made.log_rates.copy())
     other.log_times[last:] *= 3.0
     other.log_rates[last:] *= 3.0
@@ -77,13 +76,13 @@ def test_nothing_is_known_of_later_nights() -> None:
             said.append(stands)
             return False
 
-        gated_year.gated(one, [[], []], np.random.default_rng(5), listen)
+        simulated_year.gated(one, [[], []], np.random.default_rng(5), listen)
         heard.append(said[: last - 15])
     assert heard[0] == heard[1]
 
 
 def test_a_second_run_is_drawn_from_the_noise() -> None:
-    """It misses and errs as any comparison does: what is planted reaches it as a factor on its times alone."""
+    """It misses and errs as any comparison does: what is injected reaches it as a factor on its times alone."""
     random = np.random.default_rng(6)
 
     def share(slowdown: float) -> float:

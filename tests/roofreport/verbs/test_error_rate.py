@@ -9,8 +9,7 @@ from pathlib import Path
 import fake_roofbench
 import numpy as np
 import pytest
-from roofreport.compare import recording
-from roofreport.stats import error_rates
+from roofreport.studies import error_rate
 from roofreport.studies.error_rate import FEWEST_CASES, main
 from scipy import stats
 
@@ -35,7 +34,7 @@ def test_records_resumes_and_evaluates(program: str, tmp_path: Path, capsys: pyt
     runs = int((tmp_path / "runs").read_text())
     assert main(arguments) == 0
     assert int((tmp_path / "runs").read_text()) - runs == 8
-    recorded = recording.read(out)
+    recorded = error_rate.read_pool(out)
     assert recorded.log_times.shape == (12, 4, 9)
     assert np.median(recorded.arm("slow5") - recorded.arm("base")) == pytest.approx(np.log(1.05), abs=0.01)
     capsys.readouterr()
@@ -76,4 +75,4 @@ def test_u_test_is_scipys_for_each_case() -> None:
     random = np.random.default_rng(0)
     base, new = random.normal(size=(20, 3)), random.normal([0, 1, 2], size=(20, 3))
     expected = [stats.mannwhitneyu(base[:, i], new[:, i]).pvalue < 0.05 for i in range(3)]
-    assert list(error_rates.u_test_calls(base, new)) == expected
+    assert list(error_rate.u_test_calls(base, new)) == expected

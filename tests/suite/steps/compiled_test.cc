@@ -17,7 +17,7 @@
 #include <string>
 #include <utility>
 
-#include "lib/base/child_process.h"
+#include "lib/base/process.h"
 #include "lib/device/gpu_device.h"
 #include "tests/base/temp_folder.h"
 #include "tests/device/fake_device.h"

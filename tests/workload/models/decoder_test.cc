@@ -138,7 +138,7 @@ TEST(StoredDecoder, Int8HalvesALargeModel) {
   EXPECT_NEAR(bf16 / stored.ModelBytes(), 2, 0.05);
 }
 
-TEST(StoredDecoder, AQuantisedTiedHeadIsAMatrixOfItsOwn) {
+TEST(StoredDecoder, AQuantizedTiedHeadIsAMatrixOfItsOwn) {
   StoredDecoder stored{.shape = Preset("llama3_1b"), .format = WeightFormat::kInt8};
   const double vocab = 128256;
   const double with = stored.ModelBytes();

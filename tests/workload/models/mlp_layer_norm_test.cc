@@ -25,7 +25,7 @@ TEST(MlpLayerNorm, TheGeluIsOneMoreOperationOverTheHiddenLayer) {
   EXPECT_EQ(work.ForwardCost().operations.size(), 5);
 }
 
-// The published target of "0.8 utilisation" multiplies time by FLOPs; one row reads two bytes a multiply-add.
+// The published target of "0.8 utilization" multiplies time by FLOPs; one row reads two bytes a multiply-add.
 TEST(MlpLayerNorm, OneRowIsBoundByItsWeights) {
   const Cost cost = MlpLayerNorm{.width = 8192, .hidden = 14336}.ForwardCost();
   EXPECT_NEAR(cost.Flops() / cost.Bytes(), 1.0, 0.01);

@@ -15,7 +15,7 @@ TEST(Gemv, CountsByHand) {
   EXPECT_EQ(cost.resident_bytes, 19 * 2);
 }
 
-TEST(Gemv, QuantisedWeightsBringTheirScales) {
+TEST(Gemv, QuantizedWeightsBringTheirScales) {
   // Activations are bf16, and so is the product.
   const Cost int8 = Gemv{.n = 8, .k = 64, .format = WeightFormat::kInt8}.ForwardCost();
   EXPECT_EQ(int8.Flops(Dtype::kBf16), 2 * 8 * 64);

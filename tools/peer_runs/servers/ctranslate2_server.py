@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import ctranslate2
@@ -15,22 +15,17 @@ def convert(checkpoint: Path, bits: str, into: Path) -> None:
 
 
 class CTranslate2:
-    def __init__(self, folder: Path, bits: str, threads: int) -> None:
+    def __init__(self, folder: Path, bits: str, threads: int, positions: int) -> None:
         self.generator = ctranslate2.Generator(
             str(folder), device="cpu", compute_type=bits, inter_threads=1, intra_threads=threads
         )
 
     def prefill(self, prompt: list[int]) -> None:
-        self._generate(prompt, 1)
+        self.decode(prompt, 1, lambda: None)
 
-    def decode(self, prompt: list[int], tokens: int) -> list[float]:
-        return self._generate(prompt, tokens)
-
-    def _generate(self, prompt: list[int], tokens: int) -> list[float]:
-        stamps: list[float] = []
-
+    def decode(self, prompt: list[int], tokens: int, done: Callable[[], object]) -> None:
         def note(step: object) -> bool:
-            stamps.append(time.perf_counter())
+            done()
             return False
 
         self.generator.generate_batch(
@@ -42,8 +37,6 @@ class CTranslate2:
             include_prompt_in_result=False,
             callback=note,
         )
-        return stamps
 
 
-def load(folder: Path, bits: str, threads: int, positions: int) -> CTranslate2:
-    return CTranslate2(folder, bits, threads)
+load = CTranslate2

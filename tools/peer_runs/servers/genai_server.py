@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime-genai: the models of its builder, run by its generator."""
+"""onnxruntime-genai: models of its builder, run by its generator."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnxruntime_genai
 
-# As many weights a scale as ours, activations rounded to 8 bits, and of a prompt the logits of its last token.
+# As many weights per scale as roofbench, activations rounded to 8 bits, and logits of a prompt's last token only.
 OPTIONS = ("block_size=64", "accuracy_level=4", "prune_lm_head=true")
 
 
@@ -25,7 +25,7 @@ def convert(checkpoint: Path, bits: str, into: Path) -> None:
 
 
 class Genai:
-    def __init__(self, folder: Path, threads: int, positions: int) -> None:
+    def __init__(self, folder: Path, bits: str, threads: int, positions: int) -> None:
         config = onnxruntime_genai.Config(str(folder))
         options = {"intra_op_num_threads": threads, "inter_op_num_threads": 1}
         config.overlay(json.dumps({"model": {"decoder": {"session_options": options}}}))
@@ -35,23 +35,20 @@ class Genai:
     def prefill(self, prompt: list[int]) -> None:
         self._read(prompt).generate_next_token()
 
-    def decode(self, prompt: list[int], tokens: int) -> list[float]:
+    def decode(self, prompt: list[int], tokens: int, done: Callable[[], object]) -> None:
         generator = self._read(prompt)
-        stamps = []
         for _ in range(tokens):
-            # The first is taken from the prompt's logits; each after it runs the model.
+            # The first token comes from the prompt's logits; each further one runs the model.
             generator.generate_next_token()
-            stamps.append(time.perf_counter())
-        return stamps
+            done()
 
     def _read(self, prompt: list[int]) -> onnxruntime_genai.Generator:
         settings = onnxruntime_genai.GeneratorParams(self.model)
-        # No token ends a text before that length.
+        # No end token is accepted before that length.
         settings.set_search_options(max_length=self.positions, min_length=self.positions, do_sample=False)
         generator = onnxruntime_genai.Generator(self.model, settings)
         generator.append_tokens(np.array(prompt, np.int32))
         return generator
 
 
-def load(folder: Path, bits: str, threads: int, positions: int) -> Genai:
-    return Genai(folder, threads, positions)
+load = Genai

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Llama checkpoint as a file for llama.cpp, its weights as they are: bf16."""
+"""Converts a Llama checkpoint to a file for llama.cpp, in bf16."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Words = npt.NDArray[np.uint16]  # bf16 as it is stored
+Words = npt.NDArray[np.uint16]  # the bits of bf16
 
 OUTSIDE = {
     "model.embed_tokens.weight": "token_embd.weight",
@@ -32,7 +32,7 @@ OF_LAYER = {
 
 
 def name_of(name: str) -> str:
-    """What llama.cpp calls a tensor of transformers."""
+    """llama.cpp's name of a tensor of transformers."""
     if name in OUTSIDE:
         return OUTSIDE[name]
     layer, _, rest = name.removeprefix("model.layers.").partition(".")
@@ -40,13 +40,13 @@ def name_of(name: str) -> str:
 
 
 def pairs_together(rows: Words, heads: int) -> Words:
-    """llama.cpp rotates neighbours, transformers rows half a head apart."""
+    """llama.cpp rotates neighboring rows, transformers rows half a head apart."""
     together: Words = rows.reshape(heads, 2, -1, rows.shape[1]).swapaxes(1, 2).reshape(rows.shape)
     return together
 
 
 def tensors(file: Path) -> Iterator[tuple[str, Words]]:
-    """Of a file in the format of safetensors, which numpy has no type for."""
+    """The tensors of a safetensors file. numpy has no type for bf16."""
     with file.open("rb") as stream:
         size = int.from_bytes(stream.read(8), "little")
         header: dict[str, Any] = json.loads(stream.read(size))
@@ -81,7 +81,7 @@ def write(checkpoint: Path, into: Path) -> None:
     for file in sorted(checkpoint.glob("*.safetensors")):
         for name, words in tensors(file):
             ours = name_of(name)
-            if words.ndim == 1:  # llama.cpp has its norms in fp32
+            if words.ndim == 1:  # llama.cpp stores norms in fp32
                 writer.add_tensor(ours, (words.astype(np.uint32) << 16).view(np.float32))
                 continue
             of = permuted.get(ours.split(".")[-2])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""llama.cpp by its Python binding: its own file of the weights, its own quantiser, its own decode call."""
+"""llama.cpp by its Python binding: its own file format, quantizer and decode call."""
 
 from __future__ import annotations
 
 import ctypes
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import llama_cpp
@@ -17,7 +17,7 @@ FORMS = {
     "Q4_0": llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_0,
     "Q4_K_M": llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_K_M,
 }
-# Whose head would otherwise be of 6 bits. Ours has 4 in all products.
+# Its head would otherwise have 6 bits; roofbench uses 4 in all products.
 PURE = "Q4_0"
 
 
@@ -36,43 +36,41 @@ def convert(checkpoint: Path, form: str, into: Path) -> None:
     failed = llama_cpp.llama_model_quantize(bytes(whole), bytes(into / MODEL), ctypes.byref(settings))
     whole.unlink()
     if failed:
-        raise SystemExit(f"llama.cpp did not quantise to {form}: llama_model_quantize returned {failed}")
+        raise SystemExit(f"llama.cpp failed to quantize to {form}: llama_model_quantize returned {failed}")
 
 
 class LlamaCpp:
-    def __init__(self, folder: Path, threads: int, positions: int) -> None:
+    def __init__(self, folder: Path, form: str, threads: int, positions: int) -> None:
         llama_cpp.llama_backend_init()
         model = llama_cpp.llama_model_default_params()
-        # Not mapped from the file: such pages are small ones.
+        # Pages mapped from a file would be small.
         model.load_mode = llama_cpp.LLAMA_LOAD_MODE_NONE
         self.model = llama_cpp.llama_model_load_from_file(bytes(folder / MODEL), model)
         if not self.model:
-            raise SystemExit(f"llama.cpp does not load {folder / MODEL}")
+            raise SystemExit(f"llama.cpp failed to load {folder / MODEL}")
         context = llama_cpp.llama_context_default_params()
         context.n_ctx = context.n_batch = positions
         context.n_threads = context.n_threads_batch = threads
         self.context = llama_cpp.llama_init_from_model(self.model, context)
         if not self.context:
-            raise SystemExit("llama.cpp makes no context")
+            raise SystemExit("llama.cpp failed to create a context")
         self.vocab = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(self.model))
 
     def prefill(self, prompt: list[int]) -> None:
         self._restart(prompt)
 
-    def decode(self, prompt: list[int], tokens: int) -> list[float]:
+    def decode(self, prompt: list[int], tokens: int, done: Callable[[], object]) -> None:
         token = self._restart(prompt)
-        stamps = []
         for _ in range(tokens):
             token = self._forward([token])
-            stamps.append(time.perf_counter())
-        return stamps
+            done()
 
     def _restart(self, prompt: list[int]) -> int:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self.context), False)
         return self._forward(prompt)
 
     def _forward(self, ids: list[int]) -> int:
-        tokens = (llama_cpp.llama_token * len(ids))(*ids)  # the batch only points at it
+        tokens = (llama_cpp.llama_token * len(ids))(*ids)  # the batch only points to it
         batch = llama_cpp.llama_batch_get_one(tokens, len(ids))
         if failed := llama_cpp.llama_decode(self.context, batch):
             raise SystemExit(f"llama.cpp: llama_decode returned {failed}")
@@ -80,5 +78,4 @@ class LlamaCpp:
         return int(np.argmax(np.ctypeslib.as_array(logits, shape=(self.vocab,))))
 
 
-def load(folder: Path, form: str, threads: int, positions: int) -> LlamaCpp:
-    return LlamaCpp(folder, threads, positions)
+load = LlamaCpp

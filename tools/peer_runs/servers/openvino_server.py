@@ -1,49 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenVINO: optimum-intel's export with its cache as state, run by an infer request."""
+"""OpenVINO: optimum-intel's stateful export, run by an infer request."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import openvino
 
 SETTINGS = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "bf16"}
-# As many weights a scale as ours.
+# As many weights per scale as roofbench.
 GROUP = 64
 
 
 def convert(checkpoint: Path, bits: str, into: Path) -> None:
     from optimum.intel import OVModelForCausalLM, OVWeightQuantizationConfig
 
-    quantised = {
+    quantized = {
         "bf16": None,
         "int8": OVWeightQuantizationConfig(bits=8),
         "int4": OVWeightQuantizationConfig(bits=4, sym=True, group_size=GROUP, ratio=1.0, all_layers=True),
     }[bits]
     model = OVModelForCausalLM.from_pretrained(
-        checkpoint, export=True, stateful=True, compile=False, load_in_8bit=False, quantization_config=quantised
+        checkpoint, export=True, stateful=True, compile=False, load_in_8bit=False, quantization_config=quantized
     )
     model.save_pretrained(into)
 
 
 def keep_last_logits(model: openvino.Model) -> None:
-    """The head for the last token alone, as OpenVINO GenAI changes its models."""
+    """Restricts the head to the last token, as OpenVINO GenAI does."""
     from openvino import opset13
 
     head = model.output("logits").get_node().input_value(0).get_node()
     while head.get_type_name() == "Convert":
         head = head.input_value(0).get_node()
     if head.get_type_name() != "MatMul":
-        raise SystemExit(f"the logits come from {head.get_type_name()}, not from a product")
+        raise SystemExit(f"the logits come from {head.get_type_name()}, expected MatMul")
     last = opset13.slice(head.input_value(0), np.array([-1]), np.array([2**31 - 1]), np.array([1]), np.array([1]))
     head.input(0).replace_source_output(last.output(0))
     model.validate_nodes_and_infer_types()
 
 
 class OpenVino:
-    def __init__(self, folder: Path, threads: int) -> None:
+    def __init__(self, folder: Path, bits: str, threads: int, positions: int) -> None:
         core = openvino.Core()
         model = core.read_model(folder / "openvino_model.xml")
         keep_last_logits(model)
@@ -55,14 +55,12 @@ class OpenVino:
         self.request.reset_state()
         self._forward(prompt, 0)
 
-    def decode(self, prompt: list[int], tokens: int) -> list[float]:
+    def decode(self, prompt: list[int], tokens: int, done: Callable[[], object]) -> None:
         self.request.reset_state()
         token = self._forward(prompt, 0)
-        stamps = []
         for place in range(tokens):
             token = self._forward([token], len(prompt) + place)
-            stamps.append(time.perf_counter())
-        return stamps
+            done()
 
     def _forward(self, ids: list[int], start: int) -> int:
         end = start + len(ids)
@@ -76,5 +74,4 @@ class OpenVino:
         return int(np.argmax(found["logits"][0, -1]))
 
 
-def load(folder: Path, bits: str, threads: int, positions: int) -> OpenVino:
-    return OpenVino(folder, threads)
+load = OpenVino

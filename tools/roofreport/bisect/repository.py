@@ -12,7 +12,7 @@ from pathlib import Path
 from roofreport.errors import UnusableInputError
 from roofreport.text import printable
 
-# What a build is told: where its program is to lie when it is done.
+# The variable that names the folder for the built program.
 PREFIX = "ROOFBENCH_PREFIX"
 BUILD = (
     "cmake --preset release -D ROOFBENCH_TESTS=OFF && cmake --build --preset release"

@@ -1,24 +1,95 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Halves the commits between a good and a bad one until one is left.
+"""Which commit made a case slower: halves the commits between a good and a bad one until one is left.
 
-Every commit is held against the good one. It is bad where the interval of its effect lies above half of what the bad
-commit lost, good where it lies below; where it reaches to both sides, more pairs are taken, and then the commit is
-passed over as one that does not build is.
+Every commit is compared with the good one by A B B A. It is bad where the interval of its effect lies above half of
+what the bad commit lost, good where it lies below. Where the interval reaches to both sides, more pairs are taken;
+if they do not help, the commit is skipped like one that does not build. The progress is on disk, so that a search
+can be resumed.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Protocol
 
-from roofreport import units
-from roofreport.bisect.progress import BAD, GOOD, SKIP, Outcome, Progress
-from roofreport.bisect.repository import Commit
+from roofreport import files, units
+from roofreport.bisect.repository import Commit, Repository
+from roofreport.compare.abba import Abba, Options
+from roofreport.compare.command import Command, filter_of, parse
 from roofreport.errors import UnusableInputError
+from roofreport.io import source
+from roofreport.io.contract import Metric
+from roofreport.io.source import read_text
 from roofreport.stats.verdict import Judgement, Verdict
 from roofreport.text import printable
+
+_FILE = "bisect.json"
+GOOD, BAD, SKIP = OUTCOMES = ("good", "bad", "skip")
+
+
+@dataclass
+class Outcome:
+    """Of one commit against the good one."""
+
+    kind: str  # one of OUTCOMES
+    effect: float = 0.0  # relative
+    note: str = ""
+
+
+@dataclass
+class Progress:
+    key: str  # of what is asked
+    case: str = ""  # that is followed: the one that lost most
+    effect: float = 0.0  # of the bad commit, as a logarithm
+    builds: int = 0
+    outcomes: dict[str, Outcome] = field(default_factory=dict)  # by commit
+
+
+def save(folder: Path, progress: Progress) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        files.write_text(folder / _FILE, json.dumps(asdict(progress), indent=1))
+    except OSError as error:
+        raise UnusableInputError(f"cannot write the state to {folder}: {files.reason(error)}") from error
+
+
+def restore(folder: Path, key: str) -> Progress | None:
+    """None if nothing was begun. Raises UnusableInputError for the state of another search."""
+    path = folder / _FILE
+    if not path.exists():
+        return None
+    try:
+        found = source.parse_json(read_text(path))
+        outcomes = {name: Outcome(**outcome) for name, outcome in found.pop("outcomes").items()}
+        progress = Progress(**found, outcomes=outcomes)
+        _check(progress)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UnusableInputError(f"{path} is damaged ({error}); remove the folder to start again") from error
+    if progress.key != key:
+        raise UnusableInputError(
+            f"{folder} holds another search (other commits, cases, build or budget); name another --state, or remove"
+            " the folder"
+        )
+    return progress
+
+
+def _check(progress: Progress) -> None:
+    fine = (
+        isinstance(progress.key, str)
+        and isinstance(progress.case, str)
+        and isinstance(progress.builds, int)
+        and isinstance(progress.effect, (int, float))
+        and math.isfinite(progress.effect)
+        and all(one.kind in OUTCOMES and isinstance(one.note, str) for one in progress.outcomes.values())
+    )
+    if not fine:
+        raise ValueError("its fields are of other kinds")
+
 
 MORE = 3  # times the budget, where the first one did not tell
 
@@ -89,7 +160,7 @@ class _Worker:
 
     def measure_the_whole(self, bad: Commit) -> None:
         if self._progress.case:
-            self._say(f"goes on with {printable(self._progress.case, 300)}")
+            self._say(f"continues with {printable(self._progress.case, 300)}")
             return
         for commit in (self._good, bad):
             why = self._build(commit)
@@ -158,3 +229,48 @@ class _Worker:
 
     def _build(self, commit: Commit) -> str:
         return self._site.build(commit)
+
+
+@dataclass(frozen=True)
+class Question:
+    filter: str
+    metric: Metric
+    flags: tuple[str, ...]
+    budget: float  # seconds of a comparison
+    max_time: float | None
+    pairs: int | None
+
+
+class Workshop:
+    def __init__(
+        self, repository: Repository, question: Question, folder: Path, progress: Progress, say: Callable[[str], None]
+    ) -> None:
+        self._repository = repository
+        self._question = question
+        self._folder = folder
+        self._progress = progress
+        self._say = say
+
+    def build(self, commit: Commit) -> str:
+        if self._repository.program(commit) is not None:
+            return ""
+        self._say(f"builds {commit.text()}")
+        self._progress.builds += 1
+        return self._repository.build(commit)
+
+    def compare(self, base: Commit, new: Commit, case: str, share: int) -> list[Judgement]:
+        asked = self._question
+        chosen = filter_of([case]) if case else f"--benchmark_filter={asked.filter}"
+        commands = [self._command(commit, chosen) for commit in (base, new)]
+        folder = self._folder / "compared" / f"{base.id[:12]}-{new.id[:12]}-{share}{'' if case else '-all'}"
+        pairs = None if asked.pairs is None else asked.pairs * share
+        options = Options(
+            commands[0], commands[1], asked.budget * share, folder, asked.max_time, pairs, metric=asked.metric
+        )
+        return Abba(options, self._say).run()
+
+    def _command(self, commit: Commit, chosen: str) -> Command:
+        path = self._repository.program(commit)
+        if path is None:
+            raise UnusableInputError(f"{commit.text()}: what was built is gone")
+        return parse(shlex.quote(str(path.resolve())), (*self._question.flags, chosen))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is held against what: results, programs, implementations, precisions."""
+"""Comparisons of results, programs, implementations and precisions."""

@@ -1,32 +1,102 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two programs, or one with two sets of flags, in fresh processes by turns: A B, B A, A B, …"""
+"""Two programs, or one with two sets of flags, in fresh processes by turns: A B, B A, A B, … The state is on disk, so
+that a comparison can be resumed.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-from roofreport import units
-from roofreport.compare import abba_state
-from roofreport.compare.abba_state import State
-from roofreport.compare.command import Command, sampling_flags
-from roofreport.compare.match import Match
-from roofreport.compare.process import Finished, run
+from roofreport import files, units
+from roofreport.compare.axes import Match
+from roofreport.compare.command import Command, Finished, run, sampling_flags
 from roofreport.errors import UnusableInputError
-from roofreport.io import renames
+from roofreport.io import source
 from roofreport.io.contract import TIME, Metric
-from roofreport.io.hardware import differences
 from roofreport.io.load import load
-from roofreport.io.result import Case, Result, merged
+from roofreport.io.result import Case, Result, differences, merged
 from roofreport.io.result import State as CaseState
+from roofreport.io.source import read_text
 from roofreport.stats import sequential
 from roofreport.stats.sequential import Trial
 from roofreport.stats.verdict import Judgement, Verdict
 from roofreport.text import printable
+
+_FILE = "state.json"
+_VERSION = 1
+
+
+@dataclass
+class State:
+    """`key` says what is compared. `pairs` holds, for each finished pair, the cases that it ran and its seconds."""
+
+    key: str
+    cases: list[str]
+    max_time: float
+    seconds: float = 0.0  # of the budget, used up
+    pairs: list[dict[str, Any]] = field(default_factory=list)
+    closed: dict[str, list[str]] = field(default_factory=dict)  # case to verdict and note: what gives no times
+    version: int = _VERSION
+
+
+def save_state(folder: Path, state: State) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        files.write_text(folder / _FILE, json.dumps(asdict(state), indent=1))
+    except OSError as error:
+        raise UnusableInputError(f"cannot write the state to {folder}: {files.reason(error)}") from error
+
+
+def _is_whole(state: State) -> bool:
+    numbers, verdicts = (int, float), {verdict.value for verdict in Verdict}
+    return (
+        isinstance(state.max_time, numbers)
+        and isinstance(state.seconds, numbers)
+        and isinstance(state.cases, list)
+        and isinstance(state.pairs, list)
+        and isinstance(state.closed, dict)
+        and all(
+            isinstance(pair, dict)
+            and isinstance(pair.get("seconds"), numbers)
+            and isinstance(pair.get("cases"), list)
+            and all(name in state.cases for name in pair["cases"])
+            for pair in state.pairs
+        )
+        and all(isinstance(end, list) and len(end) == 2 and end[0] in verdicts for end in state.closed.values())
+    )
+
+
+def restore_state(folder: Path, key: str) -> State | None:
+    """None if nothing was begun. Raises UnusableInputError for the state of another comparison."""
+    path = folder / _FILE
+    if not path.exists():
+        return None
+    try:
+        state = State(**source.parse_json(read_text(path)))
+        if state.version != _VERSION or not _is_whole(state):
+            raise ValueError(
+                f"version {state.version}" if state.version != _VERSION else "its fields are of other kinds"
+            )
+    except (ValueError, TypeError) as error:
+        raise UnusableInputError(f"{path} is damaged ({error}); remove the folder to start again") from error
+    if state.key != key:
+        raise UnusableInputError(
+            f"{folder} holds another comparison (other programs, flags, cases or budget);"
+            " name another --state, or remove the folder"
+        )
+    return state
+
+
+def output(folder: Path, pair: int, side: str) -> Path:
+    return folder / f"{pair:04d}-{side}.json"
+
 
 # Many short processes tell more than few long ones: what differs between processes is not averaged away inside one.
 PAIRS_WANTED = 30
@@ -55,8 +125,7 @@ class Abba:
         self._options = options
         self._say = say
         self._commands = (options.base, options.new)
-        # On each side, today's name of a case -> what the program calls it; and what it is judged as -> today's name.
-        self._own = [command.cases() for command in self._commands]
+        # For each side: the work that a case is judged as, and the name of the case.
         self._names = [self._listed(side) for side in range(len(SIDES))]
         self._common = [name for name in self._names[0] if name in self._names[1]]
         self._missing = [name for name in self._names[0] if name not in self._names[1]]
@@ -74,7 +143,7 @@ class Abba:
         self._first: Result | None = None
 
     def run(self) -> list[Judgement]:
-        state = abba_state.restore(self._options.folder, self._key)
+        state = restore_state(self._options.folder, self._key)
         if state is None:
             state = self._begin()
         else:
@@ -86,12 +155,11 @@ class Abba:
         return self._judgements(state)
 
     def _listed(self, side: int) -> dict[str, str]:
-        names = self._own[side]
+        names = self._commands[side].cases()
         match = self._options.match
         if match is None:
             return {name: name for name in names}
-        brought = self._commands[side].contract()
-        return match.works(side, names, renames.in_force(brought) or brought)
+        return match.works(side, names, self._commands[side].contract())
 
     def _begin(self) -> State:
         """A process that tells what a process costs beside its samples, then the plan."""
@@ -123,16 +191,16 @@ class Abba:
         for case in pilot.result.cases:
             if case.state is not CaseState.MEASURED and case.name in judged_as:
                 _close(state, judged_as[case.name], Verdict.MISSING, f"not measured: base: {case.why_not}")
-        abba_state.save(self._options.folder, state)
+        save_state(self._options.folder, state)
         self._say(f"{measured} cases, {max_time:g} s of samples each, {units.clock(budget)} in all")
         return state
 
     def _process(self, pair: int, side: int, names: list[str], max_time: float, label: str = "") -> Finished:
-        here = [self._own[side][self._names[side][name]] for name in names]
+        here = [self._names[side][name] for name in names]
         command = self._commands[side].with_flags(*sampling_flags(here, max_time))
         folder = self._options.folder
         folder.mkdir(parents=True, exist_ok=True)
-        finished = run(command, abba_state.output(folder, pair, label or SIDES[side]))
+        finished = run(command, output(folder, pair, label or SIDES[side]))
         if finished.result is not None:
             if self._first is None:
                 self._first = finished.result
@@ -159,10 +227,10 @@ class Abba:
 
     def _outputs(self, pair: int, side: int) -> list[Path]:
         labels = [SIDES[side], f"{SIDES[side]}{AGAIN}"]
-        return [abba_state.output(self._options.folder, pair, label) for label in labels]
+        return [output(self._options.folder, pair, label) for label in labels]
 
     def _cases(self, pair: int, side: int) -> dict[str, Case]:
-        """What a pair's files of a side say: of a case that was run again, the second time."""
+        """The results of one side of a pair; for a case that was run again, the second result."""
         cases: dict[str, Case] = {}
         for path in self._outputs(pair, side):
             if path.exists():
@@ -203,7 +271,7 @@ class Abba:
                 # The new program does not survive: nothing of it can be judged any more.
                 for name in names:
                     _close(state, name, Verdict.FAILED, f"new: {finished.how}")
-                abba_state.save(self._options.folder, state)
+                save_state(self._options.folder, state)
                 return
         state.pairs.append({"cases": names, "seconds": time.monotonic() - start})
         state.seconds += time.monotonic() - start
@@ -211,7 +279,7 @@ class Abba:
         if sequential.is_due(self._looks, self._fraction(state), len(state.pairs)):
             self._look(state, self._fraction(state))
         state.pairs[-1]["fraction"] = self._fraction(state)
-        abba_state.save(self._options.folder, state)
+        save_state(self._options.folder, state)
         self._progress(state)
 
     def _take(self, state: State, number: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program with flags, as one text on the command line: abba's BASE and NEW."""
+"""A program with flags, as one text on the command line, and its processes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import hashlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from roofreport import units
 from roofreport.errors import UnusableInputError
-from roofreport.io import case_name, described, renames
-from roofreport.io.contract import Contract, packaged
+from roofreport.io import case_name
+from roofreport.io.contract import Contract, packaged, read_contract, unpacked_contract
+from roofreport.io.load import load
+from roofreport.io.result import Result
 from roofreport.text import printable
 
 # abba sets these itself.
@@ -69,17 +74,15 @@ class Command:
         if done.returncode or not done.stdout.startswith("{"):
             return packaged()
         path = Path(self.arguments[0])
-        return described.read(path, described.unpacked(path, done.stdout))
+        return read_contract(path, unpacked_contract(path, done.stdout))
 
-    def cases(self) -> dict[str, str]:
-        """The cases that it would run: today's name of each, and the program's own."""
+    def cases(self) -> list[str]:
+        """The names of the cases that it would run."""
         done = self._answer("--benchmark_list_tests")
         if done.returncode:
             lines = done.stderr.strip().splitlines()
             raise UnusableInputError(printable(f"{self.text()}: {lines[-1] if lines else done.returncode}", 500))
-        names = [case_name.plain(line.strip()) for line in done.stdout.splitlines() if line.strip()]
-        contract = renames.in_force(self.contract())
-        return {renames.today(name, contract)[0] if contract else name: name for name in names}
+        return [case_name.plain(line.strip()) for line in done.stdout.splitlines() if line.strip()]
 
 
 def parse(text: str, extra: Sequence[str] = ()) -> Command:
@@ -112,3 +115,64 @@ def filter_of(names: Sequence[str]) -> str:
     """--benchmark_filter (POSIX extended) that matches these cases alone."""
     escaped = ("".join("\\" + c if c in _SPECIAL else c for c in name) for name in names)
     return f"--benchmark_filter=^({'|'.join(escaped)}){case_name.MANUAL_TIME}$"
+
+
+# The program's exit status after a failed case: its output is complete.
+_CASE_FAILED = 1
+
+
+@dataclass(frozen=True)
+class Finished:
+    result: Result | None  # None: the process ended without a result
+    seconds: float
+    how: str = ""  # it ended without one
+
+
+def _ending(returncode: int, error: str) -> str:
+    if returncode < 0:
+        known = -returncode in {one.value for one in signal.Signals}
+        return f"ended by {signal.Signals(-returncode).name if known else f'signal {-returncode}'}"
+    last = error.strip().splitlines()[-1:] or ["no message"]
+    return f"exit status {returncode}: {last[0]}"
+
+
+def run(command: Command, out: Path) -> Finished:
+    """`out` becomes the result file."""
+    start = time.monotonic()
+    process = subprocess.Popen(
+        [*command.arguments, f"--benchmark_out={out}", "--benchmark_out_format=json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    try:
+        _, error = process.communicate()
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    seconds = time.monotonic() - start
+    if process.returncode not in (0, _CASE_FAILED):
+        return Finished(None, seconds, _ending(process.returncode, error))
+    try:
+        return Finished(load(out), seconds)
+    except UnusableInputError as unusable:
+        return Finished(None, seconds, str(unusable))
+
+
+def run_all(command: Command, processes: int, folder: Path, say: Callable[[str], None]) -> list[Result]:
+    """Fresh processes one after another, each result kept in `folder`. One that ends without a result is left out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    results = []
+    for number in range(1, processes + 1):
+        finished = run(command, folder / f"{number:02}.json")
+        if finished.result is None:
+            say(f"process {number}: {finished.how}")
+            continue
+        say(f"process {number} of {processes}: {units.clock(finished.seconds)}")
+        results.append(finished.result)
+    if not results:
+        raise UnusableInputError("no process ended with a result")
+    return results

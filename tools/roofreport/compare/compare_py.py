@@ -13,7 +13,7 @@ from pathlib import Path
 
 from roofreport import files, place
 from roofreport.errors import UnusableInputError
-from roofreport.io import case_name, google_benchmark
+from roofreport.io import case_name, load
 from roofreport.io.result import Case, Result, State
 
 # Debian's libbenchmark-tools, then where upstream's own installation and a build that fetches it put the folder tools.
@@ -44,15 +44,15 @@ def _cache() -> Path:
 
 
 def _readable(results: Sequence[Result]) -> Path | None:
-    """The file itself, if compare.py reads it as we do: one JSON without skipped rows, with today's names."""
+    """The file itself, if compare.py reads it as we do: one JSON without skipped rows."""
     result = results[0]
     whole = all(case.state is State.MEASURED for case in result.cases)
     is_json = bool(result.date)  # a journal has none
     # A name that would be escaped on a terminal is no part of a command to copy from there.
     plain = str(result.path).isprintable()
-    if len(results) != 1 or not (whole and is_json and plain) or result.renamed:
+    if len(results) != 1 or not (whole and is_json and plain):
         return None
-    # Programs of before appended it: a file with it and one without have no name in common.
+    # A name with this suffix and one without it do not match.
     return None if case_name.MANUAL_TIME.encode() in result.path.read_bytes() else result.path
 
 
@@ -63,7 +63,7 @@ def _converted(results: Sequence[Result]) -> Path:
     path = _cache() / f"compare-{hashlib.sha256(os.fsencode(key)).hexdigest()[:16]}.json"
     try:
         files.private_folder(path.parent)
-        google_benchmark.write(path, results[0], cases)
+        load.write_comparable(path, results[0], cases)
     except OSError as error:
         raise UnusableInputError(f"cannot write {path}: {files.reason(error)}") from error
     return path

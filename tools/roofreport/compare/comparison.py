@@ -18,9 +18,7 @@ from statistics import fmean, median
 
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.result import Case, Result, State, merged
-from roofreport.stats import split
-from roofreport.stats.split import Split
-from roofreport.stats.verdict import Judgement, Verdict, relative
+from roofreport.stats.verdict import Judgement, Split, Verdict, find_split, relative
 
 CONFIDENCE = 0.99
 # Scatter of a case's median between processes, as a standard deviation of logarithms, and how many degrees of freedom
@@ -29,7 +27,7 @@ PROCESS_DEVIATION = 0.04
 PROCESS_FREEDOM = 8
 # The same between two stretches of time.
 SESSION_DEVIATION = 0.03
-# What is left of a change after the roof's own move has been taken off it has to be at least this share of the floor.
+# The change minus the roof's own change has to be at least this share of the floor.
 UNEXPLAINED_SHARE = 0.5
 
 
@@ -62,7 +60,7 @@ def _side(processes: Sequence[Sequence[Case]], metric: str) -> Side:
     roofs = [seconds for case in cases if (seconds := _roof_seconds(case)) is not None]
     repetitions = [values for one in processes if len(values := _values(one, metric)) > 1 and min(values) > 0]
     within = max((math.log(max(values) / min(values)) for values in repetitions), default=0.0)
-    found = next((found for values in repetitions if (found := split.find(values))), None)
+    found = next((found for values in repetitions if (found := find_split(values))), None)
     return Side(_values(cases, metric), roofs if len(roofs) == len(cases) else [], within, found)
 
 

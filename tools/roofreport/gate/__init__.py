@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What got slower since the last accepted readings of each series, and since when."""
+"""Slowdowns since the last accepted readings of each series, and their first night."""
 
-from roofreport.gate.finding import Finding
-from roofreport.gate.verdicts import judge
+from roofreport.gate.verdicts import Finding, judge
 
 __all__ = ["Finding", "judge"]

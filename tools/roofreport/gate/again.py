@@ -10,14 +10,13 @@ from pathlib import Path
 from statistics import median
 
 from roofreport import units
-from roofreport.compare import abba_state, repeat
+from roofreport.compare import abba, command
 from roofreport.compare.command import filter_of, parse
 from roofreport.errors import UnusableInputError
-from roofreport.gate.finding import Finding
 from roofreport.gate.nights import roof_rate
 from roofreport.gate.standing import Standing
-from roofreport.gate.verdicts import Suspect, is_far
-from roofreport.history.fingerprint import machine_of
+from roofreport.gate.verdicts import Finding, Suspect, is_far
+from roofreport.history.records import machine_of
 from roofreport.io.contract import Better, Metric
 from roofreport.io.load import load
 from roofreport.io.result import Case, Result, State, merged
@@ -65,10 +64,10 @@ def ask(suspects: Sequence[Suspect], metric: Metric, programs: Programs, say: Ca
             base = parse(programs.base, (*programs.flags, filter_of(names)))
             options = Options(base, new, programs.budget, programs.folder, None, programs.pairs, metric=metric)
             judgements = {one.name: one for one in Abba(options, say).run()}
-            _check_machine(load(abba_state.output(programs.folder, 0, "pilot")), asked[0].finding)
+            _check_machine(load(abba.output(programs.folder, 0, "pilot")), asked[0].finding)
             answers = [_by_abba(one, judgements.get(one.finding.series.case)) for one in asked]
         else:
-            results = repeat.run_all(new, PROCESSES, programs.folder, say)
+            results = command.run_all(new, PROCESSES, programs.folder, say)
             _check_machine(results[0], asked[0].finding)
             answers = [_by_repeating(one, results, metric) for one in asked]
     except UnusableInputError as error:
@@ -105,7 +104,7 @@ def _by_repeating(suspect: Suspect, results: Sequence[Result], metric: Metric) -
 
 
 def repeat_limit(stands: Standing) -> float:
-    """What further processes have to exceed. Of a drift, half: less is nearer to the level that is accepted."""
+    """The limit for further processes. For a drift it is halfway: less is nearer to the accepted level."""
     return stands.fence.center + stands.fence.near if stands.since is None else (stands.level + stands.accepted) / 2
 
 

@@ -1,19 +1,171 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where one series stands: its newest night against the level that is accepted."""
+"""Where one series stands: the fence around its accepted nights, its change points, and the pace of its machine."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roofreport.gate import change_points, fence, pace
-from roofreport.gate.fence import Fence
-from roofreport.gate.pace import Follows
 from roofreport.io.contract import Metric
+
+FENCE_NIGHTS = 20  # that a fence is made of, the newest accepted ones
+FEWEST_NIGHTS = 5  # of fewer there is none
+FAR = 4.0  # deviations: what no other process has to confirm to be worth a word
+NEAR = 2.5  # deviations: what is worth some fresh processes
+FAR_FLOOR = 0.05
+NEAR_FLOOR = 0.03
+# Standard deviation of a normal sample over its median absolute deviation.
+MAD_SCALE = 1.4826
+
+
+@dataclass(frozen=True)
+class Fence:
+    """In logarithms; above is worse."""
+
+    center: float
+    near: float  # widths
+    far: float
+
+    def excess(self, value: float) -> float:
+        return value - self.center
+
+
+def deviation(values: NDArray[np.float64]) -> float:
+    """Robust: half of the values may be anything."""
+    return MAD_SCALE * float(np.median(np.abs(values - np.median(values))))
+
+
+def fence_around(nights: Sequence[float] | NDArray[np.float64], metric: Metric) -> Fence | None:
+    """Of accepted nights, the newest last; None where they are too few."""
+    newest = np.asarray(nights, dtype=np.float64)[-FENCE_NIGHTS:]
+    if len(newest) < FEWEST_NIGHTS:
+        return None
+    center = float(np.median(newest))
+    if not metric.noisy:  # the same work gives the same figure
+        width = math.log1p(metric.practical)
+        return Fence(center, width, width)
+    spread = deviation(newest)
+    floors = (math.log1p(max(metric.practical, floor)) for floor in (NEAR_FLOOR, FAR_FLOOR))
+    near, far = (max(factor * spread, floor) for factor, floor in zip((NEAR, FAR), floors, strict=True))
+    return Fence(center, near, far)
+
+
+# Where a series moved to another level: slow drifts that no single night gives away.
+
+SHORTEST_LEVEL = 3  # values of a segment
+# The least gain of a change point, in variances of a value: the sum of squares that two levels explain and one does
+# not. Chosen in the simulated year.
+PENALTY = 24.0
+# Deviations from its neighbours' median beyond which a value tells nothing more: one night's trouble is no level.
+FARTHEST = 2.5
+NEIGHBOURS = 2  # to each side
+
+
+def _deviation(values: NDArray[np.float64]) -> float:
+    """From neighbours, so that the levels themselves do not count."""
+    return float(1.4826 * np.median(np.abs(np.diff(values))) / np.sqrt(2))
+
+
+def _without_outliers(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    width = 2 * NEIGHBOURS + 1
+    windows = np.lib.stride_tricks.sliding_window_view(values, width)
+    inner = np.median(windows, axis=1)
+    # At both ends the last whole window serves: a level needs more than two nights.
+    middle = np.concatenate([np.repeat(inner[0], NEIGHBOURS), inner, np.repeat(inner[-1], NEIGHBOURS)])
+    return np.asarray(np.clip(values, middle - FARTHEST, middle + FARTHEST))
+
+
+def steady(values: NDArray[np.float64], clipped: bool = True) -> NDArray[np.float64] | None:
+    """In deviations, around 0; None where values are too few, or all the same."""
+    if len(values) < 2 * SHORTEST_LEVEL:
+        return None
+    deviation = _deviation(values) or 1e-3 * float(np.std(values))
+    if deviation == 0 or not np.isfinite(deviation):
+        return None
+    standard = (values - np.median(values)) / deviation
+    return _without_outliers(standard) if clipped else np.asarray(standard)
+
+
+def segments(values: NDArray[np.float64], penalty: float, kernel: str = "linear") -> list[int]:
+    """Where the segments of the cheapest division begin; each costs `penalty` in addition to its values."""
+    # It takes a second to import.
+    from ruptures.detection import KernelCPD  # type: ignore[import-untyped]
+
+    search = KernelCPD(kernel=kernel, min_size=SHORTEST_LEVEL).fit(values[:, None])
+    return [int(position) for position in search.predict(pen=penalty)[:-1]]
+
+
+def change_points(values: Sequence[float]) -> list[int]:
+    """The positions at which a new level begins, in ascending order. `values` are finite, of one scatter at every
+    level: logarithms, where a figure scatters by a share of itself."""
+    standard = steady(np.asarray(values, dtype=np.float64))
+    return [] if standard is None else segments(standard, PENALTY)
+
+
+# How far a case follows the pace of its machine, and its times as they were had the pace stayed the same.
+#
+# A shared machine's memory is now slow, now fast. The roofs that a run measures beside its cases tell which: a stream
+# follows them in full, a product of matrices hardly. How far a case does is read from its own history, as the share of
+# the roof's moves that leaves its times the least scattered.
+
+SHARES = np.linspace(0.0, 1.0, 11)
+FEWEST_PROCESSES = 10  # processes that a share is read from
+MOST_PROCESSES = 160
+
+
+class Follows(NamedTuple):
+    column: int  # of the paces
+    share: float  # of their moves: 0 not at all, 1 in full
+    level: float  # of the paces: their median, which times are taken to
+
+
+NOT_AT_ALL = Follows(0, 0.0, 0.0)
+
+
+def fit_pace(logs: NDArray[np.float64], paces: NDArray[np.float64]) -> Follows:
+    """`logs` of times, `paces` [process, column]: logarithms of roofs' rates, nan where none was measured."""
+    measured = np.flatnonzero(np.isfinite(logs))[-MOST_PROCESSES:]
+    logs, paces = logs[measured], paces[measured]
+    best, least = NOT_AT_ALL, np.inf
+    for column in range(paces.shape[1]):
+        both = np.isfinite(paces[:, column])
+        if both.sum() < max(FEWEST_PROCESSES, 0.8 * len(logs)):
+            continue
+        steadied = logs[both, None] + paces[both, column, None] * SHARES
+        scatter = MAD_SCALE * np.median(np.abs(steadied - np.median(steadied, axis=0)), axis=0)
+        chosen = int(np.argmin(scatter))
+        if scatter[chosen] < least:
+            level = float(np.median(paces[both, column]))
+            best, least = Follows(column, float(SHARES[chosen]), level), float(scatter[chosen])
+    return best
+
+
+def memory_pace(rates: NDArray[np.float64], follows_memory: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """[process, case]: of the nearest case of the same process whose roof is memory, in the order that they ran in."""
+    found = np.full_like(rates, np.nan)
+    places = np.arange(rates.shape[1])
+    for process, row in enumerate(rates):
+        known = np.flatnonzero(np.isfinite(row) & follows_memory)
+        if len(known):
+            right = np.clip(np.searchsorted(known, places), 0, len(known) - 1)
+            left = np.maximum(right - 1, 0)
+            nearer = np.where(np.abs(known[left] - places) <= np.abs(known[right] - places), left, right)
+            found[process] = row[known[nearer]]
+    return found
+
+
+def steadied(logs: NDArray[np.float64], paces: NDArray[np.float64], follows: Follows) -> NDArray[np.float64]:
+    """nan where the pace of a case that follows it is unknown."""
+    if follows.share == 0:
+        return logs
+    return np.asarray(logs + follows.share * (paces[:, follows.column] - follows.level))
+
 
 Floats = NDArray[np.float64]
 
@@ -37,7 +189,7 @@ class Standing:
     fence: Fence
     newest: float  # the newest night
     level: float  # of the newest segment
-    accepted: float  # the level that it is held against
+    accepted: float  # the level that it is compared with
     since: int | None  # the first night of a level that is worse; None: change points show none
     better_since: int | None  # the first night of the newest segment, where it is better than all before
     before_better: float  # the level before that one
@@ -52,8 +204,8 @@ def _by_night(history: History) -> tuple[Floats, Follows]:
     """A median a night, nan where nothing was measured."""
     count = int(history.nights[-1]) + 1
     before = history.nights < count - 1
-    follows = pace.fit(history.logs[before], history.paces[before])
-    values = pace.steadied(history.logs, history.paces, follows)
+    follows = fit_pace(history.logs[before], history.paces[before])
+    values = steadied(history.logs, history.paces, follows)
     medians = np.full(count, np.nan)
     known = np.isfinite(values)
     values, places = values[known], history.nights[known]
@@ -76,7 +228,7 @@ class _Levels:
 
 def _levels(values: Floats, practical: float) -> _Levels:
     """Segments one after another: a better level becomes the reference, a worse one is an alarm while it lasts."""
-    edges = [0, *change_points.find(values.tolist()), len(values)]
+    edges = [0, *change_points(values.tolist()), len(values)]
     reference = current = before_better = float(np.median(values[: edges[1]]))
     inside = list(range(edges[1]))
     since, better_since = None, None
@@ -98,20 +250,20 @@ def _reference_nights(values: Floats, levels: _Levels, older: Floats) -> Floats:
     """Those at the accepted level, without the newest night. Where they are few, what was before tells how nights
     scatter, though not where."""
     good = values[[index for index in levels.at_reference if index < len(values) - 1]]
-    missing = fence.NIGHTS - len(good)
+    missing = FENCE_NIGHTS - len(good)
     if missing <= 0 or not len(good):
         return good
     before = values[: levels.at_reference[0]]
-    if len(before) < fence.FEWEST_NIGHTS:
-        before = older[-fence.NIGHTS :]
-    if len(before) < fence.FEWEST_NIGHTS:
+    if len(before) < FEWEST_NIGHTS:
+        before = older[-FENCE_NIGHTS:]
+    if len(before) < FEWEST_NIGHTS:
         return good
     moved = before - np.median(before) + np.median(good)
     return np.concatenate([moved[-missing:], good])
 
 
-def of(history: History, metric: Metric) -> Standing | None:
-    """None where the newest night measured nothing, or too few are there to be held against."""
+def standing_of(history: History, metric: Metric) -> Standing | None:
+    """None if the newest night measured nothing, or too few nights precede it."""
     medians, follows = _by_night(history)
     if not np.isfinite(medians[-1]):
         return None
@@ -122,7 +274,7 @@ def of(history: History, metric: Metric) -> Standing | None:
     if len(values) < 2:
         return None
     levels = _levels(values, math.log1p(metric.practical))
-    limits = fence.around(_reference_nights(values, levels, medians[measured[:first]]), metric)
+    limits = fence_around(_reference_nights(values, levels, medians[measured[:first]]), metric)
     if limits is None:
         return None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The newest night of each machine against what its series have been."""
+"""The findings of the gate: the newest night of each machine against its series."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from roofreport import units
-from roofreport.gate import fence, gathering, standing
-from roofreport.gate.finding import ORDER, Finding, Kind
+from roofreport.gate import nights
 from roofreport.gate.nights import Nights
-from roofreport.gate.standing import Standing
+from roofreport.gate.standing import FENCE_NIGHTS, FEWEST_NIGHTS, Standing, standing_of
 from roofreport.io.contract import TIME, Better, packaged
 from roofreport.io.result import State
 from roofreport.text import printable
@@ -21,6 +20,29 @@ from roofreport.text import printable
 if TYPE_CHECKING:
     from roofreport.history.records import Annotation, Reading, Run, Series
     from roofreport.history.store import Store
+
+
+Kind = Literal["slower", "faster", "drift", "failed", "vanished", "noisy", "new"]
+# Worst first.
+ORDER: tuple[Kind, ...] = ("slower", "drift", "failed", "vanished", "noisy", "faster", "new")
+# Those that make a command exit with 1.
+ALARMS: frozenset[Kind] = frozenset({"slower", "drift", "failed"})
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`before`, `after`: medians, in the unit of the series' metric; `effect`: their relative change, above 0 where the
+    figure grew. All three are nan where nothing was measured."""
+
+    series: Series
+    kind: Kind
+    run: Run  # the run that is judged
+    before: float
+    after: float
+    effect: float
+    since: Run | None  # the first run of the new level, where it is older than `run`
+    text: str  # one line for people; may hold untrusted text
+
 
 OFTEN = 0.2  # a share of nights: what is noisy in fewer was not noisy before
 
@@ -36,14 +58,14 @@ class Suspect:
 def judge(store: Store, metric: str = TIME.name) -> list[Finding]:
     """Worst first; what no further process has been asked about has to lie far beyond its fence."""
     row = packaged().metric(metric) or TIME
-    groups, remarks = gathering.newest(store, row), store.annotations()
+    groups, remarks = nights.newest(store, row), store.annotations()
     found = [finding for group in groups for finding in others(group, remarks)]
     found += [one.finding for group in groups for one in levels(group, remarks) if is_far(one)]
     return ordered(found)
 
 
 def is_far(suspect: Suspect) -> bool:
-    """Whether it is worth a word although nobody asked again."""
+    """Whether it is reported without a second run."""
     return suspect.finding.since is not None or abs(suspect.standing.excess) > suspect.standing.fence.far
 
 
@@ -71,7 +93,7 @@ def levels(group: Nights, remarks: Sequence[Annotation]) -> list[Suspect]:
         accepted = _accepted(group, series.case, remarks)
         if accepted >= group.count:
             continue
-        stands = standing.of(group.history(place, accepted), group.metric)
+        stands = standing_of(group.history(place, accepted), group.metric)
         if stands is None:
             continue
         finding = _of_level(group, series, stands)
@@ -89,7 +111,7 @@ def _of_level(group: Nights, series: Series, stands: Standing) -> Finding | None
         before, after = stands.accepted, stands.level
     elif abs(stands.excess) > stands.fence.near:
         kind = "slower" if stands.excess > 0 else "faster"
-    elif stands.better_since is not None and group.count - stands.better_since <= fence.NIGHTS:
+    elif stands.better_since is not None and group.count - stands.better_since <= FENCE_NIGHTS:
         kind, since = "faster", group.first_run(stands.better_since)
         before, after = stands.before_better, stands.level
     else:
@@ -115,7 +137,7 @@ def _revision(run: Run) -> str:
 
 
 def others(group: Nights, remarks: Sequence[Annotation]) -> list[Finding]:
-    """What failed, vanished, became noisy or is new."""
+    """Failed, vanished, newly noisy and new series."""
     found = []
     for place, series in enumerate(group.series):
         said = _other(group, place, _accepted(group, series.case, remarks))
@@ -138,8 +160,8 @@ def _other(group: Nights, place: int, accepted: int) -> tuple[Kind, str] | None:
     if failed is not None and (measured or accepted == 0):
         return "failed", printable(failed.reason or "it failed", 300)
     if not any(reading.state is State.MEASURED for reading in tonight):
-        # What somebody left out for longer is gone on purpose.
-        if not failed and measured and max(measured) >= last - fence.FEWEST_NIGHTS:
+        # A case that has been missing for longer was removed on purpose.
+        if not failed and measured and max(measured) >= last - FEWEST_NIGHTS:
             reason = next((reading.reason for reading in tonight if reading.reason), "")
             state = tonight[-1].state.value if tonight else "not in the run"
             return "vanished", printable(f"{state}{': ' if reason else ''}{reason}", 300)
@@ -147,7 +169,7 @@ def _other(group: Nights, place: int, accepted: int) -> tuple[Kind, str] | None:
     if accepted == 0 and not before:
         return "new", "the first night of its series"
     noisy = sum(before[night].noisy for night in measured)
-    if measured and len(measured) >= fence.FEWEST_NIGHTS and noisy <= OFTEN * len(measured) and _mostly_noisy(tonight):
+    if measured and len(measured) >= FEWEST_NIGHTS and noisy <= OFTEN * len(measured) and _mostly_noisy(tonight):
         return "noisy", f"its samples scatter; in {noisy} of {len(measured)} nights before they did"
     return None
 

@@ -28,7 +28,7 @@ VERSION_KEY = "version"
 
 
 class Database:
-    """`name` is what people are told: a path, or a URL without its password."""
+    """`name` appears in messages: a path, or a URL without its password."""
 
     def __init__(self, engine: Engine, name: str) -> None:
         self.engine = engine
@@ -37,7 +37,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """What it sees does not change in the block."""
+        """The data does not change within the block."""
         with self._told(), self.engine.connect() as connection:
             if not self.is_sqlite:
                 connection.execution_options(isolation_level="REPEATABLE READ")
@@ -47,7 +47,7 @@ class Database:
                 except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as error:
                     # A file may come from anybody, and a row holds what its writer liked.
                     why = printable(str(error), 200)
-                    raise self.refused(f"holds what no roofbench has written, or is damaged: {why}") from error
+                    raise self.refused(f"is damaged, or was not written by roofbench: {why}") from error
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -81,7 +81,7 @@ class Database:
         self.engine.dispose()
 
 
-# What SQLite says, and what a person can do about it.
+# SQLite's messages, and advice.
 _SAID = (
     ("database or disk is full", "there is no room on the disk; nothing of this was kept. Make room, and do it again"),
     (
@@ -91,7 +91,7 @@ _SAID = (
     ("readonly database", "it cannot be written to: the file or its folder is read-only"),
     ("unable to open database file", "it cannot be opened: its folder is missing or may not be read or written to"),
     ("database is locked", f"another process has been writing to it for {PATIENCE_S:.0f} s; try again when it is done"),
-    ("file is not a database", "is no SQLite file, or a damaged one"),
+    ("file is not a database", "is not an SQLite file, or is damaged"),
     ("malformed", "is damaged: take a copy of it, and get back what can be read by sqlite3's .recover"),
 )
 
@@ -111,13 +111,13 @@ def open_database(where: str, create: bool) -> Database:
     if not where:
         raise UnusableInputError("the history has an empty name")
     if "\0" in where:
-        raise UnusableInputError(f"{printable(where)}: is no name of a file")
+        raise UnusableInputError(f"{printable(where)}: is not a file name")
     if "://" not in where:
         return _sqlite(Path(where), create)
     try:
         url = make_url(where)
     except (ArgumentError, ValueError) as error:
-        raise UnusableInputError(f"{printable(where.partition('@')[2] or where)}: is no URL of a database") from error
+        raise UnusableInputError(f"{printable(where.partition('@')[2] or where)}: is not a database URL") from error
     kind = url.get_backend_name()
     if kind == "sqlite":
         if not url.database or url.database == ":memory:":
@@ -179,7 +179,7 @@ def _check_file(path: Path, name: str, create: bool) -> bool:
             path.parent.mkdir(parents=True, exist_ok=True)
             return True
         if not path.is_file():
-            raise UnusableInputError(f"{name}: is no file")
+            raise UnusableInputError(f"{name}: is not a file")
         with path.open("rb") as file:
             start = file.read(len(_MAGIC))
     except OSError as error:
@@ -189,7 +189,7 @@ def _check_file(path: Path, name: str, create: bool) -> bool:
             raise UnusableInputError(f"{name}: is empty; tools/report history add RESULT makes a history of it")
         return True
     if start != _MAGIC:
-        raise UnusableInputError(f"{name}: is no history but another kind of file; choose another --store")
+        raise UnusableInputError(f"{name}: is not a history but another kind of file; choose another --store")
     return False
 
 
@@ -215,7 +215,7 @@ def _postgresql(url: URL, create: bool) -> Database:
         engine = create_engine(url.set(drivername="postgresql+psycopg"), poolclass=NullPool)
     except (ImportError, SQLAlchemyError) as error:
         raise UnusableInputError(f"PostgreSQL needs the Python package psycopg: {printable(str(error))}") from error
-    # What stands behind a "?" may be a password too.
+    # The query, after "?", may contain a password too.
     database = Database(engine, printable(url.set(query={}).render_as_string(hide_password=True)))
     if create:
         with database.writing() as connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 from roofreport.errors import UnusableInputError
 from roofreport.history.records import JOURNAL, JSON, CaseDetails, Document
 from roofreport.io import case_name
-from roofreport.io.load import as_written, of_today
+from roofreport.io.load import result_of
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.io.source import LARGEST_FILE, read_text
 
@@ -23,15 +23,15 @@ _LEVEL = 2
 
 
 def of_file(path: Path) -> tuple[Result, Document]:
-    """With today's names of cases, and as it was written. Raises UnusableInputError."""
+    """Raises UnusableInputError."""
     return of_text(path, read_text(path))
 
 
 def of_text(path: Path, text: str) -> tuple[Result, Document]:
-    written = as_written(path, text)
+    written = result_of(path, text)
     # Only Google Benchmark's context must have a date.
     kind = JSON if "date" in written.context else JOURNAL
-    return of_today(written), Document(kind, text, written)
+    return written, Document(kind, text, written)
 
 
 def of_result(result: Result) -> Document:
@@ -111,15 +111,13 @@ def details(documents: Iterable[Document]) -> dict[str, CaseDetails]:
     """Case to what the files of one run tell of it. A journal's samples are those of all repetitions."""
     found: dict[str, CaseDetails] = {}
     for document in sorted(documents, key=lambda document: document.kind == JOURNAL):
-        today = of_today(document.written)
-        names = {case.name: now.name for case, now in zip(document.written.cases, today.cases, strict=True)}
-        lines = _lines(document.text, names) if document.kind == JOURNAL else {}
-        for name, repetitions in today.by_name().items():
+        lines = _lines(document.text) if document.kind == JOURNAL else {}
+        for name, repetitions in document.written.by_name().items():
             found[name] = _details(merged(repetitions), lines.get(name, []))
     return found
 
 
-def _lines(text: str, names: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
+def _lines(text: str) -> dict[str, list[dict[str, Any]]]:
     """A journal's lines by case. They were checked when they were read as a result; the last one may be cut off."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for raw in text.split("\n")[1:]:
@@ -127,7 +125,7 @@ def _lines(text: str, names: Mapping[str, str]) -> dict[str, list[dict[str, Any]
             line = json.loads(raw)
         except ValueError:
             continue
-        groups.setdefault(names[line["name"]], []).append(line)
+        groups.setdefault(line["name"], []).append(line)
     return groups
 
 

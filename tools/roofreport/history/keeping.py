@@ -9,11 +9,10 @@ from pathlib import Path
 from sqlalchemy import Connection, delete, func, select
 
 from roofreport.errors import UnusableInputError
-from roofreport.history import adding, tables
 from roofreport.history import document as documents
+from roofreport.history import tables
 from roofreport.history.records import Run
 from roofreport.history.store import Store
-from roofreport.io.load import of_today
 
 _MOST_NUMBERS = 500
 
@@ -42,14 +41,14 @@ def _faults_of(connection: Connection, run: Run) -> Iterator[str]:
     for kind, digest, data in kept:
         try:
             text = documents.unpacked(data, f"run {run.id}")
-            today, document = documents.of_text(Path(run.name), text)
+            result, document = documents.of_text(Path(run.name), text)
         except UnusableInputError as error:
             yield f"run {run.id}: its {kind} cannot be read: {error}"
             continue
         if documents.text_digest(text) != digest:
             yield f"run {run.id}: its {kind} is not what was added"
         digests.append(documents.digests(document)[0])
-        names |= set(today.names())
+        names |= set(result.names())
     if digests and run.digest not in digests:
         yield f"run {run.id}: none of its files has its digest"
     if digests and count != len(names):
@@ -69,38 +68,12 @@ def prune(store: Store, runs: Sequence[Run]) -> None:
         store.database.compact()
 
 
-def migrate(store: Store) -> int:
-    """Writes the readings anew from the files, with the names that cases have today; how many runs had others."""
-    changed = 0
-    with store.database.writing() as connection:
-        for run in store.runs_in(connection):
-            changed += _written_anew(connection, store, run)
-    return changed
-
-
-def _written_anew(connection: Connection, store: Store, run: Run) -> bool:
-    kept = store.documents_in(connection, run)
-    if not kept:
-        return False
-    result = of_today(kept[0].written)
-    readings, cases = tables.readings, tables.cases
-    join = readings.join(cases, readings.c.case_id == cases.c.id)
-    before = set(
-        connection.execute(select(cases.c.name).select_from(join).where(readings.c.run_id == run.id)).scalars()
-    )
-    if before == {adding.storable(case.name) for case in result.cases}:
-        return False
-    connection.execute(delete(readings).where(readings.c.run_id == run.id))
-    adding.insert_readings(connection, run.id, result)
-    return True
-
-
 def copy(store: Store, target: Store) -> int:
     """Adds every run and every annotation of a history to another one; how many runs were new there."""
     new = 0
     for run in store.runs():
         for document in store.documents(run):
-            new += target.add(of_today(document.written), document, run.started).is_new
+            new += target.add(document.written, document, run.started).is_new
     there = {(note.pattern, note.machine_id, note.since, note.why, note.kind) for note in target.annotations()}
     for note in store.annotations():
         if (note.pattern, note.machine_id, note.since, note.why, note.kind) not in there:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a history holds: runs, the series that their cases make, and what people have written beside them."""
+"""The contents of a history: runs, the series of their cases, and annotations."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,6 +12,7 @@ from hashlib import sha256
 
 from roofreport.io.contract import Contract
 from roofreport.io.result import Result, State
+from roofreport.text import printable
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """What the program was made of: LibTorch, compiler, kind of build, version of the contract."""
+    """The parts of the program: LibTorch, compiler, kind of build, version of the contract."""
 
     id: str
     label: str
@@ -75,7 +77,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class CaseDetails:
-    """What a run tells of one case beyond its readings. A result without its journal has no samples."""
+    """Facts of a run about one case beyond its readings. A result without its journal has no samples."""
 
     samples_s: Sequence[float] = ()
     roof_name: str = ""
@@ -90,7 +92,7 @@ class CaseDetails:
 
 @dataclass(frozen=True)
 class Annotation:
-    """What somebody said about some cases: a change that is accepted, or a note."""
+    """A remark on some cases: an accepted change, or a note."""
 
     id: int
     pattern: str  # a case's name, or a pattern with * and ?; empty: all
@@ -110,7 +112,7 @@ class Document:
 
     kind: str  # one of DOCUMENTS
     text: str
-    written: Result = field(compare=False)  # with the names of cases that the file gives them
+    written: Result = field(compare=False)
 
     @property
     def contract(self) -> Contract:
@@ -122,7 +124,7 @@ JSON, JOURNAL = DOCUMENTS = ("json", "journal")
 
 @dataclass(frozen=True)
 class Added:
-    """What became of a result that was given to a history."""
+    """The outcome of adding a result to a history."""
 
     run: Run
     is_new: bool  # False: the run was there already
@@ -130,3 +132,56 @@ class Added:
     completed: bool = False  # it was there, and this file has brought what it lacked: the samples of a journal
     new_machine: bool = False
     new_toolchain: bool = False
+
+
+# Which machine and which toolchain a run is of: where one of them changes, a new series begins.
+
+# Keys of a context. Not the name of the host: machines of one kind come and go, and so do names of containers.
+_MACHINE = (
+    "device_kind",
+    "device",
+    "device_arch",
+    "cpu_isa",
+    "cpu_count",
+    "cpu_caches",
+    "gpu_multiprocessors",
+    "threads",
+    "gpu_driver",
+    "cuda_driver",
+)
+_TOOLCHAIN = ("torch_version", "compiler", "cuda_runtime", "build_type", "allocator")
+CONTRACT = "contract_version"
+
+# The parts of their labels, in this order: the fact, and the text around it.
+_MACHINE_LABEL = (("device", "{}"), ("threads", "{} threads"), ("gpu_driver", "driver {}"))
+_TOOLCHAIN_LABEL = (
+    ("torch_version", "LibTorch {}"),
+    ("compiler", "{}"),
+    ("build_type", "{}"),
+    (CONTRACT, "contract {}"),
+)
+_LONGEST_LABEL = 200
+
+
+def _id(facts: Mapping[str, str]) -> str:
+    return sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _label(facts: Mapping[str, str], parts: Sequence[tuple[str, str]]) -> str:
+    known = ", ".join(text.format(facts[key]) for key, text in parts if facts.get(key))
+    return printable(known, _LONGEST_LABEL) or "unknown"
+
+
+def _chosen(context: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
+    """Facts that the context lacks are not part of the fingerprint."""
+    return {key: context[key] for key in keys if key in context}
+
+
+def machine_of(context: Mapping[str, str]) -> Machine:
+    facts = _chosen(context, _MACHINE)
+    return Machine(_id(facts), _label(facts, _MACHINE_LABEL), facts)
+
+
+def toolchain_of(context: Mapping[str, str], contract: Contract) -> Toolchain:
+    facts = _chosen(context, _TOOLCHAIN) | {CONTRACT: str(contract.version)}
+    return Toolchain(_id(facts), _label(facts, _TOOLCHAIN_LABEL), facts)

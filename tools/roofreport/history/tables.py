@@ -37,7 +37,7 @@ meta = Table(
 
 
 def _described(name: str) -> Table:
-    """What the facts of runs have in common: a row each, under the start of a digest."""
+    """A table of shared facts of runs: a row for each set, under the start of its digest."""
     return Table(
         name,
         metadata,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a history is when nobody says so."""
+"""The default place of a history."""
 
 from __future__ import annotations
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
+
+from roofreport.io import source
+from roofreport.io.schemas import violation
+from roofreport.io.source import refuse
 
 SCHEMA = "roofbench-contract-1"
 PACKAGED = Path(__file__).parents[1] / "contract.json"
@@ -30,7 +34,7 @@ class Better(Enum):
 
 @dataclass(frozen=True)
 class Metric:
-    """What a figure's unit is, which way is better, and which change is worth a word."""
+    """The unit of a figure, its better direction, and the least change that matters."""
 
     name: str  # "<ref>" stands for the prefix of --reference, "<phase>" for the name of a phase
     unit: str
@@ -43,7 +47,7 @@ class Metric:
         return (change > 0) == (self.better is Better.LOWER)
 
 
-# What a case is timed for; every other metric is a counter. A contract may say it otherwise.
+# The primary metric; every other one is a counter. A contract may override it.
 TIME = Metric("time", "s", Better.LOWER, 0.01)
 
 
@@ -82,53 +86,9 @@ class Family:
 
 
 @dataclass(frozen=True)
-class Rename:
-    """A family (without `axis`), or an axis of one family or of all ("*"), or values of it, that had another name."""
-
-    family: str
-    to: str = ""
-    axis: str = ""
-    values: Mapping[str, str] = field(default_factory=dict)
-
-
-class Renames:
-    """Rows of renames by what they are of, so that a long table costs a name no more than a short one."""
-
-    def __init__(self, rows: Sequence[Rename]) -> None:
-        self._rows = rows
-        self.families = {row.family: row.to for row in reversed(rows) if not row.axis and row.to}
-        # The first row of a family and axis that holds for every value, and the first one for a value.
-        self._always: dict[tuple[str, str], int] = {}
-        self._valued: dict[tuple[str, str, str], int] = {}
-        self._axes = {row.axis for row in rows}
-        for index, row in enumerate(rows):
-            if row.to not in ("", row.axis):
-                self._always.setdefault((row.family, row.axis), index)
-            for value in row.values:
-                self._valued.setdefault((row.family, row.axis, value), index)
-
-    def _first(self, families: tuple[str, ...], axis: str, value: str) -> int | None:
-        found = [self._always.get((family, axis)) for family in families]
-        found += [self._valued.get((family, axis, value)) for family in families]
-        return min((index for index in found if index is not None), default=None)
-
-    def axis(self, families: tuple[str, ...], axis: str, value: str) -> tuple[str, str]:
-        """The axis and the value of today. What is said of one family goes before what is said of all."""
-        if axis not in self._axes:
-            return axis, value
-        index = self._first(families, axis, value)
-        if index is None:
-            index = self._first(("*",), axis, value)
-        if index is None:
-            return axis, value
-        row = self._rows[index]
-        return row.to or axis, row.values.get(value, value)
-
-
-@dataclass(frozen=True)
 class _Pattern:
-    """A name with parts in angle brackets, each of which stands for one character or more. No regular expression: a
-    stranger's contract could make one try for hours."""
+    """A name with parts in angle brackets, each of which stands for one character or more. Not a regular expression: an
+    untrusted contract could make one run for hours."""
 
     literals: tuple[str, ...]  # before, between and after those parts
 
@@ -155,12 +115,7 @@ class Contract:
     version: int
     families: Mapping[str, Family]
     counters: tuple[Metric, ...]
-    renames: tuple[Rename, ...] = ()
     time: Metric = TIME
-
-    @cached_property
-    def renamed(self) -> Renames:
-        return Renames(self.renames)
 
     @cached_property
     def _by_name(self) -> dict[str, Metric]:
@@ -175,7 +130,7 @@ class Contract:
 
     @cached_property
     def _found(self) -> dict[str, Metric | None]:
-        """What patterns were tried for: every case of a file asks for the same counters."""
+        """Names that were looked up by pattern: every case of a file has the same counters."""
         return {}
 
     def metric(self, name: str) -> Metric | None:
@@ -201,14 +156,6 @@ class Contract:
         """Of a family that the contract does not know: the axis that has the role in the others."""
         return self.families[family].with_role(role) if family in self.families else self._roles.get(role)
 
-    def over(self, other: Contract) -> Contract:
-        """This contract, and what it does not have of another one."""
-        gone = {rename.family for rename in self.renames if not rename.axis}
-        families = {name: family for name, family in other.families.items() if name not in gone}
-        own = {metric.name for metric in self.counters}
-        more = tuple(metric for metric in other.counters if metric.name not in own)
-        return Contract(self.version, {**families, **self.families}, self.counters + more, self.renames, self.time)
-
 
 def _family(entry: dict[str, Any]) -> Family:
     axes = tuple(Axis(axis["name"], axis.get("default"), axis.get("role", "")) for axis in entry["axes"])
@@ -226,15 +173,70 @@ def parse(document: dict[str, Any]) -> Contract:
         version=document["version"],
         families={entry["name"]: _family(entry) for entry in document["families"]},
         counters=tuple(metric for metric in metrics if metric.name != TIME.name),
-        renames=tuple(
-            Rename(row["family"], row.get("to", ""), row.get("axis", ""), row.get("values", {}))
-            for row in document.get("renames", [])
-        ),
         time=next((metric for metric in metrics if metric.name == TIME.name), TIME),
     )
 
 
+def reduced(document: dict[str, Any]) -> dict[str, Any]:
+    """The part of a contract that the reports read, which is packaged with them."""
+
+    def kept(row: dict[str, Any], *names: str) -> dict[str, Any]:
+        return {name: row[name] for name in names if row.get(name) not in (None, "", [])}
+
+    families = [
+        kept(family, "name", "cache_default")
+        | {"axes": [kept(axis, "name", "default", "role") for axis in family["axes"]]}
+        | kept(family, "growth")
+        for family in document["families"]
+    ]
+    counters = [
+        {name: row[name] for name in ("name", "unit", "better", "threshold", "noisy")} for row in document["counters"]
+    ]
+    return {"schema": document["schema"], "version": document["version"], "families": families, "counters": counters}
+
+
+def reduced_text(document: dict[str, Any]) -> str:
+    """A line for each family and counter, or for each axis of a family with many."""
+
+    def family_lines(family: dict[str, Any]) -> str:
+        line = json.dumps(family, ensure_ascii=False)
+        return line if len(line) <= 116 else line.replace('"axes": [', '"axes": [\n   ').replace("}, {", "},\n   {")
+
+    small = reduced(document)
+    families = ",\n  ".join(map(family_lines, small["families"]))
+    counters = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in small["counters"])
+    head = f'"schema": "{small["schema"]}", "version": {small["version"]}'
+    return f'{{{head},\n "families": [\n  {families}],\n "counters": [\n  {counters}]}}\n'
+
+
 @cache
 def packaged() -> Contract:
-    """Of the program that these reports came with."""
+    """Of the program that these reports came with. build/release/bin/roofbench --describe=json, through
+    reduced_text(), makes the file."""
     return parse(json.loads(PACKAGED.read_text(encoding="utf-8")))
+
+
+CONTRACT_KEY = "contract"
+
+
+def unpacked_contract(path: Path, text: str | None) -> Any:
+    """Of the text in which Google Benchmark's context holds it."""
+    if text is None:
+        return None
+    try:
+        return source.parse_json(text)
+    except source.StrictJsonError as error:
+        raise refuse(path, f"its contract is damaged: {error}") from error
+
+
+def read_contract(path: Path, document: Any) -> Contract:
+    """packaged() itself where the file has none."""
+    if document is None:
+        return packaged()
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA:
+        raise refuse(path, f"its contract has the schema {str(schema)[:60]!r}; this program reads {SCHEMA!r}")
+    wrong = violation(document, "contract")
+    if wrong:
+        raise refuse(path, f"its contract does not fit the schema: {wrong}")
+    return parse(document)

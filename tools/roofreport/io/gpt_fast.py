@@ -146,7 +146,7 @@ def begins(path: Path) -> bool:
     except FileNotFoundError:
         return True
     except UnicodeDecodeError:
-        first = "bytes that are no text"
+        first = "bytes that are not text"
     except OSError as error:
         raise UnusableInputError(f"{printable(str(path))}: {error.strerror}; name another --output") from error
     if first and first.rstrip("\r\n") != expected:

@@ -1,55 +1,223 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Result files, whichever of the two formats they have."""
+"""Result files of both formats: Google Benchmark's JSON as roofbench writes it, and the journal, a header and then one
+JSON line for each finished case.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from roofreport import files
 from roofreport.errors import UnusableInputError
-from roofreport.io import google_benchmark, journal, renames, strict_json
-from roofreport.io.hardware import differences
-from roofreport.io.result import Case, Result
+from roofreport.io import case_name, source
+from roofreport.io.contract import CONTRACT_KEY, Contract, Family, packaged, read_contract, unpacked_contract
+from roofreport.io.result import Case, Result, State, differences
+from roofreport.io.schemas import load_schema, violation
 from roofreport.io.source import read_text, refuse
 from roofreport.text import printable
 
+_MOST_LISTED = 6
+SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+# Fields of a row that Google Benchmark owns: every other one is a counter.
+LIBRARY_FIELDS = frozenset(load_schema("google_benchmark")["$defs"]["row"]["properties"])
+
+
+def _state(row: dict[str, Any]) -> tuple[State, str]:
+    if not row.get("error_occurred") and not row.get("skipped"):
+        return State.MEASURED, ""
+    message = str(row.get("error_message") or row.get("skip_message") or "")
+    verdict, colon, reason = message.partition(": ")
+    if colon and verdict in {state.value for state in State}:
+        return State(verdict), reason
+    return (State.SKIPPED if row.get("skipped") else State.FAILED), message
+
+
+def _is_axis(name: str, value: Any, family: Family | None, contract: Contract) -> bool:
+    """Whether a field that is not the library's is an axis of the row's case. One that is called like a counter is a
+    counter; of a family that the contract does not know, text is an axis."""
+    if contract.metric(name) is not None:
+        return False
+    return isinstance(value, str) if family is None else family.axis(name) is not None
+
+
+def _counters(path: Path, row: dict[str, Any], contract: Contract) -> dict[str, float]:
+    family = contract.families.get(case_name.family(row["run_name"]))
+    counters = {}
+    for name, value in row.items():
+        if name in LIBRARY_FIELDS or _is_axis(name, value, family, contract):
+            continue
+        if isinstance(value, str):
+            raise refuse(
+                path, f"the counter {printable(name, 100)} of {printable(row['run_name'], 300)} is not a number"
+            )
+        counters[name] = float(value)
+    return counters
+
+
+def _case_of_row(path: Path, row: dict[str, Any], contract: Contract) -> Case:
+    state, reason = _state(row)
+    unit = SECONDS[row["time_unit"]]
+    seconds = row["real_time"] * unit
+    counters = _counters(path, row, contract)
+    return Case(
+        name=case_name.plain(row["run_name"]),
+        repetition=row.get("repetition_index", 0),
+        state=state,
+        reason=reason,
+        seconds=seconds,
+        cpu_seconds=row["cpu_time"] * unit,
+        flops=counters.get("FLOP/s", 0.0) * seconds,
+        bytes=counters.get("bytes/s", 0.0) * seconds,
+        stop=row.get("label", ""),
+        counters=counters if state is State.MEASURED else {},
+    )
+
+
+def _read_google_benchmark(path: Path, document: dict[str, Any]) -> Result:
+    context = document.get("context")
+    if not isinstance(context, dict) or "benchmarks" not in document:
+        raise refuse(path, "is JSON, but not a result of roofbench (it has no context and benchmarks)")
+    if "roofbench_version" not in context:
+        raise refuse(path, "was written by another Google Benchmark program (its context has no roofbench_version)")
+    wrong = violation(document, "google_benchmark")
+    if wrong:
+        raise refuse(path, f"does not fit the schema of results: {wrong}")
+    facts = {key: value for key, value in context.items() if isinstance(value, str)}
+    contract = read_contract(path, unpacked_contract(path, facts.pop(CONTRACT_KEY, None)))
+    cases: list[Case] = []
+    seen: set[tuple[str, int]] = set()
+    for row in document["benchmarks"]:
+        if row["run_type"] != "iteration":
+            continue
+        case = _case_of_row(path, row, contract)
+        if (case.name, case.repetition) in seen:
+            raise refuse(path, f"has the case {printable(case.name, 300)} (repetition {case.repetition}) twice")
+        seen.add((case.name, case.repetition))
+        cases.append(case)
+    if document["benchmarks"] and not cases:
+        raise refuse(path, "has aggregates only; write it without --benchmark_report_aggregates_only")
+    return Result(path, facts, tuple(cases), host=facts.get("host_name", ""), date=facts["date"], contract=contract)
+
+
+def write_comparable(path: Path, result: Result, cases: list[Case]) -> None:
+    """A file for compare.py: measured cases alone, since it takes the time 0 of a skipped one for a speed-up.
+
+    Raises OSError."""
+    rows = [
+        {
+            "name": case.name,
+            "run_name": case.name,
+            "run_type": "iteration",
+            "repetition_index": index,
+            "threads": 1,
+            "iterations": 1,
+            "real_time": case.seconds / SECONDS["us"],
+            "cpu_time": case.cpu_seconds / SECONDS["us"],
+            "time_unit": "us",  # compare.py shows whole ones
+        }
+        for index, case in enumerate(cases)
+        if case.state is State.MEASURED
+    ]
+    context = {**result.context, "date": result.date}
+    files.write_text(path, json.dumps({"context": context, "benchmarks": rows}, indent=1))
+
+
+JOURNAL_SCHEMA = "roofbench-journal-1"
+CUT_OFF = "the last line is cut off: its case is left out"
+
+
+def _case_of_line(line: dict[str, Any]) -> Case:
+    return Case(
+        name=line["name"],
+        repetition=line["repetition"],
+        state=State(line["verdict"]),
+        reason=line.get("reason", ""),
+        seconds=line.get("median_s", 0.0),
+        cpu_seconds=line.get("cpu_s", 0.0),
+        flops=line.get("flops", 0.0),
+        bytes=line.get("bytes", 0.0),
+        stop=line.get("stop", ""),
+        counters={key: float(value) for key, value in line.get("counters", {}).items()},
+        samples=line.get("samples_s", ()),
+    )
+
+
+def _after_the_first(text: str) -> Iterator[tuple[str, bool]]:
+    """Line by line, and whether each has its end: a list of all would take many times the file."""
+    start = text.find("\n") + 1
+    while 0 < start < len(text):
+        end = text.find("\n", start)
+        yield text[start : end if end >= 0 else None], end >= 0
+        start = end + 1
+
+
+def _read_journal(path: Path, text: str, header: dict[str, Any]) -> Result:
+    """`header` is the first line's value."""
+    if header["schema"] != JOURNAL_SCHEMA:
+        raise refuse(path, f"has the schema {str(header['schema'])[:60]!r}; this program reads {JOURNAL_SCHEMA!r}")
+    wrong = violation(header, "journal", "header")
+    if wrong:
+        raise refuse(path, f"line 1 does not fit the schema of journals: {wrong}")
+    cases: list[Case] = []
+    notes: list[str] = []
+    seen: set[tuple[str, int]] = set()
+    for number, (raw, ended) in enumerate(_after_the_first(text), 2):
+        try:
+            line = source.parse_json(raw)
+        except source.StrictJsonError as error:
+            if not ended and error.at_end:
+                notes.append(CUT_OFF)
+                break
+            raise refuse(path, f"line {number} is damaged: {error}") from error
+        if isinstance(line, dict) and "schema" in line:
+            raise refuse(path, f"holds several journals mixed together (line {number} is a header)")
+        wrong = violation(line, "journal", "case")
+        if wrong:
+            raise refuse(path, f"line {number} does not fit the schema of journals: {wrong}")
+        case = _case_of_line(line)
+        if (case.name, case.repetition) in seen:
+            raise refuse(path, f"has the case {printable(case.name, 300)} (repetition {case.repetition}) twice")
+        seen.add((case.name, case.repetition))
+        cases.append(case)
+    contract = read_contract(path, header.get(CONTRACT_KEY))
+    return Result(path, dict(header["context"]), tuple(cases), tuple(notes), contract=contract)
+
 
 def load(path: Path) -> Result:
-    """With today's names of cases. Raises UnusableInputError that names the file."""
-    return of_today(as_written(path, read_text(path)))
+    """Raises UnusableInputError that names the file."""
+    return result_of(path, read_text(path))
 
 
-def of_today(result: Result) -> Result:
-    """A file of an older program than these reports gets today's names, and a note that says which."""
-    contract = renames.in_force(result.contract)
-    if contract is None:
+def _with_note(result: Result) -> Result:
+    """A file without a contract was written by an older program, whose families may have had other names."""
+    if result.contract is not packaged():
         return result
-    cases: list[Case] = []
-    changes: list[str] = []
-    for case in result.cases:
-        name, changed = renames.today(case.name, contract)
-        cases.append(replace(case, name=name))
-        changes += changed
-    note = renames.note(changes)
-    notes = (*result.notes, note) if note else result.notes
-    return replace(result, cases=tuple(cases), notes=notes, renamed=bool(note), contract=contract)
+    unknown = dict.fromkeys(case_name.family(case.name) for case in result.cases)
+    listed = [name for name in unknown if name not in result.contract.families]
+    if not listed:
+        return result
+    names = ", ".join(printable(name, 60) for name in listed[:_MOST_LISTED])
+    note = f"unknown families ({names}): an older roofbench wrote this file; run the cases again to compare them"
+    return replace(result, notes=(*result.notes, note))
 
 
-def _parsed(text: str) -> tuple[Any, strict_json.StrictJsonError | None]:
+def _parsed(text: str) -> tuple[Any, source.StrictJsonError | None]:
     try:
-        return strict_json.parse(text), None
-    except strict_json.StrictJsonError as error:
+        return source.parse_json(text), None
+    except source.StrictJsonError as error:
         return None, error
 
 
-def as_written(path: Path, text: str) -> Result:
-    """The result that `text`, which `path` holds, is: with the names of cases that it gives them."""
+def result_of(path: Path, text: str) -> Result:
+    """The result in `text`, the content of `path`."""
     first, _, rest = text.partition("\n")
     document, broken = _parsed(first)
     if isinstance(document, dict) and "schema" in document:
-        return journal.read(path, text, document)
+        return _with_note(_read_journal(path, text, document))
     if rest.strip():
         document, broken = _parsed(text)
     if broken is not None:
@@ -58,8 +226,8 @@ def as_written(path: Path, text: str) -> Result:
         kind = "is cut off" if broken.at_end else "is damaged"
         raise refuse(path, f"{kind}: {broken}") from broken
     if not isinstance(document, dict):
-        raise refuse(path, "is JSON, but no result of roofbench")
-    return google_benchmark.read(path, document)
+        raise refuse(path, "is JSON, but not a result of roofbench")
+    return _with_note(_read_google_benchmark(path, document))
 
 
 def expand(patterns: Iterable[str]) -> list[Path]:

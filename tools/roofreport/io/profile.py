@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from roofreport.errors import UnusableInputError
-from roofreport.io.source import read_text, refuse
-from roofreport.io.strict_json import StrictJsonError, parse
+from roofreport.io.source import StrictJsonError, parse_json, read_text, refuse
 from roofreport.text import printable
 
 VERSION = 1
@@ -75,25 +74,25 @@ class _Row:
 
     def __init__(self, value: Any, path: Path) -> None:
         if not isinstance(value, dict):
-            raise refuse(path, "is no profile: a row is no object")
+            raise refuse(path, "is not a profile: a row is not an object")
         self._value, self._path = value, path
 
     def text(self, key: str) -> str:
         found = self._value.get(key)
         if not isinstance(found, str):
-            raise refuse(self._path, f"is no profile: it has no text {key!r}")
+            raise refuse(self._path, f"is not a profile: it has no text {key!r}")
         return found
 
     def number(self, key: str) -> float:
         found = self._value.get(key)
         if isinstance(found, bool) or not isinstance(found, (int, float)) or found < 0:
-            raise refuse(self._path, f"is no profile: it has no number {key!r} from 0")
+            raise refuse(self._path, f"is not a profile: it has no number {key!r} from 0")
         return float(found)
 
     def rows(self, key: str) -> list[_Row]:
         found = self._value.get(key)
         if not isinstance(found, list):
-            raise refuse(self._path, f"is no profile: it has no list {key!r}")
+            raise refuse(self._path, f"is not a profile: it has no list {key!r}")
         return [_Row(each, self._path) for each in found]
 
 
@@ -125,15 +124,15 @@ def _clocked(row: _Row) -> Clocked:
 
 def _read(path: Path) -> Profile:
     try:
-        value = parse(read_text(path))
+        value = parse_json(read_text(path))
     except StrictJsonError as error:
-        raise refuse(path, f"is no profile: {printable(str(error))}") from error
+        raise refuse(path, f"is not a profile: {printable(str(error))}") from error
     if not isinstance(value, dict) or value.get("roofbench_profile") != VERSION:
-        raise refuse(path, "is no profile of a case; --profile=FOLDER writes them as <case>.json")
+        raise refuse(path, "is not a profile of a case; --profile=FOLDER writes them as <case>.json")
     row = _Row(value, path)
     parts = tuple(_part(each, row.number("device_ms") > 0) for each in row.rows("modules"))
     if not parts or parts[0].path or len({part.path for part in parts}) < len(parts):
-        raise refuse(path, "is no profile: its modules are not the step and parts of it, each once")
+        raise refuse(path, "is not a profile: its modules are not the step and parts of it, each once")
     return Profile(
         path=path,
         case=row.text("case"),

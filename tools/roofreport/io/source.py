@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a file that somebody else wrote: a regular one, of a size that can be a result, as UTF-8."""
+"""Reads untrusted files: regular files of a bounded size, as UTF-8, and JSON of the standard without surprises."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import stat
 from pathlib import Path
+from typing import Any, NoReturn
 
 from roofreport.errors import UnusableInputError
 from roofreport.text import printable
@@ -41,7 +44,7 @@ def _has_long_line(data: bytes) -> bool:
 def read_bytes(path: Path) -> bytes:
     """The file's content. Raises UnusableInputError that names the file and the reason."""
     try:
-        # Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
+        # Without O_NONBLOCK, opening a pipe without a writer would block forever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
@@ -68,3 +71,77 @@ def read_text(path: Path) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise refuse(path, f"is not UTF-8 text (byte {error.start})") from error
+
+
+DEEPEST = 32
+_LONGEST_INTEGER = 20
+
+
+class StrictJsonError(ValueError):
+    """Why a text is refused. `at_end`: it may have been cut off."""
+
+    def __init__(self, message: str, at_end: bool = False) -> None:
+        super().__init__(message)
+        self.at_end = at_end
+
+
+def _constant(text: str) -> NoReturn:
+    raise StrictJsonError(f"{text} is not a JSON number")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise StrictJsonError(f"the number {text[:30]} is out of range")
+    return value
+
+
+def _int(text: str) -> int:
+    if len(text) > _LONGEST_INTEGER:
+        raise StrictJsonError(f"the number {text[:30]}… is out of range")
+    return int(text)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise StrictJsonError(f"the key {twice[:60]!r} is given twice in one object; remove one")
+    return entries
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, (dict, list))
+        ]
+        if not level:
+            return
+    raise StrictJsonError(f"nested deeper than {DEEPEST} levels")
+
+
+def parse_json(text: str) -> Any:
+    """The value of one JSON document. Raises StrictJsonError."""
+    try:
+        value = json.loads(
+            text, parse_constant=_constant, parse_float=_float, parse_int=_int, object_pairs_hook=_object
+        )
+    except RecursionError as error:
+        raise StrictJsonError(f"nested deeper than {DEEPEST} levels") from error
+    except json.JSONDecodeError as error:
+        at_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
+        place = f"line {error.lineno}, column {error.colno}"
+        if error.msg.startswith("Invalid control character"):
+            code = ord(text[error.pos])
+            raise StrictJsonError(
+                f"the control character \\u{code:04x} stands as it is in a text at {place}; JSON wants it spelt so"
+            ) from error
+        raise StrictJsonError(f"{error.msg} at {place}", at_end) from error
+    if isinstance(value, (dict, list)):
+        _check_depth(value)
+    return value

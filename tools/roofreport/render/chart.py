@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chart on logarithmic axes as data: what drawing.py lays out."""
+"""A chart on logarithmic axes as data; pictures.py draws it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-# Colours of series, told apart by colour-blind readers too, on white and on black (after Okabe & Ito, 2008).
+# Colors of series that color-blind readers can distinguish, on white and on black (after Okabe & Ito, 2008).
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#b3589a", "#c98500", "#2f9fd8", "#8c6bb1", "#7f7f7f")
 SHAPES = ("circle", "square", "diamond", "triangle")
 
@@ -55,7 +55,7 @@ class Key:
     doubtful: bool = False
 
 
-# What axes show at most. Beyond it floating point runs out of exponents as soon as two values are multiplied.
+# The limits of axes. Beyond them the product of two values overflows.
 LEAST, MOST = 1e-100, 1e100
 _MOST_DECADES = 16  # labelled on an axis
 

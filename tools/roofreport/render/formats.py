@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table as text for the terminal, Markdown, LaTeX and CSV."""
+"""Rows and columns, and a table as text for the terminal, Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -7,9 +7,31 @@ import csv
 import io
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from roofreport.render.table import Cell, Table
 from roofreport.text import spreadsheet
+
+# Of one kind, as counters by a pattern: with every row and counter of a file it would grow by its square.
+MOST_COLUMNS = 32
+
+
+@dataclass(frozen=True)
+class Cell:
+    text: str = ""
+    value: float | None = None  # as a file for machines has it
+    numeric: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    headers: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    legend: tuple[str, ...] = ()
+
+    def without_empty_columns(self) -> Table:
+        kept = [i for i in range(len(self.headers)) if any(row[i].text for row in self.rows)]
+        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
+        return Table(tuple(self.headers[i] for i in kept), rows, self.legend)
 
 
 def _numeric_columns(table: Table) -> list[bool]:
@@ -45,7 +67,7 @@ def terminal(table: Table) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """As it stands: no markup, no formula, and nobody is called by an @."""
+    """Literal text: no markup, no formula, no mention of a user by @."""
     return re.sub(r"([\\|<>*_`\[\]&~$])", r"\\\1", text).replace("@", "@<!-- -->")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from roofreport import units
 from roofreport.io.contract import TIME, Metric
-from roofreport.render.table import Cell, Table
+from roofreport.render.formats import Cell, Table
 from roofreport.stats.verdict import Judgement, Verdict
 from roofreport.text import printable
 

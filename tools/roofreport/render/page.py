@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from html import escape
 from pathlib import Path
 
 from roofreport import units
 from roofreport.io import case_name
 from roofreport.io.result import Case, Result, State
-from roofreport.render import roofline, svg
-from roofreport.render.drawing import Symbol
-from roofreport.render.markup import Markup, text
+from roofreport.render import roofline
+from roofreport.render.chart import Chart
+from roofreport.render.pictures import BACK, FAINT, INK, drawn, svg_of
 from roofreport.text import printable
 
 _FOLDER = Path(__file__).parent
@@ -27,17 +28,18 @@ def _hash(text: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
-def _cell(content: str | Markup, value: float | str | None = None) -> str:
+def _cell(content: str, value: float | str | None = None) -> str:
     attribute = "" if value is None else f' data-value="{escape(str(value))}"'
-    return f"<td{attribute}>{text(content)}</td>"
+    return f"<td{attribute}>{escape(content)}</td>"
 
 
-def _bar(share: float) -> Markup:
+def _bar(share: float) -> str:
+    """A cell with a bar."""
     filled = max(0.0, min(1.0, share)) * _BAR_WIDTH
-    return Markup(
-        f'<svg width="{_BAR_WIDTH}" height="10" role="img" aria-label="{100 * share:.0f} %">'
+    return (
+        f'<td data-value="{share}"><svg width="{_BAR_WIDTH}" height="10" role="img" aria-label="{100 * share:.0f} %">'
         f'<rect class="track" width="{_BAR_WIDTH}" height="10" rx="3"/>'
-        f'<rect class="bar" width="{filled:.1f}" height="10" rx="3"/></svg>'
+        f'<rect class="bar" width="{filled:.1f}" height="10" rx="3"/></svg></td>'
     )
 
 
@@ -60,15 +62,37 @@ def _row(index: int, case: Case) -> str:
         if case.flops > 0 and case.bytes > 0
         else _cell(_NONE),
         _cell(_NONE) if roof is None else _cell(f"{100 * roof:.1f} %", roof),
-        _cell("") if roof is None else _cell(_bar(roof), roof),
+        _cell("") if roof is None else _bar(roof),
         _cell("") if samples is None else _cell(f"{samples:.0f}", samples),
     ]
     return head + "".join(cells) + "</tr>"
 
 
-def _sample(kind: str, color: str, doubtful: bool = False) -> str:
-    """A mark as the legend shows it."""
-    return f'<svg viewBox="0 0 16 16">{svg.symbol(Symbol(kind, 8, 8, color, doubtful=doubtful))}</svg>'
+def _picture(chart: Chart) -> str:
+    """The chart without inline styles, which the policy forbids; its marks point to rows of the table."""
+    element = svg_of(*drawn([chart]))
+    element = re.sub(r'<style type="text/css">.*?</style>', "", element)
+    for name, color in (("ink", INK), ("faint", FAINT), ("back", BACK)):
+        element = element.replace(color, f"var(--{name})")
+    element = re.sub(r' style="([^"]*)"', lambda match: _attributes(match[1]), element)
+    element = re.sub(r'<g id="mark-(\d+)">', r'<g id="mark-\1" class="mark" data-row="\1" tabindex="0">', element)
+    label = f'<svg class="chart" role="img" aria-label="{escape(chart.title)}" '
+    return label + re.sub(r' (?:width|height)="[\d.]+pt"', "", element.removeprefix("<svg "), count=2)
+
+
+def _attributes(style: str) -> str:
+    """Declarations as presentation attributes. The font is that of the page."""
+    declared = (one.strip().partition(":") for one in style.split(";") if one.strip())
+    return "".join(f' {name}="{value.strip()}"' for name, _, value in declared if not name.startswith("font"))
+
+
+_SIGNS = {"circle": "●", "square": "■", "diamond": "◆", "triangle": "▲"}
+
+
+def _sample(shape: str, color: str, doubtful: bool = False) -> str:
+    """A mark in the legend."""
+    faded = ' opacity="0.55"' if doubtful else ""
+    return f'<svg viewBox="0 0 16 16"><text y="13" fill="{color}"{faded}>{_SIGNS[shape]}</text></svg>'
 
 
 def _legend(cases: list[Case]) -> str:
@@ -104,7 +128,7 @@ def _facts(result: Result) -> str:
 def render(result: Result) -> str:
     cases = roofline.cases_of(result)
     chart = roofline.chart(result)
-    style = svg.style_sheet() + (_FOLDER / "page.css").read_text()
+    style = (_FOLDER / "page.css").read_text()
     script = (_FOLDER / "page.js").read_text()
     # Nothing is loaded from anywhere, and of scripts and styles only these two run.
     policy = (
@@ -135,7 +159,7 @@ that was measured beside each case.</p>
 <p>Click a family to hide or show it, a mark to find its row, a heading to sort by it; point at a mark for
 its case.</p>
 {_legend(cases)}
-{svg.element(chart)}
+{_picture(chart)}
 <h2>Cases</h2>
 <div class="scroll"><table id="cases"><thead><tr>{headers}</tr></thead>
 <tbody>

@@ -17,7 +17,7 @@ MEMORY_ROOFS = ("read", "copy", "update", "write")
 _DRAWN = ("read", "copy")
 
 
-# What the share of a datasheet's peak is of.
+# The counter that each share of a datasheet's peak refers to.
 _MEMORY_SHARE = "mem_util"
 _SHARES = {_MEMORY_SHARE: "bytes/s", "flop_util": "FLOP/s"}
 # In one picture.

@@ -12,11 +12,11 @@ from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
 from roofreport.io.contract import IMPLEMENTATION
 from roofreport.io.result import Case, Result, State, merged
-from roofreport.render.table import MOST_COLUMNS, Cell, Table
+from roofreport.render.formats import MOST_COLUMNS, Cell, Table
 from roofreport.stats.growth import slope
 from roofreport.text import printable
 
-# What marks a family of training steps: it processes tokens, and goes backward.
+# A family of training steps processes tokens and has a backward phase.
 _MARKS = {"tokens/s", "backward_mean_ms"}
 _SINGLE = "fp32"
 _HALF = "bf16_autocast"
@@ -58,7 +58,7 @@ def _each_and_mean(group: list[Case]) -> list[Case]:
 
 
 def _named_like(cases: list[Case], suffix: str) -> list[str]:
-    """What counters with this suffix are of, in the order in which they appear: as many as a case may have."""
+    """The names of counters without this suffix, in order of appearance, up to the limit of columns."""
     counters = dict.fromkeys(name for case in cases for name in case.counters if name.endswith(suffix))
     return [name.removesuffix(suffix) for name in counters][:MOST_COLUMNS]
 

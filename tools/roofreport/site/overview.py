@@ -1,24 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of the first page: a series each, what happened to it and since when, worst first."""
+"""The first page: a row for each series, the change and its first night, worst first."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
-from roofreport.gate import fence
-from roofreport.gate.finding import Finding
+from markupsafe import Markup
+
+from roofreport import units
+from roofreport.gate import standing
+from roofreport.gate.verdicts import Finding
 from roofreport.history.records import Reading, Run, Series
 from roofreport.io import case_name
 from roofreport.io.contract import Contract, Metric
-from roofreport.render.markup import Markup
-from roofreport.site import figures, sparkline, status
-from roofreport.site.data import levels
-from roofreport.site.data.catalogue import token
-from roofreport.site.data.script import words
-from roofreport.site.status import Group, Status
+from roofreport.site import data
+from roofreport.site.data import Group, Status, token, words
+
+_UNKNOWN = "-"
+# Of units that are part of a second: how many of them make one.
+_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+_BARE = ("", "count", "0 or 1")
+
+
+def shown(value: float | None, unit: str) -> str:
+    if value is None or not math.isfinite(value):
+        return _UNKNOWN
+    if unit in _PER_SECOND:
+        return units.time(value / _PER_SECOND[unit])
+    if unit == "fraction":
+        return f"{units.digits(100 * value)} %"
+    if unit in _BARE:
+        return units.quantity(value, "").rstrip()
+    return units.quantity(value, unit)
+
+
+def change(ratio: float | None) -> str:
+    """A relative change with its sign: +8.2 %, or 12 times where a percentage would be long."""
+    if ratio is None or not math.isfinite(ratio):
+        return _UNKNOWN
+    return f"{units.digits(1 + ratio)} times" if ratio >= 9 else units.percent(ratio)
+
+
+WIDTH, HEIGHT = 120, 26
+_MARGIN = 3.0
+_MOST_POINTS = 60
+# Smaller changes than this do not fill the height: noise would look like news.
+_LEAST_SPAN = 0.04
+
+
+def _thinned(values: Sequence[float]) -> list[float]:
+    """As many as the width has room for; a median of each stretch keeps levels and drops outliers."""
+    if len(values) <= _MOST_POINTS:
+        return list(values)
+    edges = [round(i * len(values) / _MOST_POINTS) for i in range(_MOST_POINTS + 1)]
+    return [sorted(values[start:end])[(end - start) // 2] for start, end in pairwise(edges)]
+
+
+def sparkline(values: Sequence[float | None]) -> Markup:
+    """Decoration: what it shows is in words beside it."""
+    logs = _thinned([math.log(value) for value in values if value is not None and data.usable(value)])
+    if len(logs) < 2:
+        return Markup("")
+    middle = (min(logs) + max(logs)) / 2
+    span = max(max(logs) - min(logs), _LEAST_SPAN)
+    step = (WIDTH - 2 * _MARGIN) / (len(logs) - 1)
+    points = [
+        (_MARGIN + i * step, HEIGHT / 2 - (log - middle) / span * (HEIGHT - 2 * _MARGIN)) for i, log in enumerate(logs)
+    ]
+    path = " ".join(f"{x:.4g},{y:.3g}" for x, y in points)
+    x, y = points[-1]
+    return Markup(
+        f'<svg class="spark" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" aria-hidden="true">'
+        f'<polyline points="{path}"/><circle cx="{x:.4g}" cy="{y:.3g}" r="2.4"/></svg>'
+    )
 
 
 @dataclass(frozen=True)
@@ -41,7 +99,7 @@ class Row:
 
     @property
     def searched(self) -> str:
-        """What the filter box looks into."""
+        """The text that the filter box searches."""
         return " ".join(
             (self.case, self.metric, self.machine, self.toolchain, self.status.word, self.revision, self.text)
         )
@@ -61,7 +119,7 @@ class Overview:
         return [row for row in self.rows if row.status.group is group]
 
     def choices(self, column: str) -> list[str]:
-        """What a column holds, for its filter."""
+        """The values of a column, for its filter."""
         return sorted({str(getattr(row, column)) for row in self.rows})
 
     def words(self) -> list[tuple[Status, int]]:
@@ -74,9 +132,9 @@ class Overview:
 
 def _change(values: Sequence[float]) -> float:
     """The newest against the ones that a fence would be made of."""
-    if len(values) <= fence.FEWEST_NIGHTS:
+    if len(values) <= standing.FEWEST_NIGHTS:
         return math.nan
-    return values[-1] / median(values[-1 - fence.NIGHTS : -1]) - 1
+    return values[-1] / median(values[-1 - standing.FENCE_NIGHTS : -1]) - 1
 
 
 def _last_runs(history: Mapping[Series, Sequence[Reading]]) -> dict[str, Run]:
@@ -93,14 +151,14 @@ def _row(
     series: Series, readings: Sequence[Reading], findings: Sequence[Finding], metric: Metric, last: Run | None
 ) -> Row:
     """`last`: the newest run of its machine."""
-    found, finding = status.worst(findings, metric)
+    found, finding = data.worst_status(findings, metric)
     if last is not None and last.toolchain.id != series.toolchain.id:
-        found, finding = status.ENDED, None
-    values = [one.value for one in readings if one.value is not None and levels.usable(one.value)]
+        found, finding = data.ENDED, None
+    values = [one.value for one in readings if one.value is not None and data.usable(one.value)]
     now = readings[-1].value if readings else None
     effect = finding.effect if finding is not None else _change(values)
     since = None if finding is None else finding.since or finding.run
-    if found is status.ENDED and readings:
+    if found is data.ENDED and readings:
         since = readings[-1].run
     name = words(series.case)
     return Row(
@@ -111,18 +169,18 @@ def _row(
         machine=words(series.machine.label),
         toolchain=words(series.toolchain.label),
         status=found,
-        now=figures.shown(now, metric.unit),
+        now=shown(now, metric.unit),
         now_value=math.nan if now is None else now,
-        change=figures.change(effect),
+        change=change(effect),
         change_value=effect,
         since=f"{since.started:%Y-%m-%d}" if since else "",
         revision=words(since.revision, 40)[:12] if since else "",
         text=words(finding.text) if finding else "",
-        spark=sparkline.svg([one.value for one in readings]),
+        spark=sparkline([one.value for one in readings]),
     )
 
 
-def rows(
+def overview(
     histories: Mapping[str, Mapping[Series, Sequence[Reading]]],
     findings: Mapping[Series, Sequence[Finding]],
     contract: Contract,

@@ -15,7 +15,7 @@ from roofreport.io.result import Case, State
 FEWEST_POINTS = 3
 _CONFIDENCE = 0.95
 _LONGEST_EXPONENT = 700.0
-# Sizes beyond these are none. Logarithms of those between them are far enough apart to be told from each other.
+# Sizes beyond these are none. Logarithms of those between them are far enough apart to be distinguished.
 _SMALLEST, _LARGEST = 1e-15, 1e30
 _CLOSEST = 1e-9  # as a ratio, less 1
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decision rule of A B B A: pairs of processes, looked at four times at most.
+"""The decision rule of A B B A: pairs of processes, with at most four looks.
 
 SLOWER and FASTER need three things: Wilcoxon's signed-rank test over the pairs, corrected for the looks (alpha spending
 with the union bound) and below ALPHA in the case itself; the same below FALSE_DISCOVERY after Benjamini and Hochberg's
-correction over the cases; and an effect above the floor, which is what the case's own neighbours of one side (A A and
-B B) differ by. SAME needs an interval within EQUIVALENCE. What is neither stays AMBIGUOUS.
+correction over the cases; and an effect above the floor, the difference between neighbors of one side (A A and B B).
+SAME needs an interval within EQUIVALENCE. Everything else stays AMBIGUOUS.
 """
 
 from __future__ import annotations
@@ -12,14 +12,100 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from statistics import NormalDist, median
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
 from scipy.stats import false_discovery_control
 
 from roofreport.io.contract import TIME, Metric
-from roofreport.stats import signed_rank
-from roofreport.stats.spending import repeated_p_value, spending_weights
 from roofreport.stats.verdict import Judgement, Verdict, relative
+
+# Its stubs know some of its arguments for some of its overloads.
+_wilcoxon: Any = stats.wilcoxon
+
+# Up to here the distribution of the statistic is enumerated, above it is normal to three digits.
+EXACT_UP_TO = 60
+
+
+class Shift(NamedTuple):
+    """A location with its confidence interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+@lru_cache(maxsize=EXACT_UP_TO)
+def _cumulative(n: int) -> NDArray[np.float64]:
+    """P(T+ <= t) for t = 0 … n(n+1)/2 where every rank is positive with probability one half."""
+    probability = np.zeros(n * (n + 1) // 2 + 1)
+    probability[0] = 1.0
+    for rank in range(1, n + 1):
+        shifted = np.zeros_like(probability)
+        shifted[rank:] = probability[:-rank]
+        probability = 0.5 * (probability + shifted)
+    return np.cumsum(probability)
+
+
+def p_value(differences: Sequence[float] | NDArray[np.float64]) -> float:
+    """Two-sided p of "symmetric around zero". Zeros are dropped, as Wilcoxon did; nothing left is no evidence: 1."""
+    values = np.asarray(differences, dtype=np.float64)
+    values = values[values != 0]
+    if len(values) == 0:
+        return 1.0
+    tied = len(np.unique(np.abs(values))) < len(values)
+    exact = len(values) <= EXACT_UP_TO and not tied
+    return float(_wilcoxon(values, correction=True, method="exact" if exact else "asymptotic").pvalue)
+
+
+def _walsh_rank(n: int, confidence: float) -> int:
+    """How many Walsh averages are cut off at either end: 0 where even all of them do not reach the confidence."""
+    tail = (1 - confidence) / 2
+    if n <= EXACT_UP_TO:
+        return int(np.searchsorted(_cumulative(n), tail, side="right"))
+    mean = n * (n + 1) / 4
+    deviation = math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
+    return max(0, math.floor(mean + NormalDist().inv_cdf(tail) * deviation))
+
+
+def shift(differences: Sequence[float] | NDArray[np.float64], confidence: float) -> Shift:
+    """The median of the Walsh averages. With too few values for the confidence, the interval is unbounded."""
+    values = np.asarray(differences, dtype=np.float64)
+    n = len(values)
+    if n == 0:
+        return Shift(math.nan, -math.inf, math.inf)
+    rows, columns = np.triu_indices(n)
+    walsh = np.sort((values[rows] + values[columns]) / 2)
+    estimate = float(np.median(walsh))
+    cut = _walsh_rank(n, confidence)
+    if cut == 0:
+        return Shift(estimate, -math.inf, math.inf)
+    return Shift(estimate, float(walsh[cut - 1]), float(walsh[len(walsh) - cut]))
+
+
+def spending_weights(fractions: Sequence[float], power: float) -> list[float]:
+    """The share of the error rate that each look may spend, looks being made at these fractions of the budget.
+
+    Kim & DeMets' power family (Biometrika 74, 1987): a share t^power is spent by the time t. The shares are combined by
+    the union bound, which holds whatever the dependence between looks is.
+    """
+    weights = []
+    spent = 0.0
+    for fraction in fractions:
+        total = min(1.0, max(0.0, fraction)) ** power
+        weights.append(max(0.0, total - spent))
+        spent = max(spent, total)
+    return weights
+
+
+def repeated_p_value(p_values: Sequence[float], weights: Sequence[float]) -> float:
+    """A p-value for all looks so far: valid whenever the looking stops."""
+    return min(1.0, min((p / w for p, w in zip(p_values, weights, strict=True) if w > 0), default=1.0))
+
 
 MIN_PAIRS = 10
 LOOKS = (0.25, 0.5, 0.75, 1.0)  # fractions of the budget
@@ -73,7 +159,7 @@ class Trial:
         verdict = self.verdict or Verdict.AMBIGUOUS
         if self.pairs < 2:
             return Judgement(self.name, verdict)
-        found = signed_rank.shift(self.differences(), CONFIDENCE)
+        found = shift(self.differences(), CONFIDENCE)
         return Judgement(
             self.name,
             verdict,
@@ -91,7 +177,7 @@ def look(trials: Sequence[Trial], fraction: float) -> None:
     """Decides what can be decided at this fraction of the budget. Decided cases keep their verdict."""
     opened = [trial for trial in trials if trial.verdict is None and trial.pairs >= MIN_PAIRS]
     for trial in opened:
-        trial.p_values.append(signed_rank.p_value(trial.differences()))
+        trial.p_values.append(p_value(trial.differences()))
         trial.fractions.append(fraction)
     # Cases that were decided earlier keep their p-value in the correction over the cases.
     known = [trial for trial in trials if trial.p_values]
@@ -99,7 +185,7 @@ def look(trials: Sequence[Trial], fraction: float) -> None:
     for trial, p, q in zip(known, repeated, false_discovery_control(repeated), strict=True):
         if trial.verdict is not None:
             continue
-        effect = signed_rank.shift(trial.differences(), CONFIDENCE)
+        effect = shift(trial.differences(), CONFIDENCE)
         if p <= ALPHA and q <= FALSE_DISCOVERY and abs(effect.estimate) >= trial.floor():
             trial.verdict = Verdict.SLOWER if trial.metric.worse(effect.estimate) else Verdict.FASTER
         elif max(-effect.low, effect.high) <= math.log1p(EQUIVALENCE):

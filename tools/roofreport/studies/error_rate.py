@@ -1,25 +1,251 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of tools/study error_rate."""
+"""tools/study error_rate: records a pool of processes, and counts the wrong verdicts in contiguous windows of it."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from roofreport import duration, place
-from roofreport.compare import recording
-from roofreport.compare.command import parse
+from roofreport import duration, files, place, units
+from roofreport.compare.command import Command, Finished, parse, run, sampling_flags
 from roofreport.ending import ended
 from roofreport.errors import UnusableInputError
-from roofreport.stats import error_rates, sequential
-from roofreport.stats.noise_model import simulated_pool
-from roofreport.stats.pool import ARMS, Pool
+from roofreport.io import source
+from roofreport.io.load import load
+from roofreport.io.result import State, merged
+from roofreport.io.source import read_text
+from roofreport.stats import sequential
+from roofreport.stats.sequential import Trial
+from roofreport.stats.verdict import Verdict
+from roofreport.studies.noise import ARMS, INJECTED, Pool, order_of, simulated_pool
 from roofreport.terminal import show, tell
 from roofreport.verbs.common import amount, count
+
+_DELAY_FLAG = "--inject_delay"
+_PLAN = "plan.json"
+_ATTEMPTS = 3
+_SHORTEST_SAMPLING = 0.02
+_LONGEST_SAMPLING = 0.4
+# Roof probes take about a quarter of the time of samples beside it, and the warm-up takes some as well.
+_SAMPLING_COST = 1.6
+
+
+@dataclass
+class Plan:
+    """The plan of a recording, which is fixed when it begins."""
+
+    fingerprint: str
+    cases: list[str]
+    flags: list[str]
+    max_time: float
+    rounds: int
+
+
+def _file(folder: Path, round_: int, arm: str) -> Path:
+    return folder / f"{round_:04d}-{arm}.json"
+
+
+def _process(command: Command, plan: Plan, arm: str, out: Path) -> Finished:
+    flags = [*sampling_flags(plan.cases, plan.max_time), *plan.flags]
+    if INJECTED[arm] > 0:
+        flags.append(f"{_DELAY_FLAG}={INJECTED[arm]:g}")
+    finished = Finished(None, 0.0)
+    for _ in range(_ATTEMPTS):
+        finished = run(command.with_flags(*flags), out)
+        if finished.result is not None and all(case.state is State.MEASURED for case in finished.result.cases):
+            return finished
+        out.unlink(missing_ok=True)
+    raise UnusableInputError(f"{arm}: {finished.how or 'a case was skipped or failed'} ({_ATTEMPTS} times)")
+
+
+def make_plan(command: Command, cases: list[str], flags: list[str], folder: Path, seconds: float, rounds: int) -> Plan:
+    """Samples as long as the time allows, after a process that tells what one costs beside them."""
+    plan = Plan(command.fingerprint(), cases, flags, _SHORTEST_SAMPLING, rounds)
+    folder.mkdir(parents=True, exist_ok=True)
+    pilot = _process(command, plan, "slow5", folder / "pilot.json")
+    share = seconds / (rounds * len(ARMS))
+    if pilot.seconds > share:
+        raise UnusableInputError(
+            f"a process of {len(cases)} cases takes {pilot.seconds:.1f} s, and {rounds} rounds of {len(ARMS)} in"
+            f" {units.clock(seconds)} leave {share:.1f} s for each; name fewer or smaller cases with --filter"
+        )
+    spare = (share - pilot.seconds) / (_SAMPLING_COST * len(cases))
+    plan.max_time = round(min(_LONGEST_SAMPLING, _SHORTEST_SAMPLING + spare), 3)
+    files.write_text(folder / _PLAN, json.dumps(asdict(plan), indent=1))
+    return plan
+
+
+def read_plan(folder: Path) -> Plan | None:
+    path = folder / _PLAN
+    if not path.exists():
+        return None
+    try:
+        plan = Plan(**source.parse_json(read_text(path)))
+        if not isinstance(plan.rounds, int) or not all(isinstance(name, str) for name in plan.cases):
+            raise ValueError("its fields are of other kinds")
+        return plan
+    except (ValueError, TypeError) as error:
+        raise UnusableInputError(f"{path} is damaged: {error}") from error
+
+
+def record_pool(command: Command, plan: Plan, folder: Path, seconds: float, say: Callable[[str], None]) -> None:
+    """Goes on until the plan's rounds or the seconds are used up. What is there already is kept."""
+    if plan.fingerprint != command.fingerprint():
+        raise UnusableInputError(f"{folder} was begun with another binary or other flags")
+    start = time.monotonic()
+    for round_ in range(plan.rounds):
+        missing = [arm for arm in order_of(round_) if not _file(folder, round_, arm).exists()]
+        if not missing:
+            continue
+        if time.monotonic() - start > seconds:
+            say("the time is used up; repeat the command to continue")
+            return
+        # A round is taken in one go, or the processes of a pair would be minutes apart.
+        begun = time.monotonic()
+        for arm in order_of(round_):
+            _process(command, plan, arm, _file(folder, round_, arm))
+        used = time.monotonic() - begun
+        say(f"round {round_ + 1} of {plan.rounds}: {used:.1f} s, {units.clock(time.monotonic() - start)} so far")
+
+
+def read_pool(folder: Path) -> Pool:
+    """Whole rounds, in order."""
+    plan = read_plan(folder)
+    if plan is None:
+        raise UnusableInputError(f"{folder}: no recording (it has no {_PLAN})")
+    rounds = []
+    changed: list[float] = []
+    for round_ in range(plan.rounds):
+        files = [_file(folder, round_, arm) for arm in ARMS]
+        if not all(path.exists() for path in files):
+            break
+        rows = []
+        for path in files:
+            result = load(path)
+            groups = result.by_name()
+            cases = [merged(groups[name]) for name in plan.cases if name in groups]
+            if len(cases) < len(plan.cases) or not all(case.state is State.MEASURED for case in cases):
+                raise UnusableInputError(f"{path}: lacks a case of the plan")
+            rows.append([math.log(case.seconds) for case in cases])
+        changed += sorted(path.stat().st_mtime for path in files)
+        rounds.append(rows)
+    if len(rounds) < 2:
+        raise UnusableInputError(f"{folder}: fewer than two whole rounds")
+    # Files are written as processes end, so that the gaps are their times; pauses between sessions are no part of them.
+    process_seconds = float(np.median(np.diff(np.sort(changed))))
+    return Pool(tuple(plan.cases), np.array(rounds), process_seconds)
+
+
+# The pairs that are compared. Both run next to each other in every round.
+PAIRS = (("base", "base2"), ("base2", "slow3"), ("base", "slow5"))
+U_TEST_ALPHA = 0.05
+
+
+@dataclass
+class Rates:
+    """Of one pair of arms: the share of windows of each case with each outcome."""
+
+    base: str
+    new: str
+    cases: tuple[str, ...]
+    windows: int = 0
+    faster: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    slower: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    same: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    u_test: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    pairs_used: float = 0.0
+
+    @property
+    def injected(self) -> float:
+        return INJECTED[self.new] - INJECTED[self.base]
+
+    @property
+    def called(self) -> NDArray[np.float64]:
+        """False verdicts where nothing is injected, else the right ones."""
+        return self.slower if self.injected > 0 else self.slower + self.faster
+
+
+def window_verdicts(
+    base: NDArray[np.float64], new: NDArray[np.float64], base_first: bool
+) -> tuple[list[Verdict], list[int]]:
+    """The verdicts of abba on [pair, case] if the window is its whole budget, and the pairs that each took."""
+    pairs, cases = base.shape
+    trials = [Trial(str(case), base_first) for case in range(cases)]
+    decided = [pairs] * cases
+    looks = 0
+    for pair in range(pairs):
+        for case, trial in enumerate(trials):
+            if trial.verdict is None:
+                trial.base.append(float(base[pair, case]))
+                trial.new.append(float(new[pair, case]))
+        fraction = (pair + 1) / pairs
+        if not sequential.is_due(looks, fraction, pair + 1):
+            continue
+        still = [trial.verdict is None for trial in trials]
+        sequential.look(trials, fraction)
+        looks += 1
+        for case, trial in enumerate(trials):
+            if still[case] and trial.verdict is not None:
+                decided[case] = pair + 1
+    return [trial.verdict or Verdict.AMBIGUOUS for trial in trials], decided
+
+
+def u_test_calls(base: NDArray[np.float64], new: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """The cases that compare.py marks as different, given the processes' medians as repetitions."""
+    from scipy.stats import mannwhitneyu
+
+    result = mannwhitneyu(base, new, alternative="two-sided", axis=0)
+    return np.asarray(result.pvalue < U_TEST_ALPHA)
+
+
+def rates(pool: Pool, base: str, new: str, window: int, stride: int = 1) -> Rates:
+    found = Rates(base, new, pool.cases)
+    columns = pool.arm(base), pool.arm(new)
+    outcomes: list[list[Verdict]] = []
+    u_tests = []
+    used: list[int] = []
+    base_before = ARMS.index(base) < ARMS.index(new)
+    for start in range(0, columns[0].shape[0] - window + 1, stride):
+        a, b = (column[start : start + window] for column in columns)
+        verdicts, decided = window_verdicts(a, b, base_before == (start % 2 == 0))
+        outcomes.append(verdicts)
+        u_tests.append(u_test_calls(a, b))
+        used += decided
+    found.windows = len(outcomes)
+    if outcomes:
+        table = np.array([[verdict.value for verdict in row] for row in outcomes])
+        found.faster = (table == Verdict.FASTER.value).mean(axis=0)
+        found.slower = (table == Verdict.SLOWER.value).mean(axis=0)
+        found.same = (table == Verdict.SAME.value).mean(axis=0)
+        found.u_test = np.array(u_tests).mean(axis=0)
+        found.pairs_used = float(np.mean(used))
+    return found
+
+
+def block_u_test(pool: Pool, window: int) -> NDArray[np.float64]:
+    """False alarms of compare.py's test where one block of processes runs after the other, not in turns."""
+    column = pool.arm("base")
+    calls = [
+        u_test_calls(column[start : start + window], column[start + window : start + 2 * window])
+        for start in range(column.shape[0] - 2 * window + 1)
+    ]
+    return np.array(calls).mean(axis=0) if calls else np.full(len(pool.cases), np.nan)
+
+
+def within_round_deviation(pool: Pool) -> NDArray[np.float64]:
+    """Robust standard deviation of base2 over base, next to each other: the noise that a pair has."""
+    differences = pool.arm("base2") - pool.arm("base")
+    return np.asarray(1.4826 * np.median(np.abs(differences - np.median(differences, axis=0)), axis=0))
+
 
 # Small cases of every kind of bound, so that a process is short: arithmetic, memory, caches, whole models.
 FILTER = (
@@ -45,14 +271,14 @@ def _record(args: argparse.Namespace) -> int:
     command = parse(args.binary)
     flags = ["--check=off", *args.flags]
     seconds = args.minutes * 60
-    plan = recording.read_plan(args.out)
+    plan = read_plan(args.out)
     if plan is None:
-        cases = list(command.with_flags(f"--benchmark_filter={args.filter}").cases().values())
+        cases = command.with_flags(f"--benchmark_filter={args.filter}").cases()
         if len(cases) < FEWEST_CASES:
             raise UnusableInputError(f"--filter chooses {len(cases)} cases; at least {FEWEST_CASES} are wanted")
-        plan = recording.make_plan(command, cases, flags, args.out, seconds, args.rounds)
+        plan = make_plan(command, cases, flags, args.out, seconds, args.rounds)
         tell(f"{len(cases)} cases, {plan.max_time:g} s of samples each, {plan.rounds} rounds of {', '.join(ARMS)}")
-    recording.record(command, plan, args.out, seconds, tell)
+    record_pool(command, plan, args.out, seconds, tell)
     return 0
 
 
@@ -78,11 +304,11 @@ def report(recorded: Pool, budget: float) -> bool:
         f" ({2 * window * recorded.process_seconds / 60:.1f} min), {rounds - window + 1} contiguous ones,"
         f" {rounds // window} of them disjoint\n"
     )
-    found = [error_rates.rates(recorded, base, new, window) for base, new in error_rates.PAIRS]
+    found = [rates(recorded, base, new, window) for base, new in PAIRS]
     null = found[0]
-    short = error_rates.rates(recorded, "base", "base2", sequential.MIN_PAIRS)
-    blocks = error_rates.block_u_test(recorded, sequential.MIN_PAIRS)
-    noise = error_rates.within_round_deviation(recorded)
+    short = rates(recorded, "base", "base2", sequential.MIN_PAIRS)
+    blocks = block_u_test(recorded, sequential.MIN_PAIRS)
+    noise = within_round_deviation(recorded)
     headers = ("pair sd", "false", "false@10", "U test", "U blocks", "3 % found", "5 % found", "same")
     show(_line("case", headers))
     for i, case in enumerate(recorded.cases):
@@ -112,7 +338,7 @@ def report(recorded: Pool, budget: float) -> bool:
 
 
 def _evaluate(args: argparse.Namespace) -> int:
-    return 0 if report(recording.read(args.folder), args.budget) else 1
+    return 0 if report(read_pool(args.folder), args.budget) else 1
 
 
 def _simulate(args: argparse.Namespace) -> int:
@@ -121,8 +347,8 @@ def _simulate(args: argparse.Namespace) -> int:
     random = np.random.default_rng(args.seed)
     pools = [simulated_pool(random, window, args.process_seconds) for _ in range(args.pools)]
     show(f"{args.pools} windows of {window} pairs, {args.process_seconds:g} s a process")
-    for base, new in error_rates.PAIRS:
-        found = [error_rates.rates(one, base, new, window) for one in pools]
+    for base, new in PAIRS:
+        found = [rates(one, base, new, window) for one in pools]
         called = np.mean([one.called for one in found], axis=0)
         injected = found[0].injected
         what = "false verdicts" if injected == 0 else f"injected {100 * injected:.0f} %: SLOWER"

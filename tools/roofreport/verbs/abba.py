@@ -10,7 +10,7 @@ import signal
 from pathlib import Path
 
 from roofreport import duration, place
-from roofreport.compare import match
+from roofreport.compare import axes
 from roofreport.compare.abba import Abba, Options
 from roofreport.compare.command import Command, parse
 from roofreport.errors import UnusableInputError
@@ -23,7 +23,7 @@ EPILOG = f"""{VERDICTS}
 Fresh processes in the order A B B A …, at least 10 pairs, until every case is decided or the budget is used up.
 Per case: Wilcoxon's signed-rank test over the pairs at 1 %, spent over four looks; over the cases: Benjamini and
 Hochberg at 5 %; and a floor from what neighbouring processes of one side differ by. Decided cases are left out of
-further processes. An interrupted comparison goes on where it stopped when the command is repeated.
+further processes. Repeat the command to continue an interrupted comparison.
 
 examples:
   tools/report abba old/roofbench new/roofbench --filter='matmul/.*bf16'
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state", "--keep", metavar="DIR", help="where results and progress are kept (default: results/local/…)"
     )
-    parser.add_argument("--restart", action="store_true", help="begin anew")
+    parser.add_argument("--restart", action="store_true", help="start again")
 
 
 def _state_folder(args: argparse.Namespace) -> Path:
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         if args.match is None:
             raise UnusableInputError("NEW is missing: a second program, or --match for two kinds of cases of one")
         args.new = args.base
-    matched = None if args.match is None else match.parse(args.match)
+    matched = None if args.match is None else axes.parse_match(args.match)
     extra = [*args.flags, *([f"--benchmark_filter={args.filter}"] if args.filter else [])]
     base, new = parse(args.base, extra), parse(args.new, extra)
     metric = _metric(args.metric, new)
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         options = Options(base, new, args.budget, folder, args.max_time, args.pairs, matched, metric)
         judgements = Abba(options, tell).run()
     except KeyboardInterrupt:
-        tell("interrupted; the same command goes on from here")
+        tell("interrupted; repeat the command to continue")
         return 128 + signal.SIGINT
     show(formats.terminal(judgement_table.build(judgements, metric)), end="")
     sides = f"; base {matched.base}, new {matched.new}" if matched else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several verbs share: exit statuses, notes, files to write, and arguments."""
+"""Shared parts of verbs: exit statuses, notes, output files, and arguments."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def warn(text: str) -> None:
 
 
 def notes(results: Sequence[Result]) -> None:
-    """What has to be said of files before anything that was read from them."""
+    """Prints the notes on files before their content."""
     for result in results:
         name = printable(str(result.path))
         for note in result.notes:
             warn(f"{name}: {printable(note, 500)}")
         if result.context.get("optimized") == "false":
-            warn(f"{name}: its build is not optimised, its times mean nothing")
+            warn(f"{name}: its build is not optimized: its times mean nothing")
         if not result.cases:
             warn(f"{name}: holds no case")
 
@@ -64,7 +64,7 @@ def write(path: Path, text: str) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """What is to be there when the block has ended well."""
+    """A file that replaces `path` when the block succeeds."""
     try:
         with files.replacing(path) as file:
             yield file
@@ -85,7 +85,7 @@ def exit_status(judgements: Sequence[Judgement]) -> int:
 
 
 def metric_of(name: str, contract: Contract) -> Metric:
-    """What --metric names. Raises UnusableInputError for what has no direction."""
+    """The metric of --metric. Raises UnusableInputError for a metric without a direction."""
     found = contract.metric(name)
     if found is None or found.better is Better.NEITHER:
         choices = ", ".join(row.name for row in (contract.time, *contract.counters) if row.better is not Better.NEITHER)
@@ -98,7 +98,7 @@ def count(text: str) -> int:
     """An argument that says how many."""
     number = int(text) if text.isdecimal() and len(text) < 7 else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 1 to 999999")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from 1 to 999999")
     return number
 
 
@@ -107,7 +107,7 @@ def day(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no date; write 2026-01-31") from None
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a date; write 2026-01-31") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
 
 
@@ -118,7 +118,7 @@ def amount(text: str) -> float:
     except ValueError:
         number = 0.0
     if not 1e-6 <= number <= 1e6:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 0.000001 to 1000000")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from 0.000001 to 1000000")
     return number
 
 
@@ -138,17 +138,23 @@ def add_pictures(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--png", type=Path, metavar="FILE", help="write the picture as PNG")
 
 
-def pictures(args: argparse.Namespace, draw: Sequence[Chart]) -> None:
-    """Writes what was asked for as SVG and PNG."""
-    columns = 1 if len(draw) == 1 else 2
-    if args.svg is not None:
-        from roofreport.render import svg
+def pictures(args: argparse.Namespace, charts: Sequence[Chart]) -> None:
+    """Writes the requested SVG and PNG."""
+    with importing_matplotlib():
+        from roofreport.render.pictures import write_png, write_svg
+    for path, write_picture in ((args.svg, write_svg), (args.png, write_png)):
+        if path is not None:
+            try:
+                write_picture(path, charts)
+            except OSError as error:
+                raise _unwritable(path, error) from error
 
-        write(args.svg, svg.document(draw, columns))
-    if args.png is not None:
-        from roofreport.render import png
 
-        try:
-            png.write(args.png, draw, columns)
-        except OSError as error:
-            raise _unwritable(args.png, error) from error
+@contextmanager
+def importing_matplotlib() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise UnusableInputError(
+            f"a picture needs the Python package {missing.name}: pip install matplotlib"
+        ) from missing

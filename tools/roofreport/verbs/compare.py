@@ -7,7 +7,7 @@ import argparse
 
 from roofreport.compare import compare_py, comparison
 from roofreport.errors import UnusableInputError
-from roofreport.io import hardware
+from roofreport.io import result
 from roofreport.io.load import load_all
 from roofreport.io.result import Result
 from roofreport.render import formats, judgement_table
@@ -60,12 +60,12 @@ def run(args: argparse.Namespace) -> int:
     base, new = (load_all(names) for names in _sides(args))
     notes([*base, *new])
     metric = metric_of(args.metric, new[0].contract)
-    different = hardware.differences(base[0], new[0])
+    different = result.differences(base[0], new[0])
     if different and not args.cross_hardware:
         raise UnusableInputError(
             f"the two sides are of different hardware ({'; '.join(different)}); --cross-hardware compares them anyway"
         )
-    for text in (*different, *hardware.other_settings(base[0], new[0])):
+    for text in (*different, *result.other_settings(base[0], new[0])):
         warn(f"base and new differ: {text}")
     judgements = comparison.compare(base, new, metric)
     if not judgements:

@@ -7,13 +7,12 @@ import argparse
 from pathlib import Path
 
 from roofreport.errors import UnusableInputError
-from roofreport.memory.snapshot import load
-from roofreport.render import formats
-from roofreport.render.memory import tables, timeline
-from roofreport.render.memory.curve import curve
+from roofreport.io.snapshot import load
+from roofreport.render import formats, memory
+from roofreport.render.memory import curve
 from roofreport.terminal import show
 from roofreport.text import printable
-from roofreport.verbs.common import EXIT_OK, count, write
+from roofreport.verbs.common import EXIT_OK, count, importing_matplotlib, write
 
 EPILOG = """
 Of the folders that --memory_snapshot=FOLDER wrote, or of single <case>.pickle files in them (and of PyTorch's own
@@ -40,11 +39,13 @@ def run(args: argparse.Namespace) -> int:
     if args.svg is not None:
         if len(snapshots) != 1:
             raise UnusableInputError(f"--svg draws one case, and there are {len(snapshots)}; name its <case>.pickle")
-        write(args.svg, timeline.document(snapshots[0], curves[0]))
-    sections = [("Peaks by category", tables.peaks(snapshots, curves))]
+        with importing_matplotlib():
+            from roofreport.render.pictures import memory_timeline
+        write(args.svg, memory_timeline(snapshots[0], curves[0]))
+    sections = [("Peaks by category", memory.peaks(snapshots, curves))]
     for snapshot, drawn in zip(snapshots, curves, strict=True):
         title = f"Alive at the peak of {printable(snapshot.case, 300)}"
-        sections.append((title, tables.largest(snapshot, drawn, args.rows)))
+        sections.append((title, memory.largest(snapshot, drawn, args.rows)))
     text = [f"{title}\n" + "".join(f"  {line}\n" for line in formats.terminal(table).splitlines())
             for title, table in sections]  # fmt: skip
     show("\n".join(text), end="")

@@ -9,10 +9,18 @@ from pathlib import Path
 from roofreport.errors import UnusableInputError
 from roofreport.io.profile import Profile, load
 from roofreport.render import formats
-from roofreport.render.profile import flame, tables
+from roofreport.render.profile import (
+    VISIBLE,
+    agreement,
+    attention,
+    leaders,
+    others,
+    products,
+    side_by_side,
+)
 from roofreport.terminal import show
 from roofreport.text import printable
-from roofreport.verbs.common import EXIT_OK, count, write
+from roofreport.verbs.common import EXIT_OK, count, importing_matplotlib, write
 
 EPILOG = """
 Of the folders that --profile=FOLDER wrote, or of single <case>.json files in them: does the profiler's time agree with
@@ -27,11 +35,11 @@ examples:
 """
 
 _QUESTIONS = (
-    ("The profiler against the stopwatch", tables.agreement),
-    ("The kernel with most time", tables.leaders),
-    (f"Kernels besides matrix products, from {tables.VISIBLE:.0%} of a step", tables.others),
-    ("The share of matrix products", tables.products),
-    ("Softmax against the products of attention", tables.attention),
+    ("The profiler against the stopwatch", agreement),
+    ("The kernel with most time", leaders),
+    (f"Kernels besides matrix products, from {VISIBLE:.0%} of a step", others),
+    ("The share of matrix products", products),
+    ("Softmax against the products of attention", attention),
 )
 
 
@@ -59,11 +67,13 @@ def run(args: argparse.Namespace) -> int:
     if args.flame is not None:
         if len(profiles) != 1:
             raise UnusableInputError(f"--flame draws one case, and there are {len(profiles)}; name its <case>.json")
-        write(args.flame, flame.document(profiles[0]))
+        with importing_matplotlib():
+            from roofreport.render.pictures import flame_graph
+        write(args.flame, flame_graph(profiles[0]))
     answers = [(title, ask(profiles)) for title, ask in _QUESTIONS]
     sections = [_section(title, formats.terminal(table)) for title, table in answers if table.rows]
     for old, new in _pairs(*loaded) if len(loaded) == 2 else []:
         title = f"{printable(old.case, 300)}\nagainst {printable(new.case, 300)}"
-        sections += [_section(title, formats.terminal(table)) for table in tables.side_by_side(old, new, args.rows)]
+        sections += [_section(title, formats.terminal(table)) for table in side_by_side(old, new, args.rows)]
     show("\n".join(sections), end="")
     return EXIT_OK

@@ -9,9 +9,8 @@ import time
 from pathlib import Path
 
 from roofreport import place
-from roofreport.compare import repeat
-from roofreport.compare.command import parse
-from roofreport.render import formats, repeat_table
+from roofreport.compare.command import parse, run_all
+from roofreport.render import formats, result_tables
 from roofreport.terminal import show, tell
 from roofreport.verbs.common import EXIT_OK, add_filter, count
 
@@ -41,9 +40,9 @@ def run(args: argparse.Namespace) -> int:
     command = parse(args.program, extra)
     folder = args.keep or place.local_results() / f"repeat-{time.strftime('%Y%m%d-%H%M%S')}"
     try:
-        results = repeat.run_all(command, args.processes, folder, tell)
+        results = run_all(command, args.processes, folder, tell)
     except KeyboardInterrupt:
         tell(f"interrupted; what was measured is in {folder}")
         return 128 + signal.SIGINT
-    show(formats.terminal(repeat_table.summarise(results)), end="")
+    show(formats.terminal(result_tables.over_processes(results)), end="")
     return EXIT_OK

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from roofreport.errors import UnusableInputError
 from roofreport.io.load import load
-from roofreport.render import page, roofline
-from roofreport.verbs.common import EXIT_OK, add_pictures, notes, pictures, write
+from roofreport.render import roofline
+from roofreport.verbs.common import EXIT_OK, add_pictures, importing_matplotlib, notes, pictures, write
 
 EPILOG = """
 examples:
@@ -30,6 +30,8 @@ def run(args: argparse.Namespace) -> int:
     if not (args.svg or args.png or args.html):
         raise UnusableInputError("nothing to write: give --html=FILE, --svg=FILE or --png=FILE")
     if args.html is not None:
+        with importing_matplotlib():
+            from roofreport.render import page
         write(args.html, page.render(result))
     if args.svg or args.png:
         pictures(args, [roofline.chart(result)])

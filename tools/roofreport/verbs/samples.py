@@ -13,15 +13,15 @@ from roofreport.errors import UnusableInputError
 from roofreport.io.load import load
 from roofreport.io.result import Case, State
 from roofreport.render import formats
-from roofreport.render.table import Cell, Table
-from roofreport.stats import split
+from roofreport.render.formats import Cell, Table
+from roofreport.stats import verdict
 from roofreport.terminal import show
 from roofreport.text import printable
 from roofreport.verbs.common import EXIT_OK, notes
 
 EPILOG = """
 Each row of bars goes from the fastest sample on the left to the 99th percentile on the right: one hill is a quiet case,
-two are two states of the program or the machine, between which a median jumps; a long tail is somebody else's work.
+two are two states of the program or the machine, between which a median jumps; a long tail comes from other processes.
 
 examples:
   roofbench --benchmark_filter=matmul --journal=run.jsonl
@@ -51,7 +51,7 @@ def _row(case: Case) -> tuple[Cell, ...]:
     ordered = sorted(case.samples)
     # The slowest of a hundred would squeeze all others into the first bar.
     late = quantiles(ordered, n=100, method="inclusive")[94::4] if len(ordered) > 1 else [ordered[0]] * 2
-    found = split.find(ordered)
+    found = verdict.find_split(ordered)
     # One sample apart from all others was disturbed: that is no second state.
     if found and min(len(found.fast), len(found.slow)) < max(2, len(ordered) // 50):
         found = None

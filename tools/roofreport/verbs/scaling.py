@@ -9,8 +9,7 @@ from pathlib import Path
 from roofreport.errors import UnusableInputError
 from roofreport.io.load import load
 from roofreport.io.result import merged
-from roofreport.render import findings, formats
-from roofreport.render.scaling import growth_charts, sweep_table
+from roofreport.render import formats, result_tables, sweeps
 from roofreport.stats import growth
 from roofreport.terminal import show
 from roofreport.text import printable
@@ -51,10 +50,10 @@ def run(args: argparse.Namespace) -> int:
         )
         raise UnusableInputError(f"{printable(args.result)}: {what}")
     if args.points:
-        show(formats.FORMATS[args.format](sweep_table.points(found)), end="")
+        show(formats.FORMATS[args.format](sweeps.sweep_table(found)), end="")
     else:
         for series in found:
-            show(findings.growth(series))
+            show(result_tables.growth_line(series))
     if args.svg or args.png:
-        pictures(args, growth_charts.charts(found))
+        pictures(args, sweeps.growth_charts(found))
     return EXIT_OK

@@ -6,11 +6,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from roofreport.compare import serving
+from roofreport.compare import axes
 from roofreport.errors import UnusableInputError
 from roofreport.io.load import load
 from roofreport.io.result import merged
-from roofreport.render import formats, serving_curves
+from roofreport.render import formats, sweeps
 from roofreport.terminal import show
 from roofreport.text import printable
 from roofreport.verbs.common import EXIT_OK, add_pictures, notes, pictures
@@ -34,13 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     result = load(Path(args.result))
     notes([result])
-    curves = serving.find((merged(repetitions) for repetitions in result.by_name().values()), result.contract)
+    curves = axes.serving_curves((merged(repetitions) for repetitions in result.by_name().values()), result.contract)
     if not curves:
         raise UnusableInputError(
-            f"{printable(args.result)}: no generation was measured with {serving.FEWEST_POINTS} batches; "
+            f"{printable(args.result)}: no generation was measured with {axes.FEWEST_POINTS} batches; "
             "roofbench --benchmark_filter='^decode/' --axis=decode.batch=1:64:x2 measures seven"
         )
-    show(formats.FORMATS[args.format](serving_curves.table(curves)), end="")
+    show(formats.FORMATS[args.format](sweeps.serving_table(curves)), end="")
     if args.svg or args.png:
-        pictures(args, [serving_curves.chart(curves)])
+        pictures(args, [sweeps.serving_chart(curves)])
     return EXIT_OK

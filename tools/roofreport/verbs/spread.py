@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 from roofreport.io.load import load_all
-from roofreport.render import formats, repeat_table
+from roofreport.render import formats, result_tables
 from roofreport.terminal import show
 from roofreport.verbs.common import EXIT_OK, notes
 
@@ -23,5 +23,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     results = load_all(args.results)
     notes(results)
-    show(formats.terminal(repeat_table.summarise(results)), end="")
+    show(formats.terminal(result_tables.over_processes(results)), end="")
     return EXIT_OK

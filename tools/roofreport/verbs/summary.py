@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import argparse
 
-from roofreport.compare import precisions, winners
+from roofreport.compare import axes
 from roofreport.io.load import load_all
 from roofreport.io.result import Case, Result, State, merged
-from roofreport.render import findings, formats
+from roofreport.render import formats, result_tables
 from roofreport.stats import growth
 from roofreport.terminal import show
 from roofreport.verbs.common import EXIT_OK, notes, warn
 
 EPILOG = """
-What a run found out, as far as it measured work in several implementations, precisions or sizes: the fastest
-implementation and what it leaves of the roof; the precision to serve in; how time grows against what is expected, and
-up to which size overhead rules. Several files are several processes of one machine: medians over them.
+The conclusions of a run that measured work in several implementations, precisions or sizes: the fastest
+implementation and its share of the roof; the precision to serve in; the growth of time against the expected growth, and
+the size up to which overhead dominates. Several files are several processes of one machine: medians over them.
 
 examples:
   tools/report summary run.json
@@ -46,14 +46,14 @@ def sections(results: list[Result]) -> list[str]:
     """The parts that have something to say."""
     cases, contract = _cases(results), results[0].contract
     found = []
-    if best := winners.find(cases, contract):
-        table = formats.terminal(findings.winners(best))
+    if best := axes.winners(cases, contract):
+        table = formats.terminal(result_tables.winners_table(best))
         found.append(f"Fastest implementation, and what it leaves of the roof\n{_indented(table)}")
-    if choices := precisions.find(cases):
-        tables = "\n".join(_indented(formats.terminal(findings.precisions(choice))) for choice in choices)
+    if choices := axes.precisions(cases):
+        tables = "\n".join(_indented(formats.terminal(result_tables.precision_table(choice))) for choice in choices)
         found.append(f"Which precision to serve in (what it does to the text is for a reader to judge)\n{tables}")
     if series := growth.find(cases, contract):
-        lines = "\n".join(map(findings.growth, series))
+        lines = "\n".join(map(result_tables.growth_line, series))
         found.append(f"Growth of time: fitted exponent (95 % interval) against the expected one\n{_indented(lines)}")
     return found
 

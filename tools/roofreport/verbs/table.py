@@ -7,10 +7,10 @@ import argparse
 from pathlib import Path
 
 from roofreport.errors import UnusableInputError
-from roofreport.io import gpt_fast, hardware
+from roofreport.io import gpt_fast
 from roofreport.io.load import load, without_copies
-from roofreport.io.result import Result
-from roofreport.render import formats, result_table, training_table
+from roofreport.io.result import Result, differences
+from roofreport.render import formats, result_tables, training_table
 from roofreport.terminal import show
 from roofreport.text import printable
 from roofreport.verbs.common import EXIT_OK, append, notes, warn, write
@@ -28,7 +28,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    columns = ", ".join(result_table.DEFAULT_COLUMNS[:3])
+    columns = ", ".join(result_tables.DEFAULT_COLUMNS[:3])
     parser.add_argument("results", nargs="+", metavar="RESULT", help="a --benchmark_out or --journal file")
     parser.add_argument("--format", choices=[*formats.FORMATS, "gpt_fast"], default="terminal")
     parser.add_argument("--columns", help=f"comma-separated: {columns}, or any counter")
@@ -64,13 +64,13 @@ def run(args: argparse.Namespace) -> int:
         _gpt_fast(results, args.output)
         return EXIT_OK
     for other in results[1:]:
-        for difference in hardware.differences(results[0], other, with_host=True):
+        for difference in differences(results[0], other, with_host=True):
             warn(f"[1] and {printable(str(other.path))} are of different machines: {difference}")
-    columns = [column.strip() for column in args.columns.split(",")] if args.columns else result_table.DEFAULT_COLUMNS
+    columns = [column.strip() for column in args.columns.split(",")] if args.columns else result_tables.DEFAULT_COLUMNS
     built = (
         training_table.published(results[0], repeats=args.repeats, deviations=args.format == "csv")
         if args.training
-        else result_table.build(results, columns, args.baseline)
+        else result_tables.result_table(results, columns, args.baseline)
     )
     text = formats.FORMATS[args.format](built)
     if args.output is None:

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "lib/kernels/operators/attention/attention_way.h"
+#include "lib/kernels/operators/attention/attention_variant.h"
 #include "lib/kernels/operators/attention/packed_heads.h"
 #include "lib/kernels/operators/elementwise/soft_cap.h"
 #include "lib/kernels/simd/isa.h"
@@ -21,27 +21,27 @@ constexpr int64_t kValues = 4 * kPanel;  // of a block: their part of the weight
 constexpr int64_t kRowWords = kKeys + kVectorWords;
 
 template <typename T>
-constexpr IsaRow<AttentionWayFunction<T>> kWays[] = {{0, PortableAttentionWay<T>}};
+constexpr IsaVariant<AttentionVariantFunction<T>> kVariants[] = {{0, PortableAttentionVariant<T>}};
 template <>
-constexpr IsaRow<AttentionWayFunction<Bf16>> kWays<Bf16>[] = {
+constexpr IsaVariant<AttentionVariantFunction<Bf16>> kVariants<Bf16>[] = {
 #if ROOFBENCH_X86
-    {kAvx512Bf16, avx512::Bf16AttentionWay},
+    {kAvx512Bf16, avx512::Bf16AttentionVariant},
 #endif
-    {0, PortableAttentionWay<Bf16>},
+    {0, PortableAttentionVariant<Bf16>},
 };
 
 template <typename T>
-PackedHeads Packed(const Attention<T>& work, const AttentionWay<T>& way) {
-  return {work.shape.batch * work.shape.heads, work.shape.keys, work.shape.head_dim, way.per_word};
+PackedHeads Packed(const Attention<T>& work, const AttentionVariant<T>& variant) {
+  return {work.shape.batch * work.shape.heads, work.shape.keys, work.shape.head_dim, variant.per_word};
 }
 
 // Blocks of queries, on one thread.
 template <typename T>
 class QueryBlocks {
  public:
-  QueryBlocks(const Attention<T>& work, const AttentionWay<T>& way, const PackedHeads& packed)
+  QueryBlocks(const Attention<T>& work, const AttentionVariant<T>& variant, const PackedHeads& packed)
       : work_(work),
-        way_(way),
+        variant_(variant),
         packed_(packed),
         scale_(work.scale > 0 ? work.scale : 1 / std::sqrt(static_cast<float>(work.shape.head_dim))),
         q_(static_cast<std::size_t>(kQueries * packed.depth)),
@@ -55,7 +55,7 @@ class QueryBlocks {
     const int64_t count = std::min(kQueries, work_.shape.queries - first);
     rows_ = RoundUp(count, kRowsAtOnce);
     std::fill(q_.begin(), q_.end(), 0.0F);
-    way_.pack_queries(work_.q.At(batch, head, first), work_.q.token_stride, count, work_.shape.head_dim, q_.data());
+    variant_.pack_queries(work_.q.At(batch, head, first), work_.q.token_stride, count, work_.shape.head_dim, q_.data());
     std::fill(sums_.begin(), sums_.end(), 0.0F);
     std::fill_n(largest_, kQueries, -std::numeric_limits<float>::infinity());
     std::fill_n(weights_, kQueries, 0.0F);
@@ -73,9 +73,9 @@ class QueryBlocks {
       const float scale = weights_[row] == 0 ? 0 : 1 / weights_[row];
       if (work_.log_sum_exp != nullptr) {
         work_.log_sum_exp[member * work_.shape.queries + first + row] =
-            largest_[row] * way_.log_base + std::log(weights_[row]);
+            largest_[row] * variant_.log_base + std::log(weights_[row]);
       }
-      way_.finish(SumOf(row), scale, work_.shape.head_dim, work_.y.At(batch, head, first + row));
+      variant_.finish(SumOf(row), scale, work_.shape.head_dim, work_.y.At(batch, head, first + row));
     }
   }
 
@@ -92,15 +92,15 @@ class QueryBlocks {
       for (int64_t row = 0; row < rows_; row += kRowsAtOnce) {
         const int64_t seen = std::min(kPanel, SeenByAll(row) - key);
         if (seen <= 0) continue;
-        way_.product({.a = q_.data() + row * packed_.depth,
-                      .a_stride = packed_.depth,
-                      .b = keys,
-                      .b_stride = kPanel,
-                      .steps = packed_.depth,
-                      .c = ScoresOf(row) + key,
-                      .c_stride = kRowWords,
-                      .vectors = CeilDiv(seen, kVectorWords),
-                      .add = false});
+        variant_.product({.a = q_.data() + row * packed_.depth,
+                          .a_stride = packed_.depth,
+                          .b = keys,
+                          .b_stride = kPanel,
+                          .steps = packed_.depth,
+                          .c = ScoresOf(row) + key,
+                          .c_stride = kRowWords,
+                          .vectors = CeilDiv(seen, kVectorWords),
+                          .add = false});
       }
     }
   }
@@ -115,14 +115,14 @@ class QueryBlocks {
         kernels::Run(SoftCap{.x = scores, .y = scores, .n = SeenBy(row), .cap = work_.cap, .scale = scale_},
                      SerialFor());
       }
-      way_.weigh({.scores = scores,
-                  .seen = SeenBy(row),
-                  .until = until,
-                  .scale = is_capped ? 1 : scale_,
-                  .sum = SumOf(row),
-                  .width = packed_.width,
-                  .largest = &largest_[row],
-                  .weight = &weights_[row]});
+      variant_.weigh({.scores = scores,
+                      .seen = SeenBy(row),
+                      .until = until,
+                      .scale = is_capped ? 1 : scale_,
+                      .sum = SumOf(row),
+                      .width = packed_.width,
+                      .largest = &largest_[row],
+                      .weight = &weights_[row]});
     }
   }
 
@@ -134,22 +134,22 @@ class QueryBlocks {
         for (int64_t row = 0; row < rows_; row += kRowsAtOnce) {
           const int64_t seen = std::min(kValues, SeenByAll(row) - key);
           if (seen <= 0) continue;
-          way_.product({.a = ScoresOf(row) + key / packed_.per_word,
-                        .a_stride = kRowWords,
-                        .b = values,
-                        .b_stride = width,
-                        .steps = CeilDiv(seen, packed_.per_word),
-                        .c = SumOf(row) + column,
-                        .c_stride = packed_.width,
-                        .vectors = width / kVectorWords,
-                        .add = true});
+          variant_.product({.a = ScoresOf(row) + key / packed_.per_word,
+                            .a_stride = kRowWords,
+                            .b = values,
+                            .b_stride = width,
+                            .steps = CeilDiv(seen, packed_.per_word),
+                            .c = SumOf(row) + column,
+                            .c_stride = packed_.width,
+                            .vectors = width / kVectorWords,
+                            .add = true});
         }
       }
     }
   }
 
   const Attention<T>& work_;
-  const AttentionWay<T>& way_;
+  const AttentionVariant<T>& variant_;
   const PackedHeads& packed_;
   const float scale_;
   std::vector<float> q_;       // [kQueries, depth] words
@@ -168,17 +168,17 @@ constexpr int64_t Alternating(int64_t i, int64_t blocks) { return i % 2 == 0 ? i
 
 template <typename T>
 void RunAll(const Attention<T>& work, const ParallelFor& parallel_for) {
-  const AttentionWay<T>& way = BestWay<kWays<T>>()();
-  const PackedHeads packed = Packed(work, way);
+  const AttentionVariant<T>& variant = BestVariant<kVariants<T>>()();
+  const PackedHeads packed = Packed(work, variant);
   parallel_for(packed.heads * packed.panels, [&](Range range) {
     for (int64_t i = range.begin; i < range.end; ++i) {
-      PackPanel(way, packed, i / packed.panels, i % packed.panels, work.shape.keys, work.shape.head_dim, work.k, work.v,
-                work.shape.heads, work.scratch);
+      PackPanel(variant, packed, i / packed.panels, i % packed.panels, work.shape.keys, work.shape.head_dim, work.k,
+                work.v, work.shape.heads, work.scratch);
     }
   });
   const int64_t blocks = CeilDiv(work.shape.queries, kQueries);
   parallel_for(packed.heads * work.shape.group * blocks, [&](Range range) {
-    QueryBlocks<T> block(work, way, packed);
+    QueryBlocks<T> block(work, variant, packed);
     for (int64_t i = range.begin; i < range.end; ++i) {
       block.Run(i / blocks, Alternating(i % blocks, blocks) * kQueries);
     }
@@ -187,7 +187,7 @@ void RunAll(const Attention<T>& work, const ParallelFor& parallel_for) {
 
 template <typename T>
 int64_t FloatsOf(const Attention<T>& work) {
-  return Packed(work, BestWay<kWays<T>>()()).Floats();
+  return Packed(work, BestVariant<kVariants<T>>()()).Floats();
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "lib/kernels/operators/attention/attention_way.h"
+#include "lib/kernels/operators/attention/attention_variant.h"
 #include "lib/kernels/simd/avx512_exp.h"
 #include "lib/kernels/simd/isa.h"
 
@@ -195,16 +195,16 @@ ROOFBENCH_TARGET_AVX512_BF16 void Finish(const float* sum, float scale, int64_t 
 
 }  // namespace
 
-const AttentionWay<Bf16>& Bf16AttentionWay() {
-  static constexpr AttentionWay<Bf16> kWay = {.per_word = kPerWord,
-                                              .log_base = 1 / kLog2E,
-                                              .pack_queries = PackQueries,
-                                              .pack_keys = PackKeys,
-                                              .pack_values = PackValues,
-                                              .product = Product,
-                                              .weigh = Weigh,
-                                              .finish = Finish};
-  return kWay;
+const AttentionVariant<Bf16>& Bf16AttentionVariant() {
+  static constexpr AttentionVariant<Bf16> kVariant = {.per_word = kPerWord,
+                                                      .log_base = 1 / kLog2E,
+                                                      .pack_queries = PackQueries,
+                                                      .pack_keys = PackKeys,
+                                                      .pack_values = PackValues,
+                                                      .product = Product,
+                                                      .weigh = Weigh,
+                                                      .finish = Finish};
+  return kVariant;
 }
 
 }  // namespace roofbench::kernels::avx512

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lib/kernels/operators/attention/attention_gradient_scratch.h"
-#include "lib/kernels/operators/attention/attention_gradient_way.h"
+#include "lib/kernels/operators/attention/attention_gradient_variant.h"
 #include "lib/kernels/operators/attention/packed_heads.h"
 #include "lib/kernels/simd/isa.h"
 
@@ -19,31 +19,31 @@ constexpr int64_t kQueries = 128;  // of a block: scores, products and ds of bot
 constexpr int64_t kRowWords = kQueries + kVectorWords;
 
 template <typename T>
-constexpr IsaRow<AttentionGradientWayFunction<T>> kWays[] = {{0, PortableAttentionGradientWay<T>}};
+constexpr IsaVariant<AttentionGradientVariantFunction<T>> kVariants[] = {{0, PortableAttentionGradientVariant<T>}};
 template <>
-constexpr IsaRow<AttentionGradientWayFunction<Bf16>> kWays<Bf16>[] = {
+constexpr IsaVariant<AttentionGradientVariantFunction<Bf16>> kVariants<Bf16>[] = {
 #if ROOFBENCH_X86
-    {kAvx512Bf16, avx512::Bf16AttentionGradientWay},
+    {kAvx512Bf16, avx512::Bf16AttentionGradientVariant},
 #endif
-    {0, PortableAttentionGradientWay<Bf16>},
+    {0, PortableAttentionGradientVariant<Bf16>},
 };
 
 // Panel `panel` of a query head, before anything else.
 template <typename T>
-void Prepare(const AttentionGradient<T>& work, const AttentionGradientWay<T>& way, const GradientScratch& scratch,
-             int64_t member, int64_t panel) {
+void Prepare(const AttentionGradient<T>& work, const AttentionGradientVariant<T>& variant,
+             const GradientScratch& scratch, int64_t member, int64_t panel) {
   const AttentionShape& shape = work.shape;
   const int64_t heads = shape.query_heads();
   const auto pack = [&](const HeadVectors<const T>& from, float* to) {
-    PackPanel(way.forward(), scratch.packed, member, panel, shape.queries, shape.head_dim, from, from, heads, to);
+    PackPanel(variant.forward(), scratch.packed, member, panel, shape.queries, shape.head_dim, from, from, heads, to);
   };
   pack(work.q, work.scratch);
   pack(work.dy, work.scratch + scratch.Upstream());
   const int64_t end = std::min((panel + 1) * kPanel, shape.queries);
   for (int64_t query = panel * kPanel; query < end; ++query) {
     work.scratch[scratch.Corrections(member) + query] =
-        way.dot(work.dy.At(member / heads, member % heads, query), work.y.At(member / heads, member % heads, query),
-                shape.head_dim);
+        variant.dot(work.dy.At(member / heads, member % heads, query), work.y.At(member / heads, member % heads, query),
+                    shape.head_dim);
   }
   for (int64_t share = 0; share < scratch.shares; ++share) {
     std::fill_n(work.scratch + scratch.Turned(share, member, panel), scratch.turned_panel, 0.0F);
@@ -54,11 +54,12 @@ void Prepare(const AttentionGradient<T>& work, const AttentionGradientWay<T>& wa
 template <typename T>
 class KeyBlocks {
  public:
-  KeyBlocks(const AttentionGradient<T>& work, const AttentionGradientWay<T>& way, const GradientScratch& scratch)
+  KeyBlocks(const AttentionGradient<T>& work, const AttentionGradientVariant<T>& variant,
+            const GradientScratch& scratch)
       : work_(work),
         shape_(work.shape),
-        gradient_way_(way),
-        way_(way.forward()),
+        gradient_variant_(variant),
+        variant_(variant.forward()),
         scratch_(scratch),
         packed_(scratch.packed),
         scale_(1 / std::sqrt(static_cast<float>(work.shape.head_dim))),
@@ -90,8 +91,9 @@ class KeyBlocks {
       }
     }
     for (int64_t row = 0; row < keys_; ++row) {
-      way_.finish(dk_.data() + row * packed_.width, scale_, shape_.head_dim, work_.dk.At(batch, of_batch, first + row));
-      way_.finish(dv_.data() + row * packed_.width, 1, shape_.head_dim, work_.dv.At(batch, of_batch, first + row));
+      variant_.finish(dk_.data() + row * packed_.width, scale_, shape_.head_dim,
+                      work_.dk.At(batch, of_batch, first + row));
+      variant_.finish(dv_.data() + row * packed_.width, 1, shape_.head_dim, work_.dv.At(batch, of_batch, first + row));
     }
   }
 
@@ -109,15 +111,15 @@ class KeyBlocks {
     std::fill(k_.begin(), k_.end(), 0.0F);
     std::fill(v_.begin(), v_.end(), 0.0F);
     const T* const k = work_.k.At(batch, head, first_key_);
-    way_.pack_queries(k, work_.k.token_stride, keys_, shape_.head_dim, k_.data());
-    way_.pack_queries(work_.v.At(batch, head, first_key_), work_.v.token_stride, keys_, shape_.head_dim, v_.data());
+    variant_.pack_queries(k, work_.k.token_stride, keys_, shape_.head_dim, k_.data());
+    variant_.pack_queries(work_.v.At(batch, head, first_key_), work_.v.token_stride, keys_, shape_.head_dim, v_.data());
     // As values, and turned: a word of row i has element i of one or two keys.
     float words[kPanel * kPanel];
     for (int64_t key = 0; key < keys_; key += kPanel) {
       for (int64_t column = 0; column < shape_.head_dim; column += kPanel) {
         const int64_t columns = std::min(kPanel, shape_.head_dim - column);
-        way_.pack_values(k + key * work_.k.token_stride + column, work_.k.token_stride, std::min(kPanel, keys_ - key),
-                         columns, words);
+        variant_.pack_values(k + key * work_.k.token_stride + column, work_.k.token_stride,
+                             std::min(kPanel, keys_ - key), columns, words);
         const int64_t width = RoundUp(columns, kVectorWords);
         float* const to = turned_k_.data() + column * turned_words_ + key / packed_.per_word;
         for (int64_t i = 0; i < columns; ++i) {
@@ -149,15 +151,15 @@ class KeyBlocks {
         const int64_t skipped = std::max<int64_t>(0, FirstSeeing(row) - query) / kVectorWords * kVectorWords;
         const int64_t seen = std::min(kPanel, queries_ - query) - skipped;
         if (seen <= 0) continue;
-        way_.product({.a = left.data() + row * packed_.depth,
-                      .a_stride = packed_.depth,
-                      .b = panel + skipped,
-                      .b_stride = kPanel,
-                      .steps = packed_.depth,
-                      .c = to.data() + row * kRowWords + query + skipped,
-                      .c_stride = kRowWords,
-                      .vectors = CeilDiv(seen, kVectorWords),
-                      .add = false});
+        variant_.product({.a = left.data() + row * packed_.depth,
+                          .a_stride = packed_.depth,
+                          .b = panel + skipped,
+                          .b_stride = kPanel,
+                          .steps = packed_.depth,
+                          .c = to.data() + row * kRowWords + query + skipped,
+                          .c_stride = kRowWords,
+                          .vectors = CeilDiv(seen, kVectorWords),
+                          .add = false});
       }
     }
   }
@@ -169,7 +171,7 @@ class KeyBlocks {
       float* const products = products_.data() + row * kRowWords;
       // From where the products of these rows begin.
       const int64_t begin = FirstSeeing(row / kRowsAtOnce * kRowsAtOnce) / kPanel * kPanel;
-      gradient_way_.weigh(
+      gradient_variant_.weigh(
           {.scores = scores_.data() + row * kRowWords,
            .products = products,
            .stride = kRowWords,
@@ -192,15 +194,15 @@ class KeyBlocks {
         const int64_t first = FirstSeeing(row) / packed_.per_word;
         const int64_t steps = CeilDiv(queries_, packed_.per_word) - first;
         if (steps <= 0) continue;
-        way_.product({.a = weights.data() + row * kRowWords + first,
-                      .a_stride = kRowWords,
-                      .b = right + packed_.Values(member, column, first_query_) + first * width,
-                      .b_stride = width,
-                      .steps = steps,
-                      .c = sums.data() + row * packed_.width + column,
-                      .c_stride = packed_.width,
-                      .vectors = width / kVectorWords,
-                      .add = true});
+        variant_.product({.a = weights.data() + row * kRowWords + first,
+                          .a_stride = kRowWords,
+                          .b = right + packed_.Values(member, column, first_query_) + first * width,
+                          .b_stride = width,
+                          .steps = steps,
+                          .c = sums.data() + row * packed_.width + column,
+                          .c_stride = packed_.width,
+                          .vectors = width / kVectorWords,
+                          .add = true});
       }
     }
   }
@@ -213,15 +215,15 @@ class KeyBlocks {
       if (seen == 0) continue;
       float* const sums = work_.scratch + scratch_.Turned(share, member, (first_query_ + query) / kPanel);
       for (int64_t i = 0; i < shape_.head_dim; i += kRowsAtOnce) {
-        way_.product({.a = turned_k_.data() + i * turned_words_,
-                      .a_stride = turned_words_,
-                      .b = ds + query,
-                      .b_stride = kRowWords,
-                      .steps = CeilDiv(seen, packed_.per_word),
-                      .c = sums + i * kPanel,
-                      .c_stride = kPanel,
-                      .vectors = CeilDiv(std::min(kPanel, queries_ - query), kVectorWords),
-                      .add = true});
+        variant_.product({.a = turned_k_.data() + i * turned_words_,
+                          .a_stride = turned_words_,
+                          .b = ds + query,
+                          .b_stride = kRowWords,
+                          .steps = CeilDiv(seen, packed_.per_word),
+                          .c = sums + i * kPanel,
+                          .c_stride = kPanel,
+                          .vectors = CeilDiv(std::min(kPanel, queries_ - query), kVectorWords),
+                          .add = true});
       }
     }
   }
@@ -234,8 +236,8 @@ class KeyBlocks {
 
   const AttentionGradient<T>& work_;
   const AttentionShape& shape_;
-  const AttentionGradientWay<T>& gradient_way_;
-  const AttentionWay<T>& way_;
+  const AttentionGradientVariant<T>& gradient_variant_;
+  const AttentionVariant<T>& variant_;
   const GradientScratch& scratch_;
   const PackedHeads& packed_;
   const float scale_;
@@ -257,7 +259,7 @@ class KeyBlocks {
 
 // dq of a panel from those of all shares.
 template <typename T>
-void Finish(const AttentionGradient<T>& work, const AttentionWay<T>& way, const GradientScratch& scratch,
+void Finish(const AttentionGradient<T>& work, const AttentionVariant<T>& variant, const GradientScratch& scratch,
             int64_t member, int64_t panel, std::vector<float>& rows) {
   const AttentionShape& shape = work.shape;
   const int64_t width = scratch.packed.width;
@@ -273,21 +275,21 @@ void Finish(const AttentionGradient<T>& work, const AttentionWay<T>& way, const 
   const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
   const int64_t first = panel * kPanel;
   for (int64_t query = 0; query < std::min(kPanel, shape.queries - first); ++query) {
-    way.finish(rows.data() + query * width, scale, shape.head_dim,
-               work.dq.At(member / shape.query_heads(), member % shape.query_heads(), first + query));
+    variant.finish(rows.data() + query * width, scale, shape.head_dim,
+                   work.dq.At(member / shape.query_heads(), member % shape.query_heads(), first + query));
   }
 }
 
 template <typename T>
 void RunAll(const AttentionGradient<T>& work, const ParallelFor& parallel_for) {
-  const AttentionGradientWay<T>& way = BestWay<kWays<T>>()();
-  const GradientScratch scratch(work.shape, way.forward().per_word, parallel_for.threads());
+  const AttentionGradientVariant<T>& variant = BestVariant<kVariants<T>>()();
+  const GradientScratch scratch(work.shape, variant.forward().per_word, parallel_for.threads());
   const int64_t panels = scratch.packed.panels;
   parallel_for(scratch.packed.heads * panels, [&](Range range) {
-    for (int64_t i = range.begin; i < range.end; ++i) Prepare(work, way, scratch, i / panels, i % panels);
+    for (int64_t i = range.begin; i < range.end; ++i) Prepare(work, variant, scratch, i / panels, i % panels);
   });
   parallel_for(work.shape.batch * work.shape.heads * scratch.shares, [&](Range range) {
-    KeyBlocks<T> blocks(work, way, scratch);
+    KeyBlocks<T> blocks(work, variant, scratch);
     for (int64_t i = range.begin; i < range.end; ++i) {
       const int64_t share = i % scratch.shares;
       // In turn, since under a causal mask earlier keys are seen by more queries.
@@ -299,14 +301,14 @@ void RunAll(const AttentionGradient<T>& work, const ParallelFor& parallel_for) {
   parallel_for(scratch.packed.heads * panels, [&](Range range) {
     std::vector<float> rows(static_cast<std::size_t>(kPanel * scratch.packed.width));
     for (int64_t i = range.begin; i < range.end; ++i) {
-      Finish(work, way.forward(), scratch, i / panels, i % panels, rows);
+      Finish(work, variant.forward(), scratch, i / panels, i % panels, rows);
     }
   });
 }
 
 template <typename T>
 int64_t FloatsOf(const AttentionGradient<T>& work, int threads) {
-  return GradientScratch(work.shape, BestWay<kWays<T>>()().forward().per_word, threads).Floats();
+  return GradientScratch(work.shape, BestVariant<kVariants<T>>()().forward().per_word, threads).Floats();
 }
 
 }  // namespace

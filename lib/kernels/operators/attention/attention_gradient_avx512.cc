@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of bf16 attention with AVX-512: a word is two bf16, so two keys go at a time.
-#include "lib/kernels/operators/attention/attention_gradient_way.h"
+#include "lib/kernels/operators/attention/attention_gradient_variant.h"
 #include "lib/kernels/simd/avx512_exp.h"
 #include "lib/kernels/simd/isa.h"
 
@@ -86,9 +86,10 @@ ROOFBENCH_TARGET_AVX512_BF16 float Dot(const Bf16* a, const Bf16* b, int64_t n) 
 
 }  // namespace
 
-const AttentionGradientWay<Bf16>& Bf16AttentionGradientWay() {
-  static constexpr AttentionGradientWay<Bf16> kWay = {.forward = Bf16AttentionWay, .weigh = Weigh, .dot = Dot};
-  return kWay;
+const AttentionGradientVariant<Bf16>& Bf16AttentionGradientVariant() {
+  static constexpr AttentionGradientVariant<Bf16> kVariant = {
+      .forward = Bf16AttentionVariant, .weigh = Weigh, .dot = Dot};
+  return kVariant;
 }
 
 }  // namespace roofbench::kernels::avx512

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of attention in fp32, and in bf16 where a processor has no dot products of it: a word is a float.
-#include "lib/kernels/operators/attention/attention_gradient_way.h"
+#include "lib/kernels/operators/attention/attention_gradient_variant.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE \
@@ -62,16 +62,17 @@ float BestDot(const float* a, const float* b, int64_t n) { return HWY_DYNAMIC_DI
 float BestDot(const Bf16* a, const Bf16* b, int64_t n) { return HWY_DYNAMIC_DISPATCH(DotBf16)(a, b, n); }
 
 template <typename T>
-constexpr AttentionGradientWay<T> kPortable = {.forward = PortableAttentionWay<T>, .weigh = BestWeigh, .dot = BestDot};
+constexpr AttentionGradientVariant<T> kPortable = {
+    .forward = PortableAttentionVariant<T>, .weigh = BestWeigh, .dot = BestDot};
 
 }  // namespace
 
 template <typename T>
-const AttentionGradientWay<T>& PortableAttentionGradientWay() {
+const AttentionGradientVariant<T>& PortableAttentionGradientVariant() {
   return kPortable<T>;
 }
-template const AttentionGradientWay<float>& PortableAttentionGradientWay();
-template const AttentionGradientWay<Bf16>& PortableAttentionGradientWay();
+template const AttentionGradientVariant<float>& PortableAttentionGradientVariant();
+template const AttentionGradientVariant<Bf16>& PortableAttentionGradientVariant();
 
 }  // namespace roofbench::kernels
 #endif

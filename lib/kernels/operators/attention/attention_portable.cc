@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention in fp32, and in bf16 where a processor has no dot products of it: a word is a float.
-#include "lib/kernels/operators/attention/attention_way.h"
+#include "lib/kernels/operators/attention/attention_variant.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE \
@@ -147,23 +147,23 @@ void BestFinish(const float* sum, float scale, int64_t dim, Bf16* y) {
 }
 
 template <typename T>
-constexpr AttentionWay<T> kPortable = {.per_word = 1,
-                                       .log_base = 1,
-                                       .pack_queries = PackQueries<T>,
-                                       .pack_keys = PackKeys<T>,
-                                       .pack_values = PackValues<T>,
-                                       .product = BestProduct,
-                                       .weigh = BestWeigh,
-                                       .finish = BestFinish};
+constexpr AttentionVariant<T> kPortable = {.per_word = 1,
+                                           .log_base = 1,
+                                           .pack_queries = PackQueries<T>,
+                                           .pack_keys = PackKeys<T>,
+                                           .pack_values = PackValues<T>,
+                                           .product = BestProduct,
+                                           .weigh = BestWeigh,
+                                           .finish = BestFinish};
 
 }  // namespace
 
 template <typename T>
-const AttentionWay<T>& PortableAttentionWay() {
+const AttentionVariant<T>& PortableAttentionVariant() {
   return kPortable<T>;
 }
-template const AttentionWay<float>& PortableAttentionWay();
-template const AttentionWay<Bf16>& PortableAttentionWay();
+template const AttentionVariant<float>& PortableAttentionVariant();
+template const AttentionVariant<Bf16>& PortableAttentionVariant();
 
 }  // namespace roofbench::kernels
 #endif

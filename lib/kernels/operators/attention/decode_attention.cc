@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "lib/kernels/operators/attention/decode_attention_way.h"
+#include "lib/kernels/operators/attention/decode_attention_variant.h"
 #include "lib/kernels/operators/elementwise/soft_cap.h"
 #include "lib/kernels/simd/isa.h"
 
@@ -21,7 +21,7 @@ struct AttendedPart {
   float* weight;
 };
 
-// Elements of a row that a way takes at once; other rows go the portable way.
+// Elements of a row that a variant takes at once; other rows go to the portable one.
 template <typename T>
 constexpr int64_t kRowUnit = 1;
 template <>
@@ -30,26 +30,26 @@ template <>
 constexpr int64_t kRowUnit<int8_t> = 64;
 
 template <typename T>
-constexpr IsaRow<DecodeWayFunction<T>> kWays[] = {{0, PortableDecodeWay<T>}};
+constexpr IsaVariant<DecodeVariantFunction<T>> kVariants[] = {{0, PortableDecodeVariant<T>}};
 #if ROOFBENCH_X86
 template <>
-constexpr IsaRow<DecodeWayFunction<Bf16>> kWays<Bf16>[] = {
-    {kAvx512Bf16, avx512::Bf16DecodeWay},
-    {0, PortableDecodeWay<Bf16>},
+constexpr IsaVariant<DecodeVariantFunction<Bf16>> kVariants<Bf16>[] = {
+    {kAvx512Bf16, avx512::Bf16DecodeVariant},
+    {0, PortableDecodeVariant<Bf16>},
 };
 template <>
-constexpr IsaRow<DecodeWayFunction<int8_t>> kWays<int8_t>[] = {
-    {kAvx512Vnni, avx512::Int8DecodeWay},
-    {0, PortableDecodeWay<int8_t>},
+constexpr IsaVariant<DecodeVariantFunction<int8_t>> kVariants<int8_t>[] = {
+    {kAvx512Vnni, avx512::Int8DecodeVariant},
+    {0, PortableDecodeVariant<int8_t>},
 };
 #endif
 
-// Scores of the ways for int8_t are of units of their own until they are softened: where they are bent in between, the
-// portable way takes them.
+// Scores of the variants for int8_t are of units of their own until they are softened: where they are bent in between,
+// the portable variant takes them.
 template <typename T>
-const DecodeWay<T>& WayOf(const DecodeAttention<T>& work) {
-  if (std::is_same_v<T, int8_t> && work.cap > 0) return PortableDecodeWay<T>();
-  return work.head_dim % kRowUnit<T> == 0 ? BestWay<kWays<T>>()() : PortableDecodeWay<T>();
+const DecodeVariant<T>& VariantOf(const DecodeAttention<T>& work) {
+  if (std::is_same_v<T, int8_t> && work.cap > 0) return PortableDecodeVariant<T>();
+  return work.head_dim % kRowUnit<T> == 0 ? BestVariant<kVariants<T>>()() : PortableDecodeVariant<T>();
 }
 
 // Where the tokens of one head lie.
@@ -177,14 +177,14 @@ void Gather(const DecodeAttention<T>& work, const HeadRows<T>& rows, int64_t tok
 template <typename T>
 void AttendSome(const DecodeAttention<T>& work, int64_t head, Range range, int64_t member, int64_t group,
                 AttendedPart to) {
-  const DecodeWay<T>& way = WayOf(work);
+  const DecodeVariant<T>& variant = VariantOf(work);
   const int64_t dim = work.head_dim;
   DecodeState<T> state;
   state.group = group;
   state.dim = dim;
   const float scale = work.scale > 0 ? work.scale : 1 / std::sqrt(static_cast<float>(dim));
   for (int64_t g = 0; g < group; ++g) {
-    way.prepare(state, g, work.q + (head * work.group + member + g) * dim, scale);
+    variant.prepare(state, g, work.q + (head * work.group + member + g) * dim, scale);
     std::fill_n(state.sums[g], kMostHeadDim, 0.0F);
     state.largest[g] = -std::numeric_limits<float>::infinity();
     state.weight_sums[g] = 0;
@@ -222,21 +222,21 @@ void AttendSome(const DecodeAttention<T>& work, int64_t head, Range range, int64
                                  .key_scales = now.key_scales + tile * kKeyLanes,
                                  .value_scales = now.value_scales + tile * kKeyLanes,
                                  .count = std::min(tiles * kKeyLanes, range.end - token)};
-      way.score(state, block);
+      variant.score(state, block);
       for (int64_t g = 0; g < group; ++g) {
         if (work.cap > 0) {
           float* const scores = state.scores[g];
           Run(SoftCap{.x = scores, .y = scores, .n = block.count, .cap = work.cap}, SerialFor());
         }
-        way.soften(state, g, block);
+        variant.soften(state, g, block);
       }
-      way.weigh(state, block);
+      variant.weigh(state, block);
     }
   }
   for (int64_t g = 0; g < group; ++g) {
     float* const y = to.y + (member + g) * dim;
     for (int64_t i = 0; i < dim; i += kColumnsTogether) {
-      const float* const sums = state.sums[g] + way.place(i);
+      const float* const sums = state.sums[g] + variant.place(i);
       for (int64_t j = 0; j < std::min(kColumnsTogether, dim - i); ++j) y[i + j] = sums[j] / state.weight_sums[g];
     }
     if (to.weight != nullptr) to.weight[member + g] = state.largest[g] + std::log(state.weight_sums[g]);

@@ -136,11 +136,12 @@ int64_t Place(int64_t column) {
   return column - in_line + in_line / 4 % 2 * 16 + in_line / 8 * 4 + in_line % 4;
 }
 
-constexpr DecodeWay<Bf16> kWay = {.prepare = Prepare, .score = Score, .soften = Soften, .weigh = Weigh, .place = Place};
+constexpr DecodeVariant<Bf16> kVariant = {
+    .prepare = Prepare, .score = Score, .soften = Soften, .weigh = Weigh, .place = Place};
 
 }  // namespace
 
-const DecodeWay<Bf16>& Bf16DecodeWay() { return kWay; }
+const DecodeVariant<Bf16>& Bf16DecodeVariant() { return kVariant; }
 
 }  // namespace roofbench::kernels::avx512
 #endif

@@ -7,7 +7,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "lib/kernels/operators/attention/decode_attention_way.h"
+#include "lib/kernels/operators/attention/decode_attention_variant.h"
 #include "lib/kernels/simd/avx512_exp.h"
 
 #if ROOFBENCH_X86
@@ -31,7 +31,7 @@ ROOFBENCH_TARGET_AVX512 inline __m512 SumLanes(__m512 v0, __m512 v1, __m512 v2, 
 template <typename As>
 ROOFBENCH_TARGET_AVX512 inline __m512 SumEach(__m512 (&v)[kKeyLanes]) {
   const As as = {};
-  // Four rounds of adding neighbours halve the vectors; the first two work within 128-bit lanes.
+  // Four rounds of adding neighbors halve the vectors; the first two work within 128-bit lanes.
 #pragma GCC unroll 8
   for (int64_t i = 0; i < 8; ++i) {
     v[i] = Add(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]), as);

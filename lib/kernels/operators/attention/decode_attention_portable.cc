@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decode attention in fp32 over caches of every type, an element of which becomes a float as it is read.
-#include "lib/kernels/operators/attention/decode_attention_way.h"
+#include "lib/kernels/operators/attention/decode_attention_variant.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE \
@@ -15,9 +15,10 @@
 #include "hwy/cache_control.h"
 #include "lib/kernels/simd/highway_exponentials.inc"
 
-// The types of caches: way(name, type) for each. Highway reads this file once a target, hence the guard.
+// The types of caches: variant(name, type) for each. Highway reads this file once a target, hence the guard.
 #ifndef ROOFBENCH_DECODE_TYPES
-#define ROOFBENCH_DECODE_TYPES(way) way(Fp32, float) way(Bf16, Bf16) way(Fp16, Fp16) way(Int8, int8_t)
+#define ROOFBENCH_DECODE_TYPES(variant) \
+  variant(Fp32, float) variant(Bf16, Bf16) variant(Fp16, Fp16) variant(Int8, int8_t)
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -157,12 +158,12 @@ HWY_INLINE void WeighBlock(DecodeState<T>& state, const KeyBlock<T>& block) {
   for (; g < state.group; ++g) WeighGroup<1>(state, block, g);
 }
 
-#define ROOFBENCH_DECODE_WAY(name, T)                                                                             \
+#define ROOFBENCH_DECODE_VARIANT(name, T)                                                                         \
   void Score##name(DecodeState<T>& state, const KeyBlock<T>& block) { ScoreBlock(state, block); }                 \
   void Soften##name(DecodeState<T>& state, int64_t g, const KeyBlock<T>& block) { SoftenBlock(state, g, block); } \
   void Weigh##name(DecodeState<T>& state, const KeyBlock<T>& block) { WeighBlock(state, block); }
-ROOFBENCH_DECODE_TYPES(ROOFBENCH_DECODE_WAY)
-#undef ROOFBENCH_DECODE_WAY
+ROOFBENCH_DECODE_TYPES(ROOFBENCH_DECODE_VARIANT)
+#undef ROOFBENCH_DECODE_VARIANT
 
 }  // namespace
 }  // namespace roofbench::kernels::HWY_NAMESPACE
@@ -180,39 +181,39 @@ void Prepare(DecodeState<T>& state, int64_t g, const float* q, float scale) {
 int64_t Place(int64_t column) { return column; }
 
 // Highway's tables hold plain functions: hence one of each for every type.
-#define ROOFBENCH_DECODE_WAY(name, T)                                                                    \
-  HWY_EXPORT(Score##name);                                                                               \
-  HWY_EXPORT(Soften##name);                                                                              \
-  HWY_EXPORT(Weigh##name);                                                                               \
-  constexpr DecodeWay<T> k##name = {.prepare = Prepare<T>,                                               \
-                                    .score =                                                             \
-                                        [](DecodeState<T>& state, const KeyBlock<T>& block) {            \
-                                          HWY_DYNAMIC_DISPATCH(Score##name)                              \
-                                          (state, block);                                                \
-                                        },                                                               \
-                                    .soften =                                                            \
-                                        [](DecodeState<T>& state, int64_t g, const KeyBlock<T>& block) { \
-                                          HWY_DYNAMIC_DISPATCH(Soften##name)                             \
-                                          (state, g, block);                                             \
-                                        },                                                               \
-                                    .weigh =                                                             \
-                                        [](DecodeState<T>& state, const KeyBlock<T>& block) {            \
-                                          HWY_DYNAMIC_DISPATCH(Weigh##name)                              \
-                                          (state, block);                                                \
-                                        },                                                               \
-                                    .place = Place};
-ROOFBENCH_DECODE_TYPES(ROOFBENCH_DECODE_WAY)
-#undef ROOFBENCH_DECODE_WAY
+#define ROOFBENCH_DECODE_VARIANT(name, T)                                                                    \
+  HWY_EXPORT(Score##name);                                                                                   \
+  HWY_EXPORT(Soften##name);                                                                                  \
+  HWY_EXPORT(Weigh##name);                                                                                   \
+  constexpr DecodeVariant<T> k##name = {.prepare = Prepare<T>,                                               \
+                                        .score =                                                             \
+                                            [](DecodeState<T>& state, const KeyBlock<T>& block) {            \
+                                              HWY_DYNAMIC_DISPATCH(Score##name)                              \
+                                              (state, block);                                                \
+                                            },                                                               \
+                                        .soften =                                                            \
+                                            [](DecodeState<T>& state, int64_t g, const KeyBlock<T>& block) { \
+                                              HWY_DYNAMIC_DISPATCH(Soften##name)                             \
+                                              (state, g, block);                                             \
+                                            },                                                               \
+                                        .weigh =                                                             \
+                                            [](DecodeState<T>& state, const KeyBlock<T>& block) {            \
+                                              HWY_DYNAMIC_DISPATCH(Weigh##name)                              \
+                                              (state, block);                                                \
+                                            },                                                               \
+                                        .place = Place};
+ROOFBENCH_DECODE_TYPES(ROOFBENCH_DECODE_VARIANT)
+#undef ROOFBENCH_DECODE_VARIANT
 
 }  // namespace
 
-#define ROOFBENCH_PORTABLE_WAY(name, T)     \
-  template <>                               \
-  const DecodeWay<T>& PortableDecodeWay() { \
-    return k##name;                         \
+#define ROOFBENCH_PORTABLE_VARIANT(name, T)         \
+  template <>                                       \
+  const DecodeVariant<T>& PortableDecodeVariant() { \
+    return k##name;                                 \
   }
-ROOFBENCH_DECODE_TYPES(ROOFBENCH_PORTABLE_WAY)
-#undef ROOFBENCH_PORTABLE_WAY
+ROOFBENCH_DECODE_TYPES(ROOFBENCH_PORTABLE_VARIANT)
+#undef ROOFBENCH_PORTABLE_VARIANT
 
 }  // namespace roofbench::kernels
 #endif

@@ -254,12 +254,12 @@ int64_t Place(int64_t column) {
   return column - in_line + in_line / 4 % 4 * 16 + in_line / 16 * 4 + in_line % 4;
 }
 
-constexpr DecodeWay<int8_t> kWay = {
+constexpr DecodeVariant<int8_t> kVariant = {
     .prepare = Prepare, .score = Score, .soften = Soften, .weigh = Weigh, .place = Place};
 
 }  // namespace
 
-const DecodeWay<int8_t>& Int8DecodeWay() { return kWay; }
+const DecodeVariant<int8_t>& Int8DecodeVariant() { return kVariant; }
 
 }  // namespace roofbench::kernels::avx512
 #endif

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "lib/kernels/operators/attention/attention.h"
-#include "lib/kernels/operators/attention/attention_way.h"
+#include "lib/kernels/operators/attention/attention_variant.h"
 
 namespace roofbench::kernels {
 
@@ -44,17 +44,17 @@ struct PackedHeads {
 
 // One panel: the vectors that `keys` has at (batch, head) as keys, those of `values` as values.
 template <typename T>
-void PackPanel(const AttentionWay<T>& way, const PackedHeads& packed, int64_t head, int64_t panel, int64_t tokens,
-               int64_t head_dim, const HeadVectors<const T>& keys, const HeadVectors<const T>& values,
+void PackPanel(const AttentionVariant<T>& variant, const PackedHeads& packed, int64_t head, int64_t panel,
+               int64_t tokens, int64_t head_dim, const HeadVectors<const T>& keys, const HeadVectors<const T>& values,
                int64_t heads_a_batch, float* to) {
   const int64_t first = panel * kPanel;
   const int64_t count = std::min(kPanel, tokens - first);
   const T* const key = keys.At(head / heads_a_batch, head % heads_a_batch, first);
   const T* const value = values.At(head / heads_a_batch, head % heads_a_batch, first);
-  way.pack_keys(key, keys.token_stride, count, head_dim, to + packed.Keys(head, panel));
+  variant.pack_keys(key, keys.token_stride, count, head_dim, to + packed.Keys(head, panel));
   for (int64_t column = 0; column < head_dim; column += kPanel) {
-    way.pack_values(value + column, values.token_stride, count, std::min(kPanel, head_dim - column),
-                    to + packed.Values(head, column, first));
+    variant.pack_values(value + column, values.token_stride, count, std::min(kPanel, head_dim - column),
+                        to + packed.Values(head, column, first));
   }
 }
 

@@ -80,7 +80,7 @@ ROOFBENCH_HIGHWAY_DISPATCHES(PortableGradient, GeluGradient)
 namespace {
 
 template <typename T>
-constexpr ShareRow<Gelu<T>> kWays[] = {
+constexpr ShareVariant<Gelu<T>> kVariants[] = {
 #if ROOFBENCH_X86
     {kAvx512Bf16, Avx512Share},
 #endif
@@ -90,11 +90,11 @@ constexpr ShareRow<Gelu<T>> kWays[] = {
 }  // namespace
 
 void Run(const Gelu<float>& work, const ParallelFor& parallel_for) {
-  RunShares<kWays<float>>(work, work.n, kGrainElements, parallel_for);
+  RunShares<kVariants<float>>(work, work.n, kGrainElements, parallel_for);
 }
 
 void Run(const Gelu<Bf16>& work, const ParallelFor& parallel_for) {
-  RunShares<kWays<Bf16>>(work, work.n, kGrainElements, parallel_for);
+  RunShares<kVariants<Bf16>>(work, work.n, kGrainElements, parallel_for);
 }
 
 void Run(const GeluGradient<float>& work, const ParallelFor& parallel_for) {

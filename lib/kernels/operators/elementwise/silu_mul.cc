@@ -62,7 +62,7 @@ ROOFBENCH_HIGHWAY_DISPATCHES(PortableGradient, SiluMulGradient)
 namespace {
 
 template <typename Work>
-constexpr ShareRow<Work> kWays[] = {
+constexpr ShareVariant<Work> kVariants[] = {
 #if ROOFBENCH_X86
     {kAvx512Bf16, Avx512Share},
 #endif
@@ -71,7 +71,7 @@ constexpr ShareRow<Work> kWays[] = {
 
 template <typename Work>
 void RunElements(const Work& work, const ParallelFor& parallel_for) {
-  RunShares<kWays<Work>>(work, work.n, kGrainElements, parallel_for);
+  RunShares<kVariants<Work>>(work, work.n, kGrainElements, parallel_for);
 }
 
 }  // namespace

@@ -45,23 +45,23 @@ Scratch& ScratchOf(int64_t vector) {
   return all[static_cast<std::size_t>(vector)];
 }
 
-constexpr IsaRow<void (*)(const Bf16Weight& weight, const Bf16* x, float* y, Range rows)> kBf16Ways[] = {
+constexpr IsaVariant<void (*)(const Bf16Weight& weight, const Bf16* x, float* y, Range rows)> kBf16Variants[] = {
 #if ROOFBENCH_X86
     {kAvx512Bf16, Avx512Rows},
 #endif
     {0, PortableRows},
 };
 
-// Several vectors at a time, where there is a way for them.
+// Several vectors at a time, where there is a variant for them.
 template <typename Weight, typename X>
-using VectorsWay = void (*)(const Weight& weight, const X* x, int64_t vectors, float* y, int64_t y_stride, Range rows,
-                            const FetchPlan& fetch);
+using VectorsVariant = void (*)(const Weight& weight, const X* x, int64_t vectors, float* y, int64_t y_stride,
+                                Range rows, const FetchPlan& fetch);
 template <typename Weight, typename X>
-constexpr IsaRow<VectorsWay<Weight, X>> kVectorsWays[] = {{0, nullptr}};
+constexpr IsaVariant<VectorsVariant<Weight, X>> kVectorsVariants[] = {{0, nullptr}};
 #if ROOFBENCH_X86
 template <>
-constexpr IsaRow<VectorsWay<Bf16Weight, Bf16>> kVectorsWays<Bf16Weight, Bf16>[] = {{kAvx512Bf16, Avx512Vectors},
-                                                                                   {0, nullptr}};
+constexpr IsaVariant<VectorsVariant<Bf16Weight, Bf16>> kVectorsVariants<Bf16Weight, Bf16>[] = {
+    {kAvx512Bf16, Avx512Vectors}, {0, nullptr}};
 #endif
 
 // How a vector becomes fixed point, and such a vector meets rows; of null pointers where the processor multiplies in
@@ -78,13 +78,13 @@ struct FixedPointProduct {
   FixedPointVectors<Weight> vectors = nullptr;
 };
 template <typename Weight, typename X>
-constexpr IsaRow<FixedPointProduct<Weight, X>> kFixedPointWays[] = {{0, {}}};
+constexpr IsaVariant<FixedPointProduct<Weight, X>> kFixedPointVariants[] = {{0, {}}};
 #if ROOFBENCH_X86
 template <typename X>
-constexpr IsaRow<FixedPointProduct<Int8Weight, X>> kFixedPointWays<Int8Weight, X>[] = {
+constexpr IsaVariant<FixedPointProduct<Int8Weight, X>> kFixedPointVariants<Int8Weight, X>[] = {
     {kAvx512Vnni, {Avx512Convert, Avx512Rows, Avx512Vectors}}, {0, {}}};
 template <typename X>
-constexpr IsaRow<FixedPointProduct<Int4Weight, X>> kFixedPointWays<Int4Weight, X>[] = {
+constexpr IsaVariant<FixedPointProduct<Int4Weight, X>> kFixedPointVariants<Int4Weight, X>[] = {
     {kAvx512Vnni, {Avx512Convert, Avx512Rows}}, {0, {}}};
 #endif
 
@@ -107,7 +107,7 @@ template <>
 class Product<Bf16Weight, Bf16> {
  public:
   Product(const Bf16Weight& weight, const Bf16* x, int64_t /*vector*/) : weight_(weight), x_(x) {}
-  void Rows(float* y, Range rows) const { BestWay<kBf16Ways>()(weight_, x_, y, rows); }
+  void Rows(float* y, Range rows) const { BestVariant<kBf16Variants>()(weight_, x_, y, rows); }
 
  private:
   const Bf16Weight& weight_;
@@ -118,14 +118,14 @@ template <typename Weight, typename X>
 requires(std::is_same_v<Weight, Int8Weight> || std::is_same_v<Weight, Int4Weight>) class Product<Weight, X> {
  public:
   Product(const Weight& weight, const X* x, int64_t vector) : weight_(weight), scratch_(ScratchOf(vector)) {
-    const auto convert = BestWay<kFixedPointWays<Weight, X>>().convert;
+    const auto convert = BestVariant<kFixedPointVariants<Weight, X>>().convert;
     scratch_.is_fixed = convert != nullptr && convert(x, weight.k, GroupOf(weight), scratch_.fixed);
     if (scratch_.is_fixed) return;
     scratch_.floats.resize(static_cast<std::size_t>(weight.k));
     std::transform(x, x + weight.k, scratch_.floats.begin(), [](X value) { return ToFloat(value); });
   }
   void Rows(float* y, Range rows) const {
-    if (scratch_.is_fixed) return BestWay<kFixedPointWays<Weight, X>>().rows(weight_, scratch_.fixed, y, rows);
+    if (scratch_.is_fixed) return BestVariant<kFixedPointVariants<Weight, X>>().rows(weight_, scratch_.fixed, y, rows);
     PortableRows(weight_, scratch_.floats.data(), y, rows);
   }
   // Null where it is none.
@@ -167,10 +167,10 @@ void RunVectors(const Gemv<Weight, X, Y>& work, Range rows, Multiply multiply) {
 // Whether all vectors met the rows side by side.
 template <typename Weight, typename X, typename Y>
 bool RunTogether(const Gemv<Weight, X, Y>& work, const std::vector<Product<Weight, X>>& /*products*/, Range rows) {
-  const auto way = BestWay<kVectorsWays<Weight, X>>();
-  if (way == nullptr) return false;
+  const auto variant = BestVariant<kVectorsVariants<Weight, X>>();
+  if (variant == nullptr) return false;
   RunVectors(work, rows, [&](int64_t first, int64_t vectors, float* y, Range chunk, const FetchPlan& fetch) {
-    way(work.weight, work.x + first * work.weight.k, vectors, y, kMostChunkRows, chunk, fetch);
+    variant(work.weight, work.x + first * work.weight.k, vectors, y, kMostChunkRows, chunk, fetch);
   });
   return true;
 }
@@ -178,13 +178,13 @@ bool RunTogether(const Gemv<Weight, X, Y>& work, const std::vector<Product<Weigh
 template <typename Weight, typename X, typename Y>
 requires(std::is_same_v<Weight, Int8Weight> || std::is_same_v<Weight, Int4Weight>) bool RunTogether(
     const Gemv<Weight, X, Y>& work, const std::vector<Product<Weight, X>>& products, Range rows) {
-  const auto way = BestWay<kFixedPointWays<Weight, X>>().vectors;
+  const auto variant = BestVariant<kFixedPointVariants<Weight, X>>().vectors;
   const auto is_fixed = [](const Product<Weight, X>& product) { return product.fixed() != nullptr; };
-  if (way == nullptr || !std::ranges::all_of(products, is_fixed)) return false;
+  if (variant == nullptr || !std::ranges::all_of(products, is_fixed)) return false;
   RunVectors(work, rows, [&](int64_t first, int64_t vectors, float* y, Range chunk, const FetchPlan& fetch) {
     const FixedPoint* x[kMostVectors];
     for (int64_t v = 0; v < vectors; ++v) x[v] = products[static_cast<std::size_t>(first + v)].fixed();
-    way(work.weight, x, vectors, y, kMostChunkRows, chunk, fetch);
+    variant(work.weight, x, vectors, y, kMostChunkRows, chunk, fetch);
   });
   return true;
 }

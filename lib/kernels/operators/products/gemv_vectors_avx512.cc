@@ -196,11 +196,11 @@ ROOFBENCH_TARGET_AVX512_VNNI void RowsOf(const Int8Weight& weight, const FixedPo
 
 ROOFBENCH_TARGET_AVX512_BF16 void Avx512Vectors(const Bf16Weight& weight, const Bf16* x, int64_t vectors, float* y,
                                                 int64_t y_stride, Range rows, const FetchPlan& fetch) {
-  using Way = void (*)(const Bf16Weight&, const Bf16*, float*, int64_t, Range, const FetchPlan&);
-  constexpr Way kWays[kMostVectors - 1] = {RowsOf<2>, RowsOf<3>, RowsOf<4>, RowsOf<5>, RowsOf<6>};
+  using Kernel = void (*)(const Bf16Weight&, const Bf16*, float*, int64_t, Range, const FetchPlan&);
+  constexpr Kernel kVariants[kMostVectors - 1] = {RowsOf<2>, RowsOf<3>, RowsOf<4>, RowsOf<5>, RowsOf<6>};
   // Those that are left have their sums in another order, as they have for one vector.
   const int64_t in_streams = rows.size() / kRowStreams * kRowStreams;
-  kWays[vectors - 2](weight, x, y, y_stride, {rows.begin, rows.begin + in_streams}, fetch);
+  kVariants[vectors - 2](weight, x, y, y_stride, {rows.begin, rows.begin + in_streams}, fetch);
   for (int64_t v = 0; v < vectors; ++v) {
     Avx512Rows(weight, x + v * weight.k, y + v * y_stride + in_streams, Range{rows.begin + in_streams, rows.end});
   }
@@ -208,11 +208,11 @@ ROOFBENCH_TARGET_AVX512_BF16 void Avx512Vectors(const Bf16Weight& weight, const 
 
 void Avx512Vectors(const Int8Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y, int64_t y_stride,
                    Range rows, const FetchPlan& fetch) {
-  using Way = void (*)(const Int8Weight&, const FixedPoint* const*, float*, int64_t, Range, const FetchPlan&);
-  constexpr Way kWays[kMostVectors - 1] = {RowsOf<2>, RowsOf<3>, RowsOf<4>, RowsOf<5>, RowsOf<6>};
+  using Kernel = void (*)(const Int8Weight&, const FixedPoint* const*, float*, int64_t, Range, const FetchPlan&);
+  constexpr Kernel kVariants[kMostVectors - 1] = {RowsOf<2>, RowsOf<3>, RowsOf<4>, RowsOf<5>, RowsOf<6>};
   // A multiple of the rows of every tile. Sums are exact, so that their order does not matter.
   const int64_t in_tiles = rows.size() / 4 * 4;
-  kWays[vectors - 2](weight, x, y, y_stride, {rows.begin, rows.begin + in_tiles}, fetch);
+  kVariants[vectors - 2](weight, x, y, y_stride, {rows.begin, rows.begin + in_tiles}, fetch);
   for (int64_t v = 0; v < vectors; ++v) {
     Avx512Rows(weight, *x[v], y + v * y_stride + in_tiles, Range{rows.begin + in_tiles, rows.end});
   }

@@ -76,17 +76,17 @@ void MultiplyPortably(const Int4Block<Y>& block) {
 }
 
 template <typename Y>
-const Int4Way<Y>& PortableInt4Way() {
-  static constexpr Int4Way<Y> kWay = {.few_rows = MultiplyPortably<Y>};
-  return kWay;
+const Int4Variant<Y>& PortableInt4Variant() {
+  static constexpr Int4Variant<Y> kVariant = {.few_rows = MultiplyPortably<Y>};
+  return kVariant;
 }
 
 template <typename Y>
-constexpr IsaRow<const Int4Way<Y>& (*)()> kWays[] = {
+constexpr IsaVariant<const Int4Variant<Y>& (*)()> kVariants[] = {
 #if ROOFBENCH_X86
-    {kAvx512Vnni, Avx512Int4Way<Y>},
+    {kAvx512Vnni, Avx512Int4Variant<Y>},
 #endif
-    {0, PortableInt4Way<Y>},
+    {0, PortableInt4Variant<Y>},
 };
 
 }  // namespace
@@ -96,8 +96,8 @@ void RunRows(const Int4Product<Y>& work, Range rows) {
   const Int4Weight& weight = work.weight;
   const LlmInt8Activations& x = *work.activations;
   if (x.group() != weight.group) throw std::logic_error("activations were not summed by the groups of the int4 weight");
-  const Int4Way<Y>& way = BestWay<kWays<Y>>()();
-  const bool unpacks = way.unpack != nullptr && x.m() >= kManyRows;
+  const Int4Variant<Y>& variant = BestVariant<kVariants<Y>>()();
+  const bool unpacks = variant.unpack != nullptr && x.m() >= kManyRows;
   Int4Block<Y> block{.k = weight.k,
                      .group = weight.group,
                      .x = x.row(0),
@@ -121,9 +121,9 @@ void RunRows(const Int4Product<Y>& work, Range rows) {
     block.rows = std::min(step, rows.end - first);
     block.y = work.y + first;
     for (int64_t half = 0; unpacks && half < Int4Tiles(block.rows); ++half) {
-      way.unpack(weight, tile + half, half, scratch.panel.data()->values, scratch.scales.data()->values);
+      variant.unpack(weight, tile + half, half, scratch.panel.data()->values, scratch.scales.data()->values);
     }
-    (unpacks ? way.many_rows : way.few_rows)(block);
+    (unpacks ? variant.many_rows : variant.few_rows)(block);
   }
 }
 

@@ -194,14 +194,14 @@ void ManyRows(const Int4Block<Y>& block) {
 }  // namespace avx512
 
 template <typename Y>
-const Int4Way<Y>& Avx512Int4Way() {
-  static constexpr Int4Way<Y> kWay = {
+const Int4Variant<Y>& Avx512Int4Variant() {
+  static constexpr Int4Variant<Y> kVariant = {
       .few_rows = avx512::FewRows<Y>, .unpack = avx512::UnpackTile, .many_rows = avx512::ManyRows<Y>};
-  return kWay;
+  return kVariant;
 }
 
-template const Int4Way<float>& Avx512Int4Way();
-template const Int4Way<Bf16>& Avx512Int4Way();
+template const Int4Variant<float>& Avx512Int4Variant();
+template const Int4Variant<Bf16>& Avx512Int4Variant();
 
 }  // namespace roofbench::kernels
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of one or two int4 tiles, for int4_product.cc to choose its way.
+// Products of one or two int4 tiles, for int4_product.cc to choose its variant.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct Int4Block {
 
 // What int4_product.cc needs of an instruction set. Both products give the same numbers.
 template <typename Y>
-struct Int4Way {
+struct Int4Variant {
   void (*few_rows)(const Int4Block<Y>& block) = nullptr;  // of a tile
   // One tile into its half of a panel and of the panel's scales. Null where many rows of x go as few do.
   void (*unpack)(const Int4Weight& weight, int64_t tile, int64_t half, uint8_t* panel, float* scales) = nullptr;
@@ -44,9 +44,9 @@ struct Int4Way {
 #if ROOFBENCH_X86
 // Y: float or Bf16. Needs kAvx512Vnni.
 template <typename Y>
-const Int4Way<Y>& Avx512Int4Way();
-extern template const Int4Way<float>& Avx512Int4Way();
-extern template const Int4Way<Bf16>& Avx512Int4Way();
+const Int4Variant<Y>& Avx512Int4Variant();
+extern template const Int4Variant<float>& Avx512Int4Variant();
+extern template const Int4Variant<Bf16>& Avx512Int4Variant();
 #endif
 
 }  // namespace roofbench::kernels

@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-#include "lib/kernels/operators/products/llm_int8_way.h"
+#include "lib/kernels/operators/products/llm_int8_variant.h"
 #include "lib/kernels/simd/isa.h"
 
 namespace roofbench::kernels {
@@ -16,16 +16,16 @@ constexpr int64_t kLine = 64;
 
 // From so many rows of x on a panel of the weight is packed: below, memory bounds the product, and packing adds to it.
 constexpr int64_t kManyRows = 16;
-// Rows of x whose products with a panel lie in a first cache until they are dequantised.
+// Rows of x whose products with a panel lie in a first cache until they are dequantized.
 constexpr int64_t kRowsAtOnce = 96;
-// Rows of x that a thread quantises at least: fewer take less time than to wake another.
+// Rows of x that a thread quantizes at least: fewer take less time than to wake another.
 constexpr int64_t kFewestRows = 16;
 
-constexpr IsaRow<const LlmInt8Way& (*)()> kWays[] = {
+constexpr IsaVariant<const LlmInt8Variant& (*)()> kVariants[] = {
 #if ROOFBENCH_X86
-    {kAvx512Vnni, Avx512LlmInt8Way},
+    {kAvx512Vnni, Avx512LlmInt8Variant},
 #endif
-    {0, PortableLlmInt8Way},
+    {0, PortableLlmInt8Variant},
 };
 
 std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
@@ -90,7 +90,7 @@ void LlmInt8Activations::Select(const Bf16* x, int64_t m, int64_t k, float thres
   threshold_ = threshold;
   outliers_.clear();
   std::fill_n(is_outlier_.begin(), threshold > 0 ? k : 0, uint8_t{0});
-  const auto largest = BestWay<kWays>()().largest;
+  const auto largest = BestVariant<kVariants>()().largest;
   parallel_for(m, kFewestRows, [&](Range rows) {
     for (int64_t row = rows.begin; row < rows.end; ++row) {
       row_max_[Size(row)] = largest(x + row * k, k, threshold, is_outlier_.data());
@@ -102,8 +102,8 @@ void LlmInt8Activations::Select(const Bf16* x, int64_t m, int64_t k, float thres
   }
 }
 
-void LlmInt8Activations::Quantise(const Bf16* x, const ParallelFor& parallel_for, int64_t group) {
-  const auto quantise = BestWay<kWays>()().quantise;
+void LlmInt8Activations::Quantize(const Bf16* x, const ParallelFor& parallel_for, int64_t group) {
+  const auto quantize = BestVariant<kVariants>()().quantize;
   const std::size_t count = outliers_.size();
   outlier_values_.resize(Size(m_) * count);
   group_ = group;
@@ -113,7 +113,7 @@ void LlmInt8Activations::Quantise(const Bf16* x, const ParallelFor& parallel_for
     for (int64_t row = rows.begin; row < rows.end; ++row) {
       const Bf16* const from = x + row * k_;
       int8_t* const to = lines_.data()->bytes + row * stride_;
-      int32_t sum = quantise(from, k_, threshold_, Inverse(row_max_[Size(row)]), to);
+      int32_t sum = quantize(from, k_, threshold_, Inverse(row_max_[Size(row)]), to);
       std::fill(to + k_, to + stride_, int8_t{0});
       for (std::size_t o = 0; o < count; ++o) {
         const int32_t column = outliers_[o];
@@ -134,8 +134,8 @@ template <typename Y>
 void RunRows(const LlmInt8Product<Y>& work, Range rows) {
   const LlmInt8Weight& weight = work.weight;
   const LlmInt8Activations& x = *work.activations;
-  const LlmInt8Way& way = BestWay<kWays>()();
-  const bool packs = way.pack != nullptr && x.m() >= kManyRows && weight.k > 0;
+  const LlmInt8Variant& variant = BestVariant<kVariants>()();
+  const bool packs = variant.pack != nullptr && x.m() >= kManyRows && weight.k > 0;
   const int64_t width = packs ? kInt8PanelRows : kInt8BlockRows;
   const int64_t at_once = packs ? kRowsAtOnce : std::min(x.m(), kRowsAtOnce);
   Scratch& scratch = ThreadScratch();
@@ -150,7 +150,7 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows) {
                     .products = scratch.products.data(),
                     .width = width};
     if (packs) {
-      way.pack(block.w, count, weight.k, scratch.panel.data()->bytes);
+      variant.pack(block.w, count, weight.k, scratch.panel.data()->bytes);
       block.panel = scratch.panel.data()->bytes;
     }
     GatherOutliers(weight, x.outliers(), first, count, width, scratch.outlier_w);
@@ -158,9 +158,9 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows) {
       block.x = x.row(row);
       block.sums = x.sums() + row;
       block.m = std::min(at_once, x.m() - row);
-      (packs ? way.many_rows : way.few_rows)(block);
+      (packs ? variant.many_rows : variant.few_rows)(block);
       const auto outliers = static_cast<int64_t>(x.outliers().size());
-      DequantiseBlock(Int8Dequantised<Y>{.products = block.products,
+      DequantizeBlock(Int8Dequantized<Y>{.products = block.products,
                                          .width = width,
                                          .rows = count,
                                          .x_max = x.row_max() + row,

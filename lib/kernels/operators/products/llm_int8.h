@@ -4,8 +4,8 @@
 //
 // The steps of bitsandbytes, in the same arithmetic: SCA[m] = max |x| below the threshold of row m, CA = round(x · 127
 // / SCA), columns with an outlier in any row 0; y = CA · CBᵀ · SCA · SCB / 127² + x[:, outliers] · (CB[:, outliers] ·
-// SCB / 127)ᵀ. Statistics and quantised rows are functions of their own, because threads share them and they can be
-// timed; the product is dequantised and gets its outliers a block at a time, while the block lies in a cache.
+// SCB / 127)ᵀ. Statistics and quantized rows are functions of their own, because threads share them and they can be
+// timed; the product is dequantized and gets its outliers a block at a time, while the block lies in a cache.
 //
 // Without a threshold it is the product of any int8 weight with activations in 8 bits, each row of which has its own
 // scale: a row's result does not depend on the rows beside it.
@@ -31,7 +31,7 @@ struct LlmInt8Weight {
   float steps = kInt8Largest;  // w = data · row_max / steps: 1 where row_max holds scales
 };
 
-// The quantised rows of some x [m, k]. Its memory grows with x, and with the most outlier columns so far.
+// The quantized rows of some x [m, k]. Its memory grows with x, and with the most outlier columns so far.
 class LlmInt8Activations {
  public:
   LlmInt8Activations() = default;
@@ -42,11 +42,11 @@ class LlmInt8Activations {
   void Select(const Bf16* x, int64_t m, int64_t k, float threshold, const ParallelFor& parallel_for);
   // Rows and their sums, of the x that Select was called with last; with a `group`, a part of k, also the sums of each
   // group of columns.
-  void Quantise(const Bf16* x, const ParallelFor& parallel_for, int64_t group = 0);
+  void Quantize(const Bf16* x, const ParallelFor& parallel_for, int64_t group = 0);
 
   int64_t m() const { return m_; }
   int64_t k() const { return k_; }
-  // From one row of quantised values to the next: not all of them on the same sets of a cache.
+  // From one row of quantized values to the next: not all of them on the same sets of a cache.
   int64_t stride() const { return stride_; }
   const int8_t* row(int64_t row) const { return lines_.data()->bytes + row * stride_; }  // zeros from k to stride
   const float* row_max() const { return row_max_.data(); }                               // [m]: SCA

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <limits>
 
-#include "lib/kernels/operators/products/llm_int8_way.h"
+#include "lib/kernels/operators/products/llm_int8_variant.h"
 #include "lib/kernels/simd/avx512_dots.h"
 #include "lib/kernels/simd/avx512_lines.h"
 #include "lib/kernels/simd/isa.h"
@@ -50,7 +50,7 @@ ROOFBENCH_TARGET_AVX512 float Largest(const Bf16* x, int64_t k, float threshold,
   return _mm512_reduce_max_ps(largest);
 }
 
-ROOFBENCH_TARGET_AVX512 int32_t Quantise(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to) {
+ROOFBENCH_TARGET_AVX512 int32_t Quantize(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to) {
   __m512i sum = _mm512_setzero_si512();
   for (int64_t i = 0; i < k; i += kFloats) {
     const __m512 value = Load(x, i, k);
@@ -236,10 +236,10 @@ void ManyRows(const Int8Block& block) {
 
 }  // namespace
 
-const LlmInt8Way& Avx512LlmInt8Way() {
-  static constexpr LlmInt8Way kWay = {
-      .largest = Largest, .quantise = Quantise, .few_rows = FewRows, .pack = Pack, .many_rows = ManyRows};
-  return kWay;
+const LlmInt8Variant& Avx512LlmInt8Variant() {
+  static constexpr LlmInt8Variant kVariant = {
+      .largest = Largest, .quantize = Quantize, .few_rows = FewRows, .pack = Pack, .many_rows = ManyRows};
+  return kVariant;
 }
 
 }  // namespace roofbench::kernels

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // LLM.int8() with Highway. Products are made in 16 bits, whose dot product every vector unit has; Highway 1.0.3 has not
 // that of 8 bits.
-#include "lib/kernels/operators/products/llm_int8_way.h"
+#include "lib/kernels/operators/products/llm_int8_variant.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/operators/products/llm_int8_portable.cc"  // NOLINT(bugprone-suspicious-include)
@@ -43,7 +43,7 @@ float Largest(const Bf16* x, int64_t k, float threshold, uint8_t* is_outlier) {
   return MaxOf(largest);
 }
 
-int32_t Quantise(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to) {
+int32_t Quantize(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to) {
   const FloatTag d;
   const hn::RebindToSigned<FloatTag> d32;
   const hn::Rebind<int8_t, FloatTag> d8;
@@ -136,7 +136,7 @@ void Rows(const Int8Block& block) {
 
 // Columns [begin, begin + kVectors vectors) of a row of x, whose last may be of fewer.
 template <int kVectors, typename Y>
-HWY_INLINE void DequantiseColumns(const Int8Dequantised<Y>& work, int64_t i, int64_t begin) {
+HWY_INLINE void DequantizeColumns(const Int8Dequantized<Y>& work, int64_t i, int64_t begin) {
   const FloatTag d;
   const hn::RebindToSigned<FloatTag> d32;
   const auto lanes = static_cast<int64_t>(FloatLanes());
@@ -160,19 +160,19 @@ HWY_INLINE void DequantiseColumns(const Int8Dequantised<Y>& work, int64_t i, int
 }
 
 template <typename Y>
-HWY_INLINE void Dequantise(const Int8Dequantised<Y>& work, Range m) {
+HWY_INLINE void Dequantize(const Int8Dequantized<Y>& work, Range m) {
   constexpr int kVectors = 2;  // of 16 floats at most: a panel
   const auto lanes = static_cast<int64_t>(FloatLanes());
   for (int64_t i = m.begin; i < m.end; ++i) {
     int64_t begin = 0;
     for (; begin + (kVectors - 1) * lanes < work.rows; begin += kVectors * lanes) {
-      DequantiseColumns<kVectors>(work, i, begin);
+      DequantizeColumns<kVectors>(work, i, begin);
     }
-    if (begin < work.rows) DequantiseColumns<1>(work, i, begin);
+    if (begin < work.rows) DequantizeColumns<1>(work, i, begin);
   }
 }
 
-ROOFBENCH_HIGHWAY_INSTANCES(Dequantise, Int8Dequantised)
+ROOFBENCH_HIGHWAY_INSTANCES(Dequantize, Int8Dequantized)
 
 }  // namespace
 }  // namespace roofbench::kernels::HWY_NAMESPACE
@@ -183,28 +183,28 @@ namespace roofbench::kernels {
 namespace {
 
 HWY_EXPORT(Largest);
-HWY_EXPORT(Quantise);
+HWY_EXPORT(Quantize);
 HWY_EXPORT(Rows);
-ROOFBENCH_HIGHWAY_DISPATCHES(Dequantise, Int8Dequantised)
+ROOFBENCH_HIGHWAY_DISPATCHES(Dequantize, Int8Dequantized)
 
 float BestLargest(const Bf16* x, int64_t k, float threshold, uint8_t* is_outlier) {
   return HWY_DYNAMIC_DISPATCH(Largest)(x, k, threshold, is_outlier);
 }
-int32_t BestQuantise(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to) {
-  return HWY_DYNAMIC_DISPATCH(Quantise)(x, k, threshold, inverse, to);
+int32_t BestQuantize(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to) {
+  return HWY_DYNAMIC_DISPATCH(Quantize)(x, k, threshold, inverse, to);
 }
 void BestRows(const Int8Block& block) { HWY_DYNAMIC_DISPATCH(Rows)(block); }
 
 }  // namespace
 
-const LlmInt8Way& PortableLlmInt8Way() {
-  static constexpr LlmInt8Way kWay = {
-      .largest = BestLargest, .quantise = BestQuantise, .few_rows = BestRows, .pack = nullptr, .many_rows = nullptr};
-  return kWay;
+const LlmInt8Variant& PortableLlmInt8Variant() {
+  static constexpr LlmInt8Variant kVariant = {
+      .largest = BestLargest, .quantize = BestQuantize, .few_rows = BestRows, .pack = nullptr, .many_rows = nullptr};
+  return kVariant;
 }
 
-void DequantiseBlock(const Int8Dequantised<float>& work, Range m) { Dequantise(work, m); }
-void DequantiseBlock(const Int8Dequantised<Bf16>& work, Range m) { Dequantise(work, m); }
+void DequantizeBlock(const Int8Dequantized<float>& work, Range m) { Dequantize(work, m); }
+void DequantizeBlock(const Int8Dequantized<Bf16>& work, Range m) { Dequantize(work, m); }
 
 }  // namespace roofbench::kernels
 #endif

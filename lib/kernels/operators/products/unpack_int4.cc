@@ -38,7 +38,7 @@ void UnpackTiles(const Int4Weight& weight, Range tiles, T* to) {
   }
 }
 
-constexpr IsaRow<void (*)(const Int4Weight& weight, Range tiles, Bf16* to)> kWays[] = {
+constexpr IsaVariant<void (*)(const Int4Weight& weight, Range tiles, Bf16* to)> kVariants[] = {
 #if ROOFBENCH_X86
     {kAvx512Bf16, avx512::UnpackInt4},
 #endif
@@ -49,6 +49,6 @@ constexpr IsaRow<void (*)(const Int4Weight& weight, Range tiles, Bf16* to)> kWay
 
 void UnpackInt4(const Int4Weight& weight, Range tiles, float* to) { UnpackTiles(weight, tiles, to); }
 
-void UnpackInt4(const Int4Weight& weight, Range tiles, Bf16* to) { BestWay<kWays>()(weight, tiles, to); }
+void UnpackInt4(const Int4Weight& weight, Range tiles, Bf16* to) { BestVariant<kVariants>()(weight, tiles, to); }
 
 }  // namespace roofbench::kernels

@@ -121,7 +121,7 @@ ROOFBENCH_HIGHWAY_DISPATCH(Portable, RmsNormRounded, RmsNorm<float, Bf16>)
 namespace {
 
 template <typename Work>
-constexpr ShareRow<Work> kWays[] = {
+constexpr ShareVariant<Work> kVariants[] = {
 #if ROOFBENCH_X86
     {kAvx512Bf16, Avx512Share},
 #endif
@@ -143,7 +143,7 @@ void RunRows(Work work, const ParallelFor& parallel_for) {
       work.bias = zeros.data();
     }
   }
-  RunShares<kWays<Work>>(work, work.rows, 1, parallel_for);
+  RunShares<kVariants<Work>>(work, work.rows, 1, parallel_for);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisation of rows, as Transformers do it.
+// Normalization of rows, as Transformers do it.
 //
 //   layer norm: y = (x - mean(x)) / sqrt(var(x) + eps) · weight + bias, var over n (Ba et al. 2016)
 //   rms norm:   y = x / sqrt(mean(x²) + eps) · weight                   (Zhang and Sennrich 2019)

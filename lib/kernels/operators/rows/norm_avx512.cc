@@ -12,7 +12,7 @@
 #include "lib/kernels/operators/rows/norm_statistics.h"
 #include "lib/kernels/simd/avx512_lines.h"
 
-// One loop normalises a group of rows and sums the next group at the same time, so that memory is read all along and
+// One loop normalizes a group of rows and sums the next group at the same time, so that memory is read all along and
 // never waits for a row's statistics. The rows of a group share the loads of weight and bias, which come from the L2
 // cache where the rows are long. Rows lie a multiple of 4 KiB apart as a rule, so that all lines at one column share a
 // set of the L1 cache, which has eight: groups of four filled it, and were up to a seventh slower. The group after the
@@ -41,7 +41,7 @@ struct Sums {
   __m512 squares;
 };
 
-// The bf16 dot product adds neighbours in fp32: two elements an instruction and lane.
+// The bf16 dot product adds neighbors in fp32: two elements an instruction and lane.
 template <bool kWithSum>
 TARGET inline void Add(const float*, __m512i line, Sums& sums) {
   const __m512 x = _mm512_castsi512_ps(line);
@@ -111,7 +111,7 @@ TARGET inline Scale ScaleOf(const RowStatistics& row) {
 // bf16 numbers with a mean far above their deviation have few digits, so x · rstd - mean · rstd in one step loses none
 // that they have; fp32 takes the mean off first, which is exact there.
 template <bool kCentered, typename T>
-TARGET inline __m512 Normalise(const T*, __m512 x, const Scale& scale) {
+TARGET inline __m512 Normalize(const T*, __m512 x, const Scale& scale) {
   if constexpr (!kCentered) {
     return _mm512_mul_ps(x, scale.rstd);
   } else if constexpr (sizeof(T) == 2) {
@@ -170,7 +170,7 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
     for (int r = 0; r < kRows; ++r) {
       Floats<T> floats = LoadSplit(x + r * work.x_stride + i);
       for (std::size_t v = 0; v < std::size(floats.v); ++v) {
-        const __m512 unit = Normalise<kCenters<Work>>(x, floats.v[v], scales[r]);
+        const __m512 unit = Normalize<kCenters<Work>>(x, floats.v[v], scales[r]);
         if constexpr (kCenters<Work>) {
           floats.v[v] = _mm512_fmadd_ps(unit, weight.v[v], bias.v[v]);
         } else {
@@ -198,7 +198,7 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
         const int64_t at = i + static_cast<int64_t>(v) * 16;
         const int64_t lanes = std::clamp<int64_t>(work.cols - at, 0, 16);
         const auto mask = static_cast<__mmask16>((1U << lanes) - 1);
-        const __m512 unit = Normalise<kCenters<Work>>(x, floats.v[v], scales[r]);
+        const __m512 unit = Normalize<kCenters<Work>>(x, floats.v[v], scales[r]);
         const __m512 weight = _mm512_maskz_loadu_ps(mask, work.weight + at);
         if constexpr (kCenters<Work>) {
           floats.v[v] = _mm512_fmadd_ps(unit, weight, _mm512_maskz_loadu_ps(mask, work.bias + at));

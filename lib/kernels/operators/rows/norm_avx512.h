@@ -6,7 +6,7 @@
 
 namespace roofbench::kernels {
 
-// Normalise the rows of `range`, with a weight (and a bias). Need kAvx512Bf16.
+// Normalize the rows of `range`, with a weight (and a bias). Need kAvx512Bf16.
 void Avx512Share(const LayerNorm<float>& work, Range range);
 void Avx512Share(const LayerNorm<Bf16>& work, Range range);
 void Avx512Share(const RmsNorm<float>& work, Range range);

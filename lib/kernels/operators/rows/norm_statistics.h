@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the sums over a row to what its elements are normalised by.
+// From the sums over a row to what its elements are normalized by.
 #pragma once
 
 #include <algorithm>

@@ -43,7 +43,7 @@ ROOFBENCH_HIGHWAY_DISPATCHES(Portable, Softmax)
 namespace {
 
 template <typename T>
-constexpr ShareRow<Softmax<T>> kWays[] = {
+constexpr ShareVariant<Softmax<T>> kVariants[] = {
 #if ROOFBENCH_X86
     {kAvx512Bf16, Avx512Share},
 #endif
@@ -53,11 +53,11 @@ constexpr ShareRow<Softmax<T>> kWays[] = {
 }  // namespace
 
 void Run(const Softmax<float>& work, const ParallelFor& parallel_for) {
-  RunShares<kWays<float>>(work, work.rows, 1, parallel_for);
+  RunShares<kVariants<float>>(work, work.rows, 1, parallel_for);
 }
 
 void Run(const Softmax<Bf16>& work, const ParallelFor& parallel_for) {
-  RunShares<kWays<Bf16>>(work, work.rows, 1, parallel_for);
+  RunShares<kVariants<Bf16>>(work, work.rows, 1, parallel_for);
 }
 
 }  // namespace roofbench::kernels

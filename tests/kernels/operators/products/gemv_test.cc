@@ -7,7 +7,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "lib/kernels/operators/products/quantise.h"
+#include "lib/kernels/operators/products/quantize.h"
 #include "lib/kernels/threading/huge_pages.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
@@ -38,11 +38,11 @@ struct Matrix<Int8Weight> {
       : values(static_cast<std::size_t>(experts * n * k)), scales(static_cast<std::size_t>(experts * n)) {
     // An offset, so that a sum over the weights alone is not zero.
     const std::vector<float> source = Normal<float>(experts * n * k, 0.25);
-    QuantiseInt8(source.data(), k, values.data(), scales.data(), {0, experts * n});
+    QuantizeInt8(source.data(), k, values.data(), scales.data(), {0, experts * n});
     weight = {.data = values.data(), .scales = scales.data(), .n = n, .k = k};
   }
   double At(int64_t expert, int64_t row, int64_t column) const {
-    return Dequantise(Expert(weight, expert), row, column);
+    return Dequantize(Expert(weight, expert), row, column);
   }
   std::vector<int8_t> values;
   std::vector<float> scales;
@@ -60,14 +60,14 @@ struct Matrix<Int4Weight> {
       const std::vector<float> source = Normal<float>(n * k, 0.25, 1, static_cast<uint32_t>(expert));
       std::vector<uint8_t> q(source.size());
       std::vector<Bf16> scales_zeros(static_cast<std::size_t>(2 * n * k / group));
-      QuantiseInt4(source.data(), k, group, q.data(), scales_zeros.data(), {0, n});
+      QuantizeInt4(source.data(), k, group, q.data(), scales_zeros.data(), {0, n});
       PackInt4(q.data(), scales_zeros.data(), n, k, group, values.data() + static_cast<std::size_t>(expert) * bytes,
                {0, Int4Tiles(n)});
     }
     weight = {.data = values.data(), .n = n, .k = k, .group = group};
   }
   double At(int64_t expert, int64_t row, int64_t column) const {
-    return Dequantise(Expert(weight, expert), row, column);
+    return Dequantize(Expert(weight, expert), row, column);
   }
   std::vector<std::byte> values;
   Int4Weight weight;
@@ -86,8 +86,8 @@ class GemvTest : public testing::Test {
   using Weight = typename T::Weight;
   using X = typename T::X;
   using Y = typename T::Y;
-  static constexpr bool kQuantised = std::is_same_v<Weight, Int8Weight> || std::is_same_v<Weight, Int4Weight>;
-  static constexpr double kSumError = kQuantised ? 0x1p-13 : 0x1p-19;
+  static constexpr bool kQuantized = std::is_same_v<Weight, Int8Weight> || std::is_same_v<Weight, Int4Weight>;
+  static constexpr double kSumError = kQuantized ? 0x1p-13 : 0x1p-19;
 
   static void ExpectRight(const Matrix<Weight>& matrix, int64_t expert, const X* x, const Y* y,
                           const std::string& where) {

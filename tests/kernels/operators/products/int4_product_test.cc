@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "lib/kernels/operators/products/quantise.h"
+#include "lib/kernels/operators/products/quantize.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
 
@@ -29,12 +29,12 @@ struct Product {
     for (int64_t i = 0; i < m * k; ++i) x[Size(i)] = ToBf16(ToFloat(x[Size(i)]) * static_cast<float>(1 + i / k % 7));
     std::vector<float> w = Normal<float>(n * k, 0.5, 1, 2);
     for (int64_t i = 0; i < n * k; ++i) w[Size(i)] *= static_cast<float>(1 + i / group % 3);
-    std::vector<uint8_t> quantised(w.size());
+    std::vector<uint8_t> quantized(w.size());
     std::vector<Bf16> scales(Size(n * k / group * 2));
-    QuantiseInt4(w.data(), k, group, quantised.data(), scales.data(), {0, n});
-    PackInt4(quantised.data(), scales.data(), n, k, group, packed.data(), {0, Int4Tiles(n)});
+    QuantizeInt4(w.data(), k, group, quantized.data(), scales.data(), {0, n});
+    PackInt4(quantized.data(), scales.data(), n, k, group, packed.data(), {0, Int4Tiles(n)});
     activations.Select(x.data(), m, k, 0, SerialFor());
-    activations.Quantise(x.data(), SerialFor(), group);
+    activations.Quantize(x.data(), SerialFor(), group);
   }
 
   int64_t m;
@@ -71,7 +71,7 @@ struct Product {
         double sum = 0;
         double size = 0;
         for (int64_t c = 0; c < k; ++c) {
-          const double term = step * activations.row(i)[c] * Dequantise(weight(), j, c);
+          const double term = step * activations.row(i)[c] * Dequantize(weight(), j, c);
           sum += term;
           size += std::abs(term);
         }
@@ -109,12 +109,12 @@ TEST(Int4Product, SumsOfTheLargestProductsAreExact) {
   OnEveryIsa([] {
     Product product(2, 16, 4096, 256);
     for (Bf16& value : product.x) value = ToBf16(-3);
-    std::vector<uint8_t> quantised(Size(16 * 4096), 15);
+    std::vector<uint8_t> quantized(Size(16 * 4096), 15);
     std::vector<Bf16> scales;
     for (int64_t i = 0; i < 16 * 4096 / 256; ++i) scales.insert(scales.end(), {ToBf16(0.5), ToBf16(0)});
-    PackInt4(quantised.data(), scales.data(), 16, 4096, 256, product.packed.data(), {0, 1});
+    PackInt4(quantized.data(), scales.data(), 16, 4096, 256, product.packed.data(), {0, 1});
     product.activations.Select(product.x.data(), 2, 4096, 0, SerialFor());
-    product.activations.Quantise(product.x.data(), SerialFor(), product.group);
+    product.activations.Quantize(product.x.data(), SerialFor(), product.group);
     product.Run();
     EXPECT_NEAR(product.y[0], -3 * 7 * 0.5 * 4096, 0.01);
     EXPECT_NEAR(product.y[31], -3 * 7 * 0.5 * 4096, 0.01);
@@ -129,7 +129,7 @@ TEST(Int4Product, ARowIsWhatItIsAloneAndThreadsShareTheWork) {
     for (const int64_t row : {0, 5, 13, 30}) {
       Product one(1, 80, 128, 64);
       one.activations.Select(many.x.data() + row * 128, 1, 128, 0, SerialFor());
-      one.activations.Quantise(many.x.data() + row * 128, SerialFor(), 64);
+      one.activations.Quantize(many.x.data() + row * 128, SerialFor(), 64);
       one.Run();
       EXPECT_TRUE(std::equal(one.y.begin(), one.y.end() - kBehind, many.y.begin() + row * 80)) << row;
       EXPECT_TRUE(std::equal(one.rounded.begin(), one.rounded.end() - kBehind, many.rounded.begin() + row * 80)) << row;
@@ -139,7 +139,7 @@ TEST(Int4Product, ARowIsWhatItIsAloneAndThreadsShareTheWork) {
 
 TEST(Int4Product, WantsActivationsThatWereSummedByItsGroups) {
   Product product(2, 16, 128, 64);
-  product.activations.Quantise(product.x.data(), SerialFor(), 32);
+  product.activations.Quantize(product.x.data(), SerialFor(), 32);
   EXPECT_THROW(product.Run(), std::logic_error);
 }
 
@@ -148,7 +148,7 @@ TEST(Int4Product, WhatIsNoNumberStaysNone) {
     Product product(2, 16, 32, 32);
     product.x[3] = ToBf16(std::numeric_limits<float>::infinity());
     product.activations.Select(product.x.data(), 2, 32, 0, SerialFor());
-    product.activations.Quantise(product.x.data(), SerialFor(), product.group);
+    product.activations.Quantize(product.x.data(), SerialFor(), product.group);
     product.Run();
     EXPECT_FALSE(std::isfinite(product.y[0]));
     EXPECT_FALSE(std::isfinite(ToFloat(product.rounded[0])));

@@ -36,7 +36,7 @@ struct Product {
     }
     if (steps == 1) weight.front() = weight.back() = -128;
     activations.Select(x.data(), m, k, threshold, parallel_for);
-    activations.Quantise(x.data(), parallel_for);
+    activations.Quantize(x.data(), parallel_for);
     const LlmInt8Weight stored{weight.data(), row_max.data(), n, k, steps};
     const LlmInt8Product<float> work{.weight = stored, .activations = &activations, .y = y.data()};
     for (const Range rows : {Range{0, n / 2}, Range{n / 2, n}}) RunRows(work, rows);
@@ -94,7 +94,7 @@ TEST(LlmInt8, AThresholdLiesBetweenWholeNumbers) {
   OnEveryIsa([] {
     Product product{.m = 2, .n = 3, .k = 66};
     for (Bf16& value : product.x) value = ToBf16(std::clamp(ToFloat(value), -4.0F, 4.0F));
-    product.x[3] = ToBf16(4.46875F);  // the neighbours of 4.5 in bf16
+    product.x[3] = ToBf16(4.46875F);  // the neighbors of 4.5 in bf16
     product.x[40] = ToBf16(-4.5F);
     product.x[66 + 65] = ToBf16(4.53125F);
     product.Run(4.5F);
@@ -235,7 +235,7 @@ TEST(LlmInt8, MemoryIsUsedAgain) {
 
 // Found by fuzzing: infinite activations, and those whose reciprocal is infinite, became integers of 32 bits whose sum
 // overflowed.
-TEST(LlmInt8, ARowOfExtremesIsQuantisedWithinItsRange) {
+TEST(LlmInt8, ARowOfExtremesIsQuantizedWithinItsRange) {
   OnEveryIsa([] {
     for (const float extreme : {std::numeric_limits<float>::infinity(), 1e-38F, 3e38F}) {
       Product product{.m = 1, .n = 2, .k = 70};

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "lib/kernels/operators/products/quantise.h"
+#include "lib/kernels/operators/products/quantize.h"
 #include "tests/kernels/kernel_testing.h"
 
 namespace roofbench::kernels {
@@ -16,17 +16,17 @@ class UnpackInt4Test : public testing::Test {};
 using Types = testing::Types<float, Bf16>;
 TYPED_TEST_SUITE(UnpackInt4Test, Types);
 
-TYPED_TEST(UnpackInt4Test, GivesWhatDequantiseGivesOnEveryIsa) {
+TYPED_TEST(UnpackInt4Test, GivesWhatDequantizeGivesOnEveryIsa) {
   using T = TypeParam;
   constexpr int64_t kRows = 48;
   for (const int64_t group : {32, 64, 128, 256}) {
     const int64_t k = 3 * group;
     const auto weights = Normal<float>(kRows * k);
-    std::vector<uint8_t> quantised(weights.size());
+    std::vector<uint8_t> quantized(weights.size());
     std::vector<Bf16> scales(static_cast<std::size_t>(kRows * k / group * 2));
-    QuantiseInt4(weights.data(), k, group, quantised.data(), scales.data(), {0, kRows});
+    QuantizeInt4(weights.data(), k, group, quantized.data(), scales.data(), {0, kRows});
     std::vector<std::byte> packed(static_cast<std::size_t>(Int4Bytes(kRows, k, group)));
-    PackInt4(quantised.data(), scales.data(), kRows, k, group, packed.data(), {0, Int4Tiles(kRows)});
+    PackInt4(quantized.data(), scales.data(), kRows, k, group, packed.data(), {0, Int4Tiles(kRows)});
     const Int4Weight weight{packed.data(), kRows, k, group};
     OnEveryIsa([&] {
       // Two of the three tiles; what lies behind them stays as it is.
@@ -35,7 +35,7 @@ TYPED_TEST(UnpackInt4Test, GivesWhatDequantiseGivesOnEveryIsa) {
       UnpackInt4(weight, {1, 3}, rows.data());
       for (int64_t row = 0; row < kUnpacked; ++row) {
         for (int64_t j = 0; j < k; ++j) {
-          ExpectClose(rows[static_cast<std::size_t>(row * k + j)], Dequantise(weight, kInt4TileRows + row, j),
+          ExpectClose(rows[static_cast<std::size_t>(row * k + j)], Dequantize(weight, kInt4TileRows + row, j),
                       kRounding<T>, 1e-5, "weight");
         }
       }

@@ -59,8 +59,8 @@ struct Rows {
             .y_stride = cols + gap};
   }
 
-  // y against the formula in float64, and nothing written behind a row. `error`: of a normalised element in fp32.
-  void ExpectNormalised(bool centered, float eps, double error) {
+  // y against the formula in float64, and nothing written behind a row. `error`: of a normalized element in fp32.
+  void ExpectNormalized(bool centered, float eps, double error) {
     for (int64_t r = 0; r < rows; ++r) {
       std::vector<double> exact;
       for (int64_t c = 0; c < cols; ++c) exact.push_back(ToFloat(At(r, c)));
@@ -102,10 +102,10 @@ constexpr double kFp32Error = 0x1p-20;
 template <typename T>
 void ExpectBothRight(Rows<T> rows) {
   Run(rows.Layer(), ThreadPool(2));
-  rows.ExpectNormalised(true, 1e-5F, kFp32Error);
+  rows.ExpectNormalized(true, 1e-5F, kFp32Error);
   if (testing::Test::HasFatalFailure()) return;
   Run(rows.Rms(), ThreadPool(2));
-  rows.ExpectNormalised(false, 1e-6F, kFp32Error);
+  rows.ExpectNormalized(false, 1e-6F, kFp32Error);
 }
 
 TYPED_TEST(NormTest, AgreesWithFloat64AtOddSizes) {
@@ -148,7 +148,7 @@ TYPED_TEST(NormTest, StreamsLargeResults) {
     EXPECT_EQ(streamed, plain);
     data.y.erase(data.y.begin(), data.y.begin() + static_cast<int64_t>(skip));
     data.rows = 64;
-    data.ExpectNormalised(true, 1e-5F, kFp32Error);
+    data.ExpectNormalized(true, 1e-5F, kFp32Error);
   });
 }
 
@@ -162,7 +162,7 @@ TYPED_TEST(NormTest, NothingCancelsWhereTheMeanDwarfsTheDeviation) {
         Rows<TypeParam> rows{.rows = 3, .cols = cols};
         rows.x = Normal<TypeParam>(3 * cols, mean, 1);
         Run(rows.Layer(), SerialFor());
-        rows.ExpectNormalised(true, 1e-5F, 2 * kFp32Error);
+        rows.ExpectNormalized(true, 1e-5F, 2 * kFp32Error);
         if (testing::Test::HasFatalFailure()) return;
       }
     }
@@ -174,7 +174,7 @@ TYPED_TEST(NormTest, ConstantRowsBecomeTheBias) {
     Rows<TypeParam> rows{.rows = 2, .cols = 100};
     rows.x.assign(200, FromDouble<TypeParam>(3));
     Run(rows.Layer(), SerialFor());
-    rows.ExpectNormalised(true, 1e-5F, kFp32Error);
+    rows.ExpectNormalized(true, 1e-5F, kFp32Error);
   });
 }
 
@@ -186,10 +186,10 @@ TYPED_TEST(NormTest, InfinitiesAndNansStayInTheirRow) {
         Rows<TypeParam> rows{.rows = 4, .cols = 67};
         rows.At(1, at) = FromDouble<TypeParam>(value);
         Run(rows.Layer(), SerialFor());
-        rows.ExpectNormalised(true, 1e-5F, kFp32Error);
+        rows.ExpectNormalized(true, 1e-5F, kFp32Error);
         if (testing::Test::HasFatalFailure()) return;
         Run(rows.Rms(), SerialFor());
-        rows.ExpectNormalised(false, 1e-6F, kFp32Error);
+        rows.ExpectNormalized(false, 1e-6F, kFp32Error);
         if (testing::Test::HasFatalFailure()) return;
       }
     }
@@ -204,11 +204,11 @@ TYPED_TEST(NormTest, WeightAndBiasMayBeAbsent) {
     LayerNorm<TypeParam> layer = rows.Layer();
     layer.weight = layer.bias = nullptr;
     Run(layer, SerialFor());
-    rows.ExpectNormalised(true, 1e-5F, kFp32Error);
+    rows.ExpectNormalized(true, 1e-5F, kFp32Error);
     RmsNorm<TypeParam> rms = rows.Rms();
     rms.weight = nullptr;
     Run(rms, SerialFor());
-    rows.ExpectNormalised(false, 1e-6F, kFp32Error);
+    rows.ExpectNormalized(false, 1e-6F, kFp32Error);
   });
 }
 

@@ -14,8 +14,8 @@ from roofreport.text import printable
 from roofreport.verbs.common import EXIT_OK, day
 
 EPILOG = """
-From the night on that --since names, a series is what it should be: the gate makes its fence of the nights from then
-on, an alarm that was there ends, and the chart shows the reason.
+From the night of --since on, the level of a series is accepted: the gate builds its fence from the nights since then,
+an alarm ends, and the chart shows the reason.
 
 examples:
   tools/report accept matmul/impl:eager/dtype:bf16/n:1024 --since=2026-01-31 --why='checks its operands now'

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 EPILOG = f"""
 Builds GOOD, BAD and commits between them in a work tree of their own, holds each against GOOD in fresh processes by
 turns (abba), and ends with the commit that made the case slower, its effect, and the number of builds. Commits that
-do not build, and those that stay AMBIGUOUS with more pairs, are passed over. The same command goes on after an
-interruption. Of several cases, the one that lost most is followed. BAD has to be SLOWER than GOOD.
+do not build, and those that stay AMBIGUOUS with more pairs, are passed over. Repeat the command to continue
+after an interruption. Of several cases, the one that lost most is followed. BAD has to be SLOWER than GOOD.
 
 --build is run by a shell in the work tree and leaves --program below ${PREFIX}; without it:
   {BUILD.replace(" && ", " &&" + chr(10) + "  ")}
@@ -61,11 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from roofreport.bisect import progress as states
-    from roofreport.bisect.progress import Progress
     from roofreport.bisect.repository import Recipe, Repository
-    from roofreport.bisect.search import search
-    from roofreport.bisect.site import Question, Workshop
+    from roofreport.bisect.search import Progress, Question, Workshop, restore, save, search
 
     metric = metric_of(args.metric, packaged())
     # Commits are part of the key, so a branch that has moved begins a new search.
@@ -78,17 +75,17 @@ def run(args: argparse.Namespace) -> int:
     tell(f"state: {folder}")
     repository = Repository(args.repository, folder, Recipe(args.build, args.program))
     commits = repository.between(good, bad)
-    progress = states.restore(folder, key) or Progress(key)
+    progress = restore(folder, key) or Progress(key)
     question = Question(args.filter, metric, tuple(args.flags), args.budget, args.max_time, args.pairs)
     workshop = Workshop(repository, question, folder, progress, tell)
     try:
-        found = search(good, commits, workshop, progress, lambda: states.save(folder, progress), tell)
+        found = search(good, commits, workshop, progress, lambda: save(folder, progress), tell)
     except KeyboardInterrupt:
-        states.save(folder, progress)
-        tell("interrupted; the same command goes on from here")
+        save(folder, progress)
+        tell("interrupted; repeat the command to continue")
         return 128 + signal.SIGINT
     repository.leave()
-    states.save(folder, progress)
+    save(folder, progress)
     _say(found)
     return EXIT_OK if len(found.commits) == 1 else EXIT_ALARM
 

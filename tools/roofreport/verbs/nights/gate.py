@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from roofreport.gate.nights import Nights
     from roofreport.history.store import Store
     from roofreport.io.contract import Metric
-    from roofreport.render.gate.report import Report
+    from roofreport.render.history import Report
 
 EPILOG = """
 findings:
@@ -34,8 +34,8 @@ findings:
   NEW       the first night of its series: a new case, machine or toolchain
 
 Without RESULT the newest night of every machine is judged. A result that is not in the history is judged against it
-and not added. With --binary what looks slower is run again in fresh processes: against --base by turns, as abba does,
-or else by itself. Without, only what lies far beyond its fence is found.
+and not added. With --binary, cases that look slower run again in fresh processes: in turns with --base, as abba does,
+or else alone. Without --binary, only findings far beyond the fence are reported.
 
 examples:
   tools/report gate
@@ -84,14 +84,14 @@ def _programs(args: argparse.Namespace, group: Nights) -> Programs:
     from roofreport.gate.again import Programs
 
     if args.base and not args.binary:
-        raise UnusableInputError("--base needs --binary: the program that is held against it")
+        raise UnusableInputError("--base needs --binary, the program to compare with it")
     folder = args.state or place.local_results() / f"gate-{group.runs[-1].digest[:12]}"
     return Programs(_program(args.base), _program(args.binary), args.budget, folder, tuple(args.flags), args.pairs)
 
 
 def _judged(store: Store, group: Nights, metric: Metric, args: argparse.Namespace) -> Report:
-    from roofreport.gate import again, gathering, verdicts
-    from roofreport.render.gate.report import Report
+    from roofreport.gate import again, nights, verdicts
+    from roofreport.render.history import Report
 
     remarks = store.annotations()
     answer = again.ask(verdicts.levels(group, remarks), metric, _programs(args, group), tell)
@@ -103,30 +103,30 @@ def _judged(store: Store, group: Nights, metric: Metric, args: argparse.Namespac
         [series.case for place, series in enumerate(group.series) if group.of(place, last)],
         [run for run, night in zip(group.runs, group.numbers, strict=True) if night == last],
         metric,
-        [*notes, *gathering.began(store, group)],
+        [*notes, *nights.began(store, group)],
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    from roofreport.gate import gathering
+    from roofreport.gate import nights
     from roofreport.history.store import open_store
-    from roofreport.render.gate import report as gate_report
+    from roofreport.render import history
 
     metric = metric_of(args.metric, packaged())
     with open_store(args.store) as store:
         if args.results:
-            groups = gathering.up_to(store, metric, [Path(name) for name in args.results])
+            groups = nights.up_to(store, metric, [Path(name) for name in args.results])
         else:
-            groups = gathering.newest(store, metric)
+            groups = nights.newest(store, metric)
         if not groups:
             raise UnusableInputError(f"{printable(args.store)}: holds no run; tools/report history add RESULT adds one")
         reports = [_judged(store, group, metric, args) for group in groups]
     for report in reports:
-        show(gate_report.terminal(report), end="")
+        show(history.gate_text(report), end="")
     written: tuple[tuple[Path | None, Callable[[Sequence[Report]], str]], ...] = (
-        (args.markdown, gate_report.markdown),
-        (args.junit, gate_report.junit),
-        (args.json, gate_report.as_json),
+        (args.markdown, history.gate_markdown),
+        (args.junit, history.gate_junit),
+        (args.json, history.gate_json),
     )
     for path, render in written:
         if path is not None:

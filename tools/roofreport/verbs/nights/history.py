@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofreport.errors import UnusableInputError
-from roofreport.history.export import formats
+from roofreport.history import export
 from roofreport.history.where import add_store
 from roofreport.io.contract import TIME
 from roofreport.terminal import show, tell
@@ -60,14 +60,14 @@ def _add_prune(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=list(formats.ALL), required=True)
+    parser.add_argument("--format", choices=list(export.FORMATS), required=True)
     parser.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output")
     parser.add_argument("--machine", default="", metavar="TEXT", help="of machines with this in their name alone")
     parser.add_argument("--last", type=count, metavar="N", help="the newest N runs of each machine and toolchain alone")
 
 
 def _add_migrate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--to", metavar="WHERE", help="add everything to the history there instead")
+    parser.add_argument("--to", required=True, metavar="WHERE", help="the other history")
 
 
 def _open(args: argparse.Namespace, create: bool = False, where: str = "") -> Store:
@@ -122,16 +122,15 @@ def _add(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from roofreport.render import formats as tables
-    from roofreport.render.history import listing
+    from roofreport.render import formats, history
 
     with _open(args) as store:
         if args.series:
             chosen = [one for one in store.series() if args.machine in one.machine.label]
-            show(tables.terminal(listing.series(chosen)), end="")
+            show(formats.terminal(history.series_table(chosen)), end="")
         else:
             runs = [run for run in store.runs() if args.machine in run.machine.label]
-            show(tables.terminal(listing.runs(runs)), end="")
+            show(formats.terminal(history.run_table(runs)), end="")
     return EXIT_OK
 
 
@@ -143,8 +142,7 @@ def _chosen(store: Store, metric: str, wanted: str) -> list[Series]:
 
 def _show(args: argparse.Namespace) -> int:
     from roofreport.io.contract import packaged
-    from roofreport.render import formats as tables
-    from roofreport.render.history import listing
+    from roofreport.render import formats, history
 
     metric = metric_of(args.metric, packaged())
     with _open(args) as store:
@@ -158,7 +156,7 @@ def _show(args: argparse.Namespace) -> int:
             readings = store.readings(one)[-(args.last or 0) :]
             show(printable(one.case, 300))
             show(f"{one.key}: {printable(one.machine.label)}; {printable(one.toolchain.label)}")
-            show(tables.terminal(listing.readings(one, readings, metric)))
+            show(formats.terminal(history.readings_table(one, readings, metric)))
     return EXIT_OK
 
 
@@ -180,14 +178,14 @@ def _prune(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    if args.output is None and args.format == formats.BINARY:
-        raise UnusableInputError(f"--format={formats.BINARY} is no text: name a file with --output")
-    if args.last and args.format not in formats.OF_MANY_RUNS:
+    if args.output is None and args.format == export.BINARY:
+        raise UnusableInputError(f"--format={export.BINARY} is not text: name a file with --output")
+    if args.last and args.format not in export.OF_MANY_RUNS:
         raise UnusableInputError(
             f"--format={args.format} has no place for dates: it is of the newest run, without --last"
         )
     with _open(args) as store:
-        data = formats.ALL[args.format](store, formats.Choice(args.last, args.machine))
+        data = export.FORMATS[args.format](store, export.Choice(args.last, args.machine))
     if args.output is None:
         show(data.decode(), end="")
     else:
@@ -209,14 +207,10 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _migrate(args: argparse.Namespace) -> int:
-    from roofreport.history.keeping import copy, migrate
+    from roofreport.history.keeping import copy
 
-    with _open(args) as store:
-        if args.to:
-            with _open(args, create=True, where=args.to) as target:
-                show(f"{copy(store, target)} of {len(store.runs())} runs are new there")
-        else:
-            show(f"{migrate(store)} of {len(store.runs())} runs had cases with names of before")
+    with _open(args) as store, _open(args, create=True, where=args.to) as target:
+        show(f"{copy(store, target)} of {len(store.runs())} runs are new there")
     return EXIT_OK
 
 
@@ -230,7 +224,7 @@ _ACTIONS: Sequence[
     ("prune", "drops old runs", _add_prune, _prune),
     ("export", "writes it in the format of another tool", _add_export, _export),
     ("verify", "whether all that was added is there as it was", None, _verify),
-    ("migrate", "gives cases the names of today, or adds everything to another history", _add_migrate, _migrate),
+    ("migrate", "adds everything to another history", _add_migrate, _migrate),
 )
 
 

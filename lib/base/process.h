@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// This process (its name and standard streams) and child processes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace roofbench {
+
+// The name of the program in messages: "roofbench", unless a program that links this library sets its own.
+const std::string& ProgramName();
+// Call it before the first message, while there is one thread.
+void SetProgramName(std::string name);
+
+// Opens /dev/null for each closed standard stream: otherwise the next file that the program opens would get its number,
+// and the output that is meant for the terminal. Call it before any file is opened. False if there is no /dev/null.
+bool OpenStandardStreams();
+
+struct ChildResult {
+  int exit_code = 0;   // 128 + the signal number if a signal ended it
+  std::string output;  // stdout and stderr
+};
+
+// Runs a program to its end. `arguments` starts with the program: a path, or a name to find on PATH. NotFound if it
+// cannot be started.
+absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& arguments);
+
+}  // namespace roofbench

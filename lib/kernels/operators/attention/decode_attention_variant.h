@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// What decode_attention.cc needs of an instruction set: the scores of a block of keys, their weights, and the sum of
+// its values by these, for all query heads of a group.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/kernels/operators/attention/decode_attention.h"
+
+namespace roofbench::kernels {
+
+// Keys between two looks at the maximum, at most: K and V of a block stay in the L2.
+inline constexpr int64_t kKeyBlock = 128;
+inline constexpr int64_t kMostGroup = 16;  // query heads at once; larger groups take several turns
+inline constexpr int64_t kColumnsTogether = 4;
+inline constexpr int64_t kKeyLanes = 16;  // keys of a tile, whose rows lie side by side
+
+// A block of keys and values in tiles, and those that are read after it. A last tile that is not full has its last row
+// several times.
+template <typename T>
+struct KeyBlock {
+  const T* const* keys;  // [tiles]
+  const T* const* values;
+  const T* const* keys_soon;  // those that are read a little later; they end after the block's last ones
+  const T* const* values_soon;
+  const T* const* next_keys;
+  const float* key_scales;  // [tiles, kKeyLanes] of int8_t alone; zero where there is no key
+  const float* value_scales;
+  int64_t count;
+};
+
+// Row `key` of those that begin at tiles.
+template <typename T>
+inline const T* RowAt(const T* const* tiles, int64_t key, int64_t dim) {
+  return tiles[key / kKeyLanes] + key % kKeyLanes * dim;
+}
+
+// A group of query heads in the middle of its keys. What lies in queries, weights and sums is for the variant alone to
+// know.
+template <typename T>
+struct DecodeState {
+  int64_t group;
+  int64_t dim;
+  alignas(64) float queries[kMostGroup][2 * kMostHeadDim];
+  float query_steps[kMostGroup];      // of int8_t alone: the unit of a query's integers
+  int32_t query_offsets[kMostGroup];  // of int8_t alone: what scores have too much, in these units
+  alignas(64) float scores[kMostGroup][kKeyBlock];
+  alignas(64) float weights[kMostGroup][kKeyBlock];
+  float weight_steps[kMostGroup];  // of int8_t alone: the unit of a block's weights
+  alignas(64) float sums[kMostGroup][kMostHeadDim];
+  float largest[kMostGroup];  // scores so far
+  float weight_sums[kMostGroup];
+};
+
+template <typename T>
+struct DecodeVariant {
+  // queries[g] of q · scale.
+  void (*prepare)(DecodeState<T>& state, int64_t g, const float* q, float scale);
+  // scores of a block's keys; it fetches the block's values, and keys that are read soon, on the way.
+  void (*score)(DecodeState<T>& state, const KeyBlock<T>& block);
+  // weights of the scores; sums and weight_sums shrink by as much as the largest score has grown.
+  void (*soften)(DecodeState<T>& state, int64_t g, const KeyBlock<T>& block);
+  // sums += Σ weight · value; it fetches the next keys, and values that are read soon, on the way.
+  void (*weigh)(DecodeState<T>& state, const KeyBlock<T>& block);
+  // Where the sums of kColumnsTogether columns lie, the first of which is a multiple of it.
+  int64_t (*place)(int64_t column);
+};
+
+template <typename T>
+using DecodeVariantFunction = const DecodeVariant<T>& (*)();
+
+template <typename T>
+const DecodeVariant<T>& PortableDecodeVariant();
+template <>
+const DecodeVariant<float>& PortableDecodeVariant();
+template <>
+const DecodeVariant<Bf16>& PortableDecodeVariant();
+template <>
+const DecodeVariant<Fp16>& PortableDecodeVariant();
+template <>
+const DecodeVariant<int8_t>& PortableDecodeVariant();
+
+namespace avx512 {
+// Needs kAvx512Bf16, and head_dim a multiple of 32.
+const DecodeVariant<Bf16>& Bf16DecodeVariant();
+// Needs kAvx512Vnni, and head_dim a multiple of 64.
+const DecodeVariant<int8_t>& Int8DecodeVariant();
+}  // namespace avx512
+
+}  // namespace roofbench::kernels

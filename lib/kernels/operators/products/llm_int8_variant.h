@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// What llm_int8.cc needs of an instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "lib/kernels/operators/products/llm_int8.h"
+#include "lib/kernels/simd/bf16.h"
+#include "lib/kernels/simd/isa.h"
+#include "lib/kernels/threading/parallel_for.h"
+
+namespace roofbench::kernels {
+
+// Rows of a weight whose products with all rows of x are made before they are dequantized: with few rows of x, and with
+// so many that the weight is brought into another order first.
+inline constexpr int64_t kInt8BlockRows = 64;
+inline constexpr int64_t kInt8PanelRows = 32;
+
+// products[i · width + j] = Σ x[i] · w[j] for m rows of x and `rows` of w.
+struct Int8Block {
+  const int8_t* w = nullptr;       // [rows, k]
+  const uint8_t* panel = nullptr;  // the same as Pack leaves it
+  int64_t rows = 0;
+  int64_t k = 0;
+  const int8_t* x = nullptr;  // [m, stride], zeros from k to a multiple of 64
+  int64_t stride = 0;
+  const int32_t* sums = nullptr;  // [m]: of the rows of x
+  int64_t m = 0;
+  int32_t* products = nullptr;
+  int64_t width = 0;
+};
+
+struct LlmInt8Variant {
+  // The largest magnitude of x[k] below `threshold`; is_outlier[i] becomes 1 where one reaches it. Threshold 0: of all.
+  float (*largest)(const Bf16* x, int64_t k, float threshold, uint8_t* is_outlier);
+  // round(x · inverse), to even and within ±127, where |x| is below `threshold` (0: of all), and 0 elsewhere. Returns
+  // the sum. What no integer is comes to an edge: infinities and NaNs, whose product with the row's scale is none
+  // either.
+  int32_t (*quantize)(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to);
+  void (*few_rows)(const Int8Block& block);
+  // Null where many rows of x go as few do. A panel has kInt8PanelRows · (k rounded up to 64) bytes.
+  void (*pack)(const int8_t* w, int64_t rows, int64_t k, uint8_t* panel);
+  void (*many_rows)(const Int8Block& block);
+};
+
+const LlmInt8Variant& PortableLlmInt8Variant();
+#if ROOFBENCH_X86
+const LlmInt8Variant& Avx512LlmInt8Variant();  // needs kAvx512Vnni
+#endif
+
+// What happens to products in a cache: y[i · y_stride + j] = products[i · width + j] · x_max[i] / (127 · w_steps) ·
+// w_max[j]
+// + Σ outlier_x[i, o] · outlier_w[o, j].
+template <typename Y>
+struct Int8Dequantized {
+  const int32_t* products = nullptr;
+  int64_t width = 0;
+  int64_t rows = 0;              // of the weight: j
+  const float* x_max = nullptr;  // [m]
+  const float* w_max = nullptr;  // [rows]
+  float w_steps = kInt8Largest;
+  int64_t outliers = 0;
+  const float* outlier_x = nullptr;  // [m, outliers]
+  const float* outlier_w = nullptr;  // [outliers, width]
+  Y* y = nullptr;
+  int64_t y_stride = 0;
+};
+void DequantizeBlock(const Int8Dequantized<float>& work, Range m);
+void DequantizeBlock(const Int8Dequantized<Bf16>& work, Range m);
+
+}  // namespace roofbench::kernels

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kernels/operators/products/quantize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace roofbench::kernels {
+
+template <typename T>
+void QuantizeInt8(const T* weight, int64_t k, int8_t* quantized, float* scales, Range rows) {
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    const T* from = weight + row * k;
+    float largest = 0;
+    for (int64_t i = 0; i < k; ++i) largest = std::max(largest, std::abs(ToFloat(from[i])));
+    const float scale = std::max(largest / 127.5F, std::numeric_limits<float>::epsilon());
+    scales[row] = scale;
+    for (int64_t i = 0; i < k; ++i) {
+      const float q = std::nearbyint(ToFloat(from[i]) / scale);
+      quantized[row * k + i] = static_cast<int8_t>(std::clamp(q, -128.0F, 127.0F));
+    }
+  }
+}
+
+template <typename T>
+void QuantizeInt4(const T* weight, int64_t k, int64_t group, uint8_t* quantized, Bf16* scales_zeros, Range rows) {
+  for (int64_t first = rows.begin * k; first < rows.end * k; first += group) {
+    float low = std::numeric_limits<float>::infinity();
+    float high = -low;
+    for (int64_t i = first; i < first + group; ++i) {
+      low = std::min(low, ToFloat(weight[i]));
+      high = std::max(high, ToFloat(weight[i]));
+    }
+    // A group of equal weights has no range; any scale represents it by its zero.
+    const float range = std::max(high - low, 15 * std::numeric_limits<float>::epsilon());
+    const Bf16 rounded_scale = ToBf16(range / 15);
+    const Bf16 rounded_zero = ToBf16(low + 8 * (range / 15));
+    scales_zeros[2 * (first / group)] = rounded_scale;
+    scales_zeros[2 * (first / group) + 1] = rounded_zero;
+    const float scale = ToFloat(rounded_scale);
+    const float bottom = ToFloat(rounded_zero) - 8 * scale;
+    for (int64_t i = first; i < first + group; ++i) {
+      const float q = std::nearbyint((ToFloat(weight[i]) - bottom) / scale);
+      quantized[i] = static_cast<uint8_t>(std::clamp(q, 0.0F, 15.0F));
+    }
+  }
+}
+
+void PackInt4(const uint8_t* quantized, const Bf16* scales_zeros, int64_t n, int64_t k, int64_t group,
+              std::byte* packed, Range tiles) {
+  const int64_t groups = k / group;
+  if (groups == 0) return;
+  for (int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+    std::byte* const to = packed + tile * Int4TileBytes(k, group);
+    const int64_t used = std::min(kInt4TileRows, n - tile * kInt4TileRows);
+    if (used < kInt4TileRows) std::memset(to, 0, static_cast<std::size_t>(Int4TileBytes(k, group)));
+    for (int64_t lane = 0; lane < used; ++lane) {
+      const int64_t row = tile * kInt4TileRows + lane;
+      for (int64_t g = 0; g < groups; ++g) {
+        std::byte* const block = to + g * Int4GroupBytes(group);
+        std::memcpy(block + 4 * lane, scales_zeros + 2 * (row * groups + g), 4);
+        const uint8_t* const q = quantized + row * k + g * group;
+        for (int64_t word = 0; word < group / 8; ++word) {
+          std::byte* const bytes = block + 4 * kInt4TileRows * (1 + word) + 4 * lane;
+          for (int64_t b = 0; b < 4; ++b) {
+            bytes[b] = static_cast<std::byte>(q[8 * word + b] | q[8 * word + 4 + b] << 4);
+          }
+        }
+      }
+    }
+  }
+}
+
+float Dequantize(const Int8Weight& weight, int64_t row, int64_t column) {
+  return static_cast<float>(weight.data[row * weight.k + column]) * weight.scales[row];
+}
+
+float Dequantize(const Int4Weight& weight, int64_t row, int64_t column) {
+  const int64_t lane = row % kInt4TileRows;
+  const int64_t in_group = column % weight.group;
+  const std::byte* const block = weight.data + row / kInt4TileRows * Int4TileBytes(weight.k, weight.group) +
+                                 column / weight.group * Int4GroupBytes(weight.group);
+  Bf16 scale_zero[2];
+  std::memcpy(scale_zero, block + 4 * lane, sizeof(scale_zero));
+  const auto both = static_cast<int>(block[4 * kInt4TileRows * (1 + in_group / 8) + 4 * lane + in_group % 4]);
+  const int q = in_group % 8 < 4 ? both & 15 : both >> 4;
+  return static_cast<float>(q - 8) * ToFloat(scale_zero[0]) + ToFloat(scale_zero[1]);
+}
+
+template void QuantizeInt8(const float*, int64_t, int8_t*, float*, Range);
+template void QuantizeInt8(const Bf16*, int64_t, int8_t*, float*, Range);
+template void QuantizeInt4(const float*, int64_t, int64_t, uint8_t*, Bf16*, Range);
+template void QuantizeInt4(const Bf16*, int64_t, int64_t, uint8_t*, Bf16*, Range);
+
+}  // namespace roofbench::kernels

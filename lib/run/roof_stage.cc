@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/roof_stage.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lib/base/files.h"
+#include "lib/base/json.h"
+#include "lib/base/text.h"
+#include "lib/device/conditions/conditions_watch.h"
+#include "lib/run/run_context.h"
+
+namespace roofbench {
+namespace {
+
+constexpr double kMostAge = 3600;     // seconds
+constexpr double kQuietShare = 0.05;  // of the processors that others may use while roofs are measured that are kept
+
+double SecondsSince1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Everything that decides what a probe reaches, except what changes from moment to moment.
+std::string KeyOf(const RunOptions& options, const Device& device) {
+  const std::set<std::string> facts = {"device_arch", "cpu_isa",    "cpu_affinity",
+                                       "cpu_caches",  "gpu_driver", "gpu_pci_bus_id"};
+  std::string key =
+      absl::StrCat(VersionLine(options), "|", device.kind(), "|", device.name(), "|", device.threads(), "|",
+                   std::string(Name(options.allocator)), "|", ReadAll("/proc/sys/kernel/random/boot_id"));
+  for (const auto& [name, value] : device.Context()) {
+    if (facts.contains(name)) absl::StrAppend(&key, "|", name, "=", value);
+  }
+  return key;
+}
+
+// Empty if it is not a text.
+std::string Text(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+}  // namespace
+
+KeptRoofs::KeptRoofs(std::string folder, const RunOptions& options, const Device& device)
+    : key_(KeyOf(options, device)) {
+  path_ = absl::StrFormat("%s/%016x.json", folder, PortableHash(key_));
+}
+
+KeptRoofs::Content KeptRoofs::Load(double now) const {
+  Content content;
+  const auto json = ParseJsonObject(ReadAll(path_), /*depth=*/4);
+  if (!json.ok() || Text(*json, "key") != key_ || !json->contains("readings")) return content;
+  content.other_load = FiniteNumber(*json, "other_load");
+  for (const nlohmann::json& one : (*json)["readings"]) {
+    if (!one.is_object() || Text(one, "roof").empty() || Text(one, "variant").empty()) return {};
+    const std::optional<double> measured = FiniteNumber(one, "measured");
+    const std::optional<double> rate = FiniteNumber(one, "rate");
+    if (!measured || !rate) return {};
+    if (*measured > now || now - *measured > kMostAge) continue;
+    content.readings.push_back(
+        {.roof = Text(one, "roof"),
+         .variant = Text(one, "variant"),
+         .rate = *rate,
+         .best = one.contains("best") && one["best"] == true,
+         .range = {.slow = FiniteNumber(one, "slow").value_or(0), .fast = FiniteNumber(one, "fast").value_or(0)}});
+    content.age_seconds = std::max(content.age_seconds, now - *measured);
+  }
+  return content;
+}
+
+absl::Status KeptRoofs::Save(const std::vector<hardware::RoofReading>& readings, double now,
+                             std::optional<double> other_load) const {
+  std::map<std::pair<std::string, std::string>, double> measured;
+  if (const auto before = ParseJsonObject(ReadAll(path_), /*depth=*/4); before.ok() && before->contains("readings")) {
+    for (const nlohmann::json& one : (*before)["readings"]) {
+      const std::optional<double> time = FiniteNumber(one, "measured");
+      if (time && now - *time <= kMostAge) measured[{Text(one, "roof"), Text(one, "variant")}] = *time;
+    }
+  }
+  nlohmann::ordered_json json = {{"key", key_}, {"readings", nlohmann::ordered_json::array()}};
+  if (other_load) json["other_load"] = *other_load;
+  for (const hardware::RoofReading& one : readings) {
+    const auto known = measured.find({one.roof, one.variant});
+    json["readings"].push_back({{"roof", one.roof},
+                                {"variant", one.variant},
+                                {"rate", one.rate},
+                                {"best", one.best},
+                                {"slow", one.range.slow},
+                                {"fast", one.range.fast},
+                                {"measured", known == measured.end() ? now : known->second}});
+  }
+  return WriteFile(path_, absl::StrCat(json.dump(1), "\n"));
+}
+
+double CalibrateAndWatch(const hardware::RoofNeeds& needs, Device& device) {
+  ConditionsWatch watch(device);
+  device.Calibrate(needs);
+  const MeasuredConditions meanwhile = watch.Finish();
+  return meanwhile.others_share + meanwhile.stolen_share;
+}
+
+hardware::RoofNeeds NeedsOf(const std::vector<PlannedCase>& plan) {
+  hardware::RoofNeeds needs;
+  for (const PlannedCase& planned : plan) needs |= hardware::NeedsOf(planned.family->CostOf(planned.point));
+  return needs;
+}
+
+RoofOrigin PrepareRoofs(const RunOptions& options, const hardware::RoofNeeds& needs, Device& device) {
+  if (options.roofs == RoofSource::kOff || options.sampling.roof_share <= 0) return {.text = "off"};
+  // Without a private folder there is nothing to reuse, which is no reason to fail.
+  const absl::StatusOr<std::string> folder = PrivateCacheFolder("roofs");
+  std::optional<KeptRoofs> kept;
+  if (options.roofs == RoofSource::kReuse && folder.ok()) kept.emplace(*folder, options, device);
+  KeptRoofs::Content known;
+  if (kept) known = kept->Load(SecondsSince1970());
+  if (!known.readings.empty()) device.RestoreRoofs(known.readings);
+  const std::size_t before = device.RoofReadings().size();
+  const double other_load = CalibrateAndWatch(needs, device);
+  const std::vector<hardware::RoofReading> readings = device.RoofReadings();
+  const bool measured_any = readings.size() > before;
+  RoofOrigin origin = {.text = "measured", .other_load = measured_any ? other_load : known.other_load};
+  if (!known.readings.empty()) {
+    origin.text = absl::StrFormat("%smeasured %.0f min before and reused (--roofs=measure measures again)",
+                                  measured_any ? "partly " : "", known.age_seconds / 60);
+    if (measured_any && known.other_load) origin.other_load = std::max(other_load, *known.other_load);
+  }
+  if (kept && measured_any && other_load <= kQuietShare) {
+    // The run has its roofs; the next start can measure them again.
+    kept->Save(readings, SecondsSince1970(), origin.other_load).IgnoreError();
+  }
+  return origin;
+}
+
+}  // namespace roofbench

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/kernels/operators/products/quantize.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/kernels/kernel_testing.h"
+
+namespace roofbench::kernels {
+namespace {
+
+TEST(QuantizeInt8, ByHand) {
+  // Largest magnitude 2.55 makes the scale 0.02; 127.5 rounds to even and is clamped.
+  const std::vector<float> weight = {2.55F, -2.55F, 0.02F, 0.03F, 0.05F, 0, 1.28F, -1.0F, 0.0F, 0.0F, 0.0F, 0.0F};
+  std::vector<int8_t> q(weight.size(), 99);
+  std::vector<float> scales(3);
+  QuantizeInt8(weight.data(), 4, q.data(), scales.data(), {0, 3});
+  EXPECT_FLOAT_EQ(scales[0], 0.02F);
+  EXPECT_THAT(std::vector<int8_t>(q.begin(), q.begin() + 3), testing::ElementsAre(127, -128, 1));
+  EXPECT_FLOAT_EQ(scales[1], 1.28F / 127.5F);
+  EXPECT_EQ(scales[2], 0x1p-23F);  // not 0: a row of zeros divides by it
+  EXPECT_THAT(std::vector<int8_t>(q.end() - 4, q.end()), testing::Each(0));
+}
+
+TEST(QuantizeInt8, EveryWeightIsWithinHalfAStep) {
+  constexpr int64_t kRows = 5;
+  constexpr int64_t kColumns = 77;
+  const std::vector<Bf16> weight = Normal<Bf16>(kRows * kColumns);
+  std::vector<int8_t> q(weight.size());
+  std::vector<float> scales(kRows);
+  QuantizeInt8(weight.data(), kColumns, q.data(), scales.data(), {0, kRows});
+  const Int8Weight quantized{.data = q.data(), .scales = scales.data(), .n = kRows, .k = kColumns};
+  for (int64_t i = 0; i < kRows * kColumns; ++i) {
+    const float scale = scales[static_cast<std::size_t>(i / kColumns)];
+    EXPECT_NEAR(Dequantize(quantized, i / kColumns, i % kColumns), ToFloat(weight[static_cast<std::size_t>(i)]),
+                0.5001F * scale);
+  }
+}
+
+class QuantizeInt4Test : public testing::TestWithParam<int64_t> {};
+
+TEST_P(QuantizeInt4Test, EveryWeightIsWithinAStepAndThePackedOneIsTheSame) {
+  const int64_t group = GetParam();
+  const int64_t k = 3 * group;
+  constexpr int64_t kRows = 19;  // a tile and three rows of another
+  const std::vector<float> weight = Normal<float>(kRows * k, 0.3);
+  std::vector<uint8_t> q(weight.size());
+  std::vector<Bf16> scales_zeros(static_cast<std::size_t>(2 * kRows * k / group));
+  QuantizeInt4(weight.data(), k, group, q.data(), scales_zeros.data(), {0, kRows});
+  EXPECT_LE(*std::ranges::max_element(q), 15);
+  std::vector<std::byte> packed(static_cast<std::size_t>(Int4Bytes(kRows, k, group)), std::byte{0xff});
+  PackInt4(q.data(), scales_zeros.data(), kRows, k, group, packed.data(), {0, Int4Tiles(kRows)});
+  const Int4Weight quantized{.data = packed.data(), .n = kRows, .k = k, .group = group};
+  for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t column = 0; column < k; ++column) {
+      const auto i = static_cast<std::size_t>(row * k + column);
+      const float scale = ToFloat(scales_zeros[2 * (i / static_cast<std::size_t>(group))]);
+      const float zero = ToFloat(scales_zeros[2 * (i / static_cast<std::size_t>(group)) + 1]);
+      ASSERT_EQ(Dequantize(quantized, row, column), static_cast<float>(q[i] - 8) * scale + zero);
+      // Half a step, and what rounding scale and zero to bf16 moves the ends by.
+      ASSERT_NEAR(Dequantize(quantized, row, column), weight[i], 0.6F * scale + 0x1p-8F * std::abs(zero));
+    }
+  }
+}
+
+TEST_P(QuantizeInt4Test, AGroupOfEqualWeightsIsItsZero) {
+  const int64_t group = GetParam();
+  const std::vector<float> weight(static_cast<std::size_t>(group), 3.0F);
+  std::vector<uint8_t> q(weight.size());
+  std::vector<Bf16> scale_zero(2);
+  QuantizeInt4(weight.data(), group, group, q.data(), scale_zero.data(), {0, 1});
+  EXPECT_NEAR(static_cast<float>(q[0] - 8) * ToFloat(scale_zero[0]) + ToFloat(scale_zero[1]), 3.0F, 1e-5F);
+}
+
+INSTANTIATE_TEST_SUITE_P(Groups, QuantizeInt4Test, testing::Values(32, 64, 128, 256));
+
+TEST(Int4Bytes, CountsScalesAndWholeTiles) {
+  // 16 rows of 4096 weights in groups of 32: half a byte a weight, 4 bytes a group.
+  EXPECT_EQ(Int4Bytes(16, 4096, 32), 16 * (4096 / 2 + 4096 / 32 * 4));
+  EXPECT_EQ(Int4Bytes(17, 4096, 128), 32 * (4096 / 2 + 4096 / 128 * 4));
+  EXPECT_EQ(Int4Bytes(0, 4096, 128), 0);
+}
+
+}  // namespace
+}  // namespace roofbench::kernels

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charts as SVG and PNG."""
+
+from __future__ import annotations
+
+import struct
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from roofreport.render import pictures
+from roofreport.render.chart import Chart, Key, Line, Mark, Range
+
+_CHART = Chart(
+    title="A & <b>",
+    x_label="x",
+    y_label="y",
+    x=Range(1.0, 1000.0),
+    y=Range(1.0, 1000.0),
+    lines=(Line(((1.0, 1.0), (1000.0, 1000.0)), "slanted", slanted=True), Line(((1.0, 10.0), (1000.0, 10.0)), "flat")),
+    marks=(Mark(10.0, 10.0, "a <mark>", "#0072b2", "square", 3), Mark(100.0, 1.0, "another", "#d55e00")),
+    keys=(Key("a key", "#0072b2", "diamond"),),
+)
+
+
+def test_marks_lie_on_their_values() -> None:
+    figure, titles = pictures.drawn([_CHART])
+    assert titles == {"mark-3": "a <mark>", "mark-0-1": "another"}
+    marks = {line.get_gid(): line for line in figure.axes[0].lines if line.get_gid()}
+    assert marks["mark-3"].get_xydata().tolist() == [[10.0, 10.0]]
+    assert marks["mark-0-1"].get_xydata().tolist() == [[100.0, 1.0]]
+
+
+@pytest.mark.parametrize(("count", "panels"), [(1, 1), (3, 4)])
+def test_svg_has_every_text_and_loads_nothing(count: int, panels: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.svg"
+    pictures.write_svg(path, [_CHART] * count)
+    root = ET.fromstring(path.read_text())
+    texts = [one.text for one in root.iter() if one.tag.endswith("}text")]
+    for text in ("A & <b>", "slanted", "flat", "a key", "x", "y"):
+        assert texts.count(text) == count
+    assert "a <mark>" in [one.text for one in root.iter() if one.tag.endswith("}title")]
+    assert not [one for one in root.iter() if one.tag.endswith(("script", "image"))]
+    links = [value for one in root.iter() for name, value in one.attrib.items() if name.endswith("href")]
+    assert all(link.startswith("#") for link in links)
+    assert "prefers-color-scheme: dark" in path.read_text()
+    assert pictures.INK not in path.read_text().partition("</style>")[2]
+    assert len(pictures.drawn([_CHART] * count)[0].axes) == panels
+
+
+def test_png_has_twice_the_pixels(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    pictures.write_png(path, [_CHART])
+    width, _ = struct.unpack(">II", path.read_bytes()[16:24])
+    assert width == 2 * pictures.WIDTH
+
+
+def test_an_axis_within_a_decade_has_ticks() -> None:
+    assert Range(2.0, 9.0).decades() == []
+    assert all(2.0 <= tick <= 9.0 for tick in Range(2.0, 9.0).ticks())
+    assert Range(2.0, 9.0).ticks()

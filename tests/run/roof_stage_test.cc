@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/run/roof_stage.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/base/temp_folder.h"
+#include "tests/device/fake_device.h"
+
+namespace roofbench {
+namespace {
+
+using hardware::RoofReading;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+constexpr double kNow = 1.8e9;
+
+// Each roof that is needed and not known yet gets a reading.
+class MeasuringDevice : public FakeDevice {
+ public:
+  void Calibrate(const hardware::RoofNeeds& needs) override {
+    FakeDevice::Calibrate(needs);
+    for (const hardware::StreamKind kind : hardware::kStreamKinds) {
+      if (needs.streams[Index(kind)]) Measure(std::string(Name(kind)));
+    }
+    for (const workload::Dtype dtype : workload::kDtypes) {
+      if (needs.dtypes[workload::Index(dtype)]) Measure(std::string(workload::Name(dtype)));
+    }
+    fake_clock.Advance(1);
+    conditions.busy_seconds += 1 + others;
+  }
+  int threads() const override { return thread_count; }
+
+  std::vector<std::string> measured;
+  double others = 0;
+  int thread_count = 2;
+
+ private:
+  void Measure(const std::string& roof) {
+    for (const RoofReading& reading : readings) {
+      if (reading.roof == roof) return;
+    }
+    measured.push_back(roof);
+    readings.push_back({.roof = roof, .variant = "only", .rate = 1e9, .best = true, .range = {.slow = 1, .fast = 2}});
+  }
+};
+
+class RoofStageTest : public testing::Test {
+ protected:
+  RoofStageTest() { setenv("XDG_CACHE_HOME", cache_.c_str(), 1); }
+  ~RoofStageTest() override { unsetenv("XDG_CACHE_HOME"); }
+
+  // Of a case that reads memory and computes in this precision.
+  std::pair<std::vector<std::string>, RoofOrigin> Start(workload::Dtype dtype, const RunOptions& options = {}) {
+    hardware::RoofNeeds needs;
+    needs.streams[Index(hardware::StreamKind::kRead)] = true;
+    needs.dtypes[workload::Index(dtype)] = true;
+    MeasuringDevice device;
+    device.others = others_;
+    device.thread_count = threads_;
+    RoofOrigin origin = PrepareRoofs(options, needs, device);
+    return {device.measured, std::move(origin)};
+  }
+
+  const TempFolder folder_;
+  const std::string cache_ = folder_ / "cache";
+  double others_ = 0;
+  int threads_ = 2;
+};
+
+TEST_F(RoofStageTest, TheNextStartReusesWhatItNeeds) {
+  const auto [first, measured] = Start(workload::Dtype::kFp32);
+  EXPECT_THAT(first, ElementsAre("read", "fp32")) << "and no other";
+  EXPECT_EQ(measured.text, "measured");
+  const auto [second, reused] = Start(workload::Dtype::kFp32);
+  EXPECT_THAT(second, IsEmpty());
+  EXPECT_THAT(reused.text, StartsWith("measured 0 min before and reused"));
+  EXPECT_EQ(reused.other_load, measured.other_load);
+  const auto [third, partly] = Start(workload::Dtype::kBf16);
+  EXPECT_THAT(third, ElementsAre("bf16"));
+  EXPECT_THAT(partly.text, StartsWith("partly measured 0 min before"));
+  EXPECT_THAT(Start(workload::Dtype::kBf16).first, IsEmpty());
+  EXPECT_THAT(Start(workload::Dtype::kFp32).first, IsEmpty()) << "the first ones are still there";
+}
+
+TEST_F(RoofStageTest, MeasureMeasuresAgain) {
+  Start(workload::Dtype::kFp32);
+  RunOptions options;
+  options.roofs = RoofSource::kMeasure;
+  const auto [measured, origin] = Start(workload::Dtype::kFp32, options);
+  EXPECT_THAT(measured, SizeIs(2));
+  EXPECT_EQ(origin.text, "measured");
+}
+
+TEST_F(RoofStageTest, OffMeasuresNothing) {
+  RunOptions options;
+  options.sampling.roof_share = 0;
+  const auto [measured, origin] = Start(workload::Dtype::kFp32, options);
+  EXPECT_THAT(measured, IsEmpty());
+  EXPECT_EQ(origin.text, "off");
+  EXPECT_EQ(origin.other_load, std::nullopt);
+}
+
+TEST_F(RoofStageTest, RoofsOfABusyMachineAreNotKept) {
+  others_ = 0.5;
+  Start(workload::Dtype::kFp32);
+  EXPECT_THAT(Start(workload::Dtype::kFp32).first, SizeIs(2));
+}
+
+TEST_F(RoofStageTest, OtherThreadsHaveOtherRoofs) {
+  Start(workload::Dtype::kFp32);
+  threads_ = 1;
+  EXPECT_THAT(Start(workload::Dtype::kFp32).first, SizeIs(2));
+}
+
+TEST_F(RoofStageTest, WithoutAPrivateFolderTheyAreMeasured) {
+  std::ofstream(cache_) << "a file";
+  Start(workload::Dtype::kFp32);
+  EXPECT_THAT(Start(workload::Dtype::kFp32).first, SizeIs(2));
+}
+
+class KeptRoofsTest : public testing::Test {
+ protected:
+  void Write(const std::string& text) const { std::ofstream(kept_.path()) << text; }
+
+  const TempFolder folder_;
+  const FakeDevice device_;
+  const KeptRoofs kept_{folder_ / "", {}, device_};
+};
+
+TEST_F(KeptRoofsTest, EachReadingHasItsOwnAge) {
+  ASSERT_TRUE(kept_.Save({{.roof = "read", .variant = "a", .rate = 1, .best = true}}, kNow, 0.01).ok());
+  ASSERT_TRUE(kept_
+                  .Save({{.roof = "read", .variant = "a", .rate = 1, .best = true},
+                         {.roof = "fp32", .variant = "b", .rate = 2, .best = true, .range = {3, 4}}},
+                        kNow + 1800, 0.02)
+                  .ok());
+  const KeptRoofs::Content both = kept_.Load(kNow + 3000);
+  ASSERT_THAT(both.readings, SizeIs(2));
+  EXPECT_EQ(both.age_seconds, 3000);
+  EXPECT_EQ(both.other_load, 0.02);
+  EXPECT_EQ(both.readings[1].variant, "b");
+  EXPECT_EQ(both.readings[1].rate, 2);
+  EXPECT_TRUE(both.readings[1].best);
+  EXPECT_EQ(both.readings[1].range.slow, 3);
+  EXPECT_EQ(both.readings[1].range.fast, 4);
+  const KeptRoofs::Content young = kept_.Load(kNow + 3700);
+  ASSERT_THAT(young.readings, SizeIs(1)) << "an hour is the most";
+  EXPECT_EQ(young.readings[0].roof, "fp32");
+  EXPECT_THAT(kept_.Load(kNow - 10).readings, IsEmpty()) << "the clock was set back";
+}
+
+TEST_F(KeptRoofsTest, AnythingElseIsNotReused) {
+  EXPECT_THAT(kept_.Load(kNow).readings, IsEmpty()) << "no file";
+  for (const char* text : {"", "{", "[]", "{}", R"({"key": "other", "readings": [{"roof": "read"}]})"}) {
+    Write(text);
+    EXPECT_THAT(kept_.Load(kNow).readings, IsEmpty()) << text;
+  }
+}
+
+// The file's own key, with readings of other shapes.
+TEST_F(KeptRoofsTest, ReadingsOfAnotherShapeAreNotReused) {
+  ASSERT_TRUE(kept_.Save({{.roof = "read", .variant = "a", .rate = 1, .best = true}}, kNow, {}).ok());
+  std::ifstream file(kept_.path());
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  ASSERT_THAT(text, HasSubstr("\"rate\": 1.0"));
+  for (const auto& [from, to] : {std::pair<std::string, std::string>{"\"rate\": 1.0", "\"rate\": \"fast\""},
+                                 {"\"measured\"", "\"when\""},
+                                 {"\"readings\": [", "\"readings\": 5, \"others\": ["},
+                                 {"\"readings\": [", "\"readings\": [7, "},
+                                 {"\"roof\": \"read\"", "\"roof\": 5"}}) {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    Write(changed);
+    EXPECT_THAT(kept_.Load(kNow).readings, IsEmpty()) << to;
+  }
+}
+
+}  // namespace
+}  // namespace roofbench

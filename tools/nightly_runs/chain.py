@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of a nightly run. A step that fails never discards the results of another."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from roofreport import files
+from roofreport.place import root
+from roofreport.terminal import tell
+from roofreport.text import printable
+
+from nightly_runs.config import Config
+from nightly_runs.folders import NightlyRun, Process, all_runs, delete_old
+
+OK, ALARM, FAILED, SKIPPED = "ok", "alarm", "failed", "skipped"
+_SHOWN = {OK: "ok", ALARM: "needs a look", FAILED: "FAILED", SKIPPED: "skipped"}
+_NOT_STARTED = 127
+_FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+# Exit statuses of tools/bench: all cases have run, some of them failed; the run was refused.
+_MEASURED = (0, 1)
+_REFUSED = 2
+
+
+class InterruptedRunError(Exception):
+    """A signal ended the run."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"signal {number}")
+        self.number = number
+
+
+def execute(command: Sequence[str], log: Path) -> int:
+    """Runs a command, copies its output to the terminal and the log, and forwards signals to it. Returns its exit
+    status, 128 + n after a signal. Raises InterruptedRunError when it has ended after a signal to us."""
+    received: list[int] = []
+    process: subprocess.Popen[bytes] | None = None
+
+    def forward(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        if process is not None:
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in _FORWARDED}
+    try:
+        with log.open("ab", buffering=0) as file:
+            try:
+                # A new session: Ctrl-C reaches it once, from us.
+                process = subprocess.Popen(
+                    command,
+                    cwd=root(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                why = f"cannot start {printable(command[0])}: {error.strerror}"
+                file.write(why.encode() + b"\n")
+                tell(why)
+                return _NOT_STARTED
+            if received:
+                process.send_signal(received[0])
+            assert process.stdout is not None
+            for line in process.stdout:
+                with suppress(OSError):  # a full disk does not stop the measurement
+                    file.write(line)
+                tell(line.decode(errors="backslashreplace").rstrip("\n"))
+            status = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if received:
+        raise InterruptedRunError(received[0])
+    return 128 - status if status < 0 else status
+
+
+@dataclass(frozen=True)
+class Outcome:
+    step: str
+    state: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.step}: {_SHOWN[self.state]}{', ' + self.reason if self.reason else ''}"
+
+
+@dataclass
+class Chain:
+    config: Config
+    tonight: NightlyRun
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def run(self) -> None:
+        self._step("build", self._build)
+        self._step("suite", self._suite, needs=("build",))
+        self._step("add", self._add)
+        self._step("gate", self._gate, needs=("suite", "add"))
+        self._step("site", self._site, needs=("add",))
+        self._keep_good_build()
+        if self._state("add") == OK:
+            delete_old(self.config.nights, self.config.keep_nights)
+
+    def _state(self, step: str) -> str:
+        return next((outcome.state for outcome in self.outcomes if outcome.step == step), SKIPPED)
+
+    def _step(self, name: str, work: Callable[[], tuple[str, str]], needs: Sequence[str] = ()) -> None:
+        missing = [step for step in needs if self._state(step) in (FAILED, SKIPPED)]
+        if missing:
+            outcome = Outcome(name, SKIPPED, f"because of {missing[0]}")
+        else:
+            tell(f"== {name}")
+            try:
+                state, reason = work()
+            except OSError as error:
+                state, reason = FAILED, f"{error.filename or self.tonight.folder}: {files.reason(error)}"
+            outcome = Outcome(name, state, reason)
+        self.outcomes.append(outcome)
+        if outcome.state != OK:
+            tell(f"== {outcome}")
+
+    def _do(self, step: str, command: Sequence[str]) -> int:
+        return execute(command, self.tonight.log(step))
+
+    def _result(self, step: str, status: int) -> tuple[str, str]:
+        return (FAILED, f"exit status {status}, see {self.tonight.log(step)}") if status else (OK, "")
+
+    def _build(self) -> tuple[str, str]:
+        return self._result("build", self._do("build", self.config.build))
+
+    def _measure(self, process: Process) -> int:
+        """Runs the suite to completion in at most `attempts` attempts."""
+        out = f"--benchmark_out={process.result}"
+        fresh = [*self.config.flags, out, "--benchmark_out_format=json", f"--journal={process.journal}"]
+        status = 0
+        for attempt in range(self.config.attempts):
+            resumes = process.is_unfinished
+            if attempt and not resumes:
+                break  # it left nothing to resume
+            status = self._do("suite", [*self.config.suite, *(["--resume", out] if resumes else fresh)])
+            if status in _MEASURED or (resumes and status == _REFUSED):
+                break
+        return status
+
+    def _suite(self) -> tuple[str, str]:
+        self._finish_earlier_runs()
+        if self.tonight.added_marker.exists():
+            tell(f"== the results of {self.tonight.folder.name} are in the history already")
+            return OK, ""
+        statuses: set[int] = set()
+        for number in range(1, self.config.processes + 1):
+            process = self.tonight.process(number)
+            if process.has_ended:
+                continue
+            tell(f"== process {number} of {self.config.processes}")
+            status = self._measure(process)
+            if status not in _MEASURED or not process.has_ended:
+                return FAILED, f"exit status {status}, see {self.tonight.log('suite')}"
+            statuses.add(status)
+        return (ALARM, "some cases failed") if 1 in statuses else (OK, "")
+
+    def _finish_earlier_runs(self) -> None:
+        for earlier in all_runs(self.config.nights):
+            for process in earlier.processes():
+                if not process.is_unfinished or earlier == self.tonight:
+                    continue
+                tell(f"== resuming {earlier.folder.name}, which is incomplete")
+                if self._measure(process) not in _MEASURED:
+                    tell("== keeping its incomplete results")
+                    process.give_up()
+
+    def _add(self) -> tuple[str, str]:
+        """Also adds earlier runs that the history lacks."""
+        for run in all_runs(self.config.nights):
+            if not run.is_pending:
+                continue
+            date = [f"--started={run.started.isoformat()}"] if run.date_marker.exists() else []
+            command = ["tools/report", "history", "add", f"--store={self.config.store}", *date]
+            status = self._do("add", [*command, *map(str, run.files())])
+            if status:
+                kept = f"; the results stay in {run.folder}, and the next nightly run adds them"
+                return FAILED, self._result("add", status)[1] + kept
+            run.added_marker.touch()
+        return OK, ""
+
+    @property
+    def _good(self) -> Path:
+        return self.config.nights / "good" / "roofbench"
+
+    def _second_runs(self) -> list[str]:
+        """Flags to run slower cases again, with tonight's program and that of the last run without an alarm."""
+        if not self.config.binary or not Path(self.config.binary).exists():
+            return []
+        base = [f"--base={self._good}"] if self._good.exists() else []
+        return [f"--binary={self.config.binary}", *base, f"--state={self.tonight.folder / 'again'}"]
+
+    def _gate(self) -> tuple[str, str]:
+        kinds = {"markdown": "md", "junit": "xml", "json": "json"}
+        written = [f"--{flag}={self.tonight.findings(kind)}" for flag, kind in kinds.items()]
+        results = [str(process.files()[0]) for process in self.tonight.processes()]
+        flags = [f"--store={self.config.store}", *self._second_runs(), *written]
+        status = self._do("gate", [*self.config.gate, *flags, *results])
+        if status == 1:
+            return ALARM, "something got worse"
+        return self._result("gate", status)
+
+    def _site(self) -> tuple[str, str]:
+        flags = [f"--store={self.config.store}", f"--out={self.config.site}"]
+        return self._result("site", self._do("site", [*self.config.pages, *flags]))
+
+    def _keep_good_build(self) -> None:
+        """Copies the program, which the next build overwrites, for the second runs of the next nightly run."""
+        if self._state("gate") != OK or self._state("suite") != OK or not Path(self.config.binary or "-").exists():
+            return
+        new = self._good.with_suffix(".new")
+        try:
+            new.parent.mkdir(exist_ok=True)
+            shutil.copy2(self.config.binary, new)
+            new.replace(self._good)
+        except OSError as error:
+            tell(f"== cannot keep tonight's program for the next nightly run: {printable(str(error))}")

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases that differ in one axis alone: the fastest implementation, the precision to serve in, the speed-up over a
+baseline, throughput against batch, and the pairs that abba --match compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from roofreport.errors import UnusableInputError
+from roofreport.io import case_name
+from roofreport.io.contract import IMPLEMENTATION, Contract
+from roofreport.io.result import Case, State
+from roofreport.text import printable
+
+
+@dataclass(frozen=True)
+class Winner:
+    work: str  # the cases' name without the implementation
+    implementation: str
+    seconds: float
+    roof: float | None  # its roof fraction
+    runner_up: str
+    lead: float  # the runner-up's time over the winner's
+    ranking: tuple[str, ...]  # the cases' names, the fastest first
+
+    @property
+    def left(self) -> str:
+        if self.roof is None:
+            return "no roof known"
+        if self.roof < 1:
+            return f"{100 * self.roof:.1f} % of the roof, {100 * (1 - self.roof):.1f} % left"
+        return f"{100 * self.roof:.1f} % of the roof, nothing left"
+
+
+def implementation_of(name: str, contract: Contract) -> str:
+    """Of a case, be it in the name or its family's default; empty in a family without any."""
+    return case_name.with_role(name, IMPLEMENTATION, contract)[1]
+
+
+def winners(cases: Iterable[Case], contract: Contract) -> list[Winner]:
+    """One for each piece of work of which two or more implementations were measured, in the order of the cases."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        work, implementation = case_name.with_role(case.name, IMPLEMENTATION, contract)
+        if implementation and case.state is State.MEASURED and case.seconds > 0:
+            groups.setdefault(work, []).append(case)
+    winners = []
+    for work, group in groups.items():
+        if len(group) < 2:
+            continue
+        ranking = sorted(group, key=lambda case: case.seconds)
+        best, second = ranking[:2]
+        winners.append(
+            Winner(
+                work,
+                implementation_of(best.name, contract),
+                best.seconds,
+                best.counters.get("roof"),
+                implementation_of(second.name, contract),
+                second.seconds / best.seconds,
+                tuple(case.name for case in ranking),
+            )
+        )
+    return winners
+
+
+@dataclass(frozen=True)
+class Serving:
+    """One precision of a generation. Times are in seconds; 0 where the case does not tell."""
+
+    precision: str
+    first_token: float
+    next_token: float
+    next_token_p95: float
+    rate: float  # tokens a second
+    weights: float  # bytes
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Two precisions or more of the same generation, the fastest first."""
+
+    work: str  # the cases' name without the precision
+    servings: tuple[Serving, ...]
+
+    @property
+    def lead(self) -> float:
+        """The best one's rate over the next one's."""
+        return self.servings[0].rate / self.servings[1].rate
+
+    @property
+    def share_of_bytes(self) -> float:
+        """The best one's weights over the next one's."""
+        return self.servings[0].weights / self.servings[1].weights
+
+
+def _serving(case: Case) -> Serving | None:
+    """None where the case was not measured, has no precision, or generates nothing after a first token."""
+    precision = case_name.axes(case.name).get(case_name.PRECISION)
+    known = case.counters
+    if case.state is not State.MEASURED or not precision:
+        return None
+    if not all(known.get(counter, 0) > 0 for counter in ("itl_ms", "tokens/s", "model_bytes")):
+        return None
+    first, following, p95 = (known.get(counter, 0.0) / 1e3 for counter in ("ttft_ms", "itl_ms", "itl_p95_ms"))
+    return Serving(precision, first, following, p95, known["tokens/s"], known["model_bytes"])
+
+
+def precisions(cases: Iterable[Case]) -> list[Choice]:
+    """One for each generation that was measured in two precisions or more."""
+    groups: dict[str, list[Serving]] = {}
+    for case in cases:
+        serving = _serving(case)
+        if serving:
+            groups.setdefault(case_name.without_axis(case.name, case_name.PRECISION), []).append(serving)
+    return [
+        Choice(work, tuple(sorted(group, key=lambda one: -one.rate)))
+        for work, group in groups.items()
+        if len(group) > 1
+    ]
+
+
+def speedups(baseline: str, cases: Mapping[str, Case], contract: Contract) -> dict[str, float]:
+    """Case to the baseline's time over its own, where both were measured. `baseline` is as impl:eager, be that value in
+    names or a default that they leave out.
+
+    Raises UnusableInputError if no case has it."""
+    axis, _, value = baseline.partition(":")
+    bases = {
+        case_name.without_axis(name, axis): case
+        for name, case in cases.items()
+        if case_name.value_of(name, axis, contract) == value
+    }
+    if not value or not bases:
+        raise UnusableInputError(f"--baseline={printable(baseline)}: no case has it (AXIS:VALUE, as impl:eager)")
+    found = {}
+    for name, case in cases.items():
+        base = bases.get(case_name.without_axis(name, axis))
+        if base is None or State.MEASURED is not case.state or State.MEASURED is not base.state:
+            continue
+        if case.seconds > 0 and case_name.value_of(name, axis, contract) is not None:
+            found[name] = base.seconds / case.seconds
+    return found
+
+
+BATCH = "batch"
+FEWEST_POINTS = 3
+
+
+@dataclass(frozen=True)
+class Point:
+    batch: int
+    latency: float  # seconds from a token of a sequence to its next one
+    rate: float  # tokens a second of all sequences
+    roof: float | None  # share of the roof beside it
+    mbu: float | None  # bytes of weights and cache that a token has to read, over what memory gives in its time
+
+    @property
+    def power(self) -> float:
+        """Throughput over latency, which is largest at the knee (Kleinrock, 1979)."""
+        return self.rate / self.latency
+
+
+@dataclass(frozen=True)
+class Curve:
+    """By batch, each once, from the smallest one."""
+
+    work: str  # the cases' name without the batch
+    points: tuple[Point, ...]
+
+    @property
+    def knee(self) -> Point:
+        """Of equal ones the smallest batch."""
+        return max(self.points, key=lambda point: point.power)
+
+    @property
+    def is_knee_inside(self) -> bool:
+        """Whether larger batches were measured: the knee of the others may lie beyond the last one."""
+        return self.knee is not self.points[-1]
+
+
+def _point(case: Case, contract: Contract) -> Point | None:
+    """None for what was not measured or generates nothing."""
+    known = case.counters
+    rate = known.get("tokens/s", 0.0)
+    batch = case_name.value_of(case.name, BATCH, contract) or ""
+    latency = known["itl_ms"] / 1e3 if "itl_ms" in known else case.seconds
+    # A training step has tokens and a batch, too, but is not serving.
+    if case.state is not State.MEASURED or "model_bytes" not in known or not (rate > 0 and latency > 0):
+        return None
+    if not (batch.isdecimal() and len(batch) < 10 and int(batch) > 0):
+        return None
+    return Point(int(batch), latency, rate, known.get("roof"), known.get("mbu_measured"))
+
+
+def serving_curves(cases: Iterable[Case], contract: Contract) -> list[Curve]:
+    """One for each generation that was measured with enough batches. Each case is there once."""
+    groups: dict[str, dict[int, Point]] = {}
+    for case in cases:
+        point = _point(case, contract)
+        if point:
+            groups.setdefault(case_name.without_axis(case.name, BATCH), {})[point.batch] = point
+    return [
+        Curve(work, tuple(group[batch] for batch in sorted(group)))
+        for work, group in groups.items()
+        if len(group) >= FEWEST_POINTS
+    ]
+
+
+@dataclass(frozen=True)
+class Match:
+    """The parts of a name, `axis:value/axis:value`, that cases of the base have, and those of the new side."""
+
+    base: str
+    new: str
+
+    def text(self) -> str:
+        return f"{self.base}={self.new}"
+
+    def works(self, side: int, names: Iterable[str], contract: Contract) -> dict[str, str]:
+        """The names that have the side's parts (0: base), be they their family's defaults, by what is left without."""
+        wanted = _values((self.base, self.new)[side])
+        works = {}
+        for name in names:
+            if all(case_name.value_of(name, axis, contract) == value for axis, value in wanted.items()):
+                work = name
+                for axis in wanted:
+                    work = case_name.without_axis(work, axis)
+                works[work] = name
+        return works
+
+
+def _values(text: str) -> dict[str, str]:
+    """Axis to value of `axis:value/axis:value`; empty where that is none."""
+    parts = [part.partition(":") for part in text.split("/")]
+    values = {axis: value for axis, _, value in parts if axis and value}
+    return values if len(values) == len(parts) else {}
+
+
+def parse_match(text: str) -> Match:
+    """Raises UnusableInputError for what is no axis:value=axis:value, of other values of the same axes."""
+    parts = text.split("=")
+    axes = [_values(part) for part in parts]
+    if len(parts) != 2 or not all(axes):
+        raise UnusableInputError(
+            f"--match={printable(text)}: expected parts of names on two sides, as in impl:eager=impl:native"
+        )
+    if axes[0].keys() != axes[1].keys() or axes[0] == axes[1]:
+        raise UnusableInputError(f"--match={printable(text)}: expected two values of one axis, or of each of several")
+    return Match(*parts)

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A history in the formats of other tools."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from roofreport.errors import UnusableInputError
+from roofreport.history.records import Reading, Run
+from roofreport.io import case_name, gpt_fast
+from roofreport.io.contract import TIME, Better, Metric, packaged
+from roofreport.io.result import State
+
+if TYPE_CHECKING:
+    from roofreport.history.store import Store
+
+
+_FLAG = "0 or 1"
+
+
+@dataclass(frozen=True)
+class Row:
+    case: str
+    run: Run
+    reading: Reading  # of the time
+
+    @property
+    def seconds(self) -> float | None:
+        return self.reading.value
+
+    @property
+    def measured(self) -> bool:
+        return self.reading.state is State.MEASURED
+
+    @property
+    def dtype(self) -> str:
+        axes = case_name.axes(self.case)
+        return axes.get(case_name.DTYPE, axes.get(case_name.PRECISION, ""))
+
+    def metrics(self) -> Iterator[tuple[Metric, float]]:
+        """The time and every counter that has a direction, but no flags: services divide one night by another."""
+        if not self.measured or self.seconds is None:
+            return
+        contract = packaged()
+        yield contract.time, self.seconds
+        for name, value in self.reading.counters.items():
+            metric = contract.metric(name)
+            if metric is not None and metric.better is not Better.NEITHER and metric.unit != _FLAG:
+                yield Metric(name, metric.unit, metric.better, metric.practical, metric.noisy), value
+
+    def half_width(self) -> float | None:
+        """Of the 95 % confidence interval of the time, in seconds."""
+        relative = self.reading.counters.get("ci")
+        return None if relative is None or self.seconds is None else relative * self.seconds
+
+
+def all_rows(store: Store, newest: int | None = None) -> list[Row]:
+    """Run by run, oldest first; `newest`: that many runs of each machine and toolchain alone."""
+    found = [
+        Row(series.case, reading.run, reading)
+        for series, readings in store.history(TIME.name, run_limit=newest).items()
+        for reading in readings
+    ]
+    return sorted(found, key=lambda row: (row.run.started, row.run.id, row.case))
+
+
+def known_texts(facts: Mapping[str, object]) -> dict[str, str]:
+    """Facts as tools have them that take texts alone; what is not known is left out."""
+    return {key: str(value) for key, value in facts.items() if value not in (None, "")}
+
+
+# Records of the benchmark database behind hud.pytorch.org, schema v3: one JSON object a line.
+#
+# Fields and types are those of clickhouse_db_schema/oss_ci_benchmark_v3 of pytorch/test-infra. What names the workflow
+# (repo, head_branch, workflow_id, job_id) is added by whoever uploads.
+
+_SUITE = "roofbench"
+_CPU = "cpu"
+_GIBIBYTE = 1 << 30
+_LARGEST = 3.4e38  # values are Float32
+# The axis that says what of a training step is done, and its value that is no training.
+_PASS, _INFERENCE = "pass", "inference"
+# Of families of models: those that count parameters.
+_PARAMETERS = "parameters"
+_TRAINS = "backward_ms"
+
+
+def _count(context: Mapping[str, str], key: str) -> int:
+    pytorch_hud = context.get(key, "")
+    return int(pytorch_hud) if pytorch_hud.isdecimal() and len(pytorch_hud) < 19 else 0
+
+
+def _runner(row: Row) -> dict[str, Any]:
+    context = row.run.context
+    on_cpu = context.get("device_kind") == _CPU
+    gibibytes = min(_count(context, "memory_bytes") // _GIBIBYTE, 2**32 - 1)
+    device = context.get("device", "")
+    runner: dict[str, Any] = {"name": context.get("host_name", ""), "type": row.run.machine.label}
+    if on_cpu:
+        count = min(_count(context, "cpu_count"), 2**32 - 1)
+        runner |= {"cpu_info": device, "cpu_count": count, "avail_mem_in_gb": gibibytes}
+    else:
+        runner |= {"gpu_info": device, "gpu_count": 1, "avail_gpu_mem_in_gb": gibibytes}
+    return runner | {"extra_info": known_texts(row.run.machine.facts)}
+
+
+def pytorch_hud_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for row in rows:
+        axes = case_name.axes(row.case)
+        is_model = _PARAMETERS in row.reading.counters
+        trains = axes.get(_PASS) != _INFERENCE and _TRAINS in row.reading.counters
+        shared = {
+            "timestamp": max(0, int(row.run.started.timestamp())),
+            "schema_version": "v3",
+            "head_sha": row.run.revision,
+            "benchmark": {
+                "name": _SUITE,
+                "mode": "training" if trains else "inference",
+                "dtype": row.dtype,
+                "extra_info": known_texts(
+                    {
+                        "device": row.run.context.get("device_kind"),
+                        "arch": row.run.context.get("device"),
+                        "machine_id": row.run.machine.id,
+                        "toolchain_id": row.run.toolchain.id,
+                    }
+                ),
+            },
+            "model": {
+                "name": row.case,
+                "type": "model" if is_model else "micro-benchmark",
+                "backend": axes.get("impl", ""),
+                "origins": [_SUITE],
+                "extra_info": axes,
+            },
+            "runners": [_runner(row)],
+            "inputs": {},
+            "dependencies": {
+                "pytorch": {
+                    "repo": "pytorch/pytorch",
+                    "branch": "",
+                    "sha": "",
+                    "version": row.run.context.get("torch_version", ""),
+                    "extra_info": {},
+                }
+            },
+        }
+        for metric, value in row.metrics():
+            if abs(value) > _LARGEST:
+                continue
+            facts = {"unit": metric.unit, "better": metric.better.value}
+            figure = {"name": metric.name, "benchmark_values": [value], "extra_info": facts}
+            found.append({**shared, "metric": figure})
+    return found
+
+
+def pytorch_hud(rows: Sequence[Row]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in pytorch_hud_records(rows))
+
+
+# Column, its type as PyArrow calls it, and its value.
+_COLUMNS: tuple[tuple[str, str, Callable[[Row], Any]], ...] = (
+    ("case", "string", lambda row: row.case),
+    ("run", "int64", lambda row: row.run.id),
+    ("digest", "string", lambda row: row.run.digest),
+    ("started", "timestamp", lambda row: row.run.started),
+    ("revision", "string", lambda row: row.run.revision),
+    ("machine", "string", lambda row: row.run.machine.label),
+    ("machine_id", "string", lambda row: row.run.machine.id),
+    ("toolchain", "string", lambda row: row.run.toolchain.label),
+    ("toolchain_id", "string", lambda row: row.run.toolchain.id),
+    ("file", "string", lambda row: row.run.name),
+    ("state", "string", lambda row: row.reading.state.value),
+    ("reason", "string", lambda row: row.reading.reason),
+    ("noisy", "bool_", lambda row: row.reading.noisy),
+    ("seconds", "float64", lambda row: row.seconds),
+)
+# Keeps counters apart from columns of the same name.
+_PREFIX = "counter."
+
+
+def _parquet(store: Store, choice: Choice) -> bytes:
+    """Apache Parquet: a row for each case and run, a column for each fact and counter."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ModuleNotFoundError as missing:
+        raise UnusableInputError("Parquet needs the Python package pyarrow; tools/setup installs it") from missing
+    rows = _rows(store, choice)
+    arrays = {}
+    for name, kind, value in _COLUMNS:
+        arrow = pa.timestamp("us", tz="UTC") if kind == "timestamp" else getattr(pa, kind)()
+        arrays[name] = pa.array([value(row) for row in rows], arrow)
+    for name in dict.fromkeys(name for row in rows for name in row.reading.counters):
+        arrays[_PREFIX + name] = pa.array([row.reading.counters.get(name) for row in rows], pa.float64())
+    out = io.BytesIO()
+    pq.write_table(pa.table(arrays), out, compression="zstd")
+    return out.getvalue()
+
+
+def github_action_benchmark(rows: Sequence[Row], better: Better) -> str:
+    """For its tools customSmallerIsBetter and customBiggerIsBetter, each of which takes one direction."""
+    found: list[dict[str, Any]] = []
+    for row in rows:
+        for metric, value in row.metrics():
+            if metric.better is not better:
+                continue
+            entry: dict[str, Any] = {"name": f"{row.case}: {metric.name}", "unit": metric.unit, "value": value}
+            width = row.half_width()
+            if metric.name == TIME.name and width is not None:
+                entry["range"] = f"± {width:.3g}"
+            entry["extra"] = f"{row.run.machine.label}\n{row.run.toolchain.label}\n{row.run.revision or 'no revision'}"
+            found.append(entry)
+    return json.dumps(found, indent=1) + "\n"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The part of a history to export."""
+
+    last: int | None = None  # the newest runs of each machine and toolchain
+    machine: str = ""  # runs of machines with this text in their name
+
+
+def _rows(store: Store, choice: Choice) -> list[Row]:
+    return [row for row in all_rows(store, choice.last) if choice.machine in row.run.machine.label]
+
+
+def _newest_run(store: Store, choice: Choice) -> list[Row]:
+    """The newest run of all machines."""
+    rows = _rows(store, replace(choice, last=1))
+    return [row for row in rows if row.run == rows[-1].run]
+
+
+def _gpt_fast(store: Store, choice: Choice) -> bytes:
+    rows = _newest_run(store, choice)
+    return gpt_fast.text(store.result(rows[-1].run), with_header=True).encode() if rows else b""
+
+
+FORMATS: dict[str, Callable[[Store, Choice], bytes]] = {
+    "parquet": _parquet,
+    "pytorch-hud": lambda store, choice: pytorch_hud(_rows(store, choice)).encode(),
+    "gpt-fast": _gpt_fast,
+    "github-action-benchmark-smaller": lambda store, choice: github_action_benchmark(
+        _newest_run(store, choice), Better.LOWER
+    ).encode(),
+    "github-action-benchmark-bigger": lambda store, choice: github_action_benchmark(
+        _newest_run(store, choice), Better.HIGHER
+    ).encode(),
+}
+BINARY = "parquet"
+OF_MANY_RUNS = ("parquet", "pytorch-hud")  # the other formats have no place for a date

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The history in the formats of other tools, a module a format."""

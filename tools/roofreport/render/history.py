@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs and series of a history as tables, and the findings of the gate for a terminal, an issue, JUnit readers and
+other programs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from xml.etree import ElementTree
+
+from roofreport import units
+from roofreport.gate.verdicts import ALARMS, ORDER, Finding
+from roofreport.history.records import Reading, Run, Series
+from roofreport.io.contract import TIME, Metric
+from roofreport.io.result import Case
+from roofreport.render import formats
+from roofreport.render.formats import Cell, Table
+from roofreport.render.judgement_table import figure
+from roofreport.render.result_tables import counter_text
+from roofreport.text import escaped, printable
+
+_LONGEST = 60
+_SHORT_REVISION = 12
+
+
+def _text(text: str) -> Cell:
+    return Cell(printable(text, _LONGEST), numeric=False)
+
+
+def _moment(moment: datetime) -> Cell:
+    return Cell(moment.strftime("%Y-%m-%d %H:%M"), numeric=False)
+
+
+def run_table(found: Sequence[Run]) -> Table:
+    rows = tuple(
+        (
+            Cell(str(run.id), run.id),
+            _moment(run.started),
+            _text(run.revision[:_SHORT_REVISION]),
+            _text(run.machine.label),
+            _text(run.toolchain.label),
+            _text(run.name),
+        )
+        for run in found
+    )
+    return Table(("run", "started (UTC)", "revision", "machine", "toolchain", "file"), rows)
+
+
+def series_table(found: Sequence[Series]) -> Table:
+    rows = tuple(
+        (
+            _text(one.key),
+            Cell(printable(one.case, 300), numeric=False),
+            _text(one.machine.label),
+            _text(one.toolchain.label),
+        )
+        for one in found
+    )
+    return Table(("series", "case", "machine", "toolchain"), rows)
+
+
+def metric_text(value: float, metric: Metric) -> str:
+    return units.time(value) if metric.name == TIME.name else counter_text(value, metric.unit)
+
+
+def readings_table(one: Series, found: Sequence[Reading], metric: Metric) -> Table:
+    rows = []
+    last: float | None = None
+    for reading in found:
+        if reading.value is None:
+            case = Case(one.case, 0, reading.state, reading.reason)
+            value, change = Cell(case.why_not, numeric=False), Cell()
+        else:
+            value = Cell(metric_text(reading.value, metric), reading.value)
+            ratio = reading.value / last - 1 if last else None
+            change = Cell() if ratio is None else Cell(units.percent(ratio), ratio)
+            last = reading.value
+        note = Cell("noisy" if reading.noisy else "", numeric=False)
+        run = reading.run
+        rows.append(
+            (
+                Cell(str(run.id), run.id),
+                _moment(run.started),
+                _text(run.revision[:_SHORT_REVISION]),
+                value,
+                change,
+                note,
+            )
+        )
+    return Table(("run", "started (UTC)", "revision", one.metric, "change", ""), tuple(rows))
+
+
+HEADERS = ("finding", "case", "before", "now", "change", "since", "what")
+SCHEMA = "roofbench-gate-1"
+_REPORT_LONGEST = 300
+_MOST_NEW = 5  # series that begin, by name
+
+
+@dataclass(frozen=True)
+class Report:
+    found: Sequence[Finding]
+    dismissed: Sequence[Finding]  # what a second run did not confirm
+    cases: Sequence[str]  # that were judged
+    runs: Sequence[Run]  # of the night
+    metric: Metric
+    notes: Sequence[str] = ()
+
+    @property
+    def alarms(self) -> list[Finding]:
+        return [finding for finding in self.found if finding.kind in ALARMS]
+
+
+def _row(finding: Finding, metric: Metric, kind: str) -> tuple[Cell, ...]:
+    effect = "" if math.isnan(finding.effect) else units.percent(finding.effect)
+    since = f"{finding.since.started:%Y-%m-%d} {finding.since.revision[:12]}".strip() if finding.since else ""
+    return (
+        Cell(kind, numeric=False),
+        Cell(printable(finding.series.case, _REPORT_LONGEST), numeric=False),
+        Cell(figure(finding.before, metric), finding.before),
+        Cell(figure(finding.after, metric), finding.after),
+        Cell(effect, finding.effect),
+        Cell(printable(since), numeric=False),
+        Cell(printable(finding.text, _REPORT_LONGEST), numeric=False),
+    )
+
+
+def gate_table(report: Report) -> Table:
+    new = [finding for finding in report.found if finding.kind == "new"]
+    named = [finding for finding in report.found if finding.kind != "new"] + new[:_MOST_NEW]
+    rows = [_row(finding, report.metric, finding.kind.upper()) for finding in named]
+    rows += [_row(finding, report.metric, "not confirmed") for finding in report.dismissed]
+    legend = [f"{len(new) - _MOST_NEW} more series are new"] if len(new) > _MOST_NEW else []
+    return Table(HEADERS, tuple(rows), tuple(legend))
+
+
+def summary(report: Report) -> str:
+    """ "gate: 40 cases: 1 SLOWER, 2 DRIFT; 3 not confirmed"."""
+    counts = Counter(finding.kind for finding in report.found)
+    said = ", ".join(f"{counts[kind]} {kind.upper()}" for kind in ORDER if counts[kind]) or "nothing to say"
+    again = f"; {len(report.dismissed)} not confirmed by a second run" if report.dismissed else ""
+    return f"{len(report.cases)} case{'' if len(report.cases) == 1 else 's'}, {report.metric.name}: {said}{again}"
+
+
+def _night(report: Report) -> str:
+    runs = list(report.runs)
+    revision = f", {printable(runs[-1].revision, 40)}" if runs[-1].revision else ""
+    machine = printable(f"{runs[-1].machine.label}; {runs[-1].toolchain.label}", _REPORT_LONGEST)
+    processes = f"{len(runs)} process{'' if len(runs) == 1 else 'es'}"
+    return f"{runs[0].started:%Y-%m-%d %H:%M} UTC{revision}, {processes} on {machine}"
+
+
+def gate_text(report: Report) -> str:
+    found = gate_table(report)
+    body = formats.terminal(found) + "\n" if found.rows else ""
+    lines = [_night(report), *(f"note: {printable(note, 500)}" for note in report.notes), summary(report)]
+    return body + "\n".join(lines) + "\n"
+
+
+def gate_markdown(reports: Sequence[Report]) -> str:
+    worse = any(report.alarms for report in reports)
+    text = f"### Gate: {'something' if worse else 'nothing'} got worse\n"
+    for report in reports:
+        found = gate_table(report)
+        lines = [summary(report), _night(report), *(f"note: {printable(note, 500)}" for note in report.notes)]
+        text += "\n" + "".join(f"{formats.markdown_text(line)}  \n" for line in lines)
+        text += "\n" + formats.markdown(found) if found.rows else ""
+    return text
+
+
+def _xml_text(text: str) -> str:
+    """XML has no place for most control characters, not even escaped, nor for two that are no characters."""
+    return escaped(text).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
+
+
+def _test(suite: ElementTree.Element, name: str, said: Sequence[Finding]) -> str:
+    """Adds a case, and says what became of it: a name of JUnit's counts, or nothing."""
+    names = {"classname": _xml_text(name.partition("/")[0]), "name": _xml_text(name), "time": "0"}
+    test = ElementTree.SubElement(suite, "testcase", names)
+    alarm = next((finding for finding in said if finding.kind in ALARMS), None)
+    gone = next((finding for finding in said if finding.kind == "vanished"), None)
+    if alarm is not None:
+        text = _xml_text(printable(alarm.text, _REPORT_LONGEST))
+        ElementTree.SubElement(test, "failure", {"type": alarm.kind, "message": text}).text = text
+        return "failures"
+    if gone is not None:
+        ElementTree.SubElement(test, "skipped", {"message": _xml_text(printable(gone.text, _REPORT_LONGEST))})
+        return "skipped"
+    if said:
+        ElementTree.SubElement(test, "system-out").text = _xml_text(f"{said[0].kind}: {said[0].text}")
+    return ""
+
+
+def gate_junit(reports: Sequence[Report]) -> str:
+    """A test a case: failed where it is an alarm, skipped where it vanished."""
+    root = ElementTree.Element("testsuites", {"name": "roofbench gate"})
+    for report in reports:
+        said: dict[str, list[Finding]] = {name: [] for name in report.cases}
+        for finding in report.found:
+            said.setdefault(finding.series.case, []).append(finding)
+        machine = report.runs[0].machine.label
+        suite = ElementTree.SubElement(root, "testsuite", {"name": _xml_text(f"{report.metric.name}, {machine}")})
+        outcomes = Counter(_test(suite, name, findings) for name, findings in said.items())
+        suite.attrib |= {"tests": str(len(said)), "errors": "0", "time": "0"}
+        suite.attrib |= {name: str(outcomes[name]) for name in ("failures", "skipped")}
+        suite.set("timestamp", f"{report.runs[0].started:%Y-%m-%dT%H:%M:%S}")
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _entry(finding: Finding) -> dict[str, object]:
+    since = finding.since
+    return {
+        "kind": finding.kind,
+        "case": finding.series.case,
+        "series": finding.series.key,
+        "before": _number(finding.before),
+        "after": _number(finding.after),
+        "effect": _number(finding.effect),
+        "since": since and since.started.isoformat(),
+        "since_revision": since and since.revision,
+        "text": finding.text,
+    }
+
+
+def _as_entry(report: Report) -> dict[str, object]:
+    run = report.runs[-1]
+    return {
+        "night": report.runs[0].started.isoformat(),
+        "revision": run.revision,
+        "machine": run.machine.label,
+        "toolchain": run.toolchain.label,
+        "alarm": bool(report.alarms),
+        "metric": report.metric.name,
+        "unit": report.metric.unit,
+        "cases": len(report.cases),
+        "found": [_entry(finding) for finding in report.found],
+        "not_confirmed": [_entry(finding) for finding in report.dismissed],
+        "notes": list(report.notes),
+    }
+
+
+def gate_json(reports: Sequence[Report]) -> str:
+    alarm = any(report.alarms for report in reports)
+    document = {"schema": SCHEMA, "alarm": alarm, "nights": [_as_entry(report) for report in reports]}
+    return json.dumps(document, indent=1) + "\n"

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots of memory: the bytes alive after each event by category, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roofreport import units
+from roofreport.io.snapshot import Allocation, Snapshot
+from roofreport.render.formats import Cell, Table
+from roofreport.text import printable
+
+# From what stays to what comes and goes: the order of columns, and of the layers of a picture from below.
+CATEGORIES = (
+    "older",
+    "parameters",
+    "optimizer state",
+    "kv cache",
+    "operands",
+    "gradients",
+    "activations",
+    "workspace",
+    "unknown",
+)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Index 0 is before the first event, i + 1 after event i."""
+
+    categories: tuple[str, ...]  # those that there are
+    layers: tuple[tuple[int, ...], ...]  # bytes, a layer a category
+    peak: int  # bytes
+    peak_at: int  # the first index that has them
+
+
+def curve(snapshot: Snapshot) -> Curve:
+    places = {name: place for place, name in enumerate(CATEGORIES)}
+    found = sorted({each.category for each in snapshot.allocations}, key=lambda name: (places.get(name, 99), name))
+    steps = {name: [0] * (snapshot.events + 1) for name in found}
+    for each in snapshot.allocations:
+        steps[each.category][each.begin + 1] += each.size
+        if each.end < snapshot.events:
+            steps[each.category][each.end + 1] -= each.size
+    layers = []
+    for name in found:
+        total, layer = 0, []
+        for step in steps[name]:
+            total += step
+            layer.append(total)
+        layers.append(tuple(layer))
+    totals = [sum(at) for at in zip(*layers, strict=True)] or [0]
+    peak = max(totals)
+    return Curve(tuple(found), tuple(layers), peak, totals.index(peak))
+
+
+def alive(snapshot: Snapshot, at: int) -> list[Allocation]:
+    """Those at an index of the curve, the largest first."""
+    found = [each for each in snapshot.allocations if each.begin < at <= each.end]
+    return sorted(found, key=lambda each: (-each.size, each.site))
+
+
+def phase_at(snapshot: Snapshot, at: int) -> str:
+    """Of the event before an index: its phase, and the step that it is in."""
+    for phase in snapshot.phases:
+        if phase.begin < at <= phase.end:
+            return f"{phase.name}, step {phase.step + 1}"
+    return "before the steps" if snapshot.phases and at <= snapshot.phases[0].begin else "-"
+
+
+_NAME = 100
+# Counters of a case that say the same of a category from elsewhere.
+_COUNTERS = {
+    "parameters": "parameter_mem",
+    "optimizer state": "optimizer_mem",
+    "gradients": "gradient_mem",
+    "activations": "activation_mem",
+}
+
+
+def _text(value: str) -> Cell:
+    return Cell(printable(value, _NAME), numeric=False)
+
+
+def _bytes(value: float | None) -> Cell:
+    return Cell("-") if not value else Cell(units.quantity(value, "B"), value)
+
+
+def _with_counter(value: int, counter: float | None) -> Cell:
+    """At the peak, and in brackets what the case's own counter says of the whole step where that is more or less."""
+    if not counter or abs(counter - value) <= 0.01 * counter:
+        return _bytes(value)
+    return Cell(f"{units.quantity(value, 'B') if value else '-'} ({units.quantity(counter, 'B')})", value)
+
+
+def _labels(names: Sequence[str]) -> tuple[list[str], str]:
+    """The axes that differ between the cases, and the axes that they share."""
+    parts = [name.split("/") for name in names]
+    common = [part for part in parts[0][1:] if len(names) > 1 and all(part in other for other in parts)]
+    return ["/".join(part for part in one if part not in common) for one in parts], "/".join(common)
+
+
+def peaks(snapshots: Sequence[Snapshot], curves: Sequence[Curve]) -> Table:
+    """A row a snapshot, each with its own curve."""
+    labels, common = _labels([snapshot.case for snapshot in snapshots])
+    known = {name for each in curves for name in each.categories}
+    names = [name for name in CATEGORIES if name in known]
+    rows = []
+    for snapshot, label, each in zip(snapshots, labels, curves, strict=True):
+        at = {name: layer[each.peak_at] for name, layer in zip(each.categories, each.layers, strict=True)}
+        cells = [_with_counter(at.get(name, 0), snapshot.counters.get(_COUNTERS.get(name, ""))) for name in names]
+        counter = snapshot.counters.get("peak_mem")
+        rows.append((_text(label), _bytes(each.peak), _bytes(counter),
+                     _text(phase_at(snapshot, each.peak_at)), *cells))  # fmt: skip
+    legend = ["in brackets: the case's own counter, where it differs from what is alive at the peak"]
+    if common:
+        legend.append(f"in every case: {printable(common, 300)}")
+    legend += [
+        f"{printable(snapshot.case, _NAME)}: {snapshot.dropped} events were too many to keep; its peak may be higher"
+        for snapshot in snapshots
+        if snapshot.dropped
+    ]
+    return Table(("case", "peak", "peak_mem", "in", *names), tuple(rows), tuple(legend))
+
+
+def _merged(found: Sequence[Allocation]) -> list[tuple[Allocation, int]]:
+    """Those of one size, site and category together, with how many they are."""
+    sums: dict[tuple[int, str, str], int] = {}
+    first: dict[tuple[int, str, str], Allocation] = {}
+    for each in found:
+        key = (each.size, each.site, each.category)
+        sums[key] = sums.get(key, 0) + 1
+        first.setdefault(key, each)
+    return [(first[key], count) for key, count in sums.items()]
+
+
+def largest(snapshot: Snapshot, drawn: Curve, most: int) -> Table:
+    """The allocations alive at the peak, the largest first."""
+    found = _merged(alive(snapshot, drawn.peak_at))
+    rows = [
+        (_bytes(one.size), Cell(str(count), count), _text(one.category), _text(one.site or "-"))
+        for one, count in found[:most]
+    ]
+    left = sum(count for _, count in found[most:])
+    legend = (f"… and {left} smaller ones (--rows)",) if left else ()
+    return Table(("size", "of them", "category", "made in"), tuple(rows), legend)

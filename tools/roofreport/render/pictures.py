@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charts as SVG and PNG, by Matplotlib. Its import takes half a second, so that this module is imported on demand."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+
+from roofreport import files, units
+from roofreport.io.profile import Part, Profile
+from roofreport.io.snapshot import Snapshot
+from roofreport.render.chart import Chart, Line, clipped
+from roofreport.render.memory import CATEGORIES, Curve, phase_at
+from roofreport.text import printable
+
+INK, FAINT, BACK = "#1c2430", "#dfe3e8", "#ffffff"
+WIDTH, HEIGHT = 960, 560  # pixels of a single chart
+_THEME = f"""<style>
+svg {{ --ink: {INK}; --faint: {FAINT}; --back: {BACK}; }}
+@media (prefers-color-scheme: dark) {{ svg {{ --ink: #e6e9ee; --faint: #2c333d; --back: #14181e; }} }}
+</style>
+"""
+_SMALLER = (0.62, 0.72)  # of several charts in one picture
+_PIXELS_PER_INCH = 100
+_POINT = 72 / _PIXELS_PER_INCH
+_CHARACTER = 6.3  # approximate width of a character, in pixels
+_MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^"}
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SETTINGS: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 12 * _POINT,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "roofreport",
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "grid.color": FAINT,
+    "legend.frameon": False,
+}
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure with a size in pixels."""
+    return Figure((width / _PIXELS_PER_INCH, height / _PIXELS_PER_INCH), facecolor=BACK, layout="constrained")
+
+
+def settings() -> Any:
+    """The context in which every figure is made and saved."""
+    return rc_context(_SETTINGS)  # type: ignore[arg-type]
+
+
+def svg_of(figure: Figure, titles: Mapping[str, str]) -> str:
+    """The figure as an <svg> element. `titles`: what an artist says under the pointer, by its gid."""
+    out = io.StringIO()
+    with warnings.catch_warnings(), settings():
+        warnings.simplefilter("ignore")  # fonts without a glyph: the reader's own font has it
+        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+
+    def titled(match: re.Match[str]) -> str:
+        title = titles.get(match[1])
+        return match[0] if title is None else f"{match[0]}<title>{escape(title)}</title>"
+
+    text = out.getvalue()
+    return _NOT_IN_XML.sub(
+        "\N{REPLACEMENT CHARACTER}", re.sub(r'<g id="([\w-]+)">', titled, text[text.index("<svg") :])
+    )
+
+
+def svg_file(element: str) -> str:
+    """A file that follows the reader's light or dark theme."""
+    for name, color in (("ink", INK), ("faint", FAINT), ("back", BACK)):
+        element = element.replace(color, f"var(--{name})")
+    end = element.index(">") + 1
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{element[:end]}\n{_THEME}{element[end:]}'
+
+
+def _label_line(
+    axes: Axes, line: Line, points: Sequence[tuple[float, float]], taken: list[tuple[float, float, float]]
+) -> None:
+    """Along a slanted line near its start; else above its right end, where no other label is."""
+    (x0, y0), (x1, y1) = axes.transData.transform([points[0], points[-1]])
+    back = {"facecolor": BACK, "edgecolor": "none", "alpha": 0.8, "pad": 0}
+    style: dict[str, Any] = {"textcoords": "offset pixels", "bbox": back, "rotation_mode": "anchor"}
+    if line.slanted:
+        angle = math.degrees(math.atan2(y1 - y0, x1 - x0))
+        place = axes.transData.inverted().transform((x0 + 0.06 * (x1 - x0), y0 + 0.06 * (y1 - y0)))
+        offset = (0, -15) if line.below else (0, 6)
+        axes.annotate(line.label, (place[0], place[1]), offset, rotation=angle, **style)
+        return
+    width = _CHARACTER * len(line.label)
+    x, y = x1 - 6.0, y1 + 5.0
+    while any(start < x and x - width < end and abs(y - at) < 13 for start, end, at in taken):
+        x -= width / 4
+        if x - width < x0 and x - width < axes.bbox.x0:
+            x, y = x1 - 6.0, y - 17
+    taken.append((x - width, x, y))
+    axes.annotate(line.label, points[-1], (x - x1, y - y1), ha="right", **style)
+
+
+def _draw(figure: Figure, axes: Axes, chart: Chart, number: int) -> dict[str, str]:
+    """The titles of its marks."""
+    axes.set(xscale="log", yscale="log", xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
+    axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
+    axes.set_title(chart.title, loc="left", fontweight="bold")
+    axes.minorticks_off()
+    axes.set_xticks(chart.x.ticks(), [chart.x_tick(tick) for tick in chart.x.ticks()])
+    axes.set_yticks(chart.y.ticks(), [chart.y_tick(tick) for tick in chart.y.ticks()])
+    axes.grid(linewidth=_POINT)
+    labeled = []
+    for line in chart.lines:
+        points = clipped(line, chart.x, chart.y) if len(line.points) == 2 else line.points
+        if points:
+            style = ("--", 1.5 * _POINT, 0.65) if line.dashed else ("-", 2 * _POINT, 1.0)
+            axes.plot(*zip(*points, strict=True), color=line.color or INK, ls=style[0], lw=style[1], alpha=style[2])
+            labeled += [(line, points)] if line.label else []
+    titles = {}
+    for place, mark in enumerate(chart.marks):
+        gid = f"mark-{mark.index}" if mark.index >= 0 else f"mark-{number}-{place}"
+        titles[gid] = mark.label
+        axes.plot(mark.x, mark.y, gid=gid, zorder=3, **_marker(mark.shape, mark.color, mark.doubtful))
+        if mark.caption:
+            axes.annotate(mark.caption, (mark.x, mark.y), (8, -14), textcoords="offset pixels")
+    handles = [Line2D([], [], label=key.label, **_marker(key.shape, key.color, key.doubtful)) for key in chart.keys]
+    if handles:
+        longest = max(len(key.label) for key in chart.keys)
+        columns = max(1, int(figure.bbox.width / figure.dpi * _PIXELS_PER_INCH / (_CHARACTER * longest + 60)))
+        axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=min(columns, len(handles)))
+    figure.draw_without_rendering()
+    taken: list[tuple[float, float, float]] = []
+    for line, points in labeled:
+        _label_line(axes, line, points, taken)
+    return titles
+
+
+def _marker(shape: str, color: str, doubtful: bool) -> dict[str, Any]:
+    edge = (INK, 0.55) if doubtful else (BACK, 1.0)
+    return {"marker": _MARKERS[shape], "ms": 10 * _POINT, "mfc": color, "mec": edge[0], "alpha": edge[1], "ls": ""}
+
+
+def drawn(charts: Sequence[Chart]) -> tuple[Figure, dict[str, str]]:
+    """One chart, or several in two columns, and the titles of their marks."""
+    columns = 1 if len(charts) == 1 else 2
+    rows = -(-len(charts) // columns)
+    width, height = (WIDTH, HEIGHT) if columns == 1 else (WIDTH * _SMALLER[0], HEIGHT * _SMALLER[1])
+    titles: dict[str, str] = {}
+    with warnings.catch_warnings(), settings():
+        warnings.simplefilter("ignore")
+        keys = max((len(chart.keys) for chart in charts), default=0)
+        figure = new_figure(width * columns, (height + 20 * min(keys, 12) / 3) * rows)
+        grid = figure.subplots(rows, columns, squeeze=False)
+        for number, axes in enumerate(grid.flat):
+            if number < len(charts):
+                titles |= _draw(figure, axes, charts[number], number)
+            else:
+                axes.set_axis_off()
+    return figure, titles
+
+
+def write_svg(path: Path, charts: Sequence[Chart]) -> None:
+    """Raises OSError."""
+    files.write_text(path, svg_file(svg_of(*drawn(charts))))
+
+
+def write_png(path: Path, charts: Sequence[Chart]) -> None:
+    """Twice the pixels of the SVG. Raises OSError."""
+    figure, _ = drawn(charts)
+    with files.replacing(path) as file, warnings.catch_warnings(), settings():
+        warnings.simplefilter("ignore")
+        figure.savefig(file, format="png", dpi=2 * _PIXELS_PER_INCH)
+
+
+_MOST_POINTS = 1000  # of a layer
+# After Okabe and Ito, by the place of a category.
+_CATEGORY_COLORS = (
+    *("#999999", "#0072b2", "#56b4e9", "#009e73", "#bbbbbb"),
+    *("#e69f00", "#d55e00", "#cc79a7", "#777777"),
+)
+_BANDS = ("#eef1f5", "#ffffff")
+
+
+def _category_color(category: str) -> str:
+    return _CATEGORY_COLORS[CATEGORIES.index(category) if category in CATEGORIES else -1]
+
+
+def memory_timeline(snapshot: Snapshot, curve: Curve) -> str:
+    """The bytes alive over the events of a snapshot, a layer for each category, with phases as bands, as SVG."""
+    count = snapshot.events + 1
+    columns = sorted({*range(0, count, -(-count // _MOST_POINTS)), count - 1, curve.peak_at})
+    titles = {}
+    with warnings.catch_warnings(), settings():
+        warnings.simplefilter("ignore")
+        figure = new_figure(1100, 560)
+        axes = figure.subplots()
+        axes.set_title(f"{printable(snapshot.case)}: bytes alive", loc="left", pad=34)
+        axes.set(xlim=(0, max(1, snapshot.events)), ylim=(0, curve.peak or 1), xlabel="allocations and frees, in order")
+        axes.set_yticks(levels := [curve.peak * quarter / 4 for quarter in range(5)])
+        axes.set_yticklabels([units.quantity(level, "B") if level else "0" for level in levels])
+        runs = [list(run) for _, run in groupby(snapshot.phases, key=lambda phase: (phase.step, phase.name))]
+        for number, run in enumerate(runs):
+            begin, end, name = run[0].begin, run[-1].end, printable(run[0].name)
+            titles[f"phase-{number}"] = f"{name}, step {run[0].step + 1}"
+            axes.axvspan(begin, end, color=_BANDS[number % 2], gid=f"phase-{number}", zorder=0)
+            if len(name) * _CHARACTER < 1000 * (end - begin) / max(1, snapshot.events):
+                axes.annotate(name, (begin, curve.peak), (3, 4), textcoords="offset pixels")
+        if curve.layers:
+            layers = [[layer[index] for index in columns] for layer in curve.layers]
+            colors = [_category_color(name) for name in curve.categories]
+            stack = axes.stackplot(columns, layers, colors=colors, labels=curve.categories, zorder=2)
+            for number, (area, name, layer) in enumerate(zip(stack, curve.categories, curve.layers, strict=True)):
+                area.set_gid(f"layer-{number}")
+                titles[f"layer-{number}"] = f"{name}: {units.quantity(max(layer), 'B')} at most"
+            axes.legend(loc="lower left", bbox_to_anchor=(0, 1.04), ncols=9)
+        axes.axvline(curve.peak_at, color=INK, ls="--", lw=_POINT, zorder=3)
+        peak = f"peak {units.quantity(curve.peak, 'B')} ({printable(phase_at(snapshot, curve.peak_at))})"
+        is_right = curve.peak_at > snapshot.events / 2
+        axes.annotate(
+            peak,
+            (curve.peak_at, curve.peak),
+            (-4 if is_right else 4, -14),
+            textcoords="offset pixels",
+            ha="right" if is_right else "left",
+            fontweight="bold",
+            zorder=4,
+        )
+    return svg_of(figure, titles)
+
+
+_ROW, _HEAD = 22, 34  # pixels
+_DEEPEST = 100  # ranges inside ranges
+_LEAST_WIDTH = 0.3  # pixels: narrower parts are left out
+_FLAME_WIDTH = 1200.0
+_FLAME_COLORS = ("#f2b56b", "#ee9f5f", "#e8895a", "#f0c27e", "#e5a86a")
+
+
+def flame_graph(profile: Profile) -> str:
+    """The parts of a model as SVG: the parts inside a part hang under it, as wide as their time."""
+    inside: dict[str, list[Part]] = {}
+    for part in profile.parts[1:]:
+        inside.setdefault(part.path.rpartition("/")[0], []).append(part)
+    whole = profile.parts[0].total
+    height = _HEAD + _ROW * (1 + min(_DEEPEST, max(part.depth for part in profile.parts))) + 4
+    titles: dict[str, str] = {}
+    with warnings.catch_warnings(), settings():
+        warnings.simplefilter("ignore")
+        figure = Figure((_FLAME_WIDTH / _PIXELS_PER_INCH, height / _PIXELS_PER_INCH), facecolor=BACK)
+        axes = figure.add_axes((0, 0, 1, 1), xlim=(0, _FLAME_WIDTH), ylim=(height, 0))
+        axes.set_axis_off()
+        axes.text(3, 20, f"{printable(profile.case)}: {units.time(whole)} a step", fontsize=13 * _POINT)
+
+        def place(part: Part, left: float) -> None:
+            width = _FLAME_WIDTH * part.total / whole if whole > 0 else 0.0
+            if width < _LEAST_WIDTH or part.depth > _DEEPEST:
+                return
+            name, top, gid = printable(part.name) or "step", _HEAD + part.depth * _ROW, f"part-{len(titles)}"
+            share = f"{100 * part.total / whole:.1f} %"
+            titles[gid] = f"{printable(part.path) or 'step'}: {units.time(part.total)}, {share}"
+            color = _FLAME_COLORS[sum(map(ord, name)) % len(_FLAME_COLORS)]
+            axes.add_patch(Rectangle((left, top), max(width - 0.5, 0.1), _ROW - 1, color=color, gid=gid))
+            room = int((width - 6) / _CHARACTER)
+            shown = name if len(name) <= room else f"{name[: room - 1]}…" if room > 3 else ""
+            if shown:
+                axes.text(left + 3, top + 15, shown)
+            for child in inside.get(part.path, []):
+                place(child, left)
+                left += _FLAME_WIDTH * child.total / whole
+
+        place(profile.parts[0], 0)
+    return svg_of(figure, titles)

@@ -1,0 +1,484 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data of a site: a history as JSON, small enough for a page."""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from roofreport.compare.command import filter_of
+from roofreport.errors import UnusableInputError
+from roofreport.gate import standing
+from roofreport.gate.verdicts import Finding
+from roofreport.history.records import Annotation, Machine, Reading, Run, Series, Toolchain
+from roofreport.history.store import Store, open_store
+from roofreport.io import case_name
+from roofreport.io.contract import TIME, Better, Contract, Metric
+from roofreport.io.result import Case, Result, State
+from roofreport.render import roofline
+from roofreport.render.chart import LEAST, MOST, SHAPES, Mark
+from roofreport.text import printable
+
+_LONGEST_WORD = 300
+
+
+def words(text: str, limit: int = _LONGEST_WORD) -> str:
+    """Untrusted text on one line; characters that would turn or hide the text around it are spelled out."""
+    return printable(text, limit)
+
+
+def number(value: float | None, digits: int = 6) -> float | None:
+    """`value` with as many digits as a page shows; None for what no chart can place."""
+    if value is None or not math.isfinite(value) or abs(value) > MOST:
+        return None
+    rounded = float(f"{value:.{digits}g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
+
+
+def script_text(name: str, value: Any) -> str:
+    """`name` is what a page asks for; `value` is made of what JSON knows. Raises ValueError for what it does not."""
+    dumped = json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return f"received({json.dumps(name)},{dumped});\n"
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+_TOKEN = re.compile(r"[0-9A-Za-z]{8,64}")
+_TOKEN_LENGTH = 16
+_MOST_FACTS = 60
+
+
+def token(text: str) -> str:
+    """`text`, a hash, fit for a file's name and a link, whatever a foreign store has in its place."""
+    known = text if _TOKEN.fullmatch(text) else sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+    return known[:_TOKEN_LENGTH]
+
+
+@dataclass
+class Numbered(Generic[Key]):
+    """Things in the order in which they first came."""
+
+    places: dict[Key, int] = field(default_factory=dict)
+
+    def place(self, thing: Key) -> int:
+        return self.places.setdefault(thing, len(self.places))
+
+
+def facts(known: Mapping[str, str]) -> list[list[str]]:
+    return [[words(key, 60), words(value)] for key, value in list(known.items())[:_MOST_FACTS]]
+
+
+class Catalogue:
+    """`histories`: what the store has of each metric."""
+
+    def __init__(self, histories: Mapping[str, Mapping[Series, list[Reading]]], contract: Contract) -> None:
+        self._contract = contract
+        self._machines: Numbered[Machine] = Numbered()
+        self._toolchains: Numbered[Toolchain] = Numbered()
+        self._cases: Numbered[str] = Numbered()
+        self.series = [series for history in histories.values() for series in history]
+        rows = [row for history in histories.values() for row in history.values()]
+        runs = {reading.run.digest: reading.run for row in rows for reading in row}
+        self.runs: list[Run] = sorted(runs.values(), key=lambda run: (run.started, run.id))
+        self._run_places = {run.digest: place for place, run in enumerate(self.runs)}
+        for series in self.series:
+            self._cases.place(series.case)
+            self._machines.place(series.machine)
+            self._toolchains.place(series.toolchain)
+
+    def run(self, run: Run) -> int | None:
+        """Its place; None for a run without any reading."""
+        return self._run_places.get(run.digest)
+
+    def case(self, name: str) -> int:
+        return self._cases.place(name)
+
+    def machine(self, machine: Machine) -> int:
+        return self._machines.place(machine)
+
+    def metrics(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Units and directions; of a counter that no contract knows, nothing."""
+        found = {}
+        for name in names:
+            metric = self._contract.metric(name)
+            if metric is not None:
+                better = "" if metric.better is Better.NEITHER else metric.better.value
+                found[words(name, 100)] = {"unit": metric.unit, "better": better, "practical": metric.practical}
+        return found
+
+    def data(self, counters: Iterable[str]) -> dict[str, Any]:
+        chosen = dict.fromkeys(series.metric for series in self.series)
+        return {
+            "shapes": SHAPES,
+            "machines": [[token(one.id), words(one.label), facts(one.facts)] for one in self._machines.places],
+            "toolchains": [[token(one.id), words(one.label), facts(one.facts)] for one in self._toolchains.places],
+            "metrics": self.metrics([*chosen, *counters]),
+            "chosen": [words(name, 100) for name in chosen],
+            "cases": [words(name) for name in self._cases.places],
+            "families": [words(case_name.family(name), 100) for name in self._cases.places],
+            "runs": [self._run(run) for run in self.runs],
+            "series": [
+                [token(one.key), self.case(one.case), words(one.metric, 100), *self._whose(one)] for one in self.series
+            ],
+        }
+
+    def _whose(self, one: Series | Run) -> tuple[int, int]:
+        return self._machines.place(one.machine), self._toolchains.place(one.toolchain)
+
+    def _run(self, run: Run) -> list[Any]:
+        started = int(run.started.timestamp() * 1000)
+        return [token(run.digest), started, words(run.revision, 60), *self._whose(run)]
+
+
+@dataclass(frozen=True)
+class Level:
+    """From one reading to the one before the next level: its median, and the fence around it."""
+
+    first: int
+    last: int
+    middle: float
+    low: float
+    high: float
+
+
+def usable(value: float | None) -> bool:
+    """Whether the value has a logarithm and a place on a chart."""
+    return value is not None and math.isfinite(value) and LEAST <= value <= MOST
+
+
+# Of a level that is too young for a fence.
+_WIDTH = math.log1p(standing.FAR_FLOOR)
+_WIDEST = 50.0  # whose exponential is a number
+
+
+def _level(places: Sequence[int], logs: Sequence[float], metric: Metric) -> Level:
+    found = standing.fence_around(logs, metric)
+    center, width = (median(logs), _WIDTH) if found is None else (found.center, min(found.far, _WIDEST))
+    low, middle, high = (math.exp(center + side * width) for side in (-1, 0, 1))
+    return Level(places[0], places[-1], middle, low, high)
+
+
+def levels_of(values: Sequence[float | None], metric: Metric) -> list[Level]:
+    """In the places of `values`; what was not measured belongs to no level."""
+    kept = [(place, math.log(value)) for place, value in enumerate(values) if value is not None and usable(value)]
+    if not kept:
+        return []
+    places, logs = [place for place, _ in kept], [log for _, log in kept]
+    starts = [0, *(start for start in standing.change_points(logs) if 0 < start < len(logs)), len(logs)]
+    return [_level(places[start:end], logs[start:end], metric) for start, end in pairwise(starts)]
+
+
+_BINS = 24
+# Below it, other processes start no sooner than this one is done.
+_MANY_RUNS = 60
+_MOST_PROCESSES = 8
+
+
+class Told(NamedTuple):
+    """By one run of one case."""
+
+    shape: list[Any] | None  # as histogram() gives it
+    stop: str  # why sampling ended
+
+
+NOTHING = Told(None, "")
+
+
+def histogram(samples: Sequence[float]) -> list[Any] | None:
+    """[number of samples, fastest, slowest, count of each bin]; None of no samples."""
+    kept = [one for one in samples if usable(one)]
+    if not kept:
+        return None
+    low, high = min(kept), max(kept)
+    counts = [0] * _BINS
+    width = (high - low) / _BINS
+    for one in kept:
+        counts[min(_BINS - 1, int((one - low) / width)) if width > 0 else 0] += 1
+    return [len(kept), number(low), number(high), counts]
+
+
+def _of_run(store: Store, run: Run) -> dict[str, Told]:
+    details = store.case_details(run)
+    return {case: Told(histogram(one.samples_s), words(one.stop, 40)) for case, one in details.items()}
+
+
+def _of_part(where: str, runs: Sequence[Run]) -> list[dict[str, Told]]:
+    with open_store(where) as store:
+        return [_of_run(store, run) for run in runs]
+
+
+def _every(store: Store, where: str, runs: Sequence[Run]) -> Iterator[tuple[Run, dict[str, Told]]]:
+    processes = min(os.cpu_count() or 1, _MOST_PROCESSES)
+    if len(runs) < _MANY_RUNS or processes == 1:
+        yield from ((run, _of_run(store, run)) for run in runs)
+        return
+    parts = [runs[start : start + _MANY_RUNS // 4] for start in range(0, len(runs), _MANY_RUNS // 4)]
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        for part, found in zip(parts, pool.map(_of_part, [where] * len(parts), parts), strict=True):
+            yield from zip(part, found, strict=True)
+
+
+class Samples:
+    """By case and run. `where`: what `store` was opened by."""
+
+    def __init__(self, store: Store, where: str, runs: Sequence[Run]) -> None:
+        self._found: dict[str, dict[str, Told]] = {}
+        for run, told in _every(store, where, runs):
+            for case, one in told.items():
+                self._found.setdefault(case, {})[run.digest] = one
+
+    def of(self, series: Series) -> Mapping[str, Told]:
+        """By the digest of the run."""
+        return self._found.get(series.case, {})
+
+
+_MOST_COUNTERS = 120
+
+
+def case_token(series: Series) -> str:
+    """The same for every metric of a case on one machine and toolchain."""
+    return token(replace(series, metric=TIME.name).key)
+
+
+def _column(values: Sequence[float | None]) -> Any:
+    """One figure where every night has the same, as counts of parameters."""
+    rounded = [number(value, 4) for value in values]
+    return rounded[0] if rounded and all(value == rounded[0] for value in rounded) else rounded
+
+
+def details_data(readings: Sequence[Reading], told: Mapping[str, Told]) -> dict[str, Any]:
+    """`told`: by the digest of the run."""
+    rows = [dict(one.counters) for one in readings]
+    names = list(dict.fromkeys(name for row in rows for name in row))[:_MOST_COUNTERS]
+    nights = [told.get(one.run.digest, NOTHING) for one in readings]
+    return {
+        "counters": {words(name, 100): _column([row.get(name) for row in rows]) for name in names},
+        "samples": [one.shape for one in nights],
+        "stops": [one.stop for one in nights],
+    }
+
+
+# The status of a series: a word, a mark, and whether it is for the worse.
+
+
+class Group(Enum):
+    WORSE = "worse"
+    BETTER = "better"
+    STEADY = "steady"
+
+
+@dataclass(frozen=True)
+class Status:
+    """The mark tells what colour alone would not."""
+
+    word: str
+    mark: str
+    group: Group
+    rank: int  # the lower, the sooner it deserves a look
+
+
+STEADY = Status("steady", "·", Group.STEADY, 9)
+# Its machine continues with another toolchain.
+ENDED = Status("ended", "■", Group.STEADY, 10)
+_KINDS: Mapping[str, Status] = {
+    "failed": Status("failed", "✕", Group.WORSE, 0),
+    "slower": Status("worse", "▲", Group.WORSE, 1),
+    "drift": Status("drift, worse", "↗", Group.WORSE, 2),
+    "vanished": Status("vanished", "○", Group.WORSE, 3),
+    "noisy": Status("noisy", "≈", Group.STEADY, 7),
+    "new": Status("new", "+", Group.STEADY, 8),
+    "faster": Status("better", "▼", Group.BETTER, 5),
+}
+_DRIFT_BETTER = Status("drift, better", "↘", Group.BETTER, 6)
+
+
+def status_of(finding: Finding, metric: Metric) -> Status:
+    if finding.kind == "drift" and not metric.worse(finding.effect):
+        return _DRIFT_BETTER
+    return _KINDS.get(finding.kind, STEADY)
+
+
+def worst_status(findings: Sequence[Finding], metric: Metric) -> tuple[Status, Finding | None]:
+    """Of one series, which may be slower and noisy at once."""
+    ranked = [(status_of(finding, metric), finding) for finding in findings]
+    return min(ranked, key=lambda one: one[0].rank) if ranked else (STEADY, None)
+
+
+_PROGRAM = "build/release/bin/roofbench"
+_COMMIT = re.compile(r"[0-9a-f]{7,40}")
+# Of the counters that hold a time against a datasheet: what follows the name of its device.
+_SHARE_OF_SHEET = re.compile(r"(\w+)_(?:flop|mem)_util")
+_LETTERS = {State.MEASURED: "m", State.SKIPPED: "s", State.FAILED: "f", State.INTERRUPTED: "i"}
+
+
+def _sheet(counters: Mapping[str, float]) -> float | None:
+    """The larger share of the reference's datasheet: of its arithmetic or of its memory."""
+    return max((value for key, value in counters.items() if _SHARE_OF_SHEET.fullmatch(key)), default=None)
+
+
+def _bounds(readings: Sequence[Reading]) -> dict[str, list[float | None]]:
+    """The times that the machine's roof and the reference's datasheet allow for the work."""
+    shares = {
+        "roof": [one.counters.get("roof") for one in readings],
+        "sheet": [_sheet(one.counters) for one in readings],
+    }
+    found = {}
+    for name, parts in shares.items():
+        row = [
+            number(one.value * part) if one.value and part else None for one, part in zip(readings, parts, strict=True)
+        ]
+        if any(value is not None for value in row):
+            found[name] = row
+    return found
+
+
+def _command(series: Series, readings: Sequence[Reading]) -> list[str]:
+    """Lines for a shell; none for a name that no shell should see."""
+    if words(series.case) != series.case or not readings:
+        return []
+    run = readings[-1].run
+    lines = [f"git checkout {run.revision}"] if _COMMIT.fullmatch(run.revision) else []
+    flags = [f"--threads={run.machine.facts['threads']}"] if run.machine.facts.get("threads", "").isdecimal() else []
+    return [*lines, "cmake --build --preset release", shlex.join([_PROGRAM, filter_of([series.case]), *flags])]
+
+
+def _said(annotations: Sequence[Annotation], series: Series) -> list[list[Any]]:
+    return [
+        [int(one.since.timestamp() * 1000), words(one.kind, 40), words(one.why, 1000)]
+        for one in annotations
+        if (not one.pattern or one.pattern == series.case or fnmatchcase(series.case, one.pattern))
+        and one.machine_id in ("", series.machine.id)
+    ]
+
+
+def _found(findings: Sequence[Finding], metric: Metric, catalogue: Catalogue) -> list[dict[str, Any]]:
+    rows = []
+    for one in findings:
+        what = status_of(one, metric)
+        since = one.since or one.run
+        rows.append(
+            {"word": what.word, "mark": what.mark, "group": what.group.value, "text": words(one.text, 600)}
+            | {"since": int(since.started.timestamp() * 1000), "run": catalogue.run(since)}
+        )
+    return rows
+
+
+def series_data(
+    series: Series,
+    readings: Sequence[Reading],
+    findings: Sequence[Finding],
+    annotations: Sequence[Annotation],
+    metric: Metric,
+    catalogue: Catalogue,
+) -> dict[str, Any]:
+    values = [number(one.value) for one in readings]
+    found = levels_of([one.value for one in readings], metric)
+    return {
+        "runs": [catalogue.run(one.run) for one in readings],
+        "values": values,
+        "states": "".join(_LETTERS[one.state] for one in readings),
+        "reasons": {str(i): words(one.reason) for i, one in enumerate(readings) if one.reason},
+        "noisy": [i for i, one in enumerate(readings) if one.noisy],
+        "levels": [[one.first, one.last, *map(number, (one.middle, one.low, one.high))] for one in found],
+        "findings": _found(findings, metric, catalogue),
+        "annotations": _said(annotations, series),
+        "bounds": _bounds(readings) if series.metric == TIME.name else {},
+        "reference": words(readings[-1].run.context.get("reference", ""), 60) if readings else "",
+        "command": _command(series, readings),
+        "details": case_token(series),
+    }
+
+
+# By the digest of the run, then by the metric.
+Readings = Mapping[str, Mapping[str, Sequence[tuple[Series, Reading]]]]
+
+
+def by_run(histories: Mapping[str, Mapping[Series, Sequence[Reading]]]) -> Readings:
+    found: dict[str, dict[str, list[tuple[Series, Reading]]]] = {}
+    for metric, history in histories.items():
+        for series, readings in history.items():
+            for reading in readings:
+                found.setdefault(reading.run.digest, {}).setdefault(metric, []).append((series, reading))
+    return found
+
+
+def _case(series: Series, reading: Reading) -> Case:
+    seconds = reading.value or 0.0
+    return Case(
+        name=series.case,
+        repetition=0,
+        state=reading.state,
+        seconds=seconds,
+        flops=reading.counters.get("FLOP/s", 0.0) * seconds,
+        bytes=reading.counters.get("bytes/s", 0.0) * seconds,
+        counters=dict(reading.counters),
+    )
+
+
+def _mark(mark: Mark, case: Case, catalogue: Catalogue, colors: Sequence[str]) -> list[Any]:
+    """The case, FLOP/byte, FLOP/s, the share of its roof, and how the mark looks."""
+    share = number(case.counters.get("roof"), 3)
+    looks = colors.index(mark.color), SHAPES.index(mark.shape)
+    return [catalogue.case(case.name), number(mark.x, 4), number(mark.y, 4), share, *looks]
+
+
+def _roofline(run: Run, timed: Sequence[tuple[Series, Reading]], catalogue: Catalogue) -> dict[str, Any]:
+    context = {"device": run.machine.label, **run.context}
+    cases = tuple(_case(series, reading) for series, reading in timed)
+    chart = roofline.chart(Result(Path(words(run.name)), context, cases))
+    colors = sorted({key.color for key in chart.keys} | {mark.color for mark in chart.marks})
+    return {
+        "colors": colors,
+        "lines": [
+            [line.label, line.dashed, *(number(one, 4) for point in line.points for one in point)]
+            for line in chart.lines
+        ],
+        "marks": [_mark(mark, cases[mark.index], catalogue, colors) for mark in chart.marks],
+        "keys": [[key.label, colors.index(key.color), SHAPES.index(key.shape)] for key in chart.keys],
+    }
+
+
+def run_data(
+    run: Run, readings: Mapping[str, Sequence[tuple[Series, Reading]]], catalogue: Catalogue
+) -> dict[str, Any]:
+    return {
+        "file": words(run.name),
+        "facts": facts(run.context),
+        "values": {
+            words(metric, 100): [[catalogue.case(series.case), number(one.value)] for series, one in rows]
+            for metric, rows in readings.items()
+        },
+        "roofline": _roofline(run, readings.get(TIME.name, []), catalogue),
+    }
+
+
+_MOST = 5000
+_SECONDS = 60
+
+
+def commit_log(repository: Path) -> list[list[str]]:
+    """[revision, first line of the message], newest first, along the first parents. Raises UnusableInputError."""
+    command = ["git", "-C", str(repository), "log", "--first-parent", f"--max-count={_MOST}", "--format=%H%x00%s", "-z"]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnusableInputError(f"--repository={printable(str(repository))}: {error}") from error
+    if done.returncode:
+        raise UnusableInputError(f"--repository={printable(str(repository))}: git finds no commits in it")
+    parts = done.stdout.decode("utf-8", "replace").rstrip("\0").split("\0")
+    return [[revision, words(subject, 120)] for revision, subject in zip(parts[::2], parts[1::2], strict=False)]
