@@ -122,7 +122,10 @@ def test_exports_that_make_no_sense_are_refused(
     history: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     history("add", *_nights(tmp_path, 1))
-    for flags, why in ((["--format=parquet"], "is not text"), (["--format=gpt-fast", "--last=2"], "no place for dates")):
+    for flags, why in (
+        (["--format=parquet"], "is not text"),
+        (["--format=gpt-fast", "--last=2"], "no place for dates"),
+    ):
         assert main(["history", "export", *flags, f"--store={history._where}"]) == 2
         assert why in capsys.readouterr().err
 
