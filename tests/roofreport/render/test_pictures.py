@@ -27,8 +27,8 @@ def test_marks_lie_on_their_values() -> None:
     figure, titles = pictures.drawn([_CHART])
     assert titles == {"mark-3": "a <mark>", "mark-0-1": "another"}
     marks = {line.get_gid(): line for line in figure.axes[0].lines if line.get_gid()}
-    assert marks["mark-3"].get_xydata().tolist() == [[10.0, 10.0]]
-    assert marks["mark-0-1"].get_xydata().tolist() == [[100.0, 1.0]]
+    assert [*marks["mark-3"].get_data()] == [[10.0], [10.0]]
+    assert [*marks["mark-0-1"].get_data()] == [[100.0], [1.0]]
 
 
 @pytest.mark.parametrize(("count", "panels"), [(1, 1), (3, 4)])
