@@ -151,7 +151,7 @@ constexpr CounterSpec kTable[] = {
      [](const CounterContext& c) { return Positive(c.outcome.cost.resident_bytes); }},
     {"process_mem", "B", Better::kLower, 0.02, kMeasured,
      "most memory that the process had in RAM while the case was built and run",
-     "a cold case, which rotates over copies; a GPU; a system that does not tell",
+     "a cold case; a GPU; a system that does not tell",
      [](const CounterContext& c) { return c.outcome.process_bytes; }},
     {"predicted_process_mem", "B", Better::kNeither, 0, kMeasured,
      "predicted_mem and what the process had in RAM before: its libraries and the buffers of the memory roof",
