@@ -33,7 +33,7 @@ State MakeState(const Point& at, Inputs& in) {
   State state{{.parameters = Pieces(in.Randn({parameters})),
                .gradients = Pieces(in.Randn({parameters})),
                .means = Pieces(in.Randn({parameters}, workload::Dtype::kFp32, 0.1)),
-               .squares = Pieces(in.Randn({parameters}).square_())},
+               .squares = Pieces(in.Randn({parameters}).abs_())},  // a copy takes the absolute value again
               in.Empty({kTensors}, at::kFloat).zero_().unbind(),
               {}};
   for (const at::Tensor& tensor : state.Last()) state.start.push_back(tensor.clone());

@@ -349,7 +349,7 @@ def test_warm_up_is_not_counted(monkeypatch: pytest.MonkeyPatch, verb: str, medi
 
 
 def test_shapes_are_those_of_our_models() -> None:
-    source = (ROOT / "lib/workload/models/decoder_presets.cc").read_text()
+    source = (ROOT / "lib/workload/models/decoder.cc").read_text()
     for name, constant in (("tinyllama_1b", "kTinyLlama"), ("llama3_1b", "kLlama32Of1b"), ("tiny_llama", "kTiny")):
         found = re.search(rf"Transformer {constant} = {{([^}}]*)}}", source)
         assert found
