@@ -15,6 +15,10 @@ from built_program import PROGRAM, Run
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# pytest-xdist sets it for its workers, and programs fit their tables to it.
+os.environ.pop("COLUMNS", None)
+
+
 @pytest.fixture(scope="session")
 def program() -> Path:
     assert PROGRAM.exists(), f"{PROGRAM} is missing: tools/test builds it"

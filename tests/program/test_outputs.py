@@ -87,7 +87,7 @@ def test_the_console_and_the_reports_write_figures_alike(run: Run, tmp_path: Pat
     rows = {line.split()[0]: line for line in table.splitlines() if line.startswith("matmul/")}
     compared = 0
     for line in done.stdout.splitlines():
-        if not line.startswith("  impl:") or len(line.split()) == 1:  # a wide row has its figures on the next line
+        if not line.startswith("  impl:"):
             continue
         name, cells = line.split(maxsplit=1)
         written = [(float(number), unit) for number, unit in re.findall(r"([\d.]+) (\S+)", rows[f"matmul/{name}"])]

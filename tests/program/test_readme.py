@@ -79,7 +79,7 @@ exec "$@"
 """
 
 # Blocks that hold no command.
-SILENT = ("text", "cpp", "cmake", "crontab", "yaml")
+SILENT = ("text", "cpp", "cmake", "crontab", "yaml", "python")
 
 
 def page_name(page: Path) -> str:

@@ -7,6 +7,8 @@ import csv
 import io
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -231,3 +233,18 @@ def test_a_name_that_is_not_seen_as_it_is_never_gets_in(full: Store, tmp_path: P
     with pytest.raises(UnusableInputError, match="does not fit the schema of results"):
         full.add_file(write_json(tmp_path / "1.json", [row(name, 1.0)]))
     assert len(full.runs()) == before
+
+
+def test_the_recipes_of_other_formats_run(full: Store, tmp_path: Path) -> None:
+    """The Python blocks of docs/history.md, over the Parquet file."""
+    (tmp_path / "history.parquet").write_bytes(_export(full, "parquet"))
+    page = Path(__file__).resolve().parents[3] / "docs" / "history.md"
+    bencher, metrics = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    code = f"{bencher}\nprint('----')\n{metrics}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    written, gauges = done.stdout.split("----\n")
+    assert json.loads(written)[MATMUL] == {"latency": {"value": pytest.approx((10.0 + NIGHTS - 1) * 1e6)}}
+    assert "layer_norm/n:1" not in json.loads(written)
+    assert gauges.splitlines()[0] == "# TYPE roofbench_case_time_seconds gauge"
+    assert gauges.endswith("# EOF\n")
+    assert re.search(rf'^roofbench_case_time_seconds\{{case="{MATMUL}",machine="[^"]+"\}} \S+$', gauges, re.MULTILINE)
