@@ -239,7 +239,7 @@ class QueryBlocks {
  private:
   // Keys of the block that a row sees.
   int64_t SeenBy(int64_t row) const { return std::clamp(seen_ + row, int64_t{0}, keys_); }
-  // As KeysSeen, for the last of the rows that are computed at once.
+  // As SeenBy, for the last of the rows that are computed at once.
   int64_t SeenByAll(int64_t row) const { return SeenBy(row / kRowsAtOnce * kRowsAtOnce + kRowsAtOnce - 1); }
   float* ScoresOf(int64_t row) { return scores_.data() + row * kRowWords; }
   float* SumOf(int64_t row) { return sums_.data() + row * packed_.width; }
