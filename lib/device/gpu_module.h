@@ -10,8 +10,8 @@
 
 namespace roofbench {
 
-// Opens the module: from ../lib or the program's folder, or the file that ROOFBENCH_CUDA_MODULE names. The error says
-// what is missing and how to get it. The module is opened once and stays open.
+// Opens the module: from ../lib or the program's folder, or the file that ROOFBENCH_CUDA_MODULE names. The error names
+// the missing part and the way to get it. The module is opened once and stays open.
 absl::StatusOr<const GpuModule*> LoadGpuModule();
 
 // As LoadGpuModule, from a given file: for tests.

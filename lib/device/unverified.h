@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code that has not run on a GPU yet: our CUDA kernels, and sources that are built with the CUDA toolkit alone.
+// Code that has not run on a GPU yet: our CUDA kernels, and artifacts that are built on a machine with a GPU.
 #pragma once
 
 #include <span>

@@ -64,8 +64,8 @@ std::span<const double> EventClock::EndChunk() {
   return std::span(seconds_).first(marked_);
 }
 
-// Looks only where the device lags by more than one that waits for launches would: a look takes a millisecond, in which
-// the latter would finish and seem to have been busy all the time.
+// Looks only if the device stays busy for longer than one that waits for launches would: a look takes a millisecond,
+// during which a waiting device would finish and then seem to have been busy throughout.
 void EventClock::LookWhileBusy() {
   if (!look_) return;
   const double start = host_seconds_();

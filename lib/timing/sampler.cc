@@ -371,7 +371,7 @@ class Sampler {
                      .max_marks = static_cast<int64_t>(clock_.MaxMarks())});
   }
 
-  // 0: one mark a sample.
+  // 0: one mark per sample.
   int64_t MarksPerStep() const {
     const std::size_t phase_marks = recorder_.MarksPerStep();
     if (start_marks_ == 0) return static_cast<int64_t>(phase_marks);

@@ -33,7 +33,7 @@ using Step = std::function<void(PhaseMarker&)>;
 // own unit per second (bytes/s or FLOP/s); 0 if it could not be measured.
 using RoofProbe = std::function<double(double seconds)>;
 
-// The limits win over min_samples, but at least one sample is always taken.
+// The limits take precedence over min_samples, but at least one sample is always taken.
 struct SampleOptions {
   // Exactly this many steps before the samples; nullopt: until chunk medians are flat.
   std::optional<int64_t> warmup_iters;

@@ -21,7 +21,7 @@ ConditionsWatch::ConditionsWatch(Device& device)
   if (!device_.ConditionsAreMomentary()) return;
   device_.clock().WhileBusy([this] {
     const Conditions now = device_.ReadConditions();
-    if (!saw_load_) clock_hertz_ = watts_ = std::nullopt;  // keep the readings taken between the samples
+    if (!saw_load_) clock_hertz_ = watts_ = std::nullopt;  // drop the readings taken between the samples
     saw_load_ = true;
     NoteLoad(now);
     Note(now);

@@ -16,7 +16,7 @@ constexpr int kThreads = 512;
 constexpr int kWarp = 32;
 constexpr int kUnroll = 4;  // loads of a thread in flight
 
-// Both loads bypass the caches of a multiprocessor; otherwise a second round would read faster than the L2.
+// Neither load stays in the caches of a multiprocessor, from which a second round would read faster than from the L2.
 template <bool kStreaming>
 __device__ Word Load(const Word* from) {
   return kStreaming ? __ldcs(from) : __ldcg(from);

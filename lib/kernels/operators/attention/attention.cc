@@ -205,7 +205,7 @@ class QueryBlocks {
         scores_(static_cast<std::size_t>(kQueries * kRowWords)),
         sums_(static_cast<std::size_t>(kQueries * packed.width)) {}
 
-  // Starts at the queries of query head `member`, counted over the batch, from `first` on.
+  // Computes query head `member`, counted over the batch, for a block of queries from `first` on.
   void Run(int64_t member, int64_t first) {
     const int64_t batch = member / work_.shape.query_heads();
     const int64_t head = member % work_.shape.query_heads();

@@ -303,7 +303,7 @@ class KeyBlocks {
         dk_(Words(kKeys * packed_.width)),
         dv_(Words(kKeys * packed_.width)) {}
 
-  // Handles the keys of key head `head`, counted over the batch, from `first` on; adds dq to that of `share`.
+  // Computes key head `head`, counted over the batch, for a block of keys from `first` on; adds dq to that of `share`.
   void Run(int64_t head, int64_t first, int64_t share) {
     const int64_t batch = head / shape_.heads;
     const int64_t of_batch = head % shape_.heads;

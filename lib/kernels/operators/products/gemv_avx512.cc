@@ -383,7 +383,7 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void Multiply(const Tile& tile, int64_t ahea
 }
 
 // The registers for sums, out of 32: those left by the vectors and a line of weights. A row is a stream of memory:
-// eight of them where that fits, as for one vector.
+// eight rows at a time where their sums fit, as for one vector.
 template <int kVectors>
 ROOFBENCH_TARGET_AVX512_BF16 void RowsOf(const Bf16Weight& weight, const Bf16* x, float* y, int64_t y_stride,
                                          Range rows, const FetchPlan& fetch) {

@@ -104,7 +104,7 @@ void MultiplyPortably(const Int4Block<Y>& block) {
 }  // namespace
 
 #if ROOFBENCH_X86
-// The dot products multiply unsigned by signed bytes: q is unsigned as it is.
+// The dot products multiply unsigned by signed bytes; q is already unsigned.
 namespace avx512 {
 namespace {
 

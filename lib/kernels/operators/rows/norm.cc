@@ -416,8 +416,8 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
   }
 }
 
-// Sums the rows that a pass leaves over, in the same order: a row's result does not depend on where a thread's share
-// begins.
+// Computes the sums that a pass leaves for its next rows, in the same order: a row's result does not depend on where a
+// thread's share begins.
 template <int kRows, typename Work>
 TARGET void SumRows(const Work& work, int64_t row, Sums* sums) {
   using T = ElementOf<Work>;
