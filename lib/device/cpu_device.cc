@@ -19,14 +19,14 @@ namespace {
 
 using workload::Dtype;
 
-constexpr double kCalibrationSeconds = 0.0144;  // of each way to a roof
+constexpr double kCalibrationSeconds = 0.0144;  // for each way to reach a roof
 
 int SetThreads(int threads) {
   if (threads > 0) at::set_num_threads(threads);
   return at::get_num_threads();
 }
 
-// Times that the kernel reports a core as slowed down for heat, where the processor says so (Intel).
+// Counts the times that the kernel reported thermal throttling of a core, where the processor reports it (Intel).
 double ThrottleEvents() {
   std::ifstream file("/sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count");
   double events = 0;

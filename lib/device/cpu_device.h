@@ -42,12 +42,12 @@ class CpuDevice : public Device {
   void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) override;
   std::function<void()> ExtraWork(double seconds) override;
   hardware::CacheEvictor* evictor() override { return &evictor_; }
-  // Gives the system the memory that glibc keeps of what was freed: hours of cases would else hold gigabytes that the
-  // prediction for the next one counts as taken.
+  // Returns freed memory that glibc keeps to the system: over hours of cases it would add up to gigabytes, which the
+  // memory prediction for the next case counts as used.
   void AfterCase() override;
 
  private:
-  // LibTorch's products in the needed precisions as probes; returns what this processor has of the needs.
+  // Adds LibTorch's products in the needed precisions as probes; returns the needs that this processor supports.
   hardware::RoofNeeds AddGemmProbes(hardware::RoofNeeds needs);
 
   int threads_;

@@ -25,24 +25,24 @@ namespace roofbench {
 
 enum class CacheState { kCold, kWarm };
 
-// The measured roof that one case is held against, and how to measure the part of it that binds again and again.
+// The measured roof that one case is compared with, and a probe that measures its binding part repeatedly.
 struct RoofGauge {
   workload::Peaks peaks;  // calibrated for this case's cache level
   workload::Bound bound = workload::Bound::kMemory;
   timing::RoofProbe probe = {};  // rate of the binding roof
   double calibrated_rate = 0;    // what `probe` is expected to return under `peaks`
-  std::string name;              // "memory", "L2", "bf16 arithmetic", …: for people
+  std::string name;              // "memory", "L2", "bf16 arithmetic", …: for messages
 
-  // Seconds that `cost` needs at least while the binding roof runs at `rate`; 0 if unknown.
+  // Lower bound of the seconds for `cost` while the binding roof runs at `rate`; 0 if unknown.
   double SecondsAt(const workload::Cost& cost, double rate) const;
 };
 
-// Counters of the machine; the difference of two readings tells what happened between them.
+// Counters of the machine; the difference of two readings covers the time between them.
 struct Conditions {
   double stolen_seconds = 0;   // of the processors, taken by the hypervisor
   double busy_seconds = 0;     // of the processors, used by all programs, this one included
   double throttle_events = 0;  // thermal slowdowns
-  // Of a GPU, where its driver tells.
+  // For a GPU whose driver reports them.
   std::optional<double> thermal_seconds = {};    // slowed down for heat
   std::optional<double> power_cap_seconds = {};  // slowed down to keep the power limit
   bool thermal = false;                          // slowed down for heat at this moment
@@ -68,47 +68,47 @@ class Device {
   virtual timing::Clock& clock() = 0;
   // Another clock of the same kind, for work that must not disturb the one above.
   virtual std::unique_ptr<timing::Clock> NewClock() const = 0;
-  // Bytes of the last cache between the arithmetic and memory.
+  // Bytes of the last cache level before memory.
   virtual double LastLevelCacheBytes() const = 0;
   virtual double FreeMemoryBytes() const = 0;
-  // Whether arithmetic in this precision exists in hardware; the message says what is missing.
+  // OK if the hardware has arithmetic in this precision; the error names the missing feature.
   virtual absl::Status Supports(workload::Dtype dtype) const = 0;
   // Facts for the context of the results: key, value.
   virtual std::vector<std::pair<std::string, std::string>> Context() const = 0;
   virtual Conditions ReadConditions() const = 0;
 
-  // Measures the roofs that are needed and not known yet.
+  // Measures the needed roofs that are not known yet.
   virtual void Calibrate(const hardware::RoofNeeds& needs) = 0;
   // Takes roofs from the readings of an earlier process on this device instead of measuring them.
   virtual void RestoreRoofs(const std::vector<hardware::RoofReading>& /*readings*/) {}
-  // What was tried and reached for each roof that is known.
+  // The variants tried for each known roof, with their rates.
   virtual std::vector<hardware::RoofReading> RoofReadings() const { return {}; }
   virtual const workload::Peaks& MeasuredPeaks() const = 0;
-  // How the speed of memory scattered meanwhile.
+  // The scatter of the memory rate during calibration.
   virtual hardware::RateRange MemorySpeed() const = 0;
   virtual RoofGauge Gauge(const workload::Cost& cost, CacheState cache) = 0;
   // Runs the stream that Calibrate found fastest, over `bytes` bytes (a multiple of 64, both pointers 64-byte aligned)
   // of the device's memory. A read leaves the wrapping sum of all 64-bit words in the one at `to`.
   virtual void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
 
-  // Work of the device's own that takes about `seconds` each time it is called: to slow a step down on purpose.
+  // Work on the device itself that takes about `seconds` per call, to slow a step down on purpose.
   virtual std::function<void()> ExtraWork(double seconds) = 0;
-  // Called after each case, whatever became of it: gives memory back, waits for what still runs.
+  // Called after each case, whatever its outcome: frees memory and waits for running work.
   virtual void AfterCase() {}
-  // Waits, for a while at most, until a device that slowed itself down for heat has recovered.
+  // Waits, up to a limit, until a device that throttled for heat has recovered.
   virtual void WaitUntilCool() {}
   // Whether this process can still use the device: Unavailable after an error that stays with the process.
   virtual absl::Status Health() { return absl::OkStatus(); }
 
-  // Whether it computes in the host's memory: what a case takes is this process's own then, and an overrun its end,
-  // unless a limit turns it into an exception.
+  // Whether the device computes in the host's memory: a case then uses this process's own memory, and an overrun ends
+  // the process unless a limit turns it into an exception.
   virtual bool SharesHostMemory() const { return true; }
-  // Whether work is enqueued ahead of it: a host that is slower than the device then sets the pace.
+  // Whether work is enqueued ahead of the device: a host that is slower than the device then sets the pace.
   virtual bool EnqueuesAhead() const { return false; }
-  // Whether its conditions are of the moment, so that they must be read while a case runs; else they are counters.
+  // Whether conditions are momentary, so that they must be read while a case runs; otherwise they are counters.
   virtual bool ConditionsAreMomentary() const { return false; }
 
-  // Makes the operands of a cold case cold before each step. nullptr: there is no instruction for it, and a cold case
+  // Evicts the operands of a cold case before each step. nullptr: the device has no instruction for it, and a cold case
   // rotates over copies of its operands instead.
   virtual hardware::CacheEvictor* evictor() { return nullptr; }
 
@@ -116,8 +116,7 @@ class Device {
   virtual Gpu* gpu() const { return nullptr; }
 };
 
-// `spec` is "auto", "cpu", "cuda" or "cuda:N". `threads` 0: as many as LibTorch takes by itself. The error lists what
-// exists.
+// `spec` is "auto", "cpu", "cuda" or "cuda:N". `threads` 0: LibTorch's default. The error lists the devices that exist.
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& spec, int threads);
 
 }  // namespace roofbench

@@ -18,8 +18,8 @@
 namespace roofbench {
 namespace {
 
-// 512: three operands of any precision stay in a private L2 of 1 MiB or a small share of the last level, so that the
-// probe reads the arithmetic and not the memory; larger ones gain less than 5 % on the processors tried.
+// 512: three operands of any precision fit a private L2 of 1 MiB or a small share of the last level, so that the probe
+// measures arithmetic and not memory; larger products gain less than 5 % on the processors tried.
 constexpr int64_t kSize = 512;
 
 hardware::ComputeProbe Repeat(std::function<void()> product) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LibTorch's matrix products as probes of the arithmetic roof: on processors with matrix units they beat every vector
-// loop.
+// LibTorch's matrix products as probes of the arithmetic roof: on processors with matrix units they are faster than
+// every vector loop.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace roofbench {
 
-// The ways LibTorch has to multiply square matrices of this precision on a CPU: name and probe.
+// LibTorch's ways to multiply square matrices of this precision on a CPU: name and probe.
 std::vector<std::pair<std::string, hardware::ComputeProbe>> GemmProbes(workload::Dtype dtype);
 
 }  // namespace roofbench

@@ -30,8 +30,8 @@ struct GpuFacts {
 class GpuGraph {
  public:
   virtual ~GpuGraph() = default;
-  // Launches the work. `mark` makes the marks that were made while it was recorded, in the same order; they are taken
-  // on the device where the work has come to that point.
+  // Launches the work. `mark` makes the marks that were made during the recording, in the same order; the device takes
+  // them where its work reaches that point.
   virtual void Replay(const std::function<void()>& mark) = 0;
 };
 
@@ -41,46 +41,47 @@ class Gpu {
   virtual ~Gpu() = default;
 
   virtual const GpuFacts& facts() const = 0;
-  // Bytes that can still be allocated, those that LibTorch's allocator holds and does not use included.
+  // Bytes that can still be allocated, including those that LibTorch's allocator holds but does not use.
   virtual double FreeMemoryBytes() const = 0;
-  // Gives the memory that LibTorch's allocator holds and does not use back to the driver.
+  // Returns the memory that LibTorch's allocator holds but does not use to the driver.
   virtual void EmptyCache() = 0;
   // Peak bytes of LibTorch's allocator since the last ResetPeak.
   virtual double PeakBytes() const = 0;
   virtual void ResetPeak() = 0;
-  // Bytes that recorded graphs hold and that are no tensor's: what their launches work in.
+  // Bytes that recorded graphs hold outside of tensors: the workspace of their launches.
   virtual double GraphBytes() const = 0;
-  // Records what LibTorch's allocator does from now on, the last `most_events` of it, each with what `site` says at
-  // that moment, on any thread. Then ends that: what was recorded on this GPU, and its segments. Times are of the
-  // system's clock.
+  // Start records the events of LibTorch's allocator from now on, keeping the last `most_events`, each with the result
+  // of `site` at that moment, on any thread. Finish ends the recording and returns the events on this GPU and its
+  // segments. Times are of the system clock.
   virtual void StartMemoryHistory(std::string (*site)(), std::size_t most_events) = 0;
   virtual observe::MemoryHistory FinishMemoryHistory() = 0;
   virtual void Synchronize() = 0;
 
-  // Events on the stream that LibTorch works on.
+  // Events on LibTorch's current stream.
   virtual std::unique_ptr<timing::EventQueue> NewEventQueue() const = 0;
   virtual hardware::GpuStreams& streams() = 0;
   virtual void Zero(std::byte* memory, std::size_t bytes) = 0;
-  // Enqueues about `seconds` (at most 0.1) of one busy thread.
+  // Enqueues one busy thread for about `seconds` (at most 0.1).
   virtual void Spin(double seconds) = 0;
 
-  // Records what `enqueue` puts on the stream, after calling it once or more for real. Inside, `mark` must be called at
-  // the ends of phases. Whatever it throws (out of memory, a step that waits for the device) leaves nothing behind.
+  // Records the work that `enqueue` puts on the stream, after calling it at least once for real. Inside, `mark` must be
+  // called at the ends of phases. An exception (out of memory, a step that waits for the device) leaks nothing.
   using Enqueue = std::function<void(const std::function<void()>& mark)>;
   virtual std::unique_ptr<GpuGraph> Record(const Enqueue& enqueue) = 0;
 
-  // For kernels that the CUDA part exports: the stream that LibTorch works on, now (a cudaStream_t), and what is
-  // exported under this name, nullptr if nothing is.
+  // For kernels that the CUDA part exports: LibTorch's current stream (a cudaStream_t), and the export with this name,
+  // nullptr if it does not exist.
   virtual void* Stream() const = 0;
   virtual const void* Export(const std::string& symbol) const = 0;
 };
 
-// What the module exports under kGpuModuleSymbol. Grows at its end; `version` guards against a module of another build.
+// The table that the module exports under kGpuModuleSymbol. Add members at its end; `version` guards against a module
+// of another build.
 struct GpuModule {
   int version;
-  // Devices that the driver shows; a negative count means failure, with the reason in `why`.
+  // The number of devices that the driver shows; negative on failure, with the reason in `why`.
   int (*count)(std::string* why);
-  // nullptr means failure, with the reason in `why`.
+  // nullptr on failure, with the reason in `why`.
   Gpu* (*open)(int index, std::string* why);
 };
 inline constexpr int kGpuModuleVersion = 3;

@@ -101,7 +101,7 @@ class CudaGpu final : public Gpu {
   }
   std::unique_ptr<GpuGraph> Record(const Enqueue& enqueue) override { return RecordCudaGraph(enqueue); }
   void* Stream() const override { return CurrentStream(); }
-  // The module that this is in was opened for all of the process to see.
+  // The module that contains this function was opened with its symbols visible to the whole process.
   const void* Export(const std::string& symbol) const override { return dlsym(RTLD_DEFAULT, symbol.c_str()); }
 
  private:

@@ -20,11 +20,11 @@ namespace {
 
 using workload::Dtype;
 
-constexpr double kCalibrationSeconds = 0.036;  // of each way to a roof
+constexpr double kCalibrationSeconds = 0.036;  // for each way to reach a roof
 constexpr int kCoolingPolls = 20;
 constexpr std::chrono::milliseconds kCoolingPause(250);
 
-// The first compute capability whose tensor cores (or vector units) multiply in a precision, and what has it.
+// The first compute capability whose tensor cores (or vector units) multiply in a precision, and the generation's name.
 struct Precision {
   Dtype dtype;
   int major;
@@ -131,7 +131,7 @@ void GpuDevice::RestoreRoofs(const std::vector<hardware::RoofReading>& readings)
 }
 
 void GpuDevice::RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) {
-  // A read adds to the word that it is given.
+  // A read adds to the word at its target.
   if (kind == hardware::StreamKind::kRead) gpu_->Zero(to, sizeof(uint64_t));
   gpu_->streams().Enqueue({.kind = kind, .variant = meter_.BestVariant(kind), .to = to, .from = from, .bytes = bytes});
 }
@@ -147,8 +147,8 @@ void GpuDevice::AfterCase() {
 }
 
 absl::Status GpuDevice::Health() {
-  // CUDA tells of most errors once. One that it tells of again (an illegal access, a failed assertion) has broken the
-  // process's context, and every call will fail.
+  // CUDA reports most errors once. An error that it reports again (an illegal access, a failed assertion) has broken
+  // the process's context, and every later call will fail.
   absl::Status health;
   for (int asked = 0; asked < 2; ++asked) {
     try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPU as a device: events for a clock, its L2 for a cache, the streams and matrix products that bound it.
+// A GPU as a device: events for its clock, its L2 as the cache, and the streams and matrix products as its roofs.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,11 @@
 
 namespace roofbench {
 
-// What a GpuDevice is made of. A test gives fakes, and a CPU to put the tensors on.
+// The parts of a GpuDevice. A test passes fakes, and a CPU to hold the tensors.
 struct GpuParts {
   std::unique_ptr<Gpu> gpu;
   std::unique_ptr<hardware::Nvml> nvml;  // nullptr: unknown
-  std::string nvml_missing;              // why it is
+  std::string nvml_missing;              // why `nvml` is nullptr
   at::Device torch_device = at::kCUDA;
   std::function<double()> host_seconds;  // nullptr: the steady clock
 };
@@ -60,7 +60,7 @@ class GpuDevice final : public Device {
   Gpu* gpu() const override { return gpu_.get(); }
 
  private:
-  // Matrix products in the needed precisions as probes; returns what this device has of the needs.
+  // Adds matrix products in the needed precisions as probes; returns the needs that this device supports.
   hardware::RoofNeeds AddGemmProbes(hardware::RoofNeeds needs);
 
   std::unique_ptr<Gpu> gpu_;

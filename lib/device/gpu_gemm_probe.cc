@@ -22,7 +22,7 @@ namespace {
 
 using workload::Dtype;
 
-// 4096 keeps a probe short on a small GPU and in plain fp32; 8192 is what the tensor cores of a large one need.
+// 4096 keeps a probe short on a small GPU and in plain fp32; the tensor cores of a large GPU need 8192.
 constexpr int64_t kSmall = 4096;
 constexpr int64_t kLarge = 8192;
 
@@ -53,12 +53,12 @@ class Probe {
     try {
       if (!product_) {
         product_ = Product(dtype_, n_, device_);
-        seconds_ = TimeOf(1);  // pays for what cuBLAS makes at first use
+        seconds_ = TimeOf(1);  // absorbs cuBLAS's first-use setup
         seconds_ = TimeOf(1);
       }
       const auto products = static_cast<int64_t>(std::clamp(seconds / std::max(seconds_, 1e-6), 1.0, 400.0));
       seconds_ = TimeOf(products) / static_cast<double>(products);
-    } catch (const c10::Error&) {  // no memory for the operands, no such product
+    } catch (const c10::Error&) {  // not enough memory, or no product in this precision
       product_ = nullptr;
       broken_ = true;
       return 0;

@@ -15,8 +15,8 @@
 
 namespace roofbench {
 
-// Square products of this precision on `device`, timed by `clock`: name and probe. Operands are made at the first call.
-// None where LibTorch has no plain product (fp8).
+// Square products of this precision on `device`, timed by `clock`: name and probe. The first call allocates the
+// operands. Empty where LibTorch has no plain product (fp8).
 std::vector<std::pair<std::string, hardware::ComputeProbe>> GpuGemmProbes(workload::Dtype dtype, at::Device device,
                                                                           std::shared_ptr<timing::Clock> clock);
 

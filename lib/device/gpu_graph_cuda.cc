@@ -19,10 +19,11 @@ namespace {
 namespace allocator = c10::cuda::CUDACachingAllocator;
 using timing::CheckCuda;
 
-// Steps before a recording: libraries make their handles and choose their kernels, and the allocator learns the sizes.
+// Steps before a recording: libraries create their handles and choose their kernels, and the allocator learns the
+// sizes.
 constexpr int kStepsBeforeRecording = 3;
 
-// Memory of LibTorch's allocator that nothing but one graph works in.
+// A memory pool of LibTorch's allocator that one graph alone uses.
 class PrivatePool {
  public:
   explicit PrivatePool(c10::DeviceIndex device) : device_(device), id_(at::cuda::graph_pool_handle()) {}
@@ -32,11 +33,11 @@ class PrivatePool {
     if (!is_made_) return;
     try {
       allocator::releasePool(device_, id_);
-    } catch (...) {  // NOLINT(bugprone-empty-catch): of a device that is lost nothing can be given back
+    } catch (...) {  // NOLINT(bugprone-empty-catch): nothing can be freed on a lost device
     }
   }
 
-  // While it lives, what is allocated on the stream comes from the pool.
+  // While it lives, allocations on the stream come from the pool.
   class Use {
    public:
     Use(PrivatePool& pool, cudaStream_t stream) : pool_(pool) {
@@ -48,7 +49,7 @@ class PrivatePool {
     ~Use() {
       try {
         allocator::endAllocateToPool(pool_.device_, pool_.id_);
-      } catch (...) {  // NOLINT(bugprone-empty-catch): it forgets the pool, which the constructor has told it of
+      } catch (...) {  // NOLINT(bugprone-empty-catch): it unregisters the pool that the constructor registered
       }
     }
 
@@ -72,7 +73,7 @@ class Placeholders {
     for (cudaEvent_t event : events_) cudaEventDestroy(event);
   }
 
-  // External: the node is a record that others can wait for and read, not a dependency inside the graph.
+  // External: the node is a record that other code can wait for and read, not a dependency inside the graph.
   void Record(cudaStream_t stream) {
     cudaEvent_t event = nullptr;
     CheckCuda(cudaEventCreate(&event), "a CUDA event could not be made");
@@ -87,7 +88,7 @@ class Placeholders {
   std::vector<cudaEvent_t> events_;
 };
 
-// What the stream is given between its making and End, as a graph.
+// Captures the work that the stream receives between construction and End as a graph.
 class Capture {
  public:
   explicit Capture(cudaStream_t stream) : stream_(stream) {
@@ -95,13 +96,13 @@ class Capture {
   }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
-  // The stream must not stay one that records, whatever was thrown on it.
+  // The stream must leave capture mode after any exception.
   ~Capture() {
     if (has_ended_) return;
     cudaGraph_t partial = nullptr;
     cudaStreamEndCapture(stream_, &partial);
     if (partial != nullptr) cudaGraphDestroy(partial);
-    cudaGetLastError();  // the reason is on its way as an exception
+    cudaGetLastError();  // the exception already carries the reason
   }
 
   cudaGraph_t End() {
@@ -116,20 +117,19 @@ class Capture {
   bool has_ended_ = false;
 };
 
-// LibTorch has a class for this (at::cuda::CUDAGraph). It is not used: where a recording fails, it leaves its pool with
+// LibTorch's own class (at::cuda::CUDAGraph) does not fit: after a failed recording it leaves its pool registered with
 // the allocator and its generators recording, for every case that follows.
 class CudaGpuGraph final : public GpuGraph {
  public:
   explicit CudaGpuGraph(const Gpu::Enqueue& enqueue) : pool_(c10::cuda::getCurrentCUDAStream().device_index()) {
-    // Recording needs a stream that is not the default one; what ran before has to be over for it, and the other way
-    // round.
+    // Recording needs a stream other than the default one; earlier work must finish first, in both directions.
     const c10::cuda::CUDAStream caller = c10::cuda::getCurrentCUDAStream();
     const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, caller.device_index());
     CheckCuda(cudaDeviceSynchronize(), "the GPU stopped before a graph was recorded");
     const c10::cuda::CUDAStreamGuard guard(stream);
     for (int i = 0; i < kStepsBeforeRecording; ++i) enqueue([] {});
     CheckCuda(cudaStreamSynchronize(stream.stream()), "the GPU stopped in a step that was to be recorded");
-    // The pool takes its memory from the driver, and while it records the allocator can give none back for it.
+    // The pool takes its memory from the driver, and during the recording the allocator cannot free memory for it.
     allocator::emptyCache();
     const PrivatePool::Use use(pool_, stream.stream());
     Capture capture(stream.stream());
@@ -137,7 +137,7 @@ class CudaGpuGraph final : public GpuGraph {
     graph_ = capture.End();
     try {
       FindNodes();
-      // As LibTorch makes its own.
+      // The same mode as LibTorch's.
       CheckCuda(cudaGraphInstantiateWithFlags(&executable_, graph_, cudaGraphInstantiateFlagAutoFreeOnLaunch),
                 "the recorded graph cannot be made ready");
     } catch (...) {
@@ -153,7 +153,7 @@ class CudaGpuGraph final : public GpuGraph {
     timing::GatheredEvents gathered;
     mark();
     const std::vector<cudaEvent_t>& events = gathered.events();
-    // Marks that nobody wants (an untimed step) go to the placeholders, as at first.
+    // Unneeded marks (of an untimed step) go to the placeholders again.
     if (!events.empty() && events.size() != nodes_.size()) {
       throw std::logic_error("a graph with " + std::to_string(nodes_.size()) + " marks was asked for " +
                              std::to_string(events.size()));
@@ -174,7 +174,7 @@ class CudaGpuGraph final : public GpuGraph {
     if (graph_ != nullptr) cudaGraphDestroy(graph_);
   }
 
-  // The nodes of the marks, in the order in which they were recorded.
+  // The nodes of the marks, in recording order.
   void FindNodes() {
     std::size_t count = 0;
     CheckCuda(cudaGraphGetNodes(graph_, nullptr, &count), "the graph cannot be read");

@@ -13,14 +13,14 @@ namespace caching = c10::CachingDeviceAllocator;
 using c10::cuda::CUDACachingAllocator::recordHistory;
 using observe::MemoryAction;
 
-// LibTorch's entries are ours by number.
+// LibTorch's enumerators have the same numbers as ours.
 using Action = caching::TraceEntry::Action;
 static_assert(Action::ALLOC == static_cast<int>(MemoryAction::kAlloc));
 static_assert(Action::FREE_COMPLETED == static_cast<int>(MemoryAction::kFreeCompleted));
 static_assert(Action::SEGMENT_UNMAP == static_cast<int>(MemoryAction::kSegmentUnmap));
 static_assert(Action::OOM == static_cast<int>(MemoryAction::kOutOfMemory));
 
-// The allocator takes a plain function, which can hold nothing.
+// The allocator takes a plain function, which cannot capture.
 std::string (*g_site)() = nullptr;
 
 struct Site final : c10::GatheredContext {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The history of LibTorch's caching allocator, as Gpu tells it.
+// The history of LibTorch's caching allocator, in the form that Gpu returns.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,7 @@ std::vector<std::filesystem::path> Places() {
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return {};
   const std::filesystem::path folder = program.parent_path();
-  // Beside bin, beside the program, and beside libexec/roofbench, where installed tests lie.
+  // Next to bin, next to the program, and next to libexec/roofbench, which holds the installed tests.
   return {folder.parent_path() / "lib" / kGpuModuleFile, folder / kGpuModuleFile,
           folder.parent_path().parent_path() / "lib" / kGpuModuleFile};
 }
@@ -28,7 +28,7 @@ std::vector<std::filesystem::path> Places() {
 }  // namespace
 
 absl::StatusOr<const GpuModule*> LoadGpuModuleFrom(const std::string& path) {
-  // RTLD_GLOBAL: LibTorch's CUDA libraries, which come with it, find one another as if the program had linked them.
+  // RTLD_GLOBAL: LibTorch's CUDA libraries, which the module loads, find one another as if the program had linked them.
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
     const char* error = dlerror();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the CUDA part of the program, which is a shared library that is opened when a GPU is asked for.
+// Finds the CUDA part of the program, a shared library that is opened when a GPU is requested.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace roofbench {
 
-// Opens the module: ../lib or the folder of the program, or the file that ROOFBENCH_CUDA_MODULE names. The error says
-// what is missing and how to get it. It is opened once and stays.
+// Opens the module: from ../lib or the program's folder, or the file that ROOFBENCH_CUDA_MODULE names. The error names
+// the missing part and the way to get it. The module is opened once and stays open.
 absl::StatusOr<const GpuModule*> LoadGpuModule();
 
-// As LoadGpuModule, from a file: for tests.
+// As LoadGpuModule, from a given file: for tests.
 absl::StatusOr<const GpuModule*> LoadGpuModuleFrom(const std::string& path);
 
 }  // namespace roofbench

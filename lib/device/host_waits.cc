@@ -15,14 +15,14 @@
 namespace roofbench {
 namespace {
 
-// Those that others are made of.
+// The basic operators, which other operators call.
 constexpr std::array<std::string_view, 5> kWaiting = {"aten::_local_scalar_dense", "aten::nonzero", "aten::equal",
                                                       "aten::masked_select", "aten::_unique2"};
 
 struct Observed {
   std::function<double()> host_seconds;
   double waited = 0;
-  int depth = 0;  // of operators that wait inside each other
+  int depth = 0;  // of nested operators that wait
 };
 thread_local Observed* g_observed = nullptr;
 
@@ -57,7 +57,7 @@ void End(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
   g_observed->waited += g_observed->host_seconds() - static_cast<Start*>(context)->seconds;
 }
 
-// While it lives, operators of this thread are observed.
+// While it lives, it observes this thread's operators.
 class Observation {
  public:
   explicit Observation(Observed& observed)

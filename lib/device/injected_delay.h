@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real extra work of a chosen length, to make a step slower on purpose.
+// Real extra work of a chosen length, to slow a step down on purpose.
 #pragma once
 
 #include <cstdint>
 
 namespace roofbench {
 
-// Arithmetic on one thread that takes about `seconds` each time it is run. The length is set once, by timing the loop,
-// so that the work and not a clock decides when it ends.
+// Arithmetic on one thread that takes about `seconds` per run. Timing the loop once sets the length, so that the amount
+// of work and not a clock decides when it ends.
 class InjectedDelay {
  public:
   explicit InjectedDelay(double seconds);

@@ -12,7 +12,7 @@ namespace {
 constexpr char kStreams[] = "lib/hardware/roofs/stream_kernels_cuda.cu";
 constexpr char kRows[] = "lib/kernels/cuda/rows_cuda.cu";
 
-// tests/structure holds the rows against the sources.
+// tests/structure compares the rows with the sources.
 constexpr UnverifiedKernel kTable[] = {
     {"Spin", "lib/timing/spin_cuda.cu", true},
     {"ReadStream", kStreams, true},

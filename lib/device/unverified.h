@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What no GPU has run yet: CUDA kernels of ours, and what is made where a GPU is.
+// Code that has not run on a GPU yet: our CUDA kernels, and artifacts that are built on a machine with a GPU.
 #pragma once
 
 #include <span>
@@ -8,19 +8,19 @@
 
 namespace roofbench {
 
-// A kernel is code that was never seen to work until a GPU has run it: whoever has run tools/gpu_check without a
-// failure takes the rows away that it covered, and says in the commit which GPU it was.
+// A kernel counts as unverified until a GPU has run it: after a run of tools/gpu_check without a failure, remove the
+// rows that it covered, and name the GPU in the commit.
 struct UnverifiedKernel {
-  std::string_view kernel;  // __global__ function, or what stands for kernels that others write
+  std::string_view kernel;  // __global__ function, or a name that stands for third-party kernels
   std::string_view file;
-  bool emulated = false;  // tests/emulated runs it on the processor, and its results are right there
+  bool emulated = false;  // tests/emulated runs it on the processor, where its results are correct
 };
 
 std::span<const UnverifiedKernel> UnverifiedKernels();
 bool IsUnverified(std::string_view kernel);
 bool IsEmulatedAlone(std::string_view kernel);  // unverified, but emulated
 
-// The table as --list_axes prints it; empty if all kernels were run.
+// The table as --list_axes prints it; empty if all kernels have run on a GPU.
 std::string DescribeUnverified();
 
 }  // namespace roofbench

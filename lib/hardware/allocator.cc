@@ -26,7 +26,7 @@ std::optional<std::string> UseAllocator(Allocator allocator) {
   if (const char* const given = std::getenv(kVariable); given != nullptr && given != expected) return expected;
   setenv(kVariable, expected.c_str(), /*overwrite=*/1);
   kernels::AllowHugePages(tuned);
-  // Defaults are left alone, not set: glibc moves its own with what was freed before, unless they were set.
+  // Leave the defaults alone, do not set them: glibc adapts its own to the sizes of freed blocks unless they were set.
   if (tuned) TuneMalloc();
   return std::nullopt;
 }

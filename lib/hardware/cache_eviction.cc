@@ -23,8 +23,8 @@ namespace roofbench::hardware {
 namespace {
 
 constexpr std::size_t kLineBytes = 64;
-// Twice a cache, so that a line of the scratch has left the cache before it is written again; of a larger cache a
-// virtual machine has a part at most.
+// Twice a cache, so that a line of the scratch has left the cache before it is written again; a virtual machine has at
+// most a part of a larger cache.
 constexpr double kScratchCaches = 2;
 constexpr double kLeastScratchBytes = 1 << 20;
 constexpr double kMostScratchBytes = 128 << 20;
@@ -66,15 +66,15 @@ void FlushLines(const std::byte* begin, const std::byte* end) {
 #error "This processor needs an instruction that evicts a cache line"
 #endif
 
-// A range that was allocated once may have been given back to the system since.
+// A range that was allocated once may have been returned to the system since.
 bool IsMapped(MemoryRange range) {
   static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(range.data) / page * page;
   const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(range.data) + range.bytes;
-  return msync(reinterpret_cast<void*>(begin), end - begin, MS_ASYNC) == 0;  // does nothing, but fails on a hole
+  return msync(reinterpret_cast<void*>(begin), end - begin, MS_ASYNC) == 0;  // no effect, but fails on a hole
 }
 
-// Calls `touch` with a byte of each line of the ranges, each thread with its share of every range.
+// Calls `touch` with a byte of each line of the ranges; each thread takes its share of every range.
 template <typename Touch>
 void OnLines(std::span<const MemoryRange> ranges, int threads, Touch touch) {
   kernels::ThreadPool(threads).OnEach([&](int thread) {
@@ -88,7 +88,7 @@ void OnLines(std::span<const MemoryRange> ranges, int threads, Touch touch) {
 
 void Modify(std::byte* byte) {
   volatile std::byte& line = *byte;
-  line = line;  // a store of the same value modifies a line, too
+  line = line;  // a store of the same value also marks the line as modified
 }
 
 double SecondsOfEviction(const CacheEvictor& evictor, std::span<const MemoryRange> ranges) {
@@ -97,7 +97,7 @@ double SecondsOfEviction(const CacheEvictor& evictor, std::span<const MemoryRang
   return WallSeconds() - begin;
 }
 
-// What the modified lines of the ranges in the caches make an eviction take longer.
+// The extra seconds that modified lines of the ranges in the caches add to an eviction.
 double ExtraSecondsOfModified(const CacheEvictor& evictor, std::span<const MemoryRange> ranges, int threads) {
   const double modified = SecondsOfEviction(evictor, ranges);
   OnLines(ranges, threads,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts operands out of all caches without touching other memory, so that the next step reads them from memory.
+// Evicts operands from all caches without touching other memory, so that the next step reads them from memory.
 #pragma once
 
 #include <cstddef>
@@ -23,29 +23,29 @@ class CacheEvictor {
  public:
   CacheEvictor(double last_level_cache_bytes, int threads) : cache_bytes_(last_level_cache_bytes), threads_(threads) {}
 
-  // Evicts the ranges, each thread of the pool its share of every one. A range that is not mapped any more is left out.
+  // Evicts the ranges; each thread of the pool takes its share of every range. Skips a range that is no longer mapped.
   // Returns the bytes that were evicted.
   std::size_t Evict(std::span<const MemoryRange> ranges) const;
 
-  // Evicts the ranges, and estimates how many bytes of modified lines of them the caches held: writing these back makes
+  // Evicts the ranges, and estimates how many bytes of their modified lines the caches held: writing these back makes
   // an eviction slower than one of the same lines unmodified.
   double EvictAndEstimateModified(std::span<const MemoryRange> ranges);
 
-  // Fills the room that evicted lines left with `bytes` of modified lines of other memory. A step that leaves so much
-  // behind then pays for writing as many lines back, as it does in a long run, where the caches hold what earlier steps
-  // wrote: into an empty cache it would write for free.
+  // Fills the room that evicted lines left with `bytes` of modified lines of other memory. A step that leaves this many
+  // modified bytes then pays for writing as many lines back, as it does in a long run, where the caches hold the
+  // results of earlier steps: into an empty cache it would write for free.
   void FillWithModifiedLines(double bytes);
 
  private:
-  // Forms the scratch when it is first needed. Lines that every thread has of it.
+  // Allocates the scratch on first use. Returns the number of lines in each thread's share.
   std::size_t ScratchLines();
-  // What writing a modified line back adds to its eviction, a byte; measured once.
+  // Seconds per byte that writing a modified line back adds to its eviction; measured once.
   double WriteBackSeconds();
 
   double cache_bytes_;
   int threads_;
   HugeBuffer scratch_;
-  std::size_t cursor_ = 0;  // lines into what every thread has of the scratch
+  std::size_t cursor_ = 0;  // lines into each thread's share of the scratch
   std::optional<double> write_back_seconds_;
 };
 

@@ -10,7 +10,7 @@ namespace {
 using workload::Dtype;
 using workload::Index;
 
-// A row as datasheets print it. 0: not published.
+// A row in the units of datasheets. 0: not published.
 struct Row {
   std::string_view name;
   std::string_view prefix;

@@ -21,7 +21,7 @@ namespace {
 
 using workload::Dtype;
 
-// What follows "key" (and white space, colons and equal signs) on the first line that starts with it.
+// The text after "key" (and white space, colons and equal signs) on the first line that starts with it.
 std::optional<std::string> ValueOf(const std::string& text, std::string_view key) {
   constexpr std::string_view kSeparators = " \t:";
   std::istringstream lines(text);
@@ -118,7 +118,7 @@ bool HasAny(const Flags& flags, const Names& names) {
   return std::ranges::any_of(names, [&](std::string_view name) { return flags.contains(name); });
 }
 
-// As WidestVectors, of a processor that cannot be asked.
+// As WidestVectors, for a processor that cannot be queried.
 template <typename Flags>
 std::string_view WidestOf(const Flags& flags) {
   if (flags.contains("avx512f")) return "avx512";
@@ -154,8 +154,9 @@ constexpr CgroupFiles kCgroupV2 = {"/sys/fs/cgroup", "memory.max", "memory.curre
 constexpr CgroupFiles kCgroupV1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
                                    "total_inactive_file"};
 
-// What a cgroup and all above it still leave. Inside a container /proc/self/cgroup may name a path of the host, which
-// is not mounted here; the container's own limit then stands at the mount itself, the last folder tried.
+// The bytes that a cgroup and all its ancestors still leave. Inside a container /proc/self/cgroup may name a path of
+// the host, which is not mounted here; the container's own limit then stands at the mount itself, the last folder
+// tried.
 double LeftInCgroup(const SystemTree& tree, const CgroupFiles& files, std::string path) {
   double left = kUnlimited;
   while (true) {
@@ -227,7 +228,7 @@ CpuFacts ReadCpuFacts(const std::string& root) {
   facts.affinity = ParseCpuList(ValueOf(tree.Text("/proc/self/status"), "Cpus_allowed_list").value_or(""));
   if (facts.affinity.empty()) facts.affinity = online;
   facts.caches = ReadCaches(tree, facts.affinity);
-  // The probes ask the processor itself; only a tree of another machine has to be believed.
+  // The probes query the processor itself; only the tree of another machine is taken at its word.
   facts.isa = tree.IsReal() ? kernels::WidestVectors() : WidestOf(flags);
   facts.bf16_dot = HasAny(flags, kBf16Flags);
   facts.int8_dot = HasAny(flags, kInt8Flags);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the suite runs on: facts of the processor and of the machine, read from the system and never guessed.
+// The machine under test: facts of the processor and the system, read from the system and never guessed.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace roofbench::hardware {
 
-// Where instances of a level differ (performance and efficiency cores), the smallest: what fits it fits them all.
+// Where instances of a level differ (performance and efficiency cores), the smallest: a working set that fits it fits
+// all.
 struct CacheLevel {
   int level = 0;
   double bytes = 0;   // of one instance
@@ -41,14 +42,14 @@ struct CpuFacts {
 // `root` replaces "/" for tests.
 CpuFacts ReadCpuFacts(const std::string& root = "/");
 
-// Bytes that this process can still allocate: the least of MemAvailable and what its cgroup (v2 or v1) leaves.
-// 0 if neither can be read.
+// Bytes that this process can still allocate: the least of MemAvailable and the remainder of its cgroup (v2 or v1). 0
+// if neither can be read.
 double AvailableMemoryBytes(const std::string& root = "/");
 
 // Seconds since boot, summed over all processors.
 struct ProcessorTime {
   double busy = 0;    // spent by all programs and the kernel
-  double stolen = 0;  // given to others by the hypervisor
+  double stolen = 0;  // taken by the hypervisor for others
 };
 
 // nullopt where the system does not report them. Resolution: a tick, 10 ms.

@@ -17,7 +17,7 @@ EnergyCounter::EnergyCounter(const std::string& root) : tree_(root) {
   for (const auto& entry : std::filesystem::directory_iterator(root + folder, error)) {
     const std::string zone = entry.path().filename().string();
     const std::string path = folder + zone;
-    // "intel-rapl:0" is a package (AMD's are called so, too), "intel-rapl:0:1" a part of one; a package does not count
+    // "intel-rapl:0" is a package (AMD's have the same name), "intel-rapl:0:1" a part of one; a package does not count
     // its memory. "psys" counts all of it again.
     if (zone.rfind("intel-rapl:", 0) != 0) continue;
     const std::string name = tree_.Word(path + "/name");

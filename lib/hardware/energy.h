@@ -10,20 +10,20 @@
 
 namespace roofbench::hardware {
 
-// All packages, with memory where it is counted apart, and every program on them.
+// Sums all packages and every program on them, plus memory where it is counted separately.
 class EnergyCounter {
  public:
   // `root` replaces "/" for tests.
   explicit EnergyCounter(const std::string& root = "/");
 
-  // Joules since some moment; nullopt where the machine does not tell, or not this user (the files are root's on most
-  // systems). Must be called more often than the counters overflow, which takes a minute at the least.
+  // Joules since a fixed moment; nullopt where the machine does not report them, or not to this user (the files belong
+  // to root on most systems). Must be called more often than the counters overflow, which takes at least a minute.
   std::optional<double> Joules();
 
  private:
   struct Zone {
     std::string path;  // in the tree
-    double range = 0;  // microjoules at which it starts anew
+    double range = 0;  // microjoules at which it wraps to 0
     double last = 0;
     double overflown = 0;
   };

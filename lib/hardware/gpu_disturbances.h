@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a GPU's settings and state disturbs measurements, as far as its driver tells.
+// The settings and states of a GPU that disturb measurements, as far as its driver reports them.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace roofbench::hardware {
 
-// Persistence, the clock at this moment, and why it is not higher.
+// Persistence, the current clock, and the reasons that it is not higher.
 std::vector<Disturbance> GpuDisturbances(const Nvml& nvml);
 
 }  // namespace roofbench::hardware

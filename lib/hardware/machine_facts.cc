@@ -53,7 +53,7 @@ Disturbance Siblings(const SystemTree& tree, const CpuFacts& facts) {
                  : ""};
 }
 
-// Processors that the cgroup leaves, as it says it: "max 100000" of version 2, two files of version 1.
+// Processors that the cgroup's quota leaves, in its own format: "max 100000" in version 2, two files in version 1.
 Disturbance Quota(const SystemTree& tree) {
   constexpr char kRemedy[] =
       "a quota stops threads in the middle of a step: run without it (docker run without --cpus)";
@@ -92,7 +92,7 @@ Disturbance ClockSource(const SystemTree& tree) {
       slow ? "a clock read is a call into the kernel: boot with clocksource=tsc where the processor allows it" : ""};
 }
 
-// Of a machine whose processors are known.
+// For a machine whose processors are known.
 std::vector<Disturbance> DisturbancesOf(const SystemTree& tree, const CpuFacts& facts) {
   return {Governor(facts),  Turbo(tree), Siblings(tree, facts), Quota(tree),
           HugePages(facts), Numa(tree),  ClockSource(tree)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a machine's settings disturbs measurements, and how to mend it. Read from the system; what it does not tell
-// is "unknown", and no fault.
+// The settings of a machine that disturb measurements, and how to fix them. Read from the system; a fact that it does
+// not report is "unknown" and not counted as a fault.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace roofbench::hardware {
 struct Disturbance {
   std::string fact;         // "turbo"; a key of the context of results
   std::string value;        // "on"
-  std::string remedy = {};  // what to do about it; empty: it disturbs nothing
+  std::string remedy = {};  // how to fix it; empty: it does not disturb measurements
 };
 
 // Governor, turbo, siblings of processors, quota of the cgroup, huge pages, NUMA, clock source. `root` replaces "/" for

@@ -15,11 +15,11 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-// The rest is for page tables, and for what other programs take while a case runs.
+// The rest is for page tables, and for memory that other programs take while a case runs.
 constexpr double kShareOfFree = 0.95;
 
-// What RLIMIT_DATA counts (VmData; since Linux 4.7 with private mappings), from /proc/self/statm: "size resident shared
-// text lib data dirty" in pages. 0 if it cannot be read.
+// The bytes that RLIMIT_DATA counts (VmData; since Linux 4.7 with private mappings), from /proc/self/statm: "size
+// resident shared text lib data dirty" in pages. 0 if it cannot be read.
 double DataBytes(const std::string& root) {
   std::ifstream file(root + "/proc/self/statm");
   double pages = 0;

@@ -10,7 +10,7 @@
 namespace roofbench::hardware {
 namespace {
 
-// As the documentation of the NVML API declares them (all return an nvmlReturn_t, 0 for success).
+// Declared as in the documentation of the NVML API (all return an nvmlReturn_t, 0 for success).
 using Status = int;
 using Handle = void*;
 struct ViolationTime {
@@ -74,7 +74,7 @@ struct Nvml::Library {
     return function != nullptr;
   }
 
-  // What a function that fills one number in answers, in our unit.
+  // The result of a function that returns one number, converted to our unit.
   template <typename Function, typename... Arguments>
   std::optional<double> Ask(Function* function, double scale, Arguments... arguments) const {
     unsigned number = 0;
@@ -96,7 +96,7 @@ struct Nvml::Library {
   Status (*shutdown)() = nullptr;
   const char* (*error_string)(Status) = nullptr;
   Status (*by_pci_bus_id)(const char*, Handle*) = nullptr;
-  // Every one below may be missing.
+  // Any of the following may be missing.
   Status (*driver_version)(char*, unsigned) = nullptr;
   Status (*clock_info)(Handle, int, unsigned*) = nullptr;      // MHz
   Status (*max_clock_info)(Handle, int, unsigned*) = nullptr;  // MHz
@@ -143,7 +143,7 @@ std::unique_ptr<Nvml> Nvml::Open(const std::string& pci_bus_id, std::string* why
   nvml.Find(nvml.power_usage, "nvmlDeviceGetPowerUsage");
   nvml.Find(nvml.power_limit, "nvmlDeviceGetEnforcedPowerLimit");
   nvml.Find(nvml.temperature, "nvmlDeviceGetTemperature");
-  // Renamed in driver 535; the older name stays in the newer ones for some time.
+  // Renamed in driver 535; newer drivers keep the older name for some time.
   if (!nvml.Find(nvml.reasons, "nvmlDeviceGetCurrentClocksEventReasons")) {
     nvml.Find(nvml.reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
   }

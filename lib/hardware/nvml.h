@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the NVIDIA driver's management library says about a GPU: clocks, power, and why it slows itself down.
+// Clocks, power and slowdown reasons of a GPU, from the NVIDIA driver's management library.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ enum NvmlReason : uint64_t {
   kNvmlIdle = 0x1,
   kNvmlSetClocks = 0x2,
   kNvmlSoftwarePowerCap = 0x4,
-  kNvmlHardwareSlowdown = 0x8,  // heat or power: the next two say which, where the GPU knows
+  kNvmlHardwareSlowdown = 0x8,  // heat or power: the next two say which, where the GPU reports it
   kNvmlSyncBoost = 0x10,
   kNvmlSoftwareThermal = 0x20,
   kNvmlHardwareThermal = 0x40,
@@ -22,18 +22,18 @@ enum NvmlReason : uint64_t {
   kNvmlDisplayClocks = 0x100,
 };
 
-// nullopt: this GPU or driver does not tell.
+// nullopt: this GPU or driver does not report it.
 struct NvmlReading {
   std::optional<double> sm_hertz;
   std::optional<double> memory_hertz;
   std::optional<double> watts;
   std::optional<double> celsius;
   std::optional<uint64_t> reasons;          // at this moment
-  std::optional<double> thermal_seconds;    // spent slowed down for heat, since the driver was loaded
-  std::optional<double> power_cap_seconds;  // spent slowed down to keep the power limit
+  std::optional<double> thermal_seconds;    // seconds of thermal slowdown since the driver was loaded
+  std::optional<double> power_cap_seconds;  // seconds of slowdown for the power limit
 };
 
-// Slowed down for heat, or capped by the power limit, at the moment of the reading.
+// Whether the GPU was slowed down for heat or capped by the power limit at the moment of the reading.
 bool IsThermal(const NvmlReading& reading);
 bool IsPowerCapped(const NvmlReading& reading);
 
@@ -42,8 +42,8 @@ std::string DescribeReasons(uint64_t reasons);
 
 inline constexpr char kNvmlLibrary[] = "libnvidia-ml.so.1";  // of the driver
 
-// The toolkit brings no header of this library, and a machine without a driver has no such library: it is opened at run
-// time, and its few functions are declared in nvml.cc.
+// The toolkit has no header of this library, and a machine without a driver does not have the library: it is opened at
+// run time, and its few functions are declared in nvml.cc.
 class Nvml {
  public:
   // Finds the GPU on the PCI bus by "0000:65:00.0". On failure returns nullptr and the reason in `why`.
@@ -54,8 +54,8 @@ class Nvml {
   Nvml& operator=(const Nvml&) = delete;
 
   NvmlReading Read() const;
-  std::string DriverVersion() const;              // "unknown" if it does not tell
-  std::optional<double> PowerLimitWatts() const;  // that is enforced
+  std::string DriverVersion() const;              // "unknown" if it does not report one
+  std::optional<double> PowerLimitWatts() const;  // the enforced limit
   std::optional<double> MaxSmHertz() const;
   std::optional<double> Joules() const;      // used since the driver was loaded (Volta and later)
   std::optional<bool> IsPersistent() const;  // the driver stays loaded between programs

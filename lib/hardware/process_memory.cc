@@ -22,7 +22,7 @@ std::optional<double> StatusBytes(const std::string& field) {
 
 ProcessMemory::ProcessMemory() {
   std::ofstream file("/proc/self/clear_refs");
-  file << 5;  // lowers the high-water mark (proc_pid_clear_refs(5)), and clears nothing
+  file << 5;  // lowers the high-water mark (proc_pid_clear_refs(5)) and clears nothing else
   file.close();
   lowered_ = file.good();
   before_ = StatusBytes("VmRSS").value_or(0);

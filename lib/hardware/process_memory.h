@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of this process that lies in RAM: what the system counts against it, tensors or not.
+// Resident memory of this process: all pages that the system counts for it, tensors or not.
 #pragma once
 
 #include <optional>
 
 namespace roofbench::hardware {
 
-// The largest resident set while it lives. One at a time: the system keeps one high-water mark a process, which the
-// constructor lowers to what is resident now.
+// The largest resident set during its lifetime. One at a time: the system keeps one high-water mark per process, which
+// the constructor lowers to the current resident size.
 class ProcessMemory {
  public:
   ProcessMemory();
 
-  // Bytes that were resident when it was made.
+  // Bytes that were resident at construction.
   double bytes_before() const { return before_; }
-  // The most since then; nullopt where the system does not tell, or does not let the mark be lowered.
+  // The maximum since then; nullopt where the system does not report it, or does not allow lowering the mark.
   std::optional<double> PeakBytes() const;
 
  private:

@@ -13,16 +13,16 @@
 namespace roofbench::hardware {
 namespace {
 
-constexpr double kQuiet = 0.03;  // below what a case calls noisy
+constexpr double kQuiet = 0.03;  // below the share at which a case counts as noisy
 
 }  // namespace
 
 double OthersShare(double seconds) {
   const auto begin = std::chrono::steady_clock::now();
   const std::optional<ProcessorTime> before = ReadProcessorTime();
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));  // in which this process does nothing
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));  // this process is idle meanwhile
   const std::optional<ProcessorTime> after = ReadProcessorTime();
-  // On a machine that is not quiet it sleeps longer than it asked for.
+  // On a busy machine the sleep takes longer than requested.
   const double slept = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const auto processors = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
   if (!before || !after || slept <= 0 || processors <= 0) return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tree of /proc and /sys: the machine's own, or one that a test laid out. What is missing reads as empty.
+// A tree of /proc and /sys: the machine's own, or one that a test created. A missing file reads as empty.
 #pragma once
 
 #include <fstream>

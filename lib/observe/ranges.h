@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named ranges on a profiler's timeline: of NVTX readers (Nsight Systems and others) on any device, and of our own
+// Named ranges on a profiler's timeline: for NVTX readers (Nsight Systems and others) on any device, and for our own
 // profiler (lib/observe/profile).
 //
 //   warm-up, measure: the two parts of sampling a case        step: one call of the case's step
@@ -17,8 +17,8 @@ inline constexpr char kStepRange[] = "step";
 // Prefix of the ranges around our kernels.
 inline constexpr char kKernelPrefix[] = "roofbench::";
 
-// Ranges that say what memory is for (memory_history.h): creation of a model's parameters, an optimizer and its step, a
-// key/value cache, and the release of gradients.
+// Ranges that name the purpose of memory (memory_history.h): creation of a model's parameters, an optimizer and its
+// step, a key/value cache, and the release of gradients.
 inline constexpr char kParametersRange[] = "parameters";
 inline constexpr char kOptimizerRange[] = "optimizer";
 inline constexpr char kKvCacheRange[] = "kv cache";

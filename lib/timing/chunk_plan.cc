@@ -7,9 +7,9 @@
 namespace roofbench::timing {
 namespace {
 
-constexpr double kSampleMargin = 1.1;                     // samples that scatter still reach their least duration
+constexpr double kSampleMargin = 1.1;                     // samples with scatter still reach their least duration
 constexpr int64_t kMaxStepsPerSample = int64_t{1} << 20;  // where a clock that shows no progress ends the growth
-constexpr int64_t kBlindGrowth = 16;                      // of the steps in a sample too short to be seen
+constexpr int64_t kBlindGrowth = 16;                      // of the steps in a sample that is too short for the clock
 constexpr int64_t kChunkGrowth = 8;
 
 // As many as fit, at least 1 and at most `most`; compared as doubles, because the quotient may exceed an integer.

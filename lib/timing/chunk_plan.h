@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many steps share a sample, and how many samples a chunk.
+// The number of steps per sample, and of samples per chunk.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct ChunkLimits {
   double sample_seconds = 0;   // a sample lasts at least this
   double chunk_seconds = 0;    // a chunk lasts at most about this, but holds at least one sample
   int64_t max_samples = 1;     // in the chunk
-  int64_t marks_per_step = 0;  // 0: one mark a sample
+  int64_t marks_per_step = 0;  // 0: one mark per sample
   int64_t max_marks = 2;       // in the chunk
 };
 
-// The chunk to run after `last`, in which a step took `step_seconds`. The steps of a sample never become fewer, and the
-// samples of a chunk grow by degrees, because a short chunk tells little about the next.
+// The chunk to run after `last`, in which a step took `step_seconds`. The steps of a sample never decrease, and the
+// samples of a chunk grow gradually, because a short chunk predicts the next one poorly.
 ChunkPlan NextPlan(const ChunkPlan& last, double step_seconds, const ChunkLimits& limits);
 
 }  // namespace roofbench::timing

@@ -10,7 +10,7 @@ namespace roofbench::timing {
 
 namespace {
 
-// Nothing waits in a queue here; this bounds the memory of a chunk (128 KiB, well inside a second-level cache).
+// The CPU does not have a launch queue; this bounds the memory of a chunk (128 KiB, well inside a second-level cache).
 constexpr std::size_t kMaxMarks = 8192;
 
 double Seconds(std::chrono::steady_clock::duration duration) { return std::chrono::duration<double>(duration).count(); }

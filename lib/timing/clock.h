@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a chunk of steps is timed, on a device that may run behind the host.
+// Timing of a chunk of steps, on a device that may lag the host.
 #pragma once
 
 #include <chrono>
@@ -18,12 +18,12 @@ namespace roofbench::timing {
 // queue up ahead of the device, Mark records an event, and EndChunk reads them; on a CPU a mark is a read of the steady
 // clock.
 //
-// Nothing here has a default: a clock in front of another must pass everything on.
+// No function has a default: a clock that wraps another must forward every call.
 class Clock {
  public:
   virtual ~Clock() = default;
 
-  // Makes room for `marks` marks. Never called between a BeginChunk and its EndChunk.
+  // Reserves `marks` marks. Never called between a BeginChunk and its EndChunk.
   virtual void BeginChunk(std::size_t marks) = 0;
 
   // Records "now" in the stream as the next mark. Must not block, allocate or synchronize.
@@ -39,25 +39,25 @@ class Clock {
   // CPU seconds that this process has used, all threads together.
   virtual double ProcessCpuSeconds() = 0;
 
-  // The difference between two adjacent marks with nothing between them: the median of many, measured once.
+  // The difference between two adjacent marks without work between them: the median of many, measured once.
   virtual double FloorSeconds() = 0;
 
   // Most marks that may wait in one chunk (a GPU's launch queue is about 1,000 deep).
   virtual std::size_t MaxMarks() const = 0;
 
-  // Most marks of a chunk that is a single step, which may make more of them than are planned for.
+  // Most marks of a chunk of a single step, which may make more marks than planned.
   virtual std::size_t MaxStepMarks() const = 0;
 
-  // From now on `look` is called now and then while the device works and the host would wait for it: for what can be
-  // seen under load alone. nullptr: nobody is.
+  // Sets `look`, which is called from time to time while the device works and the host would wait for it: it observes
+  // states that exist under load alone. nullptr: no calls.
   virtual void WhileBusy(const std::function<void()>& look) = 0;
 
-  // Calls `step` and returns the host seconds that it waited for the device in operations of its own, or returns 0 and
-  // calls nothing where nobody can tell.
+  // Calls `step` and returns the host seconds that it waited for the device in its own operations, or returns 0 without
+  // calling it where the clock cannot measure waits.
   virtual double SecondsWaitedIn(const std::function<void()>& step) = 0;
 
-  // What of the `host_seconds` that passed on the host between the last BeginChunk and its EndChunk enqueueing took:
-  // less than all of it where the host waited for room in a full launch queue.
+  // The part of `host_seconds`, the host time between the last BeginChunk and its EndChunk, that enqueueing took: less
+  // than all of it where the host waited for room in a full launch queue.
   virtual double EnqueueSeconds(double host_seconds) const = 0;
 };
 
@@ -73,7 +73,7 @@ class CpuClock final : public Clock {
   double FloorSeconds() override;
   std::size_t MaxMarks() const override;
   std::size_t MaxStepMarks() const override { return MaxMarks(); }
-  // The host is what works: it never waits.
+  // The host does the work itself: it never waits.
   void WhileBusy(const std::function<void()>& /*look*/) override {}
   double SecondsWaitedIn(const std::function<void()>& /*step*/) override { return 0; }
   double EnqueueSeconds(double host_seconds) const override { return host_seconds; }

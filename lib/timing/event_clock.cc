@@ -11,16 +11,16 @@
 namespace roofbench::timing {
 namespace {
 
-// A launch queue holds about 1,000 entries, and the host waits where it is full. The steps of a chunk have at least a
-// launch each, the marks between them are one each, and the sleep and the end of the chunk are two.
+// A launch queue holds about 1,000 entries, and the host waits while it is full. The steps of a chunk take at least a
+// launch each, the marks between them one each, and the sleep and the end of the chunk two.
 constexpr std::size_t kMaxMarks = 490;
-// The stages of a large model in LLM.int8() are more. A step of so many launches fills the queue in any case, and the
-// marks, which the device makes, are right all the same.
+// The stages of a large model in LLM.int8() take more. A step with that many launches fills the queue in any case, and
+// the marks, which the device makes, remain correct.
 constexpr std::size_t kMaxStepMarks = 8192;
 constexpr std::size_t kFloorMarks = 200;
 
-// A device that is done this soon after its last launch has waited for the host: what a wait takes that has nothing to
-// wait for, and the last steps of a chunk.
+// A device that finishes this soon after its last launch has waited for the host: the time covers an empty wait, and
+// the last steps of a chunk.
 constexpr double kIdleSeconds = 50e-6;
 constexpr double kIdleShare = 0.02;
 
@@ -50,13 +50,13 @@ std::span<const double> EventClock::EndChunk() {
   device_seconds_ = 0;
   if (marked_ == 0) return {};
   const double start = host_seconds_();
-  // For one that is recorded here: the last mark may be recorded by a graph, and an event that only the device records
-  // is nothing to wait for until it does.
+  // Waits for an event that was recorded here: a graph may record the last mark, and an event that only the device
+  // records cannot be waited for until the device does.
   queue_->Record(room_);
   LookWhileBusy();
   queue_->Wait(room_);
   waited_seconds_ = host_seconds_() - start;
-  // One by one: a difference is a float in CUDA, whose rounding grows with it.
+  // Added one by one: a difference is a float in CUDA, whose rounding error grows with its size.
   for (std::size_t i = 0; i < marked_; ++i) {
     if (i > 0) device_seconds_ += queue_->SecondsBetween(i - 1, i);
     seconds_[i] = device_seconds_;
@@ -64,8 +64,8 @@ std::span<const double> EventClock::EndChunk() {
   return std::span(seconds_).first(marked_);
 }
 
-// Only where the device is behind for longer than one that waits for launches would be: a look takes a millisecond, in
-// which that one would come to its end, and seem to have had work all the time.
+// Looks only if the device stays busy for longer than one that waits for launches would: a look takes a millisecond,
+// during which a waiting device would finish and then seem to have been busy throughout.
 void EventClock::LookWhileBusy() {
   if (!look_) return;
   const double start = host_seconds_();
@@ -81,7 +81,7 @@ double EventClock::ProcessCpuSeconds() { return CpuClock().ProcessCpuSeconds(); 
 double EventClock::FloorSeconds() {
   if (floor_) return *floor_;
   std::vector<double> gaps;
-  // The first round pays for what is made at first use.
+  // The first round absorbs one-time setup.
   for (int round = 0; round < 2; ++round) {
     gaps.clear();
     BeginChunk(kFloorMarks);
@@ -98,11 +98,12 @@ std::size_t EventClock::MaxMarks() const { return kMaxMarks; }
 std::size_t EventClock::MaxStepMarks() const { return kMaxStepMarks; }
 
 double EventClock::EnqueueSeconds(double host_seconds) const {
-  // All was enqueued while the device slept: the queue was never full, for else the host would have slept, too.
+  // All work was enqueued while the device slept: the queue was never full, since a full one would have made the host
+  // wait.
   if (host_seconds <= kSleepSeconds) return host_seconds;
-  // The device ended as soon as the host did: it had been waiting for launches.
+  // The device ended together with the host: it had been waiting for launches.
   if (waited_seconds_ <= std::max(kIdleSeconds, kIdleShare * device_seconds_)) return host_seconds;
-  // The device had work to the end. What the host took beyond the device's time, it spent behind a full queue.
+  // The device was busy to the end. The host spent its excess over the device's time at a full queue.
   return std::min(host_seconds, device_seconds_);
 }
 

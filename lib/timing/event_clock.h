@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device's queue of work, as far as a clock needs it: the seam between EventClock and CUDA.
+// The part of a device's work queue that a clock needs: the seam between EventClock and CUDA.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@
 
 namespace roofbench::timing {
 
-// Work is enqueued by others, on the same stream. Errors of the device are thrown as std::runtime_error.
+// Other code enqueues the work, on the same stream. Errors of the device are thrown as std::runtime_error.
 class EventQueue {
  public:
   virtual ~EventQueue() = default;
 
-  // Makes the events 0 … count - 1 exist. They are kept and used again, so this costs something only the first time.
+  // Creates the events 0 … count - 1. They are kept and reused, so only the first call is expensive.
   virtual void Reserve(std::size_t count) = 0;
 
-  // Enqueues about `seconds` in which the device does nothing. It must end by itself: a sleep that waited for the host
-  // would hang where a step synchronizes.
+  // Enqueues about `seconds` in which the device is idle. The sleep must end without the host: one that waited for the
+  // host would hang where a step synchronizes.
   virtual void Sleep(double seconds) = 0;
 
   // Enqueues the event. Never waits for the device.
@@ -37,16 +37,16 @@ class EventQueue {
   virtual double SecondsBetween(std::size_t earlier, std::size_t later) = 0;
 };
 
-// The clock of a device that runs behind the host: a mark is an event in the device's queue.
+// The clock of a device that lags the host: a mark is an event in the device's queue.
 
-// A chunk is a short sleep of the device, behind which launches queue up, and then events between the samples. They are
-// read after the last one, so that nothing in a chunk waits for the device.
+// A chunk is a short sleep of the device, during which launches queue up, and then events between the samples. They are
+// read after the last one, so that the chunk never waits for the device.
 class EventClock final : public Clock {
  public:
   // Calls a step and returns the host seconds that it waited for the device.
   using Waits = std::function<double(const std::function<void()>& step)>;
 
-  // `host_seconds` replaces the steady clock in tests. Without `waits`, SecondsWaitedIn can tell nothing.
+  // `host_seconds` replaces the steady clock in tests. Without `waits`, SecondsWaitedIn returns 0.
   explicit EventClock(std::unique_ptr<EventQueue> queue, std::function<double()> host_seconds = nullptr,
                       Waits waits = nullptr);
 
@@ -62,8 +62,9 @@ class EventClock final : public Clock {
   double SecondsWaitedIn(const std::function<void()>& step) override { return waits_ ? waits_(step) : 0; }
   double EnqueueSeconds(double host_seconds) const override;
 
-  // Of the device, at the start of every chunk: long enough for the first launches to get ahead of it. A longer one
-  // would hide the pace of a host that is slower than the device, and that pace is what such a case takes.
+  // The device's sleep at the start of every chunk: long enough for the first launches to get ahead of the device. A
+  // longer one would hide the pace of a host that is slower than the device, and that pace sets the time of such a
+  // case.
   static constexpr double kSleepSeconds = 50e-6;
 
  private:
@@ -73,7 +74,7 @@ class EventClock final : public Clock {
   std::function<double()> host_seconds_;
   Waits waits_;
   std::function<void()> look_;
-  double began_ = 0;  // the chunk, on the host
+  double began_ = 0;  // of the chunk's start, on the host
   std::size_t room_ = 0;
   std::size_t marked_ = 0;
   std::vector<double> seconds_;

@@ -12,14 +12,14 @@
 
 namespace roofbench::timing {
 
-// The stream that work goes to at the moment of the call.
+// The stream that receives work at the moment of the call.
 using CurrentStream = cudaStream_t (*)();
 
-// Events are made with timing on (LibTorch's pool has it off) and live as long as the queue.
+// Events have timing enabled (LibTorch's pool disables it) and live as long as the queue.
 std::unique_ptr<EventQueue> MakeCudaEventQueue(CurrentStream current_stream);
 
-// While it lives, events that queues should record on this thread are gathered here and not enqueued: the replay of a
-// graph whose own nodes will record them.
+// While it lives, events that queues should record on this thread are collected here and not enqueued: for the replay
+// of a graph whose own nodes will record them.
 class GatheredEvents {
  public:
   GatheredEvents();
@@ -35,15 +35,15 @@ class GatheredEvents {
   GatheredEvents* outer_;
 };
 
-// Errors of the CUDA runtime as exceptions.
+// Turns errors of the CUDA runtime into exceptions.
 
-// CUDA's words for an error, and its name.
+// CUDA's description of an error, and its name.
 inline std::string Describe(cudaError_t error) {
   return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
 }
 
-// Throws std::runtime_error: what failed, and why. The runtime forgets an error that it can forget: LibTorch would find
-// it behind its next launch, in a case that has nothing to do with it.
+// Throws std::runtime_error with the failed operation and the reason. Clears the error from the runtime where possible:
+// LibTorch would otherwise report it after its next launch, in an unrelated case.
 inline void CheckCuda(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   cudaGetLastError();

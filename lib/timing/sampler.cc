@@ -16,21 +16,21 @@
 namespace roofbench::timing {
 namespace {
 
-constexpr int64_t kMinChunks = 4;           // the machine's speed changes between chunks, hardly within one
+constexpr int64_t kMinChunks = 4;           // the machine's speed changes between chunks, rarely within one
 constexpr int64_t kMaxChunkSamples = 1000;  // keeps the samples of a chunk in the first-level cache
 constexpr int64_t kReservedSamples = 8192;
 
 constexpr int64_t kMinWarmupChunks = 3;
 constexpr double kFlat = 0.02;  // successive medians of the warm-up that agree this well
 
-constexpr double kMinProbeSeconds = 0.5e-3;  // a roof needs it to get up to speed
+constexpr double kMinProbeSeconds = 0.5e-3;  // a roof needs this long to reach full speed
 constexpr double kMaxProbeSeconds = 25e-3;
-constexpr double kMaxProbeShare = 0.1;  // of a chunk that is long against kMaxProbeSeconds
+constexpr double kMaxProbeShare = 0.1;  // of a chunk that is long compared with kMaxProbeSeconds
 constexpr double kNearlyAll = 0.9;      // of the time of the samples
 
-constexpr double kShortStep = 0.2;  // of a chunk: longer steps fill the caches themselves, early on
+constexpr double kShortStep = 0.2;  // of a chunk: longer steps fill the caches themselves, early in the chunk
 
-// Sees to it that a chunk ends, whatever the step throws: the clock serves the next case too.
+// Ends a chunk even if the step throws: the next case uses the same clock.
 class OpenChunk {
  public:
   OpenChunk(Clock& clock, std::size_t marks) : clock_(clock) { clock_.BeginChunk(marks); }
@@ -41,7 +41,7 @@ class OpenChunk {
     if (closed_) return;
     try {
       clock_.EndChunk();
-    } catch (...) {  // NOLINT(bugprone-empty-catch): the step's exception, on its way now, tells more
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the step's exception, on its way now, is more specific
     }
   }
 
@@ -68,13 +68,13 @@ void Validate(int phases, const SampleOptions& options) {
 class PhaseRecorder final : public PhaseMarker {
  public:
   PhaseRecorder(Clock& clock, int phases) : clock_(clock), phases_(static_cast<std::size_t>(phases)) {
-    if (phases_ > 0) sequence_.reserve(clock_.MaxStepMarks());  // nothing may allocate between marks
+    if (phases_ > 0) sequence_.reserve(clock_.MaxStepMarks());  // allocations between marks would be timed
   }
 
   // Whether the ends of phases are marked, or only checked (outside of a chunk). On at first.
   void SetMarking(bool marking) { marking_ = marking; }
 
-  // Calls the step and checks that it ended the phases that it must.
+  // Calls the step and checks that it ended all of its phases.
   void Run(const Step& step) {
     ended_ = 0;
     step(*this);
@@ -97,7 +97,7 @@ class PhaseRecorder final : public PhaseMarker {
     if (marking_) clock_.Mark();
   }
 
-  // Marks that a step makes: before the first call ended, the most that it may make.
+  // Marks per step: before the end of the first call, the most that it may make.
   std::size_t MarksPerStep() const {
     if (phases_ == 0) return 0;
     return learned_ ? sequence_.size() : clock_.MaxStepMarks() - 1;
@@ -132,7 +132,7 @@ class PhaseRecorder final : public PhaseMarker {
   Clock& clock_;
   const std::size_t phases_;
   std::vector<std::size_t> sequence_;
-  std::size_t ended_ = 0;  // by the step that runs
+  std::size_t ended_ = 0;  // by the current step
   bool learned_ = false;
   bool marking_ = true;
 };
@@ -145,7 +145,7 @@ class Sampler {
         roof_(roof),
         options_(options),
         recorder_(clock, phases),
-        // What runs before a step would be timed with it where several steps share a sample.
+        // Work before a step would be timed with it where several steps share a sample.
         shortest_sample_(options.before_step ? 0 : options.floor_multiple * clock.FloorSeconds()),
         start_marks_(options.before_step ? 1 : 0),
         start_(clock.HostSeconds()) {
@@ -190,7 +190,7 @@ class Sampler {
     double cpu_seconds = 0;
   };
 
-  // Leaves the duration of a step, sample by sample in their order, in step_seconds_.
+  // Stores the duration of a step, sample by sample in their order, in step_seconds_.
   Reading RunChunk(const ChunkPlan& plan) {
     const auto samples = static_cast<std::size_t>(plan.samples);
     const auto steps = static_cast<std::size_t>(plan.steps_per_sample);
@@ -225,7 +225,7 @@ class Sampler {
     return {.marks = marks, .enqueue_seconds = enqueue_seconds, .cpu_seconds = cpu_seconds};
   }
 
-  // Returns the CPU seconds that it took.
+  // Returns the CPU seconds of the chunk.
   double BeforeStep() {
     const double cpu_start = clock_.ProcessCpuSeconds();
     options_.before_step();
@@ -310,7 +310,7 @@ class Sampler {
     }
   }
 
-  // A step that waits for the device keeps the host as long as the device, however little it enqueues.
+  // A step that waits for the device occupies the host as long as the device works, however little it enqueues.
   double EnqueueRatio() {
     if (sampled_seconds_ <= 0) return 0;
     const double ratio = enqueue_seconds_ / sampled_seconds_;
@@ -319,7 +319,7 @@ class Sampler {
     const double waited = clock_.SecondsWaitedIn([this] { recorder_.Run(step_); });
     recorder_.SetMarking(true);
     if (waited <= 0) return ratio;
-    // What the device did meanwhile is unknown: it is the host's pace if enqueueing took nearly all of the time.
+    // The device's state is unknown: the host set the pace if enqueueing took nearly all of the time.
     const double enqueueing = enqueue_seconds_ - waited * static_cast<double>(sampled_steps_);
     return std::max(0.0, enqueueing) / (kNearlyAll * sampled_seconds_);
   }
@@ -371,7 +371,7 @@ class Sampler {
                      .max_marks = static_cast<int64_t>(clock_.MaxMarks())});
   }
 
-  // 0: one mark a sample.
+  // 0: one mark per sample.
   int64_t MarksPerStep() const {
     const std::size_t phase_marks = recorder_.MarksPerStep();
     if (start_marks_ == 0) return static_cast<int64_t>(phase_marks);
@@ -410,7 +410,7 @@ class Sampler {
 
   bool started_ = false;  // the step has run
   bool interrupted_ = false;
-  ChunkPlan last_;  // this and the next three: of the last chunk, be it of the warm-up
+  ChunkPlan last_;  // this and the next three: of the last chunk, warm-up included
   double last_seconds_ = 0;
   double median_seconds_ = 0;
   std::vector<double> step_seconds_;

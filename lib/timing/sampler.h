@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes samples of a step until their median is known well enough, and says how well.
+// Takes samples of a step until the uncertainty of their median is small enough, and reports it.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace roofbench::timing {
 
-// Handed to a step that has named phases: End(i) closes what ran since the last mark and books it on phase i.
-// A step must end the same phases in the same order each time, and end its last phase as the last thing it does.
+// Passed to a step that has named phases: End(i) closes the work since the last mark and assigns it to phase i. A step
+// must end the same phases in the same order each time, and End must be its last action.
 class PhaseMarker {
  public:
   virtual ~PhaseMarker() = default;
@@ -30,30 +30,30 @@ class IgnoredPhases : public PhaseMarker {
 using Step = std::function<void(PhaseMarker&)>;
 
 // Measures the binding roof for about `seconds`, on the same threads as the step, and returns its rate in the roof's
-// own unit a second (bytes/s or FLOP/s); 0 if it could not be measured.
+// own unit per second (bytes/s or FLOP/s); 0 if it could not be measured.
 using RoofProbe = std::function<double(double seconds)>;
 
-// The limits win over min_samples, but at least one sample is always taken.
+// The limits take precedence over min_samples, but at least one sample is always taken.
 struct SampleOptions {
-  // Exactly this many steps before the samples; else until chunk medians are flat.
+  // Exactly this many steps before the samples; nullopt: until chunk medians are flat.
   std::optional<int64_t> warmup_iters;
   int64_t min_samples = 10;
   int64_t max_samples = 5000;
-  int64_t least_samples = 1;     // taken whatever the limits of time say
-  bool exact_samples = false;    // take exactly max_samples, whatever the other limits say
+  int64_t least_samples = 1;     // taken regardless of the time limits
+  bool exact_samples = false;    // take exactly max_samples, regardless of the other limits
   double max_time = 0.4;         // seconds of samples (the timed steps alone)
   double max_wall = 4.0;         // seconds of everything: warm-up, samples, roof probes
   double max_warmup_time = 0.2;  // seconds of automatic warm-up, not counting the first step
   double target_ci = 0.01;       // stop when the relative half-width of the median's 95 % interval is below this
   double chunk_seconds = 0.025;  // longest stretch of samples between two roof probes (one sample may be longer)
-  double roof_share = 0.25;      // roof probes take about this share of the sampling time; 0: there are none
+  double roof_share = 0.25;      // roof probes take about this share of the sampling time; 0: no probes
   // A sample lasts at least this many floors, so that its own mark is a hundredth of it: short steps share one.
   double floor_multiple = 100;
   // Polled after every chunk, of the warm-up too; a true ends sampling early (in the warm-up: after one more sample).
   std::function<bool()> interrupted;
   // Called once, between the warm-up and the samples.
   std::function<void()> warmed_up;
-  // Called before every step, untimed: evicts the operands from the caches. Each sample is one step then.
+  // Called before every step, untimed: evicts the operands from the caches. Each sample is then one step.
   std::function<void()> before_step;
 };
 
@@ -80,11 +80,11 @@ struct Samples {
   StopReason stop = StopReason::kConverged;
 };
 
-// Runs `step` under `clock` as `options` say. `phases` is the number of named phases of the step (0: none).
-// With a `roof`, probes of it alternate with the chunks: probe, chunk, probe, chunk, …, probe; after a probe one
-// untimed step restores the caches if a step is short against a chunk. With warmup_iters, the last warm-up step follows
-// the first probe and does so. Exceptions from the step pass through. Throws std::logic_error if the step breaks the
-// rules of PhaseMarker, and std::invalid_argument for options that mean nothing.
+// Runs `step` under `clock` with `options`. `phases` is the number of named phases of the step (0: none). With a
+// `roof`, probes of it alternate with the chunks: probe, chunk, probe, chunk, …, probe; after a probe one untimed step
+// restores the caches if a step is short compared with a chunk. With warmup_iters, the last warm-up step follows the
+// first probe and does so. Exceptions from the step pass through. Throws std::logic_error if the step breaks the rules
+// of PhaseMarker, and std::invalid_argument for meaningless options.
 Samples TakeSamples(Clock& clock, const Step& step, int phases, const RoofProbe& roof, const SampleOptions& options);
 
 }  // namespace roofbench::timing

@@ -11,7 +11,8 @@ namespace {
 using cuda::ptx::get_sreg_globaltimer;
 
 constexpr double kMostSeconds = 0.1;
-// No GPU runs faster: this many cycles are over at the latest when the time is, should the timer stand still.
+// A bound for a timer that does not advance: at the clock of the fastest GPU, this many cycles take at least the
+// requested time.
 constexpr double kFastestHertz = 4e9;
 
 __global__ void __launch_bounds__(1) Spin(uint64_t nanoseconds, long long most_cycles) {
@@ -29,7 +30,7 @@ cudaError_t LaunchSpin(double seconds, cudaStream_t stream) {
   auto most_cycles = static_cast<long long>(bounded * kFastestHertz);
   void* arguments[] = {&nanoseconds, &most_cycles};
   const cudaError_t launched = cudaLaunchKernel(Spin, dim3(1), dim3(1), arguments, 0, stream);
-  const cudaError_t last = cudaGetLastError();  // takes the error away: the next call of the runtime is not at fault
+  const cudaError_t last = cudaGetLastError();  // clears the error: the next call of the runtime is not at fault
   return launched == cudaSuccess ? last : launched;
 }
 

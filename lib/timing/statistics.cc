@@ -26,7 +26,7 @@ std::vector<double> Copy(std::span<const double> values) {
   return {values.begin(), values.end()};
 }
 
-// The order statistic of rank `rank`, from 0. These two reorder their argument, which spares a copy a quantile.
+// The order statistic of rank `rank`, from 0. Both functions reorder their argument, which saves a copy per quantile.
 double SelectRank(std::vector<double>& values, std::size_t rank) {
   const auto nth = values.begin() + static_cast<std::ptrdiff_t>(rank);
   std::nth_element(values.begin(), nth, values.end());
@@ -152,7 +152,7 @@ double RunningMedian::RelativeHalfWidth() const {
 std::optional<Split> FindSplit(std::span<const double> values) {
   constexpr std::size_t kFewest = 4;
   constexpr double kLeastGap = 0.1;    // of the value below it
-  constexpr double kGapOverGroup = 3;  // a gap that groups of this width do not make by themselves
+  constexpr double kGapOverGroup = 3;  // groups of this width do not produce such a gap by chance
   if (values.size() < kFewest) return std::nullopt;
   std::vector<double> sorted(values.begin(), values.end());
   std::sort(sorted.begin(), sorted.end());

@@ -10,13 +10,13 @@
 
 namespace roofbench::timing {
 
-// Linear interpolation between order statistics (type 7 of Hyndman & Fan 1996, numpy's default). q in [0, 1].
-// The values need not be sorted. Where there are none, functions throw std::invalid_argument unless they say otherwise.
+// Linear interpolation between order statistics (type 7 of Hyndman & Fan 1996, numpy's default). q in [0, 1]. The
+// values need not be sorted. For an empty sample, functions throw std::invalid_argument unless stated otherwise.
 double Quantile(std::span<const double> values, double q);
 double Median(std::span<const double> values);
 double Mean(std::span<const double> values);
 double StandardDeviation(std::span<const double> values);  // of a sample (n - 1); 0 for fewer than two values
-// 1.4826 x the median absolute deviation: the standard deviation of a normal sample, deaf to outliers.
+// 1.4826 x the median absolute deviation: the standard deviation of a normal sample, robust to outliers.
 double RobustDeviation(std::span<const double> values);
 
 struct Interval {
@@ -52,7 +52,7 @@ struct Summary {
 };
 Summary Summarize(std::span<const double> values);
 
-// The median of values that arrive in chunks, and its confidence interval, without sorting them anew each time.
+// The median of values that arrive in chunks, and its confidence interval, without sorting all values each time.
 
 class RunningMedian {
  public:
@@ -67,7 +67,7 @@ class RunningMedian {
   std::vector<double> merged_;  // kept for its memory
 };
 
-// Whether values fall into two groups with nothing between them, as times do where a program is in one of two states.
+// Whether values fall into two separate groups, as times do where a program is in one of two states.
 
 struct Split {
   std::size_t fast = 0;  // values in the lower group
@@ -76,8 +76,9 @@ struct Split {
   double slow_median = 0;
 };
 
-// The two groups on either side of the widest gap, if that is a tenth of the value below it or more, and three times as
-// wide as either group; tools/roofreport/stats/split.py has the same rule. nullopt for fewer than four values.
+// The two groups on either side of the widest gap, if the gap is at least a tenth of the value below it, and at least
+// three times as wide as either group; tools/roofreport/stats/split.py has the same rule. nullopt for fewer than four
+// values.
 std::optional<Split> FindSplit(std::span<const double> values);
 
 }  // namespace roofbench::timing

@@ -10,15 +10,15 @@
 
 namespace roofbench::workload {
 
-// One operation (a product, a norm, an optimizer update) in closed form from its shapes.
-// Bytes are algorithmic: each operand counted once, whatever an implementation really moves.
+// One operation (a product, a norm, an optimizer update) in closed form from its shapes. Bytes are algorithmic: each
+// operand is counted once, regardless of an implementation's actual traffic.
 struct Operation {
   std::array<double, kDtypeCount> flops{};  // floating-point (or integer) operations, by precision
   double bytes_read = 0;                    // operands that are only read
   double bytes_written = 0;                 // results that are only written
   double bytes_updated = 0;                 // bytes changed in place: each is read once and written once
   double repeat = 1;                        // how often this operation occurs in the step
-  std::string_view component = {};          // of the step: the phase that does it, where there is one
+  std::string_view component = {};          // the phase of the step that it belongs to, where there is one
 
   // All precisions together, times `repeat`.
   double Flops() const;
@@ -45,7 +45,7 @@ struct Cost {
   Cost& operator+=(const Cost& other);
 };
 
-// The same work done `times` times one after another: operations repeat, resident memory does not grow.
+// The same work repeated `times` times: operations repeat, resident memory does not grow.
 Cost Repeated(Cost cost, double times);
 
 }  // namespace roofbench::workload

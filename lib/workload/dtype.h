@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The number formats that a case can compute in, and what one element occupies.
+// The number formats that a case can compute in, and the size of one element.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace roofbench::workload {
 
-// An arithmetic precision. It names the multiplier that runs (and so the peak that a case is held against), which for
+// An arithmetic precision. It names the multiplier in use (and so the peak that a case is compared with), which for
 // tf32 differs from the storage: tf32 operands are stored as fp32.
 enum class Dtype { kFp32, kTf32, kBf16, kFp16, kInt8, kFp8 };
 
@@ -25,7 +25,7 @@ std::string_view Name(Dtype dtype);
 // The inverse of Name; nullopt for any other text.
 std::optional<Dtype> ParseDtype(std::string_view name);
 
-// Bytes that one stored element occupies.
+// Bytes of one stored element.
 double ElementBytes(Dtype dtype);
 
 // Distance from 1 to the next representable number of the multiplier's inputs (0 for integers, which are exact).

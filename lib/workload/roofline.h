@@ -12,7 +12,7 @@ namespace roofbench::workload {
 // Peak rates of one device (or of one cache level of it). Zero means unknown, never "slow".
 struct Peaks {
   std::array<double, kDtypeCount> flops_per_second{};
-  // Bytes a second, by the kind of traffic. A datasheet has one figure for all four; a measurement tells them apart.
+  // Bytes per second, by the kind of traffic. A datasheet has one figure for all four; a measurement separates them.
   double read = 0;    // reading only
   double copy = 0;    // reading one stream and writing another: both directions counted
   double update = 0;  // reading and writing the same bytes: both directions counted
@@ -29,17 +29,17 @@ Peaks UniformPeaks(const std::array<double, kDtypeCount>& flops_per_second, doub
 // Which peak limits a cost.
 enum class Bound { kMemory, kCompute };
 
-// Seconds that `peaks` need at least: the sum over operations of max(compute time, memory time).
-// Compute time is the sum over precisions of flops/peak. Memory time pairs each written byte with a read one at the
-// `copy` rate, and takes what is left at the `read` or `write` rate; bytes updated in place go at the `update` rate.
-// nullopt if a peak that the cost needs is unknown, or if the cost is empty.
+// Lower bound in seconds under `peaks`: the sum over operations of max(compute time, memory time). Compute time is the
+// sum over precisions of flops/peak. Memory time pairs each written byte with a read one at the `copy` rate, and the
+// rest takes the `read` or `write` rate; bytes updated in place take the `update` rate. nullopt if a peak that the cost
+// needs is unknown, or if the cost is empty.
 std::optional<double> RoofSeconds(const Cost& cost, const Peaks& peaks);
 
 // Seconds of memory traffic alone (and of arithmetic alone) under `peaks`; nullopt if a needed peak is unknown.
 std::optional<double> MemorySeconds(const Cost& cost, const Peaks& peaks);
 std::optional<double> ComputeSeconds(const Cost& cost, const Peaks& peaks);
 
-// The peak under which the larger part of RoofSeconds lies. Memory where either is unknown or the cost is empty.
+// The peak that accounts for the larger part of RoofSeconds. Memory if either is unknown or the cost is empty.
 Bound BindingRoof(const Cost& cost, const Peaks& peaks);
 
 // The precision with the most compute time in `cost` under `peaks`; nullopt if the cost has no arithmetic.

@@ -9,14 +9,14 @@ namespace {
 struct FormatRow {
   std::string_view name;
   double weight_bytes;
-  double row_bytes;    // scales a row
-  double group_bytes;  // scale and zero a group
+  double row_bytes;    // scales, per row
+  double group_bytes;  // scale and zero, per group
   Dtype activation;
   WeightFormat unquantized;
   bool head;
 };
 
-// In the order of the enumeration: what each linear of a model becomes.
+// In the order of the enumeration: the storage of each linear of a model.
 constexpr std::array<FormatRow, kWeightFormats.size()> kRows = {{
     {"fp32", 4, 0, 0, Dtype::kFp32, WeightFormat::kFp32, true},
     {"bf16", 2, 0, 0, Dtype::kBf16, WeightFormat::kBf16, true},

@@ -6,7 +6,7 @@
 namespace roofbench {
 namespace {
 
-// The larger one; what is unknown is smaller than anything.
+// Returns the larger value; an unknown one ranks below every other.
 std::optional<double> Larger(std::optional<double> a, std::optional<double> b) { return std::max(a, b); }
 
 bool Grew(std::optional<double> before, std::optional<double> after) { return before && after && *after > *before; }
@@ -21,7 +21,7 @@ ConditionsWatch::ConditionsWatch(Device& device)
   if (!device_.ConditionsAreMomentary()) return;
   device_.clock().WhileBusy([this] {
     const Conditions now = device_.ReadConditions();
-    if (!saw_load_) clock_hertz_ = watts_ = std::nullopt;  // what was read between the samples
+    if (!saw_load_) clock_hertz_ = watts_ = std::nullopt;  // drop the readings taken between the samples
     saw_load_ = true;
     NoteLoad(now);
     Note(now);
@@ -58,7 +58,7 @@ MeasuredConditions ConditionsWatch::Finish() {
   }
   conditions.throttled = after.throttle_events > before_.throttle_events || thermal_ ||
                          Grew(before_.thermal_seconds, after.thermal_seconds);
-  // A driver that tells the clock tells the reasons for it.
+  // A driver that reports the clock also reports the reasons for it.
   if (clock_hertz_) {
     conditions.power_capped = power_capped_ || Grew(before_.power_cap_seconds, after.power_cap_seconds);
     conditions.clock_hertz = clock_hertz_;

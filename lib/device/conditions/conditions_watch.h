@@ -8,12 +8,12 @@
 
 namespace roofbench {
 
-// What the machine did while a case was sampled.
+// The state of the machine while a case was sampled.
 struct MeasuredConditions {
-  double stolen_share = 0;  // of the processors' time, taken by the hypervisor
-  double others_share = 0;  // and used by other programs
+  double stolen_share = 0;  // share of the processors' time that the hypervisor took
+  double others_share = 0;  // share that other programs used
   bool throttled = false;   // slowed down for heat
-  // Of a GPU, where its driver tells.
+  // For a GPU whose driver reports them.
   std::optional<bool> power_capped = {};
   std::optional<double> clock_hertz = {};  // under load: the highest of the readings
   std::optional<double> watts = {};
@@ -26,13 +26,13 @@ class ConditionsWatch {
   ConditionsWatch& operator=(const ConditionsWatch&) = delete;
   ~ConditionsWatch();
 
-  // Between two chunks of samples: what a GPU says of the moment. Costs nothing on a CPU, which keeps counters.
+  // Reads the GPU's state between two chunks of samples. Free on a CPU, which keeps counters.
   void Poll();
   MeasuredConditions Finish();
 
  private:
   void Note(const Conditions& now);
-  // The clock and the power, while the device works: as soon as it has nothing to do both fall.
+  // Reads the clock and the power while the device works: both fall as soon as the device is idle.
   void NoteLoad(const Conditions& now);
 
   Device& device_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what the samples alone take of energy: not what lies between their chunks, the probes of the roof.
+// Counts the energy of the samples alone, without the roof probes between their chunks.
 #pragma once
 
 #include <cstddef>
@@ -14,29 +14,29 @@
 
 namespace roofbench {
 
-// Joules since some moment; nullopt where the machine does not tell.
+// Joules since a fixed moment; nullopt where the machine does not report them.
 using JoulesRead = std::function<std::optional<double>()>;
 
-// Where the counters are; a test has its own.
+// The root of the counters; tests pass their own.
 struct EnergySources {
   std::string root = "/";
   std::string nvml = hardware::kNvmlLibrary;
 };
 
-// The counter of the device: of a GPU its driver's, of processors that of the machine (lib/hardware/energy.h). nullptr
-// for a GPU whose driver does not answer.
+// The device's counter: the driver's for a GPU, the machine's for processors (lib/hardware/energy.h). nullptr for a GPU
+// whose driver does not answer.
 JoulesRead JoulesOf(const Device& device, const EnergySources& sources = {});
 
-// Another clock, and the energy of its chunks.
+// Wraps a clock and adds up the energy of its chunks.
 class EnergyClock final : public timing::Clock {
  public:
-  // Both must outlive the clock.
+  // Both arguments must outlive the clock.
   EnergyClock(timing::Clock& clock, const JoulesRead& joules) : clock_(clock), joules_(joules) {}
 
-  // Forgets what was counted: warm-up ends here.
+  // Discards the count at the end of the warm-up.
   void Restart() { joules_used_ = seconds_ = 0; }
-  // Joules over seconds of all chunks since; nullopt if one of them could not be read, or if they were so little that
-  // the steps of the counter, a millisecond, are much of them.
+  // Joules divided by seconds over all chunks since; nullopt if a chunk could not be read, or if the chunks were so
+  // short that the counter's resolution, a millisecond, is a large part of them.
   std::optional<double> Watts() const;
 
   void BeginChunk(std::size_t marks) override;

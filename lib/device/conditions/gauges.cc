@@ -40,8 +40,8 @@ RoofGauge Gauges::For(const workload::Cost& cost, CacheState cache) {
   double working_set = 0;  // 0: memory
   if (cache == CacheState::kWarm) {
     working_set = roofs_.CacheWorkingSet(cost.resident_bytes);
-    // Beyond the last level a part of the operands survives in it from step to step. Its rate is an upper bound then,
-    // until eight times its size, from where on next to nothing survives.
+    // A working set beyond the last level keeps a part of its operands there from step to step. The level's rate is an
+    // upper bound up to eight times its size; beyond that, almost nothing survives.
     const double last_level = roofs_.LastLevelCacheBytes();
     if (working_set == 0 && cost.resident_bytes < 8 * last_level) working_set = roofs_.CacheWorkingSet(last_level / 4);
     if (working_set > 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the measured roof that a case is held against, on any device.
+// Chooses the measured roof that a case is compared with, on any device.
 #pragma once
 
 #include <map>
@@ -17,8 +17,8 @@ class Gauges {
   RoofGauge For(const workload::Cost& cost, CacheState cache);
 
  private:
-  // Bandwidths inside the cache level that stands for `working_set` bytes, of the streams of `cost`; each is measured
-  // at the first question.
+  // Bandwidths of the streams of `cost` inside the cache level that stands for `working_set` bytes; each is measured
+  // when first requested.
   workload::Peaks CachePeaks(double working_set, const workload::Cost& cost);
 
   hardware::MeasuredRoofs& roofs_;

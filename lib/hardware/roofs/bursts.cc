@@ -17,8 +17,8 @@ namespace {
 
 constexpr double kBurstSeconds = 0.002;
 constexpr double kMostBursts = 1000;
-constexpr std::size_t kLeastSteps = 5;  // two of them may be disturbed
-constexpr double kClockTick = 1e-9;     // no time is shorter, so that no rate is infinite
+constexpr std::size_t kLeastSteps = 5;  // so that two of them may be disturbed
+constexpr double kClockTick = 1e-9;     // the shortest time, so that no rate is infinite
 
 double ThreadCpuSeconds() {
   timespec time{};

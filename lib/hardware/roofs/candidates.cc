@@ -9,11 +9,11 @@
 namespace roofbench::hardware {
 namespace {
 
-// A round may be as short as a burst, and single ones tell little; a run begins with all of them.
+// A round may be as short as a burst, and a single round is unreliable, so a run begins with this many.
 constexpr int kRounds = 9;
 
-// The best of all rounds would be taken in by one lucky one; a median would report the slow state of a shared machine,
-// which lasts from milliseconds to minutes, whenever it meets half of the rounds.
+// The maximum over the rounds would follow a single lucky one; a median would report the slow state of a shared
+// machine, which lasts from milliseconds to minutes, whenever it covers half of the rounds.
 constexpr double kReached = 0.75;  // quantile
 constexpr double kEnd = 0.1;       // the quantiles of RateRange
 

@@ -24,15 +24,15 @@ constexpr std::size_t kMaxPairs = 4;
 constexpr std::size_t kMaxSums = 24;
 constexpr std::size_t kMaxVectorBytes = 64;
 
-// Numbers for the loops to work on: neither zeros nor constants, which draw less power and let the clock rise, nor
-// anything that reaches infinity or denormals, which are slow on some processors.
+// Operands of the loops: no zeros or constants, which draw less power and let the clock rise, and no values that lead
+// to infinity or denormals, which are slow on some processors.
 struct Operands {
   alignas(kMaxVectorBytes) std::array<std::byte, kMaxPairs * kMaxVectorBytes> x;
   alignas(kMaxVectorBytes) std::array<std::byte, kMaxPairs * kMaxVectorBytes> y;
   alignas(kMaxVectorBytes) std::array<std::byte, kMaxSums * kMaxVectorBytes> sums;
 };
 
-// Of either sign, with a magnitude in [0.5, 0.9): s = s * x + y stays within 9.
+// Values of either sign with a magnitude in [0.5, 0.9): s = s * x + y stays within 9.
 float Fp32Element(SplitMix64& random) {
   const uint64_t bits = random();
   const float magnitude = 0.5F + 0.4F * static_cast<float>(bits >> 40) * 0x1p-24F;
@@ -118,7 +118,7 @@ double SumOf(std::span<const std::byte> lanes) {
   }
 // NOLINTEND(bugprone-macro-parentheses)
 
-// `products`: how many of them one instruction adds into a vector.
+// `products`: how many products one instruction adds into a vector.
 constexpr double FlopsPerIteration(int sums, int pairs, int products) { return 2.0 * sums * pairs * products; }
 
 typedef float Float4 __attribute__((vector_size(16)));
@@ -133,7 +133,7 @@ ROOFBENCH_DEFINE_LOOP(DotBf16Avx512, __attribute__((target("avx512f,avx512bf16")
                       Bf16Operands, _mm512_dpbf16_ps(s, x, y))
 ROOFBENCH_DEFINE_LOOP(DotInt8Avx2, __attribute__((target("avx2,avxvnni"))), 12, 2, __m256i, int32_t, __m256i,
                       Int8Operands, _mm256_dpbusd_avx_epi32(s, x, y))
-// With 20 sums and more, GCC 12 spills some of them and the loop loses a quarter of its rate.
+// With 20 or more sums, GCC 12 spills some of them and the loop loses a quarter of its rate.
 ROOFBENCH_DEFINE_LOOP(DotInt8Avx512, __attribute__((target("avx512f,avx512vnni"))), 16, 4, __m512i, int32_t, __m512i,
                       Int8Operands, _mm512_dpbusd_epi32(s, x, y))
 #endif

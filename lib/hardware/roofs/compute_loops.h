@@ -10,8 +10,8 @@
 
 namespace roofbench::hardware {
 
-// A loop with enough independent accumulators to hide the latency of the multiply-add: 16 or more, or 12 where there
-// are only 16 registers. Matrix extensions (AMX) have no loop: there, a library's GEMM is the probe.
+// A loop with enough independent accumulators to hide the latency of the multiply-add: at least 16, or 12 where there
+// are only 16 registers. Matrix extensions (AMX) do not have a loop: their probe is a library's GEMM.
 struct ComputeLoop {
   workload::Dtype dtype;
   std::string_view name;  // "fma avx512", "vdpbf16ps", "vpdpbusd", …

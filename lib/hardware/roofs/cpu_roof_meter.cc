@@ -17,13 +17,13 @@ constexpr double kCacheTrialSeconds = 0.0003;  // the best of three, for each va
 constexpr int kCacheTrials = 3;
 constexpr double kLoopLeadShare = 0.1;  // of a probe, untimed: wakes the threads and settles the clock
 
-constexpr double kFirstTraffic = 16 << 20;  // bytes for each thread, to learn a stream's pace
-constexpr double kFirstFlops = 1e7;         // for each thread, to learn a loop's pace
+constexpr double kFirstTraffic = 16 << 20;  // bytes for each thread, to estimate a stream's rate
+constexpr double kFirstFlops = 1e7;         // for each thread, to estimate a loop's rate
 
-// The rate last seen, by which a wanted time becomes an amount of work.
+// The last observed rate, which converts a wanted time into an amount of work.
 class Pace {
  public:
-  // `measure(work, bursts)` returns Rates. `first_work` finds out about the first one.
+  // `measure(work, bursts)` returns Rates. `first_work` yields the first estimate.
   template <typename Measure>
   double Run(double seconds, double first_work, Measure measure) {
     if (expected_ <= 0) expected_ = measure(first_work, 1).cpu;
@@ -130,7 +130,7 @@ double CpuRoofMeter::MeasureStreamsInCache(const StreamShares& shares, double wo
   return memory_.MeasureCache(mix, working_set_bytes, seconds, threads_);
 }
 
-// Caches have winners of their own: streaming stores, the fastest way to memory, go past them.
+// Caches need their own choice: streaming stores, the fastest way to memory, bypass them.
 const StreamVariant* CpuRoofMeter::BestInCache(StreamKind kind, double working_set_bytes) {
   const StreamVariant*& best = cache_streams_[{kind, working_set_bytes}];
   if (best != nullptr) return best;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The roofs of a processor: streams through memory and caches, multiply-add loops, and what others add (a library's
-// GEMM).
+// The roofs of a processor: streams through memory and caches, multiply-add loops, and added probes (a library's GEMM).
 #pragma once
 
 #include <array>
@@ -23,7 +22,7 @@ class CpuRoofMeter final : public RoofMeter {
   const StreamVariant& BestStream(StreamKind kind) const { return *best_streams_[Index(kind)]; }
 
   double LastLevelCacheBytes() const override { return facts_.LastLevelCacheBytes(); }
-  // Over all threads: half of what the smallest level that holds `bytes` offers the threads of the pool.
+  // Over all threads: half the capacity that the smallest level that holds `bytes` offers the threads of the pool.
   double CacheWorkingSet(double bytes) const override;
 
  protected:
@@ -31,7 +30,7 @@ class CpuRoofMeter final : public RoofMeter {
   std::vector<Candidate> ComputeCandidates(workload::Dtype dtype) override;
   void Choose(StreamKind kind, const Candidate& winner) override;
   double MeasureStreams(const StreamShares& shares, double seconds) override;
-  // Every thread goes round in its own share of the working set.
+  // Every thread cycles through its own share of the working set.
   double MeasureStreamsInCache(const StreamShares& shares, double working_set_bytes, double seconds) override;
 
  private:
@@ -42,7 +41,7 @@ class CpuRoofMeter final : public RoofMeter {
   MemoryProbe memory_;
   std::array<const StreamVariant*, kStreamKinds.size()> best_streams_{};
   std::map<std::pair<StreamKind, double>, const StreamVariant*> cache_streams_;
-  double memory_pace_ = 1;  // last seen, as a factor of the calibrated rates
+  double memory_pace_ = 1;  // last observed, as a factor of the calibrated rates
 };
 
 }  // namespace roofbench::hardware

@@ -10,19 +10,19 @@ namespace roofbench::hardware {
 namespace {
 
 constexpr double kLine = 64;
-// The two buffers hold the L2 sixteen times, as the clones of a cold case do, and no less than this, so that a launch
+// The two buffers are sixteen times the L2, as the clones of a cold case are, and at least this large, so that a launch
 // and the last blocks of a pass, which leave multiprocessors idle, cost less than a hundredth of it.
 constexpr double kBufferL2s = 8;
 constexpr double kLeastBuffer = 2e9;
-// An idle device takes so long to reach its clocks.
+// An idle device takes this long to reach its clocks.
 constexpr double kWarmUpSeconds = 0.2;
-constexpr int kMostWarmUps = 10000;       // should no time pass
+constexpr int kMostWarmUps = 10000;       // if the clock does not advance
 constexpr double kMostMemoryShare = 0.1;  // of the device, for each buffer
-constexpr double kFirstPace = 100e9;      // bytes/s, of which the first measurement makes a better guess
+constexpr double kFirstPace = 100e9;      // bytes/s; the first measurement refines it
 constexpr double kLeastBytes = 1 << 20;   // of a pass
 constexpr double kMostRepeats = 1e6;
 constexpr std::size_t kFillWords = 1 << 20;
-constexpr std::size_t kCheckWords = (1 << 17) + 8 * 13;  // 64-bit; no multiple of what a block moves
+constexpr std::size_t kCheckWords = (1 << 17) + 8 * 13;  // 64-bit; not a multiple of a block's share
 
 std::size_t InLines(double bytes) { return static_cast<std::size_t>(bytes / kLine) * static_cast<std::size_t>(kLine); }
 
@@ -112,7 +112,7 @@ void GpuRoofMeter::WarmUp() {
 std::string GpuRoofMeter::CheckStream(StreamKind kind, int variant) {
   constexpr int kRepeat = 2;
   const std::vector<uint64_t> source = RandomWords(kCheckWords);
-  std::vector<uint64_t> target(kCheckWords + 8, 7);  // a line more than the stream may touch
+  std::vector<uint64_t> target(kCheckWords + 8, 7);  // one line more than the stream may touch
   std::vector<uint64_t> expected = target;
   uint64_t expected_sum = 0;
   for (std::size_t i = 0; i < kCheckWords; ++i) {
@@ -196,7 +196,7 @@ std::vector<Candidate> GpuRoofMeter::StreamCandidates() {
                             .variant = std::string(streams_.variants()[variant]),
                             .measure =
                                 [this, kind, variant](double seconds) {
-                                  if (pace_[Index(kind)] <= 0) MeasureStream(kind, 0, seconds);  // learns the pace
+                                  if (pace_[Index(kind)] <= 0) MeasureStream(kind, 0, seconds);  // estimates the rate
                                   return MeasureStream(kind, static_cast<int>(variant), seconds);
                                 },
                             .index = variant});
@@ -223,7 +223,7 @@ double GpuRoofMeter::MeasureStreams(const StreamShares& shares, double seconds) 
 
 double GpuRoofMeter::MeasureStreamsInCache(const StreamShares& shares, double working_set_bytes, double seconds) {
   if (working_set_bytes < kLine || !MakeBuffers()) return 0;
-  // Every stream in the same working set, which a copy halves: from one half to the other.
+  // Every stream uses the same working set, which a copy halves: from one half to the other.
   const auto pass_of = [&](StreamKind kind) {
     const double bytes = std::min(working_set_bytes, static_cast<double>(buffer_bytes_));
     const std::size_t moved = std::max(InLines(kind == StreamKind::kCopy ? bytes / 2 : bytes), std::size_t{64});
@@ -234,7 +234,7 @@ double GpuRoofMeter::MeasureStreamsInCache(const StreamShares& shares, double wo
                    .from = first_,
                    .bytes = moved};
   };
-  // Fetches the working set, and learns the pace of streams that have not run in a cache yet.
+  // Loads the working set, and estimates the rate of streams that have not run in a cache yet.
   for (const StreamKind kind : kStreamKinds) {
     if (shares[Index(kind)] <= 0) continue;
     GpuPass pass = pass_of(kind);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The roofs of a GPU: streams through its memory and its L2, and the products that others add.
+// The roofs of a GPU: streams through its memory and its L2, and added products.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace roofbench::hardware {
 
-// The best of the rounds counts for added probes, which are long enough to be no matter of luck.
+// Added probes report the best of the rounds: they are long enough that luck does not matter.
 class GpuRoofMeter final : public RoofMeter {
  public:
   // `streams` must outlive the meter.
@@ -21,11 +21,11 @@ class GpuRoofMeter final : public RoofMeter {
   GpuRoofMeter(const GpuRoofMeter&) = delete;
   GpuRoofMeter& operator=(const GpuRoofMeter&) = delete;
 
-  // Runs every stream over a small buffer and looks at what it did: a probe that is wrong must not define a roof.
-  // Returns what is wrong, or an empty text. With a fault, Calibrate leaves the memory roofs 0: unknown.
+  // Runs every stream over a small buffer and checks its result: a wrong probe must not define a roof. Returns the
+  // fault, or an empty text. With a fault, Calibrate leaves the memory roofs 0: unknown.
   std::string CheckStreams();
 
-  // The fault that kept the memory roofs from being measured; empty if there is none.
+  // The fault that prevented measuring the memory roofs; empty if there is none.
   const std::string& fault() const { return fault_; }
   // The variant that Calibrate found fastest.
   int BestVariant(StreamKind kind) const { return best_[Index(kind)]; }
@@ -45,7 +45,7 @@ class GpuRoofMeter final : public RoofMeter {
   void WarmUp();
   // Appends passes of one stream over `bytes` bytes, from where the last one stopped.
   void AddPasses(StreamKind kind, int variant, double bytes, std::vector<GpuPass>& passes);
-  // Bytes/s of the traffic of all passes; 0 where the device does not tell the time.
+  // Bytes/s of the traffic of all passes; 0 where the device does not report the time.
   double RateOf(const std::vector<GpuPass>& passes);
   double MeasureStream(StreamKind kind, int variant, double seconds);
   std::string CheckStream(StreamKind kind, int variant);
@@ -53,7 +53,7 @@ class GpuRoofMeter final : public RoofMeter {
   GpuStreams& streams_;
   double l2_bytes_;
   double memory_bytes_;
-  std::byte* first_ = nullptr;  // streams read one and write the other, and change over after each lap
+  std::byte* first_ = nullptr;  // streams read one and write the other, and swap them after each lap
   std::byte* second_ = nullptr;
   std::byte* sum_ = nullptr;
   std::size_t buffer_bytes_ = 0;
@@ -62,7 +62,7 @@ class GpuRoofMeter final : public RoofMeter {
   bool usable_ = false;
   std::string fault_;
   std::array<int, kStreamKinds.size()> best_{};
-  std::array<double, kStreamKinds.size()> pace_{};        // bytes/s of traffic from memory, last seen
+  std::array<double, kStreamKinds.size()> pace_{};        // bytes/s of traffic from memory, last observed
   std::array<double, kStreamKinds.size()> cache_pace_{};  // the same in a cache
 };
 

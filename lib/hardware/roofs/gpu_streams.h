@@ -31,15 +31,15 @@ class GpuStreams {
   // The ways to run a stream, by their names.
   virtual std::span<const std::string_view> variants() const = 0;
 
-  // Memory of the device, 64-byte aligned; nullptr if there is none. Not from LibTorch's allocator, so that no cache of
-  // it is emptied or filled by a probe.
+  // Memory of the device, 64-byte aligned; nullptr if there is none. It bypasses LibTorch's allocator, so that a probe
+  // neither empties nor fills its cache.
   virtual std::byte* Allocate(std::size_t bytes) = 0;
   virtual void Free(std::byte* memory) = 0;
   virtual void Upload(std::byte* to, std::span<const uint64_t> words) = 0;
   virtual void Download(std::span<uint64_t> words, const std::byte* from) = 0;
 
   virtual void Enqueue(const GpuPass& pass) = 0;
-  // Device seconds of the passes one after another, behind a short sleep, between two events. Waits for the device.
+  // Device seconds of the passes one after another, after a short sleep, between two events. Waits for the device.
   virtual double Seconds(std::span<const GpuPass> passes) = 0;
 };
 

@@ -50,7 +50,7 @@ class CudaStreams final : public GpuStreams {
   std::byte* Allocate(std::size_t bytes) override {
     void* memory = nullptr;
     if (cudaMalloc(&memory, bytes) != cudaSuccess) {
-      cudaGetLastError();  // takes the error away: the next launch is not at fault
+      cudaGetLastError();  // clears the error: the next launch is not at fault
       return nullptr;
     }
     return static_cast<std::byte*>(memory);

@@ -22,7 +22,7 @@ constexpr std::size_t kLineBytes = 64;
 
 std::size_t RoundUp(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Maps whole huge pages at a huge page's boundary, without which the system grants none at the ends.
+// Maps whole huge pages at a huge page's boundary; without the alignment the system grants none at the ends.
 std::byte* MapAligned(std::size_t bytes) {
   const std::size_t reserved = bytes + kHugePageBytes;
   if (reserved < bytes) throw std::bad_alloc();
@@ -34,7 +34,7 @@ std::byte* MapAligned(std::size_t bytes) {
   const std::size_t tail = kHugePageBytes - head;
   if (head > 0) munmap(begin, head);
   if (tail > 0) munmap(begin + head + bytes, tail);
-  kernels::PreferHugePages(begin + head, bytes);  // small pages do as well, more slowly
+  kernels::PreferHugePages(begin + head, bytes);  // small pages also work, more slowly
   return begin + head;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Page-aligned memory on huge pages where the system grants them, touched first by the threads that will use it.
+// Page-aligned memory on huge pages where the system grants them, first touched by the threads that will use it.
 #pragma once
 
 #include <cstddef>

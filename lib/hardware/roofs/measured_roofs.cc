@@ -49,7 +49,7 @@ RoofNeeds& RoofNeeds::operator|=(const RoofNeeds& other) {
   return *this;
 }
 
-// Every stream that moves anything, be it little: the time that a roof allows counts them all.
+// Includes every stream that moves anything, however little: the time that a roof allows counts them all.
 RoofNeeds NeedsOf(const workload::Cost& cost) {
   RoofNeeds needs;
   const TrafficMix mix = MixOf(cost);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The roofs of one device as they are measured, whatever the device is.
+// The measured roofs of one device, of any kind.
 #pragma once
 
 #include <array>
@@ -20,11 +20,11 @@ struct TrafficMix {
   double write = 0;
 };
 
-// As RoofSeconds counts: in each operation, every written byte pairs with a read one.
+// As in RoofSeconds: in each operation, every written byte pairs with a read one.
 TrafficMix MixOf(const workload::Cost& cost);
 
-// What each stream has of a mix, by Index(StreamKind): streams that hardly count are left out, and the others add up to
-// 1. All zeros where nothing moves.
+// The share of each stream in a mix, by Index(StreamKind): negligible streams are left out, and the others add up to 1.
+// All zeros where nothing moves.
 using StreamShares = std::array<double, kStreamKinds.size()>;
 StreamShares SharesOf(const TrafficMix& mix);
 bool MovesNothing(const StreamShares& shares);
@@ -32,7 +32,7 @@ bool MovesNothing(const StreamShares& shares);
 // The bandwidth of a stream among the peaks.
 double& Rate(workload::Peaks& peaks, StreamKind kind);
 
-// The roofs that some work needs: of the streams it moves, and of the precisions it computes in.
+// The roofs that some work needs: those of its streams and of its precisions.
 struct RoofNeeds {
   std::array<bool, kStreamKinds.size()> streams{};   // by Index(StreamKind)
   std::array<bool, workload::kDtypeCount> dtypes{};  // by workload::Index
@@ -53,14 +53,14 @@ class MeasuredRoofs {
   // The best rates that the calibration saw.
   virtual const workload::Peaks& peaks() const = 0;
 
-  // Of all instances together.
+  // For all instances together.
   virtual double LastLevelCacheBytes() const = 0;
 
   // The working set that stands for the smallest cache level that holds `bytes`; 0 if no level holds it.
   virtual double CacheWorkingSet(double bytes) const = 0;
 
   // Bytes/s of this mix of traffic for about `seconds`, from memory beyond the last-level cache. 0 if nothing moves or
-  // the device has no memory for it.
+  // the device lacks memory for it.
   virtual double MeasureMemory(const TrafficMix& mix, double seconds) = 0;
 
   // The same inside a working set that lies in a cache.

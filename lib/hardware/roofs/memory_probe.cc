@@ -17,12 +17,12 @@ namespace {
 constexpr std::size_t kLineBytes = 64;
 constexpr double kLeastBufferBytes = 64 << 20;
 constexpr double kMostBufferBytes = 192 << 20;
-// Of a smaller cache than the buffers next to nothing survives a lap: reading four times its size over and over ran
-// 12 % faster than sixteen times, eight times 2 to 6 % (EPYC, 32 MiB, 2026-11-20).
+// With buffers of this multiple of the caches, almost nothing survives a lap: reading four times the cache size
+// repeatedly ran 12 % faster than sixteen times, eight times 2 to 6 % (EPYC, 32 MiB, 2026-11-20).
 constexpr double kLapCaches = 16;
 constexpr double kNoLessBytes = 1 << 20;  // however little memory is free
-// Of what is available, for each of the two. A sixteenth of little would lie within the last level, whose rate is no
-// roof of memory.
+// Share of the available memory, for each of the two. A sixteenth of little memory would fit the last level, whose rate
+// does not represent memory.
 constexpr double kMostOfMemory = 1.0 / 4;
 constexpr double kMostBursts = 1e4;
 constexpr double kLeadShare = 0.2;  // of the traffic of a probe, at most
@@ -30,7 +30,7 @@ constexpr double kLeadShare = 0.2;  // of the traffic of a probe, at most
 std::size_t WholeLines(double bytes) { return static_cast<std::size_t>(bytes / kLineBytes) * kLineBytes; }
 
 std::size_t BufferBytes(double last_level_cache_bytes) {
-  // Streams go through both buffers in turn.
+  // Streams cycle through both buffers.
   double bytes = std::clamp(kLapCaches * last_level_cache_bytes / 2, kLeastBufferBytes, kMostBufferBytes);
   const double available = AvailableMemoryBytes();
   if (available > 0) bytes = std::clamp(available * kMostOfMemory, kNoLessBytes, bytes);
@@ -40,7 +40,7 @@ std::size_t BufferBytes(double last_level_cache_bytes) {
 // Bytes of memory that a stream occupies for each byte of its traffic.
 double Footprint(StreamKind kind) { return kind == StreamKind::kUpdate ? 0.5 : 1; }
 
-// Bytes that a stream goes through for this much traffic.
+// Bytes that a stream covers for this much traffic.
 double StreamLength(StreamKind kind, double traffic) { return traffic / StreamTraffic(kind, 1); }
 
 }  // namespace
@@ -149,9 +149,9 @@ double MemoryProbe::MeasureCache(std::span<const StreamOfMix> mix, double workin
       }
     });
   };
-  run(1);  // fetches the working set
+  run(1);  // loads the working set
   const int bursts = BurstsIn(seconds);
-  // Ten times as many passes at most as were tried before, until a burst is as long as wanted.
+  // At most ten times as many passes as the previous attempt, until a burst is as long as wanted.
   int64_t passes = 1;
   int64_t wanted = 1;
   do {

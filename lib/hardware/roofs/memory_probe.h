@@ -11,7 +11,7 @@
 
 namespace roofbench::hardware {
 
-// A stream of a mix, and what of the traffic is its own. The shares of a mix add up to 1.
+// A stream of a mix, and its share of the traffic. The shares of a mix add up to 1.
 struct StreamOfMix {
   const StreamVariant* variant = nullptr;
   double share = 0;
@@ -19,31 +19,32 @@ struct StreamOfMix {
 
 class MemoryProbe {
  public:
-  // Makes its two buffers when they are first needed, touched by a pool of `threads`: sixteen times the caches in all,
-  // so that next to nothing survives in them from one lap to the next, but no more than 384 MiB. Beyond that, what a
-  // burst is going to touch is evicted from the caches before it.
+  // Allocates its two buffers on first use, touched by a pool of `threads`: sixteen times the caches in all, so that
+  // almost nothing survives in them from one lap to the next, but at most 384 MiB. Beyond that, the lines that a burst
+  // is about to touch are evicted from the caches before it.
   MemoryProbe(double last_level_cache_bytes, int threads);
 
   // Bytes/s of about `traffic_bytes` of traffic from memory on a pool of `threads`: the median over `bursts` equal
-  // ones. Goes on in the buffers where the last call stopped, so that it finds them cold. The first of the traffic is
-  // not timed: it wakes the threads and leaves the caches as these streams leave them, not as whatever ran before did.
+  // ones. Continues in the buffers where the last call stopped, so that it finds them cold. The first part of the
+  // traffic is not timed: it wakes the threads and brings the caches to the state that these streams leave, whatever
+  // ran before.
   Rates MeasureMemory(std::span<const StreamOfMix> mix, double traffic_bytes, int bursts, int threads);
 
-  // Bytes/s for about `seconds`, every thread going round in its own share of a working set of that many bytes in all.
+  // Bytes/s for about `seconds`, every thread cycling through its own share of a working set of that many bytes in all.
   double MeasureCache(std::span<const StreamOfMix> mix, double working_set_bytes, double seconds, int threads);
 
  private:
   void MakeBuffers();
   Rates RunFromCursor(std::span<const StreamOfMix> mix, double traffic_bytes, int threads);
-  // Bytes of traffic that a burst may have, so that it goes round no more than half a lap.
+  // Bytes of traffic that a burst may have, so that it covers at most half a lap.
   double MostBurstTraffic() const;
 
   double last_level_cache_bytes_;
   int threads_;
   bool evicts_ = false;
-  HugeBuffer first_;  // streams read one and write the other, and change over after each lap
+  HugeBuffer first_;  // streams read one and write the other, and swap them after each lap
   HugeBuffer second_;
-  std::size_t cursor_ = 0;  // bytes into what every thread has of the two
+  std::size_t cursor_ = 0;  // bytes into each thread's share of the two
 };
 
 }  // namespace roofbench::hardware

@@ -12,8 +12,7 @@ namespace {
 
 using workload::Dtype;
 
-constexpr double kUncalibratedSeconds =
-    0.009;  // for each variant, where nothing calibrated a roof before its first use
+constexpr double kUncalibratedSeconds = 0.009;  // for each variant, where a roof is used before a calibration
 
 // The need of the roof with this name; nullptr if there is no such roof.
 bool* Find(RoofNeeds& needs, std::string_view roof) {
@@ -99,7 +98,7 @@ void RoofMeter::Restore(const std::vector<RoofReading>& readings) {
       candidate.standing = reading.best ? 2 : 1;
     }
   }
-  // Where the best variant is missing, what another one reached is not the roof.
+  // Where the best variant is missing, the rate of another one is not the roof.
   for (const RoofReading& reading : readings) {
     if (!reading.best) continue;
     const bool is_here = std::ranges::any_of(candidates, [&](const Candidate& candidate) {

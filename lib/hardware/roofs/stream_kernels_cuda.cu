@@ -16,8 +16,7 @@ constexpr int kThreads = 512;
 constexpr int kWarp = 32;
 constexpr int kUnroll = 4;  // loads of a thread in flight
 
-// Neither leaves anything in the caches of a multiprocessor, from which a second round would read faster than the L2
-// is.
+// Neither load stays in the caches of a multiprocessor, from which a second round would read faster than from the L2.
 template <bool kStreaming>
 __device__ Word Load(const Word* from) {
   return kStreaming ? __ldcs(from) : __ldcg(from);
@@ -32,8 +31,9 @@ __device__ void Store(Word* to, Word value) {
   }
 }
 
-// Calls body(index, grid) `repeat` times for all words: a thread has kUnroll of them in one go, a grid apart. With
-// kShifted a block has in each round the words that the next block had before: another multiprocessor's.
+// Calls body(index, grid) `repeat` times for all words: a thread takes kUnroll of them at once, a grid apart. With
+// kShifted, a block takes in each round the words that the next block had in the round before: those of another
+// multiprocessor.
 template <bool kShifted, typename Body>
 __device__ void ForEachGroup(std::size_t words, int repeat, const Body& body) {
   const std::size_t grid = static_cast<std::size_t>(gridDim.x) * blockDim.x;
@@ -48,7 +48,7 @@ __device__ void ForEachGroup(std::size_t words, int repeat, const Body& body) {
   }
 }
 
-// In the block's first thread.
+// Valid in the block's first thread.
 __device__ unsigned long long SumOfBlock(unsigned long long mine) {
   __shared__ unsigned long long of_warp[kThreads / kWarp];
   for (int offset = kWarp / 2; offset > 0; offset /= 2) mine += __shfl_down_sync(0xffffffffu, mine, offset);
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) mine += loaded[i].x + loaded[i].y;
   });
-  // One sum a block: thousands on one address take as long as megabytes.
+  // One sum per block: thousands on one address take as long as megabytes.
   const unsigned long long of_block = SumOfBlock(mine);
   if (threadIdx.x == 0) atomicAdd(sum, of_block);
 }
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads) CopyStream(Word* to, const Word* fro
   TransformWords<kStreaming, true>(to, from, words, repeat, [](Word word) { return word; });
 }
 
-// Not shifted: nothing orders the rounds of two blocks, and an update would be lost.
+// Not shifted: the rounds of two blocks are unordered, and an update would be lost.
 template <bool kStreaming>
 __global__ void __launch_bounds__(kThreads) UpdateStream(Word* to, std::size_t words, int repeat) {
   TransformWords<kStreaming, false>(to, to, words, repeat, [](Word word) { return Word{word.x + 1, word.y + 1}; });
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// Launches as many blocks as the device holds at once, and no more than there is work for.
+// Launches as many blocks as the device holds at once, and no more than the work needs.
 template <typename... Parameters>
 cudaError_t Fill(void (*kernel)(Parameters...), std::size_t words, cudaStream_t stream,
                  std::common_type_t<Parameters>... arguments) {

@@ -12,7 +12,7 @@ enum class CudaStream { kRead, kCopy, kUpdate, kWrite };
 
 inline constexpr int kCudaStreamVariants = 2;  // "plain": kept in L2; "streaming": marked as used once
 
-// As GpuPass says, in 16-byte words: `words` of them, a multiple of 4.
+// As GpuPass, in 16-byte words: `words` of them, a multiple of 4.
 cudaError_t LaunchCudaStream(CudaStream kind, int variant, void* to, const void* from, std::size_t words, int repeat,
                              unsigned long long pattern, cudaStream_t stream);
 

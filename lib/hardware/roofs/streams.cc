@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kLineBytes = 64;
 
 #if ROOFBENCH_X86
-// The string instructions: microcode knows the best protocol of its memory, on newer processors.
+// The string instructions: on newer processors, microcode selects the best protocol for memory.
 uint64_t StringCopy(std::byte* to, const std::byte* from, std::size_t bytes) {
   asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
   return 0;
@@ -28,7 +28,7 @@ uint64_t StringWrite(std::byte* to, const std::byte*, std::size_t bytes) {
   return 0;
 }
 
-// Streaming stores are weakly ordered: what follows must not overtake them.
+// Streaming stores are weakly ordered: later stores must not overtake them.
 void StreamFence() { _mm_sfence(); }
 
 #define ROOFBENCH_STREAM_STORES 1
@@ -59,7 +59,7 @@ ROOFBENCH_TARGET inline void StreamStore(std::byte* to, const Vector& value) {
 #define ROOFBENCH_STREAM_STORES 0
 #endif
 
-// What every compiler targets without being asked: SSE2 or its like.
+// The default target of every compiler: SSE2 or its equivalent.
 namespace baseline {
 #define ROOFBENCH_TARGET
 constexpr std::size_t kVectorBytes = 16;

@@ -19,12 +19,12 @@ inline constexpr std::array<StreamKind, 4> kStreamKinds = {StreamKind::kRead, St
 constexpr std::size_t Index(StreamKind kind) { return static_cast<std::size_t>(kind); }
 std::string_view Name(StreamKind kind);  // "read", "copy", "update", "write"
 
-// What a write stores into every 64-bit word.
+// The value that a write stores into every 64-bit word.
 inline constexpr uint64_t kWritePattern = 0x9e3779b97f4a7c15;
 
-// One way to run a stream over `bytes` bytes (a multiple of 64, both pointers 64-byte aligned) on the calling thread.
-// A read ignores `to` and returns the sum of all 64-bit words modulo 2^64, so that nothing can be left out. An update
-// adds one to every 64-bit word of `to`; it and a write ignore `from`. All but reads return 0.
+// One way to run a stream over `bytes` bytes (a multiple of 64, both pointers 64-byte aligned) on the calling thread. A
+// read ignores `to` and returns the sum of all 64-bit words modulo 2^64, so that the compiler cannot drop a load. An
+// update adds one to every 64-bit word of `to`; it and a write ignore `from`. All but reads return 0.
 struct StreamVariant {
   StreamKind kind;
   std::string_view name;  // "plain", "prefetch", "streaming", …
@@ -37,11 +37,11 @@ std::span<const StreamVariant> StreamVariants();
 // Traffic that `bytes` bytes of a stream cause: twice for copy and update, once for read and write.
 double StreamTraffic(StreamKind kind, double bytes);
 
-// The bytes of a buffer of `bytes` bytes (a multiple of 64) that one thread has: whole lines, as even as may be.
+// One thread's bytes of a buffer of `bytes` bytes (a multiple of 64): whole lines, as even as possible.
 kernels::Range ThreadsBytes(std::size_t bytes, int thread, int threads);
 
-// Runs a variant over a buffer, each of `threads` threads of the pool over its own bytes. Returns the sum of what they
-// return.
+// Runs a variant over a buffer; each of `threads` threads of the pool takes its own bytes. Returns the sum of their
+// results.
 uint64_t RunStream(const StreamVariant& variant, std::byte* to, const std::byte* from, std::size_t bytes, int threads);
 
 }  // namespace roofbench::hardware

@@ -10,8 +10,8 @@
 
 namespace roofbench::kernels {
 
-// How each type of weights lies in memory and becomes fp32. A thread loads kColumns columns of a row at once, as Raw,
-// and multiplies them kPiece columns at a time with x.
+// The memory layout of each weight type and its conversion to fp32. A thread loads kColumns columns of a row at once,
+// as Raw, and multiplies them kPiece columns at a time with x.
 
 template <int kColumns>
 struct Piece {
@@ -32,12 +32,12 @@ __device__ inline void LoadPiece(const __nv_bfloat16* from, Piece<8>& piece) {
             LowBf16(raw.w), HighBf16(raw.w)}};
 }
 
-// With the other loads of a vector, and not where it is used.
+// Load it with the other loads of a vector, not where it is used.
 __device__ inline float LoadOne(const __nv_bfloat16* from) {
   return LowBf16(__ldg(reinterpret_cast<const unsigned short*>(from)));
 }
 
-// The 32-bit words of what a thread loads at once.
+// The 32-bit words that a thread loads at once.
 __device__ inline unsigned Word(const uint2& raw, int i) { return i == 0 ? raw.x : raw.y; }
 __device__ inline unsigned Word(const uint4& raw, int i) {
   return i == 0 ? raw.x : i == 1 ? raw.y : i == 2 ? raw.z : raw.w;
@@ -75,7 +75,7 @@ struct Bf16Weights {
   __device__ float RowScale(int64_t /*row*/) const { return 1; }
 };
 
-// Words: uint4, or uint2 where rows are no multiple of 16 columns.
+// Words: uint4, or uint2 where the columns of a row are not a multiple of 16.
 template <typename Words, int kColumnsOfPiece>
 struct Int8Weights {
   using X = __nv_bfloat16;
@@ -103,7 +103,7 @@ struct Int8Weights {
   __device__ float RowScale(int64_t row) const { return __ldg(scale + row); }
 };
 
-// Weights come as q plus an offset, which differs between even and odd columns and is taken away from the products of
+// Weights arrive as q plus an offset, which differs between even and odd columns and is subtracted from the products of
 // a whole vector: where four bits of a word lie in the fraction of an fp32, its exponent alone makes them units.
 struct Int4Weights {
   using X = __nv_bfloat16;
@@ -117,11 +117,11 @@ struct Int4Weights {
   const uint8_t* weight;
   const __nv_bfloat16* scale;  // [rows][groups], as `zero`
   const __nv_bfloat16* zero;
-  int group_shift;  // a group has 2^group_shift columns: a vector never has two
+  int group_shift;  // a group has 2^group_shift columns: a vector lies within one
   int64_t groups;   // of a row
-  // Of 2^7, whose units are bit 16, and of 2^11, whose units are bit 12; q counts from 8. They are no constants,
-  // because an instruction takes one of those, and that is the mask: two for each weight would be a fifth of all
-  // instructions.
+  // The offsets of 2^7, whose units are bit 16, and of 2^11, whose units are bit 12; q counts from 8. They are not
+  // constants, because an instruction takes a single constant, which is the mask: two instructions for each weight
+  // would be a fifth of all instructions.
   unsigned even_exponent = 0x43000000;
   unsigned odd_exponent = 0x45000000;
 
@@ -148,11 +148,11 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kWarps = kThreads / kWarp;
-// Of a block: a thread has one vector of each in flight, and uses what it knows of x for all of them.
+// Rows and vectors of a block: a thread has one vector of each in flight, and shares the loaded x among all of them.
 constexpr int kRows = 4;
 constexpr int kInt8Columns = sizeof(uint4);
 static_assert(kInt8Columns == 2 * kGpuVector);
-// On a multiprocessor, which bounds the registers of a thread: 64 and 32 KiB of weights in flight.
+// Blocks on a multiprocessor, which bounds the registers of a thread: 64 and 32 KiB of weights in flight.
 constexpr int LeastBlocks(int batch) { return batch == 1 ? 6 : 4; }
 
 // The products of one vector of each row with kBatch vectors of x, added to `sum`.
@@ -216,14 +216,14 @@ __device__ void AddGroupedProducts(const Weights& weights, const int64_t (&row)[
 __device__ void StoreOne(float* to, float value) { *to = value; }
 __device__ void StoreOne(__nv_bfloat16* to, float value) { *to = __float2bfloat16_rn(value); }
 
-// Rows kRows * blockIdx.x and on, of the matrix of blockIdx.y, with `batch` vectors, at most kBatch of them.
+// Computes rows from kRows * blockIdx.x on, of the matrix of blockIdx.y, with `batch` vectors, at most kBatch of them.
 template <typename Weights, int kBatch>
 __global__ void __launch_bounds__(kThreads, LeastBlocks(kBatch))
     GemvRows(Weights weights, typename Weights::X* y, const typename Weights::X* x, int64_t rows, int cols, int batch,
              const int64_t* experts) {
   const int64_t matrix = experts == nullptr ? 0 : experts[blockIdx.y];
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kRows;
-  // What lies beyond the last row or vector is computed as the last, and not stored.
+  // Indexes beyond the last row or vector repeat the last one, and are not stored.
   int64_t row[kRows];
 #pragma unroll
   for (int r = 0; r < kRows; ++r) row[r] = matrix * rows + (first + r < rows ? first + r : rows - 1);
@@ -282,7 +282,7 @@ cudaError_t RunInt8(const GemvArguments& a, cudaStream_t stream) {
   if (a.batch <= 1) return Run<1>(weights, a, stream);
   if (a.batch <= 2) return Run<2>(weights, a, stream);
   if (a.batch <= 4) return Run<4>(weights, a, stream);
-  return Run<8>(Int8Weights<uint4, 4>{weight, scale}, a, stream);  // shorter pieces: no register to spill
+  return Run<8>(Int8Weights<uint4, 4>{weight, scale}, a, stream);  // shorter pieces avoid register spills
 }
 
 cudaError_t RunInt4(const GemvArguments& a, cudaStream_t stream) {
@@ -293,7 +293,7 @@ cudaError_t RunInt4(const GemvArguments& a, cudaStream_t stream) {
                 a, stream);
 }
 
-// A vector of int4 weights lies within a group, of a power of two columns.
+// A vector of int4 weights lies within a group, whose columns are a power of two.
 bool GroupFits(const GemvArguments& a) {
   return a.group >= Int4Weights::kColumns && (a.group & (a.group - 1)) == 0 && a.cols % a.group == 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our kernels for GPUs, as the CUDA part of the program exports them: no CUDA header is needed to call them.
+// Our kernels for GPUs, as the CUDA part of the program exports them: callers do not need a CUDA header.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace roofbench::kernels {
 
 // Element types of rows. Arithmetic is fp32.
 enum class RowType { kFp32, kBf16 };
-inline constexpr int64_t kGpuVector = 8;           // columns come in multiples of what a thread loads at once
+inline constexpr int64_t kGpuVector = 8;           // columns come in multiples of a thread's load
 inline constexpr int64_t kMostRowColumns = 32768;  // a row is held in the registers of a block of 1,024 threads
 
 // How the weights of a GEMV are stored, row after row. x and y are fp32 with kFp32 weights and bf16 with all others.
@@ -20,8 +20,8 @@ enum class WeightType { kFp32, kBf16, kInt8, kInt4 };
 inline constexpr int kMostGemvBatch = 8;
 inline constexpr int64_t kMostGemvColumns = int64_t{1} << 27;
 
-// Whether GemvArguments may be of so many vectors of so many columns: of int8 in whole 16-byte words several, of all
-// else one. kInt4 asks more, of its groups.
+// Whether GemvArguments may have this many vectors of this many columns: several int8 vectors in whole 16-byte words,
+// one vector of every other type. kInt4 also constrains its groups.
 inline constexpr bool TakesGemv(WeightType type, int64_t batch, int64_t cols) {
   const int64_t most = type == WeightType::kInt8 && cols % (2 * kGpuVector) == 0 ? kMostGemvBatch : 1;
   return batch >= 1 && batch <= most && cols >= kGpuVector && cols % kGpuVector == 0 && cols <= kMostGemvColumns;
@@ -41,16 +41,16 @@ struct GemvArguments {
   int64_t group = 0;
   // As TakesGemv: x [batch][cols] and y [batch][rows].
   int batch = 1;
-  // gather: `chosen` matrices of those that lie one after another at `weight`; `experts` [chosen] are their numbers, in
-  // the device's memory, so that a router need not tell the host. y is [chosen][batch][rows]; x is shared by all.
+  // gather: `chosen` matrices among those that lie one after another at `weight`; `experts` [chosen] are their numbers,
+  // in the device's memory, so that a router need not copy them to the host. y is [chosen][batch][rows]; all share x.
   int chosen = 1;
   const int64_t* experts = nullptr;  // nullptr: the first matrix alone
 };
 
-// Each enqueues its work on a CUDA stream (a cudaStream_t; c10::Stream::native_handle gives it) and waits for nothing.
-// They return a cudaError_t: 0 for success, 1 (cudaErrorInvalidValue) for a shape that is not taken.
-// Rows follow each other without gaps; `cols` is a multiple of kGpuVector and at most kMostRowColumns; pointers are
-// 16-byte aligned; weight and bias have `cols` elements.
+// Each enqueues its work on a CUDA stream (a cudaStream_t; c10::Stream::native_handle gives it) and does not wait. They
+// return a cudaError_t: 0 for success, 1 (cudaErrorInvalidValue) for an unsupported shape. Rows are contiguous; `cols`
+// is a multiple of kGpuVector and at most kMostRowColumns; pointers are 16-byte aligned; weight and bias have `cols`
+// elements.
 struct GpuKernels {
   int version;
   // y = x / sqrt(mean(x * x) + epsilon) * weight, row by row.

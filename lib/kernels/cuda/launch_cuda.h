@@ -10,7 +10,7 @@
 
 namespace roofbench::kernels {
 
-// y = W x with weights of 32, 16, 8 or 4 bits, for one matrix or for some of many. A block computes a few rows.
+// y = W x with weights of 32, 16, 8 or 4 bits, for one matrix or for a selection of many. A block computes a few rows.
 cudaError_t LaunchGemv(const GemvArguments& arguments, cudaStream_t stream);
 
 // Norms and softmax: a block computes a row, which it reads once.

@@ -8,7 +8,7 @@ namespace roofbench::kernels {
 namespace {
 
 constexpr int kMostVectors = 4;  // that a thread holds
-// 64 registers a thread is what the register file has for so many: the bound keeps the compiler at it.
+// The register file holds 64 registers for each of this many threads: the bound keeps the compiler within it.
 constexpr int kMostThreads = 1024;
 
 template <typename Operation>
@@ -30,7 +30,7 @@ struct RowShare {
     }
   }
 
-  // Calls body(element) for what this thread holds.
+  // Calls body(element) for the thread's elements.
   template <typename Body>
   __device__ void ForEach(int64_t cols, const Body& body) {
 #pragma unroll
@@ -41,7 +41,7 @@ struct RowShare {
     }
   }
 
-  // Calls body(column, vector) for each vector, and writes what it leaves.
+  // Calls body(column, vector) for each vector, and writes its result.
   template <typename Body>
   __device__ void StoreTo(Element* row, int64_t cols, const Body& body) {
 #pragma unroll
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kMostThreads)
   float sum = 0;
   own.ForEach(cols, [&](float value) { sum += value; });
   const float mean = Reduce<Sum>(sum) * inverse_cols;
-  // A sum of squares in the same pass would cancel where the mean is large against the deviation.
+  // A sum of squares in the same pass would cancel where the mean is large compared with the deviation.
   float squares = 0;
   own.ForEach(cols, [&](float value) { squares += (value - mean) * (value - mean); });
   const float scale = rsqrtf(Reduce<Sum>(squares) * inverse_cols + epsilon);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the kernels of this folder: vectors of a thread, reductions of a warp and of a block, and their launch by the
-// runtime's function, so that the sources are plain C++ and tests/emulated runs them on a processor.
+// Helpers of the kernels in this folder: vectors of a thread, reductions of a warp and of a block, and launches through
+// the runtime's function, so that the sources are plain C++ and tests/emulated runs them on a processor.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -45,7 +45,7 @@ __device__ inline unsigned PackBf16(float low, float high) {
          (static_cast<unsigned>(__bfloat16_as_ushort(__float2bfloat16_rn(high))) << 16);
 }
 
-// The intrinsic is one store of 16 bytes: an assignment was seen to become four of 4.
+// The intrinsic is one store of 16 bytes; an assignment was compiled to four stores of 4 bytes.
 __device__ inline void Store(float* to, const Vector& v) {
   __stwb(reinterpret_cast<float4*>(to), make_float4(v.at[0], v.at[1], v.at[2], v.at[3]));
   __stwb(reinterpret_cast<float4*>(to) + 1, make_float4(v.at[4], v.at[5], v.at[6], v.at[7]));
@@ -66,7 +66,7 @@ struct Maximum {
   __device__ static float Nothing() { return -INFINITY; }
 };
 
-// In every lane.
+// The result is valid in every lane.
 template <typename Operation>
 __device__ float ReduceWarp(float mine) {
 #pragma unroll
@@ -76,12 +76,12 @@ __device__ float ReduceWarp(float mine) {
   return mine;
 }
 
-// In every thread of the block, of at most kMostThreads of them in whole warps.
+// The result is valid in every thread of the block, which has at most kMostThreads in whole warps.
 template <typename Operation, int kMostThreads>
 __device__ float ReduceBlock(float mine) {
   __shared__ float of_warp[kMostThreads / kWarp];
   mine = ReduceWarp<Operation>(mine);
-  __syncthreads();  // the last reduction's readers are done
+  __syncthreads();  // wait for the last reduction's readers
   if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = mine;
   __syncthreads();
   float all = Operation::Nothing();
@@ -89,8 +89,8 @@ __device__ float ReduceBlock(float mine) {
   return all;
 }
 
-// kernel(arguments…) on a grid of blocks. An error of the launch is returned and taken away: the next call of the
-// runtime is not at fault.
+// Runs kernel(arguments…) on a grid of blocks. Returns and clears a launch error: the next call of the runtime is not
+// at fault.
 template <typename... Parameters>
 cudaError_t Launch(void (*kernel)(Parameters...), dim3 grid, int threads, cudaStream_t stream,
                    std::common_type_t<Parameters>... arguments) {

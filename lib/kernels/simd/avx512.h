@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels with AVX-512 intrinsics share: cache lines of fp32, bf16 and bytes, blocks of four vectors, dot
+// Helpers of the kernels with AVX-512 intrinsics: cache lines of fp32, bf16 and bytes, blocks of four vectors, dot
 // products, transposition and exponentials. Empty on other processors.
 #pragma once
 
@@ -23,7 +23,7 @@
 #include <immintrin.h>
 #endif
 
-// The statement after it for each of n vectors v, and of a block's.
+// Repeats the statement after it for each of n vectors v, and for those of a block.
 #define ROOFBENCH_EACH_OF(n) _Pragma("GCC unroll 4") for (int64_t v = 0; v < (n); ++v)
 #define ROOFBENCH_EACH ROOFBENCH_EACH_OF(kVectors)
 
@@ -47,7 +47,7 @@ struct Floats<Bf16> {
 inline __mmask16 Mask16(int64_t count) { return static_cast<__mmask16>((1U << count) - 1); }  // count < 16
 inline __mmask32 Mask32(int64_t count) { return static_cast<__mmask32>((1ULL << count) - 1); }
 
-// `count` elements of a line, zeros behind them. Whole lines take the constant kPerLine.
+// `count` elements of a line, followed by zeros. Whole lines take the constant kPerLine.
 ROOFBENCH_TARGET_AVX512 inline __m512i LoadLine(const float* from) { return _mm512_loadu_si512(from); }
 ROOFBENCH_TARGET_AVX512 inline __m512i LoadLine(const Bf16* from) { return _mm512_loadu_si512(from); }
 ROOFBENCH_TARGET_AVX512 inline __m512i LoadFirst(const float* from, int64_t count) {
@@ -70,7 +70,7 @@ ROOFBENCH_TARGET_AVX512 inline void StoreLine(void* to, __m512i line) {
     _mm512_storeu_si512(to, line);
   }
 }
-// Half a line: two of them, one after the other, are streamed as one.
+// Half a line: two consecutive ones are streamed as one.
 template <bool kStream>
 ROOFBENCH_TARGET_AVX512 inline void StoreLine(void* to, __m256i half) {
   if constexpr (kStream) {
@@ -91,7 +91,7 @@ ROOFBENCH_TARGET_AVX512 inline Floats<Bf16> Unpack(const Bf16*, __m512i line) {
   return {{Widen(_mm512_castsi512_si256(line)), Widen(_mm512_extracti64x4_epi64(line, 1))}};
 }
 
-// The same from memory, where the conversion can take its operand from.
+// The same from memory, where the conversion can read its operand.
 ROOFBENCH_TARGET_AVX512 inline Floats<float> LoadFloats(const float* from) { return {{_mm512_loadu_ps(from)}}; }
 ROOFBENCH_TARGET_AVX512 inline Floats<Bf16> LoadFloats(const Bf16* from) {
   return {{Widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))),
@@ -103,14 +103,14 @@ ROOFBENCH_TARGET_AVX512_BF16 inline __m512i Pack(const Floats<Bf16>& floats) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(floats.v[1], floats.v[0]));
 }
 
-// Of a line of 16-bit elements in two halves, one from each by turns: 0, 16, 1, 17 …
+// Interleaves the two halves of a line of 16-bit elements: 0, 16, 1, 17 …
 ROOFBENCH_TARGET_AVX512 inline __m512i Alternate() {
   const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   return _mm512_add_epi16(_mm512_set1_epi32(16 << 16), _mm512_mullo_epi32(lanes, _mm512_set1_epi32(0x10001)));
 }
 
-// A line's elements in fp32 in an order that takes the least to make: lower halves of words before upper ones.
-// PackSplit undoes it.
+// A line's elements in fp32 in the cheapest order to produce: lower halves of words before upper ones. PackSplit undoes
+// it.
 ROOFBENCH_TARGET_AVX512 inline Floats<float> LoadSplit(const float* from) { return LoadFloats(from); }
 ROOFBENCH_TARGET_AVX512 inline Floats<Bf16> LoadSplit(const Bf16* from) {
   const __m512i line = LoadLine(from);
@@ -130,17 +130,17 @@ ROOFBENCH_TARGET_AVX512 inline void PrefetchL2(const void* at) {
   _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T1);
 }
 
-// What comes behind `at` where memory is read as a single stream. Not a line may be left out: the wait for it would
-// take longer than its arithmetic.
+// Prefetches the lines after `at` where memory is read as a single stream. It must not skip a line: the wait for it
+// would take longer than its arithmetic.
 ROOFBENCH_TARGET_AVX512 inline void FetchStream(const std::byte* at) {
   PrefetchL2(at + 8192);
   Prefetch(at + 512);
 }
 
 // Dot products for kernels that keep many sums. Written as instructions, because GCC 12 copies the sums of its
-// intrinsics twice a step, and stores them on the stack where they are many.
+// intrinsics twice per step, and stores them on the stack where they are many.
 
-// sum += w · x in each lane of four bytes, those of w without a sign.
+// sum += w · x in each lane of four bytes; w is unsigned.
 ROOFBENCH_TARGET_AVX512_VNNI inline void AddDot(__m512i& sum, __m512i w, __m512i x) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
 }
@@ -158,13 +158,13 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void AddDot(__m512& sum, __m512i w, __m512i 
   asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
 }
 
-// Bytes of weights for the operand of AddDot that has no sign: w + 128. Sums are then too large by 128 · Σ x.
+// Converts weights to the unsigned operand of AddDot: w + 128. Sums are then too large by 128 · Σ x.
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Unsigned(__m512i w) { return _mm512_xor_si512(w, _mm512_set1_epi8(-128)); }
 
-// The first `count` of 64 bytes; all where there are more.
+// The mask of the first `count` of 64 bytes; all if there are more.
 inline __mmask64 Mask64(int64_t count) { return ~uint64_t{0} >> (kLineBytes - std::min(kLineBytes, count)); }
 
-// 16 rows of 16 words become 16 columns.
+// Transposes 16 rows of 16 words.
 ROOFBENCH_TARGET_AVX512 inline void Transpose(__m512i (&x)[16]) {
   __m512i t[16];
 #pragma GCC unroll 8
@@ -196,8 +196,8 @@ ROOFBENCH_TARGET_AVX512 inline void Transpose(__m512i (&x)[16]) {
   for (int64_t i = 0; i < 16; ++i) x[i] = t[i];
 }
 
-// Four vectors at a time: the step of kernels whose arithmetic would otherwise wait for itself. Each instruction is
-// written for all four, because a chain of dependent ones is longer than the processor's window.
+// Four vectors at a time: the step of kernels whose arithmetic would otherwise wait for its own results. Each
+// instruction is written for all four, because a chain of dependent ones is longer than the processor's window.
 inline constexpr int64_t kVectors = 4;
 inline constexpr int64_t kPerBlock = kVectors * 16;  // elements
 
@@ -237,8 +237,8 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void StoreRounded(Bf16* to, const Block& fro
   }
 }
 
-// The lines of a block, `ahead` bytes further on, into the second cache: into the first they came in time as well, but
-// drove out what was in use (softmax of 8192 columns: a fifth slower).
+// Prefetches the lines of a block, `ahead` bytes further on, into the second-level cache: in the first-level cache they
+// arrived in time as well, but evicted lines in use (softmax of 8192 columns: a fifth slower).
 template <typename T>
 ROOFBENCH_TARGET_AVX512 inline void PrefetchBlock(const T* at, int64_t ahead) {
   constexpr int64_t kBytes = kPerBlock * static_cast<int64_t>(sizeof(T));
@@ -267,7 +267,7 @@ inline constexpr float kLog2ERest = 1.925963033500e-08F;
 // As many vectors at once as the caller has: a block, or less.
 #define EACH ROOFBENCH_EACH_OF(kN)
 
-// t = 2^(t + rest) good enough for a result of type T, |rest| far below 1 (fp32 only). t of -infinity gives 0, NaN
+// t = 2^(t + rest) accurate enough for a result of type T, |rest| far below 1 (fp32 only). t of -infinity gives 0, NaN
 // stays NaN, t above 128 gives infinity.
 template <typename T, int kN>
 ROOFBENCH_TARGET_AVX512 inline void Exp2(__m512 (&t)[kN], const __m512 (*rest)[kN] = nullptr) {
@@ -285,8 +285,8 @@ ROOFBENCH_TARGET_AVX512 inline void Exp2(__m512 (&t)[kN], const __m512 (*rest)[k
   EACH t[v] = _mm512_scalef_ps(p[v], t[v]);  // p · 2^floor(t)
 }
 
-// x = exp(x) good enough for a result of type T. -infinity gives 0, NaN stays NaN; x above 88.7 gives infinity, an
-// infinite one a NaN.
+// x = exp(x) accurate enough for a result of type T. -infinity gives 0, NaN stays NaN; x above 88.7 gives infinity,
+// +infinity gives NaN.
 template <typename T, int kN>
 ROOFBENCH_TARGET_AVX512 inline void Exp(__m512 (&x)[kN]) {
   const __m512 log2_e = _mm512_set1_ps(kLog2E);
@@ -296,7 +296,7 @@ ROOFBENCH_TARGET_AVX512 inline void Exp(__m512 (&x)[kN]) {
   } else {
     __m512 t[kN];
     __m512 rest[kN];
-    // 2^-249 is zero, and an infinity has no rounding error to be taken back. A NaN passes as the second operand.
+    // 2^-249 is zero, and an infinity does not have a rounding error to correct. A NaN passes as the second operand.
     EACH x[v] = _mm512_max_ps(_mm512_set1_ps(-173), x[v]);
     EACH t[v] = _mm512_mul_ps(x[v], log2_e);
     EACH rest[v] = _mm512_fmsub_ps(x[v], log2_e, t[v]);

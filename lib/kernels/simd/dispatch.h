@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the operators choose among variants of a kernel, and spread its work over threads.
+// Selection of a kernel's variant, and its distribution over threads.
 //
 // A kernel that is written once with Highway is a template `name(const Work&, Range)`. Highway's tables of targets hold
 // plain functions, neither templates nor overloads: hence the macros, which make a name for each type of element.

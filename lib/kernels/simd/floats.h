@@ -53,7 +53,7 @@ constexpr float ToFloat(Fp16 value) {
   const uint32_t exponent = magnitude & kInfinity;
   uint32_t bits = magnitude + kRebias;
   if (exponent == kInfinity) bits += kRebias;
-  // A subnormal number: what it exceeds the least normal one by, were its hidden bit there.
+  // A subnormal number: its excess over the least normal one, with the hidden bit set.
   if (exponent == 0) bits = std::bit_cast<uint32_t>(std::bit_cast<float>(bits + (1U << 23)) - kLeastNormal);
   return std::bit_cast<float>(bits | sign);
 }

@@ -29,7 +29,7 @@ bool HasAvxVnni() {
 }
 #endif
 
-// Asks the processor (and the system, which must save the registers), not /proc.
+// Queries the processor (and the system, which must save the registers), not /proc.
 uint32_t Detect() {
   uint32_t features = 0;
 #if ROOFBENCH_X86
@@ -46,14 +46,14 @@ uint32_t Detect() {
   return features;
 }
 
-// 0: no limit. Where there is one target it is not chosen at run time.
+// 0: no limit. With a single target, it is not chosen at run time.
 void LimitHighway([[maybe_unused]] int64_t target) {
 #if HWY_TARGETS != HWY_STATIC_TARGET
   hwy::SetSupportedTargetsForTest(target);
 #endif
 }
 
-// As bits, the better the lower.
+// As bits: the lower, the better.
 int64_t Targets() {
 #if HWY_TARGETS != HWY_STATIC_TARGET
   return hwy::SupportedTargets() & HWY_TARGETS;

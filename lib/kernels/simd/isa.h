@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which instructions this processor has, asked once, and how one of several variants to compute something is chosen by
-// them; a test can ask for less.
+// The instruction sets of this processor, queried once, and the choice among variants of a function by them; a test can
+// restrict them.
 //
-// Portable kernels are written with Highway and choose by themselves. Kernels with intrinsics come in files of their
-// own, each function with its target attribute, and stand in a table beside the portable one, from which BestVariant
-// takes.
+// Portable kernels are written with Highway and choose their own target. Kernels with intrinsics come in separate
+// files, each function with its target attribute, and stand in a table next to the portable one, from which BestVariant
+// chooses.
 #pragma once
 
 #include <algorithm>
@@ -36,14 +36,13 @@ enum IsaFeature : uint32_t {
   kAvx512Vnni = 16,  // 8-bit dot products of 512 bits, with kAvx512
 };
 
-// Whether this processor has all of `features`, and no LimitIsa forbids any.
+// Whether this processor has all of `features`, and LimitIsa does not forbid any.
 bool IsaHas(uint32_t features);
 
 // "avx512", "avx2" or "baseline": the widest vectors of IsaHas.
 std::string_view WidestVectors();
 
-// Sets of features that a processor may have. Tests take them one after another, so that they come by every row of
-// every table.
+// Sets of features that a processor may have. Tests take them in turn, so that they cover every row of every table.
 struct IsaLevel {
   std::string_view name;
   uint32_t features;
@@ -58,7 +57,7 @@ inline constexpr IsaLevel kIsaLevels[] = {
     {"everything", ~0U},
 };
 
-// One variant to compute something: the IsaFeatures that it needs, and what does it (a function, or several).
+// One variant of a function: the IsaFeatures that it needs, and its implementation (one function, or several).
 template <typename Kernel>
 struct IsaVariant {
   uint32_t needs;
@@ -73,8 +72,8 @@ constexpr std::size_t FirstVariant(const IsaVariant<Kernel> (&table)[kRows], uin
   return row;
 }
 
-// Whether the last row needs nothing, and each row is the first choice at one of kIsaLevels: a test that goes through
-// these meets them all.
+// Whether the last row needs no features, and each row is the first choice at one of kIsaLevels: a test that takes
+// these levels in turn covers all rows.
 template <typename Kernel, std::size_t kRows>
 constexpr bool IsComplete(const IsaVariant<Kernel> (&table)[kRows]) {
   if (table[kRows - 1].needs != 0) return false;
@@ -100,7 +99,7 @@ struct HighwayTarget {
   int64_t bit;
 };
 
-// Those that this processor can run: the one that it takes, then each narrower one.
+// The targets that this processor can run: the one that it uses, then each narrower one.
 std::vector<HighwayTarget> HighwayTargets();
 
 // While it lives, IsaHas denies all but `allowed`, and Highway takes one target (0: the best of HighwayTargets). For

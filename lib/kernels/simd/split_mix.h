@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SplitMix64 (Steele, Lea and Flood 2014): numbers that look random, the same everywhere, at any place of the sequence.
+// SplitMix64 (Steele, Lea and Flood 2014): reproducible pseudo-random numbers with random access to the sequence.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a result goes past the caches, straight to memory.
+// The choice of results whose stores bypass the caches.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@ namespace roofbench::kernels {
 
 inline constexpr int64_t kLineBytes = 64;
 
-// A cache line, and on one: a vector that lies across two takes two loads.
+// A cache line, and memory aligned to one: a vector that crosses two takes two loads.
 template <typename T>
 struct alignas(kLineBytes) Line {
   T values[kLineBytes / sizeof(T)];
 };
 
-// A plain store first reads the line that it writes, which costs half of a result's traffic again; a streaming store
-// does not, but the next reader has to go to memory. Results from this size on would leave the caches anyway.
+// A plain store first reads the line that it writes, which adds half of a result's traffic; a streaming store does not,
+// but the next reader has to read from memory. Results from this size on would leave the caches anyway.
 inline constexpr int64_t kStreamBytes = int64_t{4} << 20;
 
 inline bool IsLineAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kLineBytes == 0; }
 
-// Whether the rows of some work's result should be streamed: they are large, and each begins with a cache line.
+// Whether the rows of a result should be streamed: they are large, and each begins with a cache line.
 template <typename Work>
 bool StreamsRows(const Work& work) {
   constexpr auto kBytes = static_cast<int64_t>(sizeof(*work.y));

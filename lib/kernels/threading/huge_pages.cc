@@ -32,8 +32,8 @@ void PreferHugePages(const void* data, std::size_t bytes) {
 
 void UseHugePages(const void* data, std::size_t bytes) {
   PreferHugePages(data, bytes);
-  // Linux 6.1 and newer move what has been touched at once; older ones do it in the background, in time.
-  constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older C libraries do not name
+  // Linux 6.1 and newer move touched memory at once; older ones do it later in the background.
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older C libraries do not define
   Advise(data, bytes, kCollapse);
 }
 

@@ -8,14 +8,14 @@ namespace roofbench::kernels {
 
 inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
-// Whether the others below do anything: they do until somebody says no. Of the whole process.
+// Whether the functions below have an effect: on by default, for the whole process.
 void AllowHugePages(bool allowed);
 
-// Asks the system to put the memory on huge pages where it is touched from now on. Memory smaller than a huge page, and
-// a system that refuses, are left as they are.
+// Asks the system to put the memory on huge pages when it is first touched. Leaves memory smaller than a huge page
+// unchanged, and all memory where the system refuses.
 void PreferHugePages(const void* data, std::size_t bytes);
 
-// The same for memory that has been touched before, too; the data stay. Takes about 0.3 ms a MiB.
+// The same for memory that has been touched before; the data stay. Takes about 0.3 ms per MiB.
 void UseHugePages(const void* data, std::size_t bytes);
 
 }  // namespace roofbench::kernels

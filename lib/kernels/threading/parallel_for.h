@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a kernel spreads work over threads: the caller brings the threads, the kernel says what can run side by side.
+// The distribution of a kernel's work over threads: the caller provides the threads, the kernel states the parallel
+// parts.
 //
 // A kernel is written once and runs in two ways, by the ParallelFor that it is given:
 // - fork and join: one thread calls the kernel, and each ParallelFor call wakes a pool (SerialFor, ThreadPool);
 // - inside a region: every thread of a pool calls the same kernel with the same arguments, and each ParallelFor call
 //   does the share of the calling thread and waits for the others (Worker). A whole token is then one region.
-// For the second, what a kernel does between its ParallelFor calls must be the same on every thread, and may write only
-// to the thread's own memory.
+// For the second, the code of a kernel between its ParallelFor calls must be the same on every thread, and may write
+// only to the thread's own memory.
 #pragma once
 
 #include <algorithm>
@@ -63,7 +64,7 @@ class ParallelFor {
   ParallelFor& operator=(const ParallelFor&) = delete;
   virtual ~ParallelFor() = default;
 
-  // Into how many shares a range is split.
+  // The number of shares that a range is split into.
   virtual int threads() const = 0;
   // Calls body(Share(n, grain, i, threads())) for every i whose share is not empty, each from its own thread where
   // there are enough, and returns when all shares are done. A body must not throw.
@@ -71,7 +72,7 @@ class ParallelFor {
   void operator()(int64_t n, Body body) const { (*this)(n, 1, body); }
 };
 
-// Everything on the calling thread.
+// Runs everything on the calling thread.
 class SerialFor final : public ParallelFor {
  public:
   using ParallelFor::operator();

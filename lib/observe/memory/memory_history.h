@@ -77,9 +77,9 @@ struct MemoryHistory {
 void ForgetBuildWork(MemoryHistory& history);
 
 // Sets the category of each allocation from its site and lifetime:
-//   before the first phase: parameters, optimizer state or kv cache in a range of that name, else operands;
-//   in a phase: workspace if it ends in that phase (except gradients that `zero_grad` ends); else gradients in the
-//   backward pass, optimizer state in the optimizer, and activations in any other phase.
+//     before the first phase: parameters, optimizer state or kv cache in a range of that name, otherwise operands;
+//     in a phase: workspace if it ends in that phase (except gradients that `zero_grad` ends); otherwise gradients in
+//     the backward pass, optimizer state in the optimizer, and activations in any other phase.
 // Blocks that are alive at the end and older than the history have no event and no category.
 void Categorize(MemoryHistory& history);
 

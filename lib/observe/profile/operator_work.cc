@@ -61,7 +61,7 @@ double ProductFlops(const Shapes& shapes) {
   return 2 * Elements(shapes[0]) * static_cast<double>(shapes[1][1]);
 }
 
-// x[m,k] · weightᵀ[n,k], or one of n rows in which several weights share a byte.
+// x[m,k] · weightᵀ[n,k], or a weight of n rows that packs several weights into a byte.
 double LinearFlops(const Shapes& shapes) {
   if (shapes.size() < 2 || shapes[0].empty() || shapes[1].size() != 2) return 0;
   return 2 * Elements(shapes[0]) * static_cast<double>(shapes[1][0]);
@@ -75,7 +75,7 @@ struct FlopRow {
   std::string_view name;
   double (*flops)(const Shapes&);
 };
-// Operators without a formula in the profiler. None of them calls one that has a formula.
+// Operators without a formula in the profiler. None of them calls one with a formula.
 constexpr FlopRow kFlops[] = {
     {"aten::_scaled_dot_product_flash_attention_for_cpu", [](const Shapes& s) { return 2 * ScoreFlops(s, 0); }},
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward",

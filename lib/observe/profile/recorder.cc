@@ -170,7 +170,7 @@ struct Counted {
 };
 thread_local Counted g_counted;
 
-// Ranges of phases and parts of a model are not work themselves.
+// Ranges of phases and parts of a model do not count as work.
 bool Counts(const at::RecordFunction& function) {
   return function.scope() != at::RecordScope::USER_SCOPE ||
          std::string_view(function.name()).starts_with(kKernelPrefix);

@@ -19,7 +19,7 @@ constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 constexpr double kNanosecond = 1e-9;
 
 // A part of the model: a range, identified by its name and the ranges around it. The first one is the step. Events
-// outside every step belong to none.
+// outside every step do not belong to a part.
 struct Module {
   std::string name;
   std::size_t parent = 0;  // index; 0 for the step itself

@@ -17,7 +17,7 @@ struct ProfileRequest {
   double between = 0;       // seconds of an unprofiled step outside operators and our kernels
 };
 
-// Seconds, calls, FLOPs and bytes of one step. Shares are of the step's device time if known, else of its time.
+// Seconds, calls, FLOPs and bytes of one step. Shares are of the step's device time if known, otherwise of its time.
 struct OperatorRow {
   std::string name = {};
   std::string shapes = {};

@@ -15,14 +15,14 @@ namespace {
 
 double StorageBytes(WeightFormat format) { return ElementBytes(ActivationDtype(format)); }
 
-// `tokens` rows against a matrix [rows, columns] of the model's that has the format: its bytes are read once.
+// `tokens` rows times one of the model's matrices [rows, columns] in this format: its bytes are read once.
 Operation Product(const StoredDecoder& stored, WeightFormat format, double tokens, double rows, double columns) {
   Operation operation{.bytes_read = MatrixBytes(format, rows, columns, stored.group)};
   operation.flops[Index(ProductDtype(format, stored.activations))] = 2 * tokens * rows * columns;
   return operation;
 }
 
-// Of function(width of a window, or 0) over the layers, some of which may have none.
+// The mean of function(width of a window, or 0) over the layers, some of which may have no window.
 template <typename Function>
 double MeanOfLayers(const Decoder& shape, Function function) {
   const double whole = shape.whole_layers / shape.base.layers;
@@ -62,7 +62,7 @@ double Decoder::ExpectedExperts(double tokens) const {
 
 double Decoder::AttendedKeys(double depth, double tokens) const {
   return MeanOfLayers(*this, [&](double width) {
-    const double growing = width > 0 ? std::clamp(width - depth, 0.0, tokens) : tokens;  // that see all before them
+    const double growing = width > 0 ? std::clamp(width - depth, 0.0, tokens) : tokens;  // that see all earlier tokens
     return growing * depth + growing * (growing + 1) / 2 + (tokens - growing) * width;
   });
 }
@@ -103,8 +103,8 @@ double StoredDecoder::WeightsReadBytes(double tokens) const {
 
 namespace {
 
-// `tokens` tokens in all go through every layer; `scores` pairs of a query and a key a head, and `cached` keys in all
-// are read by them. `logits` rows go through the head.
+// `tokens` tokens in all pass through every layer; they multiply `scores` pairs of a query and a key per head, and read
+// `cached` keys in all. `logits` rows pass through the head.
 workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores, double cached, double logits) {
   const Transformer& s = stored.shape.base;
   const WeightFormat format = stored.format;
@@ -125,7 +125,7 @@ workload::Cost Forward(const StoredDecoder& stored, double tokens, double scores
   Operation qkv = product(DecoderComponent::kQkv, s.QueryWidth() + 2 * s.KvWidth(), s.d_model, tokens);
   qkv.bytes_read += stored.shape.BiasParameters() * element;
   cost.operations = {qkv, attention, product(DecoderComponent::kOut, s.d_model, s.QueryWidth(), tokens)};
-  // Each chosen expert is read once, whoever shares it.
+  // Each chosen expert is read once, however many tokens share it.
   const double experts = stored.shape.IsMixture() ? stored.shape.ExpectedExperts(tokens) : 1;
   const double shared = tokens * stored.shape.active_experts / experts;
   for (Operation expert : {product(DecoderComponent::kGateUp, 2 * s.d_ff, s.d_model, shared),
@@ -162,7 +162,7 @@ workload::Cost StoredDecoder::DecodeCost(double batch, double depth, double capa
 }
 
 workload::Cost StoredDecoder::TokensCost(double batch, double depth, double tokens, double capacity) const {
-  // Attention is linear in the keys, so the mean token stands for all.
+  // Attention is linear in the keys, so the mean token represents all.
   const double keys = batch * shape.AttendedKeys(depth, tokens) / tokens;
   workload::Cost cost = Repeated(Forward(*this, batch, keys, keys, batch), tokens);
   cost.resident_bytes = ResidentBytes(batch, 1, capacity);
@@ -176,7 +176,7 @@ workload::Cost AllOf(std::string_view component, workload::Cost cost) {
   return cost;
 }
 
-// The steps after the first token of each: between two ends of sequences as many take part.
+// The steps after the first token of each: between two ends of sequences, the number of participants is constant.
 workload::Cost StepsCost(const StoredDecoder& stored, const std::vector<SequenceTokens>& sequences) {
   std::set<double> ends;
   for (const SequenceTokens& one : sequences) ends.insert(one.new_tokens - 1);
@@ -197,7 +197,7 @@ workload::Cost StepsCost(const StoredDecoder& stored, const std::vector<Sequence
   return cost;
 }
 
-// Those of as many tokens are one step that is repeated: attention is linear in the keys.
+// Steps with equally many tokens are one repeated step: attention is linear in the keys.
 workload::Cost PassesCost(const StoredDecoder& stored, const std::vector<DecoderPass>& passes) {
   struct Sum {
     double passes = 0;
@@ -262,17 +262,17 @@ double StoredDecoder::DecodeReadBytes(const std::vector<DecoderPass>& passes) co
 double StoredDecoder::ResidentBytes(double batch, double tokens, double capacity) const {
   const Transformer& s = shape.base;
   const double element = StorageBytes(format);
-  // Alive at once in a layer: the residual, its norm, the SwiGLU's two halves and their product.
+  // Live at once in a layer: the residual, its norm, the SwiGLU's two halves and their product.
   const double wide = std::max(s.QueryWidth() + 2 * s.KvWidth(), 3 * s.d_ff * shape.active_experts);
   const double vectors = batch * tokens * (3 * s.d_model + wide) * element;
   const double logits = batch * s.vocab * ElementBytes(Dtype::kFp32);
-  // Which keys are in the window, as LibTorch's attention takes it: two matrices of booleans become one of elements.
+  // The mask of the keys in the window, in LibTorch's attention: two matrices of booleans become one of elements.
   const double mask = shape.window > 0 && tokens > shape.window ? tokens * tokens * (2 + element) : 0;
-  // The vectors of the widest product once more, in 8 bits.
+  // The input vectors of the widest product once more, in 8 bits.
   const bool rounds = activations == Activations::kInt8 || format == WeightFormat::kLlmInt8;
   const double codes = rounds ? batch * tokens * std::max({s.d_model, s.QueryWidth(), s.d_ff}) : 0;
-  // Keys and values of a layer as LibTorch's attention, and ours of prompts, take them: of 16 bits the values are in
-  // fp32 while the keys are there.
+  // Keys and values of a layer in the form that LibTorch's attention, and ours of prompts, takes: with 16-bit elements,
+  // the values are in fp32 while the keys are live.
   const double made_again = int8_cache ? 2 * batch * capacity * s.KvWidth() * ElementBytes(Dtype::kFp32) : 0;
   return ModelBytes() + batch * capacity * KvBytesPerToken() + made_again + vectors + codes + mask + logits;
 }
@@ -294,7 +294,7 @@ constexpr Decoder Dense(Transformer base) { return {.base = base}; }
 
 constexpr Decoder MixtureOf8(Transformer base) { return {.base = base, .experts = 8, .active_experts = 2}; }
 
-// A share of the layers, and of the vocabulary as well: the ratios stay.
+// Cuts the layers and the vocabulary by the same share, which keeps their ratio.
 constexpr Transformer Cut(Transformer base, double share) {
   base.layers *= share;
   base.vocab *= share;

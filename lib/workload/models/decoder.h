@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoder of the Llama kind (also Mistral, Mixtral, Qwen, Gemma 2): its sizes, parameters and bytes, and the work of
-// reading a prompt and of one more token.
+// A decoder of the Llama family (also Mistral, Mixtral, Qwen, Gemma 2): its sizes, parameters and bytes, and the work
+// of reading a prompt and of generating one more token.
 #pragma once
 
 #include <array>
@@ -17,48 +17,48 @@
 
 namespace roofbench::workload {
 
-// A transformer, or a mixture: every layer then has `experts` feed-forward blocks of width d_ff and a router, and a
-// token takes `active_experts` of them.
+// A transformer, or a mixture: in the latter, every layer has `experts` feed-forward blocks of width d_ff and a router,
+// and a token takes `active_experts` of them.
 struct Decoder {
   Transformer base;
   double experts = 1;  // 1: a dense model without a router
   double active_experts = 1;
-  double window = 0;            // keys that a token attends to at most, its own among them; 0: all before it
-  double whole_layers = 0;      // of those with a window, how many have none
-  bool attention_bias = false;  // of the products that make queries, keys and values
-  bool head_norms = false;      // of every head of queries and keys, before they are turned
-  bool output_norms = false;    // of what attention and the feed-forward block leave, before it is added
+  double window = 0;            // keys that a token attends to at most, including its own; 0: all earlier ones
+  double whole_layers = 0;      // layers without a window, where other layers have one
+  bool attention_bias = false;  // in the products that make queries, keys and values
+  bool head_norms = false;      // on every head of queries and keys, before the rotation
+  bool output_norms = false;    // on the outputs of attention and the feed-forward block, before the residual sum
   bool fp32_norms = false;      // their weights are not rounded to the precision of the others
 
   bool IsMixture() const { return experts > 1; }
 
-  // Weights of the matrices that every token of a layer, or one expert, goes through.
+  // Weights of the matrices that every token of a layer, or one expert, uses.
   double AttentionParameters() const;  // (2·q + 2·kv)·d
   double ExpertParameters() const;     // 3·d·ff
-  double RouterParameters() const;     // experts·d, none in a dense model
-  // Weights of a layer that are no matrices.
+  double RouterParameters() const;     // experts·d, 0 in a dense model
+  // Weights of a layer outside its matrices.
   double BiasParameters() const;  // q + 2·kv, if any
   double NormParameters() const;  // 2·d, as many again with output norms, and 2·head_dim with those of heads
 
   // vocab·d (twice without a tied head) + layers·(attention + experts·3·d·ff + router + biases + norms) + d
   double Parameters() const;
-  // The parameters in products that one token takes part in: of its experts alone, without the embedding.
+  // The product parameters that one token uses: of its active experts alone, without the embedding.
   double ActiveParameters() const;
-  // Bytes of keys and values that one token of one sequence leaves: 2·layers·kv·(element size).
+  // Bytes of keys and values that one token of one sequence stores: 2·layers·kv·(element size).
   double KvBytesPerToken(WeightFormat format) const;
-  // Different experts of a layer that `tokens` tokens go to where the router is indifferent:
-  // experts·(1 - (1 - active/experts)^tokens).
+  // Expected number of distinct experts of a layer for `tokens` tokens under a uniform router: experts·(1 - (1 -
+  // active/experts)^tokens).
   double ExpectedExperts(double tokens) const;
-  // Keys that `tokens` tokens of a sequence attend to, all together, with `depth` tokens before the first of them:
-  // the sum of depth + 1 … depth + tokens, each of which is `window` at most; in the mean over the layers.
+  // Keys that `tokens` tokens of a sequence attend to, all together, with `depth` tokens before the first of them: the
+  // sum of depth + 1 … depth + tokens, each of which is `window` at most; averaged over the layers.
   double AttendedKeys(double depth, double tokens) const;
-  // Different keys among them, likewise.
+  // Distinct keys among them, averaged likewise.
   double ReadKeys(double depth, double tokens) const;
 };
 
-// The components of a decoder: what a step of it is cut into, and what its operations belong to. The rows of the
-// embedding and the norms of tokens; the products, with their biases; attention with the norms and the rotation of its
-// heads and what it adds to the cache; the gate between two products; and where threads wait for each other.
+// The components of a decoder: the parts of a step, to which its operations belong. They are the rows of the embedding
+// and the norms of tokens; the products, with their biases; attention with the norms and the rotation of its heads and
+// its additions to the cache; the gate between two products; and the points where threads wait for each other.
 enum class DecoderComponent { kNorm, kQkv, kAttention, kOut, kRouter, kGateUp, kGate, kDown, kHead, kWait };
 inline constexpr std::array<std::string_view, 10> kDecoderComponentNames = {
     "norm", "qkv", "attention", "out", "router", "gate_up", "gate", "down", "head", "wait"};
@@ -66,13 +66,13 @@ constexpr std::string_view Name(DecoderComponent component) {
   return kDecoderComponentNames[static_cast<std::size_t>(component)];
 }
 
-// A sequence of a batch: its prompt, and the new tokens that it gets until it ends.
+// A sequence of a batch: its prompt, and the number of new tokens until it ends.
 struct SequenceTokens {
   double prompt = 0;
   double new_tokens = 1;
 };
 
-// Tokens of one sequence that go through a decoder at once, with `depth` before them, each with its logits.
+// Tokens of one sequence that pass through a decoder at once, with `depth` before them, each with its logits.
 struct DecoderPass {
   double depth = 0;
   double tokens = 1;
@@ -83,49 +83,50 @@ struct StoredDecoder {
   Decoder shape;
   WeightFormat format = WeightFormat::kBf16;
   std::set<DecoderComponent> kept = {};  // products whose weights are not quantized; the router's never are
-  double group = 64;                     // of int4
+  double group = 64;                     // for int4
   Activations activations = Activations::kDefault;
-  bool int8_cache = false;  // keys and values in 8 bits, with a factor in fp32 of each head's
+  bool int8_cache = false;  // keys and values in 8 bits, with an fp32 factor for each head's
 
   WeightFormat FormatOf(DecoderComponent product) const { return kept.contains(product) ? Unquantized() : format; }
   WeightFormat Unquantized() const { return UnquantizedFormat(format, activations); }
 
-  // Bytes of keys and values that one token of one sequence leaves in a layer, and in all.
+  // Bytes of keys and values that one token of one sequence stores in a layer, and in all.
   double KvBytesOfLayer() const;
   double KvBytesPerToken() const { return shape.base.layers * KvBytesOfLayer(); }
 
-  // All weights, norms and tables: what the model occupies. A tied head that is quantized is a second matrix beside the
-  // embedding, which is not.
+  // All weights, norms and tables: the memory of the model. A tied head that is quantized is a second matrix in
+  // addition to the embedding, which is not quantized.
   double ModelBytes() const;
-  // Weights that `tokens` tokens read together: no embedding but their rows, no idle expert.
+  // Weights that `tokens` tokens read together: the selected rows of the embedding, and the active experts alone.
   double WeightsReadBytes(double tokens) const;
 
-  // `batch` sequences of `prompt` tokens each, from an empty cache to the logits of the last token of each.
-  // Attention is causal: half of the square. What lies between the operations is not counted: it stays in caches.
+  // `batch` sequences of `prompt` tokens each, from an empty cache to the logits of the last token of each. Attention
+  // is causal: half of the square. Data between the operations is not counted: it stays in caches.
   workload::Cost PrefillCost(double batch, double prompt, double capacity) const;
   // One token of each of `batch` sequences with `depth` tokens in the cache before it.
   workload::Cost DecodeCost(double batch, double depth, double capacity) const;
-  // As many tokens of each one after another, the first of them at `depth`.
+  // `tokens` such steps one after another, the first of them at `depth`.
   workload::Cost TokensCost(double batch, double depth, double tokens, double capacity) const;
   // The prompt, whose last logits give the first new token, and `new_tokens` - 1 steps of one token: the components
   // "prefill" and "decode".
   workload::Cost GenerateCost(double batch, double prompt, double new_tokens) const;
-  // The same of sequences of their own lengths, none of which is padded, or takes part in a step after its last token.
+  // The same for sequences of different lengths, which are not padded; a sequence leaves the steps after its last
+  // token.
   workload::Cost GenerateCost(const std::vector<SequenceTokens>& sequences) const;
-  // The same of one sequence whose tokens after the first came by these passes: of a model that reads what a draft has
-  // guessed, or of that draft. `capacity`: of the cache.
+  // The same for one sequence whose tokens after the first came from these passes: those of a model that verifies a
+  // draft's guesses, or of the draft. `capacity`: that of the cache.
   workload::Cost GenerateCost(double prompt, double capacity, const std::vector<DecoderPass>& passes) const;
-  // Weights, keys and values that the tokens after the first read: of MBU.
+  // Weights, keys and values that the tokens after the first read: the bytes of MBU.
   double DecodeReadBytes(double batch, double prompt, double new_tokens) const;
   double DecodeReadBytes(const std::vector<SequenceTokens>& sequences) const;
   double DecodeReadBytes(const std::vector<DecoderPass>& passes) const;
 
-  // Weights, a cache of `capacity` tokens a sequence, and the largest intermediate results of `tokens` tokens at once,
-  // with the mask of those that outgrow a window.
+  // Weights, a cache of `capacity` tokens per sequence, and the largest intermediate results of `tokens` tokens at
+  // once, with the mask of sequences longer than a window.
   double ResidentBytes(double batch, double tokens, double capacity) const;
 };
 
-// The language models that cases are named after.
+// The language models that name the cases.
 
 struct DecoderPreset {
   std::string_view name;
@@ -136,8 +137,8 @@ struct DecoderPreset {
   std::string_view doc;
 };
 
-// Real models with their published sizes; their cuts, which say so in their names and keep the ratio of layers to
-// vocabulary, so that a token spends the same shares of its time in the same places; and tiny ones for tests.
+// Real models with their published sizes; reduced versions, named as such, which keep the ratio of layers to
+// vocabulary, so that a token spends the same shares of its time in the same parts; and tiny ones for tests.
 std::span<const DecoderPreset> DecoderPresets();
 
 // nullptr for any other name.

@@ -82,7 +82,7 @@ Cost MlpLayerNorm::ForwardCost() const {
     Operation linear = Gemm{.m = batch, .n = out, .k = in, .dtype = dtype}.Forward();
     linear.bytes_read += out * element;  // bias
     Operation norm = Norm{.kind = NormKind::kLayer, .rows = batch, .cols = out, .dtype = dtype}.Forward();
-    // Weight and bias in the type of the rows, not in fp32.
+    // Weight and bias are in the type of the rows, not in fp32.
     norm.bytes_read -= 2 * out * (ElementBytes(Dtype::kFp32) - element);
     cost.operations.push_back(linear);
     cost.operations.push_back(norm);

@@ -23,16 +23,16 @@ struct Mlp {
   // and the first write of the gradients. Under autocast the gradients are fp32 too.
   workload::Cost BackwardCost() const;
 
-  // Forward and backward `steps` times with gradients set to none between: resident memory is that of one.
+  // Forward and backward `steps` times, with gradients set to none between steps: resident memory is that of one.
   workload::Cost TrainingCost(double steps) const;
 
-  // Parameters, gradients, and what autograd keeps: the input and the pre-activation of every layer.
+  // Parameters, gradients, and the tensors that autograd keeps: the input and the pre-activation of every layer.
   double ResidentBytes() const;
 };
 
-// gpt_fast's "mlp_layer_norm_gelu": Linear(d → hidden), LayerNorm, [GELU,] Linear(hidden → d), LayerNorm. As published
-// it has no GELU and one row, so that it is bound by the bytes of its weights and not, as its name of a target says, by
-// arithmetic.
+// gpt_fast's "mlp_layer_norm_gelu": Linear(d → hidden), LayerNorm, [GELU,] Linear(hidden → d), LayerNorm. The published
+// version has no GELU and one row, so that it is bound by the bytes of its weights and not, as its name of a target
+// suggests, by arithmetic.
 
 // Linears have a bias; all parameters are stored in `dtype`.
 struct MlpLayerNorm {

@@ -33,12 +33,12 @@ namespace {
 constexpr double kIndexBytes = 8;       // a token's number
 constexpr double kStatisticsBytes = 4;  // row statistics are fp32 whatever the storage
 
-// Nominal arithmetic of element-wise work, in fp32, as the operators have it; its bytes decide.
+// Nominal arithmetic of element-wise work, in fp32, as in the operators; its bytes decide.
 constexpr double kNormFlops = FlopsPerElement(NormKind::kRms);
 constexpr double kSgdFlops = 2;
 constexpr double kMeanFlops = 1;
 
-// Work on `elements` that is bound by its traffic; bytes are given an element.
+// Work on `elements` that is bound by its traffic; bytes are per element.
 struct PerElement {
   double flops = 0;
   double read = 0;
@@ -71,7 +71,7 @@ std::array<LinearLayer, 5> LinearLayers(const Transformer& shape) {
            {shape.d_model, shape.vocab, 1}}};
 }
 
-// Pairs of a query and a key that are multiplied, a head.
+// Pairs of a query and a key that are multiplied, per head.
 double Pairs(const TransformerTraining& training) {
   const double context = training.context;
   const bool skips = training.attention == AttentionKind::kFused;
@@ -91,8 +91,8 @@ Operation AttentionProducts(const TransformerTraining& training, double products
   return operation;
 }
 
-// The loss element by element of the logits: forward reads them, and backward writes their gradient, from what they are
-// or for the mean from nothing.
+// The loss, element by element of the logits: forward reads them, and backward writes their gradient, computed from
+// them or, for the mean, without reading.
 PerElement LossForward(const TransformerTraining& training) {
   const double flops = training.loss == LossKind::kMeanLogit ? kMeanFlops : Softmax::kFlops;
   return {.flops = flops, .read = ElementBytes(training.compute)};
@@ -103,8 +103,8 @@ PerElement LossBackward(const TransformerTraining& training) {
   return {.flops = Softmax::kFlops, .read = act, .written = act};
 }
 
-// The most that is alive beside the parameters while forward runs and keeps nothing for backward: in a layer, where the
-// head makes the logits, or where the loss is taken.
+// The peak of live bytes in addition to the parameters while forward runs and keeps nothing for backward: in a layer,
+// at the logits of the head, or in the loss.
 double ForwardPeak(const TransformerTraining& training) {
   const Transformer& shape = training.shape;
   const bool native = training.implementation == TrainingImplementation::kNative;
@@ -113,24 +113,23 @@ double ForwardPeak(const TransformerTraining& training) {
   const double d = shape.d_model * training.Tokens();
   const double f = shape.d_ff * training.Tokens();
   const double v = shape.vocab * training.Tokens();
-  // What a norm gives: LibTorch leaves the cast to the product.
+  // The output of a norm: LibTorch leaves the cast to the product.
   const double normed = d * (native ? act : stream);
-  // Parameters that want no gradient are cast by each product anew.
+  // Parameters without a gradient are cast again by each product.
   const double cast_bytes = training.IsMixed() ? shape.d_model * act : 0;
-  // The stream, its norm, q, k and v as they came and rotated, and their result. Our attention leaves v as it is, and
+  // The stream, its norm, q, k and v before and after rotation, and the result. Our attention does not rotate v, and
   // holds keys and values once more; the naive one holds all scores, masked, and their softmax.
   const double scores = training.batch * training.context * training.context * shape.heads;
   const double held = training.attention == AttentionKind::kNaive ? 3 * scores : native ? d : 0;
   const double attention = d * stream + normed + (6 * d + held) * act + (native ? d * act : 0);
-  // The stream before and after attention, both norms, what attention gave; gate, up and their product, LibTorch's also
-  // the activation between, or the weight of the product that makes up.
+  // The stream before and after attention, both norms, the output of attention; gate, up and their product, and in
+  // LibTorch also the activation between, or the weight of the product that makes up.
   const double gated = std::max((native ? 3 : 4) * f * act, 2 * f * act + shape.d_ff * cast_bytes);
   const double feed_forward = 2 * d * stream + 2 * normed + d * act + gated;
-  // The sum that ends a block: under autocast LibTorch first casts what the feed-forward part gave to the stream's
-  // type.
+  // The sum that ends a block: under autocast LibTorch first casts the feed-forward output to the stream's type.
   const double sum = training.IsMixed() ? 4 * d * stream + (4 * d + f) * act : 0;
   const double head = d * stream + normed + v * act + shape.vocab * cast_bytes;
-  // LibTorch takes the loss under autocast from an fp32 copy of the logits, and writes the log-probabilities.
+  // LibTorch computes the loss under autocast from an fp32 copy of the logits, and writes the log-probabilities.
   const bool takes_logits_alone = native || training.loss == LossKind::kMeanLogit;
   const double loss = takes_logits_alone ? v * act : training.IsMixed() ? v * (act + 2 * stream) : 2 * v * act;
   return std::max({attention, feed_forward, sum, head, loss});
@@ -145,7 +144,7 @@ double TransformerTraining::ForwardMatmulFlops() const {
 workload::Cost TransformerTraining::Forward() const {
   const double tokens = Tokens();
   const double stream = ElementBytes(storage);  // of the residual stream
-  const double act = ElementBytes(compute);     // of what the products read and write
+  const double act = ElementBytes(compute);     // of the products' inputs and outputs
   const double scores = Pairs(*this) * shape.heads;
   workload::Cost cost;
   auto& operations = cost.operations;
@@ -241,7 +240,7 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   const double f = shape.d_ff * tokens;
   const double v = shape.vocab * tokens;
   TrainingMemory memory{.parameters = count * stream};
-  // A low-precision copy of the weights, for as long as autocast remembers them.
+  // A low-precision copy of the weights, while autocast caches them.
   const double casts = IsMixed() ? shape.Parameters().matmul * act : 0;
   if (mode == TrainingMode::kInference) {
     memory.peak = memory.parameters + ForwardPeak(*this);
@@ -249,12 +248,11 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   }
   if (mode >= TrainingMode::kForwardBackward) memory.gradients = count * stream;
   if (mode == TrainingMode::kStep && HasMoments()) memory.optimizer = 2 * count * stream;
-  // A block keeps of each of its two norms the input and a statistic a row, and LibTorch's also the normalized rows,
-  // both in fp32 where the norm is composed.
-  // The scaled rows are kept once by the products that read them, but under autocast LibTorch rounds them again for
-  // each of the five. Attention keeps queries, keys, values and its result twice (as it came and with heads merged;
-  // ours once), with a statistic a query, or the scores; the gate keeps gate, up and their product, LibTorch's also the
-  // activation between.
+  // For each of its two norms, a block keeps the input and a statistic per row, and LibTorch also the normalized rows,
+  // both in fp32 where the norm is composed. The products that read the scaled rows keep them once, but under autocast
+  // LibTorch rounds them again for each of the five. Attention keeps queries, keys, values and its result twice (before
+  // and after merging the heads; ours once), with a statistic per query, or the scores; the gate keeps gate, up and
+  // their product, and LibTorch also the activation between.
   const bool native = implementation == TrainingImplementation::kNative;
   const double scaled = native ? 2 * d * act : IsMixed() ? 5 * d * act : 2 * d * stream;
   const double normed = native ? d * stream : composed_norms ? 2 * d * ElementBytes(Dtype::kFp32) : 2 * d * stream;
@@ -263,25 +261,24 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
                               ? (2 * q + 2 * kv + scores) * act
                               : ((native ? 2 : 3) * q + 2 * kv) * act + tokens * shape.heads * kStatisticsBytes;
   const double gated = (native ? 3 : 4) * f * act;
-  // Of the loss LibTorch keeps the log-probabilities (in fp32 under autocast), and ours the gradient by the logits in
-  // their place.
-  // The mean needs none of its logits.
+  // For the loss, LibTorch keeps the log-probabilities (in fp32 under autocast), and our version the gradient by the
+  // logits instead. The mean does not need its logits.
   const bool mean = loss == LossKind::kMeanLogit;
   const double kept_logits = mean ? 0 : v * (native ? act : stream);
   const double head = normed + d * act + kept_logits;
   memory.activations = casts + shape.layers * (norms + attended + gated) + head;
   if (mode == TrainingMode::kForward) {
-    // LibTorch takes the loss while the logits are alive, under autocast with an fp32 copy.
+    // LibTorch computes the loss while the logits are live, under autocast with an fp32 copy.
     const double logits = mean ? v * act : native ? 0 : v * (act + (IsMixed() ? stream : 0));
-    // The naive attention of the last layer has its scores three times, of which one is kept.
+    // The naive attention of the last layer holds its scores three times and keeps one of them.
     const double attends =
         attention == AttentionKind::kNaive ? memory.activations - head - gated + 2 * scores * act : 0;
     memory.peak = memory.parameters + std::max(memory.activations + logits, attends);
     return memory;
   }
   // Backward begins with all activations and LibTorch's gradients of log-probabilities and logits, or our gradient of
-  // the head (also as the product left it, under autocast) and in fp32 a turned copy of that of the logits. It ends
-  // with all gradients.
+  // the head (under autocast also in the product's precision) and an fp32 transposed copy of that of the logits. It
+  // ends with all gradients.
   const double head_gradient = shape.vocab * shape.d_model * (stream + (IsMixed() ? act : 0));
   const double turned = compute == Dtype::kBf16 ? 0 : v * act;
   const double loss_gradients = mean ? v * act : 2 * v * stream;
@@ -290,7 +287,7 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
   const bool divides = mode == TrainingMode::kStep && optimizer == OptimizerKind::kAdamWForeach;
   const double updates = memory.gradients + (divides ? memory.parameters : 0);
   // Our attention holds in backward the gradients of its result, of q, k and v, and queries and the first of these
-  // twice more, beside an fp32 gradient of the queries. The last layer does so while all others keep theirs.
+  // twice more, plus an fp32 gradient of the queries. The last layer does so while all others keep theirs.
   double attends = 0;
   if (native && attention != AttentionKind::kNaive) {
     const double layer_gradients = shape.d_model * (3 * shape.d_ff + shape.QueryWidth()) * stream;

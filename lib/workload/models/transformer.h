@@ -13,7 +13,7 @@
 
 namespace roofbench::workload {
 
-// Exact numbers of parameters, by component. No linear layer has a bias.
+// Exact numbers of parameters, by component. The linear layers have no bias.
 struct TransformerParameters {
   double embedding = 0;     // vocab · d_model
   double attention = 0;     // layers · (2·d_model² + 2·d_model·kv_heads·head_dim)
@@ -22,9 +22,9 @@ struct TransformerParameters {
   double head = 0;          // vocab · d_model, 0 where the head is the embedding (tied)
 
   double Total() const { return embedding + attention + feed_forward + norms + head; }
-  // Those that a token is multiplied with: all but the embedding (a look-up) and the norms. A tied head counts.
+  // The parameters that multiply a token: all but the embedding (a look-up) and the norms. A tied head counts.
   double matmul = 0;
-  // Each component's name beside its count.
+  // Each component's name with its count.
   std::array<std::pair<std::string_view, double>, 5> ByComponent() const {
     return {{{"embedding", embedding},
              {"attention", attention},
@@ -51,8 +51,8 @@ struct Transformer {
   TransformerParameters Parameters() const;
 };
 
-// A shape with a name. The vocabulary (10 000) and the training sizes are those of Stanford CS336, assignment 2; 10B is
-// of its 2026 edition.
+// A named shape. The vocabulary (10 000) and the training sizes are those of Stanford CS336, assignment 2; 10B is from
+// its 2026 edition.
 struct TransformerPreset {
   std::string_view name;
   Transformer shape;
@@ -72,37 +72,38 @@ std::optional<Transformer> FindTransformer(std::string_view name);
 
 // A training step of a transformer: forward with its loss, backward, optimizer; its work and its memory.
 
-// kInference keeps nothing for a backward pass; kForward keeps it to the end, though none follows.
+// kInference does not keep anything for a backward pass; kForward keeps it to the end, although no backward follows.
 enum class TrainingMode { kInference, kForward, kForwardBackward, kStep };
 enum class AttentionKind { kNaive, kFused };  // kNaive writes the scores to memory and computes the masked half too
-// kAdamWForeach takes each operation over all parameters at once, so that what it divides by is there for all of them.
+// kAdamWForeach applies each operation to all parameters at once, so that the denominators of all of them are live
+// together.
 enum class OptimizerKind { kSgd, kAdamW, kAdamWForeach };
-// kMeanLogit is no loss but the mean of the logits, as a published script takes it: its gradient costs next to nothing.
+// kMeanLogit replaces the loss by the mean of the logits, as in a published script: its gradient costs almost nothing.
 enum class LossKind { kCrossEntropy, kMeanLogit };
 
-// How the step is programmed, for the memory that it holds: operation by operation, or with fused operations.
+// The implementation of the step, which sets its memory: operation by operation, or with fused operations.
 enum class TrainingImplementation { kEager, kNative };
 
-// Bytes by what they are for. Activations are what forward keeps for backward.
+// Bytes by purpose. Activations are the tensors that forward keeps for backward.
 struct TrainingMemory {
   double parameters = 0;
   double gradients = 0;
   double optimizer = 0;
   double activations = 0;
-  double peak = 0;  // the most that is alive at once during the step
+  double peak = 0;  // the most that is live at once during the step
 };
 
 struct TransformerTraining {
   Transformer shape;
   double batch = 0;
-  double context = 0;            // tokens of a sequence
+  double context = 0;            // tokens per sequence
   Dtype compute = Dtype::kFp32;  // of the products
-  Dtype storage = Dtype::kFp32;  // of parameters, gradients and optimizer state; autocast: fp32 beside compute bf16
+  Dtype storage = Dtype::kFp32;  // of parameters, gradients and optimizer state; autocast: fp32 with compute bf16
   AttentionKind attention = AttentionKind::kFused;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   LossKind loss = LossKind::kCrossEntropy;
   TrainingImplementation implementation = TrainingImplementation::kEager;
-  // LibTorch's RMS norm is an operator of its own on a GPU alone; elsewhere it is made of others, in fp32.
+  // LibTorch's RMS norm is a single operator on a GPU alone; elsewhere it is composed of others, in fp32.
   bool composed_norms = true;
 
   double Tokens() const { return batch * context; }
@@ -111,19 +112,19 @@ struct TransformerTraining {
 
   // FLOPs of all matrix products: the linear layers, 2·tokens·weights forward and twice that backward, and the two
   // products of attention, 4·batch·layers·heads·head_dim·context² forward (half of it, with the diagonal, where the
-  // kernel skips what the mask hides) and twice that backward. What a kernel computes again is not counted.
+  // kernel skips the masked half) and twice that backward. Recomputation in a kernel is not counted.
   double ForwardMatmulFlops() const;
   double BackwardMatmulFlops() const { return 2 * ForwardMatmulFlops(); }
 
   // Each operation once: products, norms, rotations, softmax, gates, residual sums, loss, and casts under autocast.
   workload::Cost Forward() const;
   workload::Cost Backward() const;
-  // AdamW in fp32 reads the gradient and updates parameter and two moments: 28 bytes a parameter; SGD 12.
+  // AdamW in fp32 reads the gradient and updates parameter and two moments: 28 bytes per parameter; SGD 12.
   workload::Cost Optimizer() const;
   workload::Cost Step(TrainingMode mode) const;
 
   // Appendix B of the PaLM paper (arXiv:2204.02311): tokens · (6·N + 12·layers·heads·head_dim·context), N being all
-  // parameters and nothing halved for the mask; a third of it forward alone.
+  // parameters, without halving for the mask; a third of it for forward alone.
   double PalmFlops(TrainingMode mode) const;
 
   TrainingMemory Memory(TrainingMode mode) const;

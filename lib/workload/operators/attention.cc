@@ -24,7 +24,7 @@ double Attention::AllScores() const { return batch * heads * queries * keys; }
 
 double Attention::SeenScores() const {
   if (!causal) return AllScores();
-  // The last query sees all keys, each before it one less, and none of them less than none.
+  // The last query sees all keys, each earlier one a key less, and none fewer than zero.
   const double some = std::min(queries, keys);
   return batch * heads * (some * keys - some * (some - 1) / 2);
 }
@@ -56,7 +56,7 @@ Cost Attention::NaiveCost() const {
   softmax.component = "softmax";
   Operation sum{.bytes_read = square + KeyBytes(), .bytes_written = QueryBytes(), .component = "weighted_sum"};
   sum.flops[Index(dtype)] = ProductFlops() * AllScores();
-  // q, what y was before and is now, k and v; scores and weights.
+  // q, y before and after the update, k and v; scores and weights.
   const double resident = 3 * QueryBytes() + 2 * KeyBytes() + 2 * square + MaskBytes();
   return {.operations = {scores, softmax, sum}, .resident_bytes = resident};
 }
@@ -64,7 +64,8 @@ Cost Attention::NaiveCost() const {
 Cost Attention::CompiledCost() const {
   Cost cost = NaiveCost();
   const double square = AllScores() * ElementBytes(dtype);
-  // Exponentials in fp32 take the place of scores in fp32, and the weights theirs; of 16 bits none fits another's.
+  // Exponentials in fp32 replace scores in fp32 in place, and the weights replace them; 16-bit tensors cannot share
+  // memory this way.
   const double squares = dtype == Dtype::kFp32 ? square : 2 * square + AllScores() * ElementBytes(Dtype::kFp32);
   const double row_statistics = 2 * batch * heads * queries * ElementBytes(Dtype::kFp32);
   cost.resident_bytes = 3 * QueryBytes() + 2 * KeyBytes() + squares + row_statistics;
@@ -77,7 +78,7 @@ Cost Attention::FusedBackwardCost() const {
   Operation products{.bytes_read = 2 * vectors + QueryBytes() + logarithms, .bytes_written = vectors + KeyBytes()};
   products.flops[Index(dtype)] = 5 * ProductFlops() * SeenScores();
   Operation softmax;
-  // What the sum over a row is made of: dy · y, once a query.
+  // The operands of the sum over a row: dy · y, once per query.
   softmax.flops[Index(Dtype::kFp32)] =
       Softmax::kGradientFlops * SeenScores() + ProductFlops() * batch * heads * queries;
   return {.operations = {products, softmax}, .resident_bytes = products.Bytes()};
@@ -101,7 +102,7 @@ Cost Attention::NaiveBackwardCost() const {
 Cost Attention::FusedForwardBackwardCost() const { return InSequence(FusedCost(), FusedBackwardCost()); }
 Cost Attention::NaiveForwardBackwardCost() const {
   Cost backward = NaiveBackwardCost();
-  backward.resident_bytes += QueryBytes();  // y is made anew
+  backward.resident_bytes += QueryBytes();  // y is recomputed
   return InSequence(NaiveCost(), backward);
 }
 

@@ -7,7 +7,7 @@
 
 namespace roofbench::workload {
 
-// FLOPs: a nominal 8 an element, in fp32 whatever the storage (an error function, two products, an addition); bytes
+// FLOPs: a nominal 8 per element, in fp32 whatever the storage (an error function, two products, an addition); bytes
 // decide.
 struct Gelu {
   double elements = 0;
@@ -23,10 +23,10 @@ struct Gelu {
 
 // y = silu(gate) · up, element by element: the middle of a SwiGLU block.
 
-// FLOPs: a nominal 6 an element, in fp32 whatever the storage (a negation, an exponential, a sum, a quotient, two
+// FLOPs: a nominal 6 per element, in fp32 whatever the storage (a negation, an exponential, a sum, a quotient, two
 // products); bytes decide: gate and up are read, y is written.
 struct SiluMul {
-  static constexpr double kFlops = 6;  // an element
+  static constexpr double kFlops = 6;  // per element
   double elements = 0;
   Dtype dtype = Dtype::kFp32;
 
@@ -34,12 +34,12 @@ struct SiluMul {
   Cost ForwardCost() const;
 };
 
-// Rotary position embedding: pairs of elements, turned by angles from a table.
+// Rotary position embedding: pairs of elements, rotated by angles from a table.
 
-// FLOPs: 3 an element (two products, one sum), in fp32 whatever the storage; bytes decide: x is read and y written
+// FLOPs: 3 per element (two products, one sum), in fp32 whatever the storage; bytes decide: x is read and y written
 // once, and the fp32 cosines and sines of every position are read once for all heads.
 struct Rope {
-  static constexpr double kFlops = 3;  // an element
+  static constexpr double kFlops = 3;  // per element
   double heads = 0;
   double tokens = 0;
   double head_dim = 0;
@@ -49,10 +49,10 @@ struct Rope {
   Cost ForwardCost() const;
 };
 
-// Rows of a table by their numbers: what turns tokens into vectors.
+// Looks up rows of a table by their numbers: the step from tokens to vectors.
 
-// No arithmetic. A token reads its index (int64) and its row, and writes the row; a row that two tokens name counts
-// twice.
+// Without arithmetic. A token reads its index (int64) and its row, and writes the row; a row that two tokens name
+// counts twice.
 struct Embedding {
   double vocabulary = 0;  // rows of the table
   double tokens = 0;
@@ -66,9 +66,9 @@ struct Embedding {
 // A step of AdamW over fp32 parameters.
 
 // Bytes decide: an element reads its gradient (4 B) and updates parameter, mean and square in place (12 B, each read
-// and written), 28 B of traffic. FLOPs: a nominal 14 an element.
+// and written), 28 B of traffic. FLOPs: a nominal 14 per element.
 struct AdamW {
-  static constexpr double kFlops = 14;  // an element
+  static constexpr double kFlops = 14;  // per element
   double parameters = 0;
 
   Operation Step() const;

@@ -68,9 +68,9 @@ Cost LlmInt8Linear::CostBeside(double temporaries) const {
 Cost LlmInt8Linear::FusedCost() const { return CostBeside(m * k); }
 
 Cost LlmInt8Linear::StagedCost() const {
-  // Values, magnitudes and what is kept of them, in fp32, then the same scaled, rounded and in int8.
+  // Values, magnitudes and the values kept, in fp32, then the same scaled, rounded and in int8.
   const double quantizing = (5 * 4 + 1) * m * k;
-  // The first three and the quantized ones, and products, their scales twice, what both give, and that in bf16.
+  // The first three and the quantized ones, and products, their scales twice, the result of both, and that in bf16.
   const double dequantizing = (3 * 4 + 1) * m * k + (4 * 4 + 2) * m * n;
   return CostBeside(std::max(quantizing, dequantizing));
 }

@@ -26,13 +26,12 @@ struct Gemm {
 
 // y = W · x, the product of token generation: the bytes of the weights are the work.
 
-// FLOPs: 2nk a vector, in the precision that the weights are multiplied in. Bytes: the weights with their scales once,
-// x and y.
+// FLOPs: 2nk per vector, in the precision of the multiplication. Bytes: the weights with their scales once, x and y.
 struct Gemv {
   double n = 0;  // rows of W: outputs
   double k = 0;  // columns
   WeightFormat format = WeightFormat::kFp32;
-  double group = 0;  // of int4
+  double group = 0;  // for int4
   double batch = 1;  // vectors that share the weights
 
   Operation Forward() const;
@@ -48,10 +47,10 @@ struct GatherGemv {
   Cost ForwardCost() const;
 };
 
-// A linear layer by LLM.int8() (Dettmers et al., arXiv:2208.07339): y[m,n] = x[m,k] · W[n,k]ᵀ in int8, and columns of x
-// with outliers apart in 16 bits.
+// A linear layer by LLM.int8() (Dettmers et al., arXiv:2208.07339): y[m,n] = x[m,k] · W[n,k]ᵀ in int8, with the outlier
+// columns of x separately in 16 bits.
 
-// FLOPs: 2mnk in int8, in which the outlier columns are zeros, and 2mn an outlier column in bf16. Bytes: x and y in
+// FLOPs: 2mnk in int8, in which the outlier columns are zeros, and 2mn per outlier column in bf16. Bytes: x and y in
 // bf16, W in int8 with the largest magnitude of each row in fp32.
 struct LlmInt8Linear {
   double m = 0;
@@ -62,11 +61,11 @@ struct LlmInt8Linear {
   Operation Product() const;
   Operation OutlierProduct() const;
 
-  // Where a block of products is dequantized before it meets memory: the quantized rows of x are all that lies beside
-  // the operands.
+  // A block of products is dequantized before it is stored: only the quantized rows of x need memory in addition to the
+  // operands.
   Cost FusedCost() const;
-  // Where each stage writes to memory what the next one reads, in fp32 as LibTorch's operators do. The same operations
-  // and bytes; what lies in memory at once is more.
+  // Each stage writes the next one's input to memory, in fp32 as LibTorch's operators do. Operations and bytes are the
+  // same; more memory is live at once.
   Cost StagedCost() const;
 
  private:

@@ -28,20 +28,20 @@ struct Norm {
   Cost ForwardCost() const;
   Cost BackwardCost() const;
 
-  // The same as LibTorch 2.11 does it eagerly: a forward pass makes a new result while the last one is there.
-  // `composed`: an RMS norm that has no operator of its own, on a CPU. Of an element it holds in fp32: forward x (a
-  // copy, unless it is fp32), x normalized, and that times the weight; backward x normalized, dy times the weight, the
-  // difference of both, what is subtracted, and dx before it is rounded.
+  // LibTorch 2.11's eager version: a forward pass makes a new result while the last one is live. `composed`: an RMS
+  // norm made of several operators, on a CPU. For each element it holds in fp32: forward x (a copy, unless it is fp32),
+  // x normalized, and that times the weight; backward x normalized, dy times the weight, the difference of both, the
+  // subtrahend, and dx before it is rounded.
   Cost EagerForwardCost(bool composed) const;
   Cost EagerBackwardCost(bool composed) const;
 };
 
 // y = softmax(x), row by row.
 
-// FLOPs: a nominal 5 an element, in fp32 whatever the storage (maximum, difference, exponential, sum, quotient); bytes
+// FLOPs: a nominal 5 per element, in fp32 whatever the storage (maximum, difference, exponential, sum, quotient); bytes
 // decide: x is read and y written once.
 struct Softmax {
-  static constexpr double kFlops = 5;          // an element
+  static constexpr double kFlops = 5;          // per element
   static constexpr double kGradientFlops = 4;  // likewise: a product, a sum, a difference, a product
   double rows = 0;
   double cols = 0;
@@ -55,16 +55,16 @@ struct Softmax {
 
 // The loss of a classifier over logits, row by row, alone or with its gradient.
 
-// FLOPs: a nominal 4 an element (maximum, difference, exponential, sum), 6 with the gradient (a product, a difference),
-// in fp32 whatever the storage; bytes decide.
+// FLOPs: a nominal 4 per element (maximum, difference, exponential, sum), 6 with the gradient (a product, a
+// difference), in fp32 whatever the storage; bytes decide.
 struct CrossEntropy {
   double rows = 0;
   double cols = 0;             // classes: the vocabulary
   Dtype dtype = Dtype::kFp32;  // of logits and gradient; losses are fp32, targets int64
 
-  // Reads logits and targets, writes a loss a row.
+  // Reads logits and targets, writes one loss per row.
   Operation Forward() const;
-  // The same in one pass with the gradient of the logits, which is written, too.
+  // The same in one pass with the gradient of the logits, which is also written.
   Operation ForwardBackward() const;
 
   Cost ForwardCost() const;

@@ -22,11 +22,11 @@ HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
 
-// No wider than the unit in which panels are counted.
+// At most the unit in which panels are counted.
 using Tag = hn::CappedTag<float, kVectorWords>;
 using Vec = hn::Vec<Tag>;
 constexpr int64_t kRows = kRowsAtOnce;
-// So many sums as there are registers for.
+// As many sums as there are registers for.
 constexpr int64_t kMostVectors = HWY_MAX_BYTES >= 64 ? 4 : 2;
 
 template <int64_t kVectors>
@@ -72,7 +72,7 @@ void Weigh(const ScoreRow& row) {
     *row.weight *= shrink;
     *row.largest = now;
   }
-  // Where no score is above -infinity yet, the weights are zero and not NaN.
+  // Where every score so far is -infinity, the weights are zero and not NaN.
   const bool none = *row.largest == -std::numeric_limits<float>::infinity();
   const FloatVec largest = hn::Set(d, none ? 0.0F : *row.largest);
   const FloatVec scale = hn::Set(d, row.scale);
@@ -120,7 +120,7 @@ void PackQueries(const T* from, int64_t stride, int64_t count, int64_t dim, floa
 
 template <typename T>
 void PackKeys(const T* from, int64_t stride, int64_t count, int64_t dim, float* to) {
-  // A few keys at a time, whose lines stay in the L1.
+  // Works on a few keys at a time, whose lines stay in the L1.
   constexpr int64_t kSome = 16;
   for (int64_t first = 0; first < kPanel; first += kSome) {
     for (int64_t i = 0; i < dim; ++i) {
@@ -174,7 +174,7 @@ namespace {
 constexpr int64_t kQueries = 64;         // of a block: a panel of keys in the L1 serves them all
 constexpr int64_t kKeys = 8 * kPanel;    // of a block: the scores of the queries stay in the L2
 constexpr int64_t kValues = 4 * kPanel;  // of a block: their part of the weights comes from the L2 once
-// Of a row of scores: a power of two would put all rows on the same sets of a cache.
+// The stride of a row of scores: a power of two would put all rows on the same sets of a cache.
 constexpr int64_t kRowWords = kKeys + kVectorWords;
 
 template <typename T>
@@ -205,7 +205,7 @@ class QueryBlocks {
         scores_(static_cast<std::size_t>(kQueries * kRowWords)),
         sums_(static_cast<std::size_t>(kQueries * packed.width)) {}
 
-  // Of query head `member`, counted over the batch, the queries from `first` on.
+  // Computes query head `member`, counted over the batch, for a block of queries from `first` on.
   void Run(int64_t member, int64_t first) {
     const int64_t batch = member / work_.shape.query_heads();
     const int64_t head = member % work_.shape.query_heads();
@@ -239,7 +239,7 @@ class QueryBlocks {
  private:
   // Keys of the block that a row sees.
   int64_t SeenBy(int64_t row) const { return std::clamp(seen_ + row, int64_t{0}, keys_); }
-  // The same of the last one of the rows that are computed at once.
+  // As SeenBy, for the last of the rows that are computed at once.
   int64_t SeenByAll(int64_t row) const { return SeenBy(row / kRowsAtOnce * kRowsAtOnce + kRowsAtOnce - 1); }
   float* ScoresOf(int64_t row) { return scores_.data() + row * kRowWords; }
   float* SumOf(int64_t row) { return sums_.data() + row * packed_.width; }
@@ -316,11 +316,11 @@ class QueryBlocks {
   float weights_[kQueries];
   int64_t rows_ = 0;  // of the block, a multiple of kRowsAtOnce
   int64_t keys_ = 0;  // of the block
-  int64_t seen_ = 0;  // of these, by the first row; the next one sees one more
+  int64_t seen_ = 0;  // keys seen by the first row; each next row sees one more
 };
 
-// Block `i` of `blocks`, the first, the last, the second, the last but one …: under a causal mask later queries see
-// more, and so every part of the order has as much work as another.
+// Block `i` of `blocks` in the order first, last, second, last but one …: under a causal mask later queries see more
+// keys, so the alternation gives every part of the order equal work.
 constexpr int64_t Alternating(int64_t i, int64_t blocks) { return i % 2 == 0 ? i / 2 : blocks - 1 - i / 2; }
 
 template <typename T>

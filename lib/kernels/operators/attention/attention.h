@@ -13,7 +13,7 @@
 
 namespace roofbench::kernels {
 
-// Vectors [batch, heads, tokens, head_dim] in memory; the elements of each lie side by side. Strides are in elements.
+// Vectors [batch, heads, tokens, head_dim] in memory; the elements of each are contiguous. Strides are in elements.
 template <typename T>
 struct HeadVectors {
   T* data = nullptr;
@@ -25,7 +25,7 @@ struct HeadVectors {
   }
 };
 
-// `group` query heads, side by side, share the keys and values of one head.
+// Each `group` adjacent query heads share the keys and values of one head.
 struct AttentionShape {
   int64_t batch = 1;
   int64_t heads = 1;  // of keys and values
@@ -33,7 +33,7 @@ struct AttentionShape {
   int64_t queries = 0;
   int64_t keys = 0;
   int64_t head_dim = 0;
-  // The last query sees all keys, each before it one less; the result of one that sees none is zero.
+  // The last query sees all keys, each earlier one a key less; a query that sees none has the result zero.
   bool causal = false;
 
   int64_t query_heads() const { return heads * group; }

@@ -18,7 +18,7 @@ constexpr int64_t kLanes = kVectorWords;
 
 ROOFBENCH_TARGET_AVX512 inline __mmask16 First16(int64_t count) { return count >= kLanes ? 0xffff : Mask16(count); }
 
-// Rows of words; an odd last element is alone in its word.
+// Rows of words; an odd last element has a word to itself.
 ROOFBENCH_TARGET_AVX512 void PackQueries(const Bf16* from, int64_t stride, int64_t count, int64_t dim, float* to) {
   constexpr int64_t kLine = kPerWord * kLanes;
   const int64_t depth = (dim + 1) / kPerWord;
@@ -68,7 +68,7 @@ ROOFBENCH_TARGET_AVX512 void PackValues(const Bf16* from, int64_t stride, int64_
 
 template <int kVectors>
 ROOFBENCH_TARGET_AVX512_BF16 void ProductOf(const TileProduct& tile) {
-  float* const c = tile.c;  // which the compiler takes for a part of the tile
+  float* const c = tile.c;  // the compiler otherwise assumes that it aliases the tile
   const int64_t c_stride = tile.c_stride;
   __m512 sums[kRows][kVectors];
 #pragma GCC unroll 4
@@ -111,7 +111,7 @@ ROOFBENCH_TARGET_AVX512 inline __m512 LoadSeen(const float* scores, int64_t coun
   return count <= 0 ? none : _mm512_mask_loadu_ps(none, First16(count), scores);
 }
 
-// Powers of two: the logarithm's base goes into the scale.
+// Powers of two: the logarithm's base is folded into the scale.
 ROOFBENCH_TARGET_AVX512_BF16 void Weigh(const ScoreRow& row) {
   constexpr int64_t kPair = 2 * kLanes;
   const float scale = row.scale * kLog2E;
@@ -132,7 +132,7 @@ ROOFBENCH_TARGET_AVX512_BF16 void Weigh(const ScoreRow& row) {
     *row.largest = now;
   }
   const __m512 scales = _mm512_set1_ps(scale);
-  // Where no score is above -infinity yet, the weights are zero and not NaN.
+  // Where every score so far is -infinity, the weights are zero and not NaN.
   const bool none = *row.largest == -std::numeric_limits<float>::infinity();
   const __m512 largest = _mm512_set1_ps(none ? 0 : *row.largest);
   __m512 sums[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};

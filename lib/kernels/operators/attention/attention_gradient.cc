@@ -29,11 +29,11 @@ struct GradientRows {
   float* scores;    // on return the weights, as words
   float* products;  // dy · v; on return ds without its scale, as words
   int64_t stride;
-  float* pairs;   // on return ds again: of a query, a word has the elements of all keys here
+  float* pairs;   // on return ds again: a word holds one query's elements of all keys here
   int64_t begin;  // queries that are written, multiples of kPanel
   int64_t until;
-  int64_t first[kMostPerWord];  // query that sees the key of this row, begin to `end`: weights before it are zero
-  int64_t end;                  // of queries: weights from it on are zero
+  int64_t first[kMostPerWord];  // first query that sees the key of this row, begin to `end`: earlier weights are zero
+  int64_t end;                  // of queries: weights from here on are zero
   float scale;                  // of scores
   const float* log_sum_exp;     // [end]
   const float* corrections;     // [end]: dy · y
@@ -128,7 +128,7 @@ ROOFBENCH_TARGET_AVX512 inline __mmask16 Seen(int64_t at, int64_t first, int64_t
   return static_cast<__mmask16>(upto(end) & ~upto(first));
 }
 
-// Queries from `at` on; where all keys are seen by all of them, `kMasked` is false.
+// Handles queries from `at` on; `kMasked` is false where all of them see all keys.
 template <bool kMasked>
 ROOFBENCH_TARGET_AVX512_BF16 inline void Step(const GradientRows& rows, int64_t at, __m512 scale, __m512i alternate) {
   const __m512 log2_e = _mm512_set1_ps(kLog2E);
@@ -202,11 +202,11 @@ const AttentionGradientVariant<Bf16>& Gradient() {
 
 namespace {
 
-// Of a block, whose own gradients stay in the L2 while all queries pass.
+// Keys of a block, whose own gradients stay in the L2 while all queries pass.
 inline constexpr int64_t kGradientKeys = 128;
 
-// Into how many shares the keys of a head go: one where heads alone keep the threads busy, since each share has
-// gradients of all queries of its own.
+// The number of shares that the keys of a head are split into: one where heads alone keep the threads busy, since each
+// share holds its own gradients of all queries.
 inline int64_t SharesOf(const AttentionShape& shape, int threads) {
   const int64_t heads = shape.batch * shape.heads;
   const int64_t most = std::clamp<int64_t>(CeilDiv(shape.keys, kGradientKeys), 1, threads);
@@ -221,7 +221,7 @@ inline int64_t SharesOf(const AttentionShape& shape, int threads) {
   return best;
 }
 
-// How q, dy and dq lie in the scratch memory.
+// The layout of q, dy and dq in the scratch memory.
 struct GradientScratch {
   GradientScratch(const AttentionShape& shape, int64_t per_word, int threads)
       : packed(shape.batch * shape.query_heads(), shape.queries, shape.head_dim, per_word),
@@ -231,7 +231,7 @@ struct GradientScratch {
 
   int64_t Upstream() const { return packed.Floats(); }  // of dy, packed as q is
   int64_t Corrections(int64_t member) const { return 2 * packed.Floats() + member * queries; }
-  // dq of a share turned, a panel of queries: [head_dim, kPanel].
+  // dq of a share, transposed, by panels of queries: [head_dim, kPanel].
   int64_t Turned(int64_t share, int64_t member, int64_t panel) const {
     return Corrections(packed.heads) + ((share * packed.heads + member) * packed.panels + panel) * turned_panel;
   }
@@ -245,7 +245,7 @@ struct GradientScratch {
 
 constexpr int64_t kKeys = kGradientKeys;
 constexpr int64_t kQueries = 128;  // of a block: scores, products and ds of both stay in the L2
-// Of a row of scores: a power of two would put all rows on the same sets of a cache.
+// The stride of a row of scores: a power of two would put all rows on the same sets of a cache.
 constexpr int64_t kRowWords = kQueries + kVectorWords;
 
 template <typename T>
@@ -258,7 +258,7 @@ constexpr IsaVariant<AttentionGradientVariantFunction<Bf16>> kVariants<Bf16>[] =
     {0, PortableGradient<Bf16>},
 };
 
-// Panel `panel` of a query head, before anything else.
+// Prepares panel `panel` of a query head; runs before all other steps.
 template <typename T>
 void Prepare(const AttentionGradient<T>& work, const AttentionGradientVariant<T>& variant,
              const GradientScratch& scratch, int64_t member, int64_t panel) {
@@ -303,7 +303,7 @@ class KeyBlocks {
         dk_(Words(kKeys * packed_.width)),
         dv_(Words(kKeys * packed_.width)) {}
 
-  // Of key head `head`, counted over the batch, the keys from `first` on; dq goes to that of `share`.
+  // Computes key head `head`, counted over the batch, for a block of keys from `first` on; adds dq to that of `share`.
   void Run(int64_t head, int64_t first, int64_t share) {
     const int64_t batch = head / shape_.heads;
     const int64_t of_batch = head % shape_.heads;
@@ -343,7 +343,7 @@ class KeyBlocks {
     const T* const k = work_.k.At(batch, head, first_key_);
     variant_.pack_queries(k, work_.k.token_stride, keys_, shape_.head_dim, k_.data());
     variant_.pack_queries(work_.v.At(batch, head, first_key_), work_.v.token_stride, keys_, shape_.head_dim, v_.data());
-    // As values, and turned: a word of row i has element i of one or two keys.
+    // As values, and transposed: a word of row i has element i of one or two keys.
     float words[kPanel * kPanel];
     for (int64_t key = 0; key < keys_; key += kPanel) {
       for (int64_t column = 0; column < shape_.head_dim; column += kPanel) {
@@ -361,7 +361,7 @@ class KeyBlocks {
     }
   }
 
-  // All that this block of queries adds.
+  // Adds the contributions of this block of queries.
   void Block(int64_t member, int64_t share) {
     const float* const q = work_.scratch;
     const float* const dy = work_.scratch + scratch_.Upstream();
@@ -399,7 +399,7 @@ class KeyBlocks {
     const float* const corrections = work_.scratch + scratch_.Corrections(member) + first_query_;
     for (int64_t row = 0; row < rows_; row += packed_.per_word) {
       float* const products = products_.data() + row * kRowWords;
-      // From where the products of these rows begin.
+      // The query from which the products of these rows begin.
       const int64_t begin = FirstSeeing(row / kRowsAtOnce * kRowsAtOnce) / kPanel * kPanel;
       gradient_variant_.weigh(
           {.scores = scores_.data() + row * kRowWords,
@@ -437,7 +437,7 @@ class KeyBlocks {
     }
   }
 
-  // dq of a panel, turned, += (turned k) · ds.
+  // dq of a panel, transposed, += (transposed k) · ds.
   void OfQueries(int64_t member, int64_t share) {
     const float* const ds = packed_.per_word == 1 ? products_.data() : pairs_.data();
     for (int64_t query = 0; query < queries_; query += kPanel) {
@@ -487,7 +487,7 @@ class KeyBlocks {
   int64_t queries_ = 0;  // of the block
 };
 
-// dq of a panel from those of all shares.
+// Sums dq of a panel over all shares.
 template <typename T>
 void Finish(const AttentionGradient<T>& work, const AttentionVariant<T>& variant, const GradientScratch& scratch,
             int64_t member, int64_t panel, std::vector<float>& rows) {
@@ -522,7 +522,7 @@ void RunAll(const AttentionGradient<T>& work, const ParallelFor& parallel_for) {
     KeyBlocks<T> blocks(work, variant, scratch);
     for (int64_t i = range.begin; i < range.end; ++i) {
       const int64_t share = i % scratch.shares;
-      // In turn, since under a causal mask earlier keys are seen by more queries.
+      // Interleaved, since under a causal mask more queries see the earlier keys.
       for (int64_t first = share * kKeys; first < work.shape.keys; first += scratch.shares * kKeys) {
         blocks.Run(i / scratch.shares, first, share);
       }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradients of attention by q, k and v, without a matrix of scores.
 //
-// The weights p of a block are made again of q, k and the logarithm of the sum of each query's exponentials; then
+// The weights p of a block are recomputed from q, k and the logarithm of the sum of each query's exponentials; then
 //
 //   dv = pᵀ · dy,   ds = p ∘ (dy · vᵀ - rowsum(dy ∘ y)),   dq = ds · k / sqrt(head_dim),   dk = dsᵀ · q /
 //   sqrt(head_dim)
 //
-// (Dao, arXiv:2307.08691, algorithm 2). Blocks are turned: a row is a key. So a query's numbers are vectors like any
-// other, and keys that share a thread keep their gradients to themselves.
+// (Dao, arXiv:2307.08691, algorithm 2). Blocks are transposed: a row is a key. So the per-query numbers are ordinary
+// vectors, and the keys of one thread keep their gradients separate.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 
 namespace roofbench::kernels {
 
-// T: float or Bf16; sums are fp32. What no query sees has the gradient zero, and so has a query that sees nothing.
+// T: float or Bf16; sums are fp32. Keys that no query sees have the gradient zero, and so has a query that sees none.
 template <typename T>
 struct AttentionGradient {
   AttentionShape shape;
-  // As the forward pass took and left them.
+  // As the forward pass read and wrote them.
   HeadVectors<const T> q;
   HeadVectors<const T> k;
   HeadVectors<const T> v;
@@ -28,14 +28,13 @@ struct AttentionGradient {
   const float* log_sum_exp = nullptr;
   HeadVectors<const T> dy;  // as y
   HeadVectors<T> dq;        // as q
-  HeadVectors<T> dk;        // as k, summed over the group; and so dv
+  HeadVectors<T> dk;        // as k, summed over the group; dv likewise
   HeadVectors<T> dv;
-  // ScratchFloats, on a cache line: q and dy in the orders of the products, dq in fp32; grows with tokens, not with
-  // their square.
+  // ScratchFloats, on a cache line: q and dy in the orders of the products, dq in fp32; grows linearly with tokens.
   float* scratch = nullptr;
 };
 
-// For as many threads as will run it.
+// For the number of threads that will run it.
 int64_t ScratchFloats(const AttentionGradient<float>& work, int threads);
 int64_t ScratchFloats(const AttentionGradient<Bf16>& work, int threads);
 

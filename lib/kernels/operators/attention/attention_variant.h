@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention.cc needs of an instruction set.
+// The interface of attention.cc to an instruction set.
 //
 // Operands lie in words of 32 bits: a float, or two bf16 that a dot product takes at once. Products broadcast a word of
-// the left operand and take vectors of the right one, so that queries stay as they are, and keys and values are packed.
+// the left operand and take vectors of the right one, so that queries keep their order, and keys and values are packed.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 
 namespace roofbench::kernels {
 
-inline constexpr int64_t kPanel = 64;      // columns that a product makes at once: keys, or elements of a head
-inline constexpr int64_t kRowsAtOnce = 4;  // rows that it makes at once
+inline constexpr int64_t kPanel = 64;      // columns that a product computes at once: keys, or elements of a head
+inline constexpr int64_t kRowsAtOnce = 4;  // rows that it computes at once
 inline constexpr int64_t kVectorWords = 16;
 
-// c[i][j] = Σ a[i][w] · b[w][j], plus what was there if `add`, for kRowsAtOnce rows and 16 · `vectors` columns (1 to
-// kPanel/16 vectors).
+// c[i][j] = Σ a[i][w] · b[w][j], plus the previous value if `add`, for kRowsAtOnce rows and 16 · `vectors` columns (1
+// to kPanel/16 vectors).
 struct TileProduct {
   const float* a;  // [kRowsAtOnce, a_stride] words
   int64_t a_stride;
@@ -33,11 +33,11 @@ struct TileProduct {
 
 // One query between its two products.
 struct ScoreRow {
-  float* scores;  // [until] on entry; on return the weights in their place, as words
+  float* scores;  // [until] on entry; on return replaced by the weights, as words
   int64_t seen;   // scores that count, 0 to until; the other weights become zero
   int64_t until;
   float scale;     // of scores
-  float* sum;      // [width], shrunk by as much as the largest score has grown
+  float* sum;      // [width], scaled down as the largest score grows
   int64_t width;   // a multiple of 16
   float* largest;  // so far, of scaled scores
   float* weight;   // sum of weights so far
@@ -46,12 +46,12 @@ struct ScoreRow {
 template <typename T>
 struct AttentionVariant {
   int64_t per_word;  // elements
-  float log_base;    // natural logarithm of the number whose powers the weights are
-  // `count` vectors to rows of words, at most kPanel.
+  float log_base;    // natural logarithm of the base of the weights' exponential
+  // Converts `count` vectors to rows of words, at most kPanel.
   void (*pack_queries)(const T* from, int64_t stride, int64_t count, int64_t dim, float* to);
-  // Up to kPanel keys, zeros for the rest: [words of a head, kPanel].
+  // Packs up to kPanel keys, zeros for the rest: [words of a head, kPanel].
   void (*pack_keys)(const T* from, int64_t stride, int64_t count, int64_t dim, float* to);
-  // Up to kPanel elements of as many values, zeros for the rest: [kPanel / per_word, columns rounded up to 16].
+  // Packs up to kPanel elements of as many values, zeros for the rest: [kPanel / per_word, columns rounded up to 16].
   void (*pack_values)(const T* from, int64_t stride, int64_t count, int64_t columns, float* to);
   void (*product)(const TileProduct& tile);
   void (*weigh)(const ScoreRow& row);
@@ -71,12 +71,12 @@ template <typename T>
 const AttentionVariant<T>& PortableAttentionVariant();
 
 // Vectors of heads in the two orders that a product takes its right operand in, a panel of kPanel tokens at a time: as
-// keys, of which each column of the operand is one, and as values, of which each row of it is one or two.
+// keys, each one column of the operand, and as values, of which each row of the operand has one or two.
 
 constexpr int64_t CeilDiv(int64_t n, int64_t by) { return (n + by - 1) / by; }
 constexpr int64_t RoundUp(int64_t n, int64_t to) { return CeilDiv(n, to) * to; }
 
-// Where they lie: as keys those of all heads, then as values those of all heads.
+// Their layout: as keys those of all heads, then as values those of all heads.
 struct PackedHeads {
   PackedHeads(int64_t number_of_heads, int64_t tokens, int64_t head_dim, int64_t elements_per_word)
       : per_word(elements_per_word),
@@ -89,7 +89,7 @@ struct PackedHeads {
 
   int64_t Floats() const { return heads * (panels * key_panel + value_words * width); }
   int64_t Keys(int64_t head, int64_t panel) const { return (head * panels + panel) * key_panel; }
-  // Of the columns from `column` on, the row of token `first`.
+  // The row of token `first` in the columns from `column` on.
   int64_t Values(int64_t head, int64_t column, int64_t first) const {
     const int64_t of_head = heads * panels * key_panel + head * value_words * width;
     return of_head + column * value_words + first / per_word * std::min(kPanel, width - column);
@@ -104,7 +104,7 @@ struct PackedHeads {
   int64_t heads;
 };
 
-// One panel: the vectors that `keys` has at (batch, head) as keys, those of `values` as values.
+// Packs one panel: the vectors of `keys` at (batch, head) as keys, those of `values` as values.
 template <typename T>
 void PackPanel(const AttentionVariant<T>& variant, const PackedHeads& packed, int64_t head, int64_t panel,
                int64_t tokens, int64_t head_dim, const HeadVectors<const T>& keys, const HeadVectors<const T>& values,

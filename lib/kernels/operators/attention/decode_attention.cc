@@ -19,13 +19,13 @@
 #include "hwy/cache_control.h"
 #include "lib/kernels/simd/highway_math.inc"
 
-// The types of caches: variant(name, type) for each. Highway reads this file once a target, hence the guard.
+// The types of caches: variant(name, type) for each. Highway reads this file once per target, hence the guard.
 #ifndef ROOFBENCH_DECODE_TYPES
 #define ROOFBENCH_DECODE_TYPES(variant) \
   variant(Fp32, float) variant(Bf16, Bf16) variant(Fp16, Fp16) variant(Int8, int8_t)
 #endif
 
-// In fp32 over caches of every type, an element of which becomes a float as it is read.
+// Computes in fp32 over caches of every type; each element is converted to float as it is read.
 HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
@@ -44,7 +44,7 @@ HWY_INLINE FloatVec LoadRow(const T* from) {
   }
 }
 
-// The first `count` elements, zeros behind them.
+// The first `count` elements, followed by zeros.
 template <typename T>
 HWY_INLINE FloatVec LoadRowEnd(const T* from, std::size_t count) {
   T padded[HWY_MAX_BYTES / sizeof(float)] = {};
@@ -79,7 +79,7 @@ HWY_INLINE void ScoreKeys(DecodeState<T>& state, const KeyBlock<T>& block, int64
   }
 }
 
-// The query heads in turn for a few keys at a time, which stay in the L1.
+// Takes the query heads in turn for a few keys at a time, which stay in the L1.
 template <typename T>
 HWY_INLINE void ScoreBlock(DecodeState<T>& state, const KeyBlock<T>& block) {
   constexpr int64_t kKeys = 4;
@@ -222,14 +222,14 @@ ROOFBENCH_DECODE_TYPES(ROOFBENCH_PORTABLE_VARIANT)
 
 namespace {
 
-// What the query heads of a group found among some of their keys; parts are put together by the weight of each.
+// The results of a group's query heads over some of their keys; the weight of each part combines them.
 struct AttendedPart {
   float* y;  // [group, head_dim]: softmax over these keys alone
   // [group]: the logarithm of the sum of exp(score); nullptr where no other part follows.
   float* weight;
 };
 
-// Elements of a row that a variant takes at once; other rows go to the portable one.
+// Elements of a row that a variant takes at once; the portable variant takes all other rows.
 template <typename T>
 constexpr int64_t kRowUnit = 1;
 template <>
@@ -252,15 +252,14 @@ constexpr IsaVariant<DecodeVariantFunction<int8_t>> kVariants<int8_t>[] = {
 };
 #endif
 
-// Scores of the variants for int8_t are of units of their own until they are softened: where they are bent in between,
-// the portable variant takes them.
+// Scores of the int8_t variants are in their own units until the softmax: a cap in between needs the portable variant.
 template <typename T>
 const DecodeVariant<T>& VariantOf(const DecodeAttention<T>& work) {
   if (std::is_same_v<T, int8_t> && work.cap > 0) return PortableDecodeVariant<T>();
   return work.head_dim % kRowUnit<T> == 0 ? BestVariant<kVariants<T>>()() : PortableDecodeVariant<T>();
 }
 
-// Where the tokens of one head lie.
+// The location of one head's tokens.
 template <typename T>
 class HeadRows {
  public:
@@ -273,10 +272,10 @@ class HeadRows {
     rows_ = pages.heads * pages.tokens;
   }
 
-  // The row of a token, and how many tokens from there on lie side by side.
+  // The row of a token, and the number of contiguous tokens from there on.
   std::pair<int64_t, int64_t> At(int64_t token) const {
     if (blocks_ == nullptr) return {first_ + token, length_ - token};
-    // Of 32 bits, since a division of 64 takes about as long as the dot products of a key.
+    // 32-bit, since a 64-bit division takes about as long as the dot products of a key.
     const uint32_t block = static_cast<uint32_t>(token) / tokens_;
     const int64_t in_block = token - int64_t{block} * tokens_;
     return {blocks_[block] * rows_ + first_ + in_block, tokens_ - in_block};
@@ -293,11 +292,12 @@ class HeadRows {
 constexpr int64_t kMostTiles = kKeyBlock / kKeyLanes;  // of a block
 constexpr int64_t kTilesAtOnce = 2 * kMostTiles;
 constexpr int64_t kMostAhead = kMostTiles;
-// Soon: a page ahead. Without it the order of reading is another one than processors expect, which costs 5 to 15 %.
+// "Soon" means a page ahead. Without it the processor's prefetchers do not expect the order of reads, which costs 5 to
+// 15 %.
 constexpr int64_t kBytesAhead = 4096;
 
-// Of short heads half as many: in int8, blocks of 64 keys took 14 % less time than those of 128. In fp32 it is the
-// other way round.
+// Half as many keys for short heads: in int8, blocks of 64 keys took 14 % less time than those of 128. In fp32 the
+// opposite holds.
 template <typename T>
 constexpr int64_t TilesOfBlock(int64_t dim) {
   return dim < 128 && sizeof(T) < sizeof(float) ? kMostTiles / 2 : kMostTiles;
@@ -311,12 +311,12 @@ struct FoundTiles {
   alignas(64) float key_scales[kTilesAtOnce * kKeyLanes];
   alignas(64) float value_scales[kTilesAtOnce * kKeyLanes];
   int64_t rows[kTilesAtOnce];  // of the first keys
-  bool whole[kTilesAtOnce];    // kKeyLanes keys side by side
+  bool whole[kTilesAtOnce];    // kKeyLanes contiguous keys
   int64_t first;               // token
   int64_t tiles;
 };
 
-// Rows of a tile that is not whole, copied side by side.
+// Rows of a tile that is not contiguous, copied together.
 template <typename T>
 struct GatheredTile {
   alignas(64) T keys[kKeyLanes * kMostHeadDim];
@@ -350,7 +350,7 @@ void Follow(FoundTiles<T>& found, const FoundTiles<T>& next) {
   std::copy_n(next.values, kMostAhead, found.values + found.tiles);
 }
 
-// The factors of tiles that were found some time ago: they have been fetched since.
+// The factors of tiles that were looked up earlier: they have been fetched since.
 template <typename T>
 void TakeFactors(const DecodeAttention<T>& work, const HeadRows<T>& rows, int64_t end, FoundTiles<T>& found) {
   if (work.key_scales == nullptr) return;
@@ -371,7 +371,7 @@ void TakeFactors(const DecodeAttention<T>& work, const HeadRows<T>& rows, int64_
   }
 }
 
-// The tile of the keys from `token` on; where they end, the last one again.
+// The tile of the keys from `token` on; past the end, the last one again.
 template <typename T>
 void Gather(const DecodeAttention<T>& work, const HeadRows<T>& rows, int64_t token, int64_t end, GatheredTile<T>& to) {
   for (int64_t i = 0; i < kKeyLanes; ++i) {
@@ -381,7 +381,7 @@ void Gather(const DecodeAttention<T>& work, const HeadRows<T>& rows, int64_t tok
   }
 }
 
-// `group` query heads of the group of `head`, from `member` on, against some keys.
+// Handles `group` query heads of the group of `head`, from `member` on, against some keys.
 template <typename T>
 void AttendSome(const DecodeAttention<T>& work, int64_t head, Range range, int64_t member, int64_t group,
                 AttendedPart to) {
@@ -458,7 +458,7 @@ void AttendKeys(const DecodeAttention<T>& work, int64_t head, Range keys, Attend
   }
 }
 
-// How many parts the keys of every head go in, so that the threads have about as much to do.
+// The number of parts that the keys of every head are split into, so that the threads have about equal work.
 template <typename T>
 int64_t PartsOf(const DecodeAttention<T>& work, int threads) {
   constexpr int64_t kSharesPerThread = 4;
@@ -468,14 +468,14 @@ int64_t PartsOf(const DecodeAttention<T>& work, int threads) {
   return std::clamp(work.length / kLeastKeys, int64_t{1}, wanted);
 }
 
-// Parts and their weights, one behind the other, for each head.
+// Parts and their weights, one after the other, for each head.
 template <typename T>
 AttendedPart PartAt(const DecodeAttention<T>& work, int64_t index) {
   float* const y = work.scratch + index * work.group * (work.head_dim + 1);
   return {y, y + work.group * work.head_dim};
 }
 
-// softmax over all keys from those over parts of them.
+// Combines the softmax over parts of the keys into that over all keys.
 template <typename T>
 void Join(const DecodeAttention<T>& work, int64_t head, int64_t parts) {
   for (int64_t member = 0; member < work.group; ++member) {

@@ -27,9 +27,9 @@ struct Pages {
 template <typename T>
 struct DecodeAttention {
   const float* q = nullptr;  // [heads · group, head_dim]
-  const T* keys = nullptr;   // [heads, capacity, head_dim], or the blocks of `pages` one behind the other
+  const T* keys = nullptr;   // [heads, capacity, head_dim], or the blocks of `pages` one after the other
   const T* values = nullptr;
-  // Of int8_t alone: the factor of each row of keys and values, none below zero; [heads, capacity], or as the rows of
+  // For int8_t alone: the factor of each row of keys and values, none below zero; [heads, capacity], or as the rows of
   // the blocks.
   const float* key_scales = nullptr;
   const float* value_scales = nullptr;
@@ -38,21 +38,21 @@ struct DecodeAttention {
   int64_t group = 1;
   int64_t head_dim = 0;  // at most kMostHeadDim
   int64_t length = 0;    // tokens in the cache
-  int64_t capacity = 0;  // tokens that there is room for
+  int64_t capacity = 0;  // tokens that the cache has room for
   float scale = 0;       // of scores; 0: 1 / sqrt(head_dim)
   float cap = 0;         // of scores, as SoftCap's; 0: none
   Pages pages = {};
-  // ScratchFloats; without it, heads alone are spread over threads.
+  // ScratchFloats; without it, work is spread over threads by heads alone.
   float* scratch = nullptr;
 };
 
 inline constexpr int64_t kMostHeadDim = 256;
 
-// Heads [range.begin, range.end) on the calling thread. It allocates nothing.
+// Heads [range.begin, range.end) on the calling thread. Does not allocate.
 template <typename T>
 void RunHeads(const DecodeAttention<T>& work, Range range);
 
-// For a Run on `threads`: what parts of the keys come to, where there are too few heads for the threads.
+// The scratch for a Run on `threads`: partial results over the keys, where there are fewer heads than the threads need.
 template <typename T>
 int64_t ScratchFloats(const DecodeAttention<T>& work, int threads);
 

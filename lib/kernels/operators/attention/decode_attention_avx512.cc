@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decode attention by dot products of bf16, and of integers over int8 caches.
+// Decode attention with dot products of bf16, and of integers over int8 caches.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -41,7 +41,7 @@ ROOFBENCH_TARGET_AVX512 inline __m512 SumEach(__m512 (&v)[kKeyLanes]) {
     const __m512d b = _mm512_castps_pd(v[2 * i + 1]);
     v[i] = Add(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)), as);
   }
-  // Now lane 4l + j of v[i] is what 128-bit lane l has of the sum 4i + j.
+  // Now lane 4l + j of v[i] is the share of 128-bit lane l in sum 4i + j.
   return SumLanes(v[0], v[1], v[2], v[3], as);
 }
 
@@ -61,19 +61,19 @@ ROOFBENCH_TARGET_AVX512 inline void StoreScores(__m512 scores, DecodeState<T>& s
   }
 }
 
-// Of the lanes from key `j` on, those that a key is in.
+// The mask of the lanes from key `j` on that hold a key.
 ROOFBENCH_TARGET_AVX512 inline __mmask16 KeysThere(int64_t count, int64_t j) {
   return static_cast<__mmask16>(count - j >= kKeyLanes ? 0xffff : (1 << (count - j)) - 1);
 }
 
-// Takes the scores of a block into the largest one of a query head.
+// Updates the largest score of a query head with the scores of a block.
 template <typename T>
 ROOFBENCH_TARGET_AVX512 inline void TakeLargest(DecodeState<T>& state, int64_t g, int64_t count) {
   __m512 most = _mm512_set1_ps(state.largest[g]);
   for (int64_t j = 0; j < count; j += kKeyLanes) {
     most = _mm512_mask_max_ps(most, KeysThere(count, j), most, _mm512_load_ps(state.scores[g] + j));
   }
-  const float now = _mm512_reduce_max_ps(most);  // no less than before
+  const float now = _mm512_reduce_max_ps(most);  // at least the previous maximum
   if (!(now > state.largest[g])) return;
   const float shrink = std::exp(state.largest[g] - now);
   for (int64_t i = 0; i < state.dim; i += kKeyLanes) {
@@ -92,7 +92,7 @@ class FetchedLines {
         later_(reinterpret_cast<const char* const*>(later)),
         tile_bytes_(kKeyLanes * dim * static_cast<int64_t>(sizeof(T))) {}
 
-  // The next kLines lines, all of one tile: kLines divides kKeyLanes.
+  // Fetches the next kLines lines, all of one tile: kLines divides kKeyLanes.
   template <int64_t kLines>
   ROOFBENCH_TARGET_AVX512 void Fetch() {
     const char* const soon = *soon_ + done_;
@@ -116,8 +116,8 @@ class FetchedLines {
   int64_t done_ = 0;  // of the tile
 };
 
-// function.template operator()<kSize, kFirst>(g) for parts of 4, 2 or 1 of a group. The first part is the one that
-// fetches: the others read the same keys and values.
+// Calls function.template operator()<kSize, kFirst>(g) for parts of 4, 2 or 1 of a group. The first part fetches: the
+// others read the same keys and values.
 template <typename Function>
 inline void InParts(int64_t group, Function function) {
   const auto part = [&]<int64_t kSize>(std::integral_constant<int64_t, kSize> /*size*/, int64_t g) {
@@ -211,8 +211,8 @@ ROOFBENCH_TARGET_AVX512_BF16 void Soften(DecodeState<Bf16>& state, int64_t g, co
   state.weight_sums[g] += _mm512_reduce_add_ps(sum);
 }
 
-// kLines lines of the values of all keys for kGroup query heads. Those of two keys, one element of each by turns, are
-// what a pair of weights is multiplied with.
+// Takes kLines lines of the values of all keys for kGroup query heads. The elements of two keys alternate, and a pair
+// of weights multiplies them.
 template <int64_t kGroup, int64_t kLines, bool kFetch>
 ROOFBENCH_TARGET_AVX512_BF16 void WeighColumns(DecodeState<Bf16>& state, const KeyBlock<Bf16>& block, int64_t g,
                                                int64_t column, FetchedLines& fetched) {
@@ -273,10 +273,9 @@ constexpr DecodeVariant<Bf16> kVariant = {
 
 }  // namespace bf16
 
-// Over int8 caches, a query and a block's weights, with the factors of its values in them, become integers of 16 bits,
-// 256 · high + low, each half of which is multiplied with bytes of the cache. So nothing is rounded more coarsely than
-// 2^-15 of the largest element. Sums of integers are exact: 256 elements of a head, or 128 keys of a block, stay below
-// 2^31.
+// Over int8 caches, a query and a block's weights, multiplied by the factors of its values, become integers of 16 bits,
+// 256 · high + low, each half of which is multiplied with bytes of the cache. So the rounding error is at most 2^-15 of
+// the largest element. Sums of integers are exact: 256 elements of a head, or 128 keys of a block, stay below 2^31.
 namespace int8 {
 
 constexpr int64_t kLine = 64;
@@ -285,7 +284,7 @@ constexpr int32_t kWeightSteps = 65535;
 static_assert(kMostHeadDim * 128 * kQuerySteps < int64_t{1} << 31);
 static_assert(kKeyBlock * 128 * kWeightSteps < int64_t{1} << 31);
 
-// A query, a line of it behind the other: four pairs of vectors, upper halves with their signs and lower ones without.
+// The layout of a query, line after line: four pairs of vectors, upper halves with their signs and lower ones without.
 // The 128-bit lane l of vector j has elements 16 l + 4 j to 16 l + 4 j + 3 four times, once for each key of a quad.
 constexpr int64_t kQuad = 4;
 uint8_t* QueryOf(DecodeState<int8_t>& state, int64_t g) { return reinterpret_cast<uint8_t*>(state.queries[g]); }
@@ -300,7 +299,7 @@ Halves WeightsOf(DecodeState<int8_t>& state, int64_t g) {
   return {bytes, bytes + kKeyBlock};
 }
 
-// Elements of a query, each four of them four times.
+// Loads elements of a query, each four of them four times.
 ROOFBENCH_TARGET_AVX512_VNNI inline void StoreFours(__m128i elements, uint8_t* to) {
   const auto store = [&](int64_t j, __m128i fours) ROOFBENCH_TARGET_AVX512_VNNI {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + j * 2 * kLine), fours);
@@ -313,7 +312,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void StoreFours(__m128i elements, uint8_t* t
 
 ROOFBENCH_TARGET_AVX512_VNNI void Prepare(DecodeState<int8_t>& state, int64_t g, const float* q, float scale) {
   __m512 most = _mm512_setzero_ps();
-  __m512 sizes = _mm512_setzero_ps();  // their sum is no number if any element is none
+  __m512 sizes = _mm512_setzero_ps();  // their sum is NaN if any element is infinite or NaN
   for (int64_t i = 0; i < state.dim; i += kKeyLanes) {
     const __m512 size = _mm512_abs_ps(_mm512_loadu_ps(q + i));
     most = _mm512_max_ps(most, size);
@@ -337,7 +336,7 @@ ROOFBENCH_TARGET_AVX512_VNNI void Prepare(DecodeState<int8_t>& state, int64_t g,
   state.query_offsets[g] = _mm512_reduce_add_epi32(sum_of_high) * 256 * 128;
 }
 
-// One line of four keys: lane l of vector j gets elements 16 l + 4 j to 16 l + 4 j + 3 of each of them.
+// Loads one line of four keys: lane l of vector j gets elements 16 l + 4 j to 16 l + 4 j + 3 of each of them.
 ROOFBENCH_TARGET_AVX512_VNNI inline void LoadQuad(const int8_t* line, int64_t dim, __m512i (&to)[kQuad]) {
   __m512i lines[kQuad];
 #pragma GCC unroll 4
@@ -350,11 +349,11 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void LoadQuad(const int8_t* line, int64_t di
   to[3] = _mm512_unpackhi_epi64(high[0], high[1]);
 }
 
-// Products of bytes take one operand without a sign: keys have 128 added for the upper halves of queries, which
-// query_offsets takes away again.
+// Products of bytes take one unsigned operand: keys have 128 added for the upper halves of queries, which query_offsets
+// subtracts again.
 template <int64_t kGroup, bool kFetch>
 ROOFBENCH_TARGET_AVX512_VNNI void ScoreSome(DecodeState<int8_t>& state, const KeyBlock<int8_t>& block, int64_t g) {
-  constexpr int64_t kQuads = kGroup == 1 ? 4 : 2;  // two share what is loaded of the queries
+  constexpr int64_t kQuads = kGroup == 1 ? 4 : 2;  // two quads share the loads of the queries
   constexpr int64_t kKeys = kQuads * kQuad;
   FetchedLines ahead(block.keys_soon, block.values, state.dim);
   for (int64_t first = 0; first < block.count; first += kKeys) {
@@ -393,7 +392,7 @@ ROOFBENCH_TARGET_AVX512_VNNI void ScoreSome(DecodeState<int8_t>& state, const Ke
         }
       }
     }
-    // Lane i of a vector of sums, which has four keys: quad i of one member, or half of them of two, or member i.
+    // Lane i of a vector of sums, which holds four keys: quad i of one member, or half of them of two, or member i.
     constexpr int64_t kQuadsAtOnce = 4 / kGroup;
 #pragma GCC unroll 2
     for (int64_t from = 0; from < kQuads; from += kQuadsAtOnce) {
@@ -413,7 +412,7 @@ void Score(DecodeState<int8_t>& state, const KeyBlock<int8_t>& block) {
   InParts(state.group, [&]<int64_t kGroup, bool kFirst>(int64_t g) { ScoreSome<kGroup, kFirst>(state, block, g); });
 }
 
-// Integers become scores in their place.
+// Converts integers to scores in place.
 ROOFBENCH_TARGET_AVX512_VNNI void Scale(DecodeState<int8_t>& state, int64_t g, const KeyBlock<int8_t>& block) {
   const __m512 step = _mm512_set1_ps(state.query_steps[g]);
   const __m512i offset = _mm512_set1_epi32(state.query_offsets[g]);
@@ -453,7 +452,7 @@ ROOFBENCH_TARGET_AVX512_VNNI void Soften(DecodeState<int8_t>& state, int64_t g, 
   }
 }
 
-// Of every 16 bytes of two lines the first 8 or the last 8, one from each by turns.
+// Interleaves the first 8 or the last 8 of every 16 bytes of two lines.
 template <bool kUpper>
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Interleaved(const int8_t* first, const int8_t* second) {
   const __m512i a = _mm512_loadu_si512(first);
@@ -461,8 +460,8 @@ ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Interleaved(const int8_t* first, con
   return kUpper ? _mm512_unpackhi_epi8(a, b) : _mm512_unpacklo_epi8(a, b);
 }
 
-// Half a line of the values of all keys for kGroup query heads: of every 16 columns the first 8 or the last 8. Those of
-// four keys, one element of each by turns, are what four weights are multiplied with.
+// Takes half a line of the values of all keys for kGroup query heads: of every 16 columns the first 8 or the last 8.
+// The elements of four keys alternate, and four weights multiply them.
 template <int64_t kGroup, bool kUpper, bool kFetch>
 ROOFBENCH_TARGET_AVX512_VNNI void WeighColumns(DecodeState<int8_t>& state, const KeyBlock<int8_t>& block, int64_t g,
                                                int64_t column, FetchedLines& fetched) {

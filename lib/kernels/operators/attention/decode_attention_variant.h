@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What decode_attention.cc needs of an instruction set: the scores of a block of keys, their weights, and the sum of
-// its values by these, for all query heads of a group.
+// The interface of decode_attention.cc to an instruction set: the scores of a block of keys, their weights, and the
+// weighted sum of its values, for all query heads of a group.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,21 @@
 
 namespace roofbench::kernels {
 
-// Keys between two looks at the maximum, at most: K and V of a block stay in the L2.
+// The most keys between two updates of the maximum: K and V of a block stay in the L2.
 inline constexpr int64_t kKeyBlock = 128;
 inline constexpr int64_t kMostGroup = 16;  // query heads at once; larger groups take several turns
 inline constexpr int64_t kColumnsTogether = 4;
-inline constexpr int64_t kKeyLanes = 16;  // keys of a tile, whose rows lie side by side
+inline constexpr int64_t kKeyLanes = 16;  // keys of a tile, whose rows are contiguous
 
-// A block of keys and values in tiles, and those that are read after it. A last tile that is not full has its last row
-// several times.
+// A block of keys and values in tiles, and those that are read after it. A partial last tile repeats its last row.
 template <typename T>
 struct KeyBlock {
   const T* const* keys;  // [tiles]
   const T* const* values;
-  const T* const* keys_soon;  // those that are read a little later; they end after the block's last ones
+  const T* const* keys_soon;  // tiles read a little later; they end after the block's last ones
   const T* const* values_soon;
   const T* const* next_keys;
-  const float* key_scales;  // [tiles, kKeyLanes] of int8_t alone; zero where there is no key
+  const float* key_scales;  // [tiles, kKeyLanes] for int8_t alone; zero where there is no key
   const float* value_scales;
   int64_t count;
 };
@@ -35,18 +34,17 @@ inline const T* RowAt(const T* const* tiles, int64_t key, int64_t dim) {
   return tiles[key / kKeyLanes] + key % kKeyLanes * dim;
 }
 
-// A group of query heads in the middle of its keys. What lies in queries, weights and sums is for the variant alone to
-// know.
+// A group of query heads partway through its keys. The layout of queries, weights and sums is private to the variant.
 template <typename T>
 struct DecodeState {
   int64_t group;
   int64_t dim;
   alignas(64) float queries[kMostGroup][2 * kMostHeadDim];
-  float query_steps[kMostGroup];      // of int8_t alone: the unit of a query's integers
-  int32_t query_offsets[kMostGroup];  // of int8_t alone: what scores have too much, in these units
+  float query_steps[kMostGroup];      // for int8_t alone: the unit of a query's integers
+  int32_t query_offsets[kMostGroup];  // for int8_t alone: the excess of scores, in these units
   alignas(64) float scores[kMostGroup][kKeyBlock];
   alignas(64) float weights[kMostGroup][kKeyBlock];
-  float weight_steps[kMostGroup];  // of int8_t alone: the unit of a block's weights
+  float weight_steps[kMostGroup];  // for int8_t alone: the unit of a block's weights
   alignas(64) float sums[kMostGroup][kMostHeadDim];
   float largest[kMostGroup];  // scores so far
   float weight_sums[kMostGroup];
@@ -54,15 +52,15 @@ struct DecodeState {
 
 template <typename T>
 struct DecodeVariant {
-  // queries[g] of q · scale.
+  // Sets queries[g] from q · scale.
   void (*prepare)(DecodeState<T>& state, int64_t g, const float* q, float scale);
-  // scores of a block's keys; it fetches the block's values, and keys that are read soon, on the way.
+  // Sets the scores of a block's keys; meanwhile fetches the block's values, and keys that are read soon.
   void (*score)(DecodeState<T>& state, const KeyBlock<T>& block);
-  // weights of the scores; sums and weight_sums shrink by as much as the largest score has grown.
+  // Sets the weights from the scores; scales sums and weight_sums down as the largest score grows.
   void (*soften)(DecodeState<T>& state, int64_t g, const KeyBlock<T>& block);
-  // sums += Σ weight · value; it fetches the next keys, and values that are read soon, on the way.
+  // sums += Σ weight · value; meanwhile fetches the next keys, and values that are read soon.
   void (*weigh)(DecodeState<T>& state, const KeyBlock<T>& block);
-  // Where the sums of kColumnsTogether columns lie, the first of which is a multiple of it.
+  // The position of the sums of kColumnsTogether columns; the first column is a multiple of it.
   int64_t (*place)(int64_t column);
 };
 

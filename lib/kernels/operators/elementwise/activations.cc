@@ -34,7 +34,7 @@ struct GeluTail<float> {
       -0.5480610728263855F / 2, 0.2592478096485138F / 2,   -0.04518355429172516F / 2};
 };
 
-// For z up to 13.5 within 2.4e-4: a result in bf16 is then off by at most 0.6 of a unit in its last place.
+// For z up to 13.5 within 2.4e-4: a result in bf16 then errs by at most 0.6 of a unit in its last place.
 template <>
 struct GeluTail<Bf16> {
   static constexpr float kNear = 0.3F;
@@ -49,7 +49,7 @@ HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
 
-// Φ(x), and exp(-x²/2), of which it is made.
+// Φ(x), and its factor exp(-x²/2).
 struct Normal {
   FloatVec share;
   FloatVec exponential;
@@ -144,7 +144,7 @@ HWY_INLINE void Portable(const SoftCap& work, Range range) {
   const auto end = static_cast<std::size_t>(range.end);
   for (auto i = static_cast<std::size_t>(range.begin); i < end; i += lanes) {
     const FloatVec x = LoadSome(work.x + i, end - i);
-    // Highway's function makes a number of a NaN.
+    // Highway's function turns a NaN into a number.
     const FloatVec bent = hn::Mul(cap, hn::Tanh(d, hn::Mul(x, share)));
     StoreSome(hn::IfThenElse(hn::IsNaN(x), x, bent), work.y + i, end - i);
   }
@@ -173,7 +173,7 @@ namespace {
 
 constexpr int64_t kAheadBytes = 1024;
 
-// 1 / x, good enough for a result of type T.
+// 1 / x, accurate enough for a result of type T.
 template <typename T>
 TARGET inline __m512 Reciprocal(__m512 x) {
   return sizeof(T) == 2 ? _mm512_rcp14_ps(x) : _mm512_div_ps(_mm512_set1_ps(1), x);
@@ -223,7 +223,7 @@ struct SiluMulBlock {
   }
 };
 
-// From a block of type X.
+// Loads from a block of type X.
 template <bool kStream, typename X, typename Y>
 TARGET inline void StoreResult(Y* to, const Block& from) {
   if constexpr (sizeof(X) == sizeof(Y)) {
@@ -259,7 +259,7 @@ TARGET void Blocks(const X* const (&from)[Kernel::kInputs], Y* y, Range range) {
   if constexpr (kStream) _mm_sfence();
 }
 
-// Shares of a streamed result begin with a line: they do so in the whole.
+// Shares of a streamed result begin on a cache line, as the whole result does.
 template <typename Kernel, typename X, typename Y>
 void Dispatch(const X* const (&from)[Kernel::kInputs], Y* y, int64_t n, Range range) {
   constexpr auto kBytes = static_cast<int64_t>(sizeof(Y));

@@ -10,8 +10,8 @@
 
 namespace roofbench::kernels {
 
-// Computes in fp32. T: float or Bf16. The result keeps its digits far below zero, where 1 + erf has none left, and is
-// infinite at infinity, where the vectors of LibTorch 2.11 answer with a NaN.
+// Computes in fp32. T: float or Bf16. The result keeps its digits far below zero, where 1 + erf loses all of them, and
+// is infinite at infinity, where LibTorch 2.11's vectors return NaN.
 template <typename T>
 struct Gelu {
   const T* x = nullptr;
@@ -19,7 +19,7 @@ struct Gelu {
   int64_t n = 0;
 };
 
-// From dy: dx = dy · (Φ(x) + x · φ(x)), φ the density of the normal distribution. Likewise; infinite x give NaNs.
+// From dy: dx = dy · (Φ(x) + x · φ(x)), φ the density of the normal distribution. Types as above; infinite x give NaNs.
 template <typename T>
 struct GeluGradient {
   const T* x = nullptr;
@@ -78,10 +78,10 @@ struct GeluTanhMul {
 void Run(const GeluTanhMul<float>& work, const ParallelFor& parallel_for);
 void Run(const GeluTanhMul<Bf16>& work, const ParallelFor& parallel_for);
 
-// Scores that a bound bends down before they reach it: y = cap · tanh(scale · x / cap) (Bello et al., arXiv:1611.09940;
-// in attention and before the softmax over a vocabulary: Gemma 2, arXiv:2408.00118).
+// A soft cap on scores: y = cap · tanh(scale · x / cap) (Bello et al., arXiv:1611.09940; in attention and before the
+// softmax over a vocabulary: Gemma 2, arXiv:2408.00118).
 
-// NaN stays NaN, and what is infinite becomes the bound.
+// NaN stays NaN, and infinite scores become ±cap.
 struct SoftCap {
   const float* x = nullptr;
   float* y = nullptr;  // may be x

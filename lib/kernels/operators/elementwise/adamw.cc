@@ -14,7 +14,7 @@
 #ifndef ROOFBENCH_KERNELS_ADAMW_FACTORS_
 #define ROOFBENCH_KERNELS_ADAMW_FACTORS_
 namespace roofbench::kernels {
-// What every element is multiplied by, computed once a step in double precision.
+// The factors of every element, computed once per step in double precision.
 struct AdamWFactors {
   float keep;            // 1 - lr · weight_decay
   float new_mean;        // 1 - beta1
@@ -31,11 +31,11 @@ HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
 
-// 1 KiB ahead of four streams; further ahead the lines of a short share are fetched in vain.
+// 1 KiB ahead of four streams; further ahead, the lines of a short share are fetched in vain.
 constexpr std::size_t kAhead = 1024 / sizeof(float);
 
-// Into the second cache: four streams that begin on pages share the sets of the first one, and a step took 13 % longer
-// with hwy::Prefetch, which fetches into that (100 M parameters, two-core EPYC, 2026-11-21).
+// Prefetches into the second-level cache: four streams that begin on pages share the sets of the first one, and a step
+// took 13 % longer with hwy::Prefetch, which fetches into the first (100 M parameters, two-core EPYC, 2026-11-21).
 void Fetch(const float* at) { __builtin_prefetch(at + kAhead, /*rw=*/0, /*locality=*/2); }
 
 void Update(const AdamWTensor& tensor, const AdamWFactors& factors, Range range) {

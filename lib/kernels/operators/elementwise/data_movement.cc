@@ -21,7 +21,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Past the caches; `to` begins a cache line, and `bytes` are whole lines.
+// Stores bypass the caches; `to` begins a cache line, and `bytes` are whole lines.
 void StreamRow(const std::byte* from, std::byte* to, std::size_t bytes) {
   const hn::ScalableTag<uint8_t> d;
   const std::size_t lanes = hn::Lanes(d);

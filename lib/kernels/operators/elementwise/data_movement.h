@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a table by their numbers: y[i] = table[index[i]], bit by bit.
+// Looks up rows of a table by their numbers: y[i] = table[index[i]], bit by bit.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace roofbench::kernels {
 
-// T: float or Bf16. Every index must name a row of the table; nobody looks.
+// T: float or Bf16. Every index must name a row of the table; it is not checked.
 template <typename T>
 struct Embedding {
   const T* table = nullptr;
@@ -24,7 +24,7 @@ struct Embedding {
 void Run(const Embedding<float>& work, const ParallelFor& parallel_for);
 void Run(const Embedding<Bf16>& work, const ParallelFor& parallel_for);
 
-// y = xᵀ: a copy in the other order, for products that read a transposed matrix slower than they read a copy of it.
+// y = xᵀ: a transposed copy, for products that read a transposed matrix slower than a copy of it.
 
 struct Transpose {
   const float* x = nullptr;  // [rows, cols]

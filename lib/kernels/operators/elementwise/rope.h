@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embedding (Su et al., arXiv:2104.09864) in the half-split layout: element i of a row and element
-// i + cols/2 form a pair, which is turned by an angle of its own.
+// Rotary position embedding (Su et al., arXiv:2104.09864) in the half-split layout: element i of a row and element i +
+// cols/2 form a pair, which is rotated by its angle.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ HWY_INLINE FloatVec LoadFloats(const int8_t* from) {
 
 namespace {
 
-// Sum of w[i] · x[i]. Eight sums side by side hide the latency of an addition.
+// Sum of w[i] · x[i]. Eight independent sums hide the latency of an addition.
 template <typename W, typename X>
 HWY_INLINE float Dot(const W* w, const X* x, int64_t k) {
   const FloatTag d;
@@ -76,7 +76,7 @@ void Int8Rows(const Int8Weight& weight, const float* x, float* y, Range rows) {
   }
 }
 
-// The rows of one tile that one vector holds, from `lane` on: each lane sums its own row.
+// The rows of one tile that one vector holds, from `lane` on: each lane sums one row.
 HWY_INLINE void Int4Lanes(const Int4Weight& weight, const std::byte* tile, int64_t lane, const float* x, float* y) {
   const hn::CappedTag<float, kInt4TileRows> d;
   const hn::RebindToUnsigned<decltype(d)> words;
@@ -124,7 +124,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace roofbench::kernels {
 
-// In fp32 arithmetic, on every processor.
+// Computes in fp32, on every processor.
 #define ROOFBENCH_PORTABLE_ROWS(name, Weight, X)                                     \
   HWY_EXPORT(name);                                                                  \
   static void PortableRows(const Weight& weight, const X* x, float* y, Range rows) { \
@@ -138,8 +138,8 @@ ROOFBENCH_PORTABLE_ROWS(Int4Rows, Int4Weight, float)
 
 namespace {
 
-// Rows whose results are computed before they are converted and stored. With several vectors the rows of a chunk come
-// from a cache for all but the first: they have to fit one.
+// Rows whose results are computed before they are converted and stored. With several vectors, all but the first read
+// the rows of a chunk from a cache: they have to fit one.
 constexpr int64_t kMostChunkRows = 64;
 constexpr int64_t kChunkBytes = int64_t{256} << 10;
 
@@ -157,8 +157,8 @@ int64_t ChunkRows(const Weight& weight) {
 int64_t GroupOf(const Int8Weight&) { return 0; }
 int64_t GroupOf(const Int4Weight& weight) { return weight.group; }
 
-// A vector in the form that the rows of this processor want. Its memory stays with the thread, so that a loop of
-// products allocates nothing.
+// A vector in the form that this processor's row loops take. Its memory stays with the thread, so that a loop of
+// products does not allocate.
 struct Scratch {
   FixedPoint fixed;
   std::vector<float> floats;
@@ -178,7 +178,7 @@ constexpr IsaVariant<void (*)(const Bf16Weight& weight, const Bf16* x, float* y,
     {0, PortableRows},
 };
 
-// Several vectors at a time, where there is a variant for them.
+// Takes several vectors at a time, where there is a variant for them.
 template <typename Weight, typename X>
 using VectorsVariant = void (*)(const Weight& weight, const X* x, int64_t vectors, float* y, int64_t y_stride,
                                 Range rows, const FetchPlan& fetch);
@@ -190,10 +190,9 @@ constexpr IsaVariant<VectorsVariant<Bf16Weight, Bf16>> kVectorsVariants<Bf16Weig
     {kAvx512Bf16, Avx512Vectors}, {0, nullptr}};
 #endif
 
-// How a vector becomes fixed point, and such a vector meets rows; of null pointers where the processor multiplies in
-// fp32.
-// `vectors` takes several side by side; null where one after the other is faster (int4: whose tiles, unpacked once
-// for two to four vectors, took 1.1 to 1.6 times as long; two-core EPYC, 2026-11-23).
+// The conversion of a vector to fixed point, and its product with rows; null pointers where the processor multiplies in
+// fp32. `vectors` takes several at once; null where one after the other is faster (int4: its tiles, unpacked once for
+// two to four vectors, took 1.1 to 1.6 times as long; two-core EPYC, 2026-11-23).
 template <typename Weight>
 using FixedPointVectors = void (*)(const Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y,
                                    int64_t y_stride, Range rows, const FetchPlan& fetch);
@@ -254,7 +253,7 @@ requires(std::is_same_v<Weight, Int8Weight> || std::is_same_v<Weight, Int4Weight
     if (scratch_.is_fixed) return BestVariant<kFixedPointVariants<Weight, X>>().rows(weight_, scratch_.fixed, y, rows);
     PortableRows(weight_, scratch_.floats.data(), y, rows);
   }
-  // Null where it is none.
+  // Null where the vector is not in fixed point.
   const FixedPoint* fixed() const { return scratch_.is_fixed ? &scratch_.fixed : nullptr; }
 
  private:
@@ -265,8 +264,8 @@ requires(std::is_same_v<Weight, Int8Weight> || std::is_same_v<Weight, Int4Weight
 void Store(const float* from, int64_t count, float* to) { std::copy_n(from, count, to); }
 void Store(const float* from, int64_t count, Bf16* to) { std::transform(from, from + count, to, ToBf16); }
 
-// By multiply(first, vectors, y, rows, fetch), y [vectors, kMostChunkRows]: as many vectors at a time as it takes, in
-// even shares. Memory is busy all the time: where there are several shares, those of a chunk fetch the next one.
+// Calls multiply(first, vectors, y, rows, fetch), y [vectors, kMostChunkRows], with as many vectors at a time as it
+// takes, in even shares. Memory stays busy: where there are several shares, those of a chunk fetch the next one.
 template <typename Weight, typename X, typename Y, typename Multiply>
 void RunVectors(const Gemv<Weight, X, Y>& work, Range rows, Multiply multiply) {
   const Weight& weight = work.weight;
@@ -290,7 +289,7 @@ void RunVectors(const Gemv<Weight, X, Y>& work, Range rows, Multiply multiply) {
   }
 }
 
-// Whether all vectors met the rows side by side.
+// Whether the rows were multiplied with all vectors at once.
 template <typename Weight, typename X, typename Y>
 bool RunTogether(const Gemv<Weight, X, Y>& work, const std::vector<Product<Weight, X>>& /*products*/, Range rows) {
   const auto variant = BestVariant<kVectorsVariants<Weight, X>>();
@@ -321,11 +320,11 @@ template <typename Weight, typename X, typename Y>
 void RunRows(const Gemv<Weight, X, Y>& work, Range rows) {
   const Weight& weight = work.weight;
   if (weight.k == 0) {
-    // Sums of nothing. The fixed-point vectors have no memory then, which the kernels would point into.
+    // Empty sums (k = 0): the fixed-point vectors then have no memory for the kernels to point into.
     for (int64_t i = 0; i < work.m; ++i) std::fill_n(work.y + i * weight.n + rows.begin, rows.size(), Y{});
     return;
   }
-  std::vector<Product<Weight, X>> products;  // of no memory of their own beyond a few pointers
+  std::vector<Product<Weight, X>> products;  // hold only a few pointers each
   products.reserve(static_cast<std::size_t>(work.m));
   for (int64_t i = 0; i < work.m; ++i) products.emplace_back(weight, work.x + i * weight.k, i);
   if (work.m > 1 && RunTogether(work, products, rows)) return;
@@ -347,7 +346,7 @@ void Run(const Gemv<Weight, X, Y>& work, const ParallelFor& parallel_for) {
 
 template <typename Weight, typename X, typename Y>
 void Run(const GatherGemv<Weight, X, Y>& work, const ParallelFor& parallel_for) {
-  // Whole tiles of all experts in one range, so that the threads' shares are even whatever their number.
+  // Whole tiles of all experts in one range, so that the threads' shares are even for any number of experts.
   const int64_t grain = RowGrain(work.weight);
   const int64_t units = (work.weight.n + grain - 1) / grain;
   parallel_for(work.count * units, [&](Range range) {

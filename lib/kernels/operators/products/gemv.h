@@ -3,8 +3,8 @@
 //
 // Sums are fp32. A product with int8 or int4 weights takes finite activations as 16-bit fixed point, a scale for each
 // 1024 of them (an error of at most 2^-16 of their largest), where the processor has 8-bit dot products. Activations
-// with an infinity or a NaN are multiplied in fp32 everywhere, so that results have the class that fp32 arithmetic
-// gives.
+// with an infinity or a NaN are multiplied in fp32 everywhere, so that results have the same class (finite, infinite,
+// NaN) as in fp32 arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Gemv {
 };
 
 // y[e, :] = W[experts[e], :, :] · x: a token's share of a mixture of experts. `weight` describes the first expert; the
-// others follow without gaps (of scales, too).
+// others follow without gaps (their scales, too).
 template <typename Weight, typename X, typename Y>
 struct GatherGemv {
   Weight weight;
@@ -46,13 +46,13 @@ void Run(const GatherGemv<Weight, X, Y>& work, const ParallelFor& parallel_for);
 template <typename Weight, typename X, typename Y>
 void RunRows(const Gemv<Weight, X, Y>& work, Range rows);
 
-// On which multiples of rows a product may be split.
+// A product may be split on multiples of this many rows.
 constexpr int64_t RowGrain(const Fp32Weight&) { return 1; }
 constexpr int64_t RowGrain(const Bf16Weight&) { return 1; }
 constexpr int64_t RowGrain(const Int8Weight&) { return 1; }
 constexpr int64_t RowGrain(const Int4Weight&) { return kInt4TileRows; }
 
-// Expert `index` of several that follow each other in memory.
+// Expert `index` of several that are contiguous in memory.
 constexpr Fp32Weight Expert(Fp32Weight first, int64_t index) {
   first.data += index * first.n * first.k;
   return first;

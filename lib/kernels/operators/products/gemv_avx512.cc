@@ -75,7 +75,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline __m512 Load16(const Bf16* from) {
   return avx512::Widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
 
-// One block of kBlock elements. False if it cannot be represented.
+// Converts one block of kBlock elements. False if it cannot be represented.
 template <typename T>
 ROOFBENCH_TARGET_AVX512_VNNI inline bool ConvertBlock(const T* x, int8_t* high, int8_t* low, float& scale,
                                                       int32_t* lane_sums) {
@@ -83,7 +83,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline bool ConvertBlock(const T* x, int8_t* high, 
   const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
   __m512i largest_bits = _mm512_setzero_si512();
   for (int64_t i = 0; i < FixedPoint::kBlock; i += kFloats) {
-    // As integers, magnitudes are in order, with infinities and NaNs at the top.
+    // As integers, magnitudes keep their order, with infinities and NaNs at the top.
     largest_bits = _mm512_max_epu32(largest_bits, _mm512_and_si512(_mm512_castps_si512(Load16(x + i)), magnitude));
   }
   const auto bits = static_cast<int32_t>(_mm512_reduce_max_epu32(largest_bits));
@@ -170,17 +170,17 @@ struct ByteSums {
 };
 
 ROOFBENCH_TARGET_AVX512_VNNI inline void AddLine(ByteSums& sums, __m512i weights, __m512i high, __m512i low) {
-  weights = avx512::Unsigned(weights);  // taken back by lane_sums
+  weights = avx512::Unsigned(weights);  // lane_sums subtract the offset again
   sums.upper = _mm512_dpbusd_epi32(sums.upper, weights, high);
   sums.lower = _mm512_dpbusd_epi32(sums.lower, weights, low);
 }
 
-// Sums of 64 products below 2^22 wrap around on the way and come back: the exact result fits.
+// Sums of 64 products below 2^22 may wrap around, but the exact result fits, so it is right.
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Exact(const ByteSums& sums, __m512i lane_sums) {
   return _mm512_sub_epi32(_mm512_add_epi32(_mm512_slli_epi32(sums.upper, 8), sums.lower), lane_sums);
 }
 
-// As that of bf16 weights, block by block of x.
+// As for bf16 weights, block by block of x.
 template <int kRows, int kSums>
 ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64_t row, int64_t stride,
                                                  const FixedPoint& x, float* y) {
@@ -241,14 +241,14 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64
   }
 }
 
-// Four bytes of x in every lane.
+// Broadcasts four bytes of x to every lane.
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Broadcast4(const int8_t* from) {
   int32_t bytes;
   std::memcpy(&bytes, from, sizeof(bytes));
   return _mm512_set1_epi32(bytes);
 }
 
-// One tile: 16 rows, each summed by its own lane.
+// Multiplies one tile: 16 rows, each summed in its own lane.
 template <int64_t kGroup>
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512 TileInt4(const std::byte* tile, const FixedPoint& x, int64_t k) {
   const __m512i mask = _mm512_set1_epi8(15);
@@ -262,7 +262,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline __m512 TileInt4(const std::byte* tile, const
     const int64_t groups = std::min(FixedPoint::kBlock, k - begin) / kGroup;
     __m512 in_block = _mm512_setzero_ps();
     for (int64_t g = 0; g < groups; ++g, ++sum_of_x, ++float_sum) {
-      // q - 8 is what the scale multiplies.
+      // The scale applies to q - 8.
       ByteSums first = {_mm512_setzero_si512(), _mm512_set1_epi32(*sum_of_x)};
       ByteSums second = {_mm512_setzero_si512(), _mm512_setzero_si512()};
       avx512::FetchStream(tile);
@@ -304,8 +304,8 @@ ROOFBENCH_TARGET_AVX512_VNNI void RowsInt4(const Int4Weight& weight, const Fixed
   }
 }
 
-// Rows of one product with several vectors. With a vector at a time, every product of two registers takes a load of
-// weights from the second cache, which gives half a line a cycle: a quarter of the arithmetic roof.
+// Multiplies rows of one product with several vectors. With a vector at a time, every product of two registers takes a
+// load of weights from the second-level cache, which gives half a line per cycle: a quarter of the arithmetic roof.
 
 // Rows and vectors that are multiplied with each other.
 struct Tile {
@@ -336,8 +336,8 @@ ROOFBENCH_TARGET_AVX512_BF16 inline __m128 SumsOf(__m512 a, __m512 b, __m512 c, 
   return _mm512_castps512_ps128(_mm512_maskz_compress_ps(kFirstOfEachQuarter, all));
 }
 
-// The next elements of all rows and vectors, `count` of them. Each line is loaded once. `ahead`: how far ahead of it
-// one comes into the second cache.
+// Takes the next `count` elements of all rows and vectors. Each line is loaded once. `ahead`: the prefetch distance
+// into the second-level cache.
 template <int kRows, int kVectors, bool kFetches>
 ROOFBENCH_TARGET_AVX512_BF16 inline void AddStep(const Tile& tile, int64_t i, int64_t count, int64_t ahead,
                                                  __m512 (&sums)[kRows][kVectors]) {
@@ -382,8 +382,8 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void Multiply(const Tile& tile, int64_t ahea
   }
 }
 
-// Of the 32 registers, those for sums: as many as are left beside the vectors and a line of weights. A row is a stream
-// of memory: eight of them where that goes, as for one vector.
+// The registers for sums, out of 32: those left by the vectors and a line of weights. A row is a stream of memory:
+// eight rows at a time where their sums fit, as for one vector.
 template <int kVectors>
 ROOFBENCH_TARGET_AVX512_BF16 void RowsOf(const Bf16Weight& weight, const Bf16* x, float* y, int64_t y_stride,
                                          Range rows, const FetchPlan& fetch) {
@@ -510,7 +510,7 @@ ROOFBENCH_TARGET_AVX512_BF16 void Avx512Vectors(const Bf16Weight& weight, const 
                                                 int64_t y_stride, Range rows, const FetchPlan& fetch) {
   using Kernel = void (*)(const Bf16Weight&, const Bf16*, float*, int64_t, Range, const FetchPlan&);
   constexpr Kernel kVariants[kMostVectors - 1] = {RowsOf<2>, RowsOf<3>, RowsOf<4>, RowsOf<5>, RowsOf<6>};
-  // Those that are left have their sums in another order, as they have for one vector.
+  // The remaining rows add in another order, as they do for one vector.
   const int64_t in_streams = rows.size() / kRowStreams * kRowStreams;
   kVariants[vectors - 2](weight, x, y, y_stride, {rows.begin, rows.begin + in_streams}, fetch);
   for (int64_t v = 0; v < vectors; ++v) {
@@ -522,7 +522,7 @@ void Avx512Vectors(const Int8Weight& weight, const FixedPoint* const* x, int64_t
                    Range rows, const FetchPlan& fetch) {
   using Kernel = void (*)(const Int8Weight&, const FixedPoint* const*, float*, int64_t, Range, const FetchPlan&);
   constexpr Kernel kVariants[kMostVectors - 1] = {RowsOf<2>, RowsOf<3>, RowsOf<4>, RowsOf<5>, RowsOf<6>};
-  // A multiple of the rows of every tile. Sums are exact, so that their order does not matter.
+  // A multiple of the rows of every tile. Sums are exact, so their order does not matter.
   const int64_t in_tiles = rows.size() / 4 * 4;
   kVariants[vectors - 2](weight, x, y, y_stride, {rows.begin, rows.begin + in_tiles}, fetch);
   for (int64_t v = 0; v < vectors; ++v) {

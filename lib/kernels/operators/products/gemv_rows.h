@@ -23,46 +23,46 @@ struct FixedPoint {
   std::vector<Line<int8_t>> low;
   std::vector<float> scales;
   // For weights that are stored with an offset, in units of the block's scale:
-  std::vector<int32_t> lane_sums;   // [blocks, kLanes]: of the elements that one 32-bit lane multiplies, times 128
+  std::vector<int32_t> lane_sums;   // [blocks, kLanes]: sums of the elements that one 32-bit lane multiplies, times 128
   std::vector<int32_t> group_sums;  // [k / group], times -8
   std::vector<float> group_floats;  // [k / group]
 };
 
-// Rows are read in eight streams, which share the loads of x: one stream a thread leaves a tenth of fast memory unused.
-// Each stream is an eighth of the rows, from one to the next, because short rows side by side would all end at once and
-// begin anew elsewhere (int8, 2048 columns: 8 % slower in slow memory, 14 to 24 % in fast; EPYC, 2026-11-21). Rows that
-// are left have their sums in another order.
+// Rows are read in eight streams, which share the loads of x: one stream per thread leaves a tenth of fast memory
+// unused. Each stream is a contiguous eighth of the rows, because adjacent short rows would all end at once and restart
+// elsewhere (int8, 2048 columns: 8 % slower in slow memory, 14 to 24 % in fast; EPYC, 2026-11-21). The remaining rows
+// add in another order.
 inline constexpr int kRowStreams = 8;
 
-// Bytes that a stream comes into the second cache ahead of its products.
+// Prefetch distance in bytes of a stream into the second-level cache.
 inline constexpr int64_t kRowAhead = 2048;
 
-// That rows are multiplied with at a time.
+// The most vectors that rows are multiplied with at a time.
 inline constexpr int64_t kMostVectors = 6;
 
-// What a product fetches from memory while it multiplies: lines that lie `ahead` bytes behind those of its rows, a
-// share of them. Where the rows meet several sets of vectors, one after the other, each set has a share.
+// The part of memory that a product prefetches while it multiplies: a share of the lines that lie `ahead` bytes after
+// those of its rows. Where several sets of vectors take the rows one after the other, each set has a share.
 struct FetchPlan {
   int64_t ahead = 0;
-  int64_t share = 0;  // below `shares`; equal to it: fetches nothing
+  int64_t share = 0;  // below `shares`; equal to it: no prefetch
   int64_t shares = 1;
 };
 
 #if ROOFBENCH_X86
 // Need kAvx512Bf16.
 void Avx512Rows(const Bf16Weight& weight, const Bf16* x, float* y, Range rows);
-// Of x[vectors, k], from 2 to kMostVectors; y[v · y_stride + i] is the result of vector v. Each result is what
-// Avx512Rows gives.
+// For x[vectors, k], from 2 to kMostVectors; y[v · y_stride + i] is the result of vector v. Each result equals that of
+// Avx512Rows.
 void Avx512Vectors(const Bf16Weight& weight, const Bf16* x, int64_t vectors, float* y, int64_t y_stride, Range rows,
                    const FetchPlan& fetch);
 
 // Need kAvx512Vnni. Converts x[k]; `group` (0: none) is that of group_sums. False where x is not finite or so small
-// that its scale would not be: such activations are for PortableRows.
+// that its scale would not be finite: such activations need PortableRows.
 bool Avx512Convert(const float* x, int64_t k, int64_t group, FixedPoint& to);
 bool Avx512Convert(const Bf16* x, int64_t k, int64_t group, FixedPoint& to);
 void Avx512Rows(const Int8Weight& weight, const FixedPoint& x, float* y, Range rows);
 void Avx512Rows(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows);
-// Of some vectors, from 2 to kMostVectors; as those of bf16.
+// For several vectors, from 2 to kMostVectors; as those of bf16.
 void Avx512Vectors(const Int8Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y, int64_t y_stride,
                    Range rows, const FetchPlan& fetch);
 #endif

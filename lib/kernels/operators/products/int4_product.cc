@@ -35,24 +35,24 @@ struct Int4Block {
   int64_t y_stride = 0;
 };
 
-// Both products give the same numbers.
+// Both products return the same numbers.
 template <typename Y>
 struct Int4Variant {
   void (*few_rows)(const Int4Block<Y>& block) = nullptr;  // of a tile
-  // One tile into its half of a panel and of the panel's scales. Null where many rows of x go as few do.
+  // Unpacks one tile into its half of a panel and of the panel's scales. Null where many rows of x are treated as few.
   void (*unpack)(const Int4Weight& weight, int64_t tile, int64_t half, uint8_t* panel, float* scales) = nullptr;
   void (*many_rows)(const Int4Block<Y>& block) = nullptr;  // of a panel
 };
 
-constexpr int64_t kTogether = 4;  // columns of a row side by side
-// From so many rows of x on tiles are unpacked to memory: one broadcast of x serves both of them then, which is faster
-// than to save that step (quarter of Llama-3.2-1B, two-core EPYC, 2026-11-23: 16 rows 16 against 22 ms, 32 rows 33
-// against 36, prompts of 64 and more 83 against 53).
+constexpr int64_t kTogether = 4;  // adjacent columns of a row
+// From this many rows of x on, tiles are unpacked to memory: one broadcast of x then serves both tiles, which saves
+// more than the unpacking costs (quarter of Llama-3.2-1B, two-core EPYC, 2026-11-23: 16 rows 16 against 22 ms, 32 rows
+// 33 against 36, prompts of 64 and more 83 against 53).
 constexpr int64_t kManyRows = 24;
 
 std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
 
-// What a thread keeps for its next product.
+// Buffers that a thread keeps for its next product.
 struct Scratch {
   std::vector<Line<uint8_t>> panel;
   std::vector<Line<float>> scales;
@@ -104,7 +104,7 @@ void MultiplyPortably(const Int4Block<Y>& block) {
 }  // namespace
 
 #if ROOFBENCH_X86
-// The dot products multiply unsigned by signed bytes: q is unsigned as it is.
+// The dot products multiply unsigned by signed bytes; q is already unsigned.
 namespace avx512 {
 namespace {
 
@@ -149,7 +149,8 @@ ROOFBENCH_TARGET_AVX512_VNNI inline Scales ScalesOf(__m512i words) {
   return {scale, _mm512_fnmadd_ps(_mm512_set1_ps(8), scale, _mm512_castsi512_ps(upper))};
 }
 
-// The tile times kOfX rows of x, eight columns at a time: x is broadcast, and each lane sums a row of the tile.
+// Multiplies the tile with kOfX rows of x, eight columns at a time: x is broadcast, and each lane sums a row of the
+// tile.
 template <int kOfX, typename Y>
 ROOFBENCH_TARGET_AVX512_VNNI void TileRows(const Int4Block<Y>& block, int64_t x_row) {
   const std::byte* tile = block.tile;
@@ -209,7 +210,7 @@ ROOFBENCH_TARGET_AVX512_VNNI void UnpackTile(const Int4Weight& weight, int64_t i
   }
 }
 
-// The panel times rows of x, four columns at a time: x is broadcast, and the products lie beside each other.
+// Multiplies the panel with rows of x, four columns at a time: x is broadcast, and the products are adjacent.
 template <int kOfX, typename Y>
 ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int4Block<Y>& block, int64_t x_row) {
   const int8_t* x = block.x + x_row * block.stride;
@@ -305,7 +306,7 @@ void RunRows(const Int4Product<Y>& work, Range rows) {
                      .y_stride = weight.n};
   Scratch& scratch = ThreadScratch();
   if (unpacks) {
-    // Of a last panel that is half full, the other half may hold anything.
+    // In a half-full last panel, the other half may hold any value.
     scratch.panel.resize(Size(kInt4PanelRows * weight.k / kLineBytes));
     scratch.scales.resize(Size(weight.k / weight.group * 2 * kInt4PanelRows * int64_t{sizeof(float)} / kLineBytes));
     block.panel = scratch.panel.data()->values;

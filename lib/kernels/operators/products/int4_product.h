@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = x · weightᵀ of int4 weights with activations in 8 bits, a scale a row of them: integers are multiplied, and the
-// sum of each group of columns is scaled into fp32,
+// y = x · weightᵀ of int4 weights with 8-bit activations, one scale per row: integers are multiplied, and the sum of
+// each group of columns is scaled into fp32,
 //
 //   y[i, j] = x_max[i] / 127 · Σ over g of (scale[j, g] · Σ q[j] · x[i] + (zero[j, g] - 8 · scale[j, g]) · Σ x[i]),
 //
-// both inner sums over the columns of group g. With few rows of x a tile is unpacked in registers; with many, two
-// tiles at a time to bytes in a cache; the whole weight never. A row's result
-// does not depend on the rows beside it.
+// both inner sums over the columns of group g. With few rows of x a tile is unpacked in registers; with many, two tiles
+// at a time to bytes in a cache; the whole weight is never unpacked. A row's result does not depend on the other rows.
 #pragma once
 
 #include <cstdint>

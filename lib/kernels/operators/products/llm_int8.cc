@@ -17,12 +17,12 @@
 // clang-format on
 #include "lib/kernels/simd/highway_math.inc"
 
-// Products are made in 16 bits, whose dot product every vector unit has; Highway 1.0.3 has none of 8 bits.
+// Products are computed in 16 bits: every vector unit has that dot product, and Highway 1.0.3 has none of 8 bits.
 HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
 
-// Which magnitudes stay below `threshold` (0: all).
+// The mask of magnitudes below `threshold` (0: all).
 HWY_INLINE auto Below(FloatVec magnitude, float threshold) {
   const FloatTag d;
   if (threshold > 0) return hn::Lt(magnitude, hn::Set(d, threshold));
@@ -89,7 +89,7 @@ using Words = hn::ScalableTag<int32_t>;
 using Halves = hn::Repartition<int16_t, Words>;
 using Bytes = hn::Rebind<int8_t, Halves>;
 
-// sums[c] += w · x[c] for a vector of either.
+// sums[c] += w · x[c] for a vector of either type.
 template <int kOfX>
 HWY_INLINE void AddProducts(const int8_t* w, const int8_t* x, int64_t stride, hn::Vec<Words> (&sums)[kOfX],
                             hn::Vec<Words> (&others)[kOfX]) {
@@ -136,7 +136,7 @@ void Rows(const Int8Block& block) {
   }
 }
 
-// Columns [begin, begin + kVectors vectors) of a row of x, whose last may be of fewer.
+// Computes columns [begin, begin + kVectors vectors) of a row of x; the last vector may be partial.
 template <int kVectors, typename Y>
 HWY_INLINE void DequantizeColumns(const Int8Dequantized<Y>& work, int64_t i, int64_t begin) {
   const FloatTag d;
@@ -184,11 +184,12 @@ HWY_AFTER_NAMESPACE();
 namespace roofbench::kernels {
 namespace {
 
-// From so many rows of x on a panel of the weight is packed: below, memory bounds the product, and packing adds to it.
+// From this many rows of x on, a panel of the weight is packed: below, memory bounds the product, and packing adds to
+// it.
 constexpr int64_t kManyRows = 16;
-// Rows of x whose products with a panel lie in a first cache until they are dequantized.
+// Rows of x whose products with a panel stay in a first-level cache until they are dequantized.
 constexpr int64_t kRowsAtOnce = 96;
-// Rows of x that a thread quantizes at least: fewer take less time than to wake another.
+// The fewest rows of x that a thread quantizes: fewer take less time than waking another thread.
 constexpr int64_t kFewestRows = 16;
 
 HWY_EXPORT(Largest);
@@ -221,12 +222,12 @@ std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); 
 
 int64_t Padded(int64_t k) { return (k + kLineBytes - 1) / kLineBytes * kLineBytes; }
 
-// Finite, for the reciprocal of a subnormal number is not, and 0 times infinity is no number.
+// Keeps the reciprocal finite: that of a subnormal number is infinite, and 0 times infinity is NaN.
 float Inverse(float row_max) {
   return row_max > 0 ? std::min(kInt8Largest / row_max, std::numeric_limits<float>::max()) : 0;
 }
 
-// What a thread keeps for its next product.
+// Buffers that a thread keeps for its next product.
 struct Scratch {
   std::vector<Line<uint8_t>> panel;
   std::vector<int32_t> products;
@@ -238,7 +239,7 @@ Scratch& ThreadScratch() {
   return scratch;
 }
 
-// The outlier columns of `rows` rows of the weight as products see them: [outliers, width].
+// The outlier columns of `rows` rows of the weight in the order of the products: [outliers, width].
 void GatherOutliers(const LlmInt8Weight& weight, const std::vector<int32_t>& outliers, int64_t first, int64_t rows,
                     int64_t width, std::vector<float>& to) {
   to.resize(outliers.size() * Size(width));
@@ -254,7 +255,7 @@ void GatherOutliers(const LlmInt8Weight& weight, const std::vector<int32_t>& out
 }  // namespace
 
 LlmInt8Activations::LlmInt8Activations(int64_t m, int64_t k) {
-  // Models of up to 13 billion parameters have some ten outlier columns (Dettmers et al., figure 4).
+  // Models of up to 13 billion parameters have about ten outlier columns (Dettmers et al., figure 4).
   constexpr int64_t kLikelyOutliers = 64;
   Resize(m, k);
   outliers_.reserve(Size(k));

@@ -4,11 +4,11 @@
 //
 // The steps of bitsandbytes, in the same arithmetic: SCA[m] = max |x| below the threshold of row m, CA = round(x · 127
 // / SCA), columns with an outlier in any row 0; y = CA · CBᵀ · SCA · SCB / 127² + x[:, outliers] · (CB[:, outliers] ·
-// SCB / 127)ᵀ. Statistics and quantized rows are functions of their own, because threads share them and they can be
-// timed; the product is dequantized and gets its outliers a block at a time, while the block lies in a cache.
+// SCB / 127)ᵀ. Statistics and quantized rows have separate functions, because threads share them and they can be timed;
+// the product is dequantized and gets its outliers a block at a time, while the block lies in a cache.
 //
-// Without a threshold it is the product of any int8 weight with activations in 8 bits, each row of which has its own
-// scale: a row's result does not depend on the rows beside it.
+// Without a threshold it is the product of any int8 weight with 8-bit activations, each row of which has its own scale:
+// a row's result does not depend on the other rows.
 #pragma once
 
 #include <cstdint>
@@ -32,22 +32,22 @@ struct LlmInt8Weight {
   float steps = kInt8Largest;  // w = data · row_max / steps: 1 where row_max holds scales
 };
 
-// The quantized rows of some x [m, k]. Its memory grows with x, and with the most outlier columns so far.
+// The quantized rows of an x [m, k]. Its memory grows with x, and with the largest number of outlier columns so far.
 class LlmInt8Activations {
  public:
   LlmInt8Activations() = default;
-  // With room for such an x, so that one with few outliers allocates nothing.
+  // Reserves room for an x of this size, so that one with few outliers does not allocate.
   LlmInt8Activations(int64_t m, int64_t k);
 
-  // Row maxima and outlier columns. Threshold 0: nothing is an outlier.
+  // Row maxima and outlier columns. Threshold 0: no outliers.
   void Select(const Bf16* x, int64_t m, int64_t k, float threshold, const ParallelFor& parallel_for);
-  // Rows and their sums, of the x that Select was called with last; with a `group`, a part of k, also the sums of each
-  // group of columns.
+  // Quantizes the rows and sums them, for the x of the last Select; with a `group`, a part of k, also sums each group
+  // of columns.
   void Quantize(const Bf16* x, const ParallelFor& parallel_for, int64_t group = 0);
 
   int64_t m() const { return m_; }
   int64_t k() const { return k_; }
-  // From one row of quantized values to the next: not all of them on the same sets of a cache.
+  // The stride of quantized rows: it keeps them from sharing the same sets of a cache.
   int64_t stride() const { return stride_; }
   const int8_t* row(int64_t row) const { return lines_.data()->values + row * stride_; }  // zeros from k to stride
   const float* row_max() const { return row_max_.data(); }                                // [m]: SCA

@@ -16,16 +16,16 @@ namespace roofbench::kernels {
 namespace {
 
 constexpr int64_t kFloats = 16;  // in a vector
-// How far ahead of its products a row comes into the second cache.
+// Prefetch distance of a row into the second-level cache.
 constexpr int64_t kAhead = 2048;
 
-// 16 elements from x[i] on as fp32, zeros after the k-th.
+// Loads 16 elements from x[i] on as fp32, zeros after the k-th.
 ROOFBENCH_TARGET_AVX512 inline __m512 Load(const Bf16* x, int64_t i, int64_t k) {
   if (k - i >= kFloats) return avx512::Widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i)));
   return avx512::Widen(_mm512_castsi512_si256(avx512::LoadFirst(x + i, k - i)));
 }
 
-// Which magnitudes stay below `threshold` (0: all).
+// The mask of magnitudes below `threshold` (0: all).
 ROOFBENCH_TARGET_AVX512 inline __mmask16 Below(__m512 magnitude, float threshold) {
   if (threshold > 0) return _mm512_cmp_ps_mask(magnitude, _mm512_set1_ps(threshold), _CMP_LT_OQ);
   return _mm512_cmp_ps_mask(magnitude, _mm512_set1_ps(std::numeric_limits<float>::infinity()), _CMP_LE_OQ);
@@ -51,9 +51,9 @@ ROOFBENCH_TARGET_AVX512 int32_t Quantize(const Bf16* x, int64_t k, float thresho
   for (int64_t i = 0; i < k; i += kFloats) {
     const __m512 value = Load(x, i, k);
     const __mmask16 below = Below(_mm512_abs_ps(value), threshold);
-    // NaNs, of infinite numbers in a row of them, come to the lower edge: max returns its second operand.
+    // NaNs, which infinities in a row produce, become the lower bound: max returns its second operand.
     const __m512 scaled = _mm512_max_ps(_mm512_mul_ps(value, _mm512_set1_ps(inverse)), _mm512_set1_ps(-kInt8Largest));
-    // Rounds to even, as the mode of the processor is.
+    // Rounds to even, the processor's mode.
     const __m512i whole = _mm512_maskz_cvtps_epi32(below, _mm512_min_ps(scaled, _mm512_set1_ps(kInt8Largest)));
     sum = _mm512_add_epi32(sum, whole);
     const int64_t count = std::min(kFloats, k - i);
@@ -62,8 +62,8 @@ ROOFBENCH_TARGET_AVX512 int32_t Quantize(const Bf16* x, int64_t k, float thresho
   return _mm512_reduce_add_epi32(sum);
 }
 
-// Rows row + r · step of the weight times rows x_row + c of x, 64 columns at a time. Each line of either is loaded
-// once.
+// Multiplies rows row + r · step of the weight with rows x_row + c of x, 64 columns at a time. Each line of either is
+// loaded once.
 template <int kRows, int kOfX>
 ROOFBENCH_TARGET_AVX512_VNNI inline void DotTile(const Int8Block& block, int64_t row, int64_t step, int64_t x_row) {
   const int64_t k = block.k;
@@ -109,8 +109,8 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotTile(const Int8Block& block, int64_t
   }
 }
 
-// Each of the streams in which the weight is read is a share of the rows, from one to the next: short rows side by side
-// would all end at once and begin anew elsewhere.
+// Each stream of the weight is a contiguous share of the rows: adjacent short rows would all end at once and restart
+// elsewhere.
 template <int kOfX>
 ROOFBENCH_TARGET_AVX512_VNNI void DotRows(const Int8Block& block, int64_t x_row) {
   constexpr int kStreams = kOfX == 1 ? 8 : 4;  // as many as there are registers for
@@ -125,7 +125,7 @@ void FewRows(const Int8Block& block) {
   InGroups(block, std::size(kByCount), kByCount);
 }
 
-// [k / 4, 32 rows, 4] unsigned: a vector holds four columns of 16 rows, as the instruction sums them.
+// [k / 4, 32 rows, 4] unsigned: a vector holds four columns of 16 rows, the order in which the instruction sums them.
 ROOFBENCH_TARGET_AVX512_VNNI void Pack(const int8_t* w, int64_t rows, int64_t k, uint8_t* panel) {
   for (int64_t half = 0; half < 2; ++half) {
     for (int64_t i = 0; i < k; i += kLineBytes) {
@@ -144,7 +144,7 @@ ROOFBENCH_TARGET_AVX512_VNNI void Pack(const int8_t* w, int64_t rows, int64_t k,
   }
 }
 
-// A panel times rows of x, four columns at a time: x is broadcast, and the products lie beside each other.
+// Multiplies a panel with rows of x, four columns at a time: x is broadcast, and the products are adjacent.
 template <int kOfX>
 ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int8Block& block, int64_t x_row) {
   const int8_t* x = block.x + x_row * block.stride;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What llm_int8.cc needs of an instruction set.
+// The interface of llm_int8.cc to an instruction set.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace roofbench::kernels {
 
-// Rows of a weight whose products with all rows of x are made before they are dequantized: with few rows of x, and with
-// so many that the weight is brought into another order first.
+// Rows of a weight whose products with all rows of x are computed before they are dequantized: with few rows of x, and
+// with so many that the weight is reordered first.
 inline constexpr int64_t kInt8BlockRows = 64;
 inline constexpr int64_t kInt8PanelRows = 32;
 
 // products[i · width + j] = Σ x[i] · w[j] for m rows of x and `rows` of w.
 struct Int8Block {
   const int8_t* w = nullptr;       // [rows, k]
-  const uint8_t* panel = nullptr;  // the same as Pack leaves it
+  const uint8_t* panel = nullptr;  // the same in the order of Pack
   int64_t rows = 0;
   int64_t k = 0;
   const int8_t* x = nullptr;  // [m, stride], zeros from k to a multiple of 64
@@ -31,13 +31,14 @@ struct Int8Block {
 };
 
 struct LlmInt8Variant {
-  // The largest magnitude of x[k] below `threshold`; is_outlier[i] becomes 1 where one reaches it. Threshold 0: of all.
+  // Returns the largest magnitude of x[k] below `threshold`; sets is_outlier[i] to 1 where one reaches it. Threshold 0:
+  // of all.
   float (*largest)(const Bf16* x, int64_t k, float threshold, uint8_t* is_outlier);
   // round(x · inverse), to even and within ±127, where |x| is below `threshold` (0: of all), and 0 elsewhere. Returns
   // the sum. Infinities and NaNs saturate.
   int32_t (*quantize)(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to);
   void (*few_rows)(const Int8Block& block);
-  // Null where many rows of x go as few do. A panel has kInt8PanelRows · (k rounded up to 64) bytes.
+  // Null where many rows of x are treated as few. A panel has kInt8PanelRows · (k rounded up to 64) bytes.
   void (*pack)(const int8_t* w, int64_t rows, int64_t k, uint8_t* panel);
   void (*many_rows)(const Int8Block& block);
 };
@@ -46,9 +47,8 @@ struct LlmInt8Variant {
 const LlmInt8Variant& Avx512LlmInt8Variant();  // needs kAvx512Vnni
 #endif
 
-// What happens to products in a cache: y[i · y_stride + j] = products[i · width + j] · x_max[i] / (127 · w_steps) ·
-// w_max[j]
-// + Σ outlier_x[i, o] · outlier_w[o, j].
+// Dequantizes products in a cache: y[i · y_stride + j] = products[i · width + j] · x_max[i] / (127 · w_steps) ·
+// w_max[j] + Σ outlier_x[i, o] · outlier_w[o, j].
 template <typename Y>
 struct Int8Dequantized {
   const int32_t* products = nullptr;
@@ -64,7 +64,7 @@ struct Int8Dequantized {
   int64_t y_stride = 0;
 };
 
-// Rows of x in groups of at most `most`, as even as can be: `by_count[c - 1]` takes c of them.
+// Splits rows of x into groups of at most `most`, as even as possible: `by_count[c - 1]` takes c of them.
 template <typename Block>
 void InGroups(const Block& block, int64_t most, void (*const* by_count)(const Block& block, int64_t x_row)) {
   const int64_t groups = (block.m + most - 1) / most;

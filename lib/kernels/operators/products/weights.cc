@@ -34,7 +34,7 @@ void QuantizeInt4(const T* weight, int64_t k, int64_t group, uint8_t* quantized,
       low = std::min(low, ToFloat(weight[i]));
       high = std::max(high, ToFloat(weight[i]));
     }
-    // A group of equal weights has no range; any scale represents it by its zero.
+    // A group of equal weights has an empty range; any scale represents it by its zero.
     const float range = std::max(high - low, 15 * std::numeric_limits<float>::epsilon());
     const Bf16 rounded_scale = ToBf16(range / 15);
     const Bf16 rounded_zero = ToBf16(low + 8 * (range / 15));
@@ -132,8 +132,8 @@ void UnpackTiles(const Int4Weight& weight, Range tiles, T* to) {
 namespace avx512 {
 namespace {
 
-// A lane is a row. Two columns side by side are a 32-bit lane, so that 32 columns of 16 rows are turned in registers
-// and leave as whole lines.
+// A lane is a row. Two adjacent columns are a 32-bit lane, so that 32 columns of 16 rows are transposed in registers
+// and stored as whole lines.
 ROOFBENCH_TARGET_AVX512_BF16 void UnpackInt4(const Int4Weight& weight, Range tiles, Bf16* to) {
   constexpr int64_t kWords = 4;  // eight columns each: those of a line
   constexpr int64_t kColumns = 8 * kWords;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the weight matrix of a product y = W · x lies in memory, is quantized and unpacked. W is [n, k]: a row is an
-// output.
+// The memory layout of the weight matrix of a product y = W · x, its quantization and unpacking. W is [n, k]: a row is
+// an output.
 #pragma once
 
 #include <cstddef>
@@ -32,11 +32,11 @@ struct Int8Weight {
 // w[i, j] = (q[i, j] - 8) · scale[i, g] + zero[i, g], q in 0…15, g = j / group, scale and zero in bf16.
 //
 // Tiles of 16 rows lie one after another; a tile is its groups of columns one after another; a group is
-//   16 words, one a row: scale in the lower half, zero in the upper;
-//   group / 8 times 16 words, one a row: byte b of word j holds q[8j + b] in its lower and q[8j + 4 + b] in its upper
+//   16 words, one per row: scale in the lower half, zero in the upper;
+//   group / 8 times 16 words, one per row: byte b of word j holds q[8j + b] in its lower and q[8j + 4 + b] in its upper
 //   bits.
-// So a product reads memory from front to back, and each 32-bit lane of a vector sums a row of its own. Rows beyond n
-// in the last tile have scale and zero 0.
+// So a product reads memory from front to back, and each 32-bit lane of a vector sums one row. Rows beyond n in the
+// last tile have scale and zero 0.
 struct Int4Weight {
   const std::byte* data = nullptr;  // Int4Bytes(n, k, group) bytes, on a multiple of 64
   int64_t n = 0;
@@ -51,7 +51,7 @@ constexpr int64_t Int4TileBytes(int64_t k, int64_t group) { return k / group * I
 constexpr int64_t Int4Tiles(int64_t n) { return (n + kInt4TileRows - 1) / kInt4TileRows; }
 constexpr int64_t Int4Bytes(int64_t n, int64_t k, int64_t group) { return Int4Tiles(n) * Int4TileBytes(k, group); }
 
-// Weight-only quantization: a matrix in fp32 or bf16 becomes 8 or 4 bits a weight with scales.
+// Weight-only quantization: a matrix in fp32 or bf16 becomes 8 or 4 bits per weight with scales.
 //
 // All functions work on a range of rows, so that a caller can spread them over threads and stream a model layer by
 // layer. T: float or Bf16. Weights must be finite.
@@ -67,18 +67,18 @@ void QuantizeInt8(const T* weight, int64_t k, int8_t* quantized, float* scales, 
 template <typename T>
 void QuantizeInt4(const T* weight, int64_t k, int64_t group, uint8_t* quantized, Bf16* scales_zeros, Range rows);
 
-// Brings tiles [tiles.begin, tiles.end) of Int4Weight's layout into `packed`, which holds the whole matrix of n rows.
+// Writes tiles [tiles.begin, tiles.end) of Int4Weight's layout into `packed`, which holds the whole matrix of n rows.
 void PackInt4(const uint8_t* quantized, const Bf16* scales_zeros, int64_t n, int64_t k, int64_t group,
               std::byte* packed, Range tiles);
 
-// The weight that a product sees.
+// The weight as a product takes it.
 float Dequantize(const Int8Weight& weight, int64_t row, int64_t column);
 float Dequantize(const Int4Weight& weight, int64_t row, int64_t column);
 
-// Weights of int4 tiles as plain rows, for products with more vectors than Gemv is meant for.
+// Unpacks int4 tiles to plain rows, for products with more vectors than Gemv supports.
 
 // Rows of tiles [tiles.begin, tiles.end), one after another: to[(row - 16 · tiles.begin) · k + j] = w[row, j], on the
-// calling thread. Tiles are whole, beyond weight.n too. T: float or Bf16.
+// calling thread. Tiles are whole, even beyond weight.n. T: float or Bf16.
 void UnpackInt4(const Int4Weight& weight, Range tiles, float* to);
 void UnpackInt4(const Int4Weight& weight, Range tiles, Bf16* to);
 

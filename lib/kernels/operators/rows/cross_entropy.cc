@@ -25,7 +25,7 @@ HWY_INLINE void Rows(const CrossEntropy<T>& work, Range range) {
     const T* x = work.x + row * work.x_stride;
     const float maximum = MaximumOf(x, n);
     const float sum = SumExponentials<kGradient>(x, n, maximum, exponentials.data());
-    // The target's logit first: the gradient may overwrite it. The difference of two logits is exact where the
+    // Read the target's logit first: the gradient may overwrite it. The difference of two logits is exact where the
     // logarithm alone would round.
     work.loss[row] = std::log(sum) + (maximum - ToFloat(x[work.target[row]]));
     if constexpr (kGradient) {

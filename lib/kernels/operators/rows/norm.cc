@@ -19,11 +19,11 @@
 
 #ifndef ROOFBENCH_KERNELS_NORM_STATISTICS_
 #define ROOFBENCH_KERNELS_NORM_STATISTICS_
-// From the sums over a row to what normalizes its elements.
+// Turns the sums over a row into the numbers that normalize its elements.
 namespace roofbench::kernels {
 
-// (x - mean - mean_low) · rstd: the mean in two parts, because where it is far larger than the deviation its rounding
-// alone would show.
+// (x - mean - mean_low) · rstd: the mean has two parts, because where it is far larger than the deviation the rounding
+// of a single one would dominate.
 struct RowStatistics {
   float mean = 0;
   float mean_low = 0;
@@ -36,7 +36,7 @@ inline constexpr float kCancelled = 1.0F / 16;
 inline bool Cancels(float sum, float squares, int64_t n) {
   const float mean = sum / static_cast<float>(n);
   const float mean_square = squares / static_cast<float>(n);
-  // False for NaN, which a second look would not cure.
+  // False for NaN, which a second pass would not cure.
   return mean_square - mean * mean < kCancelled * mean_square;
 }
 
@@ -151,7 +151,7 @@ HWY_INLINE void Portable(const Work& work, Range range) {
   }
 }
 
-// The rows of `range`. Adds their sums over columns to dweight and dbias.
+// Handles the rows of `range`. Adds their sums over columns to dweight and dbias.
 template <bool kCenters, typename T>
 HWY_INLINE void GradientRows(const NormGradient<T>& work, Range range) {
   const FloatTag d;
@@ -168,7 +168,7 @@ HWY_INLINE void GradientRows(const NormGradient<T>& work, Range range) {
     FloatVec sums = hn::Zero(d);
     FloatVec products = hn::Zero(d);
     for (std::size_t i = 0; i < n; i += lanes) {
-      // After the row's end dy is zero, and so are the gradient and its product.
+      // Past the row's end dy is zero, and so are the gradient and its product.
       const FloatVec gradient = hn::Mul(LoadSome(dy + i, n - i), LoadSome(work.weight + i, n - i));
       const FloatVec u = KeepFirst(unit(LoadSome(x + i, n - i)), n - i);
       if constexpr (kCenters) sums = hn::Add(sums, gradient);
@@ -211,11 +211,11 @@ HWY_AFTER_NAMESPACE();
 namespace roofbench::kernels {
 
 #if ROOFBENCH_X86
-// One loop normalizes a group of rows and sums the next group at the same time, so that memory is read all along and
-// never waits for a row's statistics. The rows of a group share the loads of weight and bias, which come from the L2
-// cache where the rows are long. Rows lie a multiple of 4 KiB apart as a rule, so that all lines at one column share a
-// set of the L1 cache, which has eight: groups of four filled it, and were up to a seventh slower. The group after the
-// next is fetched into the L2 cache meanwhile, and the next from there into the L1 shortly before it is summed.
+// One loop normalizes a group of rows and sums the next group at the same time, so that it reads memory continuously
+// and does not wait for a row's statistics. The rows of a group share the loads of weight and bias, which come from the
+// L2 cache where the rows are long. Rows usually lie a multiple of 4 KiB apart, so that all lines at one column share a
+// set of the L1 cache, which has eight ways: groups of four filled it, and were up to a seventh slower. Meanwhile the
+// group after the next is fetched into the L2 cache, and the next from there into the L1 shortly before it is summed.
 #define TARGET ROOFBENCH_TARGET_AVX512_BF16
 
 namespace avx512 {
@@ -240,7 +240,7 @@ struct Sums {
   __m512 squares;
 };
 
-// The bf16 dot product adds neighbors in fp32: two elements an instruction and lane.
+// The bf16 dot product adds neighbors in fp32: two elements per instruction and lane.
 template <bool kWithSum>
 TARGET inline void Add(const float*, __m512i line, Sums& sums) {
   const __m512 x = _mm512_castsi512_ps(line);
@@ -255,7 +255,7 @@ TARGET inline void Add(const Bf16*, __m512i line, Sums& sums) {
   sums.squares = _mm512_dpbf16_ps(sums.squares, x, x);
 }
 
-// Sums about a pivot, for rows whose mean dwarfs their deviation.
+// Sums about a pivot, for rows whose mean is much larger than their deviation.
 template <typename T>
 TARGET RowStatistics StatisticsAbout(const T* x, int64_t n, float pivot, float eps) {
   const __m512 pivots = _mm512_set1_ps(pivot);
@@ -294,7 +294,7 @@ TARGET inline RowStatistics Finish(const Work& work, int64_t row, const Sums& su
   return statistics;
 }
 
-// What a row's elements are multiplied and shifted by, in every lane.
+// The factor and the shift of a row's elements, in every lane.
 struct Scale {
   __m512 mean;
   __m512 rstd;
@@ -308,7 +308,7 @@ TARGET inline Scale ScaleOf(const RowStatistics& row) {
 }
 
 // bf16 numbers with a mean far above their deviation have few digits, so x · rstd - mean · rstd in one step loses none
-// that they have; fp32 takes the mean off first, which is exact there.
+// of them; fp32 subtracts the mean first, which is exact there.
 template <bool kCentered, typename T>
 TARGET inline __m512 Normalize(const T*, __m512 x, const Scale& scale) {
   if constexpr (!kCentered) {
@@ -330,8 +330,8 @@ TARGET inline Floats<Bf16> SplitWeights(const Bf16*, const float* from) {
            _mm512_permutex2var_ps(first, _mm512_add_epi32(twice, _mm512_set1_epi32(1)), second)}};
 }
 
-// A line of results of type Y, in memory's order, from floats in that of LoadSplit: half a line where fp32 becomes
-// bf16.
+// Stores a line of results of type Y, in memory's order, from floats in that of LoadSplit: half a line where fp32
+// becomes bf16.
 TARGET inline __m512i PackResult(const float*, const Floats<float>& floats) { return PackSplit(floats); }
 TARGET inline __m512i PackResult(const Bf16*, const Floats<Bf16>& floats) { return PackSplit(floats); }
 TARGET inline __m256i PackResult(const Bf16*, const Floats<float>& floats) {
@@ -363,8 +363,8 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
     Floats<T> bias;
     if constexpr (kCenters<Work>) bias = SplitWeights(x, work.bias + i);
     decltype(PackResult(y, Floats<T>{})) lines[kRows];
-    // Every load goes before the first store: rows lie a multiple of 4 KiB apart as a rule, and a load whose low
-    // address bits are those of a store in flight waits for it.
+    // Every load precedes the first store: rows usually lie a multiple of 4 KiB apart, and a load whose low address
+    // bits are those of a store in flight waits for it.
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       Floats<T> floats = LoadSplit(x + r * work.x_stride + i);
@@ -416,7 +416,8 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
   }
 }
 
-// What a pass leaves of its next rows, in the same order: a row's result is the same wherever a thread's share begins.
+// Computes the sums that a pass leaves for its next rows, in the same order: a row's result does not depend on where a
+// thread's share begins.
 template <int kRows, typename Work>
 TARGET void SumRows(const Work& work, int64_t row, Sums* sums) {
   using T = ElementOf<Work>;
@@ -485,7 +486,7 @@ constexpr ShareVariant<Work> kVariants[] = {
 
 template <typename Work>
 void RunRows(Work work, const ParallelFor& parallel_for) {
-  // A norm without weight or bias takes ones and zeros: there is one loop.
+  // A norm without weight or bias uses ones and zeros, so that one loop suffices.
   std::vector<float> ones;
   std::vector<float> zeros;
   if (work.weight == nullptr) {
@@ -505,7 +506,7 @@ template <typename T>
 void RunGradient(const NormGradient<T>& work, const ParallelFor& parallel_for) {
   constexpr int64_t kGrain = 16;  // columns: a cache line of sums belongs to one thread
   const int shares = parallel_for.threads();
-  // Share by share, so that a result does not depend on which thread took which.
+  // Added share by share, so that a result does not depend on which thread took which.
   parallel_for(shares, [&](Range range) {
     for (int64_t share = range.begin; share < range.end; ++share) {
       NormGradient<T> own = work;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalization of rows, as Transformers do it.
+// Normalization of rows in Transformers.
 //
 //   layer norm: y = (x - mean(x)) / sqrt(var(x) + eps) · weight + bias, var over n (Ba et al. 2016)
 //   rms norm:   y = x / sqrt(mean(x²) + eps) · weight                   (Zhang and Sennrich 2019)
@@ -12,8 +12,8 @@
 
 namespace roofbench::kernels {
 
-// T: float or Bf16. Arithmetic in fp32. Where the mean is far from zero against the deviation, the row is read a second
-// time (from the cache) about its mean, so that nothing cancels.
+// T: float or Bf16. Arithmetic in fp32. Where the mean is large compared with the deviation, the row is read a second
+// time (from the cache) about its mean, to avoid cancellation.
 template <typename T>
 struct LayerNorm {
   const T* x = nullptr;

@@ -43,14 +43,14 @@ namespace roofbench::kernels {
 
 #if ROOFBENCH_X86
 // One loop works on three rows: it writes one, computes the exponentials of the next and finds the maximum of the one
-// after. So memory is read and written all along, at the pace of the arithmetic. The exponentials wait for their sum in
-// fp32, in the cache; those of the next row take the places of those that were just written.
+// after. So it reads and writes memory continuously, at the rate of the arithmetic. The exponentials wait for their sum
+// in fp32, in the cache; those of the next row replace those that were just written.
 #define TARGET ROOFBENCH_TARGET_AVX512_BF16
 
 namespace avx512 {
 namespace {
 
-// The largest element so far. NaNs need not be found here: their exponentials make the sum one.
+// The largest element so far. NaNs need not be found here: their exponentials make the sum NaN.
 template <typename T>
 class Maximum;
 
@@ -66,7 +66,7 @@ class Maximum<float> {
 };
 
 // The bits of non-negative bf16 numbers order them as int16, and those of negative ones order them backwards as uint16:
-// two integer instructions look at 32 elements, which conversion to fp32 would take eight for.
+// two integer instructions compare 32 elements; conversion to fp32 would take eight.
 template <>
 class Maximum<Bf16> {
  public:
@@ -75,7 +75,7 @@ class Maximum<Bf16> {
     signed_most_ = _mm512_max_epi16(signed_most_, line);
     unsigned_least_ = _mm512_min_epu16(unsigned_least_, line);
   }
-  // In registers to the end: where their address is taken, the loop keeps them in memory.
+  // Kept in registers to the end: the loop would keep them in memory if their address were taken.
   TARGET float Get() const {
     const __m512i upper_most = _mm512_srai_epi32(signed_most_, 16);
     const __m512i lower_most = _mm512_srai_epi32(_mm512_slli_epi32(signed_most_, 16), 16);
@@ -91,7 +91,7 @@ class Maximum<Bf16> {
   __m512i unsigned_least_;
 };
 
-// The end of a row, -infinity after it: neither a maximum nor a part of the sum.
+// The end of a row, -infinity after it, which changes neither the maximum nor the sum.
 template <typename T>
 struct Padded {
   Padded(const T* from, int64_t count) {
@@ -122,9 +122,9 @@ template <>
 class Exponentials<Bf16> {
  public:
   TARGET explicit Exponentials(float maximum) {
-    // x · log2(e) - c in one rounding: c's own error is a factor of all elements, here next to 1. Beyond, it would
-    // become zero or infinite; but there an element is either the maximum or so far below it that its exponential is
-    // zero to any base.
+    // x · log2(e) - c in one rounding: c's own error is a factor of all elements, here close to 1. Beyond this range it
+    // would become zero or infinite; but there an element is either the maximum or so far below it that its exponential
+    // is zero to any base.
     constexpr float kLarge = 1 << 20;
     const float scale = std::abs(maximum) < kLarge ? kLog2E : 1;
     scale_ = _mm512_set1_ps(scale);
@@ -153,7 +153,7 @@ struct Flow {
   float maximum = 0;    // of the next row, then of the one after
 };
 
-// Where a pass is: the row to be written, the next one, and the one after.
+// The position of a pass: the row to be written, the next one, and the one after.
 template <typename T>
 struct Places {
   T* y;
@@ -177,8 +177,8 @@ TARGET inline void Step(const Places<T>& at, int64_t count, float* exponentials,
                         const Exponentials<T>& exponentials_of, Sums<T>& sums) {
   Block e;
   Block written;
-  // Every load goes before the first store: rows lie a multiple of 4 KiB apart as a rule, and a load whose low address
-  // bits are those of a store in flight waits for it.
+  // Every load precedes the first store: rows usually lie a multiple of 4 KiB apart, and a load whose low address bits
+  // are those of a store in flight waits for it.
   if constexpr (kDo.exponentials) LoadBlock(kWhole ? at.x : Padded<T>(at.x, count).elements, e);
   if constexpr (kDo.write) ROOFBENCH_EACH written[v] = _mm512_mul_ps(_mm512_load_ps(exponentials + v * 16), scale);
   if constexpr (kDo.maximum) sums.AddToMaximum(kWhole ? at.next : Padded<T>(at.next, count).elements);
@@ -197,7 +197,7 @@ TARGET inline void Step(const Places<T>& at, int64_t count, float* exponentials,
   }
 }
 
-// What blocks further on need, from the second cache into the first.
+// Prefetches the blocks that come next, from the second-level cache into the first.
 template <Stages kDo, typename T>
 TARGET inline void FetchNear(const Places<T>& at) {
   constexpr int64_t kNear = 8;  // blocks
@@ -234,12 +234,12 @@ TARGET void Pass(int64_t n, const Places<T>& at, Flow& flow) {
 
 template <bool kStream, typename T>
 TARGET void Rows(const Softmax<T>& work, Range range) {
-  // One buffer a thread, whole blocks.
+  // One buffer per thread, whole blocks.
   std::vector<Line<float>> exponentials(static_cast<std::size_t>((work.cols + kPerBlock) / kPerLine<float>));
   Flow flow{.exponentials = exponentials.data()->values};
   const int64_t n = work.cols;
   const int64_t last = range.end - 1;
-  // The places when `row` is to be written. Beyond the last row no stage looks at them.
+  // The positions when `row` is to be written. Beyond the last row the stages ignore them.
   const auto at = [&](int64_t row) {
     const auto x = [&](int64_t of) { return work.x + std::min(of, last) * work.x_stride; };
     return Places<T>{work.y + std::max(row, range.begin) * work.y_stride, x(row + 1), x(row + 2)};
