@@ -26,7 +26,7 @@ class MemorySnapshot {
 
   // For the scope in which the case is built; empty if the device's own allocator reports allocations.
   observe::PeakMemory::Listener Listener();
-  // Runs a step, and notes its phases.
+  // Runs a step and records its phases.
   void Step(const Case& one);
   // Runs the remaining steps and ends the recording. `shared_bytes`: size of operands that earlier cases allocated.
   void Finish(const Case& one, double shared_bytes);
