@@ -14,9 +14,8 @@ namespace roofbench {
 
 // Origin of a run's roofs, for the context of its results.
 struct RoofOrigin {
-  std::string text = "unknown";  // "measured", "measured 12 min before, …" or "off"
-  std::optional<double> other_load =
-      {};  // share of the processors that others used during measurement; nullopt: unknown
+  std::string text = "unknown";           // "measured", "measured 12 min before, …" or "off"
+  std::optional<double> other_load = {};  // share of the processors that others used; nullopt: unknown
 };
 
 // Readings kept in a file for the next start: written after every measurement on a quiet machine, and valid for an hour

@@ -55,8 +55,7 @@ struct RunOptions : Selection {
   bool supervise = true;       // in a child process, whose end does not end the run
   bool fresh_process = false;  // one child process per repetition of each case
   ProfileOptions profile;
-  std::string
-      memory_snapshot;  // folder for memory histories of the cases, with `profile.steps` steps each; empty: none
+  std::string memory_snapshot;  // folder for memory histories of `profile.steps` steps per case; empty: none
 
   std::string journal;
   bool resume = false;
