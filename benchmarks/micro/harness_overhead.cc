@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The harness measured by itself: what the sampler adds to a step that does nothing.
+// The overhead of the harness alone: the time that the sampler adds to an empty step.
 
 #include <ATen/ops/scalar_tensor.h>
 
@@ -14,13 +14,13 @@ namespace {
 constexpr int64_t kSamples = 10'000;
 
 struct Overhead {
-  std::unique_ptr<timing::Clock> clock;  // of its own: the case's is at work
+  std::unique_ptr<timing::Clock> clock;  // separate, because the case's clock is in use
   at::Tensor y;                          // samples taken; on the host, whatever the device
   std::vector<double> seconds;           // a sample
 };
 
-// One run of the sampler over an empty step: its time over the samples, less the two reads of the clock that a sample
-// cannot do without, is the overhead.
+// Runs the sampler over an empty step. The overhead is the time per sample, less the two clock reads that every sample
+// needs.
 void RunSampler(Overhead& o) {
   timing::SampleOptions options;
   options.warmup_iters = 1;

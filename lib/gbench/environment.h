@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flags that the environment sets: BENCHMARK_MIN_TIME and its kin.
+// Flags from environment variables such as BENCHMARK_MIN_TIME.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of all files that a run writes.
+// Checks the names of all files that a run writes.
 #pragma once
 
 #include "absl/status/status.h"

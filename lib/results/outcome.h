@@ -49,7 +49,7 @@ struct Outcome {
   double parameters = 0;
   ModelWork model = {};
   std::vector<double> model_ratios =
-      {};  // one per chunk: time of the model's FLOPs at the measured peak over the chunk's median
+      {};  // one per chunk: time of the model's FLOPs at the peak over the chunk's median
   std::vector<CounterValue> figures = {};
   std::vector<CounterValue> counters = {};  // all of the above as the contract's counters
 };

@@ -24,8 +24,7 @@ struct AxisSpec {
   std::string default_value = {};
   std::string doc = {};
   bool fractions = false;  // without choices: any number from 0
-  bool several =
-      false;  // with choices: a subset of them in their order, as a+b, or the default, which is not among them
+  bool several = false;    // with choices: a subset in their order, as a+b; or the default, not among them
 };
 
 // A value as a string, converted from several types.

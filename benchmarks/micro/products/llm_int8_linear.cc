@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linear layer by LLM.int8(), and in bf16 beside it: why int8 is slower, and from which size on it is faster.
+// A linear layer by LLM.int8(), and in bf16 for comparison: why int8 is slower, and above which size it is faster.
 //
 // From one token to a prompt of 2048 against a 4096 x 4096 projection and the linears of Llama-3-8B (fused QKV, fused
 // gate and up, down). Models of billions of parameters have outliers in about 0.1 % of their columns; 1 % is more than
