@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lecture's multi-layer perceptron: layers x (Linear d -> d, GELU), forward and backward, swept one axis at a time.
 //
-// The base point is d=256, 4 layers, batch 256, 2 steps; each of the four grows x1 to x5, and time should grow with
-// it: linearly, and between d (weights read once) and d² (arithmetic) for the width. Small points are bound by
+// The base point is d=256, 4 layers, batch 256, 2 steps; each of the four is scaled by 1 to 5, and time should grow
+// linearly with it; for the width, between d (weights read once) and d² (arithmetic). Small points are bound by
 // overhead.
 
 #include <torch/csrc/autograd/autograd.h>

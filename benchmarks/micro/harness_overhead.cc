@@ -15,8 +15,8 @@ constexpr int64_t kSamples = 10'000;
 
 struct Overhead {
   std::unique_ptr<timing::Clock> clock;  // separate, because the case's clock is in use
-  at::Tensor y;                          // samples taken; on the host, whatever the device
-  std::vector<double> seconds;           // a sample
+  at::Tensor y;                          // number of samples; on the host, whatever the device
+  std::vector<double> seconds;           // per sample
 };
 
 // Runs the sampler over an empty step. The overhead is the time per sample, less the two clock reads that every sample
@@ -26,7 +26,7 @@ void RunSampler(Overhead& o) {
   options.warmup_iters = 1;
   options.min_samples = options.max_samples = kSamples;
   options.exact_samples = true;
-  options.floor_multiple = 0;  // a step a sample, however short
+  options.floor_multiple = 0;  // one step per sample, however short
   const double start = o.clock->HostSeconds();
   const timing::Samples samples = timing::TakeSamples(
       *o.clock, [](timing::PhaseMarker&) {}, 0, nullptr, options);

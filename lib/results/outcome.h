@@ -48,8 +48,7 @@ struct Outcome {
   std::optional<double> joules_per_step = {};
   double parameters = 0;
   ModelWork model = {};
-  std::vector<double> model_ratios =
-      {};  // one per chunk: time of the model's FLOPs at the peak over the chunk's median
+  std::vector<double> model_ratios = {};  // per chunk: the model's FLOPs at the measured peak over the chunk's median
   std::vector<CounterValue> figures = {};
   std::vector<CounterValue> counters = {};  // all of the above as the contract's counters
 };
