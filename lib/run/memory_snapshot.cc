@@ -22,7 +22,7 @@ using observe::MemoryPhase;
 
 constexpr std::size_t kMostEvents = 100'000;
 
-// Converts times to the index of the event that follows each.
+// Converts the times of phases to the index of the first event at or after each.
 void IndexByTime(MemoryHistory& history) {
   const auto index = [&](std::size_t& time) {
     const auto found =

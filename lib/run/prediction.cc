@@ -12,7 +12,7 @@ namespace {
 constexpr double kTrustedRatio = 16;   // a point with work smaller by at most this factor predicts well enough
 constexpr double kPilotSeconds = 0.1;  // longer pilot runs are not worth their time
 constexpr double kSmallest = 16;       // divisor of the sizes of the first pilot run; larger if
-constexpr double kFirstWork = 2e9;     // it would still do more work than this: seconds, even in a bad case
+constexpr double kFirstWork = 2e9;     // it would exceed this work, which takes seconds even in a bad case
 constexpr double kGrowth = 1.25;       // growth of every size between pilot runs
 
 // The point without its sizes: implementation, precision and so on.

@@ -33,7 +33,7 @@ class KeptRoofs {
   // Loads readings that are still valid at `now` (seconds since 1970); empty if there are none or the file has another
   // format.
   Content Load(double now) const;
-  // Saves the readings, and the times of those that `Load` returned.
+  // Saves the readings; those that `Load` returned keep their times.
   absl::Status Save(const std::vector<hardware::RoofReading>& readings, double now,
                     std::optional<double> other_load) const;
 

@@ -94,7 +94,7 @@ std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& op
   if (const std::string onednn = OneDnnVersion(); !onednn.empty()) context.emplace_back("onednn_version", onednn);
   for (auto& fact : device.Context()) context.push_back(std::move(fact));
   for (auto& fact : hardware::MachineFacts()) context.push_back(std::move(fact));
-  // --doctor spends eleven seconds on these; here they come from the calibration, which every run has.
+  // --doctor measures these for eleven seconds; here they come from the calibration, which every run has.
   context.emplace_back("roofs", roofs.text);
   context.emplace_back("other_load", OtherLoadText(roofs.other_load));
   context.emplace_back("memory_speed", MemorySpeedText(device.MemorySpeed(), "while the roofs were measured"));

@@ -274,7 +274,7 @@ FamilyOf<AttentionOperands> AttentionFamily(std::string name, std::string doc,
       .Within([](const Point& at) {
         // Intermediate results of int8 are rounded less than bf16.
         const workload::Dtype dtype = at.Dtype() == workload::Dtype::kInt8 ? workload::Dtype::kBf16 : at.Dtype();
-        // The naive one rounds scores of up to four or five before it takes powers of e of them.
+        // impl:naive rounds scores of up to four or five before it exponentiates them.
         const bool has_gradients = at.Has(kPassAxis) && at.Text(kPassAxis) != kForward;
         const std::string impl = at.Text(kImplAxis);
         const bool has_squares = impl == "naive" || impl == "compiled";
