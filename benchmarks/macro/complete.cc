@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prompts of token ids that a checkpoint continues, so that a person can read the effect of a precision:
-// tools/tokens turns text into ids and back. Unlike in `generate`, a text ends where the model ends it; prompts are as
-// long as they are, without padding, and a text that has ended takes no part in the steps of the others.
+// Prompts of token ids that a checkpoint continues, so that a person can read the effect of a precision: tools/tokens
+// converts text to ids and back. Unlike in `generate`, a text ends where the model ends it; prompts keep their lengths,
+// without padding, and a finished text takes no part in the steps of the others.
 
 #include <ATen/core/grad_mode.h>
 

@@ -273,11 +273,11 @@ namespace {
 Tolerance LogitTolerance(const LoadedModel& model) {
   const workload::Decoder& shape = model.weights.config.shape;
   const WeightFormat format = model.weights.storage.format;
-  // A layer rounds at about eight places. LLM.int8() rounds activations to 8 bits, where a last bit of theirs may make
-  // a step of the other. The worst logits of nine steps came to 0.63 of the bound of bf16 over 60 seeds of two layers,
-  // and to 2.7 over 8 of four layers of Llama-3.2-1B, with a vocabulary of 128,256.
+  // A layer rounds at about eight places. LLM.int8() rounds activations to 8 bits, where their last bf16 bit may
+  // decide between 8-bit steps. The worst logits of nine steps came to 0.63 of the bound of bf16 over 60 seeds of two
+  // layers, and to 2.7 over 8 of four layers of Llama-3.2-1B, with a vocabulary of 128,256.
   constexpr double kLlmInt8 = 4;
-  // Near a tie a last bit decides which expert a token takes, and what follows is another token's: nine of ten seeds of
+  // Near a tie, the last bit decides which expert a token takes, and the results differ entirely: nine of ten seeds of
   // two layers stayed below 0.5 in bf16 and in LLM.int8(), the others came to 9.8 at most (100 to 200 seeds each,
   // 2026-11-21).
   constexpr double kMixture = 10;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lecture's multi-layer perceptron: layers x (Linear d -> d, GELU), forward and backward, swept one axis at a time.
 //
-// The base point is d=256, 4 layers, batch 256, 2 steps; each of the four grows x1 to x5, and time should grow with
-// it: linearly, and between d (weights read once) and d² (arithmetic) for the width. Small points are bound by
+// The base point is d=256, 4 layers, batch 256, 2 steps; each of the four is scaled by 1 to 5, and time should grow
+// linearly with it; for the width, between d (weights read once) and d² (arithmetic). Small points are bound by
 // overhead.
 
 #include <torch/csrc/autograd/autograd.h>
@@ -103,7 +103,7 @@ struct CompiledNetwork {
   std::vector<at::Tensor> operands;  // the input, and each layer's weight and bias, which share the network's memory
 
   void Step(Network& network, timing::PhaseMarker& marker) const {
-    const at::NoGradGuard no_grad;  // it is compiled: nothing is to be recorded
+    const at::NoGradGuard no_grad;  // compiled code must not record gradients
     for (int64_t i = 0; i < network.steps; ++i) {
       observe::Range range(observe::kZeroGradRange);
       network.ForgetGradients();

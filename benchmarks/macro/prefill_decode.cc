@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two halves of a generation alone: a prompt into an empty cache, and one token of each sequence at a depth of the
-// cache. Its parts are phases; in precision:llm_int8 the stages of its products are.
+// cache. Its phases are the parts of a step, or in precision:llm_int8 the stages of its products.
 
 #include <algorithm>
 #include <array>

@@ -247,7 +247,7 @@ const Registration kTrainStep =
         .Limits("its products are oneDNN's and its layers our own kernels")
         .Graph()
         .When(SupportsRecordedOptimizer)
-        // Steps of seconds: what most people run, and what it can be.
+        // Steps take seconds, so the quick suite has only the usual eager configuration and the native one.
         .Points(Suite::kQuick, Grid({"eager"}, {kStep}, kSmallest, {128}, {kBf16Autocast}))
         .Points(Suite::kQuick, Grid({"native"}, {kStep}, kSmallest, {128}, kStoredInFp32))
         .Points(Suite::kStandard, Grid({"eager"}, {kForwardBackward}, kSmall, kContexts, kStoredInFp32))

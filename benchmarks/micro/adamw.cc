@@ -2,8 +2,8 @@
 // The optimizer's step: four fp32 numbers an element, three of them updated in place, so memory bandwidth is the roof.
 //
 // 100 M parameters are 1.6 GB, far beyond any cache, in the tensors of a small language model (12 layers of width 768
-// are 85 M); 10 M are 160 MB, beyond a desktop's last level. Every step advances the step count: a count that stood
-// still would be a constant to whatever records or compiles the step.
+// are 85 M); 10 M are 160 MB, beyond a desktop's last level. Every step advances the step count, because recorded or
+// compiled steps would treat a fixed count as a constant.
 
 #include <optional>
 
@@ -19,7 +19,7 @@ constexpr int64_t kTensors = 16;
 
 struct State : models::AdamWTensors {
   std::vector<at::Tensor> steps;  // counts on the device, of `fused`
-  std::vector<at::Tensor> start;  // what the last parameter, mean and square were before the first step
+  std::vector<at::Tensor> start;  // the last parameter, mean and square before the first step
   double step = 0;
 
   std::vector<at::Tensor> Last() const { return {parameters.back(), means.back(), squares.back()}; }

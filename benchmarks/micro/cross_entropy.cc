@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loss at the end of a language model, alone and with the gradient of the logits, as a training step wants it.
+// The loss of a language model, alone and with the gradient of the logits, as in training.
 //
-// 512 tokens over 50257 classes (GPT-2; an odd number, as rows come that are on no cache line) are 51 MB in bf16, over
-// 128256 (Llama 3) 131 MB.
+// 512 tokens over 50257 classes (GPT-2; an odd number, so that rows are not aligned to cache lines) are 51 MB in bf16,
+// over 128256 (Llama 3) 131 MB.
 
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
@@ -27,7 +27,7 @@ constexpr int64_t kIgnoreIndex = -100;
 
 struct CrossEntropy {
   at::Tensor x, target;
-  at::Tensor loss, gradient;  // an undefined gradient is not wanted
+  at::Tensor loss, gradient;  // an undefined gradient is not computed
   at::Tensor rows;            // of the gradient that are compared
   double scale;               // of the gradient: losses are averaged over the rows
 };

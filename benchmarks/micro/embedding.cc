@@ -34,7 +34,7 @@ const Registration kEmbedding =
         .Reference(
             [](const Embedding& o) { return o.table.index_select(0, o.index.index_select(0, o.rows)).to(at::kDouble); })
         .RowSums([](const Embedding& o) { return o.table.sum(1, false, at::kDouble).index_select(0, o.index); })
-        // What at::embedding calls for a list of tokens, with a result that is there already.
+        // The operation that at::embedding calls for a list of tokens, with a preallocated result.
         .Impl("eager", [](Embedding& o) { at::index_select_out(o.y, o.table, 0, o.index); })
         .Impl("native", Cpu([]<typename T>(Embedding& o) {
                 return kernels::Embedding<T>{.table = Elements<T>(o.table),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The harness measured by itself: what the sampler adds to a step that does nothing.
+// The overhead of the harness alone: the time that the sampler adds to an empty step.
 
 #include <ATen/ops/scalar_tensor.h>
 
@@ -14,19 +14,19 @@ namespace {
 constexpr int64_t kSamples = 10'000;
 
 struct Overhead {
-  std::unique_ptr<timing::Clock> clock;  // of its own: the case's is at work
-  at::Tensor y;                          // samples taken; on the host, whatever the device
-  std::vector<double> seconds;           // a sample
+  std::unique_ptr<timing::Clock> clock;  // separate, because the case's clock is in use
+  at::Tensor y;                          // number of samples; on the host, whatever the device
+  std::vector<double> seconds;           // per sample
 };
 
-// One run of the sampler over an empty step: its time over the samples, less the two reads of the clock that a sample
-// cannot do without, is the overhead.
+// Runs the sampler over an empty step. The overhead is the time per sample, less the two clock reads that every sample
+// needs.
 void RunSampler(Overhead& o) {
   timing::SampleOptions options;
   options.warmup_iters = 1;
   options.min_samples = options.max_samples = kSamples;
   options.exact_samples = true;
-  options.floor_multiple = 0;  // a step a sample, however short
+  options.floor_multiple = 0;  // one step per sample, however short
   const double start = o.clock->HostSeconds();
   const timing::Samples samples = timing::TakeSamples(
       *o.clock, [](timing::PhaseMarker&) {}, 0, nullptr, options);

@@ -2,8 +2,8 @@
 // Linear(d → 14336), LayerNorm, Linear(14336 → d), LayerNorm on one row, as gpt_fast publishes it under this name, and
 // with the GELU that the name promises (after the first norm). d from 1024 (59 MB of bf16 weights) to 16384 (940 MB).
 //
-// gpt_fast reports a "utilization" that multiplies FLOPs by time. Here `flop_util` and `mem_util` are what they say;
-// with one row the bytes of the weights bind, with hundreds of rows arithmetic does.
+// gpt_fast reports a "utilization" that multiplies FLOPs by time. Here `flop_util` and `mem_util` have their usual
+// meaning; with one row the bytes of the weights are the bound, with hundreds of rows arithmetic is.
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/gelu.h>
@@ -65,7 +65,7 @@ Blocks MakeBlocks(const Point& at, Inputs& in) {
           .gelu = at.Text("gelu") == "yes"};
 }
 
-// The whole of it, block by block: `run(x, block)` returns a block's result.
+// The whole result, block by block: `run(x, block)` returns a block's result.
 template <typename RunBlock>
 at::Tensor RunBlocks(const Blocks& o, const at::Tensor& x, RunBlock run) {
   at::Tensor h = run(x, o.up);
@@ -77,8 +77,8 @@ at::Tensor Normalized(const at::Tensor& x, const Block& block) {
   return at::layer_norm(x, {x.size(1)}, block.norm_weight, block.norm_bias, kEps);
 }
 
-// The first layer's product is a whole row of results that the norm needs, so all of them are computed; the matrices go
-// through double precision a block of rows at a time.
+// The norm needs a whole row of the first layer's product, so all of them are computed; the matrices are converted to
+// double precision a block of rows at a time.
 at::Tensor ExactBlock(const at::Tensor& x, const Block& block) {
   constexpr int64_t kRows = 1024;
   at::Tensor y = block.bias.to(at::kDouble).repeat({x.size(0), 1});

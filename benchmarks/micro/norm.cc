@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalized rows: every element is read and written once, so memory bandwidth is the roof.
 //
-// 4096 rows (the tokens of a prompt), as gpt-fast's experiment has them. 1024 columns are 8 MiB a tensor in bf16, and
-// fit a last-level cache; 16384 (128 MiB) do not. The rotation over cold copies makes all of them come from memory.
+// 4096 rows (the tokens of a prompt), as in gpt-fast's experiment. 1024 columns are 8 MiB per tensor in bf16, and fit
+// in a last-level cache; 16384 (128 MiB) do not. The rotation over cold copies makes all of them come from memory.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_fused_rms_norm_backward.h>
@@ -32,7 +32,7 @@ float Eps(NormKind kind) { return kind == NormKind::kRms ? 1e-6F : 1e-5F; }
 
 bool IsBackward(const Point& at) { return at.Text(kPassAxis) == kBackward; }
 
-// LibTorch has an operator for RMS norms on a GPU alone.
+// LibTorch has an operator for RMS norms only on a GPU.
 workload::Cost CostOf(NormKind kind, const Point& at, bool on_cpu) {
   const workload::Norm work{kind, at.Number("rows"), at.Number("d"), at.Dtype()};
   if (at.Text(kImplAxis) != "eager") return IsBackward(at) ? work.BackwardCost() : work.ForwardCost();
@@ -45,8 +45,8 @@ struct Norm {
   at::Tensor x, weight, bias;
   at::Tensor rows;  // of dx or y that are compared
   at::Tensor y = {};
-  // The backward pass: what it starts from, as the forward pass leaves it (mean and rstd [rows, 1]), and its gradients.
-  // An RMS norm's mean is zero, and it has no dbias.
+  // The backward pass: its inputs, as the forward pass leaves them (mean and rstd [rows, 1]), and its gradients. An RMS
+  // norm's mean is zero, and it has no dbias.
   at::Tensor dy = {}, mean = {}, rstd = {}, dx = {}, dweight = {}, dbias = {};
   at::Tensor typed_weight = {}, typed_bias = {};  // LibTorch's, in the type of x, as a model in bf16 has them
   at::Tensor scratch = {};                        // our own kernel's
@@ -54,7 +54,8 @@ struct Norm {
   bool backward() const { return dy.defined(); }
 };
 
-// A number a column in fp32 that the axis dtype holds exactly: implementations differ in which of both they take.
+// One number per column in fp32 that the axis dtype represents exactly: implementations differ in the type that they
+// take.
 at::Tensor Parameter(const Point& at, Inputs& in) {
   return in.Keep([&](at::Generator& generator) {
     return at::randn({at.Int("d")}, generator).to(StorageType(at.Dtype())).to(at::kFloat);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probabilities from logits: every element is read and written once, and takes an exponential on the way.
+// Probabilities from logits: every element is read and written once, and requires an exponential.
 //
 // The shapes of the norms: 4096 rows of 1024 (8 MiB in bf16, within a last-level cache) to 16384 (128 MiB).
 

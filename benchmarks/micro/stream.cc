@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The streams themselves, so that the bandwidth roof is on show: what `roof` means for every other case.
+// The streams themselves, which show the bandwidth roof: the meaning of `roof` in every other case.
 //
 // 64 KiB lies in a private L1 or L2, 1 MiB in L2, 8 MiB in the last level, 256 MiB and more beyond every cache of a
-// desktop; the cold points are the ones to hold a GEMV or a norm against.
+// desktop; compare a GEMV or a norm with the cold points.
 
 #include <ATen/ops/sum.h>
 
@@ -30,7 +30,7 @@ FamilyOf<Stream> Streams(std::string name, std::string doc) {
   return FamilyOf<Stream>(std::move(name), std::move(doc))
       .Size("bytes", "size of one operand")
       .Supports([](const Point& at, const Device&) {
-        // Streams go in whole cache lines.
+        // Streams consist of whole cache lines.
         return at.Int("bytes") % 64 == 0 ? absl::OkStatus()
                                          : absl::UnimplementedError("bytes must be a multiple of 64");
       })
@@ -62,7 +62,7 @@ const Registration kRead =
         })
         .Within([](const Point& at) {
           if (at.Text(kImplAxis) == "stream") return Tolerance{.dtype = workload::Dtype::kInt8};
-          // Normal numbers cancel: the error of the sum is that of its terms, not of its value.
+          // Positive and negative numbers cancel: the error of the sum is relative to its terms, not to its value.
           return Tolerance{.reduction = at.Number("bytes") / 4 * 100};
         })
         .Impl("stream", RoofLoop(hardware::StreamKind::kRead))

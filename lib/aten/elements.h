@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How models, and the cases of benchmarks, hand tensors to our own kernels.
+// Conversions of tensors to the arguments of our own kernels.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -14,7 +14,7 @@
 
 namespace roofbench {
 
-// The elements of a tensor as the kernels name their type; the tensor must have it.
+// The elements of a tensor as the kernels' type, which must match the tensor's.
 template <typename T>
 T* Elements(const at::Tensor& tensor) {
   return tensor.mutable_data_ptr<T>();
@@ -28,7 +28,7 @@ inline kernels::Fp16* Elements<kernels::Fp16>(const at::Tensor& tensor) {
   return reinterpret_cast<kernels::Fp16*>(tensor.mutable_data_ptr<at::Half>());
 }
 
-// function(T()) for the element type of a tensor: float or Bf16. Throws c10::Error for any other.
+// Calls function(T()) with the element type of a tensor: float or Bf16. Throws c10::Error for any other.
 template <typename Function>
 auto WithElement(const at::Tensor& tensor, Function function) {
   if (tensor.scalar_type() == at::kBFloat16) return function(kernels::Bf16());
@@ -37,13 +37,13 @@ auto WithElement(const at::Tensor& tensor, Function function) {
   return function(float());
 }
 
-// function(T()) for the element type of a precision: Bf16 for bf16, else float.
+// Calls function(T()) with the element type of a precision: Bf16 for bf16, else float.
 template <typename Function>
 auto WithDtype(workload::Dtype dtype, Function function) {
   return dtype == workload::Dtype::kBf16 ? function(kernels::Bf16()) : function(float());
 }
 
-// LibTorch's threads.
+// A thread pool of LibTorch's threads.
 inline kernels::ThreadPool TorchThreads() { return kernels::ThreadPool(at::get_num_threads()); }
 
 }  // namespace roofbench

@@ -24,14 +24,15 @@ kernels::SplitMix64 BitsOf(uint64_t seed, uint64_t block) {
 
 constexpr int64_t kBlock = 1 << 16;  // elements that share a generator
 
-// The normal distribution cut into classes of the same probability, each stood for by its middle. 12 bits choose one.
+// The normal distribution divided into classes of equal probability, each represented by its middle. 12 bits choose
+// one.
 constexpr int kClassBits = 12;
 constexpr int kClasses = 1 << kClassBits;
 
 const std::array<double, kClasses>& Normal() {
   static const auto* table = [] {
     auto* made = new std::array<double, kClasses>();
-    // The inverse of the distribution by bisection: once, and without another library.
+    // The inverse of the distribution by bisection, computed once and without another library.
     for (int i = 0; i < kClasses; ++i) {
       const double wanted = (i + 0.5) / kClasses;
       double low = -6;

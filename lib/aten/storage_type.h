@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ATen stores a precision.
+// ATen's storage type of a precision.
 #pragma once
 
 #include <c10/core/ScalarType.h>

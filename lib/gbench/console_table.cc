@@ -32,14 +32,14 @@ constexpr char kYellow[] = "33";
 // Columns: time, FLOP/s, bytes/s, roof, reference, ci, each after a blank.
 constexpr std::size_t kWidths[] = {9, 13, 10, 7, 8, 7};
 constexpr std::size_t kFigures = 9 + 13 + 10 + 7 + 8 + 7 + 6;
-constexpr std::size_t kNotes = 14;  // after them, where there is room
+constexpr std::size_t kNotes = 14;  // after the columns, if there is room
 constexpr std::string_view kIndent = "    ";
 constexpr std::size_t kLeastLabel = 18;
 constexpr std::size_t kMostLabel = 46;
-// Memory of a case over the prediction of its formula, or the inverse, from which it is reported.
+// Ratio of a case's memory to the prediction of its formula, or its inverse, above which it is reported.
 constexpr double kMemoryOff = 1.1;
 
-// -1 for none.
+// -1 if there is none.
 double CounterOf(const Row& row, const std::string& name) {
   const auto found = row.counters.find(name);
   return found == row.counters.end() ? -1 : found->second;
@@ -145,7 +145,7 @@ void ConsoleTable::PrintHeading(const std::string& family) {
 void ConsoleTable::PrintError(const std::string& label, const std::string& message) {
   const bool failed = message.rfind("failed", 0) == 0;
   PrintLabel(label);
-  // Wrapped at words, under the place where the figures would stand.
+  // Wrapped at words and aligned with the column of the figures.
   const std::string indent = absl::StrCat("\n", PadRight("", label_width_ + 1));
   const std::size_t room = width_ - std::min(width_, label_width_ + 1);
   const std::string text = absl::StrJoin(Wrapped(absl::StrSplit(message, ' '), room), indent);
@@ -195,7 +195,7 @@ void ConsoleTable::PrintRow(const std::string& label, const Row& row) {
   }
 }
 
-// "the repetitions split: 1 near 202 µs, 8 near 284 µs": their median is the time of one of two states.
+// "the repetitions split: 1 near 202 µs, 8 near 284 µs": the median is then the time of one of two states.
 void ConsoleTable::PrintSplit(const std::vector<Row>& rows) {
   std::vector<double> seconds;
   for (const Row& row : rows) {

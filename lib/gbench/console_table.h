@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table on the console: one line per case, or a few where the terminal is narrow; none is wider than the terminal.
+// The console table: one line per case, or several on a narrow terminal; never wider than the terminal.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@
 
 namespace roofbench {
 
-// Columns of the terminal of a file descriptor: COLUMNS, else the terminal's own width, else 120.
+// Columns of the terminal of a file descriptor: COLUMNS, else the terminal's width, else 120.
 std::size_t TerminalWidth(int file);
 
-// A name in lines of at most `width` columns, broken before a slash where one is near enough; the second and later ones
-// begin with `indent`.
+// Splits a name into lines of at most `width` columns, preferably before a slash; continuation lines begin with
+// `indent`.
 std::vector<std::string> NameLines(std::string name, std::size_t width, std::string_view indent);
 
-// Never where NO_COLOR is set; else as --benchmark_color says, or where standard output is a terminal.
+// False if NO_COLOR is set; otherwise as --benchmark_color says, or whether standard output is a terminal.
 bool WantsColor(const std::string& flag);
 
 class ConsoleTable {
@@ -29,7 +29,7 @@ class ConsoleTable {
 
   // Rows of one case.
   void Add(const std::vector<Row>& rows);
-  // The row is on the console already.
+  // Call this for a row that is already on the console.
   void ContinueAfter(const Row& row) { family_ = row.planned->family->name(); }
 
  private:
@@ -37,7 +37,7 @@ class ConsoleTable {
   void PrintError(const std::string& label, const std::string& message);
   void PrintRow(const std::string& label, const Row& row);
   void PrintSplit(const std::vector<Row>& rows);
-  // Ends on the line where the figures begin: after a short label, below a long one.
+  // Ends on the line of the figures: the label's own line if it is short, otherwise the next.
   void PrintLabel(const std::string& label);
   std::string Paint(const std::string& text, const char* code) const;
 

@@ -17,10 +17,10 @@ namespace {
 using absl::InvalidArgumentError;
 using absl::StrCat;
 
-constexpr std::size_t kLongest = 4096;  // of what tools/report reads
+constexpr std::size_t kLongest = 4096;  // limit of tools/report
 constexpr std::size_t kMostKeys = 100;
 
-// Of Google Benchmark 1.7 and 1.9, and our own that is no fact.
+// Keys of Google Benchmark 1.7 and 1.9, and our own keys that are not facts.
 constexpr std::string_view kTaken[] = {
     "date",         "host_name", "executable", "num_cpus",        "mhz_per_cpu",        "cpu_scaling_enabled",
     "aslr_enabled", "caches",    "load_avg",   "library_version", "library_build_type", "json_schema_version",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The facts that stand above the rows of a result: keys and texts, each key once.
+// The facts above the rows of a result: unique keys and their texts.
 #pragma once
 
 #include <string>
@@ -13,16 +13,15 @@ namespace roofbench {
 
 using ContextFacts = std::vector<std::pair<std::string, std::string>>;
 
-// "KEY=VALUE,KEY=VALUE", the value of --benchmark_context. InvalidArgument for what is no such list, or would be no
-// text in a result.
+// Parses "KEY=VALUE,KEY=VALUE", the value of --benchmark_context. InvalidArgument if it is not such a list, or not
+// valid text for a result.
 absl::StatusOr<ContextFacts> ParseContext(const std::string& text);
 
-// Whether results have a fact of that name from Google Benchmark, or from us outside the facts of a run.
+// Whether Google Benchmark, or our code outside the facts of a run, writes a fact of that name to results.
 bool IsWrittenByLibrary(const std::string& key);
 
-// Whether the keys differ from each other, from those that Google Benchmark writes, and from those of `facts` and of
-// the measured roofs, which are known later. InvalidArgument names the first that does not: a doubled key makes a
-// result that no reader takes.
+// Checks that the keys are unique and differ from those of Google Benchmark, of `facts` and of the measured roofs,
+// which are known later. InvalidArgument names the first conflict: readers reject a result with a duplicate key.
 absl::Status CheckContextKeys(const ContextFacts& given, const ContextFacts& facts);
 
 }  // namespace roofbench

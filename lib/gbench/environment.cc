@@ -15,10 +15,10 @@ namespace {
 constexpr std::string_view kPrefix = "BENCHMARK_";
 constexpr std::size_t kMost = 100;
 
-// Not a container: it is filled before the C++ library is initialized.
+// Not a container, because it is filled before the C++ library is initialized.
 char* taken[kMost];
 
-// Moves the variables out of the environment, whose strings live as long as the program.
+// Removes the variables from the environment; the strings live as long as the program.
 __attribute__((no_sanitize("address", "undefined"))) void Take(int /*argc*/, char** /*argv*/, char** environment) {
   char** kept = environment;
   std::size_t count = 0;
@@ -37,7 +37,7 @@ __attribute__((no_sanitize("address", "undefined"))) void Take(int /*argc*/, cha
 // Runs before the initializers of any library.
 __attribute__((section(".preinit_array"), used)) void (*take_first)(int, char**, char**) = Take;
 
-// A variable that was taken, or that the program has set since.
+// The value of a removed variable, or of one that the program has set since.
 std::string ValueOf(const std::string& name) {
   if (const char* const set = std::getenv(name.c_str()); set != nullptr) return set;
   for (const char* const entry : taken) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flags that the environment sets: BENCHMARK_MIN_TIME and its kin.
+// Flags from environment variables such as BENCHMARK_MIN_TIME.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace roofbench {
 
-// The BENCHMARK_* variables of these flags as arguments. The program start takes all such variables out of the
-// environment: Google Benchmark would read them while it is loaded, and print what it cannot parse.
+// The BENCHMARK_* variables of these flags as arguments. All such variables are removed from the environment at program
+// start, because Google Benchmark would read them while it is loaded, and print those that it cannot parse.
 std::vector<std::string> TakeEnvironmentArguments(const std::vector<std::string>& flags);
 
 }  // namespace roofbench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program says when it ends.
+// Exit statuses of the program.
 #pragma once
 
 #include <cstdlib>
@@ -12,16 +12,16 @@
 
 namespace roofbench {
 
-inline constexpr int kExitFailed = 1;    // a case, or an output
-inline constexpr int kExitRefused = 2;   // before anything ran
-inline constexpr int kExitSignal = 128;  // and the signal's number
+inline constexpr int kExitFailed = 1;    // a case or an output failed
+inline constexpr int kExitRefused = 2;   // refused before anything ran
+inline constexpr int kExitSignal = 128;  // plus the signal's number
 
 inline int Refuse(const absl::Status& status) {
   std::cerr << ProgramName() << ": " << Printable(std::string(status.message())) << '\n';
   return kExitRefused;
 }
 
-// The exit status of a program that has printed all that was asked for.
+// Exit status of a program that printed an answer instead of running cases.
 inline int Answered() {
   if (std::cout.flush()) return EXIT_SUCCESS;
   std::cerr << ProgramName() << ": cannot write to standard output\n";

@@ -16,7 +16,7 @@ std::vector<FamilyFlags>& Registered() {
   return *registered;
 }
 
-// The first of the flags that was given another value than its default.
+// The first flag whose given value differs from its default.
 const Flag* FirstGiven(const std::vector<Flag>& flags, const GivenFlags& given) {
   for (const Flag& flag : flags) {
     const auto found = given.find(flag.name);
@@ -67,7 +67,7 @@ FlagTarget Number(double& target) {
 FlagTarget Number(double& target, double least, double most) {
   const auto read = [&target, least, most](const std::string& text) {
     double number = 0;
-    // NaN is not in any range.
+    // NaN is outside every range.
     if (!absl::SimpleAtod(text, &number) || !(number >= least && number <= most)) {
       return Expected(StrCat("a number from ", least, " to ", most));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flags as rows of a table: a row has the name, the help, and a target that knows type, range and variable. Families
-// register rows of their own.
+// register additional rows.
 #pragma once
 
 #include <functional>
@@ -21,15 +21,15 @@
 
 namespace roofbench {
 
-// Where the text of a flag goes.
+// The destination of a flag's text.
 struct FlagTarget {
-  // InvalidArgument says what was expected, without the flag's name.
+  // InvalidArgument states the expected values, without the flag's name.
   std::function<absl::Status(const std::string& text)> read;
   std::string default_text = {};
   bool is_switch = false;  // --name alone means --name=true
 };
 
-// "expected …", as InvalidArgument.
+// Returns "expected …", as InvalidArgument.
 absl::Status Expected(const std::string& values);
 
 FlagTarget Switch(bool& target);
@@ -73,16 +73,16 @@ FlagTarget OneOf(Value& target, const std::vector<std::pair<std::string, Value>>
   return made;
 }
 
-// Properties of a flag, to be added.
+// Properties of a flag, combined by addition.
 enum : unsigned {
-  kCommon = 1,  // one of the flags that --help shows; --help=all shows every flag
-  // Says where results go or when to give up, not what is measured or how: a resumed run may have another value.
+  kCommon = 1,  // shown by --help; --help=all shows every flag
+  // Affects where results go or when to give up, not what is measured or how: a resumed run may change it.
   kAside = 2,
 };
 
 struct Flag {
   std::string name;
-  std::string value;  // as help shows it; empty for a switch, "[…]" where it may be left out
+  std::string value;  // as help shows it; empty for a switch, "[…]" if it is optional
   FlagTarget target;
   std::string help;
   unsigned properties = 0;
@@ -93,38 +93,39 @@ struct FlagGroup {
   std::vector<Flag> flags;
 };
 
-// The flags that were given, with their last texts.
+// The given flags with their last values.
 using GivenFlags = std::map<std::string, std::string>;
 
-// Flags that families bring with them.
+// Flags that families register.
 struct FamilyFlags {
-  // Opens the device at its first call, so that a wrong question is refused before.
+  // Opens the device at its first call, so that an invalid question is refused earlier.
   using Open = std::function<absl::StatusOr<std::unique_ptr<Device>>()>;
 
   std::vector<Flag> flags;
-  // Validates the values, once, before anything is measured, in the process that was started.
+  // Validates the values, once, before anything is measured, in the initial process.
   std::function<absl::Status()> check = {};
-  // The points whose cases read the flags. A given flag that no selected case reads is refused; `way_out` says how to
-  // select one.
+  // The points whose cases read the flags. A given flag that no selected case reads is refused; `way_out` explains how
+  // to select one.
   std::function<bool(const Point&)> reads = {};
   std::string way_out = {};
-  // Answers a given flag instead of running cases: the text for standard output, in the format "console" or "json".
+  // Answers a given flag instead of running cases: returns text for standard output, in the format "console" or "json".
   std::function<absl::StatusOr<std::string>(const std::string& format, const Open& open)> answer = {};
 };
 
-// At namespace scope, next to the targets of the flags.
+// Declare at namespace scope, next to the targets of the flags.
 class FlagRegistration {
  public:
   explicit FlagRegistration(FamilyFlags flags);
 };
 
-// Every registered flag, in an order that does not depend on the linker.
+// Every registered flag, in an order independent of the linker.
 std::vector<Flag> RegisteredFlags();
 
-// The first error of the registered checks, or an error that names the first given flag that no case of the plan reads.
+// Returns the first error of the registered checks, or an error naming the first given flag that no case of the plan
+// reads.
 absl::Status CheckFlags(const GivenFlags& given, const std::vector<PlannedCase>& plan);
 
-// The answer to the first given flag that asks a question; nullopt if there is none. InvalidArgument for another
+// The answer to the first given flag that asks a question; nullopt if there is none. InvalidArgument for an unknown
 // format.
 std::optional<absl::StatusOr<std::string>> AnswerFlags(const GivenFlags& given, const std::string& format,
                                                        const FamilyFlags::Open& open);

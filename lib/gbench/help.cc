@@ -17,7 +17,7 @@ namespace {
 using absl::StrCat;
 
 constexpr std::size_t kWidth = 80;
-constexpr std::size_t kColumn = 32;  // where the meaning of a flag begins
+constexpr std::size_t kColumn = 32;  // column of the descriptions
 
 // "  --name=VALUE    meaning [default]", wrapped.
 std::string FlagLines(const Flag& flag) {
@@ -37,7 +37,7 @@ std::string FlagLines(const Flag& flag) {
   return text;
 }
 
-// With the family whose time grows fastest: it shows best what sizes do.
+// Uses the family whose time grows fastest, which best shows the effect of sizes.
 std::string Examples() {
   const ExpectedGrowth* fastest = nullptr;
   std::string name;

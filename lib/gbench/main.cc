@@ -37,7 +37,7 @@
 namespace roofbench {
 namespace {
 
-// A user's own setting of LibTorch's half would make a result say what is not so.
+// A user's own setting of LibTorch's allocator would make results report a wrong configuration.
 absl::Status ApplyAllocator(hardware::Allocator allocator) {
   const std::optional<std::string> expected = hardware::UseAllocator(allocator);
   if (!expected) return absl::OkStatus();
@@ -46,7 +46,7 @@ absl::Status ApplyAllocator(hardware::Allocator allocator) {
                                                  ", as --allocator=", View(Name(allocator)), " has it, or nothing"));
 }
 
-// Of the file that was started, if the program does not say.
+// The program's name, by default that of its executable file.
 std::string NameOf(const Program& program, std::string_view path) {
   if (!program.name.empty()) return program.name;
   const std::size_t slash = path.rfind('/');
@@ -68,7 +68,7 @@ std::vector<const Family*> FamiliesOf(const std::vector<PlannedCase>& plan) {
   return families;
 }
 
-// What is asked for in place of a run; false if nothing is.
+// Answers a question instead of running cases; returns false if there is none.
 bool Answer(const Options& options) {
   if (options.help) {
     std::cout << HelpText(options.help_all);
@@ -86,7 +86,7 @@ bool Answer(const Options& options) {
   return true;
 }
 
-// What was thrown outside of a case, and what to do about it.
+// The status of an exception thrown outside of a case, with a remedy.
 absl::Status OutsideOfACase() {
   const absl::Status status = StatusOfThrown();
   if (!absl::IsResourceExhausted(status)) return status;
@@ -96,7 +96,7 @@ absl::Status OutsideOfACase() {
                    "limits of a container say how much it may have)"));
 }
 
-// Everything that starts a thread or opens a device belongs to the process that runs the cases.
+// Everything that starts a thread or opens a device must happen in the process that runs the cases.
 int OpenAndRun(const Options& options, const std::vector<PlannedCase>& plan, const std::string& journal,
                SharedState& state) try {
   if (options.nvtx && !observe::EnableRanges()) {
@@ -124,7 +124,7 @@ int OpenAndRun(const Options& options, const std::vector<PlannedCase>& plan, con
   return state.journal_begun() || state.described() ? kExitFailed : refused;
 }
 
-// The row of a case that ended its process.
+// Appends the row of a case that ended its process.
 absl::Status AppendFailure(const PlannedCase& planned, const RunningCase& running, const std::string& reason,
                            const std::string& path) {
   std::cerr << ProgramName() << ": " << planned.name << ": " << reason << "; the run goes on after it" << std::endl;
@@ -157,7 +157,7 @@ int RunSupervised(const Options& options, const std::vector<PlannedCase>& plan, 
 int Main(int argc, char** argv, const Program& program) try {
   if (!OpenStandardStreams()) return kExitRefused;
   if (const std::string name = NameOf(program, argc > 0 ? argv[0] : ""); !name.empty()) SetProgramName(name);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, which has somebody to tell
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit then fails with an error
   absl::StatusOr<Options> options = ParseOptions({argv, argv + argc});
   if (!options.ok()) return Refuse(options.status());
   if (absl::Status status = ApplyAllocator(options->allocator); !status.ok()) return Refuse(status);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program: for roofbench itself, and for anybody who links families of their own.
+// The main function of roofbench, and of programs that link their own families.
 #pragma once
 
 #include <string>
 
 namespace roofbench {
 
-// Who speaks. What is left out: the name is that of the executable file, the revision is not known.
+// Identifies the program. By default, the name is that of the executable file, and the revision is unknown.
 struct Program {
   std::string name = {};
   std::string revision = {};
 };
 
-// Reads the command line, measures the registered families, writes what was asked for. Returns the exit status: 0; 1 if
-// a case failed or an output could not be written; 2 if the command line was refused; 128 + n after signal n.
+// Parses the command line, measures the registered families, writes the requested outputs. Returns the exit status: 0;
+// 1 if a case failed or an output could not be written; 2 if the command line was refused; 128 + n after signal n.
 int Main(int argc, char** argv, const Program& program = {});
 
 }  // namespace roofbench

@@ -28,7 +28,7 @@ using absl::StrCat;
 constexpr int64_t kMostSamples = 10'000'000;
 constexpr int64_t kMostRows = 1'000'000;
 
-// "256:4096:x2" or "100:500:+100": whole numbers from the first to the second, by a factor or a step.
+// "256:4096:x2" or "100:500:+100": integers from the first to the second, by a factor or an increment.
 absl::StatusOr<std::vector<std::string>> ValuesOf(const std::string& text) {
   constexpr std::size_t kMost = 1000;
   const std::vector<std::string> parts = absl::StrSplit(text, ':');
@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<std::string>> ValuesOf(const std::string& text) {
   for (int64_t value = from;; value = multiplies ? value * by : value + by) {
     values.push_back(StrCat(value));
     if (values.size() > kMost) return InvalidArgumentError(StrCat("'", text, "' has more than ", kMost, " values"));
-    if (multiplies ? value > to / by : value > to - by) break;  // the next one is beyond
+    if (multiplies ? value > to / by : value > to - by) break;  // the next value is out of range
   }
   return values;
 }
@@ -73,7 +73,7 @@ absl::StatusOr<AxisOverride> ParseAxis(const std::string& text) {
   return axis;
 }
 
-// Texts that are parsed to a list, which grows with every flag.
+// Parses texts and appends them to a list.
 template <typename Entry, typename Parse>
 FlagTarget Appended(std::vector<Entry>& target, Parse parse) {
   return {.read = [&target, parse](const std::string& text) -> absl::Status {
@@ -98,7 +98,7 @@ FlagTarget MinTime(Options& options) {
   }};
 }
 
-// A switch that takes one other word, which sets a second variable as well.
+// A switch that accepts one other word, which sets a second variable as well.
 FlagTarget SwitchOr(const std::string& word, bool& target, bool& also) {
   return {.read =
               [&target, &also, word](const std::string& text) {
@@ -253,7 +253,7 @@ absl::StatusOr<Argument> SplitArgument(const std::string& text) {
   return argument;
 }
 
-// Flags of Google Benchmark that make no sense here, and why.
+// Google Benchmark flags that do not apply here, with the reasons.
 constexpr std::pair<std::string_view, std::string_view> kRefused[] = {
     {"benchmark_counters_tabular", "the console is always a table"},
     {"benchmark_perf_counters", "hardware counters would include warm-up and roof probes; use perf stat"},
@@ -280,10 +280,10 @@ absl::Status ReadFlag(const Flag& flag, const Argument& argument) {
       StrCat("--", flag.name, "=", argument.value.value_or("true"), ": ", std::string(status.message())));
 }
 
-// What single values cannot decide: combinations of flags, and defaults that depend on others.
+// Checks combinations of flags, and sets defaults that depend on other flags.
 absl::Status Complete(Options& o) {
   o.suite_given = o.given.contains("suite");
-  // A filter selects cases itself: the suite does not hold any of them back.
+  // A filter selects cases itself, so the suite must not exclude any of them.
   if (!o.suite_given) o.suite = o.filter.empty() ? Suite::kQuick : Suite::kFull;
   if (o.sampling.min_samples > o.sampling.max_samples) {
     return InvalidArgumentError(
@@ -305,13 +305,13 @@ absl::Status Complete(Options& o) {
     o.sampling.max_samples = o.exact_samples;
     o.sampling.exact_samples = true;
   }
-  // Everything but the samples themselves: building, warm-up, roof probes.
+  // Includes building, warm-up and roof probes.
   o.sampling.max_wall = std::max(2.0, 4 * o.sampling.max_time);
   if (o.roofs == RoofSource::kOff) o.sampling.roof_share = 0;
   return absl::OkStatus();
 }
 
-// As a shell would take the words back.
+// The words quoted for a shell.
 std::string CommandLine(const std::vector<std::string>& words) {
   constexpr std::string_view kPlain = "-_=+.,:/@%^";
   std::vector<std::string> quoted;
@@ -324,7 +324,8 @@ std::string CommandLine(const std::vector<std::string>& words) {
   return absl::StrJoin(quoted, " ");
 }
 
-// In an order that does not depend on the command line's, but for flags that contradict each other: the last one wins.
+// Sorts flags so that their order on the command line does not matter, except for conflicting flags, of which the last
+// applies.
 std::vector<std::string> Sorted(std::vector<Argument> flags) {
   const auto key = [](const Argument& flag) {
     return flag.name == "benchmark_min_time" ? "max_time" : flag.name;  // two names of one budget
@@ -351,7 +352,7 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& arguments) 
       flags.emplace(flag.name, std::move(flag));
     }
   }
-  std::vector<std::string> texts = TakeEnvironmentArguments(names);  // first, so that the command line wins
+  std::vector<std::string> texts = TakeEnvironmentArguments(names);  // first, so that the command line takes precedence
   if (!arguments.empty()) texts.insert(texts.end(), arguments.begin() + 1, arguments.end());
   std::vector<Argument> measuring;
   for (const std::string& text : texts) {

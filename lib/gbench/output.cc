@@ -66,7 +66,7 @@ bool Output::ReportContext(const Context& context) {
 }
 
 void Output::ReportRuns(const std::vector<Run>& runs) {
-  // Each case is registered as a family of its own, in the order of the plan. The library's aggregates are not used.
+  // Each case is registered as a separate family, in the order of the plan. The library's aggregates are ignored.
   if (runs.empty() || runs.front().run_type == Run::RT_Aggregate) return;
   const auto index = static_cast<std::size_t>(runs.front().family_index);
   const std::vector<Row> repetitions = RepetitionRows(session_.plan().at(index), index, session_.OutcomesOf(index));

@@ -19,23 +19,23 @@
 
 namespace roofbench {
 
-// The one reporter that the library sees; it takes no figures from the library, only which case has ended. JSON goes to
-// two files: the named one, and <name>.comparable.json without the rows that were skipped or failed, which Google
-// Benchmark's compare.py takes for gains of 100 %. The table appears on standard output row by row; JSON and CSV appear
-// when they are complete, as files do.
+// The only reporter known to the library; it uses the library only to learn which case has ended. JSON goes to two
+// files: the named one, and <name>.comparable.json without skipped and failed rows, which Google Benchmark's compare.py
+// would show as gains of 100 %. The table is printed row by row; JSON and CSV are written when complete, like files.
 class Output : public benchmark::BenchmarkReporter {
  public:
-  // `state` has the cases that an earlier process of this run has shown, and gets each that this one shows.
+  // `state` lists the cases that an earlier process of this run has printed, and records those printed here.
   Output(const Session& session, const Options& options, SharedState& state);
 
-  // Opens the files of the options. Unavailable with the path, the reason and the way out if one cannot be written.
+  // Opens the files of the options. Returns Unavailable with the path, the reason and the remedy if one cannot be
+  // written.
   absl::Status Open();
 
   bool ReportContext(const Context& context) override;
   void ReportRuns(const std::vector<Run>& runs) override;
   void Finalize() override;
 
-  // Whether everything reached the disk; valid after Finalize.
+  // Whether all output reached the disk; valid after Finalize.
   const absl::Status& status() const { return status_; }
 
  private:
@@ -46,9 +46,9 @@ class Output : public benchmark::BenchmarkReporter {
   };
 
   absl::Status AddFile(const std::string& path, bool errors);
-  // On the console, where an earlier process has not shown the case.
+  // Prints a case unless an earlier process has printed it.
   void Show(const std::vector<Row>& rows);
-  // The texts of the cases, a line each.
+  // Writes the text outputs of the cases, one line each.
   absl::Status WriteTexts();
 
   const Session& session_;

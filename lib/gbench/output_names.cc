@@ -23,11 +23,11 @@ using absl::StrCat;
 struct OutputName {
   std::string flag;
   std::string path;
-  std::string of = {};    // the path that it stands beside; empty: the one that was given
-  bool numbered = false;  // also with a number behind it
+  std::string of = {};    // the main file that it accompanies; empty: it is itself a given file
+  bool numbered = false;  // also with an appended number
 };
 
-// The path behind symbolic links, as far as it is there.
+// The path with symbolic links resolved, as far as it exists.
 std::string Place(const std::string& path) {
   std::error_code error;
   const absl::StatusOr<std::string> behind = FollowLinks(path);
@@ -54,7 +54,7 @@ bool IsStandardOutput(const std::string& path) {
 std::vector<OutputName> Given(const Options& options) {
   std::vector<OutputName> names = {
       {"--benchmark_out", options.out}, {"--journal", options.journal}, {"--tokens_out", options.tokens_out}};
-  // What is no plain file takes what several write to it, and has nothing beside it.
+  // Other kinds of files accept several writers, and have no accompanying files.
   std::erase_if(names, [](const OutputName& name) { return name.path.empty() || !IsReplaceable(name.path); });
   return names;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of all files that a run writes.
+// Checks the names of all files that a run writes.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,8 +7,9 @@
 
 namespace roofbench {
 
-// Whether no two outputs are one file, and none has a name that the run gives to files of its own beside another:
-// <out>.comparable.json, <journal>.previous, what ends in .part. InvalidArgument names both and the way out.
+// Checks that all outputs are different files, and that none has the name of a file that the run creates alongside
+// another output: <out>.comparable.json, <journal>.previous, names ending in .part. InvalidArgument names both files
+// and the remedy.
 absl::Status CheckOutputNames(const Options& options);
 
 }  // namespace roofbench

@@ -15,7 +15,7 @@
 namespace roofbench {
 namespace {
 
-// RFC 4180: quoted, quotes doubled. A spreadsheet would run a text that begins like a formula.
+// RFC 4180: quoted, quotes doubled. A spreadsheet would execute text that begins like a formula.
 std::string Quoted(const std::string& text) {
   const bool like_formula = !text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos;
   return absl::StrCat("\"", like_formula ? "'" : "", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
@@ -54,7 +54,7 @@ void CsvTable::Finish() {
       if (std::ranges::find(axes, axis) == axes.end()) axes.push_back(axis);
     }
   }
-  // A counter of some rows may be called like an axis of others: one column has both.
+  // A counter of some rows may have the name of another row's axis: they share a column.
   for (const std::string& axis : axes) counters.erase(axis);
   out_ << "name,iterations,real_time,cpu_time,time_unit,label,error_occurred,error_message";
   for (const std::string& axis : axes) out_ << ',' << Quoted(axis);

@@ -35,7 +35,7 @@ class JsonRows : public RowWriter {
 };
 
 // A table with the union of all axes and counters as columns, written at the end. The library's own CSV reporter stops
-// the program at a counter that its first case lacked.
+// the program at a counter that its first case did not have.
 class CsvTable : public RowWriter {
  public:
   CsvTable(std::ostream& out, TimeUnit unit);

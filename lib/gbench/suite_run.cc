@@ -26,13 +26,13 @@
 namespace roofbench {
 namespace {
 
-// Google Benchmark 1.9 warns of a --benchmark_min_time without a unit, and 1.7 refuses one with it.
+// Google Benchmark 1.9 warns about a --benchmark_min_time without a unit, and 1.7 refuses one with a unit.
 template <typename State = benchmark::State>
 constexpr bool MinTimeHasUnit() {
   return requires(State & state) { state.SkipWithMessage(""); };
 }
 
-// Without a time budget of the library's own, for which it would rerun cases.
+// Disables the library's own time budget, for which it would rerun cases.
 void InitializeLibrary(const Options& options) {
   static std::vector<std::string> arguments;  // the library keeps a pointer to the program's name
   arguments = {Printable(options.program),    // part of the results
@@ -64,7 +64,7 @@ class SuiteRun {
     if (!facts.ok()) return Refuse(facts.status());
     for (const ContextFacts& some : {*facts, options_.context}) {
       for (const auto& [key, value] : some) {
-        // Those of a journal may be a stranger's.
+        // Facts from a journal are untrusted.
         if (!IsWrittenByLibrary(key)) benchmark::AddCustomContext(Printable(key), Printable(value));
       }
     }
@@ -73,7 +73,7 @@ class SuiteRun {
       std::cout << DescribeRun(options_, device_, roofs_, TerminalWidth(STDOUT_FILENO)) << std::flush;
       state_.SetDescribed();
     }
-    // First: a case that has ended has a line, or runs again.
+    // Runs before other callbacks, so that an ended case either has a line or runs again.
     session_.OnBegin([this](std::size_t index, int repetition) {
       state_.BeginCase(index, repetition);
       progress_.Start(index, session_.plan()[index].name);
@@ -102,8 +102,8 @@ class SuiteRun {
  private:
   std::size_t Repetitions() const { return session_.plan().size() * static_cast<std::size_t>(options_.repetitions); }
 
-  // Opens the journal, takes from it what an earlier process has finished, and measures the roofs if there is anything
-  // left to run. Returns the facts of the run, which are those of its first process.
+  // Opens the journal, takes the outcomes of earlier processes from it, and measures the roofs if any case is left.
+  // Returns the facts of the run, which are those of its first process.
   absl::StatusOr<RunFacts> Begin() {
     const absl::StatusOr<RunIdentity> identity = IdentityOf(options_, device_);
     if (!identity.ok()) return identity.status();
@@ -140,7 +140,7 @@ class SuiteRun {
     return facts;
   }
 
-  // At once, while there may still be something to do about it.
+  // Reports immediately, while the user may still be able to fix the cause.
   void TellOfLost(const Outcome& outcome, const absl::Status& status) {
     if (journal_status_.ok()) {
       std::cerr << ProgramName() << ": " << std::string(status.message()) << "; the run goes on, and lines from "
@@ -157,7 +157,7 @@ class SuiteRun {
 
   // Runs one repetition inside one iteration of the library's loop.
   void RunInLibrary(benchmark::State& state, std::size_t index) {
-    // Free memory changes from case to case, and so does the limit. Without one an overrun ends the process.
+    // Free memory, and therefore the limit, changes between cases. Without a limit, an overrun ends the process.
     if (device_.SharesHostMemory()) hardware::LimitMemory(device_.FreeMemoryBytes());
     ran_here_ = false;
     const Outcome& outcome = session_.Run(index);
@@ -165,11 +165,11 @@ class SuiteRun {
     progress_.Finish(index);
     if (outcome.verdict == Verdict::kFailed) LeaveABrokenDevice(outcome);
     if (options_.fresh_process && ran_here_ && journal_status_.ok() && state_.signal() == 0) LeaveToASuccessor();
-    // Whatever became of the case: the library ends the program where repetitions of a case differ in their iterations.
+    // For every verdict, because the library ends the program if repetitions of a case differ in their iterations.
     for ([[maybe_unused]] auto iteration : state) state.SetIterationTime(outcome.summary.median);
   }
 
-  // Some errors of a GPU stay with the process that made them: the next one starts with a clean slate.
+  // Some GPU errors persist for the lifetime of their process, so another process continues the run.
   void LeaveABrokenDevice(const Outcome& outcome) {
     if (!options_.supervise || !journal_status_.ok()) return;
     const absl::Status health = device_.Health();
@@ -180,8 +180,8 @@ class SuiteRun {
     LeaveToASuccessor();
   }
 
-  // It takes from the journal what this process has measured. What would run at an orderly exit may ask a lost device,
-  // and would write results.
+  // The successor takes this process's results from the journal. An orderly exit would query a lost device and write
+  // results.
   [[noreturn]] void LeaveToASuccessor() {
     state_.AskForSuccessor();
     _exit(kExitFailed);
@@ -206,7 +206,7 @@ class SuiteRun {
     return failed > 0 || !is_whole ? kExitFailed : EXIT_SUCCESS;
   }
 
-  // The line that ends the table of a run that left something to read.
+  // The last line after the table, if there is a file to read.
   std::string WhereToReadOn() const {
     const std::string& file = options_.out.empty() || options_.out_format != "json" ? options_.journal : options_.out;
     if (file.empty() || !IsReplaceable(file)) return "";
@@ -223,8 +223,8 @@ class SuiteRun {
   Journal journal_;
   absl::Status journal_status_;
   absl::Status profile_status_;
-  std::string roofs_;      // where they come from
-  bool ran_here_ = false;  // the last repetition, not taken from the journal
+  std::string roofs_;      // their origin
+  bool ran_here_ = false;  // whether the last repetition ran here instead of coming from the journal
 };
 
 }  // namespace

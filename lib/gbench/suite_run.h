@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one process does of a run: measures what is left of the plan, writes every output.
+// The part of a run that one process executes: measures the remaining cases of the plan and writes every output.
 #pragma once
 
 #include <string>
@@ -12,8 +12,7 @@
 
 namespace roofbench {
 
-// `journal` is where finished cases are kept: a process that follows another goes on after them. Returns the exit
-// status.
+// `journal` stores finished cases, so that a later process can continue after them. Returns the exit status.
 int RunSuite(const Options& options, const std::vector<PlannedCase>& plan, const std::string& journal,
              SharedState& state, Device& device);
 

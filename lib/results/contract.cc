@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// No counter, but named and compared like one.
+// Not a counter, but named and compared like one.
 constexpr CounterSpec kTime = {"time", "s",    Better::kLower, 0.01, true, "time of a step: the median of its samples",
                                "",     nullptr};
 

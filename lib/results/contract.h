@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program says of itself for other programs to read: its families and its counters, as JSON.
+// A description of the program's families and counters for other programs, as JSON.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace roofbench {
 
-// {"schema": "roofbench-contract-1", "version": 1, "families": […], "counters": […]}: everything that
-// `tools/report` knows about a name in a result. `indent` as nlohmann::json::dump: -1 is one line.
+// {"schema": "roofbench-contract-1", "version": 1, "families": […], "counters": […]}: everything that `tools/report`
+// knows about the names in a result. `indent` as in nlohmann::json::dump: -1 is one line.
 std::string ContractJson(const std::vector<const Family*>& families, int indent = -1);
 
 }  // namespace roofbench

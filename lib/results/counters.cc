@@ -43,7 +43,7 @@ Value ModelUtilisation(const CounterContext& c, const hardware::Datasheet* sheet
   return peak > 0 ? PerSecond(c.outcome.model.flops / peak, c) : std::nullopt;
 }
 
-// Whether the row of a figure that a case supplies itself is `pattern`, in which "<…>" stands for one word.
+// Whether `pattern`, in which "<…>" matches one word, is the row of a figure that a case supplies itself.
 bool IsRowOf(std::string_view pattern, std::string_view figure) {
   const std::size_t open = pattern.find('<');
   if (open == std::string_view::npos) return pattern == figure;
@@ -68,10 +68,10 @@ Value Ratio(double numerator, double denominator) {
   return numerator > 0 && denominator > 0 ? Value(numerator / denominator) : std::nullopt;
 }
 
-// Bytes a second of a language model's weights, keys and values while it generates.
+// Bytes per second of a language model's weights, keys and values during generation.
 Value StreamedRate(const CounterContext& c) { return Ratio(c.outcome.model.token_bytes, TokenSeconds(c)); }
 
-// The rate of the memory roof beside the case.
+// The rate of the memory roof probed with the case.
 Value MeasuredMemoryRate(const CounterContext& c) {
   std::vector<double> rates;
   for (const timing::Chunk& chunk : c.outcome.samples.chunks) {
@@ -81,7 +81,7 @@ Value MeasuredMemoryRate(const CounterContext& c) {
   return timing::Median(rates);
 }
 
-// The median of shares of the roof beside the case, one a chunk.
+// The median of the case's shares of the roof, one per chunk.
 Value ShareOfRoof(const CounterContext& c, const std::vector<double>& ratios) {
   return c.outcome.disturbed || ratios.empty() ? std::nullopt : Value(timing::Median(ratios));
 }
@@ -92,7 +92,7 @@ Value Scaled(Value value, double factor) { return value ? Value(*value * factor)
 
 Value FlagOf(std::optional<bool> flag) { return flag ? Value(*flag ? 1 : 0) : std::nullopt; }
 
-// Whether a counter scatters from run to run: the same work gives the same bytes and counts, but not the same time.
+// Whether a counter varies between runs: the same work has the same bytes and counts, but not the same time.
 constexpr bool kMeasured = true;
 constexpr bool kExact = false;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of counters: a contract, since dashboards and scripts read these names.
+// The table of counters. The names are a contract, because dashboards and scripts read them.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace roofbench {
 enum class Better { kHigher, kLower, kNeither };
 std::string_view Name(Better better);  // "higher", "lower", "neither"
 
-// What a counter is computed from.
+// Inputs for computing counters.
 struct CounterContext {
   const Outcome& outcome;
   const Device& device;
@@ -28,18 +28,18 @@ struct CounterSpec {
   std::string_view name;  // "<ref>" stands for the prefix of --reference, "<phase>" for the name of a phase
   std::string_view unit;
   Better better;
-  double threshold;  // a smaller relative change means nothing in practice
-  bool noisy;        // scatters from run to run; else the same work gives the same figure
+  double threshold;  // smaller relative changes are irrelevant in practice
+  bool noisy;        // varies between runs; otherwise the same work has the same value
   std::string_view doc;
-  std::string_view absent;  // when it is left out; empty: always there
-  // nullopt: left out of this case. Empty for the rows that stand for several counters or that a case supplies itself.
+  std::string_view absent;  // when it is omitted; empty: never
+  // nullopt: omitted for this case. Empty for rows that stand for several counters or that a case supplies itself.
   std::optional<double> (*value)(const CounterContext&);
 };
 
-// Of two rows that stand for a name, "<…>" for a word of it, the first counts.
+// Sorted by precedence: if two rows match a name ("<…>" matches a word), the first applies.
 std::span<const CounterSpec> CounterTable();
 
-// All counters of a measured outcome, finite values only, sorted as the table.
+// All counters of a measured outcome, finite values only, in table order.
 std::vector<CounterValue> ComputeCounters(const CounterContext& context);
 
 // The text of --explain_counters.

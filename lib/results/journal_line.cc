@@ -20,7 +20,7 @@ constexpr timing::StopReason kStops[] = {timing::StopReason::kConverged, timing:
                                          timing::StopReason::kMaxTime, timing::StopReason::kMaxWall,
                                          timing::StopReason::kInterrupted};
 
-// The value of an enumeration by its name; std::invalid_argument for a name that it has not.
+// The value of an enumeration by its name; throws std::invalid_argument for an unknown name.
 template <typename Value, std::size_t count>
 Value Named(const Value (&values)[count], const std::string& name) {
   for (const Value value : values) {
@@ -76,7 +76,7 @@ void Require(bool fulfilled, const std::string& else_what) {
   if (!fulfilled) throw std::invalid_argument(else_what);
 }
 
-// At least one, and each a time.
+// At least one element, and each a valid time.
 std::vector<double> SecondsOf(const Json& json, const std::string& what) {
   auto seconds = json.get<std::vector<double>>();
   Require(!seconds.empty(), absl::StrCat(what, " is empty"));
@@ -85,7 +85,7 @@ std::vector<double> SecondsOf(const Json& json, const std::string& what) {
   return seconds;
 }
 
-// A counter or a phase, which becomes a key of a result and the head of a column.
+// The name of a counter or a phase, which becomes a key of a result and the heading of a column.
 std::string NameIn(const std::string& text) {
   const bool fits = !text.empty() && absl::ascii_isalpha(static_cast<unsigned char>(text.front())) &&
                     std::all_of(text.begin(), text.end(), [](char one) {
@@ -119,7 +119,7 @@ Outcome OutcomeOf(const Json& line) {
   Require(outcome.repetition >= 0, "the repetition is negative");
   if (outcome.verdict != Verdict::kMeasured) return outcome;
   outcome.samples.stop = Named(kStops, line.at("stop"));
-  if (outcome.samples.stop == timing::StopReason::kInterrupted) return outcome;  // it runs again
+  if (outcome.samples.stop == timing::StopReason::kInterrupted) return outcome;  // interrupted cases run again
   outcome.samples.seconds = SecondsOf(line.at("samples_s"), "samples_s");
   outcome.samples.cpu_seconds_per_step = line.at("cpu_s");
   outcome.samples.warmup_steps = line.at("warmup_steps");
@@ -149,7 +149,7 @@ Outcome OutcomeOf(const Json& line) {
 }  // namespace
 
 std::string JournalLine(const Outcome& outcome) {
-  // Text from exceptions may hold anything: what is no UTF-8 is replaced, not thrown over.
+  // Exception messages may contain any bytes: invalid UTF-8 is replaced instead of raising an error.
   return OutcomeJson(outcome).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -159,7 +159,7 @@ bool IsNestedDeeply(std::string_view json) {
   bool in_text = false;
   for (std::size_t at = 0; at < json.size() && open <= kMost; ++at) {
     const char one = json[at];
-    if (in_text && one == '\\') ++at;  // what follows ends no text
+    if (in_text && one == '\\') ++at;  // an escaped character does not end the string
     if (one == '"') in_text = !in_text;
     if (in_text) continue;
     if (one == '{' || one == '[') ++open;

@@ -6,7 +6,7 @@
 namespace roofbench {
 namespace {
 
-// Above these the median is not worth its digits: its interval, the share of the processors that others had, and the
+// Above these limits, the median is too imprecise: width of its interval, share of the processors that others used, and
 // scatter between chunks.
 constexpr double kNoisyInterval = 0.05;
 constexpr double kNoisyShare = 0.05;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a figure is worth less than its digits say.
+// Reasons why a figure is less precise than its digits.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace roofbench {
 
-// What disturbed the case: "ci" (its interval is wide), "drift" (its chunks are apart), "others" (other programs used
-// the processors) or "stolen" (the hypervisor did).
+// Disturbances of the case: "ci" (wide interval), "drift" (chunks differ), "others" (other programs used the
+// processors) or "stolen" (the hypervisor did).
 std::vector<std::string> NoiseOf(const Outcome& outcome);
 
-// Whether something did (the counter `noisy`).
+// Whether there was any (the counter `noisy`).
 bool IsNoisy(const Outcome& outcome);
 
 }  // namespace roofbench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that is known about one case after it ran (or did not).
+// All information about a case after it ran, was skipped or failed.
 #pragma once
 
 #include <optional>
@@ -28,27 +28,27 @@ struct Outcome {
   int repetition = 0;
   Verdict verdict = Verdict::kMeasured;
   std::string reason = {};  // why it was skipped or failed
-  std::string text = {};    // what the case leaves behind for people to read
+  std::string text = {};    // text output of the case, for users
   workload::Cost cost = {};
   timing::Samples samples = {};
   timing::Summary summary = {};
   std::vector<std::string> phases = {};
-  std::vector<double> roof_ratios = {};  // one a chunk: time at the roof beside it over the chunk's median
-  // The roof beside it read too low to be one: other programs, or slower memory. The ratios here and in the journal
-  // stay, and no counter gives a share of that roof.
+  std::vector<double> roof_ratios = {};  // one per chunk: time at the roof probed with it over the chunk's median
+  // The roof probed with the case read too low, because of other programs or slower memory. The ratios stay here and in
+  // the journal, but no counter gives a share of that roof.
   bool disturbed = false;
   std::string roof_name = {};
   std::vector<double> phase_roofs =
-      {};  // one a phase: median of the same ratios for its own operations; 0: it has none
+      {};  // one per phase: median of the same ratios for its own operations; 0: it has none
   double peak_memory_bytes = 0;
-  std::optional<double> process_bytes = {};            // most that the process had in RAM
-  std::optional<double> predicted_process_bytes = {};  // the same from the case's formula and what was there before it
+  std::optional<double> process_bytes = {};            // peak RAM of the process
+  std::optional<double> predicted_process_bytes = {};  // prediction of the same from the case's formula and earlier use
   MeasuredConditions conditions = {};
-  std::vector<std::string> noise = {};  // why it is noisy: NoiseOf
+  std::vector<std::string> noise = {};  // reasons why it is noisy: NoiseOf
   std::optional<double> joules_per_step = {};
   double parameters = 0;
   ModelWork model = {};
-  std::vector<double> model_ratios = {};  // one a chunk: the model's FLOPs at the measured peak over the chunk's median
+  std::vector<double> model_ratios = {};  // per chunk: the model's FLOPs at the measured peak over the chunk's median
   std::vector<CounterValue> figures = {};
   std::vector<CounterValue> counters = {};  // all of the above as the contract's counters
 };

@@ -17,7 +17,7 @@ double Variation(std::span<const double> values) { return timing::StandardDeviat
 constexpr std::pair<const char*, double (*)(std::span<const double>)> kAggregates[] = {
     {"mean", timing::Mean}, {"median", timing::Median}, {"stddev", timing::StandardDeviation}, {"cv", Variation}};
 
-// JSON cannot express anything else.
+// JSON has no infinities or NaNs.
 double Finite(double value) { return std::isfinite(value) ? value : 0; }
 
 }  // namespace

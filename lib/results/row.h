@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a result: one for each repetition of a case, and aggregates of the measured repetitions. Console, JSON and
-// CSV show rows; a row is made from outcomes here alone.
+// Rows of a result: one per repetition of a case, and aggregates of the measured repetitions. Console, JSON and CSV
+// show rows; only this file converts outcomes to rows.
 #pragma once
 
 #include <cstddef>
@@ -20,24 +20,24 @@ struct Row {
   std::size_t index;                 // of the case in the plan
   const Outcome* outcome = nullptr;  // nullptr for an aggregate
   std::string aggregate = {};        // "mean", "median", "stddev", "cv"; empty for a repetition
-  std::size_t repetitions = 1;       // that belong to the case
-  double seconds = 0;                // of a step; of "cv", as the counters: a fraction
+  std::size_t repetitions = 1;       // repetitions of the case
+  double seconds = 0;                // of a step; for "cv", a fraction, as in the counters
   double cpu_seconds = 0;            // of the process, per step
   std::string label = {};            // why sampling stopped
-  std::string error = {};            // "failed: …"; empty if the row has figures
+  std::string error = {};            // "failed: …"; empty for a row with figures
   std::map<std::string, double> counters = {};
 
   bool IsRatio() const { return aggregate == "cv"; }
-  // That of the case, and of an aggregate with its name behind an underscore.
+  // The case's name; an aggregate appends an underscore and its own name.
   std::string Name() const;
-  // Every axis, also those that the name leaves out, but for those with the name of a counter of the row.
+  // All axes, including those omitted from the name, except those named like a counter of the row.
   AxisValues Axes() const;
 };
 
 // The rows of a case's repetitions, without interrupted ones. `outcomes` must outlive the rows.
 std::vector<Row> RepetitionRows(const PlannedCase& planned, std::size_t index, const std::deque<Outcome>& outcomes);
 
-// Mean, median, standard deviation and coefficient of variation of the rows without an error; none for fewer than two.
+// Mean, median, standard deviation and coefficient of variation of the rows without an error; empty for fewer than two.
 std::vector<Row> AggregateRows(const std::vector<Row>& repetitions);
 
 struct TimeUnit {

@@ -14,8 +14,8 @@
 namespace roofbench {
 namespace {
 
-// How allocators say that there is no memory where they have no exception for it: LibTorch's on a CPU (with the bytes
-// that were asked for), oneDNN's, and the system's.
+// Messages of allocators that have no exception type for exhausted memory: LibTorch's on a CPU (with the requested
+// bytes), oneDNN's, and the system's.
 constexpr std::string_view kNoMemory[] = {"allocate memory", "not enough memory", "out of memory", "out_of_memory",
                                           "Cannot allocate"};
 

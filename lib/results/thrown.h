@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was thrown, as a status.
+// Converts exceptions to statuses.
 #pragma once
 
 #include <exception>
@@ -8,11 +8,11 @@
 
 namespace roofbench {
 
-// ResourceExhausted where an allocator had no memory, LibTorch's and oneDNN's among them; else Internal. The message is
-// a line.
+// ResourceExhausted if an allocator ran out of memory, including those of LibTorch and oneDNN; otherwise Internal. The
+// message is a single line.
 absl::Status StatusOfThrown(const std::exception& error);
 
-// The same of the exception that is being handled, whatever its type.
+// The same for the exception that is being handled, of any type.
 absl::Status StatusOfThrown();
 
 }  // namespace roofbench

@@ -16,20 +16,20 @@
 namespace roofbench {
 namespace {
 
-// What a step's own prediction may be off by, and what the process needs beside it.
+// Allowances for the error of a step's own prediction and for the process's other memory.
 constexpr double kMemoryMargin = 1.1;
 constexpr double kMemoryReserve = 256e6;
-// Below this rate nothing useful runs: work that is done in time even then needs no prediction.
-constexpr double kCrawl = 2e8;  // operations and bytes a second
-// Steps longer than this are left out of a suite (seconds).
+// Work that finishes in time even at this rate needs no prediction: nothing useful runs slower.
+constexpr double kCrawl = 2e8;  // operations and bytes per second
+// Suites leave out steps longer than this (seconds).
 constexpr double kSuiteStepLimits[] = {1.0, 5.0, 60.0};
-// A family of long steps is known to run above this share of its roof, so that the roof can predict it.
+// Families of long steps run above this share of their roof, so the roof can predict their time.
 constexpr double kLongStepRoof = 0.2;
 
-// What a case needs, from its formula.
+// Bytes that a case needs, from its formula.
 double NeededBytes(const workload::Cost& cost) { return cost.resident_bytes * kMemoryMargin + kMemoryReserve; }
 
-// The case that predicts the time of this one's step: itself, or the one that its family names.
+// The case whose step time predicts this one: itself, or the one that its family names.
 std::pair<const Family*, Point> PredictedAs(const PlannedCase& planned) {
   if (!planned.family->predict_as()) return {planned.family, planned.point};
   const Point alike = planned.family->predict_as()(planned.point);
@@ -40,7 +40,7 @@ std::pair<const Family*, Point> PredictedAs(const PlannedCase& planned) {
 
 void Admission::Enter(const Family& family) {
   OperandCache::Enter(family.name());
-  // What cases of this family share is part of the prediction, or makes room.
+  // Memory shared by cases of this family is either part of the prediction or can be freed.
   free_bytes_ = device_.FreeMemoryBytes() + OperandCache::bytes();
 }
 
@@ -89,7 +89,7 @@ absl::StatusOr<double> Admission::PilotRun(const Family& family, const Point& po
   const absl::StatusOr<Case> built = family.BuildAt(point, inputs);
   if (!built.ok()) return built.status();
   const at::AutoGradMode grad(built->autograd);
-  // The fastest: one disturbance must not keep a case from running.
+  // The fastest sample, so that one disturbance does not keep a case from running.
   return QuickSamples(
              device_, [&](timing::PhaseMarker& marker) { built->step(marker); }, built->phases.size())
       .min;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides whether a case is worth building: what the device can do, the memory that is free, the time of a step.
+// Decides whether a case is worth building, from the device's capabilities, free memory and the predicted step time.
 #pragma once
 
 #include <map>
@@ -17,11 +17,11 @@ class Admission {
  public:
   Admission(const RunOptions& options, Device& device) : options_(options), device_(device) {}
 
-  // A case begins: makes room for it, and sees how much there is.
+  // Begins a case: makes room for it and reads the free memory.
   void Enter(const Family& family);
-  // Why the case that was entered should not be built, or OK. May build and time smaller ones to find out.
+  // Returns why the entered case should not be built, or OK. May build and time smaller cases to find out.
   absl::Status Check(const PlannedCase& planned, const workload::Cost& cost);
-  // A step of the case took so long: later ones are predicted from it.
+  // Records the measured step time of a case; later cases are predicted from it.
   void Learn(const PlannedCase& planned, double seconds);
 
   // Predicted and free bytes, for the reason of a skipped case.

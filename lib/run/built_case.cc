@@ -20,10 +20,10 @@ namespace {
 
 constexpr int64_t kMostClones = 4096;
 constexpr double kColdCaches =
-    16;  // copies fill the last-level cache so many times, and next to nothing survives a round
-// A share of the peak that is worth another step.
+    16;  // copies fill the last-level cache this many times, so next to nothing survives a round
+// Share of the peak that justifies another step.
 constexpr double kVisible = 0.01;
-// Clones may take this share of the free memory.
+// Share of the free memory that clones may take.
 constexpr double kCloneShare = 0.25;
 
 int64_t CopiesFor(double copy_bytes, const Device& device) {
@@ -33,7 +33,7 @@ int64_t CopiesFor(double copy_bytes, const Device& device) {
   return static_cast<int64_t>(std::clamp(std::min(wanted, affordable), 1.0, double{kMostClones}));
 }
 
-// What LibTorch has allocated on the host and not freed yet.
+// Host memory that LibTorch has allocated and not yet freed.
 class LiveMemory {
  public:
   observe::PeakMemory::Listener Listener(observe::PeakMemory::Listener other) {
@@ -91,11 +91,11 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
     };
     const double before = observe::PeakMemory::BytesNow().value_or(0);
     double peak = step();
-    // What an optimizer makes in its first step is there from the beginning of every later one.
+    // State that an optimizer creates in its first step exists from the start of every later one.
     const bool has_grown = observe::PeakMemory::BytesNow().value_or(0) > before + kVisible * peak;
     if (one.autograd && has_grown) peak = std::max(peak, step());
     built.peak_memory_bytes = peak + one.shared_bytes;
-    // A launch of a graph allocates nothing: its intermediates have had their memory since it was recorded.
+    // Launching a graph allocates nothing: its intermediates were allocated when it was recorded.
     if (device.gpu() != nullptr) built.peak_memory_bytes += device.gpu()->GraphBytes();
     if (snapshot != nullptr) snapshot->Finish(one, one.shared_bytes);
     if (planned.point.IsCold() && device.evictor() != nullptr) built.operands = live.Ranges();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A case with its operands, proven right and ready to be sampled.
+// A case with its operands, checked and ready to be sampled.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,20 @@
 namespace roofbench {
 
 struct BuiltCase {
-  // Those that a cold case of a GPU rotates over; else one. The first was checked, and tells what holds for all.
+  // The copies over which a cold case of a GPU rotates; otherwise one. Only the first is checked, on behalf of all.
   std::vector<Case> copies;
-  // What is evicted from the caches before each step of a cold case; empty where copies rotate, or caches are warm.
+  // Evicted from the caches before each step of a cold case; empty if copies rotate or caches are warm.
   std::vector<hardware::MemoryRange> operands;
-  double peak_memory_bytes = 0;  // of one step, once all that lives from step to step is there; 0: not known
+  double peak_memory_bytes = 0;  // of one step, including state that persists across steps; 0: not known
 
   const Case& first() const { return copies.front(); }
-  // The one that a step runs on, counted from 0.
+  // The copy that a step, counted from 0, runs on.
   const Case& CopyOf(int64_t step) const { return copies[static_cast<std::size_t>(step) % copies.size()]; }
 };
 
-// Builds the case, runs a step, compares its result (after `tamper`, if there is one) with the reference, and makes the
-// copies. A case whose very first step belongs to the samples is built and no more. `snapshot`, if there is one, sees
-// the build, that step and more of them.
+// Builds the case, runs a step, compares its result (after `tamper`, if given) with the reference, and makes the
+// copies. A case whose very first step belongs to the samples is only built. `snapshot`, if given, records the build,
+// that step and further steps.
 absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions& options, Device& device,
                                     const Tamper& tamper, MemorySnapshot* snapshot = nullptr);
 

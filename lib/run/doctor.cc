@@ -21,14 +21,14 @@ namespace {
 
 using hardware::Disturbance;
 
-constexpr double kLoud = 0.03;      // share of the processors that others may take
-constexpr double kUnsteady = 1.15;  // fastest over slowest tenth of the readings of memory
+constexpr double kLoud = 0.03;      // share of the processors that other programs may use
+constexpr double kUnsteady = 1.15;  // ratio of the fastest to the slowest tenth of the memory readings
 constexpr int kReadings = 40;
 constexpr std::chrono::milliseconds kPause(230);
 constexpr double kReadingSeconds = 0.02;
 
 std::vector<double> MemoryRates(Device& device) {
-  // A stream much larger than any cache, as the memory roof has it.
+  // A stream much larger than any cache, as for the memory roof.
   const workload::Cost stream = {.operations = {{.bytes_read = 1e9}}, .resident_bytes = 1e9};
   device.Calibrate(hardware::NeedsOf(stream));
   const RoofGauge gauge = device.Gauge(stream, CacheState::kCold);

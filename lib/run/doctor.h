@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What disturbs measurements on this machine, and how to mend each.
+// Reports sources of measurement noise on this machine, and a remedy for each.
 #pragma once
 
 #include <functional>
@@ -15,24 +15,24 @@
 
 namespace roofbench {
 
-// "36.1 GB/s to 39.8 GB/s over ten seconds"; "unknown" of zeros.
+// "36.1 GB/s to 39.8 GB/s over ten seconds"; "unknown" for zeros.
 std::string MemorySpeedText(const hardware::RateRange& speed, std::string_view when);
 
-// "12.5 % while the roofs were measured"; "unknown" of nothing.
+// "12.5 % while the roofs were measured"; "unknown" for nullopt.
 std::string OtherLoadText(std::optional<double> share);
 
-// What is measured and not read: the load that others make, and how the speed of memory scatters over ten seconds.
-// `share` is hardware::OthersShare, `rates` the speed of memory in bytes/s, reading by reading.
+// Disturbances that are measured rather than read from the system: the load of other programs, and the scatter of
+// memory speed over ten seconds. `share` is hardware::OthersShare, `rates` the memory speed in bytes/s of each reading.
 std::vector<hardware::Disturbance> MeasuredDisturbances(double others_share, const std::vector<double>& rates);
 
-// What a GPU's driver says, asked through `library`: of clocks, power and persistence. Empty for a processor.
+// Clocks, power and persistence as reported by a GPU's driver through `library`. Empty for a processor.
 std::vector<hardware::Disturbance> GpuDisturbances(const Device& device,
                                                    const std::string& library = hardware::kNvmlLibrary);
 
-// A line a fact, and under each that disturbs how to mend it.
+// One line per fact; each disturbance is followed by its remedy.
 std::string Report(const std::vector<hardware::Disturbance>& found);
 
-// Looks at the machine, for about eleven seconds, and reports.
+// Examines the machine for about eleven seconds and returns the report.
 std::string Examine(Device& device);
 
 }  // namespace roofbench

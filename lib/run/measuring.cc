@@ -21,7 +21,7 @@
 namespace roofbench {
 namespace {
 
-// A case that heat slowed down is measured again this often.
+// Number of times that a case slowed down by heat is measured again.
 constexpr int kThermalRetries = 2;
 
 // Rotates over the copies, which must outlive it.
@@ -33,7 +33,7 @@ timing::Step RotatingStep(const std::vector<Case>& copies) {
   };
 }
 
-// The step after work of the device's own that takes `share` of its time, if there is any.
+// Precedes the step with device work that takes `share` of the step's time, if `share` is positive.
 timing::Step Delayed(timing::Step step, double share, Device& device, std::size_t phases) {
   if (share <= 0) return step;
   return [delay = device.ExtraWork(share * QuickSamples(device, step, phases).median),
@@ -43,8 +43,8 @@ timing::Step Delayed(timing::Step step, double share, Device& device, std::size_
   };
 }
 
-// Bytes of modified lines that a step leaves in the caches: all that it writes, or none of it where it stores past the
-// caches. In steps longer than kLongStep they do not count.
+// Bytes of modified cache lines that a step leaves: all that it writes, or none if it bypasses the caches. Ignored in
+// steps longer than kLongStep.
 double ModifiedBytes(const BuiltCase& built, const workload::Cost& cost, Device& device) {
   constexpr int kTrials = 5;
   constexpr double kLongStep = 0.1;  // seconds
@@ -79,7 +79,7 @@ timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& c
     };
   }
   sampling.least_samples = one.least_samples;
-  // Where a step takes seconds, the one that was checked has warmed everything up but the caches.
+  // For steps that take seconds, the checked step has warmed up everything except the caches.
   if (!sampling.warmup_iters && sampling.least_samples > 1) sampling.warmup_iters = 1;
   if (one.warmup_iters) sampling.warmup_iters = one.warmup_iters;
   return sampling;
@@ -136,7 +136,7 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   if (verdict == RoofVerdict::kPlausible) return absl::OkStatus();
   const double share = timing::Median(outcome.roof_ratios);
   outcome.disturbed = true;
-  // Beside other programs, and in caches, whose rates are upper bounds, that is no proof.
+  // With other programs running, and in caches, whose rates are upper bounds, this does not prove an error.
   if (verdict == RoofVerdict::kDisturbed || cache == CacheState::kWarm || IsNoisy(outcome)) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("the case ran at ", share, " of the measured ", outcome.roof_name,
                                           " roof, which cannot be: its cost or the probe is wrong"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples a built case, with the roof probed in between and the machine watched.
+// Samples a built case, interleaved with probes of the roof, and watches the machine.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@
 
 namespace roofbench {
 
-// Fills in what the samples tell: times, phases, conditions, ratios to the roof. `outcome` knows its cost. A case that
-// heat slowed down is sampled again after a pause. `interrupted` is polled between samples. DataLoss where a case ran
-// so far above its roof that its cost or the probe must be wrong.
+// Fills in the fields derived from samples: times, phases, conditions, ratios to the roof. `outcome` must contain its
+// cost. A case slowed down by heat is sampled again after a pause. `interrupted` is polled between samples. Returns
+// DataLoss if a case ran so far above its roof that its cost or the probe must be wrong.
 absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptions& options, Device& device,
                         const std::function<bool()>& interrupted, Outcome& outcome);
 
-// A warm step from a few samples, for decisions and not for results.
+// Times a warm step with a few samples, for decisions rather than results.
 timing::Summary QuickSamples(Device& device, const timing::Step& step, std::size_t phases);
 
 }  // namespace roofbench

@@ -22,7 +22,7 @@ using observe::MemoryPhase;
 
 constexpr std::size_t kMostEvents = 100'000;
 
-// From times to the events that they come before.
+// Converts the times of phases to the index of the first event at or after each.
 void IndexByTime(MemoryHistory& history) {
   const auto index = [&](std::size_t& time) {
     const auto found =
@@ -36,7 +36,7 @@ void IndexByTime(MemoryHistory& history) {
   }
 }
 
-// Memory that this case was given and did not allocate: at the start, where no address is valid.
+// Adds memory that this case was given but did not allocate, at the start, where no address is valid.
 void AddShared(MemoryHistory& history, double bytes) {
   if (bytes <= 0) return;
   constexpr uint64_t kNowhere = 4096;
@@ -70,7 +70,7 @@ struct MemorySnapshot::Recording final : timing::PhaseMarker {
     if (device.gpu() != nullptr && !is_read) device.gpu()->FinishMemoryHistory();
   }
 
-  // On a GPU, whose events are read at the end, a time.
+  // On a GPU, whose events are read at the end, this is a time.
   std::size_t Position() const {
     return device.gpu() == nullptr ? host.size() : static_cast<std::size_t>(observe::MicrosecondsNow());
   }
@@ -121,7 +121,7 @@ void MemorySnapshot::Step(const Case& one) {
     const observe::Range range(observe::kStepRange);
     one.step(recording);
   }
-  // What the step lets go after its last phase is in none.
+  // Memory that the step frees after its last phase belongs to no phase.
   if (recording.phases.size() == before) {
     recording.EndAs("step");
   } else if (recording.Position() > recording.begin) {

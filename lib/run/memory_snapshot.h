@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of a case, allocation by allocation: from its build through some steps, and what is written of it.
+// Records each allocation of a case from its build through some steps, and writes the history to a file.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,27 @@
 
 namespace roofbench {
 
-// Records from its construction, which is before the case is built, to Finish. It slows allocation down: no step that
-// it sees is a sample.
+// Records from construction, before the case is built, until Finish. Recording slows allocation down, so recorded steps
+// are never samples.
 class MemorySnapshot {
  public:
-  // `steps`: of the case, in all. The device must outlive it.
+  // `steps`: total steps of the case. The device must outlive the snapshot.
   MemorySnapshot(Device& device, int64_t steps);
   MemorySnapshot(const MemorySnapshot&) = delete;
   MemorySnapshot& operator=(const MemorySnapshot&) = delete;
   ~MemorySnapshot();
 
-  // For the scope that the case is built in; empty where the device's own allocator tells.
+  // For the scope in which the case is built; empty if the device's own allocator reports allocations.
   observe::PeakMemory::Listener Listener();
-  // Runs a step, and notes its phases.
+  // Runs a step and records its phases.
   void Step(const Case& one);
-  // Runs the steps that are left, and ends the recording. `shared_bytes`: of operands that earlier cases allocated.
+  // Runs the remaining steps and ends the recording. `shared_bytes`: size of operands that earlier cases allocated.
   void Finish(const Case& one, double shared_bytes);
 
-  // Unavailable before Finish, or where the file cannot be written: with the path, the reason and the way out.
-  // `outcome` has the counters. The file is <stem of the case>.pickle.
+  // Returns Unavailable before Finish or if the file cannot be written, with the path, the reason and the remedy.
+  // `outcome` provides the counters. The file is <stem of the case>.pickle.
   absl::Status Write(const std::string& folder, const Outcome& outcome) const;
-  // Without what was allocated and freed again before the first step.
+  // Excludes memory that was allocated and freed again before the first step.
   const observe::MemoryHistory& history() const { return history_; }
 
  private:

@@ -9,13 +9,13 @@
 namespace roofbench {
 namespace {
 
-constexpr double kTrustedRatio = 16;   // a point this much smaller predicts well enough
-constexpr double kPilotSeconds = 0.1;  // a pilot run that is predicted to take longer is not worth it
-constexpr double kSmallest = 16;       // sizes of the first pilot run are divided by this, or by more where
-constexpr double kFirstWork = 2e9;     // it would still do more: seconds, even where all goes badly
-constexpr double kGrowth = 1.25;       // of every size from pilot run to pilot run
+constexpr double kTrustedRatio = 16;   // a point with work smaller by at most this factor predicts well enough
+constexpr double kPilotSeconds = 0.1;  // longer pilot runs are not worth their time
+constexpr double kSmallest = 16;       // divisor of the sizes of the first pilot run; larger if
+constexpr double kFirstWork = 2e9;     // it would exceed this work, which takes seconds even in a bad case
+constexpr double kGrowth = 1.25;       // growth of every size between pilot runs
 
-// The point without the axes that are sizes: implementation, precision and the like.
+// The point without its sizes: implementation, precision and so on.
 std::string KindOf(const Family& family, const Point& point) {
   std::string kind = family.name();
   for (const AxisSpec& axis : family.axes()) {
@@ -24,18 +24,18 @@ std::string KindOf(const Family& family, const Point& point) {
   return kind;
 }
 
-// The point with every size divided, down to 1; nullopt if that changes nothing.
+// The point with every size divided, to at least 1; nullopt if nothing changes.
 std::optional<Point> Smaller(const Family& family, const Point& point, double divisor) {
   Point smaller = point;
   for (const AxisSpec& axis : family.axes()) {
     if (!axis.choices.empty()) continue;
-    // Sizes that follow another axis follow it down, too.
+    // Sizes that follow another axis shrink with it.
     const bool own = std::any_of(point.values().begin(), point.values().end(), [&](const auto& value) {
       return value.first == axis.name && value.second != axis.default_value;
     });
     if (!own) continue;
     const int64_t size = point.Int(axis.name);
-    // A multiple of 16 stays one: packed formats ask for it.
+    // Multiples of 16 stay multiples, because packed formats require it.
     const int64_t unit = size % 16 == 0 ? 16 : 1;
     const int64_t divided = static_cast<int64_t>(static_cast<double>(size) / divisor) / unit * unit;
     smaller = smaller.With(axis.name, absl::StrCat(std::max(unit, divided)));
@@ -44,13 +44,13 @@ std::optional<Point> Smaller(const Family& family, const Point& point, double di
   return smaller;
 }
 
-// What the sizes are divided by for the first pilot run, of which nothing is known yet.
+// Divisor of the sizes for the first pilot run, before any time is known.
 double FirstDivisor(const Family& family, const Point& point) {
   double divisor = kSmallest;
   std::optional<Point> first = Smaller(family, point, divisor);
   while (first && WorkOf(family.CostOf(*first)) > kFirstWork) {
     std::optional<Point> next = Smaller(family, point, 2 * divisor);
-    if (!next || next->Name() == first->Name()) break;  // every size is at its smallest
+    if (!next || next->Name() == first->Name()) break;  // every size is at its minimum
     first = std::move(next);
     divisor *= 2;
   }

@@ -12,8 +12,8 @@
 
 namespace roofbench {
 
-// Never from a roof: an implementation can be a thousand times off its roof, and that is exactly when a prediction
-// matters.
+// Predictions never come from a roof: an implementation can be a thousand times slower than its roof, and that is when
+// a prediction matters most.
 class StepTimePredictor {
  public:
   // Builds a point and returns the seconds of one warm step, or an error.
@@ -21,14 +21,14 @@ class StepTimePredictor {
 
   explicit StepTimePredictor(PilotRun pilot_run) : pilot_run_(std::move(pilot_run)) {}
 
-  // Remembers a measured point.
+  // Records a measured point.
   void Learn(const Family& family, const Point& point, double seconds);
 
-  // Seconds of a step at `point`, scaled by work from the largest smaller point that is known. Where none of at least
-  // 1/16 of the work is known, smaller points are timed from below, each a quarter larger than the last in every size,
-  // up to the one that is predicted to take 100 ms: a tiny point alone would predict its overhead times the work. The
-  // first has a sixteenth of every size, or less where that would be much work before anything is known.
-  // nullopt where no smaller point could be measured.
+  // Seconds of a step at `point`, scaled by work from the largest smaller known point. If no known point has at least
+  // 1/16 of the work, increasingly large points are timed, each a quarter larger than the last in every size, up to the
+  // one predicted to take 100 ms: a tiny point alone would predict its overhead times the work. The first has a
+  // sixteenth of every size, or less if that would be much work before any time is known. Returns nullopt if no smaller
+  // point could be measured.
   std::optional<double> Predict(const Family& family, const Point& point);
 
  private:
@@ -40,7 +40,7 @@ class StepTimePredictor {
   std::map<std::string, std::map<double, Known>> known_;  // by the case without its sizes, then by work
 };
 
-// Work as a prediction scales it: operations and bytes together, since either may take the time.
+// Work as used for scaling: operations plus bytes, since either may dominate the time.
 double WorkOf(const workload::Cost& cost);
 
 }  // namespace roofbench

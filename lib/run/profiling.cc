@@ -30,9 +30,9 @@ namespace {
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Makes a range of each phase that a step has once. A phase is named where it ends, so the first step tells the order.
-// Those that come again and again are parts of a model, which has ranges of its own for them; so has a step whose own
-// range is open where a phase ends: one more would not nest with it.
+// Makes a range of each phase that occurs once per step. A phase is named where it ends, so the first step establishes
+// the order. Repeated phases are parts of a model, which opens its own ranges; the same holds for a step whose own
+// range is open where a phase ends, because another range would not nest with it.
 class PhaseRanges final : public timing::PhaseMarker {
  public:
   explicit PhaseRanges(const std::vector<std::string>& names) : names_(names), seconds_(names.size()) {}
@@ -49,13 +49,13 @@ class PhaseRanges final : public timing::PhaseMarker {
       Open();
     }
   }
-  // After the first step.
+  // Call after the first step.
   void Learned() {
     followed_.reset();
     const bool recurs = sequence_.size() != std::set<std::size_t>(sequence_.begin(), sequence_.end()).size();
     if (recurs || has_own_) sequence_.clear();
   }
-  // Before the first step that Seconds counts.
+  // Call before the first step that Seconds counts.
   void Restart() { seconds_.assign(names_.size(), 0); }
   void BeginStep() {
     ended_ = 0;
@@ -64,7 +64,7 @@ class PhaseRanges final : public timing::PhaseMarker {
   }
   void EndStep() { range_.reset(); }
 
-  // Of a phase, by our clock, in all steps since Restart.
+  // Seconds of a phase, by the host clock, in all steps since Restart.
   double Seconds(std::size_t phase) const { return seconds_.at(phase); }
 
  private:
@@ -75,19 +75,19 @@ class PhaseRanges final : public timing::PhaseMarker {
   std::vector<std::size_t> sequence_;
   std::size_t ended_ = 0;
   bool has_own_ = false;
-  double last_ = 0;  // where the phase before ended
+  double last_ = 0;  // end of the previous phase
   std::vector<double> seconds_;
   std::optional<observe::Range> range_;
 };
 
-// The kernel that the step is where it opens no range of its own; empty where it is LibTorch's operators.
+// Name of the kernel of a step that opens no range itself; empty for LibTorch's operators.
 std::string KernelOf(const PlannedCase& planned) {
   const Implementation* const implementation = planned.family->ImplementationOf(planned.point);
   if (implementation == nullptr || implementation->name == "eager") return "";
   return absl::StrCat(planned.family->name(), " ", implementation->name);
 }
 
-// `seconds`: of all recorded steps.
+// `seconds`: time of all recorded steps.
 observe::ProfileFacts FactsOf(const Outcome& outcome, const ProfileOptions& options, const Device& device,
                               double seconds, const PhaseRanges& phases) {
   const auto steps = static_cast<double>(options.steps);
@@ -105,7 +105,7 @@ observe::ProfileFacts FactsOf(const Outcome& outcome, const ProfileOptions& opti
   return facts;
 }
 
-// Seconds of all steps by our clock.
+// Runs the steps and returns their total seconds by the host clock.
 double RunSteps(const BuiltCase& built, int64_t steps, PhaseRanges& phases) {
   phases.Restart();
   double seconds = 0;
@@ -120,14 +120,14 @@ double RunSteps(const BuiltCase& built, int64_t steps, PhaseRanges& phases) {
   return seconds;
 }
 
-// Seconds of a step that are in no operator and no kernel of ours while nothing is recorded.
+// Seconds per step spent outside operators and our kernels, while nothing is recorded.
 double BetweenOperators(const BuiltCase& built, int64_t steps, PhaseRanges& phases) {
   const observe::OperatorClock operators;
   const double seconds = RunSteps(built, steps, phases);
   return (seconds - operators.seconds()) / static_cast<double>(steps);
 }
 
-// What oneDNN and MKL say of a step; nothing of one that is not the processor's.
+// Logs of oneDNN and MKL for a step; empty for a GPU.
 std::string LibraryLogOf(const BuiltCase& built, const Device& device, PhaseRanges& phases) {
   if (!device.torch_device().is_cpu()) return "";
   const observe::LibraryLog log;
@@ -135,7 +135,7 @@ std::string LibraryLogOf(const BuiltCase& built, const Device& device, PhaseRang
   return log.Text();
 }
 
-// Throws what the step throws.
+// Throws whatever the step throws.
 absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, const ProfileOptions& options,
                           Device& device, const Outcome& outcome) {
   const at::AutoGradMode grad(built.first().autograd);
@@ -145,8 +145,9 @@ absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, co
   const double between = BetweenOperators(built, options.steps, phases);
   const std::string routines = LibraryLogOf(built, device, phases);
   {
-    // Finds the memory of those that count. What the profiler keeps lies between the tensors that a step allocates, so
-    // that those of the next one do not fit where these were: it takes fresh pages, and that as long again as the step.
+    // Establishes the memory layout of the recorded steps. The profiler's records lie between the tensors that a step
+    // allocates, so tensors of the next step do not fit there: it touches fresh pages, which takes as long as the step
+    // itself.
     const observe::Recorder rehearsal(device.torch_device().is_cuda());
     RunSteps(built, options.steps, phases);
   }
@@ -189,7 +190,7 @@ absl::Status PrepareProfileFolder(const std::string& folder) {
 }
 
 std::string ProfileStem(const std::string& case_name) {
-  constexpr std::size_t kLongest = 180;  // of the 255 that file systems take, with what comes behind it
+  constexpr std::size_t kLongest = 180;  // of the 255 that file systems accept, leaving room for suffixes
   std::string stem;
   bool is_same = true;
   for (const char c : case_name) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiles of cases: more steps of one that was timed, recorded, and what they add up to in a folder.
+// Profiles of cases: records further steps of a timed case and writes summaries to a folder.
 #pragma once
 
 #include <string>
@@ -13,18 +13,18 @@
 
 namespace roofbench {
 
-// Makes the folder if it is not there, and finds out whether files can be written to it. Unavailable with the path, the
-// reason and the way out.
+// Creates the folder if it is missing and checks that files can be written to it. Returns Unavailable with the path,
+// the reason and the remedy.
 absl::Status PrepareProfileFolder(const std::string& folder);
 
-// What the files of a case begin with: its name, with what no file's name should hold replaced, each case's
-// differently.
+// Common prefix of a case's files: its name with characters that are unsafe in file names replaced. Distinct cases have
+// distinct stems.
 std::string ProfileStem(const std::string& case_name);
 
-// Runs the step of a case once as it is, then `options.steps` times under a clock of operators, once while oneDNN and
-// MKL tell of their routines, and twice `options.steps` times under the profiler, and writes of the second half of
-// those <stem>.txt, .json, .operators.csv, .kernels.csv, .modules.csv, .routines.csv and .trace.json. `outcome` has the
-// samples. What goes wrong, in the step or the folder, is told and costs no more than the profile.
+// Runs the step of a case once unprofiled, then `options.steps` times under a clock of operators, once while oneDNN and
+// MKL log their routines, and twice `options.steps` times under the profiler. The second half of the latter is written
+// to <stem>.txt, .json, .operators.csv, .kernels.csv, .modules.csv, .routines.csv and .trace.json. `outcome` has the
+// samples. Failures of the step or the folder are returned and cost only the profile.
 absl::Status ProfileCase(const PlannedCase& planned, const BuiltCase& built, const ProfileOptions& options,
                          Device& device, const Outcome& outcome);
 

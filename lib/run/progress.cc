@@ -15,7 +15,7 @@ namespace {
 constexpr char kEraseLine[] = "\r\033[K";
 constexpr double kTypicalRoof = 0.3;  // share of the roof that most cases reach
 constexpr double kBesideSteps = 3;    // a check, a warm-up, a prediction
-constexpr double kBuilding = 0.2;     // seconds of a case beside its samples
+constexpr double kBuilding = 0.2;     // seconds per case in addition to its samples
 
 }  // namespace
 
@@ -23,7 +23,7 @@ std::string ProgressLine(int number, int cases, const std::string& name, double 
   const std::string head = absl::StrFormat("[%d/%d] ", number, std::max(cases, number));
   const std::string tail = seconds_left < 0 ? "" : absl::StrFormat("  %.0f s left", seconds_left);
   const std::size_t taken = head.size() + tail.size();
-  // Names are ASCII.
+  // Names are ASCII, so bytes are columns.
   return absl::StrCat(head, name.substr(0, width - std::min(width, taken)), tail);
 }
 
@@ -51,7 +51,7 @@ void Progress::Start(std::size_t index, const std::string& name) {
   if (!visible_ || index >= expected_.size()) return;
   const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   const double left = done_ > 0 ? elapsed / done_ * left_ : -1;
-  // A line that reaches the last column would leave its end behind where the terminal breaks it.
+  // A line that fills the last column may wrap, and its wrapped part would not be erased.
   std::cerr << kEraseLine << ProgressLine(ended_ + 1, cases_, name, left, width_ - 1) << std::flush;
 }
 

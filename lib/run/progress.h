@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says on a terminal which case runs, how many there are, and how long it will take.
+// Shows on a terminal which case is running, the number of cases and the remaining time.
 #pragma once
 
 #include <chrono>
@@ -12,10 +12,11 @@
 
 namespace roofbench {
 
-// "[3/12] matmul/impl:eager/…  35 s left" in at most `width` columns: the name gives way. Negative seconds: not known.
+// "[3/12] matmul/impl:eager/…  35 s left" in at most `width` columns; the name is shortened. Negative seconds: not
+// known.
 std::string ProgressLine(int number, int cases, const std::string& name, double seconds_left, std::size_t width);
 
-// Seconds that each case of the plan may take, roughly: its samples, or the fewest steps of what the roof says is long.
+// Rough seconds per case of the plan: its samples, or the minimum number of steps where the roof predicts long ones.
 // Only their ratios matter.
 std::vector<double> ExpectedSeconds(const std::vector<PlannedCase>& plan, const RunOptions& options,
                                     const workload::Peaks& peaks);
@@ -24,11 +25,11 @@ class Progress {
  public:
   Progress(bool visible, std::size_t width) : visible_(visible), width_(width) {}
 
-  // Of each case, and how often each one runs.
+  // `seconds` of each case, and how often each one runs.
   void Expect(std::vector<double> seconds, int repetitions);
 
   void Start(std::size_t index, const std::string& name);
-  // Also of a case that was not started: an earlier process had finished it.
+  // Also call this for a case that an earlier process finished.
   void Finish(std::size_t index);
 
  private:
@@ -39,7 +40,7 @@ class Progress {
   int ended_ = 0;
   bool running_ = false;
   double left_ = 0;  // of the expected seconds
-  double done_ = 0;  // of those that ran here
+  double done_ = 0;  // seconds of cases that ran in this process
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 

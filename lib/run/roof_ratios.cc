@@ -10,15 +10,14 @@
 namespace roofbench {
 namespace {
 
-// A cold case that beats its roof by more has a wrong probe or a wrong cost. Where the memory's speed changes within
-// minutes, two of sixty runs of the stream itself came to 1.08 and 1.12 (two-core EPYC, 2026-11-20): that is no
-// mistake.
+// A cold case above this share of its roof has a wrong probe or a wrong cost. Where the memory speed changes within
+// minutes, two of sixty runs of the stream itself reached 1.08 and 1.12 (two-core EPYC, 2026-11-20), without any error.
 constexpr double kImpossibleRoof = 1.25;
 
-// Noise between the case's chunks and the probes'; what is above is no share of a roof.
+// Margin for noise between the chunks of the case and of the probes; larger ratios are not shares of a roof.
 constexpr double kMostShare = 1.05;
 
-// Of the chunks of which both times are known; 0 seconds: nothing is known.
+// Ratios of the chunks whose times are both known; 0 seconds means unknown.
 std::vector<double> Ratios(std::span<const timing::Chunk> chunks,
                            const std::function<double(const timing::Chunk&)>& allowed_seconds) {
   std::vector<double> ratios;
@@ -61,7 +60,7 @@ std::vector<double> PhaseRoofs(const RoofGauge& gauge, const Outcome& outcome) {
 }
 
 std::vector<double> ModelRatios(const RoofGauge& gauge, const Outcome& outcome) {
-  // What is probed beside any other case is not the peak of its arithmetic.
+  // For any other bound, the probe does not measure the peak of the case's arithmetic.
   if (gauge.bound != workload::Bound::kCompute) return {};
   return Ratios(outcome.samples.chunks, [&](const timing::Chunk& chunk) {
     return chunk.roof_rate > 0 ? outcome.model.flops / chunk.roof_rate : 0;
@@ -71,7 +70,7 @@ std::vector<double> ModelRatios(const RoofGauge& gauge, const Outcome& outcome) 
 RoofVerdict JudgeRoof(const RoofGauge& gauge, const Outcome& outcome) {
   const std::vector<double>& ratios = outcome.roof_ratios;
   if (ratios.empty() || timing::Median(ratios) <= kMostShare) return RoofVerdict::kPlausible;
-  // What a busy machine does to single probes is noise, not a wrong cost.
+  // A busy machine disturbs single probes; that is noise, not a wrong cost.
   constexpr std::size_t kFewestChunks = 4;
   if (ratios.size() < kFewestChunks || timing::Quantile(ratios, 0.1) <= kImpossibleRoof) return RoofVerdict::kDisturbed;
   double highest = gauge.calibrated_rate;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Roof fractions of a case that was sampled: the time that a roof allows over the time that was taken.
+// Roof fractions of a sampled case: the time at the roof over the measured time.
 #pragma once
 
 #include <vector>
@@ -9,21 +9,22 @@
 
 namespace roofbench {
 
-// Of the step against the roof that was probed beside it, one a chunk; chunks without a rate are left out.
+// Ratio of the step to the roof probed with it, one per chunk; chunks without a rate are left out.
 std::vector<double> RoofRatios(const RoofGauge& gauge, const Outcome& outcome);
 
-// The median of the same for the operations of each phase; 0: the cost names none, or it is more than a share can be.
+// The median of these ratios for the operations of each phase; 0: the cost names none, or the ratio is too large to be
+// a share.
 std::vector<double> PhaseRoofs(const RoofGauge& gauge, const Outcome& outcome);
 
-// The model's FLOPs at the measured peak of their precision, over the time of each chunk.
+// Time of the model's FLOPs at the measured peak of their precision, over the time of each chunk.
 std::vector<double> ModelRatios(const RoofGauge& gauge, const Outcome& outcome);
 
 enum class RoofVerdict {
   kPlausible,
-  // The case ran above the roof beside it, but not above the highest rate that this run has read: what was probed was
-  // disturbed by other programs, or lies in slower memory.
+  // The case ran above the roof probed with it, but not above the highest rate read in this run: other programs
+  // disturbed the probe, or its memory is slower.
   kDisturbed,
-  // Nearly every chunk ran far above the highest rate: the cost or the probe must be wrong.
+  // Nearly every chunk ran far above the highest rate, so the cost or the probe must be wrong.
   kImpossible,
 };
 RoofVerdict JudgeRoof(const RoofGauge& gauge, const Outcome& outcome);

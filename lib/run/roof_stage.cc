@@ -21,7 +21,7 @@ namespace roofbench {
 namespace {
 
 constexpr double kMostAge = 3600;     // seconds
-constexpr double kQuietShare = 0.05;  // of the processors that others may use while roofs are measured that are kept
+constexpr double kQuietShare = 0.05;  // roofs are kept only if other programs used at most this share of the processors
 
 double SecondsSince1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -32,7 +32,7 @@ std::string ReadAll(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Everything that decides what a probe reaches, except what changes from moment to moment.
+// Everything that affects the rate of a probe, except momentary conditions.
 std::string KeyOf(const RunOptions& options, const Device& device) {
   const std::set<std::string> facts = {"device_arch", "cpu_isa",    "cpu_affinity",
                                        "cpu_caches",  "gpu_driver", "gpu_pci_bus_id"};
@@ -45,7 +45,7 @@ std::string KeyOf(const RunOptions& options, const Device& device) {
   return key;
 }
 
-// Empty if it is not a text.
+// Empty if the value is not a string.
 std::string Text(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
@@ -119,7 +119,7 @@ hardware::RoofNeeds NeedsOf(const std::vector<PlannedCase>& plan) {
 
 RoofOrigin PrepareRoofs(const RunOptions& options, const hardware::RoofNeeds& needs, Device& device) {
   if (options.roofs == RoofSource::kOff || options.sampling.roof_share <= 0) return {.text = "off"};
-  // Without a private folder there is nothing to reuse, which is no reason to fail.
+  // Without a private folder there is nothing to reuse, which does not justify a failure.
   const absl::StatusOr<std::string> folder = PrivateCacheFolder("roofs");
   std::optional<KeptRoofs> kept;
   if (options.roofs == RoofSource::kReuse && folder.ok()) kept.emplace(*folder, options, device);
@@ -137,7 +137,7 @@ RoofOrigin PrepareRoofs(const RunOptions& options, const hardware::RoofNeeds& ne
     if (measured_any && known.other_load) origin.other_load = std::max(other_load, *known.other_load);
   }
   if (kept && measured_any && other_load <= kQuietShare) {
-    // The run has its roofs; the next start can measure them again.
+    // An error is harmless: the run has its roofs, and the next start can measure them again.
     kept->Save(readings, SecondsSince1970(), origin.other_load).IgnoreError();
   }
   return origin;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first stage of a run: the roofs that its cases need, measured now or taken from an earlier start on this machine.
+// The first stage of a run: obtains the roofs that its cases need, measured now or at an earlier start on this machine.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@
 
 namespace roofbench {
 
-// Where the roofs of a run come from, for the context of its results.
+// Origin of a run's roofs, for the context of its results.
 struct RoofOrigin {
   std::string text = "unknown";           // "measured", "measured 12 min before, …" or "off"
-  std::optional<double> other_load = {};  // share of the processors that others used meanwhile; nullopt: unknown
+  std::optional<double> other_load = {};  // share of the processors that others used; nullopt: unknown
 };
 
 // Readings kept in a file for the next start: written after every measurement on a quiet machine, and valid for an hour
-// on the same device, boot, program, library, allocator and threads.
+// on the same device, boot, program, library, allocator and thread count.
 class KeptRoofs {
  public:
   // `folder` must be private (PrivateCacheFolder).
@@ -30,9 +30,10 @@ class KeptRoofs {
     double age_seconds = 0;  // of the oldest
     std::optional<double> other_load;
   };
-  // What is still valid `now` (seconds since 1970); empty if there is none, or if the file is not one of ours.
+  // Loads readings that are still valid at `now` (seconds since 1970); empty if there are none or the file has another
+  // format.
   Content Load(double now) const;
-  // Keeps the readings, and the time of those that `Load` gave.
+  // Saves the readings; those that `Load` returned keep their times.
   absl::Status Save(const std::vector<hardware::RoofReading>& readings, double now,
                     std::optional<double> other_load) const;
 
@@ -43,14 +44,14 @@ class KeptRoofs {
   std::string key_;
 };
 
-// The roofs that a plan needs.
+// Roofs that a plan needs.
 hardware::RoofNeeds NeedsOf(const std::vector<PlannedCase>& plan);
 
-// Gets these roofs as options.roofs says. Those that are measured are kept for the next start, unless it is to measure
-// them again or others used the processors meanwhile.
+// Obtains these roofs according to options.roofs. Measured roofs are kept for the next start, unless that start
+// measures them again or other programs used the processors during measurement.
 RoofOrigin PrepareRoofs(const RunOptions& options, const hardware::RoofNeeds& needs, Device& device);
 
-// Measures the roofs and returns the share of the processors' time that other programs and the hypervisor took.
+// Measures the roofs and returns the share of processor time that other programs and the hypervisor took.
 double CalibrateAndWatch(const hardware::RoofNeeds& needs, Device& device);
 
 }  // namespace roofbench

@@ -20,7 +20,7 @@
 namespace roofbench {
 namespace {
 
-// The measured roofs by name, as far as they are known.
+// The measured roofs by name, where known.
 std::vector<std::pair<std::string, double>> Roofs(const workload::Peaks& peaks) {
   std::vector<std::pair<std::string, double>> roofs = {
       {"read", peaks.read}, {"copy", peaks.copy}, {"update", peaks.update}, {"write", peaks.write}};
@@ -41,7 +41,7 @@ std::vector<std::pair<std::string, double>> Roofs(const workload::Peaks& peaks) 
 
 constexpr char kLibrary[] = "roofbench";
 
-// Of what LibTorch says that it was built with: "…MKL-DNN v3.7.1 (Git Hash …)…"; empty if it names none.
+// The oneDNN version from LibTorch's build description: "…MKL-DNN v3.7.1 (Git Hash …)…"; empty if it contains none.
 std::string OneDnnVersion() {
   const std::string config = at::show_config();
   constexpr std::string_view kBefore = "MKL-DNN v";
@@ -51,7 +51,7 @@ std::string OneDnnVersion() {
   return config.substr(begin, config.find_first_not_of("0123456789.", begin) - begin);
 }
 
-// A fact that readers of results take whole: they have limits, and bytes that are no text grow when they are escaped.
+// Shortens a fact: readers of results limit its length, and invalid bytes grow when they are escaped.
 std::string Short(std::string text) {
   constexpr std::size_t kLongest = 1000;
   if (text.size() > kLongest) text = absl::StrCat(text.substr(0, kLongest), "...");
@@ -94,7 +94,7 @@ std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& op
   if (const std::string onednn = OneDnnVersion(); !onednn.empty()) context.emplace_back("onednn_version", onednn);
   for (auto& fact : device.Context()) context.push_back(std::move(fact));
   for (auto& fact : hardware::MachineFacts()) context.push_back(std::move(fact));
-  // What --doctor takes eleven seconds for: here they are of the calibration, which every run has.
+  // --doctor measures these for eleven seconds; here they come from the calibration, which every run has.
   context.emplace_back("roofs", roofs.text);
   context.emplace_back("other_load", OtherLoadText(roofs.other_load));
   context.emplace_back("memory_speed", MemorySpeedText(device.MemorySpeed(), "while the roofs were measured"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a result has to say about the machine, the build and the settings it came from.
+// Facts about the machine, the build and the settings that accompany a result.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@
 
 namespace roofbench {
 
-// Key and value of every fact, for Google Benchmark's context, the journal, and the head of the console table.
+// Key and value of each fact, for Google Benchmark's context, the journal, and the head of the console table.
 std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& options, const Device& device,
                                                             const RoofOrigin& roofs = {});
 
-// "roofbench 0.2.0 (1234abcd), LibTorch 2.11.0"; a program that links this library says its own name first.
+// "roofbench 0.2.0 (1234abcd), LibTorch 2.11.0"; a program that links this library puts its own name first.
 std::string VersionLine(const RunOptions& options);
 
-// The lines above the console table, of at most `width` columns: the device, its measured roofs, the build.
-// `roofs` says where these come from, as the context does.
+// The lines above the console table, at most `width` columns wide: the device, its measured roofs, the build. `roofs`
+// gives the origin of the roofs, as in the context.
 std::string DescribeRun(const RunOptions& options, const Device& device, const std::string& roofs, std::size_t width);
 
 }  // namespace roofbench

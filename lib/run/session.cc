@@ -29,7 +29,7 @@ void End(Outcome& outcome, Verdict verdict, std::string reason) {
   outcome.reason = std::move(reason);
 }
 
-// What the machine cannot do is skipped; what went wrong has failed.
+// Cases that the machine cannot run are skipped; errors are failures.
 void EndBy(const absl::Status& status, Outcome& outcome) {
   if (status.ok()) return;
   const bool skipped = status.code() == absl::StatusCode::kUnimplemented ||
@@ -55,7 +55,7 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   if (absl::Status status = admission_.Check(planned, outcome.cost); !status.ok()) return status;
   const Fp32Scope fp32(outcome.cost.Flops(workload::Dtype::kTf32) > 0);
   const hardware::ProcessMemory process;
-  // What cases of this family share is part of the prediction, or makes room.
+  // Memory shared by cases of this family is either part of the prediction or can be freed.
   const double other_bytes = process.bytes_before() - OperandCache::bytes();
   std::optional<MemorySnapshot> snapshot;
   if (!options_.memory_snapshot.empty() && outcome.repetition == 0) snapshot.emplace(device_, options_.profile.steps);
@@ -73,10 +73,10 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
     if (absl::Status status = CheckCase(first, tamper_); !status.ok()) return status;
   }
   if (first.text) outcome.text = first.text();
-  // The formula knows nothing of the copies that a cold cache rotates over.
+  // The formula does not include the copies over which a cold cache rotates.
   if (cache == CacheState::kWarm && device_.SharesHostMemory() && outcome.cost.resident_bytes > 0) {
     outcome.process_bytes = process.PeakBytes();
-    // What makes room for this case was still there when it began.
+    // Memory that was freed for this case was still in use when it began.
     if (outcome.process_bytes) {
       outcome.predicted_process_bytes = std::max(process.bytes_before(), other_bytes + outcome.cost.resident_bytes);
     }
@@ -101,7 +101,7 @@ void Session::TellLost(const absl::Status& profiled) {
 void Session::RunHere(const PlannedCase& planned, Outcome& outcome) {
   if (interrupted_ && interrupted_()) return End(outcome, Verdict::kInterrupted, "interrupted before it ran");
   try {
-    admission_.Enter(*planned.family);  // asks the device, which may be lost
+    admission_.Enter(*planned.family);  // queries the device, which may be lost
     EndBy(Measure(planned, outcome), outcome);
   } catch (...) {
     EndBy(StatusOfThrown(), outcome);
@@ -122,7 +122,7 @@ void Session::EndCase(Outcome& outcome) {
 const Outcome& Session::Run(std::size_t index) {
   const PlannedCase& planned = plan_.at(index);
   if (std::optional<Outcome> restored = outcomes_.Take(index)) {
-    // Later cases are predicted from this one, as if it had run here.
+    // Predicts later cases from this one, as if it had run here.
     if (restored->verdict == Verdict::kMeasured) admission_.Learn(planned, restored->summary.min);
     return outcomes_.Add(index, *std::move(restored));
   }

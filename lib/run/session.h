@@ -21,14 +21,14 @@ class Session {
   // `interrupted` is polled between samples and between cases.
   Session(const RunOptions& options, Device& device, std::vector<PlannedCase> plan, std::function<bool()> interrupted);
 
-  // What an earlier process of this run has finished: Run returns it, once, instead of measuring.
+  // Adds outcomes that an earlier process of this run finished: Run returns each once, instead of measuring.
   void Restore(std::vector<Outcome> finished) { outcomes_.Restore(plan_, std::move(finished)); }
 
-  // Runs the next repetition of a case: predicts, builds, checks, samples. Never throws: what goes wrong is the
-  // outcome's verdict. The reference stays valid as long as the session.
+  // Runs the next repetition of a case: predicts, builds, checks, samples. Never throws: errors set the verdict of the
+  // outcome. The reference stays valid for the lifetime of the session.
   const Outcome& Run(std::size_t index);
 
-  // Spoils every result before it is compared: for the tests of the checks.
+  // Corrupts every result before it is compared, to test the checks.
   void TamperWith(Tamper tamper) { tamper_ = std::move(tamper); }
 
   const std::vector<PlannedCase>& plan() const { return plan_; }
@@ -38,20 +38,20 @@ class Session {
   const hardware::Datasheet& reference() const { return *reference_; }
   int failed() const { return outcomes_.failed(); }
 
-  // Called around each case that is measured here: with its place and repetition before it begins, and with its outcome
-  // as soon as it has ended.
+  // Called around each case measured here: with its index and repetition before it begins, and with its outcome as soon
+  // as it has ended.
   void OnBegin(std::function<void(std::size_t, int)> callback) { begun_ = std::move(callback); }
   void OnFinished(std::function<void(const Outcome&)> callback) { finished_ = std::move(callback); }
-  // Called with the reason where a case was measured, but its profile or the snapshot of its memory was lost.
+  // Called with the reason if a case was measured but its profile or memory snapshot was lost.
   void OnLostProfile(std::function<void(const absl::Status&)> callback) { lost_profile_ = std::move(callback); }
 
  private:
-  // Measures unless the run was interrupted, and turns what goes wrong into a verdict.
+  // Measures unless the run was interrupted, and converts errors to a verdict.
   void RunHere(const PlannedCase& planned, Outcome& outcome);
-  // Builds, checks and samples; fills `outcome`. Errors are returned, exceptions pass.
+  // Builds, checks and samples; fills `outcome`. Errors are returned; exceptions propagate.
   absl::Status Measure(const PlannedCase& planned, Outcome& outcome);
   void TellLost(const absl::Status& profiled);
-  // Lets the device recover, which may find what went wrong behind the host's back.
+  // Lets the device recover, which may reveal asynchronous errors.
   void EndCase(Outcome& outcome);
 
   const RunOptions& options_;

@@ -16,10 +16,10 @@ using std::chrono::steady_clock;
 static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<std::size_t>::is_always_lock_free &&
               std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-// Echoes of a signal come within moments; a person's second Ctrl-C does not.
+// Repeats of a signal arrive within moments; a user's second Ctrl-C does not.
 constexpr nanoseconds kEcho = std::chrono::milliseconds(300);
 
-// Since the system started, in every process: never 0.
+// Time since system start, comparable across processes: never 0.
 int64_t Now() { return std::chrono::duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run and the process that watches over it tell each other: a page that both see.
+// State shared by a run and its supervisor process, in a page that both map.
 #pragma once
 
 #include <atomic>
@@ -11,51 +11,51 @@
 
 namespace roofbench {
 
-// A case in progress: its place in the plan.
+// A running case: its index in the plan.
 struct RunningCase {
   std::size_t index = 0;
   int repetition = 0;
   std::chrono::steady_clock::time_point began;
 };
 
-// Made before the processes part. Whatever it is asked is answered without a lock: the other side may be dead.
+// Created before the fork. All accesses are lock-free, because the other process may be dead.
 class SharedState {
  public:
-  // For a plan of so many cases. Throws std::system_error where there is no memory for it.
+  // `cases`: number of cases in the plan. Throws std::system_error if memory cannot be mapped.
   explicit SharedState(std::size_t cases);
   SharedState(const SharedState&) = delete;
   SharedState& operator=(const SharedState&) = delete;
   ~SharedState();
 
-  // The case that runs; nullopt between cases. It must end before its line is written, so that one that still runs has
-  // no line.
+  // The running case; nullopt between cases. EndCase must precede the case's journal line, so that a running case never
+  // has a line.
   void BeginCase(std::size_t index, int repetition);
   void EndCase();
   std::optional<RunningCase> running() const;
 
-  // The journal belongs to this run: a successor goes on with it.
+  // The journal belongs to this run: a successor resumes it.
   void SetJournalBegun() { page_->journal_begun = true; }
   bool journal_begun() const { return page_->journal_begun; }
-  // The process ends because the device is of no more use to it, and another shall go on.
+  // The process ends because its device is unusable, and requests a successor.
   void AskForSuccessor() { page_->wants_successor = true; }
   bool TakeWish() { return page_->wants_successor.exchange(false); }
-  // Everything is written: a successor would find nothing to do.
+  // Everything is written: a successor would have nothing to do.
   void SetFinished() { page_->finished = true; }
   bool finished() const { return page_->finished; }
-  // What stands on the console: the lines about the run, and rows.
+  // Contents of the console: the lines about the run, and rows.
   void SetDescribed() { page_->described = true; }
   bool described() const { return page_->described; }
   void SetShown(std::size_t index) { shown_[index] = true; }
   bool shown(std::size_t index) const { return shown_[index]; }
 
-  // A signal that asks the run to end. It may reach several processes, or one of them twice within moments, and means
-  // one thing all the same: a terminal signals the whole group, `timeout` the program and its group.
+  // A signal that asks the run to end. It may reach several processes, or one process twice within moments, and counts
+  // once: a terminal signals the whole group, `timeout` the program and its group.
   enum class Request { kFirst, kEcho, kAgain };
-  Request Interrupt(int signal);  // may be called in a signal handler
+  Request Interrupt(int signal);  // async-signal-safe
   int signal() const { return page_->signal; }
 
  private:
-  // Followed by a flag for each case.
+  // Followed by a flag per case.
   struct Page {
     std::atomic<int> signal = 0;
     std::atomic<int64_t> signalled_ns = 0;

@@ -29,8 +29,8 @@ using std::chrono::steady_clock;
 
 constexpr int kCannotGoOn = 1;
 constexpr int kMostCrashesBetweenCases = 2;
-// Added to the score by which the system chooses what to kill for memory, in thousandths of it: the child before the
-// parent, which has to tell of it.
+// Added to the child's OOM score, in thousandths, so that the system kills the child before the parent, which must
+// report it.
 constexpr int kKilledFirst = 100;
 
 SharedState* g_state = nullptr;
@@ -44,7 +44,7 @@ void OnSignal(int signal) {
 
 pthread_t g_parent_thread;
 
-// A second thread, where a library brings one, must not take a signal that the first waits for.
+// A library's second thread must not take a signal that the main thread waits for.
 void HandToParentThread(int signal) { pthread_kill(g_parent_thread, signal); }
 
 [[noreturn]] void DieBy(int signal) {
@@ -62,7 +62,7 @@ bool IsIgnored(int signal) {
   return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-// The signals that end a run in order.
+// Signals that end a run in order.
 std::vector<int> EndingSignals() {
   std::vector<int> signals = {SIGINT, SIGTERM};
   if (!IsIgnored(SIGHUP)) signals.push_back(SIGHUP);
@@ -91,7 +91,7 @@ void Say(const std::string& text) { std::cerr << ProgramName() << ": " << text <
 class Supervisor {
  public:
   Supervisor(SharedState& state, const Supervision& supervision) : state_(state), supervision_(supervision) {
-    // Blocked, they wait until this process asks for them: none is lost between two looks at the child.
+    // Signals stay blocked until this process waits for them, so none is lost between two polls of the child.
     sigemptyset(&awaited_);
     sigaddset(&awaited_, SIGCHLD);
     g_parent_thread = pthread_self();
@@ -99,7 +99,7 @@ class Supervisor {
       sigaddset(&awaited_, signal);
       std::signal(signal, HandToParentThread);
     }
-    std::signal(SIGCHLD, SIG_DFL);  // a parent that ignores it would never hear of its children's ends
+    std::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD is ignored, a parent gets no exit status of its children
     sigprocmask(SIG_BLOCK, &awaited_, &mask_before_);
   }
 
@@ -124,16 +124,16 @@ class Supervisor {
  private:
   struct End {
     int status = 0;
-    std::optional<RunningCase> hung = {};  // what it was killed for
+    std::optional<RunningCase> hung = {};  // the case that exceeded its time limit
   };
 
   static void BeAChild(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(kCannotGoOn);  // it ended before this process asked to be told
+    if (getppid() != parent) _exit(kCannotGoOn);  // the parent ended before this process requested its death signal
     AllowToBeKilledFirst();
   }
 
-  // Waits for the child's end, and brings it about where a case is overdue.
+  // Waits for the child's end, and kills it if a case is overdue.
   End AwaitEnd() {
     for (;;) {
       End end;
@@ -153,7 +153,7 @@ class Supervisor {
     return steady_clock::now() - running->began >= duration<double>(supervision_.case_timeout) ? running : std::nullopt;
   }
 
-  // Until there is a signal or a case may be overdue: one that begins meanwhile is not, before a whole timeout is over.
+  // Waits until a signal arrives or a case may be overdue: a case that begins meanwhile has a whole timeout left.
   void AwaitSignal() {
     siginfo_t info{};
     int signal = -1;
@@ -188,13 +188,13 @@ class Supervisor {
     return status;
   }
 
-  // The exit status of the run, or nullopt if another child shall go on.
+  // The exit status of the run, or nullopt if another child must continue it.
   std::optional<int> AfterTheEnd(const End& end) {
     const std::optional<RunningCase> running = state_.running();
     state_.EndCase();
     if (WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGPIPE) DieBy(SIGPIPE);
     if (end.hung) {
-      // The case may have come to its end before the signal came to it: it has its line then, or runs again.
+      // The case may have ended before the kill arrived: then it either has its line or runs again.
       if (!running || running->began != end.hung->began) return std::nullopt;
       return Fail(*running, absl::StrCat("not finished after ", supervision_.case_timeout, " s (--case_timeout)"));
     }

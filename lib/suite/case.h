@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a family builds for one point: a step to time, and what proves that the step is right.
+// The product of a family for one point: a step to time, and the means to check its result.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@
 
 namespace roofbench {
 
-// A step, made from a callable that takes nothing or one that takes a timing::PhaseMarker&.
+// A step, constructed from a callable that takes nothing or a timing::PhaseMarker&.
 class CaseStep {
  public:
   CaseStep() = default;
@@ -38,28 +38,27 @@ class CaseStep {
   timing::Step step_;
 };
 
-// The step's results may differ from the reference by tolerance · (|reference| + rms(reference)), element by element,
-// with
+// A result may differ from the reference by tolerance · (|reference| + rms(reference)), element by element, with
 //   tolerance = (2 · eps(dtype) + 4 · eps(fp32) · sqrt(reduction)) · sqrt(roundings) · amplification,
-// and over a result of 64 elements or more by half of that in the root mean square: a result is rounded to `dtype`, an
-// fp32 sum of `reduction` terms wanders like a random walk, and so do `roundings` such results one after another.
-// Integer results (eps 0) must be equal.
+// and a result of 64 elements or more by half of that in the root mean square: a result is rounded to `dtype`, the
+// error of an fp32 sum of `reduction` terms grows like a random walk, and so does that of `roundings` successive
+// results. Integer results (eps 0) must be equal.
 struct Tolerance {
   workload::Dtype dtype = workload::Dtype::kFp32;
   double reduction = 1;      // terms in the longest sum (k of a product)
-  double roundings = 1;      // results that are rounded to dtype one after another
-  double amplification = 1;  // how far an error of the first of them may have grown in the last
+  double roundings = 1;      // results successively rounded to dtype
+  double amplification = 1;  // largest growth of an error from the first of them to the last
 };
 
-// What a step means to the model that it runs: for rates a token, time to first token, and utilisation.
+// Work of a step in terms of its model: for rates per token, time to first token, and utilization.
 struct ModelWork {
-  // Tokens that a training step processes, or that a generation makes after each sequence's first; and the index of the
-  // phase in which it does (nullopt: the whole step).
+  // Tokens that a training step processes, or that a generation produces after each sequence's first; and the index of
+  // the phase that does so (nullopt: the whole step).
   double tokens = 0;
   std::optional<std::size_t> token_phase = {};
-  double token_bytes = 0;  // of weights, keys and values that making them must read
+  double token_bytes = 0;  // weights, keys and values that must be read to produce them
   double new_tokens = 0;   // of a generation: those tokens and each sequence's first
-  // Tokens of the prompts that a generation reads, and the phase, which ends with the first new token.
+  // Tokens of the prompts that a generation reads, and the index of that phase, which ends with the first new token.
   double prompt_tokens = 0;
   std::optional<std::size_t> prompt_phase = {};
   double flops = 0;                                // by the model's convention (PaLM), not those of the cost
@@ -68,38 +67,39 @@ struct ModelWork {
 
 struct Case {
   CaseStep step = {};
-  // Names of the phases that the step marks, in the order of their indices. Counters are called <phase>_ms.
+  // Names of the phases that the step marks, in index order. Counters are called <phase>_ms.
   std::vector<std::string> phases = {};
-  // What the last step computed, and the same in a higher precision. Both are called once, before timing.
+  // The result of the last step, and the same in a higher precision. Both are called once, before timing.
   std::function<std::vector<at::Tensor>()> result = {};
   std::function<std::vector<at::Tensor>()> reference = {};
-  // The reference with what passes between its operations rounded to the precision of the case. Called where the
-  // result is beyond the tolerance: it may stray from the reference as far as rounding takes this one, three times over
-  // for another order of roundings. Of steps whose operands decide how much an error grows, as a checkpoint does.
+  // The reference with intermediates rounded to the precision of the case, for steps whose operands determine how much
+  // an error grows (a checkpoint, for example). Called if the result exceeds the tolerance: it may then differ from the
+  // reference by three times as much as this one does, because the order of roundings differs.
   std::function<std::vector<at::Tensor>()> rounded = {};
-  // Where `result` holds samples only: all that the step computed, in which no element may be infinite or NaN; and in
-  // double precision what each row (the last dimension) of it adds up to, which finds rows that were not sampled. A
-  // product's sums are cheap, A · (B · 1) (Freivalds 1977). An undefined sum is not compared.
+  // For a `result` that holds samples only: the whole result, in which no element may be infinite or NaN; and the sum
+  // of each of its rows (last dimension) in double precision, to detect errors in rows that were not sampled. The sums
+  // of a product are cheap, A · (B · 1) (Freivalds 1977). An undefined sum is not compared.
   std::function<std::vector<at::Tensor>()> whole = {};
   std::function<std::vector<at::Tensor>()> row_sums = {};
   Tolerance tolerance = {};
-  // The step records gradients; else it runs without autograd.
+  // The step records gradients; otherwise it runs without autograd.
   bool autograd = false;
-  // What a step does where only building it tells (a generation that ends early): in place of the family's.
+  // Cost of a step that is only known once built (a generation that ends early): replaces the family's.
   std::optional<workload::Cost> cost = {};
-  // Called once after the samples: what the case leaves behind for people to read, beside its figures.
+  // Called once after the samples: text output of the case for users, in addition to its figures.
   std::function<std::string()> text = {};
   // Exact number of parameters, for models.
   double parameters = 0;
   ModelWork model = {};
-  // Steps before the samples, whatever --warmup_iters says: the very first steps are measured then, and the result is
-  // checked after the samples.
+  // Number of steps before the samples, overriding --warmup_iters: used to measure the very first steps, in which case
+  // the result is checked after the samples.
   std::optional<int64_t> warmup_iters = {};
-  // Samples that are taken even if they exceed the time limits: steps of seconds need more than one.
+  // Minimum number of samples even if they exceed the time limits, because steps of seconds need more than one.
   int64_t least_samples = 1;
-  // Bytes of operands that count in its peak memory though no build of it allocated them (OperandCache).
+  // Bytes of operands that count in its peak memory although no build of the case allocated them (OperandCache).
   double shared_bytes = 0;
-  // Figures of the case's own, read after sampling: counter name -> value. The name must be in the table of counters.
+  // Additional figures of the case, read after sampling: counter name -> value. The name must be in the table of
+  // counters.
   std::vector<std::pair<std::string, std::function<double()>>> figures = {};
 };
 

@@ -34,8 +34,8 @@ absl::Status CompareIntegers(const at::Tensor& result, const at::Tensor& referen
       actual.numel(), first, actual[first].item<int64_t>(), expected[first].item<int64_t>()));
 }
 
-// A tensor in double precision, a block at a time: the whole of a large one would need eight times its memory, and
-// every intermediate as much again.
+// A tensor in double precision, one block at a time: a whole large tensor would need eight times its memory, and every
+// intermediate as much again.
 class Blocks {
  public:
   explicit Blocks(const at::Tensor& tensor) : flat_(tensor.detach().reshape({-1})) {}
@@ -52,10 +52,10 @@ class Blocks {
   at::Tensor flat_;
 };
 
-// How far results are from their references, gathered over blocks.
+// Deviation of results from their references, accumulated over blocks.
 struct Deviation {
   int64_t wrong = 0;
-  int64_t worst = 0;  // index of the element that is furthest out of bounds
+  int64_t worst = 0;  // index of the element that exceeds its bound most
   double worst_excess = -1;
   double worst_actual = 0;
   double worst_expected = 0;
@@ -64,19 +64,19 @@ struct Deviation {
   void Add(const at::Tensor& actual, const at::Tensor& expected, double relative, double rms, int64_t begin) {
     const at::Tensor bound = expected.abs().add_(rms).mul_(relative);
     const at::Tensor error = actual.sub(expected).abs_();
-    // An infinite or NaN reference makes the comparison false; what it stands against is looked at below.
+    // An infinite or NaN reference makes the comparison false; those elements are compared below.
     if (error.le(bound).logical_and_(expected.isfinite()).all().item<bool>()) {
       squares += error.square().sum().item<double>();
       return;
     }
     const at::Tensor finite = expected.isfinite();
-    // Where the reference is infinite or NaN the result must be of the same kind.
+    // An infinite or NaN reference requires a result of the same kind.
     const at::Tensor same_kind = expected.eq(actual).logical_or(expected.isnan().logical_and(actual.isnan()));
     const at::Tensor good = at::where(finite, error.le(bound), same_kind);
     squares += at::where(finite, error, at::zeros_like(error)).square().sum().item<double>();
     if (good.all().item<bool>()) return;
     wrong += good.logical_not().sum().item<int64_t>();
-    // Anything wrong is further out than anything good; a NaN is the furthest.
+    // Any wrong element exceeds any correct one; a NaN exceeds all.
     const at::Tensor excess =
         at::where(good, at::full_like(error, -1), error.sub(bound).nan_to_num(1e300, 1e300).clamp_min(0));
     const int64_t index = excess.argmax().item<int64_t>();
@@ -103,12 +103,12 @@ absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& referenc
     return absl::DataLossError(
         absl::StrCat("wrong ", what, ": shape ", Shape(result), " where the reference has ", Shape(reference)));
   }
-  // Bit for bit, as a copy is. Of tensors on two devices LibTorch refuses to tell.
+  // Bit-exact comparison, for copies. LibTorch refuses to compare tensors on two devices.
   if (result.device() == reference.device() && result.scalar_type() == reference.scalar_type() &&
       at::equal(result, reference)) {
     return absl::OkStatus();
   }
-  // Whole numbers are compared as such: beyond 2^53 double precision takes neighbours for equal.
+  // Integers are compared exactly: beyond 2^53, double precision merges adjacent ones.
   if (!result.is_floating_point() && !reference.is_floating_point()) return CompareIntegers(result, reference, what);
   const Blocks actual(result);
   const Blocks expected(reference);
@@ -131,7 +131,7 @@ absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& referenc
                         what, deviation.wrong, result.numel(), deviation.worst, deviation.worst_actual,
                         deviation.worst_expected, relative));
   }
-  // Errors too small to be seen one by one, but everywhere: of a formula that is slightly off, say.
+  // Detects errors that are small in each element but systematic, such as those of a slightly wrong formula.
   constexpr double kFewest = 64;
   const double error_rms = elements > 0 ? std::sqrt(deviation.squares / elements) : 0;
   if (elements < kFewest || error_rms <= relative / 2 * rms) return absl::OkStatus();
@@ -142,7 +142,7 @@ absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& referenc
 
 absl::Status CheckRowSums(const at::Tensor& whole, const at::Tensor& sums, const Tolerance& tolerance,
                           const std::string& what) {
-  // Finite elements cannot add up to anything else in double precision: of bf16 and fp32 it would take 1e270 of them.
+  // Finite elements cannot sum to infinity in double precision: that would take 1e270 elements of bf16 or fp32.
   const at::Tensor actual = whole.detach().sum(-1, /*keepdim=*/false, at::kDouble).to(at::kCPU).reshape({-1});
   if (const at::Tensor bad = actual.isfinite().logical_not(); bad.any().item<bool>()) {
     return absl::DataLossError(absl::StrFormat("wrong %s: a NaN or an infinity in %d of %d rows, the first in row %d",
@@ -171,8 +171,8 @@ absl::Status CheckRowSums(const at::Tensor& whole, const at::Tensor& sums, const
 
 namespace {
 
-// `tolerance` with room for three times what rounding does to the reference. No more than half of a value: what
-// rounding alone takes further cannot be checked.
+// `tolerance` widened by three times the effect of rounding on the reference. At most half of a value: larger effects
+// of rounding cannot be checked.
 Tolerance WithRoomFor(const at::Tensor& rounded, const at::Tensor& reference, Tolerance tolerance) {
   constexpr double kOtherRoundings = 3;
   constexpr double kMost = 0.5;
@@ -186,7 +186,7 @@ Tolerance WithRoomFor(const at::Tensor& rounded, const at::Tensor& reference, To
   return tolerance;
 }
 
-// As far as the reference's own rounding explains.
+// Compares with a tolerance that includes the reference's own rounding.
 absl::Status CompareRounded(const Case& built, std::size_t index, const at::Tensor& result, const at::Tensor& reference,
                             const std::string& what) {
   absl::Status status = CompareTensors(result, reference, built.tolerance, what);

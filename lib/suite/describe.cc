@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The values that the registered points have, in their order.
+// The values of an axis in the registered points, in order.
 std::vector<std::string> RegisteredValues(const std::vector<Point>& points, const std::string& axis) {
   std::vector<std::string> values;
   for (const Point& point : points) {
@@ -35,13 +35,13 @@ std::string FullDoc(const AxisSpec& axis) {
   return absl::StrCat(shared, "; ", axis.doc);
 }
 
-// Whether it launches what no GPU has run.
+// Whether it launches a kernel that no GPU has run.
 bool AwaitsAGpu(const Implementation& one) {
   const Proof proof = one.GpuProof();
   return proof == Proof::kUnverified || proof == Proof::kEmulated;
 }
 
-// What the name alone does not say.
+// Remark on facts that the name does not convey.
 std::string Remark(const Implementation& one) {
   std::vector<std::string> remarks;
   if (one.on_cpu != one.on_gpu) remarks.emplace_back(one.on_cpu ? "on processors alone" : "on GPUs alone");
@@ -108,7 +108,7 @@ std::string DescribeAxes(const std::vector<Family>& families) {
   for (const auto& [axis, doc] : shared) absl::StrAppendFormat(&text, "  %-9s %s\n", axis, doc);
   absl::StrAppend(&text, "\nImplementations\n");
   for (const auto& [name, doc] : implementations) absl::StrAppendFormat(&text, "  %-9s %s\n", name, doc);
-  // What no case of the program needs would be news of somebody else's kernels.
+  // Kernels that no case of the program uses are not worth mentioning.
   const bool has_unverified = std::any_of(families.begin(), families.end(), [](const Family& family) {
     return std::any_of(family.implementations().begin(), family.implementations().end(), AwaitsAGpu);
   });

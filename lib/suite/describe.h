@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families as text for --list_axes and as a part of the contract that --describe=json prints.
+// Families as text for --list_axes and as JSON in the contract that --describe=json prints.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@
 
 namespace roofbench {
 
-// The text of --list_axes: every family with its axes and implementations, then what families share, once.
+// The text of --list_axes: every family with its axes and implementations, then their shared parts, once.
 std::string DescribeAxes(const std::vector<Family>& families);
 
-// {"name", "doc", "cache_default", "axes": […], "implementations": […], "growth": […]}: docs/contract.md has the
+// {"name", "doc", "cache_default", "axes": […], "implementations": […], "growth": […]}: docs/contract.md describes the
 // fields.
 nlohmann::ordered_json DescribeFamily(const Family& family);
 
-// A value of an axis: a size as a number, anything else as text.
+// A value of an axis: a size as a number, anything else as a string.
 nlohmann::ordered_json AxisJson(const std::string& value);
 
-// The names of cases, one a line, or as JSON [{"name", "axes": {…}}, …] with every axis of each.
+// The names of cases, one per line, or as JSON [{"name", "axes": {…}}, …] with every axis of each.
 std::string ListCases(const std::vector<PlannedCase>& plan, bool as_json);
 
 }  // namespace roofbench

@@ -63,7 +63,7 @@ Family::Family(std::string name, std::string doc)
           std::vector<AxisSpec>{SharedAxis(kCacheAxis, {kCold, kWarm}, kCold)})) {}
 
 Family& Family::Axis(AxisSpec axis) {
-  axes_->insert(axes_->end() - 1, std::move(axis));  // `cache` stays the last
+  axes_->insert(axes_->end() - 1, std::move(axis));  // `cache` stays last
   return *this;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A family: one kind of work, its axes, and the points of it that matter.
+// A family: one kind of work, its axes, and the points at which it is measured.
 #pragma once
 
 #include <functional>
@@ -18,17 +18,17 @@
 
 namespace roofbench {
 
-// How much of a family a run takes. Each holds the one before.
+// Share of a family that a run takes. Each suite contains the previous one.
 enum class Suite { kQuick, kStandard, kFull };
 std::string_view Name(Suite suite);  // "quick", "standard", "full"
 
-// The time of a step is expected to grow as axis^exponent, the other axes held still.
+// The time of a step is expected to grow as axis^exponent with the other axes fixed.
 struct ExpectedGrowth {
   std::string axis;
   double exponent;
 };
 
-// Values by axis; axes with a default may be left out. The points are the product of the lists.
+// Values by axis; axes with a default may be omitted. The points are the product of the lists.
 class AxisList {
  public:
   AxisList(std::initializer_list<AxisValue> values);  // NOLINT(google-explicit-constructor)
@@ -52,25 +52,26 @@ class Family {
   Family(std::string name, std::string doc);
 
   Family& Axis(AxisSpec axis);
-  // Every family ends with the axis `cache`: cold (operands come from memory: the default) or warm (as the last step
-  // left them). Macro families, whose steps find what the last one left, default to warm.
+  // Every family ends with the axis `cache`: cold (operands come from memory: the default) or warm (operands stay as
+  // the last step left them). Macro families, whose steps reuse the state of the last one, default to warm.
   Family& DefaultCache(std::string value);
   // Adds the product of the lists to `suite` and every larger one.
   Family& Grid(Suite suite, GridAxes axes);
-  // Steps of up to `seconds` are what this family is for: no suite leaves them out as too long.
+  // Steps of up to `seconds` are intended for this family: no suite omits them as too long.
   Family& LongSteps(double seconds);
-  // The point of another registered family with the same step and sizes to make smaller: it predicts a step's time
-  // where this family's axes are names alone.
+  // Maps a point to one of another registered family with the same step and sizes that can be reduced: it predicts a
+  // step's time if this family's axes are only names.
   Family& PredictAs(PointFunction other);
   Family& ExpectGrowth(std::string axis, double exponent);
-  // Closed-form work of one step, and the memory it needs; called before anything is built.
+  // Closed-form work of one step, and its memory requirement; called before anything is built.
   Family& Cost(CostFunction cost);
-  // The rows of the axis `impl`, which becomes the first axis where there are two or more. The default, if any, is left
+  // The rows of the axis `impl`, which becomes the first axis if there are two or more. The default, if any, is omitted
+  // from names.
   // out of names.
   Family& Implementations(std::vector<Implementation> implementations, const std::string& default_name);
-  // Whether this device can run the point at all; not-OK becomes a skipped case with that reason.
+  // Whether this device can run the point; a non-OK status becomes a skipped case with that reason.
   Family& Supports(SupportFunction supports);
-  // Makes tensors and the step. Called again for every cold copy: `Inputs` then hands out clones of the same data.
+  // Makes tensors and the step. Called again for every cold copy: `Inputs` then returns clones of the same data.
   Family& Build(BuildFunction build);
 
   const std::string& name() const { return name_; }
@@ -78,12 +79,12 @@ class Family {
   const std::vector<AxisSpec>& axes() const { return *axes_; }
   const std::vector<ExpectedGrowth>& growth() const { return growth_; }
   const std::vector<Implementation>& implementations() const { return implementations_; }
-  // The one of a point; nullptr if the family names none.
+  // The implementation of a point; nullptr if the family names none.
   const Implementation* ImplementationOf(const Point& point) const;
   double long_step() const { return long_step_; }
   const PointFunction& predict_as() const { return predict_as_; }
 
-  // What makes the family unfit to register ("it has no Grid"); empty if nothing does.
+  // Reason why the family cannot be registered ("it has no Grid"); empty if there is none.
   std::string Problem() const;
 
   // The registered points up to `suite`, each once, in the order of the grids.
@@ -96,7 +97,7 @@ class Family {
  private:
   std::string name_;
   std::string doc_;
-  // Shared with every point, which must find it where it was when the family is moved.
+  // Shared with every point, so that the address survives a move of the family.
   std::shared_ptr<std::vector<AxisSpec>> axes_;
   std::vector<std::pair<Suite, GridAxes>> grids_;
   std::vector<ExpectedGrowth> growth_;
@@ -108,14 +109,14 @@ class Family {
   BuildFunction build_;
 };
 
-// Enters a family into the program's table. At namespace scope:
+// Adds a family to the program's table. At namespace scope:
 //   const Registration kMine(Family("mine", "…").Axis(…).Grid(…).Cost(…).Build(…));
-// A family without cost, build or points, a duplicate name, or a grid that names an unknown axis or value stops the
-// program at start with a message: it is a mistake in the program, not in its use.
+// A family without cost, build or points, a duplicate name, or a grid with an unknown axis or value stops the program
+// at start with a message: it is an error in the program, not in its use.
 class Registration {
  public:
   explicit Registration(Family family);
-  // A FamilyOf.
+  // Accepts a FamilyOf.
   template <typename Declared>
   requires requires(const Declared& declared) { declared.Finish(); }
   Registration(const Declared& declared)  // NOLINT(google-explicit-constructor): reads as a declaration
@@ -124,7 +125,7 @@ class Registration {
 
 // All registered families, by name.
 const std::vector<Family>& Families();
-// std::logic_error where none has the name.
+// Throws std::logic_error if no family has the name.
 const Family& FamilyNamed(const std::string& name);
 
 }  // namespace roofbench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a benchmark file declares a family: which work, which operands, which implementations, which points.
+// Declares a family in a benchmark file: its work, operands, implementations and points.
 //
 //   struct Operands { at::Tensor x, y; };
 //
@@ -14,8 +14,8 @@
 //           .Impl("native", Cpu([]<typename T>(Operands& o) { return kernels::Gelu<T>{…}; }))
 //           .Points(Suite::kQuick, {{"elements", {16_Mi}}});
 //
-// The axis `impl` comes first in a name, then the others in the order of their declaration, then `cache`. The case owns
-// its operands; an implementation's callables get them by reference.
+// The axis `impl` comes first in a name, then the others in the order of declaration, then `cache`. The case owns its
+// operands and passes them to an implementation's callables by reference.
 #pragma once
 
 #include <concepts>
@@ -50,11 +50,11 @@ class FamilyOf {
   FamilyOf& Precisions(const AxisList& values, const std::string& doc = {}) {
     return Axis(SharedAxis(kPrecisionAxis, values.texts(), {}, doc));
   }
-  // The first one is the default.
+  // The first value is the default.
   FamilyOf& Passes(const AxisList& values, const std::string& doc = {}) {
     return Axis(SharedAxis(kPassAxis, values.texts(), values.texts().front(), doc));
   }
-  // A whole number from 1. The default may name another axis: as large as that one.
+  // An integer from 1. The default may name another axis, whose value it then takes.
   FamilyOf& Size(std::string name, std::string doc = {}, AxisValue default_value = {}) {
     return Axis({.name = std::move(name), .default_value = std::move(default_value.text), .doc = std::move(doc)});
   }
@@ -77,13 +77,13 @@ class FamilyOf {
     for (const AxisSpec& axis : axes) family_.Axis(axis);
     return *this;
   }
-  // The value of `impl` that is left out of names.
+  // The value of `impl` that is omitted from names.
   FamilyOf& DefaultImpl(std::string name) { return default_impl_ = std::move(name), *this; }
   FamilyOf& DefaultCache(std::string value) { return family_.DefaultCache(std::move(value)), *this; }
 
   // Work and operands.
 
-  // Closed-form work of one step, and the memory it needs. A shape with a ForwardCost() stands for that.
+  // Closed-form work of one step, and its memory requirement. A shape with a ForwardCost() can stand for both.
   template <std::invocable<const Point&> Function>
   FamilyOf& Work(Function work) {
     family_.Cost([work = std::move(work)](const Point& at) -> workload::Cost {
@@ -96,7 +96,7 @@ class FamilyOf {
     return *this;
   }
   // Makes the operands of a case; it may return an absl::StatusOr of them. Called again for every cold copy: `Inputs`
-  // then hands out clones.
+  // then returns clones.
   template <std::invocable<const Point&, Inputs&> Function>
   FamilyOf& Operands(Function make) {
     make_ = [make = std::move(make)](const Point& at, Inputs& in) -> absl::StatusOr<Shared> {
@@ -110,15 +110,15 @@ class FamilyOf {
     };
     return *this;
   }
-  // What the last step computed: a tensor or several. Where it is not given: operands.y, of which the rows
-  // operands.rows if there is such a member; then Whole, where that is not given, is operands.y.
+  // The result of the last step: one tensor or several. Default: operands.y, restricted to the rows operands.rows if
+  // that member exists; in that case the default of Whole is operands.y.
   template <typename Function>
   FamilyOf& Result(Function result) {
     result_ = [result = std::move(result)](const O& o) { return AsTensors(result(o)); };
     return *this;
   }
-  // The same in a higher precision. It may take the operands as they are after the steps, and let go of those that it
-  // alone needs.
+  // The result in a higher precision. It may use the operands as they are after the steps, and free those that nothing
+  // else needs.
   template <typename Function>
   FamilyOf& Reference(Function reference) {
     reference_ = [reference = std::move(reference)](O& o) { return AsTensors(reference(o)); };
@@ -130,32 +130,32 @@ class FamilyOf {
     rounded_ = [rounded = std::move(rounded)](O& o) { return AsTensors(rounded(o)); };
     return *this;
   }
-  // Where the result is a sample: all of it, in which a NaN or an infinity fails the check.
+  // If the result is a sample: the whole result, in which a NaN or an infinity fails the check.
   template <typename Function>
   FamilyOf& Whole(Function whole) {
     whole_ = [whole = std::move(whole)](const O& o) { return AsTensors(whole(o)); };
     return *this;
   }
-  // What the rows of Whole add up to, in double precision.
+  // The sums of the rows of Whole, in double precision.
   template <typename Function>
   FamilyOf& RowSums(Function sums) {
     row_sums_ = [sums = std::move(sums)](const O& o) { return AsTensors(sums(o)); };
     return *this;
   }
-  // Where it is not given: of one rounding to the axis dtype, or to fp32 where there is none.
+  // Default: one rounding to the axis dtype, or to fp32 without that axis.
   FamilyOf& Within(std::function<Tolerance(const Point&)> tolerance) {
     return tolerance_ = std::move(tolerance), *this;
   }
-  // Whatever else a case has: phases, figures, parameters, what a step means to a model.
+  // Sets further members of a case: phases, figures, parameters, and its work in terms of a model.
   FamilyOf& Details(std::function<void(const Point&, const std::shared_ptr<O>&, Case&)> details) {
     return details_ = std::move(details), *this;
   }
 
   // Implementations.
 
-  // A value of the axis `impl`: one binding for every device, or one for processors and one for GPUs, or one for each
-  // pass. A callable that takes (O&) or (O&, timing::PhaseMarker&) is the step itself. Called again with the same name,
-  // it adds to what is there.
+  // Adds a value of the axis `impl`: one binding for every device, one for processors and one for GPUs, or one per
+  // pass. A callable that takes (O&) or (O&, timing::PhaseMarker&) is the step itself. A second call with the same name
+  // adds bindings to the first.
   template <typename... Bindings>
   FamilyOf& Impl(const std::string& name, Bindings... bindings) {
     Row& row = RowNamed(name);
@@ -164,27 +164,28 @@ class FamilyOf {
   }
   // `impl:graph`: the steps of `eager` recorded as a CUDA graph.
   FamilyOf& Graph(const std::string& eager = "eager");
-  // Of the implementation named last: the values of `dtype` (or `precision`) that it takes, and why not others.
+  // For the implementation named last: the values of `dtype` (or `precision`) that it takes, and the reason for
+  // excluding others.
   FamilyOf& Takes(const AxisList& dtypes, std::string reason) {
     rows_[last_].description.dtypes = dtypes.texts();
     return Limits(std::move(reason));
   }
   FamilyOf& Limits(std::string reason) { return rows_[last_].description.limits = std::move(reason), *this; }
-  // Likewise: what else decides whether it can run a point on a device.
+  // For the implementation named last: further conditions for running a point on a device.
   FamilyOf& When(Family::SupportFunction supports) { return rows_[last_].supports = std::move(supports), *this; }
-  // Likewise: the GPU kernels of ours that its step launches without saying so in a Cuda().
+  // For the implementation named last: our GPU kernels that its step launches without declaring them in a Cuda().
   FamilyOf& Launches(std::vector<std::string_view> kernels) {
     return rows_[last_].description.kernels = std::move(kernels), *this;
   }
 
-  // Likewise, of some points alone.
+  // As Launches, but for some points only.
   FamilyOf& LaunchesAt(std::function<std::vector<std::string_view>(const Point&)> kernels) {
     return rows_[last_].description.kernels_at = std::move(kernels), *this;
   }
 
   // Points and expectations.
 
-  // The product of the lists, in `suite` and every larger one. An axis without a list has its default.
+  // Adds the product of the lists to `suite` and every larger one. An axis without a list takes its default.
   FamilyOf& Points(Suite suite, GridAxes axes) { return family_.Grid(suite, std::move(axes)), *this; }
   // Time is expected to grow as axis^exponent.
   FamilyOf& Growth(std::string axis, double exponent) { return family_.ExpectGrowth(std::move(axis), exponent), *this; }
@@ -192,7 +193,7 @@ class FamilyOf {
   FamilyOf& LongSteps(double seconds) { return family_.LongSteps(seconds), *this; }
   FamilyOf& PredictAs(Family::PointFunction other) { return family_.PredictAs(std::move(other)), *this; }
 
-  // The family as the program's table keeps it.
+  // The family as stored in the program's table.
   Family Finish() const;
 
  private:
@@ -204,7 +205,7 @@ class FamilyOf {
     Family::SupportFunction supports = {};
     bool is_graph = false;
 
-    // Of a point on such a device; nullptr if there is none.
+    // The step for a point on such a device; nullptr if there is none.
     const BoundStep<O>* StepAt(const Point& at, bool on_gpu) const {
       for (const BoundStep<O>& step : steps) {
         if ((on_gpu ? step.on_gpu : step.on_cpu) && (step.pass.empty() || step.pass == at.Text(kPassAxis)))
@@ -233,7 +234,7 @@ class FamilyOf {
     row.steps.push_back(std::move(step));
   }
 
-  // The row of a point: the only one where there is no choice.
+  // The row of a point: the only row if there is just one.
   static const Row& RowAt(const std::vector<Row>& rows, const Point& at) {
     if (!at.Has(kImplAxis)) return rows.front();
     for (const Row& row : rows) {
@@ -254,7 +255,7 @@ class FamilyOf {
   std::function<void(const Point&, const Shared&, Case&)> details_;
   Family::SupportFunction supports_;
   std::vector<Row> rows_;
-  std::size_t last_ = 0;  // of rows_: the one that was named last
+  std::size_t last_ = 0;  // index in rows_ of the implementation named last
 };
 
 template <typename O>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One way to do a family's work: where it runs, and how far that is proven.
+// One implementation of a family's work: where it runs, and how far it is verified.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace roofbench {
 
-// What stands behind an implementation on a kind of device. kChecked: its results are compared with a reference in
-// every run. kUnverified: it launches what no GPU has run yet; kEmulated: nor has one, but a stand-in.
+// Verification of an implementation on a kind of device. kChecked: every run compares its results with a reference.
+// kUnverified: it launches kernels that no GPU has run yet; kEmulated: the same, but they ran in an emulation.
 enum class Proof { kNone, kUnverified, kEmulated, kChecked };
 std::string_view Name(Proof proof);  // "none", "unverified", "emulated", "checked"
 
@@ -23,27 +23,27 @@ struct Implementation {
   std::string doc = {};
   bool on_cpu = false;
   bool on_gpu = false;
-  // What it launches on GPUs by our doing: __global__ functions, and else rows of lib/device/unverified.cc.
+  // GPU kernels that our code launches: __global__ functions, or other rows of lib/device/unverified.cc.
   std::vector<std::string_view> kernels = {};
-  // More of them, of some points alone; nullptr: none.
+  // Further kernels that only some points launch; nullptr: none.
   std::function<std::vector<std::string_view>(const Point&)> kernels_at = {};
-  // The values of `dtype`, or of `precision` in a family without that axis, that it takes; empty: all of the family's.
+  // The accepted values of `dtype`, or of `precision` in a family without that axis; empty: all of the family's.
   std::vector<std::string> dtypes = {};
-  // Why it does not run elsewhere, for people; empty where there is nothing to say.
+  // Explanation of its limits, for users; empty if there is none.
   std::string limits = {};
 
   Proof CpuProof() const;
   Proof GpuProof() const;
 };
 
-// Whether the device is of a kind that the implementation is for, and the point of a dtype that it takes; not-OK says
-// what does run.
+// Whether the implementation supports the device's kind and the point's dtype; a non-OK status lists the supported
+// alternatives.
 absl::Status SupportsImplementation(const Implementation& implementation, const Point& point, const Device& device);
 
-// Unimplemented where the implementation would launch what no GPU has run yet.
+// Returns Unimplemented if the implementation would launch kernels that no GPU has run yet.
 absl::Status CheckVerified(const Implementation& implementation, const Point& point, const Device& device);
 
-// What an implementation of this name is in every family: "eager" is LibTorch's own operator. Empty for other names.
+// The common description of an implementation name: "eager" is LibTorch's own operator. Empty for other names.
 std::string_view ImplementationDoc(std::string_view name);
 
 }  // namespace roofbench

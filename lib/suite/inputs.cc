@@ -34,7 +34,7 @@ at::Tensor Inputs::Next(Make make) {
   at::Tensor tensor;
   if (cloning_) {
     if (next_ >= first_.size()) throw std::logic_error("a build asked for more tensors than the first one");
-    tensor = first_[next_].detach().clone();  // a leaf, where the first one came to require gradients
+    tensor = first_[next_].detach().clone();  // a leaf, if the first tensor was later set to require gradients
   } else {
     tensor = make().to(device_.torch_device());
     first_.push_back(tensor);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a case's tensors: seeded, never zeros, and cloned when the case is built again for a cold cache.
+// Makes a case's tensors: seeded, nonzero, and cloned when the case is built again for a cold cache.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -20,34 +20,34 @@ class Device;
 
 class Inputs {
  public:
-  // The data depends on `seed`, `name` (of the case) and the kind of the device alone. It is made on the device: a
-  // processor would take minutes to fill the memory of a GPU.
+  // The data depends only on `seed`, `name` (of the case) and the kind of device. It is generated on the device,
+  // because a processor would take minutes to fill the memory of a GPU.
   Inputs(Device& device, uint64_t seed, const std::string& name, const CompileOptions& compile = {});
 
   Device& device() const { return device_; }
   const CompileOptions& compile_options() const { return compile_; }
-  // That compiling a part of the copy took.
+  // Adds the time spent compiling a part of the copy.
   void AddCompileSeconds(double seconds) { compile_seconds_ += seconds; }
   double compile_seconds() const { return compile_seconds_; }
 
   // Normal data with the given standard deviation. int8: normal with deviation 32 · `scale`, rounded and clamped to
   // ±127.
   at::Tensor Randn(at::IntArrayRef shape, workload::Dtype dtype = workload::Dtype::kFp32, double scale = 1);
-  // Memory for a result: allocated and touched, so that no page fault falls into a step.
+  // Memory for a result: allocated and touched, so that steps cause no page faults.
   at::Tensor Empty(at::IntArrayRef shape, at::ScalarType type);
   at::Tensor Empty(at::IntArrayRef shape, workload::Dtype dtype) { return Empty(shape, StorageType(dtype)); }
-  // Uniform whole numbers in [low, high), as int64.
+  // Uniform integers in [low, high), as int64.
   at::Tensor Integers(int64_t low, int64_t high, at::IntArrayRef shape);
-  // A tensor that the case made itself (packed weights, say): remembered, and cloned for the next copy.
+  // Registers a tensor that the case made itself (packed weights, for example); the next copy gets a clone.
   at::Tensor Keep(at::Tensor tensor);
-  // The same for one that takes time to make: `make` is called for the first copy alone.
+  // The same for a tensor that takes time to make: `make` is called only for the first copy.
   at::Tensor Keep(const std::function<at::Tensor(at::Generator&)>& make);
   // At most `most` distinct sorted row numbers below `rows`: all of them if there are no more.
   at::Tensor SampleRows(int64_t rows, int64_t most = 64);
 
-  // From now on every call answers with a clone of what the same call (by order) answered the first time.
+  // From now on, the n-th call returns a clone of the result of the first build's n-th call.
   void StartClone();
-  // Bytes of one copy: everything handed out since the last StartClone.
+  // Bytes of one copy: all tensors returned since the last StartClone.
   double bytes() const { return bytes_; }
 
  private:
@@ -58,9 +58,9 @@ class Inputs {
   Device& device_;
   const CompileOptions compile_;
   double compile_seconds_ = 0;
-  at::Generator generator_;         // on the host, for what a case makes itself
-  at::Generator device_generator_;  // the same one on a processor
-  std::vector<at::Tensor> first_;   // what the first build was given
+  at::Generator generator_;         // on the host, for tensors that a case makes itself
+  at::Generator device_generator_;  // the same generator on a processor
+  std::vector<at::Tensor> first_;   // tensors of the first build
   std::size_t next_ = 0;
   bool cloning_ = false;
   double bytes_ = 0;

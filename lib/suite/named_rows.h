@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables whose rows have names that are the values of an axis.
+// Tables whose row names are the values of an axis.
 #pragma once
 
 #include <stdexcept>
@@ -17,7 +17,7 @@ std::vector<std::string> NamesOf(const Rows& rows) {
   return names;
 }
 
-// std::logic_error where no row has the name.
+// Throws std::logic_error if no row has the name.
 template <typename Rows>
 const auto& RowOf(const Rows& rows, std::string_view name) {
   for (const auto& row : rows) {

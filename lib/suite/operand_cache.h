@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands that cases of a family share, because making them takes seconds and gigabytes: the weights of a model.
+// Operands shared by the cases of a family, because making them takes seconds and gigabytes: the weights of a model.
 #pragma once
 
 #include <functional>
@@ -10,25 +10,24 @@
 
 namespace roofbench {
 
-// One set of operands at a time, kept between cases until another set, or another family, takes its place.
+// Holds one set of operands between cases, until another set or family replaces it.
 class OperandCache {
  public:
   struct Made {
     std::shared_ptr<const void> value;
     double bytes = 0;
-    // Set by Get: what the measurement of memory misses of these operands. They were there when it began, or the ones
-    // that made room for them were.
+    // Set by Get: bytes of these operands that the memory measurement does not see, because they, or operands freed for
+    // them, existed when it began.
     double unseen_bytes = 0;
   };
 
-  // The set called `key` of the family that was entered, made at the first question, after what is there has been let
-  // go.
+  // Returns the set `key` of the current family. If it is not cached, frees the cached set and makes it.
   static absl::StatusOr<Made> Get(const std::string& key, const std::function<absl::StatusOr<Made>()>& make);
-  // A case of `family` begins: lets go of what belongs to another one.
+  // Begins a case of `family`: frees the operands of another family.
   static void Enter(const std::string& family);
-  // The memory of a case is measured from now on: after a pilot run, say, which may have made what it needs.
+  // Starts the memory measurement of a case, for example after a pilot run that may have made its operands.
   static void BeginMeasurement();
-  // Bytes that are kept: another set may have them.
+  // Bytes that are kept; they can be freed for another set.
   static double bytes();
 };
 

@@ -26,7 +26,7 @@ const AxisSpec* FindAxis(const Family& family, const std::string& name) {
   return nullptr;
 }
 
-// Each override must name a family, an axis of it and valid values.
+// Checks that each override names a family, one of its axes and valid values.
 absl::Status CheckOverride(const std::vector<Family>& families, const AxisOverride& wanted) {
   std::vector<std::string> names;
   std::set<std::string> axes;
@@ -72,13 +72,13 @@ std::vector<Point> ApplyOverrides(const Family& family, std::vector<Point> point
   return points;
 }
 
-// Google Benchmark's rules: a POSIX extended expression found anywhere in the name; a leading "-" inverts it; "all"
-// and the empty text select everything.
+// Follows Google Benchmark's rules: a POSIX extended expression matches anywhere in the name; a leading "-" inverts it;
+// "all" and the empty string select everything.
 struct Filter {
-  std::optional<Regex> expression = {};  // none: everything matches
+  std::optional<Regex> expression = {};  // nullopt: everything matches
   bool negative = false;
 
-  // Filters that were written for Google Benchmark expect its suffix of names with manual time, and may spell defaults.
+  // Filters written for Google Benchmark expect its suffix for manual time, and may spell out defaults.
   bool Selects(const Point& point) const {
     if (!expression) return !negative;
     const std::string suffix = "/manual_time";
@@ -101,7 +101,7 @@ absl::StatusOr<Filter> MakeFilter(std::string filter) {
              " is not a valid regular expression: ", std::string(expression.status().message())));
 }
 
-// Families and "axis:value" of every registered case.
+// Families and "axis:value" of all registered cases.
 std::vector<std::string> PartsOfNames(const std::vector<Family>& families) {
   std::set<std::string> parts;
   for (const Family& family : families) {
@@ -113,7 +113,7 @@ std::vector<std::string> PartsOfNames(const std::vector<Family>& families) {
   return {parts.begin(), parts.end()};
 }
 
-// "; did you mean 'matmul'?" for a filter in which a word is nearly a part of a name; empty if none is.
+// "; did you mean 'matmul'?" for a filter with a word that is close to a part of a name; empty if there is none.
 std::string Suggestion(const std::vector<Family>& families, const std::string& filter) {
   const std::vector<std::string> parts = PartsOfNames(families);
   const auto ends_word = [](char one) {
@@ -122,7 +122,7 @@ std::string Suggestion(const std::vector<Family>& families, const std::string& f
   for (auto begin = filter.begin(); begin != filter.end();) {
     const auto end = std::find_if(begin, filter.end(), ends_word);
     std::string word(begin, end);
-    while (absl::EndsWith(word, ".")) word.pop_back();  // of ".*"
+    while (absl::EndsWith(word, ".")) word.pop_back();  // removes the rest of ".*"
     const bool known = std::any_of(parts.begin(), parts.end(),
                                    [&](const std::string& part) { return part.find(word) != std::string::npos; });
     const std::string nearest = known ? "" : Nearest(word, parts);

@@ -17,9 +17,9 @@ struct PlannedCase {
   std::string name;  // point.Name()
 };
 
-// The selected cases in the order they run. Overridden axes replace values in every point of the suite; each name
-// occurs once. InvalidArgument for an unknown family, axis or value, a broken filter, or no match: with what would be
-// valid.
+// The selected cases in execution order. Overridden axes replace values in every point of the suite; each name occurs
+// once. InvalidArgument for an unknown family, axis or value, an invalid filter, or no match; the message lists valid
+// values.
 absl::StatusOr<std::vector<PlannedCase>> MakePlan(const std::vector<Family>& families, const Selection& selection);
 
 }  // namespace roofbench

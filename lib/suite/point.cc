@@ -20,7 +20,7 @@ const AxisSpec* FindAxis(const std::vector<AxisSpec>& axes, std::string_view nam
   return it == axes.end() ? nullptr : &*it;
 }
 
-// In the order of the choices, so that a set has one spelling.
+// Requires the order of the choices, so that a set has one spelling.
 bool AreChoices(const std::vector<std::string>& choices, std::string_view value) {
   auto next = choices.begin();
   for (const auto& one : absl::StrSplit(View(value), '+')) {
@@ -32,12 +32,12 @@ bool AreChoices(const std::vector<std::string>& choices, std::string_view value)
 }
 
 constexpr std::string_view kDigits = "0123456789";
-// 2^40: far above every size that fits a machine, far below where products of three sizes overflow a double's
-// exactness.
+// 2^40: far above every size that fits in memory, and small enough that products of three sizes do not overflow a
+// double.
 constexpr double kLargest = int64_t{1} << 40;
 
-// Digits, and others behind a point: no sign, no exponent. A number is written in one way alone, for it stands in
-// names.
+// Digits with an optional decimal fraction: no sign, no exponent. Each number has exactly one spelling, because it
+// occurs in names.
 bool IsShortDecimal(std::string_view text) {
   const std::string_view whole = text.substr(0, text.find('.'));
   if (whole.empty() || whole.find_first_not_of(kDigits) != std::string_view::npos) return false;
@@ -57,7 +57,7 @@ bool Point::Has(std::string_view axis) const { return FindAxis(*axes_, axis) != 
 const std::string& Point::Text(std::string_view axis) const {
   for (const auto& [name, value] : values_) {
     if (name != axis) continue;
-    // "k has the value n" means: as large as the axis n.
+    // "k has the value n" means that k equals the axis n.
     return value != axis && Has(value) ? Text(value) : value;
   }
   throw std::logic_error(absl::StrCat("family ", family_, " has no axis ", std::string(axis)));

@@ -14,20 +14,20 @@
 
 namespace roofbench {
 
-// One dimension along which a family varies.
+// A dimension along which a family varies.
 struct AxisSpec {
   std::string name;
-  // The values it can take; empty: any whole number from 1, or any number from 0.
+  // The allowed values; empty: any integer from 1, or any number from 0.
   std::vector<std::string> choices = {};
-  // Left out of the case's name where a point has this value, so that an axis can be added without renaming anything.
-  // The name of another axis: "the same as that one". Empty: always in the name.
+  // Omitted from the case's name at a point with this value, so that an axis can be added without renaming cases. The
+  // name of another axis means the value of that axis. Empty: always in the name.
   std::string default_value = {};
   std::string doc = {};
   bool fractions = false;  // without choices: any number from 0
-  bool several = false;    // with choices: any of them, in their order, as a+b; the default, which is none of them, too
+  bool several = false;    // with choices: a subset in their order, as a+b; or the default, not among them
 };
 
-// A value as text, whatever it is written as in the code.
+// A value as a string, converted from several types.
 struct AxisValue {
   std::string text = {};
 
@@ -58,23 +58,23 @@ class Point {
   const std::string& family() const { return family_; }
   const AxisValues& values() const { return values_; }
 
-  // The value as text; a default that names another axis is followed. The axis must exist.
+  // The value as a string, after following a default that names another axis. The axis must exist.
   const std::string& Text(std::string_view axis) const;
-  // The parts of a value of an axis with `several`; none of its default.
+  // The parts of a value of an axis with `several`; empty for its default.
   std::vector<std::string> Several(std::string_view axis) const;
-  // The value of an axis of numbers.
+  // The value of a numeric axis.
   double Number(std::string_view axis) const;
   int64_t Int(std::string_view axis) const { return static_cast<int64_t>(Number(axis)); }
   // The value of the axis dtype.
   workload::Dtype Dtype() const;
   bool Has(std::string_view axis) const;
-  // Whether a step finds its operands in memory and not in a cache (the axis cache, which every family has).
+  // Whether a step reads its operands from memory rather than a cache (the axis cache, which every family has).
   bool IsCold() const;
 
   // "matmul/impl:eager/dtype:fp32/n:1024": the key of the case's history.
   std::string Name() const;
 
-  // With the defaults that Name leaves out: "gelu/impl:eager/dtype:fp32/…/cache:cold".
+  // The name including defaults that Name omits: "gelu/impl:eager/dtype:fp32/…/cache:cold".
   std::string FullName() const;
 
   // The same point with one axis changed.
@@ -88,13 +88,13 @@ class Point {
   AxisValues values_;
 };
 
-// Every axis with its value, also the defaults; one that follows another axis has that one's value.
+// All axes with their values, including defaults; an axis that follows another has that axis's value.
 AxisValues AxesOf(const Point& point);
 
 // Whether `value` is allowed on the axis (of a family with these axes).
 bool ValidValue(const AxisSpec& axis, const std::vector<AxisSpec>& axes, std::string_view value);
 
-// What such values are, for messages.
+// Description of the allowed values, for messages.
 std::string ExpectedValues(const AxisSpec& axis);
 
 }  // namespace roofbench

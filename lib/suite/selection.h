@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the user chose to run: a suite, values in place of registered ones, and a filter.
+// The user's selection: a suite, values that replace registered ones, and a filter.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The axes that mean the same in every family: the one place that spells them.
+// The axes with the same meaning in every family, spelled only here.
 #pragma once
 
 #include <string>
@@ -16,28 +16,28 @@ inline constexpr char kPrecisionAxis[] = "precision";
 inline constexpr char kPassAxis[] = "pass";
 inline constexpr char kCacheAxis[] = "cache";
 
-// Of `pass`. A forward pass records gradients as training does; inference does not.
+// Values of `pass`. A forward pass records gradients as in training; inference does not.
 inline constexpr char kForward[] = "forward";
 inline constexpr char kInference[] = "inference";
 inline constexpr char kBackward[] = "backward";
 inline constexpr char kForwardBackward[] = "forward_backward";
 inline constexpr char kStep[] = "step";
 
-// Of `dtype`, beside those of workload::Dtype: products in bf16 over tensors stored in fp32.
+// A value of `dtype` in addition to those of workload::Dtype: products in bf16 over tensors stored in fp32.
 inline constexpr char kBf16Autocast[] = "bf16_autocast";
 
-// Of `cache`.
+// A value of `cache`.
 inline constexpr char kCold[] = "cold";
 inline constexpr char kWarm[] = "warm";
 
-// What the axis means wherever it occurs; empty for an axis that is a family's own.
+// The common meaning of the axis; empty for an axis that belongs to a single family.
 std::string SharedAxisDoc(const std::string& axis);
 
-// An axis as its families share it; `doc` says only what is particular to one.
+// A shared axis; `doc` adds only the details of one family.
 AxisSpec SharedAxis(const char* name, std::vector<std::string> choices, std::string default_value = {},
                     std::string doc = {});
 
-// What a point's `dtype` stands for: bf16_autocast computes in bf16 and stores fp32, as tf32 does.
+// The types that a point's `dtype` stands for: bf16_autocast computes in bf16 and stores fp32, as tf32 does.
 struct ComputeAndStorage {
   workload::Dtype compute;
   workload::Dtype storage;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of many queries at once, as training and prompts have it: arithmetic grows with the square of the length,
-// and memory, too, where the scores are written down.
+// Attention of many queries at once, as in training and prompts: arithmetic grows with the square of the length, and so
+// does memory if the scores are stored.
 //
 // 12 heads of 64 (GPT-2 small) and 32 over 8 of 128 (Llama-3-8B) at 1024 to 8192 tokens; the published sweep of the
 // naive one (batch 8, one head, no mask) and that of FlashAttention (batch 1, causal, up to 65536 tokens).

@@ -123,7 +123,7 @@ at::Tensor ReferenceRowSums(const AttentionOperands& o) {
   return at::cat(sums);
 }
 
-// Of q, k and v. 4 Gi scores take a minute; few sizes of a suite have as many.
+// The gradients of q, k and v. 4 Gi scores take a minute; few sizes of a suite have as many.
 std::vector<at::Tensor> ReferenceGradients(const AttentionOperands& o) {
   const at::TensorOptions exact = o.q.options().dtype(at::kDouble);
   const at::Tensor dq = at::empty(o.q.sizes(), exact);
@@ -182,7 +182,7 @@ AttentionOperands MakeAttention(const Point& at, const workload::Attention& shap
     if (at.Text(kImplAxis) == "naive" && !made.has_forward) made.weights = in.Keep(NaiveWeights(made));
   }
   if (is_int8) {
-    // The integers have a deviation of 32; no factor is like another.
+    // The integers have a deviation of 32; all factors differ.
     const auto factors = [&] { return in.Keep(in.Randn(of_factors).abs_().add_(1).div_(64)); };
     made.k_factors = factors();
     made.v_factors = factors();
@@ -195,7 +195,7 @@ AttentionOperands MakeAttention(const Point& at, const workload::Attention& shap
   return made;
 }
 
-// The rows of a head from an array or from blocks.
+// The rows of a head, from an array or from blocks.
 at::Tensor RowsOf(const at::Tensor& cache, const at::Tensor& blocks, int64_t head, int64_t keys) {
   if (!blocks.defined()) return cache[head];
   const int64_t heads = cache.size(1);
@@ -208,9 +208,10 @@ at::Tensor ExactRows(const AttentionOperands& o, const at::Tensor& cache, const 
   return factors.defined() ? rows.mul(RowsOf(factors, o.blocks, head, o.keys).unsqueeze(-1)) : rows;
 }
 
-// Gradients as they are compared. Of a causal mask, a query that sees n keys weighs each by about 1/n, so that its
-// gradient, a sum of n such terms, and its error shrink as 1/sqrt(n); so do those of a key that begins to be seen by a
-// query that sees n. Held against the size of all rows alone, first rows would be let off nothing, and last rows all.
+// Scales gradients for comparison. With a causal mask, a query that sees n keys weighs each by about 1/n, so its
+// gradient, a sum of n such terms, and its error shrink as 1/sqrt(n); the same holds for a key that is first seen by a
+// query that sees n. Relative to the size of all rows alone, the tolerance would be too tight for first rows and too
+// loose for last rows.
 at::Tensor EvenRows(const AttentionOperands& o, const at::Tensor& gradient, bool of_queries) {
   if (!o.causal) return gradient;
   const at::TensorOptions options = gradient.options().dtype(at::promoteTypes(gradient.scalar_type(), at::kFloat));
@@ -223,9 +224,9 @@ void AppendEven(const AttentionOperands& o, const std::vector<at::Tensor>& gradi
   for (std::size_t i = 0; i < gradients.size(); ++i) to.push_back(EvenRows(o, gradients[i], i == 0));
 }
 
-// By how much more gradients in bf16 stray than results. Without it four roundings allow 8/256 of |x| + rms, and 4/256
-// in the root mean square. Tried on six seeds each of 128 to 1024 causal tokens, heads of 64 and 128, and groups of 1
-// to 8, elements were off by so many 256ths; the largest of all of dq, dk and dv, and in the root mean square:
+// The factor by which gradients in bf16 deviate more than results. Without it, four roundings allow 8/256 of |x| + rms,
+// and 4/256 in the root mean square. On six seeds each of 128 to 1024 causal tokens, heads of 64 and 128, and groups of
+// 1 to 8, elements deviated by so many 256ths; the largest of dq, dk and dv, and in the root mean square:
 //
 //                                                    as they are    even rows
 //   weights, their gradients and y rounded to bf16,   2 to 20        1.5 to 4.2    0.7
@@ -273,7 +274,7 @@ FamilyOf<AttentionOperands> AttentionFamily(std::string name, std::string doc,
       .Within([](const Point& at) {
         // Intermediate results of int8 are rounded less than bf16.
         const workload::Dtype dtype = at.Dtype() == workload::Dtype::kInt8 ? workload::Dtype::kBf16 : at.Dtype();
-        // The naive one rounds scores of up to four or five before it takes powers of e of them.
+        // impl:naive rounds scores of up to four or five before it exponentiates them.
         const bool has_gradients = at.Has(kPassAxis) && at.Text(kPassAxis) != kForward;
         const std::string impl = at.Text(kImplAxis);
         const bool has_squares = impl == "naive" || impl == "compiled";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// y[e] = W[e] · x for experts 3 and 5 of 8, as gpt_fast takes it: a token's feed-forward product in a mixture of
-// experts. Which experts is data, so that an implementation may not lay out memory for the choice. 2 of 8 weights are
-// read: of 1024 x 1024 in bf16 4 MiB, of 16384 x 16384 1 GiB (and 4 GiB lie in memory).
+// y[e] = W[e] · x for experts 3 and 5 of 8, as in gpt_fast: a token's feed-forward product in a mixture of experts. The
+// choice of experts is data, so an implementation may not lay out memory for it. 2 of 8 weights are read: of 1024 x
+// 1024 in bf16 4 MiB, of 16384 x 16384 1 GiB (and 4 GiB lie in memory).
 
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/tensor.h>
@@ -35,7 +35,7 @@ void EachExpert(WeightProduct& o, Product product) {
 
 void EagerGather(WeightProduct& o) {
   if (o.x.is_cuda()) {
-    // As gpt_fast has it: the host does not learn which experts they are, and the chosen weights are copied.
+    // As in gpt_fast: the host does not learn which experts are chosen, and the chosen weights are copied.
     const at::Tensor product = at::matmul(o.weight.data.index_select(0, o.chosen).to(o.x.scalar_type()), o.x[0]);
     if (o.weight.scales.defined()) product.mul_(o.weight.scales.index_select(0, o.chosen));
     o.y.copy_(product);
@@ -51,7 +51,7 @@ void EagerGather(WeightProduct& o) {
 auto PrepareOnednn(WeightProduct& o, const Point&, Inputs&) {
   std::vector<at::Tensor> packed;
   for (const at::Tensor& expert : o.weight.data.unbind()) packed.push_back(OnednnPack(expert, 1));
-  o.weight.data.reset();  // which would else stay in memory
+  o.weight.data.reset();  // otherwise it would stay in memory
   return [&o, packed] {
     EachExpert(o, [&](int64_t expert, const at::Tensor& to) {
       to.copy_(OnednnLinear(o.x, packed[static_cast<std::size_t>(expert)]));

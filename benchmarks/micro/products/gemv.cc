@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = W · x with weights in fp32, bf16, int8 and int4: what bounds token generation on every device.
+// y = W · x with weights in fp32, bf16, int8 and int4: the bound of token generation on every device.
 //
 // Squares from 1024 (2 MiB of bf16: an L2 or two) to 16384 (512 MiB), as gpt_fast takes them; rectangles: the fused
 // QKV, the feed-forward and the head of Llama-3-8B. Cold: the weights come from memory, as in a model that is larger
@@ -26,7 +26,7 @@ WeightProduct MakeGemv(const Point& at, Inputs& in) {
 
 auto PrepareOnednn(WeightProduct& o, const Point&, Inputs&) {
   const at::Tensor packed = OnednnPack(o.weight.data[0], o.x.size(0));
-  o.weight.data.reset();  // which would else stay in memory
+  o.weight.data.reset();  // otherwise it would stay in memory
   return [&o, packed] { o.y = OnednnLinear(o.x, packed); };
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linear layer by LLM.int8(), and in bf16 beside it: why int8 is slower, and from which size on it is faster.
+// A linear layer by LLM.int8(), and in bf16 for comparison: why int8 is slower, and above which size it is faster.
 //
-// From one token to a prompt of 2048 against a 4096 x 4096 projection and the linears of Llama-3-8B (fused QKV, fused
-// gate and up, down). Models of billions of parameters have outliers in about 0.1 % of their columns; 1 % is more than
-// was ever seen.
+// Compares one token up to a prompt of 2048 on a 4096 x 4096 projection and the linears of Llama-3-8B (fused QKV, fused
+// gate and up, down). Models of billions of parameters have outliers in about 0.1 % of their columns; 1 % exceeds every
+// published observation.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -34,7 +34,7 @@ using kernels::Bf16;
 using models::LlmInt8Stage;
 
 constexpr char kLlmInt8[] = "llm_int8";
-// Normal activations are below the first limit, injected outliers between the others.
+// Normal activations are below the first limit, injected outliers between the other two.
 constexpr double kMostNormal = 5;
 constexpr double kLeastOutlier = 16;
 constexpr double kMostOutlier = 32;
@@ -95,7 +95,7 @@ Linear MakeLinear(const Point& at, Inputs& in) {
   return made;
 }
 
-// Some rows of x as the products see them, in double precision: quantized to whole steps but for the outlier columns.
+// Some rows of x as products use them, in double precision: quantized to whole steps except for the outlier columns.
 at::Tensor SeenRows(const Linear& o, const at::Tensor& x, const at::Tensor& outliers) {
   const at::Tensor values = x.to(at::kDouble);
   if (!o.is_int8()) return values;
@@ -110,7 +110,8 @@ at::Tensor SeenRows(const Linear& o, const at::Tensor& x, const at::Tensor& outl
   return steps.mul_(largest / kLargest).add_(values.masked_fill(outliers.logical_not(), 0));
 }
 
-// Calls use(block of the weight as products see it, first row) for all of it: the whole in double may not fit.
+// Calls use(block of the weight as products use it, first row) for all blocks: the whole weight in double may not fit
+// in memory.
 template <typename Use>
 void EachBlock(const Linear& o, Use use) {
   constexpr int64_t kBlock = 1024;
@@ -203,7 +204,7 @@ workload::Cost CostOf(const Point& at, double outlier_columns) {
   const double k = at.Number("k");
   if (at.Text(kPrecisionAxis) != kLlmInt8) {
     workload::Cost cost = workload::Gemm{m, n, k, workload::Dtype::kBf16}.ForwardCost();
-    // The weight lies there twice.
+    // This implementation keeps the weight twice.
     if (at.Text(kImplAxis) == "onednn") cost.resident_bytes += n * k * ElementBytes(workload::Dtype::kBf16);
     return cost;
   }

@@ -115,7 +115,7 @@ const Registration kMatmul =
                                    {"dtype", {"fp32", "tf32", "bf16", "fp16", "int8"}},
                                    {"n", {256, 512, 1024, 2048, 4096}}})
         .Points(Suite::kStandard, {{"impl", {"onednn"}}, {"dtype", {"fp32", "bf16"}}, {"n", {1024, 2048, 4096}}})
-        // From where launches bind to where they do not, launched one by one and as a graph.
+        // Spans launch-bound and larger sizes, launched one by one and as a graph.
         .Points(Suite::kStandard,
                 {{"impl", {"eager", "graph"}}, {"dtype", {"bf16"}}, {"n", {256, 512, 1024, 4096}}, {"cache", {kWarm}}})
         .Points(Suite::kFull,

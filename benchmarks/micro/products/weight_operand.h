@@ -26,7 +26,7 @@ struct WeightOperand {
   // [experts, k / group, n, 2]; for our kernels on a GPU both apart [experts, n, k / group].
   at::Tensor scales = {};
   at::Tensor zeros = {};
-  // [experts, rows, k] in double precision: what the sampled rows of every expert hold.
+  // [experts, rows, k] in double precision: the sampled rows of every expert.
   std::function<at::Tensor()> exact_rows = {};
   at::Tensor column_sums = {};  // [experts, k] in double precision: over all rows
 };

@@ -58,11 +58,11 @@ struct CheckpointSummary {
 // `peaks`: 0 if unknown. The context is 2,048 tokens, or the model's limit, if that is less.
 CheckpointSummary Summarize(const Checkpoint& checkpoint, const workload::Peaks& peaks);
 
-// For people: the tree of tensors, sizes, and a table of precisions.
+// A text for users: the tree of tensors, sizes, and a table of precisions.
 std::string SummaryText(const CheckpointSummary& summary);
 // "read 33.4 GB/s", the roof of a token.
 std::string ReadRoofText(const CheckpointSummary& summary);
-// For programs: the fields above and those of the shape, by their names.
+// JSON for programs: the fields above and those of the shape, by their names.
 nlohmann::ordered_json SummaryJson(const CheckpointSummary& summary);
 
 }  // namespace roofbench::models

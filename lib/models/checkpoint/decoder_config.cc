@@ -55,15 +55,16 @@ struct Architecture {
   string_view keys = {};  // in addition to the keys that all have
 };
 
-// Keys of config.json, separated by single spaces. An unknown key may change the result, so it is refused by name.
+// Keys of config.json, separated by single spaces. Unknown keys are refused by name, because they may change the
+// result.
 constexpr string_view kWindowKeys = "sliding_window";
 constexpr string_view kMixtralKeys =
     "sliding_window num_local_experts num_experts_per_tok router_aux_loss_coef router_jitter_noise "
     "output_router_logits";
 constexpr string_view kQwen3Keys = "sliding_window max_window_layers use_sliding_window";
-// Qwen2 has biases whatever attention_bias says.
+// Qwen2 has biases regardless of attention_bias.
 constexpr string_view kQwen2Keys = "sliding_window max_window_layers use_sliding_window attention_bias";
-// Older conversions have sliding_window_size and cache_implementation, which nothing reads.
+// Older conversions have sliding_window_size and cache_implementation, which are never read.
 constexpr string_view kGemma2Keys =
     "sliding_window sliding_window_size cache_implementation query_pre_attn_scalar attn_logit_softcapping "
     "final_logit_softcapping hidden_activation";
@@ -107,8 +108,8 @@ constexpr string_view kReadKeys =
     "tie_word_embeddings num_key_value_heads head_dim rms_norm_eps max_position_embeddings rope_theta rope_scaling "
     "rope_parameters layer_types eos_token_id original_max_position_embeddings quantization_config";
 
-// Written by transformers without an effect on the logits: the keys of its PretrainedConfig (releases 4 and 5), those
-// of training, and notes of other tools (max_sequence_length: of Llama 1's conversions).
+// Keys that transformers writes and that do not affect the logits: those of its PretrainedConfig (releases 4 and 5),
+// those of training, and notes of other tools (max_sequence_length: of Llama 1's conversions).
 constexpr string_view kHarmlessKeys =
     "add_cross_attention architectures attention_dropout attn_implementation auto_map bad_words_ids "
     "begin_suppress_tokens bos_token_id chunk_size_feed_forward cross_attention_hidden_size decoder_start_token_id "
@@ -126,7 +127,7 @@ constexpr string_view kHarmlessKeys =
 constexpr string_view kRopeKeys =
     "rope_type type rope_theta factor low_freq_factor high_freq_factor original_max_position_embeddings";
 
-// Keys that are read, and keys that say how the codes were found or how other programs run them.
+// Keys that are read, and keys that record how the codes were found or how other programs run them.
 constexpr string_view kGptqKeys =
     "quant_method bits group_size desc_act sym checkpoint_format pack_dtype backend batch_size "
     "block_name_to_quantize cache_block_outputs damp_percent dataset disable_exllama exllama_config "

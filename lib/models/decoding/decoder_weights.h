@@ -57,12 +57,12 @@ struct LayerWeights {
   at::Tensor query_norm = {};          // [head_dim], of every head; undefined in a model without
   at::Tensor key_norm = {};            // the same
   StoredMatrix out = {};               // [d_model, q]
-  at::Tensor attention_out_norm = {};  // [d_model], of what `out` leaves; undefined in a model without
+  at::Tensor attention_out_norm = {};  // [d_model], applied to the result of `out`; undefined in a model without
   at::Tensor mlp_norm = {};            // [d_model]
   StoredMatrix router = {};            // [experts, d_model]; empty in a dense model
   StoredMatrix gate_up = {};           // experts x [2·d_ff, d_model]: gate, up
   StoredMatrix down = {};              // experts x [d_model, d_ff]
-  at::Tensor mlp_out_norm = {};        // [d_model], of what `down` leaves; undefined in a model without
+  at::Tensor mlp_out_norm = {};        // [d_model], applied to the result of `down`; undefined in a model without
 };
 
 // The vectors of a layer; some are undefined in most models. Layer: LayerWeights, const or not.

@@ -175,7 +175,7 @@ void Generation::SearchBeams(const std::function<void()>& prompt_read) {
 
 void Generation::Speculate(const std::function<void()>& prompt_read) {
   int64_t* const ids = ids_.data_ptr<int64_t>();
-  // Appends `token` and says whether the text goes on.
+  // Appends `token` and returns whether the text continues.
   const auto append = [&](int64_t token) {
     ids[steps_++] = token;
     return !IsStop(token) && steps_ < options_.most_new;

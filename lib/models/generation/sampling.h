@@ -19,7 +19,7 @@ namespace roofbench::models {
 void CheckFinite(const float* logits, int64_t count);
 
 struct ChoiceOptions {
-  int64_t top_k = 1;  // draws from so many most likely tokens; 1: greedy
+  int64_t top_k = 1;  // number of most likely tokens to draw from; 1: greedy
   double temperature = 1;
   uint64_t seed = 0;
 };
@@ -69,7 +69,7 @@ class DeviceTokenChooser {
 // the logits.
 struct SamplingOptions {
   double temperature = 1;  // 1e-6 to 1e6: logits are divided by it
-  int64_t top_k = 0;       // from 0: keeps so many most likely tokens; 0: all
+  int64_t top_k = 0;       // from 0: number of most likely tokens to keep; 0: all
   double top_p = 1;        // above 0, to 1: keeps the fewest most likely tokens with this total probability
   double min_p = 0;        // 0 to 1: keeps tokens with at least this share of the largest probability
   // 1e-6 to 1e6: divides positive logits of tokens in the text, and multiplies negative ones.
@@ -94,7 +94,7 @@ void PenalizeRepetition(Candidates& candidates, const std::vector<uint8_t>& seen
 void DivideByTemperature(Candidates& candidates, double temperature);
 // Also keeps tokens as likely as the last of them.
 void KeepTopK(Candidates& candidates, int64_t k);
-// Of equally likely tokens it keeps those with the lowest numbers.
+// Among equally likely tokens it keeps those with the lowest numbers.
 void KeepTopP(Candidates& candidates, double p);
 void KeepMinP(Candidates& candidates, double p);
 

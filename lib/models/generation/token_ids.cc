@@ -40,7 +40,7 @@ absl::StatusOr<std::string> ReadStandardInput() {
   return text;
 }
 
-// The text of a file, or what was given where that is the text itself.
+// The text of a file, or `given` itself if it is the text.
 absl::StatusOr<std::string> TextOf(const std::string& given) {
   if (given == "-") return ReadStandardInput();
   if (given.find_first_not_of("0123456789,; ") == std::string::npos) return given;

@@ -50,15 +50,15 @@ struct LossAndGradients {
   std::vector<at::Tensor> gradients;
 };
 
-// By `trainer`'s operations in its precision. There must be no gradients before, and there are none after.
+// Uses `trainer`'s operations in its precision. Requires that there are no gradients, and leaves none.
 LossAndGradients OwnGradients(Trainer& trainer, const at::Tensor& tokens, const at::Tensor& targets);
 
-// By LibTorch's operations in precision `type`. Blocks run one at a time, forward and again for backward, so that only
-// one block's weights and activations exist in that precision.
+// Uses LibTorch's operations in precision `type`. Blocks run one at a time, forward and again for backward, so that
+// only one block's weights and activations exist in that precision.
 LossAndGradients ReferenceGradients(const TransformerModel& model, const at::Tensor& tokens, const at::Tensor& targets,
                                     at::ScalarType type);
 
-// The logits [batch, tokens, vocab], computed likewise.
+// The logits [batch, tokens, vocab], computed the same way.
 at::Tensor ReferenceLogits(const TransformerModel& model, const at::Tensor& tokens, at::ScalarType type);
 
 // Checks a training step on part of its batch against double precision. It runs the trainer's own code, and leaves
@@ -71,7 +71,7 @@ at::Tensor ReferenceLogits(const TransformerModel& model, const at::Tensor& toke
 class TrainerCheck {
  public:
   struct Options {
-    // Sequences of the batch that are checked; a gradient in double precision takes as long as several steps.
+    // Number of sequences to check; a gradient in double precision takes as long as several steps.
     int64_t sequences = 1;
     // The mode of the timed step: kForward records gradients.
     workload::TrainingMode mode = workload::TrainingMode::kForwardBackward;

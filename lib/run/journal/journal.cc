@@ -29,7 +29,7 @@ Json ObjectOf(const std::vector<std::pair<std::string, std::string>>& pairs) {
   return object;
 }
 
-// The texts that the header has under `key`.
+// The strings under `key` in the header.
 absl::StatusOr<RunFacts> FactsOf(const Json& header, const char* key) {
   const auto found = header.find(key);
   if (found == header.end() || !found->is_object() || found->empty()) {
@@ -61,7 +61,7 @@ std::string HeaderLine(const RunIdentity& identity, const RunFacts& context, con
   return header.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// The first line of a file that exists, as a journal's header; null for anything else.
+// Parses the first line of an existing file as a journal's header; null for anything else.
 Json HeaderOf(const std::string& line) {
   if (IsNestedDeeply(line)) return Json();
   Json header = Json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -73,7 +73,7 @@ absl::Status Refusal(const std::string& path, const std::string& reason) {
   return absl::FailedPreconditionError(absl::StrCat("--journal=", path, " ", reason));
 }
 
-// What became of the opening of a journal, for people.
+// The status of opening a journal, with an explanation for users.
 absl::Status Explained(const std::string& path, const absl::Status& status) {
   if (!absl::IsAborted(status)) return status;
   return Refusal(path, "is being written by another roofbench; wait for it, or choose another --journal");
@@ -87,7 +87,7 @@ absl::Status Journal::Create(const std::string& path, const RunIdentity& identit
   struct stat facts {};
   if (stat(path.c_str(), &facts) == 0) {
     if (S_ISDIR(facts.st_mode)) return FileError("write", path, EISDIR);
-    // A device is written where it is, and so is a file without a name.
+    // Devices and files without a name are written in place.
     if (!S_ISREG(facts.st_mode) || IsNameless(path)) {
       if (absl::Status status = file_.OpenInPlace(path); !status.ok()) return status;
       return file_.Append(header);
@@ -129,7 +129,7 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
   std::set<std::pair<std::string, int>> seen;
   int interrupted = 0;
   for (int number = 2; std::getline(lines, line); ++number) {
-    if (lines.eof()) {  // no line break: the process ended while it wrote
+    if (lines.eof()) {  // no line break: the process ended while writing
       recorded.notes.push_back(absl::StrCat("the last line of ", path, " was cut off: its case runs again"));
       break;
     }
@@ -157,7 +157,7 @@ absl::Status Journal::Continue(const std::string& path) {
   if (!IsReplaceable(path)) return Refusal(path, "is no plain file: what its process could not write is lost");
   if (absl::Status status = file_.Open(path, /*create=*/false); !status.ok()) return Explained(path, status);
   const std::string text = file_.Read();
-  const std::size_t whole = text.rfind('\n') + 1;  // 0 where there is none
+  const std::size_t whole = text.rfind('\n') + 1;  // 0 if there is none
   return whole < text.size() ? file_.Truncate(whole) : absl::OkStatus();
 }
 

@@ -22,7 +22,7 @@ std::string ValueOf(const RunIdentity& identity, const std::string& name) {
 }  // namespace
 
 absl::StatusOr<std::string> HashOfFile(const std::string& path) {
-  // FNV-1a over words of eight bytes: a program with its sanitizers has a hundred megabytes.
+  // FNV-1a over eight-byte words, because a binary with sanitizers has a hundred megabytes.
   constexpr uint64_t kPrime = 0x100000001b3;
   uint64_t hash = 0xcbf29ce484222325;
   std::ifstream file(path, std::ios::binary);
@@ -34,7 +34,7 @@ absl::StatusOr<std::string> HashOfFile(const std::string& path) {
       uint64_t word = 0;
       std::memcpy(&word, block.data() + i, std::min(sizeof(word), length - i));
       hash = (hash ^ word) * kPrime;
-      hash ^= hash >> 32;  // a product alone carries nothing downwards
+      hash ^= hash >> 32;  // a product alone carries nothing into lower bits
     }
   }
   return absl::StrFormat("%016x", hash);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes two processes parts of one run: the same program, device and flags.
+// Identifies the processes of one run: the same program, device and flags.
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@
 
 namespace roofbench {
 
-// Name and value of each part: "program" (a hash of its file), "device", "flags" (those that decide what is measured
-// and how; not where the results go).
+// Name and value of each part: "program" (a hash of its file), "device", "flags" (those that affect what is measured
+// and how, but not where the results are written).
 using RunIdentity = std::vector<std::pair<std::string, std::string>>;
 
 absl::StatusOr<RunIdentity> IdentityOf(const RunOptions& options, const Device& device);
 
-// FailedPrecondition that names the first part that differs, with both values.
+// Returns FailedPrecondition naming the first part that differs, with both values.
 absl::Status SameRun(const RunIdentity& recorded, const RunIdentity& now);
 
-// A number that changes with every byte of a file; NotFound if it cannot be read.
+// A hash that depends on every byte of a file; NotFound if it cannot be read.
 absl::StatusOr<std::string> HashOfFile(const std::string& path);
 
 }  // namespace roofbench

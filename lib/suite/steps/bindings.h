@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an implementation's row says what its step is. Family<Operands>::Impl takes one or two of these: a callable for
-// every device, or one for processors beside one for GPUs.
+// Bindings that define the step of an implementation. Family<Operands>::Impl takes one or two: a callable for every
+// device, or one for processors and one for GPUs.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 namespace roofbench {
 
 // Our own kernel for processors: `make.operator()<T>(operands)` returns a kernel's struct for elements of type T (float
-// or kernels::Bf16, by the axis dtype), which its function Run computes on the device's threads.
+// or kernels::Bf16, by the axis dtype), whose function Run executes on the device's threads.
 template <typename Make>
 struct CpuKernel {
   Make make;
@@ -27,7 +27,7 @@ CpuKernel<Make> Cpu(Make make) {
 }
 
 // Our own kernel for GPUs: `launch(table, operands, stream)` enqueues it and returns CUDA's error (0: none). `kernel`
-// is its __global__ name. `supports`, if given, says which points it takes.
+// is its __global__ name. `supports`, if given, decides which points it accepts.
 template <typename Launch>
 struct CudaKernel {
   std::string_view kernel;
@@ -40,15 +40,14 @@ CudaKernel<Launch> Cuda(std::string_view kernel, Launch launch,
   return {kernel, std::move(launch), std::move(supports)};
 }
 
-// What has something to prepare, once a case and untimed: `prepare(operands, point, inputs)` returns the step, or an
-// absl::StatusOr of it. OnCpu: for processors alone; OnGpu: for GPUs alone; both also take a step that needs no
-// preparation.
+// A step that needs preparation, once per case and untimed: `prepare(operands, point, inputs)` returns the step, or an
+// absl::StatusOr of it. OnCpu: only for processors; OnGpu: only for GPUs; both also accept a step without preparation.
 template <typename Prepare>
 struct PreparedStep {
   Prepare prepare;
   bool on_cpu = true;
   bool on_gpu = true;
-  std::vector<std::string_view> kernels = {};  // of ours
+  std::vector<std::string_view> kernels = {};  // launched by the step
 };
 template <typename Prepare>
 PreparedStep<Prepare> Prepared(Prepare prepare) {
@@ -63,9 +62,9 @@ PreparedStep<Prepare> OnGpu(std::vector<std::string_view> kernels, Prepare prepa
   return {std::move(prepare), false, true, std::move(kernels)};
 }
 
-// Compiled by LibTorch's Inductor, for the device: `inputs(operands)` are the tensors that the operation of
-// tools/compile_package.py takes; its result becomes operands.y. `operation` is its name, or a function of the operands
-// that tells it.
+// Compiled by LibTorch's Inductor, for the device: `inputs(operands)` are the arguments of the operation in
+// tools/compile_package.py; its result becomes operands.y. `operation` is its name, or a function of the operands that
+// returns the name.
 template <typename Operation, typename Tensors>
 struct CompiledStep {
   Operation operation;
@@ -76,7 +75,7 @@ CompiledStep<Operation, Tensors> Compiled(Operation operation, Tensors tensors) 
   return {std::move(operation), std::move(tensors)};
 }
 
-// The same in one pass alone: a value of the axis `pass`.
+// Restricts a binding to one pass: a value of the axis `pass`.
 template <typename Binding>
 struct PassStep {
   std::string pass;

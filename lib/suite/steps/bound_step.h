@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an implementation does for one kind of device and pass, however its row says it (bindings.h).
+// The step of an implementation for one kind of device and pass, independent of its binding (bindings.h).
 #pragma once
 
 #include <concepts>
@@ -20,25 +20,25 @@
 
 namespace roofbench {
 
-// O: the family's operands, which the case owns and every step gets by reference.
+// O: the family's operands, which the case owns and passes to every step by reference.
 template <typename O>
 struct BoundStep {
   std::function<absl::StatusOr<CaseStep>(const Point&, const std::shared_ptr<O>&, Inputs&)> make;
   bool on_cpu = true;
   bool on_gpu = true;
   std::vector<std::string_view> kernels = {};
-  // Of points on a GPU.
+  // Checks points on a GPU.
   std::function<absl::Status(const Point&, const Device&)> gpu_supports = {};
-  std::string pass = {};  // empty: every one
+  std::string pass = {};  // empty: all passes
 };
 
-// A step that runs a kernel (a struct with its function Run) on the device's threads.
+// A step that runs a kernel (a struct with a function Run) on the device's threads.
 template <typename Work>
 CaseStep KernelStep(Work work, const Device& device) {
   return [work = std::move(work), threads = device.threads()] { Run(work, kernels::ThreadPool(threads)); };
 }
 
-// A callable as a step that holds the operands: it may take them, the marker, both or neither.
+// Wraps a callable as a step that holds the operands: it may take the operands, the marker, both or neither.
 template <typename O, typename Step>
 CaseStep StepOn(const std::shared_ptr<O>& operands, Step step) {
   if constexpr (std::invocable<Step&, O&, timing::PhaseMarker&>) {

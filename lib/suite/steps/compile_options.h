@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What impl:compiled is compiled with.
+// Compiler options of impl:compiled.
 #pragma once
 
 namespace roofbench {
 
 struct CompileOptions {
-  // Inductor tries further tilings of the kernels that it makes for GPUs; what it makes for processors stays the same.
+  // Inductor tries further tilings of its GPU kernels; processor kernels stay the same.
   bool coordinate_descent_tuning = false;
 };
 

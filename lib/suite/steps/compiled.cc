@@ -50,7 +50,7 @@ absl::Status Unimplemented(const absl::Status& status) {
   return absl::UnimplementedError(std::string(status.message()));
 }
 
-// What stands in it runs with the rights of this user: nobody else may have put it there.
+// Packages run with the rights of this user, so other users must not be able to write here.
 absl::StatusOr<fs::path> CacheFolder() {
   fs::path base = Variable("XDG_CACHE_HOME");
   if (base.empty() && !Variable("HOME").empty()) base = fs::path(Variable("HOME")) / ".cache";
@@ -63,7 +63,7 @@ absl::StatusOr<fs::path> CacheFolder() {
   return ours;
 }
 
-// The libtorch_cpu.so of this process.
+// Path of this process's libtorch_cpu.so.
 fs::path LibTorchCpu() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&at::globalContext), &info) == 0 || info.dli_fname == nullptr) return {};
@@ -80,20 +80,20 @@ std::string Python() {
   return fs::exists(python, error) ? python.string() : "python3";
 }
 
-// LibTorch's number of a GPU; -1 for a processor.
+// LibTorch's index of a GPU; -1 for a processor.
 c10::DeviceIndex IndexOf(const Device& device) {
   return static_cast<c10::DeviceIndex>(device.gpu() == nullptr ? -1 : device.gpu()->facts().index);
 }
 
-// A GPU as Python's torch knows it; empty for a processor. Machine code of one kind of GPU runs on no other, and how it
-// is laid out (blocks, tiles) was chosen on this one.
+// A GPU as identified by Python's torch; empty for a processor. Machine code for one kind of GPU does not run on
+// others, and its layout (blocks, tiles) was tuned on this kind.
 std::string KindOfGpu(const Device& device) {
   if (device.gpu() == nullptr) return "";
   const GpuFacts& facts = device.gpu()->facts();
   return absl::StrCat(facts.name, ", sm_", facts.compute_major, facts.compute_minor);
 }
 
-// As torch calls it.
+// torch's name of the type.
 std::string TypeName(at::ScalarType type) {
   constexpr std::pair<at::ScalarType, const char*> kNames[] = {
       {at::kBFloat16, "bfloat16"}, {at::kFloat, "float32"}, {at::kChar, "int8"}, {at::kLong, "int64"}};
@@ -103,8 +103,8 @@ std::string TypeName(at::ScalarType type) {
   throw std::logic_error(absl::StrCat("no compiled operation takes ", c10::toString(type)));
 }
 
-// What tools/compile_package.py is told and what decides the package's content: not the number of the GPU among several
-// of its kind, nor the place of the result.
+// The arguments of tools/compile_package.py that decide the package's content: excludes the index of the GPU among
+// several of its kind, and the path of the result.
 std::vector<std::string> Arguments(const std::string& operation, const std::vector<at::Tensor>& inputs,
                                    const Device& device, const CompileOptions& options) {
   std::vector<std::string> arguments = {
@@ -120,7 +120,7 @@ std::vector<std::string> Arguments(const std::string& operation, const std::vect
   return arguments;
 }
 
-// What the exporter says to us, among all that is printed meanwhile; else the last line that is no frame of a stack.
+// The exporter's own message in its output; otherwise the last line that is not a stack frame.
 std::string ReasonIn(const std::string& output) {
   constexpr std::string_view kReason = "compile_package: ";
   constexpr std::string_view kFrame = "frame #";
@@ -133,15 +133,15 @@ std::string ReasonIn(const std::string& output) {
   return last;
 }
 
-// Whether a full disk is the reason of whatever was said.
+// Whether a full disk explains a failure.
 bool IsFull(const fs::path& folder) {
-  constexpr std::uintmax_t kLeast = 1 << 20;  // bytes of a package
+  constexpr std::uintmax_t kLeast = 1 << 20;  // minimum size of a package, in bytes
   std::error_code error;
   const fs::space_info space = fs::space(folder, error);
   return !error && space.available < kLeast;
 }
 
-// All that decides what a package is: the code for the host is that of this processor, too.
+// Everything that decides a package's content, including this processor, for which host code is compiled.
 std::string KeyOf(const std::vector<std::string>& arguments, const Device& device) {
   std::vector<std::string> parts = {kCompilePackageSource, absl::StrJoin(arguments, "\n"),
                                     hardware::ReadCpuFacts().model, at::get_cpu_capability(), Variable("CXX")};
@@ -151,7 +151,7 @@ std::string KeyOf(const std::vector<std::string>& arguments, const Device& devic
 
 absl::Status MakePackage(const std::vector<std::string>& arguments, const fs::path& ours, const fs::path& package,
                          const Device& device) {
-  // Isolated (-I): modules of the current folder and of PYTHONPATH are nothing that we have chosen.
+  // Isolated (-I): excludes modules of the current folder and of PYTHONPATH.
   std::vector<std::string> command = {Python(), "-I", "-W", "ignore", "-c", kCompilePackageSource};
   command.insert(command.end(), arguments.begin(), arguments.end());
   command.insert(command.end(), {"--site-packages", LibTorchCpu().parent_path().parent_path().parent_path().string(),
@@ -173,7 +173,7 @@ absl::Status MakePackage(const std::vector<std::string>& arguments, const fs::pa
   return absl::OkStatus();
 }
 
-// What the exporter left beside the package; 0 where that is no number.
+// Compile time that the exporter stored next to the package; 0 if it is not a number.
 double CompileSeconds(fs::path package) {
   std::ifstream file(package.replace_extension(".seconds"));
   double seconds = 0;
@@ -181,10 +181,11 @@ double CompileSeconds(fs::path package) {
 }
 
 absl::StatusOr<std::shared_ptr<Loader>> Load(const fs::path& package, const Device& device) {
-  // Packages name libtorch.so, an empty library over those that this program links. One that is loaded is found.
+  // Packages depend on libtorch.so, an empty library over those that this program links. A loaded one is found.
   dlopen((LibTorchCpu().parent_path() / "libtorch.so").c_str(), RTLD_NOW | RTLD_GLOBAL);
   try {
-    // For one caller at a time: else a run waits until the device has done the one before it, and no graph can hold it.
+    // For one caller at a time: otherwise a run waits until the device has finished the previous one, which a graph
+    // cannot record.
     constexpr bool kSingleThreaded = true;
     return std::make_shared<Loader>(package.string(), "model", kSingleThreaded, /*num_runners=*/1, IndexOf(device));
   } catch (const std::exception& error) {
@@ -202,7 +203,8 @@ absl::StatusOr<CompiledOperation> Compile(const std::string& operation, const st
   const std::vector<std::string> arguments = Arguments(operation, inputs, device, options);
   const std::string key = KeyOf(arguments, device);
   const fs::path package = *ours / kPackages / absl::StrCat(operation, "-", key, ".pt2");
-  // Loaded once for all cold copies, and unloaded with the last of them: its code lies unpacked in a temporary folder.
+  // Loaded once for all cold copies, and unloaded with the last of them, because its code is unpacked into a temporary
+  // folder.
   static auto& loaders = *new std::map<std::pair<std::string, c10::DeviceIndex>, std::weak_ptr<Loader>>();
   std::weak_ptr<Loader>& loaded_before = loaders[{key, IndexOf(device)}];
   std::shared_ptr<Loader> loader = loaded_before.lock();

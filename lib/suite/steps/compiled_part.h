@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compiled operation as a part of a case, which tells how long compiling took.
+// A compiled operation as a part of a case, to which it adds its compile time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@
 
 namespace roofbench {
 
-// As Compile, for the device and by the options of the case that is being built.
+// As Compile, for the device and with the options of the case that is being built.
 inline absl::StatusOr<CompiledOperation> CompilePart(const std::string& operation,
                                                      const std::vector<at::Tensor>& inputs, Inputs& in) {
   absl::StatusOr<CompiledOperation> part = Compile(operation, inputs, in.device(), in.compile_options());

@@ -11,7 +11,7 @@
 namespace roofbench {
 namespace {
 
-// nullptr: there are none.
+// nullptr if there are none.
 const kernels::GpuKernels* FindKernels(const Device& device) {
   const Gpu* const gpu = device.gpu();
   return gpu == nullptr ? nullptr : static_cast<const kernels::GpuKernels*>(gpu->Export(kernels::kGpuKernelsSymbol));

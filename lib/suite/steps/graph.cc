@@ -12,7 +12,7 @@
 namespace roofbench {
 namespace {
 
-// Learns which phases a step ends, and makes a mark at each.
+// Records which phases a step ends, and places a mark at each.
 class RecordedPhases final : public timing::PhaseMarker {
  public:
   explicit RecordedPhases(const std::function<void()>& mark) : mark_(mark) {}
@@ -48,7 +48,7 @@ absl::StatusOr<Case> Graphed(Case eager, Device& device) {
     });
   }
   Case graphed = std::move(eager);
-  // The eager step stays: it holds the tensors that the graph works on.
+  // Keeps the eager step, which owns the graph's tensors.
   graphed.step = [graph, phases, keep = graphed.step](timing::PhaseMarker& marker) {
     graph->Replay([&] {
       for (const int phase : phases) marker.End(phase);

@@ -10,11 +10,11 @@
 
 namespace roofbench {
 
-// OK on a device that has graphs; else the reason why the case is skipped. For the Supports of a family.
+// OK on a device with graphs; otherwise the reason for skipping the case. For the Supports of a family.
 absl::Status SupportsGraph(const Device& device);
 
-// The same case with its step recorded. What the step leaves behind must lie in the same memory each time, and it must
-// not wait for the device. Phases keep their marks, which the graph makes itself.
+// The same case with its step recorded. The step must leave its results in the same memory each time and must not wait
+// for the device. Phases keep their marks, which the graph records.
 absl::StatusOr<Case> Graphed(Case eager, Device& device);
 
 }  // namespace roofbench
