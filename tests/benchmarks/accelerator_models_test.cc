@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What models do otherwise on a device than on the CPU, so that the host need not wait for it.
+// Models take different paths on a device than on the CPU, so that the host need not wait for the device.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
@@ -146,7 +146,7 @@ TEST(GenerationOnADevice, HasMetEveryNumberOfKeysBeforeItBegins) {
   EXPECT_EQ(launches("9") - of_two, 7 * of_one_more);
 }
 
-// A token more is no wait more.
+// An additional token must not add a wait.
 TEST(GenerationOnADevice, WaitsOnceAGeneration) {
   const at::NoGradGuard no_grad;
   for (const char* model : {"tiny_llama", "tiny_mixtral"}) {
@@ -256,7 +256,7 @@ TEST(LaunchBound, IsNoStepThatWaits) {
   EXPECT_GT(ratio(1e-6), 1);
 }
 
-// The same of a whole case, whose clock is behind the one that counts energy.
+// The same check for a whole case, whose clock runs inside the energy clock.
 TEST(LaunchBound, IsNoCaseThatWaits) {
   timing::FakeMachine machine;
   machine.enqueue_seconds = 5e-6;
@@ -296,7 +296,7 @@ TEST(LaunchBound, IsNoCaseThatWaits) {
   EXPECT_EQ(launch_bound(1e-6), 1);
 }
 
-// What torch.optim takes on a GPU: operators over all parameters at once.
+// On a GPU, torch.optim runs operators over all parameters at once.
 TEST(OptimizerOnADevice, TakesTheOperatorsOverAllParameters) {
   const auto launches = [](models::MakeOptimizer make, int64_t count) {
     std::vector<at::Tensor> parameters;

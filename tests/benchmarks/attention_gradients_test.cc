@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rounds as it should is right with every seed, though first rows of causal gradients are far larger than the
-// others, and a row that is off is found wherever it lies.
+// Correctly rounded gradients pass with every seed, though first rows of causal gradients are far larger than the
+// others, and a wrong row is found wherever it lies.
 
 #include <gtest/gtest.h>
 

@@ -137,7 +137,7 @@ TEST_F(CompiledOnAGpu, IsMadeForItLoadedThereAndChecked) {
   EXPECT_EQ(Calls()[0], "made for cuda:1, 1 at once");
 }
 
-// What takes turns waits for the run before it, and cannot be in a graph.
+// A step that takes turns waits for the run before it, so it cannot be captured in a graph.
 TEST_F(CompiledOnAGpu, IsOneLaunchAndNoWait) {
   Inputs inputs(*device_, 1, "softmax");
   const auto built = softmax_.BuildAt(Planned().point, inputs);

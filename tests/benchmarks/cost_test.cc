@@ -90,7 +90,7 @@ Twin TwinOf(const Family& family, Point point) {
   if (point.Has(kImplAxis)) {
     const std::string& impl = point.Text(kImplAxis);
     if (is_norm) {
-      set(kImplAxis, "native");  // operators refuse bf16 on some devices, and make tensors that nobody sees
+      set(kImplAxis, "native");  // operators refuse bf16 on some devices, and make hidden tensors
     } else if (impl == "native" || impl == "graph" || impl == "onednn") {
       const std::vector<std::string>& choices = family.axes().front().choices;
       for (const char* operators : {"eager", "sdpa", "single"}) {
@@ -108,7 +108,7 @@ const std::optional<Seen>& SeenAt(const Twin& twin) {
   return found->second;
 }
 
-// Operations an element, where there are no products.
+// Operations per element, for kernels without matrix products.
 struct NominalRow {
   std::string_view family;
   std::string_view pass;  // empty: the only one
@@ -138,7 +138,7 @@ double ElementsAt(const Point& point) {
   return elements;
 }
 
-// Of all pairs of a query and a key those that a step computes: operators are counted with all of them.
+// The share of query-key pairs that a step computes: operators are counted with all pairs.
 double SeenPairs(const Point& point) {
   if (point.family() != "attention" || point.Text("mask") != "causal") return 1;
   if (point.Text(kImplAxis) == "naive" || point.Text("backend") == "math") return 1;

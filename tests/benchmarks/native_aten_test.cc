@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own kernels beside LibTorch's operators, on ordinary data and where infinities and NaNs are among it.
+// Native kernels compared with LibTorch's operators, on ordinary data and on data with infinities and NaNs.
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>

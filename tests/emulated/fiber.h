@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stack of its own for functions that can be left and entered again, as AddressSanitizer is told.
+// A separate stack for functions that can be left and entered again, announced to AddressSanitizer.
 #pragma once
 
 #include <ucontext.h>

@@ -15,7 +15,7 @@
 namespace roofbench::emulated {
 
 struct Bf16 {
-  uint16_t bits = 0x7fff;  // NaN: a result that nobody wrote
+  uint16_t bits = 0x7fff;  // NaN: a result that was never written
 };
 inline double Value(float value) { return value; }
 inline double Value(Bf16 value) { return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of kernels share: data, float64 comparison, and every instruction set that this machine has.
+// Shared by the tests of kernels: data, float64 comparison, and every instruction set of this machine.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -47,7 +47,7 @@ constexpr double kRounding = 0x1p-24;
 template <>
 inline constexpr double kRounding<Bf16> = 0x1p-8;
 
-// What exponentials and quotients for a result of type T may be off by, beside its rounding.
+// The error allowed for exponentials and quotients in a result of type T, in addition to its rounding.
 template <typename T>
 constexpr double kApproximation = 0x1p-20;
 template <>
@@ -69,7 +69,7 @@ inline Class ClassOf(double value) {
   return Class::kFinite;
 }
 
-// Of the same class, and if finite within `tolerance` · (|expected| + scale).
+// Matches values of the same class, and finite ones within `tolerance` · (|expected| + scale).
 template <typename T>
 void ExpectClose(T actual, double expected, double tolerance, double scale, const std::string& where) {
   const double value = ToFloat(actual);

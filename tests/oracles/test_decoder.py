@@ -57,7 +57,7 @@ def expected(model: Any, tokens: torch.Tensor, prompt: int) -> npt.NDArray[np.fl
 SPELLINGS: list[tuple[str, dict[str, Any]]] = [
     ("llama2", {"hidden_act": "swish"}),
     ("llama2", {"partial_rotary_factor": 1.0}),
-    # Of a checkpoint that says how many positions it takes, which is the number of original ones that is left out.
+    # A checkpoint that gives its number of positions, which is the default for the original number.
     (
         "llama2",
         {

@@ -68,7 +68,7 @@ def test_distributions_and_draws(tmp_path: Path) -> None:
     # Normal ones, no two alike, in an order that is the same on any machine.
     order = np.random.default_rng(7).permutation(VOCAB)
     logits = torch.from_numpy((3 * stats.norm.ppf((order + 0.5) / VOCAB)).astype(np.float32))
-    # What is likely has been said, too, and some of it twice.
+    # Likely tokens have occurred too, some of them twice.
     text = [*logits.topk(12).indices[::3].tolist(), 5, 5, 900]
     rows = ours(logits, text, tmp_path)
     assert len(rows) == len(TABLE)

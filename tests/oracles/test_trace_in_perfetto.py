@@ -22,7 +22,7 @@ SIZE = "size:small/context:16/dtype:fp32"
 MODEL = "vocab:50/d_model:16/d_ff:32/layers:2/heads:2"
 SHORT = ("--suite=full", "--benchmark_min_time=1x", "--warmup_iters=1", *NO_ROOFS, "--check=off", "--threads=1")
 
-# What lies in a step, each slice with its own time: without those directly in it.
+# The slices in a step, each with its own time: without the slices directly inside it.
 OWN = """
 select slice.name, slice.category, slice.dur - coalesce(sum(inside.dur), 0) as own
 from slice left join slice as inside on inside.parent_id = slice.id

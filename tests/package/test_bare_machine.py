@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installed tree where there is nothing but a C and a C++ runtime, LibTorch, and a Python: in a root of its own."""
+"""The installed tree on a bare system with only C and C++ runtimes, LibTorch, and Python: in a separate root."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BareMachine:
             libraries.update(needed(module))
         for name, path in libraries.items():
             place(root, path, "lib64" if name.startswith("ld-linux") else "lib/x86_64-linux-gnu")
-        # LibTorch finds NVIDIA's packages beside itself.
+        # LibTorch finds NVIDIA's packages next to its own folder.
         self.mounts = {
             prefix: "opt/roofbench",
             libtorch(): "opt/packages/torch",

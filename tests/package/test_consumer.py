@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Projects of others, who bring a family of their own: tests/consumer, which docs/your_kernel.md shows."""
+"""Third-party projects that add a family: tests/consumer, which docs/your_kernel.md shows."""
 
 from __future__ import annotations
 

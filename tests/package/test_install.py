@@ -13,7 +13,7 @@ from installed import BUILD, bare, install, libtorch, runpath
 
 pytestmark = pytest.mark.slow
 
-# What every machine has, or brings with LibTorch.
+# Libraries that every machine has, or that come with LibTorch.
 NOT_CARRIED = re.compile(r"linux-vdso|.*/ld-linux|lib(c|m|dl|rt|pthread|util|stdc\+\+|gcc_s)\.so|lib(cudart|cupti)")
 LARGEST_TREE_BYTES = 64 * 1024 * 1024
 
@@ -83,7 +83,7 @@ def test_the_package_names_every_layer(prefix: Path) -> None:
         re.findall(r"^roofbench_layer\(\s*(\w+)", (ROOT / "lib" / "CMakeLists.txt").read_text(), re.MULTILINE)
     )
     assert exported == declared
-    # Nobody gets our warnings, nor what our tests need.
+    # Consumers must not inherit our warnings, nor the dependencies of our tests.
     assert "-Wall" not in targets
     assert "GTest" not in (prefix / "lib" / "cmake" / "roofbench" / "roofbenchConfig.cmake").read_text()
 

@@ -36,7 +36,7 @@ CONFIG: dict[str, Any] = {
 
 
 def write(folder: Path, value: float = 0.1) -> Path:
-    """Every weight is near `value`, and different from its neighbours."""
+    """Every weight is near `value`, and different from its neighbors."""
     header = {}
     data = b""
     for name, shape in TENSORS.items():

@@ -120,7 +120,7 @@ def test_a_disk_that_fills_up_keeps_what_there_was_room_for(run: Run, tmp_path: 
 
 
 def test_a_missing_libtorch_is_named(program: Path, tmp_path: Path) -> None:
-    """A copy of the program that looks for LibTorch where there is none, as after the move of an environment."""
+    """A copy of the program that looks for LibTorch in a missing folder, as after the move of an environment."""
     copy = tmp_path / "roofbench"
     shutil.copy(program, copy)
     dynamic = subprocess.run(["readelf", "-d", program], capture_output=True, text=True, check=True).stdout

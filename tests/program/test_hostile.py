@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed streams, small limits, shared files and strangers' names: nothing is lost, and nothing is run."""
+"""Closed streams, small limits, shared files and untrusted names: no data is lost, and no code is run."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ void RunOnHost(const c10::OperatorHandle& op, const Stack& arguments, bool keep_
       });
     }
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
-    // The forward pass leaves its statistics behind y.
+    // The forward pass stores its statistics after y.
     const std::size_t narrow = op.schema().name() == "aten::native_layer_norm" ? 1 : stack.size();
     for (std::size_t i = 0; i < narrow; ++i) {
       if (stack[i].toTensor().defined()) stack[i] = stack[i].toTensor().to(type);
@@ -212,7 +212,7 @@ void Fallback(const c10::OperatorHandle& op, Stack* stack) {
     if (state.launch) state.launch();
     return;
   }
-  // What grew while it was recorded has its memory now: a replay writes into it.
+  // Tensors that grew during recording have their memory now: a replay writes into it.
   state.recorded->push_back({.op = op, .arguments = arguments, .results = results});
 }
 

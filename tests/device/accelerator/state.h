@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the accelerator's files share.
+// State that the accelerator's files share.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -48,7 +48,8 @@ TEST(RunBurst, CountsSleepAsWallTimeOnly) {
   EXPECT_GT(rates.cpu, rates.wall);
 }
 
-// What the scheduler takes from some of the steps is in nobody's median: neither a long absence nor several short ones.
+// Time that the scheduler takes from some of the steps must not reach the median: neither one long absence nor several
+// short ones.
 TEST(MedianOfSteps, StepsThatWereTakenAwayDoNotLowerTheRate) {
   double clock = 100;
   int steps = 0;

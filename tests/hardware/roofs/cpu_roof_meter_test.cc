@@ -25,7 +25,7 @@ constexpr double kKibi = 1024;
 constexpr double kMebi = 1024 * kKibi;
 constexpr double kShort = 1e-4;
 
-// Two cores with caches of their own and one that they share.
+// Two cores with private caches and one shared cache.
 CpuFacts Facts() {
   CpuFacts facts;
   facts.caches = {{.level = 1, .bytes = 32 * kKibi, .shared_by = 1, .instances = 2},

@@ -63,7 +63,7 @@ class FakeGpuStreams : public GpuStreams {
   double Seconds(std::span<const GpuPass> all) override {
     double seconds = 0;
     for (const GpuPass& pass : all) {
-      compute_ = false;  // nobody looks at what a timed pass leaves
+      compute_ = false;  // the result of a timed pass is never read
       Enqueue(pass);
       compute_ = true;
       const double rate = rates[static_cast<std::size_t>(pass.kind)] * (pass.variant == 1 ? streaming_gain : 1) *

@@ -54,7 +54,7 @@ uint64_t Sum(const std::vector<uint64_t>& words) {
   return sum;
 }
 
-// What a stream must leave in `to`.
+// The contents that a stream must leave in `to`.
 std::vector<uint64_t> Expected(StreamKind kind, const std::vector<uint64_t>& to, const std::vector<uint64_t>& from) {
   std::vector<uint64_t> expected = to;
   if (kind == StreamKind::kCopy) expected = from;

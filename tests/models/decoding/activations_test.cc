@@ -100,7 +100,7 @@ TEST(Fp16Activations, AreForQuantizedWeightsAndOfNoKernelOfOurs) {
   }
 }
 
-// A vector's scale is its own: what is read beside it changes nothing but the order of attention's sums.
+// Each vector has its own scale: adjacent tokens change only the order of attention's sums.
 class DecoderOfInt8Activations : public testing::TestWithParam<WeightFormat> {};
 TEST_P(DecoderOfInt8Activations, DiffersFromTheOneIn16BitsByTheirRounding) {
   const at::NoGradGuard no_grad;
@@ -173,7 +173,7 @@ TEST(KvCache, In8BitsKeepsEachHeadAndTokenByItself) {
   at::Generator generator = at::detail::createCPUGenerator(5);
   const auto heads = static_cast<int64_t>(shape.KvHeads());
   const auto dim = static_cast<int64_t>(shape.HeadDim());
-  // Of sizes that are a token's, a head's and a sequence's own.
+  // Sizes that differ by token, head and sequence.
   const at::Tensor sizes = at::randn({2, heads, 4, 1}, generator).exp();
   const at::Tensor k = at::randn({2, heads, 4, dim}, generator) * sizes;
   const at::Tensor v = at::randn({2, heads, 4, dim}, generator) * sizes.flip(2);
@@ -193,7 +193,7 @@ TEST(KvCache, In8BitsKeepsEachHeadAndTokenByItself) {
   }
   EXPECT_EQ(cache.keys[0].abs().sum().item<int64_t>(), 0);
 
-  // What is no number spoils its own row, and that wholly.
+  // A NaN spoils its own row, and all of it.
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     at::Tensor broken = k.clone();
     broken[1][0][2][3] = bad;

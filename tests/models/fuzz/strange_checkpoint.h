@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints as a stranger may send them: whole ones of random shapes, and what becomes of them when some of their
-// text, their numbers or their bytes are changed. A seed says which.
+// Checkpoints from untrusted sources: valid ones of random shapes, and the results of changing some of their text,
+// numbers or bytes. A seed selects the case.
 #pragma once
 
 #include <algorithm>
@@ -129,7 +129,7 @@ class StrangeCheckpoint {
     if (packing_ == "gptq") config_["quantization_config"].update({{"desc_act", false}, {"sym", dice_.OneIn(2)}});
   }
 
-  // Of a layer [rows, columns] of 4 bits. Any bits are codes.
+  // Adds a layer [rows, columns] of 4 bits. Any bits are valid codes.
   void AddPacked(const std::string& name, int64_t rows, int64_t columns) {
     const int64_t groups = std::max<int64_t>(1, group_ == -1 ? 1 : columns / group_);
     Add(name, {groups, rows}, ".scales");
@@ -226,7 +226,7 @@ class StrangeCheckpoint {
     }
   }
 
-  // Seldom one that is none: a tensor with it is not even stored.
+  // Rarely NaN or infinite: a tensor with such a number is not even stored.
   float StrangeNumber() {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
     if (dice_.OneIn(16)) return dice_.Of<float>({std::nanf(""), kInfinity, -kInfinity});

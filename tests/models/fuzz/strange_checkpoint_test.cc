@@ -41,7 +41,7 @@ at::Tensor Prompt(Dice& dice, int64_t batch, int64_t vocab) {
   return prompt;
 }
 
-// What a case of generation does. Returns what came of it.
+// Runs one case of generation. Returns its outcome.
 std::string Generate(const DecoderWeights& weights, const std::string& implementation, Dice& dice) {
   const auto vocab = static_cast<int64_t>(weights.config.shape.base.vocab);
   const int64_t batch = dice.Of<int64_t>({1, 1, 2, 3});

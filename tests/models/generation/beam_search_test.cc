@@ -49,7 +49,7 @@ TEST(BeamSearch, FindsTheTextThatLooksWorseAtFirst) {
   BeamSearch search = TwoBeams(2);
   for (int run = 0; run < 2; ++run) {
     search.Restart();
-    // Of the first step the second row is the same prompt again.
+    // In the first step the second row repeats the same prompt.
     ASSERT_TRUE(search.Advance(LogitsOf({{{3, 0.6}, {1, 0.3}}, {{3, 0.6}, {1, 0.3}}})));
     EXPECT_THAT(search.tokens(), ElementsAre(3, 1));
     EXPECT_THAT(search.parents(), ElementsAre(0, 0));
@@ -100,7 +100,7 @@ TEST(KvCache, SequencesGoOnAsOthers) {
     const KvCache::Part all{.layer = 1, .sequences = 3, .tokens = 4};
     const auto heads = static_cast<int64_t>(shape.KvHeads());
     const auto dim = static_cast<int64_t>(shape.HeadDim());
-    // Of sizes of their own, so that a factor that is not moved shows.
+    // Distinct sizes, so that a factor that is not moved shows.
     const at::Tensor sizes = at::randn({3, heads, 4, 1}, generator).exp();
     cache.Write(all, at::randn({3, heads, 4, dim}, generator) * sizes,
                 at::randn({3, heads, 4, dim}, generator) / sizes);

@@ -34,7 +34,7 @@ using testing::Each;
 using testing::ElementsAreArray;
 using testing::SizeIs;
 
-// Of each sequence.
+// The texts of all sequences.
 std::vector<TokenIds> Texts(const Generation& generation) {
   std::vector<TokenIds> texts;
   for (int64_t b = 0; b < generation.batch(); ++b) texts.push_back(generation.Ids(b));
@@ -208,8 +208,8 @@ using testing::ElementsAre;
 
 constexpr int64_t kVocab = 1000;
 
-// Of a text it says the last token plus the number of tokens before it, so that the next one tells of the whole place;
-// and it counts what it is given.
+// For a text it returns the last token plus the number of tokens before it, so that the next token depends on the whole
+// position; it also counts its inputs.
 class PlaceDecoder final : public DecoderModel {
  public:
   explicit PlaceDecoder(int64_t batch) : lengths_(static_cast<std::size_t>(batch)) {}
@@ -345,7 +345,7 @@ TEST_F(RaggedGeneration, DrawsAreOfTheSequenceTheyAreFor) {
   EXPECT_THAT(drawn.Ids(2), ElementsAre(93, 96, 100, 105));
 }
 
-// What a device draws for a sequence is drawn for that one, whoever takes part.
+// A device draws for each sequence independently of the others in the batch.
 TEST(DeviceTokenChooser, ChoosesForSomeSequencesWhatItWouldForAll) {
   DeviceTokenChooser device({.top_k = 50, .temperature = 5, .seed = 5}, 20, 4, at::kCPU);
   const at::Tensor logits = at::arange(200, at::kFloat).view({4, 50});

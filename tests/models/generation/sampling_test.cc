@@ -25,7 +25,7 @@ Candidates Of(const std::vector<double>& weights) {
   return candidates;
 }
 
-// Of these probabilities.
+// Candidates with these probabilities.
 Candidates OfShares(std::vector<double> shares) {
   for (double& share : shares) share = std::log(share);
   return Of(shares);
@@ -104,7 +104,7 @@ TEST(Sampling, MinPKeepsWhatIsNotTooFarBehindTheMostLikely) {
   }
 }
 
-// Any other order leaves other tokens: the penalty brings 0 behind 1; of the top three, 2 has what top_p does not need.
+// Any other order keeps other tokens: the penalty moves 0 below 1; of the top three, 2 has what top_p does not need.
 TEST(Sampling, OneProcessorFollowsTheOther) {
   const std::vector<float> logits = {4, 3, 1, 0.5, -2};
   const std::vector<uint8_t> seen = {1, 0, 0, 0, 0};

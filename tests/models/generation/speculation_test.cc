@@ -124,7 +124,7 @@ TEST_P(SpeculationTest, EveryReadingIsCounted) {
   // It reads its last guess with the model's own token, which it had not made.
   EXPECT_THAT(right.speculation()->draft_passes(),
               ElementsAre(Pass{5, 1}, Pass{6, 1}, Pass{7, 1}, Pass{8, 2}, Pass{10, 1}, Pass{11, 1}));
-  // No more guesses than there is room for beside the model's own token.
+  // The number of guesses is limited to the room left after the model's own token.
   EXPECT_THAT(Generate(&same, 3, 1 + 4 + 2).speculation()->model_passes(), ElementsAre(Pass{5, 4}, Pass{9, 2}));
   EXPECT_THAT(Generate(&same, 3, 1 + 4 + 1).speculation()->draft_passes(),
               ElementsAre(Pass{5, 1}, Pass{6, 1}, Pass{7, 1}));

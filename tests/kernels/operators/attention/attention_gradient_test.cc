@@ -48,7 +48,7 @@ class Exact {
   Exact(const AttentionShape& shape, Rows q, Rows k, Rows v)
       : shape_(shape), q_(std::move(q)), k_(std::move(k)), v_(std::move(v)) {}
 
-  // Of query row `i`: one for each key that it sees.
+  // Weights of query row `i`: one for each key that it sees.
   std::vector<double> Weights(std::size_t i) const {
     const auto query = static_cast<int64_t>(i) % shape_.queries;
     const int64_t seen = shape_.causal ? std::max<int64_t>(0, shape_.keys - shape_.queries + query + 1) : shape_.keys;
@@ -160,7 +160,7 @@ class Problem {
                               .dq = made.dq.View(),
                               .dk = made.dk.View(),
                               .dv = made.dv.View()};
-    // What lies there before must not matter.
+    // Previous contents must not matter.
     std::vector<float> scratch(static_cast<std::size_t>(ScratchFloats(work, parallel_for.threads())) + 1,
                                std::numeric_limits<float>::quiet_NaN());
     scratch.back() = kUntouched;
@@ -230,7 +230,7 @@ TYPED_TEST(AttentionGradientOf, RandomShapesOnEveryIsa) {
   }
 }
 
-// One head: its keys are shared, and each share has a dq of its own. Several: more than threads, and fewer.
+// One head: its keys are shared, and each share has a private dq. Several: more than threads, and fewer.
 TYPED_TEST(AttentionGradientOf, ThreadsShareHeadsAndKeys) {
   for (const int64_t heads : {1, 3, 5}) {
     for (const bool causal : {true, false}) {

@@ -76,7 +76,7 @@ struct Cache {
   std::vector<float> scales;
 };
 
-// Blocks of so many tokens in an order of their own, of sequences with so many heads.
+// Blocks of so many tokens in shuffled order, of sequences with so many heads.
 struct Paging {
   int64_t tokens = 0;
   int64_t heads = 1;
@@ -182,7 +182,7 @@ TEST(DecodeAttention, Int8) {
   });
 }
 
-// Of scores many are far above the bound.
+// Many scores are far above the bound.
 TEST(DecodeAttention, ScoresMayHaveAnotherScaleAndABound) {
   OnEveryIsa([] {
     for (const Shape& shape : kShapes) {
@@ -224,7 +224,7 @@ TEST(DecodeAttention, SharpWeightsDoNotOverflow) {
   });
 }
 
-// Integers cannot carry what is no number, so that they must not hide it.
+// Integers cannot represent NaN, and must not hide it.
 TEST(DecodeAttention, ANanSpoilsItsHeadAlone) {
   OnEveryIsa([] {
     std::vector<float> q(128, 1.0F);

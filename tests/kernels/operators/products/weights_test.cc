@@ -100,7 +100,7 @@ TYPED_TEST(UnpackInt4Test, GivesWhatDequantizeGivesOnEveryIsa) {
     PackInt4(quantized.data(), scales.data(), kRows, k, group, packed.data(), {0, Int4Tiles(kRows)});
     const Int4Weight weight{packed.data(), kRows, k, group};
     OnEveryIsa([&] {
-      // Two of the three tiles; what lies behind them stays as it is.
+      // Two of the three tiles; the memory after them stays unchanged.
       constexpr int64_t kUnpacked = 2 * kInt4TileRows;
       std::vector<T> rows(static_cast<std::size_t>(kUnpacked * k + 1), Rounded<T>(7));
       UnpackInt4(weight, {1, 3}, rows.data());
