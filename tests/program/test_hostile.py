@@ -150,7 +150,7 @@ def test_a_journal_is_gone_on_with_by_one_of_many(program: Path, tmp_path: Path)
     ]
     said = [process.communicate(timeout=600)[1] for process in started]
     for process, text in zip(started, said, strict=True):
-        # The others wait for it, and go on after its last line or give up.
+        # The others wait for it, and continue after its last line or give up.
         assert process.returncode == 0 or "is being written by another roofbench" in text
     names = [(line["name"], line["repetition"]) for line in map(json.loads, journal.read_text().splitlines()[1:])]
     assert len(names) == len(set(names)), "two ran at once"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a long file costs grows as it does: counted in steps, not in seconds."""
+"""The cost of a long file grows linearly: counted in steps, not in seconds."""
 
 from __future__ import annotations
 

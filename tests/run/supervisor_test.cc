@@ -89,7 +89,7 @@ TEST_F(SupervisorTest, ACrashInACaseIsItsFailureAndAnotherChildGoesOn) {
   for (std::size_t i = 0; i < std::size(table); ++i) {
     children.emplace_back([this, i, signal = table[i].signal] {
       state_.BeginCase(i, 0);
-      std::signal(signal, SIG_DFL);  // a sanitizer has a handler of its own
+      std::signal(signal, SIG_DFL);  // a sanitizer installs its own handler
       raise(signal);
     });
     expected.emplace_back(table[i].reason);

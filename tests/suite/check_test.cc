@@ -109,7 +109,7 @@ TEST(CheckCase, WhatIsNotSampledIsChecked) {
   with_nan[100][7].fill_(kNan);
   EXPECT_THAT(std::string(CheckCase(SampledProduct(a, b, with_nan)).message()),
               HasSubstr("a NaN or an infinity in 1 of 128 rows, the first in row 100"));
-  // Infinities of both signs are no sum of zero.
+  // Infinities of both signs must not add up to zero.
   const at::Tensor with_infinities = y.clone();
   with_infinities[100][7].fill_(kInfinity);
   with_infinities[100][8].fill_(-kInfinity);

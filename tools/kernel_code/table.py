@@ -72,7 +72,9 @@ def _iteration(kernel: Kernel, rule: Rule) -> int:
 
 
 def share(kernel: Kernel, rule: Rule, gpu: Gpu) -> float:
-    """Of the datasheet's bandwidth, as bounded by memory itself, the issue rate, and the loads in flight."""
+    """The bound as a share of the datasheet's bandwidth, from memory itself, the issue rate, and the loads in
+    flight.
+    """
     cycles = _iteration(kernel, rule) / SCHEDULERS
     issued = _streamed(kernel, rule) * WARP / cycles * gpu.hertz * gpu.machines
     bounds = [ATTAINABLE, issued / gpu.bytes_per_second]

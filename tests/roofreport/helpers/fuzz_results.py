@@ -118,7 +118,7 @@ COMMANDS: tuple[tuple[str, Check | None], ...] = (
     ("roofline FILE --html=OUT", check_page),
     ("roofline FILE --svg=OUT", check_svg),
 )
-# What takes a tenth of a second and more, for one file in so many.
+# Commands that take a tenth of a second and more: each runs for one file in so many.
 SLOW_COMMANDS: tuple[tuple[str, int], ...] = (
     ("roofline FILE --png=OUT", 50),
     ("repeat PROGRAM --processes=2 --keep=FOLDER/kept", 20),
@@ -178,7 +178,7 @@ def run(arguments: Sequence[str], check: Check | None, out: Path, limit: float =
 
 
 class Fuzzer:
-    """Mutants of one seed in a folder of their own."""
+    """Mutants of one seed in a separate folder."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self._seed = seed
@@ -204,7 +204,7 @@ class Fuzzer:
         return [known.sub(lambda match: places[match[0]], part) for part in command.split()]
 
     def one(self, number: int) -> list[str]:
-        """What broke, a text each."""
+        """The failures, one text each."""
         return self.given(mutations.mutant(random.Random(f"{self._seed}/{number}")), number)
 
     def given(self, data: bytes, number: int) -> list[str]:

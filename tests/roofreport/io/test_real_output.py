@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What roofbench itself writes: read, compared, drawn, and shown by compare.py."""
+"""Output that roofbench itself writes: read, compared, drawn, and shown by compare.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is missing is said before torch is imported, so that these are quick. The packages themselves:
+// Missing dependencies are reported before torch is imported, so that these tests are quick. The packages themselves:
 // compiled_slow_test.cc.
 
 #include "lib/suite/steps/compiled.h"

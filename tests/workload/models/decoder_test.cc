@@ -255,7 +255,7 @@ TEST(Decoder, BiasesAndNormsOfHeadsCount) {
   EXPECT_EQ(with.DecodeCost(1, 5, 6).BytesRead() - without.DecodeCost(1, 5, 6).BytesRead(), 2 * 3 * 16);
 }
 
-// Parts that are no operation: waiting, and the gate, whose operands stay in caches.
+// Parts without operations: waiting, and the gate, whose operands stay in caches.
 TEST(StoredDecoder, EveryOperationIsOfAComponent) {
   Decoder mixture = kSmall;
   mixture.experts = 8;
@@ -322,7 +322,7 @@ TEST(StoredDecoder, APassOfSomeTokensReadsTheWeightsOnce) {
     const Cost generated = stored.GenerateCost(1, 6, 4);
     EXPECT_NEAR(alone.Bytes(), generated.Bytes(), 1e-6);
     EXPECT_NEAR(alone.Flops(), generated.Flops(), 1e-6);
-    // Three tokens behind six, and two behind ten, which then are read again.
+    // Three tokens after six, and two after ten, which then are read again.
     const std::vector<DecoderPass> passes = {{6, 3}, {10, 2}, {10, 2}};
     const Cost cost = stored.GenerateCost(6, 20, passes);
     EXPECT_EQ(cost.OfComponent("prefill").Bytes(), stored.PrefillCost(1, 6, 20).Bytes());

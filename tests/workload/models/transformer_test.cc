@@ -146,7 +146,7 @@ TEST(TransformerTraining, MemoryInBf16IsNearTheMeasured) {
     double context;
     AttentionKind attention;
     double activations;
-    double peak;  // beside the parameters
+    double peak;  // in addition to the parameters
   };
   constexpr Transformer kNarrow = {.d_model = 96, .d_ff = 160, .layers = 2, .heads = 3, .vocab = 70};
   constexpr Transformer kWide = {.d_model = 768, .d_ff = 3072, .layers = 2, .heads = 12, .vocab = 1000};
@@ -206,7 +206,7 @@ TEST(TransformerTraining, MemoryOfInferenceIsNearTheMeasured) {
     TrainingImplementation implementation;
     Dtype compute;
     double context;
-    double peak;  // beside the parameters
+    double peak;  // in addition to the parameters
   };
   constexpr Measured kMeasured[] = {
       {TrainingImplementation::kEager, Dtype::kFp32, 128, 41001984},
@@ -238,7 +238,7 @@ TEST(TransformerTraining, MemoryOfForwardIsNearTheMeasured) {
     AttentionKind attention;
     Dtype compute;
     double activations;
-    double peak;  // beside the parameters
+    double peak;  // in addition to the parameters
   };
   constexpr Measured kMeasured[] = {
       {TrainingImplementation::kEager, AttentionKind::kFused, Dtype::kFp32, 7768072, 7952392},

@@ -64,7 +64,7 @@ class Repository:
         return [Commit(line, self._git("log", "-1", "--format=%s", line)) for line in lines]
 
     def program(self, commit: Commit) -> Path | None:
-        """Of a commit that was built."""
+        """The program of a built commit; None if it was not built."""
         path = self._prefix(commit) / self._recipe.program
         return path if path.is_file() else None
 
@@ -99,7 +99,7 @@ class Repository:
             return f"its build ended with {done.returncode} ({log})"
         if not (partial / self._recipe.program).is_file():
             return f"its build left no {printable(self._recipe.program)} below ${PREFIX} ({log})"
-        # Whole or not at all: a build that was cut off is none.
+        # Complete or absent: an interrupted build does not count.
         shutil.rmtree(prefix, ignore_errors=True)
         partial.rename(prefix)
         return ""

@@ -34,7 +34,7 @@ GOOD, BAD, SKIP = OUTCOMES = ("good", "bad", "skip")
 
 @dataclass
 class Outcome:
-    """Of one commit against the good one."""
+    """The outcome of one commit against the good one."""
 
     kind: str  # one of OUTCOMES
     effect: float = 0.0  # relative
@@ -91,7 +91,7 @@ def _check(progress: Progress) -> None:
         raise ValueError("its fields are of other kinds")
 
 
-MORE = 3  # times the budget, where the first one did not tell
+MORE = 3  # times the budget, where the first comparison was undecided
 
 
 class Site(Protocol):
@@ -101,12 +101,12 @@ class Site(Protocol):
         """Empty, or why it cannot be built."""
 
     def compare(self, base: Commit, new: Commit, case: str, share: int) -> list[Judgement]:
-        """Of built commits, in `share` times the budget. `case`: empty for all that are asked for."""
+        """Compares built commits, in `share` times the budget. `case`: empty for all requested cases."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """`commits`: one, or those among which it is where some in between tell nothing; oldest first."""
+    """`commits`: one, or a range that includes untestable commits; oldest first."""
 
     commits: Sequence[Commit]
     before: Commit

@@ -98,7 +98,8 @@ def output(folder: Path, pair: int, side: str) -> Path:
     return folder / f"{pair:04d}-{side}.json"
 
 
-# Many short processes tell more than few long ones: what differs between processes is not averaged away inside one.
+# Many short processes carry more information than few long ones: what differs between processes is not averaged away
+# inside one.
 PAIRS_WANTED = 30
 SHORTEST_SAMPLING = 0.2  # seconds a case; of less, a single roof probe decides
 LONGEST_SAMPLING = 0.4
@@ -162,7 +163,7 @@ class Abba:
         return match.works(side, names, self._commands[side].contract())
 
     def _begin(self) -> State:
-        """A process that tells what a process costs beside its samples, then the plan."""
+        """Measures the cost of a process in addition to its samples, then makes the plan."""
         max_time = self._options.max_time
         pilot = self._process(0, 0, self._common, max_time or SHORTEST_SAMPLING, "pilot")
         if pilot.result is None:
@@ -182,7 +183,7 @@ class Abba:
                 " or choose fewer cases with --filter"
             )
         if max_time is None:
-            # Roof probes take a quarter of the time of the samples beside it.
+            # Roof probes take a quarter of the time of the adjacent samples.
             spare = budget / (2 * PAIRS_WANTED) - pilot.seconds
             max_time = SHORTEST_SAMPLING + max(0.0, spare) / (measured * 4 / 3)
             max_time = round(min(max_time, LONGEST_SAMPLING), 3)
@@ -210,7 +211,7 @@ class Abba:
         return finished
 
     def _persistent_process(self, pair: int, side: int, names: list[str], max_time: float) -> Finished:
-        """A process, and a second one for the cases that it did not measure: one bad moment is no verdict."""
+        """A process, and a second one for the cases that it did not measure: one bad moment must not decide."""
         outputs = self._outputs(pair, side)
         for stale in outputs:
             stale.unlink(missing_ok=True)
@@ -222,7 +223,7 @@ class Abba:
         if left:
             self._say(f"again, as it was not measured: {printable(', '.join(left), 200)}")
             if self._process(pair, side, left, max_time, f"{SIDES[side]}{AGAIN}").result is None:
-                outputs[1].unlink(missing_ok=True)  # what it left may be no result
+                outputs[1].unlink(missing_ok=True)  # its output may be invalid
         return first
 
     def _outputs(self, pair: int, side: int) -> list[Path]:

@@ -35,7 +35,7 @@ class Winner:
 
 
 def implementation_of(name: str, contract: Contract) -> str:
-    """Of a case, be it in the name or its family's default; empty in a family without any."""
+    """The implementation of a case, from its name or its family's default; empty in a family without that axis."""
     return case_name.with_role(name, IMPLEMENTATION, contract)[1]
 
 
@@ -68,7 +68,7 @@ def winners(cases: Iterable[Case], contract: Contract) -> list[Winner]:
 
 @dataclass(frozen=True)
 class Serving:
-    """One precision of a generation. Times are in seconds; 0 where the case does not tell."""
+    """One precision of a generation. Times are in seconds; 0 where the case does not report them."""
 
     precision: str
     first_token: float
@@ -154,7 +154,7 @@ class Point:
     batch: int
     latency: float  # seconds from a token of a sequence to its next one
     rate: float  # tokens a second of all sequences
-    roof: float | None  # share of the roof beside it
+    roof: float | None  # share of the roof next to it
     mbu: float | None  # bytes of weights and cache that a token has to read, over what memory gives in its time
 
     @property
@@ -172,7 +172,7 @@ class Curve:
 
     @property
     def knee(self) -> Point:
-        """Of equal ones the smallest batch."""
+        """The best throughput; among equal ones, the smallest batch."""
         return max(self.points, key=lambda point: point.power)
 
     @property
@@ -233,14 +233,14 @@ class Match:
 
 
 def _values(text: str) -> dict[str, str]:
-    """Axis to value of `axis:value/axis:value`; empty where that is none."""
+    """Axis to value of `axis:value/axis:value`; empty for text in another form."""
     parts = [part.partition(":") for part in text.split("/")]
     values = {axis: value for axis, _, value in parts if axis and value}
     return values if len(values) == len(parts) else {}
 
 
 def parse_match(text: str) -> Match:
-    """Raises UnusableInputError for what is no axis:value=axis:value, of other values of the same axes."""
+    """Raises UnusableInputError unless the text is axis:value=axis:value, with other values of the same axes."""
     parts = text.split("=")
     axes = [_values(part) for part in parts]
     if len(parts) != 2 or not all(axes):

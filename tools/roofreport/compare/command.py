@@ -48,7 +48,7 @@ class Command:
         return shlex.join(self.arguments)
 
     def fingerprint(self) -> str:
-        """Of the flags and of the executable's content."""
+        """A hash of the flags and of the executable's content."""
         digest = hashlib.sha256(os.fsencode("\0".join(self.arguments)))
         with Path(self.arguments[0]).open("rb") as file:
             while block := file.read(1 << 20):

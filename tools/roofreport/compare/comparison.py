@@ -36,13 +36,13 @@ class Side:
     """One case on one side of a comparison: a value a process."""
 
     values: list[float]
-    roof_seconds: list[float]  # what the roof beside the case allowed, up to a constant factor; empty if unknown
+    roof_seconds: list[float]  # time allowed by the roof next to the case, up to a constant factor; empty if unknown
     within: float = 0.0  # the widest range of the repetitions of a process, in logarithms
     split: Split | None = None  # of those repetitions
 
 
 def _roof_seconds(case: Case) -> float | None:
-    """Of the counters alone: proportional to the time at the roof, for cases that do the same work."""
+    """From the counters alone: proportional to the time at the roof, for cases that do the same work."""
     for name in ("FLOP/s", "bytes/s"):
         rate, roof = case.counters.get(name, 0.0), case.counters.get("roof", 0.0)
         if rate > 0 and roof > 0 and 0 < roof / rate < math.inf:
@@ -55,7 +55,7 @@ def _values(cases: Sequence[Case], metric: str) -> list[float]:
 
 
 def _side(processes: Sequence[Sequence[Case]], metric: str) -> Side:
-    """Of the measured repetitions of each process."""
+    """The side of a comparison from the measured repetitions of each process."""
     cases = [merged(list(repetitions)) for repetitions in processes]
     roofs = [seconds for case in cases if (seconds := _roof_seconds(case)) is not None]
     repetitions = [values for one in processes if len(values := _values(one, metric)) > 1 and min(values) > 0]
@@ -83,7 +83,7 @@ def half_width(base: Sequence[float], new: Sequence[float], in_turns: bool) -> f
 
 
 def in_turns(base: Sequence[Result], new: Sequence[Result]) -> bool:
-    """Whether the processes of both sides alternated, as far as their dates tell: at least every fourth is a change."""
+    """Whether the processes of both sides alternated, judging by their dates: at least every fourth is a change."""
     dated = [(result.date, side) for side, results in enumerate((base, new)) for result in results]
     if len(base) < 4 or len(new) < 4 or not all(date for date, _ in dated):
         return False
