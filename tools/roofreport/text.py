@@ -7,7 +7,7 @@ import unicodedata
 
 # Control, format (which holds the marks that reverse the direction of text), surrogate and separator characters.
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-# Of them, what text needs and no terminal acts on: emoji and several scripts are spelt with joiners.
+# Format characters that text needs and that terminals do not act on: joiners, for emoji and several scripts.
 _HARMLESS = {"\N{ZERO WIDTH NON-JOINER}", "\N{ZERO WIDTH JOINER}"}
 # How a text begins that a spreadsheet runs, also in the full width of East Asian keyboards.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")

@@ -93,7 +93,7 @@ def in_turns(base: Sequence[Result], new: Sequence[Result]) -> bool:
 
 
 def _explained(effect: float, base: Side, new: Side) -> float:
-    """The part of an effect that the roof beside the case went through as well."""
+    """The part of an effect that the roof next to the case went through as well."""
     if not base.roof_seconds or not new.roof_seconds:
         return 0.0
     move = math.log(median(new.roof_seconds)) - math.log(median(base.roof_seconds))
@@ -175,7 +175,7 @@ def _by_process(results: Sequence[Result]) -> dict[str, list[list[Case]]]:
 
 
 def _measured(processes: Sequence[list[Case]]) -> list[list[Case]]:
-    """Of the processes that count: those whose repetitions are measured on the whole."""
+    """The cases of processes that count: those whose merged repetitions are measured."""
     return [
         [case for case in repetitions if case.state is State.MEASURED]
         for repetitions in processes

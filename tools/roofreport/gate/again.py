@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fresh processes for what looks slower: what a second look does not confirm was the night, not the program."""
+"""Fresh processes for suspected slowdowns: a slowdown that a second run does not confirm came from the conditions of
+the nightly run, not from the program.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,13 @@ from roofreport.io.load import load
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.stats.verdict import Judgement, Verdict
 
-PROCESSES = 5  # of the present program, where there is no older one to hold it against
+PROCESSES = 5  # of the present program, where an older one to compare it with is missing
 ASKED = ("slower", "drift")
 
 
 @dataclass(frozen=True)
 class Programs:
-    """`base`: of the last good build; empty: there is none. `new`: empty: nothing is run."""
+    """`base`: of the last good build; empty: it is missing. `new`: empty: the second run is left out."""
 
     base: str
     new: str
@@ -122,7 +124,7 @@ def _steady_log(result: Result, name: str, stands: Standing, metric: Metric) -> 
 
 
 def _pace(case: Case, others: Sequence[Case]) -> float:
-    """The case's own roof, or memory's beside the `others`; nan: unknown."""
+    """The case's own roof, or memory's next to the `others`; nan: unknown."""
     if not others:
         return roof_rate(case.counters)[0]
     rates = [rate for rate, of_memory in (roof_rate(other.counters) for other in others) if of_memory]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The database behind a history: SQLite's file or PostgreSQL's server, opened, checked, and made where it is new."""
+"""The database of a history: SQLite's file or PostgreSQL's server, opened, checked, and created where it is missing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Database:
                 try:
                     yield connection
                 except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as error:
-                    # A file may come from anybody, and a row holds what its writer liked.
+                    # Files are untrusted, and a row holds what its writer chose.
                     why = printable(str(error), 200)
                     raise self.refused(f"is damaged, or was not written by roofbench: {why}") from error
 
@@ -70,7 +70,7 @@ class Database:
         return UnusableInputError(f"{self.name}: {why}")
 
     def compact(self) -> None:
-        """Gives room that nothing takes any more back to the disk; PostgreSQL does so by itself."""
+        """Returns unused room to the disk; PostgreSQL does so automatically."""
         if self.is_sqlite:
             try:
                 self.engine.raw_connection().cursor().execute("VACUUM")
@@ -107,7 +107,7 @@ def _why(error: SQLAlchemyError) -> str:
 
 
 def open_database(where: str, create: bool) -> Database:
-    """A history in its version of today. Raises UnusableInputError for everything else."""
+    """A history in the current version. Raises UnusableInputError for everything else."""
     if not where:
         raise UnusableInputError("the history has an empty name")
     if "\0" in where:
@@ -154,7 +154,7 @@ def _sqlite(path: Path, create: bool) -> Database:
 
 
 def _make_sqlite(database: Database) -> None:
-    """Of a new file, or of one whose maker was killed before it was done."""
+    """Creates the tables of a new file, or of one whose creation was interrupted."""
     with database.reading() as connection:
         made = _pragma(connection, "application_id") == tables.APPLICATION_ID
     if not made:

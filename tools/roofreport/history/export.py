@@ -42,7 +42,9 @@ class Row:
         return axes.get(case_name.DTYPE, axes.get(case_name.PRECISION, ""))
 
     def metrics(self) -> Iterator[tuple[Metric, float]]:
-        """The time and every counter that has a direction, but no flags: services divide one night by another."""
+        """The time and every counter that has a direction, but no flags: services divide one run's value by
+        another's.
+        """
         if not self.measured or self.seconds is None:
             return
         contract = packaged()
@@ -53,7 +55,7 @@ class Row:
                 yield Metric(name, metric.unit, metric.better, metric.practical, metric.noisy), value
 
     def half_width(self) -> float | None:
-        """Of the 95 % confidence interval of the time, in seconds."""
+        """Half the width of the 95 % confidence interval of the time, in seconds."""
         relative = self.reading.counters.get("ci")
         return None if relative is None or self.seconds is None else relative * self.seconds
 
@@ -73,18 +75,18 @@ def known_texts(facts: Mapping[str, object]) -> dict[str, str]:
     return {key: str(value) for key, value in facts.items() if value not in (None, "")}
 
 
-# Records of the benchmark database behind hud.pytorch.org, schema v3: one JSON object a line.
+# Records of the benchmark database that hud.pytorch.org shows, schema v3: one JSON object a line.
 #
-# Fields and types are those of clickhouse_db_schema/oss_ci_benchmark_v3 of pytorch/test-infra. What names the workflow
-# (repo, head_branch, workflow_id, job_id) is added by whoever uploads.
+# Fields and types are those of clickhouse_db_schema/oss_ci_benchmark_v3 of pytorch/test-infra. The uploader adds the
+# names of the workflow (repo, head_branch, workflow_id, job_id).
 
 _SUITE = "roofbench"
 _CPU = "cpu"
 _GIBIBYTE = 1 << 30
 _LARGEST = 3.4e38  # values are Float32
-# The axis that says what of a training step is done, and its value that is no training.
+# The axis that selects the part of a training step, and its value for inference.
 _PASS, _INFERENCE = "pass", "inference"
-# Of families of models: those that count parameters.
+# The counter that families of models have.
 _PARAMETERS = "parameters"
 _TRAINS = "backward_ms"
 

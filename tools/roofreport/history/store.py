@@ -154,7 +154,7 @@ def insert_document(connection: Connection, run: int, document: Document) -> Non
 
 
 def _numbers(connection: Connection, table: Table, column: str, texts: Sequence[str]) -> dict[str, int]:
-    """Of texts that many rows share, each of which is written once."""
+    """The numbers of texts that many rows share: each text is written once."""
     wanted = list(dict.fromkeys(texts))
     found: dict[str, int] = {}
 
@@ -197,8 +197,9 @@ def insert_readings(connection: Connection, run: int, result: Result) -> None:
 
 
 def open_store(where: str, *, create: bool = False) -> Store:
-    """`where`: a path, sqlite:///PATH or postgresql://…. Raises UnusableInputError for what is no history, or one of a
-    newer program."""
+    """`where`: a path, sqlite:///PATH or postgresql://…. Raises UnusableInputError if it is not a history, or if a
+    newer program wrote it.
+    """
     return Store(open_database(where, create))
 
 

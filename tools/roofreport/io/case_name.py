@@ -27,7 +27,7 @@ def axes(name: str) -> dict[str, str]:
 
 
 def value_of(name: str, axis: str, contract: Contract) -> str | None:
-    """Of an axis, be it in the name or its family's default; None where the case has no such axis."""
+    """The value of an axis, from the name or its family's default; None where the case does not have the axis."""
     value = axes(name).get(axis)
     if value is not None:
         return value

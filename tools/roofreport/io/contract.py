@@ -153,7 +153,7 @@ class Contract:
         return found
 
     def axis_with_role(self, family: str, role: str) -> Axis | None:
-        """Of a family that the contract does not know: the axis that has the role in the others."""
+        """For a family that the contract does not know, the axis that has the role in the others."""
         return self.families[family].with_role(role) if family in self.families else self._roles.get(role)
 
 
@@ -211,8 +211,9 @@ def reduced_text(document: dict[str, Any]) -> str:
 
 @cache
 def packaged() -> Contract:
-    """Of the program that these reports came with. build/release/bin/roofbench --describe=json, through
-    reduced_text(), makes the file."""
+    """The contract of the program that these reports came with. build/release/bin/roofbench --describe=json, through
+    reduced_text(), makes the file.
+    """
     return parse(json.loads(PACKAGED.read_text(encoding="utf-8")))
 
 
@@ -220,7 +221,7 @@ CONTRACT_KEY = "contract"
 
 
 def unpacked_contract(path: Path, text: str | None) -> Any:
-    """Of the text in which Google Benchmark's context holds it."""
+    """Parses the text that holds it in Google Benchmark's context."""
     if text is None:
         return None
     try:

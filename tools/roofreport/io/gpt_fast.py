@@ -26,7 +26,7 @@ _METRICS = (
     ("tokens/s", "token_per_sec", 1.0),
     ("bytes/s", "memory_bandwidth(GB/s)", _GIGA),
     ("flop_util", "flops_utilization", 1.0),
-    # Of devices whose own peak no datasheet here knows: against the device that the targets are of.
+    # For devices whose peak is missing from our datasheets: against the device of the targets.
     (_OF_A100, "flops_utilization(A100)", 1.0),
 )
 
@@ -43,7 +43,7 @@ class Experiment(NamedTuple):
     size_axis: str
     counter: str
     target: float | None
-    others: frozenset[tuple[str, str]] = frozenset()  # further axes that a case must have, beside impl
+    others: frozenset[tuple[str, str]] = frozenset()  # further axes that a case must have, in addition to impl
 
 
 _SIZES = ("1024", "4096", "8192", "16384")
@@ -138,7 +138,9 @@ def rows(result: Result) -> list[dict[str, str]]:
 
 
 def begins(path: Path) -> bool:
-    """Whether rows for this file need a header before them. Refuses a file of other columns, and what is no text."""
+    """Whether rows for this file need a header before them. Refuses a file of other columns, and files that are not
+    text.
+    """
     expected = ",".join(COLUMNS)
     try:
         with path.open(encoding="utf-8", newline="") as file:

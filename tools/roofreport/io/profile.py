@@ -147,7 +147,7 @@ def _read(path: Path) -> Profile:
 
 
 def load(path: Path) -> list[Profile]:
-    """Of a folder: every case, by name. Raises UnusableInputError."""
+    """Profiles of every case in a folder, by name. Raises UnusableInputError."""
     if not path.is_dir():
         return [_read(path)]
     files = sorted(each for each in path.glob("*.json") if not each.name.endswith(_TRACE))

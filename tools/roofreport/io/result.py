@@ -123,7 +123,7 @@ def _differing(base: Result, new: Result, keys: tuple[str, ...]) -> list[str]:
 
 
 def differences(base: Result, new: Result, with_host: bool = False) -> list[str]:
-    """The facts of the hardware that differ: "device: A / B". The host's name tells machines of one kind apart."""
+    """The facts of the hardware that differ: "device: A / B". The host's name distinguishes machines of one kind."""
     found = _differing(base, new, HARDWARE)
     if with_host and base.host and new.host and base.host != new.host:
         found.append(f"host_name: {printable(base.host, 60)} / {printable(new.host, 60)}")

@@ -179,7 +179,7 @@ def _read(path: Path) -> Snapshot:
 
 
 def load(path: Path) -> list[Snapshot]:
-    """Of a folder: every case, by name. Raises UnusableInputError."""
+    """Snapshots of every case in a folder, by name. Raises UnusableInputError."""
     if not path.is_dir():
         return [_read(path)]
     found = sorted(path.glob(f"*{ENDING}"))

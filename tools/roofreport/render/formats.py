@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from roofreport.text import spreadsheet
 
-# Of one kind, as counters by a pattern: with every row and counter of a file it would grow by its square.
+# The most columns of one kind, such as counters by a pattern: with every row and counter of a file the table would grow
+# quadratically.
 MOST_COLUMNS = 32
 
 
@@ -40,7 +41,7 @@ def _numeric_columns(table: Table) -> list[bool]:
 
 def terminal(table: Table) -> str:
     numeric = _numeric_columns(table)
-    # A long reason must not widen its column: it runs on over the empty cells behind it.
+    # A long reason must not widen its column: it continues over the empty cells to its right.
     widths = [
         max([len(header), *(len(row[i].text) for row in table.rows if row[i].numeric or not numeric[i])])
         for i, header in enumerate(table.headers)

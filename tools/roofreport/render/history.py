@@ -106,7 +106,7 @@ class Report:
     found: Sequence[Finding]
     dismissed: Sequence[Finding]  # what a second run did not confirm
     cases: Sequence[str]  # that were judged
-    runs: Sequence[Run]  # of the night
+    runs: Sequence[Run]  # of the nightly run
     metric: Metric
     notes: Sequence[str] = ()
 
@@ -173,7 +173,7 @@ def gate_markdown(reports: Sequence[Report]) -> str:
 
 
 def _xml_text(text: str) -> str:
-    """XML has no place for most control characters, not even escaped, nor for two that are no characters."""
+    """XML excludes most control characters, even escaped, and two noncharacters."""
     return escaped(text).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
 
 

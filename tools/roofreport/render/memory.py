@@ -62,7 +62,7 @@ def alive(snapshot: Snapshot, at: int) -> list[Allocation]:
 
 
 def phase_at(snapshot: Snapshot, at: int) -> str:
-    """Of the event before an index: its phase, and the step that it is in."""
+    """The phase and the step of the event before an index."""
     for phase in snapshot.phases:
         if phase.begin < at <= phase.end:
             return f"{phase.name}, step {phase.step + 1}"

@@ -24,7 +24,7 @@ _SHARES = {_MEMORY_SHARE: "bytes/s", "flop_util": "FLOP/s"}
 _MOST_SHEETS = 4
 _MOST_PEAKS = 16
 
-# Of a dtype that is two: products in one precision over storage in another.
+# Marks a dtype with two precisions: products in one over storage in another.
 _MIXED = "_autocast"
 
 
@@ -76,7 +76,7 @@ def _by_prefix(cases: Sequence[Case]) -> dict[str, Roofs]:
 
 
 def datasheet_roofs(result: Result, cases: Sequence[Case]) -> list[Roofs]:
-    """Of this device, where it has one, and of the reference."""
+    """The datasheet roofs of this device, where it has one, and of the reference."""
     found = []
     for prefix, roofs in sorted(_by_prefix(cases).items()):
         title = printable(result.context.get("reference", prefix), 40) if prefix else "datasheet of this device"

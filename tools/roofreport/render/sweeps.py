@@ -15,7 +15,7 @@ from roofreport.stats import growth
 from roofreport.stats.growth import Series
 from roofreport.text import printable
 
-_MEAN = "_mean_ms"  # what every phase has: <phase>_mean_ms beside its median, <phase>_ms
+_MEAN = "_mean_ms"  # every phase has <phase>_mean_ms next to its median, <phase>_ms
 _MEDIAN = "_ms"
 
 

@@ -53,7 +53,7 @@ def _folder() -> Path:
 
 
 def copy_chart_library(to: Path) -> None:
-    """With its licence, which each of the scripts begins with. Raises UnusableInputError, OSError."""
+    """Includes its license, which each of the scripts begins with. Raises UnusableInputError, OSError."""
     folder = _folder()
     to.mkdir(parents=True, exist_ok=True)
     for name in SCRIPTS:
@@ -73,7 +73,7 @@ def _refuse_foreign(out: Path) -> None:
 
 @contextmanager
 def replacing_folder(out: Path) -> Iterator[Path]:
-    """A new folder beside `out`, which takes its place when the block ends well. Raises UnusableInputError."""
+    """A new folder next to `out`, which takes its place when the block ends well. Raises UnusableInputError."""
     try:
         _refuse_foreign(out)
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -161,7 +161,7 @@ def usable(value: float | None) -> bool:
     return value is not None and math.isfinite(value) and LEAST <= value <= MOST
 
 
-# Of a level that is too young for a fence.
+# The width of a level that is too young for a fence.
 _WIDTH = math.log1p(standing.FAR_FLOOR)
 _WIDEST = 50.0  # whose exponential is a number
 
@@ -256,13 +256,13 @@ def case_token(series: Series) -> str:
 
 
 def _column(values: Sequence[float | None]) -> Any:
-    """One figure where every night has the same, as counts of parameters."""
+    """One figure where every nightly run has the same, such as counts of parameters."""
     rounded = [number(value, 4) for value in values]
     return rounded[0] if rounded and all(value == rounded[0] for value in rounded) else rounded
 
 
 def details_data(readings: Sequence[Reading], told: Mapping[str, Told]) -> dict[str, Any]:
-    """`told`: by the digest of the run."""
+    """`told`: reports by the digest of the run."""
     rows = [dict(one.counters) for one in readings]
     names = list(dict.fromkeys(name for row in rows for name in row))[:_MOST_COUNTERS]
     nights = [told.get(one.run.digest, NOTHING) for one in readings]
@@ -284,7 +284,7 @@ class Group(Enum):
 
 @dataclass(frozen=True)
 class Status:
-    """The mark tells what colour alone would not."""
+    """The mark repeats in a shape the meaning of the color."""
 
     word: str
     mark: str
@@ -314,14 +314,14 @@ def status_of(finding: Finding, metric: Metric) -> Status:
 
 
 def worst_status(findings: Sequence[Finding], metric: Metric) -> tuple[Status, Finding | None]:
-    """Of one series, which may be slower and noisy at once."""
+    """The worst status of one series, which may be slower and noisier at once."""
     ranked = [(status_of(finding, metric), finding) for finding in findings]
     return min(ranked, key=lambda one: one[0].rank) if ranked else (STEADY, None)
 
 
 _PROGRAM = "build/release/bin/roofbench"
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
-# Of the counters that hold a time against a datasheet: what follows the name of its device.
+# Counters that compare a time with a datasheet; the name of the device comes first.
 _SHARE_OF_SHEET = re.compile(r"(\w+)_(?:flop|mem)_util")
 _LETTERS = {State.MEASURED: "m", State.SKIPPED: "s", State.FAILED: "f", State.INTERRUPTED: "i"}
 

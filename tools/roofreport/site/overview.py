@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first page: a row for each series, the change and its first night, worst first."""
+"""The first page: a row for each series, the change and its first nightly run, worst first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from roofreport.site import data
 from roofreport.site.data import Group, Status, token, words
 
 _UNKNOWN = "-"
-# Of units that are part of a second: how many of them make one.
+# For units that are part of a second: how many of them make one.
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _BARE = ("", "count", "0 or 1")
 
@@ -61,7 +61,7 @@ def _thinned(values: Sequence[float]) -> list[float]:
 
 
 def sparkline(values: Sequence[float | None]) -> Markup:
-    """Decoration: what it shows is in words beside it."""
+    """Decoration: the adjacent words carry its content."""
     logs = _thinned([math.log(value) for value in values if value is not None and data.usable(value)])
     if len(logs) < 2:
         return Markup("")
@@ -91,7 +91,7 @@ class Row:
     now: str
     now_value: float
     change: str
-    change_value: float  # nan where there is none
+    change_value: float  # nan where it is missing
     since: str  # a day
     revision: str
     text: str

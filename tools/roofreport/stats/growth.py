@@ -15,7 +15,7 @@ from roofreport.io.result import Case, State
 FEWEST_POINTS = 3
 _CONFIDENCE = 0.95
 _LONGEST_EXPONENT = 700.0
-# Sizes beyond these are none. Logarithms of those between them are far enough apart to be distinguished.
+# Sizes beyond these are invalid. Logarithms of those between them are far enough apart to be distinguished.
 _SMALLEST, _LARGEST = 1e-15, 1e30
 _CLOSEST = 1e-9  # as a ratio, less 1
 
@@ -97,7 +97,7 @@ def _number(text: str) -> float | None:
 
 
 def _distinct(points: dict[float, Case]) -> list[tuple[float, Case]]:
-    """In the order of their sizes, without those that no logarithm tells from the one before."""
+    """Sorted by size, without sizes whose logarithm equals the one before."""
     found: list[tuple[float, Case]] = []
     for size in sorted(points):
         if not found or size / found[-1][0] - 1 > _CLOSEST:

@@ -52,7 +52,9 @@ def _cumulative(n: int) -> NDArray[np.float64]:
 
 
 def p_value(differences: Sequence[float] | NDArray[np.float64]) -> float:
-    """Two-sided p of "symmetric around zero". Zeros are dropped, as Wilcoxon did; nothing left is no evidence: 1."""
+    """Two-sided p of "symmetric around zero". Zeros are dropped, as Wilcoxon did; an empty rest gives 1, the absence of
+    evidence.
+    """
     values = np.asarray(differences, dtype=np.float64)
     values = values[values != 0]
     if len(values) == 0:

@@ -29,7 +29,7 @@ ALARMS = frozenset({Verdict.SLOWER, Verdict.FAILED})
 
 @dataclass(frozen=True)
 class Judgement:
-    """One case. Effects are relative changes, new over base less 1; nan where there is none."""
+    """One case. Effects are relative changes, new over base less 1; nan where one is missing."""
 
     name: str
     verdict: Verdict

@@ -52,7 +52,7 @@ def _row(case: Case) -> tuple[Cell, ...]:
     # The slowest of a hundred would squeeze all others into the first bar.
     late = quantiles(ordered, n=100, method="inclusive")[94::4] if len(ordered) > 1 else [ordered[0]] * 2
     found = verdict.find_split(ordered)
-    # One sample apart from all others was disturbed: that is no second state.
+    # A single sample apart from all others was disturbed: that is not a second state.
     if found and min(len(found.fast), len(found.slow)) < max(2, len(ordered) // 50):
         found = None
     name = printable(case.name, 300) + (f" ({case.repetition})" if case.repetition else "")
@@ -67,7 +67,7 @@ def _row(case: Case) -> tuple[Cell, ...]:
 
 
 def build(cases: Sequence[Case]) -> Table:
-    """Of the cases that were measured and have samples, each repetition by itself."""
+    """One row for each repetition of the measured cases that have samples."""
     return Table(_HEADERS, tuple(_row(case) for case in cases if case.state is State.MEASURED and case.samples))
 
 
