@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost that a family states against what does not come from it: the products that LibTorch's operators compute in a
-// step, nominal operations an element, and the bytes of tensors.
+// The cost that a family states, compared with independent counts: the products that LibTorch's operators compute in a
+// step, nominal operations per element, and the bytes of tensors.
 //
 // A figure must be within an octave of its bound, from three quarters of it to three halves: half of a figure that is,
 // and twice as much, are not.
@@ -153,8 +153,8 @@ double BoundOfFlops(const Point& point, const Seen& seen) {
   return SeenPairs(point) * seen.product_flops;
 }
 
-// Bytes over those that were seen, where they are not near 1: weights in less than 16 bits, what lies between products,
-// and what is read for several sequences at once but is an operand of each of them.
+// The ratio of bytes to counted bytes, where it is not near 1: weights in less than 16 bits, intermediates between
+// products, and data that is read once for several sequences but is an operand of each of them.
 struct ShareRow {
   std::string_view family;
   std::string_view part;  // of the name

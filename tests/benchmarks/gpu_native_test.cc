@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cases of our own GPU kernels, as a GPU would run them: with kernels that compute in host memory what
-// lib/kernels/cuda/gpu_kernels.h promises, so that shapes, layouts and types of what they are handed are those of the
+// The cases of our own GPU kernels, as a GPU would run them: with kernels that compute the results of
+// lib/kernels/cuda/gpu_kernels.h in host memory, so that the shapes, layouts and types of their arguments follow the
 // header.
 
 #include <ATen/TensorOperators.h>

@@ -24,7 +24,7 @@ class Fiber {
   // Runs the body until it calls Leave or ends. Throws what the body threw. A fiber
   // that goes before its body ended gives it up as it is: nothing on its stack is destroyed.
   void Enter();
-  // Back to whoever called Enter. Called from the body.
+  // Returns to the caller of Enter. Called from the body.
   void Leave();
   bool ended() const { return ended_; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The __shared__ variables of the kernels in this library, which has no other thread-local ones: see
+// The __shared__ variables of the kernels in this library, whose thread-local variables are all shared memory: see
 // cuda/cuda_runtime.h.
 #pragma once
 

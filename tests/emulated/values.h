@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands for kernels, of exactly their size: AddressSanitizer sees what lies beyond.
+// Operands for kernels, of exactly their size: AddressSanitizer detects accesses beyond.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -45,7 +45,7 @@ class SuiteRunTest : public testing::Test {
     }
   }
 
-  // The exit status of a process of the run, and what it shows in `console_`.
+  // The exit status of a process of the run, and its output in `console_`.
   int RunInAChild() { return RunInAChild(state_); }
 
   int RunInAChild(SharedState& state) {

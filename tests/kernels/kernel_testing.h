@@ -78,7 +78,7 @@ void ExpectClose(T actual, double expected, double tolerance, double scale, cons
   ASSERT_NEAR(value, expected, tolerance * (std::abs(expected) + scale)) << where;
 }
 
-// What IsaHas says yes to, now.
+// The instruction sets that IsaHas currently reports.
 inline uint32_t FeaturesNow() {
   uint32_t features = 0;
   for (uint32_t feature = 1; feature != 0; feature <<= 1) {

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How often tools/report bisect finds +10 % among 12 commits, of a program that really takes its time.
+"""How often tools/report bisect finds +10 % among 12 commits, of a program that really takes the time.
 
     PYTHONPATH=tools:tests/roofreport/helpers .venv/bin/python tests/oracles/bisect_tries.py [TRIES]
 
-One of the other commits does not build. The machine may be busy: that is what is tried. Exit status 1: missed one.
+One of the other commits does not build. The machine may be busy: the test includes that. Exit status 1: missed one.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@
 namespace roofbench {
 namespace {
 
-struct Foreign {};  // what is thrown need not be an exception
+struct Foreign {};  // a thrown value need not be an exception
 
 // A page of a mapping that its file does not reach: the system sends SIGBUS.
 void ReadBeyondTheFile() {

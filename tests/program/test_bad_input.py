@@ -132,4 +132,4 @@ def test_a_missing_libtorch_is_named(program: Path, tmp_path: Path) -> None:
     done = subprocess.run([copy, "--help"], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 127
     assert re.search(r"lib(torch_cpu|c10)\.so: cannot open shared object file", done.stderr)
-    # Nothing of ours runs before the loader: tools/bench says what to do (tests/tools).
+    # Our code does not run before the loader: tools/bench reports the remedy (tests/tools).

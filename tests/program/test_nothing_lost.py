@@ -251,7 +251,7 @@ def test_a_case_that_goes_wrong_never_stops_the_others(planted: Path, tmp_path: 
             assert row["real_time"] > 0
         else:
             assert re.fullmatch(f"{verdict}: .*{reason}.*", message), message
-    # Standard output is whole, and there once, and says the same.
+    # Standard output is complete, without duplicates, and agrees.
     table = list(csv.DictReader(io.StringIO(done.stdout)))
     assert [row["name"] for row in table] == [row["name"] for row in by_name.values()]
     assert [row["error_message"] for row in table] == [row.get("error_message", "") for row in by_name.values()]

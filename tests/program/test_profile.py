@@ -131,7 +131,7 @@ def test_every_family(run: Run, tmp_path: Path) -> None:
         assert profile["covered"] + profile["profiler_own"] < 1.001, case
         assert parts(profile)[0] == "", case
         assert profile["modules"][0]["total_ms"] == pytest.approx(profile["profiled_ms"], rel=1e-3), case
-        # A phase is inside of no other one.
+        # A phase is not nested in another one.
         phases = {phase["name"] for phase in profile["phases"]}
         assert not [path for path in parts(profile) if len(phases & set(path.split("/"))) > 1], case
     for stem in stems(folder):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `quality` says of a precision, against transformers on the same checkpoint and text."""
+"""The results of `quality` for a precision, compared with transformers on the same checkpoint and text."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from roofreport.render import roofline
 
 
 class _Key(str):
-    """A key that counts what it is compared with."""
+    """A key that counts its comparisons."""
 
     compared = 0
 

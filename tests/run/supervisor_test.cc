@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Children that end in every way, and what the parent makes of it. A child's code runs in a copy of this process and
-// must leave it by _exit: what it did is in the shared state and in the exit status.
+// Children that end in every way, and the parent's verdict on each. A child's code runs in a copy of this process and
+// must leave it by _exit: its effects are in the shared state and in the exit status.
 
 #include "lib/run/supervisor.h"
 
@@ -32,7 +32,7 @@ void WaitForTheEnd() {
 class SupervisorTest : public testing::Test {
  protected:
   SupervisorTest() { sigprocmask(SIG_SETMASK, nullptr, &mask_); }
-  // The parent of a run that is over waits for no signal any more.
+  // The parent of a finished run does not wait for a signal.
   ~SupervisorTest() override {
     for (const int signal : {SIGINT, SIGTERM}) {
       std::signal(signal, SIG_IGN);  // which discards those that wait

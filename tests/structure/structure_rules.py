@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-# The arrows between the folders of lib/ and benchmarks/. A folder sees itself and what it reaches along arrows.
+# The arrows between the folders of lib/ and benchmarks/. A folder sees itself and the folders that it reaches along
+# arrows.
 ARROWS: dict[str, set[str]] = {
     "base": set(),
     "workload": set(),
@@ -88,7 +89,7 @@ def reachable(folder: str) -> set[str]:
 
 
 def folder_of(path: str) -> str | None:
-    """The folder whose rules a source file keeps: a test keeps those of what it tests."""
+    """The folder whose rules a source file keeps: a test keeps those of the tested folder."""
     parts = path.split("/")
     if parts[0] == "benchmarks":
         return "benchmarks"

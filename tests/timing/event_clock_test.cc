@@ -79,7 +79,7 @@ TEST_F(EventClockTest, TheFloorIsMeasuredOnceAndShortStepsShareASample) {
 }
 
 TEST_F(EventClockTest, TheSleepLetsLaunchesQueueUp) {
-  // The host is slower than the device, yet what it enqueues during the sleep runs back to back.
+  // The host is slower than the device, yet work enqueued during the sleep runs back to back.
   machine_.enqueue_seconds = 5e-6;
   clock_.BeginChunk(4);
   clock_.Mark();

@@ -24,7 +24,7 @@ struct FakeEvent {
 // The machine: outlives the clock that owns the queue.
 struct FakeMachine {
   double host = 1;             // seconds
-  double device = 0;           // when it will have done what is enqueued
+  double device = 0;           // when the enqueued work will be done
   std::size_t depth = 1000;    // launches that may wait
   double record_seconds = 0;   // device time of an event
   double enqueue_seconds = 0;  // host time of a launch

@@ -18,7 +18,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A new file next to `path`, which takes its place, with its mode, when the block ends well.
 
-    Its name cannot be guessed, and what is there under it already is never opened. A link is written through: the file
+    Its name cannot be guessed, and an existing file of that name is never opened. A link is written through: the file
     that it leads to is replaced. A path that is not a regular file, such as /dev/stdout, is written to directly. Raises
     OSError.
     """

@@ -121,7 +121,7 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, library) { library.fallback(CppFuncti
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, library) {
 #define ROOFBENCH_LOWER(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
 #define ROOFBENCH_FP32(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
-  using namespace at::autocast;  // NOLINT(google-build-using-namespace): the macros name what is in it
+  using namespace at::autocast;  // NOLINT(google-build-using-namespace): the macros name its members
   auto& m = library;
   AT_FORALL_LOWER_PRECISION_FP(ROOFBENCH_LOWER)
   AT_FORALL_FP32(ROOFBENCH_FP32)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CUDA refuses and the CPU takes, read in the sources of LibTorch 2.11 (aten/src/ATen/native/cuda): a row an
-// operator.
+// Cases that CUDA refuses and the CPU accepts, from the sources of LibTorch 2.11 (aten/src/ATen/native/cuda): one row
+// per operator.
 
 #include <c10/util/Exception.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPU streams on the host's memory: they do what they should, in the time that a test gives them.
+// GPU streams on the host's memory: they produce correct results, in the time that a test gives them.
 #pragma once
 
 #include <array>

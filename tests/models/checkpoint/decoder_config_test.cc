@@ -234,7 +234,7 @@ TEST(ParseConfig, AWindowMayBeginWithTheFirstLayer) {
   }
 }
 
-// Those before max_window_layers have none, or else those that layer_types says.
+// Layers before max_window_layers are without a window, unless layer_types overrides that.
 TEST(ParseConfig, AWindowMayBeForSomeLayers) {
   for (const char* type : {"qwen2", "qwen3"}) {
     json config = Bare(type);
@@ -327,7 +327,7 @@ TEST(ParseConfig, TheOlderNameOfPositionsGoesFirst) {
   EXPECT_EQ(Read(config).rope_theta, 70000);
 }
 
-// A spelling of what is read anyway.
+// Another spelling of a supported setting.
 struct Spelling {
   const char* name;
   const char* type;

@@ -37,7 +37,7 @@ Storage StorageOf(WeightFormat format, Activations activations) {
 
 class DecoderOfFp16Activations : public testing::TestWithParam<WeightFormat> {};
 
-// The same weights: what the exact decoder says of both is one.
+// The same weights: the exact decoder gives one result for both.
 TEST_P(DecoderOfFp16Activations, IsNearerToExactThanOneOfBf16) {
   const at::NoGradGuard no_grad;
   at::Generator generator = at::detail::createCPUGenerator(3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each of several ragged sequences is what it is alone, and sequences that are left out cost nothing.
+// Each of several ragged sequences gives its result alone, and excluded sequences cost nothing.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>

@@ -26,7 +26,7 @@ using testing::ElementsAre;
 constexpr int64_t kVocab = 8;
 constexpr int64_t kStop = 7;
 
-// Logits of rows with some probabilities; what is left of each is shared by the other tokens.
+// Logits of rows with some probabilities; the other tokens share the rest of each row.
 using Row = std::vector<std::pair<int64_t, double>>;
 at::Tensor LogitsOf(const std::vector<Row>& rows) {
   at::Tensor logits = at::full({static_cast<int64_t>(rows.size()), kVocab}, 0, at::kFloat);
@@ -44,7 +44,7 @@ BeamSearch TwoBeams(int64_t most_new, double length_penalty = 1) {
   return {{.beams = 2, .length_penalty = length_penalty}, kVocab, most_new, {kStop}};
 }
 
-// 0.6 · 0.2 for what is likelier at first, 0.3 · 0.9 for the other.
+// 0.6 · 0.2 for the token that leads at first, 0.3 · 0.9 for the other.
 TEST(BeamSearch, FindsTheTextThatLooksWorseAtFirst) {
   BeamSearch search = TwoBeams(2);
   for (int run = 0; run < 2; ++run) {

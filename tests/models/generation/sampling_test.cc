@@ -130,7 +130,7 @@ TEST(Sampling, IsDrawnAsOftenAsItIsLikely) {
   EXPECT_EQ(DrawToken({{4, 0.0}}, random), 4) << "what rounding leaves";
 }
 
-// Nothing becomes infinite, and something is left.
+// The weights stay finite, and at least one token remains.
 TEST(Sampling, TheUtmostOfEachOptionLeavesNumbers) {
   const float large = std::numeric_limits<float>::max();
   const std::vector<float> logits = {-large, large, -large, 0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A text with a draft is the model's own, whatever the draft guesses, and what was read for it is counted.
+// A text with a draft is the model's own, for any guesses of the draft, and the reads for it are counted.
 
 #include "lib/models/generation/speculation.h"
 
@@ -90,7 +90,7 @@ TEST_P(SpeculationTest, TheTextIsTheModelsOwn) {
           EXPECT_LT((drafted.logits() - plain.logits()).abs().max().item<double>(), 1e-4);
         }
         const Speculation& speculation = *drafted.speculation();
-        // Each pass makes what was accepted, and a token more.
+        // Each pass yields the accepted tokens, and one more.
         EXPECT_EQ(speculation.accepted() + static_cast<int64_t>(speculation.model_passes().size()), most_new - 1);
         EXPECT_EQ(drafted.gaps().size(), speculation.model_passes().size());
         EXPECT_TRUE(noise > 0 || speculation.accepted() == speculation.guessed());

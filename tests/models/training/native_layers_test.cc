@@ -40,7 +40,7 @@ Outcome Attend(const std::vector<at::Tensor>& inputs, const at::Tensor& dy, at::
   return outcome;
 }
 
-// The largest difference, in units of the largest expected value or of 1 (one token's scores have no gradient).
+// The largest difference, in units of the largest expected value or of 1 (one token's scores have a gradient of zero).
 double Error(const at::Tensor& actual, const at::Tensor& expected) {
   EXPECT_EQ(actual.sizes(), expected.sizes());
   return (actual.to(at::kDouble).sub(expected).abs().max().item<double>()) /

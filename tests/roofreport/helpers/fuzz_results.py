@@ -39,7 +39,7 @@ MEMORY = 4 << 30  # bytes of the whole process, when it is started by hand
 _EXIT_STATUSES = {0, 1, 2}
 
 
-class Broken(Exception):  # noqa: N818 (what it is, not an error of this program)
+class Broken(Exception):  # noqa: N818 (a result, not an error of this program)
     """A verb did what none should."""
 
 
@@ -96,7 +96,7 @@ def check_terminal(text: str) -> None:
 
 
 Check = Callable[[str], None]
-# Arguments, where FILE is the mutant, GOOD a whole result and OUT a file to write; and what is checked of that file.
+# Arguments, where FILE is the mutant, GOOD a valid result and OUT a file to write; and the checks of that file.
 COMMANDS: tuple[tuple[str, Check | None], ...] = (
     ("table FILE", None),
     ("table FILE --format=markdown", None),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sites of made-up histories, and a browser that keeps what it asked for and complained about."""
+"""Sites of synthetic histories, and a browser that records requests and complaints."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def hostile(folder: Path) -> Site:
 
 @dataclass
 class Visit:
-    """One page, and what it did besides showing itself."""
+    """One page, and its effects other than showing itself."""
 
     page: Page
     requests: list[str] = field(default_factory=list)

@@ -82,7 +82,7 @@ def test_nothing_is_known_of_later_nights() -> None:
 
 
 def test_a_second_run_is_drawn_from_the_noise() -> None:
-    """It misses and errs as any comparison does: what is injected reaches it as a factor on its times alone."""
+    """It misses and errs as any comparison does: an injected slowdown reaches it as a factor on its times alone."""
     random = np.random.default_rng(6)
 
     def share(slowdown: float) -> float:

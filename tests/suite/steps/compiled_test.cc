@@ -150,7 +150,7 @@ TEST(Compiled, OfOneGpuIsNeverThatOfAnother) {
   expect_another([](GpuFacts& facts) { facts.name = "NVIDIA H100"; });
   expect_another([](GpuFacts& facts) { facts.compute_minor = 1; });
   expect_another([](GpuFacts& facts) { facts.cuda_runtime = "12.8"; });
-  // Two of a kind share theirs.
+  // Two GPUs of one kind share their packages.
   static_cast<void>(CompileSoftmaxOn([](GpuFacts& facts) { facts.index = 1; }));
   EXPECT_EQ(Packages(folder).size(), packages);
 }

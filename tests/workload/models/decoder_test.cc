@@ -113,7 +113,7 @@ TEST(StoredDecoder, WhatIsKeptIsReadAndMultipliedIn16Bits) {
   }
 }
 
-// A byte an element, and four a head and token, of keys and of values.
+// A byte per element, and four per head and token, of keys and of values.
 TEST(StoredDecoder, ACacheIn8BitsIsReadAndHeldAsSuch) {
   const StoredDecoder plain{.shape = kSmall, .format = WeightFormat::kBf16};
   StoredDecoder stored = plain;

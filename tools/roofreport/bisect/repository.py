@@ -33,11 +33,11 @@ class Commit:
 @dataclass(frozen=True)
 class Recipe:
     build: str  # a shell's command, run in the work tree
-    program: str  # what it leaves below the prefix
+    program: str  # its result below the prefix
 
 
 class Repository:
-    """`folder`: where the work tree and what is built in it are kept."""
+    """`folder`: where the work tree and its builds are kept."""
 
     def __init__(self, path: Path, folder: Path, recipe: Recipe) -> None:
         self._path = path
@@ -105,7 +105,7 @@ class Repository:
         return ""
 
     def leave(self) -> None:
-        """The work tree goes; what was built stays, so that a repetition needs no builds."""
+        """Removes the work tree but keeps the builds, so that a repetition need not build."""
         if self._tree.exists():
             self._git("worktree", "remove", "--force", str(self._tree.resolve()))
 

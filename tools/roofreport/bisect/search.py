@@ -43,7 +43,7 @@ class Outcome:
 
 @dataclass
 class Progress:
-    key: str  # of what is asked
+    key: str  # of the question
     case: str = ""  # that is followed: the one that lost most
     effect: float = 0.0  # of the bad commit, as a logarithm
     builds: int = 0
@@ -209,7 +209,7 @@ class _Worker:
     def _outcome(self, judgement: Judgement | None) -> Outcome:
         if judgement is None or math.isnan(judgement.effect):
             return Outcome(SKIP, note=f"not measured: {judgement.note if judgement else 'it lacks the case'}")
-        # For a rate, what is worse is less: both are compared on the side of the whole effect.
+        # For a rate, worse is less: both are compared on the side of the whole effect.
         sign = math.copysign(1.0, self._progress.effect)
         ends = sorted(sign * math.log1p(max(end, -0.999999)) for end in (judgement.low, judgement.high))
         half = abs(self._progress.effect) / 2

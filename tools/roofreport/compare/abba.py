@@ -35,7 +35,7 @@ _VERSION = 1
 
 @dataclass
 class State:
-    """`key` says what is compared. `pairs` holds, for each finished pair, the cases that it ran and its seconds."""
+    """`key` identifies the comparison. `pairs` holds, for each finished pair, the cases that it ran and its seconds."""
 
     key: str
     cases: list[str]
@@ -309,7 +309,7 @@ class Abba:
         self._looks += 1
 
     def _final_look(self, state: State) -> None:
-        """Whatever was not spent before is spent on the last look."""
+        """The last look spends the rest of the error budget."""
         if self._looks < len(sequential.LOOKS) and self._open(state):
             self._look(state, 1.0)
 

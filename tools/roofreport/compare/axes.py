@@ -97,7 +97,7 @@ class Choice:
 
 
 def _serving(case: Case) -> Serving | None:
-    """None where the case was not measured, has no precision, or generates nothing after a first token."""
+    """None where the case was not measured, lacks a precision, or generates only a first token."""
     precision = case_name.axes(case.name).get(case_name.PRECISION)
     known = case.counters
     if case.state is not State.MEASURED or not precision:
@@ -182,7 +182,7 @@ class Curve:
 
 
 def _point(case: Case, contract: Contract) -> Point | None:
-    """None for what was not measured or generates nothing."""
+    """None for cases that were not measured or do not generate tokens."""
     known = case.counters
     rate = known.get("tokens/s", 0.0)
     batch = case_name.value_of(case.name, BATCH, contract) or ""
@@ -220,7 +220,9 @@ class Match:
         return f"{self.base}={self.new}"
 
     def works(self, side: int, names: Iterable[str], contract: Contract) -> dict[str, str]:
-        """The names that have the side's parts (0: base), be they their family's defaults, by what is left without."""
+        """The names that have the side's parts (0: base), given or by their family's defaults, by the rest of the
+        name.
+        """
         wanted = _values((self.base, self.new)[side])
         works = {}
         for name in names:

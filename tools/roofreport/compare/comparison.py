@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares results that are there already, case by case.
+"""Compares existing results, case by case.
 
-The sample is the process: what is measured inside one process shares its memory layout and its minute, so that
-repeating it there says nothing about the next process. With few processes a side their scatter is not known from them
-alone, so it is shrunk towards what processes scatter by on a shared machine, as in moderated t-tests (Smyth,
-Statistical Applications in Genetics and Molecular Biology 3, 2004). Two sides that were not taken in turns differ by
-the hour as well, which no number of processes averages away.
+The sample is the process: repetitions inside one process share its memory layout and its minute, so that they carry no
+information about the next process. With few processes per side their scatter cannot be estimated from them alone, so it
+is shrunk towards the typical scatter of processes on a shared machine, as in moderated t-tests (Smyth, Statistical
+Applications in Genetics and Molecular Biology 3, 2004). Two sides that were not taken in turns differ by the hour as
+well, which no number of processes averages away.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _measured(processes: Sequence[list[Case]]) -> list[list[Case]]:
 
 
 def compare(base: Sequence[Result], new: Sequence[Result], metric: Metric = TIME) -> list[Judgement]:
-    """One judgement a case, in the order of the base, then of what is new."""
+    """One judgement per case, in the order of the base, then of the new cases."""
     groups = _by_process(base), _by_process(new)
     turns = in_turns(base, new)
     judgements = []

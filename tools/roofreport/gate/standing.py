@@ -19,7 +19,7 @@ from roofreport.io.contract import Metric
 FENCE_NIGHTS = 20  # that a fence is made of, the newest accepted ones
 FEWEST_NIGHTS = 5  # with fewer there is no fence
 FAR = 4.0  # deviations: what no other process has to confirm to be worth a word
-NEAR = 2.5  # deviations: what is worth some fresh processes
+NEAR = 2.5  # deviations: these justify some fresh processes
 FAR_FLOOR = 0.05
 NEAR_FLOOR = 0.03
 # Standard deviation of a normal sample over its median absolute deviation.
@@ -176,7 +176,7 @@ LONGEST = 120  # nightly runs in which change points are looked for
 
 @dataclass(frozen=True)
 class History:
-    """One series, a row a process, oldest first. Above is worse: of rates, the negative logarithm."""
+    """One series, one row per process, oldest first. Above is worse: of rates, the negative logarithm."""
 
     nights: NDArray[np.int64]  # ascending, from 0: the nightly run of each process
     logs: Floats  # nan: not measured

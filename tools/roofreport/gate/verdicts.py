@@ -49,7 +49,7 @@ OFTEN = 0.2  # a share of nightly runs: a series that was noisy in fewer was not
 
 @dataclass(frozen=True)
 class Suspect:
-    """A finding about a level, with what it takes to hold further processes against it."""
+    """A finding about a level, with the data to compare further processes with it."""
 
     finding: Finding
     standing: Standing

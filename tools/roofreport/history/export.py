@@ -71,7 +71,7 @@ def all_rows(store: Store, newest: int | None = None) -> list[Row]:
 
 
 def known_texts(facts: Mapping[str, object]) -> dict[str, str]:
-    """Facts as tools have them that take texts alone; what is not known is left out."""
+    """Facts for tools that take only text; unknown ones are left out."""
     return {key: str(value) for key, value in facts.items() if value not in (None, "")}
 
 
@@ -256,4 +256,4 @@ FORMATS: dict[str, Callable[[Store, Choice], bytes]] = {
     ).encode(),
 }
 BINARY = "parquet"
-OF_MANY_RUNS = ("parquet", "pytorch-hud")  # the other formats have no place for a date
+OF_MANY_RUNS = ("parquet", "pytorch-hud")  # the other formats lack a date

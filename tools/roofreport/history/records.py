@@ -77,7 +77,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class CaseDetails:
-    """Facts of a run about one case beyond its readings. A result without its journal has no samples."""
+    """Facts of a run about one case beyond its readings. A result without its journal lacks samples."""
 
     samples_s: Sequence[float] = ()
     roof_name: str = ""
@@ -129,7 +129,7 @@ class Added:
     run: Run
     is_new: bool  # False: the run was there already
     cases: int
-    completed: bool = False  # it was there, and this file has brought what it lacked: the samples of a journal
+    completed: bool = False  # it existed, and this file added the missing part: the samples of a journal
     new_machine: bool = False
     new_toolchain: bool = False
 

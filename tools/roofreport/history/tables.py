@@ -22,7 +22,7 @@ from sqlalchemy import (
 VERSION = 1
 # SQLite's mark of whose file it is: "roof".
 APPLICATION_ID = 0x726F6F66
-# PostgreSQL's lock that whoever writes holds.
+# PostgreSQL's lock that every writer holds.
 WRITERS_LOCK = 0x726F6F66
 
 metadata = MetaData()

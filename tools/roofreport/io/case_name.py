@@ -47,8 +47,9 @@ def without_axis(name: str, axis: str) -> str:
 
 
 def with_role(name: str, role: str, contract: Contract) -> tuple[str, str]:
-    """The name without the axis that has a role in its family, and that axis' value, be it in the name or a default;
-    empty where it has none."""
+    """The name without the axis that has a role in its family, and that axis' value, given or by default; empty where
+    the axis is missing.
+    """
     axis = contract.axis_with_role(family(name), role)
     if axis is None:
         return name, ""

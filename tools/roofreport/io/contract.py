@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract: what families, axes, implementations and counters are, as `roofbench --describe=json` says it.
+"""The contract: families, axes, implementations and counters, as `roofbench --describe=json` reports them.
 
 Every result brings its own; packaged() is that of the program of this checkout, for results that are older than that.
-Nothing else here knows the name of a family or of a counter's row.
+The other modules do not know the name of a family or of a counter's row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from roofreport.io.source import refuse
 
 SCHEMA = "roofbench-contract-1"
 PACKAGED = Path(__file__).parents[1] / "contract.json"
-# The role of the axis that says who does the work.
+# The role of the axis that selects the implementation.
 IMPLEMENTATION = "impl"
 
 

@@ -83,7 +83,7 @@ def _sizes_of(experiment: Experiment, result: Result) -> dict[str, dict[str, flo
 
 
 def experiment_rows(result: Result) -> list[dict[str, str]]:
-    """The published experiments, a row an implementation that measured every size of one."""
+    """The published experiments, one row per implementation that measured every size of one."""
     found = []
     for experiment in EXPERIMENTS:
         metric, scale = next((metric, scale) for counter, metric, scale in _METRICS if counter == experiment.counter)

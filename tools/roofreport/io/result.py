@@ -47,7 +47,7 @@ class Case:
 
     @property
     def why_not(self) -> str:
-        """Why a case has no figure: "OOM: …", "skipped: …", "failed: …"."""
+        """The reason why a case lacks a figure: "OOM: …", "skipped: …", "failed: …"."""
         kind = "OOM" if self.out_of_memory else self.state.value
         return printable(f"{kind}: {self.reason}" if self.reason else kind)
 
@@ -76,7 +76,7 @@ class Result:
 
 
 def merged(repetitions: list[Case]) -> Case:
-    """One case for all its repetitions: medians of what was measured. One failure makes all of it a failure."""
+    """One case for all its repetitions: medians of the measured ones. One failure makes all of it a failure."""
     for state in (State.FAILED, State.MEASURED, State.SKIPPED, State.INTERRUPTED):
         chosen = [case for case in repetitions if case.state is state]
         if chosen:
@@ -131,5 +131,5 @@ def differences(base: Result, new: Result, with_host: bool = False) -> list[str]
 
 
 def other_settings(base: Result, new: Result) -> list[str]:
-    """The settings that differ: a comparison of them is allowed, and said."""
+    """The settings that differ: a comparison of them is allowed, and reported."""
     return _differing(base, new, SETTINGS)

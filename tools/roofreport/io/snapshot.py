@@ -106,7 +106,7 @@ class _Object:
 
 
 def _older(snapshot: _Object, device: int) -> list[tuple[int, int, str]]:
-    """Address, size and site of what is alive at the end, as the segments have it."""
+    """Address, size and site of the allocations alive at the end, according to the segments."""
     alive = []
     for segment in snapshot.items("segments"):
         if segment.number("device", 0) != device:

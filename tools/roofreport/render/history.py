@@ -178,7 +178,7 @@ def _xml_text(text: str) -> str:
 
 
 def _test(suite: ElementTree.Element, name: str, said: Sequence[Finding]) -> str:
-    """Adds a case, and says what became of it: a name of JUnit's counts, or nothing."""
+    """Adds a case, and returns its outcome: a name of JUnit's counts, or an empty string."""
     names = {"classname": _xml_text(name.partition("/")[0]), "name": _xml_text(name), "time": "0"}
     test = ElementTree.SubElement(suite, "testcase", names)
     alarm = next((finding for finding in said if finding.kind in ALARMS), None)

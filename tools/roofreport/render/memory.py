@@ -11,7 +11,7 @@ from roofreport.io.snapshot import Allocation, Snapshot
 from roofreport.render.formats import Cell, Table
 from roofreport.text import printable
 
-# From what stays to what comes and goes: the order of columns, and of the layers of a picture from below.
+# From persistent memory to short-lived memory: the order of columns, and of the layers of a picture from below.
 CATEGORIES = (
     "older",
     "parameters",
@@ -88,7 +88,7 @@ def _bytes(value: float | None) -> Cell:
 
 
 def _with_counter(value: int, counter: float | None) -> Cell:
-    """At the peak, and in brackets what the case's own counter says of the whole step where that is more or less."""
+    """At the peak, and in brackets the case's own counter for the whole step where it differs."""
     if not counter or abs(counter - value) <= 0.01 * counter:
         return _bytes(value)
     return Cell(f"{units.quantity(value, 'B') if value else '-'} ({units.quantity(counter, 'B')})", value)
@@ -102,7 +102,7 @@ def _labels(names: Sequence[str]) -> tuple[list[str], str]:
 
 
 def peaks(snapshots: Sequence[Snapshot], curves: Sequence[Curve]) -> Table:
-    """A row a snapshot, each with its own curve."""
+    """One row per snapshot, each with its own curve."""
     labels, common = _labels([snapshot.case for snapshot in snapshots])
     known = {name for each in curves for name in each.categories}
     names = [name for name in CATEGORIES if name in known]

@@ -67,7 +67,7 @@ def settings() -> Any:
 
 
 def svg_of(figure: Figure, titles: Mapping[str, str]) -> str:
-    """The figure as an <svg> element. `titles`: what an artist says under the pointer, by its gid."""
+    """The figure as an <svg> element. `titles`: the text that an artist shows under the pointer, by its gid."""
     out = io.StringIO()
     with warnings.catch_warnings(), settings():
         warnings.simplefilter("ignore")  # fonts without a glyph: the reader's own font has it

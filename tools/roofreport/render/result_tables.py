@@ -53,7 +53,7 @@ def winners_table(found: Sequence[Winner]) -> Table:
 
 
 def precision_table(choice: Choice) -> Table:
-    """A row a precision, the fastest first."""
+    """One row per precision, the fastest first."""
 
     def seconds(value: float) -> Cell:
         return Cell(units.time(value), value) if value > 0 else Cell()
@@ -77,7 +77,7 @@ def precision_table(choice: Choice) -> Table:
 
 
 def growth_line(series: Series) -> str:
-    """The fitted exponent against the expected one, and what has to be said of small points."""
+    """The fitted exponent compared with the expected one, and a note on small points."""
     fit = series.fit
     text = f"{series.axis}^{fit.exponent:.2f} ({fit.low:.2f} to {fit.high:.2f})"
     if series.expected is not None:
@@ -271,7 +271,7 @@ def _verdict(winner: Winner, processes: Sequence[dict[str, Case]], contract: Con
 
 
 def over_processes(results: Sequence[Result]) -> Table:
-    """A row a case; then a line for each piece of work that has several implementations."""
+    """One row per case; then one line for each piece of work that has several implementations."""
     processes = [{name: merged(cases) for name, cases in result.by_name().items()} for result in results]
     names = list(dict.fromkeys(name for process in processes for name in process))
     cases = {name: [process[name] for process in processes if name in process] for name in names}

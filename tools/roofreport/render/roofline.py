@@ -111,7 +111,7 @@ def doubts(case: Case) -> list[str]:
 
 
 def is_plotted(case: Case) -> bool:
-    """Work without arithmetic, or without traffic, has no place on these axes."""
+    """Work without arithmetic, or without traffic, cannot be drawn on these axes."""
     if case.state is not State.MEASURED or not (case.flops > 0 and case.bytes > 0 and case.seconds > 0):
         return False
     return all(LEAST <= ratio <= MOST for ratio in (case.flops / case.bytes, case.flops / case.seconds))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps as they are published: a row a size with its phases, and parameters against time."""
+"""Training steps as they are published: one row per size with its phases, and parameters against time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PARAMETERS = "_params"
 
 
 def _steps(result: Result, repeats: bool = False) -> list[Case]:
-    """The training steps: repetitions merged, or each of them and then the mean of what was measured."""
+    """The training steps: repetitions merged, or each of them and then the mean of the measured ones."""
     groups = result.by_name().values()
     cases = [case for group in groups for case in (_each_and_mean(group) if repeats else [merged(group)])]
     families = {case_name.family(case.name) for case in cases if case.counters.keys() >= _MARKS}
@@ -172,7 +172,7 @@ def _growth(case: Case, smaller: Case | None) -> Cell:
 
 
 def parameters(result: Result) -> Table:
-    """A row a size and setup: parameters by component, and how time grows against them."""
+    """One row per size and setup: parameters by component, and how time grows against them."""
     groups: dict[str, list[Case]] = {}
     measured = [case for case in _steps(result) if case.state is State.MEASURED and "parameters" in case.counters]
     for case in measured:

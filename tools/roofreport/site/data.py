@@ -51,7 +51,7 @@ def number(value: float | None, digits: int = 6) -> float | None:
 
 
 def script_text(name: str, value: Any) -> str:
-    """`name` is what a page asks for; `value` is made of what JSON knows. Raises ValueError for what it does not."""
+    """`name` is the key that a page requests; `value` consists of JSON types. Raises ValueError for other types."""
     dumped = json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return f"received({json.dumps(name)},{dumped});\n"
 
@@ -174,7 +174,7 @@ def _level(places: Sequence[int], logs: Sequence[float], metric: Metric) -> Leve
 
 
 def levels_of(values: Sequence[float | None], metric: Metric) -> list[Level]:
-    """In the places of `values`; what was not measured belongs to no level."""
+    """In the places of `values`; an unmeasured value does not belong to a level."""
     kept = [(place, math.log(value)) for place, value in enumerate(values) if value is not None and usable(value)]
     if not kept:
         return []
@@ -200,7 +200,7 @@ NOTHING = Told(None, "")
 
 
 def histogram(samples: Sequence[float]) -> list[Any] | None:
-    """[number of samples, fastest, slowest, count of each bin]; None of no samples."""
+    """[number of samples, fastest, slowest, count of each bin]; None for an empty list."""
     kept = [one for one in samples if usable(one)]
     if not kept:
         return None

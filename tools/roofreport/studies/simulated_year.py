@@ -2,7 +2,7 @@
 """tools/study simulated_year: a synthetic year through the gate, and change-point detectors at the same false-alarm
 rate.
 
-The gate sees what a nightly job would have: times, the roofs measured alongside, and the accepted nights. A
+The gate sees what a nightly job would have: times, the roofs measured alongside, and the accepted runs. A
 suspect's second run is drawn from the same noise as any process and judged by the rule of A B B A; an injected
 slowdown reaches it as a factor on its times alone. Every alarm, true or false, is accepted at once.
 """
@@ -63,7 +63,7 @@ class Tally:
 
 
 def injected(random: np.random.Generator, series: int, nights: int, begins: Sequence[int]) -> list[list[Plant]]:
-    """One plant of each size for every series, away from the begin and the end of what is one series."""
+    """One injected fault of each size for every series, away from the begin and the end of the series."""
     edges = [*begins, nights]
     allowed = np.concatenate([np.arange(begin + QUIET, end - QUIET) for begin, end in pairwise(edges)])
     found = []
@@ -108,7 +108,7 @@ class Evening:
         return float(np.median(values))
 
 
-# Whether what stands is an alarm.
+# Whether the present state is an alarm.
 Rule = Callable[[Standing, Evening], bool]
 
 

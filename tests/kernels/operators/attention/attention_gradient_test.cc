@@ -188,7 +188,7 @@ class Problem {
   }
   Tokens<T> OfKeys(uint32_t seed) const { return {shape_.batch, shape_.keys, shape_.heads, shape_.head_dim, 1, seed}; }
 
-  // Within the tolerance of the row's elements, and of `scale`: what is multiplied is about as large.
+  // Within the tolerance of the row's elements, and of `scale`: the factors are about as large.
   void ExpectRows(const Tokens<T>& actual, const Rows& expected, int64_t heads, double scale, double tolerance,
                   const char* name) const {
     const Rows rows = InDouble(actual, shape_.batch, heads);
@@ -277,7 +277,7 @@ TYPED_TEST(AttentionGradientOf, AnInfiniteQueryMakesNoNumbers) {
   });
 }
 
-// The formulas themselves, by finite differences of what they are the gradients of.
+// The formulas themselves, checked by finite differences of the forward functions.
 TEST(AttentionGradient, IsTheSlopeOfTheForwardPass) {
   const AttentionShape shape{
       .batch = 2, .heads = 2, .group = 3, .queries = 7, .keys = 9, .head_dim = 5, .causal = true};

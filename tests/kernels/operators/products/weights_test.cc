@@ -76,7 +76,7 @@ TEST_P(QuantizeInt4Test, AGroupOfEqualWeightsIsItsZero) {
 INSTANTIATE_TEST_SUITE_P(Groups, QuantizeInt4Test, testing::Values(32, 64, 128, 256));
 
 TEST(Int4Bytes, CountsScalesAndWholeTiles) {
-  // 16 rows of 4096 weights in groups of 32: half a byte a weight, 4 bytes a group.
+  // 16 rows of 4096 weights in groups of 32: half a byte per weight, 4 bytes per group.
   EXPECT_EQ(Int4Bytes(16, 4096, 32), 16 * (4096 / 2 + 4096 / 32 * 4));
   EXPECT_EQ(Int4Bytes(17, 4096, 128), 32 * (4096 / 2 + 4096 / 128 * 4));
   EXPECT_EQ(Int4Bytes(0, 4096, 128), 0);

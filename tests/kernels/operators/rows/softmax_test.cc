@@ -107,7 +107,7 @@ TYPED_TEST(SoftmaxTest, InfinitiesAndNansAreThoseOfTheFormula) {
         }
       }
     }
-    // Nothing but -infinity has no softmax.
+    // The softmax of a row of -infinity alone is undefined.
     ExpectRight(std::vector<TypeParam>(40, FromDouble<TypeParam>(-kInfinity)), 1, 40);
   });
 }

@@ -214,7 +214,7 @@ def _migrate(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-# Action, what it does, its arguments, and its work.
+# Action, description, arguments, and function.
 _ACTIONS: Sequence[
     tuple[str, str, Callable[[argparse.ArgumentParser], None] | None, Callable[[argparse.Namespace], int]]
 ] = (
