@@ -71,7 +71,7 @@ at::Tensor Exact(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, 
 }
 
 at::Tensor Heads(int64_t batch, int64_t tokens, int64_t heads, at::ScalarType type) {
-  return at::randn({batch, tokens, heads, 16}).to(type).transpose(1, 2);  // as a product leaves them
+  return at::randn({batch, tokens, heads, 16}).to(type).transpose(1, 2);  // the layout that a product leaves
 }
 
 // Query counts below and above the block size, one sequence and several, after all kinds of masks.

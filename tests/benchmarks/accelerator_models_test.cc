@@ -80,7 +80,8 @@ TEST_F(LlmInt8OnADevice, HasRoomForWhatIsPublished) {
   for (const int64_t k : {4096, 14336, 28672}) EXPECT_GE(models::LlmInt8Room(k), k / 100);
 }
 
-// More than there is room for: the others are quantized with all else, which rounds more and is no other product.
+// More columns than there is room for: the others are quantized with the rest, which rounds more and gives another
+// product.
 TEST_F(LlmInt8OnADevice, QuantizesOutliersThatItHasNoRoomFor) {
   Make(2);
   const at::Tensor y = LlmInt8Linear(x_there_, there_, 6);
@@ -122,7 +123,7 @@ TEST_P(MixtureOnADevice, GivesTheLogitsOfTheCpu) {
 
 INSTANTIATE_TEST_SUITE_P(Batches, MixtureOnADevice, testing::Values(1, 2, 9, 33));
 
-// cuDNN makes a plan for every number of keys: none of them is to be made in the first generation, which is timed.
+// cuDNN makes a plan for every number of keys: the timed first generation must not make any.
 TEST(GenerationOnADevice, HasMetEveryNumberOfKeysBeforeItBegins) {
   timing::FakeMachine machine;
   AcceleratorGpu* gpu = nullptr;
@@ -212,7 +213,7 @@ TEST(GenerationOnADevice, SamplesOnTheHost) {
   EXPECT_NE(ids(models::SamplingOptions{.temperature = 100}), likeliest);
 }
 
-// The draft is another model, which is right now and then.
+// The draft is another model, which is sometimes right.
 TEST(GenerationOnADevice, ADraftChangesNoText) {
   const at::NoGradGuard no_grad;
   const auto config = models::ConfigOf(*workload::FindDecoderPreset("tiny_llama"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every family on a device whose tensors are not the host's, with CUDA's rules: what runs LibTorch's operators on a
-// GPU.
+// Every family on a device whose tensors are separate from the host's, with CUDA's rules: the path of LibTorch's
+// operators on a GPU.
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
@@ -26,7 +26,8 @@
 namespace roofbench {
 namespace {
 
-// Those that need no kernel of ours. `published` are generations of hundreds of tokens, and else those of `generate`.
+// Families that run without native kernels. `published` consists of generations of hundreds of tokens, otherwise those
+// of `generate`.
 std::vector<PlannedCase> TorchPoints() {
   std::vector<PlannedCase> points;
   for (const PlannedCase& planned : SmallPoints()) {

@@ -31,7 +31,7 @@ bool WithinAnOctave(double figure, double bound) {
   return bound == 0 ? figure == 0 : figure >= 0.75 * bound && figure < 1.5 * bound;
 }
 
-// A step of LibTorch's operators, as it was seen.
+// The measurements of a step of LibTorch's operators.
 struct Seen {
   double operand_bytes = 0;  // of all tensors that were made for it
   double product_bytes = 0;  // of the operands of its products

@@ -29,7 +29,7 @@ using kernels::RowType;
 
 at::ScalarType TypeOf(RowType type) { return type == RowType::kFp32 ? at::kFloat : at::kBFloat16; }
 
-// Time passes on the device, and y is what the exact result rounds to.
+// Time passes on the device, and y is the rounded exact result.
 int Finish(void* stream, const at::Tensor& y, const at::Tensor& exact) {
   static_cast<timing::FakeMachine*>(stream)->Launch(10e-6);
   y.copy_(exact);
@@ -85,7 +85,7 @@ std::vector<PlannedCase> NativePoints() {
   return points;
 }
 
-// A list that came out empty would pass every test below.
+// An empty list would pass every test below.
 TEST(GpuNative, FamiliesNameTheirKernels) {
   std::set<std::string_view> kernels;
   for (const PlannedCase& planned : NativePoints()) {

@@ -43,7 +43,7 @@ std::string Beyond(const std::vector<std::string>& of, const std::vector<std::st
   return lines;
 }
 
-// The name is the key of a case's history: who changes one cuts a series off. New names are welcome.
+// The name is the key of a case's history: a change cuts a series off. New names are welcome.
 TEST(Registry, NamesAreThoseOfTheGoldenList) {
   const std::vector<std::string> names = AllNames();
   if (std::getenv("ROOFBENCH_UPDATE_GOLDEN") != nullptr) {

@@ -21,8 +21,8 @@ class Fiber {
 
   // The next Enter begins it. The last body has ended.
   void Begin(std::function<void()> body);
-  // Runs the body until it calls Leave or ends. Throws what the body threw. A fiber
-  // that goes before its body ended gives it up as it is: nothing on its stack is destroyed.
+  // Runs the body until it calls Leave or ends. Throws what the body threw. A fiber that is destroyed before its body
+  // ended abandons it: objects on its stack are not destroyed.
   void Enter();
   // Returns to the caller of Enter. Called from the body.
   void Leave();

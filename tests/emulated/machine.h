@@ -35,7 +35,7 @@ class Fault : public std::runtime_error {
 // Runs kernel() once for each thread of the grid. Throws Fault. Nothing else of a kernel may throw.
 void Run(Index grid, Index block, const std::function<void()>& kernel);
 
-// Orders of turns follow from it alone.
+// The seed alone determines the orders of turns.
 void Seed(uint32_t seed);
 
 // Waits until all threads of the block are here.

@@ -5,7 +5,7 @@
 
 namespace roofbench::emulated {
 
-// Makes all of them bytes of 0xff: NaN, and no address.
+// Sets all their bytes to 0xff: NaN, and an invalid address.
 void PoisonShared();
 
 }  // namespace roofbench::emulated

@@ -87,16 +87,16 @@ inline uint32_t FeaturesNow() {
   return features;
 }
 
-// Where each access is looked at, code is slow, and which memory a target accesses follows from its width.
+// Checking each access is slow, and a target's accesses follow from its width.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kEveryHighwayTarget = false;
 #else
 inline constexpr bool kEveryHighwayTarget = true;
 #endif
 
-// Calls body() once for each variant that this processor can run a kernel: every row of its table, and what Highway
-// makes of it for every target (under AddressSanitizer: for the widest and the narrowest). Levels that come to the same
-// here are run once.
+// Calls body() once for each variant that this processor can run a kernel: every row of its table, and Highway's code
+// for every target (under AddressSanitizer: for the widest and the narrowest). Levels that come to the same here are
+// run once.
 inline void OnEveryIsa(const std::function<void()>& body) {
   std::set<uint32_t> run;
   for (const IsaLevel& level : kIsaLevels) {  // with Highway's best target

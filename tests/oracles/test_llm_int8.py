@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our LLM.int8() layers compute what bitsandbytes computes on the CPU, with and without outliers."""
+"""Our LLM.int8() layers match bitsandbytes on the CPU, with and without outliers."""
 
 from __future__ import annotations
 

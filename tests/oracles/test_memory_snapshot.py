@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots of memory are what torch.cuda._memory_viz opens, and the peak that they show is the case's peak_mem."""
+"""torch.cuda._memory_viz opens our snapshots of memory, and their peak is the case's peak_mem."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Chrome trace of a profile is what Perfetto reads, whose own nesting gives the figures of our tables."""
+"""Perfetto reads the Chrome trace of a profile, and its own nesting gives the figures of our tables."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_it_holds_what_the_tables_say(profile: tuple[dict[str, Any], Path], trac
     assert len(calls) > 20
     expected: dict[str, Any] = {name: (calls[name], pytest.approx(own[name], abs=1e-4)) for name in calls}
     assert by_name(found) == expected
-    # Every range: what a part is called is the last word of its path, and a kernel of ours is one, too.
+    # Every range: a part is called by the last word of its path, and a native kernel is a range, too.
     rows = trace.rows(f"select name, count(*), sum(own) from ({OWN}) where category = 'user_annotation' group by name")
     ranges = by_name(rows)
     assert ranges["step"][0] == 1

@@ -16,7 +16,7 @@ from installed import libtorch
 
 pytestmark = pytest.mark.nightly
 
-# The loader, and what every system has.
+# The loader, and the libraries of every system.
 RUNTIME = re.compile(r"ld-linux.*|lib(c|m|dl|rt|pthread|util|stdc\+\+|gcc_s)\.so.*")
 
 
@@ -106,7 +106,7 @@ def test_gpu_check_ends_with_its_reason(machine: BareMachine) -> None:
 
 
 def test_a_library_that_is_missing_is_found_out(machine: BareMachine, tmp_path: Path, prefix: Path) -> None:
-    """The root is as bare as it is meant to be: without what the tree carries, nothing starts."""
+    """The root is as bare as intended: without the tree's own files, programs do not start."""
     poor = Path(shutil.copytree(prefix, tmp_path / "poor", symlinks=True))
     shutil.rmtree(poor / "lib" / "roofbench", ignore_errors=True)
     for folder in poor.glob("lib*/roofbench"):

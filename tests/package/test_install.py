@@ -89,13 +89,13 @@ def test_the_package_names_every_layer(prefix: Path) -> None:
 
 
 def test_it_can_be_carried(prefix: Path) -> None:
-    """Programs, tests and libraries but LibTorch: machines that are lent take no more with a command."""
+    """Programs, tests and libraries but LibTorch: borrowed machines accept only that much per command."""
     size = sum(file.lstat().st_size for file in prefix.rglob("*") if file.is_file())
     assert size < 64 * 2**20
 
 
 def test_carried_tests_run(prefix: Path, tmp_path: Path) -> None:
-    # A stand-in for a GPU has nothing to say on a machine with one.
+    # A stand-in for a GPU is useless on a machine with one.
     built = {program.name for program in (BUILD / "bin").glob("*_test")} - {"emulated_test", "fake_cuda_test"}
     built = {name for name in built if not name.endswith("_slow_test")}
     assert {program.name for program in programs(prefix)} == {"roofbench", *built}

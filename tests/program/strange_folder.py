@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Llama of one layer, written without any package, so that each of its files can be another thing."""
+"""A Llama of one layer, written without any package, so that each of its files can be replaced."""
 
 from __future__ import annotations
 

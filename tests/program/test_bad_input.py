@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad flags, journals, full disks and a missing LibTorch are refused with a reason, the thing's name and a way out,
-and nothing that was there before is lost."""
+"""Bad flags, journals, full disks and a missing LibTorch are refused with a reason, the name of the cause and a remedy,
+and existing data is not lost.
+"""
 
 from __future__ import annotations
 

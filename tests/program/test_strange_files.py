@@ -116,7 +116,7 @@ def test_logits_that_are_no_numbers_fail_the_case(run: Run, tmp_path: Path) -> N
 
 def test_a_prompt_of_millions_is_skipped_with_a_reason(run: Run, tmp_path: Path) -> None:
     checkpoint = strange_folder.write(tmp_path)
-    # As many as it takes: of a longer prompt the beginning would be left out.
+    # Exactly the limit: a longer prompt would lose its beginning.
     config = strange_folder.CONFIG | {"max_position_embeddings": 4_000_000}
     (checkpoint / "config.json").write_text(json.dumps(config))
     prompt = tmp_path / "prompt"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything of the CUDA path that needs no GPU: the device, its clock and roofs in a session, graphs, NVML.
+// The CUDA path that works without a GPU: the device, its clock and roofs in a session, graphs, NVML.
 
 #include "lib/device/gpu_device.h"
 

@@ -10,7 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// 1 TFLOP a step, in chunks whose samples took 2 s and 4 s; next to them the arithmetic ran at half of its calibrated
+// 1 TFLOP per step, in chunks whose samples took 2 s and 4 s; next to them the arithmetic ran at half of its calibrated
 // rate, and in one chunk the rate is unknown.
 Outcome TwoChunks() {
   Outcome outcome;

@@ -41,7 +41,7 @@ class SupervisorTest : public testing::Test {
     sigprocmask(SIG_SETMASK, &mask_, nullptr);
   }
 
-  // The status of a run whose children do these, one after another; the last one's again and again.
+  // The status of a run whose children do these, one after another; the last one's action repeats.
   int Run(const std::vector<std::function<void()>>& children, double case_timeout = 0) {
     return Supervise(state_, {.case_timeout = case_timeout,
                               .run = [&]() -> int {
@@ -59,7 +59,7 @@ class SupervisorTest : public testing::Test {
   }
 
   SharedState state_{10};
-  std::vector<int> attempts_;  // a failure each, seen by the children that follow
+  std::vector<int> attempts_;  // one failure each, seen by the children that follow
   std::vector<std::size_t> failed_;
   std::vector<std::string> reasons_;
   absl::Status fail_status_;

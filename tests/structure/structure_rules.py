@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the source tree: who includes whom, and what a file may be.
+"""The rules of the source tree: includes between folders, and properties of files.
 
     python tests/structure/structure_rules.py [root]
 

@@ -58,7 +58,7 @@ TEST(CompareTensors, IntegersMustBeEqual) {
   const Tolerance exact{.dtype = Dtype::kInt8};
   EXPECT_TRUE(CompareTensors(reference.to(at::kInt), reference, exact, "y").ok());
   EXPECT_FALSE(CompareTensors(reference.add(1), reference, exact, "y").ok());
-  // Neighbours that double precision takes for equal.
+  // Neighbors that double precision takes for equal.
   const at::Tensor large = at::tensor({int64_t{1} << 62}, at::kLong);
   EXPECT_THAT(std::string(CompareTensors(large.add(1), large, exact, "y").message()), HasSubstr("wrong y: 1 of 1"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What LibTorch asks of a device: memory, copies, generators, and which operators it has.
+// LibTorch's interface of a device: memory, copies, generators, and the list of operators.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
@@ -107,7 +107,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   });
   library.impl("_local_scalar_dense", &Item);
   library.impl("resize_", &Resize);
-  // One kernel on a GPU, and many operators where a device has none.
+  // One kernel on a GPU, and many operators on devices without it.
   for (const char* name :
        {"native_layer_norm", "_fused_rms_norm", "_foreach_add_.Scalar", "_foreach_mul_.Scalar", "_foreach_lerp_.Scalar",
         "_foreach_addcmul_.Scalar", "_foreach_sqrt", "_foreach_div_.Scalar", "_foreach_addcdiv_.Scalar",

@@ -84,7 +84,7 @@ TEST_F(MemoryProbeTest, SharesAreOfTheTraffic) {
 
 std::atomic<int> g_runs;
 
-// As if the scheduler had taken the thread away during the third of the bursts.
+// As if the scheduler had suspended the thread during the third of the bursts.
 uint64_t TakenAwayOnce(std::byte* /*to*/, const std::byte* /*from*/, std::size_t /*bytes*/) {
   constexpr int kLeadIn = 1;
   if (g_runs++ == kLeadIn + 2) std::this_thread::sleep_for(std::chrono::milliseconds(200));

@@ -166,7 +166,7 @@ TEST(RoundTo8Bits, LeavesStepsOfThe127thPartOfTheLargest) {
   }
 }
 
-// What LibTorch's operations write is what our kernel does, and each key is read back with its own factor.
+// LibTorch's operations write the same as the native kernel, and each key is read back with its own factor.
 TEST(KvCache, In8BitsKeepsEachHeadAndTokenByItself) {
   const workload::Transformer shape = workload::FindDecoderPreset("tiny_llama")->shape.base;
   const KvCache cache(shape, 3, 10, at::TensorOptions(at::kFloat), /*in_8_bits=*/true);

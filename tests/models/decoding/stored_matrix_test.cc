@@ -80,7 +80,7 @@ TEST(StoredMatrix, ProductsAreThoseOfTheDequantizedMatrix) {
 TEST(StoredMatrix, ProductsOfRoundedVectors) {
   const at::Tensor w = Normal({48, 96}, 3);
   at::Tensor x = Normal({5, 96}, 4).clamp_(-4, 4);
-  // Steps of powers of two, so that no rounding but that to whole ones decides.
+  // Steps of powers of two, so that only rounding to integers matters.
   x.select(1, 0).fill_(8);
   x = x.mul_(at::arange(5).exp2().unsqueeze(1)).to(at::kBFloat16);
   const at::Tensor step = std::get<0>(x.to(at::kDouble).abs().max(1, /*keepdim=*/true)) / 127;

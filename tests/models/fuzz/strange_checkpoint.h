@@ -19,7 +19,7 @@
 
 namespace roofbench::models {
 
-// The same numbers on every machine, which the distributions of the standard library do not promise.
+// The same numbers on every machine, which the distributions of the standard library do not guarantee.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : bits_(seed) {}
@@ -31,7 +31,7 @@ class Dice {
   const T& Of(const std::vector<T>& choices) {
     return choices[Below(choices.size())];
   }
-  // About normal.
+  // Approximately normal.
   float Small() {
     float sum = 0;
     for (int i = 0; i < 4; ++i) sum += static_cast<float>(Below(2001)) / 1000 - 1;
@@ -207,7 +207,7 @@ class StrangeCheckpoint {
     }
   }
 
-  // Values first, for they are what a reader takes in good faith: the others are refused for the most part.
+  // Values first, because readers trust them most: other changes are mostly refused.
   void Change() {
     switch (dice_.Below(12)) {
       case 0:
@@ -361,7 +361,7 @@ class StrangeCheckpoint {
     if (type == "I32" || type == "F32") append(value);
     if (type == "F64") append(static_cast<double>(value));
     if (type == "BF16") append(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
-    // Any 16 bits are some fp16 number.
+    // Any 16 bits are a valid fp16 number.
     if (type == "F16") append(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 15));
     return bytes;
   }

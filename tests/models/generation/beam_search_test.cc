@@ -75,7 +75,7 @@ TEST(BeamSearch, TextsThatEndCompeteByTheirLength) {
   }
 }
 
-// With as many ended texts as beams, none of which what runs can still beat.
+// With as many ended texts as beams, and better than any running text can become.
 TEST(BeamSearch, EndsOnceNothingCanBeatWhatHasEnded) {
   BeamSearch search = TwoBeams(100, 0);
   ASSERT_TRUE(search.Advance(LogitsOf({{{kStop, 0.5}, {2, 0.4}}, {}})));

@@ -262,7 +262,7 @@ Generation::Options Ragged(TokenIds stop_ids, int64_t most_new) {
 
 class RaggedGeneration : public testing::Test {
  protected:
-  // Runs it twice: nothing is left of the first time.
+  // Runs it twice: the second run must not depend on the first.
   Generation& Go(Generation::Options options, int64_t batch = 3) {
     auto decoder = std::make_unique<PlaceDecoder>(batch);
     decoder_ = decoder.get();
@@ -302,7 +302,7 @@ TEST_F(RaggedGeneration, ATextThatHasEndedIsNotGoneOnWith) {
   EXPECT_TRUE(some.HasStopped(0));
   EXPECT_FALSE(some.HasStopped(1));
   EXPECT_TRUE(some.HasStopped(2));
-  // Its prompt and every token but the last: not one more, and no padding.
+  // Its prompt and every token but the last, without padding.
   for (int64_t b = 0; b < 3; ++b) {
     EXPECT_EQ(AppendedTo(b),
               some.lengths()[static_cast<std::size_t>(b)] + some.made()[static_cast<std::size_t>(b)] - 1);

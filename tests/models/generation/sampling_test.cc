@@ -229,7 +229,7 @@ TEST(TokenSampler, DrawsTheSameAgainAndOthersByAnotherSeed) {
   EXPECT_NE(first, Draws(other, 64));
 }
 
-// With so hard a penalty nothing comes twice, as long as there is something else.
+// With so hard a penalty tokens do not repeat, as long as others remain.
 TEST(TokenSampler, PenalizesWhatItsOwnTextHas) {
   TokenSampler sampler({.top_k = 1, .repetition_penalty = 1.5}, 4, {{0}, {1, 1}});
   EXPECT_EQ(sampler.Choose(0, kLogits), 1);

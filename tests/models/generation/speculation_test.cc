@@ -63,7 +63,7 @@ class SpeculationTest : public testing::TestWithParam<std::string> {
                            .most_new = most_new,
                            .stop_ids = stop_ids,
                            .draft = {.decoder = draft == nullptr ? nullptr : Make(*draft, 2), .guesses = guesses}});
-    // Twice, and moved between: nothing is left of the first time.
+    // Twice, and moved between: the second run must not depend on the first.
     generation.Run([] {});
     Generation moved = std::move(generation);
     moved.Run([] {});

@@ -27,7 +27,7 @@ struct Outcome {
   std::vector<at::Tensor> gradients;
 };
 
-// y and the gradients by `inputs` that dy gives.
+// y, and the gradients of `inputs` for dy.
 Outcome Attend(const std::vector<at::Tensor>& inputs, const at::Tensor& dy, at::ScalarType type, bool native) {
   std::vector<at::Tensor> leaves;
   for (const at::Tensor& input : inputs) leaves.push_back(input.to(type).detach().requires_grad_(true));

@@ -40,7 +40,7 @@ _EXIT_STATUSES = {0, 1, 2}
 
 
 class Broken(Exception):  # noqa: N818 (a result, not an error of this program)
-    """A verb did what none should."""
+    """A verb broke a rule."""
 
 
 class _Tags(HTMLParser):
@@ -62,7 +62,7 @@ _TAGS = {
 
 
 def check_page(text: str) -> None:
-    """The page has the elements that this program makes, as many of each kind that acts as it makes."""
+    """The page has the elements that this program makes, with the expected number of each active kind."""
     tags = _Tags()
     tags.feed(text)
     if set(tags.found) - _TAGS or tags.events:

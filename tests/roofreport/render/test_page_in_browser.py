@@ -86,7 +86,7 @@ def test_families_fade(page: browser.Browser) -> None:
 
 
 def test_injected_script_does_not_run(page: browser.Browser) -> None:
-    """The policy itself: even a script that got into the page somehow stays dead."""
+    """The policy itself: even an injected script does not run."""
     page.evaluate(
         "(() => { const one = document.createElement('script'); one.textContent = 'window.ran = 1';"
         " document.body.append(one); })()"

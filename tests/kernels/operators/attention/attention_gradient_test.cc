@@ -104,7 +104,7 @@ class Exact {
 
  private:
   double Scale() const { return 1 / std::sqrt(static_cast<double>(shape_.head_dim)); }
-  // The row of the first key of what a query row sees.
+  // The row of the first key that a query row sees.
   std::size_t FirstKey(std::size_t i) const {
     return i / static_cast<std::size_t>(shape_.queries * shape_.group) * static_cast<std::size_t>(shape_.keys);
   }
@@ -246,7 +246,7 @@ TYPED_TEST(AttentionGradientOf, QueriesBeforeTheFirstKeyHaveNone) {
   OnEveryIsa([&] { problem.Check(kTolerance<TypeParam>); });
 }
 
-// With scores far apart a few keys have all the weight, and many none.
+// With scores far apart a few keys have all the weight, and many have zero.
 TYPED_TEST(AttentionGradientOf, SharpWeightsDoNotOverflow) {
   const Problem<TypeParam> problem({.queries = 130, .keys = 300, .head_dim = 64, .causal = true}, 100, 5);
   OnEveryIsa([&] { problem.Check(40 * kTolerance<TypeParam>); });

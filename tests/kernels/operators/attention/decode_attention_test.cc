@@ -212,7 +212,7 @@ TEST(DecodeAttention, KeysInParts) {
   for (const Shape& shape : {Shape{1, 1, 64, 3000}, {3, 4, 32, 1025}, {1, 11, 96, 700}, {5, 2, 40, 600}}) {
     Check<float>(shape, {.threads = 3});
     OnEveryIsa([&] { Check<Bf16>(shape, {.tolerance = kInBf16, .threads = 3}); });
-    // With nearly all weight on one key, all but one of the parts count for nothing.
+    // With nearly all weight on one key, all parts but one contribute zero.
     Check<Bf16>(shape, {.tolerance = 0.5, .query_deviation = 100, .threads = 3});
   }
 }

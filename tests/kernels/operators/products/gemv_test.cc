@@ -141,7 +141,7 @@ TYPED_TEST(GemvTest, AgreesWithFloat64AtOddSizes) {
 TYPED_TEST(GemvTest, AMatrixWithoutRowsOrColumnsIsNoCase) {
   OnEveryIsa([&] {
     this->RunAndExpectRight(Matrix<typename TypeParam::Weight>(1, 0, 64), Normal<typename TypeParam::X>(64), 1);
-    // A sum of nothing is 0.
+    // An empty sum is 0.
     this->RunAndExpectRight(Matrix<typename TypeParam::Weight>(1, 5, 0), {}, 1);
   });
 }
@@ -154,7 +154,7 @@ TYPED_TEST(GemvTest, SeveralVectorsShareTheWeights) {
       OnEveryIsa([&] { this->RunAndExpectRight(matrix, x, m); });
     }
   };
-  // Columns that fill no register.
+  // Columns that leave a partial register.
   expect_right(35, 96, {2, 3, 4, 5, 6, 7, 8, 13});
   expect_right(7, 33, {2, 5, 8});
   // Rows for more than one chunk of them.

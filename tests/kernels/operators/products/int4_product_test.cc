@@ -63,7 +63,7 @@ struct Product {
     kernels::Run(Int4Product<Bf16>{.weight = weight(), .activations = &activations, .y = rounded.data()}, parallel_for);
   }
 
-  // In double precision, of the integers that x became and the weights that the format stands for.
+  // In double precision, from the integers that x became and the weights that the format represents.
   void ExpectItsFormula() const {
     for (int64_t i = 0; i < m; ++i) {
       const double step = static_cast<double>(activations.row_max()[i]) / 127;

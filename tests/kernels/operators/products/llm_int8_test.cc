@@ -44,7 +44,7 @@ struct Product {
                  parallel_for);
   }
 
-  // The product in double precision of the values that the algorithm stands for.
+  // The product in double precision of the values that the algorithm represents.
   double Expected(int64_t row, int64_t column) const {
     double inner = 0;
     double outer = 0;
@@ -192,7 +192,7 @@ TEST(LlmInt8, WithoutAThresholdARowIsWhatItIsAlone) {
   });
 }
 
-// Extremes of both sides: what 8-bit dot products add to keep one side unsigned must not overflow.
+// Extremes of both signs: the offset that 8-bit dot products add to keep one side unsigned must not overflow.
 TEST(LlmInt8, SumsOfTheLargestProductsAreExact) {
   OnEveryIsa([] {
     for (const int64_t m : {1, 20}) {
@@ -221,7 +221,7 @@ TEST(LlmInt8, ThreadsShareTheWork) {
   EXPECT_EQ(one.rounded, shared.rounded);
 }
 
-// An x after a larger one: nothing of that is left where rows are padded.
+// An x after a larger one: padding of rows must not hold old values.
 TEST(LlmInt8, MemoryIsUsedAgain) {
   OnEveryIsa([] {
     Product large{.m = 30, .n = 5, .k = 300};

@@ -58,7 +58,7 @@ TEST_P(QuantizeInt4Test, EveryWeightIsWithinAStepAndThePackedOneIsTheSame) {
       const float scale = ToFloat(scales_zeros[2 * (i / static_cast<std::size_t>(group))]);
       const float zero = ToFloat(scales_zeros[2 * (i / static_cast<std::size_t>(group)) + 1]);
       ASSERT_EQ(Dequantize(quantized, row, column), static_cast<float>(q[i] - 8) * scale + zero);
-      // Half a step, and what rounding scale and zero to bf16 moves the ends by.
+      // Half a step, and the shift of the ends by rounding scale and zero to bf16.
       ASSERT_NEAR(Dequantize(quantized, row, column), weight[i], 0.6F * scale + 0x1p-8F * std::abs(zero));
     }
   }

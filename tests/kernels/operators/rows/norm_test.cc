@@ -139,7 +139,7 @@ TYPED_TEST(NormTest, StreamsLargeResults) {
     Run(work, ThreadPool(2));
     std::vector<TypeParam> streamed(data.y.begin() + static_cast<int64_t>(skip),
                                     data.y.begin() + static_cast<int64_t>(skip) + rows * kCols);
-    // The first rows alone are not streamed.
+    // Only the first rows are not streamed.
     work.rows = 64;
     Run(work, SerialFor());
     const std::vector<TypeParam> plain(data.y.begin() + static_cast<int64_t>(skip),
@@ -178,7 +178,7 @@ TYPED_TEST(NormTest, ConstantRowsBecomeTheBias) {
   });
 }
 
-// An infinity or a NaN spoils its own row alone, and all of that.
+// An infinity or a NaN spoils only its own row, and all of it.
 TYPED_TEST(NormTest, InfinitiesAndNansStayInTheirRow) {
   OnEveryIsa([] {
     for (const double value : {kInfinity, -kInfinity, kNan}) {
