@@ -26,7 +26,7 @@ class FakeClock : public Clock {
   FakeClock() : FakeClock(Traits{}) {}
   explicit FakeClock(const Traits& traits) : traits_(traits) {}
 
-  // `processors` of them are busy meanwhile.
+  // `processors` of them are busy during it.
   void Advance(double seconds, double processors = 1) {
     host_ += seconds;
     cpu_ += seconds * processors;

@@ -17,7 +17,7 @@ namespace roofbench::timing {
 // When the device passes it.
 struct FakeEvent {
   double passed = 0;
-  // Recorded by a graph, on the device: until it is, the host takes it for one that was passed long ago.
+  // Recorded by a graph, on the device: before that, the host takes it for an event that was passed long ago.
   bool by_graph = false;
 };
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The expected share of a GPU's memory roof for each kernel, and the table of docs/gpus.md. The model only uses the
-machine code; no GPU has confirmed it."""
+machine code; it is not confirmed on a GPU.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are written whole or not at all, in folders where others may write too."""
+"""Files that are written completely or not at all, in folders where other users may write too."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def reason(error: OSError) -> str:
-    """Why, without the number and the file that Python puts around it."""
+    """The reason, without the number and the file that Python puts around it."""
     return error.strerror or str(error)
 
 

@@ -59,7 +59,7 @@ def save(folder: Path, progress: Progress) -> None:
 
 
 def restore(folder: Path, key: str) -> Progress | None:
-    """None if nothing was begun. Raises UnusableInputError for the state of another search."""
+    """None if a search was not begun. Raises UnusableInputError for the state of another search."""
     path = folder / _FILE
     if not path.exists():
         return None

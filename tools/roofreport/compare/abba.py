@@ -42,7 +42,7 @@ class State:
     max_time: float
     seconds: float = 0.0  # of the budget, used up
     pairs: list[dict[str, Any]] = field(default_factory=list)
-    closed: dict[str, list[str]] = field(default_factory=dict)  # case to verdict and note: what gives no times
+    closed: dict[str, list[str]] = field(default_factory=dict)  # case to verdict and note, where times are missing
     version: int = _VERSION
 
 
@@ -74,7 +74,7 @@ def _is_whole(state: State) -> bool:
 
 
 def restore_state(folder: Path, key: str) -> State | None:
-    """None if nothing was begun. Raises UnusableInputError for the state of another comparison."""
+    """None if a comparison was not begun. Raises UnusableInputError for the state of another comparison."""
     path = folder / _FILE
     if not path.exists():
         return None
@@ -98,13 +98,13 @@ def output(folder: Path, pair: int, side: str) -> Path:
     return folder / f"{pair:04d}-{side}.json"
 
 
-# Many short processes carry more information than few long ones: what differs between processes is not averaged away
+# Many short processes carry more information than few long ones: differences between processes are not averaged away
 # inside one.
 PAIRS_WANTED = 30
-SHORTEST_SAMPLING = 0.2  # seconds a case; of less, a single roof probe decides
+SHORTEST_SAMPLING = 0.2  # seconds per case; of less, a single roof probe decides
 LONGEST_SAMPLING = 0.4
 SIDES = ("A", "B")
-AGAIN = "-again"  # of a second process for what the first did not measure
+AGAIN = "-again"  # of a second process for cases that the first did not measure
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Options:
     new: Command
     budget: float  # seconds
     folder: Path
-    max_time: float | None = None  # seconds of samples a case; None: as the budget allows
+    max_time: float | None = None  # seconds of samples per case; None: as the budget allows
     pairs: int | None = None  # most pairs
     match: Match | None = None  # None: cases of the same name
     metric: Metric = TIME
@@ -269,7 +269,7 @@ class Abba:
             if finished.result is None:
                 if side == 0:
                     raise UnusableInputError(printable(f"{self._commands[0].text()}: {finished.how}", 500))
-                # The new program does not survive: nothing of it can be judged any more.
+                # The new program does not survive: it cannot be judged any more.
                 for name in names:
                     _close(state, name, Verdict.FAILED, f"new: {finished.how}")
                 save_state(self._options.folder, state)

@@ -74,7 +74,7 @@ class Serving:
     first_token: float
     next_token: float
     next_token_p95: float
-    rate: float  # tokens a second
+    rate: float  # tokens per second
     weights: float  # bytes
 
 
@@ -123,10 +123,11 @@ def precisions(cases: Iterable[Case]) -> list[Choice]:
 
 
 def speedups(baseline: str, cases: Mapping[str, Case], contract: Contract) -> dict[str, float]:
-    """Case to the baseline's time over its own, where both were measured. `baseline` is as impl:eager, be that value in
-    names or a default that they leave out.
+    """Case to the baseline's time over its own, where both were measured. `baseline` is, say, impl:eager; the value may
+    be in names or a default that they leave out.
 
-    Raises UnusableInputError if no case has it."""
+    Raises UnusableInputError if no case has it.
+    """
     axis, _, value = baseline.partition(":")
     bases = {
         case_name.without_axis(name, axis): case
@@ -153,7 +154,7 @@ FEWEST_POINTS = 3
 class Point:
     batch: int
     latency: float  # seconds from a token of a sequence to its next one
-    rate: float  # tokens a second of all sequences
+    rate: float  # tokens per second of all sequences
     roof: float | None  # share of the roof next to it
     mbu: float | None  # bytes of weights and cache that a token has to read, over what memory gives in its time
 

@@ -33,7 +33,7 @@ UNEXPLAINED_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Side:
-    """One case on one side of a comparison: a value a process."""
+    """One case on one side of a comparison: one value per process."""
 
     values: list[float]
     roof_seconds: list[float]  # time allowed by the roof next to the case, up to a constant factor; empty if unknown
@@ -76,7 +76,7 @@ def half_width(base: Sequence[float], new: Sequence[float], in_turns: bool) -> f
     variance = pooled / (PROCESS_FREEDOM + freedom) * (1 / len(base) + 1 / len(new))
     if not in_turns:
         variance += 2 * SESSION_DEVIATION**2
-    # SciPy takes a quarter of a second to import: only what needs it pays.
+    # SciPy takes a quarter of a second to import: it is imported on use.
     from scipy.special import stdtrit
 
     return float(stdtrit(PROCESS_FREEDOM + freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(variance)

@@ -42,13 +42,13 @@ class Programs:
 
 @dataclass(frozen=True)
 class Answer:
-    found: list[Finding]  # what stays
+    found: list[Finding]  # the remaining findings
     dismissed: list[Finding]  # with the reason as their text
-    note: str = ""  # why nothing was run
+    note: str = ""  # why the second run was left out
 
 
 def ask(suspects: Sequence[Suspect], metric: Metric, programs: Programs, say: Callable[[str], None]) -> Answer:
-    """Runs what looks slower again; the rest is found where it is far beyond its fence."""
+    """Runs suspected slowdowns again; the others become findings where they are far beyond their fence."""
     asked = [one for one in suspects if one.finding.kind in ASKED]
     others = [one.finding for one in suspects if one.finding.kind not in ASKED and is_far(one)]
     if not asked:
@@ -106,7 +106,7 @@ def _by_repeating(suspect: Suspect, results: Sequence[Result], metric: Metric) -
 
 
 def repeat_limit(stands: Standing) -> float:
-    """The limit for further processes. For a drift it is halfway: less is nearer to the accepted level."""
+    """The limit for further processes. For a drift it is halfway: a smaller change is nearer to the accepted level."""
     return stands.fence.center + stands.fence.near if stands.since is None else (stands.level + stands.accepted) / 2
 
 

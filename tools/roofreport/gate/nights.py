@@ -160,7 +160,7 @@ class Given:
 
 
 def given(path: Path, number: int, metric: Metric) -> Given:
-    """`number`: one that no run of a history has."""
+    """`number`: one that the history does not use."""
     result, document = documents.of_file(path)
     digest, _ = documents.digests(document)
     started = documents.moment(result.date) or datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
@@ -189,7 +189,7 @@ def _house(run: Run) -> tuple[str, str]:
 
 
 def _of_store(store: Store, metric: Metric, kept: Sequence[Run], runs: Sequence[Run]) -> dict[Series, list[Reading]]:
-    """No older runs are read than it takes to have `kept`, some of the newest of `runs`."""
+    """Reads only as many older runs as give `kept`, some of the newest of `runs`."""
     oldest: dict[tuple[str, str], int] = {}
     of_house: dict[tuple[str, str], int] = {}
     wanted = {run.id for run in kept}

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from roofreport.io.contract import Metric
 
-FENCE_NIGHTS = 20  # that a fence is made of, the newest accepted ones
+FENCE_NIGHTS = 20  # newest accepted runs that a fence is made of
 FEWEST_NIGHTS = 5  # with fewer there is no fence
-FAR = 4.0  # deviations: what no other process has to confirm to be worth a word
+FAR = 4.0  # deviations: beyond these a finding is reported without confirmation
 NEAR = 2.5  # deviations: these justify some fresh processes
 FAR_FLOOR = 0.05
 NEAR_FLOOR = 0.03
@@ -39,7 +39,7 @@ class Fence:
 
 
 def deviation(values: NDArray[np.float64]) -> float:
-    """Robust: half of the values may be anything."""
+    """Robust: half of the values may be arbitrary."""
     return MAD_SCALE * float(np.median(np.abs(values - np.median(values))))
 
 
@@ -117,7 +117,7 @@ def change_points(values: Sequence[float]) -> list[int]:
 # share of the roof's moves that leaves its times the least scattered.
 
 SHARES = np.linspace(0.0, 1.0, 11)
-FEWEST_PROCESSES = 10  # processes that a share is read from
+FEWEST_PROCESSES = 10  # processes that a share is estimated from
 MOST_PROCESSES = 160
 
 

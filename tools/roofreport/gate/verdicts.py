@@ -56,7 +56,7 @@ class Suspect:
 
 
 def judge(store: Store, metric: str = TIME.name) -> list[Finding]:
-    """Worst first; what no further process has been asked about has to lie far beyond its fence."""
+    """Worst first; a finding without further processes has to lie far beyond its fence."""
     row = packaged().metric(metric) or TIME
     groups, remarks = nights.newest(store, row), store.annotations()
     found = [finding for group in groups for finding in others(group, remarks)]

@@ -51,7 +51,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """One writer at a time; all of the block is kept, or nothing of it."""
+        """One writer at a time; the block is kept completely or not at all."""
         with self._told(), self.engine.connect() as connection:
             connection.execution_options(**{_WRITES: True})
             with connection.begin():
@@ -136,7 +136,7 @@ def _sqlite(path: Path, create: bool) -> Database:
     read_only = not is_new and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
     engine = create_engine("sqlite://", creator=lambda: _connected(path, read_only), poolclass=StaticPool)
 
-    # sqlite3's own idea of when a transaction begins lets a writer read before it has the lock.
+    # sqlite3's implicit transactions let a writer read before it has the lock.
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         writes = connection.get_execution_options().get(_WRITES)
@@ -164,14 +164,14 @@ def _make_sqlite(database: Database) -> None:
         if not made and _pragma(connection, "application_id") != tables.APPLICATION_ID:
             return  # another program's
         logged = _pragma(connection, "journal_mode") == "wal"
-    # For all who open it from now on. Whoever holds the file at this moment does it later.
+    # For all who open it from now on. A process that holds the file at this moment does it later.
     if not logged:
         with suppress(sqlite3.OperationalError):
             database.engine.raw_connection().cursor().execute("PRAGMA journal_mode = WAL")
 
 
 def _check_file(path: Path, name: str, create: bool) -> bool:
-    """Whether it is to be made."""
+    """Whether the database is to be created."""
     try:
         if not path.exists():
             if not create:
@@ -228,7 +228,7 @@ def _postgresql(url: URL, create: bool) -> Database:
 
 
 def _make(connection: Connection) -> None:
-    """Every table, unless another process was faster or something else is there."""
+    """Creates every table, unless another process was faster or the place is in use."""
     there = inspect(connection).get_table_names()
     if tables.meta.name in there:
         return

@@ -64,7 +64,7 @@ def packed(text: str) -> bytes:
 
 
 def unpacked(data: bytes, name: str) -> str:
-    """Raises UnusableInputError for what packed() has not made."""
+    """Raises UnusableInputError for data that packed() has not made."""
     try:
         stream = zlib.decompressobj()
         text = stream.decompress(data, LARGEST_FILE)

@@ -61,7 +61,7 @@ class Row:
 
 
 def all_rows(store: Store, newest: int | None = None) -> list[Row]:
-    """Run by run, oldest first; `newest`: that many runs of each machine and toolchain alone."""
+    """Run by run, oldest first; `newest`: only that many runs of each machine and toolchain."""
     found = [
         Row(series.case, reading.run, reading)
         for series, readings in store.history(TIME.name, run_limit=newest).items()
@@ -75,7 +75,7 @@ def known_texts(facts: Mapping[str, object]) -> dict[str, str]:
     return {key: str(value) for key, value in facts.items() if value not in (None, "")}
 
 
-# Records of the benchmark database that hud.pytorch.org shows, schema v3: one JSON object a line.
+# Records of the benchmark database that hud.pytorch.org shows, schema v3: one JSON object per line.
 #
 # Fields and types are those of clickhouse_db_schema/oss_ci_benchmark_v3 of pytorch/test-infra. The uploader adds the
 # names of the workflow (repo, head_branch, workflow_id, job_id).
@@ -187,7 +187,7 @@ _PREFIX = "counter."
 
 
 def _parquet(store: Store, choice: Choice) -> bytes:
-    """Apache Parquet: a row for each case and run, a column for each fact and counter."""
+    """Apache Parquet: one row for each case and run, one column for each fact and counter."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq

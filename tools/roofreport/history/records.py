@@ -17,7 +17,7 @@ from roofreport.text import printable
 
 @dataclass(frozen=True)
 class Machine:
-    """Who measured. No series spans two of them."""
+    """The machine of a run. A series belongs to one of them."""
 
     id: str  # 12 hexadecimal digits of a hash over `facts`
     label: str
@@ -81,7 +81,7 @@ class CaseDetails:
 
     samples_s: Sequence[float] = ()
     roof_name: str = ""
-    roof_ratios: Sequence[float] = ()  # one a probe
+    roof_ratios: Sequence[float] = ()  # one per probe
     chunks: Sequence[Mapping[str, float]] = ()
     phases: Mapping[str, Sequence[float]] = field(default_factory=dict)  # samples in seconds
     counters: Mapping[str, float] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class Added:
     new_toolchain: bool = False
 
 
-# Which machine and which toolchain a run is of: where one of them changes, a new series begins.
+# The facts that identify the machine and the toolchain of a run: where one of them changes, a new series begins.
 
 # Keys of a context. Not the name of the host: machines of one kind come and go, and so do names of containers.
 _MACHINE = (

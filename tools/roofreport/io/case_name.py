@@ -42,7 +42,7 @@ def with_axis(name: str, axis: str, value: str) -> str:
 
 
 def without_axis(name: str, axis: str) -> str:
-    """The name without an axis, whatever its value."""
+    """The name without an axis and its value."""
     return "/".join(piece for piece in name.split("/") if not piece.startswith(f"{axis}:"))
 
 

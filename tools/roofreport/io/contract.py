@@ -39,7 +39,7 @@ class Metric:
     name: str  # "<ref>" stands for the prefix of --reference, "<phase>" for the name of a phase
     unit: str
     better: Better
-    practical: float  # a smaller relative change means nothing in practice
+    practical: float  # a smaller relative change does not matter in practice
     noisy: bool = True  # follows the clock; False: the same work gives the same figure
 
     def worse(self, change: float) -> bool:
@@ -80,7 +80,7 @@ class Family:
 
     @cached_property
     def leading(self) -> Axis | None:
-        """The axis that others take their value from by default: the size of a model, of which its widths follow."""
+        """The axis that others take their value from by default: the size of a model, which determines its widths."""
         defaults = {axis.default for axis in self.axes}
         return next((axis for axis in self.axes if axis.name in defaults), None)
 
@@ -196,7 +196,7 @@ def reduced(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def reduced_text(document: dict[str, Any]) -> str:
-    """A line for each family and counter, or for each axis of a family with many."""
+    """One line for each family and counter, or for each axis of a family with many."""
 
     def family_lines(family: dict[str, Any]) -> str:
         line = json.dumps(family, ensure_ascii=False)
@@ -231,7 +231,7 @@ def unpacked_contract(path: Path, text: str | None) -> Any:
 
 
 def read_contract(path: Path, document: Any) -> Contract:
-    """packaged() itself where the file has none."""
+    """packaged() itself where the file lacks one."""
     if document is None:
         return packaged()
     schema = document.get("schema") if isinstance(document, dict) else None

@@ -50,8 +50,8 @@ _SIZES = ("1024", "4096", "8192", "16384")
 _BF16 = frozenset({(case_name.PRECISION, "bf16")})
 _INT8 = frozenset({(case_name.PRECISION, "int8")})
 EXPERIMENTS = (
-    # gpt-fast multiplies FLOPs by time and takes one row: no case can reach 0.8. This is the true share, and the
-    # bandwidth that binds.
+    # gpt-fast multiplies FLOPs by time and takes one row, so that cases cannot reach 0.8. This is the true share, and
+    # the limiting bandwidth.
     Experiment("mlp_layer_norm_gelu", "bf16", "d", "flop_util", 0.8),
     Experiment("mlp_layer_norm_gelu", "bf16", "d", _OF_A100, 0.8),
     Experiment("mlp_layer_norm_gelu", "bf16", "d", "bytes/s", None),
@@ -68,7 +68,7 @@ def _has(case: Case, counter: str) -> bool:
 
 
 def _sizes_of(experiment: Experiment, result: Result) -> dict[str, dict[str, float]]:
-    """Implementation to size to value, of the cases that are the experiment and nothing else."""
+    """Implementation to size to value, for the cases of the experiment alone."""
     found: dict[str, dict[str, float]] = {}
     for name, repetitions in result.by_name().items():
         rest, impl = case_name.with_role(name, IMPLEMENTATION, result.contract)
@@ -115,7 +115,9 @@ def _text(text: str) -> str:
 
 
 def rows(result: Result) -> list[dict[str, str]]:
-    """One row a measured case and metric, after those of the published experiments; a target where one is published."""
+    """One row per measured case and metric, after those of the published experiments; a target where one is
+    published.
+    """
     found = experiment_rows(result)
     for name, repetitions in result.by_name().items():
         case = merged(repetitions)

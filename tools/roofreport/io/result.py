@@ -37,7 +37,7 @@ class Case:
     samples: Sequence[float] = ()  # seconds, of a journal
 
     def value(self, metric: str) -> float | None:
-        """Of "time" (seconds) or of a counter; None if the case has none."""
+        """The value of "time" (seconds) or of a counter; None if the case lacks it."""
         return self.seconds if metric == TIME.name else self.counters.get(metric)
 
     @property
@@ -98,7 +98,7 @@ def merged(repetitions: list[Case]) -> Case:
     )
 
 
-# Which facts of a context are the hardware, and which are settings.
+# The facts of a context that are the hardware, and those that are settings.
 
 HARDWARE = ("device_kind", "device", "device_arch", "cpu_isa", "cpu_count", "cpu_caches")
 SETTINGS = (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what --memory_snapshot wrote: an allocator's history, in the pickle of torch.cuda.memory's snapshots.
+"""Reads the output of --memory_snapshot: an allocator's history, in the pickle of torch.cuda.memory's snapshots.
 
-Those of PyTorch itself are read, too: they know no phases and no categories.
+Those of PyTorch itself are read, too: they lack phases and categories.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Allocation:
     size: int
     site: str  # "forward/block 3/attention/aten::bmm"
     category: str
-    begin: int  # the event that makes it; -1: it is older
-    end: int  # the event that ends it; the number of events: it is alive at the end
+    begin: int  # the event that allocates it; -1: it is older
+    end: int  # the event that frees it; the number of events: it is alive at the end
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Snapshot:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Dicts, lists, texts and numbers: a pickle that asks for anything of Python's is refused before it is run."""
+    """Dicts, lists, texts and numbers: a pickle that refers to other Python objects is refused before it is run."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"it asks for {printable(f'{module}.{name}', 80)}")
@@ -61,7 +61,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 class _Object:
-    """A dict of the file, every member of the kind that it should be."""
+    """A dict of the file, with the expected type of every member."""
 
     def __init__(self, value: Any, path: Path) -> None:
         if not isinstance(value, dict):

@@ -61,7 +61,7 @@ _MOST_DECADES = 16  # labeled on an axis
 
 
 def within(value: float) -> float:
-    """The value, or the end of what axes show that it lies beyond."""
+    """The value, or the nearer end of the axis if it lies beyond."""
     return min(max(value, LEAST), MOST)
 
 
@@ -99,7 +99,7 @@ def spanning(values: Iterable[float], margin: float = 1.5) -> Range:
     kept = [value for value in values if value > 0 and math.isfinite(value)]
     if not kept:
         return Range(1.0, 10.0)
-    # The margin stays where a value is beyond what axes show.
+    # The margin stays where a value is beyond the axes.
     return Range(within(min(MOST / margin, min(kept)) / margin), within(max(LEAST * margin, max(kept)) * margin))
 
 

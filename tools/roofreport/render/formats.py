@@ -19,7 +19,7 @@ MOST_COLUMNS = 32
 @dataclass(frozen=True)
 class Cell:
     text: str = ""
-    value: float | None = None  # as a file for machines has it
+    value: float | None = None  # as in a file for programs
     numeric: bool = True
 
 
@@ -103,7 +103,7 @@ _LATEX = {
 
 
 def _latex_text(text: str) -> str:
-    # The \\ of the row before would take these for its own: a height in brackets, and the star of its other form.
+    # The \\ of the row before would take these as its arguments: a height in brackets, and the star of its other form.
     first = "{}" if text.lstrip().startswith(("[", "*")) else ""
     return first + "".join(_LATEX.get(character, character) for character in text)
 

@@ -104,8 +104,8 @@ _MOST_NEW = 5  # series that begin, by name
 @dataclass(frozen=True)
 class Report:
     found: Sequence[Finding]
-    dismissed: Sequence[Finding]  # what a second run did not confirm
-    cases: Sequence[str]  # that were judged
+    dismissed: Sequence[Finding]  # findings that a second run did not confirm
+    cases: Sequence[str]  # number of judged cases
     runs: Sequence[Run]  # of the nightly run
     metric: Metric
     notes: Sequence[str] = ()
@@ -196,7 +196,7 @@ def _test(suite: ElementTree.Element, name: str, said: Sequence[Finding]) -> str
 
 
 def gate_junit(reports: Sequence[Report]) -> str:
-    """A test a case: failed where it is an alarm, skipped where it vanished."""
+    """One test per case: failed where it is an alarm, skipped where it vanished."""
     root = ElementTree.Element("testsuites", {"name": "roofbench gate"})
     for report in reports:
         said: dict[str, list[Finding]] = {name: [] for name in report.cases}

@@ -29,8 +29,8 @@ CATEGORIES = (
 class Curve:
     """Index 0 is before the first event, i + 1 after event i."""
 
-    categories: tuple[str, ...]  # those that there are
-    layers: tuple[tuple[int, ...], ...]  # bytes, a layer a category
+    categories: tuple[str, ...]  # the categories that occur
+    layers: tuple[tuple[int, ...], ...]  # bytes, one layer per category
     peak: int  # bytes
     peak_at: int  # the first index that has them
 
@@ -70,7 +70,7 @@ def phase_at(snapshot: Snapshot, at: int) -> str:
 
 
 _NAME = 100
-# Counters of a case that say the same of a category from elsewhere.
+# Counters of a case that measure a category independently.
 _COUNTERS = {
     "parameters": "parameter_mem",
     "optimizer state": "optimizer_mem",
@@ -125,7 +125,7 @@ def peaks(snapshots: Sequence[Snapshot], curves: Sequence[Curve]) -> Table:
 
 
 def _merged(found: Sequence[Allocation]) -> list[tuple[Allocation, int]]:
-    """Those of one size, site and category together, with how many they are."""
+    """Allocations of one size, site and category together, with their number."""
     sums: dict[tuple[int, str, str], int] = {}
     first: dict[tuple[int, str, str], Allocation] = {}
     for each in found:

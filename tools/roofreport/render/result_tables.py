@@ -127,7 +127,7 @@ def _ratio(value: float | None) -> Cell:
 
 
 def _expanded(columns: Sequence[str], result: Result) -> list[str]:
-    """The columns with patterns replaced by the counters that are there, without those that no case has."""
+    """The columns with patterns replaced by the existing counters, without those that no case has."""
     contract = result.contract
     known = dict.fromkeys(name for case in result.cases for name in case.counters)
     special = {row.name for row in contract.counters}
@@ -148,8 +148,9 @@ def _expanded(columns: Sequence[str], result: Result) -> list[str]:
 def result_table(
     results: Sequence[Result], columns: Sequence[str] = DEFAULT_COLUMNS, baseline: str | None = None
 ) -> Table:
-    """One row a case. A baseline adds its time over the case's own; every result after the first adds its median and
-    the first's time over its own."""
+    """One row per case. A baseline adds its time over the case's own; every result after the first adds its median and
+    the first's time over its own.
+    """
     groups = [{name: merged(cases) for name, cases in result.by_name().items()} for result in results]
     names = list(dict.fromkeys(name for group in groups for name in group))
     base = groups[0]
@@ -251,7 +252,7 @@ _HEADERS = ("case", "processes", "time", "roof", "least", "most", "memory slow",
 
 
 def _verdict(winner: Winner, processes: Sequence[dict[str, Case]], contract: Contract) -> str:
-    """How the best of a piece of work does against each other one, process by process."""
+    """The best implementation of a piece of work compared with each other one, process by process."""
     best, *others = winner.ranking
     parts = []
     for other in others:

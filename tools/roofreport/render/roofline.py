@@ -106,7 +106,7 @@ def dtype_shapes(cases: Sequence[Case]) -> dict[str, str]:
 
 
 def doubts(case: Case) -> list[str]:
-    """Why to distrust the case's figures: "noisy", "disturbed"."""
+    """Reasons to distrust the case's figures: "noisy", "disturbed"."""
     return [name for name in ("noisy", "disturbed", "throttled") if case.counters.get(name, 0.0) > 0]
 
 

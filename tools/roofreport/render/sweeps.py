@@ -64,7 +64,7 @@ def sweep_table(found: Sequence[Series]) -> Table:
 
 
 def growth_charts(found: Sequence[Series]) -> list[Chart]:
-    """One panel a family and axis: points, the fitted line, and the expected slope through the last point."""
+    """One panel per family and axis: points, the fitted line, and the expected slope through the last point."""
     panels: dict[tuple[str, str], list[Series]] = {}
     for series in found:
         panels.setdefault((series.family, series.axis), []).append(series)

@@ -60,7 +60,7 @@ def copy_chart_library(to: Path) -> None:
         shutil.copyfile(folder / name, to / name)
 
 
-# Says of a folder that it may be replaced.
+# Marks a folder as replaceable.
 _MARK = ".roofbench-site"
 
 

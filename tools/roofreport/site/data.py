@@ -43,7 +43,7 @@ def words(text: str, limit: int = _LONGEST_WORD) -> str:
 
 
 def number(value: float | None, digits: int = 6) -> float | None:
-    """`value` with as many digits as a page shows; None for what no chart can place."""
+    """`value` with as many digits as a page shows; None if a chart cannot place it."""
     if value is None or not math.isfinite(value) or abs(value) > MOST:
         return None
     rounded = float(f"{value:.{digits}g}")
@@ -64,14 +64,14 @@ _MOST_FACTS = 60
 
 
 def token(text: str) -> str:
-    """`text`, a hash, fit for a file's name and a link, whatever a foreign store has in its place."""
+    """`text`, a hash, made safe for a file's name and a link, for any content of a foreign store."""
     known = text if _TOKEN.fullmatch(text) else sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
     return known[:_TOKEN_LENGTH]
 
 
 @dataclass
 class Numbered(Generic[Key]):
-    """Things in the order in which they first came."""
+    """Items in the order of their first occurrence."""
 
     places: dict[Key, int] = field(default_factory=dict)
 
@@ -84,7 +84,7 @@ def facts(known: Mapping[str, str]) -> list[list[str]]:
 
 
 class Catalogue:
-    """`histories`: what the store has of each metric."""
+    """`histories`: the store's histories of each metric."""
 
     def __init__(self, histories: Mapping[str, Mapping[Series, list[Reading]]], contract: Contract) -> None:
         self._contract = contract
@@ -102,7 +102,7 @@ class Catalogue:
             self._toolchains.place(series.toolchain)
 
     def run(self, run: Run) -> int | None:
-        """Its place; None for a run without any reading."""
+        """Its place; None for a run without a reading."""
         return self._run_places.get(run.digest)
 
     def case(self, name: str) -> int:
@@ -112,7 +112,7 @@ class Catalogue:
         return self._machines.place(machine)
 
     def metrics(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Units and directions; of a counter that no contract knows, nothing."""
+        """Units and directions; empty for a counter that no contract knows."""
         found = {}
         for name in names:
             metric = self._contract.metric(name)
@@ -184,7 +184,7 @@ def levels_of(values: Sequence[float | None], metric: Metric) -> list[Level]:
 
 
 _BINS = 24
-# Below it, other processes start no sooner than this one is done.
+# Below it, other processes begin only after this one.
 _MANY_RUNS = 60
 _MOST_PROCESSES = 8
 
@@ -289,7 +289,7 @@ class Status:
     word: str
     mark: str
     group: Group
-    rank: int  # the lower, the sooner it deserves a look
+    rank: int  # the lower, the more urgent
 
 
 STEADY = Status("steady", "·", Group.STEADY, 9)
@@ -348,7 +348,7 @@ def _bounds(readings: Sequence[Reading]) -> dict[str, list[float | None]]:
 
 
 def _command(series: Series, readings: Sequence[Reading]) -> list[str]:
-    """Lines for a shell; none for a name that no shell should see."""
+    """Lines for a shell; empty for a name that must not reach a shell."""
     if words(series.case) != series.case or not readings:
         return []
     run = readings[-1].run
@@ -431,7 +431,7 @@ def _case(series: Series, reading: Reading) -> Case:
 
 
 def _mark(mark: Mark, case: Case, catalogue: Catalogue, colors: Sequence[str]) -> list[Any]:
-    """The case, FLOP/byte, FLOP/s, the share of its roof, and how the mark looks."""
+    """The case, FLOP/byte, FLOP/s, the share of its roof, and the style of the mark."""
     share = number(case.counters.get("roof"), 3)
     looks = colors.index(mark.color), SHAPES.index(mark.shape)
     return [catalogue.case(case.name), number(mark.x, 4), number(mark.y, 4), share, *looks]

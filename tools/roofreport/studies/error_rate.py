@@ -41,7 +41,7 @@ _SAMPLING_COST = 1.6
 
 @dataclass
 class Plan:
-    """The plan of a recording, which is fixed when it begins."""
+    """The plan of a recording, which is fixed at its start."""
 
     fingerprint: str
     cases: list[str]
@@ -111,7 +111,7 @@ def record_pool(command: Command, plan: Plan, folder: Path, seconds: float, say:
         if time.monotonic() - start > seconds:
             say("the time is used up; repeat the command to continue")
             return
-        # A round is taken in one go, or the processes of a pair would be minutes apart.
+        # A round is not interrupted; otherwise the processes of a pair would be minutes apart.
         begun = time.monotonic()
         for arm in order_of(round_):
             _process(command, plan, arm, _file(folder, round_, arm))
@@ -179,7 +179,9 @@ class Rates:
 def window_verdicts(
     base: NDArray[np.float64], new: NDArray[np.float64], base_first: bool
 ) -> tuple[list[Verdict], list[int]]:
-    """The verdicts of abba on [pair, case] if the window is its whole budget, and the pairs that each took."""
+    """The verdicts of abba on [pair, case] if the window is its whole budget, and the number of pairs that each
+    took.
+    """
     pairs, cases = base.shape
     trials = [Trial(str(case), base_first) for case in range(cases)]
     decided = [pairs] * cases

@@ -22,7 +22,7 @@ INJECTED = {"slow5": 0.05, "base": 0.0, "base2": 0.0, "slow3": 0.03}
 
 @dataclass(frozen=True)
 class Pool:
-    """log times, [round, arm, case], and seconds a process."""
+    """log times, [round, arm, case], and seconds per process."""
 
     cases: tuple[str, ...]
     log_times: NDArray[np.float64]

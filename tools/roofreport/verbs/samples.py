@@ -37,7 +37,7 @@ _NEVER = "·"
 
 
 def bars(values: Sequence[float], low: float, high: float) -> str:
-    """How many values lie in each part of [low, high], drawn; a part without any is a dot."""
+    """The number of values in each part of [low, high], drawn; an empty part is a dot."""
     counts = [0] * _BINS
     for value in values:
         if low <= value <= high:
@@ -49,7 +49,7 @@ def bars(values: Sequence[float], low: float, high: float) -> str:
 
 def _row(case: Case) -> tuple[Cell, ...]:
     ordered = sorted(case.samples)
-    # The slowest of a hundred would squeeze all others into the first bar.
+    # The slowest of a hundred would compress all others into the first bar.
     late = quantiles(ordered, n=100, method="inclusive")[94::4] if len(ordered) > 1 else [ordered[0]] * 2
     found = verdict.find_split(ordered)
     # A single sample apart from all others was disturbed: that is not a second state.
