@@ -115,9 +115,7 @@ def _text(text: str) -> str:
 
 
 def rows(result: Result) -> list[dict[str, str]]:
-    """One row per measured case and metric, after those of the published experiments; a target where one is
-    published.
-    """
+    """One row per measured case and metric, after the published experiments; a target where one is published."""
     found = experiment_rows(result)
     for name, repetitions in result.by_name().items():
         case = merged(repetitions)

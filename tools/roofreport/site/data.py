@@ -262,7 +262,7 @@ def _column(values: Sequence[float | None]) -> Any:
 
 
 def details_data(readings: Sequence[Reading], told: Mapping[str, Told]) -> dict[str, Any]:
-    """`told`: reports by the digest of the run."""
+    """`told`: details by the digest of the run."""
     rows = [dict(one.counters) for one in readings]
     names = list(dict.fromkeys(name for row in rows for name in row))[:_MOST_COUNTERS]
     nights = [told.get(one.run.digest, NOTHING) for one in readings]

@@ -55,9 +55,7 @@ class Series:
 
     @property
     def overhead_below(self) -> float | None:
-        """Up to this size the time grows less than half as fast as expected; None: at no size, or without an
-        expectation.
-        """
+        """Up to this size the time grows less than half as fast as expected; None: no such size, or no expectation."""
         found = None
         if self.expected is None:
             return None

@@ -179,9 +179,7 @@ class Rates:
 def window_verdicts(
     base: NDArray[np.float64], new: NDArray[np.float64], base_first: bool
 ) -> tuple[list[Verdict], list[int]]:
-    """The verdicts of abba on [pair, case] if the window is its whole budget, and the number of pairs that each
-    took.
-    """
+    """The verdicts of abba on [pair, case] if the window is its whole budget, and the pair count of each."""
     pairs, cases = base.shape
     trials = [Trial(str(case), base_first) for case in range(cases)]
     decided = [pairs] * cases
