@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from built_program import PROGRAM, Run
 
-# A shell starts what it puts in the background with Ctrl-C ignored, and programs hand that down to those they start.
+# A shell starts background programs with Ctrl-C ignored, and child processes inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -263,7 +263,7 @@ STEPS: dict[str, Callable[[Tools], Step]] = {
 
 
 def find_gpu(roofbench: Path) -> str:
-    """Why there is no usable GPU; empty if there is one."""
+    """The reason why a usable GPU is missing; empty if there is one."""
     done = run([roofbench, "--device=cuda", "--benchmark_filter=^harness_overhead/", "--benchmark_min_time=1x"], 300)
     if done.returncode == 0:
         return ""

@@ -38,7 +38,7 @@ class FlashIsAllowed {
   const bool before_ = at::globalContext().userEnabledFlashSDP();
 };
 
-// What a processor has: one fused kernel, of some types and shapes, and the composition for all else.
+// On a CPU, one fused kernel covers some types and shapes, and the composition covers the rest.
 TEST(AttentionBackend, IsTheKernelThatLibTorchTakes) {
   const at::Tensor q = at::ones({1, 2, 4, 8});
   EXPECT_EQ(Backend(q), kFlash);
@@ -52,7 +52,7 @@ TEST(AttentionBackend, DependsOnTheArguments) {
   EXPECT_EQ(Backend(at::ones({1, 2, 4, 8}, at::kDouble), mask), kMath) << "the fused one has no gradient of a mask";
 }
 
-// More heads of queries than of keys: without being told so LibTorch would fall back, or refuse.
+// More query heads than key heads: unless grouped-query attention is requested, LibTorch falls back or refuses.
 TEST(AttentionBackend, SharedKeysAreFused) {
   const at::Tensor k = at::ones({1, 2, 16, 8});
   EXPECT_EQ(AttentionBackend(at::ones({1, 6, 4, 8}), k, k, std::nullopt, /*causal=*/false), kFlash);
@@ -71,10 +71,10 @@ at::Tensor Exact(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, 
 }
 
 at::Tensor Heads(int64_t batch, int64_t tokens, int64_t heads, at::ScalarType type) {
-  return at::randn({batch, tokens, heads, 16}).to(type).transpose(1, 2);  // as a product leaves them
+  return at::randn({batch, tokens, heads, 16}).to(type).transpose(1, 2);  // the layout that a product leaves
 }
 
-// Fewer queries than are taken at a time, and more; of one sequence and of several; behind all kinds of masks.
+// Query counts below and above the block size, one sequence and several, after all kinds of masks.
 TEST(CappedAttention, AgreesWithFloat64) {
   const CappedAttention attention{.scale = 0.5, .cap = 3};
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
@@ -129,7 +129,7 @@ at::Tensor ExactPrompt(const at::Tensor& q, const at::Tensor& k, const at::Tenso
   return at::matmul(at::softmax(scores, -1), values);
 }
 
-// Tokens behind others in a cache that has room for more, then a shorter prompt with the memory of the first.
+// Tokens appended to a cache that has room for more, then a shorter prompt that reuses the memory of the first.
 TEST(PromptAttention, SeesTheCacheAndTheTokensBefore) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     PromptAttention attention;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What models do otherwise on a device than on the CPU, so that the host need not wait for it.
+// Models take different paths on a device than on the CPU, so that the host need not wait for the device.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
@@ -80,7 +80,8 @@ TEST_F(LlmInt8OnADevice, HasRoomForWhatIsPublished) {
   for (const int64_t k : {4096, 14336, 28672}) EXPECT_GE(models::LlmInt8Room(k), k / 100);
 }
 
-// More than there is room for: the others are quantized with all else, which rounds more and is no other product.
+// More columns than there is room for: the others are quantized with the rest, which rounds more and gives another
+// product.
 TEST_F(LlmInt8OnADevice, QuantizesOutliersThatItHasNoRoomFor) {
   Make(2);
   const at::Tensor y = LlmInt8Linear(x_there_, there_, 6);
@@ -122,7 +123,7 @@ TEST_P(MixtureOnADevice, GivesTheLogitsOfTheCpu) {
 
 INSTANTIATE_TEST_SUITE_P(Batches, MixtureOnADevice, testing::Values(1, 2, 9, 33));
 
-// cuDNN makes a plan for every number of keys: none of them is to be made in the first generation, which is timed.
+// cuDNN makes a plan for every number of keys: the timed first generation must not make any.
 TEST(GenerationOnADevice, HasMetEveryNumberOfKeysBeforeItBegins) {
   timing::FakeMachine machine;
   AcceleratorGpu* gpu = nullptr;
@@ -146,7 +147,7 @@ TEST(GenerationOnADevice, HasMetEveryNumberOfKeysBeforeItBegins) {
   EXPECT_EQ(launches("9") - of_two, 7 * of_one_more);
 }
 
-// A token more is no wait more.
+// An additional token must not add a wait.
 TEST(GenerationOnADevice, WaitsOnceAGeneration) {
   const at::NoGradGuard no_grad;
   for (const char* model : {"tiny_llama", "tiny_mixtral"}) {
@@ -212,7 +213,7 @@ TEST(GenerationOnADevice, SamplesOnTheHost) {
   EXPECT_NE(ids(models::SamplingOptions{.temperature = 100}), likeliest);
 }
 
-// The draft is another model, which is right now and then.
+// The draft is another model, which is sometimes right.
 TEST(GenerationOnADevice, ADraftChangesNoText) {
   const at::NoGradGuard no_grad;
   const auto config = models::ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
@@ -256,7 +257,7 @@ TEST(LaunchBound, IsNoStepThatWaits) {
   EXPECT_GT(ratio(1e-6), 1);
 }
 
-// The same of a whole case, whose clock is behind the one that counts energy.
+// The same check for a whole case, whose clock runs inside the energy clock.
 TEST(LaunchBound, IsNoCaseThatWaits) {
   timing::FakeMachine machine;
   machine.enqueue_seconds = 5e-6;
@@ -296,7 +297,7 @@ TEST(LaunchBound, IsNoCaseThatWaits) {
   EXPECT_EQ(launch_bound(1e-6), 1);
 }
 
-// What torch.optim takes on a GPU: operators over all parameters at once.
+// On a GPU, torch.optim runs operators over all parameters at once.
 TEST(OptimizerOnADevice, TakesTheOperatorsOverAllParameters) {
   const auto launches = [](models::MakeOptimizer make, int64_t count) {
     std::vector<at::Tensor> parameters;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every family on a device whose tensors are not the host's, with CUDA's rules: what runs LibTorch's operators on a
-// GPU.
+// Every family on a device whose tensors are separate from the host's, with CUDA's rules: the path of LibTorch's
+// operators on a GPU.
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
@@ -26,7 +26,8 @@
 namespace roofbench {
 namespace {
 
-// Those that need no kernel of ours. `published` are generations of hundreds of tokens, and else those of `generate`.
+// Families that run without native kernels. `published` consists of generations of hundreds of tokens, otherwise those
+// of `generate`.
 std::vector<PlannedCase> TorchPoints() {
   std::vector<PlannedCase> points;
   for (const PlannedCase& planned : SmallPoints()) {
@@ -39,7 +40,7 @@ std::vector<PlannedCase> TorchPoints() {
   return points;
 }
 
-// Of our own kernels what the steps of LibTorch's operators take for int8.
+// The native kernels that the int8 steps of LibTorch's operators use.
 constexpr kernels::GpuKernels kTable{.version = kernels::kGpuKernelsVersion,
                                      .rms_norm = nullptr,
                                      .layer_norm = nullptr,
@@ -80,7 +81,7 @@ TEST_F(AcceleratorTest, AResultIsHeldAgainstAReferenceOnTheHost) {
   EXPECT_FALSE(CompareTensors(result, reference + 1, Tolerance{}, "result").ok());
 }
 
-// What the host makes for a GPU takes minutes, and waits for the bus.
+// Preparing data on the host for a GPU takes minutes, and waits for the bus.
 TEST_F(AcceleratorTest, RandomDataIsMadeThere) {
   Inputs inputs(*device_, 1, "data");
   const accelerator::Counts before = accelerator::CountsNow();
@@ -98,7 +99,7 @@ TEST_F(AcceleratorTest, RandomDataIsMadeThere) {
 
 class LaunchesTest : public AcceleratorTest {
  protected:
-  // What a step of the case launches and waits for, once it is warm; nothing where the device cannot run it.
+  // The launches and waits of a warm step; empty where the device cannot run the case.
   std::string LineOf(const PlannedCase& planned) {
     if (!planned.family->SupportOf(planned.point, *device_).ok()) return "";
     Inputs inputs(*device_, 1, planned.name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rounds as it should is right with every seed, though first rows of causal gradients are far larger than the
-// others, and a row that is off is found wherever it lies.
+// Correctly rounded gradients pass with every seed, though first rows of causal gradients are far larger than the
+// others, and a wrong row is found wherever it lies.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ void ExpectRightAloneAsItIs(const std::string& impl, const std::string& queries,
   const absl::Status right = CheckCase(*built);
   EXPECT_TRUE(right.ok()) << right;
   for (const int64_t row : {0, 100, 190}) {
-    // One of each gradient's.
+    // One fault in each gradient.
     EXPECT_FALSE(CheckCase(*built, {.result = [&](at::Tensor& x) { x.select(-2, row).select(0, 1).mul_(2); }}).ok());
   }
 }
@@ -51,7 +51,7 @@ TEST(AttentionGradients, AreRightWithEverySeed) {
       ExpectRightAloneAsItIs(impl, std::to_string(kKeys), seed);
     }
   }
-  // LibTorch's gives the first query as many keys as the first of as many queries as keys.
+  // LibTorch aligns the mask at the first query, also with fewer queries than keys.
   for (const char* impl : {"native", "naive"}) ExpectRightAloneAsItIs(impl, "200", 1);
 }
 

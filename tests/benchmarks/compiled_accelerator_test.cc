@@ -29,7 +29,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// In place of what libtorch_cuda.so has for "cuda".
+// Replaces the registration of "cuda" in libtorch_cuda.so.
 class Runner final : public torch::inductor::AOTIModelContainerRunner {
  public:
   Runner(const std::string& library, std::size_t models, const std::string& device, const std::string& kernels,
@@ -42,7 +42,7 @@ class Runner final : public torch::inductor::AOTIModelContainerRunner {
   }
 };
 
-// Notes its arguments, and packs the library as Inductor packs its own.
+// Records its arguments, and packs the library as Inductor packs its own.
 constexpr char kPython[] = R"(#!/usr/bin/env python3
 import os, sys, zipfile
 here = os.path.dirname(os.path.abspath(__file__))
@@ -83,7 +83,7 @@ class CompiledOnAGpu : public testing::Test {
       unsetenv(name);
   }
 
-  // The folder of its libraries: AddressSanitizer's dlopen looks for names in the system's alone.
+  // The folder of its libraries: AddressSanitizer's dlopen searches the system's folders alone.
   static std::filesystem::path LibTorch() {
     Dl_info registry;
     if (dladdr(reinterpret_cast<const void*>(&torch::inductor::getAOTIModelRunnerRegistry), &registry) == 0) return {};
@@ -137,7 +137,7 @@ TEST_F(CompiledOnAGpu, IsMadeForItLoadedThereAndChecked) {
   EXPECT_EQ(Calls()[0], "made for cuda:1, 1 at once");
 }
 
-// What takes turns waits for the run before it, and cannot be in a graph.
+// A step that takes turns waits for the run before it, so it cannot be captured in a graph.
 TEST_F(CompiledOnAGpu, IsOneLaunchAndNoWait) {
   Inputs inputs(*device_, 1, "softmax");
   const auto built = softmax_.BuildAt(Planned().point, inputs);

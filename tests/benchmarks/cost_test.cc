@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost that a family states against what does not come from it: the products that LibTorch's operators compute in a
-// step, nominal operations an element, and the bytes of tensors.
+// The cost that a family states, compared with independent counts: the products that LibTorch's operators compute in a
+// step, nominal operations per element, and the bytes of tensors.
 //
 // A figure must be within an octave of its bound, from three quarters of it to three halves: half of a figure that is,
 // and twice as much, are not.
@@ -31,7 +31,7 @@ bool WithinAnOctave(double figure, double bound) {
   return bound == 0 ? figure == 0 : figure >= 0.75 * bound && figure < 1.5 * bound;
 }
 
-// A step of LibTorch's operators, as it was seen.
+// The measurements of a step of LibTorch's operators.
 struct Seen {
   double operand_bytes = 0;  // of all tensors that were made for it
   double product_bytes = 0;  // of the operands of its products
@@ -90,7 +90,7 @@ Twin TwinOf(const Family& family, Point point) {
   if (point.Has(kImplAxis)) {
     const std::string& impl = point.Text(kImplAxis);
     if (is_norm) {
-      set(kImplAxis, "native");  // operators refuse bf16 on some devices, and make tensors that nobody sees
+      set(kImplAxis, "native");  // operators refuse bf16 on some devices, and make hidden tensors
     } else if (impl == "native" || impl == "graph" || impl == "onednn") {
       const std::vector<std::string>& choices = family.axes().front().choices;
       for (const char* operators : {"eager", "sdpa", "single"}) {
@@ -108,7 +108,7 @@ const std::optional<Seen>& SeenAt(const Twin& twin) {
   return found->second;
 }
 
-// Operations an element, where there are no products.
+// Operations per element, for kernels without matrix products.
 struct NominalRow {
   std::string_view family;
   std::string_view pass;  // empty: the only one
@@ -138,7 +138,7 @@ double ElementsAt(const Point& point) {
   return elements;
 }
 
-// Of all pairs of a query and a key those that a step computes: operators are counted with all of them.
+// The share of query-key pairs that a step computes: operators are counted with all pairs.
 double SeenPairs(const Point& point) {
   if (point.family() != "attention" || point.Text("mask") != "causal") return 1;
   if (point.Text(kImplAxis) == "naive" || point.Text("backend") == "math") return 1;
@@ -153,8 +153,8 @@ double BoundOfFlops(const Point& point, const Seen& seen) {
   return SeenPairs(point) * seen.product_flops;
 }
 
-// Bytes over those that were seen, where they are not near 1: weights in less than 16 bits, what lies between products,
-// and what is read for several sequences at once but is an operand of each of them.
+// The ratio of bytes to counted bytes, where it is not near 1: weights in less than 16 bits, intermediates between
+// products, and data that is read once for several sequences but is an operand of each of them.
 struct ShareRow {
   std::string_view family;
   std::string_view part;  // of the name

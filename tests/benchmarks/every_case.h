@@ -34,7 +34,7 @@ inline std::string TestNameOf(const testing::TestParamInfo<PlannedCase>& instanc
   return name;
 }
 
-// Where element `index` of the tensor lies, whatever its strides.
+// The place of element `index` of the tensor, for any strides.
 inline at::Tensor ElementOf(at::Tensor tensor, int64_t index) {
   while (tensor.dim() > 0) {
     const int64_t below = tensor.numel() / tensor.size(0);
@@ -74,8 +74,8 @@ inline void SpoilFirstRow(at::Tensor& whole) {
   row.is_floating_point() ? row.add_(row.abs().max()) : row.add_(1);
 }
 
-// The check of a case that was stepped once finds what `spoil` does to its result, or, with `in_whole`, to all that it
-// computed, of which it compares samples. Leaves the case as it was.
+// The check of a case that was stepped once detects the change that `spoil` makes to its result, or, with `in_whole`,
+// to all that it computed, from samples. Leaves the case as it was.
 inline void ExpectFaultFound(const Case& built, void (*spoil)(at::Tensor&), bool in_whole) {
   at::Tensor spoiled, kept;
   const auto fault = [&](at::Tensor& tensor) {
@@ -91,7 +91,7 @@ inline void ExpectFaultFound(const Case& built, void (*spoil)(at::Tensor&), bool
   EXPECT_THAT(status.message(), testing::HasSubstr("wrong result"));
 }
 
-// Builds the case once, and asks whether its check finds faults and whether a clone holds the same data.
+// Builds the case once, and tests whether its check detects faults and whether a clone holds the same data.
 inline void ExpectFaultsFoundAndClonesAlike(const PlannedCase& planned, const RunOptions& options, Device& device) {
   Inputs inputs(device, options.seed, planned.name, options.compile);
   const absl::StatusOr<Case> built = planned.family->BuildAt(planned.point, inputs);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cases of our own GPU kernels, as a GPU would run them: with kernels that compute in host memory what
-// lib/kernels/cuda/gpu_kernels.h promises, so that shapes, layouts and types of what they are handed are those of the
+// The cases of our own GPU kernels, as a GPU would run them: with kernels that compute the results of
+// lib/kernels/cuda/gpu_kernels.h in host memory, so that the shapes, layouts and types of their arguments follow the
 // header.
 
 #include <ATen/TensorOperators.h>
@@ -29,7 +29,7 @@ using kernels::RowType;
 
 at::ScalarType TypeOf(RowType type) { return type == RowType::kFp32 ? at::kFloat : at::kBFloat16; }
 
-// Time passes on the device, and y is what the exact result rounds to.
+// Time passes on the device, and y is the rounded exact result.
 int Finish(void* stream, const at::Tensor& y, const at::Tensor& exact) {
   static_cast<timing::FakeMachine*>(stream)->Launch(10e-6);
   y.copy_(exact);
@@ -85,7 +85,7 @@ std::vector<PlannedCase> NativePoints() {
   return points;
 }
 
-// A list that came out empty would pass every test below.
+// An empty list would pass every test below.
 TEST(GpuNative, FamiliesNameTheirKernels) {
   std::set<std::string_view> kernels;
   for (const PlannedCase& planned : NativePoints()) {

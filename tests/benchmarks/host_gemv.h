@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GEMV that computes in host memory what lib/kernels/cuda/gpu_kernels.h promises of ours.
+// A GEMV that computes the results of lib/kernels/cuda/gpu_kernels.h in host memory.
 #pragma once
 
 #include <ATen/TensorOperators.h>
@@ -49,7 +49,7 @@ inline at::Tensor Matrix(const kernels::GemvArguments& a, int64_t expert) {
   throw std::logic_error("unknown type");
 }
 
-// y is what the exact result rounds to.
+// y is the rounded exact result.
 inline int HostGemv(const kernels::GemvArguments& a) {
   constexpr int kInvalidValue = 1;
   if (!kernels::TakesGemv(a.type, a.batch, a.cols)) return kInvalidValue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own kernels beside LibTorch's operators, on ordinary data and where infinities and NaNs are among it.
+// Native kernels compared with LibTorch's operators, on ordinary data and on data with infinities and NaNs.
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -196,7 +196,7 @@ TYPED_TEST(BesideLibTorch, Activations) {
   const at::Tensor up = this->Randn({kRows, kCols});
   const at::Tensor y = this->Empty({kRows, kCols});
   RunOnTwo(kernels::Gelu<TypeParam>{.x = Elements<TypeParam>(x), .y = Elements<TypeParam>(y), .n = kRows * kCols});
-  // At infinity ATen's vectors answer with a NaN where x · Φ(x) is infinite: ours is what the formula says.
+  // At infinity ATen's vectorized code returns NaN where x · Φ(x) is infinite: the native kernel follows the formula.
   this->ExpectSame(y, at::gelu(x).masked_fill_(x == std::numeric_limits<float>::infinity(), x[1][5]), 8);
   RunOnTwo(kernels::SiluMul<TypeParam>{
       .gate = Elements<TypeParam>(x), .up = Elements<TypeParam>(up), .y = Elements<TypeParam>(y), .n = kRows * kCols});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may be wrong on the command line, in the environment and on the disk: each is refused with a line that names the
-// thing and a way out, and costs nothing that was there before. Each row is a run of Main in a child process.
+// Errors on the command line, in the environment and on the disk: each is refused with a line that names the cause and
+// a remedy, and existing files survive. Each row is a run of Main in a child process.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

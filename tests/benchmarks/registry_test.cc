@@ -43,7 +43,7 @@ std::string Beyond(const std::vector<std::string>& of, const std::vector<std::st
   return lines;
 }
 
-// The name is the key of a case's history: who changes one cuts a series off. New names are welcome.
+// The name is the key of a case's history: a change cuts a series off. New names are welcome.
 TEST(Registry, NamesAreThoseOfTheGoldenList) {
   const std::vector<std::string> names = AllNames();
   if (std::getenv("ROOFBENCH_UPDATE_GOLDEN") != nullptr) {
@@ -80,7 +80,7 @@ TEST(Registry, EveryGrowthNamesASizeOfItsFamily) {
   }
 }
 
-// What the pages call the default is among what a filter by the family's name finds.
+// A filter by the family's name must match the case that the docs call the default.
 TEST(Registry, EveryFamilyHasCasesOfItsDefaultImplementation) {
   for (const Family& family : Families()) {
     for (const AxisSpec& axis : family.axes()) {
@@ -118,7 +118,7 @@ class EveryCase : public testing::TestWithParam<PlannedCase> {
   }
 };
 
-// What LibTorch tells this thread to mind, such as a norm whose weight is of another type than its input.
+// Collects LibTorch's warnings on this thread, such as a norm whose weight has another type than its input.
 class HeardWarnings : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override { texts.push_back(warning.msg()); }

@@ -21,7 +21,7 @@ inline std::vector<PlannedCase> SmallPoints() {
   for (const Family& family : Families()) {
     std::map<std::string, PlannedCase> smallest;
     for (Point point : family.Points(Suite::kFull)) {
-      // A compilation each: compiled_slow_test has one.
+      // One compilation each: compiled_slow_test has one.
       if (point.Has("impl") && point.Text("impl") == "compiled") continue;
       std::string kind;
       for (const AxisSpec& axis : family.axes()) {
@@ -35,7 +35,7 @@ inline std::vector<PlannedCase> SmallPoints() {
           continue;
         }
         if (!axis.choices.empty()) {
-          // Presets of a shape come to the same once the shape is small.
+          // Presets of a shape become equal once the shape is small.
           if (axis.name != "size") kind += point.Text(axis.name) + "/";
           continue;
         }

@@ -14,7 +14,7 @@ namespace {
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
 TEST(CpuDevice, AfterACaseFreedMemoryGoesBackToTheSystem) {
   CpuDevice device(1);
-  // Too small for mappings of their own, and one that lives above them keeps the heap from shrinking.
+  // Below the mmap threshold, and an allocation that lives above them keeps the heap from shrinking.
   constexpr std::size_t kBlock = 64 << 10;
   constexpr std::size_t kBlocks = 2000;
   std::vector<std::unique_ptr<char[]>> blocks;

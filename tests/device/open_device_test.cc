@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said where there is no GPU, no driver, or no CUDA part.
+// Messages without a GPU, without a driver, or without the CUDA part.
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>

@@ -19,7 +19,7 @@ Fiber::Fiber() : stack_(std::make_unique_for_overwrite<std::byte[]>(kStackBytes)
   const auto self = reinterpret_cast<uintptr_t>(this);
   makecontext(&inside_, reinterpret_cast<void (*)()>(&Fiber::Start), 2, static_cast<unsigned>(self >> 32),
               static_cast<unsigned>(self));
-  // AddressSanitizer would forget what it knows of the whole stack, which takes long, each time that it is entered.
+  // AddressSanitizer would clear its state for the whole stack, which takes long, each time that it is entered.
   inside_.uc_stack = {};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stack of its own for functions that can be left and entered again, as AddressSanitizer is told.
+// A separate stack for functions that can be left and entered again, announced to AddressSanitizer.
 #pragma once
 
 #include <ucontext.h>
@@ -21,10 +21,10 @@ class Fiber {
 
   // The next Enter begins it. The last body has ended.
   void Begin(std::function<void()> body);
-  // Runs the body until it calls Leave or ends. Throws what the body threw. A fiber
-  // that goes before its body ended gives it up as it is: nothing on its stack is destroyed.
+  // Runs the body until it calls Leave or ends. Throws what the body threw. A fiber that is destroyed before its body
+  // ended abandons it: objects on its stack are not destroyed.
   void Enter();
-  // Back to whoever called Enter. Called from the body.
+  // Returns to the caller of Enter. Called from the body.
   void Leave();
   bool ended() const { return ended_; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the environment variable EMULATED_LAUNCHES names a file: writes the kernels that the tests launched, one a
+// Where the environment variable EMULATED_LAUNCHES names a file: writes the kernels that the tests launched, one per
 // line, as the library of their code and their address in it. tests/kernel_code reads their names from its symbols.
 
 #include <dlfcn.h>

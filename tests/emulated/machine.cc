@@ -31,7 +31,7 @@ bool SamePlace(const std::source_location& a, const std::source_location& b) { r
 
 enum class State { kReady, kAtBarrier, kAtExchange, kEnded };
 
-// Of blocks that ended without a fault: what a new one costs is more than what most kernels do.
+// Fibers of blocks that ended without a fault are reused: a new one costs more than most kernels do.
 std::vector<std::unique_ptr<Fiber>>& IdleFibers() {
   static auto* fibers = new std::vector<std::unique_ptr<Fiber>>;
   return *fibers;

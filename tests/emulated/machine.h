@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stand-in for a GPU: the threads of a block are fibers that take turns in random order, and the blocks of a grid run
-// one after another in random order. What a kernel may not rely on is made to go wrong: threads of a warp do not move
+// one after another in random order. Kernels that rely on unspecified behavior fail: threads of a warp do not move
 // together, shared memory begins as NaN, and threads that do not meet at a barrier or shuffle are a fault.
 #pragma once
 
@@ -20,13 +20,13 @@ struct Index {
   unsigned z = 1;
 };
 
-// Of the thread that runs. Blocks are rows of threads: y and z of a thread are 0.
+// Position of the running thread. Blocks are rows of threads: y and z of a thread are 0.
 struct Place {
   Index grid, block, block_of_grid, thread;
 };
 const Place& Here();
 
-// What a kernel did that the language forbids.
+// A violation of the language's rules by a kernel.
 class Fault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -35,7 +35,7 @@ class Fault : public std::runtime_error {
 // Runs kernel() once for each thread of the grid. Throws Fault. Nothing else of a kernel may throw.
 void Run(Index grid, Index block, const std::function<void()>& kernel);
 
-// Orders of turns follow from it alone.
+// The seed alone determines the orders of turns.
 void Seed(uint32_t seed);
 
 // Waits until all threads of the block are here.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the stand-in for a GPU catches: kernels that are wrong in one way each.
+// The stand-in for a GPU catches wrong kernels: each test has one fault.
 #include "tests/emulated/machine.h"
 
 #include <gmock/gmock.h>

@@ -16,7 +16,7 @@ constexpr double kFp32 = 2e-6;
 template <typename T>
 constexpr RowType kType = std::is_same_v<T, float> ? RowType::kFp32 : RowType::kBf16;
 
-// Columns that fill a warp, a block, all registers of one, and ends that none of these meet.
+// Columns that fill a warp, a block, all registers of one, and remainders of each.
 class Rows : public testing::TestWithParam<int64_t> {
  protected:
   // Calls visit(row, column of the first) for each row.

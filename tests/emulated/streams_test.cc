@@ -17,7 +17,7 @@ using hardware::CudaStream;
 
 constexpr unsigned long long kPattern = 0x0123456789abcdefULL;
 
-// Words of 16 bytes: fewer than a block takes, what the grid takes at once, more, and ends that meet neither.
+// Words of 16 bytes: fewer than a block takes, as many as the grid takes at once, more, and remainders of both.
 class Streams : public testing::TestWithParam<std::size_t> {
  protected:
   std::vector<uint64_t> Launch(CudaStream kind, int variant, std::vector<uint64_t> to) const {
@@ -75,7 +75,7 @@ TEST_P(Grid, IsWhatTheDeviceHoldsAtOnceAndNoMoreThanThereIsWork) {
       LastLaunch() = {};
       ASSERT_EQ(LaunchOnce(kind, variant, GetParam().words), cudaSuccess);
       EXPECT_EQ(LastLaunch().grid.x, GetParam().blocks);
-      // A kernel that takes more registers has fewer blocks: the question is of the one that runs, at its own size.
+      // A kernel that takes more registers has fewer blocks: the query is for the launched kernel, at its own size.
       EXPECT_EQ(TheCapacity().kernel, LastLaunch().kernel);
       EXPECT_EQ(TheCapacity().threads, static_cast<int>(LastLaunch().block.x));
     }

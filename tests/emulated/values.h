@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands for kernels, of exactly their size: AddressSanitizer sees what lies beyond.
+// Operands for kernels, of exactly their size: AddressSanitizer detects accesses beyond.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace roofbench::emulated {
 
 struct Bf16 {
-  uint16_t bits = 0x7fff;  // NaN: a result that nobody wrote
+  uint16_t bits = 0x7fff;  // NaN: a result that was never written
 };
 inline double Value(float value) { return value; }
 inline double Value(Bf16 value) { return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16); }
@@ -54,7 +54,7 @@ std::vector<T> Uniform(int64_t count, int least, int most, uint32_t seed) {
   return values;
 }
 
-// `fp32` is what sums in fp32 may add to the error, of the largest result.
+// `fp32` is the error that sums in fp32 may add, relative to the largest result.
 template <typename T>
 void ExpectNear(const std::vector<T>& actual, const std::vector<double>& exact, double fp32, const std::string& what) {
   ASSERT_EQ(actual.size(), exact.size()) << what;
@@ -62,7 +62,7 @@ void ExpectNear(const std::vector<T>& actual, const std::vector<double>& exact, 
   for (const double value : exact) largest = std::max(largest, std::abs(value));
   for (std::size_t i = 0; i < exact.size(); ++i) {
     const double allowed = 1.01 * kRounding<T> * std::abs(exact[i]) + fp32 * largest;
-    // Not <=, which NaN would pass nowhere, either, but say so less clearly.
+    // Not <=, which NaN would fail as well, but less clearly.
     ASSERT_TRUE(std::abs(Value(actual[i]) - exact[i]) <= allowed)
         << what << " element " << i << ": " << Value(actual[i]) << ", exact " << exact[i];
   }

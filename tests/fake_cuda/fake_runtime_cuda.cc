@@ -28,7 +28,7 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
   const CUgraph_st* graph;
-  std::map<const CUgraphNode_st*, cudaEvent_t> events = {};  // that nodes record instead of their own
+  std::map<const CUgraphNode_st*, cudaEvent_t> events = {};  // that nodes record instead of the captured ones
 };
 struct CUstream_st {
   std::unique_ptr<CUgraph_st> captured;  // during a capture

@@ -45,7 +45,7 @@ class SuiteRunTest : public testing::Test {
     }
   }
 
-  // The exit status of a process of the run, and what it shows in `console_`.
+  // The exit status of a process of the run, and its output in `console_`.
   int RunInAChild() { return RunInAChild(state_); }
 
   int RunInAChild(SharedState& state) {
@@ -102,7 +102,7 @@ TEST_F(SuiteRunTest, LeavesABrokenDeviceToASuccessorWhichShowsTheRest) {
   }
 }
 
-// Also those of cases that an earlier process finished, whatever became of the file meanwhile.
+// Also those of cases that an earlier process finished, even if the file changed meanwhile.
 TEST_F(SuiteRunTest, WritesWhatCasesLeaveBehind) {
   const Family family = TestFamily(device_, 1e-3).Build([&](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
     const at::Tensor x = in.Randn({4});

@@ -51,7 +51,7 @@ TEST_F(GraphTest, PhasesOfAGraphAreThoseOfItsEagerStep) {
                 backward);
     EXPECT_GT(forward, 0);
     EXPECT_GT(backward, forward) << "twice the products";
-    // Gaps between graph launches would belong to no phase; here the phases add up to the step by construction.
+    // Gaps between graph launches would not belong to a phase; here the phases add up to the step by construction.
     EXPECT_NEAR((forward + backward) * 1e-3, outcome.summary.median, 0.2 * outcome.summary.median);
     return outcome.summary.median;
   };

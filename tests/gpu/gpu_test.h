@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU under test, or the reason why there is none.
+// The GPU under test, or the reason why it is missing.
 #pragma once
 
 #include <gtest/gtest.h>

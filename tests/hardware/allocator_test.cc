@@ -17,7 +17,7 @@
 namespace roofbench::hardware {
 namespace {
 
-// Runs `body` in a process of its own, which the allocator stays with, and expects what it returns to be true.
+// Runs `body` in a child process, which keeps the allocator settings, and expects it to return true.
 void Alone(const std::function<bool()>& body) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(std::_Exit(body() ? 0 : 1), ::testing::ExitedWithCode(0), "");
@@ -68,7 +68,7 @@ TEST(Allocator, HugePagesAreForAllOrNone) {
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 constexpr std::size_t kLarge = std::size_t{64} << 20;
 
-// Bytes of the heap that nobody uses, after a large allocation was freed.
+// Unused bytes of the heap, after a large allocation was freed.
 std::size_t KeptBytes() {
   void* volatile data = std::malloc(kLarge);
   std::free(data);

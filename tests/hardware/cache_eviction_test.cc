@@ -42,7 +42,7 @@ TEST(CacheEviction, MemoryThatWasGivenBackIsLeftOut) {
   EXPECT_EQ(evictor.Evict(range), 0);
 }
 
-// How much it estimates depends on the machine; that the contents stay does not.
+// The estimate depends on the machine; that the contents stay does not.
 TEST(CacheEviction, EstimatingLeavesTheContents) {
   std::vector<uint64_t> values = Counting(1 << 17);
   const MemoryRange range[] = {{reinterpret_cast<const std::byte*>(values.data()), sizeof(uint64_t) * values.size()}};
@@ -51,7 +51,7 @@ TEST(CacheEviction, EstimatingLeavesTheContents) {
   EXPECT_EQ(values, Counting(1 << 17));
 }
 
-// However much is asked for, and however small the cache is.
+// For any requested size, and any small cache.
 TEST(CacheEviction, ModifiedLinesFitTheScratch) {
   for (const int threads : {1, 3}) {
     for (const double cache : {0.0, 1e4, 1e6}) {

@@ -241,7 +241,7 @@ TEST_F(SystemTreeTest, CgroupV1WithoutALimit) {
   Write("proc/self/cgroup", "4:memory:/");
   Write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");
   Write("sys/fs/cgroup/memory/memory.usage_in_bytes", "100");
-  EXPECT_EQ(Available(), 0);  // nobody says how much there is
+  EXPECT_EQ(Available(), 0);  // no source reports the size
   WriteMemAvailable(1000);
   EXPECT_EQ(Available(), 1000 * kKibi);
 }

@@ -10,7 +10,7 @@ namespace roofbench::hardware {
 namespace {
 
 constexpr std::size_t kBytes = std::size_t{128} << 20;
-// Allocators, what the system counts late, and a sanitizer's shadow, an eighth of what is touched.
+// Slack for allocators, the system's late counting, and a sanitizer's shadow, an eighth of the touched memory.
 constexpr double kSlack = 48 << 20;
 
 TEST(ProcessMemory, ThePeakIsWhatWasTouchedSinceItBegan) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of kernels share: data, float64 comparison, and every instruction set that this machine has.
+// Shared by the tests of kernels: data, float64 comparison, and every instruction set of this machine.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -47,7 +47,7 @@ constexpr double kRounding = 0x1p-24;
 template <>
 inline constexpr double kRounding<Bf16> = 0x1p-8;
 
-// What exponentials and quotients for a result of type T may be off by, beside its rounding.
+// The error allowed for exponentials and quotients in a result of type T, in addition to its rounding.
 template <typename T>
 constexpr double kApproximation = 0x1p-20;
 template <>
@@ -69,7 +69,7 @@ inline Class ClassOf(double value) {
   return Class::kFinite;
 }
 
-// Of the same class, and if finite within `tolerance` · (|expected| + scale).
+// Matches values of the same class, and finite ones within `tolerance` · (|expected| + scale).
 template <typename T>
 void ExpectClose(T actual, double expected, double tolerance, double scale, const std::string& where) {
   const double value = ToFloat(actual);
@@ -78,7 +78,7 @@ void ExpectClose(T actual, double expected, double tolerance, double scale, cons
   ASSERT_NEAR(value, expected, tolerance * (std::abs(expected) + scale)) << where;
 }
 
-// What IsaHas says yes to, now.
+// The instruction sets that IsaHas currently reports.
 inline uint32_t FeaturesNow() {
   uint32_t features = 0;
   for (uint32_t feature = 1; feature != 0; feature <<= 1) {
@@ -87,16 +87,16 @@ inline uint32_t FeaturesNow() {
   return features;
 }
 
-// Where each access is looked at, code is slow, and which memory a target accesses follows from its width.
+// Checking each access is slow, and a target's accesses follow from its width.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kEveryHighwayTarget = false;
 #else
 inline constexpr bool kEveryHighwayTarget = true;
 #endif
 
-// Calls body() once for each variant that this processor can run a kernel: every row of its table, and what Highway
-// makes of it for every target (under AddressSanitizer: for the widest and the narrowest). Levels that come to the same
-// here are run once.
+// Calls body() once for each variant that this processor can run a kernel: every row of its table, and Highway's code
+// for every target (under AddressSanitizer: for the widest and the narrowest). Levels that come to the same here are
+// run once.
 inline void OnEveryIsa(const std::function<void()>& body) {
   std::set<uint32_t> run;
   for (const IsaLevel& level : kIsaLevels) {  // with Highway's best target

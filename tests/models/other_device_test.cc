@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models on another device than the CPU. It is LibTorch's `meta`, whose tensors have a shape and no data: whatever
-// reads them on the host, or brings a tensor of the CPU among them, throws. A GPU needs the same of them.
+// The models on another device than the CPU. It is LibTorch's `meta`, whose tensors have a shape and no data: code that
+// reads them on the host, or mixes them with a tensor of the CPU, throws. A GPU has the same requirements.
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/grad_mode.h>

@@ -41,7 +41,7 @@ const ModuleRow& PartOf(const ProfileTables& tables, const std::string& path) {
   return kNothing;
 }
 
-// Two equal steps; the operator before them belongs to none.
+// Two equal steps; the operator before them is outside both.
 std::vector<ProfiledEvent> TwoSteps() {
   std::vector<ProfiledEvent> events = {Operator("aten::zeros", 0, 50)};
   for (const int64_t at : {100, 1100}) {

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How often tools/report bisect finds +10 % among 12 commits, of a program that really takes its time.
+"""How often tools/report bisect finds +10 % among 12 commits, of a program that really takes the time.
 
     PYTHONPATH=tools:tests/roofreport/helpers .venv/bin/python tests/oracles/bisect_tries.py [TRIES]
 
-One of the other commits does not build. The machine may be busy: that is what is tried. Exit status 1: missed one.
+One of the other commits does not build. The machine may be busy: the test includes that. Exit status 1: missed one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMMITS = 12
 def tried(folder: Path, number: int) -> bool:
     chance = random.Random(number)
     plant = chance.randrange(COMMITS)
-    # Beside the plant, a commit that does not build hides nothing: another one is found between.
+    # A commit that does not build, next to the injected fault, must not hide it: another one is found between.
     broken = chance.choice([i for i in range(COMMITS - 1) if i not in (plant - 1, plant)])
     made = scratch_repository.make(folder / "repository", COMMITS, plant, broken, scratch_repository.timed_starter())
     command = [str(ROOT / "tools/report"), "bisect", "good", "HEAD", f"--filter={CASE}", f"--build={BUILD}"]

@@ -56,7 +56,7 @@ def main() -> int:
     cases = "|".join(name for name in STEPS.values())
     commands = {
         "plain": [str(arguments.bin / "plain_benchmark")],
-        # Without the check, which plain Google Benchmark has not either.
+        # Without the check, which plain Google Benchmark lacks as well.
         "ours": [str(arguments.bin / "roofbench"), f"--benchmark_filter=^({cases})$", "--check=off"],
     }
     times: dict[str, list[dict[str, float]]] = {"plain": [], "ours": []}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What our decoder computes for a checkpoint, for tests in Python to hold against transformers:
+// The logits of our decoder for a checkpoint, for Python tests to compare with transformers:
 //   decoder_logits FOLDER IMPL PRECISION GROUP SEQUENCES PROMPT OUT
 // SEQUENCES is "1,2,3;4,5,6": token ids of sequences of one length. The first PROMPT are read at once, the others one
 // by one; OUT gets the logits after each, fp32 [1 + length - PROMPT, batch, vocab]. With "greedy=N" in place of OUT, N
-// tokens are chosen one after another and printed, a line a sequence. PRECISION/fp16: with activations in fp16.
+// tokens are chosen one after another and printed, one line per sequence. PRECISION/fp16: with activations in fp16.
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/argmax.h>

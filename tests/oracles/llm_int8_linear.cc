@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our LLM.int8() linear layer, for a test in Python to hold against bitsandbytes:
+// Our LLM.int8() linear layer, for a test in Python to compare with bitsandbytes:
 //   llm_int8_linear M N K THRESHOLD IN OUT
 // IN holds fp32 x [M, K] and w [N, K]; OUT gets fp32 y [M, N], by LibTorch's operations on x in fp16, then the same by
 // our kernel on x in bf16, then the quantized weight [N, K] and the rows' maxima [N], all as fp32.

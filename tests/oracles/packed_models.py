@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints in 4 bits as GPTQ and AWQ publish them, made of a small model, and that model with the weights they hold.
 
-The codes are packed as the formats are documented; weights come out of a formula, not of what was packed.
+The codes are packed as the formats are documented; weights come from a formula, not from the packed codes.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def pack(weight: npt.NDArray[np.float32], packed: Packed) -> tuple[dict[str, Any
     else:
         low, high = np.minimum(grouped.min(2), 0), np.maximum(grouped.max(2), 0)
         scale = ((high - low) / 15).astype(np.float16)
-        # GPTQ's first format has no room for a zero of 0.
+        # GPTQ's first format cannot represent a zero of 0.
         zero = np.clip(np.rint(-low / scale.astype(np.float32)), 1, 15).astype(np.int64)
     steps = scale.astype(np.float32)[:, :, None]
     codes = np.clip(np.rint(grouped / steps) + zero[:, :, None], 0, 15).astype(np.int64)

@@ -57,7 +57,7 @@ class Trace:
 
 @contextmanager
 def opened(browser: Browser, trace: Path) -> Iterator[Trace]:
-    """As somebody opens it who chooses the file; whoever else the page asks does not answer."""
+    """Opens the trace as a user does who chooses the file; all other requests of the page stay unanswered."""
     with _served() as address:
         context = browser.new_context(service_workers="block")
         page = context.new_page()

@@ -34,7 +34,7 @@ CASES = (
 
 
 class Shares(NamedTuple):
-    """Of one case in one process."""
+    """Roof shares of one case in one process."""
 
     measured: float
     told: bool  # not left out as disturbed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our decoder computes what transformers computes, for checkpoints that it wrote from random configurations."""
+"""Our decoder matches transformers, for checkpoints that transformers wrote from random configurations."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def expected(model: Any, tokens: torch.Tensor, prompt: int) -> npt.NDArray[np.fl
     return np.asarray(found[:, prompt - 1 :].transpose(0, 1).numpy(), np.float32)
 
 
-# Changes of config.json after which transformers computes what our decoder knows.
+# Changes of config.json that transformers and our decoder both support.
 SPELLINGS: list[tuple[str, dict[str, Any]]] = [
     ("llama2", {"hidden_act": "swish"}),
     ("llama2", {"partial_rotary_factor": 1.0}),
-    # Of a checkpoint that says how many positions it takes, which is the number of original ones that is left out.
+    # A checkpoint that gives its number of positions, which is the default for the original number.
     (
         "llama2",
         {

@@ -21,7 +21,7 @@ GUESSES = 4
 
 
 def noisy(model: Any, noise: float, folder: Path) -> Any:
-    """A draft that is right now and then."""
+    """A draft that is sometimes right."""
     draft = copy.deepcopy(model)
     generator = torch.Generator().manual_seed(1)
     for name, parameter in draft.named_parameters():
@@ -32,7 +32,7 @@ def noisy(model: Any, noise: float, folder: Path) -> Any:
 
 
 def readings(model: Any, draft: Any) -> tuple[list[int], int]:
-    """New tokens of assisted generation, and how often the model read something."""
+    """New tokens of assisted generation, and its number of readings of the model."""
     draft.generation_config.update(
         num_assistant_tokens=GUESSES,
         num_assistant_tokens_schedule="constant",

@@ -126,7 +126,7 @@ def test_transformer_memory_is_predicted(tmp_path: Path, impl: str, dtype: str, 
 @pytest.mark.parametrize("attention", ["sdpa", "naive"])
 @pytest.mark.parametrize("which", ["inference", "forward"])
 def test_forward_memory_is_predicted(tmp_path: Path, impl: str, dtype: str, attention: str, which: str) -> None:
-    """What forward alone holds beside its parameters, where no small part of it are the products."""
+    """Forward-only memory in addition to the parameters, where the products are a large part."""
     chosen = f"impl:{impl}/pass:{which}/size:small/context:256/dtype:{dtype}/"
     counters = measured_counters(tmp_path, chosen, 256, which, attention)
     beside = counters["peak_mem"] - counters["parameter_mem"]

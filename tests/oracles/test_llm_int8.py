@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our LLM.int8() layers compute what bitsandbytes computes on the CPU, with and without outliers."""
+"""Our LLM.int8() layers match bitsandbytes on the CPU, with and without outliers."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_linear(tmp_path: Path, tokens: int, outliers: int, threshold: float) ->
         of_any_row = (x.abs() >= threshold).any(0).nonzero().flatten().tolist()
         assert sorted(found_columns.tolist()) == of_any_row
         assert threshold < 5 or of_any_row == sorted(columns.tolist())
-    # Upstream's own bound: 0.03, and at most 2.5e-4 of the elements beyond 0.02. Where outliers are not taken apart,
-    # they coarsen every step of their row, in ours as in theirs.
+    # Upstream's own bound: 0.03, and at most 2.5e-4 of the elements beyond 0.02. Where outliers are not separated, they
+    # coarsen every step of their row, in both implementations.
     for ours in (eager, native):
         error = np.abs(ours.reshape(tokens, n) - expected.float().numpy())
         scale = max(1.0, float(expected.float().abs().max()) / 8)

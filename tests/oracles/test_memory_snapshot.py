@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots of memory are what torch.cuda._memory_viz opens, and the peak that they show is the case's peak_mem."""
+"""torch.cuda._memory_viz opens our snapshots of memory, and their peak is the case's peak_mem."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def snapshots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path,
 
 
 def reader() -> Any:
-    """Torch's own, which has no types."""
+    """Torch's own module, which lacks type annotations."""
     return import_module("torch.cuda._memory_viz")
 
 
@@ -54,7 +54,7 @@ def shown(html: str) -> dict[str, Any]:
 
 
 def peak(snapshot: dict[str, Any]) -> int:
-    """As memory_viz draws it: allocations and requests to free, over what was there before."""
+    """As memory_viz draws it: allocations and requests to free, on top of the memory allocated before."""
     (trace,) = snapshot["device_traces"]
     now: int = 0
     most: int = 0

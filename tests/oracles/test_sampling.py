@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our sampling keeps the tokens that transformers' processors keep, as likely as they make them, and draws them so."""
+"""Our sampling keeps the tokens of transformers' processors, with the same probabilities, and draws accordingly."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TABLE: list[Options] = list(
 
 
 def processors(options: Options) -> LogitsProcessorList:
-    """As GenerationMixin puts them together."""
+    """The order in which GenerationMixin combines them."""
     temperature, top_k, top_p, min_p, penalty = options
     chosen = LogitsProcessorList()
     if penalty != 1:
@@ -65,16 +65,16 @@ def ours(logits: torch.Tensor, text: list[int], tmp_path: Path) -> list[Row]:
 
 
 def test_distributions_and_draws(tmp_path: Path) -> None:
-    # Normal ones, no two alike, in an order that is the same on any machine.
+    # Normal and distinct logits, in an order that is the same on any machine.
     order = np.random.default_rng(7).permutation(VOCAB)
     logits = torch.from_numpy((3 * stats.norm.ppf((order + 0.5) / VOCAB)).astype(np.float32))
-    # What is likely has been said, too, and some of it twice.
+    # Likely tokens have occurred too, some of them twice.
     text = [*logits.topk(12).indices[::3].tolist(), 5, 5, 900]
     rows = ours(logits, text, tmp_path)
     assert len(rows) == len(TABLE)
     supports = set()
     for options, row in zip(TABLE, rows, strict=True):
-        # In fp64, in which no sum is nearer to a threshold than its rounding.
+        # In fp64, in which sums keep away from a threshold by more than their rounding.
         left = processors(options)(torch.LongTensor([text]), logits.double().unsqueeze(0))[0].softmax(0)
         expected = {token: share for token, share in enumerate(left.tolist()) if share > 0}
         assert set(row) == set(expected), options

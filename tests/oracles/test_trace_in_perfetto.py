@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Chrome trace of a profile is what Perfetto reads, whose own nesting gives the figures of our tables."""
+"""Perfetto reads the Chrome trace of a profile, and its own nesting gives the figures of our tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZE = "size:small/context:16/dtype:fp32"
 MODEL = "vocab:50/d_model:16/d_ff:32/layers:2/heads:2"
 SHORT = ("--suite=full", "--benchmark_min_time=1x", "--warmup_iters=1", *NO_ROOFS, "--check=off", "--threads=1")
 
-# What lies in a step, each slice with its own time: without those directly in it.
+# The slices in a step, each with its own time: without the slices directly inside it.
 OWN = """
 select slice.name, slice.category, slice.dur - coalesce(sum(inside.dur), 0) as own
 from slice left join slice as inside on inside.parent_id = slice.id
@@ -73,7 +73,7 @@ def test_it_holds_what_the_tables_say(profile: tuple[dict[str, Any], Path], trac
     assert len(calls) > 20
     expected: dict[str, Any] = {name: (calls[name], pytest.approx(own[name], abs=1e-4)) for name in calls}
     assert by_name(found) == expected
-    # Every range: what a part is called is the last word of its path, and a kernel of ours is one, too.
+    # Every range: a part is called by the last word of its path, and a native kernel is a range, too.
     rows = trace.rows(f"select name, count(*), sum(own) from ({OWN}) where category = 'user_annotation' group by name")
     ranges = by_name(rows)
     assert ranges["step"][0] == 1

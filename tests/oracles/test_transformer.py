@@ -72,7 +72,7 @@ class Oracle:
 
 
 def run_ours(folder: Path, oracle: Oracle, shapes: Results, impl: str, optimizer: str) -> Results:
-    """The same results of the C++ model; `shapes` tells their shapes."""
+    """The same results from the C++ model; `shapes` gives their shapes."""
     oracle.save(folder / "in.bin")
     settings = {
         **asdict(SHAPE),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`complete` goes on with a batch of uneven prompts as transformers does, which pads them on the left and masks."""
+"""`complete` continues a batch of uneven prompts as transformers does, which pads them on the left and masks."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_tokens_of_uneven_prompts_are_identical(name: str, tmp_path: Path) -> No
     assert all(len(set(tokens)) > 8 for tokens in free), "a loop of a few tokens proves little"
     for found in ours(tmp_path, texts, stop=model.config.vocab_size).values():  # nothing is that token
         assert found == free
-    # A token that ends some of them and leaves others that go on, the first of them as early as can be.
+    # A token that ends some sequences and lets others continue, the first of them as early as possible.
     firsts = {
         token: [tokens.index(token) for tokens in free if token in tokens] for token in range(model.config.vocab_size)
     }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How long tools/report gate takes over a year of nights, without second runs.
+"""How long tools/report gate takes over a year of nightly runs, without second runs.
 
     PYTHONPATH=tools .venv/bin/python tests/oracles/time_gate.py HISTORY
 
-HISTORY: as tests/roofreport/helpers/history_load.py year makes it; its runs get a night each. Prints wall and CPU
-seconds of three processes. Exit status 1: the best took more than five seconds of CPU time.
+HISTORY: as tests/roofreport/helpers/history_load.py year makes it; its runs become one nightly run each. Prints wall
+and CPU seconds of three processes. Exit status 1: the best took more than five seconds of CPU time.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ MODELS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
             "num_key_value_heads": 2,
             "tie_word_embeddings": True,
             "vocab_size": 101,
-            # Of the second layer alone.
+            # Applies to the second layer alone.
             "use_sliding_window": True,
             "sliding_window": 9,
             "max_window_layers": 1,
@@ -95,7 +95,7 @@ MODELS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         },
     ),
 }
-# What the weights are rounded to and stored as; fp32 where nothing is said.
+# The type that weights are rounded to and stored as; fp32 by default.
 STORED = {"mistral": torch.bfloat16, "qwen2": torch.float16}
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints the presets with their closed-form number of parameters, a JSON object a line, for test_flop_counter.py.
+// Prints the presets with their closed-form number of parameters, one JSON object per line, for test_flop_counter.py.
 
 #include <cstdio>
 

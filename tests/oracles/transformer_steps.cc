@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes training steps with weights and tokens from a file, and writes what comes out of them, for test_transformer.py
-// to hold against the same model in PyTorch.
+// Takes training steps with weights and tokens from a file, and writes the results, for test_transformer.py to compare
+// with the same model in PyTorch.
 //
 //   transformer_steps INPUT OUTPUT impl:eager attention:sdpa dtype:fp32 optimizer:adamw_fused layers:2 heads:4 …
 //

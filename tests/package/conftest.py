@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installed tree, once a session."""
+"""The installed tree, once per session."""
 
 from __future__ import annotations
 

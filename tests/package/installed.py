@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installed tree, and an environment that knows nothing of the build."""
+"""The installed tree, and an environment without traces of the build."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installed tree where there is nothing but a C and a C++ runtime, LibTorch, and a Python: in a root of its own."""
+"""The installed tree on a bare system with only C and C++ runtimes, LibTorch, and Python: in a separate root."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from installed import libtorch
 
 pytestmark = pytest.mark.nightly
 
-# The loader, and what every system has.
+# The loader, and the libraries of every system.
 RUNTIME = re.compile(r"ld-linux.*|lib(c|m|dl|rt|pthread|util|stdc\+\+|gcc_s)\.so.*")
 
 
@@ -53,7 +53,7 @@ class BareMachine:
             libraries.update(needed(module))
         for name, path in libraries.items():
             place(root, path, "lib64" if name.startswith("ld-linux") else "lib/x86_64-linux-gnu")
-        # LibTorch finds NVIDIA's packages beside itself.
+        # LibTorch finds NVIDIA's packages next to its own folder.
         self.mounts = {
             prefix: "opt/roofbench",
             libtorch(): "opt/packages/torch",
@@ -106,7 +106,7 @@ def test_gpu_check_ends_with_its_reason(machine: BareMachine) -> None:
 
 
 def test_a_library_that_is_missing_is_found_out(machine: BareMachine, tmp_path: Path, prefix: Path) -> None:
-    """The root is as bare as it is meant to be: without what the tree carries, nothing starts."""
+    """The root is as bare as intended: without the tree's own files, programs do not start."""
     poor = Path(shutil.copytree(prefix, tmp_path / "poor", symlinks=True))
     shutil.rmtree(poor / "lib" / "roofbench", ignore_errors=True)
     for folder in poor.glob("lib*/roofbench"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Projects of others, who bring a family of their own: tests/consumer, which docs/your_kernel.md shows."""
+"""Third-party projects that add a family: tests/consumer, which docs/your_kernel.md shows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def build(folder: Path, environment: dict[str, str]) -> Path:
 
 
 def reports_know_the_family(program: Path, folder: Path, environment: dict[str, str]) -> None:
-    """tools/report tables, compares and fits what it has never heard of: the result says what it is."""
+    """tools/report tables, compares and fits families that it does not know: the result describes itself."""
     sizes = "--axis=n=1024,4096,16384"
     for result in ("before.json", "after.json"):
         flags = ("--benchmark_min_time=5x", "--warmup_iters=1", sizes, f"--benchmark_out={folder / result}")
@@ -126,7 +126,7 @@ def test_a_family_of_ones_own_beside_the_sources(project: Path) -> None:
     assert own["CMAKE_RUNTIME_OUTPUT_DIRECTORY"] == ""
     assert own["CMAKE_BUILD_TYPE"] == "Debug"
     assert "-fno-omit-frame-pointer" not in own["CMAKE_CXX_FLAGS_RELEASE"]
-    # Nothing of ours is built, tested or installed unless it is asked for; and our warnings stay with us.
+    # Our targets are built, tested or installed only on request; and our warnings do not spread.
     targets = run("cmake", "--build", folder, "--target", "help", environment=environment).stdout
     assert "roofbench_gbench" in targets
     assert "run_test" not in targets

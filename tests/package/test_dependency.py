@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cmake/dependency.cmake: the pinned source of a package that is not installed, and what is said without a network."""
+"""cmake/dependency.cmake: the pinned source of a missing package, and the message without a network."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ def test_the_pinned_commit_is_built_and_no_other(toy: Path, tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert f"toy: from source, {URL} at {pinned}" in done.stdout
     assert "release 1" in done.stdout
-    # Whoever uses the installed package gets the same commit.
+    # A user of the installed package gets the same commit.
     assert re.search(rf"users: set\(ROOFBENCH_FETCH toy\)\nroofbench_dependency\(toy .* TAG {pinned}", done.stdout)
 
-    # Once there, it needs no network; another pin moves it.
+    # Later runs work without a network; another pin moves it.
     away = configure(tmp_path / "project", tmp_path, tmp_path / "nowhere")
     assert away.returncode == 0, away.stderr
     moved = configure(project(tmp_path, commit(toy, release(3))), tmp_path, tmp_path / "mirror")

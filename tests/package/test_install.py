@@ -13,7 +13,7 @@ from installed import BUILD, bare, install, libtorch, runpath
 
 pytestmark = pytest.mark.slow
 
-# What every machine has, or brings with LibTorch.
+# Libraries that every machine has, or that come with LibTorch.
 NOT_CARRIED = re.compile(r"linux-vdso|.*/ld-linux|lib(c|m|dl|rt|pthread|util|stdc\+\+|gcc_s)\.so|lib(cudart|cupti)")
 LARGEST_TREE_BYTES = 64 * 1024 * 1024
 
@@ -83,19 +83,19 @@ def test_the_package_names_every_layer(prefix: Path) -> None:
         re.findall(r"^roofbench_layer\(\s*(\w+)", (ROOT / "lib" / "CMakeLists.txt").read_text(), re.MULTILINE)
     )
     assert exported == declared
-    # Nobody gets our warnings, nor what our tests need.
+    # Consumers must not inherit our warnings, nor the dependencies of our tests.
     assert "-Wall" not in targets
     assert "GTest" not in (prefix / "lib" / "cmake" / "roofbench" / "roofbenchConfig.cmake").read_text()
 
 
 def test_it_can_be_carried(prefix: Path) -> None:
-    """Programs, tests and libraries but LibTorch: machines that are lent take no more with a command."""
+    """Programs, tests and libraries but LibTorch: borrowed machines accept only that much per command."""
     size = sum(file.lstat().st_size for file in prefix.rglob("*") if file.is_file())
     assert size < 64 * 2**20
 
 
 def test_carried_tests_run(prefix: Path, tmp_path: Path) -> None:
-    # A stand-in for a GPU has nothing to say on a machine with one.
+    # A stand-in for a GPU is useless on a machine with one.
     built = {program.name for program in (BUILD / "bin").glob("*_test")} - {"emulated_test", "fake_cuda_test"}
     built = {name for name in built if not name.endswith("_slow_test")}
     assert {program.name for program in programs(prefix)} == {"roofbench", *built}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cmake/FindLibTorch.cmake where there is no LibTorch: the way out is one that the reader has."""
+"""cmake/FindLibTorch.cmake without LibTorch: the suggested remedy works on the reader's machine."""
 
 from __future__ import annotations
 

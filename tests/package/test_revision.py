@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The revision that a build says it is of: clean only where git knows every source as it lies there."""
+"""The revision that a build reports: clean only where git tracks every source in its current state."""
 
 from __future__ import annotations
 

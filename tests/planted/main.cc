@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases that go wrong in every way, between cases that go well: a program to test the harness with.
+// Failures of every kind, between successful cases: a program that tests the harness.
 #include <ATen/ops/empty.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,9 +19,9 @@
 namespace roofbench {
 namespace {
 
-struct Foreign {};  // what is thrown need not be an exception
+struct Foreign {};  // a thrown value need not be an exception
 
-// A page of a mapping that its file does not reach: the system sends SIGBUS.
+// A page of a mapping beyond the end of its file: the system sends SIGBUS.
 void ReadBeyondTheFile() {
   constexpr std::size_t kPage = 4096;
   const int file = memfd_create("truncated", MFD_CLOEXEC);
@@ -39,7 +39,7 @@ void Misbehave(const std::string& how) {
   if (how == "overrun") at::empty({kPebibyte}, at::kByte);
   if (how == "bad_alloc") throw std::bad_alloc();
   if (how == "creeps") {
-    // Small pieces, each of which there is room for: what the system would answer by ending the process.
+    // Small allocations that fit individually: the system would end the process.
     std::vector<at::Tensor> pieces;
     while (true) pieces.push_back(at::empty({64 * kMebibyte}, at::kByte));
   }

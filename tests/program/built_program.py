@@ -12,8 +12,8 @@ PROGRAM = ROOT / "build" / "release" / "bin" / "roofbench"
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-# A test of memory, files or names needs no roofs: added to every small run, so that it does not measure them. A test of
-# roofs adds WITH_ROOFS after it.
+# A test of memory, files or names can skip the roofs: added to every small run, so that it does not measure them. A
+# test of roofs adds WITH_ROOFS after it.
 NO_ROOFS = ("--roofs=off",)
 WITH_ROOFS = ("--roofs=measure",)
 

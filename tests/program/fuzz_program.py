@@ -41,7 +41,7 @@ VALUES = (
     *("(" * 300, "[", "a{1000}{1000}", r"(.*)*\1", "(.*)(.*)(.*)(.*)x$", "-.", "é" * 50, "x" * 20_000),
     *("{tmp}/new", "{tmp}/precious", "{tmp}/link", "{tmp}/no/folder", "{tmp}", "/dev/null", "/dev/full", "/"),
 )
-# What would take long, or fill the disk, where it is valid.
+# Flags that take long, or fill the disk, when valid.
 NEVER = {"help", "threads", "suite"}
 # Last, so that they count: one case, one sample.
 SMALL = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Llama of one layer, written without any package, so that each of its files can be another thing."""
+"""A Llama of one layer, written without any package, so that each of its files can be replaced."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CONFIG: dict[str, Any] = {
 
 
 def write(folder: Path, value: float = 0.1) -> Path:
-    """Every weight is near `value`, and different from its neighbours."""
+    """Every weight is near `value`, and different from its neighbors."""
     header = {}
     data = b""
     for name, shape in TENSORS.items():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad flags, journals, full disks and a missing LibTorch are refused with a reason, the thing's name and a way out,
-and nothing that was there before is lost."""
+"""Bad flags, journals, full disks and a missing LibTorch are refused with a reason, the name of the cause and a remedy,
+and existing data is not lost.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +121,7 @@ def test_a_disk_that_fills_up_keeps_what_there_was_room_for(run: Run, tmp_path: 
 
 
 def test_a_missing_libtorch_is_named(program: Path, tmp_path: Path) -> None:
-    """A copy of the program that looks for LibTorch where there is none, as after the move of an environment."""
+    """A copy of the program that looks for LibTorch in a missing folder, as after the move of an environment."""
     copy = tmp_path / "roofbench"
     shutil.copy(program, copy)
     dynamic = subprocess.run(["readelf", "-d", program], capture_output=True, text=True, check=True).stdout
@@ -132,4 +133,4 @@ def test_a_missing_libtorch_is_named(program: Path, tmp_path: Path) -> None:
     done = subprocess.run([copy, "--help"], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 127
     assert re.search(r"lib(torch_cpu|c10)\.so: cannot open shared object file", done.stderr)
-    # Nothing of ours runs before the loader: tools/bench says what to do (tests/tools).
+    # Our code does not run before the loader: tools/bench reports the remedy (tests/tools).

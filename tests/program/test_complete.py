@@ -77,7 +77,7 @@ def test_round_trip(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> N
 def test_head_and_stop_ids_are_those_that_transformers_takes(
     checkpoint: tuple[Path, Any], tmp_path: Path, run: Run
 ) -> None:
-    """A head of its own though the configuration ties it, and a stop id in generation_config.json."""
+    """A separate head though the configuration ties it, and a stop id in generation_config.json."""
     import transformers
 
     shutil.copytree(checkpoint[0], tmp_path / "tied")
@@ -103,7 +103,7 @@ def test_a_stop_id_ends_the_text_and_the_counting(checkpoint: tuple[Path, Any], 
     done = run(*flags(folder, tmp_path / "out"), "--prompt_ids=5,17,80", f"--stop_ids={stop}")
     assert done.returncode == 0, done.stderr
     assert [int(i) for i in (tmp_path / "out").read_text().split("\t")[1].split(",")] == expected[:length]
-    # The work that was counted is that of a run which was told to make as many.
+    # The counted work equals that of a run with this fixed number of tokens.
     stopped = counters(done.stdout)
     short = counters(run(*flags(folder, tmp_path / "short", length), "--prompt_ids=5,17,80").stdout)
     for case in (stopped, short):
@@ -151,7 +151,7 @@ def test_uneven_prompts_are_gone_on_with_in_their_order_each_to_its_end(
 def test_a_batch_in_every_precision_holds_against_its_texts_alone(
     checkpoint: tuple[Path, Any], tmp_path: Path, run: Run, precision: str
 ) -> None:
-    """The case's own check reads each text by itself, and fails where the batch computed something else."""
+    """The case's own check reads each text separately, and fails where the batch computed something else."""
     given = [flag for flag in flags(checkpoint[0], tmp_path / "out", 8) if "precision" not in flag]
     both = ("--axis=complete.impl=native,eager", f"--axis=complete.precision={precision}", "--axis=complete.group=32")
     done = run(*given, *both, "--prompt_ids=5,17,80;9;60,61,62,63,64,65,66")

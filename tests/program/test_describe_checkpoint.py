@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--describe_checkpoint against transformers, against what is loaded, and of a model larger than any memory."""
+"""--describe_checkpoint compared with transformers, with the loaded model, and for a model larger than any memory."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_parameters_are_those_of_transformers_and_bytes_those_that_are_loaded(
     )
     assert done.returncode == 0, done.stderr
     predicted = {row["precision"]: row["weight_bytes"] for row in said["precisions"] if "weight_bytes" in row}
-    # Without those that this processor has no arithmetic for.
+    # Without formats that this processor lacks arithmetic for.
     rows = json.loads(done.stdout)["benchmarks"]
     loaded = {row["precision"]: row["model_bytes"] for row in rows if "model_bytes" in row}
     assert loaded == {name: predicted[name] for name in loaded}
@@ -74,7 +74,7 @@ def counts(said: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def test_a_model_larger_than_memory_is_described(run: Run, tmp_path: Path) -> None:
-    """Nothing but the header is read: the weights are a hole in the file, of more than a hundred gigabytes."""
+    """Only the header is read: the weights are a hole in the file, of more than a hundred gigabytes."""
     width, hidden, vocab = 4096, 14336, 1 << 22
     sizes = {strange_folder.WIDTH: width, strange_folder.HIDDEN: hidden, strange_folder.VOCAB: vocab}
     header: dict[str, Any] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A short run of fuzz_program.py for each change that lands, a long one each night."""
+"""A short run of fuzz_program.py for each change that lands, and a long one in each nightly run."""
 
 from __future__ import annotations
 

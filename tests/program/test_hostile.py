@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed streams, small limits, shared files and strangers' names: nothing is lost, and nothing is run."""
+"""Closed streams, small limits, shared files and untrusted names: no data is lost, and no code is run."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_folder_that_is_no_utf8_leaves_the_result_readable(program: Path, tmp_
 
 
 def test_names_of_strangers_are_escaped_on_the_console(program: Path, tmp_path: Path) -> None:
-    """The folder of a checkpoint, and what its config.json says of itself."""
+    """The folder of a checkpoint, and the description in its config.json."""
     folder = tmp_path / "\x1b]0;title\x07"
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "\\u001b[31mred"}')
@@ -110,7 +110,9 @@ def test_standard_output_is_no_output_file_as_well(program: Path, tmp_path: Path
 
 
 def test_modules_of_the_current_folder_are_not_run(run: Run, tmp_path: Path) -> None:
-    """Neither by tools/report, nor by the other tools that start in the same way."""
+    """Modules in the working folder are imported neither by tools/report, nor by the other tools that start in the same
+    way.
+    """
     out = tmp_path / "out.json"
     assert run(*FLAGS, f"--benchmark_out={out}").returncode == 0
     for module in ("argparse", "json", "runpy", "jsonschema", "roofreport", "tempfile", "dataclasses", "torch"):
@@ -150,7 +152,7 @@ def test_a_journal_is_gone_on_with_by_one_of_many(program: Path, tmp_path: Path)
     ]
     said = [process.communicate(timeout=600)[1] for process in started]
     for process, text in zip(started, said, strict=True):
-        # The others wait for it, and go on after its last line or give up.
+        # The others wait for it, and continue after its last line or give up.
         assert process.returncode == 0 or "is being written by another roofbench" in text
     names = [(line["name"], line["repetition"]) for line in map(json.loads, journal.read_text().splitlines()[1:])]
     assert len(names) == len(set(names)), "two ran at once"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that are killed, that hold cases that go wrong in every way, and that go on: no case is lost or doubled."""
+"""Runs that are killed, that hold cases with every kind of failure, and that resume: each case appears exactly once."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_resume_without_a_journal_starts_with_the_first_case(run: Run, tmp_path:
 
 
 def child_of(parent: int) -> int | None:
-    """The process that runs the cases; None where there is none (yet, or any more)."""
+    """The process that runs the cases; None before it starts and after it ends."""
     # Not glob("[0-9]*/stat"), which looks at each file itself and fails for a process that ends meanwhile.
     for pid in (entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit()):
         try:
@@ -133,7 +133,9 @@ KILLED = "killed (SIGKILL), most likely by the system for memory"
 
 
 def result_of(line: dict[str, Any]) -> float | str:
-    """What a finished case keeps for ever: its median, or that it was the case in which the process was killed."""
+    """The result that a finished case keeps for ever: its median, or that it was the case in which the process was
+    killed.
+    """
     if line["verdict"] == "failed":
         assert line["reason"] == KILLED
         return KILLED
@@ -178,7 +180,7 @@ def test_fifty_kills(program: Path, run: Run, tmp_path: Path) -> None:
         assert seen.get((line["name"], line["repetition"]), result_of(line)) == result_of(line)
 
 
-# What the cases that end may take: the first failure of LibTorch reads its symbols, over a second on a busy disk.
+# The time limit for the cases that end: the first failure of LibTorch reads its symbols, over a second on a busy disk.
 CASE_TIMEOUT = 20
 
 GOES_WRONG = {
@@ -249,7 +251,7 @@ def test_a_case_that_goes_wrong_never_stops_the_others(planted: Path, tmp_path: 
             assert row["real_time"] > 0
         else:
             assert re.fullmatch(f"{verdict}: .*{reason}.*", message), message
-    # Standard output is whole, and there once, and says the same.
+    # Standard output is complete, without duplicates, and agrees.
     table = list(csv.DictReader(io.StringIO(done.stdout)))
     assert [row["name"] for row in table] == [row["name"] for row in by_name.values()]
     assert [row["error_message"] for row in table] == [row.get("error_message", "") for row in by_name.values()]
@@ -260,7 +262,7 @@ def test_a_case_that_goes_wrong_never_stops_the_others(planted: Path, tmp_path: 
         for line in lines:
             said = f"{line['verdict']}: {line['reason']}" if "reason" in line else ""
             assert said == by_name[line["name"]].get("error_message", "")
-    # What compare.py would take for gains of 100 % is not in the file for it.
+    # Values that compare.py would read as gains of 100 % must not reach the file.
     comparable = rows(tmp_path / "out.comparable.json")
     assert [row["name"].split("how:")[1].split("/")[0] for row in comparable] == ["good", "last"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that a run writes: strict JSON, complete CSV, a journal a line a case, and a console that fits."""
+"""The files that a run writes: strict JSON, complete CSV, a journal with one line per case, and a matching console."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_json_is_strict_and_whole(run: Run, tmp_path: Path) -> None:
 
 
 def test_all_cases_have_the_unit_that_is_asked_for(run: Run, tmp_path: Path) -> None:
-    """So that compare.py, which shows two decimals, shows more of a case of microseconds than 0."""
+    """compare.py shows two decimals, so that a case of microseconds would be shown as 0."""
     out = tmp_path / "out.json"
     assert run(*TINY, f"--benchmark_out={out}", "--benchmark_time_unit=ns").returncode == 0
     for row in strict_json(out.read_text())["benchmarks"]:

@@ -131,7 +131,7 @@ def test_every_family(run: Run, tmp_path: Path) -> None:
         assert profile["covered"] + profile["profiler_own"] < 1.001, case
         assert parts(profile)[0] == "", case
         assert profile["modules"][0]["total_ms"] == pytest.approx(profile["profiled_ms"], rel=1e-3), case
-        # A phase is inside of no other one.
+        # A phase is not nested in another one.
         phases = {phase["name"] for phase in profile["phases"]}
         assert not [path for path in parts(profile) if len(phases & set(path.split("/"))) > 1], case
     for stem in stems(folder):
@@ -149,7 +149,7 @@ def test_samples_are_not_the_profiled_steps(run: Run, tmp_path: Path) -> None:
     profiled(run, tmp_path / "profiles", *flags, f"--benchmark_out={out[1]}", "--profile_steps=7")
     plain, beside = ([row["samples"] for row in json.loads(path.read_text())["benchmarks"]] for path in out)
     assert plain == beside == [2]
-    # And a run goes on where another began without it: what is measured is the same.
+    # A run also continues where another began without the flag: the measured cases are the same.
     journal = tmp_path / "journal"
     assert run(*flags, f"--journal={journal}").returncode == 0
     assert run(*flags, f"--journal={journal}", "--resume", f"--profile={tmp_path / 'more'}").returncode == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `quality` says of a precision, against transformers on the same checkpoint and text."""
+"""The results of `quality` for a precision, compared with transformers on the same checkpoint and text."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_fp32_is_what_transformers_says(
 
 
 def rounded(weight: Any) -> Any:
-    """int8 with a scale a row, as weight-only int8 has it."""
+    """int8 with one scale per row, as in weight-only int8."""
     scale = weight.abs().amax(1, keepdim=True) / 127
     return (weight / scale).round() * scale
 
@@ -181,7 +181,7 @@ def test_a_cache_in_8_bits_costs_what_transformers_says(
     from transformers import DynamicCache
 
     class RoundedCache(DynamicCache):
-        """A scale a head and token, of what every token attends to."""
+        """One scale per head and token, for keys and values."""
 
         def update(
             self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any

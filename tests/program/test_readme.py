@@ -78,7 +78,7 @@ done
 exec "$@"
 """
 
-# Blocks that hold no command.
+# Blocks without commands.
 SILENT = ("text", "cpp", "cmake", "crontab", "yaml", "python")
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints and prompts that are not what they should be: refused before anything is measured, or a row with a
-reason, and never a wait, a crash or a result without numbers."""
+"""Malformed checkpoints and prompts: refused before anything is measured, or a row with a reason, and never a wait, a
+crash or a result without numbers.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ def test_logits_that_are_no_numbers_fail_the_case(run: Run, tmp_path: Path) -> N
 
 def test_a_prompt_of_millions_is_skipped_with_a_reason(run: Run, tmp_path: Path) -> None:
     checkpoint = strange_folder.write(tmp_path)
-    # As many as it takes: of a longer prompt the beginning would be left out.
+    # Exactly the limit: a longer prompt would lose its beginning.
     config = strange_folder.CONFIG | {"max_position_embeddings": 4_000_000}
     (checkpoint / "config.json").write_text(json.dumps(config))
     prompt = tmp_path / "prompt"
@@ -135,7 +136,9 @@ def test_a_prompt_without_end_is_refused(program: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("megabytes", [100, 600])
 def test_little_memory_is_told(program: Path, megabytes: int) -> None:
-    """However much there is: the cases run, are skipped or fail with a reason, or a line says that it is not enough."""
+    """With any amount of memory: the cases run, are skipped or fail with a reason, or a line reports that it is not
+    enough.
+    """
     limit = megabytes << 20
 
     def limited() -> None:
@@ -144,7 +147,7 @@ def test_little_memory_is_told(program: Path, megabytes: int) -> None:
     command = [str(program), *TINY, "--threads=1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, preexec_fn=limited)
     assert done.returncode in (0, 1, 2), done.stderr
-    if done.returncode == 1:  # oneDNN's allocations fail without saying of what
+    if done.returncode == 1:  # oneDNN's allocations fail without a size
         assert "failed: could not create a primitive" in done.stdout
     if done.returncode == 2:
         assert "out of memory" in done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files are whole or not there, and nobody else decides where they go."""
+"""Files are complete or absent, and other users cannot redirect them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_link_is_written_through(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["table --output", "roofline --html", "roofline --svg", "scaling --svg"])
 def test_a_guessed_name_is_not_followed(verb: str, tmp_path: Path) -> None:
-    """What others laid out under the names of old is neither written nor replaced."""
+    """Files that other users created under the former temporary names are neither written nor replaced."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
     out = tmp_path / "out"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A short run of the fuzzer of results and journals, and that it notices what it looks for."""
+"""A short run of the fuzzer of results and journals, and a check that it detects its targets."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a long file costs grows as it does: counted in steps, not in seconds."""
+"""The cost of a long file grows linearly: counted in steps, not in seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roofreport.render import roofline
 
 
 class _Key(str):
-    """A key that counts what it is compared with."""
+    """A key that counts its comparisons."""
 
     compared = 0
 
@@ -89,7 +89,7 @@ def test_a_datasheet_is_found_in_one_pass_whatever_counters_are_called(
         ("<a><b>", "x", False),
         ("<a><b>", "xy", True),
         ("ab<c>ba", "aba", False),
-        ("<a>x" * 60 + "y", "x" * 300, False),  # a regular expression tries until the sun is cold
+        ("<a>x" * 60 + "y", "x" * 300, False),  # a regular expression would not finish
     ],
 )
 def test_names_with_parts(pattern: str, name: str, fits: bool) -> None:

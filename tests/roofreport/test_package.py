@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reports as a package of their own: what it brings, and what it does without."""
+"""The reports as a separate package: its contents, and its optional dependencies."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing that a file, a name or a path brings acts on the terminal."""
+"""Text from a file, a name or a path does not act on the terminal."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ TEST(ConditionsWatch, KeepsTheWorstOfTheMoments) {
   EXPECT_EQ(seen.watts, std::nullopt);
 }
 
-// Between two chunks the device has nothing to do, and its clock and power fall at once, or it boosts for nothing.
+// Between two chunks the device is idle, and its clock and power fall at once, or it boosts for nothing.
 TEST(ConditionsWatch, ClockAndPowerAreThoseUnderLoad) {
   class BusyClock : public timing::FakeClock {
    public:

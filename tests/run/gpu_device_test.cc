@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything of the CUDA path that needs no GPU: the device, its clock and roofs in a session, graphs, NVML.
+// The CUDA path that works without a GPU: the device, its clock and roofs in a session, graphs, NVML.
 
 #include "lib/device/gpu_device.h"
 
@@ -148,7 +148,7 @@ TEST_F(GpuDeviceTest, AGraphIsLaunchedOnceAStepAndKeepsItsPhases) {
   const Outcome graph = Run(*device, TwoPhases(2e-6), "graph");
   ASSERT_EQ(graph.verdict, Verdict::kMeasured) << graph.reason;
   EXPECT_LE(eager_steps_, 5) << "the step itself runs to be recorded, and never again";
-  // Recorded behind the launches of a slow host, then launched in one go.
+  // Recorded after the launches of a slow host, then launched at once.
   EXPECT_EQ(Counters(eager).at("launch_bound"), 1);
   EXPECT_NEAR(Counters(graph).at("first_ms") / Counters(graph).at("second_ms"), 3.0 / 7.0, 0.1);
 }
@@ -200,7 +200,7 @@ TEST_F(GpuDeviceTest, AnErrorThatStaysMakesItUseless) {
   EXPECT_THAT(std::string(device->Health().message()), HasSubstr("illegal memory access"));
 }
 
-// What asks a lost device before the case is the case's own failure, too.
+// A failed query of a lost device before the case is a failure of the case, too.
 TEST_F(GpuDeviceTest, CasesOnALostDeviceFailOneByOne) {
   const auto device = Make();
   gpu_->fault = "an illegal memory access was encountered";

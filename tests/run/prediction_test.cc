@@ -30,7 +30,7 @@ class PredictionTest : public testing::Test {
 
   Family family_ = Cube();
   std::vector<std::string> piloted_;
-  // An implementation a thousand times slower than any roof would say: 1 ns a FLOP.
+  // An implementation a thousand times slower than any roof predicts: 1 ns per FLOP.
   StepTimePredictor predictor_{[this](const Point& point) -> absl::StatusOr<double> {
     piloted_.push_back(point.Name());
     return WorkOf(family_.CostOf(point)) * 1e-9;

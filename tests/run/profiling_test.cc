@@ -44,7 +44,8 @@ class ProfilingTest : public testing::Test {
   const ProfileOptions options_{.folder = testing::TempDir() + "/profiling_test", .steps = 3, .sort = ""};
 };
 
-// The first tells the order of phases; three take the memory that recorded ones need beside what the profiler keeps.
+// The first shows the order of phases; the last three show the memory that recorded steps need in addition to the
+// profiler's own.
 TEST_F(ProfilingTest, RecordsStepsThatWereClockedAndToldAndRecordedBeforeAndKeepsTheLastAlone) {
   int ran = 0;
   const nlohmann::json profile = ProfileOf([&ran] {

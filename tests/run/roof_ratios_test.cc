@@ -10,8 +10,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// 1 TFLOP a step, in chunks whose samples took 2 s and 4 s, beside which the arithmetic ran at half of its calibrated
-// rate, and one of which the rate is not known.
+// 1 TFLOP per step, in chunks whose samples took 2 s and 4 s; next to them the arithmetic ran at half of its calibrated
+// rate, and in one chunk the rate is unknown.
 Outcome TwoChunks() {
   Outcome outcome;
   outcome.model.flops = 1e12;
@@ -27,7 +27,7 @@ TEST(ModelRatios, AreOfTheArithmeticBesideTheCase) {
   EXPECT_THAT(ModelRatios(gauge, TwoChunks()), ElementsAre(0.5, 0.25));
 }
 
-// What is probed beside it is no arithmetic, and what was calibrated before is no roof inside the case.
+// The probe alongside is not arithmetic, and the earlier calibration does not count as a roof inside the case.
 TEST(ModelRatios, AreNotKnownWhereMemoryBinds) {
   RoofGauge gauge{.peaks = {}, .bound = workload::Bound::kMemory, .name = "memory"};
   gauge.calibrated_rate = 2e12;

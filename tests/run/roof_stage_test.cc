@@ -60,7 +60,7 @@ class RoofStageTest : public testing::Test {
   RoofStageTest() { setenv("XDG_CACHE_HOME", cache_.c_str(), 1); }
   ~RoofStageTest() override { unsetenv("XDG_CACHE_HOME"); }
 
-  // Of a case that reads memory and computes in this precision.
+  // A case that reads memory and computes in this precision.
   std::pair<std::vector<std::string>, RoofOrigin> Start(workload::Dtype dtype, const RunOptions& options = {}) {
     hardware::RoofNeeds needs;
     needs.streams[Index(hardware::StreamKind::kRead)] = true;

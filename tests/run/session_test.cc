@@ -91,7 +91,7 @@ TEST_F(SessionTest, PhasesHaveTheRoofOfTheirOwnOperations) {
   EXPECT_NEAR(Counter(outcome, "products_roof"), 0.5, 1e-6);
   EXPECT_NEAR(Counter(outcome, "sum_roof"), 0.75, 1e-6);
   EXPECT_EQ(Counter(outcome, "rest_roof"), -1);
-  // What the phases may take at their roof is what the step may.
+  // The phases' times at the roof add up to the step's.
   const double at_roof = Counter(outcome, "products_roof") * Counter(outcome, "products_ms") +
                          Counter(outcome, "sum_roof") * Counter(outcome, "sum_ms");
   EXPECT_NEAR(at_roof, Counter(outcome, "roof") * Counter(outcome, "mean_ms"), 1e-9);
@@ -124,7 +124,7 @@ TEST_F(SessionTest, FasterThanTheRoofIsAnError) {
 }
 
 TEST_F(SessionTest, ARoofThatWasDisturbedGivesNoShare) {
-  // 1.7 of the rate beside it, but no more than was read when the memory was calibrated.
+  // 1.7 of the rate next to it, limited by the read rate from calibration.
   device_.roof_rate = 0.5e9;
   const Family family = TestFamily(device_, 0.6e-6);
   Session session(options_, device_, {At(family)}, nullptr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Children that end in every way, and what the parent makes of it. A child's code runs in a copy of this process and
-// must leave it by _exit: what it did is in the shared state and in the exit status.
+// Children that end in every way, and the parent's verdict on each. A child's code runs in a copy of this process and
+// must leave it by _exit: its effects are in the shared state and in the exit status.
 
 #include "lib/run/supervisor.h"
 
@@ -32,7 +32,7 @@ void WaitForTheEnd() {
 class SupervisorTest : public testing::Test {
  protected:
   SupervisorTest() { sigprocmask(SIG_SETMASK, nullptr, &mask_); }
-  // The parent of a run that is over waits for no signal any more.
+  // The parent of a finished run does not wait for a signal.
   ~SupervisorTest() override {
     for (const int signal : {SIGINT, SIGTERM}) {
       std::signal(signal, SIG_IGN);  // which discards those that wait
@@ -41,7 +41,7 @@ class SupervisorTest : public testing::Test {
     sigprocmask(SIG_SETMASK, &mask_, nullptr);
   }
 
-  // The status of a run whose children do these, one after another; the last one's again and again.
+  // The status of a run whose children do these, one after another; the last one's action repeats.
   int Run(const std::vector<std::function<void()>>& children, double case_timeout = 0) {
     return Supervise(state_, {.case_timeout = case_timeout,
                               .run = [&]() -> int {
@@ -59,7 +59,7 @@ class SupervisorTest : public testing::Test {
   }
 
   SharedState state_{10};
-  std::vector<int> attempts_;  // a failure each, seen by the children that follow
+  std::vector<int> attempts_;  // one failure each, seen by the children that follow
   std::vector<std::size_t> failed_;
   std::vector<std::string> reasons_;
   absl::Status fail_status_;
@@ -89,7 +89,7 @@ TEST_F(SupervisorTest, ACrashInACaseIsItsFailureAndAnotherChildGoesOn) {
   for (std::size_t i = 0; i < std::size(table); ++i) {
     children.emplace_back([this, i, signal = table[i].signal] {
       state_.BeginCase(i, 0);
-      std::signal(signal, SIG_DFL);  // a sanitizer has a handler of its own
+      std::signal(signal, SIG_DFL);  // a sanitizer installs its own handler
       raise(signal);
     });
     expected.emplace_back(table[i].reason);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the source tree: who includes whom, and what a file may be.
+"""The rules of the source tree: includes between folders, and properties of files.
 
     python tests/structure/structure_rules.py [root]
 
@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-# The arrows between the folders of lib/ and benchmarks/. A folder sees itself and what it reaches along arrows.
+# The arrows between the folders of lib/ and benchmarks/. A folder sees itself and the folders that it reaches along
+# arrows.
 ARROWS: dict[str, set[str]] = {
     "base": set(),
     "workload": set(),
@@ -40,7 +41,7 @@ ABOVE_ATEN = {"aten", "observe", "models", "device", "suite", "results", "run", 
 
 
 class Package(NamedTuple):
-    """A package, how its headers are recognised, and the folders that see it."""
+    """A package, its header pattern, and the folders that see it."""
 
     name: str
     headers: re.Pattern[str]
@@ -88,7 +89,7 @@ def reachable(folder: str) -> set[str]:
 
 
 def folder_of(path: str) -> str | None:
-    """The folder whose rules a source file keeps: a test keeps those of what it tests."""
+    """The folder whose rules a source file keeps: a test keeps those of the tested folder."""
     parts = path.split("/")
     if parts[0] == "benchmarks":
         return "benchmarks"
@@ -98,7 +99,7 @@ def folder_of(path: str) -> str | None:
 
 
 def project_files(root: Path) -> list[str]:
-    """What git tracks or would track; without git, every file outside build folders and caches."""
+    """Files that git tracks or would track; without git, every file outside build folders and caches."""
     if (root / ".git").exists():
         command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
@@ -151,7 +152,7 @@ def family_violations(root: Path, path: str, names: set[str]) -> Iterator[str]:
 
 
 def is_ours(path: str, is_script: bool) -> bool:
-    """A source that says whose it is. What a user is shown as theirs (tests/consumer) does not."""
+    """A source with a copyright notice. Templates for users (tests/consumer) have none."""
     rooms = ("lib/", "benchmarks/", "tests/", "tools/")
     is_source = is_script or Path(path).suffix in SOURCE_SUFFIXES | {".py"}
     return is_source and path.startswith(rooms) and not path.startswith("tests/consumer/")
@@ -173,7 +174,7 @@ def file_violations(root: Path, path: str) -> Iterator[str]:
 
 
 def violations(root: Path, paths: Iterable[str] | None = None) -> list[str]:
-    """Of these files, or of all."""
+    """Violations in these files, or in all."""
     found: list[str] = []
     names = families(root)
     for path in project_files(root) if paths is None else paths:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every CUDA kernel is known: in the table of what no GPU has run, or taken out of it by somebody who ran it."""
+"""Every CUDA kernel is accounted for: listed in the table of kernels that have not run on a GPU, or removed from it
+after a run.
+"""
 
 from __future__ import annotations
 

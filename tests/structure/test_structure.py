@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree keeps its rules, and the checker notices when it does not."""
+"""The tree keeps its rules, and the checker detects violations."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def added_violations(tree: Path, path: str, content: str, *, licensed: bool = Tr
     return violations(tree, [path])
 
 
-# A file that breaks a rule, its content, and a part of the line that has to say so.
+# A file that breaks a rule, its content, and a part of the expected message.
 PLANTED = [
     ("lib/workload/planted.cc", "#include <ATen/core/Tensor.h>", "workload includes the standard library alone"),
     ("lib/workload/planted.cc", "#include <unistd.h>", "workload includes the standard library alone"),

@@ -58,7 +58,7 @@ TEST(CompareTensors, IntegersMustBeEqual) {
   const Tolerance exact{.dtype = Dtype::kInt8};
   EXPECT_TRUE(CompareTensors(reference.to(at::kInt), reference, exact, "y").ok());
   EXPECT_FALSE(CompareTensors(reference.add(1), reference, exact, "y").ok());
-  // Neighbours that double precision takes for equal.
+  // Neighbors that double precision takes for equal.
   const at::Tensor large = at::tensor({int64_t{1} << 62}, at::kLong);
   EXPECT_THAT(std::string(CompareTensors(large.add(1), large, exact, "y").message()), HasSubstr("wrong y: 1 of 1"));
 }
@@ -99,7 +99,7 @@ Case SampledProduct(const at::Tensor& a, const at::Tensor& b, const at::Tensor& 
 TEST(CheckCase, WhatIsNotSampledIsChecked) {
   const at::Tensor a = at::randn({128, 64}).to(at::kBFloat16);
   const at::Tensor b = at::rand({64, 256}).to(at::kBFloat16);
-  // Rows that add up to 64 x 256 / 2 and to nothing: of random ones a hundredth add up to nearly the same.
+  // Rows that add up to 64 x 256 / 2 and to zero: a random hundredth of them adds up to nearly the same.
   a[77].fill_(1);
   a[78].zero_();
   const at::Tensor y = at::mm(a, b);
@@ -109,7 +109,7 @@ TEST(CheckCase, WhatIsNotSampledIsChecked) {
   with_nan[100][7].fill_(kNan);
   EXPECT_THAT(std::string(CheckCase(SampledProduct(a, b, with_nan)).message()),
               HasSubstr("a NaN or an infinity in 1 of 128 rows, the first in row 100"));
-  // Infinities of both signs are no sum of zero.
+  // Infinities of both signs must not add up to zero.
   const at::Tensor with_infinities = y.clone();
   with_infinities[100][7].fill_(kInfinity);
   with_infinities[100][8].fill_(-kInfinity);

@@ -14,7 +14,7 @@
 
 namespace roofbench {
 
-// A kernel of somebody's: y = x.
+// A third-party kernel: y = x.
 template <typename T>
 struct Copying {
   const T* x;

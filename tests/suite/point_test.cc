@@ -48,7 +48,7 @@ TEST(ValidValue, ChoicesNumbersAndFollowing) {
   EXPECT_TRUE(ValidValue(kAxes[2], kAxes, "3000"));
 }
 
-// A number has one spelling, for it stands in names.
+// A number has one spelling, because it is part of names.
 TEST(ValidValue, FractionsInTheirShortestForm) {
   const AxisSpec axis = {.name = "threshold", .default_value = "6", .fractions = true};
   for (const char* good : {"0", "6", "2.5", "0.001", "24", "1099511627776"}) {

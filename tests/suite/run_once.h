@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step that nobody times.
+// An untimed step.
 #pragma once
 
 #include "lib/suite/case.h"

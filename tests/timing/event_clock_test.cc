@@ -21,7 +21,7 @@ constexpr double kTiny = 1e-12;
 
 class EventClockTest : public testing::Test {
  protected:
-  // `launches` kernels a step, each `device_seconds` long.
+  // `launches` kernels per step, each `device_seconds` long.
   Samples Sample(double device_seconds, int launches = 1, SampleOptions options = {}) {
     return TakeSamples(
         clock_,
@@ -79,7 +79,7 @@ TEST_F(EventClockTest, TheFloorIsMeasuredOnceAndShortStepsShareASample) {
 }
 
 TEST_F(EventClockTest, TheSleepLetsLaunchesQueueUp) {
-  // The host is slower than the device, yet what it enqueues during the sleep runs back to back.
+  // The host is slower than the device, yet work enqueued during the sleep runs back to back.
   machine_.enqueue_seconds = 5e-6;
   clock_.BeginChunk(4);
   clock_.Mark();
@@ -106,7 +106,7 @@ TEST_F(EventClockTest, ASlowDeviceIsNot) {
 }
 
 TEST_F(EventClockTest, AFullQueueIsNoSlowHost) {
-  // A step of more launches than the queue holds: the host runs at the device's pace, although it could go faster.
+  // A step with more launches than the queue holds: the host runs at the device's pace, although it could go faster.
   machine_.enqueue_seconds = 1e-6;
   const Samples samples = Sample(5e-6, 3000);
   EXPECT_LE(samples.host_enqueue_ratio, 1);
@@ -155,14 +155,14 @@ TEST_F(EventClockTest, LooksWhileTheDeviceWorks) {
   const Samples samples = Sample(1e-3, 20);
   EXPECT_GT(looks, 0);
   EXPECT_LT(samples.host_enqueue_ratio, 0.2);
-  // A device that waits for its launches has ended soon after the last one, and is not looked at.
+  // A device that waits for its launches ends soon after the last one, and is not polled.
   looks = 0;
   machine_.enqueue_seconds = 5e-6;
   EXPECT_GT(Sample(1e-6, 200).host_enqueue_ratio, 1);
   EXPECT_EQ(looks, 0);
 }
 
-// A graph makes the mark: an event that the device alone records is nothing that the host could wait for.
+// A graph records the mark: the host cannot wait for an event that the device alone records.
 TEST_F(EventClockTest, AMarkInAGraphIsWaitedForBehindIt) {
   clock_.BeginChunk(2);
   clock_.Mark();

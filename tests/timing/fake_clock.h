@@ -26,13 +26,13 @@ class FakeClock : public Clock {
   FakeClock() : FakeClock(Traits{}) {}
   explicit FakeClock(const Traits& traits) : traits_(traits) {}
 
-  // `processors` of them are busy meanwhile.
+  // `processors` of them are busy during it.
   void Advance(double seconds, double processors = 1) {
     host_ += seconds;
     cpu_ += seconds * processors;
   }
 
-  // What happened: '(' and ')' are the ends of a chunk; tests add letters of their own.
+  // The log of events: '(' and ')' are the ends of a chunk; tests add their own letters.
   std::string log;
 
   bool InChunk() const { return in_chunk_; }
@@ -91,7 +91,7 @@ class FakeClock : public Clock {
   std::vector<double> marks_;
 };
 
-// A device that runs behind the host: work is queued, and the host meets the device only at the end of a chunk.
+// An asynchronous device: work is queued, and the host synchronizes with the device only at the end of a chunk.
 class FakeDeviceClock final : public FakeClock {
  public:
   using FakeClock::FakeClock;
@@ -102,7 +102,7 @@ class FakeDeviceClock final : public FakeClock {
     device_ = std::max(device_, host_) + device_seconds;
   }
 
-  // A sleep of the device, behind which work queues up.
+  // A sleep of the device, during which work queues up.
   void BeginChunk(std::size_t marks) override {
     FakeClock::BeginChunk(marks);
     Enqueue(0, kSleepSeconds);

@@ -17,14 +17,14 @@ namespace roofbench::timing {
 // When the device passes it.
 struct FakeEvent {
   double passed = 0;
-  // Recorded by a graph, on the device: until it is, the host takes it for one that was passed long ago.
+  // Recorded by a graph, on the device: before that, the host takes it for an event that was passed long ago.
   bool by_graph = false;
 };
 
 // The machine: outlives the clock that owns the queue.
 struct FakeMachine {
   double host = 1;             // seconds
-  double device = 0;           // when it will have done what is enqueued
+  double device = 0;           // when the enqueued work will be done
   std::size_t depth = 1000;    // launches that may wait
   double record_seconds = 0;   // device time of an event
   double enqueue_seconds = 0;  // host time of a launch

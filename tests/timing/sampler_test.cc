@@ -621,7 +621,8 @@ class PhaseTest : public testing::Test {
     return TakeSamples(clock_, step, phases, roof_, options);
   }
 
-  // `sample` must throw std::logic_error with a message that says `what`, and leave the clock ready for the next case.
+  // `sample` must throw std::logic_error with a message that contains `what`, and leave the clock ready for the next
+  // case.
   void ExpectRefusal(const std::function<void()>& sample, const std::string& what) {
     EXPECT_THAT(sample, ThrowsMessage<std::logic_error>(HasSubstr(what)));
     EXPECT_FALSE(clock_.InChunk());

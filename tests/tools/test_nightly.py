@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/nightly: the chain of steps, and what remains of a run when one of them fails."""
+"""tools/nightly: the chain of steps, and the results that remain of a run when one of them fails."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_names_and_reasons_do_not_act_on_the_terminal(tmp_path: Path, capsys: py
 
 
 def test_a_report_that_is_cut_off_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a run that was killed while it wrote."""
+    """The run was killed while it wrote its report."""
     (tmp_path / "pytest.xml").write_text(PYTEST[:-30])
     (tmp_path / "checks.tsv").write_text("passed\tmypy\t\n")
     assert summary.main(tmp_path) == 1

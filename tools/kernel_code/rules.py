@@ -32,7 +32,7 @@ class Rule(NamedTuple):
     stores: int = 0
     threads: int = 0  # 0: its maximum
     width: int = VECTOR  # bytes of a load
-    past_l1: bool = False  # it measures memory behind the L1
+    past_l1: bool = False  # it measures memory beyond the L1
 
 
 # A row of 4,096 columns. fp32 takes two loads for each vector of eight columns.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The expected share of a GPU's memory roof for each kernel, and the table of docs/gpus.md. The model only uses the
-machine code; no GPU has confirmed it."""
+machine code; it is not confirmed on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +73,9 @@ def _iteration(kernel: Kernel, rule: Rule) -> int:
 
 
 def share(kernel: Kernel, rule: Rule, gpu: Gpu) -> float:
-    """Of the datasheet's bandwidth, as bounded by memory itself, the issue rate, and the loads in flight."""
+    """The bound as a share of the datasheet's bandwidth, from memory itself, the issue rate, and the loads in
+    flight.
+    """
     cycles = _iteration(kernel, rule) / SCHEDULERS
     issued = _streamed(kernel, rule) * WARP / cycles * gpu.hertz * gpu.machines
     bounds = [ATTAINABLE, issued / gpu.bytes_per_second]

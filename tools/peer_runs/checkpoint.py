@@ -28,7 +28,7 @@ SHAPES = {
     "llama3_1b_4th": Shape(2048, 8192, 4, 32, 8, 32064, True, 500000.0),
     "tiny_llama": Shape(128, 192, 2, 4, 2, 96, False, 10000.0),
 }
-# Of prompt and generated tokens.
+# Prompt and generated tokens together.
 POSITIONS = 4096
 # Converters require a tokenizer; it is never used.
 SPECIAL = {"unk_token": "t0", "bos_token": "t1", "eos_token": "t2"}

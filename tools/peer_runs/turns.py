@@ -32,7 +32,7 @@ TUNED = {
 
 
 class FailedError(Exception):
-    """Why an engine has no figure."""
+    """The reason why an engine lacks a figure."""
 
 
 @dataclass(frozen=True)

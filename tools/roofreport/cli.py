@@ -13,7 +13,7 @@ from typing import NoReturn
 from roofreport.ending import UNUSABLE, ended
 from roofreport.text import printable
 
-# A module of roofreport.verbs each, imported when it is asked for: SciPy and Matplotlib take a second.
+# One module of roofreport.verbs each, imported on demand: SciPy and Matplotlib take a second.
 VERBS = {
     "table": "one or more results as a table",
     "summary": "the conclusions of a run: fastest implementations, the precision to serve in, growth",
@@ -53,7 +53,7 @@ exit status: 0 fine, 1 something is slower or failed, 2 unusable input
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        # The text may quote an argument with anything in it.
+        # The text may quote an argument with arbitrary characters.
         self.exit(UNUSABLE, f"{self.prog}: {printable(message, 500)}\n")
 
 
@@ -79,7 +79,7 @@ def parser(program: str, chosen: str) -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
-    # The installed command has its own name; everything else goes by that of the wrapper.
+    # The installed command has its own name; otherwise the wrapper's name is used.
     program = "roofreport" if Path(sys.argv[0]).name == "roofreport" else "tools/report"
     args = parser(program, given[0] if given else "").parse_args(given)
     return ended(program, lambda: int(args.run(args)))

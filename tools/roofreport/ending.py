@@ -19,7 +19,7 @@ _LONGEST_REASON = 4000
 
 
 def ended(program: str, work: Callable[[], int]) -> int:
-    """The exit status of `work`, or that of what ended it."""
+    """The exit status of `work`, or of the error that ended it."""
     try:
         status = work()
         if sys.stdout is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are written whole or not at all, in folders where others may write too."""
+"""Files that are written completely or not at all, in folders where other users may write too."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file beside `path`, which takes its place, with its mode, when the block ends well.
+    """A new file next to `path`, which takes its place, with its mode, when the block ends well.
 
-    Its name cannot be guessed, and what is there under it already is never opened. A link is written through: the file
-    that it leads to is replaced. What is no regular file, such as /dev/stdout, is written to as it is. Raises OSError.
+    Its name cannot be guessed, and an existing file of that name is never opened. A link is written through: the file
+    that it leads to is replaced. A path that is not a regular file, such as /dev/stdout, is written to directly. Raises
+    OSError.
     """
     target = Path(os.path.realpath(path))
     try:
@@ -51,7 +52,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def reason(error: OSError) -> str:
-    """Why, without the number and the file that Python puts around it."""
+    """The reason, without the number and the file that Python puts around it."""
     return error.strerror or str(error)
 
 

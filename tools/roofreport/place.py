@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where things are: the project, if these reports run out of its tree, or else the current folder."""
+"""Locations: the project, if these reports run from its tree, or else the current folder."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place where text leaves for a terminal: whatever a result, a name or a program brought, none of it acts."""
+"""The only place that writes text to a terminal: control characters of a result, a name or a program are made inert."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def show(text: str, end: str = "\n") -> None:
 
 
 def tell(text: str) -> None:
-    """Progress, notes and reasons, a line each, to standard error."""
+    """Progress, notes and reasons, one line each, to standard error."""
     if sys.stderr is not None:
         _write(sys.stderr, text + "\n")
         sys.stderr.flush()

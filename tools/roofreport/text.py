@@ -7,7 +7,7 @@ import unicodedata
 
 # Control, format (which holds the marks that reverse the direction of text), surrogate and separator characters.
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-# Of them, what text needs and no terminal acts on: emoji and several scripts are spelt with joiners.
+# Format characters that text needs and that terminals do not act on: joiners, for emoji and several scripts.
 _HARMLESS = {"\N{ZERO WIDTH NON-JOINER}", "\N{ZERO WIDTH JOINER}"}
 # How a text begins that a spreadsheet runs, also in the full width of East Asian keyboards.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -30,12 +30,12 @@ _LINES, _LINE = _Spelling("\n\t"), _Spelling()
 
 
 def escaped(text: str) -> str:
-    """`text`, of lines and tabs, with every other character that a terminal could act on spelt out, as \\x1b."""
+    """`text`, of lines and tabs, with every other character that a terminal could act on escaped, as \\x1b."""
     return text if text.isprintable() else text.translate(_LINES)
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """`text` on one line, cut to `limit` characters, with what a terminal could act on spelt out."""
+    """`text` on one line, cut to `limit` characters, with characters that a terminal could act on escaped."""
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return cut if cut.isprintable() else cut.translate(_LINE)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers for people."""
+"""Numbers in readable form."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a package of LibTorch's Inductor holds, as far as its loader looks for it (aoti_runtime/interface.h, whose types
-// are pointers here): the softmax of each row, for whichever device the loader names. The environment variable
-// FAKE_PACKAGE_CALLS names a file that notes how it was called.
+// A package of LibTorch's Inductor as its loader sees it (aoti_runtime/interface.h, whose types are pointers here): the
+// softmax of each row, on the device that the loader names. The environment variable FAKE_PACKAGE_CALLS names a file
+// that records the calls.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_softmax.h>
@@ -63,7 +63,7 @@ Error AOTInductorModelContainerGetNumConstants(void* /*container*/, std::size_t*
   return kSuccess;
 }
 
-// Of packages that hold constants.
+// Needed only for packages that hold constants.
 Error AOTInductorModelContainerGetConstantName() { return kFailure; }
 Error AOTInductorModelContainerGetConstantOriginalFQN() { return kFailure; }
 Error AOTInductorModelContainerGetConstantFromFolded() { return kFailure; }

@@ -18,7 +18,7 @@ namespace roofbench::accelerator {
 // Enters it into LibTorch at the first call.
 at::Device TheDevice();
 
-// What happened since the start of the process.
+// Events since the start of the process.
 struct Counts {
   int64_t launches = 0;  // of operators that work on elements
   int64_t synchronisations =
@@ -29,10 +29,10 @@ struct Counts {
 };
 const Counts& CountsNow();
 
-// A kernel that is no operator of LibTorch's, on memory of the device: runs it, or records it.
+// A kernel that is not a LibTorch operator, on device memory: runs it, or records it.
 void Launch(const std::string& name, std::function<void()> kernel);
 
-// Told of every launch and of every wait of the host, for tests with a time of their own. nullptr: nobody.
+// Receives every launch and every wait of the host, for tests with a separate clock. nullptr: no listener.
 void OnLaunch(std::function<void()> launch);
 void OnWait(std::function<void()> wait);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The accelerator as a GPU with a time of its own: an operator is a launch, and whoever waits for it waits for the
-// launches before.
+// The accelerator as a GPU with its own clock: an operator is a launch, and a wait for it also waits for the launches
+// before.
 #pragma once
 
 #include <algorithm>

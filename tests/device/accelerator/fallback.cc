@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators by the processor: tensors of the device become views of their memory, and what comes out becomes the
-// device's.
+// Runs operators on the CPU: tensors of the device become views of their memory, and results move to the device.
 
 #include <ATen/core/op_registration/op_registration.h>
 #include <ATen/ops/empty.h>
@@ -90,8 +89,8 @@ std::optional<at::Tensor> Given(const at::Tensor& result, const Stack& arguments
   return found;
 }
 
-// Runs the operator on the host's views of the arguments, which `stack` holds, and leaves the results of the host.
-// Where an argument is written to whose memory does not fit, `written` gets it and what became of it.
+// Runs the operator on the host's views of the arguments, which `stack` holds, and leaves the host's results. If an
+// argument that is written to has memory that does not fit, `written` gets it and its result.
 void RunOnHost(const c10::OperatorHandle& op, const Stack& arguments, bool keep_memory, Stack& stack,
                std::vector<std::pair<at::Tensor, at::Tensor>>& written) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -116,7 +115,7 @@ void RunOnHost(const c10::OperatorHandle& op, const Stack& arguments, bool keep_
       });
     }
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
-    // The forward pass leaves its statistics behind y.
+    // The forward pass stores its statistics after y.
     const std::size_t narrow = op.schema().name() == "aten::native_layer_norm" ? 1 : stack.size();
     for (std::size_t i = 0; i < narrow; ++i) {
       if (stack[i].toTensor().defined()) stack[i] = stack[i].toTensor().to(type);
@@ -212,7 +211,7 @@ void Fallback(const c10::OperatorHandle& op, Stack* stack) {
     if (state.launch) state.launch();
     return;
   }
-  // What grew while it was recorded has its memory now: a replay writes into it.
+  // Tensors that grew during recording have their memory now: a replay writes into it.
   state.recorded->push_back({.op = op, .arguments = arguments, .results = results});
 }
 

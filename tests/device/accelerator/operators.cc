@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators of a GPU that LibTorch has not for the processor, as plain formulas for the processor: the device runs them
-// as it runs all others.
+// Operators of a GPU that LibTorch lacks for the CPU, as plain formulas for the CPU: the device runs them as it runs
+// all others.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/bitwise_left_shift.h>
@@ -32,7 +32,8 @@ std::tuple<at::Tensor, at::Tensor> RmsNormGradient(const at::Tensor& dy, const a
           wanted[1] ? products.reshape({-1, shape[0]}).sum(0).to(weight->scalar_type()) : at::Tensor()};
 }
 
-// pairs uint8 [n, k / 2], the even column in the high four bits. The shape is the GPU's, the order in it our own.
+// pairs uint8 [n, k / 2], the even column in the high four bits. The shape is the GPU's; the order in it is specific to
+// this device.
 at::Tensor PackInt4(const at::Tensor& pairs, int64_t inner_tiles) {
   const int64_t n = pairs.size(0);
   const int64_t k = 2 * pairs.size(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What LibTorch asks of a device: memory, copies, generators, and which operators it has.
+// LibTorch's interface of a device: memory, copies, generators, and the list of operators.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
@@ -107,7 +107,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   });
   library.impl("_local_scalar_dense", &Item);
   library.impl("resize_", &Resize);
-  // One kernel on a GPU, and many operators where a device has none.
+  // One kernel on a GPU, and many operators on devices without it.
   for (const char* name :
        {"native_layer_norm", "_fused_rms_norm", "_foreach_add_.Scalar", "_foreach_mul_.Scalar", "_foreach_lerp_.Scalar",
         "_foreach_addcmul_.Scalar", "_foreach_sqrt", "_foreach_div_.Scalar", "_foreach_addcdiv_.Scalar",
@@ -121,7 +121,7 @@ TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, library) { library.fallback(CppFuncti
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, library) {
 #define ROOFBENCH_LOWER(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
 #define ROOFBENCH_FP32(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
-  using namespace at::autocast;  // NOLINT(google-build-using-namespace): the macros name what is in it
+  using namespace at::autocast;  // NOLINT(google-build-using-namespace): the macros name its members
   auto& m = library;
   AT_FORALL_LOWER_PRECISION_FP(ROOFBENCH_LOWER)
   AT_FORALL_FP32(ROOFBENCH_FP32)

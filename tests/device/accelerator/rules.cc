@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CUDA refuses and the CPU takes, read in the sources of LibTorch 2.11 (aten/src/ATen/native/cuda): a row an
-// operator.
+// Cases that CUDA refuses and the CPU accepts, from the sources of LibTorch 2.11 (aten/src/ATen/native/cuda): one row
+// per operator.
 
 #include <c10/util/Exception.h>
 
@@ -39,7 +39,7 @@ void IntProduct(const Stack& arguments) {
   TORCH_CHECK(b.stride(0) == 1 && b.stride(1) >= b.size(0), "CUBLAS_STATUS_NOT_SUPPORTED: B is row-major");
 }
 
-// int8mm.cu: bf16 activations, whole rows of int8, a scale a row.
+// int8mm.cu: bf16 activations, whole rows of int8, one scale per row.
 void PackedInt8Product(const Stack& arguments) {
   const at::Tensor x = arguments[0].toTensor();
   const at::Tensor weight = arguments[1].toTensor();
@@ -55,7 +55,7 @@ void FusedAdamW(const Stack& arguments) {
   }
 }
 
-// nll_loss and embedding take their numbers on trust; cross entropy is their sum.
+// nll_loss and embedding do not check their numbers; cross entropy is their sum.
 struct Rule {
   const char* name;
   void (*check)(const Stack& arguments);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the accelerator's files share.
+// State that the accelerator's files share.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -35,7 +35,7 @@ inline bool IsOnDevice(const at::Tensor& tensor) { return tensor.defined() && te
 at::Tensor OnHost(const at::Tensor& tensor);
 at::Tensor OnDevice(const at::Tensor& tensor);
 
-// The host waits for the device, of which `what` is the reason. Throws where the device records.
+// The host waits for the device, for the reason `what`. Throws while the device records.
 void Synchronize(const std::string& what);
 
 // Any operator, on the processor.

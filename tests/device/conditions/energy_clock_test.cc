@@ -29,7 +29,7 @@ class OnAGpu : public FakeDevice {
   std::string bus_id = "0000:65:00.0";
 };
 
-// A machine whose processors have used 2 J, and whose driver tells of 1234.5 J of its GPU's.
+// A machine whose processors have used 2 J, and whose driver reports 1234.5 J for the GPU.
 class JoulesOfTest : public testing::Test {
  protected:
   JoulesOfTest() {
@@ -99,7 +99,7 @@ TEST_F(EnergyClockTest, CountsChunksAloneSinceTheWarmUp) {
   EXPECT_THAT(clock_.Watts(), testing::Optional(testing::DoubleNear(50, 1e-9)));
 }
 
-// Limits and waits of a device that is behind another clock.
+// Limits and waits of a device that is wrapped in another clock.
 class DeviceClock : public timing::FakeClock {
  public:
   std::size_t MaxStepMarks() const override { return 70'000; }

@@ -27,7 +27,7 @@ struct dim3 {
 
 namespace roofbench::emulated {
 
-// What the device says that it holds at once, and what it was asked about.
+// The occupancy that the device reports, and the arguments of the last query.
 struct Capacity {
   int machines = 2;
   int blocks_of_machine = 2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stand-in for libnvidia-ml.so.1: the functions that lib/hardware/nvml.cc calls, with the answers of a GPU that is
-// under its power cap. Environment variables of the test change what it says.
+// under its power cap. Environment variables of the test change the answers.
 
 #include <cstdlib>
 #include <cstring>

@@ -42,13 +42,14 @@ TEST(RunBurst, RunsEveryThreadAndDividesTheWork) {
 }
 
 TEST(RunBurst, CountsSleepAsWallTimeOnly) {
-  // No upper limit on a time, only what cannot be otherwise: a sleep lasts at least as long as asked for.
+  // Times do not have an upper limit, only a lower one: a sleep lasts at least as long as requested.
   const Rates rates = RunBurst(1, 1, [](int) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
   EXPECT_LE(rates.wall, 1 / 0.02);
   EXPECT_GT(rates.cpu, rates.wall);
 }
 
-// What the scheduler takes from some of the steps is in nobody's median: neither a long absence nor several short ones.
+// Time that the scheduler takes from some of the steps must not reach the median: neither one long absence nor several
+// short ones.
 TEST(MedianOfSteps, StepsThatWereTakenAwayDoNotLowerTheRate) {
   double clock = 100;
   int steps = 0;

@@ -41,7 +41,7 @@ TEST(Compete, AllTakeTurns) {
   EXPECT_THAT(calls, ElementsAre("a", "b", "a", "b", "a"));
 }
 
-// A machine that runs at half its speed in every round but those in which, later in the round, `lucky` has its turn.
+// A machine that runs at half its speed in every round except those in which `lucky` has its turn later in the round.
 TEST(Winner, IsNotWhoMetTheMachineAtItsFastest) {
   const auto round = std::make_shared<int>(0);
   const auto reaching = [&](const char* variant, double rate, bool lucky) {

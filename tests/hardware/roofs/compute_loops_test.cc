@@ -16,8 +16,8 @@ namespace {
 
 using workload::Dtype;
 
-// How each loop is laid out. The tests compute from this, one element at a time, what the loop must return; a wrong
-// count of operations shows as a wrong sum.
+// The layout of each loop. From it the tests compute the loop's result, one element at a time; a wrong count of
+// operations shows as a wrong sum.
 struct Layout {
   std::string_view name;
   int sums;

@@ -25,7 +25,7 @@ constexpr double kKibi = 1024;
 constexpr double kMebi = 1024 * kKibi;
 constexpr double kShort = 1e-4;
 
-// Two cores with caches of their own and one that they share.
+// Two cores with private caches and one shared cache.
 CpuFacts Facts() {
   CpuFacts facts;
   facts.caches = {{.level = 1, .bytes = 32 * kKibi, .shared_by = 1, .instances = 2},
@@ -94,7 +94,7 @@ TEST(CpuRoofMeter, CalibrateReadsEveryVariant) {
   EXPECT_EQ(meter.readings().size(), readings);
 }
 
-// fp16 has no loop of ours, so these probes are all there is.
+// The host lacks a native loop for fp16, so the added probes are the only ones.
 TEST(CpuRoofMeter, AddedProbeReachesARoofThatHasNoLoop) {
   CpuRoofMeter meter(Facts(), 2);
   EXPECT_EQ(meter.MeasureCompute(Dtype::kFp16, kShort), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPU streams on the host's memory: they do what they should, in the time that a test gives them.
+// GPU streams on the host's memory: they produce correct results, in the time that a test gives them.
 #pragma once
 
 #include <array>
@@ -63,7 +63,7 @@ class FakeGpuStreams : public GpuStreams {
   double Seconds(std::span<const GpuPass> all) override {
     double seconds = 0;
     for (const GpuPass& pass : all) {
-      compute_ = false;  // nobody looks at what a timed pass leaves
+      compute_ = false;  // the result of a timed pass is never read
       Enqueue(pass);
       compute_ = true;
       const double rate = rates[static_cast<std::size_t>(pass.kind)] * (pass.variant == 1 ? streaming_gain : 1) *

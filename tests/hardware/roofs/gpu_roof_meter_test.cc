@@ -62,7 +62,7 @@ TEST_F(GpuRoofMeterTest, AProbeTakesAboutTheTimeAskedFor) {
 TEST_F(GpuRoofMeterTest, PassesGoOnWhereTheLastStopped) {
   meter_.Calibrate(StreamsAnd({}), kProbe);
   streams_.passes.clear();
-  // Two buffers of 6.4 MB, a third of a lap each time: nothing is met again before both were read.
+  // Two buffers of 6.4 MB, a third of a lap each time: data is not reused before both buffers were read.
   std::set<const std::byte*> starts;
   for (int i = 0; i < 4; ++i) meter_.MeasureMemory({.read = 1}, 0.5e-3);
   for (const GpuPass& pass : streams_.passes) EXPECT_TRUE(starts.insert(pass.from).second);

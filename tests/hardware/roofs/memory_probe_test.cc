@@ -17,7 +17,7 @@
 namespace roofbench::hardware {
 namespace {
 
-// Streams that only note what they were asked to do.
+// Streams that only record the requests.
 struct Call {
   StreamKind kind;
   const std::byte* to;
@@ -84,7 +84,7 @@ TEST_F(MemoryProbeTest, SharesAreOfTheTraffic) {
 
 std::atomic<int> g_runs;
 
-// As if the scheduler had taken the thread away during the third of the bursts.
+// As if the scheduler had suspended the thread during the third of the bursts.
 uint64_t TakenAwayOnce(std::byte* /*to*/, const std::byte* /*from*/, std::size_t /*bytes*/) {
   constexpr int kLeadIn = 1;
   if (g_runs++ == kLeadIn + 2) std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -101,7 +101,7 @@ TEST_F(MemoryProbeTest, AThreadThatWasTakenAwayDoesNotLowerTheRoof) {
   EXPECT_GT(rates.wall, 10 * kMebi / 0.2) << "all of the traffic over all of the time";
 }
 
-// Each thread goes through its share of one buffer, then of the other, then again, wherever probes end: what it reads
+// Each thread goes through its share of one buffer, then of the other, then again, wherever probes end: its next read
 // was last touched a lap of both buffers ago.
 TEST_F(MemoryProbeTest, GoesOnWhereItStopped) {
   for (const int threads : {1, 2}) {

@@ -54,7 +54,7 @@ uint64_t Sum(const std::vector<uint64_t>& words) {
   return sum;
 }
 
-// What a stream must leave in `to`.
+// The contents that a stream must leave in `to`.
 std::vector<uint64_t> Expected(StreamKind kind, const std::vector<uint64_t>& to, const std::vector<uint64_t>& from) {
   std::vector<uint64_t> expected = to;
   if (kind == StreamKind::kCopy) expected = from;
@@ -65,7 +65,7 @@ std::vector<uint64_t> Expected(StreamKind kind, const std::vector<uint64_t>& to,
   return expected;
 }
 
-// Those of kIsaLevels that differ in the width of vectors; one that this processor lacks is tested as the next.
+// The kIsaLevels that differ in the width of vectors; one that this processor lacks is tested as the next.
 constexpr kernels::IsaLevel kWidths[] = {
     {"baseline", 0}, {"avx2", kernels::kAvx2}, {"avx512", kernels::kAvx2 | kernels::kAvx512}};
 

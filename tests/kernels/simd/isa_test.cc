@@ -30,10 +30,10 @@ HWY_EXPORT(CompiledFor);
 constexpr IsaVariant<std::string_view> kTable[] = {{kAvx512Bf16, "bf16"}, {kAvx512, "avx512"}, {0, "portable"}};
 static_assert(IsComplete(kTable));
 
-// Nothing is left for a processor without the last row's instructions.
+// The table is incomplete: a processor without the last row's instructions has no variant.
 constexpr IsaVariant<int> kWithoutPortable[] = {{kAvx512, 1}, {kAvx2, 2}};
 static_assert(!IsComplete(kWithoutPortable));
-// The second row is never chosen: whoever has what it needs has what the first needs.
+// The second row is never chosen: its requirements include those of the first.
 constexpr IsaVariant<int> kHidden[] = {{kAvx2, 1}, {kAvx512, 2}, {0, 3}};
 static_assert(!IsComplete(kHidden));
 

@@ -104,7 +104,7 @@ TEST(ThreadPool, RegionsShareAndWait) {
       worker(16, [&](Range range) {
         for (int64_t i = range.begin; i < range.end; ++i) ++items[static_cast<std::size_t>(i)];
       });
-      // Whoever comes out of the loop sees what all have done.
+      // A thread that leaves the loop sees the results of all threads.
       for (const int64_t item : items) wrong += item != round + 1;
       worker.Barrier();
     }

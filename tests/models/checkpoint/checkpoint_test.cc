@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-// What a folder is written from.
+// The contents of a checkpoint folder.
 struct Parts {
   json config = TinyConfig();
   json header = PackTensors(TinyTensors()).first;
@@ -255,7 +255,7 @@ TEST(Checkpoint, StopIdsOfTheGenerationsConfigurationGoFirst) {
               testing::HasSubstr("generation_config.json: it "));
 }
 
-// Of a configuration that ties them.
+// The configuration ties the weights.
 TEST(Checkpoint, AStoredHeadIsTakenWhereItIsNotTheEmbedding) {
   for (const bool differs : {false, true}) {
     const TemporaryFolder folder;
@@ -361,7 +361,7 @@ TEST(Checkpoint, WeightsThatAreNoNumbersAreNotStored) {
   }
 }
 
-// Opening a pipe waits for its writer; reading a device may never end.
+// Opening a pipe waits for its writer; reading a device may not end.
 TEST(Checkpoint, WhatIsNoFileIsRefusedAtOnce) {
   const struct {
     const char* said;

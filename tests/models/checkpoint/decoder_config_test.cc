@@ -16,7 +16,7 @@ using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// As Hugging Face has them, with the number of parameters that it tells: no key of them is refused or misread.
+// Configurations from Hugging Face, with their published parameter counts: no key is refused or misread.
 struct Published {
   const char* name;
   const char* text;
@@ -216,7 +216,7 @@ TEST(ParseConfig, WhatIsLeftOutIsOfItsArchitecture) {
   EXPECT_FALSE(Read(Bare("qwen3")).shape.base.tied_head);
 }
 
-// As transformers makes layer_types of max_window_layers where there are none.
+// transformers derives layer_types from max_window_layers where they are missing.
 TEST(ParseConfig, AWindowMayBeginWithTheFirstLayer) {
   for (const char* type : {"qwen2", "qwen3"}) {
     json config = Bare(type);
@@ -234,7 +234,7 @@ TEST(ParseConfig, AWindowMayBeginWithTheFirstLayer) {
   }
 }
 
-// Those before max_window_layers have none, or else those that layer_types says.
+// Layers before max_window_layers are without a window, unless layer_types overrides that.
 TEST(ParseConfig, AWindowMayBeForSomeLayers) {
   for (const char* type : {"qwen2", "qwen3"}) {
     json config = Bare(type);
@@ -255,7 +255,7 @@ TEST(ParseConfig, AWindowMayBeForSomeLayers) {
   }
 }
 
-// What transformers has for a Gemma 2 that says nothing but its sizes; and null, which is no bound.
+// The defaults of transformers for a Gemma 2 configuration with sizes only; and null, which means unbounded.
 TEST(ParseConfig, Gemma2HasBoundsNormsOfOutputsAndAWindowOfEveryOtherLayer) {
   json config = Bare("gemma2");
   config["num_hidden_layers"] = 5;
@@ -327,7 +327,7 @@ TEST(ParseConfig, TheOlderNameOfPositionsGoesFirst) {
   EXPECT_EQ(Read(config).rope_theta, 70000);
 }
 
-// A spelling of what is read anyway.
+// Another spelling of a supported setting.
 struct Spelling {
   const char* name;
   const char* type;
@@ -380,7 +380,7 @@ TEST(ParseConfig, PositionsAreCountedBeyondAnySize) {
   EXPECT_EQ(Read(config).max_positions, 10'485'760);
 }
 
-// transformers takes the number of positions for it, and one beside the object before the one in it.
+// transformers falls back to the number of positions, and prefers a value next to the object to the one in it.
 TEST(ParseConfig, OriginalPositionsMayBeLeftOut) {
   json config = Bare("llama");
   config["max_position_embeddings"] = 4096;

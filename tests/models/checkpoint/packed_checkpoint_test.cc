@@ -29,7 +29,7 @@ constexpr int64_t kWidth = 64;
 constexpr int64_t kRows = 32;  // of queries; keys and values have half
 constexpr char kQuery[] = "model.layers.0.self_attn.q_proj.weight";
 
-// Of every layer: codes that tell any two places of a word apart, and zeros and scales that bf16 holds.
+// The codes of every layer: they distinguish any two places of a word, and bf16 holds zeros and scales exactly.
 uint32_t CodeOf(int64_t row, int64_t column) { return static_cast<uint32_t>((3 * row + 5 * column + column / 8) % 16); }
 uint32_t ZeroOf(int64_t row, int64_t group) { return static_cast<uint32_t>(1 + (row + 7 * group) % 15); }
 float ScaleOf(int64_t row, int64_t group) { return std::ldexp(1.0F, static_cast<int>((row + group) % 3) - 4); }
@@ -145,7 +145,7 @@ TEST_P(PackedCheckpoint, HoldsTheWeightsOfTheFormula) {
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   EXPECT_EQ(checkpoint->unused(), 0U);
   const int64_t of_group = group == -1 ? kWidth : group;
-  // Of each precision, and, in int4, in groups that are parts of those stored.
+  // Reads each precision, and int4 in groups that are parts of the stored groups.
   for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt4}) {
     Storage storage = DefaultStorage(checkpoint->config(), format);
     storage.group = 32;

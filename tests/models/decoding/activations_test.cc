@@ -37,7 +37,7 @@ Storage StorageOf(WeightFormat format, Activations activations) {
 
 class DecoderOfFp16Activations : public testing::TestWithParam<WeightFormat> {};
 
-// The same weights: what the exact decoder says of both is one.
+// The same weights: the exact decoder gives one result for both.
 TEST_P(DecoderOfFp16Activations, IsNearerToExactThanOneOfBf16) {
   const at::NoGradGuard no_grad;
   at::Generator generator = at::detail::createCPUGenerator(3);
@@ -100,7 +100,7 @@ TEST(Fp16Activations, AreForQuantizedWeightsAndOfNoKernelOfOurs) {
   }
 }
 
-// A vector's scale is its own: what is read beside it changes nothing but the order of attention's sums.
+// Each vector has its own scale: adjacent tokens change only the order of attention's sums.
 class DecoderOfInt8Activations : public testing::TestWithParam<WeightFormat> {};
 TEST_P(DecoderOfInt8Activations, DiffersFromTheOneIn16BitsByTheirRounding) {
   const at::NoGradGuard no_grad;
@@ -166,14 +166,14 @@ TEST(RoundTo8Bits, LeavesStepsOfThe127thPartOfTheLargest) {
   }
 }
 
-// What LibTorch's operations write is what our kernel does, and each key is read back with its own factor.
+// LibTorch's operations write the same as the native kernel, and each key is read back with its own factor.
 TEST(KvCache, In8BitsKeepsEachHeadAndTokenByItself) {
   const workload::Transformer shape = workload::FindDecoderPreset("tiny_llama")->shape.base;
   const KvCache cache(shape, 3, 10, at::TensorOptions(at::kFloat), /*in_8_bits=*/true);
   at::Generator generator = at::detail::createCPUGenerator(5);
   const auto heads = static_cast<int64_t>(shape.KvHeads());
   const auto dim = static_cast<int64_t>(shape.HeadDim());
-  // Of sizes that are a token's, a head's and a sequence's own.
+  // Sizes that differ by token, head and sequence.
   const at::Tensor sizes = at::randn({2, heads, 4, 1}, generator).exp();
   const at::Tensor k = at::randn({2, heads, 4, dim}, generator) * sizes;
   const at::Tensor v = at::randn({2, heads, 4, dim}, generator) * sizes.flip(2);
@@ -193,7 +193,7 @@ TEST(KvCache, In8BitsKeepsEachHeadAndTokenByItself) {
   }
   EXPECT_EQ(cache.keys[0].abs().sum().item<int64_t>(), 0);
 
-  // What is no number spoils its own row, and that wholly.
+  // A NaN spoils its own row, and all of it.
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     at::Tensor broken = k.clone();
     broken[1][0][2][3] = bad;

@@ -103,7 +103,7 @@ TEST_P(KeptRole, IsStoredAndMultipliedAsItIs) {
   }
   EXPECT_EQ(static_cast<double>(weights.nbytes()), storage.Of(mixture.shape).ModelBytes());
 
-  // Of a model without experts, between which a last bit may decide.
+  // A model without experts: between experts a last bit may decide.
   weights = RandomWeights(ConfigOf(*workload::FindDecoderPreset("tiny_llama")), storage, 1).value();
   at::Generator generator = at::detail::createCPUGenerator(3);
   const at::Tensor tokens = at::randint(0, 96, {2, 12}, generator, at::kLong);

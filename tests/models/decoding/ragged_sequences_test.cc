@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each of several ragged sequences is what it is alone, and sequences that are left out cost nothing.
+// Each of several ragged sequences gives its result alone, and excluded sequences cost nothing.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
@@ -76,7 +76,7 @@ TEST_P(RaggedSequences, AreEachWhatItIsAlone) {
   for (int64_t b = 0; b < kBatch; ++b) alone.push_back(Make(1));
   // A query rotated for another position is off by 0.46 or more in the worst call, two roundings by 0.03.
   const double bound = GetParam().format == WeightFormat::kFp32 ? 1e-5 : 0.15;
-  // Twice: the first round must leave nothing behind.
+  // Twice: the first round must not leave state.
   for (int round = 0; round < 2; ++round) {
     batch->Truncate(0);
     for (const auto& one : alone) one->Truncate(0);

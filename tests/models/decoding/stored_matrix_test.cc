@@ -80,7 +80,7 @@ TEST(StoredMatrix, ProductsAreThoseOfTheDequantizedMatrix) {
 TEST(StoredMatrix, ProductsOfRoundedVectors) {
   const at::Tensor w = Normal({48, 96}, 3);
   at::Tensor x = Normal({5, 96}, 4).clamp_(-4, 4);
-  // Steps of powers of two, so that no rounding but that to whole ones decides.
+  // Steps of powers of two, so that only rounding to integers matters.
   x.select(1, 0).fill_(8);
   x = x.mul_(at::arange(5).exp2().unsqueeze(1)).to(at::kBFloat16);
   const at::Tensor step = std::get<0>(x.to(at::kDouble).abs().max(1, /*keepdim=*/true)) / 127;
@@ -92,7 +92,7 @@ TEST(StoredMatrix, ProductsOfRoundedVectors) {
     const at::Tensor plain = matrix.ApplyExactly(x.to(at::kFloat), 1, 6).to(at::kDouble);
     const at::Tensor expected = whole.mm(seen.t()) * step;
     matrix.int8_activations = true;
-    // The threshold of LLM.int8() is not theirs: with it, most columns would be taken out.
+    // The threshold of LLM.int8() does not apply to them: with it, most columns would be taken out.
     EXPECT_TRUE(at::allclose(matrix.ApplyExactly(x.to(at::kFloat), 1, 0.5).to(at::kDouble), expected, 1e-5, 1e-3));
     const at::Tensor size = step * 127 / 8;  // of a vector's usual numbers
     EXPECT_TRUE(at::allclose(matrix.Apply(x, 1, 0.5).to(at::kDouble) / size, expected / size, 2e-2, 2e-1));
@@ -104,7 +104,7 @@ TEST(StoredMatrix, ProductsOfRoundedVectors) {
     matrix.MultiplyIntegers(1, vectors, native.data_ptr<float>(), {0, 16});
     matrix.MultiplyIntegers(1, vectors, native.data_ptr<float>(), {16, 48});
     EXPECT_TRUE(at::allclose(native.to(at::kDouble), expected, 1e-5, 1e-3));
-    // Half a step a column at most, against the product that is not rounded.
+    // The bound against the unrounded product: half a step per column at most.
     EXPECT_TRUE((plain - expected).abs().le(step / 2 * seen.abs().sum(1) + 1e-4).all().item<bool>());
     EXPECT_GT((plain - expected).abs().max().item<double>(), 1e-3);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints as a stranger may send them: whole ones of random shapes, and what becomes of them when some of their
-// text, their numbers or their bytes are changed. A seed says which.
+// Checkpoints from untrusted sources: valid ones of random shapes, and the results of changing some of their text,
+// numbers or bytes. A seed selects the case.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace roofbench::models {
 
-// The same numbers on every machine, which the distributions of the standard library do not promise.
+// The same numbers on every machine, which the distributions of the standard library do not guarantee.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : bits_(seed) {}
@@ -31,7 +31,7 @@ class Dice {
   const T& Of(const std::vector<T>& choices) {
     return choices[Below(choices.size())];
   }
-  // About normal.
+  // Approximately normal.
   float Small() {
     float sum = 0;
     for (int i = 0; i < 4; ++i) sum += static_cast<float>(Below(2001)) / 1000 - 1;
@@ -129,7 +129,7 @@ class StrangeCheckpoint {
     if (packing_ == "gptq") config_["quantization_config"].update({{"desc_act", false}, {"sym", dice_.OneIn(2)}});
   }
 
-  // Of a layer [rows, columns] of 4 bits. Any bits are codes.
+  // Adds a layer [rows, columns] of 4 bits. Any bits are valid codes.
   void AddPacked(const std::string& name, int64_t rows, int64_t columns) {
     const int64_t groups = std::max<int64_t>(1, group_ == -1 ? 1 : columns / group_);
     Add(name, {groups, rows}, ".scales");
@@ -207,7 +207,7 @@ class StrangeCheckpoint {
     }
   }
 
-  // Values first, for they are what a reader takes in good faith: the others are refused for the most part.
+  // Values first, because readers trust them most: other changes are mostly refused.
   void Change() {
     switch (dice_.Below(12)) {
       case 0:
@@ -226,7 +226,7 @@ class StrangeCheckpoint {
     }
   }
 
-  // Seldom one that is none: a tensor with it is not even stored.
+  // Rarely NaN or infinite: a tensor with such a number is not even stored.
   float StrangeNumber() {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
     if (dice_.OneIn(16)) return dice_.Of<float>({std::nanf(""), kInfinity, -kInfinity});
@@ -361,7 +361,7 @@ class StrangeCheckpoint {
     if (type == "I32" || type == "F32") append(value);
     if (type == "F64") append(static_cast<double>(value));
     if (type == "BF16") append(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
-    // Any 16 bits are some fp16 number.
+    // Any 16 bits are a valid fp16 number.
     if (type == "F16") append(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 15));
     return bytes;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever a checkpoint holds, it is refused with a reason, or it computes something: nothing crashes, nothing is read
-// or written outside of its memory. At length, best with the preset asan:
+// Every checkpoint is refused with a reason, or computes a result: it must not crash, nor read or write outside of its
+// memory. At length, best with the preset asan:
 //
 //   ROOFBENCH_FUZZ_ROUNDS=20000 build/asan/bin/models_test --gtest_filter='StrangeCheckpoint.*' 2>&1 | tail
 //
@@ -41,7 +41,7 @@ at::Tensor Prompt(Dice& dice, int64_t batch, int64_t vocab) {
   return prompt;
 }
 
-// What a case of generation does. Returns what came of it.
+// Runs one case of generation. Returns its outcome.
 std::string Generate(const DecoderWeights& weights, const std::string& implementation, Dice& dice) {
   const auto vocab = static_cast<int64_t>(weights.config.shape.base.vocab);
   const int64_t batch = dice.Of<int64_t>({1, 1, 2, 3});
@@ -117,7 +117,7 @@ TEST(StrangeCheckpoint, IsRefusedOrComputes) {
     std::printf("%s: %lld\n", what.c_str(), static_cast<long long>(count));
     RecordProperty(what, std::to_string(count));
   }
-  // Most of what is tried gets as far as the arithmetic, or the trying is in vain.
+  // Most attempts must reach the arithmetic; otherwise they test only the parser.
   if (rounds >= 100) {
     EXPECT_GT(came["tokens"] + came["failed"], rounds / 5);
   }

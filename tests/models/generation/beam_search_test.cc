@@ -26,7 +26,7 @@ using testing::ElementsAre;
 constexpr int64_t kVocab = 8;
 constexpr int64_t kStop = 7;
 
-// Logits of rows with some probabilities; what is left of each is shared by the other tokens.
+// Logits of rows with some probabilities; the other tokens share the rest of each row.
 using Row = std::vector<std::pair<int64_t, double>>;
 at::Tensor LogitsOf(const std::vector<Row>& rows) {
   at::Tensor logits = at::full({static_cast<int64_t>(rows.size()), kVocab}, 0, at::kFloat);
@@ -44,12 +44,12 @@ BeamSearch TwoBeams(int64_t most_new, double length_penalty = 1) {
   return {{.beams = 2, .length_penalty = length_penalty}, kVocab, most_new, {kStop}};
 }
 
-// 0.6 · 0.2 for what is likelier at first, 0.3 · 0.9 for the other.
+// 0.6 · 0.2 for the token that leads at first, 0.3 · 0.9 for the other.
 TEST(BeamSearch, FindsTheTextThatLooksWorseAtFirst) {
   BeamSearch search = TwoBeams(2);
   for (int run = 0; run < 2; ++run) {
     search.Restart();
-    // Of the first step the second row is the same prompt again.
+    // In the first step the second row repeats the same prompt.
     ASSERT_TRUE(search.Advance(LogitsOf({{{3, 0.6}, {1, 0.3}}, {{3, 0.6}, {1, 0.3}}})));
     EXPECT_THAT(search.tokens(), ElementsAre(3, 1));
     EXPECT_THAT(search.parents(), ElementsAre(0, 0));
@@ -75,7 +75,7 @@ TEST(BeamSearch, TextsThatEndCompeteByTheirLength) {
   }
 }
 
-// With as many ended texts as beams, none of which what runs can still beat.
+// With as many ended texts as beams, and better than any running text can become.
 TEST(BeamSearch, EndsOnceNothingCanBeatWhatHasEnded) {
   BeamSearch search = TwoBeams(100, 0);
   ASSERT_TRUE(search.Advance(LogitsOf({{{kStop, 0.5}, {2, 0.4}}, {}})));
@@ -100,7 +100,7 @@ TEST(KvCache, SequencesGoOnAsOthers) {
     const KvCache::Part all{.layer = 1, .sequences = 3, .tokens = 4};
     const auto heads = static_cast<int64_t>(shape.KvHeads());
     const auto dim = static_cast<int64_t>(shape.HeadDim());
-    // Of sizes of their own, so that a factor that is not moved shows.
+    // Distinct sizes, so that a factor that is not moved shows.
     const at::Tensor sizes = at::randn({3, heads, 4, 1}, generator).exp();
     cache.Write(all, at::randn({3, heads, 4, dim}, generator) * sizes,
                 at::randn({3, heads, 4, dim}, generator) / sizes);

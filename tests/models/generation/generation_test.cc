@@ -34,7 +34,7 @@ using testing::Each;
 using testing::ElementsAreArray;
 using testing::SizeIs;
 
-// Of each sequence.
+// The texts of all sequences.
 std::vector<TokenIds> Texts(const Generation& generation) {
   std::vector<TokenIds> texts;
   for (int64_t b = 0; b < generation.batch(); ++b) texts.push_back(generation.Ids(b));
@@ -208,8 +208,8 @@ using testing::ElementsAre;
 
 constexpr int64_t kVocab = 1000;
 
-// Of a text it says the last token plus the number of tokens before it, so that the next one tells of the whole place;
-// and it counts what it is given.
+// For a text it returns the last token plus the number of tokens before it, so that the next token depends on the whole
+// position; it also counts its inputs.
 class PlaceDecoder final : public DecoderModel {
  public:
   explicit PlaceDecoder(int64_t batch) : lengths_(static_cast<std::size_t>(batch)) {}
@@ -262,7 +262,7 @@ Generation::Options Ragged(TokenIds stop_ids, int64_t most_new) {
 
 class RaggedGeneration : public testing::Test {
  protected:
-  // Runs it twice: nothing is left of the first time.
+  // Runs it twice: the second run must not depend on the first.
   Generation& Go(Generation::Options options, int64_t batch = 3) {
     auto decoder = std::make_unique<PlaceDecoder>(batch);
     decoder_ = decoder.get();
@@ -302,7 +302,7 @@ TEST_F(RaggedGeneration, ATextThatHasEndedIsNotGoneOnWith) {
   EXPECT_TRUE(some.HasStopped(0));
   EXPECT_FALSE(some.HasStopped(1));
   EXPECT_TRUE(some.HasStopped(2));
-  // Its prompt and every token but the last: not one more, and no padding.
+  // Its prompt and every token but the last, without padding.
   for (int64_t b = 0; b < 3; ++b) {
     EXPECT_EQ(AppendedTo(b),
               some.lengths()[static_cast<std::size_t>(b)] + some.made()[static_cast<std::size_t>(b)] - 1);
@@ -345,7 +345,7 @@ TEST_F(RaggedGeneration, DrawsAreOfTheSequenceTheyAreFor) {
   EXPECT_THAT(drawn.Ids(2), ElementsAre(93, 96, 100, 105));
 }
 
-// What a device draws for a sequence is drawn for that one, whoever takes part.
+// A device draws for each sequence independently of the others in the batch.
 TEST(DeviceTokenChooser, ChoosesForSomeSequencesWhatItWouldForAll) {
   DeviceTokenChooser device({.top_k = 50, .temperature = 5, .seed = 5}, 20, 4, at::kCPU);
   const at::Tensor logits = at::arange(200, at::kFloat).view({4, 50});

@@ -25,7 +25,7 @@ Candidates Of(const std::vector<double>& weights) {
   return candidates;
 }
 
-// Of these probabilities.
+// Candidates with these probabilities.
 Candidates OfShares(std::vector<double> shares) {
   for (double& share : shares) share = std::log(share);
   return Of(shares);
@@ -104,7 +104,7 @@ TEST(Sampling, MinPKeepsWhatIsNotTooFarBehindTheMostLikely) {
   }
 }
 
-// Any other order leaves other tokens: the penalty brings 0 behind 1; of the top three, 2 has what top_p does not need.
+// Any other order keeps other tokens: the penalty moves 0 below 1; of the top three, 2 has what top_p does not need.
 TEST(Sampling, OneProcessorFollowsTheOther) {
   const std::vector<float> logits = {4, 3, 1, 0.5, -2};
   const std::vector<uint8_t> seen = {1, 0, 0, 0, 0};
@@ -130,7 +130,7 @@ TEST(Sampling, IsDrawnAsOftenAsItIsLikely) {
   EXPECT_EQ(DrawToken({{4, 0.0}}, random), 4) << "what rounding leaves";
 }
 
-// Nothing becomes infinite, and something is left.
+// The weights stay finite, and at least one token remains.
 TEST(Sampling, TheUtmostOfEachOptionLeavesNumbers) {
   const float large = std::numeric_limits<float>::max();
   const std::vector<float> logits = {-large, large, -large, 0};
@@ -229,7 +229,7 @@ TEST(TokenSampler, DrawsTheSameAgainAndOthersByAnotherSeed) {
   EXPECT_NE(first, Draws(other, 64));
 }
 
-// With so hard a penalty nothing comes twice, as long as there is something else.
+// With so hard a penalty tokens do not repeat, as long as others remain.
 TEST(TokenSampler, PenalizesWhatItsOwnTextHas) {
   TokenSampler sampler({.top_k = 1, .repetition_penalty = 1.5}, 4, {{0}, {1, 1}});
   EXPECT_EQ(sampler.Choose(0, kLogits), 1);

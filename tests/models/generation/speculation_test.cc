@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A text with a draft is the model's own, whatever the draft guesses, and what was read for it is counted.
+// A text with a draft is the model's own, for any guesses of the draft, and the reads for it are counted.
 
 #include "lib/models/generation/speculation.h"
 
@@ -63,7 +63,7 @@ class SpeculationTest : public testing::TestWithParam<std::string> {
                            .most_new = most_new,
                            .stop_ids = stop_ids,
                            .draft = {.decoder = draft == nullptr ? nullptr : Make(*draft, 2), .guesses = guesses}});
-    // Twice, and moved between: nothing is left of the first time.
+    // Twice, and moved between: the second run must not depend on the first.
     generation.Run([] {});
     Generation moved = std::move(generation);
     moved.Run([] {});
@@ -90,7 +90,7 @@ TEST_P(SpeculationTest, TheTextIsTheModelsOwn) {
           EXPECT_LT((drafted.logits() - plain.logits()).abs().max().item<double>(), 1e-4);
         }
         const Speculation& speculation = *drafted.speculation();
-        // Each pass makes what was accepted, and a token more.
+        // Each pass yields the accepted tokens, and one more.
         EXPECT_EQ(speculation.accepted() + static_cast<int64_t>(speculation.model_passes().size()), most_new - 1);
         EXPECT_EQ(drafted.gaps().size(), speculation.model_passes().size());
         EXPECT_TRUE(noise > 0 || speculation.accepted() == speculation.guessed());
@@ -124,7 +124,7 @@ TEST_P(SpeculationTest, EveryReadingIsCounted) {
   // It reads its last guess with the model's own token, which it had not made.
   EXPECT_THAT(right.speculation()->draft_passes(),
               ElementsAre(Pass{5, 1}, Pass{6, 1}, Pass{7, 1}, Pass{8, 2}, Pass{10, 1}, Pass{11, 1}));
-  // No more guesses than there is room for beside the model's own token.
+  // The number of guesses is limited to the room left after the model's own token.
   EXPECT_THAT(Generate(&same, 3, 1 + 4 + 2).speculation()->model_passes(), ElementsAre(Pass{5, 4}, Pass{9, 2}));
   EXPECT_THAT(Generate(&same, 3, 1 + 4 + 1).speculation()->draft_passes(),
               ElementsAre(Pass{5, 1}, Pass{6, 1}, Pass{7, 1}));

@@ -15,7 +15,7 @@
 namespace roofbench::models {
 namespace {
 
-// Logits of these probabilities, off by a constant that no probability shows.
+// Logits of these probabilities, shifted by a constant that cancels.
 at::Tensor Saying(const std::vector<float>& probabilities) { return at::tensor(probabilities).log() + 3; }
 
 at::Tensor Text() { return at::tensor(std::vector<int64_t>{0, 1, 2}); }

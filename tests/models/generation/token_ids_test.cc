@@ -42,7 +42,7 @@ TEST(TokenLists, HaveALineOrASemicolonEach) {
   const std::string path = testing::TempDir() + "/token_lists_test.txt";
   std::ofstream(path) << "1 2\r\n3,\n4\t5\n\n";
   EXPECT_EQ(ReadTokenLists("ids", path).value(), three);
-  // Left out, the texts of the others would stand at other numbers.
+  // If they were left out, the other texts would have other numbers.
   EXPECT_THAT(ReadTokenLists("ids", "1;;2").status().ToString(), HasSubstr("ids: list 2 has no token"));
   EXPECT_THAT(ReadTokenLists("ids", ";1").status().ToString(), HasSubstr("ids: list 1 has no token"));
   EXPECT_THAT(ReadTokenLists("ids", ";").status().ToString(), HasSubstr("ids: there are none"));

@@ -26,7 +26,7 @@ TEST(ExpertPlan, ADenseModelTakesAllTokens) {
 TEST(ExpertPlan, TheLargestLogitsTakeATokenByTheirSoftmax) {
   ExpertPlan plan(2, 4, 2);
   const std::vector<std::vector<float>> logits = {{1, 3, -2, 2}, {0, 5, 5, -1}};
-  // Twice: nothing is left of the plan before.
+  // Twice: the second plan must not depend on the first.
   for (int round = 0; round < 2; ++round) {
     for (int64_t token = 0; token < 2; ++token) {
       std::ranges::copy(logits[static_cast<std::size_t>(token)], plan.logits().begin());

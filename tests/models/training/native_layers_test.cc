@@ -27,7 +27,7 @@ struct Outcome {
   std::vector<at::Tensor> gradients;
 };
 
-// y and the gradients by `inputs` that dy gives.
+// y, and the gradients of `inputs` for dy.
 Outcome Attend(const std::vector<at::Tensor>& inputs, const at::Tensor& dy, at::ScalarType type, bool native) {
   std::vector<at::Tensor> leaves;
   for (const at::Tensor& input : inputs) leaves.push_back(input.to(type).detach().requires_grad_(true));
@@ -40,7 +40,7 @@ Outcome Attend(const std::vector<at::Tensor>& inputs, const at::Tensor& dy, at::
   return outcome;
 }
 
-// The largest difference, in units of the largest expected value or of 1 (one token's scores have no gradient).
+// The largest difference, in units of the largest expected value or of 1 (one token's scores have a gradient of zero).
 double Error(const at::Tensor& actual, const at::Tensor& expected) {
   EXPECT_EQ(actual.sizes(), expected.sizes());
   return (actual.to(at::kDouble).sub(expected).abs().max().item<double>()) /

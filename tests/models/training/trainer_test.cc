@@ -188,7 +188,7 @@ TEST_P(TrainingRunTest, ForeachUpdatesAsTheFormula) {
   EXPECT_EQ(run.OptimizerBytes(), 2 * run.ParameterBytes());
 }
 
-// So that there is a divisor for each of them at once, which no other implementation holds.
+// Foreach holds a divisor for all parameters at once; the other implementations hold one at a time.
 TEST_P(TrainingRunTest, ForeachTakesAllParametersTogether) {
   const auto held = [&](MakeOptimizer make) {
     TrainingRun run = Make(TrainingMode::kStep, Loss::kCrossEntropy, make);

@@ -31,7 +31,7 @@ def test_the_injected_slow_commit_is_found(tmp_path: Path, capsys: pytest.Captur
     assert "4 builds" in out or "3 builds" in out
     assert not (tmp_path / "state" / "tree").exists()
     runs = int((tmp_path / "runs").read_text())
-    # What is known is not run again.
+    # Known results must not be measured again.
     assert _bisect(made, tmp_path) == 0
     assert f"commit {made.planted[:12]} Change 2" in capsys.readouterr().out
     assert int((tmp_path / "runs").read_text()) == runs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search among commits whose effects are known: the right one is found, and what cannot be told is passed over."""
+"""The search among commits whose effects are known: it finds the right one, and passes over undecided commits."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_an_interrupted_search_goes_on() -> None:
 
 
 def test_an_answer_that_is_turned_round_finds_another_commit() -> None:
-    """What the tests above would not see, were the sides mixed up."""
+    """A swap of the two sides, which the tests above would not detect."""
 
     class Turned(KnownSite):
         def compare(self, base: Commit, new: Commit, case: str, share: int) -> list[Judgement]:

@@ -132,7 +132,7 @@ def test_cases_that_differ_in_one_axis(tmp_path: Path, capsys: pytest.CaptureFix
     verdicts = {line.split()[1]: line.split()[0] for line in out.splitlines()[2:6]}
     assert verdicts == {"f/n:1": "FASTER", "f/n:2": "SAME", "f/n:3": "MISSING", "f/n:4": "NEW"}
     assert "base impl:x, new impl:y" in out
-    # The other way round, in a state of its own.
+    # The opposite direction needs a separate state.
     assert main(["abba", program, "--match=impl:y=impl:x", *flags]) == 2
     assert "another comparison" in capsys.readouterr().err
     assert main(["abba", program, "--match=impl:y=impl:x", *flags, "--restart"]) == 1

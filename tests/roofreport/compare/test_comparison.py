@@ -79,7 +79,7 @@ def test_small_changes_of_one_process_are_not_called(tmp_path: Path) -> None:
 
 
 def test_a_slower_machine_is_no_slower_case(tmp_path: Path) -> None:
-    """The time grew, but so did the time that the roof beside it allowed."""
+    """The time grew, but so did the time allowed by the roof next to it."""
     rows = [row | {"roof": 0.5} for row in builders.scaled(1.6)]
     judgements = _judge(tmp_path, rows)
     assert set(_verdicts(judgements).values()) == {Verdict.AMBIGUOUS}

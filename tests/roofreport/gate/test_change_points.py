@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a series moved: levels are found, single nights and noise are not."""
+"""Where a series moved: levels are found, single nightly runs and noise are not."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_fence_is_as_wide_as_nights_scatter() -> None:
     found = standing.fence_around(values, TIME)
     assert found is not None
     assert found.far == pytest.approx(4 * 1.4826 * np.median(np.abs(values - np.median(values))))
-    values[:3] = 9.0  # nights of trouble
+    values[:3] = 9.0  # disturbed nightly runs
     wild = standing.fence_around(values, TIME)
     assert wild is not None
     assert wild.far < 3 * found.far

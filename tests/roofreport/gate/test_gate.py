@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/report gate and accept: what is said of planted nights, and of quiet ones."""
+"""tools/report gate and accept: verdicts on nightly runs with injected faults, and on quiet ones."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_drift_is_an_alarm_until_it_is_accepted(store: Path, capsys: pytest.Ca
     assert _gate(store) == 0
     with open_store(str(store)) as opened:
         assert [one.why for one in opened.annotations()] == ["it checks now"]
-    # What is accepted is the level to be held from then on.
+    # An accepted level is the reference from then on.
     _add(store, NIGHTS + 8, copy=1.2)
     assert _gate(store) == 1
 
@@ -123,7 +123,7 @@ def test_a_result_is_judged_and_not_added(store: Path, tmp_path: Path, capsys: p
     assert _gate(store) == 0
     main(["history", "add", str(slow), f"--store={store}"])
     assert _gate(store, slow) == 1
-    # A night of before is judged by what was known then.
+    # An earlier nightly run is judged by the data of its time.
     _add(store, NIGHTS + 1)
     assert _gate(store) == 0
     assert _gate(store, slow) == 1
@@ -134,7 +134,7 @@ def test_a_result_is_judged_and_not_added(store: Path, tmp_path: Path, capsys: p
 
 
 def test_the_memory_of_the_machine_is_no_finding(tmp_path: Path) -> None:
-    """Times that follow the roof beside them: half of the nights have slow memory."""
+    """Times that follow the roof next to them: half of the nightly runs have slow memory."""
 
     def night_of(factor: float) -> histories.Rows:
         def of_night(night: int, chance: random.Random) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ NAMES = [
     "$x^2$/&lt;b&gt;/n:1",
     "@everyone/n:1",
 ]
-# What results cannot bring, but a history that somebody else wrote can.
+# Names that results cannot contain, but that a history written by another program can.
 ACTING = ["a\x1b[31mb", "a\u202eb", "a\rb", "a\0b", "a\ud800b", "a\ufffeb", "a\n| b | c |", "]]>", "a\u2028b"]
 
 

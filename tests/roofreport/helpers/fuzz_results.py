@@ -39,8 +39,8 @@ MEMORY = 4 << 30  # bytes of the whole process, when it is started by hand
 _EXIT_STATUSES = {0, 1, 2}
 
 
-class Broken(Exception):  # noqa: N818 (what it is, not an error of this program)
-    """A verb did what none should."""
+class Broken(Exception):  # noqa: N818 (a result, not an error of this program)
+    """A verb broke a rule."""
 
 
 class _Tags(HTMLParser):
@@ -62,7 +62,7 @@ _TAGS = {
 
 
 def check_page(text: str) -> None:
-    """The page has the elements that this program makes, as many of each kind that acts as it makes."""
+    """The page has the elements that this program makes, with the expected number of each active kind."""
     tags = _Tags()
     tags.feed(text)
     if set(tags.found) - _TAGS or tags.events:
@@ -96,7 +96,7 @@ def check_terminal(text: str) -> None:
 
 
 Check = Callable[[str], None]
-# Arguments, where FILE is the mutant, GOOD a whole result and OUT a file to write; and what is checked of that file.
+# Arguments, where FILE is the mutant, GOOD a valid result and OUT a file to write; and the checks of that file.
 COMMANDS: tuple[tuple[str, Check | None], ...] = (
     ("table FILE", None),
     ("table FILE --format=markdown", None),
@@ -118,7 +118,7 @@ COMMANDS: tuple[tuple[str, Check | None], ...] = (
     ("roofline FILE --html=OUT", check_page),
     ("roofline FILE --svg=OUT", check_svg),
 )
-# What takes a tenth of a second and more, for one file in so many.
+# Commands that take a tenth of a second and more: each runs for one file in so many.
 SLOW_COMMANDS: tuple[tuple[str, int], ...] = (
     ("roofline FILE --png=OUT", 50),
     ("repeat PROGRAM --processes=2 --keep=FOLDER/kept", 20),
@@ -178,7 +178,7 @@ def run(arguments: Sequence[str], check: Check | None, out: Path, limit: float =
 
 
 class Fuzzer:
-    """Mutants of one seed in a folder of their own."""
+    """Mutants of one seed in a separate folder."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self._seed = seed
@@ -204,7 +204,7 @@ class Fuzzer:
         return [known.sub(lambda match: places[match[0]], part) for part in command.split()]
 
     def one(self, number: int) -> list[str]:
-        """What broke, a text each."""
+        """The failures, one text each."""
         return self.given(mutations.mutant(random.Random(f"{self._seed}/{number}")), number)
 
     def given(self, data: bytes, number: int) -> list[str]:

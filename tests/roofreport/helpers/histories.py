@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Histories of nights of a machine whose noise is known."""
+"""Histories of nightly runs on a machine whose noise is known."""
 
 from __future__ import annotations
 

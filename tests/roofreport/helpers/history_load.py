@@ -73,7 +73,7 @@ def forked(work: Callable[[], None]) -> int:
 
 
 def writers(where: str, folder: Path, processes: int, runs: int) -> dict[str, Any]:
-    """Each adds runs of its own, twice, and all of them one that they share, from a history that is not there yet."""
+    """Each adds its own runs, twice, and all of them one shared run, starting without a history."""
     shared = write_run(folder, processes * runs, 3)
 
     def work(writer: int) -> None:

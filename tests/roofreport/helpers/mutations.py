@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results and journals as nobody should write them: seeded mutations of whole ones, for the fuzzer."""
+"""Malformed results and journals: seeded mutations of valid ones, for the fuzzer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import builders
 from roofreport.io.load import LIBRARY_FIELDS as _LIBRARY
 
-# What a number may be replaced by; the texts go into the file as they stand.
+# Replacements for a number; the texts go into the file verbatim.
 NUMBERS: tuple[float | int, ...] = (
     *(0, -0.0, 1, -1, 5e-324, -5e-324, 2.3e-308, 1e-30, 1e15, 1e30, 1e100, -1e100, 1e101, 1e308, -1e308, 1.7e308),
     *(2**31, 2**63, -(2**63), 10**19, 0.1),
@@ -167,7 +167,7 @@ def mutate(value: Any, generator: random.Random) -> None:
         node[name] = generator.choice((node[key], generator.choice(NUMBERS), generator.choice(TEXTS)))
 
 
-# What the schema takes, so that it reaches the arithmetic and the pages.
+# Values that the schema accepts, so that they reach the arithmetic and the pages.
 _FIGURES = (0, -0.0, 1, -1, 5e-324, -5e-324, 1e-100, 1e-30, 1e15, 1e30, 1e99, 1e100, -1e100, 0.5)
 _TIMES = (1e-9, 5e-7, 1.0, 1e9, 1e15)
 _SIZES = ("1e308", "5e-324", "-1", "0", "nan", "1", "256", "1e30", "\uff11", "x", "", "1_0")
@@ -216,7 +216,7 @@ def _written(value: Any, generator: random.Random) -> str:
 
 
 def _changed_text(text: str, generator: random.Random) -> str:
-    """What no JSON library writes: a number that is none, a key twice, a raw control character, depth."""
+    """Text that JSON libraries do not write: an invalid number, a duplicate key, a raw control character, depth."""
     what = generator.randrange(5)
     at = generator.randrange(len(text))
     if what == 0:

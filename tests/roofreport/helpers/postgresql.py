@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PostgreSQL of the tests' own, from the programs that are installed; nobody reaches it but by its folder."""
+"""A PostgreSQL server for the tests, from the installed programs; it is reachable only through its folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ACCOUNTS = ("postgres", "nobody")  # the server refuses to run as root
 
 
 class CannotStartError(Exception):
-    """Why there is none."""
+    """The reason why PostgreSQL is missing."""
 
 
 def _programs() -> Path:
@@ -82,7 +82,7 @@ class Server:
         return f"postgresql://roofbench@/{name}?host={self._folder}"
 
     def new_database(self) -> str:
-        """The URL of a place without tables: a schema of its own, which is made in no time."""
+        """The URL of a place without tables: a separate schema, which is cheap to create."""
         self._made += 1
         name = f"history_{self._made}"
         url = self.url("postgres")

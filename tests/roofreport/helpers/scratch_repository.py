@@ -23,7 +23,7 @@ class Scratch:
 
 
 def make(path: Path, count: int, plant: int, broken: int | None, starter: str, slow: str = "1.1") -> Scratch:
-    """`count` commits after the good one; from number `plant` on, the file work says `slow` in place of 1."""
+    """`count` commits after the good one; from number `plant` on, the file work contains `slow` in place of 1."""
     path.mkdir()
 
     def git(*arguments: str) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sites of made-up histories, and a browser that keeps what it asked for and complained about."""
+"""Sites of synthetic histories, and a browser that records requests and complaints."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ PAGES = ("index", "case", "compare", "roofline")
 SLOWER, FASTER, FAILED, STEADY = "softmax/impl:a/n:1", "gemv/impl:a/n:2", "copy/impl:a/n:3", "matmul/impl:a/n:4"
 CASES = (SLOWER, FASTER, FAILED, STEADY, *(f"gelu/impl:a/n:{size}" for size in range(8)))
 NIGHTS = 24
-CHANGED = 18  # the night from which the first two differ
+CHANGED = 18  # the nightly run from which the first two differ
 WHY = "the new allocator costs that"
 
-# What a page, a terminal, a spreadsheet or a number reader could take for more than text.
+# Text that a page, a terminal, a spreadsheet or a number parser could interpret.
 HOSTILE = (
     "<img src=x onerror=planted()>",
     "<script>planted()</script>",
@@ -82,7 +82,7 @@ def build(folder: Path, store: Path, *flags: str) -> Site:
 
 
 def plain(folder: Path) -> Site:
-    """Two machines, the second for a few nights; a case that got slower and was accepted, one that fails."""
+    """Two machines, the second with a few nightly runs; a case that got slower and was accepted, one that fails."""
     changes = {
         SLOWER: years.Change(CHANGED, 1.3),
         FASTER: years.Change(CHANGED, 0.7),
@@ -110,7 +110,8 @@ def hostile(folder: Path) -> Site:
     subprocess.run(["git", "init", "--quiet", str(repository)], check=True)
     store = folder / "history.db"
     image = HOSTILE[0]
-    # No reader takes a name with control characters, or a long one; a database that somebody else wrote may have it.
+    # Readers reject names with control characters and long names; a database written by another program may contain
+    # them.
     taken = {name: name.isprintable() and len(name) < 200 for name in HOSTILE}
     spelt = {name if taken[name] else f"plain/n:{place}": name for place, name in enumerate(HOSTILE)}
     with open_store(str(store), create=True) as opened:
@@ -136,14 +137,14 @@ def hostile(folder: Path) -> Site:
 
 @dataclass
 class Visit:
-    """One page, and what it did besides showing itself."""
+    """One page, and its effects other than showing itself."""
 
     page: Page
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
     def open(self, url: str) -> Page:
-        # An address that differs behind # alone would not load anew.
+        # A change after # alone would not reload the page.
         self.page.goto("about:blank")
         self.page.goto(url)
         self.page.wait_for_selector("html[data-usable]", state="attached")
@@ -172,7 +173,7 @@ def visit(browser: Browser, **options: Any) -> Iterator[Visit]:
 
 
 def view_of(page: Page, name: str) -> str:
-    """What the address of the case's page says behind its #; `page` shows the overview."""
+    """The state after the # in the address of the case's page; `page` shows the overview."""
     links = page.locator("td.name a")
     place = links.all_text_contents().index(name)
     return (links.nth(place).get_attribute("href") or "").partition("#")[2]

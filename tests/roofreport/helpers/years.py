@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Histories of made-up nights: as many cases and nights as are asked for, with changes at known places."""
+"""Synthetic histories: a given number of cases and nightly runs, with changes at known places."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOISE = 0.01
 
 @dataclass(frozen=True)
 class Change:
-    """From a night on, a case takes `factor` as long, or says why it cannot run."""
+    """From a nightly run on, a case takes `factor` as long, or gives a reason why it cannot run."""
 
     night: int
     factor: float = 1.0
@@ -38,7 +38,7 @@ class Year:
 
 
 def names(count: int) -> tuple[str, ...]:
-    """Of so many cases, with a tenth as many families."""
+    """So many case names, with a tenth as many families."""
     families = ("matmul", "gemv", "softmax", "layer_norm", "attention", "copy", "read", "gelu", "conv2d", "embedding")
     return tuple(
         f"{families[i % len(families)]}/impl:{('eager', 'onednn')[i % 2]}/dtype:bf16/n:{64 * (1 + i // len(families))}"

@@ -20,7 +20,7 @@ from roofreport.errors import UnusableInputError
 from roofreport.history.export import FORMATS, Choice
 from roofreport.history.store import Store, open_store
 
-# What a spreadsheet, a terminal, a reader of labels or a float could stumble over.
+# Names that could confuse a spreadsheet, a terminal, a parser of labels or a float parser.
 STRANGE = [
     *HOSTILE,
     '=HYPERLINK("http://a")/n:1',
@@ -30,7 +30,7 @@ STRANGE = [
     "# EOF/n:1",
     "лошадь/n:1",
 ]
-# What no history takes in.
+# Names that a history refuses.
 REFUSED = [
     "\x1b[2J/n:1",
     "right\u202eto left/n:1",
@@ -51,7 +51,7 @@ def _rows(night: int) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def full(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """Three nights of one machine, and one of another, which is older."""
+    """Three nightly runs of one machine, and one of another, which is older."""
     tmp_path = tmp_path_factory.mktemp("exports")
     where = str(tmp_path / "history.db")
     if request.param == "postgresql":

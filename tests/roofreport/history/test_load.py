@@ -14,7 +14,7 @@ import pytest
 
 
 def _loaded(*arguments: str, status: int = 0) -> dict[str, Any]:
-    """A process of its own, in which nothing else is that a fork would copy."""
+    """A separate process, without state that a fork would copy."""
     done = subprocess.run(
         [sys.executable, Path(history_load.__file__), *arguments], capture_output=True, text=True, check=False
     )

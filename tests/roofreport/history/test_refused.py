@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is no history, or cannot be written to: said in a line, and left as it was."""
+"""Files that are not histories, or cannot be written to: reported in a line, and left unchanged."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_disk_that_takes_no_more_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_as_one(tmp_path: Path) -> None:
-    """As a file system of its own, where one may be mounted."""
+    """Uses a separate file system, where one can be mounted."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A history of both databases: what is added is there once, whole, and in its series."""
+"""A history in both databases: each added run is there once, whole, and in its series."""
 
 from __future__ import annotations
 

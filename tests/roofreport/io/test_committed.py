@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What results/ holds can be measured again: each file names the commit that it was measured with."""
+"""The runs in results/ can be repeated: each file names the commit that it was measured with."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packaged contract: what the program says today; and families that nobody here has heard of."""
+"""The packaged contract: it matches the program's current output, and families outside the contract work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PROGRAM = builders.ROOT / "build/release/bin/roofbench"
 
 @pytest.fixture(scope="module")
 def described() -> dict[str, Any]:
-    """What the program says."""
+    """The program's description of itself."""
     if not _PROGRAM.exists():
         pytest.skip(f"{_PROGRAM.name} is not built (build/release)")
     done = subprocess.run([_PROGRAM, "--describe=json"], capture_output=True, text=True, check=False)
@@ -88,7 +88,7 @@ def test_every_metric_with_a_direction_has_a_threshold() -> None:
 
 
 def _foreign() -> dict[str, Any]:
-    """Of a program that somebody else made: its own family, words and counter."""
+    """A contract of a third-party program: its own family, words and counter."""
     counter = {"name": "frobs/s", "unit": "frobs/s", "better": "higher", "threshold": 0.05, "noisy": False}
     return builders.contract(
         builders.family(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published micro experiments: the mean over four sizes beside its target."""
+"""The published micro experiments: the mean over four sizes next to its target."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What roofbench itself writes: read, compared, drawn, and shown by compare.py."""
+"""Output that roofbench itself writes: read, compared, drawn, and shown by compare.py."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CASES = ["matmul/impl:eager/dtype:fp32/n:256", "matmul/impl:eager/dtype:tf32/n:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A result and a journal of two repetitions of a case that is measured and of one that no CPU can run."""
+    """A result and a journal of two repetitions of a measured case and of one that CPUs cannot run."""
     folder = tmp_path_factory.mktemp("real")
     subprocess.run(
         [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page as text: what is in it as an element, this program put there. test_page_in_browser.py opens it."""
+"""The page as text: every element in it comes from this program. test_page_in_browser.py opens it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def page(tmp_path: Path) -> Iterator[browser.Browser]:
     with browser.Browser(_PROGRAM, tmp_path / "profile") as opened:
         opened.open(html.as_uri())
         yield opened
-        # Whatever a test did: no request but for the file, and no complaint.
+        # After any test: no request except for the file, and no complaint.
         urls = [event["request"]["url"] for event in opened.named("Network.requestWillBeSent")]
         assert urls == [html.as_uri()]
         assert not opened.named("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
@@ -59,7 +59,7 @@ def test_sorts(page: browser.Browser) -> None:
     for descending in (True, False):
         page.evaluate(click)
         values = page.evaluate(times)
-        assert values[-1] is None  # what was not measured comes last either way
+        assert values[-1] is None  # unmeasured rows come last either way
         numbers = [float(value) for value in values[:-1]]
         assert numbers == sorted(numbers, reverse=descending)
     page.evaluate("document.querySelectorAll('#cases th button')[0].click()")
@@ -86,7 +86,7 @@ def test_families_fade(page: browser.Browser) -> None:
 
 
 def test_injected_script_does_not_run(page: browser.Browser) -> None:
-    """The policy itself: even a script that got into the page somehow stays dead."""
+    """The policy itself: even an injected script does not run."""
     page.evaluate(
         "(() => { const one = document.createElement('script'); one.textContent = 'window.ran = 1';"
         " document.body.append(one); })()"

@@ -11,7 +11,7 @@ import builders
 import pytest
 from roofreport.cli import main
 
-# Of a decoder that reads its weights in 10 ms and multiplies a sequence in 2.5 ms: milliseconds by batch.
+# A decoder that reads its weights in 10 ms and multiplies a sequence in 2.5 ms: milliseconds by batch.
 STEPS = {1: 10.0, 2: 10.0, 4: 10.0, 8: 20.0, 16: 40.0}
 
 

@@ -121,7 +121,9 @@ def test_each_phase_grows_from_the_smallest_size(tmp_path: Path, capsys: pytest.
 
 
 def test_columns_that_no_row_has_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without roofs there is no utilisation, with a set number of warm-ups no memory, and with fp32 alone no gain."""
+    """Utilization needs roofs, memory needs a variable number of warm-ups, and a gain needs a precision other than
+    fp32.
+    """
     step = _step("small", "fp32", 2000.0, 100.0)
     for counter in ("mfu_measured", "peak_mem"):
         del step[counter]

@@ -34,7 +34,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(chromium: Browser, plain: sites.Site) -> Iterator[sites.Visit]:
-    """To the plain site; whatever a test does there, nothing is asked of anybody else and nothing complains."""
+    """Opens the plain site; after each test there must be no request to another host and no error in the console."""
     with sites.visit(chromium) as made:
         yield made
         assert not made.strays(f"{plain.folder.as_uri()}/")

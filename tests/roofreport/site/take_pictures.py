@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the pictures of docs/dashboard.md anew, of a made-up history.
+"""Retakes the pictures of docs/dashboard.md, from a synthetic history.
 
 tests/roofreport/site/take_pictures.py
 """

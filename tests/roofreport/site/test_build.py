@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder that a site is: what is in it, and what becomes of one that is there."""
+"""The folder of a site: its contents, and the handling of an existing one."""
 
 from __future__ import annotations
 

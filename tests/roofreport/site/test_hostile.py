@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that strangers chose are text in every page, whatever they look like."""
+"""Untrusted names are shown as text in every page, whatever they contain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _open(visit: sites.Visit, url: str) -> Page:
 
 
 def _foreign(visit: sites.Visit, site: sites.Site) -> list[str]:
-    """What came of the names that the page which is open shows."""
+    """Side effects of the names on the open page: elements, scripts and requests."""
     found: list[str] = visit.page.evaluate(_FOREIGN)
     return found + visit.strays(f"{site.folder.as_uri()}/")
 
@@ -135,7 +135,7 @@ def test_a_template_that_forgets_to_escape_would_be_seen(
     site = _planted(hostile, tmp_path)
     page = site.folder / "index.html"
     text = page.read_text()
-    # The first of the names: others would lead the reader elsewhere before anybody can look.
+    # The first of the names: others would navigate away before the test can look.
     link = re.compile(r"(<a href=\"case[^>]*>)(&lt;img[^<]*)(</a>)")
     assert link.search(text)
     page.write_text(link.sub(lambda found: found[1] + html.unescape(found[2]) + found[3], text))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site in headless Chromium: what it shows, how it is steered, and that it asks nobody for anything."""
+"""The site in headless Chromium: its content, its controls, and the absence of requests to other hosts."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_sorts(visit: sites.Visit, plain: sites.Site) -> None:
 
 
 def _chosen(page: Page) -> list[str]:
-    """What the reader sees, and what is chosen in every field."""
+    """The visible text, and the value of every field."""
     fields = "all => all.map(one => one.type === 'checkbox' ? String(one.checked) : one.value)"
     return [*page.locator("select, input").evaluate_all(fields), page.locator("main").inner_text()]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of SciPy, and what is built on it, against what they promise."""
+"""SciPy's functions and the statistics built on them, compared with their specifications."""
 
 from __future__ import annotations
 

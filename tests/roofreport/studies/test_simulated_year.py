@@ -16,7 +16,7 @@ from roofreport.studies.noise import Year
 from roofreport.studies.simulated_year import Evening, Plant, Tally, is_met
 
 SERIES, NIGHTS = 9, 200
-# Nights on which nothing was measured are part of the year.
+# The year includes nights without a measurement.
 pytestmark = pytest.mark.filterwarnings("ignore:All-NaN slice")
 
 
@@ -62,7 +62,7 @@ def test_thresholds_do_worse(made: Year, plants: list[list[Plant]]) -> None:
 
 
 def test_nothing_is_known_of_later_nights() -> None:
-    """What comes after a night changes nothing of what was said before it."""
+    """Later nightly runs do not change earlier verdicts."""
     last = 40
     made = noise.simulated(np.random.default_rng(3), 2, 100, 3)
     other = replace(made, log_times=made.log_times.copy(), log_rates=made.log_rates.copy())
@@ -82,7 +82,7 @@ def test_nothing_is_known_of_later_nights() -> None:
 
 
 def test_a_second_run_is_drawn_from_the_noise() -> None:
-    """It misses and errs as any comparison does: what is injected reaches it as a factor on its times alone."""
+    """It misses and errs as any comparison does: an injected slowdown reaches it as a factor on its times alone."""
     random = np.random.default_rng(6)
 
     def share(slowdown: float) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What snapshots of memory answer."""
+"""Answers from snapshots of memory."""
 
 from __future__ import annotations
 

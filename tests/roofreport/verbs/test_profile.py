@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What profiles answer."""
+"""Answers from profiles."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run found out, in one text."""
+"""The findings of a run, in one text."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Outcome Measured(const std::string& name, int repetition = 0) {
   Outcome outcome;
   outcome.name = name;
   outcome.repetition = repetition;
-  // Figures without an end in binary: what comes back must be the same bits.
+  // Figures without a finite binary form: the bits must survive a round trip.
   outcome.samples.seconds = {0.1, 0.3, 1.0 / 3};
   outcome.samples.phase_seconds = {{0.1 / 3, 0.2, 0.3}, {0.7, 0.8, 0.9}};
   outcome.phases = {"forward", "backward"};

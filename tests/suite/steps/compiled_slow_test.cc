@@ -31,7 +31,7 @@ TEST(CompiledPackage, IsMadeOnceAndRight) {
     EXPECT_GT(softmax->compile_seconds, 0);
   };
   expect_right();
-  // From now on without Python.
+  // From here on without Python.
   setenv("ROOFBENCH_PYTHON", (folder / "none").c_str(), 1);
   expect_right();
   EXPECT_FALSE(Compile("softmax", {at::randn({5, 73})}, device).ok());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is missing is said before torch is imported, so that these are quick. The packages themselves:
+// Missing dependencies are reported before torch is imported, so that these tests are quick. The packages themselves:
 // compiled_slow_test.cc.
 
 #include "lib/suite/steps/compiled.h"
@@ -61,7 +61,7 @@ TEST(Compiled, IsAbsentWithoutACompiler) {
   const TempFolder folder;
   const Environment cache("XDG_CACHE_HOME", folder / "cache");
   const Environment compiler("CXX", "no-such-compiler");
-  // The system's Python need not have torch: the compiler is looked for first.
+  // The system's Python may lack torch: the compiler is looked for first.
   const absl::Status status = CompileSoftmax();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()), HasSubstr("no-such-compiler is not on the PATH"));
@@ -78,7 +78,7 @@ TEST(Compiled, SaysTheLastLineOfAFailure) {
   EXPECT_THAT(std::string(CompileSoftmax().message()), testing::EndsWith("could not be compiled: the reason"));
 }
 
-// A Python that notes its arguments, and puts a file in the place of the package.
+// A Python that records its arguments, and writes a file in place of the package.
 std::string FakePython(const TempFolder& folder) {
   const std::string script = folder / "python";
   std::ofstream(script) << "#!/bin/sh\nprintf '%s\\n' \"$@\" >" << folder / "arguments"
@@ -100,7 +100,7 @@ TEST(Compiled, RunsAnIsolatedPythonWithACacheOfItsOwn) {
   }
 }
 
-// Names of the packages that are there.
+// Names of the existing packages.
 std::set<std::string> Packages(const TempFolder& folder) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder / "cache/roofbench/compiled")) {
@@ -150,7 +150,7 @@ TEST(Compiled, OfOneGpuIsNeverThatOfAnother) {
   expect_another([](GpuFacts& facts) { facts.name = "NVIDIA H100"; });
   expect_another([](GpuFacts& facts) { facts.compute_minor = 1; });
   expect_another([](GpuFacts& facts) { facts.cuda_runtime = "12.8"; });
-  // Two of a kind share theirs.
+  // Two GPUs of one kind share their packages.
   static_cast<void>(CompileSoftmaxOn([](GpuFacts& facts) { facts.index = 1; }));
   EXPECT_EQ(Packages(folder).size(), packages);
 }

@@ -89,7 +89,7 @@ TEST(StoredDecoder, Int8ActivationsMakeProductsOfIntegers) {
   EXPECT_EQ(stored.PrefillCost(2, 10, 10).Flops(Dtype::kBf16), 3 * 4.0 * (2 * 55) * 8 + 2 * 2 * 32 * 8);
 }
 
-// Two bytes a weight where there were one, and a scale of four a row.
+// Two bytes per weight in place of one, and a four-byte scale per row.
 TEST(StoredDecoder, WhatIsKeptIsReadAndMultipliedIn16Bits) {
   const StoredDecoder all{.shape = kSmall, .format = WeightFormat::kInt8, .activations = Activations::kInt8};
   const Transformer& s = kSmall.base;
@@ -113,7 +113,7 @@ TEST(StoredDecoder, WhatIsKeptIsReadAndMultipliedIn16Bits) {
   }
 }
 
-// A byte an element, and four a head and token, of keys and of values.
+// A byte per element, and four per head and token, of keys and of values.
 TEST(StoredDecoder, ACacheIn8BitsIsReadAndHeldAsSuch) {
   const StoredDecoder plain{.shape = kSmall, .format = WeightFormat::kBf16};
   StoredDecoder stored = plain;
@@ -255,7 +255,7 @@ TEST(Decoder, BiasesAndNormsOfHeadsCount) {
   EXPECT_EQ(with.DecodeCost(1, 5, 6).BytesRead() - without.DecodeCost(1, 5, 6).BytesRead(), 2 * 3 * 16);
 }
 
-// Parts that are no operation: waiting, and the gate, whose operands stay in caches.
+// Parts without operations: waiting, and the gate, whose operands stay in caches.
 TEST(StoredDecoder, EveryOperationIsOfAComponent) {
   Decoder mixture = kSmall;
   mixture.experts = 8;
@@ -322,7 +322,7 @@ TEST(StoredDecoder, APassOfSomeTokensReadsTheWeightsOnce) {
     const Cost generated = stored.GenerateCost(1, 6, 4);
     EXPECT_NEAR(alone.Bytes(), generated.Bytes(), 1e-6);
     EXPECT_NEAR(alone.Flops(), generated.Flops(), 1e-6);
-    // Three tokens behind six, and two behind ten, which then are read again.
+    // Three tokens after six, and two after ten, which then are read again.
     const std::vector<DecoderPass> passes = {{6, 3}, {10, 2}, {10, 2}};
     const Cost cost = stored.GenerateCost(6, 20, passes);
     EXPECT_EQ(cost.OfComponent("prefill").Bytes(), stored.PrefillCost(1, 6, 20).Bytes());

@@ -31,7 +31,7 @@ TEST(Mlp, TrainingRepeatsForwardAndBackward) {
 }
 
 TEST(Mlp, AutocastReadsTheFp32WeightsToo) {
-  // The casts forward read 4 and write 2 bytes a parameter, and those of the input.
+  // The forward casts read 4 and write 2 bytes per parameter, and those of the input.
   const double casts = Small(Dtype::kBf16).ForwardCost().operations[2].Bytes();
   EXPECT_EQ(casts, 3 * (256 + 16) * 6);
   EXPECT_EQ(Small(Dtype::kFp32).ForwardCost().operations.size(), 2);
@@ -56,7 +56,7 @@ TEST(MlpLayerNorm, TheGeluIsOneMoreOperationOverTheHiddenLayer) {
   EXPECT_EQ(work.ForwardCost().operations.size(), 5);
 }
 
-// The published target of "0.8 utilization" multiplies time by FLOPs; one row reads two bytes a multiply-add.
+// The published target of "0.8 utilization" multiplies time by FLOPs; one row reads two bytes per multiply-add.
 TEST(MlpLayerNorm, OneRowIsBoundByItsWeights) {
   const Cost cost = MlpLayerNorm{.width = 8192, .hidden = 14336}.ForwardCost();
   EXPECT_NEAR(cost.Flops() / cost.Bytes(), 1.0, 0.01);

@@ -81,7 +81,7 @@ TEST(TransformerTraining, OptimizerBytes) {
   EXPECT_EQ(work.Optimizer().Bytes(), 12 * kTiny.Parameters().Total());
 }
 
-// The same work costs the same wherever it is counted.
+// The same work costs the same in every count.
 TEST(TransformerTraining, ElementWiseFlopsAreTheOperators) {
   const TransformerTraining work = Tiny();
   const AdamW adamw{.parameters = kTiny.Parameters().Total()};
@@ -138,7 +138,7 @@ TEST(TransformerTraining, MemoryIsNearTheMeasured) {
   }
 }
 
-// As measured in bf16 throughout, where what a composed norm keeps in fp32 is a fifth of all.
+// As measured in bf16 throughout, where the fp32 data that a composed norm keeps is a fifth of all.
 TEST(TransformerTraining, MemoryInBf16IsNearTheMeasured) {
   struct Measured {
     Transformer shape;
@@ -146,7 +146,7 @@ TEST(TransformerTraining, MemoryInBf16IsNearTheMeasured) {
     double context;
     AttentionKind attention;
     double activations;
-    double peak;  // beside the parameters
+    double peak;  // in addition to the parameters
   };
   constexpr Transformer kNarrow = {.d_model = 96, .d_ff = 160, .layers = 2, .heads = 3, .vocab = 70};
   constexpr Transformer kWide = {.d_model = 768, .d_ff = 3072, .layers = 2, .heads = 12, .vocab = 1000};
@@ -206,7 +206,7 @@ TEST(TransformerTraining, MemoryOfInferenceIsNearTheMeasured) {
     TrainingImplementation implementation;
     Dtype compute;
     double context;
-    double peak;  // beside the parameters
+    double peak;  // in addition to the parameters
   };
   constexpr Measured kMeasured[] = {
       {TrainingImplementation::kEager, Dtype::kFp32, 128, 41001984},
@@ -230,15 +230,15 @@ TEST(TransformerTraining, MemoryOfInferenceIsNearTheMeasured) {
   }
 }
 
-// As measured at two layers of width 96, where no small part of it are the products: nothing follows forward, but all
-// that backward would need is alive at its end.
+// As measured at two layers of width 96, where the products are a large part: nothing follows forward, but all data for
+// backward is alive at its end.
 TEST(TransformerTraining, MemoryOfForwardIsNearTheMeasured) {
   struct Measured {
     TrainingImplementation implementation;
     AttentionKind attention;
     Dtype compute;
     double activations;
-    double peak;  // beside the parameters
+    double peak;  // in addition to the parameters
   };
   constexpr Measured kMeasured[] = {
       {TrainingImplementation::kEager, AttentionKind::kFused, Dtype::kFp32, 7768072, 7952392},

@@ -13,7 +13,7 @@ struct Row {
   double read;
   double written;
   double updated;
-  double flops;  // all in fp32, whatever the storage
+  double flops;  // all in fp32, for any storage
 };
 
 TEST(Elementwise, OperationsCountByHand) {

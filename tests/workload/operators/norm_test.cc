@@ -27,7 +27,7 @@ TEST(Norm, BackwardReadsTwoAndWritesOne) {
   EXPECT_EQ(rms.BackwardCost().Flops(), 2 * 4 * 30);
 }
 
-// Against peaks that LibTorch's allocations reached: 512 rows of 1024, in 2-byte elements of x (2026-11-23).
+// Compared with the peaks of LibTorch's allocations: 512 rows of 1024, in 2-byte elements of x (2026-11-23).
 TEST(Norm, MemoryOfEagerOperatorsIsNearTheMeasured) {
   const auto elements = [](const Cost& cost) { return cost.resident_bytes / (2.0 * 512 * 1024); };
   const auto norm = [](NormKind kind, Dtype dtype) { return Norm{kind, 512, 1024, dtype}; };

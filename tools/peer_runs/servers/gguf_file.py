@@ -46,7 +46,7 @@ def pairs_together(rows: Words, heads: int) -> Words:
 
 
 def tensors(file: Path) -> Iterator[tuple[str, Words]]:
-    """The tensors of a safetensors file. numpy has no type for bf16."""
+    """The tensors of a safetensors file. numpy lacks a type for bf16."""
     with file.open("rb") as stream:
         size = int.from_bytes(stream.read(8), "little")
         header: dict[str, Any] = json.loads(stream.read(size))

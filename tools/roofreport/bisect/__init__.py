@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which commit made a case slower: builds commits and holds them against the good one by A B B A."""
+"""Which commit made a case slower: builds commits and compares them with the good one by A B B A."""

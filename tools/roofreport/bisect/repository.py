@@ -33,11 +33,11 @@ class Commit:
 @dataclass(frozen=True)
 class Recipe:
     build: str  # a shell's command, run in the work tree
-    program: str  # what it leaves below the prefix
+    program: str  # its result below the prefix
 
 
 class Repository:
-    """`folder`: where the work tree and what is built in it are kept."""
+    """`folder`: where the work tree and its builds are kept."""
 
     def __init__(self, path: Path, folder: Path, recipe: Recipe) -> None:
         self._path = path
@@ -64,7 +64,7 @@ class Repository:
         return [Commit(line, self._git("log", "-1", "--format=%s", line)) for line in lines]
 
     def program(self, commit: Commit) -> Path | None:
-        """Of a commit that was built."""
+        """The program of a built commit; None if it was not built."""
         path = self._prefix(commit) / self._recipe.program
         return path if path.is_file() else None
 
@@ -99,13 +99,13 @@ class Repository:
             return f"its build ended with {done.returncode} ({log})"
         if not (partial / self._recipe.program).is_file():
             return f"its build left no {printable(self._recipe.program)} below ${PREFIX} ({log})"
-        # Whole or not at all: a build that was cut off is none.
+        # Complete or absent: an interrupted build does not count.
         shutil.rmtree(prefix, ignore_errors=True)
         partial.rename(prefix)
         return ""
 
     def leave(self) -> None:
-        """The work tree goes; what was built stays, so that a repetition needs no builds."""
+        """Removes the work tree but keeps the builds, so that a repetition need not build."""
         if self._tree.exists():
             self._git("worktree", "remove", "--force", str(self._tree.resolve()))
 

@@ -34,7 +34,7 @@ GOOD, BAD, SKIP = OUTCOMES = ("good", "bad", "skip")
 
 @dataclass
 class Outcome:
-    """Of one commit against the good one."""
+    """The outcome of one commit against the good one."""
 
     kind: str  # one of OUTCOMES
     effect: float = 0.0  # relative
@@ -43,7 +43,7 @@ class Outcome:
 
 @dataclass
 class Progress:
-    key: str  # of what is asked
+    key: str  # of the question
     case: str = ""  # that is followed: the one that lost most
     effect: float = 0.0  # of the bad commit, as a logarithm
     builds: int = 0
@@ -59,7 +59,7 @@ def save(folder: Path, progress: Progress) -> None:
 
 
 def restore(folder: Path, key: str) -> Progress | None:
-    """None if nothing was begun. Raises UnusableInputError for the state of another search."""
+    """None if a search was not begun. Raises UnusableInputError for the state of another search."""
     path = folder / _FILE
     if not path.exists():
         return None
@@ -91,7 +91,7 @@ def _check(progress: Progress) -> None:
         raise ValueError("its fields are of other kinds")
 
 
-MORE = 3  # times the budget, where the first one did not tell
+MORE = 3  # times the budget, where the first comparison was undecided
 
 
 class Site(Protocol):
@@ -101,12 +101,12 @@ class Site(Protocol):
         """Empty, or why it cannot be built."""
 
     def compare(self, base: Commit, new: Commit, case: str, share: int) -> list[Judgement]:
-        """Of built commits, in `share` times the budget. `case`: empty for all that are asked for."""
+        """Compares built commits, in `share` times the budget. `case`: empty for all requested cases."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """`commits`: one, or those among which it is where some in between tell nothing; oldest first."""
+    """`commits`: one, or a range that includes untestable commits; oldest first."""
 
     commits: Sequence[Commit]
     before: Commit
@@ -209,7 +209,7 @@ class _Worker:
     def _outcome(self, judgement: Judgement | None) -> Outcome:
         if judgement is None or math.isnan(judgement.effect):
             return Outcome(SKIP, note=f"not measured: {judgement.note if judgement else 'it lacks the case'}")
-        # For a rate, what is worse is less: both are compared on the side of the whole effect.
+        # For a rate, worse is less: both are compared on the side of the whole effect.
         sign = math.copysign(1.0, self._progress.effect)
         ends = sorted(sign * math.log1p(max(end, -0.999999)) for end in (judgement.low, judgement.high))
         half = abs(self._progress.effect) / 2

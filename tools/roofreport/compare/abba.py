@@ -35,14 +35,14 @@ _VERSION = 1
 
 @dataclass
 class State:
-    """`key` says what is compared. `pairs` holds, for each finished pair, the cases that it ran and its seconds."""
+    """`key` identifies the comparison. `pairs` holds, for each finished pair, the cases that it ran and its seconds."""
 
     key: str
     cases: list[str]
     max_time: float
     seconds: float = 0.0  # of the budget, used up
     pairs: list[dict[str, Any]] = field(default_factory=list)
-    closed: dict[str, list[str]] = field(default_factory=dict)  # case to verdict and note: what gives no times
+    closed: dict[str, list[str]] = field(default_factory=dict)  # case to verdict and note, where times are missing
     version: int = _VERSION
 
 
@@ -74,7 +74,7 @@ def _is_whole(state: State) -> bool:
 
 
 def restore_state(folder: Path, key: str) -> State | None:
-    """None if nothing was begun. Raises UnusableInputError for the state of another comparison."""
+    """None if a comparison was not begun. Raises UnusableInputError for the state of another comparison."""
     path = folder / _FILE
     if not path.exists():
         return None
@@ -98,12 +98,13 @@ def output(folder: Path, pair: int, side: str) -> Path:
     return folder / f"{pair:04d}-{side}.json"
 
 
-# Many short processes tell more than few long ones: what differs between processes is not averaged away inside one.
+# Many short processes carry more information than few long ones: differences between processes are not averaged away
+# inside one.
 PAIRS_WANTED = 30
-SHORTEST_SAMPLING = 0.2  # seconds a case; of less, a single roof probe decides
+SHORTEST_SAMPLING = 0.2  # seconds per case; of less, a single roof probe decides
 LONGEST_SAMPLING = 0.4
 SIDES = ("A", "B")
-AGAIN = "-again"  # of a second process for what the first did not measure
+AGAIN = "-again"  # of a second process for cases that the first did not measure
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Options:
     new: Command
     budget: float  # seconds
     folder: Path
-    max_time: float | None = None  # seconds of samples a case; None: as the budget allows
+    max_time: float | None = None  # seconds of samples per case; None: as the budget allows
     pairs: int | None = None  # most pairs
     match: Match | None = None  # None: cases of the same name
     metric: Metric = TIME
@@ -162,7 +163,7 @@ class Abba:
         return match.works(side, names, self._commands[side].contract())
 
     def _begin(self) -> State:
-        """A process that tells what a process costs beside its samples, then the plan."""
+        """Measures the cost of a process in addition to its samples, then makes the plan."""
         max_time = self._options.max_time
         pilot = self._process(0, 0, self._common, max_time or SHORTEST_SAMPLING, "pilot")
         if pilot.result is None:
@@ -182,7 +183,7 @@ class Abba:
                 " or choose fewer cases with --filter"
             )
         if max_time is None:
-            # Roof probes take a quarter of the time of the samples beside it.
+            # Roof probes take a quarter of the time of the adjacent samples.
             spare = budget / (2 * PAIRS_WANTED) - pilot.seconds
             max_time = SHORTEST_SAMPLING + max(0.0, spare) / (measured * 4 / 3)
             max_time = round(min(max_time, LONGEST_SAMPLING), 3)
@@ -210,7 +211,7 @@ class Abba:
         return finished
 
     def _persistent_process(self, pair: int, side: int, names: list[str], max_time: float) -> Finished:
-        """A process, and a second one for the cases that it did not measure: one bad moment is no verdict."""
+        """A process, and a second one for the cases that it did not measure: one bad moment must not decide."""
         outputs = self._outputs(pair, side)
         for stale in outputs:
             stale.unlink(missing_ok=True)
@@ -222,7 +223,7 @@ class Abba:
         if left:
             self._say(f"again, as it was not measured: {printable(', '.join(left), 200)}")
             if self._process(pair, side, left, max_time, f"{SIDES[side]}{AGAIN}").result is None:
-                outputs[1].unlink(missing_ok=True)  # what it left may be no result
+                outputs[1].unlink(missing_ok=True)  # its output may be invalid
         return first
 
     def _outputs(self, pair: int, side: int) -> list[Path]:
@@ -268,7 +269,7 @@ class Abba:
             if finished.result is None:
                 if side == 0:
                     raise UnusableInputError(printable(f"{self._commands[0].text()}: {finished.how}", 500))
-                # The new program does not survive: nothing of it can be judged any more.
+                # The new program does not survive: it cannot be judged any more.
                 for name in names:
                     _close(state, name, Verdict.FAILED, f"new: {finished.how}")
                 save_state(self._options.folder, state)
@@ -308,7 +309,7 @@ class Abba:
         self._looks += 1
 
     def _final_look(self, state: State) -> None:
-        """Whatever was not spent before is spent on the last look."""
+        """The last look spends the rest of the error budget."""
         if self._looks < len(sequential.LOOKS) and self._open(state):
             self._look(state, 1.0)
 

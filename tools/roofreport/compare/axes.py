@@ -35,7 +35,7 @@ class Winner:
 
 
 def implementation_of(name: str, contract: Contract) -> str:
-    """Of a case, be it in the name or its family's default; empty in a family without any."""
+    """The implementation of a case, from its name or its family's default; empty in a family without that axis."""
     return case_name.with_role(name, IMPLEMENTATION, contract)[1]
 
 
@@ -68,13 +68,13 @@ def winners(cases: Iterable[Case], contract: Contract) -> list[Winner]:
 
 @dataclass(frozen=True)
 class Serving:
-    """One precision of a generation. Times are in seconds; 0 where the case does not tell."""
+    """One precision of a generation. Times are in seconds; 0 where the case does not report them."""
 
     precision: str
     first_token: float
     next_token: float
     next_token_p95: float
-    rate: float  # tokens a second
+    rate: float  # tokens per second
     weights: float  # bytes
 
 
@@ -97,7 +97,7 @@ class Choice:
 
 
 def _serving(case: Case) -> Serving | None:
-    """None where the case was not measured, has no precision, or generates nothing after a first token."""
+    """None where the case was not measured, lacks a precision, or generates only a first token."""
     precision = case_name.axes(case.name).get(case_name.PRECISION)
     known = case.counters
     if case.state is not State.MEASURED or not precision:
@@ -123,10 +123,11 @@ def precisions(cases: Iterable[Case]) -> list[Choice]:
 
 
 def speedups(baseline: str, cases: Mapping[str, Case], contract: Contract) -> dict[str, float]:
-    """Case to the baseline's time over its own, where both were measured. `baseline` is as impl:eager, be that value in
-    names or a default that they leave out.
+    """Case to the baseline's time over its own, where both were measured. `baseline` is, say, impl:eager; the value may
+    be in names or a default that they leave out.
 
-    Raises UnusableInputError if no case has it."""
+    Raises UnusableInputError if no case has it.
+    """
     axis, _, value = baseline.partition(":")
     bases = {
         case_name.without_axis(name, axis): case
@@ -153,8 +154,8 @@ FEWEST_POINTS = 3
 class Point:
     batch: int
     latency: float  # seconds from a token of a sequence to its next one
-    rate: float  # tokens a second of all sequences
-    roof: float | None  # share of the roof beside it
+    rate: float  # tokens per second of all sequences
+    roof: float | None  # share of the roof next to it
     mbu: float | None  # bytes of weights and cache that a token has to read, over what memory gives in its time
 
     @property
@@ -172,7 +173,7 @@ class Curve:
 
     @property
     def knee(self) -> Point:
-        """Of equal ones the smallest batch."""
+        """The best throughput; among equal ones, the smallest batch."""
         return max(self.points, key=lambda point: point.power)
 
     @property
@@ -182,7 +183,7 @@ class Curve:
 
 
 def _point(case: Case, contract: Contract) -> Point | None:
-    """None for what was not measured or generates nothing."""
+    """None for cases that were not measured or do not generate tokens."""
     known = case.counters
     rate = known.get("tokens/s", 0.0)
     batch = case_name.value_of(case.name, BATCH, contract) or ""
@@ -220,7 +221,9 @@ class Match:
         return f"{self.base}={self.new}"
 
     def works(self, side: int, names: Iterable[str], contract: Contract) -> dict[str, str]:
-        """The names that have the side's parts (0: base), be they their family's defaults, by what is left without."""
+        """The names that have the side's parts (0: base), given or by their family's defaults, by the rest of the
+        name.
+        """
         wanted = _values((self.base, self.new)[side])
         works = {}
         for name in names:
@@ -233,14 +236,14 @@ class Match:
 
 
 def _values(text: str) -> dict[str, str]:
-    """Axis to value of `axis:value/axis:value`; empty where that is none."""
+    """Axis to value of `axis:value/axis:value`; empty for text in another form."""
     parts = [part.partition(":") for part in text.split("/")]
     values = {axis: value for axis, _, value in parts if axis and value}
     return values if len(values) == len(parts) else {}
 
 
 def parse_match(text: str) -> Match:
-    """Raises UnusableInputError for what is no axis:value=axis:value, of other values of the same axes."""
+    """Raises UnusableInputError unless the text is axis:value=axis:value, with other values of the same axes."""
     parts = text.split("=")
     axes = [_values(part) for part in parts]
     if len(parts) != 2 or not all(axes):

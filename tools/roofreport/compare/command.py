@@ -48,7 +48,7 @@ class Command:
         return shlex.join(self.arguments)
 
     def fingerprint(self) -> str:
-        """Of the flags and of the executable's content."""
+        """A hash of the flags and of the executable's content."""
         digest = hashlib.sha256(os.fsencode("\0".join(self.arguments)))
         with Path(self.arguments[0]).open("rb") as file:
             while block := file.read(1 << 20):
@@ -69,7 +69,7 @@ class Command:
             raise UnusableInputError(f"{printable(self.text())}: {error}") from error
 
     def contract(self) -> Contract:
-        """As the program describes it; packaged() itself for a program that is too old to."""
+        """As the program describes it; packaged() itself for a program without --describe."""
         done = self._answer("--describe=json")
         if done.returncode or not done.stdout.startswith("{"):
             return packaged()
@@ -77,7 +77,7 @@ class Command:
         return read_contract(path, unpacked_contract(path, done.stdout))
 
     def cases(self) -> list[str]:
-        """The names of the cases that it would run."""
+        """The names of the cases that the flags select."""
         done = self._answer("--benchmark_list_tests")
         if done.returncode:
             lines = done.stderr.strip().splitlines()
@@ -86,7 +86,7 @@ class Command:
 
 
 def parse(text: str, extra: Sequence[str] = ()) -> Command:
-    """Raises UnusableInputError for what cannot be run."""
+    """Raises UnusableInputError for commands that cannot be run."""
     try:
         arguments = [*shlex.split(text), *extra]
     except ValueError as error:
@@ -125,7 +125,7 @@ _CASE_FAILED = 1
 class Finished:
     result: Result | None  # None: the process ended without a result
     seconds: float
-    how: str = ""  # it ended without one
+    how: str = ""  # it ended without a result
 
 
 def _ending(returncode: int, error: str) -> str:

@@ -35,7 +35,7 @@ def find() -> Path | None:
     on_path = shutil.which("compare.py")
     if on_path:
         candidates.append(Path(on_path))
-    # It imports the package gbench beside it, so a lone copy is of no use.
+    # It imports the package gbench from its own folder, so a lone copy does not work.
     return next((path for path in candidates if path.is_file() and (path.parent / "gbench").is_dir()), None)
 
 
@@ -48,7 +48,7 @@ def _readable(results: Sequence[Result]) -> Path | None:
     result = results[0]
     whole = all(case.state is State.MEASURED for case in result.cases)
     is_json = bool(result.date)  # a journal has none
-    # A name that would be escaped on a terminal is no part of a command to copy from there.
+    # A name that would be escaped on a terminal is left out of commands to copy from there.
     plain = str(result.path).isprintable()
     if len(results) != 1 or not (whole and is_json and plain):
         return None
@@ -70,7 +70,7 @@ def _converted(results: Sequence[Result]) -> Path:
 
 
 def command(base: Sequence[Result], new: Sequence[Result]) -> str | None:
-    """None where compare.py is not installed. What it cannot read is converted into the user's cache folder.
+    """None where compare.py is not installed. Files that it cannot read are converted into the user's cache folder.
 
     Raises UnusableInputError where that cannot be written, or is not the user's alone.
     """

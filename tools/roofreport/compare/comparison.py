@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares results that are there already, case by case.
+"""Compares existing results, case by case.
 
-The sample is the process: what is measured inside one process shares its memory layout and its minute, so that
-repeating it there says nothing about the next process. With few processes a side their scatter is not known from them
-alone, so it is shrunk towards what processes scatter by on a shared machine, as in moderated t-tests (Smyth,
-Statistical Applications in Genetics and Molecular Biology 3, 2004). Two sides that were not taken in turns differ by
-the hour as well, which no number of processes averages away.
+The sample is the process: repetitions inside one process share its memory layout and its minute, so that they carry no
+information about the next process. With few processes per side their scatter cannot be estimated from them alone, so it
+is shrunk towards the typical scatter of processes on a shared machine, as in moderated t-tests (Smyth, Statistical
+Applications in Genetics and Molecular Biology 3, 2004). Two sides that were not taken in turns differ by the hour as
+well, which no number of processes averages away.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ UNEXPLAINED_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Side:
-    """One case on one side of a comparison: a value a process."""
+    """One case on one side of a comparison: one value per process."""
 
     values: list[float]
-    roof_seconds: list[float]  # what the roof beside the case allowed, up to a constant factor; empty if unknown
+    roof_seconds: list[float]  # time allowed by the roof next to the case, up to a constant factor; empty if unknown
     within: float = 0.0  # the widest range of the repetitions of a process, in logarithms
     split: Split | None = None  # of those repetitions
 
 
 def _roof_seconds(case: Case) -> float | None:
-    """Of the counters alone: proportional to the time at the roof, for cases that do the same work."""
+    """From the counters alone: proportional to the time at the roof, for cases that do the same work."""
     for name in ("FLOP/s", "bytes/s"):
         rate, roof = case.counters.get(name, 0.0), case.counters.get("roof", 0.0)
         if rate > 0 and roof > 0 and 0 < roof / rate < math.inf:
@@ -55,7 +55,7 @@ def _values(cases: Sequence[Case], metric: str) -> list[float]:
 
 
 def _side(processes: Sequence[Sequence[Case]], metric: str) -> Side:
-    """Of the measured repetitions of each process."""
+    """The side of a comparison from the measured repetitions of each process."""
     cases = [merged(list(repetitions)) for repetitions in processes]
     roofs = [seconds for case in cases if (seconds := _roof_seconds(case)) is not None]
     repetitions = [values for one in processes if len(values := _values(one, metric)) > 1 and min(values) > 0]
@@ -76,14 +76,14 @@ def half_width(base: Sequence[float], new: Sequence[float], in_turns: bool) -> f
     variance = pooled / (PROCESS_FREEDOM + freedom) * (1 / len(base) + 1 / len(new))
     if not in_turns:
         variance += 2 * SESSION_DEVIATION**2
-    # SciPy takes a quarter of a second to import: only what needs it pays.
+    # SciPy takes a quarter of a second to import: it is imported on use.
     from scipy.special import stdtrit
 
     return float(stdtrit(PROCESS_FREEDOM + freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(variance)
 
 
 def in_turns(base: Sequence[Result], new: Sequence[Result]) -> bool:
-    """Whether the processes of both sides alternated, as far as their dates tell: at least every fourth is a change."""
+    """Whether the processes of both sides alternated, judging by their dates: at least every fourth is a change."""
     dated = [(result.date, side) for side, results in enumerate((base, new)) for result in results]
     if len(base) < 4 or len(new) < 4 or not all(date for date, _ in dated):
         return False
@@ -93,7 +93,7 @@ def in_turns(base: Sequence[Result], new: Sequence[Result]) -> bool:
 
 
 def _explained(effect: float, base: Side, new: Side) -> float:
-    """The part of an effect that the roof beside the case went through as well."""
+    """The part of an effect that the roof next to the case went through as well."""
     if not base.roof_seconds or not new.roof_seconds:
         return 0.0
     move = math.log(median(new.roof_seconds)) - math.log(median(base.roof_seconds))
@@ -175,7 +175,7 @@ def _by_process(results: Sequence[Result]) -> dict[str, list[list[Case]]]:
 
 
 def _measured(processes: Sequence[list[Case]]) -> list[list[Case]]:
-    """Of the processes that count: those whose repetitions are measured on the whole."""
+    """The cases of processes that count: those whose merged repetitions are measured."""
     return [
         [case for case in repetitions if case.state is State.MEASURED]
         for repetitions in processes
@@ -184,7 +184,7 @@ def _measured(processes: Sequence[list[Case]]) -> list[list[Case]]:
 
 
 def compare(base: Sequence[Result], new: Sequence[Result], metric: Metric = TIME) -> list[Judgement]:
-    """One judgement a case, in the order of the base, then of what is new."""
+    """One judgement per case, in the order of the base, then of the new cases."""
     groups = _by_process(base), _by_process(new)
     turns = in_turns(base, new)
     judgements = []

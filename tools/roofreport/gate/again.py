@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fresh processes for what looks slower: what a second look does not confirm was the night, not the program."""
+"""Fresh processes for suspected slowdowns: a slowdown that a second run does not confirm came from the conditions of
+the nightly run, not from the program.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,13 @@ from roofreport.io.load import load
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.stats.verdict import Judgement, Verdict
 
-PROCESSES = 5  # of the present program, where there is no older one to hold it against
+PROCESSES = 5  # of the present program, where an older one to compare it with is missing
 ASKED = ("slower", "drift")
 
 
 @dataclass(frozen=True)
 class Programs:
-    """`base`: of the last good build; empty: there is none. `new`: empty: nothing is run."""
+    """`base`: of the last good build; empty: it is missing. `new`: empty: the second run is left out."""
 
     base: str
     new: str
@@ -40,13 +42,13 @@ class Programs:
 
 @dataclass(frozen=True)
 class Answer:
-    found: list[Finding]  # what stays
+    found: list[Finding]  # the remaining findings
     dismissed: list[Finding]  # with the reason as their text
-    note: str = ""  # why nothing was run
+    note: str = ""  # why the second run was left out
 
 
 def ask(suspects: Sequence[Suspect], metric: Metric, programs: Programs, say: Callable[[str], None]) -> Answer:
-    """Runs what looks slower again; the rest is found where it is far beyond its fence."""
+    """Runs suspected slowdowns again; the others become findings where they are far beyond their fence."""
     asked = [one for one in suspects if one.finding.kind in ASKED]
     others = [one.finding for one in suspects if one.finding.kind not in ASKED and is_far(one)]
     if not asked:
@@ -104,7 +106,7 @@ def _by_repeating(suspect: Suspect, results: Sequence[Result], metric: Metric) -
 
 
 def repeat_limit(stands: Standing) -> float:
-    """The limit for further processes. For a drift it is halfway: less is nearer to the accepted level."""
+    """The limit for further processes. For a drift it is halfway: a smaller change is nearer to the accepted level."""
     return stands.fence.center + stands.fence.near if stands.since is None else (stands.level + stands.accepted) / 2
 
 
@@ -122,7 +124,7 @@ def _steady_log(result: Result, name: str, stands: Standing, metric: Metric) -> 
 
 
 def _pace(case: Case, others: Sequence[Case]) -> float:
-    """The case's own roof, or memory's beside the `others`; nan: unknown."""
+    """The case's own roof, or memory's next to the `others`; nan: unknown."""
     if not others:
         return roof_rate(case.counters)[0]
     rates = [rate for rate, of_memory in (roof_rate(other.counters) for other in others) if of_memory]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nights of one machine and toolchain, from a history and from results that may not be in it."""
+"""The nightly runs of one machine and toolchain, from a history and from results that may not be in it."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-# Runs of one revision that begin within this time of the first one are one night.
+# Runs of one revision that begin within this time of the first one count as one nightly run.
 LONGEST_NIGHT = timedelta(hours=12)
-# Of less work a byte, memory is the roof of a case on every machine.
+# Below this work per byte, memory is the roof of a case on every machine.
 MOST_FLOPS_A_BYTE = 4.0
 
 
 def numbered(runs: Sequence[Run]) -> list[int]:
-    """The night of each run, from 0; oldest first."""
+    """The number of the nightly run that each run belongs to, from 0; oldest first."""
     found: list[int] = []
     first: Run | None = None
     for run in runs:
@@ -51,7 +51,7 @@ def numbered(runs: Sequence[Run]) -> list[int]:
 
 @dataclass(frozen=True)
 class Nights:
-    """Of one machine and toolchain, oldest first."""
+    """The nightly runs of one machine and toolchain, oldest first."""
 
     runs: list[Run]
     numbers: NDArray[np.int64]  # of each run
@@ -67,12 +67,12 @@ class Nights:
         return self.runs[int(np.searchsorted(self.numbers, night))]
 
     def since(self, moment: datetime) -> int:
-        """The first night that does not begin before it; count, if there is none."""
+        """The first nightly run that does not begin before it; count, if there is none."""
         starts = [self.first_run(night).started for night in range(self.count)]
         return sum(start < moment for start in starts)
 
     def of(self, series: int, night: int) -> list[Reading]:
-        """Its readings in one night."""
+        """The series' readings in one nightly run."""
         return [reading for place, reading in self.readings[series].items() if self.numbers[place] == night]
 
     def history(self, series: int, accepted: int) -> History:
@@ -82,7 +82,7 @@ class Nights:
 
     @cached_property
     def _tables(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """[run, series]: the figure, the rate of the roof beside it; [series]: whether that roof is memory."""
+        """[run, series]: the figure, the rate of the roof next to it; [series]: whether that roof is memory."""
         shape = (len(self.runs), len(self.series))
         logs, rates = np.full(shape, np.nan), np.full(shape, np.nan)
         follows_memory = np.zeros(len(self.series), dtype=np.bool_)
@@ -113,8 +113,9 @@ class Nights:
 
 
 def roof_rate(counters: Mapping[str, float]) -> tuple[float, bool]:
-    """The logarithm of what the roof beside a case allowed, up to a constant of the case; whether it is memory's. nan:
-    the case has no roof."""
+    """The logarithm of the time that the roof next to a case allowed, up to a constant of the case; whether the roof is
+    memory's. nan: the case does not have a roof.
+    """
     roof, flops, moved = (_positive(counters, name) for name in ("roof", "FLOP/s", "bytes/s"))
     rate = moved or flops
     if not roof or not rate:
@@ -159,7 +160,7 @@ class Given:
 
 
 def given(path: Path, number: int, metric: Metric) -> Given:
-    """`number`: one that no run of a history has."""
+    """`number`: one that the history does not use."""
     result, document = documents.of_file(path)
     digest, _ = documents.digests(document)
     started = documents.moment(result.date) or datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
@@ -188,7 +189,7 @@ def _house(run: Run) -> tuple[str, str]:
 
 
 def _of_store(store: Store, metric: Metric, kept: Sequence[Run], runs: Sequence[Run]) -> dict[Series, list[Reading]]:
-    """No older runs are read than it takes to have `kept`, some of the newest of `runs`."""
+    """Reads only as many older runs as give `kept`, some of the newest of `runs`."""
     oldest: dict[tuple[str, str], int] = {}
     of_house: dict[tuple[str, str], int] = {}
     wanted = {run.id for run in kept}
@@ -203,7 +204,7 @@ def _of_store(store: Store, metric: Metric, kept: Sequence[Run], runs: Sequence[
 
 
 def newest(store: Store, metric: Metric) -> list[Nights]:
-    """Of every machine, the newest nights of the toolchain that it ran last."""
+    """The newest nightly runs of every machine, of the toolchain that it ran last."""
     runs = store.runs()
     last = {run.machine.id: run.toolchain.id for run in runs}
     kept = [run for run in runs if last[run.machine.id] == run.toolchain.id]
@@ -223,7 +224,7 @@ def _newest_nights(runs: Sequence[Run]) -> list[Run]:
 
 
 def up_to(store: Store, metric: Metric, paths: Sequence[Path]) -> list[Nights]:
-    """The nights up to that of some results of one machine and toolchain, which are in the history or are not."""
+    """The nightly runs up to that of some results of one machine and toolchain, which are in the history or are not."""
     runs = store.runs()
     # The history may know better when a run began.
     known = {run.digest: run for run in runs}
@@ -253,7 +254,9 @@ def up_to(store: Store, metric: Metric, paths: Sequence[Path]) -> list[Nights]:
 
 
 def began(store: Store, group: Nights) -> list[str]:
-    """Notes on series that are too young to be judged: their first night, and the changes since the series before."""
+    """Notes on series that are too young to be judged: their first nightly run, and the changes since the series
+    before.
+    """
     first = group.runs[0]
     if group.count > standing.FEWEST_NIGHTS:
         return []

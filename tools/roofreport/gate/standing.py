@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where one series stands: the fence around its accepted nights, its change points, and the pace of its machine."""
+"""The state of one series: the fence around its accepted nightly runs, its change points, and the pace of its
+machine.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ from numpy.typing import NDArray
 
 from roofreport.io.contract import Metric
 
-FENCE_NIGHTS = 20  # that a fence is made of, the newest accepted ones
-FEWEST_NIGHTS = 5  # of fewer there is none
-FAR = 4.0  # deviations: what no other process has to confirm to be worth a word
-NEAR = 2.5  # deviations: what is worth some fresh processes
+FENCE_NIGHTS = 20  # newest accepted runs that a fence is made of
+FEWEST_NIGHTS = 5  # with fewer there is no fence
+FAR = 4.0  # deviations: beyond these a finding is reported without confirmation
+NEAR = 2.5  # deviations: these justify some fresh processes
 FAR_FLOOR = 0.05
 NEAR_FLOOR = 0.03
 # Standard deviation of a normal sample over its median absolute deviation.
@@ -37,12 +39,12 @@ class Fence:
 
 
 def deviation(values: NDArray[np.float64]) -> float:
-    """Robust: half of the values may be anything."""
+    """Robust: half of the values may be arbitrary."""
     return MAD_SCALE * float(np.median(np.abs(values - np.median(values))))
 
 
 def fence_around(nights: Sequence[float] | NDArray[np.float64], metric: Metric) -> Fence | None:
-    """Of accepted nights, the newest last; None where they are too few."""
+    """The fence from accepted nightly runs, the newest last; None where they are too few."""
     newest = np.asarray(nights, dtype=np.float64)[-FENCE_NIGHTS:]
     if len(newest) < FEWEST_NIGHTS:
         return None
@@ -56,19 +58,19 @@ def fence_around(nights: Sequence[float] | NDArray[np.float64], metric: Metric) 
     return Fence(center, near, far)
 
 
-# Where a series moved to another level: slow drifts that no single night gives away.
+# Where a series moved to another level: slow drifts that a single nightly run does not reveal.
 
 SHORTEST_LEVEL = 3  # values of a segment
 # The least gain of a change point, in variances of a value: the sum of squares that two levels explain and one does
 # not. Chosen in the simulated year.
 PENALTY = 24.0
-# Deviations from its neighbours' median beyond which a value tells nothing more: one night's trouble is no level.
+# Deviations from its neighbors' median beyond which a value is an outlier: trouble in one nightly run is not a level.
 FARTHEST = 2.5
 NEIGHBOURS = 2  # to each side
 
 
 def _deviation(values: NDArray[np.float64]) -> float:
-    """From neighbours, so that the levels themselves do not count."""
+    """Computed from differences of adjacent values, so that the levels themselves do not count."""
     return float(1.4826 * np.median(np.abs(np.diff(values))) / np.sqrt(2))
 
 
@@ -76,7 +78,7 @@ def _without_outliers(values: NDArray[np.float64]) -> NDArray[np.float64]:
     width = 2 * NEIGHBOURS + 1
     windows = np.lib.stride_tricks.sliding_window_view(values, width)
     inner = np.median(windows, axis=1)
-    # At both ends the last whole window serves: a level needs more than two nights.
+    # At both ends the last whole window serves: a level needs more than two nightly runs.
     middle = np.concatenate([np.repeat(inner[0], NEIGHBOURS), inner, np.repeat(inner[-1], NEIGHBOURS)])
     return np.asarray(np.clip(values, middle - FARTHEST, middle + FARTHEST))
 
@@ -110,12 +112,12 @@ def change_points(values: Sequence[float]) -> list[int]:
 
 # How far a case follows the pace of its machine, and its times as they were had the pace stayed the same.
 #
-# A shared machine's memory is now slow, now fast. The roofs that a run measures beside its cases tell which: a stream
-# follows them in full, a product of matrices hardly. How far a case does is read from its own history, as the share of
-# the roof's moves that leaves its times the least scattered.
+# A shared machine's memory is now slow, now fast. The roofs that a run measures next to its cases show the state: a
+# stream follows them in full, a product of matrices hardly. How far a case does is read from its own history, as the
+# share of the roof's moves that leaves its times the least scattered.
 
 SHARES = np.linspace(0.0, 1.0, 11)
-FEWEST_PROCESSES = 10  # processes that a share is read from
+FEWEST_PROCESSES = 10  # processes that a share is estimated from
 MOST_PROCESSES = 160
 
 
@@ -169,17 +171,17 @@ def steadied(logs: NDArray[np.float64], paces: NDArray[np.float64], follows: Fol
 
 Floats = NDArray[np.float64]
 
-LONGEST = 120  # nights in which change points are looked for
+LONGEST = 120  # nightly runs in which change points are looked for
 
 
 @dataclass(frozen=True)
 class History:
-    """One series, a row a process, oldest first. Above is worse: of rates, the negative logarithm."""
+    """One series, one row per process, oldest first. Above is worse: of rates, the negative logarithm."""
 
-    nights: NDArray[np.int64]  # ascending, from 0: the night of each process
+    nights: NDArray[np.int64]  # ascending, from 0: the nightly run of each process
     logs: Floats  # nan: not measured
     paces: Floats  # [process, column]: logarithms of the rates of roofs; nan: none
-    accepted: int = 0  # the first night that counts
+    accepted: int = 0  # the first nightly run that counts
 
 
 @dataclass(frozen=True)
@@ -187,11 +189,11 @@ class Standing:
     """In logarithms of the metric, at one pace of the machine; above is worse."""
 
     fence: Fence
-    newest: float  # the newest night
+    newest: float  # the newest nightly run
     level: float  # of the newest segment
     accepted: float  # the level that it is compared with
-    since: int | None  # the first night of a level that is worse; None: change points show none
-    better_since: int | None  # the first night of the newest segment, where it is better than all before
+    since: int | None  # the first nightly run of a level that is worse; None: change points show none
+    better_since: int | None  # the first nightly run of the newest segment, where it is better than all before
     before_better: float  # the level before that one
     follows: Follows
 
@@ -201,7 +203,7 @@ class Standing:
 
 
 def _by_night(history: History) -> tuple[Floats, Follows]:
-    """A median a night, nan where nothing was measured."""
+    """The median of each nightly run, nan where nothing was measured."""
     count = int(history.nights[-1]) + 1
     before = history.nights < count - 1
     follows = fit_pace(history.logs[before], history.paces[before])
@@ -247,8 +249,9 @@ def _levels(values: Floats, practical: float) -> _Levels:
 
 
 def _reference_nights(values: Floats, levels: _Levels, older: Floats) -> Floats:
-    """Those at the accepted level, without the newest night. Where they are few, what was before tells how nights
-    scatter, though not where."""
+    """The runs at the accepted level, without the newest one. Where they are few, earlier runs supply the scatter, but
+    not the center.
+    """
     good = values[[index for index in levels.at_reference if index < len(values) - 1]]
     missing = FENCE_NIGHTS - len(good)
     if missing <= 0 or not len(good):
@@ -263,7 +266,7 @@ def _reference_nights(values: Floats, levels: _Levels, older: Floats) -> Floats:
 
 
 def standing_of(history: History, metric: Metric) -> Standing | None:
-    """None if the newest night measured nothing, or too few nights precede it."""
+    """None if the newest nightly run measured nothing, or too few precede it."""
     medians, follows = _by_night(history)
     if not np.isfinite(medians[-1]):
         return None

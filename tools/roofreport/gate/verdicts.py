@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The findings of the gate: the newest night of each machine against its series."""
+"""The findings of the gate: the newest nightly run of each machine against its series."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ class Finding:
     text: str  # one line for people; may hold untrusted text
 
 
-OFTEN = 0.2  # a share of nights: what is noisy in fewer was not noisy before
+OFTEN = 0.2  # a share of nightly runs: a series that was noisy in fewer was not noisy before
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A finding about a level, with what it takes to hold further processes against it."""
+    """A finding about a level, with the data to compare further processes with it."""
 
     finding: Finding
     standing: Standing
 
 
 def judge(store: Store, metric: str = TIME.name) -> list[Finding]:
-    """Worst first; what no further process has been asked about has to lie far beyond its fence."""
+    """Worst first; a finding without further processes has to lie far beyond its fence."""
     row = packaged().metric(metric) or TIME
     groups, remarks = nights.newest(store, row), store.annotations()
     found = [finding for group in groups for finding in others(group, remarks)]
@@ -74,7 +74,7 @@ def ordered(found: Iterable[Finding]) -> list[Finding]:
 
 
 def _accepted(group: Nights, case: str, remarks: Sequence[Annotation]) -> int:
-    """The first night that counts."""
+    """The first nightly run that counts."""
     machine = group.runs[0].machine.id
     moments = [
         one.since
@@ -87,7 +87,7 @@ def _accepted(group: Nights, case: str, remarks: Sequence[Annotation]) -> int:
 
 
 def levels(group: Nights, remarks: Sequence[Annotation]) -> list[Suspect]:
-    """Series whose newest night lies outside their fence, or whose level has changed."""
+    """Series whose newest nightly run lies outside their fence, or whose level has changed."""
     found = []
     for place, series in enumerate(group.series):
         accepted = _accepted(group, series.case, remarks)

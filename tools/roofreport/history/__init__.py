@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history: every run that was added, in one database, and what it is read back as."""
+"""The history: every added run, in one database, and the types that it is read back as."""

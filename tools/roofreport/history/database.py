@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The database behind a history: SQLite's file or PostgreSQL's server, opened, checked, and made where it is new."""
+"""The database of a history: SQLite's file or PostgreSQL's server, opened, checked, and created where it is missing."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Database:
                 try:
                     yield connection
                 except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as error:
-                    # A file may come from anybody, and a row holds what its writer liked.
+                    # Files are untrusted, and a row holds what its writer chose.
                     why = printable(str(error), 200)
                     raise self.refused(f"is damaged, or was not written by roofbench: {why}") from error
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """One writer at a time; all of the block is kept, or nothing of it."""
+        """One writer at a time; the block is kept completely or not at all."""
         with self._told(), self.engine.connect() as connection:
             connection.execution_options(**{_WRITES: True})
             with connection.begin():
@@ -70,7 +70,7 @@ class Database:
         return UnusableInputError(f"{self.name}: {why}")
 
     def compact(self) -> None:
-        """Gives room that nothing takes any more back to the disk; PostgreSQL does so by itself."""
+        """Returns unused room to the disk; PostgreSQL does so automatically."""
         if self.is_sqlite:
             try:
                 self.engine.raw_connection().cursor().execute("VACUUM")
@@ -107,7 +107,7 @@ def _why(error: SQLAlchemyError) -> str:
 
 
 def open_database(where: str, create: bool) -> Database:
-    """A history in its version of today. Raises UnusableInputError for everything else."""
+    """A history in the current version. Raises UnusableInputError for everything else."""
     if not where:
         raise UnusableInputError("the history has an empty name")
     if "\0" in where:
@@ -136,7 +136,7 @@ def _sqlite(path: Path, create: bool) -> Database:
     read_only = not is_new and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
     engine = create_engine("sqlite://", creator=lambda: _connected(path, read_only), poolclass=StaticPool)
 
-    # sqlite3's own idea of when a transaction begins lets a writer read before it has the lock.
+    # sqlite3's implicit transactions let a writer read before it has the lock.
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         writes = connection.get_execution_options().get(_WRITES)
@@ -154,7 +154,7 @@ def _sqlite(path: Path, create: bool) -> Database:
 
 
 def _make_sqlite(database: Database) -> None:
-    """Of a new file, or of one whose maker was killed before it was done."""
+    """Creates the tables of a new file, or of one whose creation was interrupted."""
     with database.reading() as connection:
         made = _pragma(connection, "application_id") == tables.APPLICATION_ID
     if not made:
@@ -164,14 +164,14 @@ def _make_sqlite(database: Database) -> None:
         if not made and _pragma(connection, "application_id") != tables.APPLICATION_ID:
             return  # another program's
         logged = _pragma(connection, "journal_mode") == "wal"
-    # For all who open it from now on. Whoever holds the file at this moment does it later.
+    # For all who open it from now on. A process that holds the file at this moment does it later.
     if not logged:
         with suppress(sqlite3.OperationalError):
             database.engine.raw_connection().cursor().execute("PRAGMA journal_mode = WAL")
 
 
 def _check_file(path: Path, name: str, create: bool) -> bool:
-    """Whether it is to be made."""
+    """Whether the database is to be created."""
     try:
         if not path.exists():
             if not create:
@@ -228,7 +228,7 @@ def _postgresql(url: URL, create: bool) -> Database:
 
 
 def _make(connection: Connection) -> None:
-    """Every table, unless another process was faster or something else is there."""
+    """Creates every table, unless another process was faster or the place is in use."""
     there = inspect(connection).get_table_names()
     if tables.meta.name in there:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Result files as a history keeps them: whole, with a digest that tells a run from every other one."""
+"""Result files as a history keeps them: whole, with a digest that distinguishes runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def of_text(path: Path, text: str) -> tuple[Result, Document]:
 
 
 def of_result(result: Result) -> Document:
-    """Of a result that is no file: as Google Benchmark would write it."""
+    """The document of a result without a file: as Google Benchmark would write it."""
     context = result.context | {"date": result.date, "host_name": result.host}
     rows = [_row(case) for case in result.cases]
     return Document(JSON, json.dumps({"context": context, "benchmarks": rows}), result)
@@ -64,7 +64,7 @@ def packed(text: str) -> bytes:
 
 
 def unpacked(data: bytes, name: str) -> str:
-    """Raises UnusableInputError for what packed() has not made."""
+    """Raises UnusableInputError for data that packed() has not made."""
     try:
         stream = zlib.decompressobj()
         text = stream.decompress(data, LARGEST_FILE)
@@ -84,9 +84,11 @@ def _sha(parts: object) -> str:
 
 
 def digests(document: Document) -> tuple[str, str]:
-    """Of the run, and of what a journal and a JSON file of one run share. A journal has neither date nor host.
+    """The digest of the run, and the digest of the content that a journal and a JSON file of one run share. A journal
+    has neither date nor host.
 
-    Nine digits: the two formats round differently."""
+    Nine digits: the two formats round differently.
+    """
     result = document.written
     facts = {key: value for key, value in result.context.items() if key.startswith(("roof", "device", "seed"))}
     cases = sorted(
@@ -99,7 +101,7 @@ def digests(document: Document) -> tuple[str, str]:
 
 
 def moment(date: str) -> datetime | None:
-    """Of a result's date, which anybody may have written; without a zone it is UTC."""
+    """The time from a result's date, which is untrusted; without a zone it is UTC."""
     try:
         found = datetime.fromisoformat(date.replace("Z", "+00:00"))
         return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).astimezone(timezone.utc)
@@ -108,7 +110,7 @@ def moment(date: str) -> datetime | None:
 
 
 def details(documents: Iterable[Document]) -> dict[str, CaseDetails]:
-    """Case to what the files of one run tell of it. A journal's samples are those of all repetitions."""
+    """Case to the report of it in the files of one run. A journal's samples are those of all repetitions."""
     found: dict[str, CaseDetails] = {}
     for document in sorted(documents, key=lambda document: document.kind == JOURNAL):
         lines = _lines(document.text) if document.kind == JOURNAL else {}

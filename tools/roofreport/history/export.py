@@ -42,7 +42,9 @@ class Row:
         return axes.get(case_name.DTYPE, axes.get(case_name.PRECISION, ""))
 
     def metrics(self) -> Iterator[tuple[Metric, float]]:
-        """The time and every counter that has a direction, but no flags: services divide one night by another."""
+        """The time and every counter that has a direction, but no flags: services divide one run's value by
+        another's.
+        """
         if not self.measured or self.seconds is None:
             return
         contract = packaged()
@@ -53,13 +55,13 @@ class Row:
                 yield Metric(name, metric.unit, metric.better, metric.practical, metric.noisy), value
 
     def half_width(self) -> float | None:
-        """Of the 95 % confidence interval of the time, in seconds."""
+        """Half the width of the 95 % confidence interval of the time, in seconds."""
         relative = self.reading.counters.get("ci")
         return None if relative is None or self.seconds is None else relative * self.seconds
 
 
 def all_rows(store: Store, newest: int | None = None) -> list[Row]:
-    """Run by run, oldest first; `newest`: that many runs of each machine and toolchain alone."""
+    """Run by run, oldest first; `newest`: only that many runs of each machine and toolchain."""
     found = [
         Row(series.case, reading.run, reading)
         for series, readings in store.history(TIME.name, run_limit=newest).items()
@@ -69,22 +71,22 @@ def all_rows(store: Store, newest: int | None = None) -> list[Row]:
 
 
 def known_texts(facts: Mapping[str, object]) -> dict[str, str]:
-    """Facts as tools have them that take texts alone; what is not known is left out."""
+    """Facts for tools that take only text; unknown ones are left out."""
     return {key: str(value) for key, value in facts.items() if value not in (None, "")}
 
 
-# Records of the benchmark database behind hud.pytorch.org, schema v3: one JSON object a line.
+# Records of the benchmark database that hud.pytorch.org shows, schema v3: one JSON object per line.
 #
-# Fields and types are those of clickhouse_db_schema/oss_ci_benchmark_v3 of pytorch/test-infra. What names the workflow
-# (repo, head_branch, workflow_id, job_id) is added by whoever uploads.
+# Fields and types are those of clickhouse_db_schema/oss_ci_benchmark_v3 of pytorch/test-infra. The uploader adds the
+# names of the workflow (repo, head_branch, workflow_id, job_id).
 
 _SUITE = "roofbench"
 _CPU = "cpu"
 _GIBIBYTE = 1 << 30
 _LARGEST = 3.4e38  # values are Float32
-# The axis that says what of a training step is done, and its value that is no training.
+# The axis that selects the part of a training step, and its value for inference.
 _PASS, _INFERENCE = "pass", "inference"
-# Of families of models: those that count parameters.
+# The counter that families of models have.
 _PARAMETERS = "parameters"
 _TRAINS = "backward_ms"
 
@@ -185,7 +187,7 @@ _PREFIX = "counter."
 
 
 def _parquet(store: Store, choice: Choice) -> bytes:
-    """Apache Parquet: a row for each case and run, a column for each fact and counter."""
+    """Apache Parquet: one row for each case and run, one column for each fact and counter."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -254,4 +256,4 @@ FORMATS: dict[str, Callable[[Store, Choice], bytes]] = {
     ).encode(),
 }
 BINARY = "parquet"
-OF_MANY_RUNS = ("parquet", "pytorch-hud")  # the other formats have no place for a date
+OF_MANY_RUNS = ("parquet", "pytorch-hud")  # the other formats lack a date

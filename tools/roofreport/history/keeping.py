@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The care of a history: is it whole, what may go, and is it as this program would write it."""
+"""The care of a history: integrity, old runs, and the layout that this program would write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_NUMBERS = 500
 
 
 def faults(store: Store) -> Iterator[str]:
-    """A line for each thing that is not as it was written."""
+    """One line for each difference from the written data."""
     runs = store.runs()
     with store.database.reading() as connection:
         if store.database.is_sqlite:
@@ -56,7 +56,7 @@ def _faults_of(connection: Connection, run: Run) -> Iterator[str]:
 
 
 def prune(store: Store, runs: Sequence[Run]) -> None:
-    """Drops runs, all of them or none, and gives their room back to the disk."""
+    """Drops runs, all of them or none, and returns their space to the disk."""
     numbers = [run.id for run in runs]
     with store.database.writing() as connection:
         for start in range(0, len(numbers), _MOST_NUMBERS):
@@ -69,7 +69,7 @@ def prune(store: Store, runs: Sequence[Run]) -> None:
 
 
 def copy(store: Store, target: Store) -> int:
-    """Adds every run and every annotation of a history to another one; how many runs were new there."""
+    """Adds every run and every annotation of a history to another one; returns the number of new runs."""
     new = 0
     for run in store.runs():
         for document in store.documents(run):

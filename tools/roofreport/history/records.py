@@ -17,7 +17,7 @@ from roofreport.text import printable
 
 @dataclass(frozen=True)
 class Machine:
-    """Who measured. No series spans two of them."""
+    """The machine of a run. A series belongs to one of them."""
 
     id: str  # 12 hexadecimal digits of a hash over `facts`
     label: str
@@ -77,11 +77,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class CaseDetails:
-    """Facts of a run about one case beyond its readings. A result without its journal has no samples."""
+    """Facts of a run about one case beyond its readings. A result without its journal lacks samples."""
 
     samples_s: Sequence[float] = ()
     roof_name: str = ""
-    roof_ratios: Sequence[float] = ()  # one a probe
+    roof_ratios: Sequence[float] = ()  # one per probe
     chunks: Sequence[Mapping[str, float]] = ()
     phases: Mapping[str, Sequence[float]] = field(default_factory=dict)  # samples in seconds
     counters: Mapping[str, float] = field(default_factory=dict)
@@ -129,12 +129,12 @@ class Added:
     run: Run
     is_new: bool  # False: the run was there already
     cases: int
-    completed: bool = False  # it was there, and this file has brought what it lacked: the samples of a journal
+    completed: bool = False  # it existed, and this file added the missing part: the samples of a journal
     new_machine: bool = False
     new_toolchain: bool = False
 
 
-# Which machine and which toolchain a run is of: where one of them changes, a new series begins.
+# The facts that identify the machine and the toolchain of a run: where one of them changes, a new series begins.
 
 # Keys of a context. Not the name of the host: machines of one kind come and go, and so do names of containers.
 _MACHINE = (

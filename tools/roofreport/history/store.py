@@ -39,7 +39,7 @@ _Kind = TypeVar("_Kind")
 
 
 def sound(value: object, kind: type[_Kind]) -> _Kind:
-    """Raises TypeError for what is of another type."""
+    """Raises TypeError for a value of another type."""
     if not isinstance(value, kind):
         raise TypeError(f"{type(value).__name__} where {kind.__name__} has to be")
     return value
@@ -81,12 +81,12 @@ _MOST_IN_ONE_QUERY = 500
 
 
 def naive(moment: datetime) -> datetime:
-    """As the tables have it: UTC without saying so."""
+    """As the tables have it: UTC without a zone."""
     return moment.astimezone(timezone.utc).replace(tzinfo=None)
 
 
 def storable(text: str) -> str:
-    """Neither database takes every text that JSON can spell."""
+    """Both databases reject some text that JSON can spell."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
@@ -104,7 +104,7 @@ def found_run(connection: Connection, document: Document) -> int | None:
 
 
 def _known(connection: Connection, table: Table, row: Machine | Toolchain) -> bool:
-    """Writes it where it is new."""
+    """Writes it if it is new."""
     if connection.execute(select(table.c.id).where(table.c.id == row.id)).scalar() is not None:
         return True
     facts = json.dumps(dict(row.facts), sort_keys=True)
@@ -154,7 +154,7 @@ def insert_document(connection: Connection, run: int, document: Document) -> Non
 
 
 def _numbers(connection: Connection, table: Table, column: str, texts: Sequence[str]) -> dict[str, int]:
-    """Of texts that many rows share, each of which is written once."""
+    """The numbers of texts that many rows share: each text is written once."""
     wanted = list(dict.fromkeys(texts))
     found: dict[str, int] = {}
 
@@ -197,14 +197,14 @@ def insert_readings(connection: Connection, run: int, result: Result) -> None:
 
 
 def open_store(where: str, *, create: bool = False) -> Store:
-    """`where`: a path, sqlite:///PATH or postgresql://…. Raises UnusableInputError for what is no history, or one of a
-    newer program."""
+    """`where`: a path, sqlite:///PATH or postgresql://…. Raises UnusableInputError if it is not a history, or if a
+    newer program wrote it.
+    """
     return Store(open_database(where, create))
 
 
 class Store:
-    """Every method raises UnusableInputError where the database does not do its part; what it writes, it writes whole
-    or not at all."""
+    """Every method raises UnusableInputError where the database fails; writes are complete or absent."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -218,15 +218,17 @@ class Store:
         self.database.close()
 
     def add_file(self, path: Path, started: datetime | None = None) -> Added:
-        """A journal or Google Benchmark's JSON, kept whole. `started`: when it began, instead of what it says; a
-        journal has no date and is as old as its file."""
+        """A journal or Google Benchmark's JSON, kept whole. `started`: when it began, in place of its own date; a
+        journal lacks a date and is as old as its file.
+        """
         result, document = documents.of_file(path)
         written = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
         return self.add(result, document, started or documents.moment(result.date) or written)
 
     def add(self, result: Result, document: Document | None = None, started: datetime | None = None) -> Added:
         """`document`: the file that `result` is of; without it the result is kept without samples. `started`: when it
-        began, instead of what it says."""
+        began, in place of its own date.
+        """
         document = document or documents.of_result(result)
         started = started or documents.moment(result.date) or datetime.now(timezone.utc)
         count = len(result.by_name())

@@ -22,7 +22,7 @@ from sqlalchemy import (
 VERSION = 1
 # SQLite's mark of whose file it is: "roof".
 APPLICATION_ID = 0x726F6F66
-# PostgreSQL's lock that whoever writes holds.
+# PostgreSQL's lock that every writer holds.
 WRITERS_LOCK = 0x726F6F66
 
 metadata = MetaData()
@@ -37,7 +37,7 @@ meta = Table(
 
 
 def _described(name: str) -> Table:
-    """A table of shared facts of runs: a row for each set, under the start of its digest."""
+    """A table of shared facts of runs: one row for each set, under the start of its digest."""
     return Table(
         name,
         metadata,
@@ -54,7 +54,7 @@ runs = Table(
     metadata,
     Column("id", _ROWID, primary_key=True),
     Column("digest", String(64), nullable=False, unique=True),
-    # As the digest, but without date and host, which a journal does not have.
+    # As the digest, but without date and host, which a journal lacks.
     Column("content", String(64), nullable=False, index=True),
     Column("dated", Boolean, nullable=False),
     Column("started", DateTime, nullable=False),  # UTC

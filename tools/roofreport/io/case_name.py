@@ -27,7 +27,7 @@ def axes(name: str) -> dict[str, str]:
 
 
 def value_of(name: str, axis: str, contract: Contract) -> str | None:
-    """Of an axis, be it in the name or its family's default; None where the case has no such axis."""
+    """The value of an axis, from the name or its family's default; None where the case does not have the axis."""
     value = axes(name).get(axis)
     if value is not None:
         return value
@@ -42,13 +42,14 @@ def with_axis(name: str, axis: str, value: str) -> str:
 
 
 def without_axis(name: str, axis: str) -> str:
-    """The name without an axis, whatever its value."""
+    """The name without an axis and its value."""
     return "/".join(piece for piece in name.split("/") if not piece.startswith(f"{axis}:"))
 
 
 def with_role(name: str, role: str, contract: Contract) -> tuple[str, str]:
-    """The name without the axis that has a role in its family, and that axis' value, be it in the name or a default;
-    empty where it has none."""
+    """The name without the axis that has a role in its family, and that axis' value, given or by default; empty where
+    the axis is missing.
+    """
     axis = contract.axis_with_role(family(name), role)
     if axis is None:
         return name, ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract: what families, axes, implementations and counters are, as `roofbench --describe=json` says it.
+"""The contract: families, axes, implementations and counters, as `roofbench --describe=json` reports them.
 
 Every result brings its own; packaged() is that of the program of this checkout, for results that are older than that.
-Nothing else here knows the name of a family or of a counter's row.
+The other modules do not know the name of a family or of a counter's row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from roofreport.io.source import refuse
 
 SCHEMA = "roofbench-contract-1"
 PACKAGED = Path(__file__).parents[1] / "contract.json"
-# The role of the axis that says who does the work.
+# The role of the axis that selects the implementation.
 IMPLEMENTATION = "impl"
 
 
@@ -39,7 +39,7 @@ class Metric:
     name: str  # "<ref>" stands for the prefix of --reference, "<phase>" for the name of a phase
     unit: str
     better: Better
-    practical: float  # a smaller relative change means nothing in practice
+    practical: float  # a smaller relative change does not matter in practice
     noisy: bool = True  # follows the clock; False: the same work gives the same figure
 
     def worse(self, change: float) -> bool:
@@ -80,7 +80,7 @@ class Family:
 
     @cached_property
     def leading(self) -> Axis | None:
-        """The axis that others take their value from by default: the size of a model, of which its widths follow."""
+        """The axis that others take their value from by default: the size of a model, which determines its widths."""
         defaults = {axis.default for axis in self.axes}
         return next((axis for axis in self.axes if axis.name in defaults), None)
 
@@ -153,7 +153,7 @@ class Contract:
         return found
 
     def axis_with_role(self, family: str, role: str) -> Axis | None:
-        """Of a family that the contract does not know: the axis that has the role in the others."""
+        """For a family that the contract does not know, the axis that has the role in the others."""
         return self.families[family].with_role(role) if family in self.families else self._roles.get(role)
 
 
@@ -196,7 +196,7 @@ def reduced(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def reduced_text(document: dict[str, Any]) -> str:
-    """A line for each family and counter, or for each axis of a family with many."""
+    """One line for each family and counter, or for each axis of a family with many."""
 
     def family_lines(family: dict[str, Any]) -> str:
         line = json.dumps(family, ensure_ascii=False)
@@ -211,8 +211,9 @@ def reduced_text(document: dict[str, Any]) -> str:
 
 @cache
 def packaged() -> Contract:
-    """Of the program that these reports came with. build/release/bin/roofbench --describe=json, through
-    reduced_text(), makes the file."""
+    """The contract of the program that these reports came with. build/release/bin/roofbench --describe=json, through
+    reduced_text(), makes the file.
+    """
     return parse(json.loads(PACKAGED.read_text(encoding="utf-8")))
 
 
@@ -220,7 +221,7 @@ CONTRACT_KEY = "contract"
 
 
 def unpacked_contract(path: Path, text: str | None) -> Any:
-    """Of the text in which Google Benchmark's context holds it."""
+    """Parses the text that holds it in Google Benchmark's context."""
     if text is None:
         return None
     try:
@@ -230,7 +231,7 @@ def unpacked_contract(path: Path, text: str | None) -> Any:
 
 
 def read_contract(path: Path, document: Any) -> Contract:
-    """packaged() itself where the file has none."""
+    """packaged() itself where the file lacks one."""
     if document is None:
         return packaged()
     schema = document.get("schema") if isinstance(document, dict) else None

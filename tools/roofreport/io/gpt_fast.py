@@ -26,7 +26,7 @@ _METRICS = (
     ("tokens/s", "token_per_sec", 1.0),
     ("bytes/s", "memory_bandwidth(GB/s)", _GIGA),
     ("flop_util", "flops_utilization", 1.0),
-    # Of devices whose own peak no datasheet here knows: against the device that the targets are of.
+    # For devices whose peak is missing from our datasheets: against the device of the targets.
     (_OF_A100, "flops_utilization(A100)", 1.0),
 )
 
@@ -43,15 +43,15 @@ class Experiment(NamedTuple):
     size_axis: str
     counter: str
     target: float | None
-    others: frozenset[tuple[str, str]] = frozenset()  # further axes that a case must have, beside impl
+    others: frozenset[tuple[str, str]] = frozenset()  # further axes that a case must have, in addition to impl
 
 
 _SIZES = ("1024", "4096", "8192", "16384")
 _BF16 = frozenset({(case_name.PRECISION, "bf16")})
 _INT8 = frozenset({(case_name.PRECISION, "int8")})
 EXPERIMENTS = (
-    # gpt-fast multiplies FLOPs by time and takes one row: no case can reach 0.8. This is the true share, and the
-    # bandwidth that binds.
+    # gpt-fast multiplies FLOPs by time and takes one row, so that cases cannot reach 0.8. This is the true share, and
+    # the limiting bandwidth.
     Experiment("mlp_layer_norm_gelu", "bf16", "d", "flop_util", 0.8),
     Experiment("mlp_layer_norm_gelu", "bf16", "d", _OF_A100, 0.8),
     Experiment("mlp_layer_norm_gelu", "bf16", "d", "bytes/s", None),
@@ -68,7 +68,7 @@ def _has(case: Case, counter: str) -> bool:
 
 
 def _sizes_of(experiment: Experiment, result: Result) -> dict[str, dict[str, float]]:
-    """Implementation to size to value, of the cases that are the experiment and nothing else."""
+    """Implementation to size to value, for the cases of the experiment alone."""
     found: dict[str, dict[str, float]] = {}
     for name, repetitions in result.by_name().items():
         rest, impl = case_name.with_role(name, IMPLEMENTATION, result.contract)
@@ -83,7 +83,7 @@ def _sizes_of(experiment: Experiment, result: Result) -> dict[str, dict[str, flo
 
 
 def experiment_rows(result: Result) -> list[dict[str, str]]:
-    """The published experiments, a row an implementation that measured every size of one."""
+    """The published experiments, one row per implementation that measured every size of one."""
     found = []
     for experiment in EXPERIMENTS:
         metric, scale = next((metric, scale) for counter, metric, scale in _METRICS if counter == experiment.counter)
@@ -115,7 +115,7 @@ def _text(text: str) -> str:
 
 
 def rows(result: Result) -> list[dict[str, str]]:
-    """One row a measured case and metric, after those of the published experiments; a target where one is published."""
+    """One row per measured case and metric, after the published experiments; a target where one is published."""
     found = experiment_rows(result)
     for name, repetitions in result.by_name().items():
         case = merged(repetitions)
@@ -138,7 +138,9 @@ def rows(result: Result) -> list[dict[str, str]]:
 
 
 def begins(path: Path) -> bool:
-    """Whether rows for this file need a header before them. Refuses a file of other columns, and what is no text."""
+    """Whether rows for this file need a header before them. Refuses a file of other columns, and files that are not
+    text.
+    """
     expected = ",".join(COLUMNS)
     try:
         with path.open(encoding="utf-8", newline="") as file:

@@ -38,7 +38,8 @@ def _state(row: dict[str, Any]) -> tuple[State, str]:
 
 def _is_axis(name: str, value: Any, family: Family | None, contract: Contract) -> bool:
     """Whether a field that is not the library's is an axis of the row's case. One that is called like a counter is a
-    counter; of a family that the contract does not know, text is an axis."""
+    counter; in a family that the contract does not know, text is an axis.
+    """
     if contract.metric(name) is not None:
         return False
     return isinstance(value, str) if family is None else family.axis(name) is not None
@@ -147,7 +148,7 @@ def _case_of_line(line: dict[str, Any]) -> Case:
 
 
 def _after_the_first(text: str) -> Iterator[tuple[str, bool]]:
-    """Line by line, and whether each has its end: a list of all would take many times the file."""
+    """Line by line, and whether each has its end: a list of all lines would take many times the file's size."""
     start = text.find("\n") + 1
     while 0 < start < len(text):
         end = text.find("\n", start)
@@ -188,7 +189,7 @@ def _read_journal(path: Path, text: str, header: dict[str, Any]) -> Result:
 
 
 def load(path: Path) -> Result:
-    """Raises UnusableInputError that names the file."""
+    """Raises UnusableInputError, whose text names the file."""
     return result_of(path, read_text(path))
 
 
@@ -231,7 +232,7 @@ def result_of(path: Path, text: str) -> Result:
 
 
 def expand(patterns: Iterable[str]) -> list[Path]:
-    """File names, and patterns that the shell has left alone."""
+    """File names, and patterns that the shell did not expand."""
     paths: list[Path] = []
     for pattern in patterns:
         path = Path(pattern)
@@ -259,7 +260,7 @@ def without_copies(paths: Sequence[Path]) -> list[Path]:
 
 
 def load_all(patterns: Sequence[str]) -> list[Result]:
-    """Results that are several processes of one thing: of one machine, or refused."""
+    """Results of several processes of the same cases. Refuses results of different machines."""
     results = [load(path) for path in without_copies(expand(patterns))]
     for other in results[1:]:
         mixed = differences(results[0], other, with_host=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what --profile wrote: the JSON of one case, or of every case in a folder."""
+"""Reads the output of --profile: the JSON of one case, or of every case in a folder."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _MILLI = 1e-3
 
 
 class _Row:
-    """An object of the file, every field of the kind that it should be."""
+    """An object of the file, with the expected type of every field."""
 
     def __init__(self, value: Any, path: Path) -> None:
         if not isinstance(value, dict):
@@ -147,7 +147,7 @@ def _read(path: Path) -> Profile:
 
 
 def load(path: Path) -> list[Profile]:
-    """Of a folder: every case, by name. Raises UnusableInputError."""
+    """Profiles of every case in a folder, by name. Raises UnusableInputError."""
     if not path.is_dir():
         return [_read(path)]
     files = sorted(each for each in path.glob("*.json") if not each.name.endswith(_TRACE))

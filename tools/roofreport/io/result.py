@@ -37,7 +37,7 @@ class Case:
     samples: Sequence[float] = ()  # seconds, of a journal
 
     def value(self, metric: str) -> float | None:
-        """Of "time" (seconds) or of a counter; None if the case has none."""
+        """The value of "time" (seconds) or of a counter; None if the case lacks it."""
         return self.seconds if metric == TIME.name else self.counters.get(metric)
 
     @property
@@ -47,7 +47,7 @@ class Case:
 
     @property
     def why_not(self) -> str:
-        """Why a case has no figure: "OOM: …", "skipped: …", "failed: …"."""
+        """The reason why a case lacks a figure: "OOM: …", "skipped: …", "failed: …"."""
         kind = "OOM" if self.out_of_memory else self.state.value
         return printable(f"{kind}: {self.reason}" if self.reason else kind)
 
@@ -76,7 +76,7 @@ class Result:
 
 
 def merged(repetitions: list[Case]) -> Case:
-    """One case for all its repetitions: medians of what was measured. One failure makes all of it a failure."""
+    """One case for all its repetitions: medians of the measured ones. One failure makes all of it a failure."""
     for state in (State.FAILED, State.MEASURED, State.SKIPPED, State.INTERRUPTED):
         chosen = [case for case in repetitions if case.state is state]
         if chosen:
@@ -98,7 +98,7 @@ def merged(repetitions: list[Case]) -> Case:
     )
 
 
-# Which facts of a context are the hardware, and which are settings.
+# The facts of a context that are the hardware, and those that are settings.
 
 HARDWARE = ("device_kind", "device", "device_arch", "cpu_isa", "cpu_count", "cpu_caches")
 SETTINGS = (
@@ -123,7 +123,7 @@ def _differing(base: Result, new: Result, keys: tuple[str, ...]) -> list[str]:
 
 
 def differences(base: Result, new: Result, with_host: bool = False) -> list[str]:
-    """The facts of the hardware that differ: "device: A / B". The host's name tells machines of one kind apart."""
+    """The facts of the hardware that differ: "device: A / B". The host's name distinguishes machines of one kind."""
     found = _differing(base, new, HARDWARE)
     if with_host and base.host and new.host and base.host != new.host:
         found.append(f"host_name: {printable(base.host, 60)} / {printable(new.host, 60)}")
@@ -131,5 +131,5 @@ def differences(base: Result, new: Result, with_host: bool = False) -> list[str]
 
 
 def other_settings(base: Result, new: Result) -> list[str]:
-    """The settings that differ: a comparison of them is allowed, and said."""
+    """The settings that differ: a comparison of them is allowed, and reported."""
     return _differing(base, new, SETTINGS)

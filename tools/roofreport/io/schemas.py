@@ -33,7 +33,7 @@ def _check(name: str, definition: str) -> Callable[[Any], Any]:
 
 
 def violation(value: Any, name: str, definition: str = "") -> str | None:
-    """One line that says what is wrong with `value`; None if it fits."""
+    """One line that describes the error in `value`; None if it fits."""
     try:
         _check(name, definition)(value)
     except fastjsonschema.JsonSchemaValueException as error:

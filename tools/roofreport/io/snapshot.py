@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what --memory_snapshot wrote: an allocator's history, in the pickle of torch.cuda.memory's snapshots.
+"""Reads the output of --memory_snapshot: an allocator's history, in the pickle of torch.cuda.memory's snapshots.
 
-Those of PyTorch itself are read, too: they know no phases and no categories.
+Those of PyTorch itself are read, too: they lack phases and categories.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Allocation:
     size: int
     site: str  # "forward/block 3/attention/aten::bmm"
     category: str
-    begin: int  # the event that makes it; -1: it is older
-    end: int  # the event that ends it; the number of events: it is alive at the end
+    begin: int  # the event that allocates it; -1: it is older
+    end: int  # the event that frees it; the number of events: it is alive at the end
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Snapshot:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Dicts, lists, texts and numbers: a pickle that asks for anything of Python's is refused before it is run."""
+    """Dicts, lists, texts and numbers: a pickle that refers to other Python objects is refused before it is run."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"it asks for {printable(f'{module}.{name}', 80)}")
@@ -61,7 +61,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 class _Object:
-    """A dict of the file, every member of the kind that it should be."""
+    """A dict of the file, with the expected type of every member."""
 
     def __init__(self, value: Any, path: Path) -> None:
         if not isinstance(value, dict):
@@ -106,7 +106,7 @@ class _Object:
 
 
 def _older(snapshot: _Object, device: int) -> list[tuple[int, int, str]]:
-    """Address, size and site of what is alive at the end, as the segments have it."""
+    """Address, size and site of the allocations alive at the end, according to the segments."""
     alive = []
     for segment in snapshot.items("segments"):
         if segment.number("device", 0) != device:
@@ -179,7 +179,7 @@ def _read(path: Path) -> Snapshot:
 
 
 def load(path: Path) -> list[Snapshot]:
-    """Of a folder: every case, by name. Raises UnusableInputError."""
+    """Snapshots of every case in a folder, by name. Raises UnusableInputError."""
     if not path.is_dir():
         return [_read(path)]
     found = sorted(path.glob(f"*{ENDING}"))

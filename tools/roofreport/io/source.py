@@ -78,7 +78,7 @@ _LONGEST_INTEGER = 20
 
 
 class StrictJsonError(ValueError):
-    """Why a text is refused. `at_end`: it may have been cut off."""
+    """The reason why a text is refused. `at_end`: it may have been cut off."""
 
     def __init__(self, message: str, at_end: bool = False) -> None:
         super().__init__(message)

@@ -14,10 +14,10 @@ SHAPES = ("circle", "square", "diamond", "triangle")
 
 
 def color(index: int) -> str:
-    """Of a series: the first ones are easy to tell apart, and no two of any number are the same."""
+    """The color of a series: the first ones are easy to distinguish, and every series has a different one."""
     if index < len(COLORS):
         return COLORS[index]
-    # Hues by the golden section lie between all that came before; four lightnesses tell neighbours apart.
+    # Hues by the golden section lie between all earlier ones; four lightnesses distinguish neighbors.
     turn, lightness = (index * 0.618034) % 1.0, (0.32, 0.5, 0.68, 0.42)[index % 4]
     red, green, blue = colorsys.hls_to_rgb(turn, lightness, 0.65)
     return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
@@ -42,7 +42,7 @@ class Mark:
     shape: str = "circle"
     index: int = -1  # of the row that explains it
     doubtful: bool = False  # drawn hollow
-    caption: str = ""  # stands beside it; the label shows where the mark is pointed at
+    caption: str = ""  # shown next to it; the label shows where the mark is pointed at
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ class Key:
 
 # The limits of axes. Beyond them the product of two values overflows.
 LEAST, MOST = 1e-100, 1e100
-_MOST_DECADES = 16  # labelled on an axis
+_MOST_DECADES = 16  # labeled on an axis
 
 
 def within(value: float) -> float:
-    """The value, or the end of what axes show that it lies beyond."""
+    """The value, or the nearer end of the axis if it lies beyond."""
     return min(max(value, LEAST), MOST)
 
 
@@ -99,7 +99,7 @@ def spanning(values: Iterable[float], margin: float = 1.5) -> Range:
     kept = [value for value in values if value > 0 and math.isfinite(value)]
     if not kept:
         return Range(1.0, 10.0)
-    # The margin stays where a value is beyond what axes show.
+    # The margin stays where a value is beyond the axes.
     return Range(within(min(MOST / margin, min(kept)) / margin), within(max(LEAST * margin, max(kept)) * margin))
 
 

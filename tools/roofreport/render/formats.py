@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 from roofreport.text import spreadsheet
 
-# Of one kind, as counters by a pattern: with every row and counter of a file it would grow by its square.
+# The most columns of one kind, such as counters by a pattern: with every row and counter of a file the table would grow
+# quadratically.
 MOST_COLUMNS = 32
 
 
 @dataclass(frozen=True)
 class Cell:
     text: str = ""
-    value: float | None = None  # as a file for machines has it
+    value: float | None = None  # as in a file for programs
     numeric: bool = True
 
 
@@ -40,7 +41,7 @@ def _numeric_columns(table: Table) -> list[bool]:
 
 def terminal(table: Table) -> str:
     numeric = _numeric_columns(table)
-    # A long reason must not widen its column: it runs on over the empty cells behind it.
+    # A long reason must not widen its column: it continues over the empty cells to its right.
     widths = [
         max([len(header), *(len(row[i].text) for row in table.rows if row[i].numeric or not numeric[i])])
         for i, header in enumerate(table.headers)
@@ -102,7 +103,7 @@ _LATEX = {
 
 
 def _latex_text(text: str) -> str:
-    # The \\ of the row before would take these for its own: a height in brackets, and the star of its other form.
+    # The \\ of the row before would take these as its arguments: a height in brackets, and the star of its other form.
     first = "{}" if text.lstrip().startswith(("[", "*")) else ""
     return first + "".join(_LATEX.get(character, character) for character in text)
 

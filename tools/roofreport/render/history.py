@@ -104,9 +104,9 @@ _MOST_NEW = 5  # series that begin, by name
 @dataclass(frozen=True)
 class Report:
     found: Sequence[Finding]
-    dismissed: Sequence[Finding]  # what a second run did not confirm
-    cases: Sequence[str]  # that were judged
-    runs: Sequence[Run]  # of the night
+    dismissed: Sequence[Finding]  # findings that a second run did not confirm
+    cases: Sequence[str]  # number of judged cases
+    runs: Sequence[Run]  # of the nightly run
     metric: Metric
     notes: Sequence[str] = ()
 
@@ -173,12 +173,12 @@ def gate_markdown(reports: Sequence[Report]) -> str:
 
 
 def _xml_text(text: str) -> str:
-    """XML has no place for most control characters, not even escaped, nor for two that are no characters."""
+    """XML excludes most control characters, even escaped, and two noncharacters."""
     return escaped(text).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
 
 
 def _test(suite: ElementTree.Element, name: str, said: Sequence[Finding]) -> str:
-    """Adds a case, and says what became of it: a name of JUnit's counts, or nothing."""
+    """Adds a case, and returns its outcome: a name of JUnit's counts, or an empty string."""
     names = {"classname": _xml_text(name.partition("/")[0]), "name": _xml_text(name), "time": "0"}
     test = ElementTree.SubElement(suite, "testcase", names)
     alarm = next((finding for finding in said if finding.kind in ALARMS), None)
@@ -196,7 +196,7 @@ def _test(suite: ElementTree.Element, name: str, said: Sequence[Finding]) -> str
 
 
 def gate_junit(reports: Sequence[Report]) -> str:
-    """A test a case: failed where it is an alarm, skipped where it vanished."""
+    """One test per case: failed where it is an alarm, skipped where it vanished."""
     root = ElementTree.Element("testsuites", {"name": "roofbench gate"})
     for report in reports:
         said: dict[str, list[Finding]] = {name: [] for name in report.cases}

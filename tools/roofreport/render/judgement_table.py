@@ -63,7 +63,7 @@ def _or_none(value: float) -> float | None:
 
 
 def as_json(judgements: Sequence[Judgement], metric: Metric = TIME) -> str:
-    """For programs: figures in base units, effects as shares; null where there is none."""
+    """For programs: figures in base units, effects as shares; null where one is missing."""
     cases = [
         {
             "name": judgement.name,

@@ -11,7 +11,7 @@ from roofreport.io.snapshot import Allocation, Snapshot
 from roofreport.render.formats import Cell, Table
 from roofreport.text import printable
 
-# From what stays to what comes and goes: the order of columns, and of the layers of a picture from below.
+# From persistent memory to short-lived memory: the order of columns, and of the layers of a picture from below.
 CATEGORIES = (
     "older",
     "parameters",
@@ -29,8 +29,8 @@ CATEGORIES = (
 class Curve:
     """Index 0 is before the first event, i + 1 after event i."""
 
-    categories: tuple[str, ...]  # those that there are
-    layers: tuple[tuple[int, ...], ...]  # bytes, a layer a category
+    categories: tuple[str, ...]  # the categories that occur
+    layers: tuple[tuple[int, ...], ...]  # bytes, one layer per category
     peak: int  # bytes
     peak_at: int  # the first index that has them
 
@@ -62,7 +62,7 @@ def alive(snapshot: Snapshot, at: int) -> list[Allocation]:
 
 
 def phase_at(snapshot: Snapshot, at: int) -> str:
-    """Of the event before an index: its phase, and the step that it is in."""
+    """The phase and the step of the event before an index."""
     for phase in snapshot.phases:
         if phase.begin < at <= phase.end:
             return f"{phase.name}, step {phase.step + 1}"
@@ -70,7 +70,7 @@ def phase_at(snapshot: Snapshot, at: int) -> str:
 
 
 _NAME = 100
-# Counters of a case that say the same of a category from elsewhere.
+# Counters of a case that measure a category independently.
 _COUNTERS = {
     "parameters": "parameter_mem",
     "optimizer state": "optimizer_mem",
@@ -88,7 +88,7 @@ def _bytes(value: float | None) -> Cell:
 
 
 def _with_counter(value: int, counter: float | None) -> Cell:
-    """At the peak, and in brackets what the case's own counter says of the whole step where that is more or less."""
+    """At the peak, and in brackets the case's own counter for the whole step where it differs."""
     if not counter or abs(counter - value) <= 0.01 * counter:
         return _bytes(value)
     return Cell(f"{units.quantity(value, 'B') if value else '-'} ({units.quantity(counter, 'B')})", value)
@@ -102,7 +102,7 @@ def _labels(names: Sequence[str]) -> tuple[list[str], str]:
 
 
 def peaks(snapshots: Sequence[Snapshot], curves: Sequence[Curve]) -> Table:
-    """A row a snapshot, each with its own curve."""
+    """One row per snapshot, each with its own curve."""
     labels, common = _labels([snapshot.case for snapshot in snapshots])
     known = {name for each in curves for name in each.categories}
     names = [name for name in CATEGORIES if name in known]
@@ -125,7 +125,7 @@ def peaks(snapshots: Sequence[Snapshot], curves: Sequence[Curve]) -> Table:
 
 
 def _merged(found: Sequence[Allocation]) -> list[tuple[Allocation, int]]:
-    """Those of one size, site and category together, with how many they are."""
+    """Allocations of one size, site and category together, with their number."""
     sums: dict[tuple[int, str, str], int] = {}
     first: dict[tuple[int, str, str], Allocation] = {}
     for each in found:

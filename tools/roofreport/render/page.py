@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The roofline page: one HTML file that needs no network, and that treats every name in a result as text."""
+"""The roofline page: one HTML file that works without a network, and that treats every name in a result as text."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def render(result: Result) -> str:
     chart = roofline.chart(result)
     style = (_FOLDER / "page.css").read_text()
     script = (_FOLDER / "page.js").read_text()
-    # Nothing is loaded from anywhere, and of scripts and styles only these two run.
+    # The page loads nothing, and only these two scripts and styles run.
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
     )

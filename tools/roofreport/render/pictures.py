@@ -67,7 +67,7 @@ def settings() -> Any:
 
 
 def svg_of(figure: Figure, titles: Mapping[str, str]) -> str:
-    """The figure as an <svg> element. `titles`: what an artist says under the pointer, by its gid."""
+    """The figure as an <svg> element. `titles`: the text that an artist shows under the pointer, by its gid."""
     out = io.StringIO()
     with warnings.catch_warnings(), settings():
         warnings.simplefilter("ignore")  # fonts without a glyph: the reader's own font has it
@@ -250,7 +250,7 @@ _FLAME_COLORS = ("#f2b56b", "#ee9f5f", "#e8895a", "#f0c27e", "#e5a86a")
 
 
 def flame_graph(profile: Profile) -> str:
-    """The parts of a model as SVG: the parts inside a part hang under it, as wide as their time."""
+    """The parts of a model as SVG: each part hangs under the one that contains it, as wide as its time."""
     inside: dict[str, list[Part]] = {}
     for part in profile.parts[1:]:
         inside.setdefault(part.path.rpartition("/")[0], []).append(part)

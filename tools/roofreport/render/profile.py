@@ -151,7 +151,7 @@ def _is_inside(part: Part, around: str) -> bool:
 
 
 def attention(profiles: Sequence[Profile]) -> Table:
-    """Softmax against the two products of attention, where they are ranges of their own."""
+    """Softmax against the two products of attention, where they are separate ranges."""
     rows = []
     for profile in profiles:
         # An attention alone has them as phases of its step.

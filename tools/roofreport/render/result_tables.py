@@ -53,7 +53,7 @@ def winners_table(found: Sequence[Winner]) -> Table:
 
 
 def precision_table(choice: Choice) -> Table:
-    """A row a precision, the fastest first."""
+    """One row per precision, the fastest first."""
 
     def seconds(value: float) -> Cell:
         return Cell(units.time(value), value) if value > 0 else Cell()
@@ -77,7 +77,7 @@ def precision_table(choice: Choice) -> Table:
 
 
 def growth_line(series: Series) -> str:
-    """The fitted exponent against the expected one, and what has to be said of small points."""
+    """The fitted exponent compared with the expected one, and a note on small points."""
     fit = series.fit
     text = f"{series.axis}^{fit.exponent:.2f} ({fit.low:.2f} to {fit.high:.2f})"
     if series.expected is not None:
@@ -127,7 +127,7 @@ def _ratio(value: float | None) -> Cell:
 
 
 def _expanded(columns: Sequence[str], result: Result) -> list[str]:
-    """The columns with patterns replaced by the counters that are there, without those that no case has."""
+    """The columns with patterns replaced by the existing counters, without those that no case has."""
     contract = result.contract
     known = dict.fromkeys(name for case in result.cases for name in case.counters)
     special = {row.name for row in contract.counters}
@@ -148,8 +148,9 @@ def _expanded(columns: Sequence[str], result: Result) -> list[str]:
 def result_table(
     results: Sequence[Result], columns: Sequence[str] = DEFAULT_COLUMNS, baseline: str | None = None
 ) -> Table:
-    """One row a case. A baseline adds its time over the case's own; every result after the first adds its median and
-    the first's time over its own."""
+    """One row per case. A baseline adds its time over the case's own; every result after the first adds its median and
+    the first's time over its own.
+    """
     groups = [{name: merged(cases) for name, cases in result.by_name().items()} for result in results]
     names = list(dict.fromkeys(name for group in groups for name in group))
     base = groups[0]
@@ -251,7 +252,7 @@ _HEADERS = ("case", "processes", "time", "roof", "least", "most", "memory slow",
 
 
 def _verdict(winner: Winner, processes: Sequence[dict[str, Case]], contract: Contract) -> str:
-    """How the best of a piece of work does against each other one, process by process."""
+    """The best implementation of a piece of work compared with each other one, process by process."""
     best, *others = winner.ranking
     parts = []
     for other in others:
@@ -271,7 +272,7 @@ def _verdict(winner: Winner, processes: Sequence[dict[str, Case]], contract: Con
 
 
 def over_processes(results: Sequence[Result]) -> Table:
-    """A row a case; then a line for each piece of work that has several implementations."""
+    """One row per case; then one line for each piece of work that has several implementations."""
     processes = [{name: merged(cases) for name, cases in result.by_name().items()} for result in results]
     names = list(dict.fromkeys(name for process in processes for name in process))
     cases = {name: [process[name] for process in processes if name in process] for name in names}

@@ -24,7 +24,7 @@ _SHARES = {_MEMORY_SHARE: "bytes/s", "flop_util": "FLOP/s"}
 _MOST_SHEETS = 4
 _MOST_PEAKS = 16
 
-# Of a dtype that is two: products in one precision over storage in another.
+# Marks a dtype with two precisions: products in one over storage in another.
 _MIXED = "_autocast"
 
 
@@ -76,7 +76,7 @@ def _by_prefix(cases: Sequence[Case]) -> dict[str, Roofs]:
 
 
 def datasheet_roofs(result: Result, cases: Sequence[Case]) -> list[Roofs]:
-    """Of this device, where it has one, and of the reference."""
+    """The datasheet roofs of this device, where it has one, and of the reference."""
     found = []
     for prefix, roofs in sorted(_by_prefix(cases).items()):
         title = printable(result.context.get("reference", prefix), 40) if prefix else "datasheet of this device"
@@ -106,12 +106,12 @@ def dtype_shapes(cases: Sequence[Case]) -> dict[str, str]:
 
 
 def doubts(case: Case) -> list[str]:
-    """Why to distrust the case's figures: "noisy", "disturbed"."""
+    """Reasons to distrust the case's figures: "noisy", "disturbed"."""
     return [name for name in ("noisy", "disturbed", "throttled") if case.counters.get(name, 0.0) > 0]
 
 
 def is_plotted(case: Case) -> bool:
-    """Work without arithmetic, or without traffic, has no place on these axes."""
+    """Work without arithmetic, or without traffic, cannot be drawn on these axes."""
     if case.state is not State.MEASURED or not (case.flops > 0 and case.bytes > 0 and case.seconds > 0):
         return False
     return all(LEAST <= ratio <= MOST for ratio in (case.flops / case.bytes, case.flops / case.seconds))

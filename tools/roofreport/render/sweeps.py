@@ -15,7 +15,7 @@ from roofreport.stats import growth
 from roofreport.stats.growth import Series
 from roofreport.text import printable
 
-_MEAN = "_mean_ms"  # what every phase has: <phase>_mean_ms beside its median, <phase>_ms
+_MEAN = "_mean_ms"  # every phase has <phase>_mean_ms next to its median, <phase>_ms
 _MEDIAN = "_ms"
 
 
@@ -39,7 +39,7 @@ def _expected(times: float, exponent: float | None) -> Cell:
 
 
 def sweep_table(found: Sequence[Series]) -> Table:
-    """A row a point. The base of a sweep is its smallest point."""
+    """One row per point. The base of a sweep is its smallest point."""
     phases = _phases(found)
     rows = []
     for series in found:
@@ -64,7 +64,7 @@ def sweep_table(found: Sequence[Series]) -> Table:
 
 
 def growth_charts(found: Sequence[Series]) -> list[Chart]:
-    """One panel a family and axis: points, the fitted line, and the expected slope through the last point."""
+    """One panel per family and axis: points, the fitted line, and the expected slope through the last point."""
     panels: dict[tuple[str, str], list[Series]] = {}
     for series in found:
         panels.setdefault((series.family, series.axis), []).append(series)
@@ -138,7 +138,7 @@ def _row(curve: Curve, point: Point) -> tuple[Cell, ...]:
 
 
 def serving_table(curves: Sequence[Curve]) -> Table:
-    """A row a batch of each curve."""
+    """One row per batch of each curve."""
     rows = tuple(_row(curve, point) for curve in curves for point in curve.points)
     legend = (_LEGEND, *(knee(curve) for curve in curves))
     return Table(_HEADERS, rows, legend).without_empty_columns()
@@ -156,7 +156,7 @@ def _caption(point: Point, is_knee: bool) -> str:
 
 
 def serving_chart(curves: Sequence[Curve]) -> Chart:
-    """All curves in one picture: each point says its batch, and its share of the roof where that is known."""
+    """All curves in one picture: each point shows its batch, and its share of the roof where that is known."""
     marks: list[Mark] = []
     for i, curve in enumerate(curves):
         for point in curve.points:

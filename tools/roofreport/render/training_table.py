@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps as they are published: a row a size with its phases, and parameters against time."""
+"""Training steps as they are published: one row per size with its phases, and parameters against time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PARAMETERS = "_params"
 
 
 def _steps(result: Result, repeats: bool = False) -> list[Case]:
-    """The training steps: repetitions merged, or each of them and then the mean of what was measured."""
+    """The training steps: repetitions merged, or each of them and then the mean of the measured ones."""
     groups = result.by_name().values()
     cases = [case for group in groups for case in (_each_and_mean(group) if repeats else [merged(group)])]
     families = {case_name.family(case.name) for case in cases if case.counters.keys() >= _MARKS}
@@ -64,7 +64,7 @@ def _named_like(cases: list[Case], suffix: str) -> list[str]:
 
 
 def _size_and_setup(case: Case, result: Result) -> tuple[str, str]:
-    """The size, and what distinguishes the row beside it: every other axis."""
+    """The size, and the axes that distinguish the row from adjacent ones: every other axis."""
     family = result.contract.families.get(case_name.family(case.name))
     leading = family.leading if family else None
     axes = case_name.axes(case.name)
@@ -108,9 +108,10 @@ def _share(value: float | None) -> Cell:
 
 
 def published(result: Result, repeats: bool = False, deviations: bool = False) -> Table:
-    """A row a size and setup: phases as mean ± sd, backward over forward, rates, memory, and the gain over fp32.
+    """One row per size and setup: phases as mean ± sd, backward over forward, rates, memory, and the gain over fp32.
 
-    `repeats`: a row a repetition, and then their mean. `deviations`: columns of their own, for what reads numbers.
+    `repeats`: one row per repetition, and then their mean. `deviations`: in separate columns, for programs that read
+    numbers.
     """
     cases = _steps(result, repeats)
     measured = {case.name: case for case in cases if case.state is State.MEASURED}
@@ -163,7 +164,7 @@ def _growth(case: Case, smaller: Case | None) -> Cell:
     if smaller is None or State.MEASURED is not case.state or State.MEASURED is not smaller.state:
         return Cell()
     sizes = smaller.counters["parameters"], case.counters["parameters"]
-    # A size that is none, and two that no logarithm tells apart, have no growth between them.
+    # Growth needs valid sizes, and two whose logarithms differ.
     if not 0 < sizes[0] < sizes[1] or math.log(sizes[0]) == math.log(sizes[1]):
         return Cell()
     exponent = slope(sizes[0], smaller.seconds, sizes[1], case.seconds)
@@ -171,7 +172,7 @@ def _growth(case: Case, smaller: Case | None) -> Cell:
 
 
 def parameters(result: Result) -> Table:
-    """A row a size and setup: parameters by component, and how time grows against them."""
+    """One row per size and setup: parameters by component, and how time grows against them."""
     groups: dict[str, list[Case]] = {}
     measured = [case for case in _steps(result) if case.state is State.MEASURED and "parameters" in case.counters]
     for case in measured:

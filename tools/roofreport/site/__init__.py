@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A history as a folder of pages, which open from a disk or from any web server and ask no other host for anything."""
+"""A history as a folder of pages, which open from a disk or from any web server without requests to other hosts."""

@@ -53,14 +53,14 @@ def _folder() -> Path:
 
 
 def copy_chart_library(to: Path) -> None:
-    """With its licence, which each of the scripts begins with. Raises UnusableInputError, OSError."""
+    """Includes its license, which each of the scripts begins with. Raises UnusableInputError, OSError."""
     folder = _folder()
     to.mkdir(parents=True, exist_ok=True)
     for name in SCRIPTS:
         shutil.copyfile(folder / name, to / name)
 
 
-# Says of a folder that it may be replaced.
+# Marks a folder as replaceable.
 _MARK = ".roofbench-site"
 
 
@@ -73,7 +73,7 @@ def _refuse_foreign(out: Path) -> None:
 
 @contextmanager
 def replacing_folder(out: Path) -> Iterator[Path]:
-    """A new folder beside `out`, which takes its place when the block ends well. Raises UnusableInputError."""
+    """A new folder next to `out`, which takes its place when the block ends well. Raises UnusableInputError."""
     try:
         _refuse_foreign(out)
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ PAGES = {
     "compare": (*_BASE, "compare.js"),
     "roofline": (*_CHARTS, "roofline.js"),
 }
-# Nothing comes from another host, and no script or address that a name smuggles in runs. Bokeh styles its elements.
+# Everything comes from this host, and scripts or addresses in a name do not run. Bokeh styles its elements.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'"

@@ -43,7 +43,7 @@ def words(text: str, limit: int = _LONGEST_WORD) -> str:
 
 
 def number(value: float | None, digits: int = 6) -> float | None:
-    """`value` with as many digits as a page shows; None for what no chart can place."""
+    """`value` with as many digits as a page shows; None if a chart cannot place it."""
     if value is None or not math.isfinite(value) or abs(value) > MOST:
         return None
     rounded = float(f"{value:.{digits}g}")
@@ -51,7 +51,7 @@ def number(value: float | None, digits: int = 6) -> float | None:
 
 
 def script_text(name: str, value: Any) -> str:
-    """`name` is what a page asks for; `value` is made of what JSON knows. Raises ValueError for what it does not."""
+    """`name` is the key that a page requests; `value` consists of JSON types. Raises ValueError for other types."""
     dumped = json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return f"received({json.dumps(name)},{dumped});\n"
 
@@ -64,14 +64,14 @@ _MOST_FACTS = 60
 
 
 def token(text: str) -> str:
-    """`text`, a hash, fit for a file's name and a link, whatever a foreign store has in its place."""
+    """`text`, a hash, made safe for a file's name and a link, for any content of a foreign store."""
     known = text if _TOKEN.fullmatch(text) else sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
     return known[:_TOKEN_LENGTH]
 
 
 @dataclass
 class Numbered(Generic[Key]):
-    """Things in the order in which they first came."""
+    """Items in the order of their first occurrence."""
 
     places: dict[Key, int] = field(default_factory=dict)
 
@@ -84,7 +84,7 @@ def facts(known: Mapping[str, str]) -> list[list[str]]:
 
 
 class Catalogue:
-    """`histories`: what the store has of each metric."""
+    """`histories`: the store's histories of each metric."""
 
     def __init__(self, histories: Mapping[str, Mapping[Series, list[Reading]]], contract: Contract) -> None:
         self._contract = contract
@@ -102,7 +102,7 @@ class Catalogue:
             self._toolchains.place(series.toolchain)
 
     def run(self, run: Run) -> int | None:
-        """Its place; None for a run without any reading."""
+        """Its place; None for a run without a reading."""
         return self._run_places.get(run.digest)
 
     def case(self, name: str) -> int:
@@ -112,7 +112,7 @@ class Catalogue:
         return self._machines.place(machine)
 
     def metrics(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Units and directions; of a counter that no contract knows, nothing."""
+        """Units and directions; empty for a counter that no contract knows."""
         found = {}
         for name in names:
             metric = self._contract.metric(name)
@@ -161,7 +161,7 @@ def usable(value: float | None) -> bool:
     return value is not None and math.isfinite(value) and LEAST <= value <= MOST
 
 
-# Of a level that is too young for a fence.
+# The width of a level that is too young for a fence.
 _WIDTH = math.log1p(standing.FAR_FLOOR)
 _WIDEST = 50.0  # whose exponential is a number
 
@@ -174,7 +174,7 @@ def _level(places: Sequence[int], logs: Sequence[float], metric: Metric) -> Leve
 
 
 def levels_of(values: Sequence[float | None], metric: Metric) -> list[Level]:
-    """In the places of `values`; what was not measured belongs to no level."""
+    """In the places of `values`; an unmeasured value does not belong to a level."""
     kept = [(place, math.log(value)) for place, value in enumerate(values) if value is not None and usable(value)]
     if not kept:
         return []
@@ -184,7 +184,7 @@ def levels_of(values: Sequence[float | None], metric: Metric) -> list[Level]:
 
 
 _BINS = 24
-# Below it, other processes start no sooner than this one is done.
+# Below it, other processes begin only after this one.
 _MANY_RUNS = 60
 _MOST_PROCESSES = 8
 
@@ -200,7 +200,7 @@ NOTHING = Told(None, "")
 
 
 def histogram(samples: Sequence[float]) -> list[Any] | None:
-    """[number of samples, fastest, slowest, count of each bin]; None of no samples."""
+    """[number of samples, fastest, slowest, count of each bin]; None for an empty list."""
     kept = [one for one in samples if usable(one)]
     if not kept:
         return None
@@ -256,13 +256,13 @@ def case_token(series: Series) -> str:
 
 
 def _column(values: Sequence[float | None]) -> Any:
-    """One figure where every night has the same, as counts of parameters."""
+    """One figure where every nightly run has the same, such as counts of parameters."""
     rounded = [number(value, 4) for value in values]
     return rounded[0] if rounded and all(value == rounded[0] for value in rounded) else rounded
 
 
 def details_data(readings: Sequence[Reading], told: Mapping[str, Told]) -> dict[str, Any]:
-    """`told`: by the digest of the run."""
+    """`told`: details by the digest of the run."""
     rows = [dict(one.counters) for one in readings]
     names = list(dict.fromkeys(name for row in rows for name in row))[:_MOST_COUNTERS]
     nights = [told.get(one.run.digest, NOTHING) for one in readings]
@@ -284,12 +284,12 @@ class Group(Enum):
 
 @dataclass(frozen=True)
 class Status:
-    """The mark tells what colour alone would not."""
+    """The mark repeats in a shape the meaning of the color."""
 
     word: str
     mark: str
     group: Group
-    rank: int  # the lower, the sooner it deserves a look
+    rank: int  # the lower, the more urgent
 
 
 STEADY = Status("steady", "·", Group.STEADY, 9)
@@ -314,14 +314,14 @@ def status_of(finding: Finding, metric: Metric) -> Status:
 
 
 def worst_status(findings: Sequence[Finding], metric: Metric) -> tuple[Status, Finding | None]:
-    """Of one series, which may be slower and noisy at once."""
+    """The worst status of one series, which may be slower and noisier at once."""
     ranked = [(status_of(finding, metric), finding) for finding in findings]
     return min(ranked, key=lambda one: one[0].rank) if ranked else (STEADY, None)
 
 
 _PROGRAM = "build/release/bin/roofbench"
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
-# Of the counters that hold a time against a datasheet: what follows the name of its device.
+# Counters that compare a time with a datasheet; the name of the device comes first.
 _SHARE_OF_SHEET = re.compile(r"(\w+)_(?:flop|mem)_util")
 _LETTERS = {State.MEASURED: "m", State.SKIPPED: "s", State.FAILED: "f", State.INTERRUPTED: "i"}
 
@@ -348,7 +348,7 @@ def _bounds(readings: Sequence[Reading]) -> dict[str, list[float | None]]:
 
 
 def _command(series: Series, readings: Sequence[Reading]) -> list[str]:
-    """Lines for a shell; none for a name that no shell should see."""
+    """Lines for a shell; empty for a name that must not reach a shell."""
     if words(series.case) != series.case or not readings:
         return []
     run = readings[-1].run
@@ -431,7 +431,7 @@ def _case(series: Series, reading: Reading) -> Case:
 
 
 def _mark(mark: Mark, case: Case, catalogue: Catalogue, colors: Sequence[str]) -> list[Any]:
-    """The case, FLOP/byte, FLOP/s, the share of its roof, and how the mark looks."""
+    """The case, FLOP/byte, FLOP/s, the share of its roof, and the style of the mark."""
     share = number(case.counters.get("roof"), 3)
     looks = colors.index(mark.color), SHAPES.index(mark.shape)
     return [catalogue.case(case.name), number(mark.x, 4), number(mark.y, 4), share, *looks]

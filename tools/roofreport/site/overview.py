@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first page: a row for each series, the change and its first night, worst first."""
+"""The first page: a row for each series, the change and its first nightly run, worst first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from roofreport.site import data
 from roofreport.site.data import Group, Status, token, words
 
 _UNKNOWN = "-"
-# Of units that are part of a second: how many of them make one.
+# For units that are part of a second: how many of them make one.
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _BARE = ("", "count", "0 or 1")
 
@@ -48,12 +48,12 @@ def change(ratio: float | None) -> str:
 WIDTH, HEIGHT = 120, 26
 _MARGIN = 3.0
 _MOST_POINTS = 60
-# Smaller changes than this do not fill the height: noise would look like news.
+# Smaller changes than this do not fill the height: noise would look like a change.
 _LEAST_SPAN = 0.04
 
 
 def _thinned(values: Sequence[float]) -> list[float]:
-    """As many as the width has room for; a median of each stretch keeps levels and drops outliers."""
+    """As many values as fit into the width; a median of each stretch keeps levels and drops outliers."""
     if len(values) <= _MOST_POINTS:
         return list(values)
     edges = [round(i * len(values) / _MOST_POINTS) for i in range(_MOST_POINTS + 1)]
@@ -61,7 +61,7 @@ def _thinned(values: Sequence[float]) -> list[float]:
 
 
 def sparkline(values: Sequence[float | None]) -> Markup:
-    """Decoration: what it shows is in words beside it."""
+    """Decoration: the adjacent words carry its content."""
     logs = _thinned([math.log(value) for value in values if value is not None and data.usable(value)])
     if len(logs) < 2:
         return Markup("")
@@ -91,7 +91,7 @@ class Row:
     now: str
     now_value: float
     change: str
-    change_value: float  # nan where there is none
+    change_value: float  # nan where it is missing
     since: str  # a day
     revision: str
     text: str
@@ -123,7 +123,7 @@ class Overview:
         return sorted({str(getattr(row, column)) for row in self.rows})
 
     def words(self) -> list[tuple[Status, int]]:
-        """The statuses that occur, most urgent first, and how often."""
+        """The statuses that occur, most urgent first, with their counts."""
         counted: dict[Status, int] = {}
         for row in self.rows:
             counted[row.status] = counted.get(row.status, 0) + 1
@@ -131,7 +131,7 @@ class Overview:
 
 
 def _change(values: Sequence[float]) -> float:
-    """The newest against the ones that a fence would be made of."""
+    """The newest run compared with those that a fence would be made of."""
     if len(values) <= standing.FEWEST_NIGHTS:
         return math.nan
     return values[-1] / median(values[-1 - standing.FENCE_NIGHTS : -1]) - 1

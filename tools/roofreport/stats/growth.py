@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How time grows along an axis, against what its family expects."""
+"""Growth of the time along an axis, compared with the expectation of its family."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roofreport.io.result import Case, State
 FEWEST_POINTS = 3
 _CONFIDENCE = 0.95
 _LONGEST_EXPONENT = 700.0
-# Sizes beyond these are none. Logarithms of those between them are far enough apart to be distinguished.
+# Sizes beyond these are invalid. Logarithms of those between them are far enough apart to be distinguished.
 _SMALLEST, _LARGEST = 1e-15, 1e30
 _CLOSEST = 1e-9  # as a ratio, less 1
 
@@ -43,9 +43,9 @@ class Series:
 
     family: str
     axis: str
-    rest: str  # what the other axes are
+    rest: str  # the values of the other axes
     sizes: tuple[float, ...]
-    cases: tuple[Case, ...]  # one a size
+    cases: tuple[Case, ...]  # one per size
     fit: Fit
     expected: float | None = None
 
@@ -55,7 +55,7 @@ class Series:
 
     @property
     def overhead_below(self) -> float | None:
-        """Up to this size the time grows less than half as fast as expected; None: nowhere, or nothing is expected."""
+        """Up to this size the time grows less than half as fast as expected; None: no such size, or no expectation."""
         found = None
         if self.expected is None:
             return None
@@ -68,7 +68,7 @@ class Series:
 
 
 def power(logarithm: float) -> float:
-    """exp, as far as there are numbers for it."""
+    """exp, limited to the range of double."""
     return math.exp(min(max(logarithm, -_LONGEST_EXPONENT), _LONGEST_EXPONENT))
 
 
@@ -79,7 +79,7 @@ def slope(size: float, value: float, next_size: float, next_value: float) -> flo
 
 def fit_power(sizes: Sequence[float], seconds: Sequence[float]) -> Fit:
     """Least squares on logarithms. At least three distinct sizes."""
-    # SciPy takes most of a second to import: only what needs it pays.
+    # SciPy takes most of a second to import: it is imported on use.
     from scipy import stats
 
     line = stats.linregress([math.log(size) for size in sizes], [math.log(time) for time in seconds])
@@ -97,7 +97,7 @@ def _number(text: str) -> float | None:
 
 
 def _distinct(points: dict[float, Case]) -> list[tuple[float, Case]]:
-    """In the order of their sizes, without those that no logarithm tells from the one before."""
+    """Sorted by size, without sizes whose logarithm equals the one before."""
     found: list[tuple[float, Case]] = []
     for size in sorted(points):
         if not found or size / found[-1][0] - 1 > _CLOSEST:

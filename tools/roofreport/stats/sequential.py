@@ -52,7 +52,9 @@ def _cumulative(n: int) -> NDArray[np.float64]:
 
 
 def p_value(differences: Sequence[float] | NDArray[np.float64]) -> float:
-    """Two-sided p of "symmetric around zero". Zeros are dropped, as Wilcoxon did; nothing left is no evidence: 1."""
+    """Two-sided p of "symmetric around zero". Zeros are dropped, as Wilcoxon did; an empty rest gives 1, the absence of
+    evidence.
+    """
     values = np.asarray(differences, dtype=np.float64)
     values = values[values != 0]
     if len(values) == 0:
@@ -63,7 +65,7 @@ def p_value(differences: Sequence[float] | NDArray[np.float64]) -> float:
 
 
 def _walsh_rank(n: int, confidence: float) -> int:
-    """How many Walsh averages are cut off at either end: 0 where even all of them do not reach the confidence."""
+    """The number of Walsh averages cut off at either end: 0 where even all of them do not reach the confidence."""
     tail = (1 - confidence) / 2
     if n <= EXACT_UP_TO:
         return int(np.searchsorted(_cumulative(n), tail, side="right"))
@@ -91,7 +93,7 @@ def spending_weights(fractions: Sequence[float], power: float) -> list[float]:
     """The share of the error rate that each look may spend, looks being made at these fractions of the budget.
 
     Kim & DeMets' power family (Biometrika 74, 1987): a share t^power is spent by the time t. The shares are combined by
-    the union bound, which holds whatever the dependence between looks is.
+    the union bound, which holds for any dependence between looks.
     """
     weights = []
     spent = 0.0
@@ -103,7 +105,7 @@ def spending_weights(fractions: Sequence[float], power: float) -> list[float]:
 
 
 def repeated_p_value(p_values: Sequence[float], weights: Sequence[float]) -> float:
-    """A p-value for all looks so far: valid whenever the looking stops."""
+    """A p-value for all looks so far: valid for any stopping rule."""
     return min(1.0, min((p / w for p, w in zip(p_values, weights, strict=True) if w > 0), default=1.0))
 
 
@@ -124,16 +126,17 @@ _HODGES_LEHMANN = math.sqrt(math.pi / 3)
 
 @dataclass
 class Trial:
-    """One case: logarithms of its times (or of another metric) in the order A B, B A, A B, …, and what its looks have
-    found."""
+    """One case: logarithms of its times (or of another metric) in the order A B, B A, A B, …, and the results of its
+    looks.
+    """
 
     name: str
     base_first: bool = True  # whether the base opens the first pair
     metric: Metric = TIME
     base: list[float] = field(default_factory=list)
     new: list[float] = field(default_factory=list)
-    p_values: list[float] = field(default_factory=list)  # one a look
-    fractions: list[float] = field(default_factory=list)  # of the budget, one a look
+    p_values: list[float] = field(default_factory=list)  # one per look
+    fractions: list[float] = field(default_factory=list)  # of the budget, one per look
     verdict: Verdict | None = None  # None: open
 
     @property
@@ -174,7 +177,7 @@ class Trial:
 
 
 def look(trials: Sequence[Trial], fraction: float) -> None:
-    """Decides what can be decided at this fraction of the budget. Decided cases keep their verdict."""
+    """Decides the cases that can be decided at this fraction of the budget. Decided cases keep their verdict."""
     opened = [trial for trial in trials if trial.verdict is None and trial.pairs >= MIN_PAIRS]
     for trial in opened:
         trial.p_values.append(p_value(trial.differences()))
@@ -193,5 +196,5 @@ def look(trials: Sequence[Trial], fraction: float) -> None:
 
 
 def is_due(looks_done: int, fraction: float, pairs: int) -> bool:
-    """Whether the next look is to be taken now. The schedule depends on the budget alone, never on the data."""
+    """Whether the next look is due. The schedule depends on the budget alone, never on the data."""
     return looks_done < len(LOOKS) and pairs >= MIN_PAIRS and fraction >= LOOKS[looks_done]

@@ -29,7 +29,7 @@ ALARMS = frozenset({Verdict.SLOWER, Verdict.FAILED})
 
 @dataclass(frozen=True)
 class Judgement:
-    """One case. Effects are relative changes, new over base less 1; nan where there is none."""
+    """One case. Effects are relative changes, new over base less 1; nan where one is missing."""
 
     name: str
     verdict: Verdict
@@ -43,7 +43,7 @@ class Judgement:
 
 
 def relative(logarithm: float) -> float:
-    """The relative change that a difference of logarithms stands for."""
+    """The relative change that corresponds to a difference of logarithms."""
     return math.expm1(logarithm) if logarithm < 700 else math.inf
 
 
@@ -53,7 +53,7 @@ def relative(logarithm: float) -> float:
 
 _FEWEST = 4
 _LEAST_GAP = 0.1  # of the value below it
-_GAP_OVER_GROUP = 3.0  # a gap that groups of this width do not make by themselves
+_GAP_OVER_GROUP = 3.0  # a gap that groups of this width rarely have by chance
 
 
 @dataclass(frozen=True)

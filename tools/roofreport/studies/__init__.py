@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of tools/study, which measure how good the verdicts of tools/report are."""
+"""The programs of tools/study, which measure the error rates of the verdicts of tools/report."""

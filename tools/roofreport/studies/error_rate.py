@@ -35,13 +35,13 @@ _PLAN = "plan.json"
 _ATTEMPTS = 3
 _SHORTEST_SAMPLING = 0.02
 _LONGEST_SAMPLING = 0.4
-# Roof probes take about a quarter of the time of samples beside it, and the warm-up takes some as well.
+# Roof probes take about a quarter of the time of adjacent samples, and the warm-up takes some as well.
 _SAMPLING_COST = 1.6
 
 
 @dataclass
 class Plan:
-    """The plan of a recording, which is fixed when it begins."""
+    """The plan of a recording, which is fixed at its start."""
 
     fingerprint: str
     cases: list[str]
@@ -68,7 +68,9 @@ def _process(command: Command, plan: Plan, arm: str, out: Path) -> Finished:
 
 
 def make_plan(command: Command, cases: list[str], flags: list[str], folder: Path, seconds: float, rounds: int) -> Plan:
-    """Samples as long as the time allows, after a process that tells what one costs beside them."""
+    """Takes samples as long as the time allows, after a process that shows the cost of one in addition to its
+    samples.
+    """
     plan = Plan(command.fingerprint(), cases, flags, _SHORTEST_SAMPLING, rounds)
     folder.mkdir(parents=True, exist_ok=True)
     pilot = _process(command, plan, "slow5", folder / "pilot.json")
@@ -98,7 +100,7 @@ def read_plan(folder: Path) -> Plan | None:
 
 
 def record_pool(command: Command, plan: Plan, folder: Path, seconds: float, say: Callable[[str], None]) -> None:
-    """Goes on until the plan's rounds or the seconds are used up. What is there already is kept."""
+    """Continues until the plan's rounds or the seconds are used up. Existing files are kept."""
     if plan.fingerprint != command.fingerprint():
         raise UnusableInputError(f"{folder} was begun with another binary or other flags")
     start = time.monotonic()
@@ -109,7 +111,7 @@ def record_pool(command: Command, plan: Plan, folder: Path, seconds: float, say:
         if time.monotonic() - start > seconds:
             say("the time is used up; repeat the command to continue")
             return
-        # A round is taken in one go, or the processes of a pair would be minutes apart.
+        # A round is not interrupted; otherwise the processes of a pair would be minutes apart.
         begun = time.monotonic()
         for arm in order_of(round_):
             _process(command, plan, arm, _file(folder, round_, arm))
@@ -140,7 +142,7 @@ def read_pool(folder: Path) -> Pool:
         rounds.append(rows)
     if len(rounds) < 2:
         raise UnusableInputError(f"{folder}: fewer than two whole rounds")
-    # Files are written as processes end, so that the gaps are their times; pauses between sessions are no part of them.
+    # Files are written as processes end, so that the gaps are their times; pauses between sessions are excluded.
     process_seconds = float(np.median(np.diff(np.sort(changed))))
     return Pool(tuple(plan.cases), np.array(rounds), process_seconds)
 
@@ -152,7 +154,7 @@ U_TEST_ALPHA = 0.05
 
 @dataclass
 class Rates:
-    """Of one pair of arms: the share of windows of each case with each outcome."""
+    """Rates of one pair of arms: the share of windows of each case with each outcome."""
 
     base: str
     new: str
@@ -177,7 +179,7 @@ class Rates:
 def window_verdicts(
     base: NDArray[np.float64], new: NDArray[np.float64], base_first: bool
 ) -> tuple[list[Verdict], list[int]]:
-    """The verdicts of abba on [pair, case] if the window is its whole budget, and the pairs that each took."""
+    """The verdicts of abba on [pair, case] if the window is its whole budget, and the pair count of each."""
     pairs, cases = base.shape
     trials = [Trial(str(case), base_first) for case in range(cases)]
     decided = [pairs] * cases
@@ -256,7 +258,7 @@ FILTER = (
 )
 ROUNDS = 124
 FEWEST_CASES = 9
-# Of a case: false verdicts at most, and calls of a injected slowdown at least, within the budget.
+# Limits for a case: false verdicts at most, and detections of an injected slowdown at least, within the budget.
 TARGETS = {0.0: 0.01, 0.03: 0.60, 0.05: 0.90}
 
 _EPILOG = """

@@ -2,8 +2,8 @@
 """Synthetic processes with the noise of a shared two-core machine, and a year of nightly runs of them.
 
 Memory bandwidth in two modes that last minutes, neighbors that come and go, bursts, memory layouts that last a process,
-and the error of the median inside a process. A year adds what differs between nights (how busy neighbors are, how often
-memory is slow), what is missing, and a new driver, with which every series restarts.
+and the error of the median inside a process. A year adds what differs between nightly runs (how busy neighbors are, how
+often memory is slow), missing runs, and a new driver, with which every series restarts.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-# The order of one round; the next one runs backwards. What is compared with each other runs next to each other, in the
-# order A B B A.
+# The order of one round; the next one runs backwards. Cases that are compared with each other run next to each other,
+# in the order A B B A.
 ARMS = ("slow5", "base", "base2", "slow3")
 INJECTED = {"slow5": 0.05, "base": 0.0, "base2": 0.0, "slow3": 0.03}
 
 
 @dataclass(frozen=True)
 class Pool:
-    """log times, [round, arm, case], and seconds a process."""
+    """log times, [round, arm, case], and seconds per process."""
 
     cases: tuple[str, ...]
     log_times: NDArray[np.float64]
@@ -89,11 +89,11 @@ def simulated_pool(random: np.random.Generator, rounds: int, process_seconds: fl
 Floats = NDArray[np.float64]
 
 CASE_SECONDS = 6.0  # from the begin of a case to that of the next one
-DRIFT_DEVIATION = 0.01  # of the neighbours' load, from night to night
+DRIFT_DEVIATION = 0.01  # of the neighbors' load, from one nightly run to the next
 DRIFT_NIGHTS = 10.0
 LEAN_DEVIATION = 1.0  # of how often memory is slow, as log-odds
 LEAN_NIGHTS = 20.0
-PROBE_DEVIATION = 0.01  # of the roof measured beside a case
+PROBE_DEVIATION = 0.01  # of the roof measured next to a case
 MISSING_NIGHT = 0.03
 MISSING_CASE = 0.005
 DRIVER_CHANGE = 0.5  # of the year
@@ -103,15 +103,15 @@ MEMORY_BOUND = 0.5  # cases that follow the memory's mode so far have memory for
 
 @dataclass(frozen=True)
 class Year:
-    """[night, process, series]; nan where nothing was measured."""
+    """[run, process, series]; nan where nothing was measured."""
 
     sensitivities: Floats  # [series]
     log_times: Floats
-    log_rates: Floats  # of the roof beside the case
+    log_rates: Floats  # of the roof next to the case
     driver_night: int
     driver_shift: Floats  # [series], of the times from then on
-    drift: Floats  # [night]
-    lean: Floats  # [night], the share of slow memory
+    drift: Floats  # [nightly run]
+    lean: Floats  # [nightly run], the share of slow memory
 
     @property
     def follows_memory(self) -> NDArray[np.bool_]:
@@ -130,7 +130,7 @@ def wandering(random: np.random.Generator, nights: int, deviation: float, memory
 
 
 def _state(random: np.random.Generator, steps: int, seconds: float, lean: float) -> tuple[Floats, Floats]:
-    """Whether memory is slow, and the neighbours' load, at each step."""
+    """Whether memory is slow, and the neighbors' load, at each step."""
     keep = math.exp(-seconds / LOAD_SECONDS)
     slow = bool(random.random() < lean)
     load = random.normal(0, LOAD_DEVIATION)
@@ -161,7 +161,7 @@ def processes(
 
 
 def simulated(random: np.random.Generator, series: int, nights: int, a_night: int) -> Year:
-    """`a_night` processes of the whole suite one after the other every night."""
+    """`a_night` processes of the whole suite one after the other in every nightly run."""
     sensitivities = np.array([SENSITIVITIES[i % len(SENSITIVITIES)] for i in range(series)])
     drift = wandering(random, nights, DRIFT_DEVIATION, DRIFT_NIGHTS)
     lean = 1 / (1 + np.exp(-wandering(random, nights, LEAN_DEVIATION, LEAN_NIGHTS)))

@@ -2,7 +2,7 @@
 """tools/study simulated_year: a synthetic year through the gate, and change-point detectors at the same false-alarm
 rate.
 
-The gate sees what a nightly job would have: times, the roofs measured alongside, and the accepted nights. A
+The gate sees what a nightly job would have: times, the roofs measured alongside, and the accepted runs. A
 suspect's second run is drawn from the same noise as any process and judged by the rule of A B B A; an injected
 slowdown reaches it as a factor on its times alone. Every alarm, true or false, is accepted at once.
 """
@@ -37,9 +37,9 @@ from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, count
 Floats = NDArray[np.float64]
 
 PLANTS = (0.08, 0.03)
-QUIET = 20  # nights after the begin of a series, and before its end, in which nothing is injected
-APART = 30  # nights between two plants
-LATEST = 14  # nights after a plant in which it counts as found
+QUIET = 20  # nightly runs after the begin of a series, and before its end, in which nothing is injected
+APART = 30  # nightly runs between two injected faults
+LATEST = 14  # nightly runs after an injected fault in which it counts as found
 RERUN_PAIRS = 30
 RERUN_SECONDS = 3.0  # of a process that runs a suspect alone
 
@@ -63,7 +63,7 @@ class Tally:
 
 
 def injected(random: np.random.Generator, series: int, nights: int, begins: Sequence[int]) -> list[list[Plant]]:
-    """One plant of each size for every series, away from the begin and the end of what is one series."""
+    """One injected fault of each size for every series, away from the begin and the end of the series."""
     edges = [*begins, nights]
     allowed = np.concatenate([np.arange(begin + QUIET, end - QUIET) for begin, end in pairwise(edges)])
     found = []
@@ -80,11 +80,11 @@ def injected(random: np.random.Generator, series: int, nights: int, begins: Sequ
 
 @dataclass(frozen=True)
 class Evening:
-    """The conditions of a second run of one series on one night."""
+    """The conditions of a second run of one series in one nightly run."""
 
     random: np.random.Generator
     sensitivity: float
-    level: float  # of its times beside their noise: what is injected, and what the driver brought
+    level: float  # of its times in addition to noise: injected faults, and the driver's effect
     slowdown: float  # injected since the last good build
     drift: float
     lean: float
@@ -108,7 +108,7 @@ class Evening:
         return float(np.median(values))
 
 
-# Whether what stands is an alarm.
+# Whether the present state is an alarm.
 Rule = Callable[[Standing, Evening], bool]
 
 
@@ -136,8 +136,9 @@ RULES: dict[str, Rule] = {
 
 
 class _Alarms:
-    """Alarms of one series as they come, put down to what was injected before them. Nights are counted that measured
-    the series: nothing can be found on the others."""
+    """Alarms of one series as they come, attributed to the faults injected before them. Only nightly runs that measured
+    the series are counted: nothing can be found in the others.
+    """
 
     def __init__(self, plants: Sequence[Plant], measured: NDArray[np.bool_]) -> None:
         self._open = list(plants)
@@ -146,7 +147,7 @@ class _Alarms:
         self.false = 0
 
     def sound(self, night: int, since: int = 0) -> None:
-        """`since`: plants before this night are no reason."""
+        """`since`: faults injected before this nightly run do not explain the alarm."""
         due = [plant for plant in self._open if since <= plant.night <= night]
         self.false += not due
         for plant in due:
@@ -162,13 +163,13 @@ class _Alarms:
 def _gated_series(
     year: Year, index: int, paces: Floats, plants: Sequence[Plant], random: np.random.Generator, rule: Rule
 ) -> _Alarms:
-    """`paces`: [night, process, column]."""
+    """`paces`: [nightly run, process, column]."""
     nights, a_night, _ = year.log_times.shape
     injected_by = np.array([sum(np.log1p(p.size) for p in plants if p.night <= night) for night in range(nights)])
     times = year.log_times[:, :, index] + injected_by[:, None]
     alarms = _Alarms(plants, np.isfinite(times).any(axis=1))
     for begin, end in ((0, year.driver_night), (year.driver_night, nights)):
-        accepted, good = begin, begin  # the first night that counts; the night of the last good build
+        accepted, good = begin, begin  # the first nightly run that counts; that of the last good build
         driver = year.driver_shift[index] if begin else 0.0
         for night in range(begin + 1, end):
             if np.isnan(times[night]).all():
@@ -202,7 +203,7 @@ def gated(year: Year, plants: Sequence[Sequence[Plant]], random: np.random.Gener
 
 
 def plain(year: Year, plants: Sequence[Sequence[Plant]], limit: float) -> Tally:
-    """A night against the one before it: an alarm above a fixed ratio."""
+    """Each nightly run against the one before it: an alarm above a fixed ratio."""
     tally = Tally()
     medians = np.nanmedian(year.log_times, axis=1)
     for index, own in enumerate(plants):
@@ -258,7 +259,7 @@ def _rows() -> Iterator[tuple[str, Find]]:
 
 
 def _rises(values: Floats, find: Find) -> list[int]:
-    """The nights on which the newest level has begun to be worse than the one before; what is found is accepted."""
+    """The nightly runs at which the newest level has begun to be worse than the one before; findings are accepted."""
     found, begin = [], 0
     for night in range(QUIET, len(values)):
         window = values[max(begin, night + 1 - LONGEST) : night + 1]
@@ -273,7 +274,7 @@ def _rises(values: Floats, find: Find) -> list[int]:
 
 
 def _steady_series(seed: int, series: int, nights: int) -> Floats:
-    """[night, series], at one pace, missing nights left out."""
+    """[nightly run, series], at one pace, without those that were missed."""
     random = np.random.default_rng(seed)
     made = noise.simulated(random, series, nights, 3)
     made.log_times[made.driver_night :] -= made.driver_shift
@@ -305,7 +306,7 @@ def compare_detectors(seed: int, series: int, nights: int) -> int:
     return 0
 
 
-# Of a series and year: false alarms at most; plants found at least, in so many nights after their own.
+# Limits for a series and year: false alarms at most; injected faults found at least, within so many nightly runs.
 FALSE_ALARMS = 0.3
 FOUND = {0.08: (0, 0.95), 0.03: (LATEST, 0.80)}
 THRESHOLDS = {"github-action-benchmark's 200 %": 1.0, "a fixed 5 %": 0.05}
@@ -374,7 +375,7 @@ def parser() -> argparse.ArgumentParser:
 def _study(args: argparse.Namespace) -> int:
     if args.nights < 4 * (QUIET + APART):
         raise UnusableInputError(f"--nights={args.nights}: too few to plant in")
-    # Nights on which nothing was measured are part of the year.
+    # The year includes nights without a measurement.
     warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)
     return compare_detectors(args.seed, args.series, args.nights) if args.detectors else _simulate(args)
 

@@ -77,7 +77,7 @@ def _state_folder(args: argparse.Namespace) -> Path:
 
 
 def _metric(name: str, new: Command) -> Metric:
-    # The time needs no program to tell what it is.
+    # The time is known without the program's contract.
     return TIME if name == TIME.name else metric_of(name, new.contract())
 
 

@@ -95,7 +95,7 @@ def metric_of(name: str, contract: Contract) -> Metric:
 
 
 def count(text: str) -> int:
-    """An argument that says how many."""
+    """A count argument."""
     number = int(text) if text.isdecimal() and len(text) < 7 else 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from 1 to 999999")
@@ -112,7 +112,7 @@ def day(text: str) -> datetime:
 
 
 def amount(text: str) -> float:
-    """An argument that says how much."""
+    """An amount argument."""
     try:
         number = float(text)
     except ValueError:

@@ -49,7 +49,7 @@ def _sides(args: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 
 def _hint(base: list[Result], new: list[Result]) -> str:
-    """How compare.py shows the same pair, or why it cannot: the verdicts stand without it."""
+    """The compare.py command for the same pair, or the reason why it cannot show it: the verdicts do not need it."""
     try:
         return compare_py.command(base, new) or "not installed (Debian: libbenchmark-tools)"
     except UnusableInputError as error:

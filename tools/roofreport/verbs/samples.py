@@ -37,7 +37,7 @@ _NEVER = "·"
 
 
 def bars(values: Sequence[float], low: float, high: float) -> str:
-    """How many values lie in each part of [low, high], drawn; a part without any is a dot."""
+    """The number of values in each part of [low, high], drawn; an empty part is a dot."""
     counts = [0] * _BINS
     for value in values:
         if low <= value <= high:
@@ -49,10 +49,10 @@ def bars(values: Sequence[float], low: float, high: float) -> str:
 
 def _row(case: Case) -> tuple[Cell, ...]:
     ordered = sorted(case.samples)
-    # The slowest of a hundred would squeeze all others into the first bar.
+    # The slowest of a hundred would compress all others into the first bar.
     late = quantiles(ordered, n=100, method="inclusive")[94::4] if len(ordered) > 1 else [ordered[0]] * 2
     found = verdict.find_split(ordered)
-    # One sample apart from all others was disturbed: that is no second state.
+    # A single sample apart from all others was disturbed: that is not a second state.
     if found and min(len(found.fast), len(found.slow)) < max(2, len(ordered) // 50):
         found = None
     name = printable(case.name, 300) + (f" ({case.repetition})" if case.repetition else "")
@@ -67,7 +67,7 @@ def _row(case: Case) -> tuple[Cell, ...]:
 
 
 def build(cases: Sequence[Case]) -> Table:
-    """Of the cases that were measured and have samples, each repetition by itself."""
+    """One row for each repetition of the measured cases that have samples."""
     return Table(_HEADERS, tuple(_row(case) for case in cases if case.state is State.MEASURED and case.samples))
 
 

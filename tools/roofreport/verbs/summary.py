@@ -43,7 +43,7 @@ def _cases(results: list[Result]) -> list[Case]:
 
 
 def sections(results: list[Result]) -> list[str]:
-    """The parts that have something to say."""
+    """The parts that are not empty."""
     cases, contract = _cases(results), results[0].contract
     found = []
     if best := axes.winners(cases, contract):

@@ -48,7 +48,7 @@ class Exact {
   Exact(const AttentionShape& shape, Rows q, Rows k, Rows v)
       : shape_(shape), q_(std::move(q)), k_(std::move(k)), v_(std::move(v)) {}
 
-  // Of query row `i`: one for each key that it sees.
+  // Weights of query row `i`: one for each key that it sees.
   std::vector<double> Weights(std::size_t i) const {
     const auto query = static_cast<int64_t>(i) % shape_.queries;
     const int64_t seen = shape_.causal ? std::max<int64_t>(0, shape_.keys - shape_.queries + query + 1) : shape_.keys;
@@ -104,7 +104,7 @@ class Exact {
 
  private:
   double Scale() const { return 1 / std::sqrt(static_cast<double>(shape_.head_dim)); }
-  // The row of the first key of what a query row sees.
+  // The row of the first key that a query row sees.
   std::size_t FirstKey(std::size_t i) const {
     return i / static_cast<std::size_t>(shape_.queries * shape_.group) * static_cast<std::size_t>(shape_.keys);
   }
@@ -160,7 +160,7 @@ class Problem {
                               .dq = made.dq.View(),
                               .dk = made.dk.View(),
                               .dv = made.dv.View()};
-    // What lies there before must not matter.
+    // Previous contents must not matter.
     std::vector<float> scratch(static_cast<std::size_t>(ScratchFloats(work, parallel_for.threads())) + 1,
                                std::numeric_limits<float>::quiet_NaN());
     scratch.back() = kUntouched;
@@ -188,7 +188,7 @@ class Problem {
   }
   Tokens<T> OfKeys(uint32_t seed) const { return {shape_.batch, shape_.keys, shape_.heads, shape_.head_dim, 1, seed}; }
 
-  // Within the tolerance of the row's elements, and of `scale`: what is multiplied is about as large.
+  // Within the tolerance of the row's elements, and of `scale`: the factors are about as large.
   void ExpectRows(const Tokens<T>& actual, const Rows& expected, int64_t heads, double scale, double tolerance,
                   const char* name) const {
     const Rows rows = InDouble(actual, shape_.batch, heads);
@@ -230,7 +230,7 @@ TYPED_TEST(AttentionGradientOf, RandomShapesOnEveryIsa) {
   }
 }
 
-// One head: its keys are shared, and each share has a dq of its own. Several: more than threads, and fewer.
+// One head: its keys are shared, and each share has a private dq. Several: more than threads, and fewer.
 TYPED_TEST(AttentionGradientOf, ThreadsShareHeadsAndKeys) {
   for (const int64_t heads : {1, 3, 5}) {
     for (const bool causal : {true, false}) {
@@ -246,7 +246,7 @@ TYPED_TEST(AttentionGradientOf, QueriesBeforeTheFirstKeyHaveNone) {
   OnEveryIsa([&] { problem.Check(kTolerance<TypeParam>); });
 }
 
-// With scores far apart a few keys have all the weight, and many none.
+// With scores far apart a few keys have all the weight, and many have zero.
 TYPED_TEST(AttentionGradientOf, SharpWeightsDoNotOverflow) {
   const Problem<TypeParam> problem({.queries = 130, .keys = 300, .head_dim = 64, .causal = true}, 100, 5);
   OnEveryIsa([&] { problem.Check(40 * kTolerance<TypeParam>); });
@@ -277,7 +277,7 @@ TYPED_TEST(AttentionGradientOf, AnInfiniteQueryMakesNoNumbers) {
   });
 }
 
-// The formulas themselves, by finite differences of what they are the gradients of.
+// The formulas themselves, checked by finite differences of the forward functions.
 TEST(AttentionGradient, IsTheSlopeOfTheForwardPass) {
   const AttentionShape shape{
       .batch = 2, .heads = 2, .group = 3, .queries = 7, .keys = 9, .head_dim = 5, .causal = true};

@@ -120,7 +120,7 @@ TYPED_TEST(AttentionOf, RandomShapesOnEveryIsa) {
   }
 }
 
-// Of a few scores many are far above the bound.
+// Many of a few scores are far above the bound.
 TYPED_TEST(AttentionOf, ScoresMayHaveAnotherScaleAndABound) {
   std::mt19937 random(1);
   for (uint32_t i = 0; i < 20; ++i) {

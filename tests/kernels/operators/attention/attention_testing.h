@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of attention and of its gradient share.
+// Shared by the tests of attention and of its gradient.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline constexpr double kTolerance = 2e-5;
 template <>
 inline constexpr double kTolerance<Bf16> = 2e-2;
 
-// Tokens side by side, the heads of each within, and something else behind them: as a fused projection leaves them.
+// Tokens side by side, the heads of each within, followed by other data: the layout of a fused projection.
 template <typename T>
 struct Tokens {
   Tokens(int64_t batch, int64_t tokens, int64_t heads, int64_t dim, double deviation, uint32_t seed)

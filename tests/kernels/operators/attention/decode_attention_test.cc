@@ -76,7 +76,7 @@ struct Cache {
   std::vector<float> scales;
 };
 
-// Blocks of so many tokens in an order of their own, of sequences with so many heads.
+// Blocks of so many tokens in shuffled order, of sequences with so many heads.
 struct Paging {
   int64_t tokens = 0;
   int64_t heads = 1;
@@ -182,7 +182,7 @@ TEST(DecodeAttention, Int8) {
   });
 }
 
-// Of scores many are far above the bound.
+// Many scores are far above the bound.
 TEST(DecodeAttention, ScoresMayHaveAnotherScaleAndABound) {
   OnEveryIsa([] {
     for (const Shape& shape : kShapes) {
@@ -212,7 +212,7 @@ TEST(DecodeAttention, KeysInParts) {
   for (const Shape& shape : {Shape{1, 1, 64, 3000}, {3, 4, 32, 1025}, {1, 11, 96, 700}, {5, 2, 40, 600}}) {
     Check<float>(shape, {.threads = 3});
     OnEveryIsa([&] { Check<Bf16>(shape, {.tolerance = kInBf16, .threads = 3}); });
-    // With nearly all weight on one key, all but one of the parts count for nothing.
+    // With nearly all weight on one key, all parts but one contribute zero.
     Check<Bf16>(shape, {.tolerance = 0.5, .query_deviation = 100, .threads = 3});
   }
 }
@@ -224,7 +224,7 @@ TEST(DecodeAttention, SharpWeightsDoNotOverflow) {
   });
 }
 
-// Integers cannot carry what is no number, so that they must not hide it.
+// Integers cannot represent NaN, and must not hide it.
 TEST(DecodeAttention, ANanSpoilsItsHeadAlone) {
   OnEveryIsa([] {
     std::vector<float> q(128, 1.0F);

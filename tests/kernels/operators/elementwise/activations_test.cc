@@ -85,7 +85,7 @@ TYPED_TEST(GeluTest, GradientAgreesWithFloat64InPlaceToo) {
         const double value = ToFloat(x[i]);
         const double exponential = std::exp(-value * value / 2);
         const double exact = 0.5 * std::erfc(-value / std::sqrt(2.0)) + value * kDensity * exponential;
-        // The two terms cancel near -0.75: an error is one of theirs.
+        // The two terms cancel near -0.75: an error is relative to the terms.
         const double terms = std::abs(ToFloat(dy[i])) * (std::abs(value) + 1) * exponential;
         ExpectClose(apart[i], ToFloat(dy[i]) * exact, kRounding<TypeParam> + 2e-6 + value * value * 0x1p-24,
                     terms + 1e-30, std::to_string(value));

@@ -19,7 +19,7 @@ void ExpectCopies(int64_t vocabulary, const std::vector<int64_t>& index, int64_t
   const int64_t stride = cols + gap;
   const auto table = Normal<T>(vocabulary * stride);
   const auto rows = static_cast<int64_t>(index.size());
-  // Room to begin on a cache line.
+  // Space to align to a cache line.
   std::vector<T> memory(static_cast<std::size_t>(rows * stride + kLineBytes), FromDouble<T>(7));
   T* y = memory.data();
   while (aligned && !IsLineAligned(y)) ++y;

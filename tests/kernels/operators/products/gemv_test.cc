@@ -18,7 +18,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// A weight with the memory behind it. Experts follow each other: `experts` times n rows.
+// A weight with guard memory after it. Experts follow each other: `experts` times n rows.
 template <typename Weight>
 struct Matrix;
 
@@ -141,7 +141,7 @@ TYPED_TEST(GemvTest, AgreesWithFloat64AtOddSizes) {
 TYPED_TEST(GemvTest, AMatrixWithoutRowsOrColumnsIsNoCase) {
   OnEveryIsa([&] {
     this->RunAndExpectRight(Matrix<typename TypeParam::Weight>(1, 0, 64), Normal<typename TypeParam::X>(64), 1);
-    // A sum of nothing is 0.
+    // An empty sum is 0.
     this->RunAndExpectRight(Matrix<typename TypeParam::Weight>(1, 5, 0), {}, 1);
   });
 }
@@ -154,7 +154,7 @@ TYPED_TEST(GemvTest, SeveralVectorsShareTheWeights) {
       OnEveryIsa([&] { this->RunAndExpectRight(matrix, x, m); });
     }
   };
-  // Columns that fill no register.
+  // Columns that leave a partial register.
   expect_right(35, 96, {2, 3, 4, 5, 6, 7, 8, 13});
   expect_right(7, 33, {2, 5, 8});
   // Rows for more than one chunk of them.
@@ -235,7 +235,7 @@ TYPED_TEST(GemvTest, InfinitiesAndNansOfTheActivationsReachTheResult) {
 
 TYPED_TEST(GemvTest, TinyAndHugeAndZeroActivations) {
   const Matrix<typename TypeParam::Weight> matrix(1, 20, 1100);
-  // 1e30 beside numbers of size 1: the block that holds it loses the small ones, as fp32 does.
+  // 1e30 among numbers of size 1: the block that holds it loses the small ones, as fp32 does.
   for (const double size : {0.0, 1e-33, 1e-20, 1e30}) {
     auto x = Normal<typename TypeParam::X>(matrix.weight.k, 0, size);
     OnEveryIsa([&] { this->RunAndExpectRight(matrix, x, 1); });

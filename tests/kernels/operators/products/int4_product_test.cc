@@ -19,7 +19,7 @@ namespace {
 
 std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
 
-// Elements behind a result, which stay as they are.
+// Guard elements after a result, which must stay unchanged.
 constexpr int64_t kBehind = 32;
 
 struct Product {
@@ -63,7 +63,7 @@ struct Product {
     kernels::Run(Int4Product<Bf16>{.weight = weight(), .activations = &activations, .y = rounded.data()}, parallel_for);
   }
 
-  // In double precision, of the integers that x became and the weights that the format stands for.
+  // In double precision, from the integers that x became and the weights that the format represents.
   void ExpectItsFormula() const {
     for (int64_t i = 0; i < m; ++i) {
       const double step = static_cast<double>(activations.row_max()[i]) / 127;
@@ -85,7 +85,7 @@ struct Product {
   }
 };
 
-// Of rows of x that fill a group of registers and that do not; of rows of the weight that are a tile, two, and parts.
+// Rows of x that fill a group of registers and rows that do not; weights of one tile, two tiles, and partial tiles.
 TEST(Int4Product, EqualsItsFormulaOnEveryIsa) {
   OnEveryIsa([] {
     for (const auto& [m, n, k, group] : {std::array<int64_t, 4>{1, 16, 32, 32},
@@ -121,7 +121,7 @@ TEST(Int4Product, SumsOfTheLargestProductsAreExact) {
   });
 }
 
-// Of rows that meet packed tiles, and so many that tiles are unpacked.
+// Row counts that use packed tiles, and row counts large enough that tiles are unpacked.
 TEST(Int4Product, ARowIsWhatItIsAloneAndThreadsShareTheWork) {
   OnEveryIsa([] {
     Product many(31, 80, 128, 64);

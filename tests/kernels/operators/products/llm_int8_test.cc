@@ -44,7 +44,7 @@ struct Product {
                  parallel_for);
   }
 
-  // The product in double precision of the values that the algorithm stands for.
+  // The product in double precision of the values that the algorithm represents.
   double Expected(int64_t row, int64_t column) const {
     double inner = 0;
     double outer = 0;
@@ -89,7 +89,7 @@ TEST(LlmInt8, OutliersAreColumnsOfAnyRow) {
   });
 }
 
-// Of numbers next to it the one that equals it is an outlier, and no other rounding decides.
+// Among adjacent numbers, only the one that equals the threshold is an outlier; no other rounding decides.
 TEST(LlmInt8, AThresholdLiesBetweenWholeNumbers) {
   OnEveryIsa([] {
     Product product{.m = 2, .n = 3, .k = 66};
@@ -133,8 +133,8 @@ TEST(LlmInt8, RoundsHalvesToEvenOnEveryIsa) {
   });
 }
 
-// Of one row and of several, few enough to be multiplied as they lie and so many that the weight is packed, of rows and
-// columns that fill no tile.
+// One row and several, few enough to be multiplied in place and so many that the weight is packed, with rows and
+// columns that do not fill a tile.
 TEST(LlmInt8, EqualsItsFormulaOnEveryIsa) {
   OnEveryIsa([] {
     for (const auto& [m, n, k] : {std::array<int64_t, 3>{1, 5, 64},
@@ -176,7 +176,7 @@ TEST(LlmInt8, WeightsWithScalesAreMultipliedTheSame) {
   });
 }
 
-// A row's scale is its own, and its sums are exact: what stands beside it changes nothing.
+// Each row has its own scale, and its sums are exact: adjacent rows do not change them.
 TEST(LlmInt8, WithoutAThresholdARowIsWhatItIsAlone) {
   OnEveryIsa([] {
     Product many{.m = 37, .n = 70, .k = 130, .steps = 1};
@@ -192,7 +192,7 @@ TEST(LlmInt8, WithoutAThresholdARowIsWhatItIsAlone) {
   });
 }
 
-// Extremes of both sides: what 8-bit dot products add to keep one side unsigned must not overflow.
+// Extremes of both signs: the offset that 8-bit dot products add to keep one side unsigned must not overflow.
 TEST(LlmInt8, SumsOfTheLargestProductsAreExact) {
   OnEveryIsa([] {
     for (const int64_t m : {1, 20}) {
@@ -221,7 +221,7 @@ TEST(LlmInt8, ThreadsShareTheWork) {
   EXPECT_EQ(one.rounded, shared.rounded);
 }
 
-// An x after a larger one: nothing of that is left where rows are padded.
+// An x after a larger one: padding of rows must not hold old values.
 TEST(LlmInt8, MemoryIsUsedAgain) {
   OnEveryIsa([] {
     Product large{.m = 30, .n = 5, .k = 300};
@@ -252,7 +252,7 @@ TEST(LlmInt8, ARowOfExtremesIsQuantizedWithinItsRange) {
       EXPECT_EQ(product.activations.sums()[0], sum) << extreme;
       EXPECT_EQ(std::isfinite(product.activations.row_max()[0]), std::isfinite(extreme));
       if (std::isinf(extreme)) {
-        EXPECT_FALSE(std::isfinite(product.y[0]));  // so that a check can tell
+        EXPECT_FALSE(std::isfinite(product.y[0]));  // so that a check can distinguish them
       } else {
         EXPECT_EQ(row[7], 0) << extreme;
         EXPECT_LT(row[8], 0) << extreme;

@@ -58,7 +58,7 @@ TEST_P(QuantizeInt4Test, EveryWeightIsWithinAStepAndThePackedOneIsTheSame) {
       const float scale = ToFloat(scales_zeros[2 * (i / static_cast<std::size_t>(group))]);
       const float zero = ToFloat(scales_zeros[2 * (i / static_cast<std::size_t>(group)) + 1]);
       ASSERT_EQ(Dequantize(quantized, row, column), static_cast<float>(q[i] - 8) * scale + zero);
-      // Half a step, and what rounding scale and zero to bf16 moves the ends by.
+      // Half a step, and the shift of the ends by rounding scale and zero to bf16.
       ASSERT_NEAR(Dequantize(quantized, row, column), weight[i], 0.6F * scale + 0x1p-8F * std::abs(zero));
     }
   }
@@ -76,7 +76,7 @@ TEST_P(QuantizeInt4Test, AGroupOfEqualWeightsIsItsZero) {
 INSTANTIATE_TEST_SUITE_P(Groups, QuantizeInt4Test, testing::Values(32, 64, 128, 256));
 
 TEST(Int4Bytes, CountsScalesAndWholeTiles) {
-  // 16 rows of 4096 weights in groups of 32: half a byte a weight, 4 bytes a group.
+  // 16 rows of 4096 weights in groups of 32: half a byte per weight, 4 bytes per group.
   EXPECT_EQ(Int4Bytes(16, 4096, 32), 16 * (4096 / 2 + 4096 / 32 * 4));
   EXPECT_EQ(Int4Bytes(17, 4096, 128), 32 * (4096 / 2 + 4096 / 128 * 4));
   EXPECT_EQ(Int4Bytes(0, 4096, 128), 0);
@@ -100,7 +100,7 @@ TYPED_TEST(UnpackInt4Test, GivesWhatDequantizeGivesOnEveryIsa) {
     PackInt4(quantized.data(), scales.data(), kRows, k, group, packed.data(), {0, Int4Tiles(kRows)});
     const Int4Weight weight{packed.data(), kRows, k, group};
     OnEveryIsa([&] {
-      // Two of the three tiles; what lies behind them stays as it is.
+      // Two of the three tiles; the memory after them stays unchanged.
       constexpr int64_t kUnpacked = 2 * kInt4TileRows;
       std::vector<T> rows(static_cast<std::size_t>(kUnpacked * k + 1), Rounded<T>(7));
       UnpackInt4(weight, {1, 3}, rows.data());

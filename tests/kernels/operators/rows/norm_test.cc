@@ -20,7 +20,7 @@ class NormTest : public testing::Test {};
 using Types = testing::Types<float, Bf16>;
 TYPED_TEST_SUITE(NormTest, Types);
 
-// A matrix with room behind each row, and what the kernel makes of it.
+// A matrix with guard space after each row, and the kernel's result.
 template <typename T>
 struct Rows {
   int64_t rows;
@@ -58,7 +58,8 @@ struct Rows {
             .y_stride = cols + gap};
   }
 
-  // y against the formula in float64, and nothing written behind a row. `error`: of a normalized element in fp32.
+  // Checks y against the formula in float64, and that the space after each row is untouched. `error`: of a normalized
+  // element in fp32.
   void ExpectNormalized(bool centered, float eps, double error) {
     for (int64_t r = 0; r < rows; ++r) {
       std::vector<double> exact;
@@ -138,7 +139,7 @@ TYPED_TEST(NormTest, StreamsLargeResults) {
     Run(work, ThreadPool(2));
     std::vector<TypeParam> streamed(data.y.begin() + static_cast<int64_t>(skip),
                                     data.y.begin() + static_cast<int64_t>(skip) + rows * kCols);
-    // The first rows alone are not streamed.
+    // Only the first rows are not streamed.
     work.rows = 64;
     Run(work, SerialFor());
     const std::vector<TypeParam> plain(data.y.begin() + static_cast<int64_t>(skip),
@@ -177,7 +178,7 @@ TYPED_TEST(NormTest, ConstantRowsBecomeTheBias) {
   });
 }
 
-// An infinity or a NaN spoils its own row alone, and all of that.
+// An infinity or a NaN spoils only its own row, and all of it.
 TYPED_TEST(NormTest, InfinitiesAndNansStayInTheirRow) {
   OnEveryIsa([] {
     for (const double value : {kInfinity, -kInfinity, kNan}) {

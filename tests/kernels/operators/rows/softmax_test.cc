@@ -73,7 +73,7 @@ TYPED_TEST(SoftmaxTest, LargeAndNegativeLogitsLoseNothing) {
   });
 }
 
-// A row that is masked as a whole is one of them.
+// Includes a fully masked row.
 TYPED_TEST(SoftmaxTest, EqualLogitsOfAnySizeShareTheRow) {
   OnEveryIsa([] {
     for (double size = 1; size < 3e38; size *= 3) {
@@ -95,7 +95,7 @@ TYPED_TEST(SoftmaxTest, InfinitiesAndNansAreThoseOfTheFormula) {
           std::vector<TypeParam> x = Normal<TypeParam>(3 * 67, mean);
           x[static_cast<std::size_t>(67 + at)] = FromDouble<TypeParam>(value);
           if (std::isnan(value)) {
-            // std::max of the reference would pass over it.
+            // std::max of the reference would skip it.
             ExpectRight(std::vector<TypeParam>(x.begin(), x.begin() + 67), 1, 67);
             std::vector<TypeParam> y(67);
             Run(Softmax<TypeParam>{.x = x.data() + 67, .y = y.data(), .rows = 1, .cols = 67}, SerialFor());
@@ -107,7 +107,7 @@ TYPED_TEST(SoftmaxTest, InfinitiesAndNansAreThoseOfTheFormula) {
         }
       }
     }
-    // Nothing but -infinity has no softmax.
+    // The softmax of a row of -infinity alone is undefined.
     ExpectRight(std::vector<TypeParam>(40, FromDouble<TypeParam>(-kInfinity)), 1, 40);
   });
 }

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs that keep the runs of many nights, and tell what changed."""
+"""The verbs that keep many nightly runs, and report changes."""

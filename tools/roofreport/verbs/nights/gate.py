@@ -43,7 +43,7 @@ examples:
   tools/report gate tonight.json --binary=build/release/bin/roofbench --base=good/build/release/bin/roofbench
   tools/report accept 'matmul/*' --since=2026-01-31 --why='checks its operands now'
 """
-# Where a folder that was built or installed has the program.
+# The place of the program in a folder that was built or installed.
 _PLACES = ("bin/roofbench", "build/release/bin/roofbench")
 _FILES = (("markdown", "for an issue or a job summary"), ("junit", "as XML"), ("json", "for programs"))
 

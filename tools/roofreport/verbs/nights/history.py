@@ -101,7 +101,7 @@ def _add(args: argparse.Namespace) -> int:
     from roofreport.io.load import expand, without_copies
 
     paths = without_copies(expand(args.results))
-    # A result has a date, and its journal none: the result goes first.
+    # A result has a date, its journal does not: the result goes first.
     paths.sort(key=lambda path: path.suffix == ".jsonl")
     failed: list[str] = []
     with _open(args, create=True) as store:
@@ -214,7 +214,7 @@ def _migrate(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-# Action, what it does, its arguments, and its work.
+# Action, description, arguments, and function.
 _ACTIONS: Sequence[
     tuple[str, str, Callable[[argparse.ArgumentParser], None] | None, Callable[[argparse.Namespace], int]]
 ] = (
