@@ -189,7 +189,7 @@ def _house(run: Run) -> tuple[str, str]:
 
 
 def _of_store(store: Store, metric: Metric, kept: Sequence[Run], runs: Sequence[Run]) -> dict[Series, list[Reading]]:
-    """Reads only as many older runs as give `kept`, some of the newest of `runs`."""
+    """Reads runs only as far back as `kept`, some of the newest of `runs`, requires."""
     oldest: dict[tuple[str, str], int] = {}
     of_house: dict[tuple[str, str], int] = {}
     wanted = {run.id for run in kept}

@@ -184,7 +184,7 @@ def levels_of(values: Sequence[float | None], metric: Metric) -> list[Level]:
 
 
 _BINS = 24
-# Below it, other processes begin only after this one.
+# Below it, this process is done before other processes have started.
 _MANY_RUNS = 60
 _MOST_PROCESSES = 8
 
