@@ -74,7 +74,7 @@ at::Tensor Heads(int64_t batch, int64_t tokens, int64_t heads, at::ScalarType ty
   return at::randn({batch, tokens, heads, 16}).to(type).transpose(1, 2);  // the layout that a product leaves
 }
 
-// Query counts below and above the block size, one sequence and several, after all kinds of masks.
+// Query counts below and above the block size, one sequence and several, with all kinds of masks.
 TEST(CappedAttention, AgreesWithFloat64) {
   const CappedAttention attention{.scale = 0.5, .cap = 3};
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {

@@ -80,7 +80,7 @@ TEST_F(LlmInt8OnADevice, HasRoomForWhatIsPublished) {
   for (const int64_t k : {4096, 14336, 28672}) EXPECT_GE(models::LlmInt8Room(k), k / 100);
 }
 
-// More columns than there is room for: the others are quantized with the rest, which rounds more and gives another
+// More outliers than there is room for: the others are quantized with the rest, which rounds more but is still the same
 // product.
 TEST_F(LlmInt8OnADevice, QuantizesOutliersThatItHasNoRoomFor) {
   Make(2);

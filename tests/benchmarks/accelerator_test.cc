@@ -26,8 +26,8 @@
 namespace roofbench {
 namespace {
 
-// Families that run without native kernels. `published` consists of generations of hundreds of tokens, otherwise those
-// of `generate`.
+// Cases that run without native kernels. `published` is left out: apart from generating hundreds of tokens, its cases
+// are those of `generate`.
 std::vector<PlannedCase> TorchPoints() {
   std::vector<PlannedCase> points;
   for (const PlannedCase& planned : SmallPoints()) {

@@ -90,7 +90,7 @@ Twin TwinOf(const Family& family, Point point) {
   if (point.Has(kImplAxis)) {
     const std::string& impl = point.Text(kImplAxis);
     if (is_norm) {
-      set(kImplAxis, "native");  // operators refuse bf16 on some devices, and make hidden tensors
+      set(kImplAxis, "native");  // operators refuse bf16 on some devices, and make tensors that are not counted
     } else if (impl == "native" || impl == "graph" || impl == "onednn") {
       const std::vector<std::string>& choices = family.axes().front().choices;
       for (const char* operators : {"eager", "sdpa", "single"}) {
@@ -108,7 +108,7 @@ const std::optional<Seen>& SeenAt(const Twin& twin) {
   return found->second;
 }
 
-// Operations per element, for kernels without matrix products.
+// Operations per element, for families without matrix products.
 struct NominalRow {
   std::string_view family;
   std::string_view pass;  // empty: the only one
@@ -153,8 +153,8 @@ double BoundOfFlops(const Point& point, const Seen& seen) {
   return SeenPairs(point) * seen.product_flops;
 }
 
-// The ratio of bytes to counted bytes, where it is not near 1: weights in less than 16 bits, intermediates between
-// products, and data that is read once for several sequences but is an operand of each of them.
+// The ratio of a cost's bytes to the bytes that were seen, where it is not near 1: weights in less than 16 bits,
+// intermediates between products, and data that is read once for several sequences but is an operand of each of them.
 struct ShareRow {
   std::string_view family;
   std::string_view part;  // of the name

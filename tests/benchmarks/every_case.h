@@ -75,7 +75,7 @@ inline void SpoilFirstRow(at::Tensor& whole) {
 }
 
 // The check of a case that was stepped once detects the change that `spoil` makes to its result, or, with `in_whole`,
-// to all that it computed, from samples. Leaves the case as it was.
+// to all that it computed, of which the result is a sample. Leaves the case as it was.
 inline void ExpectFaultFound(const Case& built, void (*spoil)(at::Tensor&), bool in_whole) {
   at::Tensor spoiled, kept;
   const auto fault = [&](at::Tensor& tensor) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cases of our own GPU kernels, as a GPU would run them: with kernels that compute the results of
-// lib/kernels/cuda/gpu_kernels.h in host memory, so that the shapes, layouts and types of their arguments follow the
-// header.
+// The cases of our own GPU kernels, as a GPU would run them: with kernels that compute in host memory the results that
+// lib/kernels/cuda/gpu_kernels.h specifies, so that the shapes, layouts and types of their arguments follow the header.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/layer_norm.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GEMV that computes the results of lib/kernels/cuda/gpu_kernels.h in host memory.
+// A GEMV that computes in host memory the result that lib/kernels/cuda/gpu_kernels.h specifies for ours.
 #pragma once
 
 #include <ATen/TensorOperators.h>

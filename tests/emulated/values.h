@@ -62,7 +62,7 @@ void ExpectNear(const std::vector<T>& actual, const std::vector<double>& exact, 
   for (const double value : exact) largest = std::max(largest, std::abs(value));
   for (std::size_t i = 0; i < exact.size(); ++i) {
     const double allowed = 1.01 * kRounding<T> * std::abs(exact[i]) + fp32 * largest;
-    // Not <=, which NaN would fail as well, but less clearly.
+    // Not ASSERT_LE, which NaN would fail as well, but with a less clear message.
     ASSERT_TRUE(std::abs(Value(actual[i]) - exact[i]) <= allowed)
         << what << " element " << i << ": " << Value(actual[i]) << ", exact " << exact[i];
   }

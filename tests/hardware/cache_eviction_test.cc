@@ -51,7 +51,7 @@ TEST(CacheEviction, EstimatingLeavesTheContents) {
   EXPECT_EQ(values, Counting(1 << 17));
 }
 
-// For any requested size, and any small cache.
+// For any requested size, and any size of the cache, even none.
 TEST(CacheEviction, ModifiedLinesFitTheScratch) {
   for (const int threads : {1, 3}) {
     for (const double cache : {0.0, 1e4, 1e6}) {

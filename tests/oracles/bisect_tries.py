@@ -26,7 +26,7 @@ COMMITS = 12
 def tried(folder: Path, number: int) -> bool:
     chance = random.Random(number)
     plant = chance.randrange(COMMITS)
-    # A commit that does not build, next to the injected fault, must not hide it: another one is found between.
+    # Neither the injected fault nor the commit before it: without one of them the search could only name both.
     broken = chance.choice([i for i in range(COMMITS - 1) if i not in (plant - 1, plant)])
     made = scratch_repository.make(folder / "repository", COMMITS, plant, broken, scratch_repository.timed_starter())
     command = [str(ROOT / "tools/report"), "bisect", "good", "HEAD", f"--filter={CASE}", f"--build={BUILD}"]

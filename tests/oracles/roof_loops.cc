@@ -277,7 +277,7 @@ int main(int argc, char** argv) {
     seed[i] = (i % 2 == 0 ? 0.83F : -0.71F) + 0.001F * static_cast<float>(i * 37 % 101);
   }
 
-  // A slice takes each thread's next piece of its part, after any loop, so that every piece is cold.
+  // A slice takes each thread's next piece of its part, whichever loop ran before, so that every piece is cold.
   size_t at = 0;
   const auto stream = [&](int64_t (*run)(char*, const char*, size_t), double directions) {
     return [&, run, directions, piece = size_t{16} << 20]() mutable {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Distributions of the next token, for test_sampling.py.
 //
-// sampled_tokens <file of fp32 logits> <draws> Standard input has a line for each distribution: temperature top_k top_p
-// min_p repetition_penalty, and the tokens of the text. The output has a line for each: token:probability:number of
-// draws, …
+//   sampled_tokens <file of fp32 logits> <draws>
+//
+// Standard input has a line for each distribution: temperature top_k top_p min_p repetition_penalty, and the tokens of
+// the text. The output has a line for each: token:probability:number of draws, …
 
 #include <cstdio>
 #include <fstream>

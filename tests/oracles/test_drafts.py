@@ -32,7 +32,7 @@ def noisy(model: Any, noise: float, folder: Path) -> Any:
 
 
 def readings(model: Any, draft: Any) -> tuple[list[int], int]:
-    """New tokens of assisted generation, and its number of readings of the model."""
+    """New tokens of assisted generation, and the number of the model's forward passes."""
     draft.generation_config.update(
         num_assistant_tokens=GUESSES,
         num_assistant_tokens_schedule="constant",

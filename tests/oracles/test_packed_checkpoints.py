@@ -51,7 +51,7 @@ def test_logits_and_greedy_tokens_of_dequantised_weights(
 def test_int4_strays_no_further_than_bf16_of_the_same_weights(
     checkpoint: tuple[Path, Any], tmp_path: Path, impl: str
 ) -> None:
-    """Codes as they are stored, scales in bf16: the rounding equals that of transformers in bf16."""
+    """Codes as they are stored, scales in bf16: it rounds nothing that transformers in bf16 does not."""
     folder, model = checkpoint
     tokens = torch.randint(96, (2, 32), generator=torch.Generator().manual_seed(2))
     exact = expected(model, tokens, 8)

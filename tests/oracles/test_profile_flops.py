@@ -37,7 +37,7 @@ def test_products_of_a_training_step(tmp_path: Path) -> None:
 
 
 def test_self_times_make_up_a_step(tmp_path: Path) -> None:
-    """The model is large enough that the profiler itself does not count."""
+    """The model is large enough that the profiler's own time is negligible."""
     sizes = ("batch:1", "vocab:1000", "layers:2")
     flags = [f"--axis=train_step.{size.replace(':', '=')}" for size in sizes]
     case = f"train_step/impl:eager/size:small/context:128/dtype:fp32/{'/'.join(sizes)}"

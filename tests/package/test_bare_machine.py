@@ -106,7 +106,7 @@ def test_gpu_check_ends_with_its_reason(machine: BareMachine) -> None:
 
 
 def test_a_library_that_is_missing_is_found_out(machine: BareMachine, tmp_path: Path, prefix: Path) -> None:
-    """The root is as bare as intended: without the tree's own files, programs do not start."""
+    """The root is as bare as intended: without the libraries that the tree carries, programs do not start."""
     poor = Path(shutil.copytree(prefix, tmp_path / "poor", symlinks=True))
     shutil.rmtree(poor / "lib" / "roofbench", ignore_errors=True)
     for folder in poor.glob("lib*/roofbench"):

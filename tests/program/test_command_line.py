@@ -34,7 +34,7 @@ def test_help_groups_flags_and_its_examples_work(run: Run) -> None:
         assert listed.stdout
 
 
-# Storage that is missing, or another tensor's under a second name: a skipped case with a reason.
+# Storage that does not exist, or that another choice of axes names already: a skipped case with a reason.
 @pytest.mark.parametrize(
     ("axes", "why"),
     [

@@ -78,7 +78,7 @@ def parts(*names: str, inside: Ranges | None = None) -> Ranges:
     return [(name, inside or []) for name in names]
 
 
-# The ranges of LibTorch's decoder, and of the native one, whose kernels are not divided further.
+# The ranges of LibTorch's decoder, and of the native one, whose blocks hold no ranges but those of its kernels.
 EAGER = [*parts("embedding"), *parts("block 0", "block 1", inside=parts("attention", "feed forward")), *parts("head")]
 NATIVE = parts("block 0", "block 1")
 TINY = ("model=tiny_llama", "precision=bf16", "batch=1")

@@ -70,7 +70,7 @@ def test_json_is_strict_and_whole(run: Run, tmp_path: Path) -> None:
 
 
 def test_all_cases_have_the_unit_that_is_asked_for(run: Run, tmp_path: Path) -> None:
-    """compare.py shows two decimals, so that a case of microseconds would be shown as 0."""
+    """One unit lets compare.py, which shows two decimals, show more of a case of microseconds than 0."""
     out = tmp_path / "out.json"
     assert run(*TINY, f"--benchmark_out={out}", "--benchmark_time_unit=ns").returncode == 0
     for row in strict_json(out.read_text())["benchmarks"]:

@@ -116,7 +116,7 @@ def test_logits_that_are_no_numbers_fail_the_case(run: Run, tmp_path: Path) -> N
 
 def test_a_prompt_of_millions_is_skipped_with_a_reason(run: Run, tmp_path: Path) -> None:
     checkpoint = strange_folder.write(tmp_path)
-    # Exactly the limit: a longer prompt would lose its beginning.
+    # More positions than tokens: a prompt beyond the limit would lose its beginning.
     config = strange_folder.CONFIG | {"max_position_embeddings": 4_000_000}
     (checkpoint / "config.json").write_text(json.dumps(config))
     prompt = tmp_path / "prompt"
@@ -147,7 +147,7 @@ def test_little_memory_is_told(program: Path, megabytes: int) -> None:
     command = [str(program), *TINY, "--threads=1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, preexec_fn=limited)
     assert done.returncode in (0, 1, 2), done.stderr
-    if done.returncode == 1:  # oneDNN's allocations fail without a size
+    if done.returncode == 1:  # oneDNN does not report that an allocation failed
         assert "failed: could not create a primitive" in done.stdout
     if done.returncode == 2:
         assert "out of memory" in done.stderr

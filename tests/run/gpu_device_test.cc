@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA path that works without a GPU: the device, its clock and roofs in a session, graphs, NVML.
+// Every part of the CUDA path that works without a GPU: the device, its clock and roofs in a session, graphs, NVML.
 
 #include "lib/device/gpu_device.h"
 
@@ -148,7 +148,8 @@ TEST_F(GpuDeviceTest, AGraphIsLaunchedOnceAStepAndKeepsItsPhases) {
   const Outcome graph = Run(*device, TwoPhases(2e-6), "graph");
   ASSERT_EQ(graph.verdict, Verdict::kMeasured) << graph.reason;
   EXPECT_LE(eager_steps_, 5) << "the step itself runs to be recorded, and never again";
-  // Recorded after the launches of a slow host, then launched at once.
+  // The eager step waits for the launches of a slow host; the graph is launched at once, so that its phases keep their
+  // shares.
   EXPECT_EQ(Counters(eager).at("launch_bound"), 1);
   EXPECT_NEAR(Counters(graph).at("first_ms") / Counters(graph).at("second_ms"), 3.0 / 7.0, 0.1);
 }

@@ -44,8 +44,8 @@ class ProfilingTest : public testing::Test {
   const ProfileOptions options_{.folder = testing::TempDir() + "/profiling_test", .steps = 3, .sort = ""};
 };
 
-// The first shows the order of phases; the last three show the memory that recorded steps need in addition to the
-// profiler's own.
+// One step to learn the order of phases, three for the time between operators, one for the libraries' logs, three that
+// are recorded to settle the memory layout beside the profiler's records, and three that are kept.
 TEST_F(ProfilingTest, RecordsStepsThatWereClockedAndToldAndRecordedBeforeAndKeepsTheLastAlone) {
   int ran = 0;
   const nlohmann::json profile = ProfileOf([&ran] {

@@ -11,7 +11,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 // 1 TFLOP per step, in chunks whose samples took 2 s and 4 s; next to them the arithmetic ran at half of its calibrated
-// rate, and in one chunk the rate is unknown.
+// rate. The rate next to a third chunk is unknown.
 Outcome TwoChunks() {
   Outcome outcome;
   outcome.model.flops = 1e12;

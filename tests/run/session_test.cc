@@ -124,7 +124,7 @@ TEST_F(SessionTest, FasterThanTheRoofIsAnError) {
 }
 
 TEST_F(SessionTest, ARoofThatWasDisturbedGivesNoShare) {
-  // 1.7 of the rate next to it, limited by the read rate from calibration.
+  // 1.7 of the rate next to it, but not above the rate that was read when the memory was calibrated.
   device_.roof_rate = 0.5e9;
   const Family family = TestFamily(device_, 0.6e-6);
   Session session(options_, device_, {At(family)}, nullptr);

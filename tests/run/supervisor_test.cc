@@ -32,7 +32,7 @@ void WaitForTheEnd() {
 class SupervisorTest : public testing::Test {
  protected:
   SupervisorTest() { sigprocmask(SIG_SETMASK, nullptr, &mask_); }
-  // The parent of a finished run does not wait for a signal.
+  // Discards the signals that a finished run left pending, and restores the mask.
   ~SupervisorTest() override {
     for (const int signal : {SIGINT, SIGTERM}) {
       std::signal(signal, SIG_IGN);  // which discards those that wait

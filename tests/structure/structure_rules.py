@@ -152,7 +152,7 @@ def family_violations(root: Path, path: str, names: set[str]) -> Iterator[str]:
 
 
 def is_ours(path: str, is_script: bool) -> bool:
-    """A source with a copyright notice. Templates for users (tests/consumer) have none."""
+    """Whether a file is a source that has to name our license. Templates for users (tests/consumer) do not."""
     rooms = ("lib/", "benchmarks/", "tests/", "tools/")
     is_source = is_script or Path(path).suffix in SOURCE_SUFFIXES | {".py"}
     return is_source and path.startswith(rooms) and not path.startswith("tests/consumer/")

@@ -99,7 +99,7 @@ Case SampledProduct(const at::Tensor& a, const at::Tensor& b, const at::Tensor& 
 TEST(CheckCase, WhatIsNotSampledIsChecked) {
   const at::Tensor a = at::randn({128, 64}).to(at::kBFloat16);
   const at::Tensor b = at::rand({64, 256}).to(at::kBFloat16);
-  // Rows that add up to 64 x 256 / 2 and to zero: a random hundredth of them adds up to nearly the same.
+  // Rows that add up to 64 x 256 / 2 and to zero: of random rows, one in a hundred would have nearly the same sum.
   a[77].fill_(1);
   a[78].zero_();
   const at::Tensor y = at::mm(a, b);

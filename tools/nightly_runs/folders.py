@@ -76,7 +76,7 @@ class NightlyRun:
 
     @property
     def date_marker(self) -> Path:
-        """Exists if the folder's name is the date of the run, independent of the clock."""
+        """Exists if the folder's name is the date of the run, whatever the clock showed."""
         return self.folder / "dated"
 
     def log(self, step: str) -> Path:

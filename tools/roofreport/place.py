@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locations: the project, if these reports run from its tree, or else the current folder."""
+"""The folder that the reports work in: the project, if they run from its tree, or else the current folder."""
 
 from __future__ import annotations
 

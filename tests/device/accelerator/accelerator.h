@@ -32,7 +32,7 @@ const Counts& CountsNow();
 // A kernel that is not a LibTorch operator, on device memory: runs it, or records it.
 void Launch(const std::string& name, std::function<void()> kernel);
 
-// Receives every launch and every wait of the host, for tests with a separate clock. nullptr: no listener.
+// Set the listeners for every launch and for every wait of the host, for tests with their own clock. nullptr: none.
 void OnLaunch(std::function<void()> launch);
 void OnWait(std::function<void()> wait);
 

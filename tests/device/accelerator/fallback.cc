@@ -89,8 +89,8 @@ std::optional<at::Tensor> Given(const at::Tensor& result, const Stack& arguments
   return found;
 }
 
-// Runs the operator on the host's views of the arguments, which `stack` holds, and leaves the host's results. If an
-// argument that is written to has memory that does not fit, `written` gets it and its result.
+// Runs the operator on the host's views of the arguments, which `stack` holds, and leaves the host's results. `written`
+// gets each argument that is written to and still empty, with the host tensor that the operator writes in its place.
 void RunOnHost(const c10::OperatorHandle& op, const Stack& arguments, bool keep_memory, Stack& stack,
                std::vector<std::pair<at::Tensor, at::Tensor>>& written) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {

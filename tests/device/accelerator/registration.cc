@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LibTorch's interface of a device: memory, copies, generators, and the list of operators.
+// The interface that LibTorch requires of a device: memory, copies, generators, and the list of operators.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>

@@ -42,7 +42,7 @@ TEST(RunBurst, RunsEveryThreadAndDividesTheWork) {
 }
 
 TEST(RunBurst, CountsSleepAsWallTimeOnly) {
-  // Times do not have an upper limit, only a lower one: a sleep lasts at least as long as requested.
+  // The time has no upper limit, because the machine may be busy: a sleep only lasts at least as long as requested.
   const Rates rates = RunBurst(1, 1, [](int) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
   EXPECT_LE(rates.wall, 1 / 0.02);
   EXPECT_GT(rates.cpu, rates.wall);

@@ -41,7 +41,7 @@ TEST(Compete, AllTakeTurns) {
   EXPECT_THAT(calls, ElementsAre("a", "b", "a", "b", "a"));
 }
 
-// A machine that runs at half its speed in every round except those in which `lucky` has its turn later in the round.
+// A machine that runs at half its speed, except when `lucky` has its turn in every third round.
 TEST(Winner, IsNotWhoMetTheMachineAtItsFastest) {
   const auto round = std::make_shared<int>(0);
   const auto reaching = [&](const char* variant, double rate, bool lucky) {

@@ -94,7 +94,7 @@ TEST(CpuRoofMeter, CalibrateReadsEveryVariant) {
   EXPECT_EQ(meter.readings().size(), readings);
 }
 
-// The host lacks a native loop for fp16, so the added probes are the only ones.
+// The meter has no loop of its own for fp16, so the added probes are the only ones.
 TEST(CpuRoofMeter, AddedProbeReachesARoofThatHasNoLoop) {
   CpuRoofMeter meter(Facts(), 2);
   EXPECT_EQ(meter.MeasureCompute(Dtype::kFp16, kShort), 0);

@@ -101,8 +101,8 @@ TEST_F(MemoryProbeTest, AThreadThatWasTakenAwayDoesNotLowerTheRoof) {
   EXPECT_GT(rates.wall, 10 * kMebi / 0.2) << "all of the traffic over all of the time";
 }
 
-// Each thread goes through its share of one buffer, then of the other, then again, wherever probes end: its next read
-// was last touched a lap of both buffers ago.
+// Each thread goes through its share of one buffer, then of the other, then again, wherever probes end: the data
+// that it reads next was last touched a lap of both buffers ago.
 TEST_F(MemoryProbeTest, GoesOnWhereItStopped) {
   for (const int threads : {1, 2}) {
     g_calls.clear();

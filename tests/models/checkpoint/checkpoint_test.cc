@@ -361,7 +361,7 @@ TEST(Checkpoint, WeightsThatAreNoNumbersAreNotStored) {
   }
 }
 
-// Opening a pipe waits for its writer; reading a device may not end.
+// Opening a pipe waits for its writer; reading a device may never end.
 TEST(Checkpoint, WhatIsNoFileIsRefusedAtOnce) {
   const struct {
     const char* said;

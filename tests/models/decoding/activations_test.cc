@@ -193,7 +193,7 @@ TEST(KvCache, In8BitsKeepsEachHeadAndTokenByItself) {
   }
   EXPECT_EQ(cache.keys[0].abs().sum().item<int64_t>(), 0);
 
-  // A NaN spoils its own row, and all of it.
+  // A NaN or an infinity spoils its own row, and all of it.
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     at::Tensor broken = k.clone();
     broken[1][0][2][3] = bad;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each of several ragged sequences gives its result alone, and excluded sequences cost nothing.
+// Each of several ragged sequences has the same result as alone, and excluded sequences cost nothing.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>

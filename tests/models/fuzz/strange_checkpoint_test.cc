@@ -117,7 +117,7 @@ TEST(StrangeCheckpoint, IsRefusedOrComputes) {
     std::printf("%s: %lld\n", what.c_str(), static_cast<long long>(count));
     RecordProperty(what, std::to_string(count));
   }
-  // Most attempts must reach the arithmetic; otherwise they test only the parser.
+  // Many attempts must reach the arithmetic; otherwise they test only the parser.
   if (rounds >= 100) {
     EXPECT_GT(came["tokens"] + came["failed"], rounds / 5);
   }

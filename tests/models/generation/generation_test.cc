@@ -209,7 +209,7 @@ using testing::ElementsAre;
 constexpr int64_t kVocab = 1000;
 
 // For a text it returns the last token plus the number of tokens before it, so that the next token depends on the whole
-// position; it also counts its inputs.
+// position; it also records how many tokens each sequence gets.
 class PlaceDecoder final : public DecoderModel {
  public:
   explicit PlaceDecoder(int64_t batch) : lengths_(static_cast<std::size_t>(batch)) {}

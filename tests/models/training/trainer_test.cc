@@ -188,7 +188,7 @@ TEST_P(TrainingRunTest, ForeachUpdatesAsTheFormula) {
   EXPECT_EQ(run.OptimizerBytes(), 2 * run.ParameterBytes());
 }
 
-// Foreach holds a divisor for all parameters at once; the other implementations hold one at a time.
+// Foreach holds the divisors of all parameters at once, which no other implementation does.
 TEST_P(TrainingRunTest, ForeachTakesAllParametersTogether) {
   const auto held = [&](MakeOptimizer make) {
     TrainingRun run = Make(TrainingMode::kStep, Loss::kCrossEntropy, make);

@@ -21,7 +21,7 @@ def find() -> str | None:
 
 
 class Browser:
-    """One page. `events` holds its reports: [method, parameters]."""
+    """One page. `events` holds those that it reported: [method, parameters]."""
 
     def __init__(self, program: str, profile: Path, dark: bool = False) -> None:
         to_browser, self._out = os.pipe()

@@ -17,7 +17,7 @@ _ACCOUNTS = ("postgres", "nobody")  # the server refuses to run as root
 
 
 class CannotStartError(Exception):
-    """The reason why PostgreSQL is missing."""
+    """The reason why the server cannot start."""
 
 
 def _programs() -> Path:

@@ -137,7 +137,7 @@ def hostile(folder: Path) -> Site:
 
 @dataclass
 class Visit:
-    """One page, and its effects other than showing itself."""
+    """One page, the requests that it made, and the errors that it reported."""
 
     page: Page
     requests: list[str] = field(default_factory=list)

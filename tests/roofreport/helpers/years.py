@@ -38,7 +38,7 @@ class Year:
 
 
 def names(count: int) -> tuple[str, ...]:
-    """So many case names, with a tenth as many families."""
+    """`count` case names, of up to ten families."""
     families = ("matmul", "gemv", "softmax", "layer_norm", "attention", "copy", "read", "gelu", "conv2d", "embedding")
     return tuple(
         f"{families[i % len(families)]}/impl:{('eager', 'onednn')[i % 2]}/dtype:bf16/n:{64 * (1 + i // len(families))}"

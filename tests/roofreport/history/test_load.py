@@ -14,7 +14,7 @@ import pytest
 
 
 def _loaded(*arguments: str, status: int = 0) -> dict[str, Any]:
-    """A separate process, without state that a fork would copy."""
+    """Runs history_load in a separate process, without state that its forks would copy."""
     done = subprocess.run(
         [sys.executable, Path(history_load.__file__), *arguments], capture_output=True, text=True, check=False
     )

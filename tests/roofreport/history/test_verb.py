@@ -21,7 +21,7 @@ class Command:
         self._capsys = capsys
 
     def __call__(self, *arguments: object, status: int = 0) -> str:
-        """Captures the output."""
+        """Runs the verb, checks its exit status, and returns its standard output."""
         assert main(["history", *map(str, arguments), f"--store={self._where}"]) == status
         seen = self._capsys.readouterr()
         self.error = seen.err

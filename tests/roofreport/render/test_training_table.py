@@ -121,8 +121,8 @@ def test_each_phase_grows_from_the_smallest_size(tmp_path: Path, capsys: pytest.
 
 
 def test_columns_that_no_row_has_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Utilization needs roofs, memory needs a variable number of warm-ups, and a gain needs a precision other than
-    fp32.
+    """Utilization needs roofs, a gain needs a precision other than fp32, and memory is not measured with a fixed number
+    of warm-ups.
     """
     step = _step("small", "fp32", 2000.0, 100.0)
     for counter in ("mfu_measured", "peak_mem"):

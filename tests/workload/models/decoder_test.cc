@@ -89,7 +89,7 @@ TEST(StoredDecoder, Int8ActivationsMakeProductsOfIntegers) {
   EXPECT_EQ(stored.PrefillCost(2, 10, 10).Flops(Dtype::kBf16), 3 * 4.0 * (2 * 55) * 8 + 2 * 2 * 32 * 8);
 }
 
-// Two bytes per weight in place of one, and a four-byte scale per row.
+// Two bytes per weight, in place of one byte per weight and a four-byte scale per row.
 TEST(StoredDecoder, WhatIsKeptIsReadAndMultipliedIn16Bits) {
   const StoredDecoder all{.shape = kSmall, .format = WeightFormat::kInt8, .activations = Activations::kInt8};
   const Transformer& s = kSmall.base;

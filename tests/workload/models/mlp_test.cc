@@ -31,7 +31,7 @@ TEST(Mlp, TrainingRepeatsForwardAndBackward) {
 }
 
 TEST(Mlp, AutocastReadsTheFp32WeightsToo) {
-  // The forward casts read 4 and write 2 bytes per parameter, and those of the input.
+  // The forward casts read 4 and write 2 bytes for each parameter, and for each element of the input.
   const double casts = Small(Dtype::kBf16).ForwardCost().operations[2].Bytes();
   EXPECT_EQ(casts, 3 * (256 + 16) * 6);
   EXPECT_EQ(Small(Dtype::kFp32).ForwardCost().operations.size(), 2);

@@ -81,7 +81,7 @@ TEST(TransformerTraining, OptimizerBytes) {
   EXPECT_EQ(work.Optimizer().Bytes(), 12 * kTiny.Parameters().Total());
 }
 
-// The same work costs the same in every count.
+// The same work costs the same in a model as in a single operator.
 TEST(TransformerTraining, ElementWiseFlopsAreTheOperators) {
   const TransformerTraining work = Tiny();
   const AdamW adamw{.parameters = kTiny.Parameters().Total()};

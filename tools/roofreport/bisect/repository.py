@@ -33,7 +33,7 @@ class Commit:
 @dataclass(frozen=True)
 class Recipe:
     build: str  # a shell's command, run in the work tree
-    program: str  # its result below the prefix
+    program: str  # path of the built program below the prefix
 
 
 class Repository:

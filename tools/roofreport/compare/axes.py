@@ -97,7 +97,7 @@ class Choice:
 
 
 def _serving(case: Case) -> Serving | None:
-    """None where the case was not measured, lacks a precision, or generates only a first token."""
+    """None where the case was not measured, lacks a precision, or generates nothing after a first token."""
     precision = case_name.axes(case.name).get(case_name.PRECISION)
     known = case.counters
     if case.state is not State.MEASURED or not precision:
@@ -173,7 +173,7 @@ class Curve:
 
     @property
     def knee(self) -> Point:
-        """The best throughput; among equal ones, the smallest batch."""
+        """The point with the most power; of equal ones, the smallest batch."""
         return max(self.points, key=lambda point: point.power)
 
     @property

@@ -113,7 +113,7 @@ class Nights:
 
 
 def roof_rate(counters: Mapping[str, float]) -> tuple[float, bool]:
-    """The logarithm of the time that the roof next to a case allowed, up to a constant of the case; whether the roof is
+    """The logarithm of the rate that the roof next to a case allowed, up to a constant of the case; whether the roof is
     memory's. nan: the case does not have a roof.
     """
     roof, flops, moved = (_positive(counters, name) for name in ("roof", "FLOP/s", "bytes/s"))

@@ -64,7 +64,7 @@ SHORTEST_LEVEL = 3  # values of a segment
 # The least gain of a change point, in variances of a value: the sum of squares that two levels explain and one does
 # not. Chosen in the simulated year.
 PENALTY = 24.0
-# Deviations from its neighbors' median beyond which a value is an outlier: trouble in one nightly run is not a level.
+# Deviations from its neighbors' median at which a value is clipped: trouble in one nightly run is not a level.
 FARTHEST = 2.5
 NEIGHBOURS = 2  # to each side
 

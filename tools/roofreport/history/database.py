@@ -228,7 +228,7 @@ def _postgresql(url: URL, create: bool) -> Database:
 
 
 def _make(connection: Connection) -> None:
-    """Creates every table, unless another process was faster or the place is in use."""
+    """Creates every table, unless another process was faster or an SQLite file holds other tables."""
     there = inspect(connection).get_table_names()
     if tables.meta.name in there:
         return

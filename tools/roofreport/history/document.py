@@ -110,7 +110,7 @@ def moment(date: str) -> datetime | None:
 
 
 def details(documents: Iterable[Document]) -> dict[str, CaseDetails]:
-    """Case to the report of it in the files of one run. A journal's samples are those of all repetitions."""
+    """Each case to its details in the files of one run. A journal's samples are those of all repetitions."""
     found: dict[str, CaseDetails] = {}
     for document in sorted(documents, key=lambda document: document.kind == JOURNAL):
         lines = _lines(document.text) if document.kind == JOURNAL else {}

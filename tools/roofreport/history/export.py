@@ -78,7 +78,7 @@ def known_texts(facts: Mapping[str, object]) -> dict[str, str]:
 # Records of the benchmark database that hud.pytorch.org shows, schema v3: one JSON object per line.
 #
 # Fields and types are those of clickhouse_db_schema/oss_ci_benchmark_v3 of pytorch/test-infra. The uploader adds the
-# names of the workflow (repo, head_branch, workflow_id, job_id).
+# fields that identify the workflow (repo, head_branch, workflow_id, job_id).
 
 _SUITE = "roofbench"
 _CPU = "cpu"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The care of a history: integrity, old runs, and the layout that this program would write."""
+"""The care of a history: finds damage, drops runs, and copies them into a history that this program writes."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def found_run(connection: Connection, document: Document) -> int | None:
 
 
 def _known(connection: Connection, table: Table, row: Machine | Toolchain) -> bool:
-    """Writes it if it is new."""
+    """Whether the row was there; writes it if it was not."""
     if connection.execute(select(table.c.id).where(table.c.id == row.id)).scalar() is not None:
         return True
     facts = json.dumps(dict(row.facts), sort_keys=True)

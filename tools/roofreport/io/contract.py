@@ -2,7 +2,7 @@
 """The contract: families, axes, implementations and counters, as `roofbench --describe=json` reports them.
 
 Every result brings its own; packaged() is that of the program of this checkout, for results that are older than that.
-The other modules do not know the name of a family or of a counter's row.
+The other modules take families, and the rows of counters, from here.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ CONTRACT_KEY = "contract"
 
 
 def unpacked_contract(path: Path, text: str | None) -> Any:
-    """Parses the text that holds it in Google Benchmark's context."""
+    """Parses the text in which Google Benchmark's context holds a contract."""
     if text is None:
         return None
     try:

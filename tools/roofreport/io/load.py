@@ -260,7 +260,7 @@ def without_copies(paths: Sequence[Path]) -> list[Path]:
 
 
 def load_all(patterns: Sequence[str]) -> list[Result]:
-    """Results of several processes of the same cases. Refuses results of different machines."""
+    """Results of several processes, as one side of a comparison. Raises UnusableInputError for different machines."""
     results = [load(path) for path in without_copies(expand(patterns))]
     for other in results[1:]:
         mixed = differences(results[0], other, with_host=True)

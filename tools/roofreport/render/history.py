@@ -105,7 +105,7 @@ _MOST_NEW = 5  # series that begin, by name
 class Report:
     found: Sequence[Finding]
     dismissed: Sequence[Finding]  # findings that a second run did not confirm
-    cases: Sequence[str]  # number of judged cases
+    cases: Sequence[str]  # names of the judged cases
     runs: Sequence[Run]  # of the nightly run
     metric: Metric
     notes: Sequence[str] = ()

@@ -130,7 +130,7 @@ def render(result: Result) -> str:
     chart = roofline.chart(result)
     style = (_FOLDER / "page.css").read_text()
     script = (_FOLDER / "page.js").read_text()
-    # The page loads nothing, and only these two scripts and styles run.
+    # The page loads nothing, and of scripts and styles only these two apply.
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
     )

@@ -103,7 +103,7 @@ PAGES = {
     "compare": (*_BASE, "compare.js"),
     "roofline": (*_CHARTS, "roofline.js"),
 }
-# Everything comes from this host, and scripts or addresses in a name do not run. Bokeh styles its elements.
+# Nothing loads from another host, and scripts or addresses in a name do not run. Bokeh styles its elements.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'"

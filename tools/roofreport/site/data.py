@@ -112,7 +112,7 @@ class Catalogue:
         return self._machines.place(machine)
 
     def metrics(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Units and directions; empty for a counter that no contract knows."""
+        """Units and directions, without counters that the contract does not know."""
         found = {}
         for name in names:
             metric = self._contract.metric(name)
@@ -284,7 +284,7 @@ class Group(Enum):
 
 @dataclass(frozen=True)
 class Status:
-    """The mark repeats in a shape the meaning of the color."""
+    """The mark distinguishes statuses for readers who cannot rely on color."""
 
     word: str
     mark: str
@@ -314,7 +314,7 @@ def status_of(finding: Finding, metric: Metric) -> Status:
 
 
 def worst_status(findings: Sequence[Finding], metric: Metric) -> tuple[Status, Finding | None]:
-    """The worst status of one series, which may be slower and noisier at once."""
+    """The worst status of one series, which may be slower and noisy at once."""
     ranked = [(status_of(finding, metric), finding) for finding in findings]
     return min(ranked, key=lambda one: one[0].rank) if ranked else (STEADY, None)
 

@@ -52,8 +52,8 @@ def _cumulative(n: int) -> NDArray[np.float64]:
 
 
 def p_value(differences: Sequence[float] | NDArray[np.float64]) -> float:
-    """Two-sided p of "symmetric around zero". Zeros are dropped, as Wilcoxon did; an empty rest gives 1, the absence of
-    evidence.
+    """Two-sided p of "symmetric around zero". Zeros are dropped, as Wilcoxon did. If no value remains, there is no
+    evidence: 1.
     """
     values = np.asarray(differences, dtype=np.float64)
     values = values[values != 0]

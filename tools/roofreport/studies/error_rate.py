@@ -68,9 +68,7 @@ def _process(command: Command, plan: Plan, arm: str, out: Path) -> Finished:
 
 
 def make_plan(command: Command, cases: list[str], flags: list[str], folder: Path, seconds: float, rounds: int) -> Plan:
-    """Takes samples as long as the time allows, after a process that shows the cost of one in addition to its
-    samples.
-    """
+    """A plan with samples as long as the time allows. Runs a process first, for its cost in addition to its samples."""
     plan = Plan(command.fingerprint(), cases, flags, _SHORTEST_SAMPLING, rounds)
     folder.mkdir(parents=True, exist_ok=True)
     pilot = _process(command, plan, "slow5", folder / "pilot.json")
@@ -179,7 +177,7 @@ class Rates:
 def window_verdicts(
     base: NDArray[np.float64], new: NDArray[np.float64], base_first: bool
 ) -> tuple[list[Verdict], list[int]]:
-    """The verdicts of abba on [pair, case] if the window is its whole budget, and the pair count of each."""
+    """The verdicts of abba on [pair, case] if the window is its whole budget, and the number of pairs until each."""
     pairs, cases = base.shape
     trials = [Trial(str(case), base_first) for case in range(cases)]
     decided = [pairs] * cases

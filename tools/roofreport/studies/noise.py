@@ -3,7 +3,7 @@
 
 Memory bandwidth in two modes that last minutes, neighbors that come and go, bursts, memory layouts that last a process,
 and the error of the median inside a process. A year adds what differs between nightly runs (how busy neighbors are, how
-often memory is slow), missing runs, and a new driver, with which every series restarts.
+often memory is slow), missing runs and cases, and a new driver, with which every series restarts.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ MEMORY_BOUND = 0.5  # cases that follow the memory's mode so far have memory for
 
 @dataclass(frozen=True)
 class Year:
-    """[run, process, series]; nan where nothing was measured."""
+    """[nightly run, process, series]; nan where nothing was measured."""
 
     sensitivities: Floats  # [series]
     log_times: Floats

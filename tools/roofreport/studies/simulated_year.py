@@ -63,7 +63,7 @@ class Tally:
 
 
 def injected(random: np.random.Generator, series: int, nights: int, begins: Sequence[int]) -> list[list[Plant]]:
-    """One injected fault of each size for every series, away from the begin and the end of the series."""
+    """One injected fault of each size for every series, away from its begin and end, and from a new driver."""
     edges = [*begins, nights]
     allowed = np.concatenate([np.arange(begin + QUIET, end - QUIET) for begin, end in pairwise(edges)])
     found = []
@@ -108,7 +108,7 @@ class Evening:
         return float(np.median(values))
 
 
-# Whether the present state is an alarm.
+# Whether a series that stands like this raises an alarm.
 Rule = Callable[[Standing, Evening], bool]
 
 
@@ -306,7 +306,8 @@ def compare_detectors(seed: int, series: int, nights: int) -> int:
     return 0
 
 
-# Limits for a series and year: false alarms at most; injected faults found at least, within so many nightly runs.
+# Limits per series and year: most false alarms; by size, the least share of injected faults found within so many
+# further nightly runs.
 FALSE_ALARMS = 0.3
 FOUND = {0.08: (0, 0.95), 0.03: (LATEST, 0.80)}
 THRESHOLDS = {"github-action-benchmark's 200 %": 1.0, "a fixed 5 %": 0.05}

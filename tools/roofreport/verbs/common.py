@@ -95,7 +95,7 @@ def metric_of(name: str, contract: Contract) -> Metric:
 
 
 def count(text: str) -> int:
-    """A count argument."""
+    """Parses a whole number from 1 to 999999."""
     number = int(text) if text.isdecimal() and len(text) < 7 else 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from 1 to 999999")
@@ -112,7 +112,7 @@ def day(text: str) -> datetime:
 
 
 def amount(text: str) -> float:
-    """An amount argument."""
+    """Parses a number from 0.000001 to 1000000."""
     try:
         number = float(text)
     except ValueError:

@@ -120,7 +120,7 @@ TYPED_TEST(AttentionOf, RandomShapesOnEveryIsa) {
   }
 }
 
-// Many of a few scores are far above the bound.
+// Where scores have a bound, many are far above it.
 TYPED_TEST(AttentionOf, ScoresMayHaveAnotherScaleAndABound) {
   std::mt19937 random(1);
   for (uint32_t i = 0; i < 20; ++i) {

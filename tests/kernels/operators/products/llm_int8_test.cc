@@ -89,7 +89,8 @@ TEST(LlmInt8, OutliersAreColumnsOfAnyRow) {
   });
 }
 
-// Among adjacent numbers, only the one that equals the threshold is an outlier; no other rounding decides.
+// A number that equals the threshold is an outlier, and its next smaller neighbor in bf16 is not; no other rounding
+// decides.
 TEST(LlmInt8, AThresholdLiesBetweenWholeNumbers) {
   OnEveryIsa([] {
     Product product{.m = 2, .n = 3, .k = 66};
@@ -192,7 +193,7 @@ TEST(LlmInt8, WithoutAThresholdARowIsWhatItIsAlone) {
   });
 }
 
-// Extremes of both signs: the offset that 8-bit dot products add to keep one side unsigned must not overflow.
+// Extremes of both operands: the offset that 8-bit dot products add to keep one side unsigned must not overflow.
 TEST(LlmInt8, SumsOfTheLargestProductsAreExact) {
   OnEveryIsa([] {
     for (const int64_t m : {1, 20}) {
@@ -252,7 +253,7 @@ TEST(LlmInt8, ARowOfExtremesIsQuantizedWithinItsRange) {
       EXPECT_EQ(product.activations.sums()[0], sum) << extreme;
       EXPECT_EQ(std::isfinite(product.activations.row_max()[0]), std::isfinite(extreme));
       if (std::isinf(extreme)) {
-        EXPECT_FALSE(std::isfinite(product.y[0]));  // so that a check can distinguish them
+        EXPECT_FALSE(std::isfinite(product.y[0]));  // so that a check detects it
       } else {
         EXPECT_EQ(row[7], 0) << extreme;
         EXPECT_LT(row[8], 0) << extreme;

@@ -139,7 +139,7 @@ TYPED_TEST(NormTest, StreamsLargeResults) {
     Run(work, ThreadPool(2));
     std::vector<TypeParam> streamed(data.y.begin() + static_cast<int64_t>(skip),
                                     data.y.begin() + static_cast<int64_t>(skip) + rows * kCols);
-    // Only the first rows are not streamed.
+    // The first rows by themselves are too few to be streamed.
     work.rows = 64;
     Run(work, SerialFor());
     const std::vector<TypeParam> plain(data.y.begin() + static_cast<int64_t>(skip),
