@@ -274,8 +274,9 @@ constexpr DecodeVariant<Bf16> kVariant = {
 }  // namespace bf16
 
 // Over int8 caches, a query and a block's weights, multiplied by the factors of its values, become integers of 16 bits,
-// 256 · high + low, each half of which is multiplied with bytes of the cache. So the rounding error is at most 2^-15 of
-// the largest element. Sums of integers are exact: 256 elements of a head, or 128 keys of a block, stay below 2^31.
+// 256 · high + low, each half of which is multiplied with bytes of the cache. So the step of rounding is at most
+// 1/32767 of the largest element. Sums of integers are exact: 256 elements of a head, or 128 keys of a block, stay
+// below 2^31.
 namespace int8 {
 
 constexpr int64_t kLine = 64;
@@ -299,7 +300,7 @@ Halves WeightsOf(DecodeState<int8_t>& state, int64_t g) {
   return {bytes, bytes + kKeyBlock};
 }
 
-// Loads elements of a query, each four of them four times.
+// Stores elements of a query, each four of them four times.
 ROOFBENCH_TARGET_AVX512_VNNI inline void StoreFours(__m128i elements, uint8_t* to) {
   const auto store = [&](int64_t j, __m128i fours) ROOFBENCH_TARGET_AVX512_VNNI {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + j * 2 * kLine), fours);
@@ -312,7 +313,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void StoreFours(__m128i elements, uint8_t* t
 
 ROOFBENCH_TARGET_AVX512_VNNI void Prepare(DecodeState<int8_t>& state, int64_t g, const float* q, float scale) {
   __m512 most = _mm512_setzero_ps();
-  __m512 sizes = _mm512_setzero_ps();  // their sum is NaN if any element is infinite or NaN
+  __m512 sizes = _mm512_setzero_ps();  // their sum is infinite or NaN if any element is
   for (int64_t i = 0; i < state.dim; i += kKeyLanes) {
     const __m512 size = _mm512_abs_ps(_mm512_loadu_ps(q + i));
     most = _mm512_max_ps(most, size);

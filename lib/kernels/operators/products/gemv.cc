@@ -289,7 +289,7 @@ void RunVectors(const Gemv<Weight, X, Y>& work, Range rows, Multiply multiply) {
   }
 }
 
-// Whether the rows were multiplied with all vectors at once.
+// Multiplies the rows with several vectors at a time. Returns false, without doing so, if there is no variant for that.
 template <typename Weight, typename X, typename Y>
 bool RunTogether(const Gemv<Weight, X, Y>& work, const std::vector<Product<Weight, X>>& /*products*/, Range rows) {
   const auto variant = BestVariant<kVectorsVariants<Weight, X>>();

@@ -170,7 +170,7 @@ struct ByteSums {
 };
 
 ROOFBENCH_TARGET_AVX512_VNNI inline void AddLine(ByteSums& sums, __m512i weights, __m512i high, __m512i low) {
-  weights = avx512::Unsigned(weights);  // lane_sums subtract the offset again
+  weights = avx512::Unsigned(weights);  // Exact subtracts the offset again
   sums.upper = _mm512_dpbusd_epi32(sums.upper, weights, high);
   sums.lower = _mm512_dpbusd_epi32(sums.lower, weights, low);
 }
@@ -382,7 +382,7 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void Multiply(const Tile& tile, int64_t ahea
   }
 }
 
-// The registers for sums, out of 32: those left by the vectors and a line of weights. A row is a stream of memory:
+// Of the 32 registers, sums take those that the vectors and a line of weights leave. A row is a stream of memory:
 // eight rows at a time where their sums fit, as for one vector.
 template <int kVectors>
 ROOFBENCH_TARGET_AVX512_BF16 void RowsOf(const Bf16Weight& weight, const Bf16* x, float* y, int64_t y_stride,

@@ -239,7 +239,7 @@ Scratch& ThreadScratch() {
   return scratch;
 }
 
-// The outlier columns of `rows` rows of the weight in the order of the products: [outliers, width].
+// The dequantized outlier columns of `rows` rows of the weight, one after the other: [outliers, width].
 void GatherOutliers(const LlmInt8Weight& weight, const std::vector<int32_t>& outliers, int64_t first, int64_t rows,
                     int64_t width, std::vector<float>& to) {
   to.resize(outliers.size() * Size(width));
