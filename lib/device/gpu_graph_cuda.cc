@@ -49,8 +49,7 @@ class PrivatePool {
     ~Use() {
       try {
         allocator::endAllocateToPool(pool_.device_, pool_.id_);
-      } catch (...) {  // NOLINT(bugprone-empty-catch): throws for an unknown pool alone, and the constructor registered
-                       // this one
+      } catch (...) {  // NOLINT(bugprone-empty-catch): fails only for a pool that is not in use
       }
     }
 

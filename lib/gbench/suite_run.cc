@@ -32,7 +32,7 @@ constexpr bool MinTimeHasUnit() {
   return requires(State & state) { state.SkipWithMessage(""); };
 }
 
-// Disables the library's own time budget, for which it would rerun cases.
+// Initializes the library without its own time budget, for which it would rerun cases.
 void InitializeLibrary(const Options& options) {
   static std::vector<std::string> arguments;  // the library keeps a pointer to the program's name
   arguments = {Printable(options.program),    // part of the results

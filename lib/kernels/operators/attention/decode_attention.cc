@@ -79,7 +79,7 @@ HWY_INLINE void ScoreKeys(DecodeState<T>& state, const KeyBlock<T>& block, int64
   }
 }
 
-// Takes the query heads in turn for a few keys at a time, which stay in the L1.
+// Scores a few keys at a time, which stay in the L1, for one query head after the other.
 template <typename T>
 HWY_INLINE void ScoreBlock(DecodeState<T>& state, const KeyBlock<T>& block) {
   constexpr int64_t kKeys = 4;
@@ -381,7 +381,7 @@ void Gather(const DecodeAttention<T>& work, const HeadRows<T>& rows, int64_t tok
   }
 }
 
-// Handles `group` query heads of the group of `head`, from `member` on, against some keys.
+// Computes `group` query heads of the group of `head`, from `member` on, against some keys.
 template <typename T>
 void AttendSome(const DecodeAttention<T>& work, int64_t head, Range range, int64_t member, int64_t group,
                 AttendedPart to) {

@@ -66,7 +66,7 @@ ROOFBENCH_TARGET_AVX512 inline __mmask16 KeysThere(int64_t count, int64_t j) {
   return static_cast<__mmask16>(count - j >= kKeyLanes ? 0xffff : (1 << (count - j)) - 1);
 }
 
-// Updates the largest score of a query head with the scores of a block.
+// Updates the largest score of a query head with the scores of a block, and scales its sums down to it.
 template <typename T>
 ROOFBENCH_TARGET_AVX512 inline void TakeLargest(DecodeState<T>& state, int64_t g, int64_t count) {
   __m512 most = _mm512_set1_ps(state.largest[g]);
@@ -211,8 +211,8 @@ ROOFBENCH_TARGET_AVX512_BF16 void Soften(DecodeState<Bf16>& state, int64_t g, co
   state.weight_sums[g] += _mm512_reduce_add_ps(sum);
 }
 
-// Takes kLines lines of the values of all keys for kGroup query heads. The elements of two keys alternate, and a pair
-// of weights multiplies them.
+// Adds kLines lines of the weighted values of all keys to the sums of kGroup query heads. The elements of two keys
+// alternate, and a pair of weights multiplies them.
 template <int64_t kGroup, int64_t kLines, bool kFetch>
 ROOFBENCH_TARGET_AVX512_BF16 void WeighColumns(DecodeState<Bf16>& state, const KeyBlock<Bf16>& block, int64_t g,
                                                int64_t column, FetchedLines& fetched) {
@@ -461,8 +461,8 @@ ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Interleaved(const int8_t* first, con
   return kUpper ? _mm512_unpackhi_epi8(a, b) : _mm512_unpacklo_epi8(a, b);
 }
 
-// Takes half a line of the values of all keys for kGroup query heads: of every 16 columns the first 8 or the last 8.
-// The elements of four keys alternate, and four weights multiply them.
+// Adds half a line of the weighted values of all keys to the sums of kGroup query heads: of every 16 columns the first
+// 8 or the last 8. The elements of four keys alternate, and four weights multiply them.
 template <int64_t kGroup, bool kUpper, bool kFetch>
 ROOFBENCH_TARGET_AVX512_VNNI void WeighColumns(DecodeState<int8_t>& state, const KeyBlock<int8_t>& block, int64_t g,
                                                int64_t column, FetchedLines& fetched) {

@@ -223,7 +223,7 @@ struct SiluMulBlock {
   }
 };
 
-// Loads from a block of type X.
+// Stores as Y a block that was loaded from X.
 template <bool kStream, typename X, typename Y>
 TARGET inline void StoreResult(Y* to, const Block& from) {
   if constexpr (sizeof(X) == sizeof(Y)) {

@@ -151,7 +151,7 @@ HWY_INLINE void Portable(const Work& work, Range range) {
   }
 }
 
-// Handles the rows of `range`. Adds their sums over columns to dweight and dbias.
+// Computes dx of the rows of `range`, and adds their parts of dweight and dbias.
 template <bool kCenters, typename T>
 HWY_INLINE void GradientRows(const NormGradient<T>& work, Range range) {
   const FloatTag d;
