@@ -127,7 +127,7 @@ absl::Status GivenIds::Check() {
   if (value_().empty()) return absl::OkStatus();
   const absl::StatusOr<Lists>& lists = Get();
   if (!lists.ok()) return lists.status();
-  if (!GivenCheckpoint().ok()) return absl::OkStatus();  // the checkpoint's own flag is also checked
+  if (!GivenCheckpoint().ok()) return absl::OkStatus();  // --checkpoint reports that itself
   const auto vocab = static_cast<int64_t>(GivenCheckpoint()->config().shape.base.vocab);
   int64_t largest = 0;
   for (const models::TokenIds& ids : *lists) largest = std::max(largest, *std::ranges::max_element(ids));

@@ -103,7 +103,7 @@ struct CompiledNetwork {
   std::vector<at::Tensor> operands;  // the input, and each layer's weight and bias, which share the network's memory
 
   void Step(Network& network, timing::PhaseMarker& marker) const {
-    const at::NoGradGuard no_grad;  // compiled code must not record gradients
+    const at::NoGradGuard no_grad;  // both passes are compiled: autograd must not record them
     for (int64_t i = 0; i < network.steps; ++i) {
       observe::Range range(observe::kZeroGradRange);
       network.ForgetGradients();

@@ -16,7 +16,7 @@ constexpr int64_t kSamples = 10'000;
 struct Overhead {
   std::unique_ptr<timing::Clock> clock;  // separate, because the case's clock is in use
   at::Tensor y;                          // number of samples; on the host, whatever the device
-  std::vector<double> seconds;           // per sample
+  std::vector<double> seconds;           // overhead per sample, one entry per step
 };
 
 // Runs the sampler over an empty step. The overhead is the time per sample, less the two clock reads that every sample

@@ -77,7 +77,7 @@ at::Tensor Normalized(const at::Tensor& x, const Block& block) {
   return at::layer_norm(x, {x.size(1)}, block.norm_weight, block.norm_bias, kEps);
 }
 
-// The norm needs a whole row of the first layer's product, so all of them are computed; the matrices are converted to
+// The norm needs whole rows of the product, so that no element can be left out; the matrices are converted to
 // double precision a block of rows at a time.
 at::Tensor ExactBlock(const at::Tensor& x, const Block& block) {
   constexpr int64_t kRows = 1024;

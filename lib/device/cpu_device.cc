@@ -26,7 +26,7 @@ int SetThreads(int threads) {
   return at::get_num_threads();
 }
 
-// Counts the times that the kernel reported thermal throttling of a core, where the processor reports it (Intel).
+// The kernel's count of thermal slowdowns of the package, where the processor reports them (Intel).
 double ThrottleEvents() {
   std::ifstream file("/sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count");
   double events = 0;

@@ -42,7 +42,7 @@ class CpuDevice : public Device {
   void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) override;
   std::function<void()> ExtraWork(double seconds) override;
   hardware::CacheEvictor* evictor() override { return &evictor_; }
-  // Returns freed memory that glibc keeps to the system: over hours of cases it would add up to gigabytes, which the
+  // Gives freed memory that glibc holds back to the system: over hours of cases it would add up to gigabytes, which the
   // memory prediction for the next case counts as used.
   void AfterCase() override;
 

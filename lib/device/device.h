@@ -108,8 +108,8 @@ class Device {
   // Whether conditions are momentary, so that they must be read while a case runs; otherwise they are counters.
   virtual bool ConditionsAreMomentary() const { return false; }
 
-  // Evicts the operands of a cold case before each step. nullptr: the device has no instruction for it, and a cold case
-  // rotates over copies of its operands instead.
+  // Used to evict the operands of a cold case before each step. nullptr: the device has no instruction for it, and the
+  // case rotates over copies of its operands instead.
   virtual hardware::CacheEvictor* evictor() { return nullptr; }
 
   // The CUDA side of the device; nullptr on a CPU.

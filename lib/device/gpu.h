@@ -43,7 +43,7 @@ class Gpu {
   virtual const GpuFacts& facts() const = 0;
   // Bytes that can still be allocated, including those that LibTorch's allocator holds but does not use.
   virtual double FreeMemoryBytes() const = 0;
-  // Returns the memory that LibTorch's allocator holds but does not use to the driver.
+  // Returns to the driver the memory that LibTorch's allocator holds but does not use.
   virtual void EmptyCache() = 0;
   // Peak bytes of LibTorch's allocator since the last ResetPeak.
   virtual double PeakBytes() const = 0;

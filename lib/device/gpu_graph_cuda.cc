@@ -49,7 +49,7 @@ class PrivatePool {
     ~Use() {
       try {
         allocator::endAllocateToPool(pool_.device_, pool_.id_);
-      } catch (...) {  // NOLINT(bugprone-empty-catch): it unregisters the pool that the constructor registered
+      } catch (...) {  // NOLINT(bugprone-empty-catch): fails only for a pool that is not in use
       }
     }
 
@@ -122,7 +122,8 @@ class Capture {
 class CudaGpuGraph final : public GpuGraph {
  public:
   explicit CudaGpuGraph(const Gpu::Enqueue& enqueue) : pool_(c10::cuda::getCurrentCUDAStream().device_index()) {
-    // Recording needs a stream other than the default one; earlier work must finish first, in both directions.
+    // Recording needs a stream other than the default one. The device finishes the caller's work before this stream
+    // starts, and this stream's steps before the recording.
     const c10::cuda::CUDAStream caller = c10::cuda::getCurrentCUDAStream();
     const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, caller.device_index());
     CheckCuda(cudaDeviceSynchronize(), "the GPU stopped before a graph was recorded");

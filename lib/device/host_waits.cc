@@ -15,7 +15,7 @@
 namespace roofbench {
 namespace {
 
-// The basic operators, which other operators call.
+// Basic operators that wait for the device; other operators that wait call these.
 constexpr std::array<std::string_view, 5> kWaiting = {"aten::_local_scalar_dense", "aten::nonzero", "aten::equal",
                                                       "aten::masked_select", "aten::_unique2"};
 

@@ -305,7 +305,7 @@ absl::Status Complete(Options& o) {
     o.sampling.max_samples = o.exact_samples;
     o.sampling.exact_samples = true;
   }
-  // Includes building, warm-up and roof probes.
+  // Of the whole sampler: warm-up, samples and roof probes.
   o.sampling.max_wall = std::max(2.0, 4 * o.sampling.max_time);
   if (o.roofs == RoofSource::kOff) o.sampling.roof_share = 0;
   return absl::OkStatus();

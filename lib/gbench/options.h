@@ -17,7 +17,7 @@ struct Options : RunOptions {
 
   std::string program;     // argv[0]
   std::string out;         // --benchmark_out
-  std::string tokens_out;  // file for the text outputs of cases, one line each
+  std::string tokens_out;  // file for the text outputs of cases
   std::string out_format = "json";
   std::string format = "console";
   std::string color = "auto";

@@ -48,7 +48,7 @@ class Output : public benchmark::BenchmarkReporter {
   absl::Status AddFile(const std::string& path, bool errors);
   // Prints a case unless an earlier process has printed it.
   void Show(const std::vector<Row>& rows);
-  // Writes the text outputs of the cases, one line each.
+  // Writes the text outputs of the cases, each line with the name of its case.
   absl::Status WriteTexts();
 
   const Session& session_;

@@ -32,7 +32,7 @@ constexpr bool MinTimeHasUnit() {
   return requires(State & state) { state.SkipWithMessage(""); };
 }
 
-// Disables the library's own time budget, for which it would rerun cases.
+// Initializes the library without its own time budget, for which it would rerun cases.
 void InitializeLibrary(const Options& options) {
   static std::vector<std::string> arguments;  // the library keeps a pointer to the program's name
   arguments = {Printable(options.program),    // part of the results
@@ -73,14 +73,13 @@ class SuiteRun {
       std::cout << DescribeRun(options_, device_, roofs_, TerminalWidth(STDOUT_FILENO)) << std::flush;
       state_.SetDescribed();
     }
-    // Runs before other callbacks, so that an ended case either has a line or runs again.
     session_.OnBegin([this](std::size_t index, int repetition) {
       state_.BeginCase(index, repetition);
       progress_.Start(index, session_.plan()[index].name);
     });
     progress_.Expect(ExpectedSeconds(session_.plan(), options_, device_.MeasuredPeaks()), options_.repetitions);
     session_.OnFinished([this](const Outcome& outcome) {
-      state_.EndCase();
+      state_.EndCase();  // before its line is written: an ended case either has one or runs again
       ran_here_ = true;
       if (absl::Status status = journal_.Append(outcome); !status.ok()) TellOfLost(outcome, status);
     });

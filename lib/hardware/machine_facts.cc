@@ -53,7 +53,7 @@ Disturbance Siblings(const SystemTree& tree, const CpuFacts& facts) {
                  : ""};
 }
 
-// Processors that the cgroup's quota leaves, in its own format: "max 100000" in version 2, two files in version 1.
+// The cgroup's quota in processors, from "max 100000" (version 2) or from two files (version 1).
 Disturbance Quota(const SystemTree& tree) {
   constexpr char kRemedy[] =
       "a quota stops threads in the middle of a step: run without it (docker run without --cpus)";

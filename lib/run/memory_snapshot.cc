@@ -121,7 +121,7 @@ void MemorySnapshot::Step(const Case& one) {
     const observe::Range range(observe::kStepRange);
     one.step(recording);
   }
-  // Memory that the step frees after its last phase belongs to no phase.
+  // Events after the step's last phase belong to none of its phases, but to "end of step".
   if (recording.phases.size() == before) {
     recording.EndAs("step");
   } else if (recording.Position() > recording.begin) {

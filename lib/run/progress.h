@@ -40,7 +40,7 @@ class Progress {
   int ended_ = 0;
   bool running_ = false;
   double left_ = 0;  // of the expected seconds
-  double done_ = 0;  // seconds of cases that ran in this process
+  double done_ = 0;  // the expected seconds of cases that ran in this process
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 

@@ -9,7 +9,7 @@
 
 namespace roofbench {
 
-// Ratio of the step to the roof probed with it, one per chunk; chunks without a rate are left out.
+// Time of the step at the roof probed with a chunk, over its time in that chunk; chunks without a rate are left out.
 std::vector<double> RoofRatios(const RoofGauge& gauge, const Outcome& outcome);
 
 // The median of these ratios for the operations of each phase; 0: the cost names none, or the ratio is too large to be

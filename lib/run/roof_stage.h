@@ -30,8 +30,8 @@ class KeptRoofs {
     double age_seconds = 0;  // of the oldest
     std::optional<double> other_load;
   };
-  // Loads readings that are still valid at `now` (seconds since 1970); empty if there are none or the file has another
-  // format.
+  // Loads readings that are still valid at `now` (seconds since 1970); empty if there are none or the file is
+  // invalid or of another machine or program.
   Content Load(double now) const;
   // Saves the readings; those that `Load` returned keep their times.
   absl::Status Save(const std::vector<hardware::RoofReading>& readings, double now,
@@ -47,8 +47,8 @@ class KeptRoofs {
 // Roofs that a plan needs.
 hardware::RoofNeeds NeedsOf(const std::vector<PlannedCase>& plan);
 
-// Obtains these roofs according to options.roofs. Measured roofs are kept for the next start, unless that start
-// measures them again or other programs used the processors during measurement.
+// Obtains these roofs according to options.roofs. With kReuse, measured roofs are kept for the next start, unless other
+// programs used the processors during the measurement.
 RoofOrigin PrepareRoofs(const RunOptions& options, const hardware::RoofNeeds& needs, Device& device);
 
 // Measures the roofs and returns the share of processor time that other programs and the hypervisor took.

@@ -36,7 +36,7 @@ class SharedState {
   // The journal belongs to this run: a successor resumes it.
   void SetJournalBegun() { page_->journal_begun = true; }
   bool journal_begun() const { return page_->journal_begun; }
-  // The process ends because its device is unusable, and requests a successor.
+  // The process ends, because it has lost its device or runs one case alone, and requests a successor.
   void AskForSuccessor() { page_->wants_successor = true; }
   bool TakeWish() { return page_->wants_successor.exchange(false); }
   // Everything is written: a successor would have nothing to do.

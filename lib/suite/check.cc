@@ -76,7 +76,7 @@ struct Deviation {
     squares += at::where(finite, error, at::zeros_like(error)).square().sum().item<double>();
     if (good.all().item<bool>()) return;
     wrong += good.logical_not().sum().item<int64_t>();
-    // Any wrong element exceeds any correct one; a NaN exceeds all.
+    // Every wrong element has a larger excess than every correct one; a NaN has the largest.
     const at::Tensor excess =
         at::where(good, at::full_like(error, -1), error.sub(bound).nan_to_num(1e300, 1e300).clamp_min(0));
     const int64_t index = excess.argmax().item<int64_t>();

@@ -67,7 +67,6 @@ class Family {
   Family& Cost(CostFunction cost);
   // The rows of the axis `impl`, which becomes the first axis if there are two or more. The default, if any, is omitted
   // from names.
-  // out of names.
   Family& Implementations(std::vector<Implementation> implementations, const std::string& default_name);
   // Whether this device can run the point; a non-OK status becomes a skipped case with that reason.
   Family& Supports(SupportFunction supports);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a case's tensors: seeded, nonzero, and cloned when the case is built again for a cold cache.
+// Makes a case's tensors: seeded, never all zeros, and cloned when the case is built again for a cold cache.
 #pragma once
 
 #include <ATen/core/Generator.h>

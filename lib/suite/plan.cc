@@ -122,7 +122,7 @@ std::string Suggestion(const std::vector<Family>& families, const std::string& f
   for (auto begin = filter.begin(); begin != filter.end();) {
     const auto end = std::find_if(begin, filter.end(), ends_word);
     std::string word(begin, end);
-    while (absl::EndsWith(word, ".")) word.pop_back();  // removes the rest of ".*"
+    while (absl::EndsWith(word, ".")) word.pop_back();  // the dot of ".*"
     const bool known = std::any_of(parts.begin(), parts.end(),
                                    [&](const std::string& part) { return part.find(word) != std::string::npos; });
     const std::string nearest = known ? "" : Nearest(word, parts);

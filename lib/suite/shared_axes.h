@@ -26,7 +26,7 @@ inline constexpr char kStep[] = "step";
 // A value of `dtype` in addition to those of workload::Dtype: products in bf16 over tensors stored in fp32.
 inline constexpr char kBf16Autocast[] = "bf16_autocast";
 
-// A value of `cache`.
+// Values of `cache`.
 inline constexpr char kCold[] = "cold";
 inline constexpr char kWarm[] = "warm";
 

@@ -74,7 +74,7 @@ class EventClock final : public Clock {
   std::function<double()> host_seconds_;
   Waits waits_;
   std::function<void()> look_;
-  double began_ = 0;  // of the chunk's start, on the host
+  double began_ = 0;  // start of the chunk, on the host
   std::size_t room_ = 0;
   std::size_t marked_ = 0;
   std::vector<double> seconds_;

@@ -225,7 +225,7 @@ class Sampler {
     return {.marks = marks, .enqueue_seconds = enqueue_seconds, .cpu_seconds = cpu_seconds};
   }
 
-  // Returns the CPU seconds of the chunk.
+  // Prepares a step, untimed, and returns the CPU seconds of that.
   double BeforeStep() {
     const double cpu_start = clock_.ProcessCpuSeconds();
     options_.before_step();
@@ -319,7 +319,7 @@ class Sampler {
     const double waited = clock_.SecondsWaitedIn([this] { recorder_.Run(step_); });
     recorder_.SetMarking(true);
     if (waited <= 0) return ratio;
-    // The device's state is unknown: the host set the pace if enqueueing took nearly all of the time.
+    // What the device did meanwhile is unknown: the host set the pace if enqueueing took nearly all of the time.
     const double enqueueing = enqueue_seconds_ - waited * static_cast<double>(sampled_steps_);
     return std::max(0.0, enqueueing) / (kNearlyAll * sampled_seconds_);
   }

@@ -13,7 +13,7 @@
 namespace roofbench::timing {
 
 // Passed to a step that has named phases: End(i) closes the work since the last mark and assigns it to phase i. A step
-// must end the same phases in the same order each time, and End must be its last action.
+// must end the same phases in the same order each time, and end its last phase as its last action.
 class PhaseMarker {
  public:
   virtual ~PhaseMarker() = default;

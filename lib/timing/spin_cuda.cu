@@ -11,8 +11,8 @@ namespace {
 using cuda::ptx::get_sreg_globaltimer;
 
 constexpr double kMostSeconds = 0.1;
-// A bound for a timer that does not advance: at the clock of the fastest GPU, this many cycles take at least the
-// requested time.
+// No GPU has a faster clock. The cycles of the requested time at this rate take at least that time, and bound the loop
+// if the timer does not advance.
 constexpr double kFastestHertz = 4e9;
 
 __global__ void __launch_bounds__(1) Spin(uint64_t nanoseconds, long long most_cycles) {

@@ -6,7 +6,7 @@
 
 namespace roofbench::timing {
 
-// Enqueues about `seconds` (at most 0.1) of one idle thread. Returns the launch's error.
+// Enqueues about `seconds` (at most 0.1) of one spinning thread. Returns the launch's error.
 cudaError_t LaunchSpin(double seconds, cudaStream_t stream);
 
 }  // namespace roofbench::timing

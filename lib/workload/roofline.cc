@@ -104,7 +104,7 @@ std::optional<Dtype> DominantDtype(const Cost& cost, const Peaks& peaks) {
   for (const Dtype dtype : kDtypes) {
     const double rate = peaks.flops_per_second[Index(dtype)];
     const double flops = cost.Flops(dtype);
-    // A precision without a known peak cannot be weighed by time; it is still chosen if it comes first.
+    // A precision without a known peak cannot be weighed by time: it has weight 0, and is chosen if no other has more.
     const double weight = rate > 0 ? flops / rate : 0;
     if (flops > 0 && (!dominant || weight > most)) {
       dominant = dtype;

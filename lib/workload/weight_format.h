@@ -33,8 +33,8 @@ inline constexpr std::array<std::string_view, 3> kActivationsNames = {"default",
 // Whether a format supports such activations: fp16 where weights are quantized, int8 for int8 and int4.
 bool TakesActivations(WeightFormat format, Activations activations);
 
-// The matrices that stay unquantized when linears are stored in `format`: the embedding and a mixture's router (and
-// LLM.int8()'s head).
+// The format of the matrices that stay unquantized when linears are stored in `format`: the embedding, a mixture's
+// router and LLM.int8()'s head.
 WeightFormat UnquantizedFormat(WeightFormat format, Activations activations = Activations::kDefault);
 
 // The storage type of the vectors between the products, and the multiplier of all unquantized work.

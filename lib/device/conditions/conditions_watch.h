@@ -32,7 +32,7 @@ class ConditionsWatch {
 
  private:
   void Note(const Conditions& now);
-  // Reads the clock and the power while the device works: both fall as soon as the device is idle.
+  // Keeps the highest clock and power, read while the device works: both fall as soon as it is idle.
   void NoteLoad(const Conditions& now);
 
   Device& device_;

@@ -10,8 +10,9 @@ namespace roofbench::hardware {
 namespace {
 
 constexpr double kLine = 64;
-// The two buffers are sixteen times the L2, as the clones of a cold case are, and at least this large, so that a launch
-// and the last blocks of a pass, which leave multiprocessors idle, cost less than a hundredth of it.
+// The two buffers together are sixteen times the L2, as the clones of a cold case are, and each has at least
+// kLeastBuffer bytes, so that a launch and the last blocks of a pass, which leave multiprocessors idle, cost less than
+// a hundredth of it.
 constexpr double kBufferL2s = 8;
 constexpr double kLeastBuffer = 2e9;
 // An idle device takes this long to reach its clocks.

@@ -148,11 +148,11 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kWarps = kThreads / kWarp;
-// Rows and vectors of a block: a thread has one vector of each in flight, and shares the loaded x among all of them.
+// Rows of a block: a thread has one vector of each in flight, and loads and converts x once for all of them.
 constexpr int kRows = 4;
 constexpr int kInt8Columns = sizeof(uint4);
 static_assert(kInt8Columns == 2 * kGpuVector);
-// Blocks on a multiprocessor, which bounds the registers of a thread: 64 and 32 KiB of weights in flight.
+// Fewest blocks per multiprocessor, which bounds the registers of a thread: 48 and 32 KiB of weights in flight.
 constexpr int LeastBlocks(int batch) { return batch == 1 ? 6 : 4; }
 
 // The products of one vector of each row with kBatch vectors of x, added to `sum`.

@@ -8,7 +8,7 @@ namespace roofbench::kernels {
 
 // Element types of rows. Arithmetic is fp32.
 enum class RowType { kFp32, kBf16 };
-inline constexpr int64_t kGpuVector = 8;           // columns come in multiples of a thread's load
+inline constexpr int64_t kGpuVector = 8;           // columns are a multiple of this: a thread loads as many at once
 inline constexpr int64_t kMostRowColumns = 32768;  // a row is held in the registers of a block of 1,024 threads
 
 // How the weights of a GEMV are stored, row after row. x and y are fp32 with kFp32 weights and bf16 with all others.
@@ -20,8 +20,8 @@ enum class WeightType { kFp32, kBf16, kInt8, kInt4 };
 inline constexpr int kMostGemvBatch = 8;
 inline constexpr int64_t kMostGemvColumns = int64_t{1} << 27;
 
-// Whether GemvArguments may have this many vectors of this many columns: several int8 vectors in whole 16-byte words,
-// one vector of every other type. kInt4 also constrains its groups.
+// Whether GemvArguments may have `batch` vectors of `cols` columns: up to kMostGemvBatch for kInt8 with rows of whole
+// 16-byte words, otherwise one. kInt4 also constrains its groups.
 inline constexpr bool TakesGemv(WeightType type, int64_t batch, int64_t cols) {
   const int64_t most = type == WeightType::kInt8 && cols % (2 * kGpuVector) == 0 ? kMostGemvBatch : 1;
   return batch >= 1 && batch <= most && cols >= kGpuVector && cols % kGpuVector == 0 && cols <= kMostGemvColumns;

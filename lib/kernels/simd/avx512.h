@@ -23,7 +23,7 @@
 #include <immintrin.h>
 #endif
 
-// Repeats the statement after it for each of n vectors v, and for those of a block.
+// Repeats the statement after it for each of n vectors v; ROOFBENCH_EACH for the kVectors of a block.
 #define ROOFBENCH_EACH_OF(n) _Pragma("GCC unroll 4") for (int64_t v = 0; v < (n); ++v)
 #define ROOFBENCH_EACH ROOFBENCH_EACH_OF(kVectors)
 
@@ -103,7 +103,7 @@ ROOFBENCH_TARGET_AVX512_BF16 inline __m512i Pack(const Floats<Bf16>& floats) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(floats.v[1], floats.v[0]));
 }
 
-// Interleaves the two halves of a line of 16-bit elements: 0, 16, 1, 17 …
+// The permutation that interleaves the two halves of a line of 16-bit elements: 0, 16, 1, 17 …
 ROOFBENCH_TARGET_AVX512 inline __m512i Alternate() {
   const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   return _mm512_add_epi16(_mm512_set1_epi32(16 << 16), _mm512_mullo_epi32(lanes, _mm512_set1_epi32(0x10001)));

@@ -16,8 +16,8 @@ struct alignas(kLineBytes) Line {
   T values[kLineBytes / sizeof(T)];
 };
 
-// A plain store first reads the line that it writes, which adds half of a result's traffic; a streaming store does not,
-// but the next reader has to read from memory. Results from this size on would leave the caches anyway.
+// A plain store first reads the line that it writes, which adds as much traffic as the write itself; a streaming
+// store does not, but the next reader has to read from memory. Results from this size on would leave the caches anyway.
 inline constexpr int64_t kStreamBytes = int64_t{4} << 20;
 
 inline bool IsLineAligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kLineBytes == 0; }

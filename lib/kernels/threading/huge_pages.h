@@ -15,7 +15,7 @@ void AllowHugePages(bool allowed);
 // unchanged, and all memory where the system refuses.
 void PreferHugePages(const void* data, std::size_t bytes);
 
-// The same for memory that has been touched before; the data stay. Takes about 0.3 ms per MiB.
+// The same, also for memory that has been touched before; the data stay. Takes about 0.3 ms per MiB.
 void UseHugePages(const void* data, std::size_t bytes);
 
 }  // namespace roofbench::kernels

@@ -19,7 +19,7 @@ void Pause() {
 }  // namespace
 
 int Processors() {
-  static const int processors = omp_get_num_procs();  // queries the system each time
+  static const int processors = omp_get_num_procs();  // cached: the call queries the system each time
   return processors;
 }
 
@@ -65,7 +65,7 @@ void ThreadPool::Region(FunctionRef<void(const Worker&)> body) const {
   {
 #pragma omp single
     barrier.emplace(omp_get_num_threads());
-    // The end of `single` is a barrier of OpenMP's.
+    // `single` ends in a barrier of OpenMP, after which all threads see `barrier`.
     body(Worker(omp_get_thread_num(), omp_get_num_threads(), *barrier));
   }
 }
@@ -77,7 +77,7 @@ void RowShares::Restart() {
 void RowShares::Divide(const Worker& worker, int64_t product, int64_t rows, int64_t grain, int64_t least,
                        FunctionRef<void(Range)> body) {
   const int64_t threads = worker.threads();
-  // Three quarters are assigned up front: then a thread may be two fifths slower than another.
+  // Three quarters are assigned up front: the rest evens out a thread that is up to two fifths slower than another.
   const int64_t shared = threads == 1 ? rows : rows * 3 / 4 / grain * grain;
   if (const Range own = Share(shared, grain, worker.index(), worker.threads()); own.size() > 0) body(own);
   const int64_t rest = rows - shared;
@@ -86,7 +86,8 @@ void RowShares::Divide(const Worker& worker, int64_t product, int64_t rows, int6
   while (begin < rest) {
     const int64_t wanted = std::max(least, (rest - begin) / (2 * threads));
     const int64_t piece = std::min(rest - begin, (wanted + grain - 1) / grain * grain);
-    // Threads exchange only this number. Where another thread was faster, begin is the end of its piece.
+    // Relaxed, because threads exchange only this number. Where another thread was faster, begin is the end of its
+    // piece.
     if (!taken.compare_exchange_weak(begin, begin + piece, std::memory_order_relaxed)) continue;
     body({shared + begin, shared + begin + piece});
     begin = taken.load(std::memory_order_relaxed);

@@ -39,7 +39,7 @@ void ExpertPlan::Choose(int64_t token) {
   const auto own = std::span(chosen_).subspan(Size(token * active_), Size(active_));
   std::ranges::fill(is_taken_, char{0});
   for (auto& [expert, weight] : own) {
-    // No expert may be chosen twice, whatever the logits: it has room for one slot per token.
+    // A token may not choose an expert twice, whatever the logits: an expert has room for each token once.
     std::size_t best = logits_.size();
     for (std::size_t i = 0; i < logits_.size(); ++i) {
       if (is_taken_[i] == 0 && (best == logits_.size() || Rank(logits_[i]) > Rank(logits_[best]))) best = i;

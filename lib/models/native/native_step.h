@@ -96,7 +96,7 @@ class RegionProducts {
 
   // Before each region.
   void Restart();
-  // The columns counted in the last region.
+  // The quantized products of the last region and their outlier columns.
   const LlmInt8Tally& tally() const { return tally_; }
 
   // The thread's quantized copy of x, if the matrix's format needs one; valid until its next call.

@@ -47,7 +47,7 @@ struct PreparedStep {
   Prepare prepare;
   bool on_cpu = true;
   bool on_gpu = true;
-  std::vector<std::string_view> kernels = {};  // launched by the step
+  std::vector<std::string_view> kernels = {};  // ours that the step launches
 };
 template <typename Prepare>
 PreparedStep<Prepare> Prepared(Prepare prepare) {

@@ -197,7 +197,7 @@ workload::Cost StepsCost(const StoredDecoder& stored, const std::vector<Sequence
   return cost;
 }
 
-// Steps with equally many tokens are one repeated step: attention is linear in the keys.
+// Passes with equally many tokens count as one pass that is repeated: attention is linear in the keys.
 workload::Cost PassesCost(const StoredDecoder& stored, const std::vector<DecoderPass>& passes) {
   struct Sum {
     double passes = 0;

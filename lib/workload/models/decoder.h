@@ -46,8 +46,8 @@ struct Decoder {
   double ActiveParameters() const;
   // Bytes of keys and values that one token of one sequence stores: 2·layers·kv·(element size).
   double KvBytesPerToken(WeightFormat format) const;
-  // Expected number of distinct experts of a layer for `tokens` tokens under a uniform router: experts·(1 - (1 -
-  // active/experts)^tokens).
+  // Expected number of distinct experts of a layer for `tokens` tokens under a uniform router:
+  // experts·(1 - (1 - active/experts)^tokens).
   double ExpectedExperts(double tokens) const;
   // Keys that `tokens` tokens of a sequence attend to, all together, with `depth` tokens before the first of them: the
   // sum of depth + 1 … depth + tokens, each of which is `window` at most; averaged over the layers.
@@ -85,7 +85,7 @@ struct StoredDecoder {
   std::set<DecoderComponent> kept = {};  // products whose weights are not quantized; the router's never are
   double group = 64;                     // for int4
   Activations activations = Activations::kDefault;
-  bool int8_cache = false;  // keys and values in 8 bits, with an fp32 factor for each head's
+  bool int8_cache = false;  // keys and values in 8 bits, each head's vector with an fp32 factor
 
   WeightFormat FormatOf(DecoderComponent product) const { return kept.contains(product) ? Unquantized() : format; }
   WeightFormat Unquantized() const { return UnquantizedFormat(format, activations); }
@@ -97,7 +97,7 @@ struct StoredDecoder {
   // All weights, norms and tables: the memory of the model. A tied head that is quantized is a second matrix in
   // addition to the embedding, which is not quantized.
   double ModelBytes() const;
-  // Weights that `tokens` tokens read together: the selected rows of the embedding, and the active experts alone.
+  // Weights that `tokens` tokens read together: of the embedding only their rows, of the experts only the active ones.
   double WeightsReadBytes(double tokens) const;
 
   // `batch` sequences of `prompt` tokens each, from an empty cache to the logits of the last token of each. Attention
@@ -126,7 +126,7 @@ struct StoredDecoder {
   double ResidentBytes(double batch, double tokens, double capacity) const;
 };
 
-// The language models that name the cases.
+// The language models that cases are named after.
 
 struct DecoderPreset {
   std::string_view name;

@@ -31,7 +31,7 @@ struct Mlp {
 };
 
 // gpt_fast's "mlp_layer_norm_gelu": Linear(d → hidden), LayerNorm, [GELU,] Linear(hidden → d), LayerNorm. The published
-// version has no GELU and one row, so that it is bound by the bytes of its weights and not, as its name of a target
+// version has no GELU and one row, so that it is bound by the bytes of its weights and not, as the name of its metric
 // suggests, by arithmetic.
 
 // Linears have a bias; all parameters are stored in `dtype`.

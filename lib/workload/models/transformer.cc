@@ -117,7 +117,7 @@ double ForwardPeak(const TransformerTraining& training) {
   const double normed = d * (native ? act : stream);
   // Parameters without a gradient are cast again by each product.
   const double cast_bytes = training.IsMixed() ? shape.d_model * act : 0;
-  // The stream, its norm, q, k and v before and after rotation, and the result. Our attention does not rotate v, and
+  // The stream, its norm, q, k and v before and after rotation, and the result. Our attention leaves v as it is, and
   // holds keys and values once more; the naive one holds all scores, masked, and their softmax.
   const double scores = training.batch * training.context * training.context * shape.heads;
   const double held = training.attention == AttentionKind::kNaive ? 3 * scores : native ? d : 0;
@@ -261,7 +261,7 @@ TrainingMemory TransformerTraining::Memory(TrainingMode mode) const {
                               ? (2 * q + 2 * kv + scores) * act
                               : ((native ? 2 : 3) * q + 2 * kv) * act + tokens * shape.heads * kStatisticsBytes;
   const double gated = (native ? 3 : 4) * f * act;
-  // For the loss, LibTorch keeps the log-probabilities (in fp32 under autocast), and our version the gradient by the
+  // For the loss, LibTorch keeps the log-probabilities (in fp32 under autocast), and our version the gradient of the
   // logits instead. The mean does not need its logits.
   const bool mean = loss == LossKind::kMeanLogit;
   const double kept_logits = mean ? 0 : v * (native ? act : stream);

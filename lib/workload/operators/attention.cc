@@ -24,7 +24,7 @@ double Attention::AllScores() const { return batch * heads * queries * keys; }
 
 double Attention::SeenScores() const {
   if (!causal) return AllScores();
-  // The last query sees all keys, each earlier one a key less, and none fewer than zero.
+  // The last query sees all keys, each earlier one a key fewer, down to none.
   const double some = std::min(queries, keys);
   return batch * heads * (some * keys - some * (some - 1) / 2);
 }

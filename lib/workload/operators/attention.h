@@ -41,8 +41,8 @@ struct Attention {
   // From the square of weights that the forward pass kept, through two more: components as forward.
   Cost NaiveBackwardCost() const;
 
-  // Runs one after the other, in the memory of the larger one. Callers add the memory that implementations of the fused
-  // one need in addition to operands and results.
+  // Both passes in sequence, in the memory of the one that needs more. Callers add the memory that implementations of
+  // the fused one need in addition to operands and results.
   Cost FusedForwardBackwardCost() const;
   Cost NaiveForwardBackwardCost() const;
 

@@ -33,7 +33,7 @@ struct AttentionShape {
   int64_t queries = 0;
   int64_t keys = 0;
   int64_t head_dim = 0;
-  // The last query sees all keys, each earlier one a key less; a query that sees none has the result zero.
+  // The last query sees all keys, each earlier one a key fewer; the result of a query that sees none is zero.
   bool causal = false;
 
   int64_t query_heads() const { return heads * group; }

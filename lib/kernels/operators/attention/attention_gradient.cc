@@ -128,7 +128,7 @@ ROOFBENCH_TARGET_AVX512 inline __mmask16 Seen(int64_t at, int64_t first, int64_t
   return static_cast<__mmask16>(upto(end) & ~upto(first));
 }
 
-// Handles queries from `at` on; `kMasked` is false where all of them see all keys.
+// Computes the weights and ds of queries from `at` on; `kMasked` is false where all of them see all keys.
 template <bool kMasked>
 ROOFBENCH_TARGET_AVX512_BF16 inline void Step(const GradientRows& rows, int64_t at, __m512 scale, __m512i alternate) {
   const __m512 log2_e = _mm512_set1_ps(kLog2E);

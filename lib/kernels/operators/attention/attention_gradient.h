@@ -7,7 +7,7 @@
 //   sqrt(head_dim)
 //
 // (Dao, arXiv:2307.08691, algorithm 2). Blocks are transposed: a row is a key. So the per-query numbers are ordinary
-// vectors, and the keys of one thread keep their gradients separate.
+// vectors, and one thread alone computes the gradients of a key.
 #pragma once
 
 #include <cstdint>

@@ -79,7 +79,7 @@ HWY_INLINE void ScoreKeys(DecodeState<T>& state, const KeyBlock<T>& block, int64
   }
 }
 
-// Takes the query heads in turn for a few keys at a time, which stay in the L1.
+// Scores a few keys at a time, which stay in the L1, for one query head after the other.
 template <typename T>
 HWY_INLINE void ScoreBlock(DecodeState<T>& state, const KeyBlock<T>& block) {
   constexpr int64_t kKeys = 4;
@@ -292,8 +292,8 @@ class HeadRows {
 constexpr int64_t kMostTiles = kKeyBlock / kKeyLanes;  // of a block
 constexpr int64_t kTilesAtOnce = 2 * kMostTiles;
 constexpr int64_t kMostAhead = kMostTiles;
-// "Soon" means a page ahead. Without it the processor's prefetchers do not expect the order of reads, which costs 5 to
-// 15 %.
+// "Soon" means a page ahead. The processor's own prefetchers do not expect this order of reads, which costs 5 to 15 %
+// without this prefetch.
 constexpr int64_t kBytesAhead = 4096;
 
 // Half as many keys for short heads: in int8, blocks of 64 keys took 14 % less time than those of 128. In fp32 the
@@ -381,7 +381,7 @@ void Gather(const DecodeAttention<T>& work, const HeadRows<T>& rows, int64_t tok
   }
 }
 
-// Handles `group` query heads of the group of `head`, from `member` on, against some keys.
+// Computes `group` query heads of the group of `head`, from `member` on, against some keys.
 template <typename T>
 void AttendSome(const DecodeAttention<T>& work, int64_t head, Range range, int64_t member, int64_t group,
                 AttendedPart to) {

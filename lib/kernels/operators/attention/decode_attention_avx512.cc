@@ -66,7 +66,7 @@ ROOFBENCH_TARGET_AVX512 inline __mmask16 KeysThere(int64_t count, int64_t j) {
   return static_cast<__mmask16>(count - j >= kKeyLanes ? 0xffff : (1 << (count - j)) - 1);
 }
 
-// Updates the largest score of a query head with the scores of a block.
+// Updates the largest score of a query head with the scores of a block, and scales its sums down to it.
 template <typename T>
 ROOFBENCH_TARGET_AVX512 inline void TakeLargest(DecodeState<T>& state, int64_t g, int64_t count) {
   __m512 most = _mm512_set1_ps(state.largest[g]);
@@ -211,8 +211,8 @@ ROOFBENCH_TARGET_AVX512_BF16 void Soften(DecodeState<Bf16>& state, int64_t g, co
   state.weight_sums[g] += _mm512_reduce_add_ps(sum);
 }
 
-// Takes kLines lines of the values of all keys for kGroup query heads. The elements of two keys alternate, and a pair
-// of weights multiplies them.
+// Adds kLines lines of the weighted values of all keys to the sums of kGroup query heads. The elements of two keys
+// alternate, and a pair of weights multiplies them.
 template <int64_t kGroup, int64_t kLines, bool kFetch>
 ROOFBENCH_TARGET_AVX512_BF16 void WeighColumns(DecodeState<Bf16>& state, const KeyBlock<Bf16>& block, int64_t g,
                                                int64_t column, FetchedLines& fetched) {
@@ -274,8 +274,9 @@ constexpr DecodeVariant<Bf16> kVariant = {
 }  // namespace bf16
 
 // Over int8 caches, a query and a block's weights, multiplied by the factors of its values, become integers of 16 bits,
-// 256 · high + low, each half of which is multiplied with bytes of the cache. So the rounding error is at most 2^-15 of
-// the largest element. Sums of integers are exact: 256 elements of a head, or 128 keys of a block, stay below 2^31.
+// 256 · high + low, each half of which is multiplied with bytes of the cache. So the step of rounding is at most
+// 1/32767 of the largest element. Sums of integers are exact: 256 elements of a head, or 128 keys of a block, stay
+// below 2^31.
 namespace int8 {
 
 constexpr int64_t kLine = 64;
@@ -299,7 +300,7 @@ Halves WeightsOf(DecodeState<int8_t>& state, int64_t g) {
   return {bytes, bytes + kKeyBlock};
 }
 
-// Loads elements of a query, each four of them four times.
+// Stores elements of a query, each four of them four times.
 ROOFBENCH_TARGET_AVX512_VNNI inline void StoreFours(__m128i elements, uint8_t* to) {
   const auto store = [&](int64_t j, __m128i fours) ROOFBENCH_TARGET_AVX512_VNNI {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + j * 2 * kLine), fours);
@@ -312,7 +313,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void StoreFours(__m128i elements, uint8_t* t
 
 ROOFBENCH_TARGET_AVX512_VNNI void Prepare(DecodeState<int8_t>& state, int64_t g, const float* q, float scale) {
   __m512 most = _mm512_setzero_ps();
-  __m512 sizes = _mm512_setzero_ps();  // their sum is NaN if any element is infinite or NaN
+  __m512 sizes = _mm512_setzero_ps();  // their sum is infinite or NaN if any element is
   for (int64_t i = 0; i < state.dim; i += kKeyLanes) {
     const __m512 size = _mm512_abs_ps(_mm512_loadu_ps(q + i));
     most = _mm512_max_ps(most, size);
@@ -460,8 +461,8 @@ ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Interleaved(const int8_t* first, con
   return kUpper ? _mm512_unpackhi_epi8(a, b) : _mm512_unpacklo_epi8(a, b);
 }
 
-// Takes half a line of the values of all keys for kGroup query heads: of every 16 columns the first 8 or the last 8.
-// The elements of four keys alternate, and four weights multiply them.
+// Adds half a line of the weighted values of all keys to the sums of kGroup query heads: of every 16 columns the first
+// 8 or the last 8. The elements of four keys alternate, and four weights multiply them.
 template <int64_t kGroup, bool kUpper, bool kFetch>
 ROOFBENCH_TARGET_AVX512_VNNI void WeighColumns(DecodeState<int8_t>& state, const KeyBlock<int8_t>& block, int64_t g,
                                                int64_t column, FetchedLines& fetched) {

@@ -49,7 +49,7 @@ HWY_BEFORE_NAMESPACE();
 namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
 
-// Φ(x), and its factor exp(-x²/2).
+// Φ(x), and exp(-x²/2), from which it is computed.
 struct Normal {
   FloatVec share;
   FloatVec exponential;
@@ -223,7 +223,7 @@ struct SiluMulBlock {
   }
 };
 
-// Loads from a block of type X.
+// Stores as Y a block that was loaded from X.
 template <bool kStream, typename X, typename Y>
 TARGET inline void StoreResult(Y* to, const Block& from) {
   if constexpr (sizeof(X) == sizeof(Y)) {
@@ -259,7 +259,7 @@ TARGET void Blocks(const X* const (&from)[Kernel::kInputs], Y* y, Range range) {
   if constexpr (kStream) _mm_sfence();
 }
 
-// Shares of a streamed result begin on a cache line, as the whole result does.
+// Shares of a streamed result begin on a cache line if the whole result does.
 template <typename Kernel, typename X, typename Y>
 void Dispatch(const X* const (&from)[Kernel::kInputs], Y* y, int64_t n, Range range) {
   constexpr auto kBytes = static_cast<int64_t>(sizeof(Y));

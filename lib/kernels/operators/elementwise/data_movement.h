@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks up rows of a table by their numbers: y[i] = table[index[i]], bit by bit.
+// Looks up rows of a table by their numbers: y[i] = table[index[i]], bit for bit.
 #pragma once
 
 #include <cstdint>

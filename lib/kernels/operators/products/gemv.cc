@@ -178,7 +178,7 @@ constexpr IsaVariant<void (*)(const Bf16Weight& weight, const Bf16* x, float* y,
     {0, PortableRows},
 };
 
-// Takes several vectors at a time, where there is a variant for them.
+// A variant for several vectors at a time; null where there is none.
 template <typename Weight, typename X>
 using VectorsVariant = void (*)(const Weight& weight, const X* x, int64_t vectors, float* y, int64_t y_stride,
                                 Range rows, const FetchPlan& fetch);
@@ -289,7 +289,7 @@ void RunVectors(const Gemv<Weight, X, Y>& work, Range rows, Multiply multiply) {
   }
 }
 
-// Whether the rows were multiplied with all vectors at once.
+// Multiplies the rows with several vectors at a time. Returns false, without doing so, if there is no variant for that.
 template <typename Weight, typename X, typename Y>
 bool RunTogether(const Gemv<Weight, X, Y>& work, const std::vector<Product<Weight, X>>& /*products*/, Range rows) {
   const auto variant = BestVariant<kVectorsVariants<Weight, X>>();

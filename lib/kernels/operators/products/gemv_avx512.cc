@@ -170,12 +170,12 @@ struct ByteSums {
 };
 
 ROOFBENCH_TARGET_AVX512_VNNI inline void AddLine(ByteSums& sums, __m512i weights, __m512i high, __m512i low) {
-  weights = avx512::Unsigned(weights);  // lane_sums subtract the offset again
+  weights = avx512::Unsigned(weights);  // Exact subtracts the offset again
   sums.upper = _mm512_dpbusd_epi32(sums.upper, weights, high);
   sums.lower = _mm512_dpbusd_epi32(sums.lower, weights, low);
 }
 
-// Sums of 64 products below 2^22 may wrap around, but the exact result fits, so it is right.
+// Sums of 64 products below 2^22 may wrap around on the way; the result fits, and is therefore exact.
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Exact(const ByteSums& sums, __m512i lane_sums) {
   return _mm512_sub_epi32(_mm512_add_epi32(_mm512_slli_epi32(sums.upper, 8), sums.lower), lane_sums);
 }
@@ -336,8 +336,8 @@ ROOFBENCH_TARGET_AVX512_BF16 inline __m128 SumsOf(__m512 a, __m512 b, __m512 c, 
   return _mm512_castps512_ps128(_mm512_maskz_compress_ps(kFirstOfEachQuarter, all));
 }
 
-// Takes the next `count` elements of all rows and vectors. Each line is loaded once. `ahead`: the prefetch distance
-// into the second-level cache.
+// Multiplies the next `count` elements of all rows with those of all vectors. Each line is loaded once. `ahead`: the
+// prefetch distance into the second-level cache.
 template <int kRows, int kVectors, bool kFetches>
 ROOFBENCH_TARGET_AVX512_BF16 inline void AddStep(const Tile& tile, int64_t i, int64_t count, int64_t ahead,
                                                  __m512 (&sums)[kRows][kVectors]) {
@@ -382,7 +382,7 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void Multiply(const Tile& tile, int64_t ahea
   }
 }
 
-// The registers for sums, out of 32: those left by the vectors and a line of weights. A row is a stream of memory:
+// Of the 32 registers, sums take those that the vectors and a line of weights leave. A row is a stream of memory:
 // eight rows at a time where their sums fit, as for one vector.
 template <int kVectors>
 ROOFBENCH_TARGET_AVX512_BF16 void RowsOf(const Bf16Weight& weight, const Bf16* x, float* y, int64_t y_stride,

@@ -89,7 +89,7 @@ using Words = hn::ScalableTag<int32_t>;
 using Halves = hn::Repartition<int16_t, Words>;
 using Bytes = hn::Rebind<int8_t, Halves>;
 
-// sums[c] += w · x[c] for a vector of either type.
+// Adds w · x[c], of one vector of each, to sums[c] and others[c].
 template <int kOfX>
 HWY_INLINE void AddProducts(const int8_t* w, const int8_t* x, int64_t stride, hn::Vec<Words> (&sums)[kOfX],
                             hn::Vec<Words> (&others)[kOfX]) {
@@ -136,7 +136,7 @@ void Rows(const Int8Block& block) {
   }
 }
 
-// Computes columns [begin, begin + kVectors vectors) of a row of x; the last vector may be partial.
+// Dequantizes columns [begin, begin + kVectors vectors) of row i; the last vector may be partial.
 template <int kVectors, typename Y>
 HWY_INLINE void DequantizeColumns(const Int8Dequantized<Y>& work, int64_t i, int64_t begin) {
   const FloatTag d;
@@ -239,7 +239,7 @@ Scratch& ThreadScratch() {
   return scratch;
 }
 
-// The outlier columns of `rows` rows of the weight in the order of the products: [outliers, width].
+// The dequantized outlier columns of `rows` rows of the weight, one after the other: [outliers, width].
 void GatherOutliers(const LlmInt8Weight& weight, const std::vector<int32_t>& outliers, int64_t first, int64_t rows,
                     int64_t width, std::vector<float>& to) {
   to.resize(outliers.size() * Size(width));

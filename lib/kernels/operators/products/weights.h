@@ -75,7 +75,7 @@ void PackInt4(const uint8_t* quantized, const Bf16* scales_zeros, int64_t n, int
 float Dequantize(const Int8Weight& weight, int64_t row, int64_t column);
 float Dequantize(const Int4Weight& weight, int64_t row, int64_t column);
 
-// Unpacks int4 tiles to plain rows, for products with more vectors than Gemv supports.
+// Unpacks int4 tiles to plain rows, for products with more vectors than Gemv is meant for.
 
 // Rows of tiles [tiles.begin, tiles.end), one after another: to[(row - 16 · tiles.begin) · k + j] = w[row, j], on the
 // calling thread. Tiles are whole, even beyond weight.n. T: float or Bf16.

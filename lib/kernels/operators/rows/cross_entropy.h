@@ -11,7 +11,7 @@
 namespace roofbench::kernels {
 
 // T: float or Bf16. Exponentials, their sum and the loss are fp32. With a gradient, both come from one pass over
-// memory. A row with a NaN or +infinity, or of -infinity alone, has the loss and gradient NaN, as in LibTorch.
+// memory. A row with a NaN or +infinity, or of -infinity alone, has NaN as its loss and gradient, as in LibTorch.
 template <typename T>
 struct CrossEntropy {
   const T* x = nullptr;             // logits

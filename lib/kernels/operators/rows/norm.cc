@@ -151,7 +151,7 @@ HWY_INLINE void Portable(const Work& work, Range range) {
   }
 }
 
-// Handles the rows of `range`. Adds their sums over columns to dweight and dbias.
+// Computes dx of the rows of `range`, and adds their parts of dweight and dbias.
 template <bool kCenters, typename T>
 HWY_INLINE void GradientRows(const NormGradient<T>& work, Range range) {
   const FloatTag d;
@@ -330,7 +330,7 @@ TARGET inline Floats<Bf16> SplitWeights(const Bf16*, const float* from) {
            _mm512_permutex2var_ps(first, _mm512_add_epi32(twice, _mm512_set1_epi32(1)), second)}};
 }
 
-// Stores a line of results of type Y, in memory's order, from floats in that of LoadSplit: half a line where fp32
+// Packs a line of results of type Y, in memory's order, from floats in that of LoadSplit: half a line where fp32
 // becomes bf16.
 TARGET inline __m512i PackResult(const float*, const Floats<float>& floats) { return PackSplit(floats); }
 TARGET inline __m512i PackResult(const Bf16*, const Floats<Bf16>& floats) { return PackSplit(floats); }
