@@ -99,7 +99,7 @@ def show(outcome: str, results: list[Result]) -> None:
 
 def main(folder: Path) -> int:
     results = [result for path in sorted(folder.glob("*.xml")) for result in junit_results(path)]
-    results += [Result(*row) for row in rows(folder / "checks.tsv")]
+    results += [Result(outcome, name, reason) for outcome, name, reason in rows(folder / "checks.tsv")]
     by_time = sorted(results, key=lambda result: -result.seconds)
     (folder / "durations.txt").write_text("".join(f"{r.seconds:8.2f} s  {printable(r.name, 1000)}\n" for r in by_time))
     for name, wall, processor in rows(folder / "stages.tsv"):
