@@ -6,10 +6,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+import browser
 import pytest
 from built_program import PROGRAM, Run
+from playwright.sync_api import Browser, sync_playwright
 
 # A shell starts background programs with Ctrl-C ignored, and child processes inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -38,3 +41,17 @@ def run(program: Path) -> Run:
         )
 
     return run_program
+
+
+# Playwright allows one driver per process, so that all tests share it.
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    found = browser.find()
+    if found is None:
+        pytest.skip("no Chromium or Chrome is installed")
+    with sync_playwright() as driver:
+        launched = driver.chromium.launch(
+            executable_path=found, args=["--no-sandbox", "--disable-gpu"], timeout=120_000
+        )
+        yield launched
+        launched.close()

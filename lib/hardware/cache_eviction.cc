@@ -66,12 +66,17 @@ void FlushLines(const std::byte* begin, const std::byte* end) {
 #error "This processor needs an instruction that evicts a cache line"
 #endif
 
+// The bytes by which an address exceeds a multiple of `alignment`.
+std::size_t Misalignment(const std::byte* address, std::size_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(address) % alignment;
+}
+
 // A range that was allocated once may have been returned to the system since.
 bool IsMapped(MemoryRange range) {
-  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(range.data) / page * page;
-  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(range.data) + range.bytes;
-  return msync(reinterpret_cast<void*>(begin), end - begin, MS_ASYNC) == 0;  // no effect, but fails on a hole
+  static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t before = Misalignment(range.data, page);
+  std::byte* begin = const_cast<std::byte*>(range.data) - before;
+  return msync(begin, before + range.bytes, MS_ASYNC) == 0;  // no effect, but fails on a hole
 }
 
 // Calls `touch` with a byte of each line of the ranges; each thread takes its share of every range.
@@ -114,8 +119,7 @@ double ExtraSecondsOfModified(const CacheEvictor& evictor, std::span<const Memor
 
 void EvictLines(MemoryRange range) {
   if (range.bytes == 0) return;
-  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(range.data) / kLineBytes * kLineBytes;
-  FlushLines(reinterpret_cast<const std::byte*>(begin), range.data + range.bytes);
+  FlushLines(range.data - Misalignment(range.data, kLineBytes), range.data + range.bytes);
 }
 
 std::size_t CacheEvictor::Evict(std::span<const MemoryRange> ranges) const {

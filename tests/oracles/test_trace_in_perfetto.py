@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import browser as system_browser
 import perfetto
 import pytest
 from built_program import NO_ROOFS, Run
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.slow  # a browser reads it
 
@@ -49,15 +48,9 @@ def profile(request: pytest.FixtureRequest, run: Run, tmp_path: Path) -> tuple[d
 
 
 @pytest.fixture
-def trace(profile: tuple[dict[str, Any], Path]) -> Iterator[perfetto.Trace]:
-    program = system_browser.find()
-    if program is None:
-        pytest.skip("no Chromium or Chrome is installed")
-    with sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        with perfetto.opened(chromium, profile[1]) as found:
-            yield found
-        chromium.close()
+def trace(profile: tuple[dict[str, Any], Path], chromium: Browser) -> Iterator[perfetto.Trace]:
+    with perfetto.opened(chromium, profile[1]) as found:
+        yield found
 
 
 def test_it_holds_what_the_tables_say(profile: tuple[dict[str, Any], Path], trace: perfetto.Trace) -> None:

@@ -3,10 +3,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import browser as system_browser
 import pytest
 import sites
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="session")
@@ -17,19 +16,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> sites.Site:
 @pytest.fixture(scope="session")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> sites.Site:
     return sites.hostile(tmp_path_factory.mktemp("hostile"))
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    program = system_browser.find()
-    if program is None:
-        pytest.skip("no Chromium or Chrome is installed")
-    with sync_playwright() as driver:
-        launched = driver.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--disable-gpu"], timeout=sites.PATIENCE_MS
-        )
-        yield launched
-        launched.close()
 
 
 @pytest.fixture
