@@ -18,13 +18,20 @@ double Sum(const std::vector<Operation>& operations, Value value) {
 
 }  // namespace
 
+Operation Operation::WithFlops(Dtype dtype, double count) const {
+  Operation with = *this;
+  with.flops[Index(dtype)] = count;
+  return with;
+}
+
 double Operation::Flops() const { return repeat * std::accumulate(flops.begin(), flops.end(), 0.0); }
 
 double Operation::Bytes() const { return repeat * (bytes_read + bytes_written + 2 * bytes_updated); }
 
 double Cost::Flops() const {
-  return std::accumulate(operations.begin(), operations.end(), 0.0,
-                         [](double sum, const Operation& operation) { return sum + operation.Flops(); });
+  return Sum(operations, [](const Operation& operation) {
+    return std::accumulate(operation.flops.begin(), operation.flops.end(), 0.0);
+  });
 }
 
 double Cost::Flops(Dtype dtype) const {
@@ -56,6 +63,16 @@ Cost& Cost::operator+=(const Cost& other) {
   operations.insert(operations.end(), other.operations.begin(), other.operations.end());
   resident_bytes += other.resident_bytes;
   return *this;
+}
+
+Operation Map(double elements, Dtype dtype, double inputs, double flops) {
+  const double bytes = elements * ElementBytes(dtype);
+  return Operation{.bytes_read = inputs * bytes, .bytes_written = bytes}.WithFlops(Dtype::kFp32, flops * elements);
+}
+
+Cost InOperands(const Operation& operation) {
+  return {.operations = {operation},
+          .resident_bytes = operation.bytes_read + operation.bytes_written + operation.bytes_updated};
 }
 
 Cost Repeated(Cost cost, double times) {

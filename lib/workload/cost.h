@@ -20,6 +20,9 @@ struct Operation {
   double repeat = 1;                        // how often this operation occurs in the step
   std::string_view component = {};          // the phase of the step that it belongs to, where there is one
 
+  // The same with `count` operations in a precision.
+  Operation WithFlops(Dtype dtype, double count) const;
+
   // All precisions together, times `repeat`.
   double Flops() const;
   // Read + written + 2 x updated, times `repeat`.
@@ -44,6 +47,12 @@ struct Cost {
   // Appends the operations of `other` and adds its resident bytes.
   Cost& operator+=(const Cost& other);
 };
+
+// y[i] = f(x[i], …): reads `inputs` arrays of `elements` elements and writes one, with `flops` per element in fp32.
+Operation Map(double elements, Dtype dtype, double inputs, double flops);
+
+// One operation, whose operands and results are all of the memory.
+Cost InOperands(const Operation& operation);
 
 // The same work repeated `times` times: operations repeat, resident memory does not grow.
 Cost Repeated(Cost cost, double times);

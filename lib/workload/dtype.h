@@ -19,16 +19,32 @@ inline constexpr std::size_t kDtypeCount = kDtypes.size();
 
 constexpr std::size_t Index(Dtype dtype) { return static_cast<std::size_t>(dtype); }
 
-// "fp32", "tf32", "bf16", "fp16", "int8", "fp8": as the axis `dtype` spells them.
-std::string_view Name(Dtype dtype);
+struct DtypeFacts {
+  std::string_view name;  // as the axis `dtype` spells it
+  double bytes;           // of one stored element
+  double epsilon;         // from 1 to the next number of the multiplier's inputs; 0 for integers, which are exact
+};
+
+// In the order of the enumeration. Epsilon = 2^-(stored mantissa bits).
+inline constexpr std::array<DtypeFacts, kDtypeCount> kDtypeFacts = {{
+    {"fp32", 4, 0x1p-23},
+    {"tf32", 4, 0x1p-10},
+    {"bf16", 2, 0x1p-7},
+    {"fp16", 2, 0x1p-10},
+    {"int8", 1, 0},
+    {"fp8", 1, 0x1p-3},
+}};
+
+constexpr std::string_view Name(Dtype dtype) { return kDtypeFacts[Index(dtype)].name; }
+constexpr double ElementBytes(Dtype dtype) { return kDtypeFacts[Index(dtype)].bytes; }
+constexpr double Epsilon(Dtype dtype) { return kDtypeFacts[Index(dtype)].epsilon; }
 
 // The inverse of Name; nullopt for any other text.
-std::optional<Dtype> ParseDtype(std::string_view name);
-
-// Bytes of one stored element.
-double ElementBytes(Dtype dtype);
-
-// Distance from 1 to the next representable number of the multiplier's inputs (0 for integers, which are exact).
-double Epsilon(Dtype dtype);
+constexpr std::optional<Dtype> ParseDtype(std::string_view name) {
+  for (const Dtype dtype : kDtypes) {
+    if (Name(dtype) == name) return dtype;
+  }
+  return std::nullopt;
+}
 
 }  // namespace roofbench::workload

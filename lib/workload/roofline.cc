@@ -50,24 +50,14 @@ std::optional<double> SumSeconds(const Cost& cost, Seconds seconds) {
 
 }  // namespace
 
-Peaks Peaks::ScaledMemory(double factor) const {
+Peaks Peaks::Scaled(Bound rates, double factor) const {
   Peaks scaled = *this;
-  for (double* rate : {&scaled.read, &scaled.copy, &scaled.update, &scaled.write}) *rate *= factor;
+  if (rates == Bound::kMemory) {
+    for (double* rate : {&scaled.read, &scaled.copy, &scaled.update, &scaled.write}) *rate *= factor;
+  } else {
+    for (double& rate : scaled.flops_per_second) rate *= factor;
+  }
   return scaled;
-}
-
-Peaks Peaks::ScaledCompute(double factor) const {
-  Peaks scaled = *this;
-  for (double& rate : scaled.flops_per_second) rate *= factor;
-  return scaled;
-}
-
-Peaks UniformPeaks(const std::array<double, kDtypeCount>& flops_per_second, double bytes_per_second) {
-  return Peaks{.flops_per_second = flops_per_second,
-               .read = bytes_per_second,
-               .copy = bytes_per_second,
-               .update = bytes_per_second,
-               .write = bytes_per_second};
 }
 
 std::optional<double> RoofSeconds(const Cost& cost, const Peaks& peaks) {

@@ -9,6 +9,9 @@
 
 namespace roofbench::workload {
 
+// Which peak limits a cost.
+enum class Bound { kMemory, kCompute };
+
 // Peak rates of one device (or of one cache level of it). Zero means unknown, never "slow".
 struct Peaks {
   std::array<double, kDtypeCount> flops_per_second{};
@@ -19,15 +22,17 @@ struct Peaks {
   double write = 0;   // writing only
 
   // The same peaks with every memory (or every arithmetic) rate multiplied by `factor`.
-  Peaks ScaledMemory(double factor) const;
-  Peaks ScaledCompute(double factor) const;
+  Peaks Scaled(Bound rates, double factor) const;
 };
 
 // Peaks with one bandwidth for every kind of traffic.
-Peaks UniformPeaks(const std::array<double, kDtypeCount>& flops_per_second, double bytes_per_second);
-
-// Which peak limits a cost.
-enum class Bound { kMemory, kCompute };
+constexpr Peaks UniformPeaks(const std::array<double, kDtypeCount>& flops_per_second, double bytes_per_second) {
+  return {.flops_per_second = flops_per_second,
+          .read = bytes_per_second,
+          .copy = bytes_per_second,
+          .update = bytes_per_second,
+          .write = bytes_per_second};
+}
 
 // Lower bound in seconds under `peaks`: the sum over operations of max(compute time, memory time). Compute time is the
 // sum over precisions of flops/peak. Memory time pairs each written byte with a read one at the `copy` rate, and the

@@ -40,14 +40,9 @@ std::optional<WeightFormat> ParseWeightFormat(std::string_view name) {
 }
 
 bool TakesActivations(WeightFormat format, Activations activations) {
-  switch (activations) {
-    case Activations::kFp16:
-      return Row(format).unquantized != format;
-    case Activations::kInt8:
-      return format == WeightFormat::kInt8 || format == WeightFormat::kInt4;
-    default:
-      return true;
-  }
+  if (activations == Activations::kFp16) return Row(format).unquantized != format;
+  if (activations == Activations::kInt8) return format == WeightFormat::kInt8 || format == WeightFormat::kInt4;
+  return true;
 }
 
 WeightFormat UnquantizedFormat(WeightFormat format, Activations activations) {

@@ -60,10 +60,10 @@ TEST(Roofline, UnknownPeaksGiveNoAnswer) {
 TEST(Roofline, ScalingOneKindOfPeakLeavesTheOther) {
   const Cost memory{.operations = {{.bytes_read = 100}}};
   const Cost compute = Arithmetic(Dtype::kFp32, 1000);
-  const Peaks half = Machine().ScaledMemory(0.5);
+  const Peaks half = Machine().Scaled(Bound::kMemory, 0.5);
   EXPECT_DOUBLE_EQ(*RoofSeconds(memory, half), 2);
   EXPECT_DOUBLE_EQ(*RoofSeconds(compute, half), 1);
-  EXPECT_DOUBLE_EQ(*RoofSeconds(compute, Machine().ScaledCompute(2)), 0.5);
+  EXPECT_DOUBLE_EQ(*RoofSeconds(compute, Machine().Scaled(Bound::kCompute, 2)), 0.5);
 }
 
 TEST(Roofline, DominantPrecisionIsTheOneThatTakesTheTime) {

@@ -69,9 +69,7 @@ RoofGauge Gauges::For(const workload::Cost& cost, CacheState cache) {
 
 double RoofGauge::SecondsAt(const workload::Cost& cost, double rate) const {
   if (calibrated_rate <= 0) return 0;
-  const double factor = rate / calibrated_rate;
-  const workload::Peaks now = bound == Bound::kMemory ? peaks.ScaledMemory(factor) : peaks.ScaledCompute(factor);
-  return workload::RoofSeconds(cost, now).value_or(0);
+  return workload::RoofSeconds(cost, peaks.Scaled(bound, rate / calibrated_rate)).value_or(0);
 }
 
 }  // namespace roofbench

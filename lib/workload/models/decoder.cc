@@ -17,9 +17,8 @@ double StorageBytes(WeightFormat format) { return ElementBytes(ActivationDtype(f
 
 // `tokens` rows times one of the model's matrices [rows, columns] in this format: its bytes are read once.
 Operation Product(const StoredDecoder& stored, WeightFormat format, double tokens, double rows, double columns) {
-  Operation operation{.bytes_read = MatrixBytes(format, rows, columns, stored.group)};
-  operation.flops[Index(ProductDtype(format, stored.activations))] = 2 * tokens * rows * columns;
-  return operation;
+  return Operation{.bytes_read = MatrixBytes(format, rows, columns, stored.group)}.WithFlops(
+      ProductDtype(format, stored.activations), 2 * tokens * rows * columns);
 }
 
 // The mean of function(width of a window, or 0) over the layers, some of which may have no window.
@@ -30,18 +29,6 @@ double MeanOfLayers(const Decoder& shape, Function function) {
 }
 
 }  // namespace
-
-double Decoder::AttentionParameters() const { return (2 * base.QueryWidth() + 2 * base.KvWidth()) * base.d_model; }
-
-double Decoder::ExpertParameters() const { return 3 * base.d_model * base.d_ff; }
-
-double Decoder::RouterParameters() const { return IsMixture() ? experts * base.d_model : 0; }
-
-double Decoder::BiasParameters() const { return attention_bias ? base.QueryWidth() + 2 * base.KvWidth() : 0; }
-
-double Decoder::NormParameters() const {
-  return (output_norms ? 4 : 2) * base.d_model + (head_norms ? 2 * base.HeadDim() : 0);
-}
 
 double Decoder::Parameters() const {
   return base.Parameters().Total() + base.layers * ((experts - 1) * ExpertParameters() + RouterParameters() +
@@ -95,10 +82,6 @@ double StoredDecoder::ModelBytes() const {
 double StoredDecoder::KvBytesOfLayer() const {
   if (!int8_cache) return shape.KvBytesPerToken(format) / shape.base.layers;
   return 2 * (shape.base.KvWidth() * ElementBytes(Dtype::kInt8) + shape.base.KvHeads() * ElementBytes(Dtype::kFp32));
-}
-
-double StoredDecoder::WeightsReadBytes(double tokens) const {
-  return DecodeCost(tokens, 0, 1).BytesRead() - tokens * KvBytesPerToken();
 }
 
 namespace {
@@ -155,10 +138,6 @@ workload::Cost StoredDecoder::PrefillCost(double batch, double prompt, double ca
   workload::Cost cost = Forward(*this, batch * prompt, batch * shape.AttendedKeys(0, prompt), batch * prompt, batch);
   cost.resident_bytes = ResidentBytes(batch, prompt, capacity);
   return cost;
-}
-
-workload::Cost StoredDecoder::DecodeCost(double batch, double depth, double capacity) const {
-  return TokensCost(batch, depth, 1, capacity);
 }
 
 workload::Cost StoredDecoder::TokensCost(double batch, double depth, double tokens, double capacity) const {

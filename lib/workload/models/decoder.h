@@ -32,13 +32,13 @@ struct Decoder {
 
   bool IsMixture() const { return experts > 1; }
 
-  // Weights of the matrices that every token of a layer, or one expert, uses.
-  double AttentionParameters() const;  // (2·q + 2·kv)·d
-  double ExpertParameters() const;     // 3·d·ff
-  double RouterParameters() const;     // experts·d, 0 in a dense model
+  double ExpertParameters() const { return 3 * base.d_model * base.d_ff; }  // the matrices of one expert
+  double RouterParameters() const { return IsMixture() ? experts * base.d_model : 0; }
   // Weights of a layer outside its matrices.
-  double BiasParameters() const;  // q + 2·kv, if any
-  double NormParameters() const;  // 2·d, as many again with output norms, and 2·head_dim with those of heads
+  double BiasParameters() const { return attention_bias ? base.QueryWidth() + 2 * base.KvWidth() : 0; }
+  double NormParameters() const {
+    return (output_norms ? 4 : 2) * base.d_model + (head_norms ? 2 * base.HeadDim() : 0);
+  }
 
   // vocab·d (twice without a tied head) + layers·(attention + experts·3·d·ff + router + biases + norms) + d
   double Parameters() const;
@@ -97,14 +97,14 @@ struct StoredDecoder {
   // All weights, norms and tables: the memory of the model. A tied head that is quantized is a second matrix in
   // addition to the embedding, which is not quantized.
   double ModelBytes() const;
-  // Weights that `tokens` tokens read together: of the embedding only their rows, of the experts only the active ones.
-  double WeightsReadBytes(double tokens) const;
 
   // `batch` sequences of `prompt` tokens each, from an empty cache to the logits of the last token of each. Attention
   // is causal: half of the square. Data between the operations is not counted: it stays in caches.
   workload::Cost PrefillCost(double batch, double prompt, double capacity) const;
   // One token of each of `batch` sequences with `depth` tokens in the cache before it.
-  workload::Cost DecodeCost(double batch, double depth, double capacity) const;
+  workload::Cost DecodeCost(double batch, double depth, double capacity) const {
+    return TokensCost(batch, depth, 1, capacity);
+  }
   // `tokens` such steps one after another, the first of them at `depth`.
   workload::Cost TokensCost(double batch, double depth, double tokens, double capacity) const;
   // The prompt, whose last logits give the first new token, and `new_tokens` - 1 steps of one token: the components

@@ -46,9 +46,9 @@ workload::Cost Mlp::BackwardCost() const {
   weight_gradient.repeat = layers;
   Operation gelu = Gelu{.elements = batch * width, .dtype = compute}.Backward();
   gelu.repeat = layers;
-  Operation bias = {.bytes_read = batch * width * bytes, .bytes_written = width * bytes, .repeat = layers};
-  bias.flops[Index(Dtype::kFp32)] = batch * width;
-  workload::Cost cost{.operations = {weight_gradient, gelu, bias}, .resident_bytes = ResidentBytes()};
+  const Operation bias{.bytes_read = batch * width * bytes, .bytes_written = width * bytes, .repeat = layers};
+  workload::Cost cost{.operations = {weight_gradient, gelu, bias.WithFlops(Dtype::kFp32, batch * width)},
+                      .resident_bytes = ResidentBytes()};
   if (layers > 1) cost.operations.push_back(input_gradient);
   if (compute != Dtype::kFp32 && compute != Dtype::kTf32) {
     Operation cast = Cast(width * width + width, bytes, kParameterBytes);
@@ -60,8 +60,8 @@ workload::Cost Mlp::BackwardCost() const {
 
 workload::Cost Mlp::TrainingCost(double steps) const {
   workload::Cost cost = ForwardCost();
-  workload::Cost backward = BackwardCost();
-  cost.operations.insert(cost.operations.end(), backward.operations.begin(), backward.operations.end());
+  cost += BackwardCost();
+  cost.resident_bytes = ResidentBytes();
   return Repeated(cost, steps);
 }
 

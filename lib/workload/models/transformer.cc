@@ -47,12 +47,11 @@ struct PerElement {
 };
 
 Operation ElementWise(double elements, const PerElement& each, double repeat = 1) {
-  Operation operation{.bytes_read = elements * each.read,
-                      .bytes_written = elements * each.written,
-                      .bytes_updated = elements * each.updated,
-                      .repeat = repeat};
-  operation.flops[Index(Dtype::kFp32)] = elements * each.flops;
-  return operation;
+  return Operation{.bytes_read = elements * each.read,
+                   .bytes_written = elements * each.written,
+                   .bytes_updated = elements * each.updated,
+                   .repeat = repeat}
+      .WithFlops(Dtype::kFp32, elements * each.flops);
 }
 
 // One kind of linear layer: `count` products of [tokens, in] by [in, out].
@@ -86,9 +85,8 @@ double AttentionFlops(const TransformerTraining& training) {
 // `products` products of attention in one layer: q·kᵀ and p·v forward, four of them backward.
 Operation AttentionProducts(const TransformerTraining& training, double products, double bytes_read,
                             double bytes_written) {
-  Operation operation{.bytes_read = bytes_read, .bytes_written = bytes_written, .repeat = training.shape.layers};
-  operation.flops[Index(training.compute)] = AttentionFlops(training) / training.shape.layers * products / 2;
-  return operation;
+  return Operation{.bytes_read = bytes_read, .bytes_written = bytes_written, .repeat = training.shape.layers}.WithFlops(
+      training.compute, AttentionFlops(training) / training.shape.layers * products / 2);
 }
 
 // The loss, element by element of the logits: forward reads them, and backward writes their gradient, computed from
@@ -159,13 +157,9 @@ workload::Cost TransformerTraining::Forward() const {
   operations.push_back(ElementWise(tokens * (shape.QueryWidth() + shape.KvWidth()), {Rope::kFlops, act, act},
                                    shape.layers));  // RoPE
   const double qkvo = tokens * (2 * shape.QueryWidth() + 2 * shape.KvWidth()) * act;
-  if (attention == AttentionKind::kNaive) {
-    operations.push_back(AttentionProducts(*this, 2, qkvo * 3 / 4 + scores * act, qkvo / 4 + scores * act));
-    operations.push_back(ElementWise(scores, {Softmax::kFlops, act, act}, shape.layers));
-  } else {
-    operations.push_back(AttentionProducts(*this, 2, qkvo * 3 / 4, qkvo / 4));
-    operations.push_back(ElementWise(scores, {.flops = Softmax::kFlops}, shape.layers));
-  }
+  const double score = attention == AttentionKind::kNaive ? act : 0;  // bytes of one in memory
+  operations.push_back(AttentionProducts(*this, 2, qkvo * 3 / 4 + scores * score, qkvo / 4 + scores * score));
+  operations.push_back(ElementWise(scores, {Softmax::kFlops, score, score}, shape.layers));
   operations.push_back(ElementWise(tokens * shape.d_ff, {SiluMul::kFlops, 2 * act, act}, shape.layers));
   operations.push_back(ElementWise(tokens * shape.d_model, {1, act, 0, stream}, 2 * shape.layers));  // residual sums
   operations.push_back(ElementWise(tokens * shape.vocab, LossForward(*this)));
@@ -193,13 +187,10 @@ workload::Cost TransformerTraining::Backward() const {
   operations.push_back(
       ElementWise(tokens * (shape.QueryWidth() + shape.KvWidth()), {Rope::kFlops, act, act}, shape.layers));
   const double qkvo = tokens * (2 * shape.QueryWidth() + 2 * shape.KvWidth()) * act;
-  if (attention == AttentionKind::kNaive) {
-    operations.push_back(AttentionProducts(*this, 4, qkvo + 2 * scores * act, qkvo * 3 / 4 + scores * act));
-    operations.push_back(ElementWise(scores, {Softmax::kFlops, 2 * act, act}, shape.layers));
-  } else {
-    operations.push_back(AttentionProducts(*this, 4, qkvo * 5 / 4, qkvo * 3 / 4));
-    operations.push_back(ElementWise(scores, {.flops = Softmax::kFlops}, shape.layers));
-  }
+  const double score = attention == AttentionKind::kNaive ? act : 0;  // bytes of one in memory
+  const double read = score > 0 ? qkvo : qkvo * 5 / 4;                // the fused one reads its result, too
+  operations.push_back(AttentionProducts(*this, 4, read + 2 * scores * score, qkvo * 3 / 4 + scores * score));
+  operations.push_back(ElementWise(scores, {Softmax::kFlops, 2 * score, score}, shape.layers));
   operations.push_back(ElementWise(tokens * shape.d_ff, {2 * SiluMul::kFlops, 3 * act, 2 * act}, shape.layers));
   operations.push_back(ElementWise(tokens * shape.d_model, {1, stream, 0, stream}, 2 * shape.layers));
   // The embedding's gradient is dense: every row is written, most of them with zeros.

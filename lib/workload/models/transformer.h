@@ -110,11 +110,10 @@ struct TransformerTraining {
   bool HasMoments() const { return optimizer != OptimizerKind::kSgd; }
   bool IsMixed() const { return ElementBytes(compute) < ElementBytes(storage); }
 
-  // FLOPs of all matrix products: the linear layers, 2·tokens·weights forward and twice that backward, and the two
-  // products of attention, 4·batch·layers·heads·head_dim·context² forward (half of it, with the diagonal, where the
-  // kernel skips the masked half) and twice that backward. Recomputation in a kernel is not counted.
+  // FLOPs of all matrix products, of which backward has twice as many: the linear layers, 2·tokens·weights, and the two
+  // products of attention, 4·batch·layers·heads·head_dim·context² (half of it, with the diagonal, where the kernel
+  // skips the masked half). Recomputation in a kernel is not counted.
   double ForwardMatmulFlops() const;
-  double BackwardMatmulFlops() const { return 2 * ForwardMatmulFlops(); }
 
   // Each operation once: products, norms, rotations, softmax, gates, residual sums, loss, and casts under autocast.
   workload::Cost Forward() const;

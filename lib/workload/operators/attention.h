@@ -24,7 +24,7 @@ struct Attention {
 
   // Scores of all heads: of the pairs of a query and a key that it sees, and of the whole square.
   double SeenScores() const;
-  double AllScores() const;
+  double AllScores() const { return batch * heads * queries * keys; }
 
   // Only q, k, v and y pass through memory, and the masked part is not computed.
   Cost FusedCost() const;
@@ -50,8 +50,8 @@ struct Attention {
   double QueryBytes() const;  // of q; y is as large
   double KeyBytes() const;    // of k with its factors; v is as large
   double TableBytes() const;
-  double MaskBytes() const;     // a byte for each pair, hidden or not
-  double ProductFlops() const;  // of one product, per score
+  double MaskBytes() const { return causal ? queries * keys : 0; }  // a byte for each pair, hidden or not
+  double ProductFlops() const { return 2 * head_dim; }              // of one product, per score
 };
 
 }  // namespace roofbench::workload

@@ -8,9 +8,9 @@
 namespace roofbench::workload {
 
 Operation Gemm::Forward() const {
-  Operation operation{.bytes_read = (m * k + k * n) * ElementBytes(dtype), .bytes_written = m * n * OutputBytes()};
-  operation.flops[Index(dtype)] = 2 * m * n * k;
-  return operation;
+  const double output_bytes = dtype == Dtype::kInt8 ? 4 : ElementBytes(dtype);
+  return Operation{.bytes_read = (m * k + k * n) * ElementBytes(dtype), .bytes_written = m * n * output_bytes}
+      .WithFlops(dtype, 2 * m * n * k);
 }
 
 std::array<Operation, 2> Gemm::Backward() const {
@@ -18,22 +18,11 @@ std::array<Operation, 2> Gemm::Backward() const {
           Gemm{.m = k, .n = n, .k = m, .dtype = dtype}.Forward()};
 }
 
-Cost Gemm::ForwardCost() const {
-  const Operation forward = Forward();
-  return Cost{.operations = {forward}, .resident_bytes = forward.bytes_read + forward.bytes_written};
-}
-
 Operation Gemv::Forward() const {
   const double element = ElementBytes(ActivationDtype(format));
-  Operation operation{.bytes_read = MatrixBytes(format, n, k, group) + batch * k * element,
-                      .bytes_written = batch * n * element};
-  operation.flops[Index(ProductDtype(format))] = 2 * batch * n * k;
-  return operation;
-}
-
-Cost Gemv::ForwardCost() const {
-  const Operation forward = Forward();
-  return {.operations = {forward}, .resident_bytes = forward.bytes_read + forward.bytes_written};
+  return Operation{.bytes_read = MatrixBytes(format, n, k, group) + batch * k * element,
+                   .bytes_written = batch * n * element}
+      .WithFlops(ProductDtype(format), 2 * batch * n * k);
 }
 
 Cost GatherGemv::ForwardCost() const {
@@ -48,31 +37,26 @@ Cost GatherGemv::ForwardCost() const {
 
 Operation LlmInt8Linear::Product() const {
   const double element = ElementBytes(Dtype::kBf16);
-  Operation operation{.bytes_read = MatrixBytes(WeightFormat::kLlmInt8, n, k, 0) + m * k * element,
-                      .bytes_written = m * n * element};
-  operation.flops[Index(Dtype::kInt8)] = 2 * m * n * k;
-  return operation;
+  return Operation{.bytes_read = MatrixBytes(WeightFormat::kLlmInt8, n, k, 0) + m * k * element,
+                   .bytes_written = m * n * element}
+      .WithFlops(Dtype::kInt8, 2 * m * n * k);
 }
 
-Operation LlmInt8Linear::OutlierProduct() const {
-  Operation operation;
-  operation.flops[Index(Dtype::kBf16)] = 2 * m * n * outlier_columns;
-  return operation;
+Cost LlmInt8Linear::CostWith(double temporaries) const {
+  Cost cost = InOperands(Product());
+  cost.operations.push_back(Operation().WithFlops(Dtype::kBf16, 2 * m * n * outlier_columns));
+  cost.resident_bytes += temporaries;
+  return cost;
 }
 
-Cost LlmInt8Linear::CostBeside(double temporaries) const {
-  const Operation product = Product();
-  return {.operations = {product, OutlierProduct()}, .resident_bytes = product.Bytes() + temporaries};
-}
-
-Cost LlmInt8Linear::FusedCost() const { return CostBeside(m * k); }
+Cost LlmInt8Linear::FusedCost() const { return CostWith(m * k); }
 
 Cost LlmInt8Linear::StagedCost() const {
   // Values, magnitudes and the values kept, in fp32, then the same scaled, rounded and in int8.
   const double quantizing = (5 * 4 + 1) * m * k;
   // The first three and the quantized ones, and products, their scales twice, the result of both, and that in bf16.
   const double dequantizing = (3 * 4 + 1) * m * k + (4 * 4 + 2) * m * n;
-  return CostBeside(std::max(quantizing, dequantizing));
+  return CostWith(std::max(quantizing, dequantizing));
 }
 
 }  // namespace roofbench::workload

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix product C[m,n] = A[m,k] · B[k,n].
+// Matrix products.
 #pragma once
 
 #include "lib/workload/cost.h"
@@ -8,24 +8,22 @@
 
 namespace roofbench::workload {
 
-// FLOPs: 2mnk (a multiply and an add for each of the m·n·k products). Bytes: (mk + kn)·s read, mn·s_out written.
+// C[m,n] = A[m,k] · B[k,n]. FLOPs: 2mnk (a multiply and an add for each of the m·n·k products). Bytes: (mk + kn)·s
+// read, mn·s_out written.
 struct Gemm {
   double m = 0;
   double n = 0;
   double k = 0;
-  Dtype dtype = Dtype::kFp32;  // of the multiplier and of A and B
-  // Bytes of one element of C: int8 products are accumulated and stored as int32.
-  double OutputBytes() const { return dtype == Dtype::kInt8 ? 4 : ElementBytes(dtype); }
+  Dtype dtype = Dtype::kFp32;  // of the multiplier and of A and B; C of int8 is int32
 
   Operation Forward() const;
   // dA = dC·Bᵀ and dB = Aᵀ·dC: two products of the same size, 4mnk together.
   std::array<Operation, 2> Backward() const;
 
-  Cost ForwardCost() const;
+  Cost ForwardCost() const { return InOperands(Forward()); }
 };
 
 // y = W · x, the product of token generation: the bytes of the weights are the work.
-
 // FLOPs: 2nk per vector, in the precision of the multiplication. Bytes: the weights with their scales once, x and y.
 struct Gemv {
   double n = 0;  // rows of W: outputs
@@ -35,7 +33,7 @@ struct Gemv {
   double batch = 1;  // vectors that share the weights
 
   Operation Forward() const;
-  Cost ForwardCost() const;
+  Cost ForwardCost() const { return InOperands(Forward()); }
 };
 
 // y[e] = W[e] · x for each of the chosen experts of a mixture: only their weights are read.
@@ -49,7 +47,6 @@ struct GatherGemv {
 
 // A linear layer by LLM.int8() (Dettmers et al., arXiv:2208.07339): y[m,n] = x[m,k] · W[n,k]ᵀ in int8, with the outlier
 // columns of x separately in 16 bits.
-
 // FLOPs: 2mnk in int8, in which the outlier columns are zeros, and 2mn per outlier column in bf16. Bytes: x and y in
 // bf16, W in int8 with the largest magnitude of each row in fp32.
 struct LlmInt8Linear {
@@ -58,8 +55,7 @@ struct LlmInt8Linear {
   double k = 0;
   double outlier_columns = 0;
 
-  Operation Product() const;
-  Operation OutlierProduct() const;
+  Operation Product() const;  // in int8
 
   // A block of products is dequantized before it is stored: only the quantized rows of x need memory in addition to the
   // operands.
@@ -69,7 +65,7 @@ struct LlmInt8Linear {
   Cost StagedCost() const;
 
  private:
-  Cost CostBeside(double temporaries) const;
+  Cost CostWith(double temporaries) const;
 };
 
 }  // namespace roofbench::workload

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalization of rows: layer norm and RMS norm, forward and backward.
+// Operators over rows: norms, softmax and cross entropy. Their FLOPs are nominal, in fp32 whatever the storage: bytes
+// decide.
 #pragma once
 
 #include "lib/workload/cost.h"
@@ -9,11 +10,10 @@ namespace roofbench::workload {
 
 enum class NormKind { kLayer, kRms };
 
-// Nominal, in fp32 whatever the storage: an element of a layer norm takes 8 (a sum, a sum of squares, the difference,
-// two products, an addition), of an RMS norm 4; their gradients twice that.
+// An element of a layer norm takes 8 (a sum, a sum of squares, the difference, two products, an addition), of an RMS
+// norm 4; their gradients twice that.
 constexpr double FlopsPerElement(NormKind kind) { return kind == NormKind::kLayer ? 8 : 4; }
 
-// Bytes decide.
 struct Norm {
   NormKind kind = NormKind::kLayer;
   double rows = 0;
@@ -25,8 +25,8 @@ struct Norm {
   // Reads x, dy, the weight and a row's statistics; writes dx and the gradients of weight and bias.
   Operation Backward() const;
 
-  Cost ForwardCost() const;
-  Cost BackwardCost() const;
+  Cost ForwardCost() const { return InOperands(Forward()); }
+  Cost BackwardCost() const { return InOperands(Backward()); }
 
   // LibTorch 2.11's eager version: a forward pass makes a new result while the last one is live. `composed`: an RMS
   // norm made of several operators, on a CPU. For each element it holds in fp32: forward x (a copy, unless it is fp32),
@@ -37,26 +37,21 @@ struct Norm {
 };
 
 // y = softmax(x), row by row.
-
-// FLOPs: a nominal 5 per element, in fp32 whatever the storage (maximum, difference, exponential, sum, quotient); bytes
-// decide: x is read and y written once.
 struct Softmax {
-  static constexpr double kFlops = 5;          // per element
+  static constexpr double kFlops = 5;          // per element: maximum, difference, exponential, sum, quotient
   static constexpr double kGradientFlops = 4;  // likewise: a product, a sum, a difference, a product
   double rows = 0;
   double cols = 0;
   Dtype dtype = Dtype::kFp32;
 
-  Operation Forward() const;
+  Operation Forward() const { return Map(rows * cols, dtype, 1, kFlops); }
   // Reads y and its gradient; writes that of x.
-  Operation Backward() const;
-  Cost ForwardCost() const;
+  Operation Backward() const { return Map(rows * cols, dtype, 2, kGradientFlops); }
+  Cost ForwardCost() const { return InOperands(Forward()); }
 };
 
-// The loss of a classifier over logits, row by row, alone or with its gradient.
-
-// FLOPs: a nominal 4 per element (maximum, difference, exponential, sum), 6 with the gradient (a product, a
-// difference), in fp32 whatever the storage; bytes decide.
+// The loss of a classifier over logits, row by row, alone or with its gradient. FLOPs: 4 per element (maximum,
+// difference, exponential, sum), 6 with the gradient (a product, a difference).
 struct CrossEntropy {
   double rows = 0;
   double cols = 0;             // classes: the vocabulary
@@ -67,8 +62,8 @@ struct CrossEntropy {
   // The same in one pass with the gradient of the logits, which is also written.
   Operation ForwardBackward() const;
 
-  Cost ForwardCost() const;
-  Cost ForwardBackwardCost() const;
+  Cost ForwardCost() const { return InOperands(Forward()); }
+  Cost ForwardBackwardCost() const { return InOperands(ForwardBackward()); }
 };
 
 }  // namespace roofbench::workload

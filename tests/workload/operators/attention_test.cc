@@ -15,7 +15,7 @@ double Counted(int64_t queries, int64_t keys) {
   return pairs;
 }
 
-TEST(Attention, TheMaskHidesWhatItHides) {
+TEST(Attention, AMaskHidesLaterKeys) {
   for (const auto& [queries, keys] : {std::pair{1, 1}, {5, 5}, {1, 7}, {3, 7}, {7, 3}}) {
     const Attention work{.batch = 2, .heads = 3, .queries = 1.0 * queries, .keys = 1.0 * keys, .causal = true};
     EXPECT_EQ(work.SeenScores(), 6 * Counted(queries, keys)) << queries << " queries, " << keys << " keys";
@@ -61,7 +61,7 @@ TEST(Attention, NaiveWritesTheWholeSquareTwice) {
   EXPECT_EQ(cost.resident_bytes, 5 * vectors + 2 * square + 64) << "y before and after, and the mask";
 }
 
-TEST(Attention, FusedBackwardMakesScoresAgain) {
+TEST(Attention, FusedBackwardRecomputesScores) {
   const Attention work{
       .heads = 4, .kv_heads = 2, .queries = 8, .keys = 8, .head_dim = 16, .causal = true, .dtype = Dtype::kBf16};
   const Cost cost = work.FusedBackwardCost();
@@ -96,7 +96,7 @@ TEST(Attention, NaiveBackwardGoesThroughThreeSquares) {
   const Attention longer{.heads = 2, .kv_heads = 2, .queries = 64, .keys = 64, .head_dim = 16};
   const double of_longer = 2 * 64 * 16 * 4;
   EXPECT_EQ(longer.NaiveBackwardCost().resident_bytes, 6 * of_longer + 3 * 2 * 64 * 64 * 4);
-  EXPECT_EQ(work.NaiveForwardBackwardCost().resident_bytes, cost.resident_bytes + vectors) << "and y made anew";
+  EXPECT_EQ(work.NaiveForwardBackwardCost().resident_bytes, cost.resident_bytes + vectors) << "and y is recomputed";
   EXPECT_EQ(work.NaiveForwardBackwardCost().Bytes(), work.NaiveCost().Bytes() + cost.Bytes());
 }
 
