@@ -5,7 +5,6 @@
 #include <chrono>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -69,6 +68,7 @@ KeptRoofs::Content KeptRoofs::Load(double now) const {
     const std::optional<double> rate = FiniteNumber(one, "rate");
     if (!measured || !rate) return {};
     if (*measured > now || now - *measured > kMostAge) continue;
+    content.measured.push_back(*measured);
     content.readings.push_back(
         {.roof = Text(one, "roof"),
          .variant = Text(one, "variant"),
@@ -82,24 +82,27 @@ KeptRoofs::Content KeptRoofs::Load(double now) const {
 
 absl::Status KeptRoofs::Save(const std::vector<hardware::RoofReading>& readings, double now,
                              std::optional<double> other_load) const {
-  std::map<std::pair<std::string, std::string>, double> measured;
-  if (const auto before = ParseJsonObject(ReadAll(path_), /*depth=*/4); before.ok() && before->contains("readings")) {
-    for (const nlohmann::json& one : (*before)["readings"]) {
-      const std::optional<double> time = FiniteNumber(one, "measured");
-      if (time && now - *time <= kMostAge) measured[{Text(one, "roof"), Text(one, "variant")}] = *time;
+  const Content before = Load(now);
+  const auto time_of = [&](const hardware::RoofReading& reading) {
+    for (std::size_t i = 0; i < before.readings.size(); ++i) {
+      const hardware::RoofReading& old = before.readings[i];
+      // One that was measured again has another rate.
+      if (old.roof == reading.roof && old.variant == reading.variant && old.rate == reading.rate) {
+        return before.measured[i];
+      }
     }
-  }
+    return now;
+  };
   nlohmann::ordered_json json = {{"key", key_}, {"readings", nlohmann::ordered_json::array()}};
   if (other_load) json["other_load"] = *other_load;
   for (const hardware::RoofReading& one : readings) {
-    const auto known = measured.find({one.roof, one.variant});
     json["readings"].push_back({{"roof", one.roof},
                                 {"variant", one.variant},
                                 {"rate", one.rate},
                                 {"best", one.best},
                                 {"slow", one.range.slow},
                                 {"fast", one.range.fast},
-                                {"measured", known == measured.end() ? now : known->second}});
+                                {"measured", time_of(one)}});
   }
   return WriteFile(path_, absl::StrCat(json.dump(1), "\n"));
 }

@@ -27,7 +27,8 @@ class KeptRoofs {
 
   struct Content {
     std::vector<hardware::RoofReading> readings;
-    double age_seconds = 0;  // of the oldest
+    std::vector<double> measured;  // when, in seconds since 1970
+    double age_seconds = 0;        // of the oldest
     std::optional<double> other_load;
   };
   // Loads readings that are still valid at `now` (seconds since 1970); empty if there are none or the file is

@@ -160,6 +160,13 @@ TEST_F(KeptRoofsTest, EachReadingHasItsOwnAge) {
   EXPECT_THAT(kept_.Load(kNow - 10).readings, IsEmpty()) << "the clock was set back";
 }
 
+TEST_F(KeptRoofsTest, AReadingThatWasMeasuredAgainIsYoung) {
+  const RoofReading old = {.roof = "fp32", .variant = "a", .rate = 1};
+  ASSERT_TRUE(kept_.Save({old}, kNow, {}).ok());
+  ASSERT_TRUE(kept_.Save({{.roof = "fp32", .variant = "a", .rate = 1.5, .best = true}}, kNow + 1800, {}).ok());
+  EXPECT_EQ(kept_.Load(kNow + 2000).age_seconds, 200);
+}
+
 TEST_F(KeptRoofsTest, AnythingElseIsNotReused) {
   EXPECT_THAT(kept_.Load(kNow).readings, IsEmpty()) << "no file";
   for (const char* text : {"", "{", "[]", "{}", R"({"key": "other", "readings": [{"roof": "read"}]})"}) {
