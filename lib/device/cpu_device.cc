@@ -70,7 +70,7 @@ Conditions CpuDevice::ReadConditions() const {
 
 hardware::RoofNeeds CpuDevice::AddGemmProbes(hardware::RoofNeeds needs) {
   for (const Dtype dtype : workload::kDtypes) {
-    bool& needed = needs.dtypes[workload::Index(dtype)];
+    auto needed = needs.dtypes[workload::Index(dtype)];
     needed = needed && facts_.Supports(dtype);
     if (!needed || meter_.peaks().flops_per_second[workload::Index(dtype)] > 0) continue;
     for (auto& [name, probe] : GemmProbes(dtype)) meter_.AddComputeProbe(dtype, name, std::move(probe));

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/hardware/roofs/measured_roofs.h"
+#include "lib/hardware/roofs/bursts.h"
 #include "lib/workload/dtype.h"
 
 namespace roofbench {

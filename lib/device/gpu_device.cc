@@ -13,7 +13,7 @@
 #include "lib/device/gpu_gemm_probe.h"
 #include "lib/device/host_waits.h"
 #include "lib/hardware/device_facts.h"
-#include "lib/hardware/gpu_disturbances.h"
+#include "lib/hardware/machine_facts.h"
 
 namespace roofbench {
 namespace {
@@ -111,7 +111,7 @@ Conditions GpuDevice::ReadConditions() const {
 hardware::RoofNeeds GpuDevice::AddGemmProbes(hardware::RoofNeeds needs) {
   const std::shared_ptr<timing::Clock> clock = NewClock();
   for (const Dtype dtype : workload::kDtypes) {
-    bool& needed = needs.dtypes[workload::Index(dtype)];
+    auto needed = needs.dtypes[workload::Index(dtype)];
     needed = needed && Supports(dtype).ok();
     if (!needed || meter_.peaks().flops_per_second[workload::Index(dtype)] > 0) continue;
     for (auto& [name, probe] : GpuGemmProbes(dtype, torch_device_, clock)) {

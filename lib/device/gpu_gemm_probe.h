@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/hardware/roofs/measured_roofs.h"
+#include "lib/hardware/roofs/bursts.h"
 #include "lib/timing/clock.h"
 #include "lib/workload/dtype.h"
 

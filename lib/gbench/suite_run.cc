@@ -15,7 +15,7 @@
 #include "lib/base/text.h"
 #include "lib/gbench/exit_status.h"
 #include "lib/gbench/output.h"
-#include "lib/hardware/memory_limit.h"
+#include "lib/hardware/process_memory.h"
 #include "lib/run/journal/journal.h"
 #include "lib/run/journal/run_identity.h"
 #include "lib/run/progress.h"

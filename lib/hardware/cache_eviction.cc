@@ -79,15 +79,23 @@ bool IsMapped(MemoryRange range) {
   return msync(begin, before + range.bytes, MS_ASYNC) == 0;  // no effect, but fails on a hole
 }
 
-// Calls `touch` with a byte of each line of the ranges; each thread takes its share of every range.
-template <typename Touch>
-void OnLines(std::span<const MemoryRange> ranges, int threads, Touch touch) {
+// Calls `use` with each thread's share of every range that is still mapped.
+template <typename Use>
+void OnParts(std::span<const MemoryRange> ranges, int threads, Use use) {
   kernels::ThreadPool(threads).OnEach([&](int thread) {
     for (const MemoryRange& range : ranges) {
       const kernels::Range own = kernels::Share(static_cast<int64_t>(range.bytes), kLineBytes, thread, threads);
-      if (own.size() == 0 || !IsMapped({range.data + own.begin, static_cast<std::size_t>(own.size())})) continue;
-      for (int64_t at = own.begin; at < own.end; at += kLineBytes) touch(range.data + at);
+      const MemoryRange part = {range.data + own.begin, static_cast<std::size_t>(own.size())};
+      if (part.bytes > 0 && IsMapped(part)) use(part);
     }
+  });
+}
+
+// Calls `touch` with a byte of each line of the ranges.
+template <typename Touch>
+void OnLines(std::span<const MemoryRange> ranges, int threads, Touch touch) {
+  OnParts(ranges, threads, [&](MemoryRange part) {
+    for (std::size_t at = 0; at < part.bytes; at += kLineBytes) touch(part.data + at);
   });
 }
 
@@ -124,14 +132,9 @@ void EvictLines(MemoryRange range) {
 
 std::size_t CacheEvictor::Evict(std::span<const MemoryRange> ranges) const {
   std::atomic<std::size_t> evicted = 0;
-  kernels::ThreadPool(threads_).OnEach([&](int thread) {
-    for (const MemoryRange& range : ranges) {
-      const kernels::Range own = kernels::Share(static_cast<int64_t>(range.bytes), kLineBytes, thread, threads_);
-      const MemoryRange part = {range.data + own.begin, static_cast<std::size_t>(own.size())};
-      if (part.bytes == 0 || !IsMapped(part)) continue;
-      EvictLines(part);
-      evicted += part.bytes;
-    }
+  OnParts(ranges, threads_, [&](MemoryRange part) {
+    EvictLines(part);
+    evicted += part.bytes;
   });
   return evicted;
 }

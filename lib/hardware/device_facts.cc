@@ -21,29 +21,6 @@ namespace {
 
 using workload::Dtype;
 
-// The text after "key" (and white space, colons and equal signs) on the first line that starts with it.
-std::optional<std::string> ValueOf(const std::string& text, std::string_view key) {
-  constexpr std::string_view kSeparators = " \t:";
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(key)) continue;
-    const std::size_t separator = key.size();
-    if (separator >= line.size() || kSeparators.find(line[separator]) == std::string_view::npos) continue;
-    const std::size_t begin = line.find_first_not_of(kSeparators, separator);
-    return begin == std::string::npos ? std::string() : line.substr(begin);
-  }
-  return std::nullopt;
-}
-
-std::optional<double> NumberOf(const std::string& text, std::string_view key) {
-  const std::optional<std::string> value = ValueOf(text, key);
-  if (!value) return std::nullopt;
-  std::istringstream stream(*value);
-  double number = 0;
-  if (stream >> number) return number;
-  return std::nullopt;
-}
-
 // The kernel's lists of processors: "0-3,8,10-11". Empty if malformed.
 std::vector<int> ParseCpuList(const std::string& text) {
   std::vector<int> cpus;
@@ -61,14 +38,8 @@ std::vector<int> ParseCpuList(const std::string& text) {
 
 // "48K", "2048K", "32M", or plain bytes; 0 if malformed.
 double ParseCacheSize(const std::string& text) {
-  std::istringstream stream(text);
-  double number = 0;
-  if (!(stream >> number)) return 0;
-  char unit = 0;
-  stream >> unit;
-  if (unit == 'K') return number * 1024;
-  if (unit == 'M') return number * 1024 * 1024;
-  return number;
+  const double number = LeadingNumber(text).value_or(0);
+  return text.ends_with('K') ? 1024 * number : text.ends_with('M') ? 1024 * 1024 * number : number;
 }
 
 // The data and unified caches that serve `cpus`.
@@ -198,20 +169,8 @@ double CpuFacts::LastLevelCacheBytes() const {
 }
 
 bool CpuFacts::Supports(Dtype dtype) const {
-  switch (dtype) {
-    case Dtype::kFp32:
-      return true;
-    case Dtype::kBf16:
-      return bf16_dot;
-    case Dtype::kInt8:
-      return int8_dot;
-    case Dtype::kFp16:
-      return fp16_arithmetic;
-    case Dtype::kTf32:
-    case Dtype::kFp8:
-      return false;
-  }
-  return false;
+  return dtype == Dtype::kFp32 || (dtype == Dtype::kBf16 && bf16_dot) || (dtype == Dtype::kInt8 && int8_dot) ||
+         (dtype == Dtype::kFp16 && fp16_arithmetic);
 }
 
 CpuFacts ReadCpuFacts(const std::string& root) {

@@ -2,12 +2,14 @@
 #include "lib/hardware/machine_facts.h"
 
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <chrono>
+#include <cmath>
 #include <optional>
 #include <sstream>
-#include <system_error>
+#include <thread>
 
 #include "lib/hardware/device_facts.h"
 #include "lib/hardware/system_tree.h"
@@ -16,6 +18,7 @@ namespace roofbench::hardware {
 namespace {
 
 constexpr char kUnknown[] = "unknown";
+constexpr double kQuiet = 0.03;  // below the share at which a case counts as noisy
 
 std::string Trimmed(double number) {
   std::ostringstream text;
@@ -98,6 +101,22 @@ std::vector<Disturbance> DisturbancesOf(const SystemTree& tree, const CpuFacts& 
           HugePages(facts), Numa(tree),  ClockSource(tree)};
 }
 
+Disturbance Persistence(std::optional<bool> persistent) {
+  if (!persistent) return {"gpu_persistence", kUnknown};
+  if (*persistent) return {"gpu_persistence", "on"};
+  return {"gpu_persistence", "off", "nvidia-smi -pm 1 (root): the first step waits for the driver"};
+}
+
+std::string Megahertz(double hertz) { return std::to_string(std::lround(hertz / 1e6)); }
+
+Disturbance ClockReasons(const NvmlReading& reading) {
+  const std::string remedy = IsThermal(reading) ? "it is too hot: wait, or cool it"
+                             : IsPowerCapped(reading)
+                                 ? "it is at its power limit: lock a clock below it, nvidia-smi -lgc (root)"
+                                 : "";
+  return {"gpu_clock_reasons", reading.reasons ? DescribeReasons(*reading.reasons) : kUnknown, remedy};
+}
+
 }  // namespace
 
 std::vector<Disturbance> Disturbances(const std::string& root) {
@@ -112,6 +131,36 @@ std::vector<std::pair<std::string, std::string>> MachineFacts(const std::string&
       {"processor", cpu.model}};
   for (const Disturbance& one : DisturbancesOf(SystemTree(root), cpu)) facts.emplace_back(one.fact, one.value);
   return facts;
+}
+
+std::vector<Disturbance> GpuDisturbances(const Nvml& nvml) {
+  std::vector<Disturbance> found = {Persistence(nvml.IsPersistent())};
+  const NvmlReading reading = nvml.Read();
+  if (const auto most = nvml.MaxSmHertz(); most && reading.sm_hertz) {
+    found.push_back({"gpu_clock", Megahertz(*reading.sm_hertz) + " of " + Megahertz(*most) + " MHz"});
+  }
+  found.push_back(ClockReasons(reading));
+  return found;
+}
+
+double OthersShare(double seconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::optional<ProcessorTime> before = ReadProcessorTime();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));  // this process is idle meanwhile
+  const std::optional<ProcessorTime> after = ReadProcessorTime();
+  // On a busy machine the sleep takes longer than requested.
+  const double slept = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const auto processors = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
+  if (!before || !after || slept <= 0 || processors <= 0) return 0;
+  const double taken = after->busy + after->stolen - before->busy - before->stolen;
+  return std::clamp(taken / (processors * slept), 0.0, 1.0);
+}
+
+bool WaitUntilQuiet(double seconds, const std::function<double(double seconds)>& share) {
+  for (int waited = 0; waited < seconds; ++waited) {
+    if (share(1) < kQuiet) return true;
+  }
+  return false;
 }
 
 }  // namespace roofbench::hardware

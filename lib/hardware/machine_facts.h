@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a machine that disturb measurements, and how to fix them. Read from the system; a fact that it does
-// not report is "unknown" and not counted as a fault.
+// Settings of a machine and other programs that disturb measurements, and how to fix them. Read from the system; a fact
+// that it does not report is "unknown" and not counted as a fault.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "lib/hardware/nvml.h"
 
 namespace roofbench::hardware {
 
@@ -22,5 +25,16 @@ std::vector<Disturbance> Disturbances(const std::string& root = "/");
 
 // The kernel, the processor's model, and the same facts without advice: for the context of results.
 std::vector<std::pair<std::string, std::string>> MachineFacts(const std::string& root = "/");
+
+// Persistence, the current clock, and the reasons that it is not higher, as far as the GPU's driver reports them.
+std::vector<Disturbance> GpuDisturbances(const Nvml& nvml);
+
+// Share of the processors' time that other programs and the hypervisor took over the next `seconds`; 0 where the system
+// does not report it.
+double OthersShare(double seconds);
+
+// Calls `share`, each time over one second, until it is small or `seconds` have passed. Returns whether the machine
+// became quiet.
+bool WaitUntilQuiet(double seconds, const std::function<double(double seconds)>& share = OthersShare);
 
 }  // namespace roofbench::hardware

@@ -74,18 +74,24 @@ struct Nvml::Library {
     return function != nullptr;
   }
 
-  // The result of a function that returns one number, converted to our unit.
+  // The value that a function of the device writes to its last argument; nullopt if it is missing or fails.
+  template <typename Value, typename Function, typename... Arguments>
+  std::optional<Value> Ask(Function* function, Arguments... arguments) const {
+    Value value{};
+    if (function == nullptr || function(device, arguments..., &value) != 0) return std::nullopt;
+    return value;
+  }
+
+  // The same for a number, converted to our unit.
   template <typename Function, typename... Arguments>
-  std::optional<double> Ask(Function* function, double scale, Arguments... arguments) const {
-    unsigned number = 0;
-    if (function == nullptr || function(device, arguments..., &number) != 0) return std::nullopt;
-    return scale * static_cast<double>(number);
+  std::optional<double> AskScaled(double scale, Function* function, Arguments... arguments) const {
+    const std::optional<unsigned> number = Ask<unsigned>(function, arguments...);
+    return number ? std::optional(scale * *number) : std::nullopt;
   }
 
   std::optional<double> Violation(int policy) const {
-    ViolationTime time{};
-    if (violation_status == nullptr || violation_status(device, policy, &time) != 0) return std::nullopt;
-    return 1e-9 * static_cast<double>(time.violation_ns);
+    const std::optional<ViolationTime> time = Ask<ViolationTime>(violation_status, policy);
+    return time ? std::optional(1e-9 * static_cast<double>(time->violation_ns)) : std::nullopt;
   }
 
   void* handle = nullptr;
@@ -155,17 +161,13 @@ std::unique_ptr<Nvml> Nvml::Open(const std::string& pci_bus_id, std::string* why
 
 NvmlReading Nvml::Read() const {
   const Library& nvml = *library_;
-  NvmlReading reading;
-  reading.sm_hertz = nvml.Ask(nvml.clock_info, 1e6, kClockSm);
-  reading.memory_hertz = nvml.Ask(nvml.clock_info, 1e6, kClockMemory);
-  reading.watts = nvml.Ask(nvml.power_usage, 1e-3);
-  reading.celsius = nvml.Ask(nvml.temperature, 1, kSensorGpu);
-  if (uint64_t bits = 0; nvml.reasons != nullptr && nvml.reasons(nvml.device, &bits) == 0) {
-    reading.reasons = bits;
-  }
-  reading.thermal_seconds = nvml.Violation(kPolicyThermal);
-  reading.power_cap_seconds = nvml.Violation(kPolicyPower);
-  return reading;
+  return {.sm_hertz = nvml.AskScaled(1e6, nvml.clock_info, kClockSm),
+          .memory_hertz = nvml.AskScaled(1e6, nvml.clock_info, kClockMemory),
+          .watts = nvml.AskScaled(1e-3, nvml.power_usage),
+          .celsius = nvml.AskScaled(1, nvml.temperature, kSensorGpu),
+          .reasons = nvml.Ask<uint64_t>(nvml.reasons),
+          .thermal_seconds = nvml.Violation(kPolicyThermal),
+          .power_cap_seconds = nvml.Violation(kPolicyPower)};
 }
 
 std::string Nvml::DriverVersion() const {
@@ -178,21 +180,17 @@ std::string Nvml::DriverVersion() const {
 }
 
 std::optional<double> Nvml::Joules() const {
-  uint64_t millijoules = 0;
-  if (library_->total_energy == nullptr || library_->total_energy(library_->device, &millijoules) != 0) {
-    return std::nullopt;
-  }
-  return 1e-3 * static_cast<double>(millijoules);
+  const std::optional<uint64_t> millijoules = library_->Ask<uint64_t>(library_->total_energy);
+  return millijoules ? std::optional(1e-3 * static_cast<double>(*millijoules)) : std::nullopt;
 }
 
 std::optional<bool> Nvml::IsPersistent() const {
-  int mode = 0;
-  if (library_->persistence == nullptr || library_->persistence(library_->device, &mode) != 0) return std::nullopt;
-  return mode != 0;
+  const std::optional<int> mode = library_->Ask<int>(library_->persistence);
+  return mode ? std::optional(*mode != 0) : std::nullopt;
 }
 
-std::optional<double> Nvml::PowerLimitWatts() const { return library_->Ask(library_->power_limit, 1e-3); }
+std::optional<double> Nvml::PowerLimitWatts() const { return library_->AskScaled(1e-3, library_->power_limit); }
 
-std::optional<double> Nvml::MaxSmHertz() const { return library_->Ask(library_->max_clock_info, 1e6, kClockSm); }
+std::optional<double> Nvml::MaxSmHertz() const { return library_->AskScaled(1e6, library_->max_clock_info, kClockSm); }
 
 }  // namespace roofbench::hardware

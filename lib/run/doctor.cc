@@ -11,9 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "lib/base/text.h"
 #include "lib/device/conditions/conditions_watch.h"
-#include "lib/hardware/gpu_disturbances.h"
 #include "lib/hardware/nvml.h"
-#include "lib/hardware/quiet.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {

@@ -11,7 +11,7 @@
 #include "lib/device/device.h"
 #include "lib/hardware/machine_facts.h"
 #include "lib/hardware/nvml.h"
-#include "lib/hardware/roofs/candidates.h"
+#include "lib/hardware/roofs/roof_meter.h"
 
 namespace roofbench {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/device/conditions/energy_clock.h"
-#include "lib/hardware/allocator.h"
+#include "lib/hardware/process_memory.h"
 #include "lib/suite/selection.h"
 #include "lib/suite/steps/compile_options.h"
 #include "lib/timing/sampler.h"

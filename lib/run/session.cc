@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/aten/precision_scopes.h"
 #include "lib/base/text.h"
-#include "lib/hardware/allocator.h"
 #include "lib/hardware/process_memory.h"
 #include "lib/results/counters.h"
 #include "lib/results/noise.h"

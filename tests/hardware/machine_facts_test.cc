@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
+
+#include "tests/hardware/fake_tree.h"
 
 namespace roofbench::hardware {
 namespace {
@@ -16,78 +16,58 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class MachineFactsTest : public testing::Test {
+class MachineFactsTest : public FakeTree {
  protected:
-  MachineFactsTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "machine_XXXXXX").string();
-    root_ = mkdtemp(name.data());
-  }
-  ~MachineFactsTest() override { std::filesystem::remove_all(root_); }
-
-  void Write(const std::string& path, const std::string& text) {
-    const std::filesystem::path file = root_ / path;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text << '\n';
-  }
-
   Disturbance Find(const std::string& fact) const {
-    for (const Disturbance& one : Disturbances(root_.string())) {
+    for (const Disturbance& one : Disturbances(root_)) {
       if (one.fact == fact) return one;
     }
     ADD_FAILURE() << fact;
     return {};
   }
-
-  std::filesystem::path root_;
 };
 
-TEST_F(MachineFactsTest, WhatTheSystemDoesNotTellIsUnknownAndNoFault) {
-  for (const Disturbance& one : Disturbances(root_.string())) {
+TEST_F(MachineFactsTest, UnreportedSettingsAreUnknownAndNotFaults) {
+  for (const Disturbance& one : Disturbances(root_)) {
     EXPECT_EQ(one.value, "unknown") << one.fact;
     EXPECT_THAT(one.remedy, IsEmpty()) << one.fact;
   }
 }
 
 TEST_F(MachineFactsTest, EachDisturbanceHasARemedy) {
-  Write("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave");
-  Write("sys/devices/system/cpu/intel_pstate/no_turbo", "0");
-  Write("sys/fs/cgroup/cpu.max", "150000 100000");
-  Write("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]");
-  Write("sys/devices/system/node/online", "0-1");
-  Write("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet");
+  const std::string cpu = "sys/devices/system/cpu/";
+  const std::string huge_pages = "sys/kernel/mm/transparent_hugepage/enabled";
+  const std::string clock = "sys/devices/system/clocksource/clocksource0/current_clocksource";
   const struct {
     const char* fact;
+    Files files;
     const char* value;
-    const char* remedy;
+    const char* remedy;  // a part of it; "": none
   } table[] = {
-      {"cpu_governor", "powersave", "performance"},
-      {"turbo", "on", "no_turbo"},
-      {"cpu_quota", "1.5 processors", "quota"},
-      {"huge_pages", "never", "madvise"},
-      {"numa_nodes", "0-1", "numactl"},
-      {"clock_source", "hpet", "tsc"},
+      {"cpu_governor", {{cpu + "cpu0/cpufreq/scaling_governor", "powersave"}}, "powersave", "performance"},
+      {"cpu_governor", {{cpu + "cpu0/cpufreq/scaling_governor", "performance"}}, "performance", ""},
+      {"turbo", {{cpu + "cpufreq/boost", "0"}}, "off", ""},
+      {"turbo", {{cpu + "cpufreq/boost", "1"}}, "on", "cpufreq/boost"},
+      {"turbo", {{cpu + "intel_pstate/no_turbo", "0"}}, "on", "no_turbo"},
+      {"cpu_quota",
+       {{"sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000"}, {"sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"}},
+       "0.5 processors",
+       "quota"},
+      {"cpu_quota", {{"sys/fs/cgroup/cpu.max", "150000 100000"}}, "1.5 processors", "quota"},
+      {"cpu_quota", {{"sys/fs/cgroup/cpu.max", "max 100000"}}, "none", ""},
+      {"huge_pages", {{huge_pages, "always madvise [never]"}}, "never", "madvise"},
+      {"huge_pages", {{huge_pages, "[always] madvise never"}}, "always", ""},
+      {"numa_nodes", {{"sys/devices/system/node/online", "0-1"}}, "0-1", "numactl"},
+      {"numa_nodes", {{"sys/devices/system/node/online", "0"}}, "0", ""},
+      {"clock_source", {{clock, "hpet"}}, "hpet", "tsc"},
+      {"clock_source", {{clock, "tsc"}}, "tsc", ""},
   };
-  for (const auto& row : table) {
-    EXPECT_EQ(Find(row.fact).value, row.value) << row.fact;
-    EXPECT_THAT(Find(row.fact).remedy, HasSubstr(row.remedy));
+  for (const auto& [fact, files, value, remedy] : table) {
+    Write(files);
+    EXPECT_EQ(Find(fact).value, value) << fact;
+    EXPECT_THAT(Find(fact).remedy, HasSubstr(remedy)) << fact;
+    EXPECT_EQ(Find(fact).remedy.empty(), *remedy == '\0') << fact << " " << value;
   }
-}
-
-TEST_F(MachineFactsTest, AQuietMachineNeedsNothing) {
-  Write("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance");
-  Write("sys/devices/system/cpu/cpufreq/boost", "0");
-  Write("sys/fs/cgroup/cpu.max", "max 100000");
-  Write("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never");
-  Write("sys/devices/system/node/online", "0");
-  Write("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc");
-  for (const Disturbance& one : Disturbances(root_.string())) EXPECT_THAT(one.remedy, IsEmpty()) << one.fact;
-  EXPECT_EQ(Find("cpu_quota").value, "none");
-}
-
-TEST_F(MachineFactsTest, TheOldCgroupSaysItsQuotaInTwoFiles) {
-  Write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000");
-  Write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000");
-  EXPECT_EQ(Find("cpu_quota").value, "0.5 processors");
 }
 
 TEST_F(MachineFactsTest, ThreadsOfOneCoreAreSiblings) {
@@ -107,9 +87,9 @@ TEST_F(MachineFactsTest, ThreadsOfOneCoreAreSiblings) {
 
 TEST_F(MachineFactsTest, FactsOfEveryResult) {
   Write("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave");
-  const auto facts = MachineFacts(root_.string());
-  const auto disturbances = Disturbances(root_.string());
-  ASSERT_EQ(facts.size(), 2 + disturbances.size()) << "what --doctor tells of the machine";
+  const auto facts = MachineFacts(root_);
+  const auto disturbances = Disturbances(root_);
+  ASSERT_EQ(facts.size(), 2 + disturbances.size()) << "as --doctor reports";
   EXPECT_EQ(facts[0].first, "kernel");
   EXPECT_THAT(facts[0].second, HasSubstr("Linux"));
   EXPECT_EQ(facts[1].first, "processor");
@@ -118,6 +98,29 @@ TEST_F(MachineFactsTest, FactsOfEveryResult) {
     EXPECT_EQ(facts[2 + i].second, disturbances[i].value);
   }
   EXPECT_THAT(facts, testing::Contains(testing::Pair("cpu_governor", "powersave")));
+}
+
+TEST(WaitUntilQuiet, EndsWithTheFirstQuietSecond) {
+  std::vector<double> shares = {0.4, 0.2, 0.01, 0.5};
+  std::size_t asked = 0;
+  EXPECT_TRUE(WaitUntilQuiet(60, [&](double /*seconds*/) { return shares.at(asked++); }));
+  EXPECT_EQ(asked, 3);
+}
+
+TEST(WaitUntilQuiet, GivesUpAfterItsTime) {
+  int asked = 0;
+  EXPECT_FALSE(WaitUntilQuiet(5, [&](double seconds) {
+    EXPECT_EQ(seconds, 1);
+    ++asked;
+    return 0.5;
+  }));
+  EXPECT_EQ(asked, 5);
+}
+
+TEST(OthersShare, IsAShare) {
+  const double share = OthersShare(0.02);
+  EXPECT_GE(share, 0);
+  EXPECT_LE(share, 1);
 }
 
 }  // namespace

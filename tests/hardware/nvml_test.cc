@@ -35,7 +35,7 @@ TEST_F(NvmlTest, ReadsInSiUnits) {
   EXPECT_THAT(reading.watts, Optional(testing::DoubleNear(698.5, 1e-9)));
   EXPECT_THAT(reading.thermal_seconds, Optional(testing::DoubleNear(0.04, 1e-12)));
   EXPECT_THAT(reading.power_cap_seconds, Optional(testing::DoubleNear(2.5, 1e-12)));
-  EXPECT_EQ(reading.celsius, std::nullopt) << "what the GPU does not tell is not guessed";
+  EXPECT_EQ(reading.celsius, std::nullopt) << "unreported values are not guessed";
   EXPECT_EQ(nvml->DriverVersion(), "580.65.06");
   EXPECT_THAT(nvml->PowerLimitWatts(), Optional(700.0));
   EXPECT_THAT(nvml->MaxSmHertz(), Optional(1980e6));
@@ -43,7 +43,7 @@ TEST_F(NvmlTest, ReadsInSiUnits) {
   EXPECT_THAT(nvml->IsPersistent(), Optional(true));
 }
 
-TEST_F(NvmlTest, TellsHeatFromPower) {
+TEST_F(NvmlTest, DistinguishesHeatFromPower) {
   const auto nvml = Open();
   ASSERT_NE(nvml, nullptr) << why_;
   EXPECT_TRUE(IsPowerCapped(nvml->Read()));

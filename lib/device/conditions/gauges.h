@@ -5,14 +5,14 @@
 #include <map>
 
 #include "lib/device/device.h"
-#include "lib/hardware/roofs/measured_roofs.h"
+#include "lib/hardware/roofs/roof_meter.h"
 
 namespace roofbench {
 
 class Gauges {
  public:
   // `roofs` must outlive the gauges that are made.
-  explicit Gauges(hardware::MeasuredRoofs& roofs) : roofs_(roofs) {}
+  explicit Gauges(hardware::RoofMeter& roofs) : roofs_(roofs) {}
 
   RoofGauge For(const workload::Cost& cost, CacheState cache);
 
@@ -21,7 +21,7 @@ class Gauges {
   // when first requested.
   workload::Peaks CachePeaks(double working_set, const workload::Cost& cost);
 
-  hardware::MeasuredRoofs& roofs_;
+  hardware::RoofMeter& roofs_;
   std::map<double, workload::Peaks> cache_peaks_;
 };
 

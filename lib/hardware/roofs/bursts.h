@@ -5,8 +5,6 @@
 
 #include <functional>
 
-#include "lib/hardware/roofs/measured_roofs.h"
-
 namespace roofbench::hardware {
 
 struct Rates {
@@ -24,6 +22,9 @@ int BurstsIn(double seconds);
 Rates MedianOfBursts(int bursts, const std::function<Rates()>& run_burst);
 
 double WallSeconds();
+
+// Runs something for about `seconds` and returns its rate in FLOP/s; 0 if it cannot run.
+using ComputeProbe = std::function<double(double seconds)>;
 
 // Repeats `step`, which does `work`, until the seconds of the probe are over and at least five times; its rate is that
 // of the median step by the clock `now`, in seconds.

@@ -39,8 +39,16 @@ float Fp32Element(SplitMix64& random) {
   return (bits & 1) != 0 ? magnitude : -magnitude;
 }
 
-template <typename Element>
-Operands MakeOperands(Element (*element)(SplitMix64&), float (*sum)(SplitMix64&)) {
+#if ROOFBENCH_X86
+// The upper half of an fp32.
+uint16_t Bf16Element(SplitMix64& random) {
+  return static_cast<uint16_t>(std::bit_cast<uint32_t>(Fp32Element(random)) >> 16);
+}
+
+uint8_t Int8Element(SplitMix64& random) { return static_cast<uint8_t>(random()); }
+#endif
+
+Operands MakeOperands(auto element) {
   Operands operands;
   SplitMix64 random;
   const auto fill = [&random](std::span<std::byte> bytes, auto make) {
@@ -52,33 +60,15 @@ Operands MakeOperands(Element (*element)(SplitMix64&), float (*sum)(SplitMix64&)
   };
   fill(operands.x, element);
   fill(operands.y, element);
-  fill(operands.sums, sum);  // as integers, the bits of a random fp32 are random too
+  fill(operands.sums, Fp32Element);  // as integers, the bits of a random fp32 are random too
   return operands;
 }
 
-const Operands& Fp32Operands() {
-  static const Operands operands = MakeOperands(Fp32Element, Fp32Element);
+template <auto kElement>
+const Operands& OperandsOf() {
+  static const Operands operands = MakeOperands(kElement);
   return operands;
 }
-
-#if ROOFBENCH_X86
-// The upper half of an fp32.
-uint16_t Bf16Element(SplitMix64& random) {
-  return static_cast<uint16_t>(std::bit_cast<uint32_t>(Fp32Element(random)) >> 16);
-}
-
-uint8_t Int8Element(SplitMix64& random) { return static_cast<uint8_t>(random()); }
-
-const Operands& Bf16Operands() {
-  static const Operands operands = MakeOperands(Bf16Element, Fp32Element);
-  return operands;
-}
-
-const Operands& Int8Operands() {
-  static const Operands operands = MakeOperands(Int8Element, Fp32Element);
-  return operands;
-}
-#endif
 
 template <typename Lane>
 double SumOf(std::span<const std::byte> lanes) {
@@ -95,26 +85,26 @@ double SumOf(std::span<const std::byte> lanes) {
 // Operand in an iteration, by the expression MultiplyAdd of s, x and y. A macro, because neither a target attribute nor
 // an intrinsic of that target can be a template's parameter.
 // NOLINTBEGIN(bugprone-macro-parentheses): types and attributes take none
-#define ROOFBENCH_DEFINE_LOOP(Function, kTarget, kSums, kPairs, Sum, Lane, Operand, OperandsOf, MultiplyAdd) \
-  kTarget double Function(int64_t iterations) {                                                              \
-    const Operands& operands = OperandsOf();                                                                 \
-    Operand xs[kPairs];                                                                                      \
-    Operand ys[kPairs];                                                                                      \
-    Sum sums[kSums];                                                                                         \
-    std::memcpy(xs, operands.x.data(), sizeof(xs));                                                          \
-    std::memcpy(ys, operands.y.data(), sizeof(ys));                                                          \
-    std::memcpy(sums, operands.sums.data(), sizeof(sums));                                                   \
-    for (int64_t i = 0; i < iterations; ++i) {                                                               \
-      _Pragma("GCC unroll 32") for (int o = 0; o < kPairs; ++o) {                                            \
-        _Pragma("GCC unroll 32") for (int a = 0; a < kSums; ++a) {                                           \
-          const Sum& s = sums[a];                                                                            \
-          const Operand& x = xs[(a + o) % kPairs];                                                           \
-          const Operand& y = ys[(a + o) % kPairs];                                                           \
-          sums[a] = MultiplyAdd;                                                                             \
-        }                                                                                                    \
-      }                                                                                                      \
-    }                                                                                                        \
-    return SumOf<Lane>(std::as_bytes(std::span(sums)));                                                      \
+#define ROOFBENCH_DEFINE_LOOP(Function, kTarget, kSums, kPairs, Sum, Lane, Operand, kElement, MultiplyAdd) \
+  kTarget double Function(int64_t iterations) {                                                            \
+    const Operands& operands = OperandsOf<kElement>();                                                     \
+    Operand xs[kPairs];                                                                                    \
+    Operand ys[kPairs];                                                                                    \
+    Sum sums[kSums];                                                                                       \
+    std::memcpy(xs, operands.x.data(), sizeof(xs));                                                        \
+    std::memcpy(ys, operands.y.data(), sizeof(ys));                                                        \
+    std::memcpy(sums, operands.sums.data(), sizeof(sums));                                                 \
+    for (int64_t i = 0; i < iterations; ++i) {                                                             \
+      _Pragma("GCC unroll 32") for (int o = 0; o < kPairs; ++o) {                                          \
+        _Pragma("GCC unroll 32") for (int a = 0; a < kSums; ++a) {                                         \
+          const Sum& s = sums[a];                                                                          \
+          const Operand& x = xs[(a + o) % kPairs];                                                         \
+          const Operand& y = ys[(a + o) % kPairs];                                                         \
+          sums[a] = MultiplyAdd;                                                                           \
+        }                                                                                                  \
+      }                                                                                                    \
+    }                                                                                                      \
+    return SumOf<Lane>(std::as_bytes(std::span(sums)));                                                    \
   }
 // NOLINTEND(bugprone-macro-parentheses)
 
@@ -122,20 +112,20 @@ double SumOf(std::span<const std::byte> lanes) {
 constexpr double FlopsPerIteration(int sums, int pairs, int products) { return 2.0 * sums * pairs * products; }
 
 typedef float Float4 __attribute__((vector_size(16)));
-ROOFBENCH_DEFINE_LOOP(FmaBaseline, , 12, 2, Float4, float, Float4, Fp32Operands, s* x + y)
+ROOFBENCH_DEFINE_LOOP(FmaBaseline, , 12, 2, Float4, float, Float4, Fp32Element, s* x + y)
 
 #if ROOFBENCH_X86
-ROOFBENCH_DEFINE_LOOP(FmaAvx2, __attribute__((target("avx2,fma"))), 12, 2, __m256, float, __m256, Fp32Operands,
+ROOFBENCH_DEFINE_LOOP(FmaAvx2, __attribute__((target("avx2,fma"))), 12, 2, __m256, float, __m256, Fp32Element,
                       _mm256_fmadd_ps(s, x, y))
-ROOFBENCH_DEFINE_LOOP(FmaAvx512, __attribute__((target("avx512f"))), 24, 4, __m512, float, __m512, Fp32Operands,
+ROOFBENCH_DEFINE_LOOP(FmaAvx512, __attribute__((target("avx512f"))), 24, 4, __m512, float, __m512, Fp32Element,
                       _mm512_fmadd_ps(s, x, y))
 ROOFBENCH_DEFINE_LOOP(DotBf16Avx512, __attribute__((target("avx512f,avx512bf16"))), 24, 4, __m512, float, __m512bh,
-                      Bf16Operands, _mm512_dpbf16_ps(s, x, y))
+                      Bf16Element, _mm512_dpbf16_ps(s, x, y))
 ROOFBENCH_DEFINE_LOOP(DotInt8Avx2, __attribute__((target("avx2,avxvnni"))), 12, 2, __m256i, int32_t, __m256i,
-                      Int8Operands, _mm256_dpbusd_avx_epi32(s, x, y))
+                      Int8Element, _mm256_dpbusd_avx_epi32(s, x, y))
 // With 20 or more sums, GCC 12 spills some of them and the loop loses a quarter of its rate.
 ROOFBENCH_DEFINE_LOOP(DotInt8Avx512, __attribute__((target("avx512f,avx512vnni"))), 16, 4, __m512i, int32_t, __m512i,
-                      Int8Operands, _mm512_dpbusd_epi32(s, x, y))
+                      Int8Element, _mm512_dpbusd_epi32(s, x, y))
 #endif
 
 #undef ROOFBENCH_DEFINE_LOOP

@@ -66,22 +66,20 @@ CpuRoofMeter::CpuRoofMeter(CpuFacts facts, int threads)
   for (const StreamKind kind : kStreamKinds) best_streams_[Index(kind)] = &StreamVariants()[VariantsOf(kind).front()];
 }
 
-std::vector<Candidate> CpuRoofMeter::StreamCandidates() {
+std::vector<Candidate> CpuRoofMeter::StreamCandidates(StreamKind kind) {
   std::vector<Candidate> candidates;
-  for (const StreamKind kind : kStreamKinds) {
-    for (const std::size_t index : VariantsOf(kind)) {
-      const StreamVariant* const variant = &StreamVariants()[index];
-      candidates.push_back({.roof = std::string(Name(kind)),
-                            .variant = std::string(variant->name),
-                            .measure =
-                                [this, variant, pace = Pace()](double seconds) mutable {
-                                  const StreamOfMix all[] = {{variant, 1}};
-                                  return pace.Run(seconds, kFirstTraffic * threads_, [&](double traffic, int bursts) {
-                                    return memory_.MeasureMemory(all, traffic, bursts, threads_);
-                                  });
-                                },
-                            .index = index});
-    }
+  for (const std::size_t index : VariantsOf(kind)) {
+    const StreamVariant* const variant = &StreamVariants()[index];
+    candidates.push_back({.roof = std::string(Name(kind)),
+                          .variant = std::string(variant->name),
+                          .measure =
+                              [this, variant, pace = Pace()](double seconds) mutable {
+                                const StreamOfMix all[] = {{variant, 1}};
+                                return pace.Run(seconds, kFirstTraffic * threads_, [&](double traffic, int bursts) {
+                                  return memory_.MeasureMemory(all, traffic, bursts, threads_);
+                                });
+                              },
+                          .index = index});
   }
   return candidates;
 }

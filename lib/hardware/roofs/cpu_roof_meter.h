@@ -26,7 +26,7 @@ class CpuRoofMeter final : public RoofMeter {
   double CacheWorkingSet(double bytes) const override;
 
  protected:
-  std::vector<Candidate> StreamCandidates() override;
+  std::vector<Candidate> StreamCandidates(StreamKind kind) override;
   std::vector<Candidate> ComputeCandidates(workload::Dtype dtype) override;
   void Choose(StreamKind kind, const Candidate& winner) override;
   double MeasureStreams(const StreamShares& shares, double seconds) override;

@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "lib/kernels/simd/split_mix.h"
+
 namespace roofbench::hardware {
 namespace {
 
@@ -39,13 +41,7 @@ double MixedPace(const StreamShares& shares, const std::array<double, kStreamKin
 // Zeros draw less power than data, and GPUs run faster on them.
 std::vector<uint64_t> RandomWords(std::size_t count) {
   std::vector<uint64_t> words(count);
-  uint64_t word = 88172645463325252;  // xorshift64 (Marsaglia 2003)
-  for (uint64_t& value : words) {
-    word ^= word << 13;
-    word ^= word >> 7;
-    word ^= word << 17;
-    value = word;
-  }
+  std::ranges::generate(words, kernels::SplitMix64());
   return words;
 }
 
@@ -61,7 +57,7 @@ GpuRoofMeter::~GpuRoofMeter() {
 }
 
 bool GpuRoofMeter::MakeBuffers() {
-  if (tried_) return usable_;
+  if (tried_) return fault_.empty();
   tried_ = true;
   double bytes = std::min(std::max(kBufferL2s * l2_bytes_, kLeastBuffer), kMostMemoryShare * memory_bytes_);
   sum_ = streams_.Allocate(static_cast<std::size_t>(kLine));
@@ -77,15 +73,13 @@ bool GpuRoofMeter::MakeBuffers() {
   }
   if (first_ == nullptr || second_ == nullptr || sum_ == nullptr) {
     fault_ = "the device has no free memory for the probes";
-    return usable_ = false;
+    return false;
   }
   fault_ = CheckStreams();
-  usable_ = fault_.empty();
-  if (usable_) {
-    FillBuffers();
-    WarmUp();
-  }
-  return usable_;
+  if (!fault_.empty()) return false;
+  FillBuffers();
+  WarmUp();
+  return true;
 }
 
 void GpuRoofMeter::FillBuffers() {
@@ -188,20 +182,18 @@ double GpuRoofMeter::MeasureStream(StreamKind kind, int variant, double seconds)
   return rate;
 }
 
-std::vector<Candidate> GpuRoofMeter::StreamCandidates() {
+std::vector<Candidate> GpuRoofMeter::StreamCandidates(StreamKind kind) {
   if (!MakeBuffers()) return {};
   std::vector<Candidate> candidates;
-  for (const StreamKind kind : kStreamKinds) {
-    for (std::size_t variant = 0; variant < streams_.variants().size(); ++variant) {
-      candidates.push_back({.roof = std::string(Name(kind)),
-                            .variant = std::string(streams_.variants()[variant]),
-                            .measure =
-                                [this, kind, variant](double seconds) {
-                                  if (pace_[Index(kind)] <= 0) MeasureStream(kind, 0, seconds);  // estimates the rate
-                                  return MeasureStream(kind, static_cast<int>(variant), seconds);
-                                },
-                            .index = variant});
-    }
+  for (std::size_t variant = 0; variant < streams_.variants().size(); ++variant) {
+    candidates.push_back({.roof = std::string(Name(kind)),
+                          .variant = std::string(streams_.variants()[variant]),
+                          .measure =
+                              [this, kind, variant](double seconds) {
+                                if (pace_[Index(kind)] <= 0) MeasureStream(kind, 0, seconds);  // estimates the rate
+                                return MeasureStream(kind, static_cast<int>(variant), seconds);
+                              },
+                          .index = variant});
   }
   return candidates;
 }

@@ -34,7 +34,7 @@ class GpuRoofMeter final : public RoofMeter {
   double CacheWorkingSet(double bytes) const override { return bytes <= l2_bytes_ ? l2_bytes_ / 4 : 0; }
 
  protected:
-  std::vector<Candidate> StreamCandidates() override;
+  std::vector<Candidate> StreamCandidates(StreamKind kind) override;
   void Choose(StreamKind kind, const Candidate& winner) override;
   double MeasureStreams(const StreamShares& shares, double seconds) override;
   double MeasureStreamsInCache(const StreamShares& shares, double working_set_bytes, double seconds) override;
@@ -59,8 +59,7 @@ class GpuRoofMeter final : public RoofMeter {
   std::size_t buffer_bytes_ = 0;
   std::size_t cursor_ = 0;
   bool tried_ = false;
-  bool usable_ = false;
-  std::string fault_;
+  std::string fault_;  // empty if the buffers are usable, once tried
   std::array<int, kStreamKinds.size()> best_{};
   std::array<double, kStreamKinds.size()> pace_{};        // bytes/s of traffic from memory, last observed
   std::array<double, kStreamKinds.size()> cache_pace_{};  // the same in a cache

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory streams on a GPU: the seam between GpuMemoryMeter and CUDA.
+// The memory streams on a GPU: the seam between GpuRoofMeter and CUDA.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,6 @@
 #include "lib/hardware/roofs/gpu_streams_cuda.h"
 
 #include <array>
-#include <stdexcept>
 
 #include "lib/hardware/roofs/stream_kernels_cuda.h"
 #include "lib/timing/event_queue_cuda.h"
@@ -16,20 +15,6 @@ constexpr std::size_t kWordBytes = 16;
 constexpr double kSleepSeconds = 50e-6;
 
 using timing::CheckCuda;
-
-CudaStream KindOf(StreamKind kind) {
-  switch (kind) {
-    case StreamKind::kRead:
-      return CudaStream::kRead;
-    case StreamKind::kCopy:
-      return CudaStream::kCopy;
-    case StreamKind::kUpdate:
-      return CudaStream::kUpdate;
-    case StreamKind::kWrite:
-      return CudaStream::kWrite;
-  }
-  throw std::logic_error("unknown stream");
-}
 
 class CudaStreams final : public GpuStreams {
  public:
@@ -69,8 +54,8 @@ class CudaStreams final : public GpuStreams {
   }
 
   void Enqueue(const GpuPass& pass) override {
-    CheckCuda(LaunchCudaStream(KindOf(pass.kind), pass.variant, pass.to, pass.from, pass.bytes / kWordBytes,
-                               pass.repeat, kWritePattern, current_stream_()),
+    CheckCuda(LaunchCudaStream(static_cast<CudaStream>(pass.kind), pass.variant, pass.to, pass.from,
+                               pass.bytes / kWordBytes, pass.repeat, kWritePattern, current_stream_()),
               "a memory stream could not be launched");
   }
 

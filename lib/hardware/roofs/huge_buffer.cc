@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <new>
-#include <utility>
 
 #include "lib/hardware/roofs/streams.h"
 #include "lib/kernels/simd/split_mix.h"
@@ -40,30 +39,19 @@ std::byte* MapAligned(std::size_t bytes) {
 
 }  // namespace
 
-HugeBuffer::HugeBuffer(std::size_t bytes, int threads) : size_(bytes) {
+void HugeBuffer::Unmap::operator()(std::byte* memory) const { munmap(memory, RoundUp(bytes, kHugePageBytes)); }
+
+HugeBuffer::HugeBuffer(std::size_t bytes, int threads) {
   if (bytes == 0) return;
   if (bytes > SIZE_MAX - 2 * kHugePageBytes) throw std::bad_alloc();
-  data_ = MapAligned(RoundUp(bytes, kHugePageBytes));
+  memory_ = {MapAligned(RoundUp(bytes, kHugePageBytes)), Unmap{bytes}};
   kernels::ThreadPool(threads).OnEach([&](int thread) {
     const kernels::Range own = ThreadsBytes(RoundUp(bytes, kLineBytes), thread, threads);
     for (int64_t at = own.begin; at < own.end; at += sizeof(uint64_t)) {
       const uint64_t word = kernels::SplitMix64::At(static_cast<uint64_t>(at));
-      std::memcpy(data_ + at, &word, sizeof(word));
+      std::memcpy(data() + at, &word, sizeof(word));
     }
   });
-}
-
-HugeBuffer::HugeBuffer(HugeBuffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-HugeBuffer& HugeBuffer::operator=(HugeBuffer&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-HugeBuffer::~HugeBuffer() {
-  if (data_ != nullptr) munmap(data_, RoundUp(size_, kHugePageBytes));
 }
 
 }  // namespace roofbench::hardware

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 namespace roofbench::hardware {
 
@@ -12,18 +13,16 @@ class HugeBuffer {
   // parallel by `threads` threads, split as RunStream splits it.
   HugeBuffer(std::size_t bytes, int threads);
   HugeBuffer() = default;
-  HugeBuffer(HugeBuffer&& other) noexcept;
-  HugeBuffer& operator=(HugeBuffer&& other) noexcept;
-  HugeBuffer(const HugeBuffer&) = delete;
-  HugeBuffer& operator=(const HugeBuffer&) = delete;
-  ~HugeBuffer();
 
-  std::byte* data() const { return data_; }
-  std::size_t size() const { return size_; }
+  std::byte* data() const { return memory_.get(); }
+  std::size_t size() const { return memory_ == nullptr ? 0 : memory_.get_deleter().bytes; }
 
  private:
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(std::byte* memory) const;
+  };
+  std::unique_ptr<std::byte, Unmap> memory_;
 };
 
 }  // namespace roofbench::hardware

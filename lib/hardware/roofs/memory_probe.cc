@@ -40,8 +40,27 @@ std::size_t BufferBytes(double last_level_cache_bytes) {
 // Bytes of memory that a stream occupies for each byte of its traffic.
 double Footprint(StreamKind kind) { return kind == StreamKind::kUpdate ? 0.5 : 1; }
 
-// Bytes that a stream covers for this much traffic.
-double StreamLength(StreamKind kind, double traffic) { return traffic / StreamTraffic(kind, 1); }
+// A stream and the bytes that each thread covers.
+struct Run {
+  const StreamVariant* variant;
+  std::size_t bytes;
+};
+
+// The streams of a mix, for this much traffic of a thread.
+std::vector<Run> RunsOf(std::span<const StreamOfMix> mix, double traffic) {
+  std::vector<Run> runs;
+  for (const auto& [variant, share] : mix) {
+    runs.push_back({variant, std::max(kLineBytes, WholeLines(share * traffic / StreamTraffic(variant->kind, 1)))});
+  }
+  return runs;
+}
+
+// Bytes of traffic of a thread.
+double TrafficOf(const std::vector<Run>& runs) {
+  double traffic = 0;
+  for (const Run& run : runs) traffic += StreamTraffic(run.variant->kind, static_cast<double>(run.bytes));
+  return traffic;
+}
 
 }  // namespace
 
@@ -59,20 +78,9 @@ void MemoryProbe::MakeBuffers() {
 // Runs the streams of the mix one after another, without a barrier between them.
 Rates MemoryProbe::RunFromCursor(std::span<const StreamOfMix> mix, double traffic_bytes, int threads) {
   const std::size_t lap = WholeLines(static_cast<double>(first_.size()) / threads);  // of one buffer
-  struct Run {
-    const StreamVariant* variant;
-    std::size_t bytes;
-  };
-  std::vector<Run> runs;
-  double traffic = 0;
+  const std::vector<Run> runs = RunsOf(mix, traffic_bytes / threads);
   std::size_t distance = 0;
-  for (const auto& [variant, share] : mix) {
-    const std::size_t bytes =
-        std::max(kLineBytes, WholeLines(StreamLength(variant->kind, share * traffic_bytes / threads)));
-    runs.push_back({variant, bytes});
-    traffic += threads * StreamTraffic(variant->kind, static_cast<double>(bytes));
-    distance += bytes;
-  }
+  for (const Run& run : runs) distance += run.bytes;
   const std::size_t start = cursor_ % (2 * lap);
   cursor_ = (start + distance) % (2 * lap);
   if (evicts_) {
@@ -87,7 +95,7 @@ Rates MemoryProbe::RunFromCursor(std::span<const StreamOfMix> mix, double traffi
       }
     });
   }
-  return RunBurst(traffic, threads, [&](int thread) {
+  return RunBurst(threads * TrafficOf(runs), threads, [&](int thread) {
     const int64_t begin = ThreadsBytes(first_.size(), thread, threads).begin;
     std::byte* const own[] = {first_.data() + begin, second_.data() + begin};
     std::size_t at = start;
@@ -123,28 +131,16 @@ double MemoryProbe::MeasureCache(std::span<const StreamOfMix> mix, double workin
   for (const auto& [variant, share] : mix) footprint += share * Footprint(variant->kind);
   // A pass touches each thread's share of the working set once.
   const double most = static_cast<double>(first_.size());
-  const double pass_traffic = std::min(working_set_bytes, most) / footprint / threads;
-  struct Run {
-    const StreamVariant* variant;
-    std::size_t offset;
-    std::size_t bytes;
-  };
-  std::vector<Run> runs;
-  std::size_t offset = 0;
-  double traffic = 0;
-  for (const auto& [variant, share] : mix) {
-    const std::size_t bytes = std::max(kLineBytes, WholeLines(StreamLength(variant->kind, share * pass_traffic)));
-    runs.push_back({variant, offset, bytes});
-    offset += bytes;
-    traffic += threads * StreamTraffic(variant->kind, static_cast<double>(bytes));
-  }
+  const std::vector<Run> runs = RunsOf(mix, std::min(working_set_bytes, most) / footprint / threads);
+  const double traffic = threads * TrafficOf(runs);
   const auto run = [&](int64_t passes) {
     return RunBurst(static_cast<double>(passes) * traffic, threads, [&](int thread) {
       const int64_t begin = ThreadsBytes(first_.size(), thread, threads).begin;
       for (int64_t pass = 0; pass < passes; ++pass) {
-        for (const Run& stream : runs) {
-          stream.variant->run(second_.data() + begin + stream.offset, first_.data() + begin + stream.offset,
-                              stream.bytes);
+        int64_t at = begin;
+        for (const auto& [variant, bytes] : runs) {
+          variant->run(second_.data() + at, first_.data() + at, bytes);
+          at += static_cast<int64_t>(bytes);
         }
       }
     });

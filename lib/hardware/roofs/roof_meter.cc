@@ -3,58 +3,148 @@
 
 #include <algorithm>
 #include <iterator>
-#include <span>
-#include <string_view>
+#include <map>
 #include <utility>
+
+#include "lib/timing/statistics.h"
 
 namespace roofbench::hardware {
 namespace {
 
 using workload::Dtype;
 
+constexpr double kNegligibleShare = 0.02;       // of a mix's traffic
 constexpr double kUncalibratedSeconds = 0.009;  // for each variant, where a roof is used before a calibration
 
-// The need of the roof with this name; nullptr if there is no such roof.
-bool* Find(RoofNeeds& needs, std::string_view roof) {
-  for (const StreamKind kind : kStreamKinds) {
-    if (roof == Name(kind)) return &needs.streams[Index(kind)];
-  }
-  for (const Dtype dtype : workload::kDtypes) {
-    if (roof == workload::Name(dtype)) return &needs.dtypes[workload::Index(dtype)];
-  }
-  return nullptr;
+// A round may be as short as a burst, and a single round is unreliable, so a run begins with this many.
+constexpr int kRounds = 9;
+
+// The maximum over the rounds would follow a single lucky one; a median would report the slow state of a shared
+// machine, which lasts from milliseconds to minutes, whenever it covers half of the rounds.
+constexpr double kReached = 0.75;  // quantile
+constexpr double kEnd = 0.1;       // the quantiles of RateRange
+
+StreamShares Traffic(const TrafficMix& mix) { return {mix.read, mix.copy, mix.update, mix.write}; }
+
+RoofNeeds Without(RoofNeeds needs, const RoofNeeds& other) {
+  needs.streams &= ~other.streams;
+  needs.dtypes &= ~other.dtypes;
+  return needs;
+}
+
+// The roof with this name; empty for any other name.
+RoofNeeds Named(std::string_view roof) {
+  RoofNeeds named;
+  for (const StreamKind kind : kStreamKinds) named.streams[Index(kind)] = roof == Name(kind);
+  for (const Dtype dtype : workload::kDtypes) named.dtypes[workload::Index(dtype)] = roof == workload::Name(dtype);
+  return named;
+}
+
+bool Has(const RoofNeeds& needs, std::string_view roof) {
+  const RoofNeeds named = Named(roof);
+  return (needs.streams & named.streams).any() || (needs.dtypes & named.dtypes).any();
 }
 
 }  // namespace
 
+TrafficMix MixOf(const workload::Cost& cost) {
+  TrafficMix mix;
+  for (const workload::Operation& operation : cost.operations) {
+    const double copied = std::min(operation.bytes_read, operation.bytes_written);
+    mix.read += operation.repeat * (operation.bytes_read - copied);
+    mix.write += operation.repeat * (operation.bytes_written - copied);
+    mix.copy += operation.repeat * 2 * copied;
+    mix.update += operation.repeat * 2 * operation.bytes_updated;
+  }
+  return mix;
+}
+
+StreamShares SharesOf(const TrafficMix& mix) {
+  StreamShares shares = Traffic(mix);
+  const double total = mix.read + mix.copy + mix.update + mix.write;
+  double counted = 0;
+  for (double& share : shares) {
+    if (share < kNegligibleShare * total) share = 0;
+    counted += share;
+  }
+  for (double& share : shares) share = counted > 0 ? share / counted : 0;
+  return shares;
+}
+
+bool MovesNothing(const StreamShares& shares) { return shares == StreamShares{}; }
+
+double& Rate(workload::Peaks& peaks, StreamKind kind) {
+  return *std::array<double*, kStreamKinds.size()>{&peaks.read, &peaks.copy, &peaks.update, &peaks.write}[Index(kind)];
+}
+
+RoofNeeds& RoofNeeds::operator|=(const RoofNeeds& other) {
+  streams |= other.streams;
+  dtypes |= other.dtypes;
+  return *this;
+}
+
+// Includes every stream that moves anything, however little: the time that a roof allows counts them all.
+RoofNeeds NeedsOf(const workload::Cost& cost) {
+  RoofNeeds needs;
+  const StreamShares traffic = Traffic(MixOf(cost));
+  for (std::size_t i = 0; i < traffic.size(); ++i) needs.streams[i] = traffic[i] > 0;
+  for (const Dtype dtype : workload::kDtypes) needs.dtypes[workload::Index(dtype)] = cost.Flops(dtype) > 0;
+  return needs;
+}
+
 RoofNeeds NeedsOf(const std::vector<RoofReading>& readings) {
   RoofNeeds needs;
-  for (const RoofReading& reading : readings) {
-    if (bool* const needed = Find(needs, reading.roof)) *needed = true;
-  }
+  for (const RoofReading& reading : readings) needs |= Named(reading.roof);
   return needs;
+}
+
+RoofNeeds StreamsAnd(std::initializer_list<Dtype> dtypes) {
+  RoofNeeds needs;
+  needs.streams.set();
+  for (const Dtype dtype : dtypes) needs.dtypes.set(workload::Index(dtype));
+  return needs;
+}
+
+void Compete(std::span<Candidate> candidates, double seconds_each) {
+  std::vector<std::vector<double>> rates(candidates.size());
+  std::vector<std::vector<double>> standings(candidates.size());
+  for (int round = 0; round < kRounds; ++round) {
+    std::map<std::string_view, std::vector<double>> of_roof;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      rates[i].push_back(candidates[i].measure(seconds_each / kRounds));
+      of_roof[candidates[i].roof].push_back(rates[i].back());
+    }
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      const double middle = timing::Median(of_roof[candidates[i].roof]);
+      standings[i].push_back(middle > 0 ? rates[i].back() / middle : rates[i].back());
+    }
+  }
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    candidates[i].rate = timing::Quantile(rates[i], kReached);
+    candidates[i].range = {timing::Quantile(rates[i], kEnd), timing::Quantile(rates[i], 1 - kEnd)};
+    candidates[i].standing = timing::Median(standings[i]);
+  }
+}
+
+const Candidate* Winner(std::span<const Candidate> candidates, std::string_view roof) {
+  const Candidate* winner = nullptr;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.roof != roof || candidate.rate <= 0) continue;
+    if (winner == nullptr || candidate.standing > winner->standing) winner = &candidate;
+  }
+  return winner;
 }
 
 void RoofMeter::AddComputeProbe(Dtype dtype, std::string name, ComputeProbe probe) {
   std::erase_if(probes_, [&](const NamedProbe& known) { return known.dtype == dtype && known.name == name; });
   probes_.push_back({dtype, std::move(name), std::move(probe)});
-  known_.dtypes[workload::Index(dtype)] = false;
-}
-
-RoofNeeds RoofMeter::Unknown(RoofNeeds needs) const {
-  for (std::size_t i = 0; i < needs.streams.size(); ++i) needs.streams[i] = needs.streams[i] && !known_.streams[i];
-  for (std::size_t i = 0; i < needs.dtypes.size(); ++i) needs.dtypes[i] = needs.dtypes[i] && !known_.dtypes[i];
-  return needs;
+  known_.dtypes.reset(workload::Index(dtype));
 }
 
 std::vector<Candidate> RoofMeter::CandidatesFor(const RoofNeeds& needs) {
   std::vector<Candidate> candidates;
-  if (needs.streams != std::array<bool, kStreamKinds.size()>{}) {
-    candidates = StreamCandidates();
-    std::erase_if(candidates, [&](const Candidate& candidate) {
-      return std::ranges::none_of(
-          kStreamKinds, [&](StreamKind kind) { return needs.streams[Index(kind)] && candidate.roof == Name(kind); });
-    });
+  for (const StreamKind kind : kStreamKinds) {
+    if (needs.streams[Index(kind)]) std::ranges::move(StreamCandidates(kind), std::back_inserter(candidates));
   }
   for (const Dtype dtype : workload::kDtypes) {
     if (!needs.dtypes[workload::Index(dtype)]) continue;
@@ -68,46 +158,36 @@ std::vector<Candidate> RoofMeter::CandidatesFor(const RoofNeeds& needs) {
 }
 
 void RoofMeter::Calibrate(const RoofNeeds& needs, double seconds_each) {
-  const RoofNeeds unknown = Unknown(needs);
+  const RoofNeeds unknown = Without(needs, known_);
   std::vector<Candidate> candidates = CandidatesFor(unknown);
-  if (roof_by_roof_) {
-    const auto is_stream = [](const Candidate& candidate) {
-      return std::ranges::any_of(kStreamKinds, [&](StreamKind kind) { return candidate.roof == Name(kind); });
-    };
-    const auto compute = std::ranges::find_if_not(candidates, is_stream);
-    for (auto first = candidates.begin(); first != compute;) {
-      const auto last = std::find_if(first, compute, [&](const Candidate& next) { return next.roof != first->roof; });
-      Compete(std::span(first, last), seconds_each);
-      first = last;
-    }
-    Compete(std::span(compute, candidates.end()), seconds_each);
-  } else {
-    Compete(candidates, seconds_each);
+  auto first = candidates.begin();
+  while (roof_by_roof_ && first != candidates.end() && Named(first->roof).streams.any()) {
+    const auto last =
+        std::find_if(first, candidates.end(), [&](const Candidate& next) { return next.roof != first->roof; });
+    Compete(std::span(first, last), seconds_each);
+    first = last;
   }
+  Compete(std::span(first, candidates.end()), seconds_each);
   Take(unknown, candidates);
 }
 
 void RoofMeter::Restore(const std::vector<RoofReading>& readings) {
-  RoofNeeds restored = Unknown(NeedsOf(readings));
-  std::vector<Candidate> candidates = CandidatesFor(restored);
-  for (Candidate& candidate : candidates) {
-    for (const RoofReading& reading : readings) {
-      if (reading.roof != candidate.roof || reading.variant != candidate.variant) continue;
-      candidate.rate = reading.rate;
-      candidate.range = reading.range;
-      candidate.standing = reading.best ? 2 : 1;
+  const RoofNeeds wanted = Without(NeedsOf(readings), known_);
+  std::vector<Candidate> candidates = CandidatesFor(wanted);
+  RoofNeeds missing;  // where the best variant is, the rate of another one is not the roof
+  for (const RoofReading& reading : readings) {
+    const auto candidate = std::ranges::find_if(
+        candidates, [&](const Candidate& one) { return one.roof == reading.roof && one.variant == reading.variant; });
+    if (candidate != candidates.end()) {
+      candidate->rate = reading.rate;
+      candidate->range = reading.range;
+      candidate->standing = reading.best ? 2 : 1;
+    } else if (reading.best) {
+      missing |= Named(reading.roof);
     }
   }
-  // Where the best variant is missing, the rate of another one is not the roof.
-  for (const RoofReading& reading : readings) {
-    if (!reading.best) continue;
-    const bool is_here = std::ranges::any_of(candidates, [&](const Candidate& candidate) {
-      return candidate.roof == reading.roof && candidate.variant == reading.variant;
-    });
-    bool* const needed = Find(restored, reading.roof);
-    if (!is_here && needed != nullptr) *needed = false;
-  }
-  Take(restored, candidates);
+  std::erase_if(candidates, [&](const Candidate& candidate) { return Has(missing, candidate.roof); });
+  Take(Without(wanted, missing), candidates);
 }
 
 void RoofMeter::Take(const RoofNeeds& needs, const std::vector<Candidate>& candidates) {
@@ -155,7 +235,7 @@ double RoofMeter::MeasureCache(const TrafficMix& mix, double working_set_bytes, 
 double RoofMeter::MeasureCompute(Dtype dtype, double seconds) {
   const std::size_t index = workload::Index(dtype);
   RoofNeeds needs;
-  needs.dtypes[index] = true;
+  needs.dtypes.set(index);
   Calibrate(needs, kUncalibratedSeconds);
   return compute_[index] ? compute_[index](seconds) : 0;
 }

@@ -4,16 +4,48 @@
 #pragma once
 
 #include <array>
+#include <bitset>
+#include <cstddef>
 #include <functional>
+#include <initializer_list>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "lib/hardware/roofs/candidates.h"
-#include "lib/hardware/roofs/measured_roofs.h"
+#include "lib/hardware/roofs/bursts.h"
 #include "lib/hardware/roofs/streams.h"
+#include "lib/workload/cost.h"
 #include "lib/workload/dtype.h"
+#include "lib/workload/roofline.h"
 
 namespace roofbench::hardware {
+
+// Bytes of traffic by kind (both directions for copy and update), in any common scale.
+struct TrafficMix {
+  double read = 0;
+  double copy = 0;
+  double update = 0;
+  double write = 0;
+};
+
+// As in RoofSeconds: in each operation, every written byte pairs with a read one.
+TrafficMix MixOf(const workload::Cost& cost);
+
+// The share of each stream in a mix, by Index(StreamKind): negligible streams are left out, and the others add up to 1.
+// All zeros where nothing moves.
+using StreamShares = std::array<double, kStreamKinds.size()>;
+StreamShares SharesOf(const TrafficMix& mix);
+bool MovesNothing(const StreamShares& shares);
+
+// The bandwidth of a stream among the peaks.
+double& Rate(workload::Peaks& peaks, StreamKind kind);
+
+// The scatter of a roof during its measurement: a tenth of the rounds were slower, a tenth faster. Zeros: unknown.
+struct RateRange {
+  double slow = 0;
+  double fast = 0;
+};
 
 // One line of the calibration: a variant and the rate that it reached.
 struct RoofReading {
@@ -24,11 +56,44 @@ struct RoofReading {
   RateRange range = {};
 };
 
+// The roofs that some work needs: those of its streams and of its precisions.
+struct RoofNeeds {
+  std::bitset<kStreamKinds.size()> streams;   // by Index(StreamKind)
+  std::bitset<workload::kDtypeCount> dtypes;  // by workload::Index
+
+  RoofNeeds& operator|=(const RoofNeeds& other);
+};
+RoofNeeds NeedsOf(const workload::Cost& cost);
 // The roofs that the readings cover.
 RoofNeeds NeedsOf(const std::vector<RoofReading>& readings);
+// All streams, and these precisions.
+RoofNeeds StreamsAnd(std::initializer_list<workload::Dtype> dtypes);
 
-class RoofMeter : public MeasuredRoofs {
+// A way to reach a roof.
+struct Candidate {
+  std::string roof = {};
+  std::string variant = {};
+  std::function<double(double seconds)> measure = {};
+  std::size_t index = 0;  // set by the code that made it
+  double rate = 0;        // the reached rate
+  RateRange range = {};
+  double standing = 0;  // median over the rounds of its rate divided by the median rate of all candidates for its roof
+};
+
+// Measures each candidate for about `seconds_each`, in rounds in which all take turns, so that a change of the
+// machine's speed affects all alike. A candidate's rate is the upper quartile over its rounds.
+void Compete(std::span<Candidate> candidates, double seconds_each);
+
+// The candidate for a roof with the highest standing, the first among equals; nullptr if none reaches anything. The
+// reached rates do not decide: a shared machine changes its speed within milliseconds, and may have been faster during
+// one candidate's turn. On a two-core EPYC (2026-11-23) the rates had selected as the read roof a stream that was 14 %
+// slower than the fastest one when both took turns.
+const Candidate* Winner(std::span<const Candidate> candidates, std::string_view roof);
+
+class RoofMeter {
  public:
+  virtual ~RoofMeter() = default;
+
   // Adds a way to reach the arithmetic roof of `dtype`, which Calibrate tries with the device's own. Replaces an
   // earlier one of that name.
   void AddComputeProbe(workload::Dtype dtype, std::string name, ComputeProbe probe);
@@ -41,22 +106,30 @@ class RoofMeter : public MeasuredRoofs {
   void Restore(const std::vector<RoofReading>& readings);
 
   // The best rates with all threads, 0 where a roof is not known, and every reading.
-  const workload::Peaks& peaks() const final { return peaks_; }
+  const workload::Peaks& peaks() const { return peaks_; }
   const std::vector<RoofReading>& readings() const { return readings_; }
   // The scatter of the read rate over the rounds.
   const RateRange& memory_speed() const { return memory_speed_; }
 
-  // An unknown roof is calibrated on first use.
-  double MeasureMemory(const TrafficMix& mix, double seconds) final;
-  double MeasureCache(const TrafficMix& mix, double working_set_bytes, double seconds) final;
-  double MeasureCompute(workload::Dtype dtype, double seconds) final;
+  // All instances together.
+  virtual double LastLevelCacheBytes() const = 0;
+  // The working set that stands for the smallest cache level that holds `bytes`; 0 if no level holds it.
+  virtual double CacheWorkingSet(double bytes) const = 0;
+
+  // Bytes/s of this mix of traffic for about `seconds`, from memory beyond the last-level cache. 0 if nothing moves or
+  // the device lacks memory for it. This and MeasureCompute calibrate an unknown roof on first use.
+  double MeasureMemory(const TrafficMix& mix, double seconds);
+  // The same inside a working set that lies in a cache.
+  double MeasureCache(const TrafficMix& mix, double working_set_bytes, double seconds);
+  // FLOP/s of a precision for about `seconds`; 0 if it has none.
+  double MeasureCompute(workload::Dtype dtype, double seconds);
 
  protected:
   // `roof_by_roof`: Calibrate finishes each stream's rounds before the next stream, instead of interleaving all roofs.
   explicit RoofMeter(bool roof_by_roof) : roof_by_roof_(roof_by_roof) {}
 
-  // The variants of all streams, `roof` being the stream's name; none where they cannot run.
-  virtual std::vector<Candidate> StreamCandidates() = 0;
+  // The variants of a stream; none where it cannot run.
+  virtual std::vector<Candidate> StreamCandidates(StreamKind kind) = 0;
   // The device's own ways to a precision.
   virtual std::vector<Candidate> ComputeCandidates(workload::Dtype /*dtype*/) { return {}; }
   // Called with the winner of each stream.
@@ -72,7 +145,6 @@ class RoofMeter : public MeasuredRoofs {
     ComputeProbe probe;
   };
 
-  RoofNeeds Unknown(RoofNeeds needs) const;
   // The needed streams, then the needed precisions.
   std::vector<Candidate> CandidatesFor(const RoofNeeds& needs);
   // Makes the winners of `needs` the roofs, and marks these as known.
@@ -84,7 +156,7 @@ class RoofMeter : public MeasuredRoofs {
   std::vector<RoofReading> readings_;
   RateRange memory_speed_;
   RoofNeeds known_;
-  std::array<std::function<double(double seconds)>, workload::kDtypeCount> compute_;
+  std::array<ComputeProbe, workload::kDtypeCount> compute_;
 };
 
 }  // namespace roofbench::hardware

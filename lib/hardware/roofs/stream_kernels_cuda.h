@@ -8,6 +8,7 @@
 
 namespace roofbench::hardware {
 
+// In the order of StreamKind, whose header a CUDA compiler need not understand.
 enum class CudaStream { kRead, kCopy, kUpdate, kWrite };
 
 inline constexpr int kCudaStreamVariants = 2;  // "plain": kept in L2; "streaming": marked as used once

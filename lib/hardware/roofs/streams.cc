@@ -85,20 +85,6 @@ constexpr kernels::IsaVariant<std::span<const StreamVariant>> kWidths[] = {
 
 }  // namespace
 
-std::string_view Name(StreamKind kind) {
-  switch (kind) {
-    case StreamKind::kRead:
-      return "read";
-    case StreamKind::kCopy:
-      return "copy";
-    case StreamKind::kUpdate:
-      return "update";
-    case StreamKind::kWrite:
-      return "write";
-  }
-  return "unknown";
-}
-
 std::span<const StreamVariant> StreamVariants() { return kernels::BestVariant<kWidths>(); }
 
 double StreamTraffic(StreamKind kind, double bytes) {

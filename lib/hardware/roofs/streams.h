@@ -17,7 +17,10 @@ enum class StreamKind { kRead, kCopy, kUpdate, kWrite };
 inline constexpr std::array<StreamKind, 4> kStreamKinds = {StreamKind::kRead, StreamKind::kCopy, StreamKind::kUpdate,
                                                            StreamKind::kWrite};
 constexpr std::size_t Index(StreamKind kind) { return static_cast<std::size_t>(kind); }
-std::string_view Name(StreamKind kind);  // "read", "copy", "update", "write"
+constexpr std::string_view Name(StreamKind kind) {
+  constexpr std::array<std::string_view, kStreamKinds.size()> kNames = {"read", "copy", "update", "write"};
+  return kNames[Index(kind)];
+}
 
 // The value that a write stores into every 64-bit word.
 inline constexpr uint64_t kWritePattern = 0x9e3779b97f4a7c15;

@@ -3,13 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
+
+#include "lib/kernels/simd/split_mix.h"
 
 namespace roofbench::hardware {
 namespace {
@@ -31,14 +34,7 @@ constexpr Layout kLayouts[] = {
     {"vdpbf16ps avx512", 24, 4, 16, 2},     {"vpdpbusd avx2", 12, 2, 8, 4}, {"vpdpbusd avx512", 16, 4, 16, 4},
 };
 
-const Layout* FindLayout(std::string_view name) {
-  for (const Layout& layout : kLayouts) {
-    if (layout.name == name) return &layout;
-  }
-  return nullptr;
-}
-
-// The operands of the loops: SplitMix64 from 0, and from it fp32 of magnitude 0.5 to 0.9.
+// The operands of the loops: fp32 of magnitude 0.5 to 0.9.
 class Operands {
  public:
   explicit Operands(Dtype dtype) {
@@ -47,7 +43,7 @@ class Operands {
     const int bytes = dtype == Dtype::kFp32 ? 4 : dtype == Dtype::kBf16 ? 2 : 1;
     for (std::vector<double>* operand : {&x, &y}) {
       for (int i = 0; i < kOperandBytes / bytes; ++i) {
-        const uint64_t bits = Bits();
+        const uint64_t bits = random_();
         if (dtype == Dtype::kInt8) {
           // The first factor is unsigned, the second signed.
           operand->push_back(operand == &x ? static_cast<double>(static_cast<uint8_t>(bits))
@@ -60,7 +56,7 @@ class Operands {
       }
     }
     for (int i = 0; i < kSumBytes / 4; ++i) {
-      const float value = Float(Bits());
+      const float value = Float(random_());
       sums.push_back(dtype == Dtype::kInt8 ? static_cast<double>(std::bit_cast<int32_t>(value))
                                            : static_cast<double>(value));
     }
@@ -71,18 +67,12 @@ class Operands {
   std::vector<double> sums;
 
  private:
-  uint64_t Bits() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
   static float Float(uint64_t bits) {
     const float magnitude = 0.5F + 0.4F * static_cast<float>(bits >> 40) * 0x1p-24F;
     return (bits & 1) != 0 ? magnitude : -magnitude;
   }
 
-  uint64_t state_ = 0;
+  kernels::SplitMix64 random_;
 };
 
 double Wrapped(double value) {  // to int32
@@ -115,25 +105,14 @@ double Expected(const Layout& layout, Dtype dtype, int64_t iterations) {
   return total;
 }
 
-TEST(ComputeLoops, AlwaysHasFp32AndKnownNames) {
+TEST(ComputeLoops, ComputeAndCountTheSame) {
   ASSERT_FALSE(ComputeLoops().empty());
   EXPECT_EQ(ComputeLoops().front().dtype, Dtype::kFp32);
-  for (const ComputeLoop& loop : ComputeLoops()) EXPECT_NE(FindLayout(loop.name), nullptr) << loop.name;
-}
-
-TEST(ComputeLoops, CountWhatTheyCompute) {
   for (const ComputeLoop& loop : ComputeLoops()) {
-    const Layout* layout = FindLayout(loop.name);
-    ASSERT_NE(layout, nullptr) << loop.name;
+    const auto* const layout = std::ranges::find_if(kLayouts, [&](const Layout& one) { return one.name == loop.name; });
+    ASSERT_NE(layout, std::end(kLayouts)) << loop.name;
     EXPECT_EQ(loop.flops_per_iteration, 2.0 * layout->sums * layout->pairs * layout->lanes * layout->products)
         << loop.name;
-  }
-}
-
-TEST(ComputeLoops, ComputeWhatTheyCount) {
-  for (const ComputeLoop& loop : ComputeLoops()) {
-    const Layout* layout = FindLayout(loop.name);
-    ASSERT_NE(layout, nullptr) << loop.name;
     for (const int64_t iterations : {0, 1, 2, 5, 100}) {
       const double expected = Expected(*layout, loop.dtype, iterations);
       // fp32 keeps 24 bits; a sum of up to 400 values of about 10, and of 100 steps each for bf16, loses a few of them.

@@ -59,7 +59,7 @@ TEST_F(GpuRoofMeterTest, AProbeTakesAboutTheTimeAskedFor) {
   EXPECT_NEAR(bytes / 4.4e9, 10 * kProbe, kProbe);
 }
 
-TEST_F(GpuRoofMeterTest, PassesGoOnWhereTheLastStopped) {
+TEST_F(GpuRoofMeterTest, PassesContinueWhereTheLastStopped) {
   meter_.Calibrate(StreamsAnd({}), kProbe);
   streams_.passes.clear();
   // Two buffers of 6.4 MB, a third of a lap each time: data is not reused before both buffers were read.
@@ -83,7 +83,7 @@ TEST_F(GpuRoofMeterTest, ACacheHasItsOwnRates) {
 }
 
 TEST_F(GpuRoofMeterTest, AWrongStreamDefinesNoRoof) {
-  for (const StreamKind kind : {StreamKind::kRead, StreamKind::kCopy, StreamKind::kUpdate, StreamKind::kWrite}) {
+  for (const StreamKind kind : kStreamKinds) {
     FakeGpuStreams streams;
     streams.broken = kind;
     GpuRoofMeter meter(streams, kL2, kMemory);

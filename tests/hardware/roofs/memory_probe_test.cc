@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "lib/hardware/device_facts.h"
@@ -56,21 +57,16 @@ class MemoryProbeTest : public testing::Test {
   }
 };
 
-TEST_F(MemoryProbeTest, LeadInIsTheCacheAndBurstsAreEqual) {
-  MemoryProbe probe(kCache, 1);
-  const StreamOfMix mix[] = {{&kRead, 1}};
-  probe.MeasureMemory(mix, 12 * kMebi, 5, 1);
-  ASSERT_EQ(g_calls.size(), 6);
-  for (const Call& call : g_calls) EXPECT_EQ(call.bytes, 2 * kMebi);
-}
-
-TEST_F(MemoryProbeTest, LeadInIsAFifthOfAShortProbe) {
-  MemoryProbe probe(kCache, 1);
-  const StreamOfMix mix[] = {{&kRead, 1}};
-  probe.MeasureMemory(mix, 5 * kMebi, 1, 1);
-  ASSERT_EQ(g_calls.size(), 2);
-  EXPECT_EQ(g_calls[0].bytes, 1 * kMebi);
-  EXPECT_EQ(g_calls[1].bytes, 4 * kMebi);
+// The lead-in is as large as the cache, but at most a fifth of the probe.
+TEST_F(MemoryProbeTest, ALeadInPrecedesEqualBursts) {
+  for (const auto& [traffic, bursts, lead, burst] : {std::tuple{12, 5, 2, 2}, {5, 1, 1, 4}}) {
+    g_calls.clear();
+    MemoryProbe probe(kCache, 1);
+    const StreamOfMix mix[] = {{&kRead, 1}};
+    probe.MeasureMemory(mix, traffic * kMebi, bursts, 1);
+    ASSERT_EQ(g_calls.size(), 1 + bursts);
+    for (const Call& call : g_calls) EXPECT_EQ(call.bytes, (&call == &g_calls[0] ? lead : burst) * kMebi);
+  }
 }
 
 TEST_F(MemoryProbeTest, SharesAreOfTheTraffic) {
@@ -103,7 +99,7 @@ TEST_F(MemoryProbeTest, AThreadThatWasTakenAwayDoesNotLowerTheRoof) {
 
 // Each thread goes through its share of one buffer, then of the other, then again, wherever probes end: the data
 // that it reads next was last touched a lap of both buffers ago.
-TEST_F(MemoryProbeTest, GoesOnWhereItStopped) {
+TEST_F(MemoryProbeTest, ContinuesWhereItStopped) {
   for (const int threads : {1, 2}) {
     g_calls.clear();
     MemoryProbe probe(kCache, threads);

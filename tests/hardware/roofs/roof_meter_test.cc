@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/hardware/roofs/candidates.h"
+#include "lib/hardware/roofs/roof_meter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,29 @@
 namespace roofbench::hardware {
 namespace {
 
+using testing::DoubleEq;
 using testing::ElementsAre;
+
+TEST(MixOf, PairsReadsAndWritesWithinAnOperation) {
+  workload::Cost cost;
+  cost.operations = {{.bytes_read = 10, .bytes_written = 4, .repeat = 2},
+                     {.bytes_read = 1, .bytes_written = 6},
+                     {.bytes_read = 3, .bytes_updated = 7}};
+  const TrafficMix mix = MixOf(cost);
+  EXPECT_DOUBLE_EQ(mix.copy, 2 * 2 * 4 + 2 * 1);
+  EXPECT_DOUBLE_EQ(mix.read, 2 * 6 + 3);
+  EXPECT_DOUBLE_EQ(mix.write, 5);
+  EXPECT_DOUBLE_EQ(mix.update, 14);
+  EXPECT_DOUBLE_EQ(mix.copy + mix.read + mix.write + mix.update, cost.Bytes());
+}
+
+TEST(SharesOf, AddUpToOneWithoutNegligibleStreams) {
+  EXPECT_THAT(SharesOf({.read = 3, .copy = 1}), ElementsAre(0.75, 0.25, 0, 0));
+  EXPECT_THAT(SharesOf({.read = 1, .copy = 49, .update = 49, .write = 1}),
+              ElementsAre(0, DoubleEq(0.5), DoubleEq(0.5), 0));
+  EXPECT_FALSE(MovesNothing(SharesOf({.write = 1e-9})));
+  EXPECT_TRUE(MovesNothing(SharesOf({})));
+}
 
 constexpr int kRounds = 9;
 
@@ -42,7 +64,7 @@ TEST(Compete, AllTakeTurns) {
 }
 
 // A machine that runs at half its speed, except when `lucky` has its turn in every third round.
-TEST(Winner, IsNotWhoMetTheMachineAtItsFastest) {
+TEST(Winner, IsNotTheOneThatMetTheMachineAtItsFastest) {
   const auto round = std::make_shared<int>(0);
   const auto reaching = [&](const char* variant, double rate, bool lucky) {
     return Candidate{.roof = "read", .variant = variant, .measure = [=](double) {
@@ -68,7 +90,7 @@ TEST(Winner, IsOfItsRoofAndOfEqualsTheFirst) {
   EXPECT_EQ(Winner(candidates, "copy")->variant, "other");
 }
 
-TEST(Winner, IsNobodyWhereNothingIsReached) {
+TEST(Winner, IsNullWhereNothingIsReached) {
   EXPECT_EQ(Winner({}, "read"), nullptr);
   std::vector<Candidate> none = {{.roof = "read", .measure = [](double) { return 0.0; }}};
   Compete(none, 1);
