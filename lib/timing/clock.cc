@@ -4,8 +4,6 @@
 #include <ctime>
 #include <stdexcept>
 
-#include "lib/timing/statistics.h"
-
 namespace roofbench::timing {
 
 namespace {
@@ -42,13 +40,7 @@ double CpuClock::ProcessCpuSeconds() {
 }
 
 double CpuClock::FloorSeconds() {
-  if (floor_) return *floor_;
-  BeginChunk(kMaxMarks);
-  for (std::size_t i = 0; i < kMaxMarks; ++i) Mark();
-  const std::span<const double> marks = EndChunk();
-  std::vector<double> gaps;
-  for (std::size_t i = 1; i < marks.size(); ++i) gaps.push_back(marks[i] - marks[i - 1]);
-  floor_ = Median(gaps);
+  if (!floor_) floor_ = MedianGap(*this, kMaxMarks);
   return *floor_;
 }
 

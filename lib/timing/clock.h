@@ -9,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "lib/timing/statistics.h"
+
 namespace roofbench::timing {
 
 // A clock that marks points in a device's stream of work.
@@ -61,8 +63,18 @@ class Clock {
   virtual double EnqueueSeconds(double host_seconds) const = 0;
 };
 
-// The clock of work that runs on the calling host: a mark is a read of the steady clock.
+// The median difference between adjacent marks of a chunk without work.
+template <typename SomeClock>
+double MedianGap(SomeClock& clock, std::size_t marks) {
+  clock.BeginChunk(marks);
+  for (std::size_t i = 0; i < marks; ++i) clock.Mark();
+  const std::span<const double> seconds = clock.EndChunk();
+  std::vector<double> gaps;
+  for (std::size_t i = 1; i < seconds.size(); ++i) gaps.push_back(seconds[i] - seconds[i - 1]);
+  return Median(gaps);
+}
 
+// The clock of work that runs on the calling host: a mark is a read of the steady clock.
 class CpuClock final : public Clock {
  public:
   void BeginChunk(std::size_t marks) override;

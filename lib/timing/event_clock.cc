@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "lib/timing/clock.h"
-#include "lib/timing/statistics.h"
 
 namespace roofbench::timing {
 namespace {
@@ -80,17 +79,8 @@ double EventClock::ProcessCpuSeconds() { return CpuClock().ProcessCpuSeconds(); 
 
 double EventClock::FloorSeconds() {
   if (floor_) return *floor_;
-  std::vector<double> gaps;
-  // The first round absorbs one-time setup.
-  for (int round = 0; round < 2; ++round) {
-    gaps.clear();
-    BeginChunk(kFloorMarks);
-    for (std::size_t i = 0; i < kFloorMarks; ++i) Mark();
-    const std::span<const double> marks = EndChunk();
-    for (std::size_t i = 1; i < marks.size(); ++i) gaps.push_back(marks[i] - marks[i - 1]);
-  }
-  floor_ = Median(gaps);
-  return *floor_;
+  MedianGap(*this, kFloorMarks);  // absorbs one-time setup
+  return floor_.emplace(MedianGap(*this, kFloorMarks));
 }
 
 std::size_t EventClock::MaxMarks() const { return kMaxMarks; }

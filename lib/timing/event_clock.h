@@ -38,7 +38,6 @@ class EventQueue {
 };
 
 // The clock of a device that lags the host: a mark is an event in the device's queue.
-
 // A chunk is a short sleep of the device, during which launches queue up, and then events between the samples. They are
 // read after the last one, so that the chunk never waits for the device.
 class EventClock final : public Clock {

@@ -35,8 +35,6 @@ class GatheredEvents {
   GatheredEvents* outer_;
 };
 
-// Turns errors of the CUDA runtime into exceptions.
-
 // CUDA's description of an error, and its name.
 inline std::string Describe(cudaError_t error) {
   return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";

@@ -319,7 +319,7 @@ class Sampler {
     const double waited = clock_.SecondsWaitedIn([this] { recorder_.Run(step_); });
     recorder_.SetMarking(true);
     if (waited <= 0) return ratio;
-    // What the device did meanwhile is unknown: the host set the pace if enqueueing took nearly all of the time.
+    // The device's work meanwhile is unknown: the host set the pace if enqueueing took nearly all of the time.
     const double enqueueing = enqueue_seconds_ - waited * static_cast<double>(sampled_steps_);
     return std::max(0.0, enqueueing) / (kNearlyAll * sampled_seconds_);
   }

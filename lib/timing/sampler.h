@@ -36,7 +36,7 @@ using RoofProbe = std::function<double(double seconds)>;
 // The limits take precedence over min_samples, but at least one sample is always taken.
 struct SampleOptions {
   // Exactly this many steps before the samples; nullopt: until chunk medians are flat.
-  std::optional<int64_t> warmup_iters;
+  std::optional<int64_t> warmup_iters = {};
   int64_t min_samples = 10;
   int64_t max_samples = 5000;
   int64_t least_samples = 1;     // taken regardless of the time limits
@@ -50,11 +50,11 @@ struct SampleOptions {
   // A sample lasts at least this many floors, so that its own mark is a hundredth of it: short steps share one.
   double floor_multiple = 100;
   // Polled after every chunk, of the warm-up too; a true ends sampling early (in the warm-up: after one more sample).
-  std::function<bool()> interrupted;
+  std::function<bool()> interrupted = {};
   // Called once, between the warm-up and the samples.
-  std::function<void()> warmed_up;
+  std::function<void()> warmed_up = {};
   // Called before every step, untimed: evicts the operands from the caches. Each sample is then one step.
-  std::function<void()> before_step;
+  std::function<void()> before_step = {};
 };
 
 enum class StopReason { kConverged, kMaxSamples, kMaxTime, kMaxWall, kInterrupted };

@@ -53,7 +53,6 @@ struct Summary {
 Summary Summarize(std::span<const double> values);
 
 // The median of values that arrive in chunks, and its confidence interval, without sorting all values each time.
-
 class RunningMedian {
  public:
   // `ascending` must be sorted. Linear in all the values added so far.
@@ -67,8 +66,7 @@ class RunningMedian {
   std::vector<double> merged_;  // kept for its memory
 };
 
-// Whether values fall into two separate groups, as times do where a program is in one of two states.
-
+// Two separate groups of values, as times have where a program is in one of two states.
 struct Split {
   std::size_t fast = 0;  // values in the lower group
   std::size_t slow = 0;

@@ -31,12 +31,7 @@ using ::testing::ThrowsMessage;
 
 constexpr double kTight = 1e-9;  // relative
 
-SampleOptions Exactly(int64_t samples) {
-  SampleOptions options;
-  options.max_samples = samples;
-  options.exact_samples = true;
-  return options;
-}
+SampleOptions Exactly(int64_t samples) { return {.max_samples = samples, .exact_samples = true}; }
 
 // A case on a processor: step i takes duration(i) seconds, and the log shows each step as 's' and each probe as 'r'.
 class SamplerTest : public testing::Test {
@@ -79,7 +74,7 @@ class SamplerTest : public testing::Test {
   int64_t calls_ = 0;
 };
 
-// ---- What runs before each step
+// ---- Preparation of each step
 
 class BeforeStepTest : public SamplerTest {
  protected:
@@ -159,10 +154,8 @@ TEST_F(SamplerTest, ChunksPartitionTheSamples) {
 }
 
 TEST_F(SamplerTest, SamplesKeepTheOrderOfTheSteps) {
-  SampleOptions options = Exactly(200);
-  options.warmup_iters = 3;
-  const Samples samples =
-      Sample([](int64_t call) { return 1e-3 + 1e-6 * static_cast<double>(call * 37 % 101); }, options);
+  const Samples samples = Sample([](int64_t call) { return 1e-3 + 1e-6 * static_cast<double>(call * 37 % 101); },
+                                 {.warmup_iters = 3, .max_samples = 200, .exact_samples = true});
   ASSERT_THAT(samples.seconds, SizeIs(200));
   for (std::size_t i = 0; i < 200; ++i) {
     EXPECT_NEAR(samples.seconds[i], 1e-3 + 1e-6 * static_cast<double>((i + 3) * 37 % 101), 1e-3 * kTight) << i;
@@ -180,9 +173,8 @@ TEST_F(SamplerTest, BimodalSeriesUsesItsTime) {
 }
 
 TEST_F(SamplerTest, DriftingSeriesShowsInItsChunks) {
-  SampleOptions options;
-  options.target_ci = 0.001;
-  const Samples samples = Sample([](int64_t call) { return 1e-3 * (1 + 0.002 * static_cast<double>(call)); }, options);
+  const Samples samples =
+      Sample([](int64_t call) { return 1e-3 * (1 + 0.002 * static_cast<double>(call)); }, {.target_ci = 0.001});
   EXPECT_EQ(samples.stop, StopReason::kMaxTime);
   EXPECT_GT(samples.chunks.size(), 8U);
   for (std::size_t i = 1; i < samples.chunks.size(); ++i) {
@@ -229,11 +221,10 @@ TEST(Sampler, StepBelowTheFloorSharesItsSample) {
 
 TEST(Sampler, StepsASampleGrowWhereAHeavyFirstStepHidTheNeed) {
   FakeClock clock({.floor = 50e-9});
-  SampleOptions options = Exactly(5000);
-  options.warmup_iters = 1;
   int64_t calls = 0;
   const Step step = [&](PhaseMarker&) { clock.Advance(calls++ == 0 ? 0.1 : 7e-9); };
-  const Samples samples = TakeSamples(clock, step, 0, {}, options);
+  const Samples samples =
+      TakeSamples(clock, step, 0, {}, {.warmup_iters = 1, .max_samples = 5000, .exact_samples = true});
   EXPECT_THAT(samples.seconds, SizeIs(5000));
   EXPECT_THAT(samples.seconds, Each(DoubleNear(7e-9, 7e-9 * 1e-3)));
   EXPECT_GE(static_cast<double>(samples.steps_per_sample) * 7e-9, 100 * 50e-9);
@@ -249,39 +240,9 @@ TEST(Sampler, ChunksKeepWithinTheMarksOfTheClock) {
   }
 }
 
-TEST_F(SamplerTest, ChunksLastAboutAsLongAsTold) {
-  SampleOptions options = Exactly(300);
-  options.chunk_seconds = 0.0101;
-  const Samples samples = Sample(1e-3, options);
-  EXPECT_EQ(samples.chunks.front().samples, 10);
-  EXPECT_EQ(Sample(0.3, Exactly(4)).chunks.front().samples, 1);
-}
-
-TEST_F(SamplerTest, ShortMaxTimeStillGetsFourChunks) {
-  SampleOptions options;
-  options.max_time = 0.0201;
-  const Samples samples = Sample(1e-3, options);
-  EXPECT_EQ(samples.stop, StopReason::kConverged);
-  EXPECT_THAT(samples.chunks, SizeIs(4));
-  EXPECT_EQ(samples.chunks.front().samples, 5);
-}
-
-TEST_F(SamplerTest, LeastSamplesWinOverTheLimitsOfTime) {
-  SampleOptions options;
-  options.least_samples = 3;
-  const Samples samples = Sample(10.0, options);  // one of them exceeds every limit
-  EXPECT_THAT(samples.seconds, SizeIs(3));
-  EXPECT_EQ(samples.stop, StopReason::kMaxTime);
-}
-
-TEST_F(SamplerTest, FewSamplesAreStillSpreadOverFourChunks) {
-  EXPECT_THAT(Sample(1e-6, Exactly(8)).chunks, SizeIs(4));
-  EXPECT_THAT(Sample(1e-6, Exactly(3)).chunks, SizeIs(3));
-}
-
 // ---- Warm-up
 
-TEST_F(SamplerTest, WarmUpGoesOnUntilMediansAreFlat) {
+TEST_F(SamplerTest, WarmUpContinuesUntilMediansAreFlat) {
   const Samples samples =
       Sample([](int64_t call) { return 1e-3 * (1 + 4 * std::exp(-static_cast<double>(call) / 10)); }, {});
   EXPECT_LT(samples.seconds.front(), 1.02e-3);  // the steps 0, 10, 20 take 5.0, 2.5, 1.5 times as long as the last
@@ -307,19 +268,12 @@ TEST_F(SamplerTest, WarmUpHasAtLeastThreeChunks) {
   EXPECT_THAT(clock_.log, MatchesRegex("\\(s\\)(\\(s+\\)){3}(\\(s+\\)){4}"));
 }
 
-TEST_F(SamplerTest, HeavyFirstStepIsNoSample) {
+TEST_F(SamplerTest, HeavyFirstStepIsNotASample) {
   const Samples samples = Sample([](int64_t call) { return call == 0 ? 1.0 : 1e-3; }, {});
   EXPECT_NEAR(samples.first_step_seconds, 1, kTight);
   EXPECT_THAT(samples.seconds, Each(DoubleNear(1e-3, 1e-3 * kTight)));
   EXPECT_THAT(samples.chunks, SizeIs(4));
   EXPECT_GE(samples.chunks.front().samples, 24);  // and the first step's duration is forgotten
-}
-
-TEST_F(SamplerTest, StepLongerThanTheWarmUpGetsOneMore) {
-  const Samples samples = Sample(0.3, {});
-  EXPECT_EQ(samples.warmup_steps, 2);
-  EXPECT_EQ(samples.stop, StopReason::kMaxTime);
-  EXPECT_THAT(samples.seconds, SizeIs(2));
 }
 
 TEST_F(SamplerTest, ExactWarmUpIsExact) {
@@ -329,9 +283,7 @@ TEST_F(SamplerTest, ExactWarmUpIsExact) {
       for (const double seconds : {1e-7, 1e-3, 0.3}) {
         clock_.log.clear();
         calls_ = 0;
-        SampleOptions options = Exactly(1);
-        options.warmup_iters = warmup;
-        const Samples samples = Sample(seconds, options);
+        const Samples samples = Sample(seconds, {.warmup_iters = warmup, .max_samples = 1, .exact_samples = true});
         EXPECT_EQ(samples.warmup_steps, warmup);
         EXPECT_EQ(StepsBeforeLastChunk(), static_cast<std::size_t>(warmup)) << clock_.log;
         EXPECT_EQ(calls_, warmup + 1) << clock_.log;
@@ -344,23 +296,21 @@ TEST_F(SamplerTest, ExactWarmUpIsExact) {
 TEST(Sampler, ExactWarmUpIsExactBelowTheFloorToo) {
   for (const int64_t warmup : {0, 1, 2, 5, 100}) {
     FakeClock clock({.floor = 1e-6});
-    SampleOptions options = Exactly(1);
-    options.warmup_iters = warmup;
     int64_t calls = 0;
     const Step step = [&](PhaseMarker&) {
       ++calls;
       clock.Advance(1e-7);
     };
-    const Samples samples = TakeSamples(clock, step, 0, {}, options);
+    const Samples samples =
+        TakeSamples(clock, step, 0, {}, {.warmup_iters = warmup, .max_samples = 1, .exact_samples = true});
     EXPECT_EQ(samples.warmup_steps, warmup);
     EXPECT_EQ(calls, warmup + samples.steps_per_sample);
   }
 }
 
 TEST_F(SamplerTest, WithoutWarmUpTheFirstStepIsTheFirstSample) {
-  SampleOptions options = Exactly(5);
-  options.warmup_iters = 0;
-  const Samples samples = Sample([](int64_t call) { return call == 0 ? 0.5 : 1e-3; }, options);
+  const Samples samples = Sample([](int64_t call) { return call == 0 ? 0.5 : 1e-3; },
+                                 {.warmup_iters = 0, .max_samples = 5, .exact_samples = true});
   EXPECT_NEAR(samples.first_step_seconds, 0.5, kTight);
   ASSERT_THAT(samples.seconds, SizeIs(5));
   EXPECT_NEAR(samples.seconds[0], 0.5, kTight);
@@ -370,22 +320,56 @@ TEST_F(SamplerTest, WithoutWarmUpTheFirstStepIsTheFirstSample) {
 
 // ---- Limits
 
-TEST_F(SamplerTest, StepLongerThanTheWallGetsOneSample) {
-  SampleOptions options;
-  options.max_time = 100;
-  const Samples samples = Sample(10, options);
-  EXPECT_EQ(samples.stop, StopReason::kMaxWall);
-  EXPECT_THAT(samples.seconds, ElementsAre(DoubleNear(10, kTight)));
-  EXPECT_EQ(calls_, 2);  // and no second step to warm up
+TEST_F(SamplerTest, EndsAtTheFirstLimit) {
+  EXPECT_EQ(Sample(1e-3, {.max_time = 100, .max_wall = 0.3005, .target_ci = -1}).stop, StopReason::kMaxWall);
+  EXPECT_EQ(calls_, 301) << "the last chunk fits max_wall";
+  const struct {
+    const char* meaning;
+    double step;  // seconds
+    SampleOptions options;
+    StopReason stop;
+    std::size_t samples;
+    int64_t first_chunk;  // samples; 0: any
+    std::size_t chunks;   // 0: any
+  } table[] = {
+      {"a step beyond max_wall", 10, {.max_time = 100}, StopReason::kMaxWall, 1, 1, 1},
+      {"least_samples precede limits of time", 10, {.least_samples = 3}, StopReason::kMaxTime, 3, 1, 3},
+      {"a step longer than the warm-up", 0.3, {}, StopReason::kMaxTime, 2, 1, 2},
+      {"few long samples do not converge", 0.1, {.max_time = 100, .max_wall = 100}, StopReason::kConverged, 10, 1, 10},
+      {"max_time counts samples only", 0.0101, {.target_ci = -1}, StopReason::kMaxTime, 40, 2, 21},
+      {"a short max_time has four chunks", 1e-3, {.max_time = 0.0201}, StopReason::kConverged, 20, 5, 4},
+      // Five chunks of 25 ms, and a part of one.
+      {"the last chunk fits max_time", 1e-3, {.max_time = 0.1305, .target_ci = -1}, StopReason::kMaxTime, 131, 0, 0},
+      {"min_samples",
+       1e-3,
+       {.min_samples = 61, .max_time = 10, .chunk_seconds = 0.0101},
+       StopReason::kConverged,
+       70,
+       10,
+       7},
+      {"max_samples", 1e-3, {.max_samples = 37, .target_ci = -1}, StopReason::kMaxSamples, 37, 10, 4},
+      {"one exact sample", 1, Exactly(1), StopReason::kMaxSamples, 1, 1, 1},
+      {"exact samples ignore time", 1, Exactly(50), StopReason::kMaxSamples, 50, 1, 50},
+      {"few samples have four chunks", 1e-6, Exactly(8), StopReason::kMaxSamples, 8, 2, 4},
+      {"three samples", 1e-6, Exactly(3), StopReason::kMaxSamples, 3, 1, 3},
+  };
+  UseRoof();  // max_time does not count probes
+  for (const auto& [meaning, step, options, stop, count, first_chunk, chunks] : table) {
+    const Samples samples = Sample(step, options);
+    EXPECT_EQ(samples.stop, stop) << meaning;
+    EXPECT_THAT(samples.seconds, SizeIs(count)) << meaning;
+    if (first_chunk > 0) EXPECT_EQ(samples.chunks.front().samples, first_chunk) << meaning;
+    if (chunks > 0) EXPECT_THAT(samples.chunks, SizeIs(chunks)) << meaning;
+    if (step > 0.1) {
+      EXPECT_EQ(samples.warmup_steps, step > 4 ? 1 : 2)
+          << meaning << ": a step longer than the wall needs no second one";
+    }
+  }
 }
 
 TEST_F(SamplerTest, WallLimitsProbesAndWarmUpToo) {
   UseRoof();
-  SampleOptions options;
-  options.max_time = 100;
-  options.max_wall = 3;
-  options.target_ci = -1;
-  const Samples samples = Sample(0.1, options);
+  const Samples samples = Sample(0.1, {.max_time = 100, .max_wall = 3, .target_ci = -1});
   EXPECT_EQ(samples.stop, StopReason::kMaxWall);
   double probes = 0;
   for (const double seconds : probes_) probes += seconds;
@@ -393,67 +377,6 @@ TEST_F(SamplerTest, WallLimitsProbesAndWarmUpToo) {
   EXPECT_GE(wall, 3);
   EXPECT_LE(wall, 3 + 0.1 + 0.025);
   EXPECT_GT(probes, 0.3);
-}
-
-TEST_F(SamplerTest, TimeCountsSamplesOnly) {
-  UseRoof();
-  SampleOptions options;
-  options.target_ci = -1;
-  const Samples samples = Sample(0.0101, options);
-  EXPECT_EQ(samples.stop, StopReason::kMaxTime);
-  EXPECT_THAT(samples.seconds, SizeIs(40));  // the first to reach 0.4 s
-}
-
-TEST_F(SamplerTest, LastChunkFitsIntoWhatIsLeftOfTheLimits) {
-  SampleOptions options;
-  options.target_ci = -1;
-  options.max_time = 0.1305;  // five chunks of 25 ms, and a part of one
-  const Samples timed = Sample(1e-3, options);
-  EXPECT_EQ(timed.stop, StopReason::kMaxTime);
-  EXPECT_THAT(timed.seconds, SizeIs(131));
-
-  options.max_time = 100;
-  options.max_wall = 0.3005;
-  calls_ = 0;
-  EXPECT_EQ(Sample(1e-3, options).stop, StopReason::kMaxWall);
-  EXPECT_EQ(calls_, 301);
-}
-
-TEST_F(SamplerTest, StopsAtMaxSamples) {
-  SampleOptions options;
-  options.max_samples = 37;
-  options.target_ci = -1;
-  const Samples samples = Sample(1e-3, options);
-  EXPECT_EQ(samples.stop, StopReason::kMaxSamples);
-  EXPECT_THAT(samples.seconds, SizeIs(37));
-}
-
-TEST_F(SamplerTest, ConvergesOnlyWithEnoughSamples) {
-  SampleOptions options;
-  options.min_samples = 60;
-  options.max_time = 10;
-  options.chunk_seconds = 0.0101;
-  const Samples samples = Sample(1e-3, options);
-  EXPECT_EQ(samples.stop, StopReason::kConverged);
-  EXPECT_GE(samples.seconds.size(), 60U);
-  EXPECT_LT(samples.seconds.size(), 80U);
-}
-
-TEST_F(SamplerTest, FewLongSamplesAreNotEnoughToConverge) {
-  SampleOptions options;
-  options.max_time = 100;
-  options.max_wall = 100;
-  const Samples samples = Sample(0.1, options);
-  EXPECT_EQ(samples.stop, StopReason::kConverged);
-  EXPECT_THAT(samples.seconds, SizeIs(10));
-}
-
-TEST_F(SamplerTest, ExactSamplesIgnoreLimitsAndConvergence) {
-  for (const int64_t count : {1, 7, 50, 2500}) {
-    const Samples samples = Sample(1, Exactly(count));
-    EXPECT_EQ(samples.stop, StopReason::kMaxSamples);
-    EXPECT_THAT(samples.seconds, SizeIs(static_cast<std::size_t>(count)));
-  }
 }
 
 TEST_F(SamplerTest, InterruptionEndsSamplingAfterItsChunk) {
@@ -485,17 +408,13 @@ TEST_F(SamplerTest, InterruptionInTheWarmUpLeavesOneSample) {
 
 TEST_F(SamplerTest, ProbesAlternateWithChunksOfLongSteps) {
   UseRoof();
-  SampleOptions options = Exactly(3);
-  options.warmup_iters = 2;
-  Sample(0.1, options);
+  Sample(0.1, {.warmup_iters = 2, .max_samples = 3, .exact_samples = true});
   EXPECT_EQ(clock_.log, "(s)r(s)(s)r(s)r(s)r");  // a long step fills the caches itself
 }
 
 TEST_F(SamplerTest, AShortStepRestoresTheCachesAfterEachProbe) {
   UseRoof();
-  SampleOptions options = Exactly(8);
-  options.warmup_iters = 3;
-  const Samples samples = Sample(1e-3, options);
+  const Samples samples = Sample(1e-3, {.warmup_iters = 3, .max_samples = 8, .exact_samples = true});
   EXPECT_EQ(clock_.log, "(s)(s)r(s)(ss)rs(ss)rs(ss)rs(ss)r");
   EXPECT_EQ(samples.warmup_steps, 3);
   EXPECT_THAT(samples.seconds, SizeIs(8));
@@ -509,9 +428,7 @@ TEST_F(SamplerTest, AutomaticWarmUpIsFollowedByProbeAndRestoringStep) {
 
 TEST_F(SamplerTest, WithoutWarmUpTheFirstStepMeetsNoRestoringStep) {
   UseRoof();
-  SampleOptions options = Exactly(2);
-  options.warmup_iters = 0;
-  Sample(1e-3, options);
+  Sample(1e-3, {.warmup_iters = 0, .max_samples = 2, .exact_samples = true});
   EXPECT_EQ(clock_.log, "r(s)rs(s)r");
 }
 
@@ -554,11 +471,8 @@ TEST_F(SamplerTest, ProbesTakeTheirShareWithinBounds) {
   };
   UseRoof();
   for (const auto& [step, share, probe] : expected) {
-    SampleOptions options = Exactly(40);
-    options.roof_share = share;
-    options.max_warmup_time = 1e-4;
     probes_.clear();
-    Sample(step, options);
+    Sample(step, {.max_samples = 40, .exact_samples = true, .max_warmup_time = 1e-4, .roof_share = share});
     EXPECT_THAT(probes_, Each(DoubleNear(probe, 1e-6))) << step;
   }
 }
@@ -568,19 +482,16 @@ TEST_F(SamplerTest, ProbesTakeTheirShareWithinBounds) {
 TEST_F(SamplerTest, ProcessorTimeIsOfTheSamplesAlone) {
   UseRoof();
   const Step step = [&](PhaseMarker&) { clock_.Advance(1e-3, calls_++ == 0 ? 100 : 2); };
-  SampleOptions options = Exactly(100);
-  options.warmup_iters = 1;
-  const Samples samples = TakeSamples(clock_, step, 0, roof_, options);
+  const Samples samples =
+      TakeSamples(clock_, step, 0, roof_, {.warmup_iters = 1, .max_samples = 100, .exact_samples = true});
   EXPECT_NEAR(samples.cpu_seconds_per_step, 2e-3, 1e-9);
   EXPECT_NEAR(samples.host_enqueue_ratio, 1, 1e-9);
 }
 
 TEST(Sampler, DeviceIsMetOnceAChunk) {
   FakeDeviceClock clock({.floor = 2e-6, .max_marks = 1000});
-  SampleOptions options = Exactly(600);
-  options.warmup_iters = 1;
-  const Samples samples = TakeSamples(
-      clock, [&](PhaseMarker&) { clock.Enqueue(1e-6, 1e-4); }, 0, {}, options);
+  const Samples samples = TakeSamples(clock, [&](PhaseMarker&) { clock.Enqueue(1e-6, 1e-4); }, 0, {},
+                                      {.warmup_iters = 1, .max_samples = 600, .exact_samples = true});
   EXPECT_THAT(samples.seconds, Each(DoubleNear(1e-4, 1e-9)));
   EXPECT_EQ(std::count(clock.log.begin(), clock.log.end(), ')'), static_cast<int64_t>(samples.chunks.size()) + 1);
   EXPECT_LT(samples.chunks.size(), 10U);
@@ -643,14 +554,11 @@ TEST_F(PhaseTest, EachPhaseHasItsOwnSamples) {
 }
 
 TEST_F(PhaseTest, FirstSampleWithoutWarmUpHasPhasesToo) {
-  SampleOptions options = Exactly(3);
-  options.warmup_iters = 0;
-  const Samples samples = SampleChanging(
-      2,
-      [](int64_t call) {
-        return std::vector<Part>{{1, call == 0 ? 0.5 : 1e-3}, {0, 2e-3}};
-      },
-      options);
+  const Samples samples = SampleChanging(2,
+                                         [](int64_t call) {
+                                           return std::vector<Part>{{1, call == 0 ? 0.5 : 1e-3}, {0, 2e-3}};
+                                         },
+                                         {.warmup_iters = 0, .max_samples = 3, .exact_samples = true});
   EXPECT_THAT(samples.phase_seconds[1],
               ElementsAre(DoubleNear(0.5, 1e-9), DoubleNear(1e-3, 1e-9), DoubleNear(1e-3, 1e-9)));
   EXPECT_THAT(samples.phase_seconds[0], Each(DoubleNear(2e-3, 1e-9)));
@@ -679,42 +587,32 @@ TEST_F(PhaseTest, StepsThatRestoreTheCachesAreNotMarked) {
   EXPECT_EQ(calls_, samples.warmup_steps + 8 + static_cast<int64_t>(samples.chunks.size()));
 }
 
-TEST_F(PhaseTest, RefusesAnotherNumberOfPhasesThanAtFirst) {
-  for (const std::size_t later : {1, 3}) {
+TEST_F(PhaseTest, RefusesStepsThatBreakTheRules) {
+  const std::vector<int> none;
+  const struct {
+    int phases;
+    std::vector<int> first;  // that the first five calls end
+    std::vector<int> later;
+    const char* message;
+  } table[] = {
+      {1, {0, 0}, {0}, "ended 1 phases where its first call ended 2"},
+      {1, {0, 0}, {0, 0, 0}, "phase 0 as its number 2"},
+      {2, {0, 1}, {1, 0}, "phase 1 as its number 0"},
+      {2, {0, 2}, none, "a step of 2 phases ended phase 2"},
+      {2, {-1}, none, "a step of 2 phases ended phase -1"},
+      {0, {0}, none, "a step of 0 phases ended phase 0"},
+      {2, {0}, none, "never ended phase 1"},
+      {1, none, none, "never ended phase 0"},
+  };
+  for (const auto& row : table) {
     calls_ = 0;
-    ExpectRefusal(
-        [&] {
-          SampleChanging(
-              1,
-              [&](int64_t call) { return std::vector<Part>(call < 5 ? 2 : later, Part{.phase = 0, .seconds = 1e-3}); },
-              {});
-        },
-        later == 1 ? "ended 1 phases where its first call ended 2" : "phase 0 as its number 2");
+    const auto parts = [&row](int64_t call) {
+      std::vector<Part> ended;
+      for (const int phase : call < 5 ? row.first : row.later) ended.push_back({.phase = phase, .seconds = 1e-3});
+      return ended;
+    };
+    ExpectRefusal([&] { SampleChanging(row.phases, parts, {}); }, row.message);
   }
-}
-
-TEST_F(PhaseTest, RefusesAnotherOrder) {
-  ExpectRefusal(
-      [&] {
-        SampleChanging(
-            2,
-            [](int64_t call) {
-              return call < 5 ? std::vector<Part>{{0, 1e-3}, {1, 1e-3}} : std::vector<Part>{{1, 1e-3}, {0, 1e-3}};
-            },
-            {});
-      },
-      "phase 1 as its number 0");
-}
-
-TEST_F(PhaseTest, RefusesUnknownPhases) {
-  ExpectRefusal([&] { Sample(2, {{0, 1e-3}, {2, 1e-3}}, {}); }, "a step of 2 phases ended phase 2");
-  ExpectRefusal([&] { Sample(2, {{-1, 1e-3}}, {}); }, "a step of 2 phases ended phase -1");
-  ExpectRefusal([&] { Sample(0, {{0, 1e-3}}, {}); }, "a step of 0 phases ended phase 0");
-}
-
-TEST_F(PhaseTest, RefusesPhasesThatNeverEnd) {
-  ExpectRefusal([&] { Sample(2, {{0, 1e-3}}, {}); }, "never ended phase 1");
-  ExpectRefusal([&] { Sample(1, {}, {}); }, "never ended phase 0");
 }
 
 TEST_F(PhaseTest, RefusesMorePhasesThanTheClockCanMark) {

@@ -41,7 +41,7 @@ TEST(Quantile, OfOneValueIsThatValue) {
   for (const double q : {0.0, 0.3, 1.0}) EXPECT_EQ(Quantile(std::vector<double>{4.0}, q), 4.0);
 }
 
-TEST(Quantile, RefusesWhatHasNoAnswer) {
+TEST(Quantile, RefusesUndefinedQuantiles) {
   EXPECT_THROW(Quantile({}, 0.5), std::invalid_argument);
   EXPECT_THROW(Quantile(kValues, -0.1), std::invalid_argument);
   EXPECT_THROW(Quantile(kValues, 1.1), std::invalid_argument);
@@ -61,7 +61,7 @@ TEST(Moments, AgreeWithNumpy) {
   EXPECT_THROW(Mean({}), std::invalid_argument);
 }
 
-TEST(RobustDeviation, IsDeafToOutliers) {
+TEST(RobustDeviation, IgnoresOutliers) {
   // Deviations from the median 3.7: 0.6 3.5 4.0 1.8 2.3 5.3 1.1 0.6, their median (1.8 + 2.3) / 2 = 2.05.
   EXPECT_NEAR(RobustDeviation(kValues), 1.4826 * 2.05, 1e-12);
   auto spoilt = kValues;
@@ -194,11 +194,11 @@ TEST(FindSplit, TwoStatesAreFoundWhateverTheirShares) {
   EXPECT_EQ(half->fast, 2);
 }
 
-TEST(FindSplit, ScatterIsNoSplit) {
+TEST(FindSplit, ScatterIsNotASplit) {
   EXPECT_FALSE(FindSplit(std::vector<double>{100, 110, 121, 133, 146}).has_value()) << "evenly spread";
   EXPECT_FALSE(FindSplit(std::vector<double>{100, 101, 102, 104, 108}).has_value()) << "within a tenth";
   EXPECT_FALSE(FindSplit(std::vector<double>{1, 1, 1, 1}).has_value());
-  EXPECT_FALSE(FindSplit(std::vector<double>{1, 2, 2}).has_value()) << "too few to tell";
+  EXPECT_FALSE(FindSplit(std::vector<double>{1, 2, 2}).has_value()) << "too few";
 }
 
 }  // namespace
