@@ -186,6 +186,17 @@ bool WriteAll(int file, std::string_view text) {
   return true;
 }
 
+std::string ReadAll(int file) {
+  std::string text;
+  std::array<char, 1 << 16> block{};
+  for (;;) {
+    const ssize_t count = pread(file, block.data(), block.size(), static_cast<off_t>(text.size()));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return text;
+    text.append(block.data(), static_cast<std::size_t>(count));
+  }
+}
+
 bool IsReplaceable(const std::string& path) {
   struct stat facts {};
   return stat(path.c_str(), &facts) != 0 || S_ISREG(facts.st_mode);
@@ -298,18 +309,6 @@ void LockedFile::Close() {
   if (std::exchange(made_, false) && IsInPlace()) unlink(path_.c_str());
   if (file_ >= 0) close(file_);
   file_ = -1;
-}
-
-std::string LockedFile::Read() const {
-  std::string text;
-  std::array<char, 1 << 16> block{};
-  for (off_t at = 0;;) {
-    const ssize_t count = pread(file_, block.data(), block.size(), at);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return text;
-    text.append(block.data(), static_cast<std::size_t>(count));
-    at += count;
-  }
 }
 
 absl::Status LockedFile::Append(std::string_view text) {

@@ -70,6 +70,9 @@ absl::StatusOr<std::string> FollowLinks(const std::string& path);
 // Writes all of the text. False with errno set on failure.
 bool WriteAll(int file, std::string_view text);
 
+// Reads an open file from its beginning to its end, or to the first error. Keeps the offset, which writers may share.
+std::string ReadAll(int file);
+
 // Whether a file at `path` can be replaced by rename: it is a regular file, or does not exist.
 bool IsReplaceable(const std::string& path);
 
@@ -121,7 +124,7 @@ class LockedFile {
   void Close();
   bool is_open() const { return file_ >= 0; }
 
-  std::string Read() const;
+  std::string Read() const { return ReadAll(file_); }
   // Appends all of the text, or nothing.
   absl::Status Append(std::string_view text);
   absl::Status Truncate(std::size_t size);

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 
 namespace roofbench {
 namespace {
@@ -100,11 +99,6 @@ uint64_t PortableHash(std::string_view text) {
 }
 
 std::string FirstLine(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
-
-std::string LastLine(std::string_view text) {
-  const std::vector<std::string> lines = absl::StrSplit(View(text), '\n', absl::SkipWhitespace());
-  return lines.empty() ? "" : lines.back();
-}
 
 std::vector<std::string> Wrapped(const std::vector<std::string>& pieces, std::size_t width) {
   std::vector<std::string> lines;

@@ -23,7 +23,6 @@ std::string HumanRate(double per_second, std::string_view unit);  // "12.3 GB/s"
 uint64_t PortableHash(std::string_view text);
 
 std::string FirstLine(std::string_view text);
-std::string LastLine(std::string_view text);  // the last one that is not blank, or empty
 
 // Joins the pieces with spaces into lines of at most `width` bytes; a longer piece has its own line.
 std::vector<std::string> Wrapped(const std::vector<std::string>& pieces, std::size_t width);

@@ -14,8 +14,6 @@ namespace roofbench::observe {
 namespace {
 
 bool g_nvtx = false;
-bool g_recorded = false;
-bool g_followed = false;
 
 // The user scopes that are open on this thread.
 std::vector<std::unique_ptr<at::RecordFunction>>& Scopes() {
@@ -54,32 +52,12 @@ void internal::Pop() {
 #if ROOFBENCH_HAS_NVTX
 bool EnableRanges() {
   g_nvtx = true;
-  internal::g_ranges_enabled = true;
+  internal::g_enabled = true;
   return true;
 }
 #else
 bool EnableRanges() { return false; }
 #endif
-
-RecordedRanges::RecordedRanges() : before_(internal::g_ranges_enabled) {
-  g_recorded = true;
-  internal::g_ranges_enabled = true;
-}
-
-RecordedRanges::~RecordedRanges() {
-  internal::g_ranges_enabled = before_;
-  g_recorded = false;
-}
-
-FollowedRanges::FollowedRanges() : before_(internal::g_ranges_enabled) {
-  g_followed = true;
-  internal::g_ranges_enabled = true;
-}
-
-FollowedRanges::~FollowedRanges() {
-  internal::g_ranges_enabled = before_;
-  g_followed = false;
-}
 
 std::string OpenRanges() {
   std::string path;

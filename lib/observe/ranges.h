@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace roofbench::observe {
 
@@ -28,35 +29,33 @@ inline constexpr char kZeroGradRange[] = "zero_grad";
 bool EnableRanges();
 
 namespace internal {
-inline bool g_ranges_enabled = false;
-void Push(const char* name, std::optional<int64_t> number = std::nullopt);
+inline bool g_enabled = false;
+inline bool g_recorded = false;
+inline bool g_followed = false;
+void Push(const char* name, std::optional<int64_t> number);
 void Pop();
+
+// While it lives, ranges are enabled, and `kUse` is set. Construct and destroy it outside any range.
+template <bool& kUse>
+class ScopedRanges {
+ public:
+  ScopedRanges() : before_(std::exchange(g_enabled, true)) { kUse = true; }
+  ScopedRanges(const ScopedRanges&) = delete;
+  ScopedRanges& operator=(const ScopedRanges&) = delete;
+  ~ScopedRanges() {
+    g_enabled = before_;
+    kUse = false;
+  }
+
+ private:
+  const bool before_;
+};
 }  // namespace internal
 
-// While it lives, ranges are also LibTorch user scopes, which its profiler records. Construct and destroy it outside
-// any range.
-class RecordedRanges {
- public:
-  RecordedRanges();
-  RecordedRanges(const RecordedRanges&) = delete;
-  RecordedRanges& operator=(const RecordedRanges&) = delete;
-  ~RecordedRanges();
-
- private:
-  const bool before_;
-};
-
-// While it lives, OpenRanges reports the ranges of each thread. Construct and destroy it outside any range.
-class FollowedRanges {
- public:
-  FollowedRanges();
-  FollowedRanges(const FollowedRanges&) = delete;
-  FollowedRanges& operator=(const FollowedRanges&) = delete;
-  ~FollowedRanges();
-
- private:
-  const bool before_;
-};
+// While it lives, ranges are also LibTorch user scopes, which its profiler records.
+using RecordedRanges = internal::ScopedRanges<internal::g_recorded>;
+// While it lives, OpenRanges reports the ranges of each thread.
+using FollowedRanges = internal::ScopedRanges<internal::g_followed>;
 
 // The ranges open on this thread, outermost first, without the step's: "forward/block 3".
 std::string OpenRanges();
@@ -64,11 +63,8 @@ std::string OpenRanges();
 // A range from construction to destruction; ranges nest. Costs one comparison while ranges are off.
 class Range {
  public:
-  explicit Range(const char* name) : open_(internal::g_ranges_enabled) {
-    if (open_) internal::Push(name);
-  }
-  // "block 3"
-  Range(const char* name, int64_t number) : open_(internal::g_ranges_enabled) {
+  // With a number: "block 3".
+  explicit Range(const char* name, std::optional<int64_t> number = std::nullopt) : open_(internal::g_enabled) {
     if (open_) internal::Push(name, number);
   }
   Range(const Range&) = delete;
@@ -81,7 +77,7 @@ class Range {
   void Next(const char* name) {
     if (!open_) return;
     internal::Pop();
-    internal::Push(name);
+    internal::Push(name, std::nullopt);
   }
 
  private:

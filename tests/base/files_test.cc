@@ -126,10 +126,7 @@ TEST(AtomicFileTest, KeepsPermissions) {
   std::ofstream(path) << "secret";
   constexpr auto kMine = std::filesystem::perms::owner_read | std::filesystem::perms::owner_write;
   std::filesystem::permissions(path, kMine);
-  AtomicFile file;
-  ASSERT_TRUE(file.Open(path).ok());
-  file.stream() << "new";
-  ASSERT_TRUE(file.Finish().ok());
+  ASSERT_TRUE(WriteFile(path, "new").ok());
   EXPECT_EQ(std::filesystem::status(path).permissions(), kMine);
 }
 
@@ -140,16 +137,12 @@ TEST(AtomicFileTest, WritesThroughALink) {
     std::filesystem::create_directories(folder / "not/there");
     std::ofstream(folder / "real.json") << "old";
     std::filesystem::create_symlink(target, folder / "out.json");
-    AtomicFile file;
-    ASSERT_TRUE(file.Open(folder / "out.json").ok());
-    file.stream() << "new";
-    ASSERT_TRUE(file.Finish().ok());
+    ASSERT_TRUE(WriteFile(folder / "out.json", "new").ok());
     EXPECT_TRUE(std::filesystem::is_symlink(folder / "out.json"));
     EXPECT_EQ(ReadText(folder / target), "new");
   }
   std::filesystem::create_symlink("loop", folder / "loop");
-  AtomicFile file;
-  EXPECT_THAT(std::string(file.Open(folder / "loop").message()), HasSubstr("symbolic links"));
+  EXPECT_THAT(std::string(WriteFile(folder / "loop", "").message()), HasSubstr("symbolic links"));
 }
 
 TEST(AtomicFileTest, LeavesNoFileWithoutFinish) {
@@ -163,19 +156,13 @@ TEST(AtomicFileTest, LeavesNoFileWithoutFinish) {
 }
 
 TEST(AtomicFileTest, FullDiskIsReportedWithRemedy) {
-  AtomicFile file;
-  ASSERT_TRUE(file.Open("/dev/full").ok());
-  file.stream() << "text";
-  EXPECT_THAT(std::string(file.Finish().message()),
+  EXPECT_THAT(std::string(WriteFile("/dev/full", "text").message()),
               AllOf(HasSubstr("/dev/full"), HasSubstr("No space left on device"), HasSubstr("make room")));
   EXPECT_FALSE(std::filesystem::exists("/dev/full.part"));
 }
 
 TEST(AtomicFileTest, DevicesAreWrittenInPlace) {
-  AtomicFile file;
-  ASSERT_TRUE(file.Open("/dev/null").ok());
-  file.stream() << "text";
-  EXPECT_TRUE(file.Finish().ok());
+  ASSERT_TRUE(WriteFile("/dev/null", "text").ok());
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null")) << "a rename would have replaced it";
 }
 
@@ -316,7 +303,7 @@ TEST(PrivateFolder, RejectsFoldersOfOtherUsers) {
   const std::string ours = folder / "base/ours";
   std::ofstream(ours + "/package") << "contents";
   ASSERT_TRUE(CheckPrivate(ours + "/package").ok());
-  if (chown((ours + "/package").c_str(), kNobody, kNobody) != 0) GTEST_SKIP() << "there is no other user";
+  if (chown((ours + "/package").c_str(), kNobody, kNobody) != 0) GTEST_SKIP() << "no other user exists";
   EXPECT_THAT(std::string(CheckPrivate(ours + "/package").message()), HasSubstr("belongs to another user"));
   ASSERT_EQ(chown(ours.c_str(), kNobody, kNobody), 0);
   EXPECT_THAT(std::string(MakePrivateFolder(folder / "base", "ours").message()), HasSubstr("belongs to another user"));

@@ -23,11 +23,9 @@ TEST(Text, ThreeDigitsInTheRightUnit) {
   EXPECT_EQ(HumanRate(0, "B/s"), "0.00 B/s");
 }
 
-TEST(Text, FirstAndLastLine) {
+TEST(Text, FirstLineEndsBeforeItsNewline) {
   EXPECT_EQ(FirstLine("one\ntwo"), "one");
   EXPECT_EQ(FirstLine(""), "");
-  EXPECT_EQ(LastLine("one\ntwo\n \n"), "two");
-  EXPECT_EQ(LastLine("\n"), "");
 }
 
 TEST(Text, WrappedAtItsPieces) {

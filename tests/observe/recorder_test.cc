@@ -88,9 +88,10 @@ TEST(KinetoEvent, ReadsFiveActivityTypes) {
   };
   EXPECT_EQ(kind_of(ActivityType::CPU_OP), EventKind::kOperator);
   EXPECT_EQ(kind_of(ActivityType::USER_ANNOTATION), EventKind::kRange);
-  EXPECT_EQ(kind_of(ActivityType::GPU_MEMCPY), EventKind::kDeviceKernel);
-  EXPECT_EQ(kind_of(ActivityType::GPU_MEMSET), EventKind::kDeviceKernel);
-  EXPECT_EQ(kind_of(ActivityType::CONCURRENT_KERNEL), EventKind::kDeviceKernel);
+  for (const ActivityType type :
+       {ActivityType::GPU_MEMCPY, ActivityType::GPU_MEMSET, ActivityType::CONCURRENT_KERNEL}) {
+    EXPECT_EQ(kind_of(type), EventKind::kDeviceKernel);
+  }
   EXPECT_EQ(kind_of(ActivityType::CUDA_RUNTIME), std::nullopt) << "a host call would count twice";
   EXPECT_EQ(kind_of(ActivityType::GPU_USER_ANNOTATION), std::nullopt) << "repeats a range";
 }

@@ -29,7 +29,7 @@ const Row& RowOf(const std::vector<Row>& rows, const std::string& name) {
   for (const Row& row : rows) {
     if (row.name == name) return row;
   }
-  ADD_FAILURE() << "there is no row " << name;
+  ADD_FAILURE() << "missing row " << name;
   return kNothing;
 }
 const ModuleRow& PartOf(const ProfileTables& tables, const std::string& path) {
@@ -37,7 +37,7 @@ const ModuleRow& PartOf(const ProfileTables& tables, const std::string& path) {
   for (const ModuleRow& row : tables.modules) {
     if (row.path == path) return row;
   }
-  ADD_FAILURE() << "there is no part " << path;
+  ADD_FAILURE() << "missing part " << path;
   return kNothing;
 }
 

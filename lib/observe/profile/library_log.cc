@@ -49,19 +49,11 @@ void Flush() {
 
 // One call as a row without a share.
 std::optional<RoutineRow> OnednnCall(absl::string_view line) {
-  // The fields of oneDNN's template, from "exec" on; a time stamp may precede it.
-  enum Field : std::size_t {
-    kExec,
-    kEngine,
-    kPrimitive,
-    kKernel,
-    kKind,
-    kMemory,
-    kAttributes,
-    kOthers,
-    kProblem,
-    kTime
-  };
+  // Among the ten fields of oneDNN's template, from "exec" on; a time stamp may precede it.
+  constexpr std::size_t kPrimitive = 2;
+  constexpr std::size_t kKernel = 3;
+  constexpr std::size_t kProblem = 8;
+  constexpr std::size_t kTime = 9;
   std::vector<absl::string_view> fields = absl::StrSplit(line, ',');
   const auto exec = std::find(fields.begin(), fields.end(), "exec");
   fields.erase(fields.begin(), exec);
@@ -138,13 +130,7 @@ LibraryLog::~LibraryLog() {
 std::string LibraryLog::Text() const {
   if (taken_ < 0) return "";
   Flush();
-  std::string text;
-  std::array<char, 1 << 16> part{};
-  // pread keeps the file offset, which writers share.
-  for (ssize_t count = 0; (count = pread(taken_, part.data(), part.size(), static_cast<off_t>(text.size()))) > 0;) {
-    text.append(part.data(), static_cast<std::size_t>(count));
-  }
-  return text;
+  return ReadAll(taken_);
 }
 
 std::vector<RoutineRow> RoutinesIn(std::string_view text, double step) {
