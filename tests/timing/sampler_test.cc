@@ -33,6 +33,13 @@ constexpr double kTight = 1e-9;  // relative
 
 SampleOptions Exactly(int64_t samples) { return {.max_samples = samples, .exact_samples = true}; }
 
+// Steps that all take the same time, under another clock.
+Samples SampleUnder(const FakeClock::Traits& traits, double seconds, const SampleOptions& options) {
+  FakeClock clock(traits);
+  return TakeSamples(
+      clock, [&](PhaseMarker&) { clock.Advance(seconds); }, 0, {}, options);
+}
+
 // A case on a processor: step i takes duration(i) seconds, and the log shows each step as 's' and each probe as 'r'.
 class SamplerTest : public testing::Test {
  protected:
@@ -190,15 +197,13 @@ TEST_F(SamplerTest, OutliersDoNotDelayConvergence) {
 }
 
 TEST(Sampler, QuantizedClockGetsSamplesOfManyTicks) {
-  FakeClock clock({.floor = 1e-6, .granularity = 1e-6});
-  const Samples samples = TakeSamples(clock, [&](PhaseMarker&) { clock.Advance(0.13e-6); }, 0, {}, {});
+  const Samples samples = SampleUnder({.floor = 1e-6, .granularity = 1e-6}, 0.13e-6, {});
   EXPECT_GE(static_cast<double>(samples.steps_per_sample) * 0.13e-6, 10e-6);
   EXPECT_NEAR(Median(samples.seconds), 0.13e-6, 0.1 * 0.13e-6);  // a tick in ten
 }
 
 TEST(Sampler, EndsWhereTheClockNeverMoves) {
-  FakeClock clock({.floor = 1e-6});
-  const Samples samples = TakeSamples(clock, [](PhaseMarker&) {}, 0, {}, {});
+  const Samples samples = SampleUnder({.floor = 1e-6}, 0, {});
   EXPECT_EQ(samples.stop, StopReason::kConverged);
   EXPECT_THAT(samples.seconds, Each(0));
 }
@@ -232,9 +237,7 @@ TEST(Sampler, StepsASampleGrowWhereAHeavyFirstStepHidTheNeed) {
 
 TEST(Sampler, ChunksKeepWithinTheMarksOfTheClock) {
   for (const std::size_t max_marks : {2, 3, 10}) {
-    FakeClock clock({.max_marks = max_marks});
-    const Samples samples = TakeSamples(
-        clock, [&](PhaseMarker&) { clock.Advance(1e-4); }, 0, {}, Exactly(40));
+    const Samples samples = SampleUnder({.max_marks = max_marks}, 1e-4, Exactly(40));
     EXPECT_THAT(samples.seconds, SizeIs(40));
     for (const Chunk& chunk : samples.chunks) EXPECT_LT(chunk.samples, static_cast<int64_t>(max_marks));
   }
@@ -358,8 +361,12 @@ TEST_F(SamplerTest, EndsAtTheFirstLimit) {
     const Samples samples = Sample(step, options);
     EXPECT_EQ(samples.stop, stop) << meaning;
     EXPECT_THAT(samples.seconds, SizeIs(count)) << meaning;
-    if (first_chunk > 0) EXPECT_EQ(samples.chunks.front().samples, first_chunk) << meaning;
-    if (chunks > 0) EXPECT_THAT(samples.chunks, SizeIs(chunks)) << meaning;
+    if (first_chunk > 0) {
+      EXPECT_EQ(samples.chunks.front().samples, first_chunk) << meaning;
+    }
+    if (chunks > 0) {
+      EXPECT_THAT(samples.chunks, SizeIs(chunks)) << meaning;
+    }
     if (step > 0.1) {
       EXPECT_EQ(samples.warmup_steps, step > 4 ? 1 : 2)
           << meaning << ": a step longer than the wall needs no second one";
