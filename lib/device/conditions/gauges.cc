@@ -17,7 +17,26 @@ constexpr double kCacheSeconds = 0.004;  // seconds of one reading
 
 }  // namespace
 
-workload::Peaks Gauges::CachePeaks(double working_set, const workload::Cost& cost) {
+hardware::RoofNeeds MeteredDevice::AddGemmProbes(hardware::RoofNeeds needs) {
+  for (const Dtype dtype : workload::kDtypes) {
+    const std::size_t index = workload::Index(dtype);
+    needs.dtypes[index] = needs.dtypes[index] && Supports(dtype).ok();
+    if (!needs.dtypes[index] || meter().peaks().flops_per_second[index] > 0) continue;
+    for (auto& [name, probe] : GemmProbes(dtype)) meter().AddComputeProbe(dtype, name, std::move(probe));
+  }
+  return needs;
+}
+
+void MeteredDevice::Calibrate(const hardware::RoofNeeds& needs) {
+  meter().Calibrate(AddGemmProbes(needs), calibration_seconds_);
+}
+
+void MeteredDevice::RestoreRoofs(const std::vector<hardware::RoofReading>& readings) {
+  AddGemmProbes(hardware::NeedsOf(readings));
+  meter().Restore(readings);
+}
+
+workload::Peaks MeteredDevice::CachePeaks(double working_set, const workload::Cost& cost) {
   using hardware::StreamKind;
   workload::Peaks& known = cache_peaks_[working_set];
   const hardware::RoofNeeds needs = hardware::NeedsOf(cost);
