@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <span>

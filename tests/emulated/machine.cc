@@ -1,19 +1,126 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/emulated/machine.h"
 
+#include <link.h>
+#include <ucontext.h>
+
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstring>
+#include <exception>
 #include <memory>
 #include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "tests/emulated/fiber.h"
-#include "tests/emulated/shared_memory.h"
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 namespace roofbench::emulated {
 namespace {
+
+// A separate stack for functions that can be left and entered again, announced to AddressSanitizer.
+class Fiber {
+ public:
+  static constexpr std::size_t kStackBytes = 128 * 1024;
+
+  Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  // The next Enter begins it. The last body has ended.
+  void Begin(std::function<void()> body) {
+    body_ = std::move(body);
+    ended_ = false;
+  }
+  // Runs the body until it calls Leave or ends. Throws what the body threw. A fiber that is destroyed before its body
+  // ended abandons it: objects on its stack are not destroyed.
+  void Enter() {
+    Switch(&outside_, &inside_, stack_.get(), kStackBytes);
+    if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+  }
+  // Returns to the caller of Enter. Called from the body.
+  void Leave() { Switch(&inside_, &outside_, outside_stack_, outside_bytes_); }
+  bool ended() const { return ended_; }
+
+ private:
+  static void Start(unsigned high, unsigned low);
+  [[noreturn]] void RunBodies() {
+    for (;;) {
+      try {
+        body_();
+      } catch (...) {
+        thrown_ = std::current_exception();
+      }
+      ended_ = true;
+      Leave();
+    }
+  }
+  void Switch(ucontext_t* from, const ucontext_t* to, const void* stack, std::size_t bytes);
+
+  std::unique_ptr<std::byte[]> stack_;
+  std::function<void()> body_;
+  std::exception_ptr thrown_;
+  bool ended_ = true;
+  ucontext_t inside_ = {};
+  ucontext_t outside_ = {};
+  const void* outside_stack_ = nullptr;
+  std::size_t outside_bytes_ = 0;
+};
+
+Fiber::Fiber() : stack_(std::make_unique_for_overwrite<std::byte[]>(kStackBytes)) {
+  getcontext(&inside_);
+  inside_.uc_stack.ss_sp = stack_.get();
+  inside_.uc_stack.ss_size = kStackBytes;
+  inside_.uc_link = nullptr;
+  // makecontext passes integers.
+  const auto self = reinterpret_cast<uintptr_t>(this);
+  makecontext(&inside_, reinterpret_cast<void (*)()>(&Fiber::Start), 2, static_cast<unsigned>(self >> 32),
+              static_cast<unsigned>(self));
+  // AddressSanitizer would clear its state for the whole stack, which takes long, each time that it is entered.
+  inside_.uc_stack = {};
+}
+
+void Fiber::Switch(ucontext_t* from, const ucontext_t* to, [[maybe_unused]] const void* stack,
+                   [[maybe_unused]] std::size_t bytes) {
+#ifdef __SANITIZE_ADDRESS__
+  void* fake_stack = nullptr;
+  __sanitizer_start_switch_fiber(&fake_stack, stack, bytes);
+#endif
+  swapcontext(from, to);
+#ifdef __SANITIZE_ADDRESS__
+  const bool inside = from == &inside_;
+  __sanitizer_finish_switch_fiber(fake_stack, inside ? &outside_stack_ : nullptr, inside ? &outside_bytes_ : nullptr);
+#endif
+}
+
+void Fiber::Start(unsigned high, unsigned low) {
+  auto* const self = reinterpret_cast<Fiber*>(static_cast<uintptr_t>(high) << 32 | low);
+#ifdef __SANITIZE_ADDRESS__
+  __sanitizer_finish_switch_fiber(nullptr, &self->outside_stack_, &self->outside_bytes_);
+#endif
+  self->RunBodies();
+}
+
+// Whether the module has this function's code; if so, sets all bytes of the calling thread's copy of its variables to
+// 0xff: NaN, and an invalid address. They are the __shared__ variables of the kernels in this library and nothing else.
+int PoisonIfOwn(dl_phdr_info* module, std::size_t /*size*/, void* /*nothing*/) {
+  const auto here = reinterpret_cast<uintptr_t>(&PoisonIfOwn);
+  bool own = false;
+  std::size_t bytes = 0;
+  for (int i = 0; i < module->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& part = module->dlpi_phdr[i];
+    const uintptr_t begin = module->dlpi_addr + part.p_vaddr;
+    own = own || (part.p_type == PT_LOAD && here >= begin && here < begin + part.p_memsz);
+    if (part.p_type == PT_TLS) bytes = part.p_memsz;
+  }
+  if (own && module->dlpi_tls_data != nullptr) std::memset(module->dlpi_tls_data, 0xff, bytes);
+  return own ? 1 : 0;
+}
 
 // uint_fast32_t of the standard library's engines would be 64 bits wide.
 std::mt19937& Random() {
@@ -58,7 +165,7 @@ class Block {
   Block(Place place, const std::function<void()>& kernel) : place_(place), kernel_(kernel), threads_(place.block.x) {}
 
   void Run() {
-    PoisonShared();
+    dl_iterate_phdr(&PoisonIfOwn, nullptr);
     for (std::size_t i = 0; i < threads_.size(); ++i) {
       threads_[i].fiber = TakeFiber();
       threads_[i].fiber->Begin(kernel_);
@@ -69,7 +176,7 @@ class Block {
     const auto waits = std::find_if(threads_.begin(), threads_.end(),
                                     [](const Thread& thread) { return thread.state != State::kEnded; });
     if (waits != threads_.end()) {
-      throw Fault("thread " + std::to_string(waits - threads_.begin()) + " waits for ever at " + Text(waits->where));
+      throw Fault("thread " + std::to_string(waits - threads_.begin()) + " waits forever at " + Text(waits->where));
     }
     for (Thread& thread : threads_) IdleFibers().push_back(std::move(thread.fiber));
   }

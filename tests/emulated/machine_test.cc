@@ -55,13 +55,13 @@ TEST(Machine, TrapsABarrierThatNotAllThreadsMeet) {
   EXPECT_EQ(LaunchHalfABarrier(kFaultyThreads), cudaSuccess);
   EXPECT_EQ(LaunchHalfABarrier(0), cudaSuccess);
   EXPECT_THAT([] { LaunchHalfABarrier(1); },
-              ThrowsMessage<Fault>(HasSubstr("thread 0 waits for ever at faulty_kernels.cu:")));
+              ThrowsMessage<Fault>(HasSubstr("thread 0 waits forever at faulty_kernels.cu:")));
   EXPECT_THAT(LaunchTwoBarriers,
               ThrowsMessage<Fault>(HasSubstr("threads wait at different barriers: faulty_kernels.cu:")));
 }
 
 TEST(Machine, TrapsAShuffleThatALaneStaysAwayFrom) {
-  EXPECT_THAT(LaunchLonelyShuffle, ThrowsMessage<Fault>(HasSubstr("waits for ever at faulty_kernels.cu:")));
+  EXPECT_THAT(LaunchLonelyShuffle, ThrowsMessage<Fault>(HasSubstr("waits forever at faulty_kernels.cu:")));
 }
 
 TEST(Machine, TrapsAVectorThatIsNotAligned) {
@@ -72,21 +72,21 @@ TEST(Machine, TrapsAVectorThatIsNotAligned) {
   EXPECT_THAT([&] { LaunchLoadOfFour(&y, x.data() + 1); }, ThrowsMessage<Fault>(HasSubstr("not aligned")));
 }
 
-TEST(Machine, GoesOnAfterAFault) {
+TEST(Machine, ContinuesAfterAFault) {
   EXPECT_THROW(LaunchTwoBarriers(), Fault);
   const std::vector<float> x = Numbers(kFaultyThreads);
   EXPECT_EQ(WrongOrders(LaunchReverse, x, {x.rbegin(), x.rend()}, false), 0);
 }
 
 #ifdef __SANITIZE_ADDRESS__
-TEST(MachineDeathTest, AReadBehindTheEndIsSeen) {
+TEST(MachineDeathTest, CatchesAReadPastTheEnd) {
   const std::vector<float> x = Numbers(7);
   float y = 0;
   EXPECT_DEATH(LaunchLoadOfFour(&y, x.data() + 4), "heap-buffer-overflow");
 }
 #endif
 
-TEST(Machine, RefusesWhatADeviceRefuses) {
+TEST(Machine, RefusesTheShapesThatADeviceRefuses) {
   const auto nothing = [] {};
   void (*const kernel)() = nothing;
   EXPECT_EQ(cudaLaunchKernel(kernel, 1, 1025, nullptr, 0, nullptr), cudaErrorInvalidConfiguration);

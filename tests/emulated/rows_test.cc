@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include "lib/kernels/cuda/launch_cuda.h"
@@ -101,7 +102,7 @@ TEST_P(Rows, Softmax) {
 
 INSTANTIATE_TEST_SUITE_P(Columns, Rows, testing::Values(8, 56, 256, 1032, 2048, 4096, 8200, 32768));
 
-TEST(RowsShapes, WhatIsNotTakenIsRefused) {
+TEST(RowsShapes, UnsupportedOnesAreRefused) {
   float x[16] = {};
   EXPECT_EQ(LaunchSoftmax(RowType::kFp32, x, x, 1, 12, nullptr), cudaErrorInvalidValue);
   EXPECT_EQ(LaunchSoftmax(RowType::kFp32, x, x, 1, 2 * kernels::kMostRowColumns, nullptr), cudaErrorInvalidValue);

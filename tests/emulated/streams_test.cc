@@ -82,7 +82,7 @@ TEST_P(Grid, IsWhatTheDeviceHoldsAtOnceAndNoMoreThanThereIsWork) {
   }
 }
 
-TEST(NoGrid, WhereTheDeviceDoesNotTell) {
+TEST(NoGrid, IsLaunchedIfTheQueryFails) {
   for (const CudaStream kind : kKinds) {
     TheCapacity() = {.error = cudaErrorInvalidValue};
     LastLaunch() = {};
@@ -121,7 +121,7 @@ std::size_t BlocksOfAVector(CudaStream kind, bool of_target) {
 }
 
 // Else the caches of a multiprocessor, or its registers, would serve the second round.
-TEST(StreamRounds, ABlockNeverHasItsWordsAgain) {
+TEST(StreamRounds, ABlockNeverAccessesItsWordsAgain) {
   EXPECT_EQ(BlocksOfAVector(CudaStream::kRead, false), 3);
   EXPECT_EQ(BlocksOfAVector(CudaStream::kCopy, false), 3);
   EXPECT_EQ(BlocksOfAVector(CudaStream::kCopy, true), 3);

@@ -5,35 +5,28 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "lib/kernels/simd/floats.h"
+
 namespace roofbench::emulated {
 
-struct Bf16 {
-  uint16_t bits = 0x7fff;  // NaN: a result that was never written
-};
-inline double Value(float value) { return value; }
-inline double Value(Bf16 value) { return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16); }
-inline float Rounded(double value, float /*type*/) { return static_cast<float>(value); }
-inline Bf16 Rounded(double value, Bf16 /*type*/) {
-  const uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(value));
-  return {static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
-}
+using kernels::Bf16;
+inline double Value(auto value) { return kernels::ToFloat(value); }
 
 template <typename T>
 inline constexpr double kRounding = 0x1p-8;  // half the distance to the next number, relative
 template <>
 inline constexpr double kRounding<float> = 0x1p-24;
 
+// NaN: a result that was never written.
 template <typename T>
 std::vector<T> Nothing(int64_t count) {
-  if constexpr (std::is_same_v<T, float>) return std::vector<float>(static_cast<std::size_t>(count), NAN);
-  return std::vector<T>(static_cast<std::size_t>(count));
+  return std::vector<T>(static_cast<std::size_t>(count), kernels::Rounded<T>(NAN));
 }
 
 template <typename T>
@@ -41,7 +34,7 @@ std::vector<T> Normal(int64_t count, double mean, uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal(mean, 1);
   std::vector<T> values(static_cast<std::size_t>(count));
-  for (T& value : values) value = Rounded(normal(random), T());
+  for (T& value : values) value = kernels::Rounded<T>(static_cast<float>(normal(random)));
   return values;
 }
 

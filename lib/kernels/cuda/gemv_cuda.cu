@@ -13,11 +13,6 @@ namespace roofbench::kernels {
 // The memory layout of each weight type and its conversion to fp32. A thread loads kColumns columns of a row at once,
 // as Raw, and multiplies them kPiece columns at a time with x.
 
-template <int kColumns>
-struct Piece {
-  float at[kColumns];
-};
-
 __device__ inline void LoadPiece(const float* from, Piece<4>& piece) {
   const float4 raw = __ldg(reinterpret_cast<const float4*>(from));
   piece = {{raw.x, raw.y, raw.z, raw.w}};
@@ -26,11 +21,7 @@ __device__ inline void LoadPiece(const __nv_bfloat16* from, Piece<4>& piece) {
   const uint2 raw = __ldg(reinterpret_cast<const uint2*>(from));
   piece = {{LowBf16(raw.x), HighBf16(raw.x), LowBf16(raw.y), HighBf16(raw.y)}};
 }
-__device__ inline void LoadPiece(const __nv_bfloat16* from, Piece<8>& piece) {
-  const uint4 raw = __ldg(reinterpret_cast<const uint4*>(from));
-  piece = {{LowBf16(raw.x), HighBf16(raw.x), LowBf16(raw.y), HighBf16(raw.y), LowBf16(raw.z), HighBf16(raw.z),
-            LowBf16(raw.w), HighBf16(raw.w)}};
-}
+__device__ inline void LoadPiece(const __nv_bfloat16* from, Piece<8>& piece) { piece = Load(from); }
 
 // Load it with the other loads of a vector, not where it is used.
 __device__ inline float LoadOne(const __nv_bfloat16* from) {
@@ -63,15 +54,7 @@ struct Bf16Weights {
   static constexpr bool kGrouped = false;
   const __nv_bfloat16* weight;
   __device__ Raw Load(int64_t element) const { return __ldg(reinterpret_cast<const Raw*>(weight + element)); }
-  __device__ static Piece<8> Weights(const Raw& raw, int /*piece*/) {
-    Piece<8> piece;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      piece.at[2 * i] = LowBf16(Word(raw, i));
-      piece.at[2 * i + 1] = HighBf16(Word(raw, i));
-    }
-    return piece;
-  }
+  __device__ static Piece<8> Weights(const Raw& raw, int /*piece*/) { return FromBf16(raw); }
   __device__ float RowScale(int64_t /*row*/) const { return 1; }
 };
 
@@ -267,14 +250,14 @@ __global__ void __launch_bounds__(kThreads, LeastBlocks(kBatch))
 }
 
 template <int kBatch, typename Weights>
-cudaError_t Run(const Weights& weights, const GemvArguments& a, cudaStream_t stream) {
+cudaError_t Run(const Weights& weights, const GemvArguments& a, void* stream) {
   using X = typename Weights::X;
   const dim3 blocks(static_cast<unsigned>((a.rows + kRows - 1) / kRows), static_cast<unsigned>(a.chosen));
   return Launch(GemvRows<Weights, kBatch>, blocks, kThreads, stream, weights, static_cast<X*>(a.y),
                 static_cast<const X*>(a.x), a.rows, static_cast<int>(a.cols), a.batch, a.experts);
 }
 
-cudaError_t RunInt8(const GemvArguments& a, cudaStream_t stream) {
+cudaError_t RunInt8(const GemvArguments& a, void* stream) {
   const auto* const weight = static_cast<const int8_t*>(a.weight);
   const auto* const scale = static_cast<const float*>(a.scale);
   if (a.cols % kInt8Columns != 0) return Run<1>(Int8Weights<uint2, 8>{weight, scale}, a, stream);
@@ -285,7 +268,7 @@ cudaError_t RunInt8(const GemvArguments& a, cudaStream_t stream) {
   return Run<8>(Int8Weights<uint4, 4>{weight, scale}, a, stream);  // shorter pieces avoid register spills
 }
 
-cudaError_t RunInt4(const GemvArguments& a, cudaStream_t stream) {
+cudaError_t RunInt4(const GemvArguments& a, void* stream) {
   int shift = 0;
   while ((int64_t{1} << shift) < a.group) ++shift;
   return Run<1>(Int4Weights{static_cast<const uint8_t*>(a.weight), static_cast<const __nv_bfloat16*>(a.scale),
@@ -305,7 +288,7 @@ bool Fits(const GemvArguments& a) {
 
 }  // namespace
 
-cudaError_t LaunchGemv(const GemvArguments& a, cudaStream_t stream) {
+int LaunchGemv(const GemvArguments& a, void* stream) {
   if (!Fits(a)) return cudaErrorInvalidValue;
   switch (a.type) {
     case WeightType::kFp32:

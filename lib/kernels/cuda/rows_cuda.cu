@@ -121,53 +121,38 @@ int ThreadsFor(int64_t cols) {
   return static_cast<int>((least + kWarp - 1) / kWarp * kWarp);
 }
 
-template <typename Element>
-const Element* As(const void* pointer) {
-  return static_cast<const Element*>(pointer);
-}
-
 float Inverse(int64_t cols) { return static_cast<float>(1.0 / static_cast<double>(cols)); }
 
-template <typename Element>
-cudaError_t RmsNorm(void* y, const void* x, const float* weight, int64_t rows, int64_t cols, float epsilon,
-                    cudaStream_t stream) {
-  return Launch(RmsNormRows<Element>, static_cast<unsigned>(rows), ThreadsFor(cols), stream, static_cast<Element*>(y),
-                As<Element>(x), weight, cols, Inverse(cols), epsilon);
-}
-
-template <typename Element>
-cudaError_t LayerNorm(void* y, const void* x, const float* weight, const float* bias, int64_t rows, int64_t cols,
-                      float epsilon, cudaStream_t stream) {
-  return Launch(LayerNormRows<Element>, static_cast<unsigned>(rows), ThreadsFor(cols), stream, static_cast<Element*>(y),
-                As<Element>(x), weight, bias, cols, Inverse(cols), epsilon);
-}
-
-template <typename Element>
-cudaError_t Softmax(void* y, const void* x, int64_t rows, int64_t cols, cudaStream_t stream) {
-  return Launch(SoftmaxRows<Element>, static_cast<unsigned>(rows), ThreadsFor(cols), stream, static_cast<Element*>(y),
-                As<Element>(x), cols);
+// Runs kernel(y, x, arguments…), a block for each row.
+template <typename Element, typename... Parameters>
+int RunRows(void (*kernel)(Element*, const Element*, Parameters...), void* y, const void* x, int64_t rows, int64_t cols,
+            void* stream, std::common_type_t<Parameters>... arguments) {
+  if (!Fits(rows, cols)) return cudaErrorInvalidValue;
+  return Launch(kernel, static_cast<unsigned>(rows), ThreadsFor(cols), stream, static_cast<Element*>(y),
+                static_cast<const Element*>(x), arguments...);
 }
 
 }  // namespace
 
-cudaError_t LaunchRmsNorm(RowType type, void* y, const void* x, const float* weight, int64_t rows, int64_t cols,
-                          float epsilon, cudaStream_t stream) {
-  if (!Fits(rows, cols)) return cudaErrorInvalidValue;
-  const auto run = type == RowType::kFp32 ? &RmsNorm<float> : &RmsNorm<__nv_bfloat16>;
-  return run(y, x, weight, rows, cols, epsilon, stream);
+int LaunchRmsNorm(RowType type, void* y, const void* x, const float* weight, int64_t rows, int64_t cols, float epsilon,
+                  void* stream) {
+  const auto run = [&](auto* kernel) {
+    return RunRows(kernel, y, x, rows, cols, stream, weight, cols, Inverse(cols), epsilon);
+  };
+  return type == RowType::kFp32 ? run(RmsNormRows<float>) : run(RmsNormRows<__nv_bfloat16>);
 }
 
-cudaError_t LaunchLayerNorm(RowType type, void* y, const void* x, const float* weight, const float* bias, int64_t rows,
-                            int64_t cols, float epsilon, cudaStream_t stream) {
-  if (!Fits(rows, cols)) return cudaErrorInvalidValue;
-  const auto run = type == RowType::kFp32 ? &LayerNorm<float> : &LayerNorm<__nv_bfloat16>;
-  return run(y, x, weight, bias, rows, cols, epsilon, stream);
+int LaunchLayerNorm(RowType type, void* y, const void* x, const float* weight, const float* bias, int64_t rows,
+                    int64_t cols, float epsilon, void* stream) {
+  const auto run = [&](auto* kernel) {
+    return RunRows(kernel, y, x, rows, cols, stream, weight, bias, cols, Inverse(cols), epsilon);
+  };
+  return type == RowType::kFp32 ? run(LayerNormRows<float>) : run(LayerNormRows<__nv_bfloat16>);
 }
 
-cudaError_t LaunchSoftmax(RowType type, void* y, const void* x, int64_t rows, int64_t cols, cudaStream_t stream) {
-  if (!Fits(rows, cols)) return cudaErrorInvalidValue;
-  const auto run = type == RowType::kFp32 ? &Softmax<float> : &Softmax<__nv_bfloat16>;
-  return run(y, x, rows, cols, stream);
+int LaunchSoftmax(RowType type, void* y, const void* x, int64_t rows, int64_t cols, void* stream) {
+  const auto run = [&](auto* kernel) { return RunRows(kernel, y, x, rows, cols, stream, cols); };
+  return type == RowType::kFp32 ? run(SoftmaxRows<float>) : run(SoftmaxRows<__nv_bfloat16>);
 }
 
 }  // namespace roofbench::kernels

@@ -17,9 +17,11 @@ constexpr int kVector = static_cast<int>(kGpuVector);  // 16 bytes of bf16
 constexpr int kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 
-struct Vector {
-  float at[kVector];
+template <int kCount>
+struct Piece {
+  float at[kCount];
 };
+using Vector = Piece<kVector>;
 
 // bf16 is the upper half of an fp32.
 __device__ inline float LowBf16(unsigned word) { return __uint_as_float(word << 16); }
@@ -92,11 +94,11 @@ __device__ float ReduceBlock(float mine) {
 // Runs kernel(arguments…) on a grid of blocks. Returns and clears a launch error: the next call of the runtime is not
 // at fault.
 template <typename... Parameters>
-cudaError_t Launch(void (*kernel)(Parameters...), dim3 grid, int threads, cudaStream_t stream,
+cudaError_t Launch(void (*kernel)(Parameters...), dim3 grid, int threads, void* stream,
                    std::common_type_t<Parameters>... arguments) {
   void* pointers[] = {static_cast<void*>(&arguments)...};
-  const cudaError_t launched =
-      cudaLaunchKernel(kernel, grid, dim3(static_cast<unsigned>(threads)), pointers, 0, stream);
+  const cudaError_t launched = cudaLaunchKernel(kernel, grid, dim3(static_cast<unsigned>(threads)), pointers, 0,
+                                                static_cast<cudaStream_t>(stream));
   const cudaError_t last = cudaGetLastError();
   return launched == cudaSuccess ? last : launched;
 }
