@@ -14,7 +14,7 @@
 
 #include <algorithm>
 
-#include "lib/kernels/operators/rows/cross_entropy.h"
+#include "lib/kernels/operators/rows/softmax.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/rows.h"
 

@@ -29,9 +29,8 @@
 #include "lib/kernels/operators/elementwise/adamw.h"
 #include "lib/kernels/operators/elementwise/data_movement.h"
 #include "lib/kernels/operators/elementwise/rope.h"
-#include "lib/kernels/operators/rows/cross_entropy.h"
-#include "lib/kernels/operators/rows/norm.h"
 #include "lib/kernels/operators/rows/softmax.h"
+#include "lib/kernels/operators/rows/norm.h"
 #include "lib/models/decoding/rotary_table.h"
 
 namespace roofbench {

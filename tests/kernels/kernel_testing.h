@@ -3,12 +3,14 @@
 #pragma once
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <random>
 #include <set>
 #include <string>
@@ -18,6 +20,23 @@
 #include "lib/kernels/simd/isa.h"
 
 namespace roofbench::kernels {
+
+// The first failure of an ASSERT ends its test, in functions and loops too.
+class ThrowingListener : public testing::EmptyTestEventListener, public testing::Environment {
+ public:
+  void SetUp() override { testing::UnitTest::GetInstance()->listeners().Append(new ThrowingListener); }
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (result.fatally_failed()) throw testing::AssertionException(result);
+  }
+};
+inline testing::Environment* const kThrows = testing::AddGlobalTestEnvironment(new ThrowingListener);
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+using FloatTypes = testing::Types<float, Bf16>;
+
+inline std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
 
 template <typename T>
 T FromDouble(double value);
@@ -57,7 +76,7 @@ template <typename T>
 std::vector<T> Normal(int64_t n, double mean = 0, double deviation = 1, uint32_t seed = 1) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal(mean, deviation);
-  std::vector<T> values(static_cast<std::size_t>(n));
+  std::vector<T> values(Size(n));
   for (T& value : values) value = FromDouble<T>(normal(random));
   return values;
 }
@@ -104,7 +123,6 @@ inline void OnEveryIsa(const std::function<void()>& body) {
     if (!run.insert(FeaturesNow()).second) continue;
     SCOPED_TRACE(testing::Message() << level.name);
     body();
-    if (testing::Test::HasFatalFailure()) return;
   }
   const std::vector<HighwayTarget> targets = HighwayTargets();
   const std::size_t first = kEveryHighwayTarget || targets.empty() ? 1 : std::max<std::size_t>(1, targets.size() - 1);
@@ -112,7 +130,6 @@ inline void OnEveryIsa(const std::function<void()>& body) {
     const LimitIsa limit(kIsaLevels[0].features, targets[narrower].bit);
     SCOPED_TRACE(testing::Message() << kIsaLevels[0].name << ", Highway's " << targets[narrower].name);
     body();
-    if (testing::Test::HasFatalFailure()) return;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "lib/kernels/simd/floats.h"
 #include "lib/kernels/simd/isa.h"
@@ -44,8 +45,12 @@ struct Floats<Bf16> {
   __m512 v[2];
 };
 
-inline __mmask16 Mask16(int64_t count) { return static_cast<__mmask16>((1U << count) - 1); }  // count < 16
-inline __mmask32 Mask32(int64_t count) { return static_cast<__mmask32>((1ULL << count) - 1); }
+// The mask of the first `count` lanes: none below zero, all above their number.
+inline __mmask16 Mask16(int64_t count) { return static_cast<__mmask16>((1U << std::clamp<int64_t>(count, 0, 16)) - 1); }
+inline __mmask32 Mask32(int64_t count) {
+  return static_cast<__mmask32>((uint64_t{1} << std::clamp<int64_t>(count, 0, 32)) - 1);
+}
+inline __mmask64 Mask64(int64_t count) { return ~uint64_t{0} >> (kLineBytes - std::min(kLineBytes, count)); }  // from 1
 
 // `count` elements of a line, followed by zeros. Whole lines take the constant kPerLine.
 ROOFBENCH_TARGET_AVX512 inline __m512i LoadLine(const float* from) { return _mm512_loadu_si512(from); }
@@ -161,8 +166,22 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void AddDot(__m512& sum, __m512i w, __m512i 
 // Converts weights to the unsigned operand of AddDot: w + 128. Sums are then too large by 128 · Σ x.
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Unsigned(__m512i w) { return _mm512_xor_si512(w, _mm512_set1_epi8(-128)); }
 
-// The mask of the first `count` of 64 bytes; all if there are more.
-inline __mmask64 Mask64(int64_t count) { return ~uint64_t{0} >> (kLineBytes - std::min(kLineBytes, count)); }
+// Four bytes in every lane.
+ROOFBENCH_TARGET_AVX512 inline __m512i BroadcastFour(const int8_t* from) {
+  int32_t bytes;
+  std::memcpy(&bytes, from, sizeof(bytes));
+  return _mm512_set1_epi32(bytes);
+}
+
+// Sets sums to zero; unrolled, so that they stay in registers.
+template <typename Sum, std::size_t kRows, std::size_t kColumns>
+ROOFBENCH_TARGET_AVX512 inline void Clear(Sum (&sums)[kRows][kColumns]) {
+#pragma GCC unroll 16
+  for (auto& of_row : sums) {
+#pragma GCC unroll 16
+    for (Sum& sum : of_row) sum = Sum{};
+  }
+}
 
 // Transposes 16 rows of 16 words.
 ROOFBENCH_TARGET_AVX512 inline void Transpose(__m512i (&x)[16]) {

@@ -12,21 +12,12 @@
 
 namespace roofbench::kernels {
 
-// Computes a share of some work on the calling thread.
+// A function that computes a share of some work on the calling thread.
 template <typename Work>
-using ShareFunction = void (*)(const Work& work, Range share);
-template <typename Work>
-using ShareVariant = IsaVariant<ShareFunction<Work>>;
+using ShareVariant = IsaVariant<void (*)(const Work& work, Range share)>;
 
 // The grain of work that is one run of elements: shares begin on pages.
 inline constexpr int64_t kGrainElements = 4096;
-
-// Shares of [0, n) that begin on multiples of `grain`, by the best row of a table of ShareVariants.
-template <const auto& kTable, typename Work>
-void RunShares(const Work& work, int64_t n, int64_t grain, const ParallelFor& parallel_for) {
-  const ShareFunction<Work> share = BestVariant<kTable>();
-  parallel_for(n, grain, [&](Range range) { share(work, range); });
-}
 
 }  // namespace roofbench::kernels
 
@@ -39,10 +30,21 @@ void RunShares(const Work& work, int64_t n, int64_t grain, const ParallelFor& pa
   HWY_EXPORT(name##suffix);                           \
   static void name(const __VA_ARGS__& work, Range range) { HWY_DYNAMIC_DISPATCH(name##suffix)(work, range); }
 
-// Both for Work<float> and Work<Bf16>.
+// The function Run for one type of work: shares of [0, work.items) that begin on multiples of `grain`, by the best
+// variant of the table kVariants<Work>.
+#define ROOFBENCH_RUN(items, grain, ...)                                       \
+  void Run(const __VA_ARGS__& work, const ParallelFor& parallel_for) {         \
+    const auto share = BestVariant<kVariants<__VA_ARGS__>>();                  \
+    parallel_for(work.items, grain, [&](Range range) { share(work, range); }); \
+  }
+
+// Each for Work<float> and Work<Bf16>.
 #define ROOFBENCH_HIGHWAY_INSTANCES(name, Work)             \
   ROOFBENCH_HIGHWAY_INSTANCE(name, Work##Fp32, Work<float>) \
   ROOFBENCH_HIGHWAY_INSTANCE(name, Work##Bf16, Work<Bf16>)
 #define ROOFBENCH_HIGHWAY_DISPATCHES(name, Work)            \
   ROOFBENCH_HIGHWAY_DISPATCH(name, Work##Fp32, Work<float>) \
   ROOFBENCH_HIGHWAY_DISPATCH(name, Work##Bf16, Work<Bf16>)
+#define ROOFBENCH_RUNS(items, grain, Work) \
+  ROOFBENCH_RUN(items, grain, Work<float>) \
+  ROOFBENCH_RUN(items, grain, Work<Bf16>)

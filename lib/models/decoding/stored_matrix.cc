@@ -15,7 +15,6 @@
 #include "lib/aten/elements.h"
 #include "lib/aten/products.h"
 #include "lib/aten/random.h"
-#include "lib/kernels/operators/products/int4_product.h"
 #include "lib/kernels/operators/products/llm_int8.h"
 #include "lib/kernels/operators/products/weights.h"
 #include "lib/kernels/threading/huge_pages.h"

@@ -22,7 +22,7 @@
 #include "lib/kernels/operators/elementwise/activations.h"
 #include "lib/kernels/operators/elementwise/data_movement.h"
 #include "lib/kernels/operators/elementwise/rope.h"
-#include "lib/kernels/operators/rows/cross_entropy.h"
+#include "lib/kernels/operators/rows/softmax.h"
 #include "lib/kernels/operators/rows/norm.h"
 #include "lib/observe/ranges.h"
 

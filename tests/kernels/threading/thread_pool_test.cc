@@ -51,7 +51,7 @@ TEST(ParallelFor, VisitsEachItemOnce) {
   for (const int threads : {1, 2, 3, 7}) ExpectEachOnce(ThreadPool(threads));
 }
 
-TEST(SpinBarrier, NobodySpinsForAProcessorThatTheOthersNeed) {
+TEST(SpinBarrier, YieldsWithFewerProcessorsThanThreads) {
   EXPECT_GT(SpinBarrier::Spins(2, 2), 0);
   EXPECT_GT(SpinBarrier::Spins(1, 2), 0);
   EXPECT_EQ(SpinBarrier::Spins(3, 2), 0);
@@ -113,7 +113,7 @@ TEST(ThreadPool, RegionsShareAndWait) {
   EXPECT_EQ(items, std::vector<int64_t>(16, kRounds));
 }
 
-TEST(RowShares, EveryRowIsSomebodysOnce) {
+TEST(RowShares, DivideEachRowOnce) {
   for (const int threads : {1, 2, 3, 7}) {
     for (const int64_t grain : {1, 16}) {
       const std::vector<int64_t> sizes = {1, 5, 16, 48, 1000, 4096};
@@ -141,7 +141,7 @@ TEST(RowShares, EveryRowIsSomebodysOnce) {
 }
 
 // One thread sleeps in its first part until the other has taken all of the rest.
-TEST(RowShares, WhoIsHeldUpLeavesTheRestToTheOthers) {
+TEST(RowShares, LeaveTheRestOfADelayedThreadToTheOthers) {
   constexpr int64_t kRows = 1000;
   RowShares shares(1);
   shares.Restart();

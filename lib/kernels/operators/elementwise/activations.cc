@@ -10,9 +10,6 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/operators/elementwise/activations.cc"  // NOLINT(bugprone-suspicious-include)
-// clang-format off: this one comes before the others
-#include "hwy/foreach_target.h"
-// clang-format on
 #include "lib/kernels/simd/highway_math.inc"
 
 #ifndef ROOFBENCH_KERNELS_GELU_TAIL_
@@ -307,23 +304,13 @@ constexpr ShareVariant<SiluMul<X, Y>> kVariants<SiluMul<X, Y>>[] = {{kAvx512Bf16
 
 }  // namespace
 
-#define ROOFBENCH_RUN(...)                                                         \
-  void Run(const __VA_ARGS__& work, const ParallelFor& parallel_for) {             \
-    RunShares<kVariants<__VA_ARGS__>>(work, work.n, kGrainElements, parallel_for); \
-  }
-ROOFBENCH_RUN(Gelu<float>)
-ROOFBENCH_RUN(Gelu<Bf16>)
-ROOFBENCH_RUN(GeluGradient<float>)
-ROOFBENCH_RUN(GeluGradient<Bf16>)
-ROOFBENCH_RUN(SiluMul<float>)
-ROOFBENCH_RUN(SiluMul<Bf16>)
-ROOFBENCH_RUN(SiluMul<float, Bf16>)
-ROOFBENCH_RUN(SiluMulGradient<float>)
-ROOFBENCH_RUN(SiluMulGradient<Bf16>)
-ROOFBENCH_RUN(GeluTanhMul<float>)
-ROOFBENCH_RUN(GeluTanhMul<Bf16>)
-ROOFBENCH_RUN(SoftCap)
-#undef ROOFBENCH_RUN
+ROOFBENCH_RUNS(n, kGrainElements, Gelu)
+ROOFBENCH_RUNS(n, kGrainElements, GeluGradient)
+ROOFBENCH_RUNS(n, kGrainElements, SiluMul)
+ROOFBENCH_RUN(n, kGrainElements, SiluMul<float, Bf16>)
+ROOFBENCH_RUNS(n, kGrainElements, SiluMulGradient)
+ROOFBENCH_RUNS(n, kGrainElements, GeluTanhMul)
+ROOFBENCH_RUN(n, kGrainElements, SoftCap)
 
 }  // namespace roofbench::kernels
 #endif

@@ -6,9 +6,6 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/operators/elementwise/adamw.cc"  // NOLINT(bugprone-suspicious-include)
-// clang-format off: this one comes before the others
-#include "hwy/foreach_target.h"
-// clang-format on
 #include "lib/kernels/simd/highway_math.inc"
 
 #ifndef ROOFBENCH_KERNELS_ADAMW_FACTORS_

@@ -89,11 +89,11 @@ namespace {
 template <typename T>
 void Rows(const Embedding<T>& work, const ParallelFor& parallel_for) {
   const auto row_bytes = static_cast<std::size_t>(work.cols) * sizeof(T);
-  const bool streams = StreamsRows(work) && row_bytes % kLineBytes == 0;
+  const bool streams = StreamsRows(work);
   parallel_for(work.rows, [&](Range range) {
     for (int64_t row = range.begin; row < range.end; ++row) {
-      const auto* from = reinterpret_cast<const std::byte*>(work.table + work.index[row] * work.table_stride);
-      auto* to = reinterpret_cast<std::byte*>(work.y + row * work.y_stride);
+      const auto* from = reinterpret_cast<const std::byte*>(work.table + work.index[row] * work.cols);
+      auto* to = reinterpret_cast<std::byte*>(work.y + row * work.cols);
       if (streams) {
         HWY_DYNAMIC_DISPATCH(StreamRow)(from, to, row_bytes);
       } else if (row_bytes > 0) {

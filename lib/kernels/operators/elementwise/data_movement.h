@@ -17,8 +17,6 @@ struct Embedding {
   T* y = nullptr;                  // [rows, cols]
   int64_t rows = 0;
   int64_t cols = 0;
-  int64_t table_stride = cols;  // elements from a row to the next
-  int64_t y_stride = cols;
 };
 
 void Run(const Embedding<float>& work, const ParallelFor& parallel_for);

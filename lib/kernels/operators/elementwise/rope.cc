@@ -5,9 +5,6 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/operators/elementwise/rope.cc"  // NOLINT(bugprone-suspicious-include)
-// clang-format off: this one comes before the others
-#include "hwy/foreach_target.h"
-// clang-format on
 #include "lib/kernels/simd/highway_math.inc"
 
 HWY_BEFORE_NAMESPACE();
@@ -15,7 +12,7 @@ namespace roofbench::kernels::HWY_NAMESPACE {
 namespace {
 
 template <typename T>
-HWY_INLINE void Rows(const Rope<T>& work, Range range) {
+HWY_INLINE void Portable(const Rope<T>& work, Range range) {
   const std::size_t lanes = FloatLanes();
   const auto half = static_cast<std::size_t>(work.cols / 2);
   for (int64_t row = range.begin; row < range.end; ++row) {
@@ -34,7 +31,7 @@ HWY_INLINE void Rows(const Rope<T>& work, Range range) {
   }
 }
 
-ROOFBENCH_HIGHWAY_INSTANCES(Rows, Rope)
+ROOFBENCH_HIGHWAY_INSTANCES(Portable, Rope)
 
 }  // namespace
 }  // namespace roofbench::kernels::HWY_NAMESPACE
@@ -43,15 +40,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace roofbench::kernels {
 
-ROOFBENCH_HIGHWAY_DISPATCHES(Rows, Rope)
+ROOFBENCH_HIGHWAY_DISPATCHES(Portable, Rope)
 
-void Run(const Rope<float>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.rows, [&](Range range) { Rows(work, range); });
-}
+template <typename Work>
+static constexpr ShareVariant<Work> kVariants[] = {{0, Portable}};
 
-void Run(const Rope<Bf16>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.rows, [&](Range range) { Rows(work, range); });
-}
+ROOFBENCH_RUNS(rows, 1, Rope)
 
 }  // namespace roofbench::kernels
 #endif

@@ -11,9 +11,6 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/operators/products/gemv.cc"  // NOLINT(bugprone-suspicious-include)
-// clang-format off: this one comes before the others
-#include "hwy/foreach_target.h"
-// clang-format on
 #include "lib/kernels/simd/highway_math.inc"
 
 HWY_BEFORE_NAMESPACE();
@@ -143,10 +140,11 @@ namespace {
 constexpr int64_t kMostChunkRows = 64;
 constexpr int64_t kChunkBytes = int64_t{256} << 10;
 
-int64_t RowBytes(const Fp32Weight& weight) { return 4 * weight.k; }
-int64_t RowBytes(const Bf16Weight& weight) { return 2 * weight.k; }
-int64_t RowBytes(const Int8Weight& weight) { return weight.k; }
-int64_t RowBytes(const Int4Weight& weight) { return weight.k; }
+// At most: int4 weights have half as many.
+template <typename Weight>
+int64_t RowBytes(const Weight& weight) {
+  return weight.k * static_cast<int64_t>(sizeof(*weight.data));
+}
 
 template <typename Weight>
 int64_t ChunkRows(const Weight& weight) {
@@ -171,36 +169,30 @@ Scratch& ScratchOf(int64_t vector) {
   return all[static_cast<std::size_t>(vector)];
 }
 
-constexpr IsaVariant<void (*)(const Bf16Weight& weight, const Bf16* x, float* y, Range rows)> kBf16Variants[] = {
-#if ROOFBENCH_X86
-    {kAvx512Bf16, Avx512Rows},
-#endif
-    {0, PortableRows},
+// The product of a vector with rows. `vectors` takes several vectors at once; null where no variant does.
+template <typename Weight, typename X>
+struct PlainProduct {
+  void (*rows)(const Weight& weight, const X* x, float* y, Range rows) = nullptr;
+  void (*vectors)(const Weight& weight, const X* x, int64_t vectors, float* y, int64_t y_stride, Range rows,
+                  const FetchPlan& fetch) = nullptr;
 };
-
-// A variant for several vectors at a time; null where there is none.
 template <typename Weight, typename X>
-using VectorsVariant = void (*)(const Weight& weight, const X* x, int64_t vectors, float* y, int64_t y_stride,
-                                Range rows, const FetchPlan& fetch);
-template <typename Weight, typename X>
-constexpr IsaVariant<VectorsVariant<Weight, X>> kVectorsVariants[] = {{0, nullptr}};
+constexpr IsaVariant<PlainProduct<Weight, X>> kPlainVariants[] = {{0, {PortableRows}}};
 #if ROOFBENCH_X86
 template <>
-constexpr IsaVariant<VectorsVariant<Bf16Weight, Bf16>> kVectorsVariants<Bf16Weight, Bf16>[] = {
-    {kAvx512Bf16, Avx512Vectors}, {0, nullptr}};
+constexpr IsaVariant<PlainProduct<Bf16Weight, Bf16>> kPlainVariants<Bf16Weight, Bf16>[] = {
+    {kAvx512Bf16, {Avx512Rows, Avx512Vectors}}, {0, {PortableRows}}};
 #endif
 
 // The conversion of a vector to fixed point, and its product with rows; null pointers where the processor multiplies in
 // fp32. `vectors` takes several at once; null where one after the other is faster (int4: its tiles, unpacked once for
 // two to four vectors, took 1.1 to 1.6 times as long; two-core EPYC, 2026-11-23).
-template <typename Weight>
-using FixedPointVectors = void (*)(const Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y,
-                                   int64_t y_stride, Range rows, const FetchPlan& fetch);
 template <typename Weight, typename X>
 struct FixedPointProduct {
   bool (*convert)(const X* x, int64_t k, int64_t group, FixedPoint& to) = nullptr;
   void (*rows)(const Weight& weight, const FixedPoint& x, float* y, Range rows) = nullptr;
-  FixedPointVectors<Weight> vectors = nullptr;
+  void (*vectors)(const Weight& weight, const FixedPoint* const* x, int64_t vectors, float* y, int64_t y_stride,
+                  Range rows, const FetchPlan& fetch) = nullptr;
 };
 template <typename Weight, typename X>
 constexpr IsaVariant<FixedPointProduct<Weight, X>> kFixedPointVariants[] = {{0, {}}};
@@ -213,34 +205,23 @@ constexpr IsaVariant<FixedPointProduct<Int4Weight, X>> kFixedPointVariants<Int4W
     {kAvx512Vnni, {Avx512Convert, Avx512Rows}}, {0, {}}};
 #endif
 
+template <typename Weight>
+concept Quantized = std::is_same_v<Weight, Int8Weight> || std::is_same_v<Weight, Int4Weight>;
+
 // One vector against rows of a weight.
 template <typename Weight, typename X>
-class Product;
-
-template <>
-class Product<Fp32Weight, float> {
+class Product {
  public:
-  Product(const Fp32Weight& weight, const float* x, int64_t /*vector*/) : weight_(weight), x_(x) {}
-  void Rows(float* y, Range rows) const { PortableRows(weight_, x_, y, rows); }
+  Product(const Weight& weight, const X* x, int64_t /*vector*/) : weight_(weight), x_(x) {}
+  void Rows(float* y, Range rows) const { BestVariant<kPlainVariants<Weight, X>>().rows(weight_, x_, y, rows); }
 
  private:
-  const Fp32Weight& weight_;
-  const float* x_;
+  const Weight& weight_;
+  const X* x_;
 };
 
-template <>
-class Product<Bf16Weight, Bf16> {
- public:
-  Product(const Bf16Weight& weight, const Bf16* x, int64_t /*vector*/) : weight_(weight), x_(x) {}
-  void Rows(float* y, Range rows) const { BestVariant<kBf16Variants>()(weight_, x_, y, rows); }
-
- private:
-  const Bf16Weight& weight_;
-  const Bf16* x_;
-};
-
-template <typename Weight, typename X>
-requires(std::is_same_v<Weight, Int8Weight> || std::is_same_v<Weight, Int4Weight>) class Product<Weight, X> {
+template <Quantized Weight, typename X>
+class Product<Weight, X> {
  public:
   Product(const Weight& weight, const X* x, int64_t vector) : weight_(weight), scratch_(ScratchOf(vector)) {
     const auto convert = BestVariant<kFixedPointVariants<Weight, X>>().convert;
@@ -289,10 +270,10 @@ void RunVectors(const Gemv<Weight, X, Y>& work, Range rows, Multiply multiply) {
   }
 }
 
-// Multiplies the rows with several vectors at a time. Returns false, without doing so, if there is no variant for that.
+// Multiplies the rows with several vectors at a time. Returns false, without doing so, if no variant does that.
 template <typename Weight, typename X, typename Y>
 bool RunTogether(const Gemv<Weight, X, Y>& work, const std::vector<Product<Weight, X>>& /*products*/, Range rows) {
-  const auto variant = BestVariant<kVectorsVariants<Weight, X>>();
+  const auto variant = BestVariant<kPlainVariants<Weight, X>>().vectors;
   if (variant == nullptr) return false;
   RunVectors(work, rows, [&](int64_t first, int64_t vectors, float* y, Range chunk, const FetchPlan& fetch) {
     variant(work.weight, work.x + first * work.weight.k, vectors, y, kMostChunkRows, chunk, fetch);
@@ -300,9 +281,8 @@ bool RunTogether(const Gemv<Weight, X, Y>& work, const std::vector<Product<Weigh
   return true;
 }
 
-template <typename Weight, typename X, typename Y>
-requires(std::is_same_v<Weight, Int8Weight> || std::is_same_v<Weight, Int4Weight>) bool RunTogether(
-    const Gemv<Weight, X, Y>& work, const std::vector<Product<Weight, X>>& products, Range rows) {
+template <Quantized Weight, typename X, typename Y>
+bool RunTogether(const Gemv<Weight, X, Y>& work, const std::vector<Product<Weight, X>>& products, Range rows) {
   const auto variant = BestVariant<kFixedPointVariants<Weight, X>>().vectors;
   const auto is_fixed = [](const Product<Weight, X>& product) { return product.fixed() != nullptr; };
   if (variant == nullptr || !std::ranges::all_of(products, is_fixed)) return false;
@@ -341,13 +321,13 @@ void RunRows(const Gemv<Weight, X, Y>& work, Range rows) {
 
 template <typename Weight, typename X, typename Y>
 void Run(const Gemv<Weight, X, Y>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.weight.n, RowGrain(work.weight), [&](Range rows) { RunRows(work, rows); });
+  parallel_for(work.weight.n, kRowGrain<Weight>, [&](Range rows) { RunRows(work, rows); });
 }
 
 template <typename Weight, typename X, typename Y>
 void Run(const GatherGemv<Weight, X, Y>& work, const ParallelFor& parallel_for) {
   // Whole tiles of all experts in one range, so that the threads' shares are even for any number of experts.
-  const int64_t grain = RowGrain(work.weight);
+  constexpr int64_t grain = kRowGrain<Weight>;
   const int64_t units = (work.weight.n + grain - 1) / grain;
   parallel_for(work.count * units, [&](Range range) {
     for (int64_t unit = range.begin; unit < range.end;) {

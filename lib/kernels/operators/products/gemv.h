@@ -47,17 +47,14 @@ template <typename Weight, typename X, typename Y>
 void RunRows(const Gemv<Weight, X, Y>& work, Range rows);
 
 // A product may be split on multiples of this many rows.
-constexpr int64_t RowGrain(const Fp32Weight&) { return 1; }
-constexpr int64_t RowGrain(const Bf16Weight&) { return 1; }
-constexpr int64_t RowGrain(const Int8Weight&) { return 1; }
-constexpr int64_t RowGrain(const Int4Weight&) { return kInt4TileRows; }
+template <typename Weight>
+inline constexpr int64_t kRowGrain = 1;
+template <>
+inline constexpr int64_t kRowGrain<Int4Weight> = kInt4TileRows;
 
 // Expert `index` of several that are contiguous in memory.
-constexpr Fp32Weight Expert(Fp32Weight first, int64_t index) {
-  first.data += index * first.n * first.k;
-  return first;
-}
-constexpr Bf16Weight Expert(Bf16Weight first, int64_t index) {
+template <typename T>
+constexpr PlainWeight<T> Expert(PlainWeight<T> first, int64_t index) {
   first.data += index * first.n * first.k;
   return first;
 }

@@ -6,8 +6,6 @@
 #if ROOFBENCH_X86
 
 #include <algorithm>
-#include <cstring>
-#include <iterator>
 
 #include "lib/kernels/simd/avx512.h"
 
@@ -31,11 +29,7 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void DotRows(const Bf16Weight& weight, int64
   const int64_t k = weight.k;
   const Bf16* const w = weight.data + row * k;
   __m512 sums[kRows][kSums];
-#pragma GCC unroll 8
-  for (auto& sums_of_row : sums) {
-#pragma GCC unroll 8
-    for (__m512& sum : sums_of_row) sum = _mm512_setzero_ps();
-  }
+  avx512::Clear(sums);
   int64_t i = 0;
   for (; i + kSums * kElements <= k; i += kSums * kElements) {
 #pragma GCC unroll 8
@@ -51,7 +45,7 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void DotRows(const Bf16Weight& weight, int64
     }
   }
   for (; i < k; i += kElements) {
-    const auto mask = static_cast<__mmask32>((uint64_t{1} << std::min(kElements, k - i)) - 1);
+    const __mmask32 mask = avx512::Mask32(k - i);
     const __m512bh of_x = LoadBf16(mask, x + i);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
@@ -194,11 +188,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64
   for (int64_t block = 0, begin = 0; begin < k; ++block, begin += FixedPoint::kBlock) {
     const int64_t end = std::min(begin + FixedPoint::kBlock, k);
     ByteSums sums[kRows][kSums];
-#pragma GCC unroll 8
-    for (auto& sums_of_row : sums) {
-#pragma GCC unroll 8
-      for (ByteSums& sum : sums_of_row) sum = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-    }
+    avx512::Clear(sums);
     int64_t i = begin;
     for (; i + kSums * kLineBytes <= end; i += kSums * kLineBytes) {
 #pragma GCC unroll 8
@@ -241,13 +231,6 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotRows(const Int8Weight& weight, int64
   }
 }
 
-// Broadcasts four bytes of x to every lane.
-ROOFBENCH_TARGET_AVX512_VNNI inline __m512i Broadcast4(const int8_t* from) {
-  int32_t bytes;
-  std::memcpy(&bytes, from, sizeof(bytes));
-  return _mm512_set1_epi32(bytes);
-}
-
 // Multiplies one tile: 16 rows, each summed in its own lane.
 template <int64_t kGroup>
 ROOFBENCH_TARGET_AVX512_VNNI inline __m512 TileInt4(const std::byte* tile, const FixedPoint& x, int64_t k) {
@@ -274,10 +257,10 @@ ROOFBENCH_TARGET_AVX512_VNNI inline __m512 TileInt4(const std::byte* tile, const
         const __m512i bits = _mm512_loadu_si512(tile);
         const __m512i lower_halves = _mm512_and_si512(bits, mask);
         const __m512i upper_halves = _mm512_and_si512(_mm512_srli_epi32(bits, 4), mask);
-        first.upper = _mm512_dpbusd_epi32(first.upper, lower_halves, Broadcast4(high));
-        first.lower = _mm512_dpbusd_epi32(first.lower, lower_halves, Broadcast4(low));
-        second.upper = _mm512_dpbusd_epi32(second.upper, upper_halves, Broadcast4(high + 4));
-        second.lower = _mm512_dpbusd_epi32(second.lower, upper_halves, Broadcast4(low + 4));
+        first.upper = _mm512_dpbusd_epi32(first.upper, lower_halves, avx512::BroadcastFour(high));
+        first.lower = _mm512_dpbusd_epi32(first.lower, lower_halves, avx512::BroadcastFour(low));
+        second.upper = _mm512_dpbusd_epi32(second.upper, upper_halves, avx512::BroadcastFour(high + 4));
+        second.lower = _mm512_dpbusd_epi32(second.lower, upper_halves, avx512::BroadcastFour(low + 4));
         tile += kLineBytes;
         high += 8;
         low += 8;
@@ -299,8 +282,7 @@ template <int64_t kGroup>
 ROOFBENCH_TARGET_AVX512_VNNI void RowsInt4(const Int4Weight& weight, const FixedPoint& x, float* y, Range rows) {
   for (int64_t row = rows.begin; row < rows.end; row += kInt4TileRows, y += kInt4TileRows) {
     const std::byte* const tile = weight.data + row / kInt4TileRows * Int4TileBytes(weight.k, kGroup);
-    const auto used = static_cast<int>(std::min(kInt4TileRows, rows.end - row));
-    _mm512_mask_storeu_ps(y, static_cast<__mmask16>((1U << used) - 1), TileInt4<kGroup>(tile, x, weight.k));
+    _mm512_mask_storeu_ps(y, avx512::Mask16(rows.end - row), TileInt4<kGroup>(tile, x, weight.k));
   }
 }
 
@@ -361,11 +343,7 @@ template <int kRows, int kVectors, bool kFetches>
 ROOFBENCH_TARGET_AVX512_BF16 inline void Multiply(const Tile& tile, int64_t ahead) {
   static_assert(kRows % 4 == 0);
   __m512 sums[kRows][kVectors];
-#pragma GCC unroll 8
-  for (auto& sums_of_row : sums) {
-#pragma GCC unroll 8
-    for (__m512& sum : sums_of_row) sum = _mm512_setzero_ps();
-  }
+  avx512::Clear(sums);
   int64_t i = 0;
   for (; i + kElements <= tile.k; i += kElements) AddStep<kRows, kVectors, kFetches>(tile, i, kElements, ahead, sums);
   if (i < tile.k) AddStep<kRows, kVectors, kFetches>(tile, i, tile.k - i, ahead, sums);
@@ -382,8 +360,8 @@ ROOFBENCH_TARGET_AVX512_BF16 inline void Multiply(const Tile& tile, int64_t ahea
   }
 }
 
-// Of the 32 registers, sums take those that the vectors and a line of weights leave. A row is a stream of memory:
-// eight rows at a time where their sums fit, as for one vector.
+// Sums take the registers that the vectors and a line of weights leave of 32. A row is a stream of memory: eight rows
+// at a time where their sums fit, as for one vector.
 template <int kVectors>
 ROOFBENCH_TARGET_AVX512_BF16 void RowsOf(const Bf16Weight& weight, const Bf16* x, float* y, int64_t y_stride,
                                          Range rows, const FetchPlan& fetch) {
@@ -412,15 +390,11 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void MultiplyInt8(const Int8Weight& weight, 
                                                       int64_t ahead) {
   const int8_t* const first = weight.data + row * weight.k;
   __m512 totals[kRows][kVectors];
-  for (auto& of_row : totals) std::fill(std::begin(of_row), std::end(of_row), _mm512_setzero_ps());
+  avx512::Clear(totals);
   for (int64_t block = 0, begin = 0; begin < weight.k; ++block, begin += FixedPoint::kBlock) {
     const int64_t end = std::min(begin + FixedPoint::kBlock, weight.k);
     ByteSums sums[kRows][kVectors];
-#pragma GCC unroll 8
-    for (auto& of_row : sums) {
-#pragma GCC unroll 8
-      for (ByteSums& sum : of_row) sum = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-    }
+    avx512::Clear(sums);
     for (int64_t i = begin; i < end; i += kLineBytes) {
       __m512i w[kRows];
 #pragma GCC unroll 8

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/kernels/operators/products/int4_product.h"
+#include "lib/kernels/operators/products/llm_int8.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -58,10 +58,7 @@ struct Scratch {
   std::vector<Line<float>> scales;
 };
 
-Scratch& ThreadScratch() {
-  thread_local Scratch scratch;
-  return scratch;
-}
+thread_local Scratch t_scratch;
 
 template <typename Y>
 void MultiplyPortably(const Int4Block<Y>& block) {
@@ -111,7 +108,6 @@ namespace {
 constexpr int64_t kFloats = 16;  // in a vector: the rows of a tile
 
 ROOFBENCH_TARGET_AVX512_VNNI inline void Store(float* to, int64_t count, __m512 values) {
-  if (count >= kFloats) return _mm512_storeu_ps(to, values);
   StoreFirst(to, count, _mm512_castps_si512(values));
 }
 
@@ -123,8 +119,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void Store(Bf16* to, int64_t count, __m512 v
   const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, half), 16);
   const __mmask16 is_nan = _mm512_cmp_ps_mask(values, values, _CMP_UNORD_Q);
   const __m512i words = _mm512_mask_or_epi32(rounded, is_nan, upper, _mm512_set1_epi32(0x40));
-  const auto mask = static_cast<__mmask16>((1U << std::min(count, kFloats)) - 1);
-  _mm256_mask_storeu_epi16(to, mask, _mm512_cvtepi32_epi16(words));
+  _mm256_mask_storeu_epi16(to, Mask16(count), _mm512_cvtepi32_epi16(words));
 }
 
 struct Halves {
@@ -220,20 +215,16 @@ ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int4Block<Y>& block, int64_t x
   const int64_t groups = block.k / block.group;
   const float* const x_sums = block.x_sums + x_row * groups;
   __m512 totals[kOfX][2];
-#pragma GCC unroll 6
-  for (auto& of_row : totals) of_row[0] = of_row[1] = _mm512_setzero_ps();
+  Clear(totals);
   for (int64_t g = 0; g < groups; ++g, scales += 2 * kInt4PanelRows) {
     __m512i sums[kOfX][2];
-#pragma GCC unroll 6
-    for (auto& of_row : sums) of_row[0] = of_row[1] = _mm512_setzero_si512();
+    Clear(sums);
     for (int64_t i = 0; i < block.group; i += 4, panel += 2 * kLineBytes, x += 4) {
       const __m512i low = _mm512_load_si512(panel);
       const __m512i high = _mm512_load_si512(panel + kLineBytes);
 #pragma GCC unroll 6
       for (int c = 0; c < kOfX; ++c) {
-        int32_t four;
-        std::memcpy(&four, x + c * stride, sizeof(four));
-        const __m512i of_x = _mm512_set1_epi32(four);
+        const __m512i of_x = BroadcastFour(x + c * stride);
         AddDot(sums[c][0], low, of_x);
         AddDot(sums[c][1], high, of_x);
       }
@@ -304,7 +295,7 @@ void RunRows(const Int4Product<Y>& work, Range rows) {
                      .x_max = x.row_max(),
                      .m = x.m(),
                      .y_stride = weight.n};
-  Scratch& scratch = ThreadScratch();
+  Scratch& scratch = t_scratch;
   if (unpacks) {
     // In a half-full last panel, the other half may hold any value.
     scratch.panel.resize(Size(kInt4PanelRows * weight.k / kLineBytes));

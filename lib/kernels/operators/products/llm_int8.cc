@@ -12,9 +12,6 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/operators/products/llm_int8.cc"  // NOLINT(bugprone-suspicious-include)
-// clang-format off: this one comes before the others
-#include "hwy/foreach_target.h"
-// clang-format on
 #include "lib/kernels/simd/highway_math.inc"
 
 // Products are computed in 16 bits: every vector unit has that dot product, and Highway 1.0.3 has none of 8 bits.
@@ -136,6 +133,11 @@ void Rows(const Int8Block& block) {
   }
 }
 
+const LlmInt8Variant& Variant() {
+  static constexpr LlmInt8Variant kVariant = {.largest = Largest, .quantize = Quantize, .few_rows = Rows};
+  return kVariant;
+}
+
 // Dequantizes columns [begin, begin + kVectors vectors) of row i; the last vector may be partial.
 template <int kVectors, typename Y>
 HWY_INLINE void DequantizeColumns(const Int8Dequantized<Y>& work, int64_t i, int64_t begin) {
@@ -192,24 +194,10 @@ constexpr int64_t kRowsAtOnce = 96;
 // The fewest rows of x that a thread quantizes: fewer take less time than waking another thread.
 constexpr int64_t kFewestRows = 16;
 
-HWY_EXPORT(Largest);
-HWY_EXPORT(Quantize);
-HWY_EXPORT(Rows);
+HWY_EXPORT(Variant);
 ROOFBENCH_HIGHWAY_DISPATCHES(Dequantize, Int8Dequantized)
 
-float BestLargest(const Bf16* x, int64_t k, float threshold, uint8_t* is_outlier) {
-  return HWY_DYNAMIC_DISPATCH(Largest)(x, k, threshold, is_outlier);
-}
-int32_t BestQuantize(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to) {
-  return HWY_DYNAMIC_DISPATCH(Quantize)(x, k, threshold, inverse, to);
-}
-void BestRows(const Int8Block& block) { HWY_DYNAMIC_DISPATCH(Rows)(block); }
-
-const LlmInt8Variant& PortableVariant() {
-  static constexpr LlmInt8Variant kVariant = {
-      .largest = BestLargest, .quantize = BestQuantize, .few_rows = BestRows, .pack = nullptr, .many_rows = nullptr};
-  return kVariant;
-}
+const LlmInt8Variant& PortableVariant() { return HWY_DYNAMIC_DISPATCH(Variant)(); }
 
 constexpr IsaVariant<const LlmInt8Variant& (*)()> kVariants[] = {
 #if ROOFBENCH_X86
@@ -234,10 +222,7 @@ struct Scratch {
   std::vector<float> outlier_w;
 };
 
-Scratch& ThreadScratch() {
-  thread_local Scratch scratch;
-  return scratch;
-}
+thread_local Scratch t_scratch;
 
 // The dequantized outlier columns of `rows` rows of the weight, one after the other: [outliers, width].
 void GatherOutliers(const LlmInt8Weight& weight, const std::vector<int32_t>& outliers, int64_t first, int64_t rows,
@@ -325,7 +310,7 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows) {
   const bool packs = variant.pack != nullptr && x.m() >= kManyRows && weight.k > 0;
   const int64_t width = packs ? kInt8PanelRows : kInt8BlockRows;
   const int64_t at_once = packs ? kRowsAtOnce : std::min(x.m(), kRowsAtOnce);
-  Scratch& scratch = ThreadScratch();
+  Scratch& scratch = t_scratch;
   if (packs) scratch.panel.resize(Size(kInt8PanelRows * Padded(weight.k) / kLineBytes));
   scratch.products.resize(Size(at_once * width));
   for (int64_t first = rows.begin; first < rows.end; first += width) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Products with 8-bit activations: LLM.int8(), and int4 weights.
+//
 // LLM.int8() (Dettmers et al., arXiv:2208.07339): y = (rows · columns in int8) + outlier columns in fp32, for one token
 // as for a prompt.
 //
@@ -14,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/kernels/operators/products/weights.h"
 #include "lib/kernels/simd/floats.h"
 #include "lib/kernels/simd/streaming.h"
 #include "lib/kernels/threading/parallel_for.h"
@@ -46,7 +49,6 @@ class LlmInt8Activations {
   void Quantize(const Bf16* x, const ParallelFor& parallel_for, int64_t group = 0);
 
   int64_t m() const { return m_; }
-  int64_t k() const { return k_; }
   // The stride of quantized rows: it keeps them from sharing the same sets of a cache.
   int64_t stride() const { return stride_; }
   const int8_t* row(int64_t row) const { return lines_.data()->values + row * stride_; }  // zeros from k to stride
@@ -89,5 +91,29 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows);
 // The whole product.
 template <typename Y>
 void Run(const LlmInt8Product<Y>& work, const ParallelFor& parallel_for);
+
+// y = x · weightᵀ of int4 weights, one scale per row of x: integers are multiplied, and the sum of
+// each group of columns is scaled into fp32,
+//
+//   y[i, j] = x_max[i] / 127 · Σ over g of (scale[j, g] · Σ q[j] · x[i] + (zero[j, g] - 8 · scale[j, g]) · Σ x[i]),
+//
+// both inner sums over the columns of group g. With few rows of x a tile is unpacked in registers; with many, two tiles
+// at a time to bytes in a cache; the whole weight is never unpacked. A row's result does not depend on the other rows.
+//
+// y [m, n] of the x [m, k] in `activations`, which were selected without a threshold and summed by the weight's group.
+// Y: float or Bf16.
+template <typename Y>
+struct Int4Product {
+  Int4Weight weight = {};
+  const LlmInt8Activations* activations = nullptr;
+  Y* y = nullptr;
+};
+
+// y[:, rows] alone, on the calling thread; rows begins with a tile.
+template <typename Y>
+void RunRows(const Int4Product<Y>& work, Range rows);
+// The whole product.
+template <typename Y>
+void Run(const Int4Product<Y>& work, const ParallelFor& parallel_for);
 
 }  // namespace roofbench::kernels

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstring>
 #include <iterator>
 #include <limits>
 
@@ -56,8 +55,7 @@ ROOFBENCH_TARGET_AVX512 int32_t Quantize(const Bf16* x, int64_t k, float thresho
     // Rounds to even, the processor's mode.
     const __m512i whole = _mm512_maskz_cvtps_epi32(below, _mm512_min_ps(scaled, _mm512_set1_ps(kInt8Largest)));
     sum = _mm512_add_epi32(sum, whole);
-    const int64_t count = std::min(kFloats, k - i);
-    _mm512_mask_cvtsepi32_storeu_epi8(to + i, static_cast<__mmask16>((1U << count) - 1), whole);
+    _mm512_mask_cvtsepi32_storeu_epi8(to + i, avx512::Mask16(k - i), whole);
   }
   return _mm512_reduce_add_epi32(sum);
 }
@@ -70,11 +68,7 @@ ROOFBENCH_TARGET_AVX512_VNNI inline void DotTile(const Int8Block& block, int64_t
   const int8_t* const w = block.w + row * k;
   const int8_t* const x = block.x + x_row * block.stride;
   __m512i sums[kRows][kOfX];
-#pragma GCC unroll 8
-  for (auto& of_row : sums) {
-#pragma GCC unroll 8
-    for (__m512i& sum : of_row) sum = _mm512_setzero_si512();
-  }
+  avx512::Clear(sums);
   int64_t i = 0;
   for (; i + kLineBytes <= k; i += kLineBytes) {
     __m512i of_x[kOfX];
@@ -151,16 +145,13 @@ ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int8Block& block, int64_t x_ro
   const uint8_t* panel = block.panel;
   const int64_t stride = block.stride;
   __m512i sums[kOfX][2];
-#pragma GCC unroll 12
-  for (auto& of_row : sums) of_row[0] = of_row[1] = _mm512_setzero_si512();
+  avx512::Clear(sums);
   for (int64_t i = 0; i < block.k; i += 4, panel += 2 * kLineBytes, x += 4) {
     const __m512i low = _mm512_load_si512(panel);
     const __m512i high = _mm512_load_si512(panel + kLineBytes);
 #pragma GCC unroll 12
     for (int c = 0; c < kOfX; ++c) {
-      int32_t four;
-      std::memcpy(&four, x + c * stride, sizeof(four));
-      const __m512i of_x = _mm512_set1_epi32(four);
+      const __m512i of_x = avx512::BroadcastFour(x + c * stride);
       avx512::AddDot(sums[c][0], low, of_x);
       avx512::AddDot(sums[c][1], high, of_x);
     }

@@ -39,8 +39,8 @@ struct LlmInt8Variant {
   int32_t (*quantize)(const Bf16* x, int64_t k, float threshold, float inverse, int8_t* to);
   void (*few_rows)(const Int8Block& block);
   // Null where many rows of x are treated as few. A panel has kInt8PanelRows · (k rounded up to 64) bytes.
-  void (*pack)(const int8_t* w, int64_t rows, int64_t k, uint8_t* panel);
-  void (*many_rows)(const Int8Block& block);
+  void (*pack)(const int8_t* w, int64_t rows, int64_t k, uint8_t* panel) = nullptr;
+  void (*many_rows)(const Int8Block& block) = nullptr;
 };
 
 #if ROOFBENCH_X86

@@ -5,16 +5,12 @@
 #include <cmath>
 #include <iterator>
 #include <type_traits>
-#include <vector>
 
 #include "lib/kernels/simd/avx512.h"
 #include "lib/kernels/simd/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/operators/rows/norm.cc"  // NOLINT(bugprone-suspicious-include)
-// clang-format off: this one comes before the others
-#include "hwy/foreach_target.h"
-// clang-format on
 #include "lib/kernels/simd/highway_math.inc"
 
 #ifndef ROOFBENCH_KERNELS_NORM_STATISTICS_
@@ -96,25 +92,19 @@ HWY_INLINE void SumsAbout(const T* x, std::size_t n, float pivot, float& sum, fl
 }
 
 template <typename T>
-HWY_INLINE RowStatistics StatisticsOf(const LayerNorm<T>& work, const T* x, int64_t row) {
+HWY_INLINE RowStatistics StatisticsOf(const LayerNorm<T>& work, const T* x) {
   const auto n = static_cast<std::size_t>(work.cols);
   float sum = 0;
   float squares = 0;
   SumsAbout(x, n, 0, sum, squares);
-  RowStatistics statistics;
-  if (Cancels(sum, squares, work.cols)) {
-    const float pivot = sum / static_cast<float>(work.cols);
-    SumsAbout(x, n, pivot, sum, squares);
-    statistics = LayerStatisticsAbout(pivot, sum, squares, work.cols, work.eps);
-  } else {
-    statistics = LayerStatistics(sum, squares, work.cols, work.eps);
-  }
-  if (work.mean != nullptr) work.mean[row] = statistics.mean + statistics.mean_low;
-  return statistics;
+  if (!Cancels(sum, squares, work.cols)) return LayerStatistics(sum, squares, work.cols, work.eps);
+  const float pivot = sum / static_cast<float>(work.cols);
+  SumsAbout(x, n, pivot, sum, squares);
+  return LayerStatisticsAbout(pivot, sum, squares, work.cols, work.eps);
 }
 
 template <typename X, typename Y>
-HWY_INLINE RowStatistics StatisticsOf(const RmsNorm<X, Y>& work, const X* x, int64_t) {
+HWY_INLINE RowStatistics StatisticsOf(const RmsNorm<X, Y>& work, const X* x) {
   float sum = 0;
   float squares = 0;
   SumsAbout(x, static_cast<std::size_t>(work.cols), 0, sum, squares);
@@ -136,10 +126,12 @@ HWY_INLINE void Portable(const Work& work, Range range) {
   const std::size_t lanes = FloatLanes();
   const auto n = static_cast<std::size_t>(work.cols);
   for (int64_t row = range.begin; row < range.end; ++row) {
-    const auto* x = work.x + row * work.x_stride;
-    auto* y = work.y + row * work.y_stride;
-    const RowStatistics statistics = StatisticsOf(work, x, row);
-    if (work.rstd != nullptr) work.rstd[row] = statistics.rstd;
+    const auto* x = work.x + row * work.cols;
+    auto* y = work.y + row * work.cols;
+    const RowStatistics statistics = StatisticsOf(work, x);
+    if constexpr (requires { work.rstd; }) {
+      if (work.rstd != nullptr) work.rstd[row] = statistics.rstd;
+    }
     const FloatVec mean = hn::Set(d, statistics.mean);
     const FloatVec rstd = hn::Set(d, statistics.rstd);
     const FloatVec shift = hn::Set(d, -statistics.mean_low * statistics.rstd);
@@ -159,9 +151,9 @@ HWY_INLINE void GradientRows(const NormGradient<T>& work, Range range) {
   const auto n = static_cast<std::size_t>(work.cols);
   const float per_column = 1 / static_cast<float>(work.cols);
   for (int64_t row = range.begin; row < range.end; ++row) {
-    const T* x = work.x + row * work.x_stride;
-    const T* dy = work.dy + row * work.x_stride;
-    T* dx = work.dx + row * work.dx_stride;
+    const T* x = work.x + row * work.cols;
+    const T* dy = work.dy + row * work.cols;
+    T* dx = work.dx + row * work.cols;
     const FloatVec mean = hn::Set(d, kCenters ? work.mean[row] : 0);
     const FloatVec rstd = hn::Set(d, work.rstd[row]);
     const auto unit = [&](FloatVec value) HWY_ATTR { return hn::Mul(kCenters ? hn::Sub(value, mean) : value, rstd); };
@@ -264,8 +256,7 @@ TARGET RowStatistics StatisticsAbout(const T* x, int64_t n, float pivot, float e
     const int64_t count = std::min(kPerLine<T>, n - i);
     const Floats<T> floats = count == kPerLine<T> ? LoadFloats(x + i) : Unpack(x, LoadFirst(x + i, count));
     for (std::size_t v = 0; v < std::size(floats.v); ++v) {
-      const int64_t lanes = std::clamp<int64_t>(count - static_cast<int64_t>(v) * 16, 0, 16);
-      const auto mask = static_cast<__mmask16>((1U << lanes) - 1);
+      const __mmask16 mask = Mask16(count - static_cast<int64_t>(v) * 16);
       const __m512 off = _mm512_maskz_sub_ps(mask, floats.v[v], pivots);
       sums.x = _mm512_add_ps(sums.x, off);
       sums.squares = _mm512_fmadd_ps(off, off, sums.squares);
@@ -277,21 +268,15 @@ TARGET RowStatistics StatisticsAbout(const T* x, int64_t n, float pivot, float e
 template <typename Work>
 TARGET inline RowStatistics Finish(const Work& work, int64_t row, const Sums& sums) {
   const float squares = _mm512_reduce_add_ps(sums.squares);
-  RowStatistics statistics;
   if constexpr (kCenters<Work>) {
     const float sum = _mm512_reduce_add_ps(sums.x);
-    if (Cancels(sum, squares, work.cols)) {
-      statistics =
-          StatisticsAbout(work.x + row * work.x_stride, work.cols, sum / static_cast<float>(work.cols), work.eps);
-    } else {
-      statistics = LayerStatistics(sum, squares, work.cols, work.eps);
-    }
-    if (work.mean != nullptr) work.mean[row] = statistics.mean + statistics.mean_low;
+    if (!Cancels(sum, squares, work.cols)) return LayerStatistics(sum, squares, work.cols, work.eps);
+    return StatisticsAbout(work.x + row * work.cols, work.cols, sum / static_cast<float>(work.cols), work.eps);
   } else {
-    statistics = RmsStatistics(squares, work.cols, work.eps);
+    const RowStatistics statistics = RmsStatistics(squares, work.cols, work.eps);
+    if (work.rstd != nullptr) work.rstd[row] = statistics.rstd;
+    return statistics;
   }
-  if (work.rstd != nullptr) work.rstd[row] = statistics.rstd;
-  return statistics;
 }
 
 // The factor and the shift of a row's elements, in every lane.
@@ -348,9 +333,9 @@ TARGET inline void StoreEnd(Bf16* y, int64_t count, const Floats<float>& floats)
 template <typename Work, int kRows, bool kStream, bool kWithNext>
 TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics, Sums* next_sums) {
   using T = ElementOf<Work>;
-  const T* x = work.x + row * work.x_stride;
-  const T* next = x + kRows * work.x_stride;
-  ResultOf<Work>* y = work.y + row * work.y_stride;
+  const T* x = work.x + row * work.cols;
+  const T* next = x + kRows * work.cols;
+  ResultOf<Work>* y = work.y + row * work.cols;
   Scale scales[kRows];
   Sums sums[kRows];
   for (int r = 0; r < kRows; ++r) {
@@ -367,7 +352,7 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
     // bits are those of a store in flight waits for it.
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      Floats<T> floats = LoadSplit(x + r * work.x_stride + i);
+      Floats<T> floats = LoadSplit(x + r * work.cols + i);
       for (std::size_t v = 0; v < std::size(floats.v); ++v) {
         const __m512 unit = Normalize<kCenters<Work>>(x, floats.v[v], scales[r]);
         if constexpr (kCenters<Work>) {
@@ -381,22 +366,21 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
     if constexpr (kWithNext) {
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
-        const T* from = next + r * work.x_stride + i;
-        PrefetchL2(from + kRows * work.x_stride);
+        const T* from = next + r * work.cols + i;
+        PrefetchL2(from + kRows * work.cols);
         Prefetch(reinterpret_cast<const char*>(from) + kNearBytes);
         Add<kCenters<Work>>(from, LoadLine(from), sums[r]);
       }
     }
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) StoreLine<kStream>(y + r * work.y_stride + i, lines[r]);
+    for (int r = 0; r < kRows; ++r) StoreLine<kStream>(y + r * work.cols + i, lines[r]);
   }
   if (const int64_t count = work.cols - i; count > 0) {
     for (int r = 0; r < kRows; ++r) {
-      Floats<T> floats = Unpack(x, LoadFirst(x + r * work.x_stride + i, count));
+      Floats<T> floats = Unpack(x, LoadFirst(x + r * work.cols + i, count));
       for (std::size_t v = 0; v < std::size(floats.v); ++v) {
         const int64_t at = i + static_cast<int64_t>(v) * 16;
-        const int64_t lanes = std::clamp<int64_t>(work.cols - at, 0, 16);
-        const auto mask = static_cast<__mmask16>((1U << lanes) - 1);
+        const __mmask16 mask = Mask16(work.cols - at);
         const __m512 unit = Normalize<kCenters<Work>>(x, floats.v[v], scales[r]);
         const __m512 weight = _mm512_maskz_loadu_ps(mask, work.weight + at);
         if constexpr (kCenters<Work>) {
@@ -405,9 +389,9 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
           floats.v[v] = _mm512_mul_ps(unit, weight);
         }
       }
-      StoreEnd(y + r * work.y_stride + i, count, floats);
+      StoreEnd(y + r * work.cols + i, count, floats);
       if constexpr (kWithNext) {
-        Add<kCenters<Work>>(next, LoadFirst(next + r * work.x_stride + i, count), sums[r]);
+        Add<kCenters<Work>>(next, LoadFirst(next + r * work.cols + i, count), sums[r]);
       }
     }
   }
@@ -421,12 +405,12 @@ TARGET void Pass(const Work& work, int64_t row, const RowStatistics* statistics,
 template <int kRows, typename Work>
 TARGET void SumRows(const Work& work, int64_t row, Sums* sums) {
   using T = ElementOf<Work>;
-  const T* x = work.x + row * work.x_stride;
+  const T* x = work.x + row * work.cols;
   for (int r = 0; r < kRows; ++r) sums[r] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
   for (int64_t i = 0; i < work.cols; i += kPerLine<T>) {
     const int64_t count = std::min(kPerLine<T>, work.cols - i);
     for (int r = 0; r < kRows; ++r) {
-      const T* from = x + r * work.x_stride + i;
+      const T* from = x + r * work.cols + i;
       Add<kCenters<Work>>(from, count == kPerLine<T> ? LoadLine(from) : LoadFirst(from, count), sums[r]);
     }
   }
@@ -484,24 +468,6 @@ constexpr ShareVariant<Work> kVariants[] = {
     {0, Portable},
 };
 
-template <typename Work>
-void RunRows(Work work, const ParallelFor& parallel_for) {
-  // A norm without weight or bias uses ones and zeros, so that one loop suffices.
-  std::vector<float> ones;
-  std::vector<float> zeros;
-  if (work.weight == nullptr) {
-    ones.assign(static_cast<std::size_t>(work.cols), 1.0F);
-    work.weight = ones.data();
-  }
-  if constexpr (requires { work.bias; }) {
-    if (work.bias == nullptr) {
-      zeros.assign(static_cast<std::size_t>(work.cols), 0.0F);
-      work.bias = zeros.data();
-    }
-  }
-  RunShares<kVariants<Work>>(work, work.rows, 1, parallel_for);
-}
-
 template <typename T>
 void RunGradient(const NormGradient<T>& work, const ParallelFor& parallel_for) {
   constexpr int64_t kGrain = 16;  // columns: a cache line of sums belongs to one thread
@@ -532,11 +498,9 @@ void RunGradient(const NormGradient<T>& work, const ParallelFor& parallel_for) {
 
 }  // namespace
 
-void Run(const LayerNorm<float>& work, const ParallelFor& parallel_for) { RunRows(work, parallel_for); }
-void Run(const LayerNorm<Bf16>& work, const ParallelFor& parallel_for) { RunRows(work, parallel_for); }
-void Run(const RmsNorm<float>& work, const ParallelFor& parallel_for) { RunRows(work, parallel_for); }
-void Run(const RmsNorm<Bf16>& work, const ParallelFor& parallel_for) { RunRows(work, parallel_for); }
-void Run(const RmsNorm<float, Bf16>& work, const ParallelFor& parallel_for) { RunRows(work, parallel_for); }
+ROOFBENCH_RUNS(rows, 1, LayerNorm)
+ROOFBENCH_RUNS(rows, 1, RmsNorm)
+ROOFBENCH_RUN(rows, 1, RmsNorm<float, Bf16>)
 void Run(const NormGradient<float>& work, const ParallelFor& parallel_for) { RunGradient(work, parallel_for); }
 void Run(const NormGradient<Bf16>& work, const ParallelFor& parallel_for) { RunGradient(work, parallel_for); }
 

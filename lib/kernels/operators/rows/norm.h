@@ -18,14 +18,10 @@ template <typename T>
 struct LayerNorm {
   const T* x = nullptr;
   T* y = nullptr;
-  const float* weight = nullptr;  // [cols]; nullptr: ones
-  const float* bias = nullptr;    // [cols]; nullptr: zeros
-  float* mean = nullptr;          // [rows], for the backward pass; nullptr: not wanted
-  float* rstd = nullptr;          // [rows], as mean
+  const float* weight = nullptr;  // [cols]
+  const float* bias = nullptr;    // [cols]
   int64_t rows = 0;
   int64_t cols = 0;
-  int64_t x_stride = cols;  // elements from a row to the next
-  int64_t y_stride = cols;
   float eps = 1e-5F;
 };
 
@@ -35,11 +31,9 @@ struct RmsNorm {
   const X* x = nullptr;
   Y* y = nullptr;
   const float* weight = nullptr;
-  float* rstd = nullptr;
+  float* rstd = nullptr;  // [rows], for the backward pass; nullptr: not wanted
   int64_t rows = 0;
   int64_t cols = 0;
-  int64_t x_stride = cols;
-  int64_t y_stride = cols;
   float eps = 1e-6F;
 };
 
@@ -49,7 +43,7 @@ void Run(const RmsNorm<float>& work, const ParallelFor& parallel_for);
 void Run(const RmsNorm<Bf16>& work, const ParallelFor& parallel_for);
 void Run(const RmsNorm<float, Bf16>& work, const ParallelFor& parallel_for);
 
-// The gradients of norm.h's norms. With g = dy · weight and u = (x - mean) · rstd (rms norm: x · rstd), row by row:
+// The gradients of both norms. With g = dy · weight and u = (x - mean) · rstd (rms norm: x · rstd), row by row:
 //
 //   layer norm: dx = rstd · (g - mean(g) - u · mean(g · u)), dweight = sum over rows of dy · u, dbias = sum of dy
 //   rms norm:   dx = rstd · (g - u · mean(g · u)), dweight the same
@@ -60,7 +54,7 @@ struct NormGradient {
   const T* x = nullptr;
   const T* dy = nullptr;
   const float* weight = nullptr;  // [cols]
-  const float* mean = nullptr;    // [rows], as the forward pass left it; nullptr: an RMS norm
+  const float* mean = nullptr;    // [rows]; nullptr: an RMS norm
   const float* rstd = nullptr;    // [rows]
   T* dx = nullptr;                // may be dy
   float* dweight = nullptr;       // [cols]
@@ -68,8 +62,6 @@ struct NormGradient {
   float* scratch = nullptr;       // [parallel_for.threads(), 2, cols]: each thread sums its own rows
   int64_t rows = 0;
   int64_t cols = 0;
-  int64_t x_stride = cols;  // elements from a row to the next; of dy, too
-  int64_t dx_stride = cols;
 };
 
 void Run(const NormGradient<float>& work, const ParallelFor& parallel_for);

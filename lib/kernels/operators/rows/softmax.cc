@@ -12,9 +12,6 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/operators/rows/softmax.cc"  // NOLINT(bugprone-suspicious-include)
-// clang-format off: this one comes before the others
-#include "hwy/foreach_target.h"
-// clang-format on
 #include "lib/kernels/simd/highway_math.inc"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,13 +23,43 @@ HWY_INLINE void Portable(const Softmax<T>& work, Range range) {
   const auto n = static_cast<std::size_t>(work.cols);
   std::vector<float> exponentials(n + FloatLanes());
   for (int64_t row = range.begin; row < range.end; ++row) {
-    const T* x = work.x + row * work.x_stride;
+    const T* x = work.x + row * work.cols;
     const float sum = SumExponentials<true>(x, n, MaximumOf(x, n), exponentials.data());
-    StoreScaled(exponentials.data(), n, 1 / sum, work.y + row * work.y_stride);
+    StoreScaled(exponentials.data(), n, 1 / sum, work.y + row * work.cols);
+  }
+}
+
+template <bool kGradient, typename T>
+HWY_INLINE void LossRows(const CrossEntropy<T>& work, Range range) {
+  const auto n = static_cast<std::size_t>(work.cols);
+  std::vector<float> exponentials(kGradient ? n + FloatLanes() : 0);
+  for (int64_t row = range.begin; row < range.end; ++row) {
+    const T* x = work.x + row * work.cols;
+    const float maximum = MaximumOf(x, n);
+    const float sum = SumExponentials<kGradient>(x, n, maximum, exponentials.data());
+    // Read the target's logit first: the gradient may overwrite it. The difference of two logits is exact where the
+    // logarithm alone would round.
+    work.loss[row] = std::log(sum) + (maximum - ToFloat(x[work.target[row]]));
+    if constexpr (kGradient) {
+      T* gradient = work.gradient + row * work.cols;
+      StoreScaled(exponentials.data(), n, work.scale / sum, gradient);
+      const float probability = exponentials[static_cast<std::size_t>(work.target[row])] / sum;
+      gradient[work.target[row]] = Rounded<T>((probability - 1) * work.scale);
+    }
+  }
+}
+
+template <typename T>
+HWY_INLINE void Portable(const CrossEntropy<T>& work, Range range) {
+  if (work.gradient != nullptr) {
+    LossRows<true>(work, range);
+  } else {
+    LossRows<false>(work, range);
   }
 }
 
 ROOFBENCH_HIGHWAY_INSTANCES(Portable, Softmax)
+ROOFBENCH_HIGHWAY_INSTANCES(Portable, CrossEntropy)
 
 }  // namespace
 }  // namespace roofbench::kernels::HWY_NAMESPACE
@@ -241,8 +268,8 @@ TARGET void Rows(const Softmax<T>& work, Range range) {
   const int64_t last = range.end - 1;
   // The positions when `row` is to be written. Beyond the last row the stages ignore them.
   const auto at = [&](int64_t row) {
-    const auto x = [&](int64_t of) { return work.x + std::min(of, last) * work.x_stride; };
-    return Places<T>{work.y + std::max(row, range.begin) * work.y_stride, x(row + 1), x(row + 2)};
+    const auto x = [&](int64_t of) { return work.x + std::min(of, last) * work.cols; };
+    return Places<T>{work.y + std::max(row, range.begin) * work.cols, x(row + 1), x(row + 2)};
   };
   int64_t row = range.begin - 2;
   Pass<kStream, Stages{.maximum = true}>(n, at(row++), flow);
@@ -272,26 +299,21 @@ void Share(const Softmax<T>& work, Range range) {
 #endif
 
 ROOFBENCH_HIGHWAY_DISPATCHES(Portable, Softmax)
+ROOFBENCH_HIGHWAY_DISPATCHES(Portable, CrossEntropy)
 
 namespace {
 
-template <typename T>
-constexpr ShareVariant<Softmax<T>> kVariants[] = {
+template <typename Work>
+constexpr ShareVariant<Work> kVariants[] = {{0, Portable}};
 #if ROOFBENCH_X86
-    {kAvx512Bf16, avx512::Share},
+template <typename T>
+constexpr ShareVariant<Softmax<T>> kVariants<Softmax<T>>[] = {{kAvx512Bf16, avx512::Share}, {0, Portable}};
 #endif
-    {0, Portable},
-};
 
 }  // namespace
 
-void Run(const Softmax<float>& work, const ParallelFor& parallel_for) {
-  RunShares<kVariants<float>>(work, work.rows, 1, parallel_for);
-}
-
-void Run(const Softmax<Bf16>& work, const ParallelFor& parallel_for) {
-  RunShares<kVariants<Bf16>>(work, work.rows, 1, parallel_for);
-}
+ROOFBENCH_RUNS(rows, 1, Softmax)
+ROOFBENCH_RUNS(rows, 1, CrossEntropy)
 
 }  // namespace roofbench::kernels
 #endif

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <string>
 #include <utility>
@@ -16,54 +15,39 @@
 namespace roofbench::kernels {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr int64_t kSizes[] = {0, 1, 3, 15, 16, 17, 33, 4095, 8200};
 
 template <typename T>
-class GeluTest : public testing::Test {};
-template <typename T>
-class SiluMulTest : public testing::Test {};
-template <typename T>
-class GeluTanhMulTest : public testing::Test {};
-using Types = testing::Types<float, Bf16>;
-TYPED_TEST_SUITE(GeluTest, Types);
-TYPED_TEST_SUITE(SiluMulTest, Types);
-TYPED_TEST_SUITE(GeluTanhMulTest, Types);
-
-// expect(i) for every element until one fails.
-template <typename Expect>
-void ForEach(std::size_t n, Expect expect) {
-  for (std::size_t i = 0; i < n && !testing::Test::HasFatalFailure(); ++i) expect(i);
-}
+class ActivationTest : public testing::Test {};
+TYPED_TEST_SUITE(ActivationTest, FloatTypes);
 
 template <typename T>
 void ExpectGelu(const std::vector<T>& x) {
   std::vector<T> y(x.size());
   Run(Gelu<T>{.x = x.data(), .y = y.data(), .n = static_cast<int64_t>(y.size())}, ThreadPool(2));
-  ForEach(y.size(), [&](std::size_t i) {
+  for (std::size_t i = 0; i < y.size(); ++i) {
     const double value = ToFloat(x[i]);
     // erfc keeps the digits that 1 + erf loses. The square of x is rounded before its exponential is taken.
     const double exact = value * 0.5 * std::erfc(-value / std::sqrt(2.0));
     const double error = std::isfinite(value) ? kApproximation<T> + value * value * 0x1p-24 : 0;
     ExpectClose(y[i], exact, kRounding<T> + error, 1e-30, std::to_string(value));
-  });
+  }
 }
 
-TYPED_TEST(GeluTest, AgreesWithFloat64AtEverySize) {
+TYPED_TEST(ActivationTest, GeluAgreesWithFloat64AtEverySize) {
   OnEveryIsa([] {
     for (const int64_t n : kSizes) ExpectGelu(Normal<TypeParam>(n, 0, 4));
   });
 }
 
-TYPED_TEST(GeluTest, KeepsItsDigitsFarBelowZero) {
+TYPED_TEST(ActivationTest, GeluKeepsItsDigitsFarBelowZero) {
   std::vector<TypeParam> x;
   for (double value = -11; value <= 11; value += 1.0 / 64) x.push_back(FromDouble<TypeParam>(value));
   OnEveryIsa([&] { ExpectGelu(x); });
 }
 
 // As ATen's: -infinity · 0 is a NaN.
-TYPED_TEST(GeluTest, InfinityAndNanAreOfLibTorchsClass) {
+TYPED_TEST(ActivationTest, GeluInfinityAndNanAreOfLibTorchsClass) {
   std::vector<TypeParam> x;
   for (const double value : {kInfinity, -kInfinity, kNan, 0.0, -0.0, 3e38, -3e38, 1e-30}) {
     x.push_back(FromDouble<TypeParam>(value));
@@ -71,7 +55,7 @@ TYPED_TEST(GeluTest, InfinityAndNanAreOfLibTorchsClass) {
   OnEveryIsa([&] { ExpectGelu(x); });
 }
 
-TYPED_TEST(GeluTest, GradientAgreesWithFloat64InPlaceToo) {
+TYPED_TEST(ActivationTest, GeluGradientAgreesWithFloat64InPlaceToo) {
   constexpr double kDensity = 0.3989422804014327;  // 1 / sqrt(2π)
   OnEveryIsa([] {
     for (const int64_t n : kSizes) {
@@ -81,7 +65,7 @@ TYPED_TEST(GeluTest, GradientAgreesWithFloat64InPlaceToo) {
       std::vector<TypeParam> apart(dy.size());
       kernels::Run(GeluGradient<TypeParam>{x.data(), dy.data(), apart.data(), n}, ThreadPool(2));
       kernels::Run(GeluGradient<TypeParam>{x.data(), in_place.data(), in_place.data(), n}, ThreadPool(2));
-      ForEach(x.size(), [&](std::size_t i) {
+      for (std::size_t i = 0; i < x.size(); ++i) {
         const double value = ToFloat(x[i]);
         const double exponential = std::exp(-value * value / 2);
         const double exact = 0.5 * std::erfc(-value / std::sqrt(2.0)) + value * kDensity * exponential;
@@ -90,7 +74,7 @@ TYPED_TEST(GeluTest, GradientAgreesWithFloat64InPlaceToo) {
         ExpectClose(apart[i], ToFloat(dy[i]) * exact, kRounding<TypeParam> + 2e-6 + value * value * 0x1p-24,
                     terms + 1e-30, std::to_string(value));
         ASSERT_EQ(ToFloat(in_place[i]), ToFloat(apart[i])) << i;
-      });
+      }
     }
   });
 }
@@ -102,13 +86,13 @@ void ExpectSiluMul(const std::vector<X>& gate, const std::vector<X>& up) {
   std::vector<Y> y(gate.size());
   Run(SiluMul<X, Y>{.gate = gate.data(), .up = up.data(), .y = y.data(), .n = static_cast<int64_t>(y.size())},
       ThreadPool(2));
-  ForEach(y.size(), [&](std::size_t i) {
+  for (std::size_t i = 0; i < y.size(); ++i) {
     ExpectClose(y[i], ExactSilu(ToFloat(gate[i]), ToFloat(up[i])), kRounding<Y> + kApproximation<Y>, 1e-30,
                 std::to_string(i));
-  });
+  }
 }
 
-TYPED_TEST(SiluMulTest, AgreesWithFloat64AtEverySize) {
+TYPED_TEST(ActivationTest, SiluMulAgreesWithFloat64AtEverySize) {
   OnEveryIsa([] {
     for (const int64_t n : kSizes) ExpectSiluMul(Normal<TypeParam>(n, 0, 4), Normal<TypeParam>(n, 0, 1, 2));
   });
@@ -122,7 +106,7 @@ TEST(SiluMul, RoundsFp32AtEverySizeAndWhereItStreams) {
   });
 }
 
-TYPED_TEST(SiluMulTest, GradientAgreesWithFloat64InPlaceToo) {
+TYPED_TEST(ActivationTest, SiluMulGradientAgreesWithFloat64InPlaceToo) {
   OnEveryIsa([] {
     for (const int64_t n : {0, 1, 15, 16, 33, 8200}) {
       const std::vector<TypeParam> gate = Normal<TypeParam>(n, 0, 4);
@@ -132,7 +116,7 @@ TYPED_TEST(SiluMulTest, GradientAgreesWithFloat64InPlaceToo) {
       std::vector<TypeParam> d_up = up;
       kernels::Run(SiluMulGradient<TypeParam>{gate.data(), d_up.data(), d_gate.data(), d_gate.data(), d_up.data(), n},
                    ThreadPool(2));
-      ForEach(gate.size(), [&](std::size_t i) {
+      for (std::size_t i = 0; i < gate.size(); ++i) {
         const double g = ToFloat(gate[i]);
         const double u = ToFloat(up[i]);
         const double out = ToFloat(dy[i]);
@@ -141,12 +125,12 @@ TYPED_TEST(SiluMulTest, GradientAgreesWithFloat64InPlaceToo) {
         const double slope = (ExactSilu(g + kStep, u) - ExactSilu(g - kStep, u)) / (2 * kStep);
         ExpectClose(d_gate[i], out * slope, kRounding<TypeParam> + 0x1p-20, std::abs(out * u), std::to_string(i));
         ExpectClose(d_up[i], out * ExactSilu(g, 1), kRounding<TypeParam> + 0x1p-20, 1e-30, std::to_string(i));
-      });
+      }
     }
   });
 }
 
-TYPED_TEST(SiluMulTest, InfinityAndNanAreThoseOfTheFormula) {
+TYPED_TEST(ActivationTest, SiluMulInfinityAndNanAreThoseOfTheFormula) {
   std::vector<TypeParam> gate;
   std::vector<TypeParam> up;
   for (const double value : {kInfinity, kNan, 1.0, -1.0, 200.0, -60.0}) {
@@ -164,7 +148,7 @@ double ExactGeluTanh(double gate, double up) {
   return gate / (1 + std::exp(-2 * u)) * up;
 }
 
-TYPED_TEST(GeluTanhMulTest, AgreesWithFloat64AtEverySize) {
+TYPED_TEST(ActivationTest, GeluTanhMulAgreesWithFloat64AtEverySize) {
   // An error of the exponent, which is 40 at most here, is one of the result.
   constexpr double kOfExponent = 40 * 0x1p-23;
   OnEveryIsa([] {
@@ -173,14 +157,14 @@ TYPED_TEST(GeluTanhMulTest, AgreesWithFloat64AtEverySize) {
       const auto up = Normal<float>(n, 0, 1, 2);
       std::vector<TypeParam> y(gate.size());
       kernels::Run(GeluTanhMul<TypeParam>{gate.data(), up.data(), y.data(), n}, ThreadPool(2));
-      ForEach(y.size(), [&](std::size_t i) {
+      for (std::size_t i = 0; i < y.size(); ++i) {
         ExpectClose(y[i], ExactGeluTanh(gate[i], up[i]), kRounding<TypeParam> + kOfExponent, 1e-30, std::to_string(i));
-      });
+      }
     }
   });
 }
 
-TYPED_TEST(GeluTanhMulTest, FarFromZeroItIsTheGateOrNothing) {
+TYPED_TEST(ActivationTest, GeluTanhMulIsTheGateOrNothingFarFromZero) {
   const auto nan = static_cast<float>(kNan);
   const std::vector<float> gate = {20, -20, 3e38F, -1e12F, nan, 1};
   const std::vector<float> up = {2, 2, 0.5, 3, 1, nan};
@@ -188,7 +172,7 @@ TYPED_TEST(GeluTanhMulTest, FarFromZeroItIsTheGateOrNothing) {
   OnEveryIsa([&] {
     std::vector<TypeParam> y(gate.size());
     kernels::Run(GeluTanhMul<TypeParam>{gate.data(), up.data(), y.data(), 6}, SerialFor());
-    ForEach(y.size(), [&](std::size_t i) { ExpectClose(y[i], expected[i], 0x1p-8, 1e-27, std::to_string(i)); });
+    for (std::size_t i = 0; i < y.size(); ++i) ExpectClose(y[i], expected[i], 0x1p-8, 1e-27, std::to_string(i));
     EXPECT_EQ(ToFloat(y[0]), 40);
   });
 }
@@ -200,9 +184,9 @@ TEST(SoftCap, AgreesWithFloat64AtEverySizeInPlaceToo) {
         const std::vector<float> x = Normal<float>(n, 0, 60);
         std::vector<float> y = x;
         kernels::Run(SoftCap{.x = y.data(), .y = y.data(), .n = n, .cap = cap, .scale = scale}, ThreadPool(2));
-        ForEach(y.size(), [&, cap = cap, scale = scale](std::size_t i) {
+        for (std::size_t i = 0; i < y.size(); ++i) {
           ExpectClose(y[i], cap * std::tanh(double{x[i]} * scale / cap), 1e-6, 1e-30, std::to_string(i));
-        });
+        }
       }
     }
   });
@@ -215,7 +199,7 @@ TEST(SoftCap, InfinitiesBecomeTheBoundAndNanStays) {
   OnEveryIsa([&] {
     std::vector<float> y(x.size());
     kernels::Run(SoftCap{.x = x.data(), .y = y.data(), .n = 6, .cap = 30}, SerialFor());
-    ForEach(y.size(), [&](std::size_t i) { ExpectClose(y[i], expected[i], 0, 0, std::to_string(i)); });
+    for (std::size_t i = 0; i < y.size(); ++i) ExpectClose(y[i], expected[i], 0, 0, std::to_string(i));
   });
 }
 

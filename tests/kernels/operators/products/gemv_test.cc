@@ -4,74 +4,96 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
-#include <limits>
 #include <type_traits>
+#include <utility>
 
-#include "lib/kernels/operators/products/weights.h"
 #include "lib/kernels/threading/huge_pages.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
+#include "tests/kernels/operators/products/int4_testing.h"
 
 namespace roofbench::kernels {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-// A weight with guard memory after it. Experts follow each other: `experts` times n rows.
+// The weights of experts, which follow each other: `experts` times n rows.
 template <typename Weight>
 struct Matrix;
 
 template <typename T>
 struct Matrix<PlainWeight<T>> {
   Matrix(int64_t experts, int64_t n, int64_t k) : values(Normal<T>(experts * n * k)), weight{values.data(), n, k} {}
-  double At(int64_t expert, int64_t row, int64_t column) const {
-    return ToFloat(Expert(weight, expert).data[row * weight.k + column]);
-  }
   std::vector<T> values;
   PlainWeight<T> weight;
 };
 
 template <>
 struct Matrix<Int8Weight> {
-  Matrix(int64_t experts, int64_t n, int64_t k)
-      : values(static_cast<std::size_t>(experts * n * k)), scales(static_cast<std::size_t>(experts * n)) {
+  Matrix(int64_t experts, int64_t n, int64_t k) : values(Size(experts * n * k)), scales(Size(experts * n)) {
     // An offset, so that a sum over the weights alone is not zero.
     const std::vector<float> source = Normal<float>(experts * n * k, 0.25);
     QuantizeInt8(source.data(), k, values.data(), scales.data(), {0, experts * n});
     weight = {.data = values.data(), .scales = scales.data(), .n = n, .k = k};
-  }
-  double At(int64_t expert, int64_t row, int64_t column) const {
-    return Dequantize(Expert(weight, expert), row, column);
   }
   std::vector<int8_t> values;
   std::vector<float> scales;
   Int8Weight weight;
 };
 
+constexpr int64_t WholeGroups(int64_t k, int64_t group) { return (k + group - 1) / group * group; }
+
 template <>
-struct Matrix<Int4Weight> {
-  // k is rounded up to a whole group.
-  Matrix(int64_t experts, int64_t n, int64_t k, int64_t group = 32) {
-    k = (k + group - 1) / group * group;
-    const auto bytes = static_cast<std::size_t>(Int4Bytes(n, k, group));
-    values.resize(static_cast<std::size_t>(experts) * bytes);
-    for (int64_t expert = 0; expert < experts; ++expert) {
-      const std::vector<float> source = Normal<float>(n * k, 0.25, 1, static_cast<uint32_t>(expert));
-      std::vector<uint8_t> q(source.size());
-      std::vector<Bf16> scales_zeros(static_cast<std::size_t>(2 * n * k / group));
-      QuantizeInt4(source.data(), k, group, q.data(), scales_zeros.data(), {0, n});
-      PackInt4(q.data(), scales_zeros.data(), n, k, group, values.data() + static_cast<std::size_t>(expert) * bytes,
-               {0, Int4Tiles(n)});
-    }
-    weight = {.data = values.data(), .n = n, .k = k, .group = group};
+struct Matrix<Int4Weight> : PackedInt4 {
+  Matrix(int64_t experts, int64_t n, int64_t k, int64_t group = 32)
+      : PackedInt4(Normal<float>(experts * n * WholeGroups(k, group), 0.25), experts, n, WholeGroups(k, group), group) {
   }
-  double At(int64_t expert, int64_t row, int64_t column) const {
-    return Dequantize(Expert(weight, expert), row, column);
-  }
-  std::vector<std::byte> values;
-  Int4Weight weight;
 };
+
+template <typename T>
+double At(const PlainWeight<T>& weight, int64_t row, int64_t column) {
+  return ToFloat(weight.data[row * weight.k + column]);
+}
+template <typename Weight>
+double At(const Weight& weight, int64_t row, int64_t column) {
+  return Dequantize(weight, row, column);
+}
+
+template <typename Y, typename Weight, typename X>
+void ExpectRight(const Weight& weight, const X* x, const Y* y, const std::string& where) {
+  constexpr bool kQuantized = std::is_same_v<Weight, Int8Weight> || std::is_same_v<Weight, Int4Weight>;
+  constexpr double kSumError = kQuantized ? 0x1p-13 : 0x1p-19;
+  for (int64_t row = 0; row < weight.n; ++row) {
+    double expected = 0;
+    double terms = 1e-30;
+    for (int64_t i = 0; i < weight.k; ++i) {
+      const double product = At(weight, row, i) * ToFloat(x[i]);
+      expected += product;
+      terms += product * product;
+    }
+    // fp32 sums wander like the root of the sum of squares; fixed point adds 2^-16 of the largest activation to each.
+    ExpectClose(y[row], expected, kRounding<Y> + kSumError, std::isfinite(terms) ? std::sqrt(terms) : 1,
+                where + " row " + std::to_string(row));
+  }
+}
+
+template <typename Y, typename Weight, typename X>
+std::vector<Y> Product(const Weight& weight, const X* x, int64_t m, const ParallelFor& parallel_for = SerialFor()) {
+  std::vector<Y> y(Size(m * weight.n) + 1, FromDouble<Y>(123));
+  Run(Gemv<Weight, X, Y>{.weight = weight, .x = x, .y = y.data(), .m = m}, parallel_for);
+  EXPECT_EQ(ToFloat(y.back()), 123) << "written beyond the result";
+  y.pop_back();
+  return y;
+}
+
+template <typename Y, typename Weight, typename X>
+void RunAndExpectRight(const Weight& weight, const std::vector<X>& x, int64_t m = 1) {
+  OnEveryIsa([&] {
+    const std::vector<Y> y = Product<Y>(weight, x.data(), m, ThreadPool(2));
+    for (int64_t i = 0; i < m; ++i) {
+      ExpectRight(weight, x.data() + i * weight.k, y.data() + i * weight.n,
+                  "n " + std::to_string(weight.n) + " k " + std::to_string(weight.k) + " vector " + std::to_string(i));
+    }
+  });
+}
 
 template <typename WeightType, typename XType, typename YType>
 struct Types {
@@ -86,38 +108,12 @@ class GemvTest : public testing::Test {
   using Weight = typename T::Weight;
   using X = typename T::X;
   using Y = typename T::Y;
-  static constexpr bool kQuantized = std::is_same_v<Weight, Int8Weight> || std::is_same_v<Weight, Int4Weight>;
-  static constexpr double kSumError = kQuantized ? 0x1p-13 : 0x1p-19;
-
-  static void ExpectRight(const Matrix<Weight>& matrix, int64_t expert, const X* x, const Y* y,
-                          const std::string& where) {
-    const int64_t k = matrix.weight.k;
-    for (int64_t row = 0; row < matrix.weight.n; ++row) {
-      double expected = 0;
-      double terms = 1e-30;
-      for (int64_t i = 0; i < k; ++i) {
-        const double product = matrix.At(expert, row, i) * ToFloat(x[i]);
-        expected += product;
-        terms += product * product;
-      }
-      // fp32 sums wander like the root of the sum of squares; fixed point adds 2^-16 of the largest activation to each.
-      ExpectClose(y[row], expected, kRounding<Y> + kSumError, std::isfinite(terms) ? std::sqrt(terms) : 1,
-                  where + " row " + std::to_string(row));
-      if (testing::Test::HasFatalFailure()) return;
-    }
+  static std::vector<X> Vectors(const Weight& weight, int64_t m = 1, double mean = 0, double deviation = 1) {
+    return Normal<X>(m * weight.k, mean, deviation);
   }
-
-  static void RunAndExpectRight(const Matrix<Weight>& matrix, const std::vector<X>& x, int64_t m) {
-    const int64_t n = matrix.weight.n;
-    const int64_t k = matrix.weight.k;
-    std::vector<Y> y(static_cast<std::size_t>(m * n) + 1, FromDouble<Y>(123));
-    kernels::Run(Gemv<Weight, X, Y>{.weight = matrix.weight, .x = x.data(), .y = y.data(), .m = m}, ThreadPool(2));
-    EXPECT_EQ(ToFloat(y.back()), 123) << "written beyond the result";
-    for (int64_t i = 0; i < m; ++i) {
-      ExpectRight(matrix, 0, x.data() + i * k, y.data() + i * n,
-                  "n " + std::to_string(n) + " k " + std::to_string(k) + " vector " + std::to_string(i));
-      if (testing::Test::HasFatalFailure()) return;
-    }
+  static void Check(int64_t n, int64_t k, int64_t m = 1, double mean = 0, double deviation = 1) {
+    const Matrix<Weight> matrix(1, n, k);
+    RunAndExpectRight<Y>(matrix.weight, Vectors(matrix.weight, m, mean, deviation), m);
   }
 };
 
@@ -129,36 +125,21 @@ TYPED_TEST_SUITE(GemvTest, AllTypes);
 
 TYPED_TEST(GemvTest, AgreesWithFloat64AtOddSizes) {
   for (const int64_t k : {1, 31, 33, 64, 100, 257, 1023, 1024, 1057, 1376}) {
-    for (const int64_t n : {1, 19}) {
-      const Matrix<typename TypeParam::Weight> matrix(1, n, k);
-      const auto x = Normal<typename TypeParam::X>(matrix.weight.k, 0.5);
-      OnEveryIsa([&] { this->RunAndExpectRight(matrix, x, 1); });
-      if (testing::Test::HasFatalFailure()) return;
-    }
+    for (const int64_t n : {1, 19}) this->Check(n, k, 1, 0.5);
   }
 }
 
-TYPED_TEST(GemvTest, AMatrixWithoutRowsOrColumnsIsNoCase) {
-  OnEveryIsa([&] {
-    this->RunAndExpectRight(Matrix<typename TypeParam::Weight>(1, 0, 64), Normal<typename TypeParam::X>(64), 1);
-    // An empty sum is 0.
-    this->RunAndExpectRight(Matrix<typename TypeParam::Weight>(1, 5, 0), {}, 1);
-  });
+TYPED_TEST(GemvTest, WithoutRowsOrColumnsNothingOrZerosAreWritten) {
+  this->Check(0, 64);
+  this->Check(5, 0);
 }
 
 TYPED_TEST(GemvTest, SeveralVectorsShareTheWeights) {
-  const auto expect_right = [&](int64_t n, int64_t k, std::initializer_list<int64_t> counts) {
-    const Matrix<typename TypeParam::Weight> matrix(1, n, k);
-    for (const int64_t m : counts) {
-      const auto x = Normal<typename TypeParam::X>(m * matrix.weight.k);
-      OnEveryIsa([&] { this->RunAndExpectRight(matrix, x, m); });
-    }
-  };
   // Columns that leave a partial register.
-  expect_right(35, 96, {2, 3, 4, 5, 6, 7, 8, 13});
-  expect_right(7, 33, {2, 5, 8});
+  for (const int64_t m : {2, 3, 4, 5, 6, 7, 8, 13}) this->Check(35, 96, m);
+  for (const int64_t m : {2, 5, 8}) this->Check(7, 33, m);
   // Rows for more than one chunk of them.
-  expect_right(150, 1057, {7});
+  this->Check(150, 1057, 7);
 }
 
 TYPED_TEST(GemvTest, AVectorHasTheSameResultAmongOthers) {
@@ -166,18 +147,14 @@ TYPED_TEST(GemvTest, AVectorHasTheSameResultAmongOthers) {
   constexpr int64_t kVectors = 7;
   constexpr int64_t kRows = 150;
   const Matrix<typename TypeParam::Weight> matrix(1, kRows, 1000);
-  const auto x = Normal<typename TypeParam::X>(kVectors * matrix.weight.k);
+  const auto x = this->Vectors(matrix.weight, kVectors);
   OnEveryIsa([&] {
-    std::vector<Out> together(kVectors * kRows);
-    std::vector<Out> alone(kRows);
-    Gemv<typename TypeParam::Weight, typename TypeParam::X, Out> work{matrix.weight, x.data(), together.data(),
-                                                                      kVectors};
-    kernels::Run(work, SerialFor());
-    for (std::size_t i = 0; i < kVectors; ++i) {
-      work = {matrix.weight, x.data() + i * static_cast<std::size_t>(matrix.weight.k), alone.data(), 1};
-      kernels::Run(work, SerialFor());
-      for (std::size_t row = 0; row < kRows; ++row) {
-        ASSERT_EQ(ToFloat(together[i * kRows + row]), ToFloat(alone[row])) << "vector " << i << " row " << row;
+    const std::vector<Out> together = Product<Out>(matrix.weight, x.data(), kVectors);
+    for (int64_t i = 0; i < kVectors; ++i) {
+      const std::vector<Out> alone = Product<Out>(matrix.weight, x.data() + i * matrix.weight.k, 1);
+      for (int64_t row = 0; row < kRows; ++row) {
+        ASSERT_EQ(ToFloat(together[Size(i * kRows + row)]), ToFloat(alone[Size(row)]))
+            << "vector " << i << " row " << row;
       }
     }
   });
@@ -186,14 +163,12 @@ TYPED_TEST(GemvTest, AVectorHasTheSameResultAmongOthers) {
 TYPED_TEST(GemvTest, RowsAloneAreThoseOfTheWhole) {
   using Out = typename TypeParam::Y;
   const Matrix<typename TypeParam::Weight> matrix(1, 50, 160);
-  const auto x = Normal<typename TypeParam::X>(matrix.weight.k);
+  const auto x = this->Vectors(matrix.weight);
   OnEveryIsa([&] {
-    std::vector<Out> whole(50);
+    const std::vector<Out> whole = Product<Out>(matrix.weight, x.data(), 1);
     std::vector<Out> part(50, FromDouble<Out>(7));
-    Gemv<typename TypeParam::Weight, typename TypeParam::X, Out> work{matrix.weight, x.data(), whole.data(), 1};
-    kernels::Run(work, SerialFor());
-    work.y = part.data();
-    RunRows(work, {16, 41});
+    RunRows(Gemv<typename TypeParam::Weight, typename TypeParam::X, Out>{matrix.weight, x.data(), part.data(), 1},
+            {16, 41});
     for (std::size_t i = 0; i < 50; ++i) {
       const bool in = i >= 16 && i < 41;
       ASSERT_EQ(ToFloat(part[i]), in ? ToFloat(whole[i]) : 7) << i;
@@ -205,18 +180,17 @@ TYPED_TEST(GemvTest, GathersTheNamedExperts) {
   using Out = typename TypeParam::Y;
   for (const int64_t n : {16, 33}) {
     const Matrix<typename TypeParam::Weight> matrix(4, n, 96);
-    const auto x = Normal<typename TypeParam::X>(matrix.weight.k);
+    const auto x = this->Vectors(matrix.weight);
     const std::vector<int64_t> experts = {3, 1, 3};
     OnEveryIsa([&] {
       for (const int threads : {1, 2, 5}) {
-        std::vector<Out> y(static_cast<std::size_t>(3 * n));
-        kernels::Run(
-            GatherGemv<typename TypeParam::Weight, typename TypeParam::X, Out>{
-                .weight = matrix.weight, .experts = experts.data(), .count = 3, .x = x.data(), .y = y.data()},
+        std::vector<Out> y(Size(3 * n));
+        Run(GatherGemv<typename TypeParam::Weight, typename TypeParam::X, Out>{matrix.weight, experts.data(), 3,
+                                                                               x.data(), y.data()},
             ThreadPool(threads));
         for (int64_t e = 0; e < 3; ++e) {
-          this->ExpectRight(matrix, experts[static_cast<std::size_t>(e)], x.data(), y.data() + e * n,
-                            "expert " + std::to_string(e));
+          ExpectRight(Expert(matrix.weight, experts[Size(e)]), x.data(), y.data() + e * n,
+                      "expert " + std::to_string(e));
         }
       }
     });
@@ -227,32 +201,22 @@ TYPED_TEST(GemvTest, InfinitiesAndNansOfTheActivationsReachTheResult) {
   const Matrix<typename TypeParam::Weight> matrix(1, 20, 1100);
   for (const std::vector<double>& specials :
        {std::vector{kInfinity}, {-kInfinity}, {kNan}, {kInfinity, -kInfinity}, {kInfinity, kNan}}) {
-    auto x = Normal<typename TypeParam::X>(matrix.weight.k);
+    auto x = this->Vectors(matrix.weight);
     for (std::size_t i = 0; i < specials.size(); ++i) x[1050 - i] = FromDouble<typename TypeParam::X>(specials[i]);
-    OnEveryIsa([&] { this->RunAndExpectRight(matrix, x, 1); });
+    RunAndExpectRight<typename TypeParam::Y>(matrix.weight, x);
   }
 }
 
-TYPED_TEST(GemvTest, TinyAndHugeAndZeroActivations) {
-  const Matrix<typename TypeParam::Weight> matrix(1, 20, 1100);
+TYPED_TEST(GemvTest, TinyHugeZeroAndFarFromZeroActivations) {
   // 1e30 among numbers of size 1: the block that holds it loses the small ones, as fp32 does.
-  for (const double size : {0.0, 1e-33, 1e-20, 1e30}) {
-    auto x = Normal<typename TypeParam::X>(matrix.weight.k, 0, size);
-    OnEveryIsa([&] { this->RunAndExpectRight(matrix, x, 1); });
-  }
-}
-
-// An offset between weights and products that is not taken back exactly would show.
-TYPED_TEST(GemvTest, ALargeMeanOfTheActivationsDoesNotHurt) {
-  const Matrix<typename TypeParam::Weight> matrix(1, 5, 2048);
-  const auto x = Normal<typename TypeParam::X>(matrix.weight.k, 100, 1);
-  OnEveryIsa([&] { this->RunAndExpectRight(matrix, x, 1); });
+  for (const double size : {0.0, 1e-33, 1e-20, 1e30}) this->Check(20, 1100, 1, 0, size);
+  // An offset between weights and products that is not taken back exactly would show.
+  this->Check(5, 2048, 1, 100, 1);
 }
 
 template <typename T>
 class SpecialWeightTest : public testing::Test {};
-using PlainTypes = testing::Types<float, Bf16>;
-TYPED_TEST_SUITE(SpecialWeightTest, PlainTypes);
+TYPED_TEST_SUITE(SpecialWeightTest, FloatTypes);
 
 TYPED_TEST(SpecialWeightTest, InfinitiesAndNansReachTheirRowAlone) {
   constexpr int64_t kColumns = 100;
@@ -260,30 +224,12 @@ TYPED_TEST(SpecialWeightTest, InfinitiesAndNansReachTheirRowAlone) {
   matrix.values[0 * kColumns + 99] = FromDouble<TypeParam>(kInfinity);
   matrix.values[1 * kColumns + 5] = FromDouble<TypeParam>(kNan);
   matrix.values[2 * kColumns + 64] = FromDouble<TypeParam>(-kInfinity);
-  const std::vector<TypeParam> x(kColumns, FromDouble<TypeParam>(1));
-  OnEveryIsa([&] {
-    std::vector<TypeParam> y(4);
-    kernels::Run(Gemv<PlainWeight<TypeParam>, TypeParam, TypeParam>{matrix.weight, x.data(), y.data(), 1}, SerialFor());
-    EXPECT_EQ(ClassOf(ToFloat(y[0])), Class::kPositiveInfinity);
-    EXPECT_EQ(ClassOf(ToFloat(y[1])), Class::kNan);
-    EXPECT_EQ(ClassOf(ToFloat(y[2])), Class::kNegativeInfinity);
-    EXPECT_EQ(ClassOf(ToFloat(y[3])), Class::kFinite);
-  });
+  RunAndExpectRight<TypeParam>(matrix.weight, std::vector<TypeParam>(kColumns, FromDouble<TypeParam>(1)));
 }
 
 TEST(GemvInt4, EveryGroupLength) {
   for (const int64_t group : {32, 64, 128, 256}) {
-    const Matrix<Int4Weight> matrix(1, 21, 1280, group);
-    const std::vector<Bf16> x = Normal<Bf16>(matrix.weight.k, 1);
-    OnEveryIsa([&] {
-      std::vector<float> y(21);
-      kernels::Run(Gemv<Int4Weight, Bf16, float>{matrix.weight, x.data(), y.data(), 1}, ThreadPool(2));
-      for (int64_t row = 0; row < 21; ++row) {
-        double expected = 0;
-        for (int64_t i = 0; i < matrix.weight.k; ++i) expected += matrix.At(0, row, i) * ToFloat(x[i]);
-        ExpectClose(y[static_cast<std::size_t>(row)], expected, 0x1p-14, 50, std::to_string(row));
-      }
-    });
+    RunAndExpectRight<float>(Matrix<Int4Weight>(1, 21, 1280, group).weight, Normal<Bf16>(1280, 1));
   }
 }
 

@@ -1,66 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/kernels/operators/products/int4_product.h"
+#include "lib/kernels/operators/products/llm_int8.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 #include <vector>
 
-#include "lib/kernels/operators/products/weights.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
+#include "tests/kernels/operators/products/int4_testing.h"
 
 namespace roofbench::kernels {
 namespace {
 
-std::size_t Size(int64_t elements) { return static_cast<std::size_t>(elements); }
-
 // Guard elements after a result, which must stay unchanged.
-constexpr int64_t kBehind = 32;
+constexpr int64_t kGuards = 32;
 
 struct Product {
   Product(int64_t rows_of_x, int64_t rows, int64_t columns, int64_t columns_a_scale)
       : m(rows_of_x), n(rows), k(columns), group(columns_a_scale) {
-    // Rows of x of different sizes, weights whose middle is not 0, and groups of different sizes.
+    // Rows of x of different sizes.
     for (int64_t i = 0; i < m * k; ++i) x[Size(i)] = ToBf16(ToFloat(x[Size(i)]) * static_cast<float>(1 + i / k % 7));
+    Quantize();
+  }
+
+  // Weights whose middle is not 0, in groups of different sizes.
+  std::vector<float> Weights() const {
     std::vector<float> w = Normal<float>(n * k, 0.5, 1, 2);
     for (int64_t i = 0; i < n * k; ++i) w[Size(i)] *= static_cast<float>(1 + i / group % 3);
-    std::vector<uint8_t> quantized(w.size());
-    std::vector<Bf16> scales(Size(n * k / group * 2));
-    QuantizeInt4(w.data(), k, group, quantized.data(), scales.data(), {0, n});
-    PackInt4(quantized.data(), scales.data(), n, k, group, packed.data(), {0, Int4Tiles(n)});
+    return w;
+  }
+  void Quantize() {
     activations.Select(x.data(), m, k, 0, SerialFor());
     activations.Quantize(x.data(), SerialFor(), group);
   }
-
-  int64_t m;
-  int64_t n;
-  int64_t k;
-  int64_t group;
-  std::vector<Bf16> x = Normal<Bf16>(m * k, 0.25, 1, 1);
-  // On a line, as weights are wanted.
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  std::vector<Line> lines = std::vector<Line>(Size(Int4Bytes(n, k, group) / 64));
-  struct Packed {
-    std::byte* first;
-    std::byte* data() const { return first; }
-  } packed{lines.data()->bytes};
-  LlmInt8Activations activations = {};
-  std::vector<float> y = std::vector<float>(Size(m * n + kBehind), 7);
-  std::vector<Bf16> rounded = std::vector<Bf16>(Size(m * n + kBehind), ToBf16(7));
-
-  Int4Weight weight() const { return {packed.data(), n, k, group}; }
   void Run(const ParallelFor& parallel_for = SerialFor()) {
     const int64_t middle = n / 2 / kInt4TileRows * kInt4TileRows;
-    const Int4Product<float> work{.weight = weight(), .activations = &activations, .y = y.data()};
+    const Int4Product<float> work{.weight = packed.weight, .activations = &activations, .y = y.data()};
     for (const Range rows : {Range{0, middle}, Range{middle, n}}) RunRows(work, rows);
-    kernels::Run(Int4Product<Bf16>{.weight = weight(), .activations = &activations, .y = rounded.data()}, parallel_for);
+    kernels::Run(Int4Product<Bf16>{.weight = packed.weight, .activations = &activations, .y = rounded.data()},
+                 parallel_for);
   }
 
   // In double precision, from the integers that x became and the weights that the format represents.
@@ -71,7 +53,7 @@ struct Product {
         double sum = 0;
         double size = 0;
         for (int64_t c = 0; c < k; ++c) {
-          const double term = step * activations.row(i)[c] * Dequantize(weight(), j, c);
+          const double term = step * activations.row(i)[c] * Dequantize(packed.weight, j, c);
           sum += term;
           size += std::abs(term);
         }
@@ -80,9 +62,19 @@ struct Product {
             << i << " " << j;
       }
     }
-    EXPECT_EQ(std::count(y.end() - kBehind, y.end(), 7), kBehind);
-    EXPECT_EQ(std::count(rounded.end() - kBehind, rounded.end(), ToBf16(7)), kBehind);
+    EXPECT_EQ(std::count(y.end() - kGuards, y.end(), 7), kGuards);
+    EXPECT_EQ(std::count(rounded.end() - kGuards, rounded.end(), ToBf16(7)), kGuards);
   }
+
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  int64_t group;
+  std::vector<Bf16> x = Normal<Bf16>(m * k, 0.25, 1, 1);
+  PackedInt4 packed = PackedInt4(Weights(), 1, n, k, group);
+  LlmInt8Activations activations = {};
+  std::vector<float> y = std::vector<float>(Size(m * n + kGuards), 7);
+  std::vector<Bf16> rounded = std::vector<Bf16>(Size(m * n + kGuards), ToBf16(7));
 };
 
 // Rows of x that fill a group of registers and rows that do not; weights of one tile, two tiles, and partial tiles.
@@ -108,13 +100,14 @@ TEST(Int4Product, EqualsItsFormulaOnEveryIsa) {
 TEST(Int4Product, SumsOfTheLargestProductsAreExact) {
   OnEveryIsa([] {
     Product product(2, 16, 4096, 256);
-    for (Bf16& value : product.x) value = ToBf16(-3);
-    std::vector<uint8_t> quantized(Size(16 * 4096), 15);
-    std::vector<Bf16> scales;
-    for (int64_t i = 0; i < 16 * 4096 / 256; ++i) scales.insert(scales.end(), {ToBf16(0.5), ToBf16(0)});
-    PackInt4(quantized.data(), scales.data(), 16, 4096, 256, product.packed.data(), {0, 1});
-    product.activations.Select(product.x.data(), 2, 4096, 0, SerialFor());
-    product.activations.Quantize(product.x.data(), SerialFor(), product.group);
+    std::ranges::fill(product.x, ToBf16(-3));
+    std::ranges::fill(product.packed.q, 15);
+    for (std::size_t i = 0; i < product.packed.scales_zeros.size(); i += 2) {
+      product.packed.scales_zeros[i] = ToBf16(0.5);
+      product.packed.scales_zeros[i + 1] = ToBf16(0);
+    }
+    product.packed.Pack();
+    product.Quantize();
     product.Run();
     EXPECT_NEAR(product.y[0], -3 * 7 * 0.5 * 4096, 0.01);
     EXPECT_NEAR(product.y[31], -3 * 7 * 0.5 * 4096, 0.01);
@@ -128,27 +121,26 @@ TEST(Int4Product, ARowIsWhatItIsAloneAndThreadsShareTheWork) {
     many.Run(ThreadPool(3));
     for (const int64_t row : {0, 5, 13, 30}) {
       Product one(1, 80, 128, 64);
-      one.activations.Select(many.x.data() + row * 128, 1, 128, 0, SerialFor());
-      one.activations.Quantize(many.x.data() + row * 128, SerialFor(), 64);
+      std::copy_n(many.x.begin() + row * 128, 128, one.x.begin());
+      one.Quantize();
       one.Run();
-      EXPECT_TRUE(std::equal(one.y.begin(), one.y.end() - kBehind, many.y.begin() + row * 80)) << row;
-      EXPECT_TRUE(std::equal(one.rounded.begin(), one.rounded.end() - kBehind, many.rounded.begin() + row * 80)) << row;
+      EXPECT_TRUE(std::equal(one.y.begin(), one.y.end() - kGuards, many.y.begin() + row * 80)) << row;
+      EXPECT_TRUE(std::equal(one.rounded.begin(), one.rounded.end() - kGuards, many.rounded.begin() + row * 80)) << row;
     }
   });
 }
 
-TEST(Int4Product, WantsActivationsThatWereSummedByItsGroups) {
+TEST(Int4Product, NeedsActivationsThatWereSummedByItsGroups) {
   Product product(2, 16, 128, 64);
   product.activations.Quantize(product.x.data(), SerialFor(), 32);
   EXPECT_THROW(product.Run(), std::logic_error);
 }
 
-TEST(Int4Product, WhatIsNoNumberStaysNone) {
+TEST(Int4Product, AnInfiniteRowIsNotFinite) {
   OnEveryIsa([] {
     Product product(2, 16, 32, 32);
-    product.x[3] = ToBf16(std::numeric_limits<float>::infinity());
-    product.activations.Select(product.x.data(), 2, 32, 0, SerialFor());
-    product.activations.Quantize(product.x.data(), SerialFor(), product.group);
+    product.x[3] = FromDouble<Bf16>(kInfinity);
+    product.Quantize();
     product.Run();
     EXPECT_FALSE(std::isfinite(product.y[0]));
     EXPECT_FALSE(std::isfinite(ToFloat(product.rounded[0])));

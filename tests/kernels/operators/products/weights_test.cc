@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/kernels/operators/products/weights.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "lib/kernels/operators/products/weights.h"
 #include "tests/kernels/kernel_testing.h"
+#include "tests/kernels/operators/products/int4_testing.h"
 
 namespace roofbench::kernels {
 namespace {
@@ -32,9 +34,8 @@ TEST(QuantizeInt8, EveryWeightIsWithinHalfAStep) {
   QuantizeInt8(weight.data(), kColumns, q.data(), scales.data(), {0, kRows});
   const Int8Weight quantized{.data = q.data(), .scales = scales.data(), .n = kRows, .k = kColumns};
   for (int64_t i = 0; i < kRows * kColumns; ++i) {
-    const float scale = scales[static_cast<std::size_t>(i / kColumns)];
-    EXPECT_NEAR(Dequantize(quantized, i / kColumns, i % kColumns), ToFloat(weight[static_cast<std::size_t>(i)]),
-                0.5001F * scale);
+    const float scale = scales[Size(i / kColumns)];
+    EXPECT_NEAR(Dequantize(quantized, i / kColumns, i % kColumns), ToFloat(weight[Size(i)]), 0.5001F * scale);
   }
 }
 
@@ -45,32 +46,22 @@ TEST_P(QuantizeInt4Test, EveryWeightIsWithinAStepAndThePackedOneIsTheSame) {
   const int64_t k = 3 * group;
   constexpr int64_t kRows = 19;  // a tile and three rows of another
   const std::vector<float> weight = Normal<float>(kRows * k, 0.3);
-  std::vector<uint8_t> q(weight.size());
-  std::vector<Bf16> scales_zeros(static_cast<std::size_t>(2 * kRows * k / group));
-  QuantizeInt4(weight.data(), k, group, q.data(), scales_zeros.data(), {0, kRows});
-  EXPECT_LE(*std::ranges::max_element(q), 15);
-  std::vector<std::byte> packed(static_cast<std::size_t>(Int4Bytes(kRows, k, group)), std::byte{0xff});
-  PackInt4(q.data(), scales_zeros.data(), kRows, k, group, packed.data(), {0, Int4Tiles(kRows)});
-  const Int4Weight quantized{.data = packed.data(), .n = kRows, .k = k, .group = group};
-  for (int64_t row = 0; row < kRows; ++row) {
-    for (int64_t column = 0; column < k; ++column) {
-      const auto i = static_cast<std::size_t>(row * k + column);
-      const float scale = ToFloat(scales_zeros[2 * (i / static_cast<std::size_t>(group))]);
-      const float zero = ToFloat(scales_zeros[2 * (i / static_cast<std::size_t>(group)) + 1]);
-      ASSERT_EQ(Dequantize(quantized, row, column), static_cast<float>(q[i] - 8) * scale + zero);
-      // Half a step, and the shift of the ends by rounding scale and zero to bf16.
-      ASSERT_NEAR(Dequantize(quantized, row, column), weight[i], 0.6F * scale + 0x1p-8F * std::abs(zero));
-    }
+  const PackedInt4 packed(weight, 1, kRows, k, group);
+  EXPECT_LE(*std::ranges::max_element(packed.q), 15);
+  for (int64_t i = 0; i < kRows * k; ++i) {
+    const float actual = Dequantize(packed.weight, i / k, i % k);
+    const float scale = ToFloat(packed.scales_zeros[Size(2 * (i / group))]);
+    const float zero = ToFloat(packed.scales_zeros[Size(2 * (i / group)) + 1]);
+    ASSERT_EQ(actual, static_cast<float>(packed.q[Size(i)] - 8) * scale + zero);
+    // Half a step, and the shift of the ends by rounding scale and zero to bf16.
+    ASSERT_NEAR(actual, weight[Size(i)], 0.6F * scale + 0x1p-8F * std::abs(zero));
   }
 }
 
 TEST_P(QuantizeInt4Test, AGroupOfEqualWeightsIsItsZero) {
   const int64_t group = GetParam();
-  const std::vector<float> weight(static_cast<std::size_t>(group), 3.0F);
-  std::vector<uint8_t> q(weight.size());
-  std::vector<Bf16> scale_zero(2);
-  QuantizeInt4(weight.data(), group, group, q.data(), scale_zero.data(), {0, 1});
-  EXPECT_NEAR(static_cast<float>(q[0] - 8) * ToFloat(scale_zero[0]) + ToFloat(scale_zero[1]), 3.0F, 1e-5F);
+  const PackedInt4 packed(std::vector<float>(Size(group), 3.0F), 1, 1, group, group);
+  EXPECT_NEAR(Dequantize(packed.weight, 0, 0), 3.0F, 1e-5F);
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups, QuantizeInt4Test, testing::Values(32, 64, 128, 256));
@@ -84,31 +75,21 @@ TEST(Int4Bytes, CountsScalesAndWholeTiles) {
 
 template <typename T>
 class UnpackInt4Test : public testing::Test {};
-using Types = testing::Types<float, Bf16>;
-TYPED_TEST_SUITE(UnpackInt4Test, Types);
+TYPED_TEST_SUITE(UnpackInt4Test, FloatTypes);
 
 TYPED_TEST(UnpackInt4Test, GivesWhatDequantizeGivesOnEveryIsa) {
-  using T = TypeParam;
   constexpr int64_t kRows = 48;
   for (const int64_t group : {32, 64, 128, 256}) {
     const int64_t k = 3 * group;
-    const auto weights = Normal<float>(kRows * k);
-    std::vector<uint8_t> quantized(weights.size());
-    std::vector<Bf16> scales(static_cast<std::size_t>(kRows * k / group * 2));
-    QuantizeInt4(weights.data(), k, group, quantized.data(), scales.data(), {0, kRows});
-    std::vector<std::byte> packed(static_cast<std::size_t>(Int4Bytes(kRows, k, group)));
-    PackInt4(quantized.data(), scales.data(), kRows, k, group, packed.data(), {0, Int4Tiles(kRows)});
-    const Int4Weight weight{packed.data(), kRows, k, group};
+    const PackedInt4 packed(Normal<float>(kRows * k), 1, kRows, k, group);
     OnEveryIsa([&] {
       // Two of the three tiles; the memory after them stays unchanged.
       constexpr int64_t kUnpacked = 2 * kInt4TileRows;
-      std::vector<T> rows(static_cast<std::size_t>(kUnpacked * k + 1), Rounded<T>(7));
-      UnpackInt4(weight, {1, 3}, rows.data());
-      for (int64_t row = 0; row < kUnpacked; ++row) {
-        for (int64_t j = 0; j < k; ++j) {
-          ExpectClose(rows[static_cast<std::size_t>(row * k + j)], Dequantize(weight, kInt4TileRows + row, j),
-                      kRounding<T>, 1e-5, "weight");
-        }
+      std::vector<TypeParam> rows(Size(kUnpacked * k + 1), Rounded<TypeParam>(7));
+      UnpackInt4(packed.weight, {1, 3}, rows.data());
+      for (int64_t i = 0; i < kUnpacked * k; ++i) {
+        ExpectClose(rows[Size(i)], Dequantize(packed.weight, kInt4TileRows + i / k, i % k), kRounding<TypeParam>, 1e-5,
+                    "weight " + std::to_string(i));
       }
       EXPECT_EQ(ToFloat(rows.back()), 7);
     });
