@@ -8,13 +8,10 @@
 
 #include "lib/kernels/operators/attention/attention_variant.h"
 #include "lib/kernels/operators/elementwise/activations.h"
-#include "lib/kernels/simd/dispatch.h"
+#include "lib/kernels/simd/isa.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/operators/attention/attention.cc"  // NOLINT(bugprone-suspicious-include)
-// clang-format off: this one comes before the others
-#include "hwy/foreach_target.h"
-// clang-format on
 #include "lib/kernels/simd/highway_math.inc"
 
 // A word is a float.
@@ -33,24 +30,24 @@ template <int64_t kVectors>
 HWY_INLINE void Columns(const TileProduct& tile, int64_t column) {
   const Tag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  float* const c = tile.c + column;
+  float* const c = tile.c.data + column;
   Vec sums[kRows][kVectors];
   for (int64_t i = 0; i < kRows; ++i) {
     for (int64_t v = 0; v < kVectors; ++v) {
-      sums[i][v] = tile.add ? hn::LoadU(d, c + i * tile.c_stride + v * lanes) : hn::Zero(d);
+      sums[i][v] = tile.add ? hn::LoadU(d, c + i * tile.c.stride + v * lanes) : hn::Zero(d);
     }
   }
-  const float* b = tile.b + column;
-  for (int64_t step = 0; step < tile.steps; ++step, b += tile.b_stride) {
+  const float* b = tile.b.data + column;
+  for (int64_t step = 0; step < tile.steps; ++step, b += tile.b.stride) {
     Vec right[kVectors];
     for (int64_t v = 0; v < kVectors; ++v) right[v] = hn::LoadU(d, b + v * lanes);
     for (int64_t i = 0; i < kRows; ++i) {
-      const Vec left = hn::Set(d, tile.a[i * tile.a_stride + step]);
+      const Vec left = hn::Set(d, tile.a.data[i * tile.a.stride + step]);
       for (int64_t v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(left, right[v], sums[i][v]);
     }
   }
   for (int64_t i = 0; i < kRows; ++i) {
-    for (int64_t v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, c + i * tile.c_stride + v * lanes);
+    for (int64_t v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, c + i * tile.c.stride + v * lanes);
   }
 }
 
@@ -88,28 +85,36 @@ void Weigh(const ScoreRow& row) {
 }
 
 template <typename T>
-HWY_INLINE void FinishRow(const float* sum, float scale, int64_t dim, T* y) {
-  const FloatVec factor = hn::Set(FloatTag(), scale);
-  const auto n = static_cast<std::size_t>(dim);
-  for (std::size_t i = 0; i < n; i += FloatLanes()) {
-    StoreSome(hn::Mul(LoadSome(sum + i, n - i), factor), y + i, n - i);
+void Finish(const float* sum, float scale, int64_t dim, T* y) {
+  StoreScaled(sum, static_cast<std::size_t>(dim), scale, y);  // whole vectors of `sum` exist
+}
+
+void WeighGradient(const GradientRows& rows) {
+  const FloatVec scale = hn::Set(FloatTag(), rows.scale);
+  const auto end = static_cast<std::size_t>(rows.end);
+  for (float* const row : {rows.scores, rows.products}) {
+    std::fill(row + rows.begin, row + rows.first[0], 0.0F);
+    std::fill(row + rows.end, row + rows.until, 0.0F);
+  }
+  for (auto i = static_cast<std::size_t>(rows.first[0]); i < end; i += FloatLanes()) {
+    const std::size_t some = end - i;
+    const FloatVec score = LoadSome(rows.scores + i, some);
+    const FloatVec p = Exponential(hn::MulSub(score, scale, LoadSome(rows.log_sum_exp + i, some)));
+    const FloatVec product = hn::Sub(LoadSome(rows.products + i, some), LoadSome(rows.corrections + i, some));
+    StoreSome(p, rows.scores + i, some);
+    StoreSome(hn::Mul(p, product), rows.products + i, some);
   }
 }
-void FinishFp32(const float* sum, float scale, int64_t dim, float* y) { FinishRow(sum, scale, dim, y); }
-void FinishBf16(const float* sum, float scale, int64_t dim, Bf16* y) { FinishRow(sum, scale, dim, y); }
 
-}  // namespace
-}  // namespace roofbench::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace roofbench::kernels {
-namespace {
-
-HWY_EXPORT(Product);
-HWY_EXPORT(Weigh);
-HWY_EXPORT(FinishFp32);
-HWY_EXPORT(FinishBf16);
+template <typename T>
+float Dot(const T* a, const T* b, int64_t n) {
+  const auto count = static_cast<std::size_t>(n);
+  FloatVec sum = hn::Zero(FloatTag());
+  for (std::size_t i = 0; i < count; i += FloatLanes()) {
+    sum = hn::MulAdd(LoadSome(a + i, count - i), LoadSome(b + i, count - i), sum);
+  }
+  return SumOf(sum);
+}
 
 template <typename T>
 void PackQueries(const T* from, int64_t stride, int64_t count, int64_t dim, float* to) {
@@ -141,33 +146,50 @@ void PackValues(const T* from, int64_t stride, int64_t count, int64_t columns, f
   }
 }
 
-void BestProduct(const TileProduct& tile) { HWY_DYNAMIC_DISPATCH(Product)(tile); }
-void BestWeigh(const ScoreRow& row) { HWY_DYNAMIC_DISPATCH(Weigh)(row); }
-void BestFinish(const float* sum, float scale, int64_t dim, float* y) {
-  HWY_DYNAMIC_DISPATCH(FinishFp32)(sum, scale, dim, y);
-}
-void BestFinish(const float* sum, float scale, int64_t dim, Bf16* y) {
-  HWY_DYNAMIC_DISPATCH(FinishBf16)(sum, scale, dim, y);
-}
-
 template <typename T>
-constexpr AttentionVariant<T> kPortable = {.per_word = 1,
-                                           .log_base = 1,
-                                           .pack_queries = PackQueries<T>,
-                                           .pack_keys = PackKeys<T>,
-                                           .pack_values = PackValues<T>,
-                                           .product = BestProduct,
-                                           .weigh = BestWeigh,
-                                           .finish = BestFinish};
+constexpr AttentionVariant<T> kVariant = {.per_word = 1,
+                                          .log_base = 1,
+                                          .pack_queries = PackQueries<T>,
+                                          .pack_keys = PackKeys<T>,
+                                          .pack_values = PackValues<T>,
+                                          .product = Product,
+                                          .weigh = Weigh,
+                                          .finish = Finish<T>,
+                                          .weigh_gradient = WeighGradient,
+                                          .dot = Dot<T>};
+const AttentionVariant<float>& Fp32Variant() { return kVariant<float>; }
+const AttentionVariant<Bf16>& Bf16Variant() { return kVariant<Bf16>; }
+
+}  // namespace
+}  // namespace roofbench::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace roofbench::kernels {
+namespace {
+
+HWY_EXPORT(Fp32Variant);
+HWY_EXPORT(Bf16Variant);
+
+const AttentionVariant<Bf16>& PortableBf16() { return HWY_DYNAMIC_DISPATCH(Bf16Variant)(); }
+
+constexpr IsaVariant<const AttentionVariant<Bf16>& (*)()> kBf16Variants[] = {
+#if ROOFBENCH_X86
+    {kAvx512Bf16, avx512::Bf16AttentionVariant},
+#endif
+    {0, PortableBf16},
+};
 
 }  // namespace
 
-template <typename T>
-const AttentionVariant<T>& PortableAttentionVariant() {
-  return kPortable<T>;
+template <>
+const AttentionVariant<float>& BestAttentionVariant() {
+  return HWY_DYNAMIC_DISPATCH(Fp32Variant)();
 }
-template const AttentionVariant<float>& PortableAttentionVariant();
-template const AttentionVariant<Bf16>& PortableAttentionVariant();
+template <>
+const AttentionVariant<Bf16>& BestAttentionVariant() {
+  return BestVariant<kBf16Variants>()();
+}
 
 namespace {
 
@@ -176,16 +198,6 @@ constexpr int64_t kKeys = 8 * kPanel;    // of a block: the scores of the querie
 constexpr int64_t kValues = 4 * kPanel;  // of a block: their part of the weights comes from the L2 once
 // The stride of a row of scores: a power of two would put all rows on the same sets of a cache.
 constexpr int64_t kRowWords = kKeys + kVectorWords;
-
-template <typename T>
-constexpr IsaVariant<AttentionVariantFunction<T>> kVariants[] = {{0, PortableAttentionVariant<T>}};
-template <>
-constexpr IsaVariant<AttentionVariantFunction<Bf16>> kVariants<Bf16>[] = {
-#if ROOFBENCH_X86
-    {kAvx512Bf16, avx512::Bf16AttentionVariant},
-#endif
-    {0, PortableAttentionVariant<Bf16>},
-};
 
 template <typename T>
 PackedHeads Packed(const Attention<T>& work, const AttentionVariant<T>& variant) {
@@ -249,13 +261,10 @@ class QueryBlocks {
       for (int64_t row = 0; row < rows_; row += kRowsAtOnce) {
         const int64_t seen = std::min(kPanel, SeenByAll(row) - key);
         if (seen <= 0) continue;
-        variant_.product({.a = q_.data() + row * packed_.depth,
-                          .a_stride = packed_.depth,
-                          .b = keys,
-                          .b_stride = kPanel,
+        variant_.product({.a = {q_.data() + row * packed_.depth, packed_.depth},
+                          .b = {keys, kPanel},
                           .steps = packed_.depth,
-                          .c = ScoresOf(row) + key,
-                          .c_stride = kRowWords,
+                          .c = {ScoresOf(row) + key, kRowWords},
                           .vectors = CeilDiv(seen, kVectorWords),
                           .add = false});
       }
@@ -291,13 +300,10 @@ class QueryBlocks {
         for (int64_t row = 0; row < rows_; row += kRowsAtOnce) {
           const int64_t seen = std::min(kValues, SeenByAll(row) - key);
           if (seen <= 0) continue;
-          variant_.product({.a = ScoresOf(row) + key / packed_.per_word,
-                            .a_stride = kRowWords,
-                            .b = values,
-                            .b_stride = width,
+          variant_.product({.a = {ScoresOf(row) + key / packed_.per_word, kRowWords},
+                            .b = {values, width},
                             .steps = CeilDiv(seen, packed_.per_word),
-                            .c = SumOf(row) + column,
-                            .c_stride = packed_.width,
+                            .c = {SumOf(row) + column, packed_.width},
                             .vectors = width / kVectorWords,
                             .add = true});
         }
@@ -325,7 +331,7 @@ constexpr int64_t Alternating(int64_t i, int64_t blocks) { return i % 2 == 0 ? i
 
 template <typename T>
 void RunAll(const Attention<T>& work, const ParallelFor& parallel_for) {
-  const AttentionVariant<T>& variant = BestVariant<kVariants<T>>()();
+  const AttentionVariant<T>& variant = BestAttentionVariant<T>();
   const PackedHeads packed = Packed(work, variant);
   parallel_for(packed.heads * packed.panels, [&](Range range) {
     for (int64_t i = range.begin; i < range.end; ++i) {
@@ -344,7 +350,7 @@ void RunAll(const Attention<T>& work, const ParallelFor& parallel_for) {
 
 template <typename T>
 int64_t FloatsOf(const Attention<T>& work) {
-  return Packed(work, BestVariant<kVariants<T>>()()).Floats();
+  return Packed(work, BestAttentionVariant<T>()).Floats();
 }
 
 }  // namespace

@@ -16,8 +16,6 @@ constexpr int64_t kPerWord = 2;
 constexpr int64_t kRows = kRowsAtOnce;
 constexpr int64_t kLanes = kVectorWords;
 
-ROOFBENCH_TARGET_AVX512 inline __mmask16 First16(int64_t count) { return count >= kLanes ? 0xffff : Mask16(count); }
-
 // Rows of words; an odd last element has a word to itself.
 ROOFBENCH_TARGET_AVX512 void PackQueries(const Bf16* from, int64_t stride, int64_t count, int64_t dim, float* to) {
   constexpr int64_t kLine = kPerWord * kLanes;
@@ -26,7 +24,7 @@ ROOFBENCH_TARGET_AVX512 void PackQueries(const Bf16* from, int64_t stride, int64
     for (int64_t i = 0; i < dim; i += kLine) {
       const int64_t some = std::min(kLine, dim - i);
       const __m512i line = some == kLine ? LoadLine(from + i) : LoadFirst(from + i, some);
-      _mm512_mask_storeu_epi32(to + i / kPerWord, First16((some + 1) / kPerWord), line);
+      _mm512_mask_storeu_epi32(to + i / kPerWord, Mask16((some + 1) / kPerWord), line);
     }
   }
 }
@@ -52,7 +50,7 @@ ROOFBENCH_TARGET_AVX512 void PackKeys(const Bf16* from, int64_t stride, int64_t 
 }
 
 ROOFBENCH_TARGET_AVX512 inline __m512i Sixteen(const Bf16* from, int64_t count) {
-  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(First16(count), from));
+  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(Mask16(count), from));
 }
 
 ROOFBENCH_TARGET_AVX512 void PackValues(const Bf16* from, int64_t stride, int64_t count, int64_t columns, float* to) {
@@ -68,8 +66,8 @@ ROOFBENCH_TARGET_AVX512 void PackValues(const Bf16* from, int64_t stride, int64_
 
 template <int kVectors>
 ROOFBENCH_TARGET_AVX512_BF16 void ProductOf(const TileProduct& tile) {
-  float* const c = tile.c;  // the compiler otherwise assumes that it aliases the tile
-  const int64_t c_stride = tile.c_stride;
+  float* const c = tile.c.data;  // the compiler otherwise assumes that it aliases the tile
+  const int64_t c_stride = tile.c.stride;
   __m512 sums[kRows][kVectors];
 #pragma GCC unroll 4
   for (int i = 0; i < kRows; ++i) {
@@ -78,10 +76,10 @@ ROOFBENCH_TARGET_AVX512_BF16 void ProductOf(const TileProduct& tile) {
       sums[i][v] = tile.add ? _mm512_loadu_ps(c + i * c_stride + v * kLanes) : _mm512_setzero_ps();
     }
   }
-  const float* a = tile.a;
-  const float* b = tile.b;
-  const int64_t stride = tile.a_stride;
-  for (int64_t step = 0; step < tile.steps; ++step, ++a, b += tile.b_stride) {
+  const float* a = tile.a.data;
+  const float* b = tile.b.data;
+  const int64_t stride = tile.a.stride;
+  for (int64_t step = 0; step < tile.steps; ++step, ++a, b += tile.b.stride) {
     __m512bh right[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
@@ -108,7 +106,7 @@ void Product(const TileProduct& tile) {
 
 ROOFBENCH_TARGET_AVX512 inline __m512 LoadSeen(const float* scores, int64_t count) {
   const __m512 none = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
-  return count <= 0 ? none : _mm512_mask_loadu_ps(none, First16(count), scores);
+  return _mm512_mask_loadu_ps(none, Mask16(count), scores);
 }
 
 // Powers of two: the logarithm's base is folded into the scale.
@@ -158,8 +156,78 @@ ROOFBENCH_TARGET_AVX512_BF16 void Finish(const float* sum, float scale, int64_t 
   const __m512 factor = _mm512_set1_ps(scale);
   for (int64_t i = 0; i < dim; i += kLanes) {
     const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_mul_ps(_mm512_loadu_ps(sum + i), factor));
-    _mm256_mask_storeu_epi16(y + i, First16(dim - i), reinterpret_cast<__m256i>(rounded));
+    _mm256_mask_storeu_epi16(y + i, Mask16(dim - i), reinterpret_cast<__m256i>(rounded));
   }
+}
+
+// The gradient's queries at a time: a vector of words.
+constexpr int64_t kStep = 2 * kLanes;
+
+// Lanes of queries from `at` on that lie in [first, end).
+ROOFBENCH_TARGET_AVX512 inline __mmask16 Seen(int64_t at, int64_t first, int64_t end) {
+  return static_cast<__mmask16>(Mask16(end - at) & ~Mask16(first - at));
+}
+
+// Computes the weights and ds of queries from `at` on; `kMasked` is false where all of them see all keys.
+template <bool kMasked>
+ROOFBENCH_TARGET_AVX512_BF16 inline void Step(const GradientRows& rows, int64_t at, __m512 scale, __m512i alternate) {
+  const __m512 log2_e = _mm512_set1_ps(kLog2E);
+  const auto load = [&](const float* from, int64_t half) ROOFBENCH_TARGET_AVX512_BF16 {
+    const int64_t first = at + half * kLanes;
+    if constexpr (!kMasked) return _mm512_loadu_ps(from + first);
+    return _mm512_maskz_loadu_ps(Seen(first, 0, rows.end), from + first);
+  };
+  const __m512 logs[2] = {_mm512_mul_ps(load(rows.log_sum_exp, 0), log2_e),
+                          _mm512_mul_ps(load(rows.log_sum_exp, 1), log2_e)};
+  const __m512 corrections[2] = {load(rows.corrections, 0), load(rows.corrections, 1)};
+  const auto keep = [&](__m512& x, int64_t v) ROOFBENCH_TARGET_AVX512_BF16 {
+    if constexpr (kMasked) x = _mm512_maskz_mov_ps(Seen(at + v % 2 * kLanes, rows.first[v / 2], rows.end), x);
+  };
+  __m512 p[4];  // of the first key, of the second one
+  __m512 ds[4];
+  ROOFBENCH_EACH_OF(4) {
+    const float* const scores = rows.scores + v / 2 * rows.stride + at + v % 2 * kLanes;
+    p[v] = _mm512_fmsub_ps(_mm512_loadu_ps(scores), scale, logs[v % 2]);
+  }
+  Exp2<Bf16>(p);
+  ROOFBENCH_EACH_OF(4) {
+    const float* const products = rows.products + v / 2 * rows.stride + at + v % 2 * kLanes;
+    ds[v] = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(products), corrections[v % 2]), p[v]);
+    keep(p[v], v);
+    keep(ds[v], v);
+  }
+  ROOFBENCH_EACH_OF(2) {
+    const auto words = [&](float* of) { return of + v * rows.stride + at / 2; };
+    _mm512_storeu_si512(words(rows.scores), reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(p[2 * v + 1], p[2 * v])));
+    _mm512_storeu_si512(words(rows.products), reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(ds[2 * v + 1], ds[2 * v])));
+    const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(ds[v + 2], ds[v]));
+    _mm512_storeu_si512(rows.pairs + at + v * kLanes, _mm512_permutexvar_epi16(alternate, both));
+  }
+}
+
+ROOFBENCH_TARGET_AVX512_BF16 void WeighGradient(const GradientRows& rows) {
+  const __m512 scale = _mm512_set1_ps(rows.scale * kLog2E);
+  const __m512i alternate = Alternate();
+  const int64_t seen_by_all = rows.first[1];
+  for (int64_t at = rows.begin; at < rows.until; at += kStep) {
+    if (at < seen_by_all || at + kStep > rows.end) {
+      Step<true>(rows, at, scale, alternate);
+    } else {
+      Step<false>(rows, at, scale, alternate);
+    }
+  }
+}
+
+ROOFBENCH_TARGET_AVX512_BF16 float Dot(const Bf16* a, const Bf16* b, int64_t n) {
+  constexpr int64_t kLine = kPerLine<Bf16>;
+  __m512 sum = _mm512_setzero_ps();
+  for (int64_t i = 0; i < n; i += kLine) {
+    const bool whole = n - i >= kLine;
+    const __m512i x = whole ? LoadLine(a + i) : LoadFirst(a + i, n - i);
+    const __m512i y = whole ? LoadLine(b + i) : LoadFirst(b + i, n - i);
+    sum = _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(x), reinterpret_cast<__m512bh>(y));
+  }
+  return _mm512_reduce_add_ps(sum);
 }
 
 }  // namespace
@@ -172,7 +240,9 @@ const AttentionVariant<Bf16>& Bf16AttentionVariant() {
                                                       .pack_values = PackValues,
                                                       .product = Product,
                                                       .weigh = Weigh,
-                                                      .finish = Finish};
+                                                      .finish = Finish,
+                                                      .weigh_gradient = WeighGradient,
+                                                      .dot = Dot};
   return kVariant;
 }
 

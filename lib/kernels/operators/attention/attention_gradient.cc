@@ -6,210 +6,18 @@
 #include <vector>
 
 #include "lib/kernels/operators/attention/attention_variant.h"
-#include "lib/kernels/simd/avx512.h"
-#include "lib/kernels/simd/dispatch.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE \
-  "lib/kernels/operators/attention/attention_gradient.cc"  // NOLINT(bugprone-suspicious-include)
-// clang-format off: this one comes before the others
-#include "hwy/foreach_target.h"
-// clang-format on
-#include "lib/kernels/simd/highway_math.inc"
-
-#ifndef ROOFBENCH_KERNELS_ATTENTION_GRADIENT_VARIANT_
-#define ROOFBENCH_KERNELS_ATTENTION_GRADIENT_VARIANT_
 namespace roofbench::kernels {
-
-inline constexpr int64_t kMostPerWord = 2;
-
-// Some keys, as many as a word has elements, against the queries of a block, between the products. Row r of an array is
-// `stride` words after row r - 1.
-struct GradientRows {
-  float* scores;    // on return the weights, as words
-  float* products;  // dy · v; on return ds without its scale, as words
-  int64_t stride;
-  float* pairs;   // on return ds again: a word holds one query's elements of all keys here
-  int64_t begin;  // queries that are written, multiples of kPanel
-  int64_t until;
-  int64_t first[kMostPerWord];  // first query that sees the key of this row, begin to `end`: earlier weights are zero
-  int64_t end;                  // of queries: weights from here on are zero
-  float scale;                  // of scores
-  const float* log_sum_exp;     // [end]
-  const float* corrections;     // [end]: dy · y
-};
-
-template <typename T>
-struct AttentionGradientVariant {
-  const AttentionVariant<T>& (*forward)();
-  void (*weigh)(const GradientRows& rows);
-  float (*dot)(const T* a, const T* b, int64_t n);
-};
-
-template <typename T>
-using AttentionGradientVariantFunction = const AttentionGradientVariant<T>& (*)();
-
-}  // namespace roofbench::kernels
-#endif
-
-// A word is a float, and `pairs` is `products`.
-HWY_BEFORE_NAMESPACE();
-namespace roofbench::kernels::HWY_NAMESPACE {
-namespace {
-
-void WeighGradient(const GradientRows& rows) {
-  const FloatVec scale = hn::Set(FloatTag(), rows.scale);
-  const auto end = static_cast<std::size_t>(rows.end);
-  for (float* const row : {rows.scores, rows.products}) {
-    std::fill(row + rows.begin, row + rows.first[0], 0.0F);
-    std::fill(row + rows.end, row + rows.until, 0.0F);
-  }
-  for (auto i = static_cast<std::size_t>(rows.first[0]); i < end; i += FloatLanes()) {
-    const std::size_t some = end - i;
-    const FloatVec score = LoadSome(rows.scores + i, some);
-    const FloatVec p = Exponential(hn::MulSub(score, scale, LoadSome(rows.log_sum_exp + i, some)));
-    const FloatVec product = hn::Sub(LoadSome(rows.products + i, some), LoadSome(rows.corrections + i, some));
-    StoreSome(p, rows.scores + i, some);
-    StoreSome(hn::Mul(p, product), rows.products + i, some);
-  }
-}
-
-template <typename T>
-HWY_INLINE float DotOf(const T* a, const T* b, int64_t n) {
-  const auto count = static_cast<std::size_t>(n);
-  FloatVec sum = hn::Zero(FloatTag());
-  for (std::size_t i = 0; i < count; i += FloatLanes()) {
-    sum = hn::MulAdd(LoadSome(a + i, count - i), LoadSome(b + i, count - i), sum);
-  }
-  return SumOf(sum);
-}
-float DotFp32(const float* a, const float* b, int64_t n) { return DotOf(a, b, n); }
-float DotBf16(const Bf16* a, const Bf16* b, int64_t n) { return DotOf(a, b, n); }
-
-}  // namespace
-}  // namespace roofbench::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace roofbench::kernels {
-namespace {
-
-HWY_EXPORT(WeighGradient);
-HWY_EXPORT(DotFp32);
-HWY_EXPORT(DotBf16);
-
-void BestWeigh(const GradientRows& rows) { HWY_DYNAMIC_DISPATCH(WeighGradient)(rows); }
-float BestDot(const float* a, const float* b, int64_t n) { return HWY_DYNAMIC_DISPATCH(DotFp32)(a, b, n); }
-float BestDot(const Bf16* a, const Bf16* b, int64_t n) { return HWY_DYNAMIC_DISPATCH(DotBf16)(a, b, n); }
-
-template <typename T>
-const AttentionGradientVariant<T>& PortableGradient() {
-  static constexpr AttentionGradientVariant<T> kVariant = {
-      .forward = PortableAttentionVariant<T>, .weigh = BestWeigh, .dot = BestDot};
-  return kVariant;
-}
-
-}  // namespace
-
-#if ROOFBENCH_X86
-// bf16 with AVX-512: a word is two bf16, so two keys go at a time.
-namespace avx512 {
-namespace {
-
-constexpr int64_t kLanes = kVectorWords;
-constexpr int64_t kStep = 2 * kLanes;  // queries at a time: a vector of words
-
-// Lanes of queries from `at` on that lie in [first, end).
-ROOFBENCH_TARGET_AVX512 inline __mmask16 Seen(int64_t at, int64_t first, int64_t end) {
-  const auto upto = [&](int64_t bound) -> uint32_t {
-    if (bound <= at) return 0;
-    return bound >= at + kLanes ? 0xffff : Mask16(bound - at);
-  };
-  return static_cast<__mmask16>(upto(end) & ~upto(first));
-}
-
-// Computes the weights and ds of queries from `at` on; `kMasked` is false where all of them see all keys.
-template <bool kMasked>
-ROOFBENCH_TARGET_AVX512_BF16 inline void Step(const GradientRows& rows, int64_t at, __m512 scale, __m512i alternate) {
-  const __m512 log2_e = _mm512_set1_ps(kLog2E);
-  const auto load = [&](const float* from, int64_t half) ROOFBENCH_TARGET_AVX512_BF16 {
-    const int64_t first = at + half * kLanes;
-    if constexpr (!kMasked) return _mm512_loadu_ps(from + first);
-    return _mm512_maskz_loadu_ps(Seen(first, 0, rows.end), from + first);
-  };
-  const __m512 logs[2] = {_mm512_mul_ps(load(rows.log_sum_exp, 0), log2_e),
-                          _mm512_mul_ps(load(rows.log_sum_exp, 1), log2_e)};
-  const __m512 corrections[2] = {load(rows.corrections, 0), load(rows.corrections, 1)};
-  const auto keep = [&](__m512& x, int64_t v) ROOFBENCH_TARGET_AVX512_BF16 {
-    if constexpr (kMasked) x = _mm512_maskz_mov_ps(Seen(at + v % 2 * kLanes, rows.first[v / 2], rows.end), x);
-  };
-  __m512 p[4];  // of the first key, of the second one
-  __m512 ds[4];
-  ROOFBENCH_EACH_OF(4) {
-    const float* const scores = rows.scores + v / 2 * rows.stride + at + v % 2 * kLanes;
-    p[v] = _mm512_fmsub_ps(_mm512_loadu_ps(scores), scale, logs[v % 2]);
-  }
-  Exp2<Bf16>(p);
-  ROOFBENCH_EACH_OF(4) {
-    const float* const products = rows.products + v / 2 * rows.stride + at + v % 2 * kLanes;
-    ds[v] = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(products), corrections[v % 2]), p[v]);
-    keep(p[v], v);
-    keep(ds[v], v);
-  }
-  ROOFBENCH_EACH_OF(2) {
-    const auto words = [&](float* of) { return of + v * rows.stride + at / 2; };
-    _mm512_storeu_si512(words(rows.scores), reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(p[2 * v + 1], p[2 * v])));
-    _mm512_storeu_si512(words(rows.products), reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(ds[2 * v + 1], ds[2 * v])));
-    const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(ds[v + 2], ds[v]));
-    _mm512_storeu_si512(rows.pairs + at + v * kLanes, _mm512_permutexvar_epi16(alternate, both));
-  }
-}
-
-ROOFBENCH_TARGET_AVX512_BF16 void Weigh(const GradientRows& rows) {
-  const __m512 scale = _mm512_set1_ps(rows.scale * kLog2E);
-  const __m512i alternate = Alternate();
-  const int64_t seen_by_all = rows.first[1];
-  for (int64_t at = rows.begin; at < rows.until; at += kStep) {
-    if (at < seen_by_all || at + kStep > rows.end) {
-      Step<true>(rows, at, scale, alternate);
-    } else {
-      Step<false>(rows, at, scale, alternate);
-    }
-  }
-}
-
-ROOFBENCH_TARGET_AVX512_BF16 float Dot(const Bf16* a, const Bf16* b, int64_t n) {
-  constexpr int64_t kLine = kPerLine<Bf16>;
-  __m512 sum = _mm512_setzero_ps();
-  for (int64_t i = 0; i < n; i += kLine) {
-    const bool whole = n - i >= kLine;
-    const __m512i x = whole ? LoadLine(a + i) : LoadFirst(a + i, n - i);
-    const __m512i y = whole ? LoadLine(b + i) : LoadFirst(b + i, n - i);
-    sum = _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(x), reinterpret_cast<__m512bh>(y));
-  }
-  return _mm512_reduce_add_ps(sum);
-}
-
-const AttentionGradientVariant<Bf16>& Gradient() {
-  static constexpr AttentionGradientVariant<Bf16> kVariant = {
-      .forward = Bf16AttentionVariant, .weigh = Weigh, .dot = Dot};
-  return kVariant;
-}
-
-}  // namespace
-}  // namespace avx512
-#endif
-
 namespace {
 
 // Keys of a block, whose own gradients stay in the L2 while all queries pass.
-inline constexpr int64_t kGradientKeys = 128;
+constexpr int64_t kKeys = 128;
 
 // The number of shares that the keys of a head are split into: one where heads alone keep the threads busy, since each
 // share holds its own gradients of all queries.
-inline int64_t SharesOf(const AttentionShape& shape, int threads) {
+int64_t SharesOf(const AttentionShape& shape, int threads) {
   const int64_t heads = shape.batch * shape.heads;
-  const int64_t most = std::clamp<int64_t>(CeilDiv(shape.keys, kGradientKeys), 1, threads);
+  const int64_t most = std::clamp<int64_t>(CeilDiv(shape.keys, kKeys), 1, threads);
   const auto idle = [&](int64_t shares) {
     return static_cast<double>(CeilDiv(heads * shares, threads) * threads) / static_cast<double>(heads * shares);
   };
@@ -243,29 +51,18 @@ struct GradientScratch {
   int64_t turned_panel;
 };
 
-constexpr int64_t kKeys = kGradientKeys;
 constexpr int64_t kQueries = 128;  // of a block: scores, products and ds of both stay in the L2
 // The stride of a row of scores: a power of two would put all rows on the same sets of a cache.
 constexpr int64_t kRowWords = kQueries + kVectorWords;
 
-template <typename T>
-constexpr IsaVariant<AttentionGradientVariantFunction<T>> kVariants[] = {{0, PortableGradient<T>}};
-template <>
-constexpr IsaVariant<AttentionGradientVariantFunction<Bf16>> kVariants<Bf16>[] = {
-#if ROOFBENCH_X86
-    {kAvx512Bf16, avx512::Gradient},
-#endif
-    {0, PortableGradient<Bf16>},
-};
-
 // Prepares panel `panel` of a query head; runs before all other steps.
 template <typename T>
-void Prepare(const AttentionGradient<T>& work, const AttentionGradientVariant<T>& variant,
-             const GradientScratch& scratch, int64_t member, int64_t panel) {
+void Prepare(const AttentionGradient<T>& work, const AttentionVariant<T>& variant, const GradientScratch& scratch,
+             int64_t member, int64_t panel) {
   const AttentionShape& shape = work.shape;
   const int64_t heads = shape.query_heads();
   const auto pack = [&](const HeadVectors<const T>& from, float* to) {
-    PackPanel(variant.forward(), scratch.packed, member, panel, shape.queries, shape.head_dim, from, from, heads, to);
+    PackPanel(variant, scratch.packed, member, panel, shape.queries, shape.head_dim, from, from, heads, to);
   };
   pack(work.q, work.scratch);
   pack(work.dy, work.scratch + scratch.Upstream());
@@ -284,12 +81,10 @@ void Prepare(const AttentionGradient<T>& work, const AttentionGradientVariant<T>
 template <typename T>
 class KeyBlocks {
  public:
-  KeyBlocks(const AttentionGradient<T>& work, const AttentionGradientVariant<T>& variant,
-            const GradientScratch& scratch)
+  KeyBlocks(const AttentionGradient<T>& work, const AttentionVariant<T>& variant, const GradientScratch& scratch)
       : work_(work),
         shape_(work.shape),
-        gradient_variant_(variant),
-        variant_(variant.forward()),
+        variant_(variant),
         scratch_(scratch),
         packed_(scratch.packed),
         scale_(1 / std::sqrt(static_cast<float>(work.shape.head_dim))),
@@ -381,13 +176,10 @@ class KeyBlocks {
         const int64_t skipped = std::max<int64_t>(0, FirstSeeing(row) - query) / kVectorWords * kVectorWords;
         const int64_t seen = std::min(kPanel, queries_ - query) - skipped;
         if (seen <= 0) continue;
-        variant_.product({.a = left.data() + row * packed_.depth,
-                          .a_stride = packed_.depth,
-                          .b = panel + skipped,
-                          .b_stride = kPanel,
+        variant_.product({.a = {left.data() + row * packed_.depth, packed_.depth},
+                          .b = {panel + skipped, kPanel},
                           .steps = packed_.depth,
-                          .c = to.data() + row * kRowWords + query + skipped,
-                          .c_stride = kRowWords,
+                          .c = {to.data() + row * kRowWords + query + skipped, kRowWords},
                           .vectors = CeilDiv(seen, kVectorWords),
                           .add = false});
       }
@@ -401,7 +193,7 @@ class KeyBlocks {
       float* const products = products_.data() + row * kRowWords;
       // The query from which the products of these rows begin.
       const int64_t begin = FirstSeeing(row / kRowsAtOnce * kRowsAtOnce) / kPanel * kPanel;
-      gradient_variant_.weigh(
+      variant_.weigh_gradient(
           {.scores = scores_.data() + row * kRowWords,
            .products = products,
            .stride = kRowWords,
@@ -424,13 +216,10 @@ class KeyBlocks {
         const int64_t first = FirstSeeing(row) / packed_.per_word;
         const int64_t steps = CeilDiv(queries_, packed_.per_word) - first;
         if (steps <= 0) continue;
-        variant_.product({.a = weights.data() + row * kRowWords + first,
-                          .a_stride = kRowWords,
-                          .b = right + packed_.Values(member, column, first_query_) + first * width,
-                          .b_stride = width,
+        variant_.product({.a = {weights.data() + row * kRowWords + first, kRowWords},
+                          .b = {right + packed_.Values(member, column, first_query_) + first * width, width},
                           .steps = steps,
-                          .c = sums.data() + row * packed_.width + column,
-                          .c_stride = packed_.width,
+                          .c = {sums.data() + row * packed_.width + column, packed_.width},
                           .vectors = width / kVectorWords,
                           .add = true});
       }
@@ -445,13 +234,10 @@ class KeyBlocks {
       if (seen == 0) continue;
       float* const sums = work_.scratch + scratch_.Turned(share, member, (first_query_ + query) / kPanel);
       for (int64_t i = 0; i < shape_.head_dim; i += kRowsAtOnce) {
-        variant_.product({.a = turned_k_.data() + i * turned_words_,
-                          .a_stride = turned_words_,
-                          .b = ds + query,
-                          .b_stride = kRowWords,
+        variant_.product({.a = {turned_k_.data() + i * turned_words_, turned_words_},
+                          .b = {ds + query, kRowWords},
                           .steps = CeilDiv(seen, packed_.per_word),
-                          .c = sums + i * kPanel,
-                          .c_stride = kPanel,
+                          .c = {sums + i * kPanel, kPanel},
                           .vectors = CeilDiv(std::min(kPanel, queries_ - query), kVectorWords),
                           .add = true});
       }
@@ -466,7 +252,6 @@ class KeyBlocks {
 
   const AttentionGradient<T>& work_;
   const AttentionShape& shape_;
-  const AttentionGradientVariant<T>& gradient_variant_;
   const AttentionVariant<T>& variant_;
   const GradientScratch& scratch_;
   const PackedHeads& packed_;
@@ -512,8 +297,8 @@ void Finish(const AttentionGradient<T>& work, const AttentionVariant<T>& variant
 
 template <typename T>
 void RunAll(const AttentionGradient<T>& work, const ParallelFor& parallel_for) {
-  const AttentionGradientVariant<T>& variant = BestVariant<kVariants<T>>()();
-  const GradientScratch scratch(work.shape, variant.forward().per_word, parallel_for.threads());
+  const AttentionVariant<T>& variant = BestAttentionVariant<T>();
+  const GradientScratch scratch(work.shape, variant.per_word, parallel_for.threads());
   const int64_t panels = scratch.packed.panels;
   parallel_for(scratch.packed.heads * panels, [&](Range range) {
     for (int64_t i = range.begin; i < range.end; ++i) Prepare(work, variant, scratch, i / panels, i % panels);
@@ -531,14 +316,14 @@ void RunAll(const AttentionGradient<T>& work, const ParallelFor& parallel_for) {
   parallel_for(scratch.packed.heads * panels, [&](Range range) {
     std::vector<float> rows(static_cast<std::size_t>(kPanel * scratch.packed.width));
     for (int64_t i = range.begin; i < range.end; ++i) {
-      Finish(work, variant.forward(), scratch, i / panels, i % panels, rows);
+      Finish(work, variant, scratch, i / panels, i % panels, rows);
     }
   });
 }
 
 template <typename T>
 int64_t FloatsOf(const AttentionGradient<T>& work, int threads) {
-  return GradientScratch(work.shape, BestVariant<kVariants<T>>()().forward().per_word, threads).Floats();
+  return GradientScratch(work.shape, BestAttentionVariant<T>().per_word, threads).Floats();
 }
 
 }  // namespace
@@ -550,4 +335,3 @@ void Run(const AttentionGradient<float>& work, const ParallelFor& parallel_for) 
 void Run(const AttentionGradient<Bf16>& work, const ParallelFor& parallel_for) { RunAll(work, parallel_for); }
 
 }  // namespace roofbench::kernels
-#endif

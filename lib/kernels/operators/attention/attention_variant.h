@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface of attention.cc to an instruction set.
+// The interface of attention.cc and attention_gradient.cc to an instruction set.
 //
 // Operands lie in words of 32 bits: a float, or two bf16 that a dot product takes at once. Products broadcast a word of
 // the left operand and take vectors of the right one, so that queries keep their order, and keys and values are packed.
@@ -19,14 +19,16 @@ inline constexpr int64_t kVectorWords = 16;
 
 // c[i][j] = Σ a[i][w] · b[w][j], plus the previous value if `add`, for kRowsAtOnce rows and 16 · `vectors` columns (1
 // to kPanel/16 vectors).
+template <typename T>
+struct Matrix {
+  T* data;
+  int64_t stride;  // words from a row to the next
+};
 struct TileProduct {
-  const float* a;  // [kRowsAtOnce, a_stride] words
-  int64_t a_stride;
-  const float* b;  // [steps, b_stride] words
-  int64_t b_stride;
+  Matrix<const float> a;  // kRowsAtOnce rows
+  Matrix<const float> b;  // `steps` rows
   int64_t steps;
-  float* c;
-  int64_t c_stride;
+  Matrix<float> c;
   int64_t vectors;
   bool add;
 };
@@ -43,6 +45,22 @@ struct ScoreRow {
   float* weight;   // sum of weights so far
 };
 
+// Some keys, as many as a word has elements, against the queries of a block of the gradient, between the products. Row
+// r of an array is `stride` words after row r - 1.
+struct GradientRows {
+  float* scores;    // on return the weights, as words
+  float* products;  // dy · v; on return ds without its scale, as words
+  int64_t stride;
+  float* pairs;  // on return ds again: a word holds one query's elements of all keys here; `products` if it has one key
+  int64_t begin;  // queries that are written, multiples of kPanel
+  int64_t until;
+  int64_t first[2];          // first query that sees the key of this row, begin to `end`: earlier weights are zero
+  int64_t end;               // of queries: weights from here on are zero
+  float scale;               // of scores
+  const float* log_sum_exp;  // [end]
+  const float* corrections;  // [end]: dy · y
+};
+
 template <typename T>
 struct AttentionVariant {
   int64_t per_word;  // elements
@@ -57,18 +75,18 @@ struct AttentionVariant {
   void (*weigh)(const ScoreRow& row);
   // y = sum · scale.
   void (*finish)(const float* sum, float scale, int64_t dim, T* y);
+  void (*weigh_gradient)(const GradientRows& rows);
+  float (*dot)(const T* a, const T* b, int64_t n);
 };
-
-template <typename T>
-using AttentionVariantFunction = const AttentionVariant<T>& (*)();
 
 namespace avx512 {
 // Needs kAvx512Bf16.
 const AttentionVariant<Bf16>& Bf16AttentionVariant();
 }  // namespace avx512
 
+// The best variant for this processor. T: float or Bf16.
 template <typename T>
-const AttentionVariant<T>& PortableAttentionVariant();
+const AttentionVariant<T>& BestAttentionVariant();
 
 // Vectors of heads in the two orders that a product takes its right operand in, a panel of kPanel tokens at a time: as
 // keys, each one column of the operand, and as values, of which each row of the operand has one or two.

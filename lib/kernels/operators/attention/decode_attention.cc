@@ -4,26 +4,18 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "lib/kernels/operators/attention/decode_attention_variant.h"
 #include "lib/kernels/operators/elementwise/activations.h"
-#include "lib/kernels/simd/dispatch.h"
+#include "lib/kernels/simd/isa.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/operators/attention/decode_attention.cc"  // NOLINT(bugprone-suspicious-include)
-// clang-format off: this one comes before the others
-#include "hwy/foreach_target.h"
-// clang-format on
 #include "hwy/cache_control.h"
 #include "lib/kernels/simd/highway_math.inc"
-
-// The types of caches: variant(name, type) for each. Highway reads this file once per target, hence the guard.
-#ifndef ROOFBENCH_DECODE_TYPES
-#define ROOFBENCH_DECODE_TYPES(variant) \
-  variant(Fp32, float) variant(Bf16, Bf16) variant(Fp16, Fp16) variant(Int8, int8_t)
-#endif
 
 // Computes in fp32 over caches of every type; each element is converted to float as it is read.
 HWY_BEFORE_NAMESPACE();
@@ -51,6 +43,13 @@ HWY_INLINE FloatVec LoadRowEnd(const T* from, std::size_t count) {
   std::copy_n(from, count, padded);
   return LoadRow(padded);
 }
+
+template <typename T>
+void Prepare(DecodeState<T>& state, int64_t g, const float* q, float scale) {
+  for (int64_t i = 0; i < state.dim; ++i) state.queries[g][i] = q[i] * scale;
+}
+
+int64_t Place(int64_t column) { return column; }
 
 // The scores of kKeys keys for one query head.
 template <int64_t kKeys, typename T>
@@ -81,7 +80,7 @@ HWY_INLINE void ScoreKeys(DecodeState<T>& state, const KeyBlock<T>& block, int64
 
 // Scores a few keys at a time, which stay in the L1, for one query head after the other.
 template <typename T>
-HWY_INLINE void ScoreBlock(DecodeState<T>& state, const KeyBlock<T>& block) {
+void ScoreBlock(DecodeState<T>& state, const KeyBlock<T>& block) {
   constexpr int64_t kKeys = 4;
   constexpr auto kPerLine = static_cast<int64_t>(64 / sizeof(T));
   for (int64_t first = 0; first < block.count; first += kKeys) {
@@ -94,7 +93,7 @@ HWY_INLINE void ScoreBlock(DecodeState<T>& state, const KeyBlock<T>& block) {
 }
 
 template <typename T>
-HWY_INLINE void SoftenBlock(DecodeState<T>& state, int64_t g, const KeyBlock<T>& block) {
+void SoftenBlock(DecodeState<T>& state, int64_t g, const KeyBlock<T>& block) {
   const auto count = static_cast<std::size_t>(block.count);
   const float now = MaximumOf(state.scores[g], count);
   if (now > state.largest[g]) {
@@ -155,7 +154,7 @@ HWY_INLINE void WeighGroup(DecodeState<T>& state, const KeyBlock<T>& block, int6
 }
 
 template <typename T>
-HWY_INLINE void WeighBlock(DecodeState<T>& state, const KeyBlock<T>& block) {
+void WeighBlock(DecodeState<T>& state, const KeyBlock<T>& block) {
   constexpr auto kPerLine = static_cast<int64_t>(64 / sizeof(T));
   for (int64_t i = 0; i < kKeyLanes * state.dim; i += kPerLine) hwy::Prefetch(*block.next_keys + i);
   int64_t g = 0;
@@ -163,12 +162,14 @@ HWY_INLINE void WeighBlock(DecodeState<T>& state, const KeyBlock<T>& block) {
   for (; g < state.group; ++g) WeighGroup<1>(state, block, g);
 }
 
-#define ROOFBENCH_DECODE_VARIANT(name, T)                                                                         \
-  void Score##name(DecodeState<T>& state, const KeyBlock<T>& block) { ScoreBlock(state, block); }                 \
-  void Soften##name(DecodeState<T>& state, int64_t g, const KeyBlock<T>& block) { SoftenBlock(state, g, block); } \
-  void Weigh##name(DecodeState<T>& state, const KeyBlock<T>& block) { WeighBlock(state, block); }
-ROOFBENCH_DECODE_TYPES(ROOFBENCH_DECODE_VARIANT)
-#undef ROOFBENCH_DECODE_VARIANT
+template <typename T>
+constexpr DecodeVariant<T> kVariant = {
+    .prepare = Prepare<T>, .score = ScoreBlock<T>, .soften = SoftenBlock<T>, .weigh = WeighBlock<T>, .place = Place};
+
+const PortableVariants& Variants() {
+  static constexpr PortableVariants kAll = {kVariant<float>, kVariant<Bf16>, kVariant<Fp16>, kVariant<int8_t>};
+  return kAll;
+}
 
 }  // namespace
 }  // namespace roofbench::kernels::HWY_NAMESPACE
@@ -178,49 +179,12 @@ HWY_AFTER_NAMESPACE();
 namespace roofbench::kernels {
 namespace {
 
+HWY_EXPORT(Variants);
+
 template <typename T>
-void Prepare(DecodeState<T>& state, int64_t g, const float* q, float scale) {
-  for (int64_t i = 0; i < state.dim; ++i) state.queries[g][i] = q[i] * scale;
+const DecodeVariant<T>& PortableVariant() {
+  return std::get<DecodeVariant<T>>(HWY_DYNAMIC_DISPATCH(Variants)());
 }
-
-int64_t Place(int64_t column) { return column; }
-
-// Highway's tables hold plain functions: hence one of each for every type.
-#define ROOFBENCH_DECODE_VARIANT(name, T)                                                                    \
-  HWY_EXPORT(Score##name);                                                                                   \
-  HWY_EXPORT(Soften##name);                                                                                  \
-  HWY_EXPORT(Weigh##name);                                                                                   \
-  constexpr DecodeVariant<T> k##name = {.prepare = Prepare<T>,                                               \
-                                        .score =                                                             \
-                                            [](DecodeState<T>& state, const KeyBlock<T>& block) {            \
-                                              HWY_DYNAMIC_DISPATCH(Score##name)                              \
-                                              (state, block);                                                \
-                                            },                                                               \
-                                        .soften =                                                            \
-                                            [](DecodeState<T>& state, int64_t g, const KeyBlock<T>& block) { \
-                                              HWY_DYNAMIC_DISPATCH(Soften##name)                             \
-                                              (state, g, block);                                             \
-                                            },                                                               \
-                                        .weigh =                                                             \
-                                            [](DecodeState<T>& state, const KeyBlock<T>& block) {            \
-                                              HWY_DYNAMIC_DISPATCH(Weigh##name)                              \
-                                              (state, block);                                                \
-                                            },                                                               \
-                                        .place = Place};
-ROOFBENCH_DECODE_TYPES(ROOFBENCH_DECODE_VARIANT)
-#undef ROOFBENCH_DECODE_VARIANT
-
-}  // namespace
-
-#define ROOFBENCH_PORTABLE_VARIANT(name, T)         \
-  template <>                                       \
-  const DecodeVariant<T>& PortableDecodeVariant() { \
-    return k##name;                                 \
-  }
-ROOFBENCH_DECODE_TYPES(ROOFBENCH_PORTABLE_VARIANT)
-#undef ROOFBENCH_PORTABLE_VARIANT
-
-namespace {
 
 // The results of a group's query heads over some of their keys; the weight of each part combines them.
 struct AttendedPart {
@@ -238,25 +202,23 @@ template <>
 constexpr int64_t kRowUnit<int8_t> = 64;
 
 template <typename T>
-constexpr IsaVariant<DecodeVariantFunction<T>> kVariants[] = {{0, PortableDecodeVariant<T>}};
+using VariantFunction = const DecodeVariant<T>& (*)();
+template <typename T>
+constexpr IsaVariant<VariantFunction<T>> kVariants[] = {{0, PortableVariant<T>}};
 #if ROOFBENCH_X86
 template <>
-constexpr IsaVariant<DecodeVariantFunction<Bf16>> kVariants<Bf16>[] = {
-    {kAvx512Bf16, avx512::Bf16DecodeVariant},
-    {0, PortableDecodeVariant<Bf16>},
-};
+constexpr IsaVariant<VariantFunction<Bf16>> kVariants<Bf16>[] = {{kAvx512Bf16, avx512::Bf16DecodeVariant},
+                                                                 {0, PortableVariant<Bf16>}};
 template <>
-constexpr IsaVariant<DecodeVariantFunction<int8_t>> kVariants<int8_t>[] = {
-    {kAvx512Vnni, avx512::Int8DecodeVariant},
-    {0, PortableDecodeVariant<int8_t>},
-};
+constexpr IsaVariant<VariantFunction<int8_t>> kVariants<int8_t>[] = {{kAvx512Vnni, avx512::Int8DecodeVariant},
+                                                                     {0, PortableVariant<int8_t>}};
 #endif
 
 // Scores of the int8_t variants are in their own units until the softmax: a cap in between needs the portable variant.
 template <typename T>
 const DecodeVariant<T>& VariantOf(const DecodeAttention<T>& work) {
-  if (std::is_same_v<T, int8_t> && work.cap > 0) return PortableDecodeVariant<T>();
-  return work.head_dim % kRowUnit<T> == 0 ? BestVariant<kVariants<T>>()() : PortableDecodeVariant<T>();
+  if (std::is_same_v<T, int8_t> && work.cap > 0) return PortableVariant<T>();
+  return work.head_dim % kRowUnit<T> == 0 ? BestVariant<kVariants<T>>()() : PortableVariant<T>();
 }
 
 // The location of one head's tokens.

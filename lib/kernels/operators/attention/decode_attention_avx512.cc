@@ -26,23 +26,21 @@ ROOFBENCH_TARGET_AVX512 inline __m512 SumLanes(__m512 v0, __m512 v1, __m512 v2, 
   return Add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd), as);
 }
 
-// Lane i of the result is the sum of the lanes of v[i], which are floats, or integers if As is __m512i.
-template <typename As>
+// Lane i of the result is the sum of the lanes of v[i].
 ROOFBENCH_TARGET_AVX512 inline __m512 SumEach(__m512 (&v)[kKeyLanes]) {
-  const As as = {};
   // Four rounds of adding neighbors halve the vectors; the first two work within 128-bit lanes.
 #pragma GCC unroll 8
   for (int64_t i = 0; i < 8; ++i) {
-    v[i] = Add(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]), as);
+    v[i] = _mm512_add_ps(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]));
   }
 #pragma GCC unroll 4
   for (int64_t i = 0; i < 4; ++i) {
     const __m512d a = _mm512_castps_pd(v[2 * i]);
     const __m512d b = _mm512_castps_pd(v[2 * i + 1]);
-    v[i] = Add(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)), as);
+    v[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
   }
   // Now lane 4l + j of v[i] is the share of 128-bit lane l in sum 4i + j.
-  return SumLanes(v[0], v[1], v[2], v[3], as);
+  return SumLanes(v[0], v[1], v[2], v[3], __m512{});
 }
 
 // Scores of 16 / kGroup keys for each of kGroup query heads, from `first` on.
@@ -61,17 +59,12 @@ ROOFBENCH_TARGET_AVX512 inline void StoreScores(__m512 scores, DecodeState<T>& s
   }
 }
 
-// The mask of the lanes from key `j` on that hold a key.
-ROOFBENCH_TARGET_AVX512 inline __mmask16 KeysThere(int64_t count, int64_t j) {
-  return static_cast<__mmask16>(count - j >= kKeyLanes ? 0xffff : (1 << (count - j)) - 1);
-}
-
 // Updates the largest score of a query head with the scores of a block, and scales its sums down to it.
 template <typename T>
 ROOFBENCH_TARGET_AVX512 inline void TakeLargest(DecodeState<T>& state, int64_t g, int64_t count) {
   __m512 most = _mm512_set1_ps(state.largest[g]);
   for (int64_t j = 0; j < count; j += kKeyLanes) {
-    most = _mm512_mask_max_ps(most, KeysThere(count, j), most, _mm512_load_ps(state.scores[g] + j));
+    most = _mm512_mask_max_ps(most, Mask16(count - j), most, _mm512_load_ps(state.scores[g] + j));
   }
   const float now = _mm512_reduce_max_ps(most);  // at least the previous maximum
   if (!(now > state.largest[g])) return;
@@ -182,7 +175,7 @@ ROOFBENCH_TARGET_AVX512_BF16 void ScoreSome(DecodeState<Bf16>& state, const KeyB
         }
       }
     }
-    StoreScores<kGroup>(SumEach<__m512>(sums), state, g, first);
+    StoreScores<kGroup>(SumEach(sums), state, g, first);
   }
 }
 
@@ -201,9 +194,9 @@ ROOFBENCH_TARGET_AVX512_BF16 void Soften(DecodeState<Bf16>& state, int64_t g, co
       exponentials[half] = _mm512_sub_ps(_mm512_load_ps(state.scores[g] + j + half * kKeyLanes), largest);
     }
     Exp<Bf16>(exponentials);
-    const __mmask16 second = j + kKeyLanes < block.count ? KeysThere(block.count, j + kKeyLanes) : __mmask16{0};
-    const __m512i rounded = Pack(Floats<Bf16>{{_mm512_maskz_mov_ps(KeysThere(block.count, j), exponentials[0]),
-                                               _mm512_maskz_mov_ps(second, exponentials[1])}});
+    const __mmask16 second = Mask16(block.count - j - kKeyLanes);
+    const __m512i rounded = Pack(Floats<Bf16>{
+        {_mm512_maskz_mov_ps(Mask16(block.count - j), exponentials[0]), _mm512_maskz_mov_ps(second, exponentials[1])}});
     _mm512_store_si512(weights + j, rounded);
     const Floats<Bf16> taken = Unpack(weights, rounded);
     sum = _mm512_add_ps(sum, _mm512_add_ps(taken.v[0], taken.v[1]));
@@ -433,7 +426,7 @@ ROOFBENCH_TARGET_AVX512_VNNI void Soften(DecodeState<int8_t>& state, int64_t g, 
   for (int64_t j = 0; j < block.count; j += kKeyLanes) {
     __m512 exponential[] = {_mm512_sub_ps(_mm512_load_ps(state.scores[g] + j), largest)};
     Exp<Bf16>(exponential);
-    const __m512 weight = _mm512_maskz_mov_ps(KeysThere(block.count, j), exponential[0]);
+    const __m512 weight = _mm512_maskz_mov_ps(Mask16(block.count - j), exponential[0]);
     sum = _mm512_add_ps(sum, weight);
     const __m512 scaled = _mm512_mul_ps(weight, _mm512_loadu_ps(block.value_scales + j));
     most = _mm512_max_ps(most, scaled);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 
 #include "lib/kernels/operators/attention/decode_attention.h"
 
@@ -23,7 +24,7 @@ struct KeyBlock {
   const T* const* keys_soon;  // tiles read a little later; they end after the block's last ones
   const T* const* values_soon;
   const T* const* next_keys;
-  const float* key_scales;  // [tiles, kKeyLanes] for int8_t alone; zero where there is no key
+  const float* key_scales;  // [tiles, kKeyLanes] for int8_t alone; zero in lanes without a key
   const float* value_scales;
   int64_t count;
 };
@@ -64,19 +65,9 @@ struct DecodeVariant {
   int64_t (*place)(int64_t column);
 };
 
-template <typename T>
-using DecodeVariantFunction = const DecodeVariant<T>& (*)();
-
-template <typename T>
-const DecodeVariant<T>& PortableDecodeVariant();
-template <>
-const DecodeVariant<float>& PortableDecodeVariant();
-template <>
-const DecodeVariant<Bf16>& PortableDecodeVariant();
-template <>
-const DecodeVariant<Fp16>& PortableDecodeVariant();
-template <>
-const DecodeVariant<int8_t>& PortableDecodeVariant();
+// Those of one of Highway's targets, which take every cache.
+using PortableVariants =
+    std::tuple<DecodeVariant<float>, DecodeVariant<Bf16>, DecodeVariant<Fp16>, DecodeVariant<int8_t>>;
 
 namespace avx512 {
 // Needs kAvx512Bf16, and head_dim a multiple of 32.

@@ -3,163 +3,320 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <optional>
+#include <ostream>
 #include <random>
 #include <vector>
 
+#include "lib/kernels/operators/attention/attention_gradient.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
 #include "tests/kernels/operators/attention/attention_testing.h"
 
 namespace roofbench::kernels {
+
+static std::ostream& operator<<(std::ostream& out, const AttentionShape& s) {
+  return out << "batch " << s.batch << ", heads " << s.heads << " · " << s.group << ", queries " << s.queries
+             << ", keys " << s.keys << ", dim " << s.head_dim << (s.causal ? ", causal" : "");
+}
+
 namespace {
 
-struct Scores {
-  float scale = 0;
-  float cap = 0;
+// A sum of bf16 weights, each rounded, of values about one.
+template <typename T>
+constexpr double kTolerance = 2e-5;
+template <>
+constexpr double kTolerance<Bf16> = 2e-2;
+
+constexpr float kUntouched = 1e30F;
+
+// Tokens side by side, the heads of each within, followed by other data: the layout of a fused projection.
+template <typename T>
+struct Tokens {
+  Tokens(int64_t batch, int64_t tokens, int64_t heads, int64_t dim, double deviation, uint32_t seed)
+      : batch_(batch),
+        tokens_(tokens),
+        heads_(heads),
+        dim_(dim),
+        stride_(heads * dim + 3),
+        values_(Normal<T>(batch * tokens * stride_, 0, deviation, seed)),
+        before_(values_) {}
+  HeadVectors<T> View() { return {values_.data(), tokens_ * stride_, dim_, stride_}; }
+  HeadVectors<const T> ConstView() const { return {values_.data(), tokens_ * stride_, dim_, stride_}; }
+
+  Rows InDouble() const {
+    Rows rows;
+    for (int64_t row = 0; row < batch_ * heads_ * tokens_; ++row) {
+      const T* const from = ConstView().At(row / tokens_ / heads_, row / tokens_ % heads_, row % tokens_);
+      std::vector<double>& to = rows.emplace_back();
+      for (int64_t i = 0; i < dim_; ++i) to.push_back(ToFloat(from[i]));
+    }
+    return rows;
+  }
+
+  void ExpectOtherDataUntouched() const {
+    for (std::size_t at = 0; at < before_.size(); ++at) {
+      if (static_cast<int64_t>(at) % stride_ < heads_ * dim_) continue;
+      ASSERT_EQ(values_[at], before_[at]) << "next to the heads";
+    }
+  }
+
+  int64_t batch_;
+  int64_t tokens_;
+  int64_t heads_;
+  int64_t dim_;
+  int64_t stride_;
+  std::vector<T> values_;
+  std::vector<T> before_;
 };
+
+// Shape `i` of a series that has odd sizes, one key, groups of 1 to 8, more keys than queries and fewer.
+AttentionShape RandomShape(uint32_t i, std::mt19937& random) {
+  const auto upto = [&](int64_t most) { return static_cast<int64_t>(1 + random() % static_cast<uint64_t>(most)); };
+  AttentionShape shape{.batch = upto(2), .heads = upto(2), .group = upto(8), .head_dim = upto(i % 4 == 0 ? 140 : 40)};
+  shape.causal = i % 3 != 0;
+  shape.keys = i % 10 == 0 ? 1 : i % 5 == 0 ? 500 + upto(200) : upto(150);
+  shape.queries = i % 7 == 0 ? shape.keys : upto(i % 5 == 0 ? 20 : 100);
+  if (i % 5 == 0) shape.batch = shape.group = 1;
+  return shape;
+}
 
 template <typename T>
 class Problem {
  public:
   Problem(const AttentionShape& shape, double deviation, uint32_t seed, Scores scores = {})
       : shape_(shape),
+        deviation_(deviation),
         scores_(scores),
-        q_(shape.batch, shape.queries, shape.query_heads(), shape.head_dim, deviation, seed),
-        k_(shape.batch, shape.keys, shape.heads, shape.head_dim, 1, seed + 1),
-        v_(shape.batch, shape.keys, shape.heads, shape.head_dim, 1, seed + 2) {
-    for (int64_t batch = 0; batch < shape.batch; ++batch) {
-      for (int64_t head = 0; head < shape.query_heads(); ++head) {
-        for (int64_t query = 0; query < shape.queries; ++query) Expect(batch, head, query);
-      }
-    }
-  }
+        q_(OfQueries(deviation, seed)),
+        k_(OfKeys(seed + 1)),
+        v_(OfKeys(seed + 2)),
+        dy_(OfQueries(1, seed + 3)) {}
 
-  void Check(double tolerance, const ParallelFor& parallel_for = SerialFor()) const {
-    Tokens<T> y(shape_.batch, shape_.queries, shape_.query_heads(), shape_.head_dim, 1, 9);
-    const std::vector<T> before = y.values_;
+  Exact Ideal() const { return {shape_, q_.InDouble(), k_.InDouble(), v_.InDouble(), scores_}; }
+  const Tokens<T>& dy() const { return dy_; }
+
+  struct Forward {
+    Tokens<T> y;
+    std::vector<float> logs;
+  };
+  Forward RunForward(const ParallelFor& parallel_for) const {
+    Forward made{OfQueries(1, 9),
+                 std::vector<float>(Size(shape_.batch * shape_.query_heads() * shape_.queries) + 1, kUntouched)};
     Attention<T> work{.shape = shape_,
                       .q = q_.ConstView(),
                       .k = k_.ConstView(),
                       .v = v_.ConstView(),
-                      .y = y.View(),
+                      .y = made.y.View(),
+                      .log_sum_exp = made.logs.data(),
                       .scale = scores_.scale,
                       .cap = scores_.cap};
-    constexpr float kUntouched = 1e30F;
-    std::vector<float> scratch(static_cast<std::size_t>(ScratchFloats(work)) + 1, kUntouched);
+    std::vector<float> scratch(Size(ScratchFloats(work)) + 1, kUntouched);
     work.scratch = scratch.data();
     Run(work, parallel_for);
     EXPECT_EQ(scratch.back(), kUntouched);
-    std::size_t i = 0;
-    for (int64_t batch = 0; batch < shape_.batch; ++batch) {
-      for (int64_t head = 0; head < shape_.query_heads(); ++head) {
-        for (int64_t query = 0; query < shape_.queries; ++query) {
-          const T* const row = y.View().At(batch, head, query);
-          for (int64_t column = 0; column < shape_.head_dim; ++column, ++i) {
-            const double error = std::abs(ToFloat(row[column]) - expected_[i]);
-            if (error <= tolerance * (std::abs(expected_[i]) + 0.3)) continue;
-            FAIL() << shape_ << ": head " << head << ", query " << query << ", column " << column << ": "
-                   << ToFloat(row[column]) << " instead of " << expected_[i];
-          }
-        }
-      }
-    }
-    for (std::size_t at = 0; at < before.size(); ++at) {
-      const auto within = static_cast<int64_t>(at) % y.stride_;
-      if (within < shape_.query_heads() * shape_.head_dim) continue;
-      EXPECT_EQ(y.values_[at], before[at]) << "beside heads";
-    }
+    EXPECT_EQ(made.logs.back(), kUntouched);
+    return made;
+  }
+
+  struct Gradients {
+    Tokens<T> dq, dk, dv;
+  };
+  Gradients RunGradient(const ParallelFor& parallel_for) const {
+    const Forward forward = RunForward(parallel_for);
+    Gradients made{OfQueries(1, 10), OfKeys(11), OfKeys(12)};
+    AttentionGradient<T> work{.shape = shape_,
+                              .q = q_.ConstView(),
+                              .k = k_.ConstView(),
+                              .v = v_.ConstView(),
+                              .y = forward.y.ConstView(),
+                              .log_sum_exp = forward.logs.data(),
+                              .dy = dy_.ConstView(),
+                              .dq = made.dq.View(),
+                              .dk = made.dk.View(),
+                              .dv = made.dv.View()};
+    // Previous contents must not matter.
+    std::vector<float> scratch(Size(ScratchFloats(work, parallel_for.threads())) + 1,
+                               std::numeric_limits<float>::quiet_NaN());
+    scratch.back() = kUntouched;
+    work.scratch = scratch.data();
+    Run(work, parallel_for);
+    EXPECT_EQ(scratch.back(), kUntouched);
+    return made;
+  }
+
+  void CheckForward(double tolerance, const ParallelFor& parallel_for = SerialFor()) {
+    if (!results_) results_ = Ideal().Results();
+    constexpr double kMargin = 0.3;
+    ExpectRows(RunForward(parallel_for).y, *results_, tolerance, "y", [](const auto&) { return kMargin; });
+  }
+
+  // Within the tolerance of the row's elements, and of their factors' size.
+  void CheckGradient(double tolerance, const ParallelFor& parallel_for = SerialFor()) {
+    if (!gradients_) gradients_ = Ideal().GradientsFrom(dy_.InDouble());
+    const auto sizes = [&](double factors) {
+      return [this, factors](const std::vector<double>& row) {
+        return std::sqrt(Dot(row, row) / static_cast<double>(shape_.head_dim)) + factors;
+      };
+    };
+    const Gradients made = RunGradient(parallel_for);
+    ExpectRows(made.dv, gradients_->dv, tolerance, "dv", sizes(1));
+    ExpectRows(made.dk, gradients_->dk, tolerance, "dk", sizes(deviation_));
+    ExpectRows(made.dq, gradients_->dq, tolerance, "dq", sizes(1));
   }
 
  private:
-  // One row in double precision; zeros where no key is seen.
-  void Expect(int64_t batch, int64_t head, int64_t query) {
-    const int64_t seen = shape_.causal ? std::max<int64_t>(0, shape_.keys - shape_.queries + query + 1) : shape_.keys;
-    const T* const q = q_.ConstView().At(batch, head, query);
-    std::vector<double> weights;
-    for (int64_t key = 0; key < seen; ++key) {
-      const T* const k = k_.ConstView().At(batch, head / shape_.group, key);
-      double score = 0;
-      for (int64_t i = 0; i < shape_.head_dim; ++i) score += double{ToFloat(q[i])} * ToFloat(k[i]);
-      score *= scores_.scale > 0 ? double{scores_.scale} : 1 / std::sqrt(static_cast<double>(shape_.head_dim));
-      weights.push_back(scores_.cap > 0 ? scores_.cap * std::tanh(score / scores_.cap) : score);
+  Tokens<T> OfQueries(double deviation, uint32_t seed) const {
+    return {shape_.batch, shape_.queries, shape_.query_heads(), shape_.head_dim, deviation, seed};
+  }
+  Tokens<T> OfKeys(uint32_t seed) const { return {shape_.batch, shape_.keys, shape_.heads, shape_.head_dim, 1, seed}; }
+
+  void ExpectRows(const Tokens<T>& actual, const Rows& expected, double tolerance, const char* name,
+                  const std::function<double(const std::vector<double>&)>& margin) const {
+    const Rows rows = actual.InDouble();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const double size = margin(expected[i]);
+      for (std::size_t column = 0; column < rows[i].size(); ++column) {
+        const double error = std::abs(rows[i][column] - expected[i][column]);
+        ASSERT_TRUE(error <= tolerance * (std::abs(expected[i][column]) + size))
+            << shape_ << ": " << name << ", row " << i << ", column " << column << ": " << rows[i][column]
+            << " instead of " << expected[i][column];
+      }
     }
-    const double largest = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
-    double sum = 0;
-    for (double& weight : weights) sum += weight = std::exp(weight - largest);
-    std::vector<double> row(static_cast<std::size_t>(shape_.head_dim));
-    for (int64_t key = 0; key < seen; ++key) {
-      const T* const v = v_.ConstView().At(batch, head / shape_.group, key);
-      for (std::size_t i = 0; i < row.size(); ++i)
-        row[i] += weights[static_cast<std::size_t>(key)] / sum * ToFloat(v[i]);
-    }
-    expected_.insert(expected_.end(), row.begin(), row.end());
+    actual.ExpectOtherDataUntouched();
   }
 
   AttentionShape shape_;
+  double deviation_;  // of q
   Scores scores_;
-  Tokens<T> q_, k_, v_;
-  std::vector<double> expected_;
+  Tokens<T> q_, k_, v_, dy_;
+  std::optional<Rows> results_;
+  std::optional<Exact::Gradients> gradients_;
 };
 
 template <typename T>
-class AttentionOf : public testing::Test {};
-using Types = testing::Types<float, Bf16>;
-TYPED_TEST_SUITE(AttentionOf, Types);
+class AttentionTest : public testing::Test {};
+TYPED_TEST_SUITE(AttentionTest, FloatTypes);
 
-TYPED_TEST(AttentionOf, RandomShapesOnEveryIsa) {
+TYPED_TEST(AttentionTest, RandomShapesOnEveryIsa) {
   std::mt19937 random(1);
   for (uint32_t i = 0; i < 100; ++i) {
-    const AttentionShape shape = RandomAttentionShape(i, random);
-    const Problem<TypeParam> problem(shape, 1, i);
-    OnEveryIsa([&] { problem.Check(kTolerance<TypeParam>); });
-    if (i < 10) problem.Check(kTolerance<TypeParam>, ThreadPool(2));
-    if (testing::Test::HasFailure()) return;
+    Problem<TypeParam> problem(RandomShape(i, random), 1, i);
+    OnEveryIsa([&] { problem.CheckForward(kTolerance<TypeParam>); });
+    if (i < 10) problem.CheckForward(kTolerance<TypeParam>, ThreadPool(2));
+  }
+}
+
+TYPED_TEST(AttentionTest, GradientsOfRandomShapesOnEveryIsa) {
+  std::mt19937 random(2);
+  for (uint32_t i = 0; i < 60; ++i) {
+    Problem<TypeParam> problem(RandomShape(i, random), 1, i);
+    OnEveryIsa([&] { problem.CheckGradient(kTolerance<TypeParam>); });
   }
 }
 
 // Where scores have a bound, many are far above it.
-TYPED_TEST(AttentionOf, ScoresMayHaveAnotherScaleAndABound) {
+TYPED_TEST(AttentionTest, ScoresMayHaveAnotherScaleAndABound) {
   std::mt19937 random(1);
   for (uint32_t i = 0; i < 20; ++i) {
-    const AttentionShape shape = RandomAttentionShape(i, random);
+    const AttentionShape shape = RandomShape(i, random);
     const Scores scores = {i % 2 == 0 ? 0 : 0.2F, i % 3 == 0 ? 0 : 1.5F};
-    const Problem<TypeParam> problem(shape, i % 3 == 0 ? 1 : 4, i, scores);
-    OnEveryIsa([&] { problem.Check(2 * kTolerance<TypeParam>); });
-    if (testing::Test::HasFailure()) return;
+    Problem<TypeParam> problem(shape, i % 3 == 0 ? 1 : 4, i, scores);
+    OnEveryIsa([&] { problem.CheckForward(2 * kTolerance<TypeParam>); });
   }
 }
 
-TYPED_TEST(AttentionOf, QueriesBeforeTheFirstKeySeeNothing) {
-  const Problem<TypeParam> problem({.group = 2, .queries = 90, .keys = 20, .head_dim = 32, .causal = true}, 1, 1);
-  OnEveryIsa([&] { problem.Check(kTolerance<TypeParam>); });
+// One head: its keys are shared, and each share has a private dq. Several: more than threads, and fewer.
+TYPED_TEST(AttentionTest, ThreadsShareHeadsAndKeysOfTheGradient) {
+  for (const int64_t heads : {1, 3, 5}) {
+    for (const bool causal : {true, false}) {
+      Problem<TypeParam> problem(
+          {.heads = heads, .group = 2, .queries = 150, .keys = 300, .head_dim = 24, .causal = causal}, 1, 3);
+      for (const int threads : {1, 2, 3, 8}) problem.CheckGradient(kTolerance<TypeParam>, ThreadPool(threads));
+    }
+  }
 }
 
-// The largest score comes late, and with scores far apart a few keys have all the weight.
-TYPED_TEST(AttentionOf, SharpWeightsDoNotOverflow) {
-  const Problem<TypeParam> problem({.queries = 3, .keys = 1100, .head_dim = 64}, 100, 5);
-  OnEveryIsa([&] { problem.Check(20 * kTolerance<TypeParam>); });
+TYPED_TEST(AttentionTest, QueriesBeforeTheFirstKeySeeNothing) {
+  Problem<TypeParam> problem({.group = 2, .queries = 190, .keys = 20, .head_dim = 32, .causal = true}, 1, 1);
+  OnEveryIsa([&] {
+    problem.CheckForward(kTolerance<TypeParam>);
+    problem.CheckGradient(kTolerance<TypeParam>);
+  });
 }
 
-TYPED_TEST(AttentionOf, AnInfiniteScoreMakesNoNumberOfItself) {
+// The largest score comes late, and with scores far apart a few keys have all the weight, and many have none.
+TYPED_TEST(AttentionTest, SharpWeightsDoNotOverflow) {
+  Problem<TypeParam> few({.queries = 3, .keys = 1100, .head_dim = 64}, 100, 5);
+  Problem<TypeParam> many({.queries = 130, .keys = 300, .head_dim = 64, .causal = true}, 100, 5);
+  OnEveryIsa([&] {
+    few.CheckForward(20 * kTolerance<TypeParam>);
+    many.CheckGradient(40 * kTolerance<TypeParam>);
+  });
+}
+
+TYPED_TEST(AttentionTest, AnInfiniteQueryMakesNan) {
   OnEveryIsa([] {
     constexpr int64_t kDim = 16;
     std::vector<TypeParam> q = Normal<TypeParam>(kDim);
-    q[3] = FromDouble<TypeParam>(std::numeric_limits<double>::infinity());
+    q[3] = FromDouble<TypeParam>(kInfinity);
     const std::vector<TypeParam> k = Normal<TypeParam>(40 * kDim, 0, 1, 2);
-    std::vector<TypeParam> y(kDim);
-    Attention<TypeParam> work{.shape = {.queries = 1, .keys = 40, .head_dim = kDim},
-                              .q = {q.data(), 0, 0, kDim},
-                              .k = {k.data(), 0, 0, kDim},
-                              .v = {k.data(), 0, 0, kDim},
-                              .y = {y.data(), 0, 0, kDim}};
-    std::vector<float> scratch(static_cast<std::size_t>(ScratchFloats(work)));
-    work.scratch = scratch.data();
-    Run(work, SerialFor());
-    for (const TypeParam value : y) EXPECT_TRUE(std::isnan(ToFloat(value)));
+    std::vector<TypeParam> results(82 * kDim);
+    TypeParam* const y = results.data();
+    const AttentionShape shape = {.queries = 1, .keys = 40, .head_dim = kDim};
+    const HeadVectors<const TypeParam> queries = {q.data(), 0, 0, kDim};
+    const HeadVectors<const TypeParam> keys = {k.data(), 0, 0, kDim};
+    float log = 0;
+    Attention<TypeParam> forward{
+        .shape = shape, .q = queries, .k = keys, .v = keys, .y = {y, 0, 0, kDim}, .log_sum_exp = &log};
+    std::vector<float> scratch(Size(ScratchFloats(forward)));
+    forward.scratch = scratch.data();
+    Run(forward, SerialFor());
+    EXPECT_TRUE(std::isnan(log));
+    AttentionGradient<TypeParam> backward{.shape = shape,
+                                          .q = queries,
+                                          .k = keys,
+                                          .v = keys,
+                                          .y = {y, 0, 0, kDim},
+                                          .log_sum_exp = &log,
+                                          .dy = keys,
+                                          .dq = {y + kDim, 0, 0, kDim},
+                                          .dk = {y + 2 * kDim, 0, 0, kDim},
+                                          .dv = {y + 42 * kDim, 0, 0, kDim}};
+    scratch.resize(Size(ScratchFloats(backward, 1)));
+    backward.scratch = scratch.data();
+    Run(backward, SerialFor());
+    for (const TypeParam value : results) EXPECT_TRUE(std::isnan(ToFloat(value)));
   });
+}
+
+// The formulas themselves, checked by finite differences of the forward functions.
+TEST(AttentionGradient, IsTheSlopeOfTheForwardPass) {
+  const Problem<float> problem(
+      {.batch = 2, .heads = 2, .group = 3, .queries = 7, .keys = 9, .head_dim = 5, .causal = true}, 1, 6);
+  const Problem<float>::Gradients made = problem.RunGradient(SerialFor());
+  const Rows dy = problem.dy().InDouble();
+  Exact ideal = problem.Ideal();
+  constexpr double kStep = 1e-4;
+  const auto expect_slopes = [&](Rows& of, const Rows& gradients) {
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      for (std::size_t column = 0; column < of[i].size(); ++column) {
+        const double middle = of[i][column];
+        of[i][column] = middle + kStep;
+        const double above = ideal.Loss(dy);
+        of[i][column] = middle - kStep;
+        const double below = ideal.Loss(dy);
+        of[i][column] = middle;
+        EXPECT_NEAR(gradients[i][column], (above - below) / (2 * kStep), 1e-5) << i << ", " << column;
+      }
+    }
+  };
+  expect_slopes(ideal.q, made.dq.InDouble());
+  expect_slopes(ideal.k, made.dk.InDouble());
+  expect_slopes(ideal.v, made.dv.InDouble());
 }
 
 }  // namespace

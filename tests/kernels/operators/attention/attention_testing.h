@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the tests of attention and of its gradient.
+// Attention and its gradients in double precision, for the tests of all kernels of attention.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
-#include <ostream>
-#include <random>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "lib/kernels/operators/attention/attention.h"
@@ -12,43 +14,86 @@
 
 namespace roofbench::kernels {
 
-inline std::ostream& operator<<(std::ostream& out, const AttentionShape& s) {
-  return out << "batch " << s.batch << ", heads " << s.heads << " · " << s.group << ", queries " << s.queries
-             << ", keys " << s.keys << ", dim " << s.head_dim << (s.causal ? ", causal" : "");
+using Rows = std::vector<std::vector<double>>;  // [batch · heads · tokens][head_dim]
+
+inline double Dot(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+inline void Add(std::vector<double>& to, double factor, const std::vector<double>& from) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += factor * from[i];
 }
 
-// A sum of bf16 weights, each rounded, of values about one.
-template <typename T>
-inline constexpr double kTolerance = 2e-5;
-template <>
-inline constexpr double kTolerance<Bf16> = 2e-2;
-
-// Tokens side by side, the heads of each within, followed by other data: the layout of a fused projection.
-template <typename T>
-struct Tokens {
-  Tokens(int64_t batch, int64_t tokens, int64_t heads, int64_t dim, double deviation, uint32_t seed)
-      : tokens_(tokens),
-        dim_(dim),
-        stride_(heads * dim + 3),
-        values_(Normal<T>(batch * tokens * stride_, 0, deviation, seed)) {}
-  HeadVectors<T> View() { return {values_.data(), tokens_ * stride_, dim_, stride_}; }
-  HeadVectors<const T> ConstView() const { return {values_.data(), tokens_ * stride_, dim_, stride_}; }
-
-  int64_t tokens_;
-  int64_t dim_;
-  int64_t stride_;
-  std::vector<T> values_;
+// The scale and the cap of scores; 0: as Attention's.
+struct Scores {
+  float scale = 0;
+  float cap = 0;
 };
 
-// Shape `i` of a series that has odd sizes, one key, groups of 1 to 8, more keys than queries and fewer.
-inline AttentionShape RandomAttentionShape(uint32_t i, std::mt19937& random) {
-  const auto upto = [&](int64_t most) { return static_cast<int64_t>(1 + random() % static_cast<uint64_t>(most)); };
-  AttentionShape shape{.batch = upto(2), .heads = upto(2), .group = upto(8), .head_dim = upto(i % 4 == 0 ? 140 : 40)};
-  shape.causal = i % 3 != 0;
-  shape.keys = i % 10 == 0 ? 1 : i % 5 == 0 ? 500 + upto(200) : upto(150);
-  shape.queries = i % 7 == 0 ? shape.keys : upto(i % 5 == 0 ? 20 : 100);
-  if (i % 5 == 0) shape.batch = shape.group = 1;
-  return shape;
-}
+struct Exact {
+  // Weights of query row `i`: one for each key that it sees.
+  std::vector<double> Weights(std::size_t i) const {
+    const auto query = static_cast<int64_t>(i) % shape.queries;
+    const int64_t seen = shape.causal ? std::max<int64_t>(0, shape.keys - shape.queries + query + 1) : shape.keys;
+    std::vector<double> weights;
+    for (std::size_t j = FirstKey(i); weights.size() < Size(seen); ++j) {
+      const double score = Dot(q[i], k[j]) * Scale();
+      weights.push_back(scores.cap > 0 ? scores.cap * std::tanh(score / scores.cap) : score);
+    }
+    const double largest = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
+    double sum = 0;
+    for (double& weight : weights) sum += weight = std::exp(weight - largest);
+    for (double& weight : weights) weight /= sum;
+    return weights;
+  }
+
+  // Zeros where no key is seen.
+  std::vector<double> Result(std::size_t i, const std::vector<double>& weights) const {
+    std::vector<double> y(Size(shape.head_dim));
+    for (std::size_t j = 0; j < weights.size(); ++j) Add(y, weights[j], v[FirstKey(i) + j]);
+    return y;
+  }
+  Rows Results() const {
+    Rows y;
+    for (std::size_t i = 0; i < q.size(); ++i) y.push_back(Result(i, Weights(i)));
+    return y;
+  }
+
+  struct Gradients {
+    Rows dq, dk, dv;
+  };
+  // As the chain rule has them, of scores without a cap.
+  Gradients GradientsFrom(const Rows& dy) const {
+    const auto zeros = [&](const Rows& like) { return Rows(like.size(), std::vector<double>(Size(shape.head_dim))); };
+    Gradients of{zeros(q), zeros(k), zeros(v)};
+    for (std::size_t i = 0; i < q.size(); ++i) {
+      const std::vector<double> weights = Weights(i);
+      const double correction = Dot(dy[i], Result(i, weights));
+      for (std::size_t j = 0; j < weights.size(); ++j) {
+        const std::size_t key = FirstKey(i) + j;
+        const double ds = weights[j] * (Dot(dy[i], v[key]) - correction) * Scale();
+        Add(of.dv[key], weights[j], dy[i]);
+        Add(of.dk[key], ds, q[i]);
+        Add(of.dq[i], ds, k[key]);
+      }
+    }
+    return of;
+  }
+
+  // Σ dy · y, whose gradients those are.
+  double Loss(const Rows& dy) const {
+    const Rows y = Results();
+    double loss = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) loss += Dot(dy[i], y[i]);
+    return loss;
+  }
+
+  double Scale() const { return scores.scale > 0 ? scores.scale : 1 / std::sqrt(static_cast<double>(shape.head_dim)); }
+  // The row of the first key that a query row sees.
+  std::size_t FirstKey(std::size_t i) const { return i / Size(shape.queries * shape.group) * Size(shape.keys); }
+
+  AttentionShape shape;
+  Rows q, k, v;
+  Scores scores = {};
+};
 
 }  // namespace roofbench::kernels

@@ -4,16 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <numeric>
 #include <random>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "lib/kernels/threading/thread_pool.h"
 #include "tests/kernels/kernel_testing.h"
+#include "tests/kernels/operators/attention/attention_testing.h"
 
 namespace roofbench::kernels {
 namespace {
@@ -25,31 +23,6 @@ struct Shape {
   int64_t length;
 };
 
-// softmax(q · Kᵀ / sqrt(dim)) · V in double precision, for one query head.
-std::vector<double> Expected(const float* q, const std::vector<double>& keys, const std::vector<double>& values,
-                             int64_t first, const Shape& shape, float scale, float cap) {
-  std::vector<double> scores(static_cast<std::size_t>(shape.length));
-  const auto at = [&](const std::vector<double>& from, int64_t t, int64_t i) {
-    return from[static_cast<std::size_t>(first + t * shape.head_dim + i)];
-  };
-  for (int64_t t = 0; t < shape.length; ++t) {
-    double score = 0;
-    for (int64_t i = 0; i < shape.head_dim; ++i) score += double{q[i]} * at(keys, t, i);
-    score *= scale > 0 ? double{scale} : 1 / std::sqrt(static_cast<double>(shape.head_dim));
-    scores[static_cast<std::size_t>(t)] = cap > 0 ? cap * std::tanh(score / cap) : score;
-  }
-  const double largest = *std::max_element(scores.begin(), scores.end());
-  std::vector<double> y(static_cast<std::size_t>(shape.head_dim));
-  double sum = 0;
-  for (int64_t t = 0; t < shape.length; ++t) {
-    const double weight = std::exp(scores[static_cast<std::size_t>(t)] - largest);
-    sum += weight;
-    for (int64_t i = 0; i < shape.head_dim; ++i) y[static_cast<std::size_t>(i)] += weight * at(values, t, i);
-  }
-  for (double& value : y) value /= sum;
-  return y;
-}
-
 template <typename T>
 std::vector<T> Elements(int64_t n, uint32_t seed) {
   return Normal<T>(n, 0, 1, seed);
@@ -58,7 +31,7 @@ template <>
 std::vector<int8_t> Elements(int64_t n, uint32_t seed) {
   std::mt19937 random(seed);
   std::uniform_int_distribution<int> any(-128, 127);
-  std::vector<int8_t> values(static_cast<std::size_t>(n));
+  std::vector<int8_t> values(Size(n));
   for (int8_t& value : values) value = static_cast<int8_t>(any(random));
   return values;
 }
@@ -87,8 +60,7 @@ struct Options {
   double query_deviation = 1;
   int threads = 1;
   Paging paging = {};
-  float scale = 0;
-  float cap = 0;
+  Scores scores = {};
 };
 
 template <typename T>
@@ -100,21 +72,22 @@ void Check(const Shape& shape, const Options& options) {
   const std::vector<float> q = Normal<float>(shape.heads * shape.group * shape.head_dim, 0, options.query_deviation, 1);
   const Cache<T> keys(shape.heads * capacity, shape.head_dim, 2);
   const Cache<T> values(shape.heads * capacity, shape.head_dim, 3);
-  std::vector<int32_t> blocks(static_cast<std::size_t>(shape.heads / paging.heads * pages));
+  std::vector<int32_t> blocks(Size(shape.heads / paging.heads * pages));
   std::iota(blocks.begin(), blocks.end(), 0);
   std::shuffle(blocks.begin(), blocks.end(), std::mt19937(4));
   const auto row_of = [&](int64_t head, int64_t t) {
     if (paging.tokens == 0) return head * capacity + t;
-    const int64_t block = blocks[static_cast<std::size_t>(head / paging.heads * pages + t / paging.tokens)];
+    const int64_t block = blocks[Size(head / paging.heads * pages + t / paging.tokens)];
     return (block * paging.heads + head % paging.heads) * paging.tokens + t % paging.tokens;
   };
-  const auto exact = [&](const Cache<T>& cache, int64_t head) {
-    std::vector<double> rows;
-    for (int64_t t = 0; t < shape.length; ++t) {
-      const auto row = static_cast<std::size_t>(row_of(head, t));
-      for (int64_t i = 0; i < shape.head_dim; ++i) {
-        const T element = cache.elements[row * static_cast<std::size_t>(shape.head_dim) + static_cast<std::size_t>(i)];
-        rows.push_back(double{ToFloat(element)} * cache.scales[row]);
+  // The tokens of all heads, one head after the other.
+  const auto exact = [&](const Cache<T>& cache) {
+    Rows rows;
+    for (int64_t i = 0; i < shape.heads * shape.length; ++i) {
+      const int64_t row = row_of(i / shape.length, i % shape.length);
+      std::vector<double>& to = rows.emplace_back();
+      for (int64_t c = 0; c < shape.head_dim; ++c) {
+        to.push_back(double{ToFloat(cache.elements[Size(row * shape.head_dim + c)])} * cache.scales[Size(row)]);
       }
     }
     return rows;
@@ -129,26 +102,33 @@ void Check(const Shape& shape, const Options& options) {
                           .head_dim = shape.head_dim,
                           .length = shape.length,
                           .capacity = capacity,
-                          .scale = options.scale,
-                          .cap = options.cap};
+                          .scale = options.scores.scale,
+                          .cap = options.scores.cap};
   if (std::is_same_v<T, int8_t>) {
     work.key_scales = keys.scales.data();
     work.value_scales = values.scales.data();
   }
   if (paging.tokens != 0) work.pages = {blocks.data(), pages, paging.tokens, paging.heads};
   constexpr float kUntouched = 1e30F;
-  std::vector<float> scratch(static_cast<std::size_t>(ScratchFloats(work, options.threads)) + 1, kUntouched);
+  std::vector<float> scratch(Size(ScratchFloats(work, options.threads)) + 1, kUntouched);
   if (options.threads > 1) work.scratch = scratch.data();
   Run(work, ThreadPool(options.threads));
   EXPECT_EQ(scratch.back(), kUntouched);
-  for (int64_t head = 0; head < shape.heads * shape.group; ++head) {
-    const std::vector<double> expected =
-        Expected(q.data() + head * shape.head_dim, exact(keys, head / shape.group), exact(values, head / shape.group),
-                 0, shape, options.scale, options.cap);
-    for (int64_t i = 0; i < shape.head_dim; ++i) {
-      ExpectClose(y[static_cast<std::size_t>(head * shape.head_dim + i)], expected[static_cast<std::size_t>(i)],
-                  options.tolerance, 0.3, "head " + std::to_string(head) + ", column " + std::to_string(i));
-    }
+  Rows queries;
+  for (auto at = q.begin(); at != q.end(); at += shape.head_dim) queries.emplace_back(at, at + shape.head_dim);
+  const Rows expected =
+      Exact{
+          {.heads = shape.heads, .group = shape.group, .queries = 1, .keys = shape.length, .head_dim = shape.head_dim},
+          queries,
+          exact(keys),
+          exact(values),
+          options.scores}
+          .Results();
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const std::size_t head = i / Size(shape.head_dim);
+    const std::size_t column = i % Size(shape.head_dim);
+    ExpectClose(y[i], expected[head][column], options.tolerance, 0.3,
+                "head " + std::to_string(head) + ", column " + std::to_string(column));
   }
 }
 
@@ -158,27 +138,14 @@ constexpr Shape kShapes[] = {{1, 1, 32, 1},    {2, 4, 64, 17},   {3, 1, 128, 128
 // Queries and weights are rounded to bf16 on the way.
 constexpr double kInBf16 = 3e-2;
 
-TEST(DecodeAttention, Fp32) {
+TEST(DecodeAttention, AgreesWithFloat64OverCachesOfEveryType) {
   OnEveryIsa([] {
-    for (const Shape& shape : kShapes) Check<float>(shape, {});
-  });
-}
-
-TEST(DecodeAttention, Bf16) {
-  OnEveryIsa([] {
-    for (const Shape& shape : kShapes) Check<Bf16>(shape, {.tolerance = kInBf16});
-  });
-}
-
-TEST(DecodeAttention, Fp16) {
-  OnEveryIsa([] {
-    for (const Shape& shape : kShapes) Check<Fp16>(shape, {});
-  });
-}
-
-TEST(DecodeAttention, Int8) {
-  OnEveryIsa([] {
-    for (const Shape& shape : kShapes) Check<int8_t>(shape, {.tolerance = 1e-3});
+    for (const Shape& shape : kShapes) {
+      Check<float>(shape, {});
+      Check<Bf16>(shape, {.tolerance = kInBf16});
+      Check<Fp16>(shape, {});
+      Check<int8_t>(shape, {.tolerance = 1e-3});
+    }
   });
 }
 
@@ -186,10 +153,10 @@ TEST(DecodeAttention, Int8) {
 TEST(DecodeAttention, ScoresMayHaveAnotherScaleAndABound) {
   OnEveryIsa([] {
     for (const Shape& shape : kShapes) {
-      for (const auto& [scale, cap] : {std::pair{0.3F, 0.0F}, {0.0F, 1.5F}, {0.3F, 2.0F}}) {
-        Check<float>(shape, {.tolerance = 2e-5, .scale = scale, .cap = cap});
-        Check<Bf16>(shape, {.tolerance = 2 * kInBf16, .scale = scale, .cap = cap});
-        Check<int8_t>(shape, {.tolerance = 5e-3, .threads = 3, .scale = scale, .cap = cap});
+      for (const Scores& scores : {Scores{.scale = 0.3F}, {.cap = 1.5F}, {0.3F, 2.0F}}) {
+        Check<float>(shape, {.tolerance = 2e-5, .scores = scores});
+        Check<Bf16>(shape, {.tolerance = 2 * kInBf16, .scores = scores});
+        Check<int8_t>(shape, {.tolerance = 5e-3, .threads = 3, .scores = scores});
       }
     }
   });
@@ -228,7 +195,7 @@ TEST(DecodeAttention, SharpWeightsDoNotOverflow) {
 TEST(DecodeAttention, ANanSpoilsItsHeadAlone) {
   OnEveryIsa([] {
     std::vector<float> q(128, 1.0F);
-    q[3] = std::numeric_limits<float>::quiet_NaN();
+    q[3] = static_cast<float>(kNan);
     const std::vector<int8_t> cache(64 * 64, 1);
     const std::vector<float> scales(64, 0.5F);
     std::vector<float> y(q.size());
