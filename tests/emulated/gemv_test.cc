@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <span>
 
 #include "lib/kernels/cuda/launch_cuda.h"
+#include "tests/emulated/cuda/cuda_runtime_api.h"
 #include "tests/emulated/values.h"
 
 namespace roofbench::emulated {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include "lib/kernels/cuda/launch_cuda.h"
+#include "tests/emulated/cuda/cuda_runtime_api.h"
 #include "tests/emulated/values.h"
 
 namespace roofbench::emulated {
