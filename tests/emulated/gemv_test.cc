@@ -41,8 +41,13 @@ std::vector<double> Exact(const GemvArguments& a, std::span<const double> w, std
   return y;
 }
 
+// `chosen`: the experts of a gather; empty: the first matrix alone.
 template <typename X>
-void ExpectRight(GemvArguments a, std::span<const double> w) {
+void ExpectRight(GemvArguments a, std::span<const double> w, const std::vector<int64_t>& chosen = {}) {
+  if (!chosen.empty()) {
+    a.chosen = static_cast<int>(chosen.size());
+    a.experts = chosen.data();
+  }
   const auto x = Normal<X>(a.batch * a.cols, 0, 11);
   auto y = Nothing<X>(a.chosen * a.batch * a.rows);
   a.x = x.data();
@@ -80,23 +85,15 @@ void ExpectInt8IsRight(const Shape& shape, int batch, int64_t experts, const std
                      .scale = scale.data(),
                      .rows = shape.rows,
                      .cols = shape.cols,
-                     .batch = batch,
-                     .chosen = chosen.empty() ? 1 : static_cast<int>(chosen.size()),
-                     .experts = chosen.empty() ? nullptr : chosen.data()},
-                    w);
+                     .batch = batch},
+                    w, chosen);
 }
 
 TEST(Gemv, Int8) {
   for (const Shape& shape : {Shape{1, 8}, {13, 264}, {6, 24}, {1, 16}, {13, 272}, {5, 4096}}) {
     ExpectInt8IsRight(shape, 1, 1, {});
   }
-}
-
-TEST(Gemv, Int8InBatches) {
   for (int batch = 2; batch <= kernels::kMostGemvBatch; ++batch) ExpectInt8IsRight({7, 2320}, batch, 1, {});
-}
-
-TEST(Gemv, Int8OfChosenExperts) {
   ExpectInt8IsRight({6, 64}, 1, 5, {4, 0, 2});
   ExpectInt8IsRight({6, 64}, 3, 5, {1, 3});
 }
@@ -119,10 +116,8 @@ void ExpectInt4IsRight(const Shape& shape, int64_t group, int64_t experts, const
                      .zero = zero.data(),
                      .rows = shape.rows,
                      .cols = shape.cols,
-                     .group = group,
-                     .chosen = chosen.empty() ? 1 : static_cast<int>(chosen.size()),
-                     .experts = chosen.empty() ? nullptr : chosen.data()},
-                    w);
+                     .group = group},
+                    w, chosen);
 }
 
 TEST(Gemv, Int4) {

@@ -14,15 +14,14 @@
 namespace roofbench::kernels {
 namespace {
 
-// Rows of a weight that are unpacked together: two tiles.
-inline constexpr int64_t kInt4PanelRows = 2 * kInt4TileRows;
+static_assert(kInt8PanelRows == 2 * kInt4TileRows);
 
 // y[i · y_stride + j] for m rows of x and `rows` of a tile or a panel.
 template <typename Y>
 struct Int4Block {
   const std::byte* tile = nullptr;
-  const uint8_t* panel = nullptr;  // q: [k / 4, kInt4PanelRows, 4], on a line
-  const float* scales = nullptr;   // [k / group, 2, kInt4PanelRows]: scale, and zero - 8 · scale; on a line
+  const uint8_t* panel = nullptr;  // q: [k / 4, kInt8PanelRows, 4], on a line
+  const float* scales = nullptr;   // [k / group, 2, kInt8PanelRows]: scale, and zero - 8 · scale; on a line
   int64_t rows = 0;
   int64_t k = 0;
   int64_t group = 0;
@@ -190,12 +189,12 @@ ROOFBENCH_TARGET_AVX512_VNNI void UnpackTile(const Int4Weight& weight, int64_t i
   const std::byte* tile = weight.data + index * Int4TileBytes(weight.k, weight.group);
   panel += half * kLineBytes;
   scales += half * kFloats;
-  for (int64_t g = 0; g < weight.k; g += weight.group, scales += 2 * kInt4PanelRows) {
+  for (int64_t g = 0; g < weight.k; g += weight.group, scales += 2 * kInt8PanelRows) {
     FetchStream(tile);
     const Scales of_group = ScalesOf(_mm512_loadu_si512(tile));
     tile += kLineBytes;
     _mm512_store_ps(scales, of_group.scale);
-    _mm512_store_ps(scales + kInt4PanelRows, of_group.zero);
+    _mm512_store_ps(scales + kInt8PanelRows, of_group.zero);
     for (int64_t i = 0; i < weight.group; i += 8, tile += kLineBytes, panel += 4 * kLineBytes) {
       FetchStream(tile);
       const Halves halves = HalvesOf(_mm512_loadu_si512(tile));
@@ -216,7 +215,7 @@ ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int4Block<Y>& block, int64_t x
   const float* const x_sums = block.x_sums + x_row * groups;
   __m512 totals[kOfX][2];
   Clear(totals);
-  for (int64_t g = 0; g < groups; ++g, scales += 2 * kInt4PanelRows) {
+  for (int64_t g = 0; g < groups; ++g, scales += 2 * kInt8PanelRows) {
     __m512i sums[kOfX][2];
     Clear(sums);
     for (int64_t i = 0; i < block.group; i += 4, panel += 2 * kLineBytes, x += 4) {
@@ -232,7 +231,7 @@ ROOFBENCH_TARGET_AVX512_VNNI void PanelRows(const Int4Block<Y>& block, int64_t x
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
       const __m512 scale = _mm512_load_ps(scales + half * kFloats);
-      const __m512 zero = _mm512_load_ps(scales + kInt4PanelRows + half * kFloats);
+      const __m512 zero = _mm512_load_ps(scales + kInt8PanelRows + half * kFloats);
 #pragma GCC unroll 6
       for (int c = 0; c < kOfX; ++c) {
         totals[c][half] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[c][half]), scale, totals[c][half]);
@@ -298,12 +297,12 @@ void RunRows(const Int4Product<Y>& work, Range rows) {
   Scratch& scratch = t_scratch;
   if (unpacks) {
     // In a half-full last panel, the other half may hold any value.
-    scratch.panel.resize(Size(kInt4PanelRows * weight.k / kLineBytes));
-    scratch.scales.resize(Size(weight.k / weight.group * 2 * kInt4PanelRows * int64_t{sizeof(float)} / kLineBytes));
+    scratch.panel.resize(Size(kInt8PanelRows * weight.k / kLineBytes));
+    scratch.scales.resize(Size(weight.k / weight.group * 2 * kInt8PanelRows * int64_t{sizeof(float)} / kLineBytes));
     block.panel = scratch.panel.data()->values;
     block.scales = scratch.scales.data()->values;
   }
-  const int64_t step = unpacks ? kInt4PanelRows : kInt4TileRows;
+  const int64_t step = unpacks ? kInt8PanelRows : kInt4TileRows;
   for (int64_t first = rows.begin; first < rows.end; first += step) {
     const int64_t tile = first / kInt4TileRows;
     block.tile = weight.data + tile * Int4TileBytes(weight.k, weight.group);
@@ -316,14 +315,7 @@ void RunRows(const Int4Product<Y>& work, Range rows) {
   }
 }
 
-template <typename Y>
-void Run(const Int4Product<Y>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.weight.n, kInt4PanelRows, [&](Range rows) { RunRows(work, rows); });
-}
-
 template void RunRows(const Int4Product<float>&, Range);
 template void RunRows(const Int4Product<Bf16>&, Range);
-template void Run(const Int4Product<float>&, const ParallelFor&);
-template void Run(const Int4Product<Bf16>&, const ParallelFor&);
 
 }  // namespace roofbench::kernels

@@ -348,15 +348,8 @@ void RunRows(const LlmInt8Product<Y>& work, Range rows) {
   }
 }
 
-template <typename Y>
-void Run(const LlmInt8Product<Y>& work, const ParallelFor& parallel_for) {
-  parallel_for(work.weight.n, kInt8PanelRows, [&](Range rows) { RunRows(work, rows); });
-}
-
 template void RunRows(const LlmInt8Product<float>&, Range);
 template void RunRows(const LlmInt8Product<Bf16>&, Range);
-template void Run(const LlmInt8Product<float>&, const ParallelFor&);
-template void Run(const LlmInt8Product<Bf16>&, const ParallelFor&);
 
 }  // namespace roofbench::kernels
 #endif

@@ -77,43 +77,39 @@ class LlmInt8Activations {
   std::vector<float> outlier_values_;
 };
 
-// y[m, n] = x · weightᵀ of the x in `activations`. Y: float or Bf16.
-template <typename Y>
-struct LlmInt8Product {
-  LlmInt8Weight weight = {};
+// The product y[m, n] = x · weightᵀ of the x in `activations`. Y: float or Bf16.
+template <typename Weight, typename Y>
+struct Int8ActivationProduct {
+  Weight weight = {};
   const LlmInt8Activations* activations = nullptr;
   Y* y = nullptr;
 };
 
-// y[:, rows] alone, on the calling thread.
 template <typename Y>
-void RunRows(const LlmInt8Product<Y>& work, Range rows);
-// The whole product.
-template <typename Y>
-void Run(const LlmInt8Product<Y>& work, const ParallelFor& parallel_for);
+using LlmInt8Product = Int8ActivationProduct<LlmInt8Weight, Y>;
 
-// y = x · weightᵀ of int4 weights, one scale per row of x: integers are multiplied, and the sum of
-// each group of columns is scaled into fp32,
+// Activations with one scale per row, which were selected without a threshold and summed by the weight's group:
+// integers are multiplied, and the sum of each group of columns is scaled into fp32,
 //
 //   y[i, j] = x_max[i] / 127 · Σ over g of (scale[j, g] · Σ q[j] · x[i] + (zero[j, g] - 8 · scale[j, g]) · Σ x[i]),
 //
 // both inner sums over the columns of group g. With few rows of x a tile is unpacked in registers; with many, two tiles
 // at a time to bytes in a cache; the whole weight is never unpacked. A row's result does not depend on the other rows.
-//
-// y [m, n] of the x [m, k] in `activations`, which were selected without a threshold and summed by the weight's group.
-// Y: float or Bf16.
 template <typename Y>
-struct Int4Product {
-  Int4Weight weight = {};
-  const LlmInt8Activations* activations = nullptr;
-  Y* y = nullptr;
-};
+using Int4Product = Int8ActivationProduct<Int4Weight, Y>;
 
-// y[:, rows] alone, on the calling thread; rows begins with a tile.
+// Rows of a weight that are packed together where there are many rows of x.
+inline constexpr int64_t kInt8PanelRows = 32;
+
+// y[:, rows] alone, on the calling thread. For int4, rows begins with a tile.
+template <typename Y>
+void RunRows(const LlmInt8Product<Y>& work, Range rows);
 template <typename Y>
 void RunRows(const Int4Product<Y>& work, Range rows);
 // The whole product.
-template <typename Y>
-void Run(const Int4Product<Y>& work, const ParallelFor& parallel_for);
+template <typename Weight, typename Y>
+void Run(const Int8ActivationProduct<Weight, Y>& work, const ParallelFor& parallel_for) {
+  parallel_for(work.weight.n, kInt8PanelRows, [&](Range rows) { RunRows(work, rows); });
+}
 
 }  // namespace roofbench::kernels

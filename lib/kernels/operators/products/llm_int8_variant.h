@@ -11,10 +11,9 @@
 
 namespace roofbench::kernels {
 
-// Rows of a weight whose products with all rows of x are computed before they are dequantized: with few rows of x, and
-// with so many that the weight is reordered first.
+// Rows of a weight whose products with few rows of x are computed before they are dequantized: kInt8PanelRows where
+// there are many.
 inline constexpr int64_t kInt8BlockRows = 64;
-inline constexpr int64_t kInt8PanelRows = 32;
 
 // products[i · width + j] = Σ x[i] · w[j] for m rows of x and `rows` of w.
 struct Int8Block {
