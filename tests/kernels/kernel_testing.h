@@ -81,9 +81,9 @@ std::vector<T> Normal(int64_t n, double mean = 0, double deviation = 1, uint32_t
   return values;
 }
 
-enum class Class { kFinite, kNan, kPositiveInfinity, kNegativeInfinity };
+enum class Class { kFinite, kNotANumber, kPositiveInfinity, kNegativeInfinity };
 inline Class ClassOf(double value) {
-  if (std::isnan(value)) return Class::kNan;
+  if (std::isnan(value)) return Class::kNotANumber;
   if (std::isinf(value)) return value > 0 ? Class::kPositiveInfinity : Class::kNegativeInfinity;
   return Class::kFinite;
 }
