@@ -29,8 +29,10 @@
 #include "lib/kernels/operators/elementwise/adamw.h"
 #include "lib/kernels/operators/elementwise/data_movement.h"
 #include "lib/kernels/operators/elementwise/rope.h"
-#include "lib/kernels/operators/rows/softmax.h"
+#include "lib/kernels/operators/products/gemv.h"
+#include "lib/kernels/operators/products/weights.h"
 #include "lib/kernels/operators/rows/norm.h"
+#include "lib/kernels/operators/rows/softmax.h"
 #include "lib/models/decoding/rotary_table.h"
 
 namespace roofbench {
