@@ -2,6 +2,7 @@
 // Scopes that set the precision of LibTorch's products.
 #pragma once
 
+#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 
 namespace roofbench {
@@ -10,14 +11,19 @@ namespace roofbench {
 // effect on a CPU.
 class Fp32Scope {
  public:
-  explicit Fp32Scope(bool tf32);
-  ~Fp32Scope();
+  explicit Fp32Scope(bool tf32) { Set(tf32, tf32); }
   Fp32Scope(const Fp32Scope&) = delete;
   Fp32Scope& operator=(const Fp32Scope&) = delete;
+  ~Fp32Scope() { Set(blas_before_, dnn_before_); }
 
  private:
-  bool blas_before_;
-  bool dnn_before_;
+  static void Set(bool blas, bool dnn) {
+    at::globalContext().setAllowTF32CuBLAS(blas);
+    at::globalContext().setAllowTF32CuDNN(dnn);
+  }
+
+  const bool blas_before_ = at::globalContext().allowTF32CuBLAS();
+  const bool dnn_before_ = at::globalContext().allowTF32CuDNN();
 };
 
 // LibTorch's automatic mixed precision: products on the device run in bf16 if `on`; otherwise nothing changes.

@@ -48,33 +48,33 @@ const std::array<double, kClasses>& Normal() {
   return *table;
 }
 
+// fill(generator, begin, end) for each block of [0, n).
+template <typename FillBlock>
+void ForEachBlock(int64_t n, uint64_t seed, FillBlock fill) {
+  at::parallel_for(0, (n + kBlock - 1) / kBlock, 1, [&](int64_t from, int64_t to) {
+    for (int64_t block = from; block < to; ++block) {
+      fill(BitsOf(seed, static_cast<uint64_t>(block)), block * kBlock, std::min(n, (block + 1) * kBlock));
+    }
+  });
+}
+
 template <typename T, typename Convert>
 void Fill(T* data, int64_t n, uint64_t seed, Convert convert) {
   std::vector<T> values;
   for (const double normal : Normal()) values.push_back(convert(normal));
-  const int64_t blocks = (n + kBlock - 1) / kBlock;
-  at::parallel_for(0, blocks, 1, [&](int64_t from, int64_t to) {
-    for (int64_t block = from; block < to; ++block) {
-      kernels::SplitMix64 bits = BitsOf(seed, static_cast<uint64_t>(block));
-      T* const end = data + std::min(n, (block + 1) * kBlock);
-      for (T* at = data + block * kBlock; at < end;) {
-        uint64_t word = bits();
-        for (int i = 0; i < 64 / kClassBits && at < end; ++i, word >>= kClassBits) *at++ = values[word % kClasses];
-      }
+  ForEachBlock(n, seed, [&](kernels::SplitMix64 bits, int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end;) {
+      uint64_t word = bits();
+      for (int i = 0; i < 64 / kClassBits && at < end; ++i, word >>= kClassBits) data[at++] = values[word % kClasses];
     }
   });
 }
 
 void FillBits(uint8_t* data, int64_t n, uint64_t seed) {
-  const int64_t blocks = (n + kBlock - 1) / kBlock;
-  at::parallel_for(0, blocks, 1, [&](int64_t from, int64_t to) {
-    for (int64_t block = from; block < to; ++block) {
-      kernels::SplitMix64 bits = BitsOf(seed, static_cast<uint64_t>(block));
-      const int64_t end = std::min(n, (block + 1) * kBlock);
-      for (int64_t at = block * kBlock; at < end; at += 8) {
-        const uint64_t word = bits();
-        std::memcpy(data + at, &word, static_cast<std::size_t>(std::min<int64_t>(8, end - at)));
-      }
+  ForEachBlock(n, seed, [&](kernels::SplitMix64 bits, int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; at += 8) {
+      const uint64_t word = bits();
+      std::memcpy(data + at, &word, static_cast<std::size_t>(std::min<int64_t>(8, end - at)));
     }
   });
 }

@@ -44,7 +44,7 @@ class Int4LayoutsTest : public testing::Test {
   at::Tensor codes_, scales_zeros_, x_;
 };
 
-TEST_F(Int4LayoutsTest, LibTorchsIsWhatItsOperatorReads) {
+TEST_F(Int4LayoutsTest, MatchesLibTorchsOperator) {
   const at::Tensor packed = PackInt4ForTorch(codes_, at::kCPU);
   for (int64_t i = 0; i < kMatrices; ++i) {
     ExpectProduct(at::_weight_int4pack_mm_for_cpu(x_, packed[i], kGroup, scales_zeros_[i].transpose(0, 1).contiguous()),
@@ -52,7 +52,7 @@ TEST_F(Int4LayoutsTest, LibTorchsIsWhatItsOperatorReads) {
   }
 }
 
-TEST_F(Int4LayoutsTest, OursForACpuIsWhatOurKernelReads) {
+TEST_F(Int4LayoutsTest, MatchesOurCpuKernel) {
   const kernels::ThreadPool pool(2);
   const at::Tensor packed = PackInt4ForCpu(codes_, scales_zeros_, kGroup, pool);
   const kernels::Int4Weight first{reinterpret_cast<const std::byte*>(Elements<uint8_t>(packed)), kRows, kColumns,
@@ -66,7 +66,7 @@ TEST_F(Int4LayoutsTest, OursForACpuIsWhatOurKernelReads) {
   }
 }
 
-TEST_F(Int4LayoutsTest, OursForAGpuHasTheEvenColumnInTheLowBits) {
+TEST_F(Int4LayoutsTest, PutsTheEvenColumnInTheLowBitsForAGpu) {
   const at::Tensor packed = PackInt4ForGpu(codes_);
   const at::Tensor unpacked = at::stack({packed.bitwise_and(15), packed.div(16, "floor")}, -1);
   EXPECT_TRUE(unpacked.view({kMatrices, kRows, kColumns}).equal(codes_));
