@@ -38,7 +38,7 @@ class DecoderModel {
   virtual const at::Tensor& AppendOne(const at::Tensor& tokens) = 0;
   // Appends to some of the sequences, each at its own length. `tokens` (int64 [n], contiguous, on the device of the
   // weights) are the pieces' tokens in order; the pieces belong to different sequences, in ascending order. Returns the
-  // logits after each piece, fp32 [pieces, vocab], valid until the next call. There is no padding, and no work for the
+  // logits after each piece, fp32 [pieces, vocab], valid until the next call. It does no padding, and no work for the
   // other sequences.
   virtual const at::Tensor& AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) = 0;
   // Like Append, but returns the logits after each token: [batch, n, vocab].

@@ -7,6 +7,7 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -20,22 +21,30 @@
 namespace roofbench::models {
 namespace {
 
-constexpr std::array<std::string_view, kLinearRoles.size()> kNames = {"qkv_proj",     "o_proj",    "router",
-                                                                      "gate_up_proj", "down_proj", "lm_head"};
+struct RoleRow {
+  std::string_view name;
+  workload::DecoderComponent component;
+};
 
-constexpr std::array<workload::DecoderComponent, kLinearRoles.size()> kComponents = {
-    workload::DecoderComponent::kQkv,    workload::DecoderComponent::kOut,  workload::DecoderComponent::kRouter,
-    workload::DecoderComponent::kGateUp, workload::DecoderComponent::kDown, workload::DecoderComponent::kHead};
+// In the order of LinearRole.
+constexpr std::array<RoleRow, kLinearRoles.size()> kRoles = {{
+    {"qkv_proj", workload::DecoderComponent::kQkv},
+    {"o_proj", workload::DecoderComponent::kOut},
+    {"router", workload::DecoderComponent::kRouter},
+    {"gate_up_proj", workload::DecoderComponent::kGateUp},
+    {"down_proj", workload::DecoderComponent::kDown},
+    {"lm_head", workload::DecoderComponent::kHead},
+}};
+
+const RoleRow& RowOf(LinearRole role) { return kRoles[static_cast<std::size_t>(role)]; }
 
 }  // namespace
 
-std::string_view Name(LinearRole role) { return kNames[static_cast<std::size_t>(role)]; }
+std::string_view Name(LinearRole role) { return RowOf(role).name; }
 
 std::optional<LinearRole> ParseLinearRole(std::string_view name) {
-  for (const LinearRole role : kLinearRoles) {
-    if (Name(role) == name) return role;
-  }
-  return std::nullopt;
+  const auto* const found = std::ranges::find(kLinearRoles, name, Name);
+  return found == kLinearRoles.end() ? std::nullopt : std::optional(*found);
 }
 
 Storage Storage::Default(workload::WeightFormat format) {
@@ -51,7 +60,7 @@ workload::WeightFormat Storage::FormatOf(LinearRole role) const {
 
 workload::StoredDecoder Storage::Of(const workload::Decoder& shape) const {
   std::set<workload::DecoderComponent> kept;
-  for (const LinearRole role : skipped) kept.insert(kComponents[static_cast<std::size_t>(role)]);
+  for (const LinearRole role : skipped) kept.insert(RowOf(role).component);
   return {.shape = shape,
           .format = format,
           .kept = std::move(kept),
@@ -132,7 +141,7 @@ absl::Status CheckPacked(const PackedFormat& packed, const Storage& storage) {
   if (storage.format == WeightFormat::kInt4 && packed.group % storage.group != 0) {
     return absl::UnimplementedError(absl::StrCat("int4 in groups of ", storage.group, " cannot keep the codes of a ",
                                                  "checkpoint in groups of ", packed.group,
-                                                 ", which is no multiple: choose smaller groups"));
+                                                 ", which is not a multiple: choose smaller groups"));
   }
   return absl::OkStatus();
 }

@@ -69,11 +69,11 @@ at::Tensor EagerDecoder::Forward(const at::Tensor& tokens, Attention attend, Tak
     End(DecoderComponent::kAttention);
     const at::Tensor added = Linear(layer.out, attended);
     End(DecoderComponent::kOut);
-    x = Passed(x + Normed(added, layer.attention_out_norm));
+    x = Passed(x + Norm(added, layer.attention_out_norm));
     part.Next("feed forward");
     const at::Tensor mlp_in = Norm(x, layer.mlp_norm);
     End(DecoderComponent::kNorm);
-    x = Passed(x + Normed(Mlp(layer, mlp_in), layer.mlp_out_norm));
+    x = Passed(x + Norm(Mlp(layer, mlp_in), layer.mlp_out_norm));
   }
   range.emplace("head");
   const at::Tensor wanted = Norm(take(x), weights_.final_norm);
@@ -191,13 +191,10 @@ const at::Tensor& EagerDecoder::CountSet() {
 }
 
 at::Tensor EagerDecoder::Norm(const at::Tensor& x, const at::Tensor& weight) const {
+  if (!weight.defined()) return x;
   const double epsilon = weights_.config.rms_epsilon;
   if (!weights_.config.shape.fp32_norms) return Passed(RmsNorm(x, weight.to(x.scalar_type()), epsilon));
   return Passed(RmsNorm(x.to(at::kFloat), weight, epsilon).to(x.scalar_type()));
-}
-
-at::Tensor EagerDecoder::Normed(const at::Tensor& x, const at::Tensor& weight) const {
-  return weight.defined() ? Norm(x, weight) : x;
 }
 
 at::Tensor EagerDecoder::Linear(const StoredMatrix& matrix, const at::Tensor& x, int64_t expert) const {
@@ -295,7 +292,7 @@ at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer, const Stre
 }
 
 at::Tensor EagerDecoder::AttendSet(const at::Tensor& qkv, int64_t layer, const at::Tensor& mask) {
-  TORCH_CHECK(!cache_.Is8Bits(), "a recorded token has no cache in 8 bits");
+  TORCH_CHECK(!cache_.Is8Bits(), "a recording does not support a cache in 8 bits");
   at::Tensor keys = cache_.keys[layer];
   at::Tensor values = cache_.values[layer];
   keys.index_copy_(2, position_, rope_.RotateAt(qkv.narrow(1, n_.heads, n_.kv_heads), position_));
@@ -390,15 +387,15 @@ at::Tensor EagerDecoder::ByExpert(const LayerWeights& layer, const at::Tensor& r
 }
 
 const at::Tensor& RecordedDecoder::AppendOne(const at::Tensor& tokens) {
-  eager_.SetToken(tokens);
-  if (!replay_) {
-    replay_ = record_([this] { eager_.AppendSet(); });
-    logits_ = eager_.CountSet();
+  SetToken(tokens);
+  if (replay_) {
+    CountSet();
   } else {
-    eager_.CountSet();
+    replay_ = record_([this] { AppendSet(); });
+    replayed_ = CountSet();
   }
   replay_();
-  return logits_;
+  return replayed_;
 }
 
 absl::StatusOr<std::unique_ptr<DecoderModel>> MakeDecoder(std::string_view implementation,

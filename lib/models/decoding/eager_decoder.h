@@ -23,7 +23,7 @@ namespace roofbench::models {
 // rounding alone.
 enum class Arithmetic { kStored, kExact, kRounded };
 
-class EagerDecoder final : public DecoderModel {
+class EagerDecoder : public DecoderModel {
  public:
   // The weights must outlive it.
   EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity,
@@ -46,8 +46,8 @@ class EagerDecoder final : public DecoderModel {
   const at::Tensor& CountSet();
   std::optional<int64_t> AttentionBackendOfSet() const;
   // Whether to gather the weights of the chosen experts on the device, without the host knowing which they are: if they
-  // are no more than all experts. For more tokens, up to kMostMasked, every expert takes all tokens, with zeros for
-  // those that did not choose it: reading the weights dominates (an A100 multiplies 200 rows meanwhile).
+  // are at most as many as all experts. For more tokens, up to kMostMasked, every expert takes all tokens, with zeros
+  // for those that did not choose it: reading the weights dominates (an A100 multiplies 200 rows meanwhile).
   static constexpr int64_t kMostMasked = 128;
   static bool TakesChosenExperts(int64_t tokens, int64_t active, int64_t experts) { return tokens * active <= experts; }
   void MultiplyInt8By(Int8Product product) override { int8_product_ = std::move(product); }
@@ -75,9 +75,8 @@ class EagerDecoder final : public DecoderModel {
   void End(workload::DecoderComponent component) const {
     if (component_) component_(component);
   }
-  at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
   // x itself if the model does not have this norm.
-  at::Tensor Normed(const at::Tensor& x, const at::Tensor& weight) const;
+  at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
   // Queries, keys and values [batch, heads, tokens, head_dim], before rotation.
   at::Tensor Qkv(const LayerWeights& layer, const at::Tensor& x) const;
   // The same with the norms of heads, if the model has them.
@@ -155,38 +154,27 @@ class EagerDecoder final : public DecoderModel {
   LlmInt8Marker marker_;
 };
 
-// LibTorch's operations, with AppendOne recorded and replayed, for example as a CUDA graph.
-class RecordedDecoder final : public DecoderModel {
+// The same with AppendOne recorded and replayed, for example as a CUDA graph. AppendTo is not recorded: a recording
+// appends to all sequences at the same length. A recording has no components and no stages.
+class RecordedDecoder final : public EagerDecoder {
  public:
   // Runs the given function once, and returns a function that repeats it on the same tensors.
   using Record = std::function<std::function<void()>(const std::function<void()>&)>;
 
   // As EagerDecoder; mixtures support as many sequences as EagerDecoder::AppendSet.
   RecordedDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity, Record record)
-      : eager_(weights, batch, capacity), record_(std::move(record)) {}
+      : EagerDecoder(weights, batch, capacity), record_(std::move(record)) {}
 
-  const at::Tensor& Append(const at::Tensor& tokens) override { return eager_.Append(tokens); }
   const at::Tensor& AppendOne(const at::Tensor& tokens) override;
-  // Not recorded: the recording appends to all sequences at the same length.
-  const at::Tensor& AppendTo(const std::vector<Piece>& pieces, const at::Tensor& tokens) override {
-    return eager_.AppendTo(pieces, tokens);
-  }
-  at::Tensor AppendAll(const at::Tensor& tokens) override { return eager_.AppendAll(tokens); }
-  std::optional<int64_t> AttentionBackend(int64_t /*keys*/) const override { return eager_.AttentionBackendOfSet(); }
-  void MultiplyInt8By(Int8Product product) override { eager_.MultiplyInt8By(std::move(product)); }
-  int64_t length() const override { return eager_.length(); }
-  void Truncate(int64_t length) override { eager_.Truncate(length); }
-  void Reorder(const std::vector<int64_t>& from) override { eager_.Reorder(from); }
-  void FillRandom(int64_t length, uint64_t seed) override { eager_.FillRandom(length, seed); }
-  // A recording has no components.
+  void Prepare(int64_t /*first*/, int64_t /*last*/) override {}
+  std::optional<int64_t> AttentionBackend(int64_t /*keys*/) const override { return AttentionBackendOfSet(); }
   void ObserveComponents(ComponentMarker /*marker*/) override {}
   void ObserveStages(LlmInt8Marker /*marker*/) override {}
 
  private:
-  EagerDecoder eager_;
   const Record record_;
   std::function<void()> replay_;
-  at::Tensor logits_;  // of a replay
+  at::Tensor replayed_;  // the logits of a replay
 };
 
 }  // namespace roofbench::models

@@ -27,7 +27,6 @@ using workload::WeightFormat;
 
 // Normal int8 values have a deviation of 32 (FillRandom).
 constexpr double kInt8Deviation = 32;
-constexpr double kLlmInt8Largest = 127;
 // Sixteen equally likely steps: their deviation in steps, and the distance of their middle from q = 8.
 constexpr double kInt4Deviation = 4.6098;
 constexpr double kInt4Middle = 0.5;
@@ -48,19 +47,6 @@ bool TakesPackedProduct(const at::Tensor& x, const at::Tensor& weight) {
 // The groups of tiles as 32-bit words: [tiles, groups, 1 + group/8, rows of a tile].
 at::Tensor Int4Words(const at::Tensor& bytes, int64_t columns, int64_t group) {
   return bytes.view(at::kInt).view({-1, columns / group, 1 + group / 8, kernels::kInt4TileRows});
-}
-
-// Quantizes rows into tiles from `packed` on. T: float or kernels::Bf16.
-template <typename T>
-void PackRows(const T* values, int64_t rows, int64_t columns, int64_t group, std::byte* packed) {
-  std::vector<uint8_t> quantized(static_cast<std::size_t>(rows * columns));
-  std::vector<kernels::Bf16> scales(static_cast<std::size_t>(rows * columns / group * 2));
-  TorchThreads()(rows, [&](kernels::Range range) {
-    kernels::QuantizeInt4(values, columns, group, quantized.data(), scales.data(), range);
-  });
-  TorchThreads()(kernels::Int4Tiles(rows), [&](kernels::Range tiles) {
-    kernels::PackInt4(quantized.data(), scales.data(), rows, columns, group, packed, tiles);
-  });
 }
 
 // Multiplies blocks of rows that fit in a cache once dequantized: whole matrices would be a second model in memory. On
@@ -94,14 +80,14 @@ at::ScalarType PlainType(WeightFormat format) {
 absl::Status StoredMatrix::Check(WeightFormat format, int64_t rows, int64_t columns, int64_t group) {
   if (format != WeightFormat::kInt4) return absl::OkStatus();
   if (group != 32 && group != 64 && group != 128 && group != 256) {
-    return absl::UnimplementedError(absl::StrCat("int4 goes in groups of 32, 64, 128 or 256, not of ", group));
+    return absl::UnimplementedError(absl::StrCat("int4 has groups of 32, 64, 128 or 256, not of ", group));
   }
   if (rows % kernels::kInt4TileRows != 0) {
-    return absl::UnimplementedError(absl::StrCat("int4 goes in tiles of 16 rows, of which ", rows, " is no multiple"));
+    return absl::UnimplementedError(absl::StrCat("int4 has tiles of 16 rows, and ", rows, " is not a multiple"));
   }
   if (columns % group != 0) {
     return absl::UnimplementedError(
-        absl::StrCat("int4 in groups of ", group, " cannot hold rows of ", columns, ", which is no multiple"));
+        absl::StrCat("int4 in groups of ", group, " cannot hold rows of ", columns, ", which is not a multiple"));
   }
   return absl::OkStatus();
 }
@@ -131,65 +117,69 @@ StoredMatrix StoredMatrix::Empty(WeightFormat format, int64_t experts, int64_t r
   return made;
 }
 
+kernels::Int4Weight StoredMatrix::Int4Rows(int64_t expert, int64_t first, int64_t count) const {
+  TORCH_CHECK(first % kernels::kInt4TileRows == 0, "int4 rows begin with a tile");
+  const int64_t begin = expert * kernels::Int4Bytes(rows, columns, group) +
+                        first / kernels::kInt4TileRows * kernels::Int4TileBytes(columns, group);
+  return {reinterpret_cast<const std::byte*>(weight.const_data_ptr<uint8_t>()) + begin, count, columns, group};
+}
+
+void StoredMatrix::PackInt4(int64_t expert, int64_t first_row, int64_t count, const uint8_t* codes,
+                            const kernels::Bf16* scales_zeros) {
+  auto* const tiles = const_cast<std::byte*>(Int4Rows(expert, first_row, count).data);
+  TorchThreads()(kernels::Int4Tiles(count), [&](kernels::Range range) {
+    kernels::PackInt4(codes, scales_zeros, count, columns, group, tiles, range);
+  });
+}
+
 void StoredMatrix::Store(int64_t expert, int64_t first_row, const at::Tensor& values) {
   const int64_t count = values.size(0);
-  const auto to = kernels::Range{0, count};
+  const auto own = [&](const at::Tensor& all) { return all[expert].narrow(0, first_row, count); };
   // The kernels take fp32 and bf16.
   const bool is_bf16 = values.scalar_type() == at::kBFloat16;
   const at::Tensor rows_in = (is_bf16 ? values : values.to(at::kFloat)).contiguous();
-  const auto with_values = [&](auto quantize) {
-    if (is_bf16) return quantize(reinterpret_cast<const kernels::Bf16*>(rows_in.const_data_ptr<at::BFloat16>()));
-    return quantize(rows_in.const_data_ptr<float>());
-  };
   switch (format) {
-    case WeightFormat::kInt8: {
-      const at::Tensor q = weight[expert].narrow(0, first_row, count);
-      const at::Tensor s = scale[expert].narrow(0, first_row, count);
-      with_values([&](const auto* from) {
-        TorchThreads()(to.end, [&](kernels::Range range) {
-          kernels::QuantizeInt8(from, columns, q.data_ptr<int8_t>(), s.data_ptr<float>(), range);
+    case WeightFormat::kInt8:
+      WithElement(rows_in, [&]<typename T>(T) {
+        TorchThreads()(count, [&, codes = Elements<int8_t>(own(weight)),
+                               scales = Elements<float>(own(scale))](kernels::Range range) {
+          kernels::QuantizeInt8(Elements<T>(rows_in), columns, codes, scales, range);
         });
       });
       return;
-    }
     case WeightFormat::kInt4: {
-      TORCH_CHECK(first_row % kernels::kInt4TileRows == 0, "int4 rows begin with a tile");
-      auto* const tiles = reinterpret_cast<std::byte*>(weight[expert].data_ptr<uint8_t>()) +
-                          first_row / kernels::kInt4TileRows * kernels::Int4TileBytes(columns, group);
-      with_values([&](const auto* from) { PackRows(from, count, columns, group, tiles); });
-      return;
+      std::vector<uint8_t> codes(static_cast<std::size_t>(count * columns));
+      std::vector<kernels::Bf16> scales(static_cast<std::size_t>(count * columns / group * 2));
+      WithElement(rows_in, [&]<typename T>(T) {
+        TorchThreads()(count, [&](kernels::Range range) {
+          kernels::QuantizeInt4(Elements<T>(rows_in), columns, group, codes.data(), scales.data(), range);
+        });
+      });
+      return PackInt4(expert, first_row, count, codes.data(), scales.data());
     }
     case WeightFormat::kLlmInt8: {
       const LlmInt8Matrix quantized = QuantizeLlmInt8(values);
-      weight[expert].narrow(0, first_row, count).copy_(quantized.weight);
-      scale[expert].narrow(0, first_row, count).copy_(quantized.row_max);
+      own(weight).copy_(quantized.weight);
+      own(scale).copy_(quantized.row_max);
       return;
     }
     default:
-      weight[expert].narrow(0, first_row, count).copy_(values);
+      own(weight).copy_(values);
   }
 }
 
 void StoredMatrix::StoreCodes(int64_t expert, int64_t first_row, const at::Tensor& codes, const at::Tensor& scales,
                               const at::Tensor& zeros) {
-  TORCH_CHECK(first_row % kernels::kInt4TileRows == 0, "int4 rows begin with a tile");
   const at::Tensor steps = scales.to(at::kBFloat16);
   const at::Tensor zero = zeros.neg().add_(kInt4Center).mul_(steps.to(at::kFloat)).to(at::kBFloat16);
   const at::Tensor pairs = at::stack({steps, zero}, 2);
   const at::Tensor spread = pairs.repeat_interleave(columns / group / scales.size(1), 1).contiguous();
-  auto* const tiles = reinterpret_cast<std::byte*>(weight[expert].data_ptr<uint8_t>()) +
-                      first_row / kernels::kInt4TileRows * kernels::Int4TileBytes(columns, group);
-  const int64_t rows_in = codes.size(0);
-  TorchThreads()(kernels::Int4Tiles(rows_in), [&](kernels::Range range) {
-    kernels::PackInt4(codes.const_data_ptr<uint8_t>(), Elements<kernels::Bf16>(spread), rows_in, columns, group, tiles,
-                      range);
-  });
+  PackInt4(expert, first_row, codes.size(0), codes.const_data_ptr<uint8_t>(), Elements<kernels::Bf16>(spread));
 }
 
 void StoredMatrix::FillRandom(uint64_t seed, double deviation) {
   roofbench::FillRandom(weight, seed, deviation);
-  if (format == WeightFormat::kInt8) scale.fill_(deviation / kInt8Deviation);
-  if (format == WeightFormat::kLlmInt8) scale.fill_(deviation / kInt8Deviation * kLlmInt8Largest);
+  if (scale.defined()) scale.fill_(deviation / kInt8Deviation * Steps());
   if (format == WeightFormat::kInt4) {
     const auto step = static_cast<float>(deviation / kInt4Deviation);
     const kernels::Bf16 zero = kernels::ToBf16(static_cast<float>(kInt4Middle) * step);
@@ -200,38 +190,20 @@ void StoredMatrix::FillRandom(uint64_t seed, double deviation) {
 
 at::Tensor StoredMatrix::Dequantized(int64_t expert, int64_t first, int64_t count, at::ScalarType type) const {
   if (format == WeightFormat::kInt4) {
-    TORCH_CHECK(first % kernels::kInt4TileRows == 0, "int4 rows begin with a tile");
     const int64_t whole = kernels::Int4Tiles(count) * kernels::kInt4TileRows;
-    const auto* const tiles = reinterpret_cast<const std::byte*>(weight[expert].const_data_ptr<uint8_t>()) +
-                              first / kernels::kInt4TileRows * kernels::Int4TileBytes(columns, group);
+    const kernels::Int4Weight tiles = Int4Rows(expert, first, whole);
     const at::Tensor made = at::empty({whole, columns}, type == at::kBFloat16 ? at::kBFloat16 : at::kFloat);
-    const auto unpack = [&](auto* to) {
-      const observe::Range kernel("roofbench::unpack_int4");
-      TorchThreads()(whole / kernels::kInt4TileRows, [&](kernels::Range some) {
-        UnpackInt4(kernels::Int4Weight{tiles, whole, columns, group}, some,
-                   to + some.begin * kernels::kInt4TileRows * columns);
+    const observe::Range kernel("roofbench::unpack_int4");
+    WithElement(made, [&]<typename T>(T) {
+      TorchThreads()(kernels::Int4Tiles(count), [&](kernels::Range some) {
+        UnpackInt4(tiles, some, Elements<T>(made) + some.begin * kernels::kInt4TileRows * columns);
       });
-    };
-    if (type == at::kBFloat16) {
-      unpack(reinterpret_cast<kernels::Bf16*>(made.data_ptr<at::BFloat16>()));
-    } else {
-      unpack(made.data_ptr<float>());
-    }
+    });
     return made.narrow(0, 0, count).to(type);
   }
   const at::Tensor stored = weight[expert].narrow(0, first, count);
-  switch (format) {
-    case WeightFormat::kInt8:
-      return (stored.to(at::kFloat) * scale[expert].narrow(0, first, count).unsqueeze(1)).to(type);
-    case WeightFormat::kLlmInt8:
-      return (stored.to(at::kFloat) * (scale[expert].narrow(0, first, count) / kLlmInt8Largest).unsqueeze(1)).to(type);
-    default:
-      return stored.to(type);
-  }
-}
-
-LlmInt8Matrix StoredMatrix::Int8Of(int64_t expert) const {
-  return {weight[expert], scale[expert], format == WeightFormat::kLlmInt8 ? kLlmInt8Largest : 1};
+  if (!scale.defined()) return stored.to(type);
+  return (stored.to(at::kFloat) * (scale[expert].narrow(0, first, count) / Steps()).unsqueeze(1)).to(type);
 }
 
 // LibTorch has no product of such integers: x's type represents them exactly.
@@ -247,13 +219,11 @@ template <typename Y>
 void StoredMatrix::MultiplyIntegers(int64_t expert, const kernels::LlmInt8Activations& x, Y* y,
                                     kernels::Range range) const {
   if (format == WeightFormat::kInt4) {
-    const std::byte* const tiles = reinterpret_cast<const std::byte*>(Elements<uint8_t>(weight)) +
-                                   expert * kernels::Int4Bytes(rows, columns, group);
-    return RunRows(kernels::Int4Product<Y>{.weight = {tiles, rows, columns, group}, .activations = &x, .y = y}, range);
+    return RunRows(kernels::Int4Product<Y>{.weight = Int4Rows(expert, 0, rows), .activations = &x, .y = y}, range);
   }
-  const float steps = format == WeightFormat::kInt8 ? 1 : kernels::kInt8Largest;
   RunRows(kernels::LlmInt8Product<Y>{.weight = {Elements<int8_t>(weight) + expert * rows * columns,
-                                                Elements<float>(scale) + expert * rows, rows, columns, steps},
+                                                Elements<float>(scale) + expert * rows, rows, columns,
+                                                static_cast<float>(Steps())},
                                      .activations = &x,
                                      .y = y},
           range);
@@ -267,7 +237,7 @@ at::Tensor StoredMatrix::Apply(const at::Tensor& x, int64_t expert, double thres
                                LlmInt8Tally* tally) const {
   if (MultipliesIntegers()) {
     if (format == WeightFormat::kInt4) return ApplyRounded(x, expert);
-    return LlmInt8Linear(x, Int8Of(expert), Threshold(threshold), marker, tally);
+    return LlmInt8Linear(x, {weight[expert], scale[expert], Steps()}, Threshold(threshold), marker, tally);
   }
   switch (format) {
     case WeightFormat::kInt8:

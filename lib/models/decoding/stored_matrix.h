@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "lib/kernels/operators/products/weights.h"
 #include "lib/models/decoding/llm_int8.h"
 #include "lib/workload/weight_format.h"
 
@@ -57,6 +58,10 @@ struct StoredMatrix {
   // Whether products multiply integers by integers, and their outlier threshold if the model's is `threshold`.
   bool MultipliesIntegers() const { return format == workload::WeightFormat::kLlmInt8 || int8_activations; }
   double Threshold(double threshold) const { return format == workload::WeightFormat::kLlmInt8 ? threshold : 0; }
+  // w · Steps() = weight · scale, if there is a scale.
+  double Steps() const { return format == workload::WeightFormat::kLlmInt8 ? kernels::kInt8Largest : 1; }
+  // int4: `count` rows of an expert from `first` on, a multiple of 16.
+  kernels::Int4Weight Int4Rows(int64_t expert, int64_t first, int64_t count) const;
   // The group of columns whose sums in a vector such products need; 0: none.
   int64_t SummedGroup() const { return format == workload::WeightFormat::kInt4 ? group : 0; }
   // Such products by our kernels, on the calling thread: y[:, range] of y [tokens, rows], for the vectors in `x`. In
@@ -78,7 +83,9 @@ struct StoredMatrix {
   int64_t nbytes() const;
 
  private:
-  LlmInt8Matrix Int8Of(int64_t expert) const;
+  // Writes int4 rows from codes [count, columns], and scales and zeros [count, columns / group, 2].
+  void PackInt4(int64_t expert, int64_t first_row, int64_t count, const uint8_t* codes,
+                const kernels::Bf16* scales_zeros);
   // Apply and ApplyExactly for int4 with 8-bit vectors.
   at::Tensor ApplyRounded(const at::Tensor& x, int64_t expert) const;
 };

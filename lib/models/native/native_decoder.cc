@@ -366,12 +366,12 @@ absl::StatusOr<std::unique_ptr<DecoderModel>> MakeNativeDecoder(const DecoderWei
                                                                 int threads) {
   const int64_t dim = DecoderSizes(weights.config.shape).dim;
   if (dim > kernels::kMostHeadDim) {
-    return absl::UnimplementedError(absl::StrCat("native attention takes heads of up to ", kernels::kMostHeadDim,
-                                                 " dimensions, not of ", dim, "; the eager decoder takes any"));
+    return absl::UnimplementedError(absl::StrCat("native attention supports heads of up to ", kernels::kMostHeadDim,
+                                                 " dimensions, not of ", dim, "; the eager decoder supports any"));
   }
   switch (weights.storage.Unquantized()) {
     case workload::WeightFormat::kFp16:
-      return absl::UnimplementedError("there is no native kernel for fp16; the eager decoder takes it");
+      return absl::UnimplementedError("native kernels do not support fp16; the eager decoder does");
     case workload::WeightFormat::kFp32:
       return std::make_unique<NativeDecoder<float>>(weights, room, threads);
     default:

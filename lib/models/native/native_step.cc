@@ -82,25 +82,9 @@ using kernels::Range;
 using kernels::Worker;
 using workload::WeightFormat;
 
-// The matrix of an expert in its format's layout.
-template <typename T>
-kernels::PlainWeight<T> PlainWeightOf(const StoredMatrix& matrix, int64_t expert) {
-  return {Elements<T>(matrix.weight) + expert * matrix.rows * matrix.columns, matrix.rows, matrix.columns};
-}
-kernels::Int8Weight Int8WeightOf(const StoredMatrix& matrix, int64_t expert) {
-  const int64_t first = expert * matrix.rows;
-  return {Elements<int8_t>(matrix.weight) + first * matrix.columns, Elements<float>(matrix.scale) + first, matrix.rows,
-          matrix.columns};
-}
-kernels::Int4Weight Int4WeightOf(const StoredMatrix& matrix, int64_t expert) {
-  const int64_t bytes = kernels::Int4Bytes(matrix.rows, matrix.columns, matrix.group);
-  return {reinterpret_cast<std::byte*>(Elements<uint8_t>(matrix.weight)) + expert * bytes, matrix.rows, matrix.columns,
-          matrix.group};
-}
-
 template <typename Weight, typename T>
-void MultiplyRows(const Weight& weight, const RegionProduct<T>& work, Range rows) {
-  RunRows(kernels::Gemv<Weight, T, float>{weight, work.x, work.y, work.m}, rows);
+void MultiplyRows(const Weight& first, const RegionProduct<T>& work, Range rows) {
+  RunRows(kernels::Gemv<Weight, T, float>{kernels::Expert(first, work.expert), work.x, work.y, work.m}, rows);
 }
 
 }  // namespace
@@ -146,22 +130,19 @@ void RegionProducts<T>::Multiply(const Worker& worker, const RegionProduct<T>& w
                                  const kernels::LlmInt8Activations& quantized, Range rows) {
   if (rows.size() <= 0) return;
   const StoredMatrix& matrix = work.matrix;
-  if constexpr (std::is_same_v<T, float>) {
-    MultiplyRows(PlainWeightOf<float>(matrix, work.expert), work, rows);
-  } else {
+  if constexpr (std::is_same_v<T, Bf16>) {
     if (matrix.MultipliesIntegers()) {
       matrix.MultiplyIntegers(work.expert, quantized, work.y, rows);
       return Mark(worker, LlmInt8Stage::kProduct);
     }
-    switch (matrix.format) {
-      case WeightFormat::kInt8:
-        return MultiplyRows(Int8WeightOf(matrix, work.expert), work, rows);
-      case WeightFormat::kInt4:
-        return MultiplyRows(Int4WeightOf(matrix, work.expert), work, rows);
-      default:
-        return MultiplyRows(PlainWeightOf<Bf16>(matrix, work.expert), work, rows);
+    if (matrix.format == WeightFormat::kInt8) {
+      const kernels::Int8Weight first{Elements<int8_t>(matrix.weight), Elements<float>(matrix.scale), matrix.rows,
+                                      matrix.columns};
+      return MultiplyRows(first, work, rows);
     }
+    if (matrix.format == WeightFormat::kInt4) return MultiplyRows(matrix.Int4Rows(0, 0, matrix.rows), work, rows);
   }
+  MultiplyRows(kernels::PlainWeight<T>{Elements<T>(matrix.weight), matrix.rows, matrix.columns}, work, rows);
 }
 
 template <typename T>

@@ -28,17 +28,10 @@ namespace {
 using workload::Activations;
 using workload::WeightFormat;
 
-Storage StorageOf(WeightFormat format, Activations activations) {
-  Storage storage = Storage::Default(format);
-  storage.group = 32;
-  storage.activations = activations;
-  return storage;
-}
-
 class DecoderOfFp16Activations : public testing::TestWithParam<WeightFormat> {};
 
 // The same weights: the exact decoder gives one result for both.
-TEST_P(DecoderOfFp16Activations, IsNearerToExactThanOneOfBf16) {
+TEST_P(DecoderOfFp16Activations, IsMoreAccurateThanBf16) {
   const at::NoGradGuard no_grad;
   at::Generator generator = at::detail::createCPUGenerator(3);
   DecoderConfig config = ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
@@ -46,7 +39,10 @@ TEST_P(DecoderOfFp16Activations, IsNearerToExactThanOneOfBf16) {
   const at::Tensor tokens = at::randint(0, 96, {2, 12}, generator, at::kLong);
   double off[2];
   for (const Activations activations : {Activations::kDefault, Activations::kFp16}) {
-    DecoderWeights weights = RandomWeights(config, StorageOf(GetParam(), activations), 1).value();
+    Storage storage = Storage::Default(GetParam());
+    storage.group = 32;
+    storage.activations = activations;
+    DecoderWeights weights = RandomWeights(config, storage, 1).value();
     // Numbers that both types hold, so that it is the activations alone which differ.
     weights.embedding.copy_(weights.embedding.to(at::kBFloat16));
     if (!weights.head.scale.defined()) weights.head.weight.copy_(weights.head.weight.to(at::kBFloat16));
@@ -71,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(Each, DecoderOfFp16Activations,
                          [](const auto& instance) { return std::string(Name(instance.param)); });
 
 // The sum of x times the int8 numbers is 127 times the result's size.
-TEST(Fp16Activations, ASumOfInt8NumbersIsMoreThanTheyHold) {
+TEST(Fp16Activations, SumsOfInt8NumbersDoNotOverflow) {
   const at::NoGradGuard no_grad;
   constexpr int64_t kColumns = 512;
   StoredMatrix matrix = StoredMatrix::Empty(WeightFormat::kInt8, 1, 16, kColumns, 64);
@@ -82,75 +78,34 @@ TEST(Fp16Activations, ASumOfInt8NumbersIsMoreThanTheyHold) {
   EXPECT_LT(Off(y.to(at::kFloat), at::linear(x.to(at::kFloat), matrix.Dequantized(0, 0, 16))), 1e-3);
 }
 
-TEST(Fp16Activations, AreForQuantizedWeightsAndOfNoKernelOfOurs) {
-  const at::NoGradGuard no_grad;
+TEST(Storage, RefusesActivationsThatTheFormatDoesNotTake) {
   const DecoderConfig config = ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
   for (const WeightFormat format : workload::kWeightFormats) {
-    const Storage storage = StorageOf(format, Activations::kFp16);
-    const absl::Status status = CheckStorage(config, storage);
-    EXPECT_EQ(status.ok(), workload::UnquantizedFormat(format) != format) << Name(format);
-    if (!status.ok()) {
-      EXPECT_THAT(std::string(status.message()), testing::HasSubstr("not for " + std::string(Name(format))));
-      continue;
-    }
-    const DecoderWeights weights = RandomWeights(config, storage, 1).value();
-    const absl::Status native = MakeDecoder("native", weights, {.capacity = 4}, 1).status();
-    EXPECT_EQ(native.code(), absl::StatusCode::kUnimplemented);
-    EXPECT_THAT(std::string(native.message()), testing::HasSubstr("the eager decoder takes it"));
-  }
-}
-
-// Each vector has its own scale: adjacent tokens change only the order of attention's sums.
-class DecoderOfInt8Activations : public testing::TestWithParam<WeightFormat> {};
-TEST_P(DecoderOfInt8Activations, DiffersFromTheOneIn16BitsByTheirRounding) {
-  const at::NoGradGuard no_grad;
-  at::Generator generator = at::detail::createCPUGenerator(3);
-  Storage storage = Storage::Default(GetParam());
-  storage.group = 32;
-  const DecoderConfig config = ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
-  const at::Tensor tokens = at::randint(0, 96, {2, 12}, generator, at::kLong);
-  const auto logits_of = [&](bool int8_activations, const char* implementation, Arithmetic arithmetic) {
-    storage.activations = int8_activations ? Activations::kInt8 : Activations::kDefault;
-    const DecoderWeights weights = RandomWeights(config, storage, 1).value();
-    if (arithmetic == Arithmetic::kExact) return EagerDecoder(weights, 2, 12, arithmetic).Append(tokens).clone();
-    return MakeDecoder(implementation, weights, {.batch = 2, .capacity = 12}, 2).value()->Append(tokens).clone();
-  };
-  const at::Tensor plain = logits_of(false, "eager", Arithmetic::kExact);
-  const at::Tensor rounded = logits_of(true, "eager", Arithmetic::kExact);
-  // A step of 1/127 of the largest of some hundred normal numbers, about 3 of their deviations, is 0.024 of one, and
-  // its error 0.024 / √12 = 0.007; there are eight products.
-  EXPECT_LT(Off(rounded, plain), 0.1);
-  EXPECT_GT(Off(rounded, plain), 0.003);
-  for (const char* implementation : {"eager", "native"}) {
-    // bf16 between the operations costs as much again, where a last bit decides about a step.
-    EXPECT_LT(Off(logits_of(true, implementation, Arithmetic::kStored), rounded), 0.1) << implementation;
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Each, DecoderOfInt8Activations, testing::Values(WeightFormat::kInt8, WeightFormat::kInt4),
-                         [](const auto& instance) { return std::string(Name(instance.param)); });
-
-TEST(Storage, Int8ActivationsAreForWeightsOfFewBits) {
-  const workload::Decoder shape = workload::FindDecoderPreset("tiny_llama")->shape;
-  for (const WeightFormat format : workload::kWeightFormats) {
-    Storage storage = Storage::Default(format);
-    storage.activations = Activations::kInt8;
-    const absl::Status status = CheckStorage({.shape = shape}, storage);
-    EXPECT_EQ(status.ok(), TakesActivations(format, Activations::kInt8)) << Name(format);
-    if (!status.ok()) {
-      EXPECT_THAT(std::string(status.message()), testing::HasSubstr(std::string(Name(format))));
+    const bool is_quantized = workload::UnquantizedFormat(format) != format;
+    for (const Activations activations : {Activations::kFp16, Activations::kInt8}) {
+      Storage storage = Storage::Default(format);
+      storage.activations = activations;
+      const absl::Status status = CheckStorage(config, storage);
+      EXPECT_EQ(status.ok(), is_quantized && (activations == Activations::kFp16 || format != WeightFormat::kLlmInt8));
+      if (!status.ok()) {
+        EXPECT_THAT(std::string(status.message()), testing::HasSubstr("for " + std::string(Name(format))));
+      } else if (activations == Activations::kFp16) {
+        const DecoderWeights weights = RandomWeights(config, storage, 1).value();
+        const absl::Status native = MakeDecoder("native", weights, {.capacity = 4}, 1).status();
+        EXPECT_EQ(native.code(), absl::StatusCode::kUnimplemented);
+        EXPECT_THAT(std::string(native.message()), testing::HasSubstr("the eager decoder does"));
+      }
     }
   }
   Storage storage = Storage::Default(WeightFormat::kInt8);
   storage.activations = Activations::kInt8;
   storage.skipped.insert(LinearRole::kHead);
-  const DecoderWeights weights =
-      RandomWeights(ConfigOf(*workload::FindDecoderPreset("tiny_llama")), storage, 1).value();
+  const DecoderWeights weights = RandomWeights(config, storage, 1).value();
   EXPECT_TRUE(weights.layers.front().down.MultipliesIntegers());
   EXPECT_FALSE(weights.head.MultipliesIntegers());
 }
 
-TEST(RoundTo8Bits, LeavesStepsOfThe127thPartOfTheLargest) {
+TEST(RoundTo8Bits, UsesStepsOfTheLargestOver127) {
   const std::vector<float> x = {0.0F, 1.27F, -2.54F, 0.0101F, -0.0299F};
   std::vector<int8_t> codes(x.size());
   EXPECT_FLOAT_EQ(RoundTo8Bits(x.data(), 5, codes.data()), 0.02F);
@@ -167,7 +122,7 @@ TEST(RoundTo8Bits, LeavesStepsOfThe127thPartOfTheLargest) {
 }
 
 // LibTorch's operations write the same as the native kernel, and each key is read back with its own factor.
-TEST(KvCache, In8BitsKeepsEachHeadAndTokenByItself) {
+TEST(KvCache, In8BitsScalesEachHeadAndToken) {
   const workload::Transformer shape = workload::FindDecoderPreset("tiny_llama")->shape.base;
   const KvCache cache(shape, 3, 10, at::TensorOptions(at::kFloat), /*in_8_bits=*/true);
   at::Generator generator = at::detail::createCPUGenerator(5);
@@ -205,54 +160,52 @@ TEST(KvCache, In8BitsKeepsEachHeadAndTokenByItself) {
   }
 }
 
-struct CacheVariant {
-  const char* name;
-  const char* implementation;
-  WeightFormat format;
-  int64_t window = 0;
-};
+// Activations, or keys and values, in 8 bits.
+class DecoderIn8Bits : public testing::TestWithParam<Variant> {};
 
-class DecoderOfAnInt8Cache : public testing::TestWithParam<CacheVariant> {};
-
-TEST_P(DecoderOfAnInt8Cache, DiffersByItsRoundingAloneFromOneIn16Bits) {
+TEST_P(DecoderIn8Bits, DiffersByItsRoundingAloneFromOneIn16Bits) {
   const at::NoGradGuard no_grad;
-  const CacheVariant& variant = GetParam();
+  const Variant& variant = GetParam();
   at::Generator generator = at::detail::createCPUGenerator(3);
-  DecoderConfig config = ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
-  config.shape.window = static_cast<double>(variant.window);
   const at::Tensor tokens = at::randint(0, 96, {2, 12}, generator, at::kLong);
-  const auto logits_of = [&](bool int8_cache, Arithmetic arithmetic) {
-    Storage storage = Storage::Default(variant.format);
-    storage.int8_cache = int8_cache;
-    const DecoderWeights weights = RandomWeights(config, storage, 1).value();
-    if (arithmetic == Arithmetic::kExact) return EagerDecoder(weights, 2, 12, arithmetic).Append(tokens).clone();
-    // A prompt, and single tokens of both.
-    const auto decoder = MakeDecoder(variant.implementation, weights, {.batch = 2, .capacity = 12}, 2).value();
-    decoder->Append(tokens.narrow(1, 0, 5).contiguous());
-    for (int64_t i = 5; i < 11; ++i) decoder->AppendOne(tokens.select(1, i).contiguous());
-    return decoder->AppendOne(tokens.select(1, 11).contiguous()).clone();
+  const auto exact = [&](const Variant& one) {
+    return EagerDecoder(WeightsOf(one), 2, 12, Arithmetic::kExact).Append(tokens).clone();
   };
-  const at::Tensor plain = logits_of(false, Arithmetic::kExact);
-  const at::Tensor rounded = logits_of(true, Arithmetic::kExact);
-  EXPECT_LT(Off(rounded, plain), 0.05);
-  EXPECT_GT(Off(rounded, plain), 0.0005);
-  const at::Tensor found = logits_of(true, Arithmetic::kStored);
-  if (variant.format == WeightFormat::kFp32) {
-    // A last bit may decide about a step, of which there are many.
-    EXPECT_LT(Off(found, rounded), 0.2 * Off(rounded, plain));
-  } else {
-    EXPECT_LT(Off(found, rounded), 0.05);
-  }
+  Variant in_16_bits = variant;
+  in_16_bits.int8_activations = in_16_bits.int8_cache = false;
+  const at::Tensor plain = exact(in_16_bits);
+  const at::Tensor rounded = exact(variant);
+  // A step of 1/127 of the largest of some hundred normal numbers, about 3 of their deviations, is 0.024 of one, and
+  // its error 0.024 / √12 = 0.007; there are eight products.
+  const double most = variant.int8_activations ? 0.1 : 0.05;
+  EXPECT_LT(Off(rounded, plain), most);
+  EXPECT_GT(Off(rounded, plain), variant.int8_activations ? 0.003 : 0.0005);
+  // A prompt, and single tokens of both. bf16 between the operations costs as much again, where a last bit decides
+  // about a step.
+  const DecoderWeights weights = WeightsOf(variant);
+  const auto decoder = MakeDecoder(variant.implementation, weights, {.batch = 2, .capacity = 12}, 2).value();
+  at::Tensor found = decoder->Append(tokens.narrow(1, 0, 5).contiguous());
+  for (int64_t i = 5; i < 12; ++i) found = decoder->AppendOne(tokens.select(1, i).contiguous());
+  EXPECT_LT(Off(found, rounded), variant.format == WeightFormat::kFp32 ? 0.2 * Off(rounded, plain) : most);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, DecoderOfAnInt8Cache,
-                         testing::Values(CacheVariant{"eager_fp32", "eager", WeightFormat::kFp32},
-                                         CacheVariant{"native_fp32", "native", WeightFormat::kFp32},
-                                         CacheVariant{"native_fp32_window", "native", WeightFormat::kFp32, 6},
-                                         CacheVariant{"eager_bf16", "eager", WeightFormat::kBf16},
-                                         CacheVariant{"native_bf16", "native", WeightFormat::kBf16},
-                                         CacheVariant{"native_int8", "native", WeightFormat::kInt8}),
-                         [](const auto& test) { return std::string(test.param.name); });
+std::vector<Variant> VariantsIn8Bits() {
+  std::vector<Variant> variants;
+  for (const char* implementation : {"eager", "native"}) {
+    const auto add = [&](WeightFormat format, bool has_all, bool int8_activations) {
+      variants.push_back({implementation, "tiny_llama", format, has_all, int8_activations, !int8_activations});
+    };
+    for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) add(format, false, true);
+    for (const WeightFormat format : {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt8}) {
+      add(format, false, false);
+    }
+    add(WeightFormat::kFp32, true, false);
+  }
+  return variants;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, DecoderIn8Bits, testing::ValuesIn(VariantsIn8Bits()),
+                         [](const auto& instance) { return NameOf(instance.param); });
 
 }  // namespace
 }  // namespace roofbench::models

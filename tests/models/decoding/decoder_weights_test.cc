@@ -29,7 +29,7 @@ DecoderWeights Make(WeightFormat format, bool fp32_norms) {
   return RandomWeights(config, storage, 1).value();
 }
 
-TEST(DecoderWeights, BytesAreThoseOfTheClosedForm) {
+TEST(DecoderWeights, BytesMatchTheClosedForm) {
   for (const char* model : {"tiny_llama", "tiny_mixtral"}) {
     for (const WeightFormat format : workload::kWeightFormats) {
       const Storage storage = Storage::Default(format);
@@ -42,14 +42,14 @@ TEST(DecoderWeights, BytesAreThoseOfTheClosedForm) {
 }
 
 // transformers makes a tensor of the model's type of it: 11.3137 is 11.3125 in bf16.
-TEST(DecoderWeights, TheScaleOfTheEmbeddingIsRoundedAsItIs) {
+TEST(DecoderWeights, TheScaleIsRoundedToTheTypeOfTheEmbedding) {
   EXPECT_EQ(Make(WeightFormat::kBf16, true).EmbeddingScale(), 11.3125);
   EXPECT_EQ(Make(WeightFormat::kInt8, true).EmbeddingScale(), 11.3125);
   EXPECT_EQ(Make(WeightFormat::kFp32, true).EmbeddingScale(), std::sqrt(128.0F));
 }
 
 // One plus a small number is one in bf16.
-TEST(DecoderWeights, NormsKeepTheirDigitsWhereTheyBeginAtOne) {
+TEST(DecoderWeights, NormsAreInFp32IfTheModelSaysSo) {
   for (const WeightFormat format : {WeightFormat::kBf16, WeightFormat::kInt4}) {
     for (const bool fp32 : {false, true}) {
       const DecoderWeights weights = Make(format, fp32);
@@ -89,7 +89,7 @@ const StoredMatrix& MatrixOf(const DecoderWeights& weights, LinearRole role) {
   return weights.head;
 }
 
-TEST_P(KeptRole, IsStoredAndMultipliedAsItIs) {
+TEST_P(KeptRole, IsNotQuantized) {
   const at::NoGradGuard no_grad;
   const auto& [format, kept] = GetParam();
   Storage storage = Storage::Default(format);

@@ -70,7 +70,7 @@ class RaggedSequences : public testing::TestWithParam<Variant> {
   const DecoderWeights weights_ = PositionalWeightsOf(GetParam());
 };
 
-TEST_P(RaggedSequences, AreEachWhatItIsAlone) {
+TEST_P(RaggedSequences, MatchSingleSequences) {
   const auto batch = Make(kBatch);
   std::vector<std::unique_ptr<DecoderModel>> alone;
   for (int64_t b = 0; b < kBatch; ++b) alone.push_back(Make(1));
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Each, RaggedSequences,
                          [](const auto& instance) { return NameOf(instance.param); });
 
 // Counts the rows of products, one for each token.
-TEST(RaggedSequencesWork, IsThatOfTheTokensThatAreAppended) {
+TEST(RaggedSequencesWork, IsProportionalToTheAppendedTokens) {
   const at::NoGradGuard no_grad;
   DecoderWeights weights = TinyWeights(WeightFormat::kInt8);
   EagerDecoder decoder(weights, kBatch, kCapacity);
@@ -135,11 +135,11 @@ TEST(RaggedSequencesWork, LeavesTheOthersAlone) {
   }
   EXPECT_TRUE(decoder.cache().keys.select(1, 1).isnan().all().item<bool>());
   EXPECT_THAT(decoder.cache().lengths, testing::ElementsAre(6, 0, 6));
-  EXPECT_THROW(decoder.length(), c10::Error) << "there is no length of all";
-  EXPECT_THROW(decoder.AppendOne(tokens), c10::Error) << "nor a place of all";
+  EXPECT_THROW(decoder.length(), c10::Error) << "the lengths differ";
+  EXPECT_THROW(decoder.AppendOne(tokens), c10::Error) << "the lengths differ";
 }
 
-TEST(RaggedSequencesWork, PiecesThatAreNoneAreRefused) {
+TEST(RaggedSequencesWork, RefusesInvalidPieces) {
   const at::NoGradGuard no_grad;
   const DecoderWeights weights = TinyWeights(WeightFormat::kFp32);
   for (const char* implementation : {"eager", "native"}) {
@@ -163,7 +163,7 @@ TEST(RaggedSequencesWork, PiecesThatAreNoneAreRefused) {
   }
 }
 
-TEST(RaggedSequencesWork, IsDoneUnrecordedWhereOthersAreRecorded) {
+TEST(RaggedSequencesWork, IsNotRecorded) {
   const at::NoGradGuard no_grad;
   const DecoderWeights weights = TinyWeights(WeightFormat::kFp32);
   RecordedDecoder recorded(weights, kBatch, kCapacity, [](const std::function<void()>&) { return [] {}; });

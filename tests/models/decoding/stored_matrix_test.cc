@@ -29,7 +29,7 @@ StoredMatrix Stored(WeightFormat format, const at::Tensor& w) {
   return matrix;
 }
 
-TEST(StoredMatrix, DequantizedIsWithinAStepOfWhatWasStored) {
+TEST(StoredMatrix, DequantizedIsWithinAStep) {
   const at::Tensor w = Normal({48, 96}, 1);
   for (const auto& [format, steps] : {std::pair(WeightFormat::kInt8, 127.5), std::pair(WeightFormat::kLlmInt8, 127.0),
                                       std::pair(WeightFormat::kInt4, 7.0)}) {
@@ -63,7 +63,7 @@ TEST(StoredMatrix, QuantizesByTheFormulas) {
   EXPECT_LT((Stored(WeightFormat::kInt4, w).Dequantized(1, 0, 32) - int4).abs().gt(1e-3).sum().item<int64_t>(), 3);
 }
 
-TEST(StoredMatrix, ProductsAreThoseOfTheDequantizedMatrix) {
+TEST(StoredMatrix, ProductsMatchTheDequantizedMatrix) {
   const at::Tensor w = Normal({48, 96}, 3);
   for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kBf16}) {
     const StoredMatrix matrix = Stored(format, w);
@@ -123,7 +123,7 @@ TEST(StoredMatrix, Int8ProductsOfAnyWidth) {
   }
 }
 
-TEST(StoredMatrix, Int8ProductsOfVectorsAnywhere) {
+TEST(StoredMatrix, Int8ProductsOfUnalignedVectors) {
   const StoredMatrix matrix = Stored(WeightFormat::kInt8, Normal({24, 48}, 7));
   const at::Tensor memory = Normal({3 * 48 + 1}, 8).to(at::kBFloat16);
   const at::Tensor x = memory.narrow(0, 1, 3 * 48).view({3, 48});  // off the alignment that loads ask for
@@ -146,7 +146,7 @@ TEST(StoredMatrix, RandomWeightsHaveTheirDeviation) {
   }
 }
 
-TEST(StoredMatrix, SaysWhatInt4CannotHold) {
+TEST(StoredMatrix, RefusesShapesThatInt4CannotHold) {
   EXPECT_TRUE(StoredMatrix::Check(WeightFormat::kInt4, 48, 96, 32).ok());
   EXPECT_THAT(std::string(StoredMatrix::Check(WeightFormat::kInt4, 48, 96, 64).message()), testing::HasSubstr("96"));
   EXPECT_THAT(std::string(StoredMatrix::Check(WeightFormat::kInt4, 40, 96, 32).message()), testing::HasSubstr("40"));

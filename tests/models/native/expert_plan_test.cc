@@ -51,7 +51,7 @@ TEST(ExpertPlan, TheLargestLogitsTakeATokenByTheirSoftmax) {
 }
 
 // An expert has room for each token once.
-TEST(ExpertPlan, NoExpertIsTakenTwiceWhateverTheLogits) {
+TEST(ExpertPlan, NeverChoosesAnExpertTwice) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const std::vector<std::vector<float>> table = {
@@ -80,7 +80,7 @@ TEST(ExpertPlan, NoExpertIsTakenTwiceWhateverTheLogits) {
   }
 }
 
-TEST(ExpertPlan, ANanSpoilsTheWeightsAndAHugeLogitDoesNot) {
+TEST(ExpertPlan, OnlyNanSpoilsTheWeights) {
   const auto weights = [](const std::vector<float>& logits) {
     ExpertPlan plan(1, 3, 2);
     std::ranges::copy(logits, plan.logits().begin());
