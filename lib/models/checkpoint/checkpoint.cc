@@ -104,6 +104,11 @@ bool Exists(const std::string& path) {
   return stat(path.c_str(), &facts) == 0;
 }
 
+int64_t RowsOfABlock(uint64_t row_bytes) {
+  const auto fitting = static_cast<int64_t>(kBlockBytes / std::max<uint64_t>(1, row_bytes));
+  return std::max(kRowGrain, fitting / kRowGrain * kRowGrain);
+}
+
 // The files of the folder that hold tensors.
 absl::StatusOr<std::vector<std::string>> FileNames(const std::string& folder) {
   const std::string path = StrCat(folder, "/", kIndex);
@@ -118,7 +123,7 @@ absl::StatusOr<std::vector<std::string>> FileNames(const std::string& folder) {
   for (const auto& [tensor, name] : map->items()) {
     // A name without a path: an index must not lead out of its folder.
     if (!name.is_string() || name.get<std::string>().find('/') != std::string::npos) {
-      return InvalidArgumentError(StrCat(path, ": the file of ", tensor, " is no name of a file in the same folder"));
+      return InvalidArgumentError(StrCat(path, ": the file of ", tensor, " does not name a file in the same folder"));
     }
     names.insert(name.get<std::string>());
   }
@@ -168,12 +173,6 @@ std::map<std::string, std::vector<int64_t>> Needed(const workload::Decoder& shap
   return needed;
 }
 
-// The required type and shape of a tensor in the files.
-struct Stored {
-  std::vector<int64_t> shape;
-  bool is_words = false;  // int32, otherwise floating point
-};
-
 // The linear layers that GPTQ and AWQ store in 4 bits; not norms, biases or the router.
 bool IsLinearOfLayers(std::string_view name) {
   return name.ends_with("_proj.weight") || (name.ends_with(".weight") && name.find(".experts.") != name.npos);
@@ -185,8 +184,8 @@ std::string PartOf(const std::string& name, const char* part) {
 }
 
 // The tensors that replace a layer [rows, columns] in 4 bits, without the optional g_idx.
-absl::StatusOr<std::map<std::string, Stored>> PartsOf(const std::string& name, const std::vector<int64_t>& shape,
-                                                      const PackedFormat& format) {
+absl::Status AddParts(const std::string& name, const std::vector<int64_t>& shape, const PackedFormat& format,
+                      std::map<std::string, RequiredTensor>& required) {
   const int64_t rows = shape[0];
   const int64_t columns = shape[1];
   const int64_t group = format.GroupOf(columns);
@@ -195,26 +194,11 @@ absl::StatusOr<std::map<std::string, Stored>> PartsOf(const std::string& name, c
                                            ": both must be multiples of 8, and its columns of group_size ", group));
   }
   const bool is_gptq = format.packing == PackedFormat::Packing::kGptq;
-  return std::map<std::string, Stored>{
-      {PartOf(name, "qweight"),
-       {is_gptq ? std::vector{columns / kCodesPerWord, rows} : std::vector{columns, rows / kCodesPerWord}, true}},
-      {PartOf(name, "qzeros"), {{columns / group, rows / kCodesPerWord}, true}},
-      {PartOf(name, "scales"), {{columns / group, rows}}}};
-}
-
-// Needed, as a checkpoint of this configuration stores it.
-absl::StatusOr<std::map<std::string, Stored>> NeededInFiles(const DecoderConfig& config) {
-  std::map<std::string, Stored> stored;
-  for (const auto& [name, shape] : Needed(config.shape)) {
-    if (!config.packed || !IsLinearOfLayers(name)) {
-      stored[name] = {shape};
-      continue;
-    }
-    absl::StatusOr<std::map<std::string, Stored>> parts = PartsOf(name, shape, *config.packed);
-    if (!parts.ok()) return parts.status();
-    stored.merge(*std::move(parts));
-  }
-  return stored;
+  required[PartOf(name, "qweight")] = {
+      is_gptq ? std::vector{columns / kCodesPerWord, rows} : std::vector{columns, rows / kCodesPerWord}, true};
+  required[PartOf(name, "qzeros")] = {{columns / group, rows / kCodesPerWord}, true};
+  required[PartOf(name, "scales")] = {{columns / group, rows}};
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -234,6 +218,20 @@ std::string OfExpert(int64_t layer, int64_t expert, const std::string& matrix) {
 }
 
 }  // namespace tensor_names
+
+absl::StatusOr<std::map<std::string, RequiredTensor>> RequiredTensors(const DecoderConfig& config) {
+  std::map<std::string, RequiredTensor> required;
+  absl::Status status;
+  for (const auto& [name, shape] : Needed(config.shape)) {
+    if (config.packed && IsLinearOfLayers(name)) {
+      status.Update(AddParts(name, shape, *config.packed, required));
+    } else {
+      required[name] = {shape};
+    }
+  }
+  if (!status.ok()) return status;
+  return required;
+}
 
 absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
   const std::string config_path = StrCat(folder, "/config.json");
@@ -278,12 +276,12 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
 }
 
 absl::Status Checkpoint::CheckTensors(const std::string& folder) const {
-  absl::StatusOr<std::map<std::string, Stored>> needed = NeededInFiles(config_);
-  if (!needed.ok()) {
-    return absl::Status(needed.status().code(), StrCat(folder, ": not supported: ", needed.status().message()));
+  auto required = RequiredTensors(config_);
+  if (!required.ok()) {
+    return absl::Status(required.status().code(), StrCat(folder, ": not supported: ", required.status().message()));
   }
-  if (tensors_.contains(tensor_names::kHead)) (*needed)[tensor_names::kHead] = needed->at(tensor_names::kEmbedding);
-  for (const auto& [name, stored] : *needed) {
+  if (tensors_.contains(tensor_names::kHead)) (*required)[tensor_names::kHead] = required->at(tensor_names::kEmbedding);
+  for (const auto& [name, stored] : *required) {
     const auto found = tensors_.find(name);
     if (found == tensors_.end()) return InvalidArgumentError(StrCat(folder, ": lacks the tensor ", name));
     const Safetensors::Entry& entry = *found->second.entry;
@@ -312,17 +310,16 @@ absl::Status Checkpoint::CheckOrderOfColumns(const std::string& folder) const {
     const auto& [file, entry] = found->second;
     const int64_t columns = shape[1];
     if (entry->type != at::kInt || entry->shape != std::vector{columns}) {
-      return InvalidArgumentError(StrCat(folder, ": the tensor ", name, " is no ", columns, " 32-bit words"));
+      return InvalidArgumentError(StrCat(folder, ": the tensor ", name, " must be ", columns, " 32-bit words"));
     }
     const absl::StatusOr<at::Tensor> groups = file->ReadRows(*entry, 0, columns);
     if (!groups.ok()) return groups.status();
     const auto* const of = groups->const_data_ptr<int32_t>();
     for (int64_t i = 0; i < columns; ++i) {
       if (of[i] == i / config_.packed->GroupOf(columns)) continue;
-      return absl::UnimplementedError(
-          StrCat(folder, ": not supported: desc_act, by which ", name,
-                 " spreads the columns of a group over the row: a "
-                 "product would gather them one by one (quantize the model with desc_act: false)"));
+      return absl::UnimplementedError(StrCat(folder, ": not supported: desc_act, by which ", name,
+                                             " spreads the columns of a group over the row: a product "
+                                             "would gather them one by one (quantize the model with desc_act: false)"));
     }
   }
   return absl::OkStatus();
@@ -387,8 +384,7 @@ absl::Status Checkpoint::Read(const std::string& name,
     return ReadPacked(name, [&](int64_t first, const PackedRows& rows) { take(first, rows.Dequantized()); });
   }
   const auto& [file, entry] = tensors_.at(name);
-  const auto fitting = static_cast<int64_t>(kBlockBytes / std::max<uint64_t>(1, entry->RowBytes()));
-  const int64_t block = std::max(kRowGrain, fitting / kRowGrain * kRowGrain);
+  const int64_t block = RowsOfABlock(entry->RowBytes());
   for (int64_t first = 0; first < entry->rows(); first += block) {
     const absl::StatusOr<at::Tensor> rows = file->ReadRows(*entry, first, std::min(block, entry->rows() - first));
     if (!rows.ok()) return rows.status();
@@ -410,8 +406,7 @@ absl::Status Checkpoint::ReadPacked(const std::string& name,
     if (!read.ok()) return read.status();
     *tensor = *std::move(read);
   }
-  const int64_t fitting = static_cast<int64_t>(kBlockBytes / sizeof(float)) / layer.columns();
-  const int64_t block = std::max(kRowGrain, fitting / kRowGrain * kRowGrain);
+  const int64_t block = RowsOfABlock(sizeof(float) * static_cast<uint64_t>(layer.columns()));
   for (int64_t first = 0; first < layer.rows(); first += block) {
     take(first, layer.Rows(first, std::min(block, layer.rows() - first)));
   }

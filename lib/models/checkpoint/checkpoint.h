@@ -43,6 +43,15 @@ struct PackedLayer {
 // Codes in a word of 32 bits.
 inline constexpr int64_t kCodesPerWord = 8;
 
+// A tensor that a checkpoint must contain.
+struct RequiredTensor {
+  std::vector<int64_t> shape = {};
+  bool is_words = false;  // int32, otherwise floating point
+};
+
+// Those of a configuration, by name, without the optional g_idx of GPTQ. Unimplemented if a layer does not fit 4 bits.
+absl::StatusOr<std::map<std::string, RequiredTensor>> RequiredTensors(const DecoderConfig& config);
+
 // A folder with config.json, and safetensors in one file, or in several with an index.
 class Checkpoint {
  public:

@@ -118,14 +118,11 @@ CheckpointSummary Summarize(const Checkpoint& checkpoint, const workload::Peaks&
   const DecoderConfig& config = checkpoint.config();
   CheckpointSummary summary{.tensors = Grouped(checkpoint),
                             .unused_tensors = checkpoint.unused(),
-                            .shape = config.shape,
+                            .config = config,
                             .stored_type = checkpoint.StoredType(),
-                            .packed = config.packed,
                             .parameters = config.shape.Parameters(),
                             .active_parameters = config.shape.ActiveParameters(),
-                            .context = std::min(kContext, static_cast<double>(config.max_positions)),
-                            .max_positions = static_cast<double>(config.max_positions),
-                            .stop_ids = config.stop_ids};
+                            .context = std::min(kContext, static_cast<double>(config.max_positions))};
   if (peaks.read > 0) summary.read_roof = peaks.read;
   for (const TensorGroup& group : summary.tensors) summary.stored_bytes += group.bytes;
   for (const workload::WeightFormat format : workload::kWeightFormats) {
@@ -147,7 +144,8 @@ CheckpointSummary Summarize(const Checkpoint& checkpoint, const workload::Peaks&
 }
 
 std::string SummaryText(const CheckpointSummary& summary) {
-  const workload::Transformer& base = summary.shape.base;
+  const workload::Decoder& shape = summary.config.shape;
+  const workload::Transformer& base = shape.base;
   std::string text = Tree(summary.tensors);
   if (summary.unused_tensors > 0)
     StrAppendFormat(&text, "  and %d tensors that are not used\n", summary.unused_tensors);
@@ -155,21 +153,20 @@ std::string SummaryText(const CheckpointSummary& summary) {
                   "\n%.0f layers, width %.0f, feed forward %.0f, %.0f heads of %.0f (%.0f of keys), %.0f tokens%s\n",
                   base.layers, base.d_model, base.d_ff, base.heads, base.HeadDim(), base.KvHeads(), base.vocab,
                   base.tied_head ? ", head tied" : "");
-  if (summary.shape.IsMixture()) {
-    StrAppendFormat(&text, "%.0f experts, of which a token takes %.0f\n", summary.shape.experts,
-                    summary.shape.active_experts);
+  if (shape.IsMixture()) {
+    StrAppendFormat(&text, "%.0f experts, of which a token takes %.0f\n", shape.experts, shape.active_experts);
   }
-  if (summary.shape.window > 0) {
-    StrAppendFormat(&text, "attention over %.0f keys at most%s\n", summary.shape.window,
-                    summary.shape.whole_layers > 0
-                        ? absl::StrFormat(", over all in %.0f of the layers", summary.shape.whole_layers)
-                        : "");
+  if (shape.window > 0) {
+    StrAppendFormat(
+        &text, "attention over %.0f keys at most%s\n", shape.window,
+        shape.whole_layers > 0 ? absl::StrFormat(", over all in %.0f of the layers", shape.whole_layers) : "");
   }
   StrAppendFormat(&text, "%.0f parameters, of which %.0f are multiplied with a token; %s stored\n", summary.parameters,
                   summary.active_parameters, HumanBytes(summary.stored_bytes));
-  if (summary.packed) StrAppendFormat(&text, "linear layers in 4 bits (%s)\n", PackedText(*summary.packed));
-  StrAppendFormat(&text, "up to %.0f positions; stop ids %s\n", summary.max_positions,
-                  summary.stop_ids.empty() ? "none" : absl::StrJoin(summary.stop_ids, ","));
+  if (summary.config.packed)
+    StrAppendFormat(&text, "linear layers in 4 bits (%s)\n", PackedText(*summary.config.packed));
+  StrAppendFormat(&text, "up to %d positions; stop ids %s\n", summary.config.max_positions,
+                  summary.config.stop_ids.empty() ? "none" : absl::StrJoin(summary.config.stop_ids, ","));
   const std::string context = absl::StrFormat("%.0f", summary.context);
   StrAppendFormat(&text, "\n%-9s %11s %11s %15s %12s %12s\n", "precision", "weights", "KV a token", "memory",
                   "tokens/s", "tokens/s");
@@ -195,11 +192,12 @@ std::string ReadRoofText(const CheckpointSummary& summary) {
 
 nlohmann::ordered_json SummaryJson(const CheckpointSummary& summary) {
   using Json = nlohmann::ordered_json;
-  const workload::Transformer& base = summary.shape.base;
+  const workload::Decoder& shape = summary.config.shape;
+  const workload::Transformer& base = shape.base;
   Json json = {{"parameters", CountJson(summary.parameters)},
                {"active_parameters", CountJson(summary.active_parameters)},
                {"stored_dtype", TypeName(summary.stored_type)},
-               {"packed", PackedJson(summary.packed)},
+               {"packed", PackedJson(summary.config.packed)},
                {"stored_bytes", CountJson(summary.stored_bytes)},
                {"layers", CountJson(base.layers)},
                {"d_model", CountJson(base.d_model)},
@@ -209,15 +207,15 @@ nlohmann::ordered_json SummaryJson(const CheckpointSummary& summary) {
                {"head_dim", CountJson(base.HeadDim())},
                {"vocab", CountJson(base.vocab)},
                {"tied_head", base.tied_head},
-               {"experts", CountJson(summary.shape.experts)},
-               {"active_experts", CountJson(summary.shape.active_experts)},
-               {"window", CountJson(summary.shape.window)},
-               {"window_layers", CountJson(summary.shape.window > 0 ? base.layers - summary.shape.whole_layers : 0)},
-               {"attention_bias", summary.shape.attention_bias},
-               {"head_norms", summary.shape.head_norms},
-               {"output_norms", summary.shape.output_norms},
-               {"max_positions", CountJson(summary.max_positions)},
-               {"stop_ids", summary.stop_ids},
+               {"experts", CountJson(shape.experts)},
+               {"active_experts", CountJson(shape.active_experts)},
+               {"window", CountJson(shape.window)},
+               {"window_layers", CountJson(shape.window > 0 ? base.layers - shape.whole_layers : 0)},
+               {"attention_bias", shape.attention_bias},
+               {"head_norms", shape.head_norms},
+               {"output_norms", shape.output_norms},
+               {"max_positions", summary.config.max_positions},
+               {"stop_ids", summary.config.stop_ids},
                {"context", CountJson(summary.context)},
                {"int8_kv_bytes_per_token", CountJson(summary.int8_kv_bytes_per_token)},
                {"unused_tensors", summary.unused_tensors},

@@ -41,15 +41,12 @@ struct PrecisionSummary {
 struct CheckpointSummary {
   std::vector<TensorGroup> tensors = {};
   std::size_t unused_tensors = 0;
-  workload::Decoder shape = {};
+  DecoderConfig config = {};
   at::ScalarType stored_type = at::kFloat;
-  std::optional<PackedFormat> packed = {};  // how linear layers are stored in 4 bits, if they are
   double stored_bytes = 0;
   double parameters = 0;
   double active_parameters = 0;  // see workload::Decoder
   double context = 0;            // tokens
-  double max_positions = 0;
-  std::vector<int64_t> stop_ids = {};
   std::vector<PrecisionSummary> precisions = {};
   double int8_kv_bytes_per_token = 0;    // of keys and values in 8 bits, for any weights
   std::optional<double> read_roof = {};  // bytes per second; nullopt if unknown

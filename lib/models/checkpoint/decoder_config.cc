@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <iterator>
 #include <limits>
 #include <numbers>
@@ -57,7 +58,6 @@ struct Architecture {
 
 // Keys of config.json, separated by single spaces. Unknown keys are refused by name, because they may change the
 // result.
-constexpr string_view kWindowKeys = "sliding_window";
 constexpr string_view kMixtralKeys =
     "sliding_window num_local_experts num_experts_per_tok router_aux_loss_coef router_jitter_noise "
     "output_router_logits";
@@ -71,7 +71,11 @@ constexpr string_view kGemma2Keys =
 
 constexpr Architecture kArchitectures[] = {
     {.type = "llama", .implied_kv_heads = true},
-    {.type = "mistral", .windows = Windows::kAll, .usual_window = 4096, .usual_positions = 131072, .keys = kWindowKeys},
+    {.type = "mistral",
+     .windows = Windows::kAll,
+     .usual_window = 4096,
+     .usual_positions = 131072,
+     .keys = "sliding_window"},
     {.type = "mixtral",
      .mixture = true,
      .windows = Windows::kAll,
@@ -106,7 +110,7 @@ constexpr Architecture kArchitectures[] = {
 constexpr string_view kReadKeys =
     "model_type hidden_act hidden_size intermediate_size num_hidden_layers num_attention_heads vocab_size "
     "tie_word_embeddings num_key_value_heads head_dim rms_norm_eps max_position_embeddings rope_theta rope_scaling "
-    "rope_parameters layer_types eos_token_id original_max_position_embeddings quantization_config";
+    "rope_parameters layer_types eos_token_id original_max_position_embeddings quantization_config is_causal";
 
 // Keys that transformers writes and that do not affect the logits: those of its PretrainedConfig (releases 4 and 5),
 // those of training, and notes of other tools (max_sequence_length: of Llama 1's conversions).
@@ -171,93 +175,79 @@ double NumberOf(const json& object, const char* key, double otherwise) {
   return FiniteNumber(object, key).value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
-absl::Status UnknownKey(const std::string& key, const char* where) {
-  return UnimplementedError(StrCat("a model with ", Shown(key), where,
-                                   ", whose effect is not known (set it to null if the logits do not depend on it)"));
+// The first key of `object` that is set and in none of the lists, if any. Names that begin with _ are
+// transformers' own notes; a partial_rotary_factor of 1 turns all pairs of a head, as usual.
+std::optional<std::string> UnknownKey(const json& object, std::initializer_list<string_view> lists) {
+  for (const auto& [key, value] : object.items()) {
+    if (!IsSet(value) || key.starts_with('_') || (key == "partial_rotary_factor" && value == 1)) continue;
+    if (std::ranges::none_of(lists, [&name = key](string_view list) { return Has(list, name); })) return Shown(key);
+  }
+  return std::nullopt;
 }
 
-// A key set to its default: all pairs of a head are turned.
-bool IsUsual(string_view key, const json& value) { return key == "partial_rotary_factor" && value == 1; }
+// Reads the values of an object, and keeps the first error. After an error the values are arbitrary.
+struct Reader {
+  explicit Reader(const json& values) : object(values) {}
 
-absl::Status CheckKeys(const json& config, const Architecture& architecture) {
-  for (const auto& [key, value] : config.items()) {
-    // The one key whose absence means true: without causality transformers lets tokens see later ones.
-    if (key == "is_causal") {
-      if (IsSet(value)) continue;
-      return UnimplementedError("a model with is_causal: false");
-    }
-    // Names that begin with _ are transformers' own notes.
-    if (!IsSet(value) || key.starts_with('_') || Has(kReadKeys, key) || Has(kHarmlessKeys, key) ||
-        Has(architecture.keys, key) || IsUsual(key, value)) {
-      continue;
-    }
-    return UnknownKey(key, "");
+  // InvalidArgument unless `is_valid`.
+  template <typename... Text>
+  void Require(bool is_valid, const Text&... error) {
+    if (!is_valid) status.Update(InvalidArgumentError(StrCat(error...)));
   }
-  return absl::OkStatus();
-}
-
-// Reads sizes and keeps the first error.
-class SizeReader {
- public:
-  explicit SizeReader(const json& object) : object_(object) {}
-
-  double operator()(const char* key) { return Required(key, kLargestSize); }
-  double operator()(const char* key, double otherwise, int64_t largest = kLargestSize) {
-    return IsSet(object_, key) ? Required(key, largest) : otherwise;
+  // Unimplemented unless `is_known`.
+  template <typename... Text>
+  void Support(bool is_known, const Text&... error) {
+    if (!is_known) status.Update(UnimplementedError(StrCat(error...)));
   }
 
-  const absl::Status& status() const { return status_; }
-
- private:
-  double Required(const char* key, int64_t largest) {
-    const std::optional<int64_t> value = WholeNumber(object_, key, 1);
-    if ((!value || *value > largest) && status_.ok()) {
-      status_ = InvalidArgumentError(StrCat(key, " must be a whole number from 1 to ", largest));
-    }
+  // From 1 to `largest`; required without `otherwise`.
+  double Size(const char* key, std::optional<double> otherwise = {}, int64_t largest = kLargestSize) {
+    if (otherwise && !IsSet(object, key)) return *otherwise;
+    const std::optional<int64_t> value = WholeNumber(object, key, 1);
+    Require(value && *value <= largest, key, " must be a whole number from 1 to ", largest);
     return static_cast<double>(value.value_or(1));
   }
 
-  const json& object_;
-  absl::Status status_;
+  void RequireKnown(const json& part, std::initializer_list<string_view> lists, const char* where) {
+    const std::optional<std::string> unknown = UnknownKey(part, lists);
+    Support(!unknown, "a model with ", unknown.value_or(""), where,
+            ", whose effect is not known (set it to null if the logits do not depend on it)");
+  }
+
+  const json& object;
+  absl::Status status;
 };
 
-absl::Status ReadRope(const json& config, const Architecture& architecture, DecoderConfig& read) {
+void ReadRope(Reader& reader, const Architecture& architecture, DecoderConfig& read) {
   // transformers 5 has everything in rope_parameters; older releases have rope_theta next to rope_scaling, which takes
   // precedence.
   static const json nothing = json::object();
+  const json& config = reader.object;
   const json* rope = &nothing;
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     if (!IsSet(config, key) || config.at(key).empty()) continue;
     rope = &config.at(key);
-    if (!rope->is_object()) return InvalidArgumentError(StrCat(key, " must be an object"));
+    if (!rope->is_object()) return reader.Require(false, key, " must be an object");
   }
   // The type before the keys: an unknown type has unknown keys.
   const std::string type = TextOf(*rope, "rope_type", TextOf(*rope, "type", "default").c_str());
-  if (type != "default" && type != "llama3") {
-    return UnimplementedError(StrCat("positions of rope_type '", type, "' (default and llama3 are)"));
-  }
-  for (const auto& [key, value] : rope->items()) {
-    if (IsSet(value) && !Has(kRopeKeys, key) && !IsUsual(key, value)) return UnknownKey(key, " of its positions");
-  }
+  reader.Support(type == "default" || type == "llama3", "positions of rope_type '", type, "' (default and llama3 are)");
+  reader.RequireKnown(*rope, {kRopeKeys}, " of its positions");
   read.rope_theta = NumberOf(*rope, "rope_theta", NumberOf(config, "rope_theta", architecture.usual_theta));
-  if (!(read.rope_theta > 1)) return InvalidArgumentError("rope_theta must be a number above 1");
-  if (type == "default") return absl::OkStatus();
-  const auto number = [&](const char* key) { return NumberOf(*rope, key, 0); };
+  reader.Require(read.rope_theta > 1, "rope_theta must be a number above 1");
+  if (type == "default") return;
   // transformers prefers the number next to the object to the one in it; the default is all positions.
   constexpr char kOriginal[] = "original_max_position_embeddings";
   const double original = NumberOf(*rope, kOriginal, static_cast<double>(read.max_positions));
-  const Llama3Rope stretched = {.factor = number("factor"),
-                                .low_frequency = number("low_freq_factor"),
-                                .high_frequency = number("high_freq_factor"),
+  const Llama3Rope stretched = {.factor = NumberOf(*rope, "factor", 0),
+                                .low_frequency = NumberOf(*rope, "low_freq_factor", 0),
+                                .high_frequency = NumberOf(*rope, "high_freq_factor", 0),
                                 .original_positions = NumberOf(config, kOriginal, original)};
-  if (!(stretched.factor > 0 && stretched.low_frequency > 0 && stretched.high_frequency > stretched.low_frequency &&
-        stretched.original_positions > 0)) {
-    return InvalidArgumentError(
-        "rope_parameters needs factor, low_freq_factor, a larger high_freq_factor, and an "
-        "original_max_position_embeddings above 0 where there is one");
-  }
+  reader.Require(stretched.factor > 0 && stretched.low_frequency > 0 &&
+                     stretched.high_frequency > stretched.low_frequency && stretched.original_positions > 0,
+                 "rope_parameters needs factor, low_freq_factor, a larger high_freq_factor, and an ", kOriginal,
+                 " above 0 where there is one");
   read.stretched = stretched;
-  return absl::OkStatus();
 }
 
 std::vector<int64_t> StopIds(const json& config) {
@@ -272,71 +262,48 @@ std::vector<int64_t> StopIds(const json& config) {
 
 int64_t Whole(double size) { return static_cast<int64_t>(size); }
 
-constexpr char kWindowed[] = "sliding_attention";
-constexpr char kWhole[] = "full_attention";
-
-// Whether a layer has a window if layer_types does not say so.
-bool HasWindow(Windows windows, double first_windowed, int64_t layer) {
-  switch (windows) {
-    case Windows::kNone:
-      return false;
-    case Windows::kAll:
-      return true;
-    case Windows::kLate:
-      return static_cast<double>(layer) >= first_windowed;
-    case Windows::kAlternating:
-      return layer % 2 == 0;
-  }
-  return false;
-}
-
-// layer_types; nullptr if it is missing or empty.
-absl::StatusOr<const json*> LayerTypes(const json& config, double layers) {
-  const auto types = config.find("layer_types");
-  if (types == config.end() || types->is_null()) return nullptr;
-  if (!types->is_array()) return InvalidArgumentError("layer_types must be a list");
-  if (types->empty()) return nullptr;  // for transformers, too
-  if (static_cast<double>(types->size()) != layers) {
-    return InvalidArgumentError(StrCat("layer_types must have an entry for each of the ", layers, " layers"));
-  }
-  return &*types;
-}
-
 // The window and its layers: those that layer_types names, if the architecture allows a choice.
-absl::Status ReadWindow(const json& config, const Architecture& architecture, SizeReader& size, DecoderConfig& read) {
-  const double layers = read.shape.base.layers;
-  const absl::StatusOr<const json*> types = LayerTypes(config, layers);
-  if (!types.ok()) return types.status();
-  const bool is_late = architecture.windows == Windows::kLate;
+void ReadWindow(Reader& reader, const Architecture& architecture, DecoderConfig& read) {
+  constexpr char kWindowed[] = "sliding_attention";
+  constexpr char kWhole[] = "full_attention";
   constexpr double kUsualFirst = 28;
+  const json& config = reader.object;
+  const double layers = read.shape.base.layers;
+  const json* types = nullptr;
+  if (const auto found = config.find("layer_types"); found != config.end() && !found->is_null()) {
+    reader.Require(found->is_array(), "layer_types must be a list");
+    if (!found->empty()) types = &*found;  // an empty list is none, for transformers, too
+    reader.Require(found->empty() || static_cast<double>(found->size()) == layers,
+                   "layer_types must have an entry for each of the ", layers, " layers");
+  }
+  const bool is_late = architecture.windows == Windows::kLate;
+  const bool alternates = architecture.windows == Windows::kAlternating;
   const double first = is_late ? NumberOf(config, "max_window_layers", kUsualFirst) : 0;
-  if (!(first >= 0)) return InvalidArgumentError("max_window_layers must be a number of layers");
+  reader.Require(first >= 0, "max_window_layers must be a number of layers");
   double window = 0;
   if (architecture.windows != Windows::kNone && (!is_late || IsSet(config, "use_sliding_window"))) {
-    window = config.contains("sliding_window") ? size("sliding_window", 0) : architecture.usual_window;
+    window = config.contains("sliding_window") ? reader.Size("sliding_window", 0) : architecture.usual_window;
   }
-  if (window == 0 && *types == nullptr) return absl::OkStatus();
-  const bool is_open = window > 0 && (is_late || architecture.windows == Windows::kAlternating);
+  if (!reader.status.ok() || (window == 0 && types == nullptr)) return;
+  const bool is_open = window > 0 && (is_late || alternates);
   std::set<int64_t> whole;
   for (int64_t layer = 0; layer < Whole(layers); ++layer) {
-    bool has_window = window > 0 && HasWindow(architecture.windows, first, layer);
-    if (*types != nullptr) {
-      const json& type = (**types)[static_cast<std::size_t>(layer)];
+    bool has_window = window > 0 && static_cast<double>(layer) >= first && !(alternates && layer % 2 != 0);
+    if (types != nullptr) {
+      const json& type = (*types)[static_cast<std::size_t>(layer)];
       const bool is_known = is_open ? type == kWindowed || type == kWhole : type == (has_window ? kWindowed : kWhole);
       if (!is_known) {
-        return UnimplementedError(
-            StrCat("a model with layer_types other than ", has_window ? kWindowed : kWhole,
-                   is_open ? StrCat(" and ", has_window ? kWhole : kWindowed) : " of all layers"));
+        return reader.Support(false, "a model with layer_types other than ", has_window ? kWindowed : kWhole,
+                              is_open ? StrCat(" and ", has_window ? kWhole : kWindowed) : " of all layers");
       }
       has_window = type == kWindowed;
     }
     if (!has_window) whole.insert(layer);
   }
-  if (static_cast<double>(whole.size()) == layers) return absl::OkStatus();  // no layer has a window
+  if (static_cast<double>(whole.size()) == layers) return;  // no layer has a window
   read.shape.window = window;
   read.shape.whole_layers = static_cast<double>(whole.size());
   read.whole_layers = std::move(whole);
-  return absl::OkStatus();
 }
 
 // Above zero also in fp32, in which kernels compute.
@@ -345,124 +312,90 @@ bool IsPositive(double number) {
 }
 
 // A bound of scores; null removes it.
-absl::Status ReadCap(const json& config, const char* key, double usual, double& cap) {
-  const auto found = config.find(key);
-  if (found != config.end() && found->is_null()) return absl::OkStatus();
-  cap = NumberOf(config, key, usual);
-  if (IsPositive(cap)) return absl::OkStatus();
-  return InvalidArgumentError(StrCat(key, " must be a number above 0, or null"));
+double ReadCap(Reader& reader, const char* key, double usual) {
+  if (const auto found = reader.object.find(key); found != reader.object.end() && found->is_null()) return 0;
+  const double cap = NumberOf(reader.object, key, usual);
+  reader.Require(IsPositive(cap), key, " must be a number above 0, or null");
+  return cap;
 }
 
 // The gate function, by the architecture's key.
-absl::Status ReadGate(const json& config, const Architecture& architecture, DecoderConfig& read) {
-  const bool is_gelu = architecture.is_gemma;
-  constexpr char kGelu[] = "gelu_pytorch_tanh";
-  const std::string act = TextOf(config, is_gelu ? "hidden_activation" : "hidden_act", is_gelu ? kGelu : "silu");
-  if (is_gelu ? act != kGelu : act != "silu" && act != "swish") {
-    return UnimplementedError(
-        StrCat("the activation '", act, "' (", is_gelu ? StrCat(kGelu, " is)") : "silu, also called swish, is)"));
+void ReadGate(Reader& reader, const Architecture& architecture, DecoderConfig& read) {
+  if (architecture.is_gemma) {
+    constexpr char kGelu[] = "gelu_pytorch_tanh";
+    const std::string act = TextOf(reader.object, "hidden_activation", kGelu);
+    reader.Support(act == kGelu, "the activation '", act, "' (", kGelu, " is)");
+    read.gate = Gate::kGeluTanh;
+  } else {
+    const std::string act = TextOf(reader.object, "hidden_act", "silu");
+    reader.Support(act == "silu" || act == "swish", "the activation '", act, "' (silu, also called swish, is)");
   }
-  read.gate = is_gelu ? Gate::kGeluTanh : Gate::kSilu;
-  return absl::OkStatus();
 }
 
 // The options of Gemma's models (arXiv:2408.00118; defaults as in transformers' configuration).
-absl::Status ReadGemma(const json& config, DecoderConfig& read) {
+void ReadGemma(Reader& reader, DecoderConfig& read) {
   constexpr double kUsualScalar = 256;
   constexpr double kUsualScoreCap = 50;
   constexpr double kUsualLogitCap = 30;
   read.shape.output_norms = read.shape.fp32_norms = true;
   read.embedding_scale = std::sqrt(read.shape.base.d_model);
-  const double scalar = NumberOf(config, "query_pre_attn_scalar", kUsualScalar);
-  if (!IsPositive(scalar)) return InvalidArgumentError("query_pre_attn_scalar must be a number above 0");
+  const double scalar = NumberOf(reader.object, "query_pre_attn_scalar", kUsualScalar);
+  reader.Require(IsPositive(scalar), "query_pre_attn_scalar must be a number above 0");
   read.score_scale = 1 / std::sqrt(scalar);
-  absl::Status status = ReadCap(config, "attn_logit_softcapping", kUsualScoreCap, read.score_cap);
-  status.Update(ReadCap(config, "final_logit_softcapping", kUsualLogitCap, read.logit_cap));
-  return status;
+  read.score_cap = ReadCap(reader, "attn_logit_softcapping", kUsualScoreCap);
+  read.logit_cap = ReadCap(reader, "final_logit_softcapping", kUsualLogitCap);
 }
 
-std::string LowerTextOf(const json& object, const char* key, const char* otherwise) {
-  return absl::AsciiStrToLower(TextOf(object, key, otherwise));
-}
-
-// The spelling of a key that is present.
+// The key `other`, if the object has only that spelling of `key`.
 const char* Spelling(const json& object, const char* key, const char* other) {
   return object.contains(other) && !object.contains(key) ? other : key;
 }
 
-absl::Status CheckKnown(const json& quantization, string_view keys) {
-  for (const auto& [key, value] : quantization.items()) {
-    if (!IsSet(value) || key.starts_with('_') || Has(keys, key)) continue;
-    return UnimplementedError(StrCat("quantization_config with ", Shown(key), ", whose effect is not known"));
-  }
-  return absl::OkStatus();
+// Both methods at once: a key of the other method is an unknown one.
+void ReadQuantization(Reader& reader, DecoderConfig& read) {
+  constexpr char kConfig[] = "quantization_config";
+  if (!IsSet(reader.object, kConfig)) return;
+  const json& values = reader.object.at(kConfig);
+  if (!values.is_object()) return reader.Require(false, kConfig, " must be an object");
+  const auto text = [&](const char* key, const char* otherwise) {
+    return absl::AsciiStrToLower(TextOf(values, key, otherwise));
+  };
+  const std::string method = text("quant_method", "");
+  const bool is_gptq = method == "gptq";
+  reader.Support(is_gptq || method == "awq", kConfig, " of quant_method '", method, "' (gptq and awq are)");
+  const std::optional<std::string> unknown = UnknownKey(values, {is_gptq ? kGptqKeys : kAwqKeys});
+  reader.Support(!unknown, kConfig, " with ", unknown.value_or(""), ", whose effect is not known");
+  const char* const bits_key = Spelling(values, "bits", "w_bit");
+  const std::optional<int64_t> bits = WholeNumber(values, bits_key, 1);
+  reader.Require(bits.has_value(), kConfig, "'s ", bits_key, " must be a whole number from 1 on");
+  reader.Support(bits == 4, kConfig, " with ", bits_key, " ", bits.value_or(0), " (4 are)");
+  const char* const group_key = Spelling(values, "group_size", "q_group_size");
+  const auto found = values.find(group_key);
+  const bool is_row = found != values.end() && found->is_number_integer() && *found == -1;
+  const std::optional<int64_t> group = WholeNumber(values, group_key, 1);
+  reader.Require(is_row || (group && *group <= kLargestSize), kConfig, "'s ", group_key,
+                 " must be -1 or a whole number from 1 to ", kLargestSize);
+  const auto support = [&](const char* key, const std::string& value, bool is_known, const char* known) {
+    reader.Support(is_known, kConfig, " with ", key, " '", value, "' (", known, ")");
+  };
+  const std::string format = text("checkpoint_format", "gptq");
+  support("checkpoint_format", format, format == "gptq" || format == "gptq_v2", "gptq and gptq_v2 are");
+  const std::string word = text("pack_dtype", "int32");
+  support("pack_dtype", word, word == "int32", "int32 is");
+  const std::string version = text("version", "gemm");
+  support("version", version, version == "gemm", "gemm is");
+  reader.Support(is_gptq || !values.contains("zero_point") || IsSet(values, "zero_point"), kConfig,
+                 " of awq with zero_point: false");
+  read.packed = PackedFormat{.packing = is_gptq ? PackedFormat::Packing::kGptq : PackedFormat::Packing::kAwq,
+                             .group = is_row ? 0 : group.value_or(0),
+                             .added_to_zeros = is_gptq && format == "gptq" ? 1 : 0,
+                             .orders_by_activation = IsSet(values, "desc_act")};
 }
 
-absl::Status ReadBits(const json& quantization, const char* key) {
-  const std::optional<int64_t> bits = WholeNumber(quantization, key, 1);
-  if (!bits) return InvalidArgumentError(StrCat("quantization_config's ", key, " must be a whole number from 1 on"));
-  if (*bits == 4) return absl::OkStatus();
-  return UnimplementedError(StrCat("quantization_config with ", key, " ", *bits, " (4 are)"));
-}
-
-absl::Status ReadGroup(const json& quantization, const char* key, PackedFormat& read) {
-  const auto found = quantization.find(key);
-  if (found != quantization.end() && found->is_number_integer() && *found == -1) {
-    read.group = 0;
-    return absl::OkStatus();
-  }
-  const std::optional<int64_t> group = WholeNumber(quantization, key, 1);
-  if (!group || *group > kLargestSize) {
-    return InvalidArgumentError(
-        StrCat("quantization_config's ", key, " must be -1 or a whole number from 1 to ", kLargestSize));
-  }
-  read.group = *group;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<PackedFormat> ParseGptq(const json& quantization) {
-  if (absl::Status status = CheckKnown(quantization, kGptqKeys); !status.ok()) return status;
-  if (absl::Status status = ReadBits(quantization, "bits"); !status.ok()) return status;
-  PackedFormat read{.packing = PackedFormat::Packing::kGptq};
-  if (absl::Status status = ReadGroup(quantization, "group_size", read); !status.ok()) return status;
-  const std::string format = LowerTextOf(quantization, "checkpoint_format", "gptq");
-  if (format != "gptq" && format != "gptq_v2") {
-    return UnimplementedError(
-        StrCat("quantization_config with checkpoint_format '", format, "' (gptq and gptq_v2 are)"));
-  }
-  if (const std::string word = LowerTextOf(quantization, "pack_dtype", "int32"); word != "int32") {
-    return UnimplementedError(StrCat("quantization_config with pack_dtype '", word, "' (int32 is)"));
-  }
-  read.added_to_zeros = format == "gptq" ? 1 : 0;
-  const auto ordered = quantization.find("desc_act");
-  read.orders_by_activation = ordered != quantization.end() && IsSet(*ordered);
-  return read;
-}
-
-absl::StatusOr<PackedFormat> ParseAwq(const json& quantization) {
-  if (absl::Status status = CheckKnown(quantization, kAwqKeys); !status.ok()) return status;
-  if (absl::Status status = ReadBits(quantization, Spelling(quantization, "bits", "w_bit")); !status.ok()) {
-    return status;
-  }
-  PackedFormat read{.packing = PackedFormat::Packing::kAwq};
-  const char* const group = Spelling(quantization, "group_size", "q_group_size");
-  if (absl::Status status = ReadGroup(quantization, group, read); !status.ok()) return status;
-  if (const std::string version = LowerTextOf(quantization, "version", "gemm"); version != "gemm") {
-    return UnimplementedError(StrCat("quantization_config with version '", version, "' (gemm is)"));
-  }
-  if (const auto zeros = quantization.find("zero_point"); zeros != quantization.end() && !IsSet(*zeros)) {
-    return UnimplementedError("quantization_config of awq with zero_point: false");
-  }
-  return read;
-}
-
-// Errors name the key that is wrong, or the one whose value or meaning is unknown (Unimplemented).
-absl::StatusOr<PackedFormat> ParseQuantizationConfig(const json& quantization) {
-  if (!quantization.is_object()) return InvalidArgumentError("quantization_config must be an object");
-  const std::string method = LowerTextOf(quantization, "quant_method", "");
-  if (method == "gptq") return ParseGptq(quantization);
-  if (method == "awq") return ParseAwq(quantization);
-  return UnimplementedError(StrCat("quantization_config of quant_method '", method, "' (gptq and awq are)"));
+absl::StatusOr<json> ParseObject(string_view text) {
+  absl::StatusOr<json> parsed = ParseJsonObject(text, kConfigDepth);
+  if (!parsed.ok()) return InvalidArgumentError(StrCat("it ", parsed.status().message()));
+  return parsed;
 }
 
 }  // namespace
@@ -495,8 +428,8 @@ DecoderConfig ConfigOf(const workload::DecoderPreset& preset) {
 }
 
 absl::StatusOr<DecoderConfig> ParseConfig(string_view text) {
-  const absl::StatusOr<json> parsed = ParseJsonObject(text, kConfigDepth);
-  if (!parsed.ok()) return InvalidArgumentError(StrCat("it ", parsed.status().message()));
+  const absl::StatusOr<json> parsed = ParseObject(text);
+  if (!parsed.ok()) return parsed.status();
   const json& config = *parsed;
   const std::string type = TextOf(config, "model_type", "");
   const auto* const architecture = std::ranges::find(kArchitectures, string_view(type), &Architecture::type);
@@ -508,58 +441,50 @@ absl::StatusOr<DecoderConfig> ParseConfig(string_view text) {
     return UnimplementedError(StrCat("models of the type '", type, "' (", names, " are)"));
   }
   DecoderConfig read;
-  if (absl::Status status = ReadGate(config, *architecture, read); !status.ok()) return status;
-  if (absl::Status status = CheckKeys(config, *architecture); !status.ok()) return status;
-  SizeReader size(config);
+  Reader reader(config);
+  ReadGate(reader, *architecture, read);
+  // The one key whose absence means true: without causality transformers lets tokens see later ones.
+  reader.Support(!config.contains("is_causal") || IsSet(config, "is_causal"), "a model with is_causal: false");
+  reader.RequireKnown(config, {kReadKeys, kHarmlessKeys, architecture->keys}, "");
   workload::Transformer& base = read.shape.base;
-  base = {.d_model = size("hidden_size"),
-          .d_ff = size("intermediate_size"),
-          .layers = size("num_hidden_layers"),
-          .heads = size("num_attention_heads"),
-          .vocab = size("vocab_size"),
+  base = {.d_model = reader.Size("hidden_size"),
+          .d_ff = reader.Size("intermediate_size"),
+          .layers = reader.Size("num_hidden_layers"),
+          .heads = reader.Size("num_attention_heads"),
+          .vocab = reader.Size("vocab_size"),
           .tied_head =
               config.contains("tie_word_embeddings") ? IsSet(config, "tie_word_embeddings") : architecture->tied_head};
   // The other architectures have different defaults in transformers, so it is required.
   const bool implied = architecture->implied_kv_heads || config.contains("num_key_value_heads");
-  base.kv_heads = implied ? size("num_key_value_heads", base.heads) : size("num_key_value_heads");
+  base.kv_heads = reader.Size("num_key_value_heads", implied ? std::optional(base.heads) : std::nullopt);
   const double head_size = architecture->head_size;
-  base.head_size = size("head_dim", head_size > 0 ? head_size : std::floor(base.d_model / base.heads));
+  base.head_size = reader.Size("head_dim", head_size > 0 ? head_size : std::floor(base.d_model / base.heads));
   read.shape.attention_bias = architecture->attention_bias;
   read.shape.head_norms = architecture->head_norms;
-  if (!size.status().ok()) return size.status();
-  if (absl::Status status = ReadWindow(config, *architecture, size, read); !status.ok()) return status;
+  ReadWindow(reader, *architecture, read);
   if (architecture->mixture) {
-    read.shape.experts = size("num_local_experts");
-    read.shape.active_experts = size("num_experts_per_tok");
+    read.shape.experts = reader.Size("num_local_experts");
+    read.shape.active_experts = reader.Size("num_experts_per_tok");
   }
-  read.max_positions =
-      static_cast<int64_t>(size("max_position_embeddings", architecture->usual_positions, kLargestNumber));
-  if (!size.status().ok()) return size.status();
-  if (std::fmod(base.heads, base.kv_heads) != 0) {
-    return InvalidArgumentError("num_attention_heads must be a multiple of num_key_value_heads");
-  }
-  if (std::fmod(base.head_size, 2) != 0) return InvalidArgumentError("head_dim must be even: RoPE turns pairs");
-  if (read.shape.active_experts > read.shape.experts) {
-    return InvalidArgumentError("num_experts_per_tok must not exceed num_local_experts");
-  }
+  read.max_positions = Whole(reader.Size("max_position_embeddings", architecture->usual_positions, kLargestNumber));
+  reader.Require(std::fmod(base.heads, base.kv_heads) == 0,
+                 "num_attention_heads must be a multiple of num_key_value_heads");
+  reader.Require(std::fmod(base.head_size, 2) == 0, "head_dim must be even: RoPE turns pairs");
+  reader.Require(read.shape.active_experts <= read.shape.experts,
+                 "num_experts_per_tok must not exceed num_local_experts");
   read.rms_epsilon = NumberOf(config, "rms_norm_eps", architecture->usual_rms_epsilon);
-  if (!(read.rms_epsilon > 0)) return InvalidArgumentError("rms_norm_eps must be a number above 0");
-  if (architecture->is_gemma) {
-    if (absl::Status status = ReadGemma(config, read); !status.ok()) return status;
-  }
-  if (absl::Status status = ReadRope(config, *architecture, read); !status.ok()) return status;
+  reader.Require(read.rms_epsilon > 0, "rms_norm_eps must be a number above 0");
+  if (architecture->is_gemma) ReadGemma(reader, read);
+  ReadRope(reader, *architecture, read);
   read.stop_ids = StopIds(config);
-  if (IsSet(config, "quantization_config")) {
-    absl::StatusOr<PackedFormat> packed = ParseQuantizationConfig(config.at("quantization_config"));
-    if (!packed.ok()) return packed.status();
-    read.packed = *packed;
-  }
+  ReadQuantization(reader, read);
+  if (!reader.status.ok()) return reader.status;
   return read;
 }
 
 absl::StatusOr<std::vector<int64_t>> ParseStopIds(string_view text) {
-  const absl::StatusOr<json> parsed = ParseJsonObject(text, kConfigDepth);
-  if (!parsed.ok()) return InvalidArgumentError(StrCat("it ", parsed.status().message()));
+  const absl::StatusOr<json> parsed = ParseObject(text);
+  if (!parsed.ok()) return parsed.status();
   return StopIds(*parsed);
 }
 

@@ -70,17 +70,17 @@ struct Data {
 };
 
 absl::StatusOr<Safetensors::Entry> ParseEntry(const nlohmann::json& fields, const Data& data) {
-  if (!fields.is_object()) return absl::InvalidArgumentError("is described by no object");
+  if (!fields.is_object()) return absl::InvalidArgumentError("is not described by an object");
   const auto dtype = fields.find("dtype");
   if (dtype == fields.end() || !dtype->is_string()) return absl::InvalidArgumentError("has no dtype");
   const std::optional<at::ScalarType> type = ParseType(dtype->get<std::string>());
   if (!type) {
-    return absl::InvalidArgumentError(absl::StrCat("has the dtype '", dtype->get<std::string>(), "', which we lack"));
+    return absl::InvalidArgumentError(absl::StrCat("has the unknown dtype '", dtype->get<std::string>(), "'"));
   }
   const auto shape = Sizes(fields, "shape");
-  if (!shape) return absl::InvalidArgumentError("has no shape of whole numbers");
+  if (!shape) return absl::InvalidArgumentError("needs a shape of whole numbers");
   const auto offsets = Sizes(fields, "data_offsets");
-  if (!offsets || offsets->size() != 2) return absl::InvalidArgumentError("has no two data_offsets");
+  if (!offsets || offsets->size() != 2) return absl::InvalidArgumentError("needs two data_offsets");
   const auto [begin, end] = std::pair((*offsets)[0], (*offsets)[1]);
   if (begin > end || end > static_cast<int64_t>(data.size())) {
     return absl::InvalidArgumentError(absl::StrCat("lies at bytes ", begin, " to ", end, " of the data, which has ",
@@ -106,10 +106,10 @@ absl::Status CheckCoverage(const std::map<std::string, Safetensors::Entry>& entr
   uint64_t next = data.begin;
   for (const Data& piece : pieces) {
     if (piece.begin < next) return absl::InvalidArgumentError("tensors overlap");
-    if (piece.begin > next) return absl::InvalidArgumentError("bytes between tensors belong to none");
+    if (piece.begin > next) return absl::InvalidArgumentError("bytes between tensors belong to no tensor");
     next = piece.end;
   }
-  if (next != data.end) return absl::InvalidArgumentError("bytes behind the tensors belong to none");
+  if (next != data.end) return absl::InvalidArgumentError("bytes after the last tensor belong to no tensor");
   return absl::OkStatus();
 }
 

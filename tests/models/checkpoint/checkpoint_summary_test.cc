@@ -53,7 +53,7 @@ TEST(CheckpointSummary, PredictsTheBytesThatAreLoaded) {
     EXPECT_GT(row.resident_bytes, row.weight_bytes + 64 * row.kv_bytes_per_token);
   }
   const CheckpointSummary summary = Summarize(checkpoint, SomePeaks());
-  const KvCache cache(summary.shape.base, 1, 1, at::kFloat, /*in_8_bits=*/true);
+  const KvCache cache(summary.config.shape.base, 1, 1, at::kFloat, /*in_8_bits=*/true);
   std::size_t bytes = 0;
   for (const at::Tensor& part : {cache.keys, cache.values, cache.key_scales, cache.value_scales})
     bytes += part.nbytes();
@@ -61,7 +61,7 @@ TEST(CheckpointSummary, PredictsTheBytesThatAreLoaded) {
   EXPECT_EQ(fitting, 5) << "all but int4, whose groups are longer than these rows";
 }
 
-TEST(CheckpointSummary, AsksTheRoofForTokens) {
+TEST(CheckpointSummary, PredictsTokensByTheRoof) {
   const TemporaryFolder folder;
   const CheckpointSummary summary = Summarize(Tiny(folder), SomePeaks());
   const PrecisionSummary& fp32 = summary.precisions.front();
@@ -70,21 +70,21 @@ TEST(CheckpointSummary, AsksTheRoofForTokens) {
   EXPECT_NEAR(1e9 / *fp32.first_tokens_per_second, read + 4 * 10, read * 0.05);
   EXPECT_LT(*fp32.last_tokens_per_second, *fp32.first_tokens_per_second);
   EXPECT_EQ(summary.precisions[2].format, workload::WeightFormat::kFp16);
-  EXPECT_FALSE(summary.precisions[2].first_tokens_per_second) << "nobody knows the roof of fp16";
+  EXPECT_FALSE(summary.precisions[2].first_tokens_per_second) << "the roof of fp16 is unknown";
 }
 
-TEST(CheckpointSummary, IsATreeForPeople) {
+TEST(CheckpointSummary, PrintsATree) {
   const TemporaryFolder folder;
   const std::string text = SummaryText(Summarize(Tiny(folder), SomePeaks()));
   EXPECT_THAT(text,
               testing::HasSubstr("  model\n    embed_tokens\n      weight             [10, 8]            fp32  x 1"));
   EXPECT_THAT(text, testing::HasSubstr("    layers\n      *\n        input_layernorm\n"));
-  EXPECT_THAT(text, testing::HasSubstr("int4      int4 goes in tiles of 16 rows"));
+  EXPECT_THAT(text, testing::HasSubstr("int4      int4 has tiles of 16 rows"));
   EXPECT_THAT(text, testing::HasSubstr("\nfp16 "));
   EXPECT_THAT(text, testing::HasSubstr("\nkeys and values in 8 bits: "));
 }
 
-TEST(CheckpointSummary, SaysTheSameToPrograms) {
+TEST(CheckpointSummary, JsonHasTheSameFields) {
   const TemporaryFolder folder;
   const CheckpointSummary summary = Summarize(Tiny(folder), SomePeaks());
   const nlohmann::ordered_json json = SummaryJson(summary);
@@ -103,7 +103,7 @@ TEST(CheckpointSummary, SaysTheSameToPrograms) {
   EXPECT_THAT(json["precisions"][4]["unsupported"].get<std::string>(), testing::HasSubstr("tiles of 16 rows"));
 }
 
-TEST(CheckpointSummary, KnowsWhetherTheRoofIsKnown) {
+TEST(CheckpointSummary, ReportsAnUnknownRoof) {
   const TemporaryFolder folder;
   const Checkpoint checkpoint = Tiny(folder);
   EXPECT_EQ(ReadRoofText(Summarize(checkpoint, SomePeaks())), "read 1.00 GB/s");

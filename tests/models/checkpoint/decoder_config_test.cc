@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "nlohmann/json.hpp"
 
@@ -69,15 +71,6 @@ const Published kPublished[] = {
      .parameters = 1235814400,
      .theta = 500000,
      .stretched = true},
-    {.name = "TinyLlama_1_1B_Chat",
-     .text = R"({"architectures": ["LlamaForCausalLM"], "attention_bias": false, "bos_token_id": 1, "eos_token_id": 2,
-  "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 5632,
-  "max_position_embeddings": 2048, "model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 22,
-  "num_key_value_heads": 4, "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 10000.0,
-  "tie_word_embeddings": false, "torch_dtype": "bfloat16", "transformers_version": "4.35.0", "use_cache": true,
-  "vocab_size": 32000})",
-     .parameters = 1100048384,
-     .theta = 10000},
     {.name = "SmolLM2_135M_Instruct",
      .text = R"({"architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
   "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 576,
@@ -98,15 +91,6 @@ const Published kPublished[] = {
      .parameters = 7241732096,
      .theta = 10000,
      .window = 4096},
-    {.name = "Mistral_7B_v0_3",
-     .text = R"({"architectures": ["MistralForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 1,
-  "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 14336,
-  "max_position_embeddings": 32768, "model_type": "mistral", "num_attention_heads": 32, "num_hidden_layers": 32,
-  "num_key_value_heads": 8, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "sliding_window": null,
-  "tie_word_embeddings": false, "torch_dtype": "bfloat16", "transformers_version": "4.42.0.dev0", "use_cache": true,
-  "vocab_size": 32768})",
-     .parameters = 7248023552,
-     .theta = 1000000},
     {.name = "Mixtral_8x7B",
      .text = R"({"architectures": ["MixtralForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 1,
   "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 14336,
@@ -116,15 +100,6 @@ const Published kPublished[] = {
   "tie_word_embeddings": false, "torch_dtype": "bfloat16", "transformers_version": "4.36.0.dev0", "use_cache": true,
   "vocab_size": 32000})",
      .parameters = 46702792704,
-     .theta = 1000000},
-    {.name = "Qwen2_7B",
-     .text = R"({"architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 151643,
-  "eos_token_id": 151643, "hidden_act": "silu", "hidden_size": 3584, "initializer_range": 0.02,
-  "intermediate_size": 18944, "max_position_embeddings": 131072, "max_window_layers": 28, "model_type": "qwen2",
-  "num_attention_heads": 28, "num_hidden_layers": 28, "num_key_value_heads": 4, "rms_norm_eps": 1e-06,
-  "rope_theta": 1000000.0, "sliding_window": 131072, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
-  "transformers_version": "4.37.2", "use_cache": true, "use_sliding_window": false, "vocab_size": 152064})",
-     .parameters = 7615616512,
      .theta = 1000000},
     {.name = "Qwen2_5_0_5B_Instruct",
      .text = R"({"architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 151643,
@@ -144,16 +119,6 @@ const Published kPublished[] = {
   "tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers_version": "4.51.0", "use_cache": true,
   "use_sliding_window": false, "vocab_size": 151936})",
      .parameters = 596049920,
-     .theta = 1000000},
-    {.name = "Qwen3_8B",
-     .text = R"({"architectures": ["Qwen3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
-  "bos_token_id": 151643, "eos_token_id": 151645, "head_dim": 128, "hidden_act": "silu", "hidden_size": 4096,
-  "initializer_range": 0.02, "intermediate_size": 12288, "max_position_embeddings": 40960, "max_window_layers": 36,
-  "model_type": "qwen3", "num_attention_heads": 32, "num_hidden_layers": 36, "num_key_value_heads": 8,
-  "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 1000000, "sliding_window": null,
-  "tie_word_embeddings": false, "torch_dtype": "bfloat16", "transformers_version": "4.51.0", "use_cache": true,
-  "use_sliding_window": false, "vocab_size": 151936})",
-     .parameters = 8190735360,
      .theta = 1000000},
     {.name = "Gemma_2_2B",
      .text = R"({"architectures": ["Gemma2ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
@@ -184,82 +149,75 @@ TEST_P(PublishedConfig, IsRead) {
 INSTANTIATE_TEST_SUITE_P(Each, PublishedConfig, testing::ValuesIn(kPublished),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
-// With nothing but its sizes.
-json Bare(const char* type) {
-  return {{"model_type", type},       {"vocab_size", 10},       {"hidden_size", 8},
-          {"intermediate_size", 12},  {"num_hidden_layers", 1}, {"num_attention_heads", 2},
-          {"num_key_value_heads", 2}, {"num_local_experts", 2}, {"num_experts_per_tok", 1}};
+// Sizes only, changed by a JSON object.
+json Config(const char* type, const char* change = "{}") {
+  json config = {{"model_type", type},      {"vocab_size", 10},       {"hidden_size", 8},
+                 {"intermediate_size", 12}, {"num_hidden_layers", 1}, {"num_attention_heads", 2},
+                 {"num_key_value_heads", 2}};
+  if (config["model_type"] == "mixtral") config.update({{"num_local_experts", 2}, {"num_experts_per_tok", 1}});
+  config.update(json::parse(change));
+  return config;
 }
 
-DecoderConfig Read(json config) {
-  if (config["model_type"] != "mixtral") {
-    config.erase("num_local_experts");
-    config.erase("num_experts_per_tok");
-  }
-  return ParseConfig(config.dump()).value();
+DecoderConfig Read(const char* type, const char* change = "{}") {
+  return ParseConfig(Config(type, change).dump()).value();
 }
 
-// transformers' own, of release 5.
-TEST(ParseConfig, WhatIsLeftOutIsOfItsArchitecture) {
-  EXPECT_EQ(Read(Bare("llama")).shape.window, 0);
-  EXPECT_EQ(Read(Bare("mistral")).shape.window, 4096);
-  json config = Bare("mistral");
-  config["sliding_window"] = nullptr;
-  EXPECT_EQ(Read(config).shape.window, 0);
-  EXPECT_EQ(Read(Bare("mixtral")).shape.window, 0);
-  EXPECT_EQ(Read(Bare("mistral")).rope_theta, 10000);
-  EXPECT_EQ(Read(Bare("mixtral")).rope_theta, 1000000);
-  EXPECT_EQ(Read(Bare("qwen2")).rms_epsilon, 1e-6);
-  EXPECT_EQ(Read(Bare("mixtral")).rms_epsilon, 1e-5);
-  EXPECT_EQ(Read(Bare("qwen2")).shape.base.HeadDim(), 4);
-  EXPECT_EQ(Read(Bare("qwen3")).shape.base.HeadDim(), 128);
-  EXPECT_FALSE(Read(Bare("qwen3")).shape.base.tied_head);
+// Those of transformers, release 5.
+TEST(ParseConfig, DefaultsAreThoseOfTheArchitecture) {
+  EXPECT_EQ(Read("llama").shape.window, 0);
+  EXPECT_EQ(Read("mistral").shape.window, 4096);
+  EXPECT_EQ(Read("mistral", R"({"sliding_window": null})").shape.window, 0);
+  EXPECT_EQ(Read("mixtral").shape.window, 0);
+  EXPECT_EQ(Read("mistral").rope_theta, 10000);
+  EXPECT_EQ(Read("mixtral").rope_theta, 1000000);
+  EXPECT_EQ(Read("qwen2").rms_epsilon, 1e-6);
+  EXPECT_EQ(Read("mixtral").rms_epsilon, 1e-5);
+  EXPECT_EQ(Read("qwen2").shape.base.HeadDim(), 4);
+  EXPECT_EQ(Read("qwen3").shape.base.HeadDim(), 128);
+  EXPECT_FALSE(Read("qwen3").shape.base.tied_head);
+  EXPECT_EQ(Read("llama").max_positions, 2048);
+  EXPECT_EQ(Read("mistral").max_positions, 131072);
+  EXPECT_EQ(Read("qwen3").max_positions, 32768);
+  EXPECT_EQ(Read("llama", R"({"max_position_embeddings": 10485760})").max_positions, 10'485'760) << "beyond any size";
 }
 
-// transformers derives layer_types from max_window_layers where they are missing.
-TEST(ParseConfig, AWindowMayBeginWithTheFirstLayer) {
-  for (const char* type : {"qwen2", "qwen3"}) {
-    json config = Bare(type);
-    config["use_sliding_window"] = true;
-    config["max_window_layers"] = 0;
-    EXPECT_EQ(Read(config).shape.window, 4096) << "left out";
-    config["sliding_window"] = 7;
-    EXPECT_EQ(Read(config).shape.window, 7);
-    config["layer_types"] = json::array({"sliding_attention"});
-    config["max_window_layers"] = 28;
-    EXPECT_EQ(Read(config).shape.window, 7) << "layer_types go first";
-    config["use_sliding_window"] = false;
-    config["layer_types"] = nullptr;
-    EXPECT_EQ(Read(config).shape.window, 0);
-  }
-}
-
-// Layers before max_window_layers are without a window, unless layer_types overrides that.
+// transformers derives missing layer_types from max_window_layers.
 TEST(ParseConfig, AWindowMayBeForSomeLayers) {
+  struct Row {
+    const char* change;  // of four layers, with use_sliding_window
+    double window;
+    std::set<int64_t> whole_layers;
+  };
+  const Row rows[] = {
+      {R"({"max_window_layers": 0})", 4096, {}},
+      {R"({"max_window_layers": 0, "sliding_window": 7})", 7, {}},
+      {R"({"max_window_layers": 3, "sliding_window": 7})", 7, {0, 1, 2}},
+      {R"({"max_window_layers": 3, "sliding_window": 7, "layer_types": []})", 7, {0, 1, 2}},
+      {R"({"max_window_layers": 28, "sliding_window": 7, "layer_types": ["sliding_attention", "full_attention",
+           "sliding_attention", "full_attention"]})",
+       7,
+       {1, 3}},
+      {R"({"max_window_layers": 0, "sliding_window": 7, "use_sliding_window": false, "layer_types": null})", 0, {}},
+  };
   for (const char* type : {"qwen2", "qwen3"}) {
-    json config = Bare(type);
-    config["num_hidden_layers"] = 4;
-    config["use_sliding_window"] = true;
-    config["sliding_window"] = 7;
-    config["max_window_layers"] = 3;
-    const DecoderConfig late = Read(config);
-    EXPECT_EQ(late.shape.window, 7);
-    EXPECT_EQ(late.shape.whole_layers, 3);
-    EXPECT_THAT(late.whole_layers, ElementsAre(0, 1, 2));
-    EXPECT_EQ(late.WindowOf(2), 0);
-    EXPECT_EQ(late.WindowOf(3), 7);
-    config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
-    EXPECT_THAT(Read(config).whole_layers, ElementsAre(1, 3));
-    config["layer_types"] = json::array();
-    EXPECT_THAT(Read(config).whole_layers, ElementsAre(0, 1, 2)) << "as if it were left out";
+    for (const Row& row : rows) {
+      json config = Config(type, R"({"num_hidden_layers": 4, "use_sliding_window": true})");
+      config.update(json::parse(row.change));
+      const DecoderConfig read = ParseConfig(config.dump()).value();
+      EXPECT_EQ(read.shape.window, row.window) << row.change;
+      EXPECT_EQ(read.shape.whole_layers, static_cast<double>(row.whole_layers.size())) << row.change;
+      EXPECT_EQ(read.whole_layers, row.whole_layers) << row.change;
+      for (int64_t layer = 0; layer < 4; ++layer) {
+        EXPECT_EQ(read.WindowOf(layer), row.whole_layers.contains(layer) ? 0 : row.window) << row.change;
+      }
+    }
   }
 }
 
 // The defaults of transformers for a Gemma 2 configuration with sizes only; and null, which means unbounded.
-TEST(ParseConfig, Gemma2HasBoundsNormsOfOutputsAndAWindowOfEveryOtherLayer) {
-  json config = Bare("gemma2");
-  config["num_hidden_layers"] = 5;
-  const DecoderConfig usual = Read(config);
+TEST(ParseConfig, ReadsTheOptionsOfGemma2) {
+  const DecoderConfig usual = Read("gemma2", R"({"num_hidden_layers": 5})");
   EXPECT_TRUE(usual.shape.base.tied_head);
   EXPECT_TRUE(usual.shape.output_norms);
   EXPECT_TRUE(usual.shape.fp32_norms);
@@ -274,133 +232,166 @@ TEST(ParseConfig, Gemma2HasBoundsNormsOfOutputsAndAWindowOfEveryOtherLayer) {
   EXPECT_EQ(usual.score_cap, 50);
   EXPECT_EQ(usual.logit_cap, 30);
   EXPECT_EQ(usual.max_positions, 8192);
-  config.update({{"tie_word_embeddings", false},
-                 {"query_pre_attn_scalar", 144},
-                 {"attn_logit_softcapping", nullptr},
-                 {"final_logit_softcapping", 7.5},
-                 {"sliding_window", 6},
-                 {"layer_types", json::array({"full_attention", "full_attention", "sliding_attention",
-                                              "sliding_attention", "sliding_attention"})}});
-  const DecoderConfig other = Read(config);
+  const DecoderConfig other = Read("gemma2", R"({"num_hidden_layers": 5, "tie_word_embeddings": false,
+      "query_pre_attn_scalar": 144, "attn_logit_softcapping": null, "final_logit_softcapping": 7.5, "sliding_window": 6,
+      "layer_types": ["full_attention", "full_attention", "sliding_attention", "sliding_attention",
+                      "sliding_attention"]})");
   EXPECT_FALSE(other.shape.base.tied_head);
   EXPECT_DOUBLE_EQ(other.score_scale, 1.0 / 12);
   EXPECT_EQ(other.score_cap, 0);
   EXPECT_EQ(other.logit_cap, 7.5);
   EXPECT_EQ(other.shape.window, 6);
   EXPECT_THAT(other.whole_layers, ElementsAre(0, 1));
-  const DecoderConfig llama = Read(Bare("llama"));
+  const DecoderConfig llama = Read("llama");
   EXPECT_EQ(llama.gate, Gate::kSilu);
   EXPECT_EQ(llama.NormOffset() + llama.score_scale + llama.score_cap + llama.logit_cap, 0);
   EXPECT_EQ(llama.embedding_scale, 1);
   EXPECT_FALSE(llama.shape.output_norms || llama.shape.fp32_norms);
 }
 
-TEST(ParseConfig, WhoseLayersHaveWhichWindowMustBeClear) {
-  json config = Bare("qwen2");
-  config.erase("num_local_experts");
-  config.erase("num_experts_per_tok");
-  config["num_hidden_layers"] = 2;
-  config["use_sliding_window"] = true;
-  config["max_window_layers"] = 1;
-  const auto message = [&] { return std::string(ParseConfig(config.dump()).status().message()); };
-  EXPECT_EQ(message(), "");
-  config["layer_types"] = {"full_attention"};
-  EXPECT_THAT(message(), HasSubstr("layer_types must have an entry for each of the 2 layers"));
-  config["layer_types"] = {"full_attention", "linear_attention"};
-  EXPECT_THAT(message(), HasSubstr("layer_types other than sliding_attention and full_attention"));
-  config["layer_types"] = {"full_attention", "sliding_attention"};
-  config["use_sliding_window"] = false;
-  EXPECT_THAT(message(), HasSubstr("layer_types other than full_attention of all layers"));
-  config["layer_types"] = nullptr;
-  config["use_sliding_window"] = true;
-  config["max_window_layers"] = "one";
-  EXPECT_THAT(message(), HasSubstr("max_window_layers must be a number of layers"));
-}
-
-TEST(ParseConfig, TheOlderNameOfPositionsGoesFirst) {
-  json config = Bare("llama");
-  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 50000.0}};
-  EXPECT_EQ(Read(config).rope_theta, 50000);
-  config["rope_scaling"] = json::object();
-  EXPECT_EQ(Read(config).rope_theta, 50000);
-  config["rope_scaling"] = {{"rope_type", "default"}, {"rope_theta", 70000.0}};
-  EXPECT_EQ(Read(config).rope_theta, 70000);
-}
-
-// Another spelling of a supported setting.
-struct Spelling {
-  const char* name;
-  const char* type;
-  json more;
-};
-
-class OtherSpelling : public testing::TestWithParam<Spelling> {};
-
-TEST_P(OtherSpelling, MeansTheSame) {
-  json config = Bare(GetParam().type);
-  const DecoderConfig plain = Read(config);
-  config.update(GetParam().more);
-  const DecoderConfig read = Read(config);
-  EXPECT_EQ(read.shape.Parameters(), plain.shape.Parameters());
-  EXPECT_EQ(read.shape.attention_bias, plain.shape.attention_bias);
-  EXPECT_EQ(read.shape.window, 0);
-  EXPECT_EQ(read.rope_theta, plain.rope_theta);
-  EXPECT_FALSE(read.stretched);
-  EXPECT_EQ(read.max_positions, plain.max_positions);
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Each, OtherSpelling,
-    testing::Values(Spelling{"Swish", "llama", {{"hidden_act", "swish"}}},
-                    Spelling{"AllPairs", "llama", {{"partial_rotary_factor", 1.0}}},
-                    Spelling{"AllPairsOfPositions",
-                             "llama",
-                             {{"rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 1}}}}},
-                    Spelling{"OriginalPositionsOfNothing", "llama", {{"original_max_position_embeddings", 4096}}},
-                    Spelling{"BiasOfQwen2", "qwen2", {{"attention_bias", true}}},
-                    Spelling{"NoBiasOfQwen2", "qwen2", {{"attention_bias", false}}},
-                    Spelling{"WindowOfNoLayer", "qwen2", {{"use_sliding_window", true}, {"max_window_layers", 1}}},
-                    Spelling{"WindowOfNoLayerAsUsual", "qwen3", {{"use_sliding_window", true}, {"sliding_window", 4}}},
-                    Spelling{"NoWindow",
-                             "qwen2",
-                             {{"use_sliding_window", true}, {"sliding_window", nullptr}, {"max_window_layers", 0}}},
-                    Spelling{"WindowOfNoTypeOfLayer",
-                             "qwen2",
-                             {{"use_sliding_window", true},
-                              {"max_window_layers", 0},
-                              {"layer_types", json::array({"full_attention"})}}}),
-    [](const auto& instance) { return std::string(instance.param.name); });
-
-TEST(ParseConfig, PositionsAreCountedBeyondAnySize) {
-  json config = Bare("llama");
-  EXPECT_EQ(Read(config).max_positions, 2048);
-  EXPECT_EQ(Read(Bare("mistral")).max_positions, 131072);
-  EXPECT_EQ(Read(Bare("qwen3")).max_positions, 32768);
-  config["max_position_embeddings"] = 10'485'760;
-  EXPECT_EQ(Read(config).max_positions, 10'485'760);
+TEST(ParseConfig, RopeScalingTakesPrecedence) {
+  EXPECT_EQ(Read("llama", R"({"rope_parameters": {"rope_type": "default", "rope_theta": 5e4}})").rope_theta, 5e4);
+  EXPECT_EQ(Read("llama", R"({"rope_parameters": {"rope_theta": 5e4}, "rope_scaling": {}})").rope_theta, 5e4);
+  EXPECT_EQ(
+      Read("llama", R"({"rope_parameters": {"rope_theta": 5e4}, "rope_scaling": {"rope_theta": 7e4}})").rope_theta,
+      7e4);
 }
 
 // transformers falls back to the number of positions, and prefers a value next to the object to the one in it.
 TEST(ParseConfig, OriginalPositionsMayBeLeftOut) {
-  json config = Bare("llama");
-  config["max_position_embeddings"] = 4096;
-  config["rope_scaling"] = {
-      {"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}};
-  EXPECT_EQ(Read(config).stretched->original_positions, 4096);
+  json config = Config("llama", R"({"max_position_embeddings": 4096, "rope_scaling":
+      {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}})");
+  const auto original = [&] { return ParseConfig(config.dump()).value().stretched->original_positions; };
+  EXPECT_EQ(original(), 4096);
   config["rope_scaling"]["original_max_position_embeddings"] = 1024;
-  EXPECT_EQ(Read(config).stretched->original_positions, 1024);
+  EXPECT_EQ(original(), 1024);
   config["original_max_position_embeddings"] = 512;
-  EXPECT_EQ(Read(config).stretched->original_positions, 512);
+  EXPECT_EQ(original(), 512);
 }
 
 TEST(ParseConfig, StopIdsAreOneOrSeveral) {
-  json config = Bare("llama");
-  config["eos_token_id"] = 3;
-  EXPECT_THAT(Read(config).stop_ids, ElementsAre(3));
-  config["eos_token_id"] = {3, 5};
-  EXPECT_THAT(Read(config).stop_ids, ElementsAre(3, 5));
-  config["eos_token_id"] = nullptr;
-  EXPECT_THAT(Read(config).stop_ids, ElementsAre());
+  EXPECT_THAT(Read("llama", R"({"eos_token_id": 3})").stop_ids, ElementsAre(3));
+  EXPECT_THAT(Read("llama", R"({"eos_token_id": [3, 5]})").stop_ids, ElementsAre(3, 5));
+  EXPECT_THAT(Read("llama", R"({"eos_token_id": null})").stop_ids, ElementsAre());
+}
+
+// Other spellings of supported settings.
+TEST(ParseConfig, SettingsWithoutEffectChangeNothing) {
+  constexpr std::pair<const char*, const char*> kSame[] = {
+      {"llama", R"({"hidden_act": "swish"})"},
+      {"llama", R"({"partial_rotary_factor": 1.0})"},
+      {"llama", R"({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 1}})"},
+      {"llama", R"({"original_max_position_embeddings": 4096})"},
+      {"qwen2", R"({"attention_bias": true})"},
+      {"qwen2", R"({"attention_bias": false})"},
+      {"qwen2", R"({"use_sliding_window": true, "max_window_layers": 1})"},
+      {"qwen3", R"({"use_sliding_window": true, "sliding_window": 4})"},
+      {"qwen2", R"({"use_sliding_window": true, "sliding_window": null, "max_window_layers": 0})"},
+      {"qwen2", R"({"use_sliding_window": true, "max_window_layers": 0, "layer_types": ["full_attention"]})"},
+  };
+  for (const auto& [type, change] : kSame) {
+    SCOPED_TRACE(change);
+    const DecoderConfig plain = Read(type);
+    const DecoderConfig read = Read(type, change);
+    EXPECT_EQ(read.shape.Parameters(), plain.shape.Parameters());
+    EXPECT_EQ(read.shape.attention_bias, plain.shape.attention_bias);
+    EXPECT_EQ(read.shape.window, 0);
+    EXPECT_EQ(read.rope_theta, plain.rope_theta);
+    EXPECT_FALSE(read.stretched);
+    EXPECT_EQ(read.max_positions, plain.max_positions);
+  }
+}
+
+struct Refused {
+  const char* type;
+  const char* change;  // null removes a key
+  const char* error;
+};
+
+void ExpectRefused(const json& config, const Refused& row) {
+  EXPECT_THAT(std::string(ParseConfig(config.dump()).status().message()), HasSubstr(row.error)) << row.change;
+}
+
+constexpr Refused kRefused[] = {
+    {"gpt2", "{}", "models of the type 'gpt2'"},
+    {"llama", R"({"hidden_size": null})", "hidden_size must be a whole number"},
+    {"llama", R"({"num_hidden_layers": -1})", "num_hidden_layers must be"},
+    {"llama", R"({"vocab_size": "10"})", "vocab_size must be"},
+    {"llama", R"({"vocab_size": 1e15})", "vocab_size must be"},
+    {"llama", R"({"max_position_embeddings": 1e16})",
+     "max_position_embeddings must be a whole number from 1 to 9007199254740992"},
+    {"llama", R"({"num_key_value_heads": 3})", "multiple of num_key_value_heads"},
+    {"llama", R"({"head_dim": 3})", "head_dim must be even"},
+    {"mistral", R"({"num_key_value_heads": null})", "num_key_value_heads must be a whole number"},
+    {"mixtral", R"({"num_experts_per_tok": 3})", "num_experts_per_tok must not exceed num_local_experts"},
+    {"llama", R"({"attention_bias": true})", "a model with attention_bias"},
+    {"llama", R"({"final_logit_softcapping": 30.0})",
+     "a model with final_logit_softcapping, whose effect is not known (set it to null if the logits do not depend on "
+     "it)"},
+    {"llama", R"({"attn_logit_softcapping": 50})", "a model with attn_logit_softcapping, whose effect"},
+    {"llama", R"({"partial_rotary_factor": 0.5})", "a model with partial_rotary_factor"},
+    {"llama", R"({"sliding_window": 4})", "a model with sliding_window"},
+    {"llama", R"({"": 4})", "a model with , whose effect"},
+    {"llama", R"({"use_sliding_window": true})", "a model with use_sliding_window, whose effect"},
+    {"llama", R"({"is_causal": false})", "a model with is_causal: false"},
+    {"llama", R"({"rms_norm_eps": "1e-5"})", "rms_norm_eps must be a number above 0"},
+    {"llama", R"({"hidden_act": 1})", "the activation '1'"},
+    {"gemma2", R"({"hidden_activation": "gelu"})", "the activation 'gelu' (gelu_pytorch_tanh is)"},
+    {"gemma2", R"({"attn_logit_softcapping": -1})", "attn_logit_softcapping must be a number above 0, or null"},
+    {"gemma2", R"({"final_logit_softcapping": 0})", "final_logit_softcapping must be a number above 0, or null"},
+    {"gemma2", R"({"final_logit_softcapping": "30"})", "final_logit_softcapping must be a number above 0, or null"},
+    {"gemma2", R"({"query_pre_attn_scalar": 0})", "query_pre_attn_scalar must be a number above 0"},
+    {"mistral", R"({"sliding_window": "4"})", "sliding_window must be a whole number"},
+    {"mistral", R"({"sliding_window": -1})", "sliding_window must be a whole number"},
+    {"qwen3", R"({"use_sliding_window": true, "max_window_layers": "all"})",
+     "max_window_layers must be a number of layers"},
+    {"llama", R"({"layer_types": 1})", "layer_types must be a list"},
+    {"llama", R"({"layer_types": ["sliding_attention"]})", "layer_types other than full_attention of all layers"},
+    {"qwen2", R"({"num_hidden_layers": 2, "layer_types": ["full_attention"]})",
+     "layer_types must have an entry for each of the 2 layers"},
+    {"qwen2", R"({"use_sliding_window": true, "max_window_layers": 0, "layer_types": ["linear_attention"]})",
+     "layer_types other than sliding_attention and full_attention"},
+    {"llama", R"({"rope_theta": "1e6"})", "rope_theta must be a number above 1"},
+    {"llama", R"({"rope_parameters": {"rope_theta": true}})", "rope_theta must be a number above 1"},
+    {"llama", R"({"rope_parameters": {"rope_type": "yarn"}})", "rope_type 'yarn'"},
+    {"llama", R"({"rope_parameters": {"rope_type": 5}})", "rope_type '5'"},
+    {"llama", R"({"rope_scaling": {"type": "yarn", "beta_fast": 32}})", "rope_type 'yarn'"},
+    {"llama", R"({"rope_scaling": "linear"})", "rope_scaling must be an object"},
+    {"llama", R"({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}})",
+     "a model with partial_rotary_factor of its positions"},
+    {"llama", R"({"rope_parameters": {"rope_type": "llama3"}})", "rope_parameters needs factor"},
+    {"llama", R"({"quantization_config": "gptq"})", "quantization_config must be an object"},
+};
+
+TEST(ParseConfig, RefusesWithTheReason) {
+  for (const Refused& row : kRefused) {
+    json config = Config(row.type);
+    config.merge_patch(json::parse(row.change));
+    ExpectRefused(config, row);
+  }
+}
+
+constexpr Refused kRefusedQuantizations[] = {
+    {"bitsandbytes", "{}", "quantization_config of quant_method 'bitsandbytes' (gptq and awq are)"},
+    {"gptq", R"({"bits": 3})", "quantization_config with bits 3 (4 are)"},
+    {"gptq", R"({"bits": null})", "quantization_config's bits must be a whole number from 1 on"},
+    {"gptq", R"({"group_size": 0})", "quantization_config's group_size must be -1 or a whole number"},
+    {"gptq", R"({"is_marlin_format": true})", "quantization_config with is_marlin_format, whose effect is not known"},
+    {"gptq", R"({"version": "gemm"})", "quantization_config with version, whose effect is not known"},
+    {"gptq", R"({"checkpoint_format": "marlin"})", "checkpoint_format 'marlin' (gptq and gptq_v2 are)"},
+    {"gptq", R"({"pack_dtype": "int16"})", "pack_dtype 'int16' (int32 is)"},
+    {"awq", R"({"version": "gemv"})", "version 'gemv' (gemm is)"},
+    {"awq", R"({"zero_point": false})", "awq with zero_point: false"},
+    {"awq", R"({"bits": null, "w_bit": 8})", "quantization_config with w_bit 8 (4 are)"},
+};
+
+TEST(ParseConfig, RefusesQuantizationsWithTheReason) {
+  for (const Refused& row : kRefusedQuantizations) {
+    json config = Config("llama");
+    config["quantization_config"] = {{"quant_method", row.type}, {"bits", 4}, {"group_size", 32}};
+    config["quantization_config"].merge_patch(json::parse(row.change));
+    ExpectRefused(config, row);
+  }
 }
 
 }  // namespace
