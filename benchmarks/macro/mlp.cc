@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "lib/aten/precision_scopes.h"
-#include "lib/models/training/native_layers.h"
+#include "lib/models/training/transformer_model.h"
 #include "lib/observe/ranges.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/models/mlp.h"

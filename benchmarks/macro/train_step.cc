@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/aten/attention.h"
 #include "lib/aten/storage_type.h"
-#include "lib/models/training/native_layers.h"
 #include "lib/models/training/optimizer.h"
 #include "lib/models/training/trainer.h"
 #include "lib/observe/ranges.h"

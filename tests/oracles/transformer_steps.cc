@@ -16,7 +16,6 @@
 #include <memory>
 #include <string>
 
-#include "lib/models/training/native_layers.h"
 #include "lib/models/training/trainer.h"
 
 namespace roofbench::models {

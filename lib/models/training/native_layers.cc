@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/models/training/native_layers.h"
+#include "lib/models/training/transformer_model.h"
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
@@ -48,39 +48,39 @@ struct Angles {
 
 // Between x [batch, tokens, heads · head_dim] and y [batch · heads, tokens, head_dim]: x to y where `split`, y to x
 // otherwise, its elements rotated on the way.
-template <typename T>
-void Rotated(const Heads& shape, T* x, T* y, const Angles& angles, bool split) {
+void Rotate(const Heads& shape, const at::Tensor& x, const at::Tensor& y, const Angles& angles, bool split) {
   const int64_t width = shape.heads * shape.head_dim;
-  TorchThreads()(shape.all(), [&](kernels::Range range) {
-    for (int64_t head = range.begin; head < range.end; ++head) {
-      T* const apart = x + head / shape.heads * shape.tokens * width + head % shape.heads * shape.head_dim;
-      T* const together = y + head * shape.tokens * shape.head_dim;
-      Run(kernels::Rope<T>{.x = split ? apart : together,
-                           .y = split ? together : apart,
-                           .cosines = Elements<float>(angles.cosines),
-                           .sines = Elements<float>(angles.sines),
-                           .rows = shape.tokens,
-                           .positions = shape.tokens,
-                           .cols = shape.head_dim,
-                           .x_stride = split ? width : shape.head_dim,
-                           .y_stride = split ? shape.head_dim : width},
-          kernels::SerialFor());
-    }
+  const observe::Range kernel("roofbench::rope");
+  WithElement(x, [&]<typename T>(T) {
+    TorchThreads()(shape.all(), [&](kernels::Range range) {
+      for (int64_t head = range.begin; head < range.end; ++head) {
+        T* const apart =
+            Elements<T>(x) + head / shape.heads * shape.tokens * width + head % shape.heads * shape.head_dim;
+        T* const together = Elements<T>(y) + head * shape.tokens * shape.head_dim;
+        Run(kernels::Rope<T>{.x = split ? apart : together,
+                             .y = split ? together : apart,
+                             .cosines = Elements<float>(angles.cosines),
+                             .sines = Elements<float>(angles.sines),
+                             .rows = shape.tokens,
+                             .positions = shape.tokens,
+                             .cols = shape.head_dim,
+                             .x_stride = split ? width : shape.head_dim,
+                             .y_stride = split ? shape.head_dim : width},
+            kernels::SerialFor());
+      }
+    });
   });
 }
 
 at::Tensor SplitRotated(const Heads& shape, const at::Tensor& x, const Angles& angles) {
-  const at::Tensor plain = x.contiguous();
   at::Tensor y = at::empty({shape.all(), shape.tokens, shape.head_dim}, x.options());
-  const observe::Range kernel("roofbench::rope");
-  WithElement(x, [&]<typename T>(T) { Rotated(shape, Elements<T>(plain), Elements<T>(y), angles, /*split=*/true); });
+  Rotate(shape, x.contiguous(), y, angles, /*split=*/true);
   return y;
 }
 
 at::Tensor MergedRotated(const Heads& shape, const at::Tensor& y, const Angles& angles) {
   at::Tensor x = at::empty({shape.batch, shape.tokens, shape.heads * shape.head_dim}, y.options());
-  const observe::Range kernel("roofbench::rope");
-  WithElement(y, [&]<typename T>(T) { Rotated(shape, Elements<T>(x), Elements<T>(y), angles, /*split=*/false); });
+  Rotate(shape, x, y, angles, /*split=*/false);
   return x;
 }
 
@@ -95,6 +95,13 @@ kernels::HeadVectors<T> Together(const Heads& shape, const at::Tensor& y) {
 }
 
 at::Tensor Scratch(int64_t floats) { return at::empty({floats}, at::kFloat); }
+
+// Runs the kernel make(T()), where T is the element type of `tensor`, in a profiler range.
+template <typename Make>
+void RunKernel(const char* name, const at::Tensor& tensor, Make make) {
+  const observe::Range kernel(name);
+  WithElement(tensor, [&](auto element) { Run(make(element), TorchThreads()); });
+}
 
 class FusedAttention : public Function<FusedAttention> {
  public:
@@ -242,18 +249,15 @@ class NormFunction : public Function<NormFunction> {
     const int64_t cols = x.size(-1);
     const at::Tensor rstd = at::empty({x.numel() / cols}, wide.options());
     const at::Tensor y = at::empty_like(x);
-    std::optional<observe::Range> kernel("roofbench::rms_norm");
-    WithElement(x, [&]<typename T>(T) {
-      Run(kernels::RmsNorm<T>{.x = Elements<T>(x),
-                              .y = Elements<T>(y),
-                              .weight = Elements<float>(wide),
-                              .rstd = Elements<float>(rstd),
-                              .rows = rstd.numel(),
-                              .cols = cols,
-                              .eps = static_cast<float>(epsilon)},
-          TorchThreads());
+    RunKernel("roofbench::rms_norm", x, [&]<typename T>(T) {
+      return kernels::RmsNorm<T>{.x = Elements<T>(x),
+                                 .y = Elements<T>(y),
+                                 .weight = Elements<float>(wide),
+                                 .rstd = Elements<float>(rstd),
+                                 .rows = rstd.numel(),
+                                 .cols = cols,
+                                 .eps = static_cast<float>(epsilon)};
     });
-    kernel.reset();
     context->save_for_backward({x, rstd, weight});
     return y.to(ProductType(weight.scalar_type()));
   }
@@ -264,24 +268,20 @@ class NormFunction : public Function<NormFunction> {
     const at::Tensor& rstd = saved[1];
     const at::Tensor wide = saved[2].to(at::kFloat);
     const at::Tensor dy = upstream[0].contiguous().to(x.scalar_type());
-    const kernels::ThreadPool pool = TorchThreads();
     const at::Tensor dx = at::empty_like(x);
     const at::Tensor dw = at::empty_like(wide);
-    const at::Tensor scratch = at::empty({pool.threads(), 2, x.size(-1)}, wide.options());
-    std::optional<observe::Range> kernel("roofbench::rms_norm_gradient");
-    WithElement(x, [&]<typename T>(T) {
-      Run(kernels::NormGradient<T>{.x = Elements<T>(x),
-                                   .dy = Elements<T>(dy),
-                                   .weight = Elements<float>(wide),
-                                   .rstd = Elements<float>(rstd),
-                                   .dx = Elements<T>(dx),
-                                   .dweight = Elements<float>(dw),
-                                   .scratch = Elements<float>(scratch),
-                                   .rows = rstd.numel(),
-                                   .cols = x.size(-1)},
-          pool);
+    const at::Tensor scratch = at::empty({TorchThreads().threads(), 2, x.size(-1)}, wide.options());
+    RunKernel("roofbench::rms_norm_gradient", x, [&]<typename T>(T) {
+      return kernels::NormGradient<T>{.x = Elements<T>(x),
+                                      .dy = Elements<T>(dy),
+                                      .weight = Elements<float>(wide),
+                                      .rstd = Elements<float>(rstd),
+                                      .dx = Elements<T>(dx),
+                                      .dweight = Elements<float>(dw),
+                                      .scratch = Elements<float>(scratch),
+                                      .rows = rstd.numel(),
+                                      .cols = x.size(-1)};
     });
-    kernel.reset();
     return {dx, dw.to(saved[2].scalar_type()), at::Tensor()};
   }
 };
@@ -291,10 +291,9 @@ class GateFunction : public Function<GateFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& gate, const at::Tensor& up) {
     context->save_for_backward({gate, up});
     at::Tensor y = at::empty_like(gate);
-    const observe::Range kernel("roofbench::silu_mul");
-    WithElement(gate, [&]<typename T>(T) {
-      Run(kernels::SiluMul<T>{.gate = Elements<T>(gate), .up = Elements<T>(up), .y = Elements<T>(y), .n = gate.numel()},
-          TorchThreads());
+    RunKernel("roofbench::silu_mul", gate, [&]<typename T>(T) {
+      return kernels::SiluMul<T>{
+          .gate = Elements<T>(gate), .up = Elements<T>(up), .y = Elements<T>(y), .n = gate.numel()};
     });
     return y;
   }
@@ -306,15 +305,13 @@ class GateFunction : public Function<GateFunction> {
     const at::Tensor dy = upstream[0].contiguous();
     at::Tensor d_gate = at::empty_like(gate);
     at::Tensor d_up = at::empty_like(up);
-    const observe::Range kernel("roofbench::silu_mul_gradient");
-    WithElement(gate, [&]<typename T>(T) {
-      Run(kernels::SiluMulGradient<T>{.gate = Elements<T>(gate),
-                                      .up = Elements<T>(up),
-                                      .dy = Elements<T>(dy),
-                                      .d_gate = Elements<T>(d_gate),
-                                      .d_up = Elements<T>(d_up),
-                                      .n = gate.numel()},
-          TorchThreads());
+    RunKernel("roofbench::silu_mul_gradient", gate, [&]<typename T>(T) {
+      return kernels::SiluMulGradient<T>{.gate = Elements<T>(gate),
+                                         .up = Elements<T>(up),
+                                         .dy = Elements<T>(dy),
+                                         .d_gate = Elements<T>(d_gate),
+                                         .d_up = Elements<T>(d_up),
+                                         .n = gate.numel()};
     });
     return {d_gate, d_up};
   }
@@ -323,18 +320,15 @@ class GateFunction : public Function<GateFunction> {
 // The mean loss; `with_gradient` replaces the logits by its gradient.
 at::Tensor MeanLoss(const at::Tensor& logits, const at::Tensor& targets, bool with_gradient) {
   const at::Tensor losses = at::empty({targets.numel()}, at::kFloat);
-  std::optional<observe::Range> kernel("roofbench::cross_entropy");
-  WithElement(logits, [&]<typename T>(T) {
-    Run(kernels::CrossEntropy<T>{.x = Elements<T>(logits),
-                                 .target = Elements<int64_t>(targets),
-                                 .loss = Elements<float>(losses),
-                                 .gradient = with_gradient ? Elements<T>(logits) : nullptr,
-                                 .scale = 1 / static_cast<float>(targets.numel()),
-                                 .rows = targets.numel(),
-                                 .cols = logits.size(-1)},
-        TorchThreads());
+  RunKernel("roofbench::cross_entropy", logits, [&]<typename T>(T) {
+    return kernels::CrossEntropy<T>{.x = Elements<T>(logits),
+                                    .target = Elements<int64_t>(targets),
+                                    .loss = Elements<float>(losses),
+                                    .gradient = with_gradient ? Elements<T>(logits) : nullptr,
+                                    .scale = 1 / static_cast<float>(targets.numel()),
+                                    .rows = targets.numel(),
+                                    .cols = logits.size(-1)};
   });
-  kernel.reset();
   return losses.mean();
 }
 
@@ -364,9 +358,8 @@ class LinearGeluFunction : public Function<LinearGeluFunction> {
     const at::Tensor cast = weight.to(type);
     const at::Tensor sums = Product(rows, cast, bias.to(type));
     at::Tensor y = at::empty_like(sums);
-    const observe::Range kernel("roofbench::gelu");
-    WithElement(sums, [&]<typename T>(T) {
-      Run(kernels::Gelu<T>{.x = Elements<T>(sums), .y = Elements<T>(y), .n = sums.numel()}, TorchThreads());
+    RunKernel("roofbench::gelu", sums, [&]<typename T>(T) {
+      return kernels::Gelu<T>{.x = Elements<T>(sums), .y = Elements<T>(y), .n = sums.numel()};
     });
     context->save_for_backward({rows, cast, sums});
     context->saved_data["x"] = x.scalar_type();
@@ -380,14 +373,10 @@ class LinearGeluFunction : public Function<LinearGeluFunction> {
     const at::Tensor& sums = saved[2];
     const at::Tensor dy = upstream[0].contiguous().to(sums.scalar_type());
     const at::Tensor d_sums = at::empty_like(sums);
-    std::optional<observe::Range> kernel("roofbench::gelu_gradient");
-    WithElement(sums, [&]<typename T>(T) {
-      Run(
-          kernels::GeluGradient<T>{
-              .x = Elements<T>(sums), .dy = Elements<T>(dy), .dx = Elements<T>(d_sums), .n = sums.numel()},
-          TorchThreads());
+    RunKernel("roofbench::gelu_gradient", sums, [&]<typename T>(T) {
+      return kernels::GeluGradient<T>{
+          .x = Elements<T>(sums), .dy = Elements<T>(dy), .dx = Elements<T>(d_sums), .n = sums.numel()};
     });
-    kernel.reset();
     const at::ScalarType storage = context->saved_data["weight"].toScalarType();
     at::Tensor dx;
     if (context->needs_input_grad(0)) {

@@ -112,7 +112,6 @@ class Sgd : public Optimizer {
     at::_foreach_add_(parameters_, gradients, -settings_.learning_rate);
   }
   double StateBytes() const override { return 0; }
-  std::optional<AdamWState> State(std::size_t /*index*/) const override { return std::nullopt; }
 
  private:
   std::vector<at::Tensor> parameters_;
@@ -130,12 +129,6 @@ class AdamW : public Optimizer {
   void Step() override { adamw_.step(); }
   // The two moments, made by the first step.
   double StateBytes() const override { return adamw_.state().empty() ? 0 : 2 * BytesOf(parameters_); }
-  std::optional<AdamWState> State(std::size_t index) const override {
-    const auto found = adamw_.state().find(parameters_.at(index).unsafeGetTensorImpl());
-    if (found == adamw_.state().end()) return std::nullopt;
-    const auto& state = static_cast<const torch::optim::AdamWParamState&>(*found->second);
-    return AdamWState{state.exp_avg(), state.exp_avg_sq(), static_cast<double>(state.step())};
-  }
 
  private:
   std::vector<at::Tensor> parameters_;
@@ -179,11 +172,6 @@ class MomentsAdamW final : public Optimizer {
     tensors_.gradients.clear();
   }
   double StateBytes() const override { return BytesOf(tensors_.means) + BytesOf(tensors_.squares); }
-  std::optional<AdamWState> State(std::size_t index) const override {
-    const double steps =
-        update_ == Update::kFused ? device_steps_.at(index).item<double>() : static_cast<double>(steps_);
-    return AdamWState{tensors_.means.at(index), tensors_.squares.at(index), steps};
-  }
 
  private:
   const OptimizerSettings settings_;

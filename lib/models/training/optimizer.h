@@ -57,8 +57,6 @@ class Optimizer {
   virtual void Step() = 0;
   // Bytes of the state kept between steps.
   virtual double StateBytes() const = 0;
-  // The state of parameter `index`; nullopt for SGD, and for adamw before its first step.
-  virtual std::optional<AdamWState> State(std::size_t index) const = 0;
 };
 
 // One update of `parameter` by the formula in double precision, for tests and checks. Updates `state` (nullopt: SGD).

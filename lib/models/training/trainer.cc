@@ -42,9 +42,13 @@ at::Tensor Leaf(const at::Tensor& tensor, at::ScalarType type, bool requires_gra
 
 TransformerBlock Converted(const TransformerBlock& block, at::ScalarType type, bool requires_grad) {
   TransformerBlock converted = block;
-  TransformerBlock::ForEach(converted,
-                            [&](const char*, at::Tensor& tensor) { tensor = Leaf(tensor, type, requires_grad); });
+  for (at::Tensor* tensor : TransformerBlock::Tensors(converted)) *tensor = Leaf(*tensor, type, requires_grad);
   return converted;
+}
+
+TransformerContext OnLibTorch(TransformerContext context) {
+  context.layers = &EagerLayers();
+  return context;
 }
 
 // The input of every block, and of the final norm.
@@ -62,12 +66,68 @@ bool IsWatched(std::size_t block, const TransformerModel& model) {
   return block == 0 || block + 1 == model.blocks.size();
 }
 
-}  // namespace
-
-TransformerContext OnLibTorch(TransformerContext context) {
-  context.layers = &EagerLayers();
-  return context;
+// The loss of a batch and its gradients with respect to the embedding, the first block, the last block (unless it is
+// the first), the final norm and the head: by `trainer`'s operations in its precision. The parameters must have no
+// gradients, and have none afterwards.
+std::vector<at::Tensor> LossAndGradients(Trainer& trainer, const at::Tensor& tokens, const at::Tensor& targets) {
+  const at::AutoGradMode grad(true);
+  const TransformerModel& model = trainer.model();
+  const at::Tensor loss = trainer.Forward(tokens, targets);
+  trainer.Backward(loss);
+  std::vector<at::Tensor> own = {loss.detach(), model.embedding.grad()};
+  for (std::size_t i = 0; i < model.blocks.size(); ++i) {
+    if (!IsWatched(i, model)) continue;
+    for (const at::Tensor* tensor : TransformerBlock::Tensors(model.blocks[i])) own.push_back(tensor->grad());
+  }
+  own.insert(own.end(), {model.norm.grad(), model.head.grad()});
+  trainer.ForgetGradients();
+  return own;
 }
+
+// The same by LibTorch's operations in precision `type`. Blocks run one at a time, forward and again for backward, so
+// that only one block's weights and activations exist in that precision.
+std::vector<at::Tensor> ReferenceGradients(const TransformerModel& model, const at::Tensor& tokens,
+                                           const at::Tensor& targets, at::ScalarType type) {
+  const at::AutoGradMode grad(true);
+  const TransformerContext context = OnLibTorch(model.context);
+  const std::vector<at::Tensor> inputs = BlockInputs(model, tokens, type);
+
+  at::Tensor x = Leaf(inputs.back(), type, true);
+  const at::Tensor norm = Leaf(model.norm, type, true);
+  const at::Tensor head = Leaf(model.head, type, true);
+  const LayerFunctions& layers = EagerLayers();
+  const at::Tensor logits = layers.linear(layers.norm(x, norm, context.norm_epsilon), head);
+  const at::Tensor loss = LossOf(context, logits, targets);
+  loss.backward();
+
+  std::vector<at::Tensor> reference = {norm.grad(), head.grad()};
+  at::Tensor upstream = x.grad();
+  for (std::size_t i = model.blocks.size(); i-- > 0;) {
+    const TransformerBlock block = Converted(model.blocks[i], type, IsWatched(i, model));
+    x = Leaf(inputs[i], type, true);
+    RunBlock(block, model.rope, context, x).backward(upstream);
+    upstream = x.grad();
+    if (!IsWatched(i, model)) continue;
+    std::vector<at::Tensor> own;
+    for (const at::Tensor* tensor : TransformerBlock::Tensors(block)) own.push_back(tensor->grad());
+    reference.insert(reference.begin(), own.begin(), own.end());
+  }
+  const at::Tensor of_embedding =
+      at::embedding_dense_backward(upstream, tokens, model.embedding.size(0), -1, /*scale_grad_by_freq=*/false);
+  reference.insert(reference.begin(), {loss.detach(), of_embedding});
+  return reference;
+}
+
+// The logits [batch, tokens, vocab], computed the same way.
+at::Tensor ReferenceLogits(const TransformerModel& model, const at::Tensor& tokens, at::ScalarType type) {
+  const at::NoGradGuard no_grad;
+  const LayerFunctions& layers = EagerLayers();
+  const at::Tensor x = BlockInputs(model, tokens, type).back();
+  return layers.linear(layers.norm(x, Leaf(model.norm, type, false), model.context.norm_epsilon),
+                       Leaf(model.head, type, false));
+}
+
+}  // namespace
 
 Trainer::Trainer(TransformerModel model, std::unique_ptr<Optimizer> optimizer, bool autocast)
     : model_(std::move(model)),
@@ -105,67 +165,6 @@ double Trainer::GradientBytes() const {
   return bytes;
 }
 
-LossAndGradients OwnGradients(Trainer& trainer, const at::Tensor& tokens, const at::Tensor& targets) {
-  const at::AutoGradMode grad(true);
-  const TransformerModel& model = trainer.model();
-  const at::Tensor loss = trainer.Forward(tokens, targets);
-  trainer.Backward(loss);
-  LossAndGradients own{.loss = loss.detach(), .gradients = {model.embedding.grad()}};
-  for (std::size_t i = 0; i < model.blocks.size(); ++i) {
-    if (!IsWatched(i, model)) continue;
-    TransformerBlock::ForEach(model.blocks[i],
-                              [&](const char*, const at::Tensor& tensor) { own.gradients.push_back(tensor.grad()); });
-  }
-  own.gradients.push_back(model.norm.grad());
-  own.gradients.push_back(model.head.grad());
-  trainer.ForgetGradients();
-  return own;
-}
-
-LossAndGradients ReferenceGradients(const TransformerModel& model, const at::Tensor& tokens, const at::Tensor& targets,
-                                    at::ScalarType type) {
-  const at::AutoGradMode grad(true);
-  const TransformerContext context = OnLibTorch(model.context);
-  const std::vector<at::Tensor> inputs = BlockInputs(model, tokens, type);
-
-  at::Tensor x = Leaf(inputs.back(), type, true);
-  const at::Tensor norm = Leaf(model.norm, type, true);
-  const at::Tensor head = Leaf(model.head, type, true);
-  const LayerFunctions& layers = EagerLayers();
-  const at::Tensor logits = layers.linear(layers.norm(x, norm, context.norm_epsilon), head);
-  const at::Tensor loss = LossOf(context, logits, targets);
-  loss.backward();
-
-  std::vector<std::vector<at::Tensor>> watched(model.blocks.size());
-  at::Tensor upstream = x.grad();
-  for (std::size_t i = model.blocks.size(); i-- > 0;) {
-    const TransformerBlock block = Converted(model.blocks[i], type, IsWatched(i, model));
-    x = Leaf(inputs[i], type, true);
-    RunBlock(block, model.rope, context, x).backward(upstream);
-    upstream = x.grad();
-    if (!IsWatched(i, model)) continue;
-    TransformerBlock::ForEach(block,
-                              [&](const char*, const at::Tensor& tensor) { watched[i].push_back(tensor.grad()); });
-  }
-  LossAndGradients reference{.loss = loss.detach(), .gradients = {}};
-  reference.gradients.push_back(
-      at::embedding_dense_backward(upstream, tokens, model.embedding.size(0), -1, /*scale_grad_by_freq=*/false));
-  for (std::vector<at::Tensor>& gradients : watched) {
-    reference.gradients.insert(reference.gradients.end(), gradients.begin(), gradients.end());
-  }
-  reference.gradients.push_back(norm.grad());
-  reference.gradients.push_back(head.grad());
-  return reference;
-}
-
-at::Tensor ReferenceLogits(const TransformerModel& model, const at::Tensor& tokens, at::ScalarType type) {
-  const at::NoGradGuard no_grad;
-  const LayerFunctions& layers = EagerLayers();
-  const at::Tensor x = BlockInputs(model, tokens, type).back();
-  return layers.linear(layers.norm(x, Leaf(model.norm, type, false), model.context.norm_epsilon),
-                       Leaf(model.head, type, false));
-}
-
 TrainerCheck::TrainerCheck(Trainer& trainer, const at::Tensor& tokens, const at::Tensor& targets,
                            const Options& options)
     : trainer_(trainer),
@@ -179,10 +178,8 @@ TrainerCheck::TrainerCheck(Trainer& trainer, const at::Tensor& tokens, const at:
 std::vector<at::Tensor> TrainerCheck::Result() {
   std::vector<at::Tensor> results;
   if (options_.mode >= TrainingMode::kForwardBackward) {
-    LossAndGradients own = OwnGradients(trainer_, tokens_, targets_);
-    own.gradients.front() = own.gradients.front().index_select(0, rows_);
-    results = {own.loss};
-    results.insert(results.end(), own.gradients.begin(), own.gradients.end());
+    results = LossAndGradients(trainer_, tokens_, targets_);
+    results[1] = results[1].index_select(0, rows_);
   } else {
     const at::AutoGradMode grad(options_.mode == TrainingMode::kForward);
     results = {trainer_.Forward(tokens_, targets_).detach(), trainer_.Logits(tokens_).select(1, -1).detach()};
@@ -211,10 +208,8 @@ std::vector<at::Tensor> TrainerCheck::Reference() const {
   const TransformerModel& model = trainer_.model();
   std::vector<at::Tensor> references;
   if (options_.mode >= TrainingMode::kForwardBackward) {
-    LossAndGradients reference = ReferenceGradients(model, tokens_, targets_, options_.reference_type);
-    reference.gradients.front() = reference.gradients.front().index_select(0, rows_);
-    references = {reference.loss};
-    references.insert(references.end(), reference.gradients.begin(), reference.gradients.end());
+    references = ReferenceGradients(model, tokens_, targets_, options_.reference_type);
+    references[1] = references[1].index_select(0, rows_);
   } else {
     const at::Tensor logits = ReferenceLogits(model, tokens_, options_.reference_type);
     references = {LossOf(OnLibTorch(model.context), logits, targets_), logits.select(1, -1)};

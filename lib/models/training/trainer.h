@@ -40,27 +40,6 @@ class Trainer {
   const bool autocast_;
 };
 
-// The same context with LibTorch's operations.
-TransformerContext OnLibTorch(TransformerContext context);
-
-// The loss of a batch and its gradients with respect to some parameters.
-struct LossAndGradients {
-  at::Tensor loss;
-  // Those of the embedding, the first block, the last block (unless it is the first), the final norm and the head.
-  std::vector<at::Tensor> gradients;
-};
-
-// Uses `trainer`'s operations in its precision. Requires that there are no gradients, and leaves none.
-LossAndGradients OwnGradients(Trainer& trainer, const at::Tensor& tokens, const at::Tensor& targets);
-
-// Uses LibTorch's operations in precision `type`. Blocks run one at a time, forward and again for backward, so that
-// only one block's weights and activations exist in that precision.
-LossAndGradients ReferenceGradients(const TransformerModel& model, const at::Tensor& tokens, const at::Tensor& targets,
-                                    at::ScalarType type);
-
-// The logits [batch, tokens, vocab], computed the same way.
-at::Tensor ReferenceLogits(const TransformerModel& model, const at::Tensor& tokens, at::ScalarType type);
-
 // Checks a training step on part of its batch against double precision. It runs the trainer's own code, and leaves
 // parameters, gradients and optimizer state unchanged.
 // The results are, in this order:

@@ -137,21 +137,12 @@ at::Tensor TransformerModel::Loss(const at::Tensor& tokens, const at::Tensor& ta
   return LossOf(context, logits, targets);
 }
 
-std::vector<std::pair<std::string, at::Tensor>> TransformerModel::NamedParameters() const {
-  std::vector<std::pair<std::string, at::Tensor>> named = {{"embedding", embedding}};
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    TransformerBlock::ForEach(blocks[i], [&](const char* name, const at::Tensor& tensor) {
-      named.emplace_back("block." + std::to_string(i) + "." + name, tensor);
-    });
-  }
-  named.emplace_back("norm", norm);
-  named.emplace_back("head", head);
-  return named;
-}
-
 std::vector<at::Tensor> TransformerModel::Parameters() const {
-  std::vector<at::Tensor> parameters;
-  for (auto& [name, tensor] : NamedParameters()) parameters.push_back(tensor);
+  std::vector<at::Tensor> parameters = {embedding};
+  for (const TransformerBlock& block : blocks) {
+    for (const at::Tensor* tensor : TransformerBlock::Tensors(block)) parameters.push_back(*tensor);
+  }
+  parameters.insert(parameters.end(), {norm, head});
   return parameters;
 }
 

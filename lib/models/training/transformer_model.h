@@ -5,8 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "lib/models/decoding/rotary_table.h"
@@ -47,6 +47,17 @@ struct LayerFunctions {
 // LibTorch's own operations.
 const LayerFunctions& EagerLayers();
 
+// For a CPU: products by oneDNN, attention and the rest by our kernels. Each layer is one autograd function that keeps
+// only what backward needs. Under autocast each layer takes and returns bf16: a norm rounds its result once, not for
+// each product that reads it, and the gradient of the logits is bf16 from the start. The residual stream keeps the
+// parameters' precision. Attention keeps q, k, v, the result and one number per query for backward; Attention::kNaive
+// runs LibTorch's operations.
+const LayerFunctions& NativeLayers();
+
+// GELU(x [rows, in] · weight [out, in]ᵀ + bias [out]) likewise. Backward skips the gradient of an x that does not
+// require it.
+at::Tensor NativeLinearGelu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+
 struct TransformerBlock {
   at::Tensor attention_norm;     // [d_model]
   at::Tensor query, key, value;  // [heads · head_dim or kv_heads · head_dim, d_model]
@@ -55,18 +66,11 @@ struct TransformerBlock {
   at::Tensor gate, up;           // [d_ff, d_model]
   at::Tensor down;               // [d_model, d_ff]
 
-  // f(name, tensor) for each of the above, in this order.
-  template <typename Self, typename Function>
-  static void ForEach(Self& block, Function f) {
-    f("attention_norm", block.attention_norm);
-    f("query", block.query);
-    f("key", block.key);
-    f("value", block.value);
-    f("output", block.output);
-    f("feed_forward_norm", block.feed_forward_norm);
-    f("gate", block.gate);
-    f("up", block.up);
-    f("down", block.down);
+  // All of the above, in this order. Self: TransformerBlock, const or not.
+  template <typename Self>
+  static auto Tensors(Self& block) {
+    return std::array{&block.attention_norm,    &block.query, &block.key, &block.value, &block.output,
+                      &block.feed_forward_norm, &block.gate,  &block.up,  &block.down};
   }
 };
 
@@ -104,8 +108,7 @@ class TransformerModel {
   // The context's loss for targets [batch, tokens].
   at::Tensor Loss(const at::Tensor& tokens, const at::Tensor& targets) const;
 
-  // In the order embedding, blocks, final norm, head: "embedding", "block.0.query", …, "norm", "head".
-  std::vector<std::pair<std::string, at::Tensor>> NamedParameters() const;
+  // In the order embedding, blocks, final norm, head.
   std::vector<at::Tensor> Parameters() const;
 
   at::Tensor embedding;  // [vocab, d_model]
