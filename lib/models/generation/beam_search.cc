@@ -31,7 +31,7 @@ BeamSearch::BeamSearch(const BeamOptions& options, int64_t vocab, int64_t most_n
       tokens_(Size(options.beams)) {
   // Enough that all beams continue, whichever texts end.
   const auto kept = std::max<std::size_t>(2, 1 + stop_ids_.size()) * Size(options.beams);
-  TORCH_CHECK(kept <= Size(vocab), options.beams, " beams look at ", kept, " continuations, of ", vocab, " tokens");
+  TORCH_CHECK(kept <= Size(vocab), options.beams, " beams need ", kept, " tokens, and the vocabulary has ", vocab);
   continuations_.resize(kept);
   Restart();
 }

@@ -66,11 +66,11 @@ Generation::Generation(std::unique_ptr<DecoderModel> decoder, int64_t vocab, Opt
   }
   if (options_.times == nullptr) options_.times = std::make_shared<HostTimes>(options_.most_new);
   if (options_.beams.beams > 1) {
-    TORCH_CHECK(batch() == 1, "beams are of a single prompt");
+    TORCH_CHECK(batch() == 1, "beam search takes a single prompt");
     search_.emplace(options_.beams, vocab, options_.most_new, options_.stop_ids);
   } else if (options_.draft.decoder != nullptr) {
     TORCH_CHECK(batch() == 1 && !options_.sampling && options_.choice.top_k == 1,
-                "a draft guesses the most likely tokens of a single prompt");
+                "a draft requires a single prompt and top_k 1");
     speculation_.emplace(options_.draft, *decoder_, vocab);
   } else if (options_.sampling) {
     sampler_.emplace(*options_.sampling, vocab, TextsOf(options_.prompt, lengths_));
@@ -156,14 +156,14 @@ void Generation::SetActive(std::vector<int64_t> sequences) {
 // Each beam reads the prompt, as in transformers.
 void Generation::SearchBeams(const std::function<void()>& prompt_read) {
   search_->Restart();
-  bool goes_on =
+  bool continues =
       search_->Advance(decoder_->Append(options_.prompt.view({1, -1}).expand({options_.beams.beams, -1}).contiguous()));
   options_.times->Mark();
   prompt_read();
   const at::TensorOptions type = options_.prompt.options();
-  while (goes_on) {
+  while (continues) {
     decoder_->Reorder(search_->parents());
-    goes_on = search_->Advance(decoder_->AppendOne(at::tensor(search_->tokens(), type)));
+    continues = search_->Advance(decoder_->AppendOne(at::tensor(search_->tokens(), type)));
     options_.times->Mark();
   }
   const TokenIds& best = search_->Best();
@@ -182,13 +182,13 @@ void Generation::Speculate(const std::function<void()>& prompt_read) {
   };
   logits_ = decoder_->Append(options_.prompt);
   speculation_->ReadPrompt(options_.prompt);
-  bool goes_on = append(chooser_.Choose(logits_.to(at::kCPU).const_data_ptr<float>()));
+  bool continues = append(chooser_.Choose(logits_.to(at::kCPU).const_data_ptr<float>()));
   options_.times->Mark();
   prompt_read();
-  while (goes_on) {
+  while (continues) {
     const TokenIds& next = speculation_->Advance(ids[steps_ - 1], options_.most_new - steps_);
     std::size_t read = 0;
-    while (goes_on && read < next.size()) goes_on = append(next[read++]);
+    while (continues && read < next.size()) continues = append(next[read++]);
     logits_ = speculation_->LogitsOf(static_cast<int64_t>(read) - 1);
     options_.times->Mark();
   }

@@ -62,8 +62,8 @@ class Generation {
   // Tokens of each prompt.
   const std::vector<int64_t>& lengths() const { return lengths_; }
 
-  // Of the last run: tokens of the longest sequence (of a search, its steps), tokens of each sequence, and whether each
-  // ended with a stop id.
+  // In the last run: the tokens of the longest sequence (the steps of a search), the tokens of each sequence, and
+  // whether each ended with a stop id.
   int64_t steps() const { return steps_; }
   const std::vector<int64_t>& made() const { return made_of_; }
   bool HasStopped(int64_t sequence) const;

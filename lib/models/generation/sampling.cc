@@ -22,7 +22,7 @@
 namespace roofbench::models {
 namespace {
 
-constexpr char kNotFinite[] = "the model's logits are not all finite: no token can be chosen by them";
+constexpr char kNotFinite[] = "the model's logits are not all finite, so no token can be chosen";
 
 // A number in [0, 1).
 double Draw(kernels::SplitMix64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }

@@ -48,7 +48,7 @@ absl::StatusOr<std::string> TextOf(const std::string& given) {
   // Probably a list with a typo.
   if (absl::IsNotFound(text.status()) && absl::ascii_isdigit(static_cast<unsigned char>(given.front()))) {
     if (absl::StatusOr<TokenIds> ids = ParseTokenIds("", absl::StrReplaceAll(given, {{";", ","}})); !ids.ok()) {
-      return absl::NotFoundError(StrCat("no file is called so, and as a list", ids.status().message()));
+      return absl::NotFoundError(StrCat("there is no such file, and as a list", ids.status().message()));
     }
     return given;
   }
@@ -62,7 +62,7 @@ absl::StatusOr<TokenIds> ParseTokenIds(std::string_view name, std::string_view t
   TokenIds ids;
   for (const auto& piece : absl::StrSplit(View(text), absl::ByAnyChar(", \t\r\n"), absl::SkipEmpty())) {
     if (!absl::SimpleAtoi(piece, &ids.emplace_back()) || ids.back() < 0) {
-      return InvalidArgumentError(StrCat(View(name), ": ", Shown(piece), " is no token id; expected 1,2,3"));
+      return InvalidArgumentError(StrCat(View(name), ": ", Shown(piece), " is not a token id; expected 1,2,3"));
     }
   }
   return ids;

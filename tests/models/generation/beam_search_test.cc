@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/oracles/test_beams.py holds whole searches against transformers'.
+// tests/oracles/test_beams.py compares whole searches with transformers.
 
 #include "lib/models/generation/beam_search.h"
 
@@ -45,7 +45,7 @@ BeamSearch TwoBeams(int64_t most_new, double length_penalty = 1) {
 }
 
 // 0.6 · 0.2 for the token that leads at first, 0.3 · 0.9 for the other.
-TEST(BeamSearch, FindsTheTextThatLooksWorseAtFirst) {
+TEST(BeamSearch, FindsATextThatStartsWorse) {
   BeamSearch search = TwoBeams(2);
   for (int run = 0; run < 2; ++run) {
     search.Restart();
@@ -65,25 +65,25 @@ TEST(BeamSearch, FindsTheTextThatLooksWorseAtFirst) {
 TEST(BeamSearch, TextsThatEndCompeteByTheirLength) {
   for (const auto& [penalty, best] : std::vector<std::pair<double, TokenIds>>{{0, {kStop}}, {1, {2, 4, 6}}}) {
     BeamSearch search = TwoBeams(3, penalty);
-    bool goes_on = search.Advance(LogitsOf({{{kStop, 0.5}, {2, 0.4}}, {}}));
-    ASSERT_TRUE(goes_on);
+    bool continues = search.Advance(LogitsOf({{{kStop, 0.5}, {2, 0.4}}, {}}));
+    ASSERT_TRUE(continues);
     EXPECT_EQ(search.tokens().front(), 2);
     for (const int64_t token : {4, 6}) {
-      if (goes_on) goes_on = search.Advance(LogitsOf({{{token, 0.9}}, {}}));
+      if (continues) continues = search.Advance(LogitsOf({{{token, 0.9}}, {}}));
     }
     EXPECT_EQ(search.Best(), best) << penalty;
   }
 }
 
 // With as many ended texts as beams, and better than any running text can become.
-TEST(BeamSearch, EndsOnceNothingCanBeatWhatHasEnded) {
+TEST(BeamSearch, EndsOnceNothingCanBeatTheFinishedTexts) {
   BeamSearch search = TwoBeams(100, 0);
   ASSERT_TRUE(search.Advance(LogitsOf({{{kStop, 0.5}, {2, 0.4}}, {}})));
   EXPECT_FALSE(search.Advance(LogitsOf({{{kStop, 0.9}}, {}}))) << "0.5 and 0.36 have ended, and 0.4 · 0.1 is left";
   EXPECT_THAT(search.Best(), ElementsAre(kStop));
 }
 
-TEST(BeamSearch, WhatIsNoNumberIsRefused) {
+TEST(BeamSearch, RefusesNan) {
   BeamSearch search = TwoBeams(3);
   at::Tensor logits = LogitsOf({{}, {}});
   logits[1][3] = std::numeric_limits<float>::quiet_NaN();
@@ -91,7 +91,7 @@ TEST(BeamSearch, WhatIsNoNumberIsRefused) {
   EXPECT_THROW(BeamSearch({.beams = 5}, kVocab, 3, {}), c10::Error) << "ten continuations of eight tokens";
 }
 
-TEST(KvCache, SequencesGoOnAsOthers) {
+TEST(KvCache, ReordersSequences) {
   const workload::Transformer shape = workload::FindDecoderPreset("tiny_llama")->shape.base;
   at::Generator generator = at::detail::createCPUGenerator(5);
   for (const bool in_8_bits : {false, true}) {

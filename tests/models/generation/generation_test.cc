@@ -80,7 +80,7 @@ TEST_F(GenerationTest, RunsAgainWithTheSameDraws) {
   EXPECT_EQ(prompts, 2);
 }
 
-TEST_F(GenerationTest, SamplesInsteadWhereItIsTold) {
+TEST_F(GenerationTest, SamplesOnRequest) {
   const auto ids = [&](const std::optional<SamplingOptions>& sampling) {
     Generation generation = Make(2, {}, {}, sampling);
     generation.Run([] {});
@@ -95,7 +95,7 @@ TEST_F(GenerationTest, SamplesInsteadWhereItIsTold) {
 }
 
 // Each token is the likeliest after those before it.
-TEST_F(GenerationTest, ReadsWhatItChose) {
+TEST_F(GenerationTest, ReadsTheChosenTokens) {
   Generation generation = Make(1);
   generation.Run([] {});
   const TokenIds chosen = generation.Ids(0);
@@ -139,7 +139,7 @@ TEST(DeviceTokenChooser, ChoosesTheTokensOfTheHost) {
   }
 }
 
-TEST(DeviceTokenChooser, TellsOfLogitsThatAreNoNumbers) {
+TEST(DeviceTokenChooser, ReportsNonFiniteLogits) {
   for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     DeviceTokenChooser device({}, 3, 1, at::kCPU);
     const at::Tensor ids = at::zeros({1}, at::kLong);
@@ -152,7 +152,7 @@ TEST(DeviceTokenChooser, TellsOfLogitsThatAreNoNumbers) {
 class BrokenWeights : public testing::TestWithParam<std::tuple<const char*, const char*, float>> {};
 
 // Numbers that a router or a choice of tokens cannot order, in two sequences at once.
-TEST_P(BrokenWeights, EndTheGenerationInOrder) {
+TEST_P(BrokenWeights, FailTheGeneration) {
   const auto [implementation, model, value] = GetParam();
   const at::NoGradGuard no_grad;
   DecoderWeights weights =
@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values("eager", "native"), testing::Values("tiny_llama", "tiny_mixtral"),
                      testing::Values(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity())));
 
-TEST(RecordedDecoder, RepeatsWhatItRecorded) {
+TEST(RecordedDecoder, ReplaysTheRecording) {
   const at::NoGradGuard no_grad;
   const DecoderWeights weights = RandomWeights(ConfigOf(*workload::FindDecoderPreset("tiny_llama")),
                                                Storage::Default(workload::WeightFormat::kFp32), 1)
@@ -282,7 +282,7 @@ class RaggedGeneration : public testing::Test {
   std::unique_ptr<Generation> generation_;
 };
 
-TEST_F(RaggedGeneration, EachTextGoesOnFromItsOwnPlace) {
+TEST_F(RaggedGeneration, EachTextContinuesFromItsOwnLength) {
   const Generation& all = Go(Ragged({}, 4));
   EXPECT_THAT(all.Ids(0), ElementsAre(12 + 3, 15 + 4, 19 + 5, 24 + 6));
   EXPECT_THAT(all.Ids(1), ElementsAre(50 + 1, 51 + 2, 53 + 3, 56 + 4));
@@ -293,7 +293,7 @@ TEST_F(RaggedGeneration, EachTextGoesOnFromItsOwnPlace) {
 }
 
 // The first ends with its second token, the last with its third.
-TEST_F(RaggedGeneration, ATextThatHasEndedIsNotGoneOnWith) {
+TEST_F(RaggedGeneration, EndedTextsTakeNoPart) {
   const Generation& some = Go(Ragged({19, 100}, 5));
   EXPECT_THAT(some.Ids(0), ElementsAre(15, 19));
   EXPECT_THAT(some.Ids(1), ElementsAre(51, 53, 56, 60, 65));
@@ -316,7 +316,7 @@ TEST_F(RaggedGeneration, ATextThatHasEndedIsNotGoneOnWith) {
   EXPECT_TRUE(read[2].equal(at::tensor({90, 91, 93, 96}, at::kLong).unsqueeze(0)));
 }
 
-TEST_F(RaggedGeneration, EndsAtTheLastStepAreEnds) {
+TEST_F(RaggedGeneration, TextsMayEndAtTheLastStep) {
   const Generation& last = Go(Ragged({19, 56}, 3));
   EXPECT_THAT(last.made(), ElementsAre(2, 3, 3));
   EXPECT_TRUE(last.HasStopped(1));
@@ -326,7 +326,7 @@ TEST_F(RaggedGeneration, EndsAtTheLastStepAreEnds) {
   EXPECT_EQ(early.steps(), 1);
 }
 
-TEST_F(RaggedGeneration, SequencesOfOneLengthEndOnTheirOwnToo) {
+TEST_F(RaggedGeneration, SequencesOfOneLengthEndSeparately) {
   const Generation& even =
       Go({.prompt = at::tensor({10, 11, 50, 51}, at::kLong).view({2, 2}), .most_new = 4, .stop_ids = {13}}, 2);
   EXPECT_THAT(even.Ids(0), ElementsAre(13));
@@ -336,7 +336,7 @@ TEST_F(RaggedGeneration, SequencesOfOneLengthEndOnTheirOwnToo) {
   ASSERT_EQ(even.Read().size(), 2);
 }
 
-TEST_F(RaggedGeneration, DrawsAreOfTheSequenceTheyAreFor) {
+TEST_F(RaggedGeneration, DrawsFollowTheirSequence) {
   Generation::Options options = Ragged({19}, 4);
   options.sampling = SamplingOptions{.top_k = 1, .repetition_penalty = 1};
   const Generation& drawn = Go(std::move(options));
@@ -346,7 +346,7 @@ TEST_F(RaggedGeneration, DrawsAreOfTheSequenceTheyAreFor) {
 }
 
 // A device draws for each sequence independently of the others in the batch.
-TEST(DeviceTokenChooser, ChoosesForSomeSequencesWhatItWouldForAll) {
+TEST(DeviceTokenChooser, ChoosesTheSameForSomeSequencesAsForAll) {
   DeviceTokenChooser device({.top_k = 50, .temperature = 5, .seed = 5}, 20, 4, at::kCPU);
   const at::Tensor logits = at::arange(200, at::kFloat).view({4, 50});
   const at::Tensor sequences = at::tensor({0, 3}, at::kLong);

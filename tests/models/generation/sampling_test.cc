@@ -44,7 +44,7 @@ std::vector<double> Weights(const Candidates& candidates) {
   return weights;
 }
 
-TEST(Sampling, APenaltyMakesWhatWasSeenLessLikelyOnEitherSideOfZero) {
+TEST(Sampling, PenaltyMakesSeenTokensLessLikely) {
   Candidates candidates = Of({3, -3, 3, -3, 0});
   PenalizeRepetition(candidates, {1, 1, 0, 0, 1}, 1.5);
   EXPECT_THAT(Weights(candidates), ElementsAre(2, -4.5, 3, -3, 0));
@@ -58,54 +58,49 @@ TEST(Sampling, TemperatureDivides) {
   EXPECT_THAT(Weights(candidates), ElementsAre(6, -2));
 }
 
-TEST(Sampling, TopKKeepsSoManyAndWhatIsAsLikelyAsTheLast) {
-  const Candidates all = Of({1, 5, 3, 5, 3, 2});
-  const std::vector<std::pair<int64_t, std::vector<int64_t>>> table = {
-      {1, {1, 3}},
-      {2, {1, 3}},
-      {3, {1, 2, 3, 4}},
-      {4, {1, 2, 3, 4}},
-      {5, {1, 2, 3, 4, 5}},
-      {6, {0, 1, 2, 3, 4, 5}},
-      {7, {0, 1, 2, 3, 4, 5}},
-  };
-  for (const auto& [k, kept] : table) {
+// The tokens that keep(…, value) keeps of `all`, for each value.
+template <typename Value>
+void ExpectKept(void (*keep)(Candidates&, Value), const Candidates& all,
+                const std::vector<std::pair<Value, std::vector<int64_t>>>& table) {
+  for (const auto& [value, kept] : table) {
     Candidates candidates = all;
-    KeepTopK(candidates, k);
-    EXPECT_EQ(Tokens(candidates), kept) << k;
+    keep(candidates, value);
+    EXPECT_EQ(Tokens(candidates), kept) << value;
   }
+}
+
+TEST(Sampling, TopKKeepsTies) {
+  ExpectKept<int64_t>(KeepTopK, Of({1, 5, 3, 5, 3, 2}),
+                      {{1, {1, 3}},
+                       {2, {1, 3}},
+                       {3, {1, 2, 3, 4}},
+                       {4, {1, 2, 3, 4}},
+                       {5, {1, 2, 3, 4, 5}},
+                       {6, {0, 1, 2, 3, 4, 5}},
+                       {7, {0, 1, 2, 3, 4, 5}}});
 }
 
 TEST(Sampling, TopPKeepsTheFewestThatReachIt) {
-  const Candidates all = OfShares({0.1, 0.4, 0.2, 0.3});
-  const std::vector<std::pair<double, std::vector<int64_t>>> table = {
-      {1e-9, {1}},       {0.39, {1}},       {0.41, {1, 3}},       {0.69, {1, 3}},
-      {0.71, {1, 2, 3}}, {0.89, {1, 2, 3}}, {0.91, {0, 1, 2, 3}}, {1, {0, 1, 2, 3}},
-  };
-  for (const auto& [p, kept] : table) {
-    Candidates candidates = all;
-    KeepTopP(candidates, p);
-    EXPECT_EQ(Tokens(candidates), kept) << p;
-  }
-  Candidates alike = Of({7, 7, 7, 7});
-  KeepTopP(alike, 0.5);
-  EXPECT_THAT(Tokens(alike), ElementsAre(0, 1)) << "what reaches it exactly is enough";
+  ExpectKept<double>(KeepTopP, OfShares({0.1, 0.4, 0.2, 0.3}),
+                     {{1e-9, {1}},
+                      {0.39, {1}},
+                      {0.41, {1, 3}},
+                      {0.69, {1, 3}},
+                      {0.71, {1, 2, 3}},
+                      {0.89, {1, 2, 3}},
+                      {0.91, {0, 1, 2, 3}},
+                      {1, {0, 1, 2, 3}}});
+  ExpectKept<double>(KeepTopP, Of({7, 7, 7, 7}), {{0.5, {0, 1}}});  // reaching it exactly is enough
 }
 
-TEST(Sampling, MinPKeepsWhatIsNotTooFarBehindTheMostLikely) {
-  const Candidates all = OfShares({0.1, 0.4, 0.2, 0.3});
-  const std::vector<std::pair<double, std::vector<int64_t>>> table = {
-      {0.24, {0, 1, 2, 3}}, {0.26, {1, 2, 3}}, {0.49, {1, 2, 3}}, {0.51, {1, 3}}, {0.76, {1}}, {1, {1}},
-  };
-  for (const auto& [p, kept] : table) {
-    Candidates candidates = all;
-    KeepMinP(candidates, p);
-    EXPECT_EQ(Tokens(candidates), kept) << p;
-  }
+TEST(Sampling, MinPKeepsAShareOfTheMostLikely) {
+  ExpectKept<double>(
+      KeepMinP, OfShares({0.1, 0.4, 0.2, 0.3}),
+      {{0.24, {0, 1, 2, 3}}, {0.26, {1, 2, 3}}, {0.49, {1, 2, 3}}, {0.51, {1, 3}}, {0.76, {1}}, {1, {1}}});
 }
 
 // Any other order keeps other tokens: the penalty moves 0 below 1; of the top three, 2 has what top_p does not need.
-TEST(Sampling, OneProcessorFollowsTheOther) {
+TEST(Sampling, ProcessorsRunInOrder) {
   const std::vector<float> logits = {4, 3, 1, 0.5, -2};
   const std::vector<uint8_t> seen = {1, 0, 0, 0, 0};
   Candidates left;
@@ -117,7 +112,7 @@ TEST(Sampling, OneProcessorFollowsTheOther) {
   EXPECT_EQ(left.size(), logits.size());
 }
 
-TEST(Sampling, IsDrawnAsOftenAsItIsLikely) {
+TEST(Sampling, DrawsByProbability) {
   const Candidates likely = {{7, 0.5}, {3, 0.25}, {5, 0.25}};
   kernels::SplitMix64 random(1);
   std::vector<int> count(8);
@@ -131,7 +126,7 @@ TEST(Sampling, IsDrawnAsOftenAsItIsLikely) {
 }
 
 // The weights stay finite, and at least one token remains.
-TEST(Sampling, TheUtmostOfEachOptionLeavesNumbers) {
+TEST(Sampling, ExtremeOptionsStayFinite) {
   const float large = std::numeric_limits<float>::max();
   const std::vector<float> logits = {-large, large, -large, 0};
   const std::vector<uint8_t> seen = {1, 1, 1, 1};
@@ -187,7 +182,7 @@ TEST(TokenChooser, DrawsByTheSoftmaxOfTheMostLikely) {
   EXPECT_EQ(counts[0] + counts[3], 0);
 }
 
-TEST(TokenChooser, ChoosesByNumbersAlone) {
+TEST(TokenChooser, RefusesNonFiniteLogits) {
   for (const float odd :
        {std::nanf(""), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}) {
     std::vector<float> logits(1000, 1.0F);
@@ -219,7 +214,7 @@ TokenIds Draws(TokenSampler& sampler, int count) {
   return drawn;
 }
 
-TEST(TokenSampler, DrawsTheSameAgainAndOthersByAnotherSeed) {
+TEST(TokenSampler, DrawsDependOnTheSeed) {
   TokenSampler sampler({.seed = 3}, 4, {{}});
   const TokenIds first = Draws(sampler, 64);
   EXPECT_NE(first, Draws(sampler, 64));
@@ -230,7 +225,7 @@ TEST(TokenSampler, DrawsTheSameAgainAndOthersByAnotherSeed) {
 }
 
 // With so hard a penalty tokens do not repeat, as long as others remain.
-TEST(TokenSampler, PenalizesWhatItsOwnTextHas) {
+TEST(TokenSampler, PenalizesTokensOfItsOwnText) {
   TokenSampler sampler({.top_k = 1, .repetition_penalty = 1.5}, 4, {{0}, {1, 1}});
   EXPECT_EQ(sampler.Choose(0, kLogits), 1);
   EXPECT_EQ(sampler.Choose(0, kLogits), 2);
@@ -242,7 +237,7 @@ TEST(TokenSampler, PenalizesWhatItsOwnTextHas) {
   EXPECT_EQ(sampler.Choose(1, kLogits), 0);
 }
 
-TEST(TokenSampler, ChoosesByNumbersAlone) {
+TEST(TokenSampler, RefusesNonFiniteLogits) {
   TokenSampler sampler({}, 4, {{}});
   for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     const float logits[] = {0, value, 0, 0};

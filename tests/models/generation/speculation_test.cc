@@ -117,7 +117,7 @@ TEST_P(SpeculationTest, AStopIdEndsItAmongGuesses) {
   }
 }
 
-TEST_P(SpeculationTest, EveryReadingIsCounted) {
+TEST_P(SpeculationTest, CountsThePasses) {
   const DecoderWeights same = WeightsWith(0);
   const Generation right = Generate(&same, 3, 1 + 4 + 4);
   EXPECT_THAT(right.speculation()->model_passes(), ElementsAre(Pass{5, 4}, Pass{9, 4}));
@@ -140,7 +140,7 @@ TEST_P(SpeculationTest, EveryReadingIsCounted) {
 INSTANTIATE_TEST_SUITE_P(Each, SpeculationTest, testing::Values("eager", "native"),
                          [](const auto& instance) { return instance.param; });
 
-TEST(Speculation, IsRefusedWhereATextIsNotAlone) {
+TEST(Speculation, NeedsASingleGreedyText) {
   const at::NoGradGuard no_grad;
   const DecoderWeights weights = WeightsWith(0);
   const auto make = [&](int64_t batch) { return MakeDecoder("eager", weights, {.batch = batch, .capacity = 8}, 1); };

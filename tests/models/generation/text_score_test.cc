@@ -39,7 +39,7 @@ TEST(TextScorer, ByHand) {
   EXPECT_EQ(score.top1_agreement, 0.5);
 }
 
-TEST(TextScorer, TheSameModelIsNoDistanceAway) {
+TEST(TextScorer, TheSameModelHasNoDivergence) {
   TextScorer scorer(Text(), Reference());
   for (int64_t i = 0; i < 3; ++i) scorer.Add(Reference()[i]);
   const TextScore score = scorer.Score();
@@ -48,7 +48,7 @@ TEST(TextScorer, TheSameModelIsNoDistanceAway) {
   EXPECT_EQ(score.perplexity, score.reference_perplexity);
 }
 
-TEST(TextScorer, WhatTheReferenceRulesOutCostsNothing) {
+TEST(TextScorer, TokensThatTheReferenceRulesOutCostNothing) {
   const float never = -std::numeric_limits<float>::infinity();
   const at::Tensor reference = at::tensor(std::vector<float>{never, 0, 0}).expand({2, 3}).contiguous();
   TextScorer scorer(at::tensor(std::vector<int64_t>{0, 1}), reference);
@@ -56,7 +56,7 @@ TEST(TextScorer, WhatTheReferenceRulesOutCostsNothing) {
   EXPECT_NEAR(scorer.Score().divergences[0], std::log(3.0 / 2), 1e-6);
 }
 
-TEST(TextScorer, RefusesWhatIsNoText) {
+TEST(TextScorer, RefusesInvalidTexts) {
   EXPECT_THROW(TextScorer(at::zeros({1}, at::kLong), Reference()), c10::Error);
   EXPECT_THROW(TextScorer(Text(), Reference().narrow(0, 0, 2)), c10::Error);
   TextScorer scorer(Text(), Reference());

@@ -16,15 +16,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(TokenIds, AreNumbersWithCommasOrSpacesBetween) {
+TEST(TokenIds, AreSeparatedByCommasOrSpaces) {
   EXPECT_THAT(ParseTokenIds("ids", "1,2, 30\n4\t0").value(), ElementsAre(1, 2, 30, 4, 0));
   EXPECT_TRUE(ParseTokenIds("ids", "").value().empty());
   for (const char* wrong : {"1,end", "-1", "1.5"}) {
-    EXPECT_THAT(ParseTokenIds("ids", wrong).status().ToString(), HasSubstr("is no token id")) << wrong;
+    EXPECT_THAT(ParseTokenIds("ids", wrong).status().ToString(), HasSubstr("is not a token id")) << wrong;
   }
 }
 
-TEST(TokenIds, ComeFromAFileOrAreThemselves) {
+TEST(TokenIds, ComeFromAFileOrTheFlag) {
   EXPECT_THAT(ReadTokenIds("ids", "5, 17").value(), ElementsAre(5, 17));
   const std::string path = testing::TempDir() + "/token_ids_test.txt";
   std::ofstream(path) << "7 8\n9\n";
@@ -34,7 +34,7 @@ TEST(TokenIds, ComeFromAFileOrAreThemselves) {
   EXPECT_THAT(ReadTokenIds("ids", path + ".gone").status().ToString(), HasSubstr("No such file"));
 }
 
-TEST(TokenLists, HaveALineOrASemicolonEach) {
+TEST(TokenLists, AreSeparatedByNewlinesOrSemicolons) {
   const std::vector<TokenIds> three = {{1, 2}, {3}, {4, 5}};
   EXPECT_EQ(ReadTokenLists("ids", "1,2;3;4 5").value(), three);
   EXPECT_EQ(ReadTokenLists("ids", "1,2;3;4 5;").value(), three);
@@ -46,17 +46,17 @@ TEST(TokenLists, HaveALineOrASemicolonEach) {
   EXPECT_THAT(ReadTokenLists("ids", "1;;2").status().ToString(), HasSubstr("ids: list 2 has no token"));
   EXPECT_THAT(ReadTokenLists("ids", ";1").status().ToString(), HasSubstr("ids: list 1 has no token"));
   EXPECT_THAT(ReadTokenLists("ids", ";").status().ToString(), HasSubstr("ids: there are none"));
-  EXPECT_THAT(ReadTokenLists("ids", "1;x").status().ToString(), HasSubstr("x is no token id"));
-  EXPECT_THAT(ReadTokenIds("ids", "1;2").status().ToString(), HasSubstr("1;2 is no token id")) << "of one list";
+  EXPECT_THAT(ReadTokenLists("ids", "1;x").status().ToString(), HasSubstr("x is not a token id"));
+  EXPECT_THAT(ReadTokenIds("ids", "1;2").status().ToString(), HasSubstr("1;2 is not a token id")) << "of one list";
 }
 
-TEST(TokenIds, AListWithASlipIsNoFile) {
+TEST(TokenIds, AListWithATypoIsNotAFile) {
   EXPECT_THAT(ReadTokenIds("ids", "1,2,x").status().ToString(),
-              AllOf(HasSubstr("ids=1,2,x"), HasSubstr("no file is called so"), HasSubstr("x is no token id")));
-  EXPECT_THAT(ReadTokenIds("ids", "99999999999999999999").status().ToString(), HasSubstr("is no token id"));
+              AllOf(HasSubstr("ids=1,2,x"), HasSubstr("there is no such file"), HasSubstr("x is not a token id")));
+  EXPECT_THAT(ReadTokenIds("ids", "99999999999999999999").status().ToString(), HasSubstr("is not a token id"));
 }
 
-TEST(TokenIds, WhatNeverEndsIsRefusedAtOnce) {
+TEST(TokenIds, EndlessFilesAreRefusedAtOnce) {
   EXPECT_THAT(ReadTokenIds("ids", "/dev/zero").status().ToString(), HasSubstr("is a device and not a regular file"));
   EXPECT_THAT(ReadTokenIds("ids", testing::TempDir()).status().ToString(), HasSubstr("is a folder"));
   const std::string pipe = testing::TempDir() + "/token_ids_pipe";
@@ -66,7 +66,7 @@ TEST(TokenIds, WhatNeverEndsIsRefusedAtOnce) {
   unlink(pipe.c_str());
 }
 
-TEST(TokenIds, AWrongPieceIsShownInPart) {
+TEST(TokenIds, ErrorsQuoteTheStartOfAWrongPiece) {
   const std::string error = ParseTokenIds("ids", std::string(10'000, '\x1b')).status().ToString();
   EXPECT_THAT(error, AllOf(HasSubstr("\\x1b"), Not(HasSubstr("\x1b"))));
   EXPECT_LT(error.size(), 300);
