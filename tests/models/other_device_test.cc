@@ -115,7 +115,7 @@ TEST_P(OtherDeviceDecoder, StaysThere) {
   DecoderWeights weights = RandomWeights(config, storage, 1).value();
   const int64_t bytes = weights.nbytes();
   ASSERT_TRUE(weights.MoveTo(at::kMeta).ok());
-  EXPECT_EQ(weights.nbytes(), bytes) << "what is tied stays so";
+  EXPECT_EQ(weights.nbytes(), bytes) << "the head stays tied";
   for (const Arithmetic arithmetic : {Arithmetic::kStored, Arithmetic::kExact}) {
     EagerDecoder decoder(weights, 2, 12, arithmetic);
     EXPECT_TRUE(decoder.Append(at::randint(0, 9, {2, 5}, at::kLong)).is_meta());
@@ -141,9 +141,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, OtherDeviceDecoder,
                          });
 
 TEST(OtherDevice, Int4StaysOnTheCpu) {
-  DecoderWeights weights =
-      RandomWeights(ConfigOf(*workload::FindDecoderPreset("tiny_llama")), Storage::Default(WeightFormat::kInt4), 1)
-          .value();
+  DecoderWeights weights = WeightsOf({"eager", "tiny_llama", WeightFormat::kInt4});
   EXPECT_EQ(weights.MoveTo(at::kMeta).code(), absl::StatusCode::kUnimplemented);
   EXPECT_TRUE(weights.MoveTo(at::kCPU).ok());
 }

@@ -43,7 +43,7 @@ TEST_P(DecoderOfFp16Activations, IsMoreAccurateThanBf16) {
     storage.group = 32;
     storage.activations = activations;
     DecoderWeights weights = RandomWeights(config, storage, 1).value();
-    // Numbers that both types hold, so that it is the activations alone which differ.
+    // Numbers that both types represent, so that only the activations differ.
     weights.embedding.copy_(weights.embedding.to(at::kBFloat16));
     if (!weights.head.scale.defined()) weights.head.weight.copy_(weights.head.weight.to(at::kBFloat16));
     const at::Tensor exact = EagerDecoder(weights, 2, 12, Arithmetic::kExact).Append(tokens).clone();
@@ -57,7 +57,7 @@ TEST_P(DecoderOfFp16Activations, IsMoreAccurateThanBf16) {
     }
     EXPECT_EQ(weights.nbytes(), static_cast<int64_t>(weights.storage.Of(config.shape).ModelBytes()));
   }
-  // Eight times finer; LLM.int8() rounds activations to 8 bits besides.
+  // Eight times finer; LLM.int8() also rounds activations to 8 bits.
   EXPECT_LT(off[1], off[0] * (GetParam() == WeightFormat::kLlmInt8 ? 1 : 0.3));
   EXPECT_GT(off[1], 0);
 }

@@ -25,7 +25,7 @@
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/generation/generation.h"
 #include "lib/models/generation/sampling.h"
-#include "lib/workload/models/decoder.h"
+#include "tests/models/decoding/variants.h"
 
 namespace roofbench::models {
 namespace {
@@ -43,11 +43,6 @@ std::vector<TokenIds> Texts(const Generation& generation) {
 
 class GenerationTest : public testing::Test {
  protected:
-  GenerationTest()
-      : weights_(RandomWeights(ConfigOf(*workload::FindDecoderPreset("tiny_llama")),
-                               Storage::Default(workload::WeightFormat::kFp32), 1)
-                     .value()) {}
-
   Generation Make(int64_t batch, const TokenIds& stop_ids = {}, const ChoiceOptions& choice = {},
                   const std::optional<SamplingOptions>& sampling = {}) {
     at::Generator seeded = at::detail::createCPUGenerator(3);
@@ -62,7 +57,7 @@ class GenerationTest : public testing::Test {
   }
 
   const at::NoGradGuard no_grad_;
-  DecoderWeights weights_;
+  const DecoderWeights weights_ = WeightsOf({"eager", "tiny_llama", workload::WeightFormat::kFp32});
 };
 
 TEST_F(GenerationTest, RunsAgainWithTheSameDraws) {
@@ -155,9 +150,7 @@ class BrokenWeights : public testing::TestWithParam<std::tuple<const char*, cons
 TEST_P(BrokenWeights, FailTheGeneration) {
   const auto [implementation, model, value] = GetParam();
   const at::NoGradGuard no_grad;
-  DecoderWeights weights =
-      RandomWeights(ConfigOf(*workload::FindDecoderPreset(model)), Storage::Default(workload::WeightFormat::kFp32), 1)
-          .value();
+  DecoderWeights weights = WeightsOf({implementation, model, workload::WeightFormat::kFp32});
   for (LayerWeights& layer : weights.layers) {
     (layer.router.weight.defined() ? layer.router.weight : layer.gate_up.weight).fill_(value);
   }
@@ -179,9 +172,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(RecordedDecoder, ReplaysTheRecording) {
   const at::NoGradGuard no_grad;
-  const DecoderWeights weights = RandomWeights(ConfigOf(*workload::FindDecoderPreset("tiny_llama")),
-                                               Storage::Default(workload::WeightFormat::kFp32), 1)
-                                     .value();
+  const DecoderWeights weights = WeightsOf({"eager", "tiny_llama", workload::WeightFormat::kFp32});
   int records = 0;
   int replays = 0;
   RecordedDecoder recorded(weights, 1, 8, [&](const std::function<void()>& launches) {

@@ -122,7 +122,7 @@ TEST(Sampling, DrawsByProbability) {
   EXPECT_NEAR(count[7], kDraws / 2, 10 * 128);
   EXPECT_NEAR(count[3], kDraws / 4, 10 * 111);
   EXPECT_EQ(count[7] + count[3] + count[5], kDraws);
-  EXPECT_EQ(DrawToken({{4, 0.0}}, random), 4) << "what rounding leaves";
+  EXPECT_EQ(DrawToken({{4, 0.0}}, random), 4) << "rounding may leave a rest";
 }
 
 // The weights stay finite, and at least one token remains.
