@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "benchmarks/macro/generation.h"
-#include "lib/suite/named_rows.h"
 
 namespace roofbench {
 namespace {
@@ -99,7 +98,7 @@ void Describe(const Point& at, const std::shared_ptr<GenerationCase>& generation
   const Point point = GenerateAt(at);
   DescribeGeneration(point, generation, built);
   const Experiment& experiment = RowOf(kExperiments, at.Text("experiment"));
-  built.figures.emplace_back(absl::StrCat("target_", experiment.rate), [&experiment] { return experiment.target; });
+  built.AddFigure(absl::StrCat("target_", experiment.rate), experiment.target);
 }
 
 const Registration kPublished =

@@ -71,7 +71,7 @@ void DescribeOutliers(const Point& at, std::function<std::optional<double>()> co
 // A family whose operands have a decoder (`LoadedDecoder loaded`) and a step (`Run(PhaseMarker&)`). `model_at` gives a
 // point with the axes of a model, where the family's own points have not all of them.
 template <typename O>
-FamilyOf<O> ModelFamily(std::string name, std::string doc, const Family::PointFunction& model_at = std::identity()) {
+FamilyOf<O> ModelFamily(std::string name, std::string doc, const PointFunction& model_at = std::identity()) {
   const auto step = [](O& operands, timing::PhaseMarker& marker) { operands.Run(marker); };
   return FamilyOf<O>(std::move(name), std::move(doc))
       .DefaultCache(kWarm)
@@ -85,7 +85,7 @@ FamilyOf<O> ModelFamily(std::string name, std::string doc, const Family::PointFu
 
 // A ModelFamily whose steps append single tokens.
 template <typename O>
-FamilyOf<O> TokenFamily(std::string name, std::string doc, const Family::PointFunction& model_at = std::identity()) {
+FamilyOf<O> TokenFamily(std::string name, std::string doc, const PointFunction& model_at = std::identity()) {
   return ModelFamily<O>(std::move(name), std::move(doc), model_at)
       .Impl("graph", OnGpu({}, [](O& operands, timing::PhaseMarker& marker) { operands.Run(marker); }))
       .Limits("each token is one CUDA graph; impl:eager is the same work, launched one by one")

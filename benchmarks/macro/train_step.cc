@@ -18,7 +18,6 @@
 #include "lib/models/training/trainer.h"
 #include "lib/observe/ranges.h"
 #include "lib/suite/family_of.h"
-#include "lib/suite/named_rows.h"
 #include "lib/workload/models/transformer.h"
 
 namespace roofbench {
@@ -136,14 +135,14 @@ void DescribeMemory(const Point& at, const std::shared_ptr<models::TrainingRun>&
   const auto add = [&](const std::string& component, double expected, double (models::TrainingRun::*measured)() const) {
     if (expected <= 0) return;
     built.figures.emplace_back(component + "_mem", [=] { return (*training.*measured)(); });
-    built.figures.emplace_back("predicted_" + component + "_mem", [=] { return expected; });
+    built.AddFigure("predicted_" + component + "_mem", expected);
   };
   add("parameter", predicted.parameters, &models::TrainingRun::ParameterBytes);
   add("gradient", predicted.gradients, &models::TrainingRun::GradientBytes);
   add("optimizer", predicted.optimizer, &models::TrainingRun::OptimizerBytes);
   add("activation", predicted.activations, &models::TrainingRun::ActivationBytes);
   for (const auto& [component, count] : work.shape.Parameters().ByComponent()) {
-    built.figures.emplace_back(std::string(component) + "_params", [count = count] { return count; });
+    built.AddFigure(std::string(component) + "_params", count);
   }
 }
 
@@ -158,8 +157,7 @@ void DescribeAttention(const Point& at, at::Device device, Case& built) {
                 at::TensorOptions(device).dtype(StorageType(work.compute)))
           .transpose(1, 2)
           .requires_grad_(built.autograd);
-  const auto number = static_cast<double>(AttentionBackend(x, x, x, std::nullopt, /*causal=*/true));
-  built.figures.emplace_back("attention_backend", [number] { return number; });
+  built.AddFigure("attention_backend", static_cast<double>(AttentionBackend(x, x, x, std::nullopt, /*causal=*/true)));
 }
 
 void Describe(const Point& at, const std::shared_ptr<models::TrainingRun>& training, Case& built) {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "lib/device/conditions/energy_clock.h"
-#include "lib/hardware/process_memory.h"
-#include "lib/suite/selection.h"
-#include "lib/suite/steps/compile_options.h"
+#include "lib/hardware/allocator.h"
+#include "lib/suite/inputs.h"
+#include "lib/suite/plan.h"
 #include "lib/timing/sampler.h"
 
 namespace roofbench {

@@ -101,6 +101,9 @@ struct Case {
   // Additional figures of the case, read after sampling: counter name -> value. The name must be in the table of
   // counters.
   std::vector<std::pair<std::string, std::function<double()>>> figures = {};
+  void AddFigure(const std::string& name, double value) {
+    figures.emplace_back(name, [value] { return value; });
+  }
 };
 
 }  // namespace roofbench

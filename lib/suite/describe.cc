@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/text.h"
 #include "lib/device/unverified.h"
-#include "lib/suite/shared_axes.h"
 
 namespace roofbench {
 namespace {

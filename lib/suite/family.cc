@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <set>
 #include <stdexcept>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/suite/shared_axes.h"
+#include "lib/device/unverified.h"
 
 namespace roofbench {
 namespace {
@@ -45,6 +46,23 @@ std::vector<AxisValues> Product(const std::vector<AxisSpec>& specs, const GridAx
   return product;
 }
 
+// The docs of implementation names that several families share.
+constexpr std::pair<std::string_view, std::string_view> kImplementationDocs[] = {
+    {"eager", "LibTorch's own operators"},
+    {"onednn", "LibTorch's oneDNN linear layer, weights prepacked where they can be"},
+    {"compiled", "compiled by LibTorch's Inductor"},
+    {"native", "our own kernels"},
+    {"graph", "eager, recorded once as a CUDA graph"},
+    {"naive", "its operations one by one, LibTorch's"},
+    {"sdpa", "LibTorch's scaled_dot_product_attention"},
+    {"stream", "the loop that the memory roof is measured with"},
+};
+
+// The end of a refusal.
+std::string LimitsOf(const Implementation& implementation) {
+  return implementation.limits.empty() ? "" : absl::StrCat(": ", implementation.limits);
+}
+
 }  // namespace
 
 std::string_view Name(Suite suite) {
@@ -56,93 +74,89 @@ AxisList::AxisList(std::initializer_list<AxisValue> values) {
   for (const AxisValue& value : values) texts_.push_back(value.text);
 }
 
-Family::Family(std::string name, std::string doc)
-    : name_(std::move(name)),
-      doc_(std::move(doc)),
-      axes_(std::make_shared<std::vector<AxisSpec>>(
-          std::vector<AxisSpec>{SharedAxis(kCacheAxis, {kCold, kWarm}, kCold)})) {}
-
-Family& Family::Axis(AxisSpec axis) {
-  axes_->insert(axes_->end() - 1, std::move(axis));  // `cache` stays last
-  return *this;
+std::string_view Name(Proof proof) {
+  constexpr std::string_view kNames[] = {"none", "unverified", "emulated", "checked"};
+  return kNames[static_cast<int>(proof)];
 }
 
-Family& Family::DefaultCache(std::string value) {
-  axes_->back().default_value = std::move(value);
-  return *this;
+Proof Implementation::CpuProof() const { return on_cpu ? Proof::kChecked : Proof::kNone; }
+
+Proof Implementation::GpuProof() const {
+  if (!on_gpu) return Proof::kNone;
+  Proof least = Proof::kChecked;
+  for (const std::string_view kernel : kernels) {
+    if (IsUnverified(kernel)) least = std::min(least, IsEmulatedAlone(kernel) ? Proof::kEmulated : Proof::kUnverified);
+  }
+  return least;
 }
 
-Family& Family::Grid(Suite suite, GridAxes axes) {
-  grids_.emplace_back(suite, std::move(axes));
-  return *this;
+absl::Status SupportsImplementation(const Implementation& implementation, const Point& point, const Device& device) {
+  const bool on_gpu = device.gpu() != nullptr;
+  if (on_gpu ? !implementation.on_gpu : !implementation.on_cpu) {
+    return absl::UnimplementedError(absl::StrCat(kImplAxis, ":", implementation.name, " runs on ",
+                                                 on_gpu ? "processors" : "GPUs", " alone", LimitsOf(implementation)));
+  }
+  const std::vector<std::string>& dtypes = implementation.dtypes;
+  const char* const axis = point.Has(kDtypeAxis) ? kDtypeAxis : kPrecisionAxis;
+  if (!dtypes.empty() && std::find(dtypes.begin(), dtypes.end(), point.Text(axis)) == dtypes.end()) {
+    return absl::UnimplementedError(absl::StrCat(kImplAxis, ":", implementation.name, " is for ", axis, ":",
+                                                 absl::StrJoin(dtypes, ", "), LimitsOf(implementation)));
+  }
+  return absl::OkStatus();
 }
 
-Family& Family::LongSteps(double seconds) {
-  long_step_ = seconds;
-  return *this;
+absl::Status CheckVerified(const Implementation& implementation, const Point& point, const Device& device) {
+  std::vector<std::string_view> kernels = implementation.kernels;
+  if (implementation.kernels_at) {
+    for (const std::string_view own : implementation.kernels_at(point)) kernels.push_back(own);
+  }
+  const auto kernel = std::find_if(kernels.begin(), kernels.end(), IsUnverified);
+  if (device.gpu() == nullptr || kernel == kernels.end()) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("unverified: no GPU has run ", std::string(*kernel), " yet (--unverified runs it)"));
 }
 
-Family& Family::PredictAs(PointFunction other) {
-  predict_as_ = std::move(other);
-  return *this;
-}
-
-Family& Family::ExpectGrowth(std::string axis, double exponent) {
-  growth_.push_back({std::move(axis), exponent});
-  return *this;
-}
-
-Family& Family::Cost(CostFunction cost) {
-  cost_ = std::move(cost);
-  return *this;
-}
-
-Family& Family::Supports(SupportFunction supports) {
-  supports_ = std::move(supports);
-  return *this;
-}
-
-Family& Family::Build(BuildFunction build) {
-  build_ = std::move(build);
-  return *this;
-}
-
-Family& Family::Implementations(std::vector<Implementation> implementations, const std::string& default_name) {
-  implementations_ = std::move(implementations);
-  if (implementations_.size() < 2) return *this;
-  std::vector<std::string> names;
-  for (const Implementation& one : implementations_) names.push_back(one.name);
-  axes_->insert(axes_->begin(), SharedAxis(kImplAxis, std::move(names), default_name));
-  return *this;
+Family::Family(FamilyParts parts) : parts_(std::move(parts)) {
+  for (Implementation& one : parts_.implementations) {
+    const auto* const known =
+        std::ranges::find(kImplementationDocs, one.name, [](const auto& row) { return row.first; });
+    if (one.doc.empty() && known != std::end(kImplementationDocs)) one.doc = known->second;
+  }
+  std::vector<AxisSpec> axes = parts_.axes;
+  if (parts_.implementations.size() > 1) {
+    axes.insert(axes.begin(), SharedAxis(kImplAxis, NamesOf(parts_.implementations), parts_.default_impl));
+  }
+  axes.push_back(SharedAxis(kCacheAxis, {kCold, kWarm}, parts_.default_cache));
+  axes_ = std::make_shared<const std::vector<AxisSpec>>(std::move(axes));
 }
 
 const Implementation* Family::ImplementationOf(const Point& point) const {
-  for (const Implementation& one : implementations_) {
+  for (const Implementation& one : parts_.implementations) {
     if (!point.Has(kImplAxis) || point.Text(kImplAxis) == one.name) return &one;
   }
   return nullptr;
 }
 
 absl::Status Family::SupportOf(const Point& point, const Device& device) const {
-  return supports_ ? supports_(point, device) : absl::OkStatus();
+  return parts_.supports ? parts_.supports(point, device) : absl::OkStatus();
 }
 
 std::string Family::Problem() const {
-  if (grids_.empty()) return "it has no Grid";
-  if (!cost_ || !build_) return "it needs both Cost and Build";
+  if (parts_.grids.empty()) return "it has no points";
+  if (!parts_.cost || !parts_.build) return "it needs work, operands and an implementation";
   const auto find = [&](const std::string& name) {
     return std::find_if(axes_->begin(), axes_->end(), [&](const AxisSpec& axis) { return axis.name == name; });
   };
-  for (const auto& [suite, grid] : grids_) {
+  for (const auto& [suite, grid] : parts_.grids) {
     for (const auto& [name, list] : grid) {
-      if (find(name) == axes_->end()) return absl::StrCat("a Grid names the axis '", name, "', which it has not");
+      if (find(name) == axes_->end()) return absl::StrCat("its points use unknown axis '", name, "'");
     }
   }
   for (const Point& point : Points(Suite::kFull)) {
     for (const auto& [name, value] : point.values()) {
       const AxisSpec& axis = *find(name);
       if (ValidValue(axis, *axes_, value)) continue;
-      return absl::StrCat("'", value, "' is no value of its axis ", name, " (", ExpectedValues(axis), ")");
+      return absl::StrCat("'", value, "' is not a value of its axis ", name, " (", ExpectedValues(axis), ")");
     }
   }
   return {};
@@ -151,10 +165,10 @@ std::string Family::Problem() const {
 std::vector<Point> Family::Points(Suite suite) const {
   std::vector<Point> points;
   std::set<std::string> seen;
-  for (const auto& [from, grid] : grids_) {
+  for (const auto& [from, grid] : parts_.grids) {
     if (from > suite) continue;
     for (AxisValues& values : Product(*axes_, grid)) {
-      Point point(name_, axes_.get(), std::move(values));
+      Point point(name(), axes_.get(), std::move(values));
       if (seen.insert(point.Name()).second) points.push_back(std::move(point));
     }
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A family: one kind of work, its axes, and the points at which it is measured.
+// A family: one kind of work, its axes, its implementations, and the points at which it is measured. FamilyOf
+// (family_of.h) declares one.
 #pragma once
 
 #include <functional>
@@ -7,11 +8,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/device/device.h"
 #include "lib/suite/case.h"
-#include "lib/suite/implementation.h"
 #include "lib/suite/inputs.h"
 #include "lib/suite/point.h"
 #include "lib/workload/cost.h"
@@ -41,77 +43,99 @@ class AxisList {
 };
 using GridAxes = std::vector<std::pair<std::string, AxisList>>;
 
-class Family {
- public:
-  using CostFunction = std::function<workload::Cost(const Point&)>;
-  using BuildFunction = std::function<absl::StatusOr<Case>(const Point&, Inputs&)>;
-  using SupportFunction = std::function<absl::Status(const Point&, const Device&)>;
-  using PointFunction = std::function<Point(const Point&)>;
+// Verification of an implementation on a kind of device. kChecked: every run compares its results with a reference.
+// kUnverified: it launches kernels that no GPU has run yet; kEmulated: the same, but they ran in an emulation.
+enum class Proof { kNone, kUnverified, kEmulated, kChecked };
+std::string_view Name(Proof proof);  // "none", "unverified", "emulated", "checked"
 
-  // `doc` is one line for --list_axes.
-  Family(std::string name, std::string doc);
+// One implementation of a family's work: where it runs, and how far it is verified.
+struct Implementation {
+  std::string name;      // a value of the axis `impl`
+  std::string doc = {};  // empty: that of other families' implementations of this name, such as "eager"
+  bool on_cpu = false;
+  bool on_gpu = false;
+  // GPU kernels that our code launches: __global__ functions, or other rows of lib/device/unverified.cc.
+  std::vector<std::string_view> kernels = {};
+  // Further kernels that only some points launch; nullptr: none.
+  std::function<std::vector<std::string_view>(const Point&)> kernels_at = {};
+  // The accepted values of `dtype`, or of `precision` in a family without that axis; empty: all of the family's.
+  std::vector<std::string> dtypes = {};
+  // Explanation of its limits, for users; empty if there is none.
+  std::string limits = {};
 
-  Family& Axis(AxisSpec axis);
-  // Every family ends with the axis `cache`: cold (operands come from memory: the default) or warm (operands stay as
-  // the last step left them). Macro families, whose steps reuse the state of the last one, default to warm.
-  Family& DefaultCache(std::string value);
-  // Adds the product of the lists to `suite` and every larger one.
-  Family& Grid(Suite suite, GridAxes axes);
-  // Steps of up to `seconds` are intended for this family: no suite omits them as too long.
-  Family& LongSteps(double seconds);
+  Proof CpuProof() const;
+  Proof GpuProof() const;
+};
+
+// Whether the implementation supports the device's kind and the point's dtype; a non-OK status lists the supported
+// alternatives.
+absl::Status SupportsImplementation(const Implementation& implementation, const Point& point, const Device& device);
+
+// Returns Unimplemented if the implementation would launch kernels that no GPU has run yet.
+absl::Status CheckVerified(const Implementation& implementation, const Point& point, const Device& device);
+
+using PointFunction = std::function<Point(const Point&)>;
+using SupportFunction = std::function<absl::Status(const Point&, const Device&)>;
+
+struct FamilyParts {
+  std::string name;
+  std::string doc = {};  // one line for --list_axes
+  // Without `impl`, which comes first if there are two implementations or more, and `cache`, which comes last.
+  std::vector<AxisSpec> axes = {};
+  std::vector<Implementation> implementations = {};
+  std::string default_impl = {};  // omitted from names; empty: none
+  // Operands come from memory (kCold) or stay as the last step left them (kWarm: families whose steps reuse the state
+  // of the last one).
+  std::string default_cache = kCold;
+  std::vector<std::pair<Suite, GridAxes>> grids = {};  // each is also of every larger suite
+  std::vector<ExpectedGrowth> growth = {};
+  // Steps of up to so many seconds are intended: no suite omits them as too long.
+  double long_step = 0;
   // Maps a point to one of another registered family with the same step and sizes that can be reduced: it predicts a
   // step's time if this family's axes are only names.
-  Family& PredictAs(PointFunction other);
-  Family& ExpectGrowth(std::string axis, double exponent);
+  PointFunction predict_as = {};
   // Closed-form work of one step, and its memory requirement; called before anything is built.
-  Family& Cost(CostFunction cost);
-  // The rows of the axis `impl`, which becomes the first axis if there are two or more. The default, if any, is omitted
-  // from names.
-  Family& Implementations(std::vector<Implementation> implementations, const std::string& default_name);
+  std::function<workload::Cost(const Point&)> cost = {};
   // Whether this device can run the point; a non-OK status becomes a skipped case with that reason.
-  Family& Supports(SupportFunction supports);
+  SupportFunction supports = {};
   // Makes tensors and the step. Called again for every cold copy: `Inputs` then returns clones of the same data.
-  Family& Build(BuildFunction build);
+  std::function<absl::StatusOr<Case>(const Point&, Inputs&)> build = {};
+};
 
-  const std::string& name() const { return name_; }
-  const std::string& doc() const { return doc_; }
+class Family {
+ public:
+  Family(FamilyParts parts);  // NOLINT(google-explicit-constructor): complete parts are a family
+
+  const std::string& name() const { return parts_.name; }
+  const std::string& doc() const { return parts_.doc; }
   const std::vector<AxisSpec>& axes() const { return *axes_; }
-  const std::vector<ExpectedGrowth>& growth() const { return growth_; }
-  const std::vector<Implementation>& implementations() const { return implementations_; }
+  const std::vector<ExpectedGrowth>& growth() const { return parts_.growth; }
+  const std::vector<Implementation>& implementations() const { return parts_.implementations; }
   // The implementation of a point; nullptr if the family names none.
   const Implementation* ImplementationOf(const Point& point) const;
-  double long_step() const { return long_step_; }
-  const PointFunction& predict_as() const { return predict_as_; }
+  double long_step() const { return parts_.long_step; }
+  const PointFunction& predict_as() const { return parts_.predict_as; }
 
-  // Reason why the family cannot be registered ("it has no Grid"); empty if there is none.
+  // Reason why the family cannot be registered ("it has no points"); empty if there is none.
   std::string Problem() const;
 
   // The registered points up to `suite`, each once, in the order of the grids.
   std::vector<Point> Points(Suite suite) const;
 
-  workload::Cost CostOf(const Point& point) const { return cost_(point); }
+  workload::Cost CostOf(const Point& point) const { return parts_.cost(point); }
   absl::Status SupportOf(const Point& point, const Device& device) const;
-  absl::StatusOr<Case> BuildAt(const Point& point, Inputs& inputs) const { return build_(point, inputs); }
+  absl::StatusOr<Case> BuildAt(const Point& point, Inputs& inputs) const { return parts_.build(point, inputs); }
 
  private:
-  std::string name_;
-  std::string doc_;
-  // Shared with every point, so that the address survives a move of the family.
-  std::shared_ptr<std::vector<AxisSpec>> axes_;
-  std::vector<std::pair<Suite, GridAxes>> grids_;
-  std::vector<ExpectedGrowth> growth_;
-  std::vector<Implementation> implementations_;
-  double long_step_ = 0;  // seconds
-  PointFunction predict_as_;
-  CostFunction cost_;
-  SupportFunction supports_;
-  BuildFunction build_;
+  FamilyParts parts_;
+  // All of them. Shared with every point, so that the address survives a move of the family.
+  std::shared_ptr<const std::vector<AxisSpec>> axes_;
 };
 
 // Adds a family to the program's table. At namespace scope:
-//   const Registration kMine(Family("mine", "…").Axis(…).Grid(…).Cost(…).Build(…));
-// A family without cost, build or points, a duplicate name, or a grid with an unknown axis or value stops the program
-// at start with a message: it is an error in the program, not in its use.
+//   const Registration kMine(FamilyOf<Operands>("mine", "…").Work(…).Operands(…).Impl(…).Points(…));
+// An incomplete family, a duplicate name, or points with an unknown axis or value stop the program at start with a
+// message: it is an error in the program, not in its use.
 class Registration {
  public:
   explicit Registration(Family family);

@@ -29,18 +29,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/suite/family.h"
-#include "lib/suite/implementation.h"
-#include "lib/suite/shared_axes.h"
 #include "lib/suite/steps/bindings.h"
-#include "lib/suite/steps/bound_step.h"
-#include "lib/suite/steps/graph.h"
+#include "lib/suite/steps/gpu_step.h"
 
 namespace roofbench {
 
 template <typename O>
 class FamilyOf {
  public:
-  FamilyOf(std::string name, std::string doc) : family_(std::move(name), std::move(doc)) {}
+  FamilyOf(std::string name, std::string doc) : parts_{.name = std::move(name), .doc = std::move(doc)} {}
 
   // Axes.
 
@@ -71,28 +68,28 @@ class FamilyOf {
                  .default_value = std::move(default_value.text),
                  .doc = std::move(doc)});
   }
-  FamilyOf& Axis(AxisSpec axis) { return family_.Axis(std::move(axis)), *this; }
+  FamilyOf& Axis(AxisSpec axis) { return parts_.axes.push_back(std::move(axis)), *this; }
   // Axes that several families share.
   FamilyOf& Axes(const std::vector<AxisSpec>& axes) {
-    for (const AxisSpec& axis : axes) family_.Axis(axis);
+    parts_.axes.insert(parts_.axes.end(), axes.begin(), axes.end());
     return *this;
   }
   // The value of `impl` that is omitted from names.
-  FamilyOf& DefaultImpl(std::string name) { return default_impl_ = std::move(name), *this; }
-  FamilyOf& DefaultCache(std::string value) { return family_.DefaultCache(std::move(value)), *this; }
+  FamilyOf& DefaultImpl(std::string name) { return parts_.default_impl = std::move(name), *this; }
+  FamilyOf& DefaultCache(std::string value) { return parts_.default_cache = std::move(value), *this; }
 
   // Work and operands.
 
   // Closed-form work of one step, and its memory requirement. A shape with a ForwardCost() can stand for both.
   template <std::invocable<const Point&> Function>
   FamilyOf& Work(Function work) {
-    family_.Cost([work = std::move(work)](const Point& at) -> workload::Cost {
+    parts_.cost = [work = std::move(work)](const Point& at) -> workload::Cost {
       if constexpr (requires { work(at).ForwardCost(); }) {
         return work(at).ForwardCost();
       } else {
         return work(at);
       }
-    });
+    };
     return *this;
   }
   // Makes the operands of a case; it may return an absl::StatusOr of them. Called again for every cold copy: `Inputs`
@@ -114,33 +111,28 @@ class FamilyOf {
   // that member exists; in that case the default of Whole is operands.y.
   template <typename Function>
   FamilyOf& Result(Function result) {
-    result_ = [result = std::move(result)](const O& o) { return AsTensors(result(o)); };
-    return *this;
+    return result_ = Tensors(std::move(result)), *this;
   }
   // The result in a higher precision. It may use the operands as they are after the steps, and free those that nothing
   // else needs.
   template <typename Function>
   FamilyOf& Reference(Function reference) {
-    reference_ = [reference = std::move(reference)](O& o) { return AsTensors(reference(o)); };
-    return *this;
+    return reference_ = Tensors(std::move(reference)), *this;
   }
   // The reference, rounded between its operations: Case::rounded.
   template <typename Function>
   FamilyOf& Rounded(Function rounded) {
-    rounded_ = [rounded = std::move(rounded)](O& o) { return AsTensors(rounded(o)); };
-    return *this;
+    return rounded_ = Tensors(std::move(rounded)), *this;
   }
   // If the result is a sample: the whole result, in which a NaN or an infinity fails the check.
   template <typename Function>
   FamilyOf& Whole(Function whole) {
-    whole_ = [whole = std::move(whole)](const O& o) { return AsTensors(whole(o)); };
-    return *this;
+    return whole_ = Tensors(std::move(whole)), *this;
   }
   // The sums of the rows of Whole, in double precision.
   template <typename Function>
   FamilyOf& RowSums(Function sums) {
-    row_sums_ = [sums = std::move(sums)](const O& o) { return AsTensors(sums(o)); };
-    return *this;
+    return row_sums_ = Tensors(std::move(sums)), *this;
   }
   // Default: one rounding to the axis dtype, or to fp32 without that axis.
   FamilyOf& Within(std::function<Tolerance(const Point&)> tolerance) {
@@ -172,7 +164,7 @@ class FamilyOf {
   }
   FamilyOf& Limits(std::string reason) { return rows_[last_].description.limits = std::move(reason), *this; }
   // For the implementation named last: further conditions for running a point on a device.
-  FamilyOf& When(Family::SupportFunction supports) { return rows_[last_].supports = std::move(supports), *this; }
+  FamilyOf& When(SupportFunction supports) { return rows_[last_].supports = std::move(supports), *this; }
   // For the implementation named last: our GPU kernels that its step launches without declaring them in a Cuda().
   FamilyOf& Launches(std::vector<std::string_view> kernels) {
     return rows_[last_].description.kernels = std::move(kernels), *this;
@@ -186,12 +178,15 @@ class FamilyOf {
   // Points and expectations.
 
   // Adds the product of the lists to `suite` and every larger one. An axis without a list takes its default.
-  FamilyOf& Points(Suite suite, GridAxes axes) { return family_.Grid(suite, std::move(axes)), *this; }
+  FamilyOf& Points(Suite suite, GridAxes axes) { return parts_.grids.emplace_back(suite, std::move(axes)), *this; }
   // Time is expected to grow as axis^exponent.
-  FamilyOf& Growth(std::string axis, double exponent) { return family_.ExpectGrowth(std::move(axis), exponent), *this; }
-  FamilyOf& Supports(Family::SupportFunction supports) { return supports_ = std::move(supports), *this; }
-  FamilyOf& LongSteps(double seconds) { return family_.LongSteps(seconds), *this; }
-  FamilyOf& PredictAs(Family::PointFunction other) { return family_.PredictAs(std::move(other)), *this; }
+  FamilyOf& Growth(std::string axis, double exponent) {
+    return parts_.growth.push_back({std::move(axis), exponent}), *this;
+  }
+  FamilyOf& Supports(SupportFunction supports) { return parts_.supports = std::move(supports), *this; }
+  // Those of FamilyParts.
+  FamilyOf& LongSteps(double seconds) { return parts_.long_step = seconds, *this; }
+  FamilyOf& PredictAs(PointFunction other) { return parts_.predict_as = std::move(other), *this; }
 
   // The family as stored in the program's table.
   Family Finish() const;
@@ -202,7 +197,7 @@ class FamilyOf {
   struct Row {
     Implementation description;
     std::vector<BoundStep<O>> steps = {};
-    Family::SupportFunction supports = {};
+    SupportFunction supports = {};
     bool is_graph = false;
 
     // The step for a point on such a device; nullptr if there is none.
@@ -215,14 +210,19 @@ class FamilyOf {
     }
   };
 
+  using TensorsOf = std::function<std::vector<at::Tensor>(O&)>;
   static std::vector<at::Tensor> AsTensors(at::Tensor tensor) { return {std::move(tensor)}; }
   static std::vector<at::Tensor> AsTensors(std::vector<at::Tensor> tensors) { return tensors; }
+  template <typename Function>
+  static TensorsOf Tensors(Function function) {
+    return [function = std::move(function)](O& o) { return AsTensors(function(o)); };
+  }
 
   Row& RowNamed(const std::string& name) {
     for (last_ = 0; last_ < rows_.size(); ++last_) {
       if (rows_[last_].description.name == name) return rows_[last_];
     }
-    rows_.push_back({.description = {.name = name, .doc = std::string(ImplementationDoc(name))}});
+    rows_.push_back({.description = {.name = name}});
     return rows_.back();
   }
 
@@ -235,25 +235,22 @@ class FamilyOf {
   }
 
   // The row of a point: the only row if there is just one.
-  static const Row& RowAt(const std::vector<Row>& rows, const Point& at) {
-    if (!at.Has(kImplAxis)) return rows.front();
-    for (const Row& row : rows) {
+  const Row& RowAt(const Point& at) const {
+    if (!at.Has(kImplAxis)) return rows_.front();
+    for (const Row& row : rows_) {
       if (row.description.name == at.Text(kImplAxis)) return row;
     }
     throw std::logic_error("no implementation " + at.Text(kImplAxis));
   }
 
-  Family family_;
-  std::string default_impl_;
+  absl::Status SupportAt(const Point& at, const Device& device) const;
+  absl::StatusOr<Case> BuildAt(const Point& at, Inputs& in) const;
+
+  FamilyParts parts_;  // all but its implementations and build; `supports`: of all implementations
   std::function<absl::StatusOr<Shared>(const Point&, Inputs&)> make_;
-  std::function<std::vector<at::Tensor>(const O&)> result_;
-  std::function<std::vector<at::Tensor>(O&)> reference_;
-  std::function<std::vector<at::Tensor>(O&)> rounded_;
-  std::function<std::vector<at::Tensor>(const O&)> whole_;
-  std::function<std::vector<at::Tensor>(const O&)> row_sums_;
+  TensorsOf result_, reference_, rounded_, whole_, row_sums_;
   std::function<Tolerance(const Point&)> tolerance_;
   std::function<void(const Point&, const Shared&, Case&)> details_;
-  Family::SupportFunction supports_;
   std::vector<Row> rows_;
   std::size_t last_ = 0;  // index in rows_ of the implementation named last
 };
@@ -272,61 +269,64 @@ FamilyOf<O>& FamilyOf<O>::Graph(const std::string& eager) {
 
 template <typename O>
 Family FamilyOf<O>::Finish() const {
-  Family family = family_;
-  std::vector<Implementation> implementations;
-  for (const Row& row : rows_) implementations.push_back(row.description);
-  family.Implementations(std::move(implementations), default_impl_);
-  auto result = result_;
-  auto whole = whole_;
-  if constexpr (requires(const O& o) { o.y.index_select(0, o.rows); }) {
-    if (!whole) whole = [](const O& o) { return AsTensors(o.y); };
-    if (!result) result = [](const O& o) { return AsTensors(o.y.index_select(0, o.rows)); };
-  } else if constexpr (requires(const O& o) { AsTensors(o.y); }) {
-    if (!result) result = [](const O& o) { return AsTensors(o.y); };
+  FamilyParts parts = parts_;
+  for (const Row& row : rows_) parts.implementations.push_back(row.description);
+  const auto declared = std::make_shared<const FamilyOf>(*this);
+  parts.supports = [declared](const Point& at, const Device& device) { return declared->SupportAt(at, device); };
+  if (make_ && !rows_.empty()) {
+    parts.build = [declared](const Point& at, Inputs& in) { return declared->BuildAt(at, in); };
   }
-  family.Supports([rows = rows_, supports = supports_](const Point& at, const Device& device) {
-    const Row& row = RowAt(rows, at);
-    if (absl::Status status = SupportsImplementation(row.description, at, device); !status.ok()) return status;
-    const bool on_gpu = device.gpu() != nullptr;
-    const BoundStep<O>* const step = row.StepAt(at, on_gpu);
-    if (step == nullptr) {
-      return absl::UnimplementedError(absl::StrCat(kImplAxis, ":", row.description.name, " has no pass:",
-                                                   at.Text(kPassAxis), " on ", on_gpu ? "GPUs" : "processors"));
-    }
-    if (step->gpu_supports && on_gpu) {
-      if (absl::Status status = step->gpu_supports(at, device); !status.ok()) return status;
-    }
-    for (const Family::SupportFunction* more : {&row.supports, &supports}) {
-      if (!*more) continue;
-      if (absl::Status status = (*more)(at, device); !status.ok()) return status;
-    }
-    return absl::OkStatus();
-  });
-  family.Build([rows = rows_, make = make_, result, reference = reference_, rounded = rounded_, whole,
-                row_sums = row_sums_, tolerance = tolerance_,
-                details = details_](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
-    const absl::StatusOr<Shared> operands = make(at, in);
-    if (!operands.ok()) return operands.status();
-    Case built{.tolerance = tolerance            ? tolerance(at)
-                            : at.Has(kDtypeAxis) ? Tolerance{.dtype = at.Dtype()}
-                                                 : Tolerance{}};
-    if (result) built.result = [result, o = *operands] { return result(*o); };
-    if (reference) built.reference = [reference, o = *operands] { return reference(*o); };
-    if (rounded) built.rounded = [rounded, o = *operands] { return rounded(*o); };
-    if (whole) built.whole = [whole, o = *operands] { return whole(*o); };
-    if (row_sums) built.row_sums = [row_sums, o = *operands] { return row_sums(*o); };
-    if (details) details(at, *operands, built);
-    const Row& row = RowAt(rows, at);
-    absl::StatusOr<CaseStep> step = row.StepAt(at, in.device().gpu() != nullptr)->make(at, *operands, in);
-    if (!step.ok()) return step.status();
-    built.step = *std::move(step);
-    if (const double seconds = in.compile_seconds(); seconds > 0) {
-      built.figures.emplace_back("compile_ms", [seconds] { return 1e3 * seconds; });
-    }
-    if (row.is_graph) return Graphed(std::move(built), in.device());
-    return built;
-  });
-  return family;
+  return parts;
+}
+
+template <typename O>
+absl::Status FamilyOf<O>::SupportAt(const Point& at, const Device& device) const {
+  const Row& row = RowAt(at);
+  if (absl::Status status = SupportsImplementation(row.description, at, device); !status.ok()) return status;
+  const bool on_gpu = device.gpu() != nullptr;
+  const BoundStep<O>* const step = row.StepAt(at, on_gpu);
+  if (step == nullptr) {
+    return absl::UnimplementedError(absl::StrCat(kImplAxis, ":", row.description.name, " has no pass:",
+                                                 at.Text(kPassAxis), " on ", on_gpu ? "GPUs" : "processors"));
+  }
+  for (const SupportFunction* const more : {on_gpu ? &step->gpu_supports : nullptr, &row.supports, &parts_.supports}) {
+    if (more == nullptr || !*more) continue;
+    if (absl::Status status = (*more)(at, device); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+template <typename O>
+absl::StatusOr<Case> FamilyOf<O>::BuildAt(const Point& at, Inputs& in) const {
+  const absl::StatusOr<Shared> operands = make_(at, in);
+  if (!operands.ok()) return operands.status();
+  Case built{.tolerance = tolerance_           ? tolerance_(at)
+                          : at.Has(kDtypeAxis) ? Tolerance{.dtype = at.Dtype()}
+                                               : Tolerance{}};
+  TensorsOf result = result_;
+  TensorsOf whole = whole_;
+  if constexpr (requires(const O& o) { o.y.index_select(0, o.rows); }) {
+    if (!whole) whole = Tensors([](const O& o) { return o.y; });
+    if (!result) result = Tensors([](const O& o) { return o.y.index_select(0, o.rows); });
+  } else if constexpr (requires(const O& o) { AsTensors(o.y); }) {
+    if (!result) result = Tensors([](const O& o) { return o.y; });
+  }
+  const auto bind = [&](const TensorsOf& of, std::function<std::vector<at::Tensor>()>& member) {
+    if (of) member = [of, o = *operands] { return of(*o); };
+  };
+  bind(result, built.result);
+  bind(reference_, built.reference);
+  bind(rounded_, built.rounded);
+  bind(whole, built.whole);
+  bind(row_sums_, built.row_sums);
+  if (details_) details_(at, *operands, built);
+  const Row& row = RowAt(at);
+  absl::StatusOr<CaseStep> step = row.StepAt(at, in.device().gpu() != nullptr)->make(at, *operands, in);
+  if (!step.ok()) return step.status();
+  built.step = *std::move(step);
+  if (in.compile_seconds() > 0) built.AddFigure("compile_ms", 1e3 * in.compile_seconds());
+  if (row.is_graph) return Graphed(std::move(built), in.device());
+  return built;
 }
 
 }  // namespace roofbench

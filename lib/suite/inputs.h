@@ -11,12 +11,17 @@
 #include <vector>
 
 #include "lib/aten/storage_type.h"
-#include "lib/suite/steps/compile_options.h"
 #include "lib/workload/dtype.h"
 
 namespace roofbench {
 
 class Device;
+
+// Compiler options of impl:compiled.
+struct CompileOptions {
+  // Inductor tries further tilings of its GPU kernels; processor kernels stay the same.
+  bool coordinate_descent_tuning = false;
+};
 
 class Inputs {
  public:

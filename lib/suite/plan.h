@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the cases of a run: suite, axis overrides, filter.
+// Chooses the cases of a run by the user's selection: suite, axis overrides, filter.
 #pragma once
 
 #include <string>
@@ -7,9 +7,21 @@
 
 #include "absl/status/statusor.h"
 #include "lib/suite/family.h"
-#include "lib/suite/selection.h"
 
 namespace roofbench {
+
+// One --axis=[family.]name=v1,v2,…
+struct AxisOverride {
+  std::string family = {};  // empty: every family that has the axis
+  std::string axis;
+  std::vector<std::string> values;
+};
+
+struct Selection {
+  Suite suite = Suite::kQuick;
+  std::vector<AxisOverride> axes;
+  std::string filter;  // a regular expression on names; empty: everything
+};
 
 struct PlannedCase {
   const Family* family;

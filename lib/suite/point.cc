@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <stdexcept>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/text.h"
-#include "lib/suite/shared_axes.h"
 
 namespace roofbench {
 namespace {
@@ -46,6 +46,18 @@ bool IsShortDecimal(std::string_view text) {
   const std::string_view rest = text.substr(whole.size() + 1);
   return !rest.empty() && rest.back() != '0' && rest.find_first_not_of(kDigits) == std::string_view::npos;
 }
+
+constexpr std::pair<const char*, const char*> kSharedAxisDocs[] = {
+    {kImplAxis, "who does the work"},
+    {kDtypeAxis, "what tensors are stored and computed in; bf16_autocast: products in bf16 over fp32 storage"},
+    {kPrecisionAxis,
+     "how weights are stored; int8 has a scale a row, int4 a scale and a zero a group, both with bf16 activations; "
+     "llm_int8 has int8 activations too, outlier columns in 16 bits"},
+    {kPassAxis,
+     "what is timed: forward (recording gradients as training does), inference (not recording), backward, "
+     "forward_backward, step (with the optimizer)"},
+    {kCacheAxis, "cold: operands come from memory; warm: as the last step left them"},
+};
 
 }  // namespace
 
@@ -135,6 +147,25 @@ std::string ExpectedValues(const AxisSpec& axis) {
   }
   if (!axis.choices.empty()) return absl::StrJoin(axis.choices, ", ");
   return axis.fractions ? "a number from 0, without zeros that it could do without: 6, 2.5" : "a whole number from 1";
+}
+
+std::string SharedAxisDoc(const std::string& axis) {
+  for (const auto& [name, doc] : kSharedAxisDocs) {
+    if (axis == name) return doc;
+  }
+  return {};
+}
+
+AxisSpec SharedAxis(const char* name, std::vector<std::string> choices, std::string default_value, std::string doc) {
+  return {
+      .name = name, .choices = std::move(choices), .default_value = std::move(default_value), .doc = std::move(doc)};
+}
+
+ComputeAndStorage DtypesOf(const Point& point) {
+  using workload::Dtype;
+  if (point.Text(kDtypeAxis) == kBf16Autocast) return {Dtype::kBf16, Dtype::kFp32};
+  const Dtype dtype = point.Dtype();
+  return {dtype, dtype == Dtype::kTf32 ? Dtype::kFp32 : dtype};
 }
 
 }  // namespace roofbench

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One point of a family: a value for each of its axes.
+// One point of a family: a value for each of its axes; and the axes with the same meaning in every family.
 #pragma once
 
 #include <concepts>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -96,5 +97,57 @@ bool ValidValue(const AxisSpec& axis, const std::vector<AxisSpec>& axes, std::st
 
 // Description of the allowed values, for messages.
 std::string ExpectedValues(const AxisSpec& axis);
+
+// The axes with the same meaning in every family, spelled only here.
+inline constexpr char kImplAxis[] = "impl";
+inline constexpr char kDtypeAxis[] = "dtype";
+inline constexpr char kPrecisionAxis[] = "precision";
+inline constexpr char kPassAxis[] = "pass";
+inline constexpr char kCacheAxis[] = "cache";
+
+// Values of `pass`. A forward pass records gradients as in training; inference does not.
+inline constexpr char kForward[] = "forward";
+inline constexpr char kInference[] = "inference";
+inline constexpr char kBackward[] = "backward";
+inline constexpr char kForwardBackward[] = "forward_backward";
+inline constexpr char kStep[] = "step";
+
+// A value of `dtype` in addition to those of workload::Dtype: products in bf16 over tensors stored in fp32.
+inline constexpr char kBf16Autocast[] = "bf16_autocast";
+
+// Values of `cache`.
+inline constexpr char kCold[] = "cold";
+inline constexpr char kWarm[] = "warm";
+
+// The common meaning of the axis; empty for an axis that belongs to a single family.
+std::string SharedAxisDoc(const std::string& axis);
+
+// A shared axis; `doc` adds only the details of one family.
+AxisSpec SharedAxis(const char* name, std::vector<std::string> choices, std::string default_value = {},
+                    std::string doc = {});
+
+// The types that a point's `dtype` stands for: bf16_autocast computes in bf16 and stores fp32, as tf32 does.
+struct ComputeAndStorage {
+  workload::Dtype compute;
+  workload::Dtype storage;
+};
+ComputeAndStorage DtypesOf(const Point& point);
+
+// Tables whose row names are the values of an axis: `row.name` of every row.
+template <typename Rows>
+std::vector<std::string> NamesOf(const Rows& rows) {
+  std::vector<std::string> names;
+  for (const auto& row : rows) names.emplace_back(row.name);
+  return names;
+}
+
+// Throws std::logic_error if no row has the name.
+template <typename Rows>
+const auto& RowOf(const Rows& rows, std::string_view name) {
+  for (const auto& row : rows) {
+    if (row.name == name) return row;
+  }
+  throw std::logic_error("no row " + std::string(name));
+}
 
 }  // namespace roofbench

@@ -19,7 +19,7 @@
 #include "lib/observe/profile/operator_work.h"
 #include "lib/observe/profile/recorder.h"
 #include "lib/suite/inputs.h"
-#include "lib/suite/shared_axes.h"
+#include "lib/suite/point.h"
 #include "tests/benchmarks/every_case.h"
 #include "tests/benchmarks/small_points.h"
 #include "tests/suite/run_once.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lib/gbench/main.h"
-#include "lib/suite/family.h"
+#include "lib/suite/family_of.h"
 #include "lib/workload/operators/elementwise.h"
 
 namespace roofbench {
@@ -56,19 +56,16 @@ void Misbehave(const std::string& how) {
   }
 }
 
-absl::StatusOr<Case> Build(const Point& at, Inputs& in) {
+struct Operands {
+  std::string how;
+  at::Tensor x, y;
+};
+
+absl::StatusOr<Operands> Make(const Point& at, Inputs& in) {
   const std::string how = at.Text("how");
   if (how == "refuses") return absl::UnimplementedError("no kernel for this");
   std::cerr << "built by " << getpid() << std::endl;
-  const at::Tensor x = in.Randn({1024});
-  const at::Tensor y = in.Empty({1024}, workload::Dtype::kFp32);
-  return Case{.step =
-                  [=] {
-                    Misbehave(how);
-                    y.copy_(x).add_(how == "wrong" ? 1.001 : 1.0);
-                  },
-              .result = [=] { return std::vector{y}; },
-              .reference = [=] { return std::vector{x.to(at::kDouble).add(1)}; }};
+  return Operands{how, in.Randn({1024}), in.Empty({1024}, workload::Dtype::kFp32)};
 }
 
 // The order is that of the run: a good case follows the bad ones.
@@ -76,11 +73,17 @@ const std::vector<std::string> kHow = {"good",      "throws", "foreign", "wrong"
                                        "bad_alloc", "creeps", "segv",    "aborts", "bus",     "fpe",
                                        "illegal",   "killed", "exits",   "hangs",  "last"};
 
-const Registration kPlanted(Family("planted", "what goes wrong")
-                                .Axis({.name = "how", .choices = kHow})
-                                .Grid(Suite::kQuick, {{"how", kHow}, {"cache", {"warm"}}})
-                                .Cost([](const Point&) { return workload::CopyStream{4096}.Cost(); })
-                                .Build(Build));
+const Registration kPlanted = FamilyOf<Operands>("planted", "what goes wrong")
+                                  .Choice("how", kHow)
+                                  .Work([](const Point&) { return workload::CopyStream{4096}.Cost(); })
+                                  .Operands(Make)
+                                  .Reference([](const Operands& o) { return o.x.to(at::kDouble).add(1); })
+                                  .Impl("eager",
+                                        [](Operands& o) {
+                                          Misbehave(o.how);
+                                          o.y.copy_(o.x).add_(o.how == "wrong" ? 1.001 : 1.0);
+                                        })
+                                  .Points(Suite::kQuick, {{"how", kHow}, {"cache", {kWarm}}});
 
 }  // namespace
 }  // namespace roofbench

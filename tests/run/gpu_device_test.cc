@@ -15,11 +15,12 @@
 #include "lib/device/unverified.h"
 #include "lib/run/doctor.h"
 #include "lib/run/session.h"
-#include "lib/suite/steps/graph.h"
+#include "lib/suite/steps/gpu_step.h"
 #include "lib/workload/operators/elementwise.h"
 #include "test_paths.h"
 #include "tests/device/fake_device.h"
 #include "tests/device/fake_gpu.h"
+#include "tests/suite/plain_family.h"
 
 namespace roofbench {
 namespace {
@@ -59,7 +60,7 @@ class GpuDeviceTest : public testing::Test {
 
   // A step of ten launches in two phases: three and seven of them.
   Family TwoPhases(double launch_seconds) {
-    return Family("two", "two phases")
+    return PlainFamily("two", "two phases")
         .Axis({.name = "impl", .choices = {"eager", "graph"}, .default_value = "eager"})
         .DefaultCache("warm")
         .Grid(Suite::kQuick, {{"impl", {"eager", "graph"}}})
@@ -158,7 +159,7 @@ TEST_F(GpuDeviceTest, AGraphIsLaunchedOnceAStepAndKeepsItsPhases) {
 TEST_F(GpuDeviceTest, AStepMayMakeMoreMarksThanAChunk) {
   const auto device = Make();
   const std::size_t marks = device->clock().MaxMarks() + 10;
-  const Family family = Family("many", "phases in turns")
+  const Family family = PlainFamily("many", "phases in turns")
                             .Axis({.name = "impl", .choices = {"eager"}, .default_value = "eager"})
                             .DefaultCache("warm")
                             .Grid(Suite::kQuick, {{"impl", {"eager"}}})
@@ -222,7 +223,7 @@ TEST_F(GpuDeviceTest, AnErrorBehindASkippedCaseIsItsFailure) {
   gpu_->fault = "an illegal memory access was encountered";
   gpu_->fault_stays = true;
   gpu_->fake_facts.compute_major = 7;
-  const Family family = Family("needs", "bf16 arithmetic")
+  const Family family = PlainFamily("needs", "bf16 arithmetic")
                             .Axis({.name = "impl", .choices = {"eager"}, .default_value = "eager"})
                             .Grid(Suite::kQuick, {{"impl", {"eager"}}})
                             .Cost([](const Point&) {

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "lib/workload/operators/products.h"
+#include "tests/suite/plain_family.h"
 
 namespace roofbench {
 namespace {
 
 Family Cube() {
-  return Family("cube", "")
+  return PlainFamily("cube", "")
       .Axis({.name = "impl", .choices = {"fast", "slow"}, .default_value = "fast"})
       .Axis({.name = "m", .default_value = "n"})
       .Axis({.name = "n"})

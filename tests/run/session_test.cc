@@ -57,7 +57,7 @@ TEST_F(SessionTest, MeasuresAgainstTheRoofBesideTheCase) {
 // Three phases of 2 us, `sum_seconds` and 1 us. At 1 GB/s the roof allows 1 us for the products and 3 us for the sum;
 // nothing is known of the rest.
 Family InParts(FakeDevice& device, double sum_seconds) {
-  return Family("parts", "three parts")
+  return PlainFamily("parts", "three parts")
       .Axis({.name = "impl", .choices = {"good"}, .default_value = "good"})
       .Axis({.name = "n"})
       .Grid(Suite::kQuick, {{"n", {"64"}}})
@@ -191,7 +191,7 @@ TEST_F(SessionTest, AFamilyOfNamesIsPredictedByOneOfSizes) {
   const auto of_size = [](const Point&) {
     return FamilyNamed("sized").Points(Suite::kQuick)[0].With("n", "100000000");
   };
-  const Family named = Family("named", "the same by name")
+  const Family named = PlainFamily("named", "the same by name")
                            .Axis({.name = "size", .choices = {"large"}})
                            .Grid(Suite::kQuick, {{"size", {"large"}}})
                            .PredictAs(of_size)

@@ -138,7 +138,7 @@ Case Strayed(double error, double strays, int* asked) {
 TEST(CheckCase, AResultMayStrayAsRoundingOfTheReferenceDoes) {
   int asked = 0;
   EXPECT_TRUE(CheckCase(Strayed(1e-4, 1e-3, &asked)).ok());
-  EXPECT_EQ(asked, 0) << "within the tolerance nobody asks";
+  EXPECT_EQ(asked, 0) << "a result within the tolerance needs no rounded reference";
   EXPECT_TRUE(CheckCase(Strayed(0.1, 0.1, &asked)).ok());
   EXPECT_EQ(asked, 1);
   EXPECT_FALSE(CheckCase(Strayed(0.1, 0.01, &asked)).ok()) << "ten times as far";

@@ -25,16 +25,18 @@ TEST_F(DescribeTest, AxesAreListedWithTheirValuesAndDefaults) {
 }
 
 TEST_F(DescribeTest, ImplementationsSayWhereTheyRunAndWhyNotElsewhere) {
-  Family family("b", "two ways");
-  family.Implementations({{.name = "eager", .doc = "LibTorch", .on_cpu = true, .on_gpu = true},
-                          {.name = "native",
-                           .on_cpu = true,
-                           .on_gpu = true,
-                           .kernels = {"Spin"},
-                           .dtypes = {"bf16"},
-                           .limits = "no fp32 kernel"}},
-                         "eager");
+  const Family family({.name = "b",
+                       .doc = "two ways",
+                       .implementations = {{.name = "eager", .on_cpu = true, .on_gpu = true},
+                                           {.name = "native",
+                                            .on_cpu = true,
+                                            .on_gpu = true,
+                                            .kernels = {"Spin"},
+                                            .dtypes = {"bf16"},
+                                            .limits = "no fp32 kernel"}},
+                       .default_impl = "eager"});
   EXPECT_THAT(DescribeAxes({family}), HasSubstr("native: emulated on GPUs; for bf16; no fp32 kernel"));
+  EXPECT_THAT(DescribeAxes({family}), HasSubstr("eager     LibTorch's own operators"));
   const auto described = DescribeFamily(family);
   EXPECT_EQ(described["axes"][0]["name"], "impl");
   EXPECT_EQ(described["axes"][0]["role"], "impl");

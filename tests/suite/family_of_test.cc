@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "lib/suite/check.h"
 #include "lib/workload/operators/elementwise.h"
 #include "tests/device/fake_device.h"
@@ -35,8 +36,8 @@ struct Vectors {
   std::shared_ptr<int> life = std::make_shared<int>(0);
 };
 
-FamilyOf<Vectors> Double(const std::string& name = "double") {
-  FamilyOf<Vectors> family(name, "y = 2 x");
+FamilyOf<Vectors> Double() {
+  FamilyOf<Vectors> family("double", "y = 2 x");
   family.Size("n")
       .Work([](const Point& at) { return workload::CopyStream{at.Number("n") * 4}.Cost(); })
       .Operands([](const Point& at, Inputs& in) {
@@ -116,11 +117,13 @@ TEST_F(FamilyOfTest, AKernelIsMadeForTheElementsOfTheDtype) {
   for (const char* dtype : {"fp32", "bf16"}) EXPECT_TRUE(IsRight(*Build(family, {{kDtypeAxis, dtype}}))) << dtype;
 }
 
-TEST_F(FamilyOfTest, WhatIsPreparedIsPreparedOnce) {
+TEST_F(FamilyOfTest, APreparationRunsOnceAndItsCompileTimeIsAFigure) {
   int prepared = 0;
-  const Family family = Double("prepared")
-                            .Impl("packed", Prepared([&](Vectors& o, const Point&, Inputs&) {
+  const Family family = Double()
+                            .Impl("packed", Prepared([&](Vectors& o, const Point&, Inputs& in) {
                                     ++prepared;
+                                    in.AddCompileSeconds(1.5);
+                                    in.AddCompileSeconds(0.5);
                                     return [twice = o.x * 2](Vectors& now) { now.y.copy_(twice); };
                                   }))
                             .Finish();
@@ -129,35 +132,29 @@ TEST_F(FamilyOfTest, WhatIsPreparedIsPreparedOnce) {
   EXPECT_TRUE(IsRight(*built));
   RunOnce(*built);
   EXPECT_EQ(prepared, 1);
-}
-
-TEST_F(FamilyOfTest, WhatCompilingTookIsAFigureOfTheCase) {
-  const Family family = Double("compiled")
-                            .Impl("compiled", Prepared([](Vectors& o, const Point&, Inputs& in) {
-                                    in.AddCompileSeconds(1.5);
-                                    in.AddCompileSeconds(0.5);
-                                    return [&o] { at::mul_out(o.y, o.x, at::full({}, 2)); };
-                                  }))
-                            .Finish();
-  const absl::StatusOr<Case> compiled = Build(family, {{kImplAxis, "compiled"}});
-  ASSERT_TRUE(compiled.ok()) << compiled.status();
-  ASSERT_EQ(compiled->figures.size(), 1U);
-  EXPECT_EQ(compiled->figures.front().first, "compile_ms");
-  EXPECT_EQ(compiled->figures.front().second(), 2000);
+  ASSERT_EQ(built->figures.size(), 1U);
+  EXPECT_EQ(built->figures.front().first, "compile_ms");
+  EXPECT_EQ(built->figures.front().second(), 2000);
   EXPECT_TRUE(Build(family, {{kImplAxis, "eager"}})->figures.empty());
 }
 
-TEST_F(FamilyOfTest, WhatCannotBePreparedIsSkippedWithItsReason) {
-  const Family family = Double("refused")
-                            .Impl("packed", Prepared([](Vectors&, const Point&, Inputs&) -> absl::StatusOr<CaseStep> {
-                                    return absl::UnimplementedError("no packer");
-                                  }))
+TEST_F(FamilyOfTest, FailedPreparationsAndOperandsEndTheCase) {
+  const Family unpacked = Double()
+                              .Impl("packed", Prepared([](Vectors&, const Point&, Inputs&) -> absl::StatusOr<CaseStep> {
+                                      return absl::UnimplementedError("no packer");
+                                    }))
+                              .Finish();
+  EXPECT_EQ(Build(unpacked, {{kImplAxis, "packed"}}).status(), absl::UnimplementedError("no packer"));
+  const Family unmade = Double()
+                            .Operands([](const Point&, Inputs&) -> absl::StatusOr<Vectors> {
+                              return absl::UnimplementedError("no model");
+                            })
                             .Finish();
-  EXPECT_EQ(Build(family, {{kImplAxis, "packed"}}).status(), absl::UnimplementedError("no packer"));
+  EXPECT_EQ(Build(unmade).status(), absl::UnimplementedError("no model"));
 }
 
 TEST_F(FamilyOfTest, AnImplementationSaysWhereItRuns) {
-  const Family family = Double("placed")
+  const Family family = Double()
                             .Impl("cuda", OnGpu({}, [](Vectors&, const Point&, Inputs&) { return [] {}; }))
                             .Limits("it is a GPU's")
                             .Graph()
@@ -168,38 +165,25 @@ TEST_F(FamilyOfTest, AnImplementationSaysWhereItRuns) {
   EXPECT_TRUE(IsRight(*Build(family, {{kImplAxis, "eager"}})));
 }
 
-TEST_F(FamilyOfTest, AnImplementationSaysWhichDtypesItTakes) {
-  FamilyOf<Vectors> declared("typed", "y = 2 x");
-  declared.Dtypes({"fp32", "bf16"});
-  const Family family = declared.Work([](const Point&) { return workload::Cost{}; })
-                            .Operands([](const Point&, Inputs&) { return Vectors{}; })
-                            .Impl("eager", [](Vectors&) {})
-                            .Impl("packed", [](Vectors&) {})
-                            .Takes({"bf16"}, "it packs pairs")
-                            .Points(Suite::kQuick, {{"dtype", {"fp32", "bf16"}}})
-                            .Finish();
-  EXPECT_THAT(Build(family, {{kImplAxis, "packed"}}).status().message(),
-              HasSubstr("impl:packed is for dtype:bf16: it packs pairs"));
-  EXPECT_TRUE(Build(family, {{kImplAxis, "packed"}, {kDtypeAxis, "bf16"}}).ok());
-}
-
-TEST_F(FamilyOfTest, AnImplementationSaysWhichFormatsOfWeightsItTakes) {
-  FamilyOf<Vectors> declared("weights", "y = 2 x");
-  declared.Precisions({"bf16", "int8"});
-  const Family family = declared.Work([](const Point&) { return workload::Cost{}; })
-                            .Operands([](const Point&, Inputs&) { return Vectors{}; })
-                            .Impl("eager", [](Vectors&) {})
-                            .Impl("packed", [](Vectors&) {})
-                            .Takes({"bf16"}, "it packs floats")
-                            .Points(Suite::kQuick, {{"precision", {"int8", "bf16"}}})
-                            .Finish();
-  EXPECT_THAT(Build(family, {{kImplAxis, "packed"}}).status().message(),
-              HasSubstr("impl:packed is for precision:bf16: it packs floats"));
-  EXPECT_TRUE(Build(family, {{kImplAxis, "packed"}, {kPrecisionAxis, "bf16"}}).ok());
+TEST_F(FamilyOfTest, AnImplementationSaysWhichDtypesOrFormatsItTakes) {
+  for (const char* axis : {kDtypeAxis, kPrecisionAxis}) {
+    const Family family = FamilyOf<Vectors>("typed", "y = 2 x")
+                              .Axis({.name = axis, .choices = {"int8", "bf16"}})
+                              .Work([](const Point&) { return workload::Cost{}; })
+                              .Operands([](const Point&, Inputs&) { return Vectors{}; })
+                              .Impl("eager", [](Vectors&) {})
+                              .Impl("packed", [](Vectors&) {})
+                              .Takes({"bf16"}, "it packs floats")
+                              .Points(Suite::kQuick, {{axis, {"int8", "bf16"}}})
+                              .Finish();
+    EXPECT_THAT(Build(family, {{kImplAxis, "packed"}}).status().message(),
+                HasSubstr(absl::StrCat("impl:packed is for ", axis, ":bf16: it packs floats")));
+    EXPECT_TRUE(Build(family, {{kImplAxis, "packed"}, {axis, "bf16"}}).ok());
+  }
 }
 
 TEST_F(FamilyOfTest, APassHasStepsOfItsOwn) {
-  FamilyOf<Vectors> declared = Double("passes");
+  FamilyOf<Vectors> declared = Double();
   declared.Passes({kForward, kBackward})
       .Impl("apart", InPass(kBackward, [](Vectors& o) { o.y.copy_(o.x * 3); }),
             InPass(kForward, OnCpu([](Vectors& o) { o.y.copy_(o.x * 2); })))
@@ -213,19 +197,9 @@ TEST_F(FamilyOfTest, APassHasStepsOfItsOwn) {
 }
 
 TEST_F(FamilyOfTest, KernelsBelongToTheImplementationNamedLast) {
-  const Family family =
-      Double("kernels").Impl("stream", [](Vectors&) {}).Impl("eager").Launches({"CopyStream"}).Finish();
+  const Family family = Double().Impl("stream", [](Vectors&) {}).Impl("eager").Launches({"CopyStream"}).Finish();
   EXPECT_THAT(family.implementations()[0].kernels, testing::ElementsAre("CopyStream"));
   EXPECT_THAT(family.implementations()[1].kernels, testing::IsEmpty());
-}
-
-TEST_F(FamilyOfTest, OperandsThatCannotBeMadeEndTheCase) {
-  const Family family = Double("none")
-                            .Operands([](const Point&, Inputs&) -> absl::StatusOr<Vectors> {
-                              return absl::UnimplementedError("no model");
-                            })
-                            .Finish();
-  EXPECT_EQ(Build(family).status(), absl::UnimplementedError("no model"));
 }
 
 }  // namespace

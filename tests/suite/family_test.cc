@@ -18,6 +18,8 @@ std::vector<std::string> Names(const Family& family, Suite suite) {
   return names;
 }
 
+std::string Problem(const Family& family) { return family.Problem(); }
+
 TEST(Family, SuitesHoldTheSmallerOnes) {
   FakeDevice device;
   const Family family = TestFamily(device, 1e-3);
@@ -35,13 +37,13 @@ TEST(Family, PointsOutliveAMoveOfTheFamily) {
 
 TEST(Family, SaysWhatIsWrongWithARegistration) {
   FakeDevice device;
-  EXPECT_EQ(TestFamily(device, 1).Problem(), "");
-  EXPECT_THAT(Family("f", "").Problem(), HasSubstr("no Grid"));
-  EXPECT_THAT(Family("f", "").Grid(Suite::kQuick, {}).Problem(), HasSubstr("Cost and Build"));
-  EXPECT_THAT(TestFamily(device, 1).Grid(Suite::kQuick, {{"k", {"1"}}}).Problem(), HasSubstr("'k'"));
-  EXPECT_THAT(TestFamily(device, 1).Grid(Suite::kQuick, {{"n", {"zero"}}}).Problem(), HasSubstr("'zero'"));
-  EXPECT_THAT(TestFamily(device, 1).Grid(Suite::kQuick, {{"n", {"1"}}, {"impl", {"best"}}}).Problem(),
-              HasSubstr("good, wrong"));
+  EXPECT_EQ(Problem(TestFamily(device, 1)), "");
+  EXPECT_THAT(Problem(PlainFamily("f", "")), HasSubstr("no points"));
+  EXPECT_THAT(Problem(PlainFamily("f", "").Grid(Suite::kQuick, {})), HasSubstr("needs work, operands"));
+  const auto with = [&](const GridAxes& axes) { return Problem(TestFamily(device, 1).Grid(Suite::kQuick, axes)); };
+  EXPECT_THAT(with({{"k", {"1"}}}), HasSubstr("unknown axis 'k'"));
+  EXPECT_THAT(with({{"n", {"zero"}}}), HasSubstr("'zero' is not a value"));
+  EXPECT_THAT(with({{"n", {"1"}}, {"impl", {"best"}}}), HasSubstr("good, wrong"));
 }
 
 }  // namespace

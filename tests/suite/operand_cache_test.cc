@@ -12,7 +12,7 @@ namespace {
 // Sets of so many bytes, and how often one was made.
 class OperandCacheTest : public testing::Test {
  protected:
-  ~OperandCacheTest() override { OperandCache::Enter("nobody"); }
+  ~OperandCacheTest() override { OperandCache::Enter("none"); }
   OperandCache::Made Get(const std::string& key, double bytes) {
     return OperandCache::Get(key,
                              [&]() -> absl::StatusOr<OperandCache::Made> {

@@ -10,6 +10,8 @@
 namespace roofbench {
 namespace {
 
+using workload::Dtype;
+
 const std::vector<AxisSpec> kAxes = {{.name = "impl", .choices = {"eager", "native"}},
                                      {.name = "m", .default_value = "n"},
                                      {.name = "n"},
@@ -77,6 +79,30 @@ TEST(ValidValue, SeveralChoicesInTheirOrder) {
   EXPECT_THAT(Point("f", &axes, {{"keep", "first+third"}}).Several("keep"), testing::ElementsAre("first", "third"));
   EXPECT_THAT(Point("f", &axes, {{"keep", "none"}}).Several("keep"), testing::IsEmpty());
   EXPECT_EQ(Point("f", &axes, {{"keep", "first+third"}}).Name(), "f/keep:first+third");
+}
+
+TEST(SharedAxes, ADtypeSaysWhatIsComputedInAndStored) {
+  const std::vector<AxisSpec> axes = {SharedAxis(kDtypeAxis, {"fp32", "tf32", "bf16", kBf16Autocast})};
+  const auto expect = [&](const char* value, Dtype compute, Dtype storage) {
+    const ComputeAndStorage dtypes = DtypesOf(Point("family", &axes, {{kDtypeAxis, value}}));
+    EXPECT_EQ(dtypes.compute, compute) << value;
+    EXPECT_EQ(dtypes.storage, storage) << value;
+  };
+  expect("fp32", Dtype::kFp32, Dtype::kFp32);
+  expect("tf32", Dtype::kTf32, Dtype::kFp32);
+  expect("bf16", Dtype::kBf16, Dtype::kBf16);
+  expect(kBf16Autocast, Dtype::kBf16, Dtype::kFp32);
+}
+
+TEST(NamedRows, AreFoundByTheirNames) {
+  struct Row {
+    const char* name;
+    int value;
+  };
+  constexpr Row kRows[] = {{"one", 1}, {"two", 2}};
+  EXPECT_EQ(NamesOf(kRows), (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(RowOf(kRows, "two").value, 2);
+  EXPECT_THROW(RowOf(kRows, "three"), std::logic_error);
 }
 
 }  // namespace

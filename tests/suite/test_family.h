@@ -5,20 +5,20 @@
 #include <string>
 #include <utility>
 
-#include "lib/suite/family.h"
 #include "lib/workload/operators/elementwise.h"
 #include "tests/device/fake_device.h"
+#include "tests/suite/plain_family.h"
 
 namespace roofbench {
 
 // Every step takes `seconds` on the fake clock of `device` (which must outlive the family).
-inline Family TestFamily(FakeDevice& device, double seconds, std::string name = "test") {
-  return Family(std::move(name), "adds one")
-      .Axis({.name = "impl", .choices = {"good", "wrong", "throws", "refuses"}, .default_value = "good"})
+inline PlainFamily TestFamily(FakeDevice& device, double seconds, std::string name = "test") {
+  PlainFamily family(std::move(name), "adds one");
+  family.growth = {{"n", 1}};
+  return family.Axis({.name = "impl", .choices = {"good", "wrong", "throws", "refuses"}, .default_value = "good"})
       .Axis({.name = "n"})
       .Grid(Suite::kQuick, {{"n", {"16", "32", "64"}}})
       .Grid(Suite::kFull, {{"n", {"4096"}}})
-      .ExpectGrowth("n", 1)
       .Cost([](const Point& at) { return workload::CopyStream{at.Number("n") * 4}.Cost(); })
       .Build([&device, seconds](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
         const std::string impl = at.Text("impl");

@@ -35,9 +35,6 @@
 namespace roofbench {
 namespace {
 
-constexpr char kPackages[] = "compiled";
-constexpr char kInductor[] = "inductor";
-
 using Loader = torch::inductor::AOTIModelPackageLoader;
 namespace fs = std::filesystem;
 
@@ -48,19 +45,6 @@ std::string Variable(const char* name) {
 
 absl::Status Unimplemented(const absl::Status& status) {
   return absl::UnimplementedError(std::string(status.message()));
-}
-
-// Packages run with the rights of this user, so other users must not be able to write here.
-absl::StatusOr<fs::path> CacheFolder() {
-  fs::path base = Variable("XDG_CACHE_HOME");
-  if (base.empty() && !Variable("HOME").empty()) base = fs::path(Variable("HOME")) / ".cache";
-  if (base.empty()) return absl::UnimplementedError("neither XDG_CACHE_HOME nor HOME names a place for packages");
-  const fs::path ours = base / "roofbench";
-  for (const auto& [parent, name] :
-       {std::pair<fs::path, std::string>{base, "roofbench"}, {ours, kPackages}, {ours, kInductor}}) {
-    if (absl::Status status = MakePrivateFolder(parent.string(), name); !status.ok()) return Unimplemented(status);
-  }
-  return ours;
 }
 
 // Path of this process's libtorch_cpu.so.
@@ -149,14 +133,15 @@ std::string KeyOf(const std::vector<std::string>& arguments, const Device& devic
   return c10::sha1(absl::StrJoin(parts, "\n")).str();
 }
 
-absl::Status MakePackage(const std::vector<std::string>& arguments, const fs::path& ours, const fs::path& package,
-                         const Device& device) {
+absl::Status MakePackage(const std::vector<std::string>& arguments, const fs::path& package, const Device& device) {
+  const absl::StatusOr<std::string> inductor = PrivateCacheFolder("inductor");
+  if (!inductor.ok()) return Unimplemented(inductor.status());
   // Isolated (-I): excludes modules of the current folder and of PYTHONPATH.
   std::vector<std::string> command = {Python(), "-I", "-W", "ignore", "-c", kCompilePackageSource};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  command.insert(command.end(), {"--site-packages", LibTorchCpu().parent_path().parent_path().parent_path().string(),
-                                 "--inductor-cache", (ours / kInductor).string(), "--parent", absl::StrCat(getpid()),
-                                 "--output", package.string()});
+  command.insert(command.end(),
+                 {"--site-packages", LibTorchCpu().parent_path().parent_path().parent_path().string(),
+                  "--inductor-cache", *inductor, "--parent", absl::StrCat(getpid()), "--output", package.string()});
   if (device.gpu() != nullptr) {
     command.insert(command.end(), {"--device", absl::StrCat("cuda:", static_cast<int>(IndexOf(device)))});
   }
@@ -168,7 +153,7 @@ absl::Status MakePackage(const std::vector<std::string>& arguments, const fs::pa
   if (result->exit_code != 0 || !fs::exists(package)) {
     return absl::UnimplementedError(
         absl::StrCat("it could not be compiled: ", ReasonIn(result->output),
-                     IsFull(ours) ? absl::StrCat(" (there is no room left on the disk of ", ours.string(), ")") : ""));
+                     IsFull(*inductor) ? absl::StrCat(" (the disk of ", *inductor, " is full)") : ""));
   }
   return absl::OkStatus();
 }
@@ -198,11 +183,12 @@ absl::StatusOr<std::shared_ptr<Loader>> Load(const fs::path& package, const Devi
 
 absl::StatusOr<CompiledOperation> Compile(const std::string& operation, const std::vector<at::Tensor>& inputs,
                                           const Device& device, const CompileOptions& options) {
-  const absl::StatusOr<fs::path> ours = CacheFolder();
-  if (!ours.ok()) return ours.status();
+  // Packages run with the rights of this user, so other users must not be able to write there.
+  const absl::StatusOr<std::string> packages = PrivateCacheFolder("compiled");
+  if (!packages.ok()) return Unimplemented(packages.status());
   const std::vector<std::string> arguments = Arguments(operation, inputs, device, options);
   const std::string key = KeyOf(arguments, device);
-  const fs::path package = *ours / kPackages / absl::StrCat(operation, "-", key, ".pt2");
+  const fs::path package = fs::path(*packages) / absl::StrCat(operation, "-", key, ".pt2");
   // Loaded once for all cold copies, and unloaded with the last of them, because its code is unpacked into a temporary
   // folder.
   static auto& loaders = *new std::map<std::pair<std::string, c10::DeviceIndex>, std::weak_ptr<Loader>>();
@@ -211,7 +197,7 @@ absl::StatusOr<CompiledOperation> Compile(const std::string& operation, const st
   if (loader == nullptr) {
     absl::Status status = CheckPrivate(package.string());
     if (absl::IsNotFound(status)) {
-      status = MakePackage(arguments, *ours, package, device);
+      status = MakePackage(arguments, package, device);
       if (status.ok()) status = CheckPrivate(package.string());
     }
     if (!status.ok()) return Unimplemented(status);
@@ -222,6 +208,13 @@ absl::StatusOr<CompiledOperation> Compile(const std::string& operation, const st
   }
   return CompiledOperation{.run = [loader](const std::vector<at::Tensor>& tensors) { return loader->run(tensors); },
                            .compile_seconds = CompileSeconds(package)};
+}
+
+absl::StatusOr<CompiledOperation> CompilePart(const std::string& operation, const std::vector<at::Tensor>& inputs,
+                                              Inputs& in) {
+  absl::StatusOr<CompiledOperation> part = Compile(operation, inputs, in.device(), in.compile_options());
+  if (part.ok()) in.AddCompileSeconds(part->compile_seconds);
+  return part;
 }
 
 }  // namespace roofbench

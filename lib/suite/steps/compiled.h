@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/device/device.h"
-#include "lib/suite/steps/compile_options.h"
+#include "lib/suite/inputs.h"
 
 namespace roofbench {
 
@@ -38,5 +38,9 @@ struct CompiledOperation {
 // the exporter's last message. The Python is $ROOFBENCH_PYTHON, else that of LibTorch's environment, else python3.
 absl::StatusOr<CompiledOperation> Compile(const std::string& operation, const std::vector<at::Tensor>& inputs,
                                           const Device& device, const CompileOptions& options = {});
+
+// The same for the device and with the options of the case that is being built, to which it adds its compile time.
+absl::StatusOr<CompiledOperation> CompilePart(const std::string& operation, const std::vector<at::Tensor>& inputs,
+                                              Inputs& in);
 
 }  // namespace roofbench

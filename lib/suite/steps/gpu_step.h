@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs our own kernels on a GPU as steps of a case: lib/kernels/cuda/gpu_kernels.h defines them.
+// Steps of a case on a GPU: our own kernels (lib/kernels/cuda/gpu_kernels.h defines them) and recorded graphs.
 #pragma once
 
 #include <functional>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "lib/device/device.h"
 #include "lib/kernels/cuda/gpu_kernels.h"
 #include "lib/suite/case.h"
@@ -24,14 +24,31 @@ kernels::RowType RowTypeOf(const at::Tensor& tensor);
 // The type of the format's weights in our kernels, for which 16-bit storage is bf16.
 kernels::WeightType WeightTypeOf(workload::WeightFormat format);
 
-// Enqueues a kernel on the stream and returns its error (0: none). It keeps the kernel's tensors alive.
-using GpuLaunch = std::function<int(const kernels::GpuKernels& table, void* stream)>;
+// Calls `launch(table, stream)`, which enqueues one of our kernels on LibTorch's current stream and returns CUDA's
+// error (0: none). Throws std::runtime_error if it fails. The device must satisfy GpuKernelsSupport and outlive this.
+class GpuLauncher {
+ public:
+  explicit GpuLauncher(const Device& device);
+  template <typename Launch>
+  void operator()(Launch launch) const {
+    Check(launch(*table_, Stream()));
+  }
 
-// Returns a function that launches immediately, on LibTorch's current stream, and throws std::runtime_error if the
-// launch fails. `device` must satisfy GpuKernelsSupport and outlive the function.
-std::function<void(const GpuLaunch& launch)> GpuLauncher(const Device& device);
+ private:
+  void* Stream() const;
+  static void Check(int error);
 
-// A step that launches a kernel this way.
-CaseStep GpuStep(const Device& device, GpuLaunch launch);
+  const kernels::GpuKernels* table_;
+  const Gpu* gpu_;
+};
+
+// `impl:graph`: a step recorded once as a CUDA graph and launched as a whole.
+
+// OK on a device with graphs; otherwise the reason for skipping the case. For the Supports of a family.
+absl::Status SupportsGraph(const Device& device);
+
+// The same case with its step recorded. The step must leave its results in the same memory each time and must not wait
+// for the device. Phases keep their marks, which the graph records.
+absl::StatusOr<Case> Graphed(Case eager, Device& device);
 
 }  // namespace roofbench
