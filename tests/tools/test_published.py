@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
@@ -79,7 +80,13 @@ def cases_of(name: str) -> list[str]:
     """The registered cases that an experiment selects."""
     (pattern,) = (flag.partition("=")[2] for flag in flags_of(name) if flag.startswith("--benchmark_filter="))
     registered = (ROOT / "tests/golden/case_names.txt").read_text().splitlines()
-    return [case for case in registered if re.search(pattern, case)]
+    return [case for line in registered for case in expanded(line) if re.search(pattern, case)]
+
+
+def expanded(line: str) -> list[str]:
+    """The names of a line of the golden list, in which axis:{a,b} stands for alternatives."""
+    parts = [part.split(",") for part in re.split("[{}]", line)]
+    return ["".join(choice) for choice in itertools.product(*parts)]
 
 
 def test_the_lecture_selects_products_and_every_sweep_of_the_mlp_warm() -> None:
