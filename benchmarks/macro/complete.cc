@@ -29,8 +29,7 @@ std::string prompt_ids;
 std::string stop_ids;
 
 GivenIds& GivenPrompts() {
-  static auto* prompts = new GivenIds(
-      "--prompt_ids", [] { return prompt_ids; }, models::ReadTokenLists);
+  static auto* prompts = new GivenIds("--prompt_ids", prompt_ids, models::ReadTokenLists);
   return *prompts;
 }
 
@@ -51,8 +50,8 @@ absl::StatusOr<Prompts> PromptsAt(const Point& at) {
   const int64_t positions = GivenCheckpoint()->config().max_positions;
   const int64_t room = positions - at.Int("new");
   if (room < 1) {
-    return absl::UnimplementedError(absl::StrCat("the checkpoint takes ", positions, " tokens: beside ", at.Int("new"),
-                                                 " new ones there is no room for a prompt; choose fewer by "
+    return absl::UnimplementedError(absl::StrCat("the checkpoint takes ", positions, " tokens: ", at.Int("new"),
+                                                 " new ones leave no room for a prompt; choose fewer by "
                                                  "--axis=complete.new=N"));
   }
   Prompts prompts{.ids = *given, .left_out = {}};
@@ -74,6 +73,101 @@ void ReportLeftOut(const Prompts& prompts, int64_t new_tokens) {
               << " are left out: the checkpoint takes " << GivenCheckpoint()->config().max_positions << " with "
               << new_tokens << " new ones among them\n";
   }
+}
+
+constexpr char kNone[] = "none";
+
+// Those of generations with a draft that guesses tokens.
+std::vector<AxisSpec> DraftAxes() {
+  std::vector<std::string> formats = {kNone};
+  for (const workload::WeightFormat format : workload::kWeightFormats) formats.emplace_back(Name(format));
+  return {{.name = "draft",
+           .choices = std::move(formats),
+           .default_value = kNone,
+           .doc = "precision of the model of --draft_checkpoint, by default the checkpoint's own, which guesses tokens "
+                  "that the model then reads at once; none: no guesses"},
+          {.name = "guesses", .default_value = "4", .doc = "tokens that a draft guesses before each reading, at most"}};
+}
+
+bool HasDraft(const Point& at) { return at.Text("draft") != kNone; }
+
+// The draft's model as a point of the family generate, with a prompt of `prompt` tokens.
+Point DraftPoint(const Point& at, std::size_t prompt) {
+  return GenerationPoint()
+      .With("impl", at.Text("impl"))
+      .With("model", kDraftModel)
+      .With("precision", at.Text("draft"))
+      .With("batch", "1")
+      .With("prompt", absl::StrCat(prompt))
+      .With("new", at.Text("new"));
+}
+
+// Why a point with a draft cannot run with `prompts` prompts, the longest of `prompt` tokens.
+absl::Status SupportsDraft(const Point& at, std::size_t prompts, std::size_t prompt, const Device& device) {
+  if (prompts > 1) return absl::UnimplementedError("a draft guesses for one prompt at a time: give a single one");
+  if (at.Text("impl") == "graph") {
+    return absl::UnimplementedError("a graph reads one token, and guesses are read together; impl:eager takes a draft");
+  }
+  if (at.Text("sampling") != "greedy" || at.Int("beams") > 1) {
+    return absl::UnimplementedError(
+        "guesses are compared with the most likely token: sampling:greedy and beams:1 take a draft");
+  }
+  if (at.Text("precision") == "llm_int8") {
+    return absl::UnimplementedError(
+        "LLM.int8() takes its outliers from all tokens that it reads at once, so that guesses would change the text; "
+        "the other precisions take a draft, and llm_int8 can be one");
+  }
+  const Point draft = DraftPoint(at, prompt);
+  if (absl::Status status = SupportsModel(draft, device); !status.ok()) return status;
+  const auto model = ConfigAt(CheckpointPoint(at, prompt));
+  if (!model.ok()) return model.status();
+  const auto guessing = ConfigAt(draft);
+  if (guessing->shape.base.vocab != model->shape.base.vocab) {
+    return absl::UnimplementedError(absl::StrCat(
+        "--draft_checkpoint has ", guessing->shape.base.vocab, " tokens and --checkpoint ", model->shape.base.vocab,
+        ": a draft's tokens must be the model's, so take one of the same tokenizer"));
+  }
+  const auto longest = static_cast<int64_t>(prompt) + at.Int("new");
+  if (guessing->max_positions < longest) {
+    return absl::UnimplementedError(absl::StrCat("--draft_checkpoint takes ", guessing->max_positions,
+                                                 " tokens, and the text has ", longest,
+                                                 " with the new ones; choose fewer by --axis=complete.new=N"));
+  }
+  return absl::OkStatus();
+}
+
+// The text of the model alone.
+PlainText PlainTextOf(GenerationCase& plain) {
+  const at::NoGradGuard no_grad;
+  // The first run is not counted.
+  for (int run = 0; run < 2; ++run) plain.generation.Run([] {});
+  return {plain.generation.Ids(0), plain.generation.gap_seconds()};
+}
+
+// Replaces costs and figures by those of a generation with a draft, which has run. `at` and `draft` are points of the
+// family generate.
+void DescribeDraft(const Point& at, const Point& draft, const std::shared_ptr<GenerationCase>& drafted, Case& built) {
+  const models::Generation& generation = drafted->generation;
+  const models::Speculation& speculation = *generation.speculation();
+  const double capacity = at.Number("prompt") + at.Number("new");
+  workload::Cost cost = StoredAt(at).GenerateCost(at.Number("prompt"), capacity, speculation.model_passes());
+  cost += StoredAt(draft).GenerateCost(at.Number("prompt"), capacity, speculation.draft_passes());
+  built.cost = std::move(cost);
+  built.model.token_bytes = StoredAt(at).DecodeReadBytes(speculation.model_passes()) +
+                            StoredAt(draft).DecodeReadBytes(speculation.draft_passes());
+  built.AddFigure("draft_bytes", static_cast<double>(drafted->draft->weights.nbytes()));
+  const models::TokenIds ids = generation.Ids(0);
+  const auto agreed = std::ranges::mismatch(ids, drafted->plain.ids).in1 - ids.begin();
+  built.AddFigure("agreed_tokens", static_cast<double>(agreed));
+  if (speculation.model_passes().empty()) return;
+  built.AddFigure("tokens_per_pass",
+                  static_cast<double>(generation.steps() - 1) / static_cast<double>(speculation.model_passes().size()));
+  if (speculation.guessed() > 0) {
+    built.AddFigure("acceptance",
+                    static_cast<double>(speculation.accepted()) / static_cast<double>(speculation.guessed()));
+  }
+  built.figures.emplace_back("speedup",
+                             [drafted] { return drafted->plain.decode_seconds / drafted->generation.gap_seconds(); });
 }
 
 Point GenerateAt(const Point& at) {
@@ -205,22 +299,21 @@ void Describe(const Point& at, const std::shared_ptr<GenerationCase>& completed,
   if (HasDraft(at))
     DescribeDraft(point, DraftPoint(at, static_cast<std::size_t>(generation.lengths().front())), completed, built);
   built.text = [completed] { return TextOf(completed->generation); };
-  const auto add = [&](const char* name, double value) { built.figures.emplace_back(name, [value] { return value; }); };
-  add("sequences", static_cast<double>(sequences.size()));
-  add("sequences_ended", static_cast<double>(ends.size()));
+  built.AddFigure("sequences", static_cast<double>(sequences.size()));
+  built.AddFigure("sequences_ended", static_cast<double>(ends.size()));
   if (!ends.empty()) {
-    add("first_end_tokens", std::ranges::min(ends));
-    add("last_end_tokens", std::ranges::max(ends));
+    built.AddFigure("first_end_tokens", std::ranges::min(ends));
+    built.AddFigure("last_end_tokens", std::ranges::max(ends));
   }
   double left_out = 0;
   if (const auto prompts = PromptsAt(at); prompts.ok()) {
     for (const int64_t tokens : prompts->left_out) left_out += static_cast<double>(tokens);
   }
-  add("truncated_tokens", left_out);
+  built.AddFigure("truncated_tokens", left_out);
 }
 
 const Registration kComplete =
-    GenerationFamily("complete", "goes on with the prompts of --prompt_ids by the model of --checkpoint", GenerateAt)
+    GenerationFamily("complete", "continues the prompts of --prompt_ids by the model of --checkpoint", GenerateAt)
         .Axes(StorageAxes())
         .Axes(ChoiceAxes())
         .Size("beams", "texts that a search follows at once, of which the most likely one is the answer", 1)

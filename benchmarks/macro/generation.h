@@ -57,28 +57,12 @@ void DescribeGeneration(const Point& at, const std::shared_ptr<GenerationCase>& 
 
 // A family of generations; `generate_at` converts its points to those of the family generate.
 FamilyOf<GenerationCase> GenerationFamily(std::string name, std::string doc,
-                                          const Family::PointFunction& generate_at = std::identity());
+                                          const PointFunction& generate_at = std::identity());
 
 // A point of the family generate, for families based on it.
 Point GenerationPoint();
 // The same with the model of --checkpoint, `prompt` tokens and `batch` sequences, and the values of `at`, which may
 // lack axes.
 Point CheckpointPoint(const Point& at, std::size_t prompt, std::size_t batch = 1);
-
-// The axes draft and guesses, of generations with a draft that guesses tokens.
-std::vector<AxisSpec> DraftAxes();
-bool HasDraft(const Point& at);
-
-// The draft's model as a point of the family generate, with a prompt of `prompt` tokens.
-Point DraftPoint(const Point& at, std::size_t prompt);
-// Why a point with a draft cannot run with `prompts` prompts, the longest of `prompt` tokens.
-absl::Status SupportsDraft(const Point& at, std::size_t prompts, std::size_t prompt, const Device& device);
-
-// The text of the model alone: runs `plain`.
-PlainText PlainTextOf(GenerationCase& plain);
-
-// Replaces costs and figures by those of a generation with a draft, which has run. `at` and `draft` are points of the
-// family generate.
-void DescribeDraft(const Point& at, const Point& draft, const std::shared_ptr<GenerationCase>& drafted, Case& built);
 
 }  // namespace roofbench

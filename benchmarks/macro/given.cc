@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "benchmarks/macro/given.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include <algorithm>
 #include <iostream>
 #include <string>
@@ -10,28 +8,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "benchmarks/macro/generation.h"
 #include "lib/base/process.h"
 #include "lib/gbench/flags.h"
 
 namespace roofbench {
 namespace {
 
-using workload::WeightFormat;
-
 std::string checkpoint_folder;
 std::string draft_folder;
-
-WeightFormat StoredFormat(at::ScalarType type) {
-  switch (type) {
-    case at::kBFloat16:
-      return WeightFormat::kBf16;
-    case at::kHalf:
-      return WeightFormat::kFp16;
-    default:
-      return WeightFormat::kFp32;
-  }
-}
 
 // Before anything is measured: a folder without a checkpoint is a command line error.
 absl::Status CheckFolder(const char* flag, const std::string& folder,
@@ -60,7 +44,7 @@ const FlagRegistration kDraftFlag(
            "checkpoint with the same tokens that drafts for complete, in the precision of the axis draft (default: "
            "that of --checkpoint)"}},
      .check = [] { return CheckFolder("--draft_checkpoint", draft_folder, GivenDraft); },
-     .reads = [](const Point& at) { return at.family() == "complete" && HasDraft(at); },
+     .reads = [](const Point& at) { return at.family() == "complete" && at.Text("draft") != "none"; },
      .way_out = "--axis=complete.draft=PRECISION selects cases that read it"});
 
 }  // namespace
@@ -90,41 +74,17 @@ const absl::StatusOr<models::Checkpoint>* GivenModel(std::string_view model) {
   return model == kDraftModel ? &GivenDraft() : nullptr;
 }
 
-CheckpointReader::CheckpointReader(models::DecoderWeights weights, int64_t capacity)
-    : weights_(std::move(weights)), decoder_(weights_, 1, capacity, models::Arithmetic::kExact) {}
-
-absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(int64_t capacity, const Device& device) {
-  const absl::StatusOr<models::Checkpoint>& given = GivenCheckpoint();
-  if (!given.ok()) return given.status();
-  absl::StatusOr<models::DecoderWeights> weights =
-      models::LoadWeights(*given, models::Storage::Default(StoredFormat(given->StoredType())));
-  if (!weights.ok()) return weights.status();
-  if (absl::Status moved = weights->MoveTo(device.torch_device()); !moved.ok()) return moved;
-  return std::unique_ptr<CheckpointReader>(new CheckpointReader(*std::move(weights), capacity));
-}
-
-at::Tensor CheckpointReader::Read(const at::Tensor& tokens) {
-  const at::NoGradGuard no_grad;
-  return decoder_.AppendAll(tokens.unsqueeze(0).contiguous())[0].to(at::kCPU);
-}
-
-GivenIds::GivenIds(std::string name, std::function<std::string()> value, Reader read)
-    : name_(std::move(name)), value_(std::move(value)), read_(std::move(read)) {}
-
 const absl::StatusOr<GivenIds::Lists>& GivenIds::Get() {
-  if (!lists_) lists_ = Read();
+  if (!lists_ && !flag_.empty()) lists_.emplace(read_(name_, flag_));
+  if (!lists_) {
+    lists_.emplace(absl::UnimplementedError(
+        absl::StrCat("needs --checkpoint=FOLDER and ", name_, ", which tools/tokens makes from a text")));
+  }
   return *lists_;
 }
 
-absl::StatusOr<GivenIds::Lists> GivenIds::Read() const {
-  const std::string given = value_();
-  if (!given.empty()) return read_(name_, given);
-  return absl::UnimplementedError(
-      absl::StrCat("needs --checkpoint=FOLDER and ", name_, ", which tools/tokens makes from a text"));
-}
-
 absl::Status GivenIds::Check() {
-  if (value_().empty()) return absl::OkStatus();
+  if (flag_.empty()) return absl::OkStatus();
   const absl::StatusOr<Lists>& lists = Get();
   if (!lists.ok()) return lists.status();
   if (!GivenCheckpoint().ok()) return absl::OkStatus();  // --checkpoint reports that itself
@@ -133,7 +93,7 @@ absl::Status GivenIds::Check() {
   for (const models::TokenIds& ids : *lists) largest = std::max(largest, *std::ranges::max_element(ids));
   if (largest < vocab) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(name_, ": ", largest, " is no token of the checkpoint, which has ", vocab));
+      absl::StrCat(name_, ": ", largest, " is not a token of the checkpoint, which has ", vocab));
 }
 
 namespace {

@@ -2,8 +2,6 @@
 // Models, token ids and sampling options from flags.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,7 +12,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/models/checkpoint/checkpoint.h"
-#include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/generation/sampling.h"
 #include "lib/models/generation/token_ids.h"
 #include "lib/suite/family_of.h"
@@ -32,31 +29,15 @@ const absl::StatusOr<models::Checkpoint>& GivenDraft();
 // The one with the name `model`; nullptr for other models.
 const absl::StatusOr<models::Checkpoint>* GivenModel(std::string_view model);
 
-// Reads one sequence by the model of --checkpoint, in fp32 arithmetic on the stored weights: the reference for the
-// effect of precisions.
-class CheckpointReader {
- public:
-  // Loads the weights; for up to `capacity` tokens.
-  static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(int64_t capacity, const Device& device);
-
-  // Appends `tokens` [n] and returns the logits [n, vocab] after each, on the host.
-  at::Tensor Read(const at::Tensor& tokens);
-
- private:
-  CheckpointReader(models::DecoderWeights weights, int64_t capacity);
-
-  const models::DecoderWeights weights_;
-  models::EagerDecoder decoder_;
-};
-
 // Token ids from a flag, for the model of --checkpoint; tools/tokens makes them from a text.
 class GivenIds {
  public:
   using Lists = std::vector<models::TokenIds>;
   using Reader = std::function<absl::StatusOr<Lists>(const std::string& name, const std::string& given)>;
 
-  // `value` returns the flag called `name`; `read` parses it as one list or several.
-  GivenIds(std::string name, std::function<std::string()> value, Reader read);
+  // `flag`: the value of the flag called `name`; `read` parses it as one list or several.
+  GivenIds(std::string name, const std::string& flag, Reader read)
+      : name_(std::move(name)), flag_(flag), read_(std::move(read)) {}
 
   // The lists, read once, as standard input may be. Unimplemented without the flag, InvalidArgument for anything but
   // ids.
@@ -65,10 +46,8 @@ class GivenIds {
   absl::Status Check();
 
  private:
-  absl::StatusOr<Lists> Read() const;
-
   const std::string name_;
-  const std::function<std::string()> value_;
+  const std::string& flag_;
   const Reader read_;
   std::optional<absl::StatusOr<Lists>> lists_;
 };

@@ -15,7 +15,6 @@
 #include "lib/device/gpu.h"
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/observe/ranges.h"
-#include "lib/suite/named_rows.h"
 #include "lib/suite/operand_cache.h"
 #include "lib/suite/steps/gpu_step.h"
 #include "lib/workload/models/decoder.h"
@@ -109,7 +108,7 @@ std::vector<AxisSpec> StorageAxes() {
           {.name = "activations",
            .choices = {workload::kActivationsNames.begin(), workload::kActivationsNames.end()},
            .default_value = "default",
-           .doc = "beside quantized weights; int8: rounded to 8 bits with a scale a vector, so that products with int8 "
+           .doc = "with quantized weights; int8: rounded to 8 bits with a scale a vector, so that products with int8 "
                   "and int4 weights are made of integers; fp16: impl:eager alone; by default bf16"},
           {.name = "kv_cache",
            .choices = {"default", "int8"},
@@ -294,8 +293,7 @@ Tolerance LogitTolerance(const LoadedModel& model) {
 }  // namespace
 
 void DescribeAttention(std::optional<int64_t> backend, Case& built) {
-  if (!backend) return;
-  built.figures.emplace_back("attention_backend", [number = static_cast<double>(*backend)] { return number; });
+  if (backend) built.AddFigure("attention_backend", static_cast<double>(*backend));
 }
 
 void DescribeOutliers(const Point& at, std::function<std::optional<double>()> columns, Case& built) {
@@ -310,8 +308,8 @@ void DescribeModel(const LoadedModel& model, Case& built) {
   built.shared_bytes = model.unseen_bytes;
   built.tolerance = LogitTolerance(model);
   constexpr double kMilliseconds = 1e3;
-  built.figures.emplace_back("model_bytes", [bytes = static_cast<double>(model.weights.nbytes())] { return bytes; });
-  built.figures.emplace_back("load_ms", [ms = model.load_seconds * kMilliseconds] { return ms; });
+  built.AddFigure("model_bytes", static_cast<double>(model.weights.nbytes()));
+  built.AddFigure("load_ms", model.load_seconds * kMilliseconds);
 }
 
 }  // namespace roofbench

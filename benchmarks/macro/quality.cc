@@ -15,11 +15,48 @@
 #include "benchmarks/macro/generation.h"
 #include "benchmarks/macro/given.h"
 #include "lib/gbench/flags.h"
+#include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/generation/text_score.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {
 namespace {
+
+using workload::WeightFormat;
+
+WeightFormat StoredFormat(at::ScalarType type) {
+  if (type == at::kBFloat16) return WeightFormat::kBf16;
+  return type == at::kHalf ? WeightFormat::kFp16 : WeightFormat::kFp32;
+}
+
+// Reads one sequence by the model of --checkpoint, in fp32 arithmetic on the stored weights: the reference for the
+// effect of precisions.
+class CheckpointReader {
+ public:
+  // Loads the weights; for up to `capacity` tokens.
+  static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(int64_t capacity, const Device& device) {
+    const absl::StatusOr<models::Checkpoint>& given = GivenCheckpoint();
+    if (!given.ok()) return given.status();
+    absl::StatusOr<models::DecoderWeights> weights =
+        models::LoadWeights(*given, models::Storage::Default(StoredFormat(given->StoredType())));
+    if (!weights.ok()) return weights.status();
+    if (absl::Status moved = weights->MoveTo(device.torch_device()); !moved.ok()) return moved;
+    return std::unique_ptr<CheckpointReader>(new CheckpointReader(*std::move(weights), capacity));
+  }
+
+  // Appends `tokens` [n] and returns the logits [n, vocab] after each, on the host.
+  at::Tensor Read(const at::Tensor& tokens) {
+    const at::NoGradGuard no_grad;
+    return decoder_.AppendAll(tokens.unsqueeze(0).contiguous())[0].to(at::kCPU);
+  }
+
+ private:
+  CheckpointReader(models::DecoderWeights weights, int64_t capacity)
+      : weights_(std::move(weights)), decoder_(weights_, 1, capacity, models::Arithmetic::kExact) {}
+
+  const models::DecoderWeights weights_;
+  models::EagerDecoder decoder_;
+};
 
 // One text of at least two tokens.
 absl::StatusOr<GivenIds::Lists> OneText(const std::string& name, const std::string& given) {
@@ -32,8 +69,7 @@ absl::StatusOr<GivenIds::Lists> OneText(const std::string& name, const std::stri
 std::string text_ids;
 
 GivenIds& GivenText() {
-  static auto* text = new GivenIds(
-      "--text_ids", [] { return text_ids; }, OneText);
+  static auto* text = new GivenIds("--text_ids", text_ids, OneText);
   return *text;
 }
 
@@ -117,20 +153,19 @@ void Describe(const Point& at, const std::shared_ptr<Quality>& o, Case& built) {
   const auto length = static_cast<double>(o->text.size(1));
   built.model = {.tokens = length, .token_bytes = StoredAt(GenerateAt(at)).DecodeReadBytes(1, 0, length + 1)};
   const models::TextScore& score = o->score;
-  const auto add = [&](const char* name, double value) { built.figures.emplace_back(name, [value] { return value; }); };
-  add("perplexity", score.perplexity);
-  add("perplexity_change", score.perplexity / score.reference_perplexity - 1);
-  add("kl_mean", timing::Mean(score.divergences));
-  add("kl_p99", timing::Quantile(score.divergences, 0.99));
-  add("top1_agreement", score.top1_agreement);
-  if (at.Int("new") > 0) add("greedy_agreement", static_cast<double>(o->agreed));
+  built.AddFigure("perplexity", score.perplexity);
+  built.AddFigure("perplexity_change", score.perplexity / score.reference_perplexity - 1);
+  built.AddFigure("kl_mean", timing::Mean(score.divergences));
+  built.AddFigure("kl_p99", timing::Quantile(score.divergences, 0.99));
+  built.AddFigure("top1_agreement", score.top1_agreement);
+  if (at.Int("new") > 0) built.AddFigure("greedy_agreement", static_cast<double>(o->agreed));
 }
 
 const Registration kQuality =
     TokenFamily<Quality>("quality", "reads the text of --text_ids by the model of --checkpoint, and scores it",
                          GenerateAt)
         .Axes(StorageAxes())
-        .Axes({{.name = "new", .doc = "greedy tokens after the text, to be held against the checkpoint's own"}})
+        .Axes({{.name = "new", .doc = "greedy tokens after the text, to be compared with the checkpoint's own"}})
         .Supports(SupportsText)
         .PredictAs(GenerateAt)
         .Work([](const Point& at) {

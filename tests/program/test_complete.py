@@ -173,7 +173,7 @@ def test_a_prompt_that_is_too_long_loses_its_beginning_and_says_so(
     assert counters(done.stdout)["truncated_tokens"] == missing
     assert [int(i) for i in lines(tmp_path / "out")[1][2].split(",")] == greedy(model, left, NEW)
     full = run(*flags(folder, tmp_path / "out", 256), "--prompt_ids=5")
-    assert "beside 256 new ones there is no room for a prompt" in full.stdout
+    assert "256 new ones leave no room for a prompt" in full.stdout
 
 
 def test_given_sampling_draws_by_its_flags(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> None:
@@ -217,7 +217,7 @@ def test_refused(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> None
     folder, _ = checkpoint
     done = run(*flags(folder, tmp_path / "out"), "--prompt_ids=1,96")
     assert done.returncode == 2, done.stdout
-    assert "96 is no token of the checkpoint, which has 96" in done.stderr
+    assert "96 is not a token of the checkpoint, which has 96" in done.stderr
     hot = run(*flags(folder, tmp_path / "out"), "--prompt_ids=1", "--temperature=0")
     assert hot.returncode == 2, hot.stdout
     assert "--temperature=0: expected a number from 1e-6 to 1e6" in hot.stderr

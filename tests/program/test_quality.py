@@ -215,7 +215,7 @@ def test_a_cache_in_8_bits_costs_what_transformers_says(
     ("ids", "why"),
     [
         ("5", "--text_ids: at least 2 tokens are wanted"),
-        ("1,2,96", "--text_ids: 96 is no token of the checkpoint, which has 96"),
+        ("1,2,96", "--text_ids: 96 is not a token of the checkpoint, which has 96"),
         ("one", "--text_ids=one: one: No such file or directory"),
     ],
 )

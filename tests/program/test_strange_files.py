@@ -77,8 +77,8 @@ def test_what_is_no_file_is_refused_at_once(run: Run, tmp_path: Path, name: str,
         ("--prompt_ids={tmp}/empty/config.json", "--prompt_ids: there are none"),
         ("--prompt_ids=1,2,x", "--prompt_ids=1,2,x: there is no such file, and as a list: x is not a token id"),
         ("--prompt_ids=,", "--prompt_ids: there are none"),
-        ("--prompt_ids=1,10", "--prompt_ids: 10 is no token of the checkpoint, which has 10"),
-        ("--stop_ids=2,end", "--stop_ids: end is not a token id"),
+        ("--prompt_ids=1,10", "--prompt_ids: 10 is not a token of the checkpoint, which has 10"),
+        ("--stop_ids=2,end", "--stop_ids: end is no token id"),
     ],
 )
 def test_a_bad_flag_is_refused(run: Run, tmp_path: Path, flag: str, said: str) -> None:

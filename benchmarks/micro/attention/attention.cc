@@ -227,14 +227,10 @@ double NativeScratchBytes(const workload::Attention& shape, bool has_backward) {
 }
 
 workload::Attention ShapeAt(const Point& at) {
-  return {.batch = at.Number("batch"),
-          .heads = at.Number("heads"),
-          .kv_heads = at.Number("kv_heads"),
-          .queries = at.Number("queries"),
-          .keys = at.Number("keys"),
-          .head_dim = at.Number("d"),
-          .causal = at.Text(kMaskAxis) == kCausal,
-          .dtype = at.Dtype()};
+  workload::Attention shape = ShapeOfHeads(at);
+  shape.queries = at.Number("queries");
+  shape.causal = at.Text(kMaskAxis) == kCausal;
+  return shape;
 }
 
 workload::Cost CostAt(const Point& at) {
@@ -255,9 +251,7 @@ workload::Cost CostAt(const Point& at) {
 }
 
 absl::Status Supports(const Point& at, const Device&) {
-  if (at.Int("heads") % at.Int("kv_heads") != 0) {
-    return absl::InvalidArgumentError("heads must be a multiple of kv_heads, as each of these serves as many of those");
-  }
+  if (absl::Status status = SupportsHeads(at); !status.ok()) return status;
   if (at.Text(kMaskAxis) == kCausal && at.Int("queries") > at.Int("keys")) {
     return absl::InvalidArgumentError("with mask:causal the first queries would see no key; take no more than keys");
   }
@@ -267,13 +261,6 @@ absl::Status Supports(const Point& at, const Device&) {
   return absl::OkStatus();
 }
 
-// Sizes that belong together.
-GridAxes Grid(const AxisList& impls, const AxisList& dtypes, GridAxes sizes) {
-  sizes.insert(sizes.end(), {{"impl", impls}, {"dtype", dtypes}});
-  return sizes;
-}
-GridAxes Gpt2(const AxisList& keys) { return {{"heads", {12}}, {"d", {64}}, {"keys", keys}}; }
-GridAxes Llama3(const AxisList& keys) { return {{"heads", {32}}, {"kv_heads", {8}}, {"d", {128}}, {"keys", keys}}; }
 GridAxes OneHead(const char* mask, int batch, const AxisList& keys) {
   return {{"mask", {mask}}, {"batch", {batch}}, {"heads", {1}}, {"d", {16, 32, 64, 128}}, {"keys", keys}};
 }
@@ -281,8 +268,6 @@ GridAxes With(GridAxes axes, const std::string& axis, const AxisList& values) {
   axes.emplace_back(axis, values);
   return axes;
 }
-
-const AxisList kImpls = {"naive", "sdpa", "native"};
 
 const Registration kAttention =
     AttentionFamily("attention", "y = softmax(q · kᵀ / sqrt(d)) · v for many queries at once", ShapeAt)
@@ -292,8 +277,8 @@ const Registration kAttention =
                 "backward: the gradients of q, k and v from that of y, after a forward pass that is not timed")
         .Dtypes({"fp32", "bf16", "fp16"})
         .Choice(kMaskAxis, {kCausal, "none"},
-                "causal: the last query sees all keys, each before it one less; what it hides is no work to those who "
-                "skip it, all but naive and backend:math",
+                "causal: the last query sees all keys, each before it one less; all but naive and backend:math skip "
+                "hidden keys",
                 kCausal)
         .Size("batch", "sequences", 1)
         .Size("heads", "of queries")
@@ -302,10 +287,6 @@ const Registration kAttention =
         .Size("keys")
         .Size("d", "length of a head")
         .Work(CostAt)
-        .Details([](const Point& at, const auto& o, Case& built) {
-          if (at.Text(kImplAxis) == "naive") built.phases = {"scores", "softmax", "weighted_sum"};
-          built.autograd = at.Text(kImplAxis) == "sdpa" && o->has_backward();
-        })
         .Impl("sdpa", Prepared(PrepareSdpa))
         .When(SdpaSupports)
         .Impl("compiled",

@@ -19,14 +19,10 @@ constexpr char kContiguous[] = "none";
 double PageAt(const Point& at) { return at.Text(kPageAxis) == kContiguous ? 0 : at.Number(kPageAxis); }
 
 workload::Attention ShapeAt(const Point& at) {
-  return {.batch = at.Number("batch"),
-          .heads = at.Number("heads"),
-          .kv_heads = at.Number("kv_heads"),
-          .queries = 1,
-          .keys = at.Number("keys"),
-          .head_dim = at.Number("d"),
-          .dtype = at.Dtype(),
-          .page = PageAt(at)};
+  workload::Attention shape = ShapeOfHeads(at);
+  shape.queries = 1;
+  shape.page = PageAt(at);
+  return shape;
 }
 
 // The queries of a group are as many queries of the head that they share: no copy of it for each, which enable_gqa
@@ -66,7 +62,7 @@ auto PrepareNative(AttentionOperands& o, const Point& at, Inputs& in) {
     }
     const at::Tensor scratch = in.Empty({ScratchFloats(work, in.device().threads())}, at::kFloat);
     work.scratch = Elements<float>(scratch);
-    return [run = KernelStep(work, in.device()), q, scratch](timing::PhaseMarker& marker) { run(marker); };
+    return [run = KernelStep(work, in.device()), q, scratch] { run(); };
   });
 }
 
@@ -75,26 +71,9 @@ absl::Status OneArray(const Point& at, const Device&) {
   return absl::UnimplementedError("impl:native alone reads a cache in blocks");
 }
 
-absl::Status Supports(const Point& at, const Device&) {
-  if (at.Int("heads") % at.Int("kv_heads") == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError("heads must be a multiple of kv_heads, as each of these serves as many of those");
-}
-
 absl::Status NativeSupports(const Point& at, const Device&) {
   if (at.Int("d") <= kernels::kMostHeadDim) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat("our kernel takes heads of up to ", kernels::kMostHeadDim, " elements"));
-}
-
-// Sizes that belong together.
-GridAxes Grid(const AxisList& impls, const AxisList& dtypes, GridAxes sizes) {
-  sizes.insert(sizes.end(), {{"impl", impls}, {"dtype", dtypes}});
-  return sizes;
-}
-GridAxes Gpt2(const AxisList& batch, const AxisList& keys) {
-  return {{"batch", batch}, {"heads", {12}}, {"d", {64}}, {"keys", keys}};
-}
-GridAxes Llama3(const AxisList& batch, const AxisList& keys) {
-  return {{"batch", batch}, {"heads", {32}}, {"kv_heads", {8}}, {"d", {128}}, {"keys", keys}};
 }
 
 GridAxes InBlocks(GridAxes sizes) {
@@ -103,10 +82,12 @@ GridAxes InBlocks(GridAxes sizes) {
 }
 
 constexpr char kFloatsAlone[] = "LibTorch's operators have no attention over integers";
-const AxisList kImpls = {"naive", "sdpa", "native"};
 
 const Registration kDecodeAttention =
     AttentionFamily("decode_attention", "attention of one query a sequence over a cache of keys and values", ShapeAt)
+        .Work([](const Point& at) {
+          return at.Text(kImplAxis) == "naive" ? ShapeAt(at).NaiveCost() : ShapeAt(at).FusedCost();
+        })
         .Dtypes({"fp32", "bf16", "fp16", "int8"}, "of the cache; of int8, each key and value of a head has a factor")
         .Choice(kPageAxis, {kContiguous, "16", "64"},
                 "tokens of a block of the cache, which a table finds; none: the keys of a head lie side by side",
@@ -130,19 +111,19 @@ const Registration kDecodeAttention =
         .When(OneArray)
         .Impl("native", OnCpu(PrepareNative))
         .When(NativeSupports)
-        .Supports(Supports)
-        .Points(Suite::kQuick, Grid(kImpls, {"bf16"}, Llama3({1}, {4096})))
-        .Points(Suite::kStandard, Grid(kImpls, {"fp32", "bf16"}, Llama3({1}, {1024, 4096, 16384})))
-        .Points(Suite::kStandard, Grid(kImpls, {"fp32", "bf16"}, Gpt2({1}, {4096})))
-        .Points(Suite::kStandard, Grid(kImpls, {"bf16"}, Llama3({8}, {4096})))
-        .Points(Suite::kStandard, Grid({"compiled"}, {"bf16"}, Llama3({1}, {4096})))
-        .Points(Suite::kStandard, Grid({"native"}, {"int8"}, Llama3({1, 8}, {4096})))
-        .Points(Suite::kStandard, Grid({"native"}, {"bf16", "int8"}, InBlocks(Llama3({1}, {4096}))))
-        .Points(Suite::kFull, Grid({"native"}, {"int8"}, Gpt2({1, 8}, {4096})))
-        .Points(Suite::kFull, Grid({"native"}, {"bf16", "int8"}, InBlocks(Gpt2({8}, {4096}))))
-        .Points(Suite::kFull, Grid({"sdpa", "native"}, {"fp16"}, Llama3({1}, {4096})))
-        .Points(Suite::kFull, Grid(kImpls, {"bf16"}, Llama3({1, 8, 64}, {128, 512, 2048, 8192, 32768, 131072})))
-        .Points(Suite::kFull, Grid(kImpls, {"bf16"}, Gpt2({8}, {128, 1024, 4096, 32768})))
+        .Supports([](const Point& at, const Device&) { return SupportsHeads(at); })
+        .Points(Suite::kQuick, Grid(kImpls, {"bf16"}, Llama3({4096})))
+        .Points(Suite::kStandard, Grid(kImpls, {"fp32", "bf16"}, Llama3({1024, 4096, 16384})))
+        .Points(Suite::kStandard, Grid(kImpls, {"fp32", "bf16"}, Gpt2({4096})))
+        .Points(Suite::kStandard, Grid(kImpls, {"bf16"}, Llama3({4096}, {8})))
+        .Points(Suite::kStandard, Grid({"compiled"}, {"bf16"}, Llama3({4096})))
+        .Points(Suite::kStandard, Grid({"native"}, {"int8"}, Llama3({4096}, {1, 8})))
+        .Points(Suite::kStandard, Grid({"native"}, {"bf16", "int8"}, InBlocks(Llama3({4096}))))
+        .Points(Suite::kFull, Grid({"native"}, {"int8"}, Gpt2({4096}, {1, 8})))
+        .Points(Suite::kFull, Grid({"native"}, {"bf16", "int8"}, InBlocks(Gpt2({4096}, {8}))))
+        .Points(Suite::kFull, Grid({"sdpa", "native"}, {"fp16"}, Llama3({4096})))
+        .Points(Suite::kFull, Grid(kImpls, {"bf16"}, Llama3({128, 512, 2048, 8192, 32768, 131072}, {1, 8, 64})))
+        .Points(Suite::kFull, Grid(kImpls, {"bf16"}, Gpt2({128, 1024, 4096, 32768}, {8})))
         .Growth("keys", 1);
 
 }  // namespace

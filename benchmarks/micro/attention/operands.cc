@@ -244,14 +244,35 @@ double RoundingsOfGradients(const Point& at) { return at.Text(kImplAxis) == "nat
 at::Tensor AttentionOperands::KeysOf(int64_t head) const { return ExactRows(*this, k, k_factors, head); }
 at::Tensor AttentionOperands::ValuesOf(int64_t head) const { return ExactRows(*this, v, v_factors, head); }
 
+workload::Attention ShapeOfHeads(const Point& at) {
+  return {.batch = at.Number("batch"),
+          .heads = at.Number("heads"),
+          .kv_heads = at.Number("kv_heads"),
+          .keys = at.Number("keys"),
+          .head_dim = at.Number("d"),
+          .dtype = at.Dtype()};
+}
+
+absl::Status SupportsHeads(const Point& at) {
+  if (at.Int("heads") % at.Int("kv_heads") == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("heads must be a multiple of kv_heads, as each of these serves as many of those");
+}
+
+GridAxes Grid(const AxisList& impls, const AxisList& dtypes, GridAxes sizes) {
+  sizes.insert(sizes.end(), {{"impl", impls}, {"dtype", dtypes}});
+  return sizes;
+}
+GridAxes Gpt2(const AxisList& keys, const AxisList& batch) {
+  return {{"batch", batch}, {"heads", {12}}, {"d", {64}}, {"keys", keys}};
+}
+GridAxes Llama3(const AxisList& keys, const AxisList& batch) {
+  return {{"batch", batch}, {"heads", {32}}, {"kv_heads", {8}}, {"d", {128}}, {"keys", keys}};
+}
+
 FamilyOf<AttentionOperands> AttentionFamily(std::string name, std::string doc,
                                             std::function<workload::Attention(const Point&)> shape) {
   FamilyOf<AttentionOperands> family(std::move(name), std::move(doc));
-  family
-      .Work([shape](const Point& at) {
-        return at.Text(kImplAxis) == "naive" ? shape(at).NaiveCost() : shape(at).FusedCost();
-      })
-      .Operands([shape](const Point& at, Inputs& in) { return MakeAttention(at, shape(at), in); })
+  family.Operands([shape](const Point& at, Inputs& in) { return MakeAttention(at, shape(at), in); })
       .Result([](const AttentionOperands& o) {
         std::vector<at::Tensor> results;
         if (o.has_forward) results.push_back(o.Rows().index_select(0, o.rows));
@@ -282,8 +303,9 @@ FamilyOf<AttentionOperands> AttentionFamily(std::string name, std::string doc,
         return Tolerance{
             .dtype = dtype, .reduction = at.Number("keys"), .roundings = 4, .amplification = amplification};
       })
-      .Details([](const Point& at, const auto&, Case& built) {
+      .Details([](const Point& at, const auto& o, Case& built) {
         if (at.Text(kImplAxis) == "naive") built.phases = {"scores", "softmax", "weighted_sum"};
+        built.autograd = at.Text(kImplAxis) == "sdpa" && o->has_backward();
       })
       .Impl("naive", NaiveSteps);
   return family;

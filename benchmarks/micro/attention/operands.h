@@ -43,7 +43,18 @@ struct AttentionOperands {
   at::Tensor ValuesOf(int64_t head) const;
 };
 
-// A family with impl:naive, but without axes, points and other implementations. `shape`: the computation of a point.
+// The computation of a point by the axes batch, heads, kv_heads, keys, d and dtype.
+workload::Attention ShapeOfHeads(const Point& at);
+absl::Status SupportsHeads(const Point& at);
+
+// Points with the heads of GPT-2 small or of Llama-3-8B.
+inline const AxisList kImpls = {"naive", "sdpa", "native"};
+GridAxes Grid(const AxisList& impls, const AxisList& dtypes, GridAxes sizes);
+GridAxes Gpt2(const AxisList& keys, const AxisList& batch = {1});
+GridAxes Llama3(const AxisList& keys, const AxisList& batch = {1});
+
+// A family with impl:naive, but without axes, work, points and other implementations. `shape`: the computation of a
+// point.
 FamilyOf<AttentionOperands> AttentionFamily(std::string name, std::string doc,
                                             std::function<workload::Attention(const Point&)> shape);
 

@@ -216,7 +216,7 @@ void Describe(const Point& at, const std::shared_ptr<Linear>& o, Case& built) {
   if (!o->is_int8()) return;
   const auto columns = o->Outliers().sum().item<double>();
   built.cost = CostOf(at, columns);
-  built.figures.emplace_back("outlier_columns", [columns] { return columns; });
+  built.AddFigure("outlier_columns", columns);
   // Our kernel dequantizes and adds the outliers while it multiplies.
   const bool is_fused = at.Text(kImplAxis) == "native";
   built.phases.assign(kPhases.begin(), is_fused ? kPhases.begin() + kDequantize : kPhases.end());
@@ -249,7 +249,7 @@ const AxisList kFewRows = {1, 4, 8, 16, 64};
 const AxisList kShares = {"0", "0.001", "0.01"};
 
 const Registration kLlmInt8Linear =
-    FamilyOf<Linear>("llm_int8_linear", "y[rows,n] = x[rows,k] · W[n,k]ᵀ by LLM.int8(), and in bf16 beside it")
+    FamilyOf<Linear>("llm_int8_linear", "y[rows,n] = x[rows,k] · W[n,k]ᵀ by LLM.int8(), and in bf16 for comparison")
         .Precisions({kLlmInt8, "bf16"})
         .Size("rows", "of x: tokens")
         .Size("n", "rows of W: outputs")

@@ -112,7 +112,7 @@ auto WithNative(const WeightOperand& weight, Visit visit) {
 }
 
 CaseStep NativeProduct(WeightProduct& o, const Point&, Inputs& in) {
-  return WithNative(o.weight, [&]<typename Weight, typename T>(const Weight& weight, T) {
+  return WithNative(o.weight, [&]<typename Weight, typename T>(const Weight& weight, T) -> CaseStep {
     if (!o.chosen.defined()) {
       return KernelStep(kernels::Gemv<Weight, T, T>{weight, Elements<T>(o.x), Elements<T>(o.y), o.x.size(0)},
                         in.device());
