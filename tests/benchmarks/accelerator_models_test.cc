@@ -14,18 +14,18 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/models/generation/generation.h"
 #include "lib/models/training/optimizer.h"
-#include "lib/run/session.h"
-#include "lib/suite/family.h"
-#include "lib/suite/inputs.h"
 #include "lib/timing/sampler.h"
 #include "lib/workload/models/decoder.h"
 #include "lib/workload/operators/elementwise.h"
+#include "tests/benchmarks/every_case.h"
 #include "tests/device/accelerator/accelerator_gpu.h"
+#include "tests/suite/plain_family.h"
 
 namespace roofbench {
 namespace {
@@ -43,6 +43,25 @@ int64_t WaitsOf(Work work) {
   const accelerator::Counts before = accelerator::CountsNow();
   work();
   return (accelerator::CountsNow() - before).synchronisations;
+}
+
+// Random weights of a preset on the device.
+models::DecoderWeights WeightsOf(const char* preset, WeightFormat format = WeightFormat::kFp32,
+                                 at::Device device = accelerator::TheDevice()) {
+  const auto config = models::ConfigOf(*workload::FindDecoderPreset(preset));
+  models::DecoderWeights weights = models::RandomWeights(config, models::Storage::Default(format), 1).value();
+  TORCH_CHECK(weights.MoveTo(device).ok());
+  return weights;
+}
+
+// The texts of a generation that has run, for up to 16 tokens each.
+std::vector<models::TokenIds> TextsOf(const models::DecoderWeights& weights, int64_t batch,
+                                      models::Generation::Options options) {
+  models::Generation generation(std::make_unique<models::EagerDecoder>(weights, batch, 16), 96, std::move(options));
+  generation.Run([] {});
+  std::vector<models::TokenIds> texts;
+  for (int64_t text = 0; text < batch; ++text) texts.push_back(generation.Ids(text));
+  return texts;
 }
 
 class LlmInt8OnADevice : public testing::Test {
@@ -95,22 +114,18 @@ class MixtureOnADevice : public testing::TestWithParam<int64_t> {};
 
 TEST_P(MixtureOnADevice, GivesTheLogitsOfTheCpu) {
   const at::NoGradGuard no_grad;
-  const auto config = models::ConfigOf(*workload::FindDecoderPreset("tiny_mixtral"));
   const int64_t batch = GetParam();
-  models::DecoderWeights weights =
-      models::RandomWeights(config, models::Storage::Default(WeightFormat::kFp32), 1).value();
+  const models::DecoderWeights weights = WeightsOf("tiny_mixtral", WeightFormat::kFp32, at::kCPU);
   models::EagerDecoder here(weights, batch, 8);
   at::Generator seeded = at::detail::createCPUGenerator(3);
   const at::Tensor tokens = at::randint(0, 96, {batch, 5}, seeded, at::kLong);
   const at::Tensor prompt = here.Append(tokens.narrow(1, 0, 4).contiguous()).clone();
   const at::Tensor token = here.AppendOne(tokens.select(1, 4).contiguous()).clone();
 
-  models::DecoderWeights moved =
-      models::RandomWeights(config, models::Storage::Default(WeightFormat::kFp32), 1).value();
-  ASSERT_TRUE(moved.MoveTo(accelerator::TheDevice()).ok());
+  const models::DecoderWeights moved = WeightsOf("tiny_mixtral");
   models::EagerDecoder there(moved, batch, 8);
   const at::Tensor tokens_there = tokens.to(accelerator::TheDevice());
-  const auto layers = static_cast<int64_t>(config.shape.base.layers);
+  const auto layers = static_cast<int64_t>(weights.config.shape.base.layers);
   at::Tensor logits;
   const int64_t prompt_waits =
       WaitsOf([&] { logits = there.Append(tokens_there.narrow(1, 0, 4).contiguous()).clone(); });
@@ -128,16 +143,16 @@ TEST(GenerationOnADevice, HasMetEveryNumberOfKeysBeforeItBegins) {
   timing::FakeMachine machine;
   AcceleratorGpu* gpu = nullptr;
   const auto device = MakeAcceleratorDevice(machine, gpu);
-  const Family& generate = FamilyNamed("generate");
   const auto launches = [&](const char* tokens) {
-    Point point = generate.Points(Suite::kFull)[0].With("impl", "eager").With("model", "tiny_llama");
-    point = point.With("precision", "bf16").With("prompt", "6").With("new", tokens);
+    const PlannedCase planned =
+        CaseAt("generate",
+               {{"impl", "eager"}, {"model", "tiny_llama"}, {"precision", "bf16"}, {"prompt", "6"}, {"new", tokens}});
     Inputs inputs(*device, 1, "generate");
     const accelerator::Counts before = accelerator::CountsNow();
-    const auto built = generate.BuildAt(point, inputs);
+    const auto built = planned.family->BuildAt(planned.point, inputs);
     EXPECT_TRUE(built.ok()) << built.status();
     const auto names = [](const auto& figure) { return figure.first; };
-    EXPECT_EQ(std::ranges::count(built->figures, "attention_backend", names), 1) << "which kernel it was, is told";
+    EXPECT_EQ(std::ranges::count(built->figures, "attention_backend", names), 1) << "the kernel is reported";
     return (accelerator::CountsNow() - before).launches;
   };
   launches("2");  // makes the model, which the others share
@@ -154,10 +169,7 @@ TEST(GenerationOnADevice, WaitsOnceAGeneration) {
     for (const int64_t top_k : {1, 20}) {
       std::vector<int64_t> waits;
       for (const int64_t most : {3, 7}) {
-        const auto config = models::ConfigOf(*workload::FindDecoderPreset(model));
-        models::DecoderWeights weights =
-            models::RandomWeights(config, models::Storage::Default(WeightFormat::kFp32), 1).value();
-        ASSERT_TRUE(weights.MoveTo(accelerator::TheDevice()).ok());
+        const models::DecoderWeights weights = WeightsOf(model);
         const at::Tensor prompt = at::zeros({1, 4}, at::kLong).to(accelerator::TheDevice());
         models::Generation generation(std::make_unique<models::EagerDecoder>(weights, 1, 16), 96,
                                       {.prompt = prompt, .most_new = most, .choice = {.top_k = top_k}});
@@ -171,24 +183,17 @@ TEST(GenerationOnADevice, WaitsOnceAGeneration) {
 }
 
 // The host reads the tokens for the ends, and the device chooses and appends those of the sequences that are left.
-TEST(GenerationOnADevice, UnevenPromptsEndOnTheirOwn) {
+TEST(GenerationOnADevice, RaggedPromptsEndOnTheirOwn) {
   const at::NoGradGuard no_grad;
-  const auto config = models::ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
-  models::DecoderWeights weights =
-      models::RandomWeights(config, models::Storage::Default(WeightFormat::kFp32), 1).value();
-  const auto texts = [&](at::Device device, const models::TokenIds& stops, int64_t top_k) {
-    TORCH_CHECK(weights.MoveTo(device).ok());
-    models::Generation generation(std::make_unique<models::EagerDecoder>(weights, 3, 16), 96,
-                                  {.prompt = at::arange(9, at::kLong).to(device),
-                                   .lengths = {2, 6, 1},
-                                   .most_new = 6,
-                                   .stop_ids = stops,
-                                   .choice = {.top_k = top_k, .temperature = 1, .seed = 1}});
-    generation.Run([] {});
-    return std::vector{generation.Ids(0), generation.Ids(1), generation.Ids(2)};
+  const auto texts = [](at::Device device, const models::TokenIds& stops, int64_t top_k) {
+    return TextsOf(WeightsOf("tiny_llama", WeightFormat::kFp32, device), 3,
+                   {.prompt = at::arange(9, at::kLong).to(device),
+                    .lengths = {2, 6, 1},
+                    .most_new = 6,
+                    .stop_ids = stops,
+                    .choice = {.top_k = top_k, .temperature = 1, .seed = 1}});
   };
-  const auto free = texts(at::kCPU, {}, 1);
-  const int64_t stop = free[1][2];
+  const int64_t stop = texts(at::kCPU, {}, 1)[1][2];
   const auto on_host = texts(at::kCPU, {stop}, 1);
   EXPECT_LE(on_host[1].size(), 3);
   EXPECT_EQ(texts(accelerator::TheDevice(), {stop}, 1), on_host);
@@ -197,44 +202,28 @@ TEST(GenerationOnADevice, UnevenPromptsEndOnTheirOwn) {
 
 TEST(GenerationOnADevice, SamplesOnTheHost) {
   const at::NoGradGuard no_grad;
-  const auto config = models::ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
-  models::DecoderWeights weights =
-      models::RandomWeights(config, models::Storage::Default(WeightFormat::kFp32), 1).value();
-  ASSERT_TRUE(weights.MoveTo(accelerator::TheDevice()).ok());
   const at::Tensor prompt = at::arange(8, at::kLong).view({2, 4}).to(accelerator::TheDevice());
-  const auto ids = [&](const std::optional<models::SamplingOptions>& sampling) {
-    models::Generation generation(std::make_unique<models::EagerDecoder>(weights, 2, 16), 96,
-                                  {.prompt = prompt, .most_new = 6, .sampling = sampling});
-    generation.Run([] {});
-    return std::vector{generation.Ids(0), generation.Ids(1)};
+  const auto texts = [&](const std::optional<models::SamplingOptions>& sampling) {
+    return TextsOf(WeightsOf("tiny_llama"), 2, {.prompt = prompt, .most_new = 6, .sampling = sampling});
   };
-  const auto likeliest = ids(std::nullopt);
-  EXPECT_EQ(ids(models::SamplingOptions{.top_k = 1}), likeliest);
-  EXPECT_NE(ids(models::SamplingOptions{.temperature = 100}), likeliest);
+  const auto likeliest = texts(std::nullopt);
+  EXPECT_EQ(texts(models::SamplingOptions{.top_k = 1}), likeliest);
+  EXPECT_NE(texts(models::SamplingOptions{.temperature = 100}), likeliest);
 }
 
 // The draft is another model, which is sometimes right.
-TEST(GenerationOnADevice, ADraftChangesNoText) {
+TEST(GenerationOnADevice, ADraftDoesNotChangeTheText) {
   const at::NoGradGuard no_grad;
-  const auto config = models::ConfigOf(*workload::FindDecoderPreset("tiny_llama"));
-  const auto weights_of = [&](WeightFormat format) {
-    models::DecoderWeights weights = models::RandomWeights(config, models::Storage::Default(format), 1).value();
-    EXPECT_TRUE(weights.MoveTo(accelerator::TheDevice()).ok());
-    return weights;
-  };
-  const models::DecoderWeights weights = weights_of(WeightFormat::kFp32);
-  const models::DecoderWeights guessing = weights_of(WeightFormat::kInt8);
-  const auto ids = [&](int64_t guesses) {
+  const models::DecoderWeights guessing = WeightsOf("tiny_llama", WeightFormat::kInt8);
+  const auto texts = [&](int64_t guesses) {
     std::shared_ptr<models::DecoderModel> draft;
     if (guesses > 0) draft = std::make_shared<models::EagerDecoder>(guessing, 1, 16);
-    models::Generation generation(std::make_unique<models::EagerDecoder>(weights, 1, 16), 96,
-                                  {.prompt = at::arange(4, at::kLong).view({1, 4}).to(accelerator::TheDevice()),
-                                   .most_new = 12,
-                                   .draft = {.decoder = draft, .guesses = guesses}});
-    generation.Run([] {});
-    return generation.Ids(0);
+    return TextsOf(WeightsOf("tiny_llama"), 1,
+                   {.prompt = at::arange(4, at::kLong).view({1, 4}).to(accelerator::TheDevice()),
+                    .most_new = 12,
+                    .draft = {.decoder = draft, .guesses = guesses}});
   };
-  EXPECT_EQ(ids(3), ids(0));
+  EXPECT_EQ(texts(3), texts(0));
 }
 
 // LibTorch's own reads, as the clock of a GPU sees them.
@@ -263,7 +252,7 @@ TEST(LaunchBound, IsNoCaseThatWaits) {
   machine.enqueue_seconds = 5e-6;
   AcceleratorGpu* gpu = nullptr;
   const auto device = MakeAcceleratorDevice(machine, gpu);
-  const Family family = Family("waits", "reads a number a step")
+  const Family family = PlainFamily("waits", "reads a number a step")
                             .Axis({.name = "impl", .choices = {"eager"}, .default_value = "eager"})
                             .DefaultCache("warm")
                             .Grid(Suite::kQuick, {{"impl", {"eager"}}})
@@ -283,7 +272,6 @@ TEST(LaunchBound, IsNoCaseThatWaits) {
   const auto launch_bound = [&](double operator_seconds) {
     gpu->operator_seconds = operator_seconds;
     RunOptions options;
-    options.reference = "a100-sxm4-40gb";
     options.sampling.roof_share = 0;
     Session session(options, *device, {{&family, point, point.Name()}}, nullptr);
     const Outcome& outcome = session.Run(0);

@@ -10,18 +10,15 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "lib/suite/check.h"
-#include "lib/suite/inputs.h"
+#include "tests/base/temp_folder.h"
 #include "tests/benchmarks/every_case.h"
 #include "tests/benchmarks/host_gemv.h"
 #include "tests/benchmarks/small_points.h"
 #include "tests/device/accelerator/accelerator_gpu.h"
 #include "tests/source_dir.h"
-#include "tests/suite/run_once.h"
 
 namespace roofbench {
 namespace {
@@ -54,18 +51,12 @@ class AcceleratorTest : public testing::TestWithParam<PlannedCase> {
  protected:
   AcceleratorTest() : device_(MakeAcceleratorDevice(machine_, gpu_)) {
     gpu_->exports[kernels::kGpuKernelsSymbol] = &kTable;
-    options_.reference = "a100-sxm4-40gb";
-    options_.unverified = true;
-    options_.sampling.roof_share = 0;
-    options_.sampling.max_samples = 3;
-    options_.sampling.min_samples = 2;
-    options_.sampling.warmup_iters = 1;
   }
 
   timing::FakeMachine machine_;
   AcceleratorGpu* gpu_ = nullptr;
   std::unique_ptr<GpuDevice> device_;
-  RunOptions options_;
+  const RunOptions options_ = FewSamples(2, 3);
 };
 
 TEST_P(AcceleratorTest, IsRight) { IsRightTwice(GetParam(), options_, *device_); }
@@ -73,7 +64,7 @@ TEST_P(AcceleratorTest, IsRight) { IsRightTwice(GetParam(), options_, *device_);
 INSTANTIATE_TEST_SUITE_P(Families, AcceleratorTest, testing::ValuesIn(TorchPoints()), TestNameOf);
 
 // LibTorch refuses to compare tensors of two devices, where a checker has results of one and a reference of the other.
-TEST_F(AcceleratorTest, AResultIsHeldAgainstAReferenceOnTheHost) {
+TEST_F(AcceleratorTest, AResultIsComparedWithAReferenceOnTheHost) {
   const at::Tensor reference = at::arange(12, at::kFloat);
   const at::Tensor result = reference.to(device_->torch_device());
   EXPECT_ANY_THROW(static_cast<void>(at::equal(result, reference)));
@@ -120,21 +111,17 @@ TEST_F(LaunchesTest, AreThoseOfTheGoldenList) {
   std::string lines;
   std::vector<PlannedCase> points = TorchPoints();
   // Prompts of a mixture are registered among the published generations alone.
-  const Family& prefill = FamilyNamed("prefill");
   for (const char* precision : {"bf16", "int8", "llm_int8"}) {
     for (const char* prompt : {"1", "6", "48"}) {
-      Point point = prefill.Points(Suite::kFull)[0].With("impl", "eager").With("model", "tiny_mixtral");
-      point = point.With("precision", precision).With("prompt", prompt);
-      points.push_back({&prefill, point, point.Name()});
+      points.push_back(CaseAt(
+          "prefill", {{"impl", "eager"}, {"model", "tiny_mixtral"}, {"precision", precision}, {"prompt", prompt}}));
     }
   }
   for (const PlannedCase& planned : points) lines += LineOf(planned);
   if (std::getenv("ROOFBENCH_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << lines;
-  std::ostringstream golden;
-  golden << std::ifstream(path).rdbuf();
-  EXPECT_EQ(lines, golden.str()) << "case, launches and waits of a step; if they are meant to change: "
-                                    "ROOFBENCH_UPDATE_GOLDEN=1 build/release/bin/benchmarks_test "
-                                    "--gtest_filter='LaunchesTest*'";
+  EXPECT_EQ(lines, ReadText(path)) << "case, launches and waits of a step; if they are meant to change: "
+                                      "ROOFBENCH_UPDATE_GOLDEN=1 build/release/bin/benchmarks_test "
+                                      "--gtest_filter='LaunchesTest*'";
 }
 
 }  // namespace

@@ -11,22 +11,16 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <sstream>
 #include <string>
-#include <vector>
 
-#include "lib/run/session.h"
-#include "lib/suite/family.h"
-#include "lib/suite/inputs.h"
 #include "test_paths.h"
 #include "tests/base/temp_folder.h"
+#include "tests/benchmarks/every_case.h"
 #include "tests/device/accelerator/accelerator_gpu.h"
-#include "tests/suite/run_once.h"
 
 namespace roofbench {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Replaces the registration of "cuda" in libtorch_cuda.so.
@@ -64,7 +58,7 @@ class CompiledOnAGpu : public testing::Test {
     torch::inductor::getAOTIModelRunnerRegistry()["cuda"] = &Runner::Make;
   }
 
-  CompiledOnAGpu() : device_(MakeAcceleratorDevice(machine_, gpu_)), softmax_(FamilyNamed("softmax")) {
+  CompiledOnAGpu() : device_(MakeAcceleratorDevice(machine_, gpu_)) {
     const std::string python = folder_ / "python";
     std::ofstream(python) << kPython;
     std::filesystem::permissions(python, std::filesystem::perms::owner_all);
@@ -73,10 +67,6 @@ class CompiledOnAGpu : public testing::Test {
     setenv("FAKE_PACKAGE", ROOFBENCH_FAKE_PACKAGE, 1);
     setenv("FAKE_PACKAGE_CALLS", (folder_ / "calls").c_str(), 1);
     gpu_->fake_facts.index = 1;
-    options_.reference = "a100-sxm4-40gb";
-    options_.sampling.roof_share = 0;
-    options_.sampling.max_samples = 2;
-    options_.sampling.min_samples = 2;
   }
   ~CompiledOnAGpu() override {
     for (const char* name : {"ROOFBENCH_PYTHON", "XDG_CACHE_HOME", "FAKE_PACKAGE", "FAKE_PACKAGE_CALLS"})
@@ -90,35 +80,23 @@ class CompiledOnAGpu : public testing::Test {
     return std::filesystem::path(registry.dli_fname).parent_path();
   }
 
-  PlannedCase Planned() const {
-    const Point point = softmax_.Points(Suite::kFull)[0]
-                            .With("impl", "compiled")
-                            .With("dtype", "bf16")
-                            .With("rows", "48")
-                            .With("d", "48");
-    return {&softmax_, point, point.Name()};
-  }
   Outcome Run() {
-    Session session(options_, *device_, {Planned()}, nullptr);
+    Session session(options_, *device_, {planned_}, nullptr);
     return session.Run(0);
   }
-  std::vector<std::string> Calls() const { return Lines(ReadText(folder_ / "calls")); }
-  static std::vector<std::string> Lines(const std::string& text) {
-    std::vector<std::string> lines;
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line);) lines.push_back(line);
-    return lines;
-  }
+  std::string Calls() const { return ReadText(folder_ / "calls"); }
 
   TempFolder folder_;
   timing::FakeMachine machine_;
   AcceleratorGpu* gpu_ = nullptr;
   std::unique_ptr<GpuDevice> device_;
-  const Family& softmax_;
-  RunOptions options_;
+  const PlannedCase planned_ =
+      CaseAt("softmax", {{"impl", "compiled"}, {"dtype", "bf16"}, {"rows", "48"}, {"d", "48"}});
+  RunOptions options_ = FewSamples(2, 2);
 };
 
 TEST_F(CompiledOnAGpu, IsUnverified) {
+  options_.unverified = false;
   const Outcome outcome = Run();
   EXPECT_EQ(outcome.verdict, Verdict::kSkipped);
   EXPECT_THAT(outcome.reason, HasSubstr("unverified: no GPU has run InductorPackage yet"));
@@ -126,28 +104,26 @@ TEST_F(CompiledOnAGpu, IsUnverified) {
 }
 
 TEST_F(CompiledOnAGpu, IsMadeForItLoadedThereAndChecked) {
-  options_.unverified = true;
   const Outcome outcome = Run();
   EXPECT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
   const std::string arguments = ReadText(folder_ / "arguments");
   EXPECT_THAT(arguments, HasSubstr("--gpu\nNVIDIA H200, sm_90\n"));
   EXPECT_THAT(arguments, HasSubstr("--device\ncuda:1\n"));
   EXPECT_THAT(arguments, HasSubstr("--input=bfloat16:48x48\n"));
-  ASSERT_FALSE(Calls().empty());
-  EXPECT_EQ(Calls()[0], "made for cuda:1, 1 at once");
+  EXPECT_THAT(Calls(), testing::StartsWith("made for cuda:1, 1 at once\n"));
 }
 
 // A step that takes turns waits for the run before it, so it cannot be captured in a graph.
 TEST_F(CompiledOnAGpu, IsOneLaunchAndNoWait) {
   Inputs inputs(*device_, 1, "softmax");
-  const auto built = softmax_.BuildAt(Planned().point, inputs);
+  const auto built = planned_.family->BuildAt(planned_.point, inputs);
   ASSERT_TRUE(built.ok()) << built.status();
   const accelerator::Counts before = accelerator::CountsNow();
   RunOnce(*built);
   const accelerator::Counts step = accelerator::CountsNow() - before;
   EXPECT_EQ(step.launches, 1);
   EXPECT_EQ(step.synchronisations, 0);
-  EXPECT_THAT(Calls(), ElementsAre("made for cuda:1, 1 at once", "run by one thread"));
+  EXPECT_EQ(Calls(), "made for cuda:1, 1 at once\nrun by one thread\n");
 }
 
 TEST_F(CompiledOnAGpu, EveryCompiledImplementationForGpusIsUnverifiedThere) {

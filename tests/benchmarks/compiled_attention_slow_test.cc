@@ -6,33 +6,23 @@
 
 #include <cstdlib>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "lib/device/cpu_device.h"
-#include "lib/suite/check.h"
-#include "lib/suite/family.h"
-#include "lib/suite/inputs.h"
 #include "tests/base/temp_folder.h"
-#include "tests/suite/run_once.h"
+#include "tests/benchmarks/every_case.h"
 
 namespace roofbench {
 namespace {
 
-void ExpectRight(const std::string& name, const std::vector<std::pair<std::string, std::string>>& axes) {
+void ExpectRight(const std::string& name, const AxisValues& axes) {
   const TempFolder folder;
   setenv("XDG_CACHE_HOME", (folder / "cache").c_str(), 1);
-  const Family& family = FamilyNamed(name);
-  Point point = family.Points(Suite::kFull)[0].With("impl", "compiled");
-  for (const auto& [axis, value] : axes) point = point.With(axis, value);
   CpuDevice device(1);
-  Inputs inputs(device, 1, name);
-  const auto built = family.BuildAt(point, inputs);
-  ASSERT_TRUE(built.ok()) << built.status();
-  RunOnce(*built);
-  const absl::Status right = CheckCase(*built);
-  EXPECT_TRUE(right.ok()) << right;
-  EXPECT_FALSE(CheckCase(*built, {.result = [](at::Tensor& result) { result.select(0, 0).mul_(2); }}).ok());
+  Case built;
+  AxisValues values = axes;
+  values.emplace_back("impl", "compiled");
+  ASSERT_NO_FATAL_FAILURE(BuildRight(CaseAt(name, values), device, 1, built));
+  EXPECT_FALSE(CheckCase(built, {.result = [](at::Tensor& result) { result.select(0, 0).mul_(2); }}).ok());
 }
 
 TEST(CompiledAttention, OfQueriesThatTheMaskLetsSeeSomeKeysIsRight) {

@@ -11,6 +11,7 @@
 #include <limits>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/device/device.h"
@@ -21,6 +22,37 @@
 #include "tests/suite/run_once.h"
 
 namespace roofbench {
+
+// The first point of the family with these values.
+inline PlannedCase CaseAt(const std::string& family, const AxisValues& values) {
+  const Family& found = FamilyNamed(family);
+  Point point = found.Points(Suite::kFull).front();
+  for (const auto& [axis, value] : values) point = point.With(axis, value);
+  return {&found, point, point.Name()};
+}
+
+// Builds the case, runs a step and expects its result to be right.
+inline void BuildRight(const PlannedCase& planned, Device& device, uint64_t seed, Case& built) {
+  Inputs inputs(device, seed, planned.name);
+  absl::StatusOr<Case> made = planned.family->BuildAt(planned.point, inputs);
+  ASSERT_TRUE(made.ok()) << made.status();
+  built = *std::move(made);
+  RunOnce(built);
+  const absl::Status right = CheckCase(built);
+  EXPECT_TRUE(right.ok()) << right;
+}
+
+// The options of runs whose results matter, not their times.
+inline RunOptions FewSamples(int64_t least, int64_t most) {
+  RunOptions options;
+  options.reference = "a100-sxm4-40gb";
+  options.unverified = true;
+  options.sampling.roof_share = 0;
+  options.sampling.min_samples = least;
+  options.sampling.max_samples = most;
+  options.sampling.warmup_iters = 1;
+  return options;
+}
 
 // How GoogleTest names the parameter of a failed test.
 inline void PrintTo(const PlannedCase& planned, std::ostream* out) { *out << planned.name; }

@@ -106,18 +106,12 @@ class GpuNativeTest : public testing::TestWithParam<PlannedCase> {
     parts.torch_device = at::kCPU;
     parts.host_seconds = [this] { return machine_.host; };
     device_ = std::make_unique<GpuDevice>(std::move(parts));
-    options_.reference = "a100-sxm4-40gb";
-    options_.unverified = true;
-    options_.sampling.roof_share = 0;
-    options_.sampling.max_samples = 5;
-    options_.sampling.min_samples = 2;
-    options_.sampling.warmup_iters = 1;
   }
 
   timing::FakeMachine machine_;
   FakeGpu* gpu_ = nullptr;
   std::unique_ptr<GpuDevice> device_;
-  RunOptions options_;
+  const RunOptions options_ = FewSamples(2, 5);
 };
 
 TEST_P(GpuNativeTest, IsRightAndItsCheckFindsFaults) {

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Native kernels compared with LibTorch's operators, on ordinary data and on data with infinities and NaNs.
+// Native kernels compared with LibTorch's operators, on ordinary data and on data with infinities and NaNs, and
+// weight-only products on the same quantized weights.
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_convert_weight_to_int4pack_for_cpu.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
 #include <ATen/ops/_softmax.h>
+#include <ATen/ops/_weight_int4pack_mm_for_cpu.h>
+#include <ATen/ops/_weight_int8pack_mm.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -31,9 +35,11 @@
 #include "lib/kernels/operators/elementwise/rope.h"
 #include "lib/kernels/operators/products/gemv.h"
 #include "lib/kernels/operators/products/weights.h"
+#include "lib/kernels/operators/rows/cross_entropy.h"
 #include "lib/kernels/operators/rows/norm.h"
 #include "lib/kernels/operators/rows/softmax.h"
 #include "lib/models/decoding/rotary_table.h"
+#include "lib/suite/check.h"
 
 namespace roofbench {
 namespace {
@@ -48,7 +54,7 @@ void RunOnTwo(const Work& work) {
 }
 
 template <typename T>
-class BesideLibTorch : public testing::Test {
+class SameAsLibTorch : public testing::Test {
  protected:
   // LibTorch sums in bf16, where some numbers, and some parts of a sum, lose more digits than others: the same ones
   // every time, whatever a test before this one has set.
@@ -95,9 +101,9 @@ class BesideLibTorch : public testing::Test {
 };
 
 using Types = testing::Types<float, kernels::Bf16>;
-TYPED_TEST_SUITE(BesideLibTorch, Types);
+TYPED_TEST_SUITE(SameAsLibTorch, Types);
 
-TYPED_TEST(BesideLibTorch, Norms) {
+TYPED_TEST(SameAsLibTorch, Norms) {
   for (const bool special : {false, true}) {
     at::Tensor x = this->Randn({kRows, kCols});
     if (special) x = this->Special(x);
@@ -120,7 +126,7 @@ TYPED_TEST(BesideLibTorch, Norms) {
   }
 }
 
-TYPED_TEST(BesideLibTorch, LayerNormGradients) {
+TYPED_TEST(SameAsLibTorch, LayerNormGradients) {
   for (const bool special : {false, true}) {
     const at::Tensor x = this->Randn({kRows, kCols});
     at::Tensor dy = this->Randn({kRows, kCols});
@@ -157,7 +163,7 @@ TYPED_TEST(BesideLibTorch, LayerNormGradients) {
   }
 }
 
-TYPED_TEST(BesideLibTorch, Softmax) {
+TYPED_TEST(SameAsLibTorch, Softmax) {
   for (const bool special : {false, true}) {
     at::Tensor x = this->Randn({kRows, kCols});
     if (special) x = this->Special(x);
@@ -168,7 +174,7 @@ TYPED_TEST(BesideLibTorch, Softmax) {
   }
 }
 
-TYPED_TEST(BesideLibTorch, CrossEntropy) {
+TYPED_TEST(SameAsLibTorch, CrossEntropy) {
   for (const bool special : {false, true}) {
     at::Tensor x = this->Randn({kRows, kCols});
     if (special) x = this->Special(x);
@@ -192,7 +198,7 @@ TYPED_TEST(BesideLibTorch, CrossEntropy) {
   }
 }
 
-TYPED_TEST(BesideLibTorch, Activations) {
+TYPED_TEST(SameAsLibTorch, Activations) {
   const at::Tensor x = this->Special(this->Randn({kRows, kCols}) * 3);
   const at::Tensor up = this->Randn({kRows, kCols});
   const at::Tensor y = this->Empty({kRows, kCols});
@@ -204,7 +210,7 @@ TYPED_TEST(BesideLibTorch, Activations) {
   this->ExpectSame(y, at::silu(x) * up, 4);
 }
 
-TYPED_TEST(BesideLibTorch, RopeAndEmbedding) {
+TYPED_TEST(SameAsLibTorch, RopeAndEmbedding) {
   constexpr int64_t kEven = 38;
   const at::Tensor x =
       this->Special(this->Randn({kRows, kCols})).view({-1}).narrow(0, 0, 12 * kEven).view({3, 4, kEven});
@@ -230,7 +236,7 @@ TYPED_TEST(BesideLibTorch, RopeAndEmbedding) {
   this->ExpectSame(rows, at::embedding(table, index));
 }
 
-TEST(AdamWBesideLibTorch, ThreeSteps) {
+TEST(AdamWSameAsLibTorch, ThreeSteps) {
   at::Tensor ours = at::randn({1003});
   at::Tensor theirs = ours.clone();
   const at::Tensor gradient = at::randn({1003});
@@ -257,6 +263,68 @@ TEST(AdamWBesideLibTorch, ThreeSteps) {
   EXPECT_TRUE(ours.allclose(theirs, 1e-5, 1e-7, /*equal_nan=*/true));
   EXPECT_TRUE(mean.allclose(their_mean, 1e-5, 1e-7, /*equal_nan=*/true));
   EXPECT_TRUE(square.allclose(their_square, 1e-5, 1e-7, /*equal_nan=*/true));
+}
+
+constexpr int64_t kOutputs = 48;
+constexpr int64_t kBatch = 3;
+
+template <typename T>
+T* Data(const at::Tensor& tensor) {
+  return static_cast<T*>(tensor.data_ptr());
+}
+
+// Both round a sum to bf16; LibTorch's int4 operator also rounds each weight to bf16 first.
+void ExpectEqual(const at::Tensor& ours, const at::Tensor& theirs, int64_t k) {
+  const absl::Status status = CompareTensors(
+      ours, theirs.to(at::kDouble), {.dtype = workload::Dtype::kBf16, .reduction = static_cast<double>(k)}, "product");
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(WeightOnly, Int8EqualsLibTorch) {
+  for (const int64_t k : {64, 1504}) {
+    const at::Tensor weight = at::randn({kOutputs, k});
+    const at::Tensor x = at::randn({kBatch, k}).to(at::kBFloat16);
+    const at::Tensor quantized = at::empty({kOutputs, k}, at::kChar);
+    at::Tensor scales = at::empty({kOutputs});
+    kernels::QuantizeInt8(Data<float>(weight), k, Data<int8_t>(quantized), Data<float>(scales), {0, kOutputs});
+    // LibTorch takes them in bf16.
+    scales = scales.to(at::kBFloat16).to(at::kFloat);
+    const at::Tensor y = at::empty({kBatch, kOutputs}, at::kBFloat16);
+    kernels::Run(
+        kernels::Gemv<kernels::Int8Weight, kernels::Bf16, kernels::Bf16>{
+            .weight = {Data<int8_t>(quantized), Data<float>(scales), kOutputs, k},
+            .x = Data<kernels::Bf16>(x),
+            .y = Data<kernels::Bf16>(y),
+            .m = kBatch},
+        kernels::ThreadPool(2));
+    ExpectEqual(y, at::_weight_int8pack_mm(x, quantized, scales.to(at::kBFloat16)), k);
+  }
+}
+
+TEST(WeightOnly, Int4EqualsLibTorch) {
+  for (const int64_t group : {32, 64, 128}) {
+    const int64_t k = 9 * group;
+    const at::Tensor weight = at::randn({kOutputs, k});
+    const at::Tensor x = at::randn({kBatch, k}).to(at::kBFloat16);
+    const at::Tensor codes = at::empty({kOutputs, k}, at::kByte);
+    const at::Tensor scales_zeros = at::empty({kOutputs, k / group, 2}, at::kBFloat16);
+    kernels::QuantizeInt4(Data<float>(weight), k, group, Data<uint8_t>(codes), Data<kernels::Bf16>(scales_zeros),
+                          {0, kOutputs});
+    const at::Tensor packed = at::empty({kernels::Int4Bytes(kOutputs, k, group)}, at::kByte);
+    kernels::PackInt4(Data<uint8_t>(codes), Data<kernels::Bf16>(scales_zeros), kOutputs, k, group,
+                      Data<std::byte>(packed), {0, kernels::Int4Tiles(kOutputs)});
+    const at::Tensor y = at::empty({kBatch, kOutputs}, at::kBFloat16);
+    kernels::Run(kernels::Gemv<kernels::Int4Weight, kernels::Bf16, kernels::Bf16>{.weight = {Data<std::byte>(packed),
+                                                                                             kOutputs, k, group},
+                                                                                  .x = Data<kernels::Bf16>(x),
+                                                                                  .y = Data<kernels::Bf16>(y),
+                                                                                  .m = kBatch},
+                 kernels::ThreadPool(2));
+    const at::Tensor theirs =
+        at::_weight_int4pack_mm_for_cpu(x, at::_convert_weight_to_int4pack_for_cpu(codes.to(at::kInt), 1), group,
+                                        scales_zeros.transpose(0, 1).contiguous());
+    ExpectEqual(y, theirs, k);
+  }
 }
 
 }  // namespace
