@@ -7,19 +7,11 @@ namespace roofbench {
 namespace {
 
 struct Kept {
-  std::string key;
-  OperandCache::Made made;
+  std::string family = {};
+  std::string key = {};
+  OperandCache::Made made = {};
+  double bytes_before = 0;  // when the measurement began
 };
-
-double& BytesBefore() {
-  static double bytes = 0;
-  return bytes;
-}
-
-std::string& TheFamily() {
-  static auto* family = new std::string();
-  return *family;
-}
 
 Kept& TheKept() {
   static auto* kept = new Kept();
@@ -32,21 +24,22 @@ absl::StatusOr<OperandCache::Made> OperandCache::Get(const std::string& key,
                                                      const std::function<absl::StatusOr<Made>()>& make) {
   Kept& kept = TheKept();
   if (kept.made.value == nullptr || kept.key != key) {
-    kept = {};
+    kept.made = {};
     absl::StatusOr<Made> made = make();
     if (!made.ok()) return made;
-    kept = {key, *std::move(made)};
+    kept.key = key;
+    kept.made = *std::move(made);
   }
-  kept.made.unseen_bytes = BytesBefore();
+  kept.made.unseen_bytes = kept.bytes_before;
   return kept.made;
 }
 
 void OperandCache::Enter(const std::string& family) {
-  if (TheFamily() != family) TheKept() = {};
-  TheFamily() = family;
+  if (TheKept().family != family) TheKept().made = {};
+  TheKept().family = family;
 }
 
-void OperandCache::BeginMeasurement() { BytesBefore() = bytes(); }
+void OperandCache::BeginMeasurement() { TheKept().bytes_before = bytes(); }
 
 double OperandCache::bytes() { return TheKept().made.bytes; }
 
