@@ -207,16 +207,5 @@ TEST_P(CostTest, IsWhatTheStepDoes) {
 
 INSTANTIATE_TEST_SUITE_P(Families, CostTest, testing::ValuesIn(SmallPoints()), TestNameOf);
 
-TEST(Octave, HasNoRoomForHalfOrTwice) {
-  for (const double figure : {0.75, 1.0, 1.49}) {
-    ASSERT_TRUE(WithinAnOctave(figure, 1));
-    EXPECT_FALSE(WithinAnOctave(figure / 2, 1));
-    EXPECT_FALSE(WithinAnOctave(figure * 2, 1));
-  }
-  EXPECT_TRUE(WithinAnOctave(0, 0));
-  EXPECT_FALSE(WithinAnOctave(1, 0)) << "no work was seen";
-  EXPECT_FALSE(WithinAnOctave(0, 1));
-}
-
 }  // namespace
 }  // namespace roofbench

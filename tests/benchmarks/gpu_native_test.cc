@@ -129,6 +129,17 @@ TEST_P(GpuNativeTest, IsSkippedWithoutTheKernels) {
   }
 }
 
+TEST_F(GpuNativeTest, AFailedLaunchFailsTheCase) {
+  kernels::GpuKernels broken = kTable;
+  broken.softmax = [](RowType, void*, const void*, int64_t, int64_t, void*) { return 7; };
+  gpu_->exports[kernels::kGpuKernelsSymbol] = &broken;
+  const PlannedCase softmax = CaseAt("softmax", {{"impl", "native"}, {"rows", "48"}, {"d", "48"}});
+  Session session(options_, *device_, {softmax}, nullptr);
+  const Outcome& outcome = session.Run(0);
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_THAT(outcome.reason, testing::HasSubstr("CUDA error 7"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, GpuNativeTest, testing::ValuesIn(NativePoints()), TestNameOf);
 
 }  // namespace

@@ -125,13 +125,6 @@ TEST(Registry, NamesAreThoseOfTheGoldenList) {
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size()) << "a name occurs twice";
 }
 
-TEST(Registry, ALineStandsForAProductOfNames) {
-  const std::vector<std::string> names = {"a/n:1", "a/n:2", "a/n:1/m:3", "a/n:2/m:3", "a/n:1/m:4", "b"};
-  EXPECT_EQ(absl::StrJoin(Compact(names), " "), "a/n:{1,2} a/n:1/m:{3,4} a/n:2/m:3 b");
-  EXPECT_THAT(Expanded("a/n:{1,2}/m:{3,4}"), testing::ElementsAre("a/n:1/m:3", "a/n:1/m:4", "a/n:2/m:3", "a/n:2/m:4"));
-  EXPECT_EQ(Beyond(names, {"a/n:1", "b"}), "a/n:2\na/n:1/m:{3,4}\na/n:2/m:3");
-}
-
 TEST(Registry, NamesAreShort) {
   for (const std::string& name : AllNames()) EXPECT_LT(name.size(), 90) << name;
 }
