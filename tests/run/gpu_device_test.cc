@@ -59,7 +59,7 @@ class GpuDeviceTest : public testing::Test {
   }
 
   // A step of ten launches in two phases: three and seven of them.
-  Family TwoPhases(double launch_seconds) {
+  PlainFamily TwoPhases(double launch_seconds) {
     return PlainFamily("two", "two phases")
         .Axis({.name = "impl", .choices = {"eager", "graph"}, .default_value = "eager"})
         .DefaultCache("warm")
