@@ -34,13 +34,15 @@ TEST_F(DescribeTest, ImplementationsSayWhereTheyRunAndWhyNotElsewhere) {
                                             .kernels = {"Spin"},
                                             .dtypes = {"bf16"},
                                             .limits = "no fp32 kernel"}},
-                       .default_impl = "eager"});
+                       .default_impl = "eager",
+                       .default_cache = kWarm});
   EXPECT_THAT(DescribeAxes({family}), HasSubstr("native: emulated on GPUs; for bf16; no fp32 kernel"));
   EXPECT_THAT(DescribeAxes({family}), HasSubstr("eager     LibTorch's own operators"));
   const auto described = DescribeFamily(family);
   EXPECT_EQ(described["axes"][0]["name"], "impl");
   EXPECT_EQ(described["axes"][0]["role"], "impl");
   EXPECT_EQ(described["axes"][0]["default"], "eager");
+  EXPECT_EQ(described["cache_default"], "warm");
   EXPECT_EQ(described["implementations"][1]["proof"]["cuda"], "emulated");
   EXPECT_EQ(described["implementations"][0]["proof"]["cuda"], "checked");
   EXPECT_EQ(described["implementations"][1]["dtypes"], nlohmann::ordered_json({"bf16"}));
