@@ -272,6 +272,7 @@ TEST(LaunchBound, IsNoCaseThatWaits) {
   const auto launch_bound = [&](double operator_seconds) {
     gpu->operator_seconds = operator_seconds;
     RunOptions options;
+    options.reference = "a100-sxm4-40gb";
     options.sampling.roof_share = 0;
     Session session(options, *device, {{&family, point, point.Name()}}, nullptr);
     const Outcome& outcome = session.Run(0);
