@@ -80,7 +80,7 @@ if(ROOFBENCH_HAS_CUDA)
 endif()
 
 # roofbench_cuda_module(): the *_cuda.cc and *.cu files of lib as the shared library roofbench_cuda. It is in the folder
-# lib next to bin, as in an installed tree; lib/device/gpu_module.cc looks for it there.
+# lib next to bin, as in an installed tree; lib/device/open_device.cc looks for it there.
 function(roofbench_cuda_module)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/lib/*_cuda.cc" "${PROJECT_SOURCE_DIR}/lib/*.cu")
   add_library(roofbench_cuda SHARED ${sources})

@@ -5,21 +5,24 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstring>
 #include <fstream>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "lib/device/gemm_probe.h"
-#include "lib/device/injected_delay.h"
+#include "lib/device/gemm_probes.h"
+#include "lib/hardware/roofs/compute_loops.h"
 
 namespace roofbench {
 namespace {
 
 using workload::Dtype;
 
-constexpr double kCalibrationSeconds = 0.0144;  // for each way to reach a roof
+constexpr double kCalibrationSeconds = 0.0144;  // for each variant of a roof
 
 int SetThreads(int threads) {
   if (threads > 0) at::set_num_threads(threads);
@@ -34,12 +37,25 @@ double ThrottleEvents() {
   return file ? events : 0;
 }
 
+// The shortest of three runs.
+double SecondsOf(const hardware::ComputeLoop& loop, int64_t iterations) {
+  using Clock = std::chrono::steady_clock;
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 3; ++i) {
+    const auto start = Clock::now();
+    [[maybe_unused]] volatile double sink = loop.run(iterations);
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return best;
+}
+
 }  // namespace
 
 CpuDevice::CpuDevice(int threads)
-    : threads_(SetThreads(threads)),
+    : MeteredDevice(kCalibrationSeconds),
+      threads_(SetThreads(threads)),
       facts_(hardware::ReadCpuFacts()),
-      meter_(facts_, threads_),
+      meter_(std::make_unique<hardware::CpuRoofMeter>(facts_, threads_)),
       evictor_(facts_.LastLevelCacheBytes(), threads_) {}
 
 absl::Status CpuDevice::Supports(Dtype dtype) const {
@@ -68,32 +84,22 @@ Conditions CpuDevice::ReadConditions() const {
   return {.stolen_seconds = time.stolen, .busy_seconds = time.busy, .throttle_events = ThrottleEvents()};
 }
 
-hardware::RoofNeeds CpuDevice::AddGemmProbes(hardware::RoofNeeds needs) {
-  for (const Dtype dtype : workload::kDtypes) {
-    auto needed = needs.dtypes[workload::Index(dtype)];
-    needed = needed && facts_.Supports(dtype);
-    if (!needed || meter_.peaks().flops_per_second[workload::Index(dtype)] > 0) continue;
-    for (auto& [name, probe] : GemmProbes(dtype)) meter_.AddComputeProbe(dtype, name, std::move(probe));
-  }
-  return needs;
-}
-
-void CpuDevice::Calibrate(const hardware::RoofNeeds& needs) {
-  meter_.Calibrate(AddGemmProbes(needs), kCalibrationSeconds);
-}
-
-void CpuDevice::RestoreRoofs(const std::vector<hardware::RoofReading>& readings) {
-  AddGemmProbes(hardware::NeedsOf(readings));
-  meter_.Restore(readings);
+std::vector<std::pair<std::string, hardware::ComputeProbe>> CpuDevice::GemmProbes(Dtype dtype) const {
+  return CpuGemmProbes(dtype);
 }
 
 std::function<void()> CpuDevice::ExtraWork(double seconds) {
-  return [work = InjectedDelay(seconds)] { work.Run(); };
+  // Timing the loop once sets its length, so that the amount of work and not a clock decides when it ends.
+  constexpr int64_t kTrial = 100'000;
+  const hardware::ComputeLoop& loop = hardware::ComputeLoops().front();
+  const double per_iteration = SecondsOf(loop, kTrial) / kTrial;
+  const int64_t iterations = std::max<int64_t>(1, std::llround(seconds / per_iteration));
+  return [&loop, iterations] { [[maybe_unused]] volatile double sink = loop.run(iterations); };
 }
 
 void CpuDevice::RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) {
   const bool reads = kind == hardware::StreamKind::kRead;
-  const uint64_t sum = hardware::RunStream(meter_.BestStream(kind), reads ? nullptr : to, from, bytes, threads_);
+  const uint64_t sum = hardware::RunStream(meter_->BestStream(kind), reads ? nullptr : to, from, bytes, threads_);
   if (reads) std::memcpy(to, &sum, sizeof(sum));
 }
 

@@ -8,15 +8,15 @@
 #include <utility>
 #include <vector>
 
-#include "lib/device/conditions/gauges.h"
-#include "lib/device/device.h"
+#include "lib/device/metered_device.h"
+#include "lib/hardware/cache_eviction.h"
 #include "lib/hardware/device_facts.h"
 #include "lib/hardware/roofs/cpu_roof_meter.h"
 #include "lib/timing/clock.h"
 
 namespace roofbench {
 
-class CpuDevice : public Device {
+class CpuDevice : public MeteredDevice {
  public:
   explicit CpuDevice(int threads);
 
@@ -33,12 +33,6 @@ class CpuDevice : public Device {
   absl::Status Supports(workload::Dtype dtype) const override;
   std::vector<std::pair<std::string, std::string>> Context() const override;
   Conditions ReadConditions() const override;
-  void Calibrate(const hardware::RoofNeeds& needs) override;
-  void RestoreRoofs(const std::vector<hardware::RoofReading>& readings) override;
-  std::vector<hardware::RoofReading> RoofReadings() const override { return meter_.readings(); }
-  const workload::Peaks& MeasuredPeaks() const override { return meter_.peaks(); }
-  hardware::RateRange MemorySpeed() const override { return meter_.memory_speed(); }
-  RoofGauge Gauge(const workload::Cost& cost, CacheState cache) override { return gauges_.For(cost, cache); }
   void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) override;
   std::function<void()> ExtraWork(double seconds) override;
   hardware::CacheEvictor* evictor() override { return &evictor_; }
@@ -47,14 +41,13 @@ class CpuDevice : public Device {
   void AfterCase() override;
 
  private:
-  // Adds LibTorch's products in the needed precisions as probes; returns the needs that this processor supports.
-  hardware::RoofNeeds AddGemmProbes(hardware::RoofNeeds needs);
+  hardware::RoofMeter& meter() const override { return *meter_; }
+  std::vector<std::pair<std::string, hardware::ComputeProbe>> GemmProbes(workload::Dtype dtype) const override;
 
   int threads_;
   hardware::CpuFacts facts_;
   timing::CpuClock clock_;
-  hardware::CpuRoofMeter meter_;
-  Gauges gauges_{meter_};
+  const std::unique_ptr<hardware::CpuRoofMeter> meter_;
   hardware::CacheEvictor evictor_;
 };
 

@@ -8,12 +8,13 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "lib/device/gpu.h"
 #include "lib/device/gpu_graph_cuda.h"
-#include "lib/device/gpu_memory_cuda.h"
 #include "lib/hardware/roofs/gpu_streams_cuda.h"
 #include "lib/timing/event_queue_cuda.h"
 #include "lib/timing/spin_cuda.h"
@@ -21,6 +22,9 @@
 namespace roofbench {
 namespace {
 
+namespace allocator = c10::cuda::CUDACachingAllocator;
+namespace caching = c10::CachingDeviceAllocator;
+using observe::MemoryAction;
 using timing::CheckCuda;
 
 cudaStream_t CurrentStream() { return c10::cuda::getCurrentCUDAStream().stream(); }
@@ -48,6 +52,50 @@ GpuFacts ReadFacts(int index) {
           .cuda_runtime = Release(runtime)};
 }
 
+// LibTorch's enumerators have the same numbers as ours.
+using Action = caching::TraceEntry::Action;
+static_assert(Action::ALLOC == static_cast<int>(MemoryAction::kAlloc));
+static_assert(Action::FREE_COMPLETED == static_cast<int>(MemoryAction::kFreeCompleted));
+static_assert(Action::SEGMENT_UNMAP == static_cast<int>(MemoryAction::kSegmentUnmap));
+static_assert(Action::OOM == static_cast<int>(MemoryAction::kOutOfMemory));
+
+// The allocator takes a plain function, which cannot capture.
+std::string (*g_site)() = nullptr;
+
+struct Site final : c10::GatheredContext {
+  explicit Site(std::string at) : text(std::move(at)) {}
+  const std::string text;
+};
+
+std::shared_ptr<c10::GatheredContext> Gather() {
+  return g_site == nullptr ? nullptr : std::make_shared<Site>(g_site());
+}
+
+std::string TextOf(const std::shared_ptr<c10::GatheredContext>& context) {
+  const auto* const site = dynamic_cast<const Site*>(context.get());
+  return site == nullptr ? "" : site->text;
+}
+
+uint64_t Number(const void* stream) { return reinterpret_cast<uint64_t>(stream); }
+
+observe::MemorySegment Read(const caching::SegmentInfo& segment) {
+  observe::MemorySegment read{.address = segment.address,
+                              .bytes = segment.total_size,
+                              .stream = Number(segment.stream),
+                              .is_large = segment.is_large};
+  uint64_t address = segment.address;
+  for (const caching::BlockInfo& block : segment.blocks) {
+    read.blocks.push_back({.address = address,
+                           .bytes = block.size,
+                           .requested_bytes = block.requested_size,
+                           .allocated = block.allocated,
+                           .active = block.active,
+                           .site = TextOf(block.context_when_allocated)});
+    address += block.size;
+  }
+  return read;
+}
+
 class CudaGpu final : public Gpu {
  public:
   explicit CudaGpu(int index) {
@@ -64,29 +112,50 @@ class CudaGpu final : public Gpu {
     std::size_t free = 0;
     std::size_t total = 0;
     CheckCuda(cudaMemGetInfo(&free, &total), "the free memory of the GPU is unknown");
-    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device());
+    const auto stats = allocator::getDeviceStats(device());
     constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
     const auto held = stats.reserved_bytes[kAll].current - stats.allocated_bytes[kAll].current;
     return static_cast<double>(free) + static_cast<double>(held);
   }
-  void EmptyCache() override { c10::cuda::CUDACachingAllocator::emptyCache(); }
+  void EmptyCache() override { allocator::emptyCache(); }
   double PeakBytes() const override {
     constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-    return static_cast<double>(c10::cuda::CUDACachingAllocator::getDeviceStats(device()).allocated_bytes[kAll].peak);
+    return static_cast<double>(allocator::getDeviceStats(device()).allocated_bytes[kAll].peak);
   }
-  void ResetPeak() override { c10::cuda::CUDACachingAllocator::resetPeakStats(device()); }
+  void ResetPeak() override { allocator::resetPeakStats(device()); }
   double GraphBytes() const override {
     std::size_t bytes = 0;
-    for (const auto& segment : c10::cuda::CUDACachingAllocator::snapshot({0, 0}, /*include_traces=*/false).segments) {
+    for (const auto& segment : allocator::snapshot({0, 0}, /*include_traces=*/false).segments) {
       const bool is_private = segment.owner_private_pool_id != c10::MempoolId_t{0, 0};
       if (is_private && segment.device == device()) bytes += segment.total_size - segment.allocated_size;
     }
     return static_cast<double>(bytes);
   }
   void StartMemoryHistory(std::string (*site)(), std::size_t most_events) override {
-    StartCudaMemoryHistory(site, most_events);
+    g_site = site;
+    allocator::recordHistory(/*enabled=*/true, &Gather, most_events, caching::RecordContext::ALL, /*clearHistory=*/true,
+                             {});
   }
-  observe::MemoryHistory FinishMemoryHistory() override { return FinishCudaMemoryHistory(facts_.index); }
+  observe::MemoryHistory FinishMemoryHistory() override {
+    const auto snapshot = allocator::snapshot();
+    allocator::recordHistory(/*enabled=*/false, nullptr, 1, caching::RecordContext::NEVER, /*clearHistory=*/true, {});
+    g_site = nullptr;
+    observe::MemoryHistory history;
+    for (const caching::SegmentInfo& segment : snapshot.segments) {
+      if (segment.device == device()) history.segments.push_back(Read(segment));
+    }
+    const auto index = static_cast<std::size_t>(facts_.index);
+    if (index >= snapshot.device_traces.size()) return history;
+    for (const caching::TraceEntry& entry : snapshot.device_traces[index]) {
+      history.events.push_back({.action = static_cast<MemoryAction>(entry.action_),
+                                .address = entry.addr_,
+                                .bytes = entry.size_,
+                                .time_us = static_cast<int64_t>(entry.time_.t_),
+                                .stream = Number(entry.stream_),
+                                .site = TextOf(entry.context_)});
+    }
+    return history;
+  }
   void Synchronize() override { CheckCuda(cudaDeviceSynchronize(), "the GPU stopped in a step"); }
 
   std::unique_ptr<timing::EventQueue> NewEventQueue() const override {

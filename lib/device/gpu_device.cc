@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lib/base/text.h"
-#include "lib/device/gpu_gemm_probe.h"
+#include "lib/device/gemm_probes.h"
 #include "lib/device/host_waits.h"
 #include "lib/hardware/device_facts.h"
 #include "lib/hardware/machine_facts.h"
@@ -20,7 +20,7 @@ namespace {
 
 using workload::Dtype;
 
-constexpr double kCalibrationSeconds = 0.036;  // for each way to reach a roof
+constexpr double kCalibrationSeconds = 0.036;  // for each variant of a roof
 constexpr int kCoolingPolls = 20;
 constexpr std::chrono::milliseconds kCoolingPause(250);
 
@@ -39,7 +39,8 @@ constexpr Precision kPrecisions[] = {
 }  // namespace
 
 GpuDevice::GpuDevice(GpuParts parts)
-    : gpu_(std::move(parts.gpu)),
+    : MeteredDevice(kCalibrationSeconds),
+      gpu_(std::move(parts.gpu)),
       nvml_(std::move(parts.nvml)),
       nvml_missing_(std::move(parts.nvml_missing)),
       torch_device_(parts.torch_device),
@@ -48,7 +49,8 @@ GpuDevice::GpuDevice(GpuParts parts)
       host_seconds_(parts.host_seconds),
       datasheet_(hardware::RecognizeDevice(gpu_->facts().name)),
       clock_(gpu_->NewEventQueue(), parts.host_seconds, HostWaits(parts.host_seconds)),
-      meter_(gpu_->streams(), gpu_->facts().l2_bytes, gpu_->facts().memory_bytes) {}
+      meter_(std::make_unique<hardware::GpuRoofMeter>(gpu_->streams(), gpu_->facts().l2_bytes,
+                                                      gpu_->facts().memory_bytes)) {}
 
 std::unique_ptr<timing::Clock> GpuDevice::NewClock() const {
   return std::make_unique<timing::EventClock>(gpu_->NewEventQueue(), host_seconds_);
@@ -80,7 +82,7 @@ std::vector<std::pair<std::string, std::string>> GpuDevice::Context() const {
       {"cuda_driver", facts.cuda_driver},
       {"cuda_runtime", facts.cuda_runtime},
       {"gpu_datasheet", datasheet_ == nullptr ? "unknown" : std::string(datasheet_->name)},
-      {"gpu_probe_fault", meter_.fault().empty() ? "none" : meter_.fault()},
+      {"gpu_probe_fault", meter_->fault().empty() ? "none" : meter_->fault()},
   };
   if (nvml_ == nullptr) {
     context.emplace_back("nvml", absl::StrCat("not available: ", nvml_missing_));
@@ -108,32 +110,14 @@ Conditions GpuDevice::ReadConditions() const {
           .watts = reading.watts};
 }
 
-hardware::RoofNeeds GpuDevice::AddGemmProbes(hardware::RoofNeeds needs) {
-  const std::shared_ptr<timing::Clock> clock = NewClock();
-  for (const Dtype dtype : workload::kDtypes) {
-    auto needed = needs.dtypes[workload::Index(dtype)];
-    needed = needed && Supports(dtype).ok();
-    if (!needed || meter_.peaks().flops_per_second[workload::Index(dtype)] > 0) continue;
-    for (auto& [name, probe] : GpuGemmProbes(dtype, torch_device_, clock)) {
-      meter_.AddComputeProbe(dtype, name, std::move(probe));
-    }
-  }
-  return needs;
-}
-
-void GpuDevice::Calibrate(const hardware::RoofNeeds& needs) {
-  meter_.Calibrate(AddGemmProbes(needs), kCalibrationSeconds);
-}
-
-void GpuDevice::RestoreRoofs(const std::vector<hardware::RoofReading>& readings) {
-  AddGemmProbes(hardware::NeedsOf(readings));
-  meter_.Restore(readings);
+std::vector<std::pair<std::string, hardware::ComputeProbe>> GpuDevice::GemmProbes(Dtype dtype) const {
+  return GpuGemmProbes(dtype, torch_device_, NewClock());
 }
 
 void GpuDevice::RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) {
   // A read adds to the word at its target.
   if (kind == hardware::StreamKind::kRead) gpu_->Zero(to, sizeof(uint64_t));
-  gpu_->streams().Enqueue({.kind = kind, .variant = meter_.BestVariant(kind), .to = to, .from = from, .bytes = bytes});
+  gpu_->streams().Enqueue({.kind = kind, .variant = meter_->BestVariant(kind), .to = to, .from = from, .bytes = bytes});
 }
 
 std::function<void()> GpuDevice::ExtraWork(double seconds) {

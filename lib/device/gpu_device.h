@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "lib/device/conditions/gauges.h"
-#include "lib/device/device.h"
+#include "absl/status/statusor.h"
 #include "lib/device/gpu.h"
+#include "lib/device/metered_device.h"
 #include "lib/hardware/nvml.h"
 #include "lib/hardware/roofs/gpu_roof_meter.h"
 #include "lib/timing/event_clock.h"
@@ -26,7 +26,7 @@ struct GpuParts {
   std::function<double()> host_seconds;  // nullptr: the steady clock
 };
 
-class GpuDevice final : public Device {
+class GpuDevice final : public MeteredDevice {
  public:
   explicit GpuDevice(GpuParts parts);
 
@@ -43,12 +43,6 @@ class GpuDevice final : public Device {
   absl::Status Supports(workload::Dtype dtype) const override;
   std::vector<std::pair<std::string, std::string>> Context() const override;
   Conditions ReadConditions() const override;
-  void Calibrate(const hardware::RoofNeeds& needs) override;
-  void RestoreRoofs(const std::vector<hardware::RoofReading>& readings) override;
-  std::vector<hardware::RoofReading> RoofReadings() const override { return meter_.readings(); }
-  const workload::Peaks& MeasuredPeaks() const override { return meter_.peaks(); }
-  hardware::RateRange MemorySpeed() const override { return meter_.memory_speed(); }
-  RoofGauge Gauge(const workload::Cost& cost, CacheState cache) override { return gauges_.For(cost, cache); }
   void RunStream(hardware::StreamKind kind, std::byte* to, const std::byte* from, std::size_t bytes) override;
   std::function<void()> ExtraWork(double seconds) override;
   void AfterCase() override;
@@ -60,8 +54,8 @@ class GpuDevice final : public Device {
   Gpu* gpu() const override { return gpu_.get(); }
 
  private:
-  // Adds matrix products in the needed precisions as probes; returns the needs that this device supports.
-  hardware::RoofNeeds AddGemmProbes(hardware::RoofNeeds needs);
+  hardware::RoofMeter& meter() const override { return *meter_; }
+  std::vector<std::pair<std::string, hardware::ComputeProbe>> GemmProbes(workload::Dtype dtype) const override;
 
   std::unique_ptr<Gpu> gpu_;
   std::unique_ptr<hardware::Nvml> nvml_;
@@ -72,8 +66,14 @@ class GpuDevice final : public Device {
   std::function<double()> host_seconds_;
   const hardware::Datasheet* datasheet_;
   timing::EventClock clock_;
-  hardware::GpuRoofMeter meter_;
-  Gauges gauges_{meter_};
+  const std::unique_ptr<hardware::GpuRoofMeter> meter_;
 };
+
+// Opens the CUDA part of the program, a shared library: from ../lib, the program's folder, or the file that
+// ROOFBENCH_CUDA_MODULE names. The error names the missing part and the way to get it. It is opened once and stays
+// open.
+absl::StatusOr<const GpuModule*> LoadGpuModule();
+// As LoadGpuModule, from a given file: for tests.
+absl::StatusOr<const GpuModule*> LoadGpuModuleFrom(const std::string& path);
 
 }  // namespace roofbench

@@ -26,21 +26,11 @@ constexpr UnverifiedKernel kTable[] = {
     {"InductorPackage", "lib/suite/steps/compiled.cc"},
 };
 
-const UnverifiedKernel* Find(std::string_view kernel) {
-  const auto* const found =
-      std::find_if(std::begin(kTable), std::end(kTable), [&](const auto& row) { return row.kernel == kernel; });
-  return found == std::end(kTable) ? nullptr : found;
-}
-
 }  // namespace
 
-std::span<const UnverifiedKernel> UnverifiedKernels() { return kTable; }
-
-bool IsUnverified(std::string_view kernel) { return Find(kernel) != nullptr; }
-
-bool IsEmulatedAlone(std::string_view kernel) {
-  const UnverifiedKernel* const row = Find(kernel);
-  return row != nullptr && row->emulated;
+const UnverifiedKernel* FindUnverified(std::string_view kernel) {
+  const auto* const found = std::ranges::find(kTable, kernel, &UnverifiedKernel::kernel);
+  return found == std::end(kTable) ? nullptr : found;
 }
 
 std::string DescribeUnverified() {
@@ -50,7 +40,7 @@ std::string DescribeUnverified() {
   for (const UnverifiedKernel& row : kTable) {
     absl::StrAppend(&text, "  ", View(row.kernel), "  (", View(row.file), ")", row.emulated ? "  emulated" : "", "\n");
   }
-  return std::size(kTable) == 0 ? std::string() : text;
+  return text;
 }
 
 }  // namespace roofbench

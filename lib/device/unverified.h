@@ -2,7 +2,6 @@
 // Code that has not run on a GPU yet: our CUDA kernels, and artifacts that are built on a machine with a GPU.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,11 +15,10 @@ struct UnverifiedKernel {
   bool emulated = false;  // tests/emulated runs it on the processor, where its results are correct
 };
 
-std::span<const UnverifiedKernel> UnverifiedKernels();
-bool IsUnverified(std::string_view kernel);
-bool IsEmulatedAlone(std::string_view kernel);  // unverified, but emulated
+// nullptr: a GPU has run the kernel.
+const UnverifiedKernel* FindUnverified(std::string_view kernel);
 
-// The table as --list_axes prints it; empty if all kernels have run on a GPU.
+// The table as --list_axes prints it.
 std::string DescribeUnverified();
 
 }  // namespace roofbench

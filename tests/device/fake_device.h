@@ -78,4 +78,15 @@ class FakeDevice : public Device {
   static workload::Peaks DefaultPeaks() { return workload::UniformPeaks({1e12, 0, 2e12, 0, 4e12, 0}, 1e9); }
 };
 
+// A machine whose GPU is that of the fake NVML library.
+class FakeGpuMachine : public FakeDevice {
+ public:
+  bool SharesHostMemory() const override { return false; }
+  std::vector<std::pair<std::string, std::string>> Context() const override {
+    return {{"device_arch", "sm_90"}, {"gpu_pci_bus_id", bus_id}};
+  }
+
+  std::string bus_id = "0000:65:00.0";
+};
+
 }  // namespace roofbench

@@ -18,6 +18,32 @@
 
 namespace roofbench {
 
+// Work of `seconds` that is launched at once, with marks `ends` seconds after its start.
+class FakeGraph final : public GpuGraph {
+ public:
+  FakeGraph(
+      timing::FakeMachine& machine, std::vector<double> ends, double seconds, std::function<void()> work = [] {})
+      : machine_(machine), ends_(std::move(ends)), seconds_(seconds), work_(std::move(work)) {}
+
+  void Replay(const std::function<void()>& mark) override {
+    std::vector<timing::FakeEvent*> events;
+    machine_.gathered = &events;
+    mark();
+    machine_.gathered = nullptr;
+    EXPECT_TRUE(events.empty() || events.size() == ends_.size());
+    machine_.Launch(seconds_);
+    const double start = machine_.device - seconds_;
+    for (std::size_t i = 0; i < events.size(); ++i) *events[i] = {.passed = start + ends_[i], .by_graph = true};
+    work_();
+  }
+
+ private:
+  timing::FakeMachine& machine_;
+  const std::vector<double> ends_;
+  const double seconds_;
+  const std::function<void()> work_;
+};
+
 class FakeGpu : public Gpu {
  public:
   // `machine` must outlive the GPU.
@@ -53,14 +79,10 @@ class FakeGpu : public Gpu {
 
   std::unique_ptr<GpuGraph> Record(const Enqueue& enqueue) override {
     enqueue([] {});
-    auto graph = std::make_unique<Graph>(machine_);
-    double last = machine_.device;
-    enqueue([&] {
-      graph->pieces.push_back(machine_.device - last);
-      last = machine_.device;
-    });
-    graph->rest = machine_.device - last;
-    return graph;
+    const double start = machine_.device;
+    std::vector<double> ends;
+    enqueue([&] { ends.push_back(machine_.device - start); });
+    return std::make_unique<FakeGraph>(machine_, std::move(ends), machine_.device - start);
   }
 
   void* Stream() const override { return &machine_; }
@@ -92,28 +114,6 @@ class FakeGpu : public Gpu {
   std::map<std::string, const void*> exports;
 
  private:
-  // The pieces between marks, launched at once.
-  struct Graph : GpuGraph {
-    explicit Graph(timing::FakeMachine& on) : machine(on) {}
-    void Replay(const std::function<void()>& mark) override {
-      std::vector<timing::FakeEvent*> events;
-      machine.gathered = &events;
-      mark();
-      machine.gathered = nullptr;
-      EXPECT_TRUE(events.empty() || events.size() == pieces.size());
-      machine.host += machine.enqueue_seconds;
-      machine.device = std::max(machine.device, machine.host);
-      for (std::size_t i = 0; i < pieces.size(); ++i) {
-        machine.device += pieces[i];
-        if (!events.empty()) *events[i] = {.passed = machine.device, .by_graph = true};
-      }
-      machine.device += rest;
-    }
-    timing::FakeMachine& machine;
-    std::vector<double> pieces;
-    double rest = 0;
-  };
-
   timing::FakeMachine& machine_;
 };
 

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/device/device.h"
-#include "lib/device/gpu_module.h"
+#include "lib/device/gpu_device.h"
 
 namespace roofbench {
 namespace {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "lib/device/gpu_device.h"
-#include "lib/device/gpu_module.h"
 #include "tests/fake_cuda/fake_runtime_cuda.h"
 
 // LibTorch's allocator asks this whether a device has a context. The default would ask the driver, which is missing.

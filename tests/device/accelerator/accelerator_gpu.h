@@ -30,44 +30,17 @@ class AcceleratorGpu final : public FakeGpu {
   std::unique_ptr<GpuGraph> Record(const Enqueue& enqueue) override {
     enqueue([] {});
     std::vector<double> ends;
-    auto recording = accelerator::Record([&] {
+    const std::shared_ptr<accelerator::Recording> recording = accelerator::Record([&] {
       enqueue([&] { ends.push_back(operator_seconds * static_cast<double>(accelerator::RecordedLaunches())); });
     });
-    return std::make_unique<Graph>(machine_, std::move(recording), std::move(ends), operator_seconds);
+    return std::make_unique<FakeGraph>(machine_, std::move(ends),
+                                       operator_seconds * static_cast<double>(recording->launches()),
+                                       [recording] { recording->Replay(); });
   }
 
   double operator_seconds = 5e-6;  // of an operator, on the device
 
  private:
-  class Graph final : public GpuGraph {
-   public:
-    Graph(timing::FakeMachine& machine, std::unique_ptr<accelerator::Recording> recording, std::vector<double> ends,
-          double operator_seconds)
-        : machine_(machine),
-          recording_(std::move(recording)),
-          ends_(std::move(ends)),
-          seconds_(operator_seconds * static_cast<double>(recording_->launches())) {}
-
-    void Replay(const std::function<void()>& mark) override {
-      std::vector<timing::FakeEvent*> events;
-      machine_.gathered = &events;
-      mark();
-      machine_.gathered = nullptr;
-      EXPECT_TRUE(events.empty() || events.size() == ends_.size());
-      machine_.Launch(0);
-      const double start = machine_.device;
-      for (std::size_t i = 0; i < events.size(); ++i) *events[i] = {.passed = start + ends_[i], .by_graph = true};
-      machine_.device = start + seconds_;
-      recording_->Replay();
-    }
-
-   private:
-    timing::FakeMachine& machine_;
-    const std::unique_ptr<accelerator::Recording> recording_;
-    const std::vector<double> ends_;
-    const double seconds_;
-  };
-
   timing::FakeMachine& machine_;
 };
 

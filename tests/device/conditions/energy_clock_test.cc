@@ -19,16 +19,6 @@
 namespace roofbench {
 namespace {
 
-class OnAGpu : public FakeDevice {
- public:
-  bool SharesHostMemory() const override { return false; }
-  std::vector<std::pair<std::string, std::string>> Context() const override {
-    return {{"device_arch", "sm_90"}, {"gpu_pci_bus_id", bus_id}};
-  }
-
-  std::string bus_id = "0000:65:00.0";
-};
-
 // A machine whose processors have used 2 J, and whose driver reports 1234.5 J for the GPU.
 class JoulesOfTest : public testing::Test {
  protected:
@@ -41,25 +31,22 @@ class JoulesOfTest : public testing::Test {
   }
 
   FakeDevice processors_;
-  OnAGpu gpu_;
+  FakeGpuMachine gpu_;
   TempFolder folder_;
   EnergySources sources_ = {.root = folder_ / "", .nvml = ROOFBENCH_FAKE_NVML};
 };
 
-TEST_F(JoulesOfTest, AreTheMachinesOfProcessors) {
-  const JoulesRead joules = JoulesOf(processors_, sources_);
-  ASSERT_TRUE(joules);
-  EXPECT_THAT(joules(), testing::Optional(testing::DoubleNear(2, 1e-9)));
+TEST_F(JoulesOfTest, ComeFromTheMachineForProcessorsAndFromTheDriverForAGpu) {
+  const JoulesRead of_processors = JoulesOf(processors_, sources_);
+  ASSERT_TRUE(of_processors);
+  EXPECT_THAT(of_processors(), testing::Optional(testing::DoubleNear(2, 1e-9)));
+  const JoulesRead of_gpu = JoulesOf(gpu_, sources_);
+  ASSERT_TRUE(of_gpu);
+  EXPECT_THAT(of_gpu(), testing::Optional(testing::DoubleNear(1234.5, 1e-9)));
 }
 
-TEST_F(JoulesOfTest, AreTheDriversOfAGpu) {
-  const JoulesRead joules = JoulesOf(gpu_, sources_);
-  ASSERT_TRUE(joules);
-  EXPECT_THAT(joules(), testing::Optional(testing::DoubleNear(1234.5, 1e-9)));
-}
-
-// Not what the processors of its machine use.
-TEST_F(JoulesOfTest, AreUnknownOfAGpuWhoseDriverDoesNotAnswer) {
+// The energy of the processors is not that of the GPU.
+TEST_F(JoulesOfTest, AreUnknownForAGpuWhoseDriverDoesNotAnswer) {
   gpu_.bus_id = "0000:01:00.0";
   EXPECT_FALSE(JoulesOf(gpu_, sources_)) << "the driver knows another one";
   gpu_.bus_id = "0000:65:00.0";
@@ -84,8 +71,8 @@ class EnergyClockTest : public testing::Test {
   }
 
   double joules_ = 1000;
-  bool tells_ = true;
-  JoulesRead read_ = [this] { return tells_ ? std::optional<double>(joules_) : std::nullopt; };
+  bool answers_ = true;
+  JoulesRead read_ = [this] { return answers_ ? std::optional<double>(joules_) : std::nullopt; };
   timing::FakeClock fake_;
   EnergyClock clock_{fake_, read_};
 };
@@ -113,7 +100,7 @@ class DeviceClock : public timing::FakeClock {
   std::function<void()> look_;
 };
 
-TEST(EnergyClock, PassesOnWhatADeviceTells) {
+TEST(EnergyClock, ForwardsToTheDevicesClock) {
   DeviceClock device;
   const JoulesRead none;
   EnergyClock clock(device, none);
@@ -130,11 +117,11 @@ TEST(EnergyClock, PassesOnWhatADeviceTells) {
   EXPECT_EQ(clock.EnqueueSeconds(3), 1.5);
 }
 
-TEST_F(EnergyClockTest, WhatIsNotToldIsNotGuessed) {
+TEST_F(EnergyClockTest, UnknownEnergyIsNotGuessed) {
   Chunk(0.001);
   EXPECT_EQ(clock_.Watts(), std::nullopt) << "a counter has steps of a millisecond";
   Chunk(1);
-  tells_ = false;
+  answers_ = false;
   Chunk(1);
   EXPECT_EQ(clock_.Watts(), std::nullopt);
   const JoulesRead none;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/device/conditions/gauges.h"
+#include "lib/device/metered_device.h"
 
 #include <algorithm>
 #include <optional>
@@ -19,9 +19,9 @@ constexpr double kCacheSeconds = 0.004;  // seconds of one reading
 
 hardware::RoofNeeds MeteredDevice::AddGemmProbes(hardware::RoofNeeds needs) {
   for (const Dtype dtype : workload::kDtypes) {
-    const std::size_t index = workload::Index(dtype);
-    needs.dtypes[index] = needs.dtypes[index] && Supports(dtype).ok();
-    if (!needs.dtypes[index] || meter().peaks().flops_per_second[index] > 0) continue;
+    bool& needed = needs.dtypes[workload::Index(dtype)];
+    needed = needed && Supports(dtype).ok();
+    if (!needed || meter().peaks().flops_per_second[workload::Index(dtype)] > 0) continue;
     for (auto& [name, probe] : GemmProbes(dtype)) meter().AddComputeProbe(dtype, name, std::move(probe));
   }
   return needs;
@@ -47,22 +47,22 @@ workload::Peaks MeteredDevice::CachePeaks(double working_set, const workload::Co
                                       .copy = kind == StreamKind::kCopy ? 1.0 : 0,
                                       .update = kind == StreamKind::kUpdate ? 1.0 : 0,
                                       .write = kind == StreamKind::kWrite ? 1.0 : 0};
-    for (int i = 0; i < 3; ++i) rate = std::max(rate, roofs_.MeasureCache(mix, working_set, kCacheSeconds));
+    for (int i = 0; i < 3; ++i) rate = std::max(rate, meter().MeasureCache(mix, working_set, kCacheSeconds));
   }
   workload::Peaks peaks = known;
-  peaks.flops_per_second = roofs_.peaks().flops_per_second;
+  peaks.flops_per_second = meter().peaks().flops_per_second;
   return peaks;
 }
 
-RoofGauge Gauges::For(const workload::Cost& cost, CacheState cache) {
-  RoofGauge gauge{.peaks = roofs_.peaks(), .name = "memory"};
+RoofGauge MeteredDevice::Gauge(const workload::Cost& cost, CacheState cache) {
+  RoofGauge gauge{.peaks = meter().peaks(), .name = "memory"};
   double working_set = 0;  // 0: memory
   if (cache == CacheState::kWarm) {
-    working_set = roofs_.CacheWorkingSet(cost.resident_bytes);
+    working_set = meter().CacheWorkingSet(cost.resident_bytes);
     // A working set beyond the last level keeps a part of its operands there from step to step. The level's rate is an
     // upper bound up to eight times its size; beyond that, almost nothing survives.
-    const double last_level = roofs_.LastLevelCacheBytes();
-    if (working_set == 0 && cost.resident_bytes < 8 * last_level) working_set = roofs_.CacheWorkingSet(last_level / 4);
+    const double last_level = meter().LastLevelCacheBytes();
+    if (working_set == 0 && cost.resident_bytes < 8 * last_level) working_set = meter().CacheWorkingSet(last_level / 4);
     if (working_set > 0) {
       gauge.peaks = CachePeaks(working_set, cost);
       gauge.name = absl::StrCat("caches (", static_cast<int64_t>(working_set / 1024), " KiB)");
@@ -73,15 +73,15 @@ RoofGauge Gauges::For(const workload::Cost& cost, CacheState cache) {
   if (gauge.bound == Bound::kCompute && dtype) {
     gauge.name = absl::StrCat(std::string(Name(*dtype)), " arithmetic");
     gauge.calibrated_rate = gauge.peaks.flops_per_second[workload::Index(*dtype)];
-    gauge.probe = [this, dtype = *dtype](double seconds) { return roofs_.MeasureCompute(dtype, seconds); };
+    gauge.probe = [this, dtype = *dtype](double seconds) { return meter().MeasureCompute(dtype, seconds); };
     return gauge;
   }
   const std::optional<double> seconds = workload::MemorySeconds(cost, gauge.peaks);
   if (!seconds) return gauge;
   gauge.calibrated_rate = cost.Bytes() / *seconds;
   gauge.probe = [this, mix = hardware::MixOf(cost), working_set](double probe_seconds) {
-    return working_set > 0 ? roofs_.MeasureCache(mix, working_set, probe_seconds)
-                           : roofs_.MeasureMemory(mix, probe_seconds);
+    return working_set > 0 ? meter().MeasureCache(mix, working_set, probe_seconds)
+                           : meter().MeasureMemory(mix, probe_seconds);
   };
   return gauge;
 }

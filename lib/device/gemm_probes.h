@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LibTorch's matrix products as probes of a GPU's arithmetic roofs.
+// LibTorch's matrix products as probes of the arithmetic roof: with matrix units they are faster than every vector
+// loop.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +16,11 @@
 
 namespace roofbench {
 
-// Square products of this precision on `device`, timed by `clock`: name and probe. The first call allocates the
-// operands. Empty where LibTorch has no plain product (fp8).
+// LibTorch's variants of square products of this precision: name and probe.
+std::vector<std::pair<std::string, hardware::ComputeProbe>> CpuGemmProbes(workload::Dtype dtype);
+
+// The same on the GPU `device`, timed by `clock`. The first call of a probe allocates the operands. Empty where
+// LibTorch has no plain product (fp8).
 std::vector<std::pair<std::string, hardware::ComputeProbe>> GpuGemmProbes(workload::Dtype dtype, at::Device device,
                                                                           std::shared_ptr<timing::Clock> clock);
 
