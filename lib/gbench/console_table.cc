@@ -172,10 +172,10 @@ void ConsoleTable::PrintRow(const std::string& label, const Row& row) {
   out_ << figures;
   const std::vector<std::string> notes = Notes(row);
   const std::string joined = absl::StrJoin(notes, ", ");
-  const bool beside = label_width_ + kFigures + 1 + DisplayWidth(joined) <= width_;
-  if (!notes.empty() && beside) out_ << ' ' << Paint(joined, kYellow);
+  const bool fits = label_width_ + kFigures + 1 + DisplayWidth(joined) <= width_;
+  if (!notes.empty() && fits) out_ << ' ' << Paint(joined, kYellow);
   out_ << '\n';
-  if (!notes.empty() && !beside) {
+  if (!notes.empty() && !fits) {
     for (const std::string& line : Wrapped(absl::StrSplit(joined, ' '), width_ - kIndent.size())) {
       out_ << kIndent << Paint(line, kYellow) << '\n';
     }

@@ -15,19 +15,17 @@
 #include "lib/base/process.h"
 #include "lib/base/text.h"
 #include "lib/device/device.h"
-#include "lib/gbench/exit_status.h"
 #include "lib/gbench/flags.h"
 #include "lib/gbench/options.h"
-#include "lib/gbench/output_names.h"
+#include "lib/gbench/output.h"
 #include "lib/gbench/suite_run.h"
 #include "lib/hardware/machine_facts.h"
 #include "lib/hardware/process_memory.h"
 #include "lib/observe/ranges.h"
-#include "lib/results/contract.h"
 #include "lib/results/counters.h"
 #include "lib/results/thrown.h"
 #include "lib/run/doctor.h"
-#include "lib/run/journal/journal.h"
+#include "lib/run/journal.h"
 #include "lib/run/profiling.h"
 #include "lib/run/run_context.h"
 #include "lib/run/supervisor.h"
@@ -36,6 +34,13 @@
 
 namespace roofbench {
 namespace {
+
+// Exit status of a program that printed an answer instead of running cases.
+int Answered() {
+  if (std::cout.flush()) return EXIT_SUCCESS;
+  std::cerr << ProgramName() << ": cannot write to standard output\n";
+  return kExitFailed;
+}
 
 // A user's own setting of LibTorch's allocator would make results report a wrong configuration.
 absl::Status ApplyAllocator(hardware::Allocator allocator) {
@@ -114,7 +119,7 @@ int OpenAndRun(const Options& options, const std::vector<PlannedCase>& plan, con
   const auto share = [&state](double seconds) { return state.signal() != 0 ? 0 : hardware::OthersShare(seconds); };
   if (options.wait_quiet > 0 && !hardware::WaitUntilQuiet(options.wait_quiet, share)) {
     std::cerr << ProgramName() << ": after " << options.wait_quiet
-              << " s other programs still use the processors; measuring all the same\n";
+              << " s other programs still use the processors; measuring anyway\n";
   }
   Options with_energy = options;
   with_energy.joules = JoulesOf(**device);
@@ -127,7 +132,7 @@ int OpenAndRun(const Options& options, const std::vector<PlannedCase>& plan, con
 // Appends the row of a case that ended its process.
 absl::Status AppendFailure(const PlannedCase& planned, const RunningCase& running, const std::string& reason,
                            const std::string& path) {
-  std::cerr << ProgramName() << ": " << planned.name << ": " << reason << "; the run goes on after it" << std::endl;
+  std::cerr << ProgramName() << ": " << planned.name << ": " << reason << "; the run continues after it" << std::endl;
   Journal journal;
   if (absl::Status status = journal.Continue(path); !status.ok()) return status;
   return journal.Append({.name = planned.name,

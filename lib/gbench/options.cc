@@ -2,7 +2,10 @@
 #include "lib/gbench/options.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -14,7 +17,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "lib/base/text.h"
-#include "lib/gbench/environment.h"
 #include "lib/hardware/datasheet.h"
 #include "lib/kernels/threading/thread_pool.h"
 #include "lib/observe/profile/tables.h"
@@ -24,6 +26,16 @@ namespace {
 
 using absl::InvalidArgumentError;
 using absl::StrCat;
+
+constexpr std::size_t kLongestFact = 4096;  // limit of tools/report
+constexpr std::size_t kMostFacts = 100;
+
+// Keys of Google Benchmark 1.7 and 1.9, and our own keys that are not facts.
+constexpr std::string_view kTakenKeys[] = {
+    "date",         "host_name", "executable", "num_cpus",        "mhz_per_cpu",        "cpu_scaling_enabled",
+    "aslr_enabled", "caches",    "load_avg",   "library_version", "library_build_type", "json_schema_version",
+    "contract"};
+constexpr char kRoofKey[] = "roof_";
 
 constexpr int64_t kMostSamples = 10'000'000;
 constexpr int64_t kMostRows = 1'000'000;
@@ -127,6 +139,40 @@ std::vector<std::string> References() {
 }
 
 }  // namespace
+
+absl::StatusOr<RunFacts> ParseContext(const std::string& text) {
+  RunFacts facts;
+  const std::vector<std::string> pieces = absl::StrSplit(text, ',');
+  for (const std::string& piece : pieces) {
+    const std::size_t equals = piece.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return InvalidArgumentError("expected KEY=VALUE,KEY=VALUE");
+    }
+    if (!IsPrintable(piece)) {
+      return InvalidArgumentError("expected UTF-8 without control characters");
+    }
+    if (piece.size() > kLongestFact)
+      return InvalidArgumentError(StrCat("expected at most ", kLongestFact, " bytes per fact"));
+    facts.emplace_back(piece.substr(0, equals), piece.substr(equals + 1));
+  }
+  return facts;
+}
+
+bool IsWrittenByLibrary(const std::string& key) { return std::ranges::find(kTakenKeys, key) != std::end(kTakenKeys); }
+
+absl::Status CheckContextKeys(const RunFacts& given, const RunFacts& facts) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : facts) keys.insert(key);
+  if (given.size() > kMostFacts)
+    return InvalidArgumentError(StrCat("--benchmark_context: expected at most ", kMostFacts, " facts"));
+  for (const auto& [key, value] : given) {
+    if (IsWrittenByLibrary(key) || absl::StartsWith(key, kRoofKey) || !keys.insert(key).second) {
+      return InvalidArgumentError(
+          StrCat("--benchmark_context: ", key, " is in every result, or given twice; choose another key"));
+    }
+  }
+  return absl::OkStatus();
+}
 
 std::vector<FlagGroup> FlagTable(Options& o) {
   timing::SampleOptions& sampling = o.sampling;
@@ -292,7 +338,7 @@ absl::Status Complete(Options& o) {
   if (o.threads > kernels::Processors() && !o.oversubscribe) {
     return InvalidArgumentError(StrCat("--threads=", o.threads, " is above the ", kernels::Processors(),
                                        " processor(s) that this process may run on, where threads that wait for each "
-                                       "other hardly advance; --oversubscribe takes them all the same"));
+                                       "other hardly advance; --oversubscribe allows them"));
   }
   if (o.resume && o.journal.empty()) {
     return InvalidArgumentError("--resume needs --journal=FILE, which keeps the finished cases");
@@ -305,7 +351,7 @@ absl::Status Complete(Options& o) {
     o.sampling.max_samples = o.exact_samples;
     o.sampling.exact_samples = true;
   }
-  // Of the whole sampler: warm-up, samples and roof probes.
+  // Limits the whole sampler: warm-up, samples and roof probes.
   o.sampling.max_wall = std::max(2.0, 4 * o.sampling.max_time);
   if (o.roofs == RoofSource::kOff) o.sampling.roof_share = 0;
   return absl::OkStatus();
@@ -336,6 +382,59 @@ std::vector<std::string> Sorted(std::vector<Argument> flags) {
     texts.push_back(StrCat("--", flag.name, flag.value ? StrCat("=", *flag.value) : ""));
   }
   return texts;
+}
+
+constexpr std::string_view kVariablePrefix = "BENCHMARK_";
+constexpr std::size_t kMostVariables = 100;
+
+// Not a container, because it is filled before the C++ library is initialized.
+char* g_taken[kMostVariables];
+
+// Removes the variables from the environment; the strings live as long as the program.
+__attribute__((no_sanitize("address", "undefined"))) void Take(int /*argc*/, char** /*argv*/, char** environment) {
+  char** kept = environment;
+  std::size_t count = 0;
+  for (char** entry = environment; *entry != nullptr; ++entry) {
+    std::size_t same = 0;
+    while (same < kVariablePrefix.size() && (*entry)[same] == kVariablePrefix[same]) ++same;
+    if (same == kVariablePrefix.size() && count < kMostVariables) {
+      g_taken[count++] = *entry;
+    } else {
+      *kept++ = *entry;
+    }
+  }
+  *kept = nullptr;
+}
+
+// Runs before the initializers of any library.
+__attribute__((section(".preinit_array"), used)) void (*take_first)(int, char**, char**) = Take;
+
+// The value of a removed variable, or of one that the program has set since.
+std::string VariableOf(const std::string& name) {
+  if (const char* const set = std::getenv(name.c_str()); set != nullptr) return set;
+  for (const char* const entry : g_taken) {
+    if (entry == nullptr) break;
+    const std::string_view text = entry;
+    if (text.size() > name.size() && text[name.size()] == '=' && text.substr(0, name.size()) == name) {
+      return std::string(text.substr(name.size() + 1));
+    }
+  }
+  return "";
+}
+
+// The BENCHMARK_* variables of these flags as arguments. All such variables are removed from the environment at program
+// start, because Google Benchmark would read them while it is loaded, and print those that it cannot parse.
+std::vector<std::string> TakeEnvironmentArguments(const std::vector<std::string>& flags) {
+  std::vector<std::string> arguments;
+  for (const std::string& flag : flags) {
+    const std::string variable = absl::AsciiStrToUpper(flag);
+    if (!absl::StartsWith(variable, View(kVariablePrefix))) continue;
+    if (const std::string value = VariableOf(variable); !value.empty()) {
+      arguments.push_back(StrCat("--", flag, "=", value));
+    }
+    unsetenv(variable.c_str());
+  }
+  return arguments;
 }
 
 }  // namespace

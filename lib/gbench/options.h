@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/gbench/context.h"
 #include "lib/gbench/flags.h"
 #include "lib/run/run_options.h"
 
@@ -40,7 +40,7 @@ struct Options : RunOptions {
   // One unit for all times in JSON and CSV, so that results are comparable; fine enough for compare.py, which prints
   // integers.
   std::string time_unit = "us";
-  ContextFacts context;  // --benchmark_context
+  RunFacts context;  // --benchmark_context
   GivenFlags given;
 };
 
@@ -50,6 +50,17 @@ std::vector<FlagGroup> FlagTable(Options& options);
 // Parses the command line and the BENCHMARK_* environment variables. InvalidArgument names the flag, the reason and the
 // valid values.
 absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& arguments);
+
+// Parses "KEY=VALUE,KEY=VALUE", the value of --benchmark_context. InvalidArgument if it is not such a list, or not
+// valid text for a result.
+absl::StatusOr<RunFacts> ParseContext(const std::string& text);
+
+// Whether Google Benchmark, or our code outside the facts of a run, writes a fact of that name to results.
+bool IsWrittenByLibrary(const std::string& key);
+
+// Checks that the keys are unique and differ from those of Google Benchmark, of `facts` and of the measured roofs,
+// which are known later. InvalidArgument names the first conflict: readers reject a result with a duplicate key.
+absl::Status CheckContextKeys(const RunFacts& given, const RunFacts& facts);
 
 // The text of --help: the common flags or all, by group; examples; exit status. At most 80 columns wide.
 std::string HelpText(bool all);

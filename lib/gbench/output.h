@@ -5,6 +5,7 @@
 #include <benchmark/benchmark.h>
 
 #include <memory>
+#include <ostream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -13,11 +14,49 @@
 #include "lib/base/files.h"
 #include "lib/gbench/console_table.h"
 #include "lib/gbench/options.h"
-#include "lib/gbench/row_writers.h"
+#include "lib/results/row.h"
 #include "lib/run/session.h"
-#include "lib/run/shared_state.h"
+#include "lib/run/supervisor.h"
 
 namespace roofbench {
+
+class RowWriter {
+ public:
+  virtual ~RowWriter() = default;
+  virtual void Begin(const benchmark::BenchmarkReporter::Context& context) = 0;
+  virtual void Add(const std::vector<Row>& rows) = 0;
+  virtual void Finish() = 0;
+};
+
+// Google Benchmark's JSON: its header, and rows of RowJson.
+class JsonRows : public RowWriter {
+ public:
+  JsonRows(std::ostream& out, TimeUnit unit);
+  void Begin(const benchmark::BenchmarkReporter::Context& context) override;
+  void Add(const std::vector<Row>& rows) override;
+  void Finish() override;
+
+ private:
+  std::ostream& out_;
+  const TimeUnit unit_;
+  benchmark::JSONReporter header_;
+  bool is_empty_ = true;
+};
+
+// A table with the union of all axes and counters as columns, written at the end. The library's own CSV reporter stops
+// the program at a counter that its first case did not have.
+class CsvTable : public RowWriter {
+ public:
+  CsvTable(std::ostream& out, TimeUnit unit);
+  void Begin(const benchmark::BenchmarkReporter::Context& /*context*/) override {}
+  void Add(const std::vector<Row>& rows) override;
+  void Finish() override;
+
+ private:
+  std::ostream& out_;
+  const TimeUnit unit_;
+  std::vector<Row> rows_;
+};
 
 // The only reporter known to the library; it uses the library only to learn which case has ended. JSON goes to two
 // files: the named one, and <name>.comparable.json without skipped and failed rows, which Google Benchmark's compare.py
@@ -62,7 +101,9 @@ class Output : public benchmark::BenchmarkReporter {
   absl::Status status_;
 };
 
-// "out.json" -> "out.comparable.json".
-std::string ComparablePath(const std::string& path);
+// Checks that all outputs are different files, and that none has the name of a file that the run creates alongside
+// another output: <out>.comparable.json, <journal>.previous, names ending in .part. InvalidArgument names both files
+// and the remedy.
+absl::Status CheckOutputNames(const Options& options);
 
 }  // namespace roofbench

@@ -13,11 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/process.h"
 #include "lib/base/text.h"
-#include "lib/gbench/exit_status.h"
 #include "lib/gbench/output.h"
-#include "lib/hardware/process_memory.h"
-#include "lib/run/journal/journal.h"
-#include "lib/run/journal/run_identity.h"
+#include "lib/hardware/memory_limit.h"
+#include "lib/run/journal.h"
 #include "lib/run/progress.h"
 #include "lib/run/roof_stage.h"
 #include "lib/run/run_context.h"
@@ -62,7 +60,7 @@ class SuiteRun {
     if (absl::Status status = output_.Open(); !status.ok()) return Refuse(status);
     const absl::StatusOr<RunFacts> facts = Begin();
     if (!facts.ok()) return Refuse(facts.status());
-    for (const ContextFacts& some : {*facts, options_.context}) {
+    for (const RunFacts& some : {*facts, options_.context}) {
       for (const auto& [key, value] : some) {
         // Facts from a journal are untrusted.
         if (!IsWrittenByLibrary(key)) benchmark::AddCustomContext(Printable(key), Printable(value));
@@ -81,7 +79,7 @@ class SuiteRun {
     session_.OnFinished([this](const Outcome& outcome) {
       state_.EndCase();  // before its line is written: an ended case either has one or runs again
       ran_here_ = true;
-      if (absl::Status status = journal_.Append(outcome); !status.ok()) TellOfLost(outcome, status);
+      if (absl::Status status = journal_.Append(outcome); !status.ok()) ReportLostLine(outcome, status);
     });
     session_.OnLostProfile([this](const absl::Status& status) {
       std::cerr << ProgramName() << ": " << Printable(std::string(status.message())) << std::endl;
@@ -114,7 +112,7 @@ class SuiteRun {
     if (options_.resume || state_.journal_begun()) {
       absl::StatusOr<Recorded> recorded = journal_.Resume(journal_path_, *identity);
       if (recorded.ok()) {
-        if (!state_.journal_begun()) TellOf(*recorded);
+        if (!state_.journal_begun()) ReportResumed(*recorded);
         state_.SetJournalBegun();
         finished = recorded->outcomes.size();
         facts = std::move(recorded->context);
@@ -140,17 +138,17 @@ class SuiteRun {
   }
 
   // Reports immediately, while the user may still be able to fix the cause.
-  void TellOfLost(const Outcome& outcome, const absl::Status& status) {
+  void ReportLostLine(const Outcome& outcome, const absl::Status& status) {
     if (journal_status_.ok()) {
-      std::cerr << ProgramName() << ": " << std::string(status.message()) << "; the run goes on, and lines from "
+      std::cerr << ProgramName() << ": " << std::string(status.message()) << "; the run continues, but lines from "
                 << outcome.name << " on are lost until there is room (Ctrl-C ends the run in order)" << std::endl;
     }
     journal_status_ = status;
   }
 
-  void TellOf(const Recorded& recorded) const {
+  void ReportResumed(const Recorded& recorded) const {
     for (const std::string& note : recorded.notes) std::cerr << ProgramName() << ": " << note << '\n';
-    std::cerr << ProgramName() << ": going on after " << recorded.outcomes.size() << " finished case(s) of "
+    std::cerr << ProgramName() << ": continuing after " << recorded.outcomes.size() << " finished case(s) of "
               << journal_path_ << '\n';
   }
 
@@ -163,7 +161,7 @@ class SuiteRun {
     hardware::LiftMemoryLimit();
     progress_.Finish(index);
     if (outcome.verdict == Verdict::kFailed) LeaveABrokenDevice(outcome);
-    if (options_.fresh_process && ran_here_ && journal_status_.ok() && state_.signal() == 0) LeaveToASuccessor();
+    if (options_.fresh_process && ran_here_ && journal_status_.ok() && state_.signal() == 0) RequestRespawn();
     // For every verdict, because the library ends the program if repetitions of a case differ in their iterations.
     for ([[maybe_unused]] auto iteration : state) state.SetIterationTime(outcome.summary.median);
   }
@@ -175,19 +173,19 @@ class SuiteRun {
     if (health.ok()) return;
     std::cerr << ProgramName() << ": " << outcome.name << ": " << Printable(outcome.reason)
               << "; the device is lost to this process (" << std::string(health.message())
-              << "), and the run goes on in another" << std::endl;
-    LeaveToASuccessor();
+              << "), and the run continues in another" << std::endl;
+    RequestRespawn();
   }
 
   // The successor takes this process's results from the journal. An orderly exit would query a lost device and write
   // results.
-  [[noreturn]] void LeaveToASuccessor() {
-    state_.AskForSuccessor();
+  [[noreturn]] void RequestRespawn() {
+    state_.RequestRespawn();
     _exit(kExitFailed);
   }
 
   int End() {
-    if (options_.format == "console") std::cout << WhereToReadOn() << std::flush;
+    if (options_.format == "console") std::cout << NextCommand() << std::flush;
     for (const absl::Status& status : {output_.status(), journal_status_}) {
       if (!status.ok()) std::cerr << ProgramName() << ": " << std::string(status.message()) << '\n';
     }
@@ -206,7 +204,7 @@ class SuiteRun {
   }
 
   // The last line after the table, if there is a file to read.
-  std::string WhereToReadOn() const {
+  std::string NextCommand() const {
     const std::string& file = options_.out.empty() || options_.out_format != "json" ? options_.journal : options_.out;
     if (file.empty() || !IsReplaceable(file)) return "";
     return absl::StrCat("\ntools/report summary ", file, "   fastest implementations, growth, precisions\n");
@@ -227,6 +225,11 @@ class SuiteRun {
 };
 
 }  // namespace
+
+int Refuse(const absl::Status& status) {
+  std::cerr << ProgramName() << ": " << Printable(std::string(status.message())) << '\n';
+  return kExitRefused;
+}
 
 int RunSuite(const Options& options, const std::vector<PlannedCase>& plan, const std::string& journal,
              SharedState& state, Device& device) {

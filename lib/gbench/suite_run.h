@@ -5,12 +5,21 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "lib/device/device.h"
 #include "lib/gbench/options.h"
-#include "lib/run/shared_state.h"
+#include "lib/run/supervisor.h"
 #include "lib/suite/plan.h"
 
 namespace roofbench {
+
+// Exit statuses of the program.
+inline constexpr int kExitFailed = 1;    // a case or an output failed
+inline constexpr int kExitRefused = 2;   // refused before anything ran
+inline constexpr int kExitSignal = 128;  // plus the signal's number
+
+// Reports why the command line is refused; returns kExitRefused.
+int Refuse(const absl::Status& status);
 
 // `journal` stores finished cases, so that a later process can continue after them. Returns the exit status.
 int RunSuite(const Options& options, const std::vector<PlannedCase>& plan, const std::string& journal,

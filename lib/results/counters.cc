@@ -7,18 +7,23 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "lib/results/noise.h"
+#include "lib/base/text.h"
+#include "lib/suite/describe.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {
 namespace {
 
-constexpr std::string_view kReferencePlaceholder = "<ref>";
-
 constexpr double kMilliseconds = 1e3;
+// Above these limits, the median is too imprecise: width of its interval, share of the processors that others used, and
+// scatter between chunks.
+constexpr double kNoisyInterval = 0.05;
+constexpr double kNoisyShare = 0.05;
+constexpr double kNoisyChunks = 0.10;
 // Host time to enqueue over device time above which the host is the bottleneck.
 constexpr double kLaunchBound = 1.0;
 
+using enum Better;
 using Value = std::optional<double>;
 
 Value PerSecond(double work, const CounterContext& c) {
@@ -26,18 +31,18 @@ Value PerSecond(double work, const CounterContext& c) {
   return work / c.outcome.summary.median;
 }
 
-Value FlopUtilisation(const CounterContext& c, const hardware::Datasheet* sheet) {
+Value FlopUtilization(const CounterContext& c, const hardware::Datasheet* sheet) {
   if (sheet == nullptr) return std::nullopt;
   const Value seconds = workload::ComputeSeconds(c.outcome.cost, sheet->peaks);
   return seconds ? PerSecond(*seconds, c) : std::nullopt;
 }
 
-Value MemoryUtilisation(const CounterContext& c, const hardware::Datasheet* sheet) {
+Value MemoryUtilization(const CounterContext& c, const hardware::Datasheet* sheet) {
   if (sheet == nullptr || sheet->peaks.read <= 0) return std::nullopt;
   return PerSecond(c.outcome.cost.Bytes() / sheet->peaks.read, c);
 }
 
-Value ModelUtilisation(const CounterContext& c, const hardware::Datasheet* sheet) {
+Value ModelUtilization(const CounterContext& c, const hardware::Datasheet* sheet) {
   if (sheet == nullptr) return std::nullopt;
   const double peak = sheet->peaks.flops_per_second[workload::Index(c.outcome.model.dtype)];
   return peak > 0 ? PerSecond(c.outcome.model.flops / peak, c) : std::nullopt;
@@ -90,6 +95,11 @@ Value Positive(double value) { return value > 0 ? Value(value) : std::nullopt; }
 
 Value Scaled(Value value, double factor) { return value ? Value(*value * factor) : std::nullopt; }
 
+template <double timing::Summary::*field>
+Value Milliseconds(const CounterContext& c) {
+  return c.outcome.summary.*field * kMilliseconds;
+}
+
 Value FlagOf(std::optional<bool> flag) { return flag ? Value(*flag ? 1 : 0) : std::nullopt; }
 
 // Whether a counter varies between runs: the same work has the same bytes and counts, but not the same time.
@@ -97,40 +107,36 @@ constexpr bool kMeasured = true;
 constexpr bool kExact = false;
 
 constexpr CounterSpec kTable[] = {
-    {"FLOP/s", "FLOP/s", Better::kHigher, 0.01, kMeasured, "arithmetic of the case's formula over the median time",
+    {"FLOP/s", "FLOP/s", kHigher, 0.01, kMeasured, "arithmetic of the case's formula over the median time",
      "no arithmetic", [](const CounterContext& c) { return PerSecond(c.outcome.cost.Flops(), c); }},
-    {"bytes/s", "B/s", Better::kHigher, 0.01, kMeasured, "algorithmic bytes (each operand once) over the median time",
+    {"bytes/s", "B/s", kHigher, 0.01, kMeasured, "algorithmic bytes (each operand once) over the median time",
      "no traffic", [](const CounterContext& c) { return PerSecond(c.outcome.cost.Bytes(), c); }},
-    {"flop_util", "fraction", Better::kHigher, 0.01, kMeasured,
+    {"flop_util", "fraction", kHigher, 0.01, kMeasured,
      "time of the arithmetic at this device's datasheet peaks over the median",
      "the table of datasheets has no row for the device, or no peak for the precision (every CPU)",
-     [](const CounterContext& c) { return FlopUtilisation(c, c.device.datasheet()); }},
-    {"mem_util", "fraction", Better::kHigher, 0.01, kMeasured,
+     [](const CounterContext& c) { return FlopUtilization(c, c.device.datasheet()); }},
+    {"mem_util", "fraction", kHigher, 0.01, kMeasured,
      "time of the traffic at this device's datasheet bandwidth over the median",
      "the table of datasheets has no row for the device (every CPU)",
-     [](const CounterContext& c) { return MemoryUtilisation(c, c.device.datasheet()); }},
-    {"<ref>_flop_util", "fraction", Better::kHigher, 0.01, kMeasured,
-     "as flop_util, against the datasheet of --reference",
+     [](const CounterContext& c) { return MemoryUtilization(c, c.device.datasheet()); }},
+    {"<ref>_flop_util", "fraction", kHigher, 0.01, kMeasured, "as flop_util, against the datasheet of --reference",
      "no arithmetic, or the reference has no peak for the precision",
-     [](const CounterContext& c) { return FlopUtilisation(c, &c.reference); }},
-    {"<ref>_mem_util", "fraction", Better::kHigher, 0.01, kMeasured,
-     "as mem_util, against the datasheet of --reference", "no traffic",
-     [](const CounterContext& c) { return MemoryUtilisation(c, &c.reference); }},
-    {"roof", "fraction", Better::kHigher, 0.02, kMeasured,
+     [](const CounterContext& c) { return FlopUtilization(c, &c.reference); }},
+    {"<ref>_mem_util", "fraction", kHigher, 0.01, kMeasured, "as mem_util, against the datasheet of --reference",
+     "no traffic", [](const CounterContext& c) { return MemoryUtilization(c, &c.reference); }},
+    {"roof", "fraction", kHigher, 0.02, kMeasured,
      "roof fraction: the time that the roof measured between this case's samples allows, over the case's time",
      "the precision has no measured roof, the case does no work that a roof bounds, or `disturbed`",
      [](const CounterContext& c) { return ShareOfRoof(c, c.outcome.roof_ratios); }},
-    {"samples", "count", Better::kNeither, 0, kMeasured, "samples behind the median", "",
+    {"samples", "count", kNeither, 0, kMeasured, "number of samples in the median", "",
      [](const CounterContext& c) { return Value(static_cast<double>(c.outcome.summary.samples)); }},
-    {"mean_ms", "ms", Better::kLower, 0.02, kMeasured, "mean of the samples", "",
-     [](const CounterContext& c) { return Value(c.outcome.summary.mean * kMilliseconds); }},
-    {"stddev_ms", "ms", Better::kLower, 0.5, kMeasured, "standard deviation of the samples", "",
-     [](const CounterContext& c) { return Value(c.outcome.summary.stddev * kMilliseconds); }},
-    {"p95_ms", "ms", Better::kLower, 0.05, kMeasured, "95th percentile of the samples", "",
-     [](const CounterContext& c) { return Value(c.outcome.summary.p95 * kMilliseconds); }},
-    {"min_ms", "ms", Better::kLower, 0.02, kMeasured, "fastest sample", "",
-     [](const CounterContext& c) { return Value(c.outcome.summary.min * kMilliseconds); }},
-    {"ci", "fraction", Better::kLower, 0.5, kMeasured,
+    {"mean_ms", "ms", kLower, 0.02, kMeasured, "mean of the samples", "", Milliseconds<&timing::Summary::mean>},
+    {"stddev_ms", "ms", kLower, 0.5, kMeasured, "standard deviation of the samples", "",
+     Milliseconds<&timing::Summary::stddev>},
+    {"p95_ms", "ms", kLower, 0.05, kMeasured, "95th percentile of the samples", "",
+     Milliseconds<&timing::Summary::p95>},
+    {"min_ms", "ms", kLower, 0.02, kMeasured, "fastest sample", "", Milliseconds<&timing::Summary::min>},
+    {"ci", "fraction", kLower, 0.5, kMeasured,
      "half-width of the median's 95 % confidence interval over the median, within this process: another process may "
      "come to another median",
      "fewer than six samples, which cannot bound a median at 95 %",
@@ -138,186 +144,196 @@ constexpr CounterSpec kTable[] = {
        const timing::Summary& summary = c.outcome.summary;
        return summary.samples >= timing::kFewestForInterval ? Value(summary.ci) : std::nullopt;
      }},
-    {"first_step_ms", "ms", Better::kLower, 0.2, kMeasured,
+    {"first_step_ms", "ms", kLower, 0.2, kMeasured,
      "the first step after the case was checked, never among the samples unless --warmup_iters=0", "",
      [](const CounterContext& c) { return Value(c.outcome.samples.first_step_seconds * kMilliseconds); }},
-    {"compile_ms", "ms", Better::kLower, 0.2, kMeasured,
+    {"compile_ms", "ms", kLower, 0.2, kMeasured,
      "time in which Inductor and a C++ compiler made the case's package or packages, in this run or the one that first "
      "needed them",
-     "another implementation than `compiled`", nullptr},
-    {"peak_mem", "B", Better::kLower, 0.005, kExact, "peak bytes of tensors during one step, its operands included",
+     "any implementation other than `compiled`"},
+    {"peak_mem", "B", kLower, 0.005, kExact, "peak bytes of tensors during one step, its operands included",
      "the step uses no tensors", [](const CounterContext& c) { return Positive(c.outcome.peak_memory_bytes); }},
-    {"predicted_mem", "B", Better::kNeither, 0, kExact, "the same as the case's formula predicts it", "no prediction",
+    {"predicted_mem", "B", kNeither, 0, kExact, "peak_mem as predicted by the case's formula", "no prediction",
      [](const CounterContext& c) { return Positive(c.outcome.cost.resident_bytes); }},
-    {"process_mem", "B", Better::kLower, 0.02, kMeasured,
+    {"process_mem", "B", kLower, 0.02, kMeasured,
      "most memory that the process had in RAM while the case was built and run",
-     "a cold case; a GPU; a system that does not tell",
+     "a cold case; a GPU; a system that does not report it",
      [](const CounterContext& c) { return c.outcome.process_bytes; }},
-    {"predicted_process_mem", "B", Better::kNeither, 0, kMeasured,
+    {"predicted_process_mem", "B", kNeither, 0, kMeasured,
      "predicted_mem and what the process had in RAM before: its libraries and the buffers of the memory roof",
      "as process_mem", [](const CounterContext& c) { return c.outcome.predicted_process_bytes; }},
-    {"<phase>_ms", "ms", Better::kLower, 0.01, kMeasured,
+    {"<phase>_ms", "ms", kLower, 0.01, kMeasured,
      "median of a named phase (forward, backward, …) of the same steps; <phase>_mean_ms, <phase>_stddev_ms and "
      "<phase>_p95_ms are of the same samples",
-     "the step has no phases", nullptr},
-    {"<phase>_roof", "fraction", Better::kHigher, 0.02, kMeasured, "as roof, of the phase's own operations and time",
-     "the case's formula names no operations of the phase, there is no roof, or the phase ran above it", nullptr},
-    {"parameters", "count", Better::kNeither, 0, kExact, "exact number of parameters", "the case is no model",
+     "the step has no phases"},
+    {"<phase>_roof", "fraction", kHigher, 0.02, kMeasured, "as roof, of the phase's own operations and time",
+     "the case's formula lists no operations of the phase, the roof is unknown, or the phase ran above it"},
+    {"parameters", "count", kNeither, 0, kExact, "exact number of parameters", "the case is not a model",
      [](const CounterContext& c) { return Positive(c.outcome.parameters); }},
-    {"mfu", "fraction", Better::kHigher, 0.01, kMeasured,
-     "model FLOP utilisation: the model's FLOPs by the PaLM convention over this device's datasheet peak and the "
+    {"mfu", "fraction", kHigher, 0.01, kMeasured,
+     "model FLOP utilization: the model's FLOPs by the PaLM convention over this device's datasheet peak and the "
      "median",
-     "the case is no model, or the table of datasheets has no peak for the device and precision (every CPU)",
-     [](const CounterContext& c) { return ModelUtilisation(c, c.device.datasheet()); }},
-    {"mfu_measured", "fraction", Better::kHigher, 0.02, kMeasured,
+     "the case is not a model, or the table of datasheets has no peak for the device and precision (every CPU)",
+     [](const CounterContext& c) { return ModelUtilization(c, c.device.datasheet()); }},
+    {"mfu_measured", "fraction", kHigher, 0.02, kMeasured,
      "the same over the arithmetic roof measured between this case's samples",
-     "the case is no model, memory is what bounds it, the precision has no measured roof, or `disturbed`",
+     "the case is not a model, memory is what bounds it, the precision has no measured roof, or `disturbed`",
      [](const CounterContext& c) { return ShareOfRoof(c, c.outcome.model_ratios); }},
-    {"<component>_params", "count", Better::kNeither, 0, kExact,
-     "parameters of a component: embedding, attention, feedforward, norm, head", "the case is no transformer", nullptr},
-    {"predicted_<component>_mem", "B", Better::kNeither, 0, kExact, "<component>_mem as the case's formula predicts it",
-     "as <component>_mem", nullptr},
-    {"<component>_mem", "B", Better::kLower, 0.005, kExact,
+    {"<component>_params", "count", kNeither, 0, kExact,
+     "parameters of a component: embedding, attention, feedforward, norm, head", "the case is not a transformer"},
+    {"predicted_<component>_mem", "B", kNeither, 0, kExact, "<component>_mem as predicted by the case's formula",
+     "as <component>_mem"},
+    {"<component>_mem", "B", kLower, 0.005, kExact,
      "bytes of a model's parameters, gradients, optimizer state (parameter_mem, …) and of what forward keeps for "
      "backward (activation_mem)",
-     "the case is no training step, or does not get so far", nullptr},
-    {"ttft_ms", "ms", Better::kLower, 0.02, kMeasured,
+     "the case is not a training step, or stops before it"},
+    {"ttft_ms", "ms", kLower, 0.02, kMeasured,
      "time to first token: the prompt read and its first token chosen, median", "the case reads no prompt",
      [](const CounterContext& c) -> Value {
        if (c.outcome.model.prompt_tokens <= 0) return std::nullopt;
        return PromptSeconds(c) * kMilliseconds;
      }},
-    {"itl_ms", "ms", Better::kLower, 0.02, kMeasured,
+    {"itl_ms", "ms", kLower, 0.02, kMeasured,
      "inter-token latency: between a token and the next, median over all tokens",
-     "the case generates no token after the first, or a draft guesses them", nullptr},
-    {"itl_p95_ms", "ms", Better::kLower, 0.05, kMeasured, "its 95th percentile", "as itl_ms", nullptr},
-    {"itl_p99_ms", "ms", Better::kLower, 0.1, kMeasured, "its 99th percentile", "as itl_ms", nullptr},
-    {"tokens/s", "tokens/s", Better::kHigher, 0.02, kMeasured,
+     "the case generates no token after the first, or a draft guesses them"},
+    {"itl_p95_ms", "ms", kLower, 0.05, kMeasured, "its 95th percentile", "as itl_ms"},
+    {"itl_p99_ms", "ms", kLower, 0.1, kMeasured, "its 99th percentile", "as itl_ms"},
+    {"tokens/s", "tokens/s", kHigher, 0.02, kMeasured,
      "tokens of a training step over its median; of a generation, those of all sequences after each one's first over "
      "the median time that they took (no prompt counts)",
      "the case processes no tokens, or generates none after the first",
      [](const CounterContext& c) { return Ratio(c.outcome.model.tokens, TokenSeconds(c)); }},
-    {"e2e_tokens/s", "tokens/s", Better::kHigher, 0.02, kMeasured,
-     "end to end: all new tokens of a generation over its median, prompt included", "the case is no whole generation",
+    {"e2e_tokens/s", "tokens/s", kHigher, 0.02, kMeasured,
+     "end to end: all new tokens of a generation over its median, prompt included",
+     "the case is not a whole generation",
      [](const CounterContext& c) { return Ratio(c.outcome.model.new_tokens, c.outcome.summary.median); }},
-    {"prefill_tokens/s", "tokens/s", Better::kHigher, 0.02, kMeasured,
+    {"prefill_tokens/s", "tokens/s", kHigher, 0.02, kMeasured,
      "tokens of the prompts over the median time to read them", "the case reads no prompt",
      [](const CounterContext& c) { return Ratio(c.outcome.model.prompt_tokens, PromptSeconds(c)); }},
-    {"target_tokens/s", "tokens/s", Better::kNeither, 0, kExact,
-     "what was published for this experiment, on the device it names, as tokens/s counts",
-     "nothing was published for the case, or as e2e_tokens/s counts", nullptr},
-    {"target_e2e_tokens/s", "tokens/s", Better::kNeither, 0, kExact, "the same, as e2e_tokens/s counts",
-     "nothing was published for the case, or as tokens/s counts", nullptr},
-    {"mbu", "fraction", Better::kHigher, 0.02, kMeasured,
-     "model bandwidth utilisation: weights, keys and values that the new tokens read, over this device's datasheet",
+    {"target_tokens/s", "tokens/s", kNeither, 0, kExact,
+     "the published value for this experiment on its device, counted like tokens/s",
+     "nothing was published for the case, or it was counted like e2e_tokens/s"},
+    {"target_e2e_tokens/s", "tokens/s", kNeither, 0, kExact, "the same, counted like e2e_tokens/s",
+     "nothing was published for the case, or it was counted like tokens/s"},
+    {"mbu", "fraction", kHigher, 0.02, kMeasured,
+     "model bandwidth utilization: weights, keys and values that the new tokens read, over this device's datasheet",
      "the case generates no tokens, or the table of datasheets has no row for the device (every CPU)",
      [](const CounterContext& c) -> Value {
        const Value rate = StreamedRate(c);
        const hardware::Datasheet* sheet = c.device.datasheet();
        return rate && sheet != nullptr && sheet->peaks.read > 0 ? Value(*rate / sheet->peaks.read) : std::nullopt;
      }},
-    {"<ref>_mbu", "fraction", Better::kHigher, 0.02, kMeasured, "as mbu, against the datasheet of --reference",
+    {"<ref>_mbu", "fraction", kHigher, 0.02, kMeasured, "as mbu, against the datasheet of --reference",
      "the case generates no tokens",
      [](const CounterContext& c) -> Value {
        const Value rate = StreamedRate(c);
        return rate ? Value(*rate / c.reference.peaks.read) : std::nullopt;
      }},
-    {"mbu_measured", "fraction", Better::kHigher, 0.02, kMeasured,
-     "as mbu, over the memory roof measured inside this case",
+    {"mbu_measured", "fraction", kHigher, 0.02, kMeasured, "as mbu, over the memory roof measured inside this case",
      "the case generates no tokens, memory is not what bounds it, or `disturbed`",
      [](const CounterContext& c) -> Value {
        const Value rate = StreamedRate(c);
        const Value roof = MeasuredMemoryRate(c);
        return rate && roof ? Value(*rate / *roof) : std::nullopt;
      }},
-    {"model_bytes", "B", Better::kLower, 0.001, kExact, "weights of the model as they are stored",
-     "the case is no language model", nullptr},
-    {"load_ms", "ms", Better::kLower, 0.2, kMeasured, "time to make or load the weights",
-     "the case is no language model", nullptr},
-    {"first_generation_ms", "ms", Better::kLower, 0.2, kMeasured,
-     "the very first step, before anything was warm but cuDNN's plans", "the case is no language model", nullptr},
-    {"attention_backend", "number", Better::kNeither, 0, kExact,
+    {"model_bytes", "B", kLower, 0.001, kExact, "weights of the model as they are stored",
+     "the case is not a language model"},
+    {"load_ms", "ms", kLower, 0.2, kMeasured, "time to make or load the weights", "the case is not a language model"},
+    {"first_generation_ms", "ms", kLower, 0.2, kMeasured, "the very first step, when only cuDNN's plans are warm",
+     "the case is not a language model"},
+    {"attention_backend", "number", kNeither, 0, kExact,
      "LibTorch's kernel for the attention of a token, or of a training step: 0 composed, 1 flash, 2 memory-efficient, "
      "3 cuDNN",
-     "the case is no language model, or its attention is our own or naive", nullptr},
-    {"perplexity", "number", Better::kLower, 0.005, kMeasured, "e to the mean of -ln p of a text's next tokens",
-     "the case scores no text", nullptr},
-    {"perplexity_change", "fraction", Better::kLower, 0.002, kMeasured,
-     "perplexity over that of the checkpoint as it is stored, in fp32 arithmetic, less 1", "as perplexity", nullptr},
-    {"kl_mean", "nats", Better::kLower, 0.05, kMeasured,
+     "the case is not a language model, or its attention is our own or naive"},
+    {"perplexity", "number", kLower, 0.005, kMeasured, "e to the mean of -ln p of a text's next tokens",
+     "the case scores no text"},
+    {"perplexity_change", "fraction", kLower, 0.002, kMeasured,
+     "perplexity over that of the checkpoint as it is stored, in fp32 arithmetic, less 1", "as perplexity"},
+    {"kl_mean", "nats", kLower, 0.05, kMeasured,
      "mean KL divergence of the next token's distribution from that of the checkpoint as it is stored", "as perplexity",
      nullptr},
-    {"kl_p99", "nats", Better::kLower, 0.1, kMeasured, "99th percentile of the same over the text's tokens",
-     "as perplexity", nullptr},
-    {"top1_agreement", "fraction", Better::kHigher, 0.005, kMeasured,
-     "share of tokens where both think the same one the most likely", "as perplexity", nullptr},
-    {"greedy_agreement", "number", Better::kHigher, 0.1, kMeasured,
-     "greedy tokens after the text before both first choose different ones", "as perplexity, or new is 0", nullptr},
-    {"sequences", "count", Better::kNeither, 0, kExact, "texts that are written side by side, each as long as it gets",
-     "the case goes on with no prompt of its own", nullptr},
-    {"sequences_ended", "count", Better::kNeither, 0, kExact, "of them, those that a stop id ended", "as sequences",
+    {"kl_p99", "nats", kLower, 0.1, kMeasured, "99th percentile of the same over the text's tokens", "as perplexity"},
+    {"top1_agreement", "fraction", kHigher, 0.005, kMeasured,
+     "share of tokens where both consider the same next token most likely", "as perplexity"},
+    {"greedy_agreement", "number", kHigher, 0.1, kMeasured,
+     "greedy tokens after the text before both first choose different ones", "as perplexity, or new is 0"},
+    {"sequences", "count", kNeither, 0, kExact, "texts generated side by side, each to its own length",
+     "the case continues no prompt of its own"},
+    {"sequences_ended", "count", kNeither, 0, kExact, "the number of them that a stop id ended", "as sequences",
      nullptr},
-    {"first_end_tokens", "count", Better::kNeither, 0, kExact,
-     "new tokens of the first one that a stop id ended, the stop id among them", "a stop id ended none", nullptr},
-    {"last_end_tokens", "count", Better::kNeither, 0, kExact, "the same of the last one", "a stop id ended none",
+    {"first_end_tokens", "count", kNeither, 0, kExact,
+     "new tokens of the first one that a stop id ended, including the stop id", "a stop id ended none"},
+    {"last_end_tokens", "count", kNeither, 0, kExact, "the same of the last one", "a stop id ended none", nullptr},
+    {"truncated_tokens", "count", kLower, 0, kExact,
+     "first tokens of prompts, left out because the checkpoint has no room for them", "as sequences"},
+    {"draft_bytes", "B", kLower, 0.001, kExact, "weights of the model that guesses tokens", "the case has no draft",
      nullptr},
-    {"truncated_tokens", "count", Better::kLower, 0, kExact,
-     "first tokens of prompts that are left out, since the checkpoint takes no more", "as sequences", nullptr},
-    {"draft_bytes", "B", Better::kLower, 0.001, kExact, "weights of the model that guesses tokens", "it has no draft",
-     nullptr},
-    {"agreed_tokens", "count", Better::kHigher, 0, kExact,
-     "new tokens before the text parts from the one without a draft: all, but where roundings decide between two",
-     "as draft_bytes", nullptr},
-    {"tokens_per_pass", "number", Better::kHigher, 0.05, kMeasured,
-     "new tokens after the first, over the times that the model read what a draft had guessed",
-     "as draft_bytes, or no token follows the first", nullptr},
-    {"acceptance", "fraction", Better::kHigher, 0.05, kMeasured,
-     "share of a draft's guesses that the model would have made", "as draft_bytes, or nothing was guessed", nullptr},
-    {"speedup", "number", Better::kHigher, 0.05, kMeasured,
-     "time of the tokens after the first without a draft, which one run beforehand says, over that with it",
-     "as tokens_per_pass", nullptr},
-    {"pass_ms", "ms", Better::kLower, 0.02, kMeasured,
-     "from what the model says after one reading of guesses to the next, median", "as tokens_per_pass", nullptr},
-    {"pass_p95_ms", "ms", Better::kLower, 0.05, kMeasured, "its 95th percentile", "as tokens_per_pass", nullptr},
-    {"pass_p99_ms", "ms", Better::kLower, 0.1, kMeasured, "its 99th percentile", "as tokens_per_pass", nullptr},
-    {"outlier_columns", "count", Better::kNeither, 0, kExact,
-     "columns of the activations that LLM.int8() multiplied unquantised; of a model, in the mean over the products of "
+    {"agreed_tokens", "count", kHigher, 0, kExact,
+     "new tokens before the text differs from the one without a draft: all, unless rounding decides between two",
+     "as draft_bytes"},
+    {"tokens_per_pass", "number", kHigher, 0.05, kMeasured,
+     "new tokens after the first, over the number of times that the model checked guesses of the draft",
+     "as draft_bytes, or no token follows the first"},
+    {"acceptance", "fraction", kHigher, 0.05, kMeasured, "share of a draft's guesses that the model would have made",
+     "as draft_bytes, or nothing was guessed"},
+    {"speedup", "number", kHigher, 0.05, kMeasured,
+     "time of the tokens after the first without a draft, from one earlier run, over the time with it",
+     "as tokens_per_pass"},
+    {"pass_ms", "ms", kLower, 0.02, kMeasured, "median time from one check of guesses to the next",
+     "as tokens_per_pass"},
+    {"pass_p95_ms", "ms", kLower, 0.05, kMeasured, "its 95th percentile", "as tokens_per_pass"},
+    {"pass_p99_ms", "ms", kLower, 0.1, kMeasured, "its 99th percentile", "as tokens_per_pass"},
+    {"outlier_columns", "count", kNeither, 0, kExact,
+     "columns of the activations that LLM.int8() multiplied unquantized; for a model, the mean over the products of "
      "the last token or prompt",
-     "the case has no LLM.int8() product, or a GPU's host does not learn it", nullptr},
-    {"overhead_ns", "ns", Better::kLower, 0.1, kMeasured, "of the sampler, per sample, beyond its clock reads",
-     "the case does not time the sampler itself", nullptr},
-    {"launch_bound", "0 or 1", Better::kLower, 0, kExact,
-     "1: enqueueing takes the host longer than the device needs, or, of a step that waits for it, nearly all of the "
-     "time",
+     "the case has no LLM.int8() product, or runs on a GPU whose host does not know them"},
+    {"overhead_ns", "ns", kLower, 0.1, kMeasured, "cost of the sampler per sample, beyond its clock reads",
+     "the case does not time the sampler itself"},
+    {"launch_bound", "0 or 1", kLower, 0, kExact,
+     "1: enqueueing takes the host longer than the device needs, or nearly all of the time of a step that waits for "
+     "the device",
      "",
      [](const CounterContext& c) -> Value {
        return c.device.EnqueuesAhead() && c.outcome.samples.host_enqueue_ratio > kLaunchBound ? 1 : 0;
      }},
-    {"disturbed", "0 or 1", Better::kLower, 0, kExact,
-     "1: the case ran above the roof measured beside it, so that something slowed the probes; no share of it is given",
-     "", [](const CounterContext& c) -> Value { return c.outcome.disturbed ? 1 : 0; }},
-    {"throttled", "0 or 1", Better::kLower, 0, kExact, "1: the device slowed itself down for heat during the case", "",
+    {"disturbed", "0 or 1", kLower, 0, kExact,
+     "1: the case ran above the roof measured with it, so something slowed the probes; shares of it are left out", "",
+     [](const CounterContext& c) -> Value { return c.outcome.disturbed ? 1 : 0; }},
+    {"throttled", "0 or 1", kLower, 0, kExact, "1: the device slowed itself down for heat during the case", "",
      [](const CounterContext& c) -> Value { return c.outcome.conditions.throttled ? 1 : 0; }},
-    {"power_capped", "0 or 1", Better::kNeither, 0, kExact,
-     "1: the GPU lowered its clock during the case to keep its power limit", "a CPU, or a driver that does not tell",
+    {"power_capped", "0 or 1", kNeither, 0, kExact,
+     "1: the GPU lowered its clock during the case to keep its power limit",
+     "a CPU, or a driver that does not report it",
      [](const CounterContext& c) -> Value { return FlagOf(c.outcome.conditions.power_capped); }},
-    {"clock_mhz", "MHz", Better::kNeither, 0, kMeasured, "clock of the GPU's multiprocessors under load",
-     "as power_capped", [](const CounterContext& c) { return Scaled(c.outcome.conditions.clock_hertz, 1e-6); }},
-    {"power_w", "W", Better::kNeither, 0, kMeasured, "power of the GPU under load", "as power_capped",
+    {"clock_mhz", "MHz", kNeither, 0, kMeasured, "clock of the GPU's multiprocessors under load", "as power_capped",
+     [](const CounterContext& c) { return Scaled(c.outcome.conditions.clock_hertz, 1e-6); }},
+    {"power_w", "W", kNeither, 0, kMeasured, "power of the GPU under load", "as power_capped",
      [](const CounterContext& c) { return Scaled(c.outcome.conditions.watts, 1); }},
-    {"energy_j", "J", Better::kLower, 0.05, kMeasured,
+    {"energy_j", "J", kLower, 0.05, kMeasured,
      "energy of a step: of the GPU, or of all packages of the processors with whatever else runs on them",
      "the machine does not count it (most virtual machines), or does not let this user read it (Linux: root)",
      [](const CounterContext& c) { return c.outcome.joules_per_step; }},
-    {"tokens/J", "tokens/J", Better::kHigher, 0.05, kMeasured,
-     "tokens of a step, as tokens/s counts them, over energy_j, which has the prompt in it",
-     "as energy_j, or as tokens/s",
+    {"tokens/J", "tokens/J", kHigher, 0.05, kMeasured,
+     "tokens of a step, counted like tokens/s, over energy_j, which includes the prompt", "as energy_j, or as tokens/s",
      [](const CounterContext& c) { return Ratio(c.outcome.model.tokens, c.outcome.joules_per_step.value_or(0)); }},
-    {"noisy", "0 or 1", Better::kLower, 0, kExact,
+    {"noisy", "0 or 1", kLower, 0, kExact,
      "1: ci above 5 %, chunk medians scattered by more than 10 %, or other programs or the hypervisor took over 5 % of "
      "the processors' time",
-     "", [](const CounterContext& c) -> Value { return IsNoisy(c.outcome) ? 1 : 0; }},
+     "", [](const CounterContext& c) -> Value { return c.outcome.noise.empty() ? 0 : 1; }},
 };
+
+// Not a counter, but named and compared like one.
+constexpr CounterSpec kTime = {"time", "s", kLower, 0.01, true, "time of a step: the median of its samples"};
+
+nlohmann::ordered_json CounterJson(const CounterSpec& spec) {
+  return {{"name", std::string(spec.name)},
+          {"unit", std::string(spec.unit)},
+          {"better", std::string(Name(spec.better))},
+          {"threshold", spec.threshold},
+          {"noisy", spec.noisy},
+          {"meaning", std::string(spec.doc)},
+          {"absent", std::string(spec.absent)}};
+}
 
 }  // namespace
 
@@ -333,6 +349,21 @@ std::string_view Name(Better better) {
 
 std::span<const CounterSpec> CounterTable() { return kTable; }
 
+std::vector<std::string> NoiseOf(const Outcome& outcome) {
+  std::vector<double> medians;
+  for (const timing::Chunk& chunk : outcome.samples.chunks) medians.push_back(chunk.median_seconds);
+  std::vector<std::string> reasons;
+  if (outcome.summary.ci > kNoisyInterval) reasons.emplace_back("ci");
+  if (medians.size() >= 3 && timing::RobustDeviation(medians) > kNoisyChunks * timing::Median(medians)) {
+    reasons.emplace_back("drift");
+  }
+  const MeasuredConditions& conditions = outcome.conditions;
+  if (conditions.stolen_share + conditions.others_share > kNoisyShare) {
+    reasons.emplace_back(conditions.stolen_share > conditions.others_share ? "stolen" : "others");
+  }
+  return reasons;
+}
+
 std::vector<CounterValue> ComputeCounters(const CounterContext& context) {
   std::vector<CounterValue> counters;
   const auto add = [&](std::string name, double value) {
@@ -343,10 +374,7 @@ std::vector<CounterValue> ComputeCounters(const CounterContext& context) {
     if (spec.value != nullptr) {
       const Value value = spec.value(context);
       if (!value) continue;
-      add(absl::StrReplaceAll(absl::string_view(spec.name.data(), spec.name.size()),
-                              {{absl::string_view(kReferencePlaceholder.data(), kReferencePlaceholder.size()),
-                                absl::string_view(context.reference.prefix.data(), context.reference.prefix.size())}}),
-          *value);
+      add(absl::StrReplaceAll(View(spec.name), {{"<ref>", View(context.reference.prefix)}}), *value);
     } else if (spec.name == "<phase>_ms") {
       for (std::size_t i = 0; i < outcome.phases.size(); ++i) {
         const timing::Summary phase = timing::Summarize(outcome.samples.phase_seconds[i]);
@@ -373,11 +401,10 @@ std::vector<CounterValue> ComputeCounters(const CounterContext& context) {
 std::string ExplainCounters() {
   std::string text = absl::StrFormat("%-18s %-9s %-8s %s\n", "counter", "unit", "better", "meaning");
   for (const CounterSpec& spec : kTable) {
-    absl::StrAppend(&text, absl::StrFormat("%-18s %-9s %-8s %s\n", std::string(spec.name), std::string(spec.unit),
-                                           std::string(Name(spec.better)), std::string(spec.doc)));
-    if (!spec.absent.empty()) {
-      absl::StrAppend(&text, absl::StrFormat("%-18s %-9s %-8s absent: %s\n", "", "", "", std::string(spec.absent)));
-    }
+    absl::StrAppendFormat(&text, "%-18s %-9s %-8s %s\n", View(spec.name), View(spec.unit), View(Name(spec.better)),
+                          View(spec.doc));
+    if (spec.absent.empty()) continue;
+    absl::StrAppendFormat(&text, "%-18s %-9s %-8s absent: %s\n", "", "", "", View(spec.absent));
   }
   absl::StrAppend(
       &text,
@@ -385,6 +412,15 @@ std::string ExplainCounters() {
       "gradient, optimizer or activation.\n",
       "Never NaN or infinity: a counter that cannot be computed is left out.\n");
   return text;
+}
+
+std::string ContractJson(const std::vector<const Family*>& families, int indent) {
+  nlohmann::ordered_json contract = {{"schema", "roofbench-contract-1"}, {"version", 1}};
+  auto& described = contract["families"] = nlohmann::ordered_json::array();
+  for (const Family* family : families) described.push_back(DescribeFamily(*family));
+  auto& counters = contract["counters"] = nlohmann::ordered_json::array({CounterJson(kTime)});
+  for (const CounterSpec& spec : CounterTable()) counters.push_back(CounterJson(spec));
+  return contract.dump(indent);
 }
 
 }  // namespace roofbench

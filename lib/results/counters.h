@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of counters. The names are a contract, because dashboards and scripts read them.
+// The table of counters, and the contract that describes it to other programs. The names never change, because
+// dashboards and scripts read them.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +11,7 @@
 
 #include "lib/device/device.h"
 #include "lib/results/outcome.h"
+#include "lib/suite/family.h"
 
 namespace roofbench {
 
@@ -31,18 +32,26 @@ struct CounterSpec {
   double threshold;  // smaller relative changes are irrelevant in practice
   bool noisy;        // varies between runs; otherwise the same work has the same value
   std::string_view doc;
-  std::string_view absent;  // when it is omitted; empty: never
+  std::string_view absent = "";  // when it is omitted; empty: never
   // nullopt: omitted for this case. Empty for rows that stand for several counters or that a case supplies itself.
-  std::optional<double> (*value)(const CounterContext&);
+  std::optional<double> (*value)(const CounterContext&) = nullptr;
 };
 
 // Sorted by precedence: if two rows match a name ("<…>" matches a word), the first applies.
 std::span<const CounterSpec> CounterTable();
+
+// Disturbances of a measured case: "ci" (wide interval), "drift" (chunks differ), "others" (other programs used the
+// processors) or "stolen" (the hypervisor did).
+std::vector<std::string> NoiseOf(const Outcome& outcome);
 
 // All counters of a measured outcome, finite values only, in table order.
 std::vector<CounterValue> ComputeCounters(const CounterContext& context);
 
 // The text of --explain_counters.
 std::string ExplainCounters();
+
+// {"schema": "roofbench-contract-1", "version": 1, "families": […], "counters": […]}: everything that `tools/report`
+// knows about the names in a result. `indent` as in nlohmann::json::dump: -1 is one line.
+std::string ContractJson(const std::vector<const Family*>& families, int indent = -1);
 
 }  // namespace roofbench

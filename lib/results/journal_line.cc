@@ -15,6 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int kMostDepth = 50;
+
 constexpr Verdict kVerdicts[] = {Verdict::kMeasured, Verdict::kSkipped, Verdict::kFailed, Verdict::kInterrupted};
 constexpr timing::StopReason kStops[] = {timing::StopReason::kConverged, timing::StopReason::kMaxSamples,
                                          timing::StopReason::kMaxTime, timing::StopReason::kMaxWall,
@@ -26,7 +28,7 @@ Value Named(const Value (&values)[count], const std::string& name) {
   for (const Value value : values) {
     if (Name(value) == name) return value;
   }
-  throw std::invalid_argument(absl::StrCat("'", name, "' is no known value"));
+  throw std::invalid_argument(absl::StrCat("'", name, "' is not a known value"));
 }
 
 Json ChunksJson(const timing::Samples& samples) {
@@ -81,7 +83,7 @@ std::vector<double> SecondsOf(const Json& json, const std::string& what) {
   auto seconds = json.get<std::vector<double>>();
   Require(!seconds.empty(), absl::StrCat(what, " is empty"));
   Require(std::all_of(seconds.begin(), seconds.end(), [](double one) { return std::isfinite(one) && one >= 0; }),
-          absl::StrCat(what, " holds what is no time"));
+          absl::StrCat(what, " contains an invalid duration"));
   return seconds;
 }
 
@@ -92,7 +94,7 @@ std::string NameIn(const std::string& text) {
                       return absl::ascii_isalnum(static_cast<unsigned char>(one)) ||
                              std::string_view("_/.%-").find(one) != std::string_view::npos;
                     });
-  Require(fits, "a counter or a phase has no name that a run gives");
+  Require(fits, "the name of a counter or a phase is invalid");
   return text;
 }
 
@@ -105,7 +107,7 @@ timing::Chunk ChunkOf(const Json& json, std::size_t samples) {
   const int64_t first = chunk.first_sample;
   Require(first >= 0 && first <= count && chunk.samples >= 0 && chunk.samples <= count - first,
           "a chunk lies outside the samples");
-  Require(chunk.median_seconds >= 0 && chunk.roof_rate >= 0, "a chunk holds a negative figure");
+  Require(chunk.median_seconds >= 0 && chunk.roof_rate >= 0, "a chunk contains a negative number");
   return chunk;
 }
 
@@ -153,28 +155,17 @@ std::string JournalLine(const Outcome& outcome) {
   return OutcomeJson(outcome).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-bool IsNestedDeeply(std::string_view json) {
-  constexpr int kMost = 50;
-  int open = 0;
-  bool in_text = false;
-  for (std::size_t at = 0; at < json.size() && open <= kMost; ++at) {
-    const char one = json[at];
-    if (in_text && one == '\\') ++at;  // an escaped character does not end the string
-    if (one == '"') in_text = !in_text;
-    if (in_text) continue;
-    if (one == '{' || one == '[') ++open;
-    if (one == '}' || one == ']') --open;
-  }
-  return open > kMost;
+Json ParseUntrusted(const std::string& text) {
+  return Json::parse(text, [](int depth, Json::parse_event_t /*event*/, const Json& /*value*/) {
+    Require(depth <= kMostDepth, "it is nested too deeply");
+    return true;
+  });
 }
 
-absl::StatusOr<Outcome> ParseJournalLine(const std::string& line) {
-  if (IsNestedDeeply(line)) return absl::InvalidArgumentError("it is nested too deeply");
-  try {
-    return OutcomeOf(Json::parse(line));
-  } catch (const std::exception& error) {
-    return absl::InvalidArgumentError(error.what());
-  }
+absl::StatusOr<Outcome> ParseJournalLine(const std::string& line) try {
+  return OutcomeOf(ParseUntrusted(line));
+} catch (const std::exception& error) {
+  return absl::InvalidArgumentError(error.what());
 }
 
 }  // namespace roofbench

@@ -42,7 +42,7 @@ absl::Status StatusOfThrown() {
   } catch (const std::exception& error) {
     return StatusOfThrown(error);
   } catch (...) {
-    return absl::InternalError("threw something that is no std::exception");
+    return absl::InternalError("threw something other than a std::exception");
   }
 }
 

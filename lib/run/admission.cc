@@ -26,6 +26,54 @@ constexpr double kSuiteStepLimits[] = {1.0, 5.0, 60.0};
 // Families of long steps run above this share of their roof, so the roof can predict their time.
 constexpr double kLongStepRoof = 0.2;
 
+constexpr double kTrustedRatio = 16;   // a point with work smaller by at most this factor predicts well enough
+constexpr double kPilotSeconds = 0.1;  // longer pilot runs are not worth their time
+constexpr double kSmallest = 16;       // divisor of the sizes of the first pilot run; larger if
+constexpr double kFirstWork = 2e9;     // it would exceed this work, which takes seconds even in a bad case
+constexpr double kGrowth = 1.25;       // growth of every size between pilot runs
+
+// The point without its sizes: implementation, precision and so on.
+std::string KindOf(const Family& family, const Point& point) {
+  std::string kind = family.name();
+  for (const AxisSpec& axis : family.axes()) {
+    if (!axis.choices.empty()) absl::StrAppend(&kind, "/", axis.name, ":", point.Text(axis.name));
+  }
+  return kind;
+}
+
+// The point with every size divided, to at least 1; nullopt if nothing changes.
+std::optional<Point> Smaller(const Family& family, const Point& point, double divisor) {
+  Point smaller = point;
+  for (const AxisSpec& axis : family.axes()) {
+    if (!axis.choices.empty()) continue;
+    // Sizes that follow another axis shrink with it.
+    const bool own = std::any_of(point.values().begin(), point.values().end(), [&](const auto& value) {
+      return value.first == axis.name && value.second != axis.default_value;
+    });
+    if (!own) continue;
+    const int64_t size = point.Int(axis.name);
+    // Multiples of 16 stay multiples, because packed formats require it.
+    const int64_t unit = size % 16 == 0 ? 16 : 1;
+    const int64_t divided = static_cast<int64_t>(static_cast<double>(size) / divisor) / unit * unit;
+    smaller = smaller.With(axis.name, absl::StrCat(std::max(unit, divided)));
+  }
+  if (smaller.Name() == point.Name()) return std::nullopt;
+  return smaller;
+}
+
+// Divisor of the sizes for the first pilot run, before any time is known.
+double FirstDivisor(const Family& family, const Point& point) {
+  double divisor = kSmallest;
+  std::optional<Point> first = Smaller(family, point, divisor);
+  while (first && WorkOf(family.CostOf(*first)) > kFirstWork) {
+    std::optional<Point> next = Smaller(family, point, 2 * divisor);
+    if (!next || next->Name() == first->Name()) break;  // every size is at its minimum
+    first = std::move(next);
+    divisor *= 2;
+  }
+  return divisor;
+}
+
 // Bytes that a case needs, from its formula.
 double NeededBytes(const workload::Cost& cost) { return cost.resident_bytes * kMemoryMargin + kMemoryReserve; }
 
@@ -105,6 +153,39 @@ StepTimePredictor& Admission::PredictorOf(const Family& family) {
       .try_emplace(family.name(),
                    StepTimePredictor([this, &family](const Point& point) { return PilotRun(family, point); }))
       .first->second;
+}
+
+double WorkOf(const workload::Cost& cost) { return cost.Flops() + cost.Bytes(); }
+
+void StepTimePredictor::Learn(const Family& family, const Point& point, double seconds) {
+  known_[KindOf(family, point)][WorkOf(family.CostOf(point))] = seconds;
+}
+
+std::optional<double> StepTimePredictor::Predict(const Family& family, const Point& point) {
+  const double work = WorkOf(family.CostOf(point));
+  auto& known = known_[KindOf(family, point)];
+  // The largest known point that is not larger than this one.
+  const auto nearest = [&] {
+    const auto next = known.upper_bound(work);
+    return next == known.begin() ? known.end() : std::prev(next);
+  };
+  const auto scaled = [&]() -> std::optional<double> {
+    const auto found = nearest();
+    return found == known.end() ? std::nullopt : std::optional(found->second * work / found->first);
+  };
+  if (const auto found = nearest(); found != known.end() && found->first * kTrustedRatio >= work) return scaled();
+  for (double divisor = FirstDivisor(family, point); divisor > kGrowth; divisor /= kGrowth) {
+    const std::optional<Point> smaller = Smaller(family, point, divisor);
+    if (!smaller) break;
+    const double smaller_work = WorkOf(family.CostOf(*smaller));
+    if (known.contains(smaller_work)) continue;
+    if (const std::optional<double> seconds = scaled(); seconds && *seconds * smaller_work / work > kPilotSeconds)
+      break;
+    const absl::StatusOr<double> seconds = pilot_run_(*smaller);
+    if (!seconds.ok()) break;
+    known[smaller_work] = *seconds;
+  }
+  return scaled();
 }
 
 }  // namespace roofbench

@@ -11,6 +11,7 @@
 
 #include "lib/device/gpu.h"
 #include "lib/observe/peak_memory.h"
+#include "lib/suite/check.h"
 #include "lib/suite/inputs.h"
 #include "lib/suite/operand_cache.h"
 #include "lib/timing/sampler.h"
@@ -62,7 +63,7 @@ class LiveMemory {
 }  // namespace
 
 absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions& options, Device& device,
-                                    const Tamper& tamper, MemorySnapshot* snapshot) {
+                                    MemorySnapshot* snapshot) {
   BuiltCase built;
   Inputs inputs(device, options.seed, planned.name, options.compile);
   OperandCache::BeginMeasurement();
@@ -100,7 +101,7 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
     if (snapshot != nullptr) snapshot->Finish(one, one.shared_bytes);
     if (planned.point.IsCold() && device.evictor() != nullptr) built.operands = live.Ranges();
     if (options.check) {
-      if (absl::Status status = CheckCase(one, tamper); !status.ok()) return status;
+      if (absl::Status status = CheckCase(one); !status.ok()) return status;
     }
   }
   const bool rotates = planned.point.IsCold() && device.evictor() == nullptr;

@@ -11,7 +11,6 @@
 #include "lib/run/memory_snapshot.h"
 #include "lib/run/run_options.h"
 #include "lib/suite/case.h"
-#include "lib/suite/check.h"
 #include "lib/suite/plan.h"
 
 namespace roofbench {
@@ -28,10 +27,10 @@ struct BuiltCase {
   const Case& CopyOf(int64_t step) const { return copies[static_cast<std::size_t>(step) % copies.size()]; }
 };
 
-// Builds the case, runs a step, compares its result (after `tamper`, if given) with the reference, and makes the
+// Builds the case, runs a step, compares its result with the reference, and makes the
 // copies. A case whose very first step belongs to the samples is only built. `snapshot`, if given, records the build,
 // that step and further steps.
 absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions& options, Device& device,
-                                    const Tamper& tamper, MemorySnapshot* snapshot = nullptr);
+                                    MemorySnapshot* snapshot = nullptr);
 
 }  // namespace roofbench

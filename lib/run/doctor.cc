@@ -59,7 +59,7 @@ std::vector<Disturbance> MeasuredDisturbances(double others_share, const std::ve
   const hardware::RateRange speed = {timing::Quantile(rates, 0.1), timing::Quantile(rates, 0.9)};
   found.push_back({"memory_speed", MemorySpeedText(speed, "over ten seconds"),
                    speed.slow * kUnsteady < speed.fast
-                       ? "memory is now slow, now fast, as others on this host use it: compare by "
+                       ? "the memory speed varies, because other programs on this host use it: compare by "
                          "roof and not by time (tools/report abba --metric=roof)"
                        : ""});
   return found;
@@ -71,7 +71,7 @@ std::vector<Disturbance> GpuDisturbances(const Device& device, const std::string
   for (const auto& [key, value] : device.Context()) facts[key] = value;
   std::string why;
   const std::unique_ptr<hardware::Nvml> nvml = hardware::Nvml::Open(facts["gpu_pci_bus_id"], &why, library);
-  if (nvml == nullptr) return {{"gpu_driver", absl::StrCat("does not tell: ", why)}};
+  if (nvml == nullptr) return {{"gpu_driver", absl::StrCat("does not answer: ", why)}};
   return hardware::GpuDisturbances(*nvml);
 }
 

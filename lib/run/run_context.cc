@@ -68,9 +68,8 @@ std::string VersionLine(const RunOptions& options) {
   return absl::StrCat(ProgramName(), revision.empty() ? "" : absl::StrCat(" (", revision, ")"), ", with ", library);
 }
 
-std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& options, const Device& device,
-                                                            const RoofOrigin& roofs) {
-  std::vector<std::pair<std::string, std::string>> context = {
+RunFacts RunContext(const RunOptions& options, const Device& device, const RoofOrigin& roofs) {
+  RunFacts context = {
       {"roofbench_version", ROOFBENCH_VERSION},
       {"roofbench_revision", ROOFBENCH_GIT_REVISION},
       {"build_type", ROOFBENCH_BUILD_TYPE},
@@ -120,7 +119,7 @@ std::string DescribeRun(const RunOptions& options, const Device& device, const s
       VersionLine(options), absl::StrCat(device.name(), ", ", device.threads(), " threads"),
       absl::StrCat(roofs == "measured" ? "measured roofs" : absl::StrCat("roofs ", View(roofs)),
                    rates.empty() ? "" : ": ", absl::StrJoin(rates, "; ")),
-      absl::StrCat("roof: share of the roof measured beside the case; ", View(reference.prefix), ": share of the ",
+      absl::StrCat("roof: share of the roof measured with the case; ", View(reference.prefix), ": share of the ",
                    View(reference.title), " datasheet")};
   std::string text;
   for (const std::string& line : lines) {
@@ -128,7 +127,7 @@ std::string DescribeRun(const RunOptions& options, const Device& device, const s
   }
   if (!ROOFBENCH_OPTIMIZED) {
     absl::StrAppend(&text, "*** This build (", ROOFBENCH_BUILD_TYPE,
-                    ") is not optimised: its times mean nothing. ***\n");
+                    ") is not optimized: its times mean nothing. ***\n");
   }
   return text;
 }

@@ -4,8 +4,6 @@
 
 #include <cstddef>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "lib/device/device.h"
 #include "lib/run/roof_stage.h"
@@ -14,8 +12,7 @@
 namespace roofbench {
 
 // Key and value of each fact, for Google Benchmark's context, the journal, and the head of the console table.
-std::vector<std::pair<std::string, std::string>> RunContext(const RunOptions& options, const Device& device,
-                                                            const RoofOrigin& roofs = {});
+RunFacts RunContext(const RunOptions& options, const Device& device, const RoofOrigin& roofs = {});
 
 // "roofbench 0.2.0 (1234abcd), LibTorch 2.11.0"; a program that links this library puts its own name first.
 std::string VersionLine(const RunOptions& options);

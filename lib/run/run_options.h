@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/device/conditions/energy_clock.h"
@@ -30,6 +31,9 @@ enum class RoofSource {
   kMeasure,  // measures all roofs
   kOff,      // no roofs
 };
+
+// Facts that accompany a result: unique keys and their texts.
+using RunFacts = std::vector<std::pair<std::string, std::string>>;
 
 struct RunOptions : Selection {
   bool suite_given = false;
@@ -61,7 +65,7 @@ struct RunOptions : Selection {
   bool resume = false;
   double case_timeout = 0;  // seconds; 0: none
 
-  // The program's contract, in every result, as JSON (lib/results/contract.h); empty: none.
+  // The program's contract, in every result, as JSON (ContractJson); empty: none.
   std::string contract;
 
   // Flags and environment variables that decide what is measured and how: two processes with equal ones are parts of

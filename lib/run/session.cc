@@ -11,13 +11,12 @@
 #include "lib/base/text.h"
 #include "lib/hardware/process_memory.h"
 #include "lib/results/counters.h"
-#include "lib/results/noise.h"
 #include "lib/results/thrown.h"
 #include "lib/run/built_case.h"
 #include "lib/run/measuring.h"
 #include "lib/run/memory_snapshot.h"
 #include "lib/run/profiling.h"
-#include "lib/run/roof_ratios.h"
+#include "lib/suite/check.h"
 #include "lib/suite/operand_cache.h"
 
 namespace roofbench {
@@ -49,6 +48,22 @@ Session::Session(const RunOptions& options, Device& device, std::vector<PlannedC
       admission_(options, device),
       outcomes_(plan_.size()) {}
 
+void Session::Restore(std::vector<Outcome> finished) {
+  std::map<std::string, std::size_t> index;
+  for (std::size_t i = 0; i < plan_.size(); ++i) index.emplace(plan_[i].name, i);
+  for (Outcome& outcome : finished) {
+    const auto found = index.find(outcome.name);
+    if (found == index.end()) continue;
+    const std::pair<std::size_t, int> key(found->second, outcome.repetition);
+    restored_.insert_or_assign(key, std::move(outcome));
+  }
+}
+
+const Outcome& Session::Add(std::size_t index, Outcome outcome) {
+  if (outcome.verdict == Verdict::kFailed) ++failed_;
+  return outcomes_[index].emplace_back(std::move(outcome));
+}
+
 absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   outcome.cost = planned.family->CostOf(planned.point);
   if (absl::Status status = admission_.Check(planned, outcome.cost); !status.ok()) return status;
@@ -58,8 +73,7 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   const double other_bytes = process.bytes_before() - OperandCache::bytes();
   std::optional<MemorySnapshot> snapshot;
   if (!options_.memory_snapshot.empty() && outcome.repetition == 0) snapshot.emplace(device_, options_.profile.steps);
-  const absl::StatusOr<BuiltCase> built =
-      BuildCase(planned, options_, device_, tamper_, snapshot ? &*snapshot : nullptr);
+  const absl::StatusOr<BuiltCase> built = BuildCase(planned, options_, device_, snapshot ? &*snapshot : nullptr);
   if (!built.ok()) return built.status();
   const Case& first = built->first();
   if (first.cost) outcome.cost = *first.cost;
@@ -69,7 +83,7 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   const CacheState cache = planned.point.IsCold() ? CacheState::kCold : CacheState::kWarm;
   const absl::Status sampled = SampleCase(*built, cache, options_, device_, interrupted_, outcome);
   if (first.warmup_iters && options_.check) {
-    if (absl::Status status = CheckCase(first, tamper_); !status.ok()) return status;
+    if (absl::Status status = CheckCase(first); !status.ok()) return status;
   }
   if (first.text) outcome.text = first.text();
   // The formula does not include the copies over which a cold cache rotates.
@@ -82,18 +96,17 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   }
   for (const auto& [name, figure] : first.figures) outcome.figures.emplace_back(name, figure());
   admission_.Learn(planned, outcome.summary.min);
-  outcome.noise = NoiseOf(outcome);
   outcome.counters = ComputeCounters({outcome, device_, *reference_});
   if (sampled.ok() && !(interrupted_ && interrupted_())) {
-    if (snapshot) TellLost(snapshot->Write(options_.memory_snapshot, outcome));
+    if (snapshot) ReportLost(snapshot->Write(options_.memory_snapshot, outcome));
     if (!options_.profile.folder.empty() && outcome.repetition == 0) {
-      TellLost(ProfileCase(planned, *built, options_.profile, device_, outcome));
+      ReportLost(ProfileCase(planned, *built, options_.profile, device_, outcome));
     }
   }
   return sampled;
 }
 
-void Session::TellLost(const absl::Status& profiled) {
+void Session::ReportLost(const absl::Status& profiled) {
   if (!profiled.ok() && lost_profile_) lost_profile_(profiled);
 }
 
@@ -120,16 +133,18 @@ void Session::EndCase(Outcome& outcome) {
 
 const Outcome& Session::Run(std::size_t index) {
   const PlannedCase& planned = plan_.at(index);
-  if (std::optional<Outcome> restored = outcomes_.Take(index)) {
+  const auto repetition = static_cast<int>(outcomes_[index].size());
+  if (auto restored = restored_.extract({index, repetition})) {
     // Predicts later cases from this one, as if it had run here.
-    if (restored->verdict == Verdict::kMeasured) admission_.Learn(planned, restored->summary.min);
-    return outcomes_.Add(index, *std::move(restored));
+    const Outcome& outcome = restored.mapped();
+    if (outcome.verdict == Verdict::kMeasured) admission_.Learn(planned, outcome.summary.min);
+    return Add(index, std::move(restored.mapped()));
   }
-  Outcome outcome{.name = planned.name, .axes = AxesOf(planned.point), .repetition = outcomes_.next_repetition(index)};
-  if (begun_) begun_(index, outcome.repetition);
+  Outcome outcome{.name = planned.name, .axes = AxesOf(planned.point), .repetition = repetition};
+  if (begun_) begun_(index, repetition);
   RunHere(planned, outcome);
   EndCase(outcome);
-  const Outcome& kept = outcomes_.Add(index, std::move(outcome));
+  const Outcome& kept = Add(index, std::move(outcome));
   if (finished_) finished_(kept);
   return kept;
 }

@@ -4,14 +4,14 @@
 
 #include <deque>
 #include <functional>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "lib/device/device.h"
 #include "lib/results/outcome.h"
 #include "lib/run/admission.h"
-#include "lib/run/journal/outcome_store.h"
 #include "lib/run/run_options.h"
-#include "lib/suite/check.h"
 #include "lib/suite/plan.h"
 
 namespace roofbench {
@@ -22,21 +22,19 @@ class Session {
   Session(const RunOptions& options, Device& device, std::vector<PlannedCase> plan, std::function<bool()> interrupted);
 
   // Adds outcomes that an earlier process of this run finished: Run returns each once, instead of measuring.
-  void Restore(std::vector<Outcome> finished) { outcomes_.Restore(plan_, std::move(finished)); }
+  // Outcomes are matched by their names in the plan.
+  void Restore(std::vector<Outcome> finished);
 
   // Runs the next repetition of a case: predicts, builds, checks, samples. Never throws: errors set the verdict of the
   // outcome. The reference stays valid for the lifetime of the session.
   const Outcome& Run(std::size_t index);
 
-  // Corrupts every result before it is compared, to test the checks.
-  void TamperWith(Tamper tamper) { tamper_ = std::move(tamper); }
-
   const std::vector<PlannedCase>& plan() const { return plan_; }
   // Outcomes of a case, by repetition; empty if it has not run.
-  const std::deque<Outcome>& OutcomesOf(std::size_t index) const { return outcomes_.Of(index); }
+  const std::deque<Outcome>& OutcomesOf(std::size_t index) const { return outcomes_.at(index); }
   const Device& device() const { return device_; }
   const hardware::Datasheet& reference() const { return *reference_; }
-  int failed() const { return outcomes_.failed(); }
+  int failed() const { return failed_; }
 
   // Called around each case measured here: with its index and repetition before it begins, and with its outcome as soon
   // as it has ended.
@@ -46,11 +44,13 @@ class Session {
   void OnLostProfile(std::function<void(const absl::Status&)> callback) { lost_profile_ = std::move(callback); }
 
  private:
+  // Adds the next repetition of a case.
+  const Outcome& Add(std::size_t index, Outcome outcome);
   // Measures unless the run was interrupted, and converts errors to a verdict.
   void RunHere(const PlannedCase& planned, Outcome& outcome);
   // Builds, checks and samples; fills `outcome`. Errors are returned; exceptions propagate.
   absl::Status Measure(const PlannedCase& planned, Outcome& outcome);
-  void TellLost(const absl::Status& profiled);
+  void ReportLost(const absl::Status& profiled);
   // Lets the device recover, which may reveal asynchronous errors.
   void EndCase(Outcome& outcome);
 
@@ -59,9 +59,10 @@ class Session {
   const std::vector<PlannedCase> plan_;
   const hardware::Datasheet* reference_;
   std::function<bool()> interrupted_;
-  Tamper tamper_;
   Admission admission_;
-  OutcomeStore outcomes_;
+  std::vector<std::deque<Outcome>> outcomes_;                // by index in the plan; a deque keeps references valid
+  std::map<std::pair<std::size_t, int>, Outcome> restored_;  // by index and repetition
+  int failed_ = 0;
   std::function<void(std::size_t, int)> begun_;
   std::function<void(const Outcome&)> finished_;
   std::function<void(const absl::Status&)> lost_profile_;

@@ -2,6 +2,7 @@
 #include "lib/run/supervisor.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +14,9 @@
 #include <ctime>
 #include <fstream>
 #include <iostream>
+#include <new>
 #include <optional>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -27,7 +30,16 @@ using std::chrono::duration_cast;
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-constexpr int kCannotGoOn = 1;
+static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<std::size_t>::is_always_lock_free &&
+              std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+// Repeats of a signal arrive within moments; a user's second Ctrl-C does not.
+constexpr nanoseconds kEcho = std::chrono::milliseconds(300);
+
+// Time since system start, comparable across processes: never 0.
+int64_t Now() { return std::chrono::duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count(); }
+
+constexpr int kCannotContinue = 1;
 constexpr int kMostCrashesBetweenCases = 2;
 // Added to the child's OOM score, in thousandths, so that the system kills the child before the parent, which must
 // report it.
@@ -109,7 +121,7 @@ class Supervisor {
       child_ = fork();
       if (child_ < 0) {
         Say(absl::StrCat("cannot start a process for the cases: ", std::strerror(errno)));
-        return kCannotGoOn;
+        return kCannotContinue;
       }
       if (child_ == 0) {
         BeAChild(parent);
@@ -129,7 +141,7 @@ class Supervisor {
 
   static void BeAChild(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(kCannotGoOn);  // the parent ended before this process requested its death signal
+    if (getppid() != parent) _exit(kCannotContinue);  // the parent ended before this process requested its death signal
     AllowToBeKilledFirst();
   }
 
@@ -199,25 +211,25 @@ class Supervisor {
       return Fail(*running, absl::StrCat("not finished after ", supervision_.case_timeout, " s (--case_timeout)"));
     }
     if (running) return Fail(*running, ReasonOf(end.status));
-    if (state_.TakeWish()) return std::nullopt;
+    if (state_.TakeRespawnRequest()) return std::nullopt;
     if (WIFEXITED(end.status)) return WEXITSTATUS(end.status);
     if (state_.finished()) {
       Say(absl::StrCat("everything is written, but the process of the cases did not end in order: ",
                        ReasonOf(end.status)));
-      return kCannotGoOn;
+      return kCannotContinue;
     }
     ++crashes_between_cases_;
     const bool again = crashes_between_cases_ < kMostCrashesBetweenCases;
     Say(absl::StrCat("the process of the cases was lost while none of them ran: ", ReasonOf(end.status),
-                     again ? "; another goes on" : "; it is the second, and the run ends here"));
-    return again ? std::nullopt : std::optional(kCannotGoOn);
+                     again ? "; another one continues" : "; it is the second, and the run ends here"));
+    return again ? std::nullopt : std::optional(kCannotContinue);
   }
 
   std::optional<int> Fail(const RunningCase& running, const std::string& reason) {
     const absl::Status status = supervision_.fail(running, reason);
     if (status.ok()) return std::nullopt;
-    Say(absl::StrCat("cannot go on: ", std::string(status.message())));
-    return kCannotGoOn;
+    Say(absl::StrCat("cannot continue: ", std::string(status.message())));
+    return kCannotContinue;
   }
 
   SharedState& state_;
@@ -230,6 +242,45 @@ class Supervisor {
 };
 
 }  // namespace
+
+SharedState::SharedState(std::size_t cases) : bytes_(sizeof(Page) + cases * sizeof(std::atomic<bool>)) {
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "memory to share with a process");
+  page_ = new (memory) Page();
+  auto* flags = reinterpret_cast<std::atomic<bool>*>(page_ + 1);
+  for (std::size_t i = 0; i < cases; ++i) new (flags + i) std::atomic<bool>(false);
+  shown_ = {flags, cases};
+}
+
+SharedState::~SharedState() { munmap(page_, bytes_); }
+
+void SharedState::BeginCase(std::size_t index, int repetition) {
+  page_->index = index;
+  page_->repetition = repetition;
+  page_->began_ns = Now();
+}
+
+void SharedState::EndCase() { page_->began_ns = 0; }
+
+std::optional<RunningCase> SharedState::running() const {
+  const int64_t began = page_->began_ns;
+  if (began == 0) return std::nullopt;
+  return RunningCase{
+      .index = page_->index,
+      .repetition = page_->repetition,
+      .began = steady_clock::time_point(std::chrono::duration_cast<steady_clock::duration>(nanoseconds(began)))};
+}
+
+SharedState::Request SharedState::Interrupt(int signal) {
+  int none = 0;
+  const int64_t now = Now();
+  if (page_->signal.compare_exchange_strong(none, signal)) {
+    page_->signalled_ns = now;
+    return Request::kFirst;
+  }
+  const int64_t first = page_->signalled_ns;
+  return first == 0 || nanoseconds(now - first) < kEcho ? Request::kEcho : Request::kAgain;
+}
 
 int Supervise(SharedState& state, const Supervision& supervision) { return Supervisor(state, supervision).Run(); }
 

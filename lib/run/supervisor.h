@@ -2,13 +2,80 @@
 // Runs the suite in a child process, so that a case that ends its process does not end the run.
 #pragma once
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
-#include "lib/run/shared_state.h"
 
 namespace roofbench {
+
+// A running case: its index in the plan.
+struct RunningCase {
+  std::size_t index = 0;
+  int repetition = 0;
+  std::chrono::steady_clock::time_point began;
+};
+
+// State shared by a run and its supervisor process, in a page that both map. Created before the fork. All accesses are
+// lock-free, because the other process may be dead.
+class SharedState {
+ public:
+  // `cases`: number of cases in the plan. Throws std::system_error if memory cannot be mapped.
+  explicit SharedState(std::size_t cases);
+  SharedState(const SharedState&) = delete;
+  SharedState& operator=(const SharedState&) = delete;
+  ~SharedState();
+
+  // The running case; nullopt between cases. EndCase must precede the case's journal line, so that a running case never
+  // has a line.
+  void BeginCase(std::size_t index, int repetition);
+  void EndCase();
+  std::optional<RunningCase> running() const;
+
+  // The journal belongs to this run: a successor resumes it.
+  void SetJournalBegun() { page_->journal_begun = true; }
+  bool journal_begun() const { return page_->journal_begun; }
+  // The process ends, because it has lost its device or runs one case alone, and requests a successor.
+  void RequestRespawn() { page_->respawn_requested = true; }
+  bool TakeRespawnRequest() { return page_->respawn_requested.exchange(false); }
+  // Everything is written: a successor would have nothing to do.
+  void SetFinished() { page_->finished = true; }
+  bool finished() const { return page_->finished; }
+  // Contents of the console: the lines about the run, and rows.
+  void SetDescribed() { page_->described = true; }
+  bool described() const { return page_->described; }
+  void SetShown(std::size_t index) { shown_[index] = true; }
+  bool shown(std::size_t index) const { return shown_[index]; }
+
+  // A signal that asks the run to end. It may reach several processes, or one process twice within moments, and counts
+  // once: a terminal signals the whole group, `timeout` the program and its group.
+  enum class Request { kFirst, kEcho, kAgain };
+  Request Interrupt(int signal);  // async-signal-safe
+  int signal() const { return page_->signal; }
+
+ private:
+  // Followed by a flag per case.
+  struct Page {
+    std::atomic<int> signal = 0;
+    std::atomic<int64_t> signalled_ns = 0;
+    std::atomic<int64_t> began_ns = 0;  // 0: no case runs
+    std::atomic<std::size_t> index = 0;
+    std::atomic<int> repetition = 0;
+    std::atomic<bool> journal_begun = false;
+    std::atomic<bool> respawn_requested = false;
+    std::atomic<bool> finished = false;
+    std::atomic<bool> described = false;
+  };
+
+  std::size_t bytes_;
+  Page* page_;
+  std::span<std::atomic<bool>> shown_;
+};
 
 struct Supervision {
   double case_timeout = 0;  // limit per case in seconds; 0: none

@@ -18,7 +18,9 @@ namespace roofbench {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Pair;
 
 Options Parse(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "roofbench");
@@ -33,21 +35,44 @@ std::string Error(std::vector<std::string> arguments) {
   return options.ok() ? "no error" : std::string(options.status().message());
 }
 
-TEST(OptionsTest, SuiteIsQuickUnlessAFilterSaysWhatIsWanted) {
+TEST(OptionsTest, FlagsSetTheirOptions) {
   EXPECT_EQ(Parse({}).suite, Suite::kQuick);
-  EXPECT_EQ(Parse({"--benchmark_filter=matmul"}).suite, Suite::kFull);
+  EXPECT_EQ(Parse({"--benchmark_filter=matmul"}).suite, Suite::kFull) << "a filter selects cases itself";
   EXPECT_EQ(Parse({"--benchmark_filter=matmul", "--suite=standard"}).suite, Suite::kStandard);
-}
-
-TEST(OptionsTest, MinTimeIsABudgetOrACount) {
   EXPECT_EQ(Parse({"--benchmark_min_time=0.5"}).sampling.max_time, 0.5);
   EXPECT_EQ(Parse({"--benchmark_min_time=2s"}).sampling.max_time, 2);
   const Options exact = Parse({"--benchmark_min_time=20x"});
   EXPECT_TRUE(exact.sampling.exact_samples);
   EXPECT_EQ(exact.sampling.max_samples, 20);
+  EXPECT_EQ(Parse({"--case_timeout=5"}).case_timeout, 5);
+  EXPECT_FALSE(Parse({}).compile.coordinate_descent_tuning);
+  EXPECT_TRUE(Parse({"--coordinate_descent_tuning"}).compile.coordinate_descent_tuning);
+  EXPECT_TRUE(Parse({"--benchmark_list_tests"}).list_tests);
+  EXPECT_FALSE(Parse({"--benchmark_list_tests"}).list_json);
+  EXPECT_TRUE(Parse({"--benchmark_list_tests=json"}).list_tests);
+  EXPECT_TRUE(Parse({"--benchmark_list_tests=json"}).list_json);
+  EXPECT_TRUE(Parse({"--help=all"}).help_all);
+  EXPECT_TRUE(Parse({"--version"}).version);
 }
 
-TEST(OptionsTest, EnvironmentComesFirstAndTheCommandLineWins) {
+TEST(OptionsTest, FlagsHaveOtherSpellings) {
+  EXPECT_EQ(Parse({"--filter=matmul"}).filter, "matmul");
+  EXPECT_EQ(Parse({"--max-time=0.5"}).sampling.max_time, 0.5);
+  EXPECT_TRUE(Parse({"-h"}).help);
+}
+
+TEST(OptionsTest, MeasuringFlagsAreComparedInAnyOrder) {
+  const auto flags = [](const std::vector<std::string>& arguments) { return Parse(arguments).measuring_flags; };
+  EXPECT_THAT(flags({"--seed=1", "--axis=matmul.n=8", "--benchmark_out=x.json", "--journal=j", "--resume",
+                     "--case_timeout=3", "--axis=matmul.n=9", "--benchmark_format=csv"}),
+              ElementsAre("--axis=matmul.n=8", "--axis=matmul.n=9", "--seed=1"));
+  EXPECT_EQ(flags({"--seed=1", "--threads=1"}), flags({"--threads=1", "--seed=1"}));
+  EXPECT_EQ(flags({"--filter=a"}), flags({"--benchmark_filter=a"}));
+  EXPECT_NE(flags({"--max_time=1", "--benchmark_min_time=2"}), flags({"--benchmark_min_time=2", "--max_time=1"}))
+      << "the last of two names of one budget applies";
+}
+
+TEST(OptionsTest, TheCommandLineOverridesTheEnvironment) {
   setenv("BENCHMARK_FILTER", "copy", 1);
   setenv("BENCHMARK_MIN_TIME", "3x", 1);
   const Options options = Parse({"--benchmark_filter=read"});
@@ -57,60 +82,33 @@ TEST(OptionsTest, EnvironmentComesFirstAndTheCommandLineWins) {
   EXPECT_EQ(std::getenv("BENCHMARK_MIN_TIME"), nullptr);
 }
 
-TEST(OptionsTest, ATimeLimitNeedsAParentAndNoJournal) {
-  EXPECT_EQ(Parse({"--case_timeout=5"}).case_timeout, 5);
-  EXPECT_THAT(Error({"--case_timeout=5", "--supervise=false"}), HasSubstr("--supervise"));
-  EXPECT_THAT(Error({"--case_timeout=0", "--resume"}), HasSubstr("--resume needs --journal"));
-}
-
 TEST(OptionsTest, AxesAreRepeatable) {
   const Options options = Parse({"--axis=matmul.n=3000,5", "--axis=dtype=bf16"});
   ASSERT_EQ(options.axes.size(), 2);
   EXPECT_EQ(options.axes[0].family, "matmul");
   EXPECT_EQ(options.axes[0].axis, "n");
-  EXPECT_THAT(options.axes[0].values, testing::ElementsAre("3000", "5"));
+  EXPECT_THAT(options.axes[0].values, ElementsAre("3000", "5"));
   EXPECT_EQ(options.axes[1].family, "");
 }
 
 TEST(OptionsTest, AnAxisTakesRanges) {
   const Options options = Parse({"--axis=n=256:4096:x2,5000", "--axis=m=100:350:+100", "--axis=k=7:7:x2"});
   ASSERT_EQ(options.axes.size(), 3);
-  EXPECT_THAT(options.axes[0].values, testing::ElementsAre("256", "512", "1024", "2048", "4096", "5000"));
-  EXPECT_THAT(options.axes[1].values, testing::ElementsAre("100", "200", "300"));
-  EXPECT_THAT(options.axes[2].values, testing::ElementsAre("7"));
+  EXPECT_THAT(options.axes[0].values, ElementsAre("256", "512", "1024", "2048", "4096", "5000"));
+  EXPECT_THAT(options.axes[1].values, ElementsAre("100", "200", "300"));
+  EXPECT_THAT(options.axes[2].values, ElementsAre("7"));
   const Options last = Parse({"--axis=n=4611686018427387904:9223372036854775807:x2"});
-  EXPECT_THAT(last.axes[0].values, testing::ElementsAre("4611686018427387904")) << "the next one is no number";
+  EXPECT_THAT(last.axes[0].values, ElementsAre("4611686018427387904")) << "the next value overflows";
 }
 
-TEST(OptionsTest, OtherSpellingsOfFlags) {
-  EXPECT_EQ(Parse({"--filter=matmul"}).filter, "matmul");
-  EXPECT_EQ(Parse({"--max-time=0.5"}).sampling.max_time, 0.5);
-  EXPECT_EQ(Parse({"--filter=a"}).measuring_flags, Parse({"--benchmark_filter=a"}).measuring_flags);
-  EXPECT_TRUE(Parse({"-h"}).help);
-  EXPECT_TRUE(Parse({"--help=all"}).help_all);
-  EXPECT_TRUE(Parse({"--version"}).version);
-}
-
-TEST(OptionsTest, CompilersTuneWhereTheyAreAskedTo) {
-  EXPECT_FALSE(Parse({}).compile.coordinate_descent_tuning);
-  EXPECT_TRUE(Parse({"--coordinate_descent_tuning"}).compile.coordinate_descent_tuning);
-}
-
-TEST(OptionsTest, ListsAsTextOrAsJson) {
-  EXPECT_TRUE(Parse({"--benchmark_list_tests"}).list_tests);
-  EXPECT_FALSE(Parse({"--benchmark_list_tests"}).list_json);
-  EXPECT_TRUE(Parse({"--benchmark_list_tests=json"}).list_tests);
-  EXPECT_TRUE(Parse({"--benchmark_list_tests=json"}).list_json);
-}
-
-TEST(OptionsTest, TheCommandLineIsKeptAsAShellTakesIt) {
+TEST(OptionsTest, TheCommandLineIsQuotedForAShell) {
   EXPECT_EQ(Parse({"--filter=a b"}).command_line, "roofbench '--filter=a b'");
   EXPECT_EQ(Parse({"--filter=it's"}).command_line, "roofbench '--filter=it'\\''s'");
 }
 
 // Bad command lines are a table of tests/benchmarks/refusals_test.cc, which has the families.
 
-TEST(OptionsTest, MoreThreadsThanProcessorsAreAskedForTwice) {
+TEST(OptionsTest, MoreThreadsThanProcessorsNeedASecondFlag) {
   const int processors = kernels::Processors();
   const std::string all = absl::StrCat("--threads=", processors);
   const std::string more = absl::StrCat("--threads=", processors + 1);
@@ -145,6 +143,35 @@ TEST(OptionsTest, HelpFitsAScreen) {
   EXPECT_GE(shown, 28);
   const std::string help = HelpText(false);
   EXPECT_LE(std::count(help.begin(), help.end(), '\n'), 55) << "the program's families add flags";
+}
+
+std::string ContextError(const std::string& text) { return std::string(ParseContext(text).status().message()); }
+
+TEST(Context, IsAListOfPairs) {
+  const auto facts = ParseContext("rack=7,note=Größe=½");
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_THAT(*facts, ElementsAre(Pair("rack", "7"), Pair("note", "Größe=½")));
+}
+
+TEST(Context, RefusesTextThatReadersReject) {
+  EXPECT_THAT(ContextError("a"), HasSubstr("expected KEY=VALUE"));
+  EXPECT_THAT(ContextError("=a"), HasSubstr("expected KEY=VALUE"));
+  EXPECT_THAT(ContextError("a=b,"), HasSubstr("expected KEY=VALUE"));
+  EXPECT_THAT(ContextError(""), HasSubstr("expected KEY=VALUE"));
+  EXPECT_THAT(ContextError("a=\x1b[31m"), HasSubstr("without control characters"));
+  EXPECT_THAT(ContextError("a=\xff"), HasSubstr("expected UTF-8"));
+  std::string longest(5000, 'b');
+  longest[1] = '=';
+  EXPECT_THAT(ContextError(longest), HasSubstr("at most"));
+}
+
+TEST(Context, EachKeyOnce) {
+  const RunFacts facts = {{"device", "x"}};
+  EXPECT_TRUE(CheckContextKeys({{"rack", "7"}}, facts).ok());
+  for (const char* key : {"device", "date", "executable", "contract", "roof_read"}) {
+    EXPECT_THAT(std::string(CheckContextKeys({{key, "1"}}, facts).message()), HasSubstr(key));
+  }
+  EXPECT_THAT(std::string(CheckContextKeys({{"a", "1"}, {"a", "2"}}, facts).message()), HasSubstr("given twice"));
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -21,14 +20,12 @@
 
 #include "absl/strings/str_split.h"
 #include "lib/base/text.h"
-
 #include "tests/base/temp_folder.h"
-#include "tests/suite/test_family.h"
+#include "tests/run/simple_case.h"
 
 namespace roofbench {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -38,63 +35,61 @@ class SuiteRunTest : public testing::Test {
     options_.reference = "a100-sxm4-40gb";
     options_.program = "roofbench";
     options_.out = folder_ / "out.json";
-    for (const char* impl : {"good", "throws", "wrong"}) {
-      Point point = family_.Points(Suite::kQuick)[0].With("impl", impl);
-      std::string name = point.Name();
-      plan_.push_back({&family_, std::move(point), std::move(name)});
-    }
+    for (const char* impl : {"good", "throws", "wrong"}) plan_.push_back(Planned(family_, {{"impl", impl}}));
   }
 
-  // The exit status of a process of the run, and its output in `console_`.
-  int RunInAChild() { return RunInAChild(state_); }
-
-  int RunInAChild(SharedState& state) {
+  // The exit status of a process of the run; its output is appended to `console_`.
+  int RunInAChild() {
     std::cout.flush();
     const std::string console = folder_ / "console";
     const pid_t child = fork();
     if (child == 0) {
-      std::ofstream file(console, std::ios::app);
+      std::ofstream file(console);
       std::cout.rdbuf(file.rdbuf());
-      const int status = RunSuite(options_, plan_, folder_ / "journal", state, device_);
+      const int status = RunSuite(options_, plan_, folder_ / "journal", *state_, device_);
       std::cout.flush();
       _exit(status);
     }
     int status = 0;
     waitpid(child, &status, 0);
-    std::ifstream file(console);
-    console_.assign(std::istreambuf_iterator<char>(file), {});
+    console_ += ReadText(console);
     EXPECT_TRUE(WIFEXITED(status));
     return WEXITSTATUS(status);
   }
 
-  std::vector<std::string> RowsWritten() {
-    std::ifstream file(options_.out);
-    std::vector<std::string> rows;
-    const nlohmann::json result = nlohmann::json::parse(file);
-    for (const auto& row : result.at("benchmarks")) rows.push_back(row.at("name"));
-    return rows;
+  // The same as the first process of another run, with these cases.
+  int RunFromTheStart(std::vector<PlannedCase> plan) {
+    plan_ = std::move(plan);
+    console_.clear();
+    std::filesystem::remove(folder_ / "journal");
+    state_ = std::make_unique<SharedState>(plan_.size());
+    return RunInAChild();
   }
+
+  nlohmann::json RowsWritten() { return nlohmann::json::parse(ReadText(options_.out)).at("benchmarks"); }
 
   TempFolder folder_;
   Options options_;
   FakeDevice device_;
   Family family_ = TestFamily(device_, 1e-3);
   std::vector<PlannedCase> plan_;
-  SharedState state_{3};
+  std::unique_ptr<SharedState> state_ = std::make_unique<SharedState>(3);
   std::string console_;
 };
 
-TEST_F(SuiteRunTest, LeavesABrokenDeviceToASuccessorWhichShowsTheRest) {
+TEST_F(SuiteRunTest, ABrokenDeviceIsLeftToANewProcessThatShowsTheRest) {
   device_.health = absl::UnavailableError("an illegal memory access was encountered");
   EXPECT_EQ(RunInAChild(), 1);
-  EXPECT_TRUE(state_.TakeWish());
-  EXPECT_FALSE(state_.finished());
+  EXPECT_TRUE(state_->TakeRespawnRequest());
+  EXPECT_FALSE(state_->finished());
   EXPECT_FALSE(std::ifstream(options_.out).good()) << "a file is whole or not there";
   device_.health = absl::OkStatus();  // a new process
   EXPECT_EQ(RunInAChild(), 1) << "two cases have failed";
-  EXPECT_FALSE(state_.TakeWish());
-  EXPECT_TRUE(state_.finished());
-  EXPECT_THAT(RowsWritten(), ElementsAre("test/n:16", "test/impl:throws/n:16", "test/impl:wrong/n:16"));
+  EXPECT_FALSE(state_->TakeRespawnRequest());
+  EXPECT_TRUE(state_->finished());
+  const nlohmann::json rows = RowsWritten();
+  ASSERT_EQ(rows.size(), 3);
+  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].at("name"), plan_[i].name);
   for (const char* once : {"measured roofs", "\ntest ", "  n:16 ", "the kernel broke", "wrong result"}) {
     const std::size_t at = console_.find(once);
     ASSERT_NE(at, std::string::npos) << once << " in\n" << console_;
@@ -102,66 +97,53 @@ TEST_F(SuiteRunTest, LeavesABrokenDeviceToASuccessorWhichShowsTheRest) {
   }
 }
 
+TEST_F(SuiteRunTest, AFailureOnAHealthyDeviceEndsInOrder) {
+  EXPECT_EQ(RunInAChild(), 1);
+  EXPECT_FALSE(state_->TakeRespawnRequest());
+  EXPECT_TRUE(state_->finished());
+  const nlohmann::json rows = RowsWritten();
+  EXPECT_EQ(rows[0].at("name"), "test/n:16");
+  EXPECT_EQ(rows[0].at("impl"), "good") << "the name leaves it out";
+  EXPECT_EQ(rows[0].at("n"), 16);
+  EXPECT_EQ(rows[1].at("impl"), "throws") << "failed rows have their axes, too";
+  const std::vector<std::string> lines = absl::StrSplit(ReadText(folder_ / "journal"), '\n');
+  EXPECT_EQ(nlohmann::json::parse(lines.at(1)).at("axes").at("impl"), "good");
+}
+
 // Also those of cases that an earlier process finished, even if the file changed meanwhile.
-TEST_F(SuiteRunTest, WritesWhatCasesLeaveBehind) {
+TEST_F(SuiteRunTest, WritesTheTextsOfCases) {
   const Family family = TestFamily(device_, 1e-3).Build([&](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
-    const at::Tensor x = in.Randn({4});
-    return Case{.step = [this] { device_.fake_clock.Advance(1e-3); },
-                .result = [=] { return std::vector{x}; },
-                .reference = [=] { return std::vector{x}; },
-                .text = [n = at.Text("n")] { return "1,2," + n; }};
+    Case built = CaseOf(in.Randn({4}), [this] { device_.fake_clock.Advance(1e-3); });
+    built.text = [n = at.Text("n")] { return "1,2," + n; };
+    return built;
   });
-  plan_.clear();
-  for (const char* n : {"32", "16"}) {
-    const Point point = family.Points(Suite::kQuick)[0].With("cache", "warm").With("n", n);
-    plan_.push_back({&family, point, point.Name()});
-  }
-  const std::vector<PlannedCase> both = plan_;
+  const PlannedCase first = Planned(family, {{"cache", "warm"}, {"n", "32"}});
+  const PlannedCase second = Planned(family, {{"cache", "warm"}, {"n", "16"}});
   options_.tokens_out = folder_ / "tokens";
-  plan_.pop_back();
-  EXPECT_EQ(RunInAChild(), 0);
-  EXPECT_EQ(ReadText(options_.tokens_out), both[0].name + "\t1,2,32\n");
+  EXPECT_EQ(RunFromTheStart({first}), 0);
+  EXPECT_EQ(ReadText(options_.tokens_out), first.name + "\t1,2,32\n");
   std::ofstream(options_.tokens_out) << "spoilt";
-  plan_ = both;
+  plan_ = {first, second};
+  state_ = std::make_unique<SharedState>(2);
   options_.resume = true;
   EXPECT_EQ(RunInAChild(), 0);
-  EXPECT_EQ(ReadText(options_.tokens_out), both[1].name + "\t1,2,16\n" + both[0].name + "\t1,2,32\n");
+  EXPECT_EQ(ReadText(options_.tokens_out), second.name + "\t1,2,16\n" + first.name + "\t1,2,32\n");
 }
 
-TEST_F(SuiteRunTest, AFailureOnAHealthyDeviceChangesNothing) {
-  EXPECT_EQ(RunInAChild(), 1);
-  EXPECT_FALSE(state_.TakeWish());
-  EXPECT_TRUE(state_.finished());
-}
-
-// A family whose repetitions take the given times, in seconds.
-Family Timed(FakeDevice& device, std::vector<double> seconds) {
-  auto build = std::make_shared<std::size_t>(0);
-  return TestFamily(device, 1e-3).Build([=, &device](const Point& /*at*/, Inputs& in) -> absl::StatusOr<Case> {
-    const at::Tensor x = in.Randn({4});
-    const double step = seconds[std::min((*build)++, seconds.size() - 1)];
-    return Case{.step = [=, &device] { device.fake_clock.Advance(step); },
-                .result = [=] { return std::vector{x}; },
-                .reference = [=] { return std::vector{x}; }};
+TEST_F(SuiteRunTest, TheConsoleMayHaveAggregatesAloneWhileFilesHaveAllRows) {
+  const std::vector<double> seconds = {202e-6, 282e-6, 284e-6, 285e-6, 283e-6};  // of the repetitions
+  std::size_t builds = 0;
+  const Family family = TestFamily(device_, 1e-3).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+    return CaseOf(in.Randn({4}), [this, step = seconds[builds++]] { device_.fake_clock.Advance(step); });
   });
-}
-
-TEST_F(SuiteRunTest, TheScreenMayHaveAggregatesAloneAndFilesHaveAll) {
-  const Family family = Timed(device_, {202e-6, 282e-6, 284e-6, 285e-6, 283e-6});
-  const Point point = family.Points(Suite::kQuick)[0].With("cache", "warm");
-  plan_ = {{&family, point, point.Name()}};
   options_.repetitions = 5;
-  EXPECT_EQ(RunInAChild(), 0);
+  EXPECT_EQ(RunFromTheStart({Planned(family, {{"cache", "warm"}})}), 0);
   EXPECT_EQ(RowsWritten().size(), 5 + 4);
   EXPECT_THAT(console_, HasSubstr("  n:16/cache:warm "));
-  EXPECT_THAT(console_, HasSubstr("median of 5 ")) << "beside the name";
-  EXPECT_THAT(console_, HasSubstr("n:16/cache:warm  median of 5"));
+  EXPECT_THAT(console_, HasSubstr("n:16/cache:warm  median of 5 "));
   EXPECT_THAT(console_, HasSubstr("the repetitions split: 1 near 202 µs, 4 near 28"));
   options_.display_aggregates_only = true;
-  SharedState again(3);
-  std::filesystem::remove(folder_ / "console");
-  std::filesystem::remove(folder_ / "journal");
-  EXPECT_EQ(RunInAChild(again), 0);
+  EXPECT_EQ(RunFromTheStart(plan_), 0);
   EXPECT_EQ(RowsWritten().size(), 5 + 4);
   EXPECT_THAT(console_, HasSubstr("n:16/cache:warm  median of 5"));
   EXPECT_THAT(console_, Not(HasSubstr("  n:16/cache:warm     ")));
@@ -170,14 +152,11 @@ TEST_F(SuiteRunTest, TheScreenMayHaveAggregatesAloneAndFilesHaveAll) {
 TEST_F(SuiteRunTest, NoLineIsWiderThanTheTerminal) {
   for (const std::size_t width : {80, 100}) {
     setenv("COLUMNS", std::to_string(width).c_str(), 1);
-    std::filesystem::remove(folder_ / "console");
-    std::filesystem::remove(folder_ / "journal");
-    SharedState state(3);
-    EXPECT_EQ(RunInAChild(state), 1);
+    EXPECT_EQ(RunFromTheStart(plan_), 1);
     unsetenv("COLUMNS");
     ASSERT_THAT(console_, HasSubstr("wrong result"));
     for (const std::string& line : std::vector<std::string>(absl::StrSplit(console_, '\n'))) {
-      const bool is_command = line.rfind("tools/report", 0) == 0;  // to copy from there: whole
+      const bool is_command = line.starts_with("tools/report");  // to be copied, so never broken
       if (!is_command) {
         EXPECT_LE(DisplayWidth(line), width) << line;
       }
@@ -185,68 +164,36 @@ TEST_F(SuiteRunTest, NoLineIsWiderThanTheTerminal) {
   }
 }
 
-TEST_F(SuiteRunTest, APredictionOfMemoryThatIsOffIsSaid) {
-  constexpr int64_t kElements = 1 << 18;
-  const Point large = family_.Points(Suite::kQuick)[0].With("cache", "warm").With("n", std::to_string(kElements));
-  plan_ = {{&family_, large, large.Name()}};
-  EXPECT_EQ(RunInAChild(), 0);
+TEST_F(SuiteRunTest, AWrongPredictionOfMemoryIsReported) {
+  static constexpr int64_t kElements = 1 << 18;
+  const AxisValues large = {{"cache", "warm"}, {"n", std::to_string(kElements)}};
+  EXPECT_EQ(RunFromTheStart({Planned(family_, large)}), 0);
   EXPECT_THAT(console_, Not(HasSubstr("predicted"))) << "two vectors, as the formula says";
-  const Family family = TestFamily(device_, 1e-3).Build([&](const Point& /*at*/, Inputs& in) -> absl::StatusOr<Case> {
-    const at::Tensor x = in.Randn({kElements});
-    return Case{.step =
-                    [=, this] {
-                      const at::Tensor columns = at::zeros({10 * kElements});
-                      device_.fake_clock.Advance(1e-3);
-                    },
-                .result = [=] { return std::vector{x}; },
-                .reference = [=] { return std::vector{x}; }};
+  const Family family = TestFamily(device_, 1e-3).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+    return CaseOf(in.Randn({kElements}), [this] {
+      const at::Tensor columns = at::zeros({10 * kElements});
+      device_.fake_clock.Advance(1e-3);
+    });
   });
-  plan_ = {{&family, large, large.Name()}};
-  std::filesystem::remove(folder_ / "console");
-  std::filesystem::remove(folder_ / "journal");
-  SharedState state(3);
-  EXPECT_EQ(RunInAChild(state), 0);
+  EXPECT_EQ(RunFromTheStart({Planned(family, large)}), 0);
   EXPECT_THAT(console_, HasSubstr("mem 5.50x predicted"));
-}
-
-TEST_F(SuiteRunTest, EveryAxisIsAFieldOfItsRow) {
-  EXPECT_EQ(RunInAChild(), 1);
-  std::ifstream file(options_.out);
-  const nlohmann::json rows = nlohmann::json::parse(file).at("benchmarks");
-  EXPECT_EQ(rows[0].at("name"), "test/n:16");
-  EXPECT_EQ(rows[0].at("impl"), "good") << "the name leaves it out";
-  EXPECT_EQ(rows[0].at("n"), 16);
-  EXPECT_EQ(rows[1].at("impl"), "throws") << "also of what failed";
-  std::ifstream journal(folder_ / "journal");
-  std::string line;
-  std::getline(journal, line);  // the header
-  std::getline(journal, line);
-  EXPECT_EQ(nlohmann::json::parse(line).at("axes").at("impl"), "good");
 }
 
 TEST_F(SuiteRunTest, EnergyIsThatOfTheSamples) {
   options_.joules = [this] { return 50 * device_.fake_clock.HostSeconds(); };
   EXPECT_EQ(RunInAChild(), 1);
-  std::ifstream file(options_.out);
-  const nlohmann::json row = nlohmann::json::parse(file).at("benchmarks").at(0);
-  EXPECT_NEAR(row.at("energy_j").get<double>(), 50 * 1e-3, 1e-9);
+  EXPECT_NEAR(RowsWritten()[0].at("energy_j").get<double>(), 50 * 1e-3, 1e-9);
 }
 
 TEST_F(SuiteRunTest, AFailedFirstRepetitionLeavesTheOthersTheirFigures) {
   int builds = 0;
-  const Family family = TestFamily(device_, 1e-3).Build([&](const Point& /*at*/, Inputs& in) -> absl::StatusOr<Case> {
+  const Family family = TestFamily(device_, 1e-3).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
     if (++builds == 1) return absl::InternalError("not yet");
-    const at::Tensor x = in.Randn({4});
-    return Case{.step = [this] { device_.fake_clock.Advance(1e-3); },
-                .result = [=] { return std::vector{x}; },
-                .reference = [=] { return std::vector{x}; }};
+    return CaseOf(in.Randn({4}), [this] { device_.fake_clock.Advance(1e-3); });
   });
-  const Point point = family.Points(Suite::kQuick)[0].With("cache", "warm");
-  plan_ = {{&family, point, point.Name()}};
   options_.repetitions = 3;
-  EXPECT_EQ(RunInAChild(), 1);
-  std::ifstream file(options_.out);
-  const nlohmann::json rows = nlohmann::json::parse(file).at("benchmarks");
+  EXPECT_EQ(RunFromTheStart({Planned(family, {{"cache", "warm"}})}), 1);
+  const nlohmann::json rows = RowsWritten();
   ASSERT_EQ(rows.size(), 3 + 4) << "aggregates of the two";
   EXPECT_EQ(rows[0].at("error_message"), "failed: not yet");
   for (const int row : {1, 2}) {
@@ -258,7 +205,7 @@ TEST_F(SuiteRunTest, AFailedFirstRepetitionLeavesTheOthersTheirFigures) {
     EXPECT_GT(rows[row].at("samples").get<double>(), 0);
     EXPECT_EQ(rows[row].at("label"), "converged");
   }
-  EXPECT_EQ(rows[3].at("name"), point.Name() + "_mean");
+  EXPECT_EQ(rows[3].at("name"), plan_[0].name + "_mean");
   EXPECT_NEAR(rows[3].at("real_time").get<double>(), 1000, 1e-3);
   EXPECT_EQ(rows[3].at("iterations"), 3);
   EXPECT_EQ(rows[6].at("aggregate_unit"), "percentage");

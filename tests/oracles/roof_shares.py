@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST_SHARE = 1.05  # kMostShare of lib/run/roof_ratios.cc
+MOST_SHARE = 1.05  # kMostShare of lib/run/measuring.cc
 CASES = (
     "gather_gemv/impl:native/precision:(bf16|int8)/n:(4096|8192)",
     "gemv/impl:native/precision:(bf16|int8)/n:(4096|8192)",

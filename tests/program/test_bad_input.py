@@ -56,7 +56,7 @@ def test_the_flags_of_a_journal_are_its_own(run: Run, tmp_path: Path) -> None:
     done = run(*TINY, "--threads=1", journal, "--seed=1", "--allocator=system", "--resume")
     assert_refused(done, ("its flags was", "--allocator=system", "another --journal"))
     done = run(*TINY, "--threads=2", journal, "--seed=1", "--resume")
-    assert_refused(done, ("is of another run", "another --journal"))
+    assert_refused(done, ("belongs to another run", "another --journal"))
     assert (tmp_path / "run.jsonl").read_bytes() == before
 
 
@@ -68,7 +68,7 @@ def test_a_damaged_journal_is_refused_and_kept(run: Run, tmp_path: Path) -> None
     for damaged, said in (
         (lines[0] + lines[1][:-20] + "\n" + lines[2], "damaged in line 2"),
         ("".join(lines[:2]) + lines[1], "twice (line 3)"),
-        ("".join(lines[1:]), "is no journal of roofbench"),
+        ("".join(lines[1:]), "is not a journal of roofbench"),
     ):
         journal.write_text(damaged)
         assert_refused(run(*flags, "--resume"), (str(journal), said, "another --journal"))
@@ -106,7 +106,7 @@ def test_a_disk_that_fills_up_keeps_what_there_was_room_for(run: Run, tmp_path: 
         done = run(*flags)
         assert done.returncode == 1
         assert f"{journal}: No space left on device (make room" in done.stderr
-        assert "the run goes on, and lines from" in done.stderr, "at once, and not at the end alone"
+        assert "the run continues, but lines from" in done.stderr, "at once, and not at the end alone"
         text = journal.read_text()
         assert text.endswith("\n"), "no half line"
         kept = [json.loads(line) for line in text.splitlines()][1:]
@@ -114,7 +114,7 @@ def test_a_disk_that_fills_up_keeps_what_there_was_room_for(run: Run, tmp_path: 
         subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
         done = run(*flags, "--resume", f"--benchmark_out={tmp_path}/out.json")
         assert done.returncode == 0, done.stderr
-        assert f"going on after {len(kept)} finished case(s)" in done.stderr
+        assert f"continuing after {len(kept)} finished case(s)" in done.stderr
         assert len(journal.read_text().splitlines()) == 81
     finally:
         subprocess.run(["umount", str(small_disk)], check=True)

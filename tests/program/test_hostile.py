@@ -52,7 +52,7 @@ def test_a_limit_on_file_sizes_is_told(program: Path, tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
     said = done.stderr.decode()
     assert f"cannot write {journal}: File too large (raise the limit on the size of files: ulimit -f)" in said
-    assert "the run goes on, and lines from" in said
+    assert "the run continues, but lines from" in said
     lines = [json.loads(line) for line in journal.read_text().splitlines()]
     assert 1 < len(lines) < 81, "whole lines, as many as there was room for"
 

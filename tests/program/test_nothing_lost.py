@@ -58,7 +58,7 @@ def test_a_resumed_run_writes_what_an_unbroken_one_writes(run: Run, tmp_path: Pa
     # All of it, and once more from the middle of a line: the cases before it are those of the first process.
     again = run(*flags, f"--benchmark_out={tmp_path}/again.json", "--resume")
     assert again.returncode == 0
-    assert "going on after 12 finished case(s)" in again.stderr
+    assert "continuing after 12 finished case(s)" in again.stderr
     first, second = (json.loads((tmp_path / name).read_text()) for name in ("whole.json", "again.json"))
     assert first["benchmarks"] == second["benchmarks"], "to the last digit, aggregates and all"
     assert journal.read_text() == whole
@@ -186,7 +186,7 @@ CASE_TIMEOUT = 20
 GOES_WRONG = {
     "good": (None, ""),
     "throws": ("failed", "the kernel broke"),
-    "foreign": ("failed", "threw something that is no std::exception"),
+    "foreign": ("failed", "threw something other than a std::exception"),
     "wrong": ("failed", "wrong result"),
     "refuses": ("skipped", "no kernel for this"),
     "overrun": ("skipped", "out of memory: .* 1125899906842624 bytes.*predicted, .* free"),
@@ -393,4 +393,4 @@ def test_the_program_is_not_its_own_past(planted: Path, run: Run, tmp_path: Path
     assert subprocess.run([planted, *flags], capture_output=True, check=False).returncode == 0
     refused = run(*flags, "--resume")
     assert refused.returncode == 2
-    assert "is of another run: its program was" in refused.stderr
+    assert "belongs to another run: its program was" in refused.stderr

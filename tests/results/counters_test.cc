@@ -4,16 +4,27 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "lib/results/noise.h"
-#include "tests/device/fake_device.h"
+#include "lib/suite/describe.h"
+#include "tests/suite/test_family.h"
 
 namespace roofbench {
 namespace {
+
+using testing::AllOf;
+using testing::AnyOf;
+using testing::Contains;
+using testing::Key;
+using testing::Not;
+using testing::Pair;
 
 // Names that Google Benchmark's readers own.
 const std::set<std::string> kReserved = {
@@ -31,39 +42,40 @@ TEST(Counters, NamesAreUniqueAndNotOwnedByReaders) {
   }
 }
 
-TEST(Counters, ThreeSetsOfPeaks) {
-  FakeDevice device;
-  device.sheet = hardware::FindDatasheet("h200");
-  workload::Operation product{.bytes_read = 1e9};
-  product.flops[workload::Index(workload::Dtype::kBf16)] = 312e9;
+// The outcome of a case with these samples.
+Outcome Sampled(std::vector<double> seconds) {
   Outcome outcome;
-  outcome.cost = {.operations = {product}};
-  outcome.samples.seconds = {2e-3, 2e-3, 2e-3};
+  outcome.samples.seconds = std::move(seconds);
   outcome.summary = timing::Summarize(outcome.samples.seconds);
-  outcome.roof_ratios = {0.4, 0.5, 0.9};
-  const auto counters = ComputeCounters({outcome, device, *hardware::FindDatasheet("a100-sxm4-40gb")});
-  const auto value = [&](const std::string& name) {
-    for (const auto& [key, number] : counters) {
-      if (key == name) return number;
-    }
-    return -1.0;
-  };
-  EXPECT_NEAR(value("FLOP/s"), 156e12, 1);
-  EXPECT_NEAR(value("a100_flop_util"), 0.5, 1e-9);  // 312 GFLOP in 2 ms of 312 TFLOP/s
-  EXPECT_NEAR(value("a100_mem_util"), 0.5e12 / 1.555e12, 1e-9);
-  EXPECT_NEAR(value("flop_util"), 156e12 / 989e12, 1e-9);
-  EXPECT_NEAR(value("mem_util"), 0.5e12 / 4.8e12, 1e-9);
-  EXPECT_EQ(value("roof"), 0.5);
-  EXPECT_EQ(value("samples"), 3);
-  EXPECT_EQ(value("disturbed"), 0);
-  EXPECT_EQ(value("ci"), -1) << "three samples bound no median at 95 %";
+  return outcome;
 }
 
-TEST(Counters, NoShareOfARoofThatWasDisturbed) {
+std::map<std::string, double> CountersOf(const Outcome& outcome, const hardware::Datasheet* sheet = nullptr) {
   FakeDevice device;
-  Outcome outcome;
-  outcome.samples.seconds = {1};
-  outcome.summary = timing::Summarize(outcome.samples.seconds);
+  device.sheet = sheet;
+  const auto counters = ComputeCounters({outcome, device, *hardware::FindDatasheet("a100-sxm4-40gb")});
+  return {counters.begin(), counters.end()};
+}
+
+TEST(Counters, ThreeSetsOfPeaks) {
+  workload::Operation product{.bytes_read = 1e9};
+  product.flops[workload::Index(workload::Dtype::kBf16)] = 312e9;
+  Outcome outcome = Sampled({2e-3, 2e-3, 2e-3});
+  outcome.cost = {.operations = {product}};
+  outcome.roof_ratios = {0.4, 0.5, 0.9};
+  std::map<std::string, double> counters = CountersOf(outcome, hardware::FindDatasheet("h200"));
+  EXPECT_NEAR(counters["FLOP/s"], 156e12, 1);
+  EXPECT_NEAR(counters["a100_flop_util"], 0.5, 1e-9);  // 312 GFLOP in 2 ms of 312 TFLOP/s
+  EXPECT_NEAR(counters["a100_mem_util"], 0.5e12 / 1.555e12, 1e-9);
+  EXPECT_NEAR(counters["flop_util"], 156e12 / 989e12, 1e-9);
+  EXPECT_NEAR(counters["mem_util"], 0.5e12 / 4.8e12, 1e-9);
+  EXPECT_EQ(counters["roof"], 0.5);
+  EXPECT_EQ(counters["samples"], 3);
+  EXPECT_EQ(counters["disturbed"], 0);
+}
+
+TEST(Counters, NoShareOfADisturbedRoof) {
+  Outcome outcome = Sampled({1});
   outcome.samples.chunks = {{.median_seconds = 1, .roof_rate = 1e9}};
   outcome.roof_name = "memory";
   outcome.roof_ratios = {2};
@@ -72,79 +84,71 @@ TEST(Counters, NoShareOfARoofThatWasDisturbed) {
   outcome.phase_roofs = {0.9};
   outcome.model.token_bytes = 2e9;
   outcome.model_ratios = {2};
-  const auto names = [&] {
-    std::vector<std::string> found;
-    for (const auto& [name, value] : ComputeCounters({outcome, device, *hardware::FindDatasheet("h200")})) {
-      found.push_back(name);
+  for (const bool disturbed : {false, true}) {
+    outcome.disturbed = disturbed;
+    const std::map<std::string, double> counters = CountersOf(outcome);
+    for (const char* share : {"roof", "decode_roof", "mfu_measured", "mbu_measured"}) {
+      EXPECT_EQ(counters.contains(share), !disturbed) << share;
     }
-    return found;
-  };
-  const std::vector<std::string> shares = {"roof", "decode_roof", "mfu_measured", "mbu_measured"};
-  EXPECT_THAT(names(), testing::IsSupersetOf(shares));
-  outcome.disturbed = true;
-  EXPECT_THAT(names(), testing::Not(testing::Contains(testing::AnyOfArray(shares))));
+  }
 }
 
 TEST(Counters, NoiseHasAReason) {
   Outcome outcome;
   EXPECT_THAT(NoiseOf(outcome), testing::IsEmpty());
-  EXPECT_FALSE(IsNoisy(outcome));
   outcome.summary.ci = 0.2;
   for (const double median : {1.0, 1.5, 2.0}) outcome.samples.chunks.push_back({.median_seconds = median});
   outcome.conditions.others_share = 0.5;
   EXPECT_THAT(NoiseOf(outcome), testing::ElementsAre("ci", "drift", "others"));
   outcome.conditions.stolen_share = 0.6;
   EXPECT_THAT(NoiseOf(outcome), testing::ElementsAre("ci", "drift", "stolen"));
-  EXPECT_TRUE(IsNoisy(outcome));
 }
 
-TEST(Counters, EnergyAndTokensOfIt) {
-  FakeDevice device;
-  Outcome outcome;
-  outcome.samples.seconds = {1};
-  outcome.summary = timing::Summarize(outcome.samples.seconds);
+TEST(Counters, EnergyAndTokensPerJoule) {
+  Outcome outcome = Sampled({1});
   outcome.model.tokens = 30;
-  const auto& sheet = *hardware::FindDatasheet("h200");
-  for (const auto& [name, value] : ComputeCounters({outcome, device, sheet})) {
-    EXPECT_THAT(name, testing::AllOf(testing::StrNe("energy_j"), testing::StrNe("tokens/J"))) << "nothing was counted";
-  }
+  EXPECT_THAT(CountersOf(outcome), Not(AnyOf(Contains(Key("energy_j")), Contains(Key("tokens/J")))));
   outcome.joules_per_step = 60;
-  const auto counters = ComputeCounters({outcome, device, sheet});
-  EXPECT_THAT(counters, testing::Contains(testing::Pair("energy_j", 60)));
-  EXPECT_THAT(counters, testing::Contains(testing::Pair("tokens/J", 0.5)));
+  EXPECT_THAT(CountersOf(outcome), AllOf(Contains(Pair("energy_j", 60)), Contains(Pair("tokens/J", 0.5))));
 }
 
 TEST(Counters, SixSamplesBoundAMedian) {
-  FakeDevice device;
-  Outcome outcome;
-  outcome.samples.seconds = {1, 2, 3, 4, 5, 6};
-  outcome.summary = timing::Summarize(outcome.samples.seconds);
-  const auto counters = ComputeCounters({outcome, device, *hardware::FindDatasheet("h200")});
-  EXPECT_THAT(counters, testing::Contains(testing::Pair("ci", 2.5 / 3.5)));
-  outcome.samples.seconds.pop_back();
-  outcome.summary = timing::Summarize(outcome.samples.seconds);
-  EXPECT_THAT(ComputeCounters({outcome, device, *hardware::FindDatasheet("h200")}),
-              testing::Not(testing::Contains(testing::Pair("ci", testing::_))));
+  EXPECT_THAT(CountersOf(Sampled({1, 2, 3, 4, 5, 6})), Contains(Pair("ci", 2.5 / 3.5)));
+  EXPECT_THAT(CountersOf(Sampled({1, 2, 3, 4, 5})), Not(Contains(Key("ci"))));
 }
 
-TEST(Counters, AnIntervalIsSaidToBeOfOneProcess) {
-  for (const CounterSpec& spec : CounterTable()) {
-    if (spec.name == "ci") {
-      EXPECT_THAT(std::string(spec.doc), testing::HasSubstr("within this process"));
-    }
-  }
-}
-
-TEST(Counters, NothingThatIsNotFiniteIsEverWritten) {
-  FakeDevice device;
-  Outcome outcome;
-  outcome.samples.seconds = {0, 0};
-  outcome.summary = timing::Summarize(outcome.samples.seconds);
+TEST(Counters, EveryValueIsFinite) {
+  Outcome outcome = Sampled({0, 0});
   outcome.summary.ci = std::numeric_limits<double>::quiet_NaN();
   outcome.figures = {{"overhead_ns", std::numeric_limits<double>::infinity()}};
-  for (const auto& [name, value] : ComputeCounters({outcome, device, *hardware::FindDatasheet("h200")})) {
-    EXPECT_TRUE(std::isfinite(value)) << name;
-  }
+  for (const auto& [name, value] : CountersOf(outcome)) EXPECT_TRUE(std::isfinite(value)) << name;
+}
+
+TEST(Contract, DescribesFamiliesAndEveryCounterInTheOrderOfTheTable) {
+  FakeDevice device;
+  const Family family = TestFamily(device, 1e-3);
+  const std::string line = ContractJson({&family});
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  const auto contract = nlohmann::ordered_json::parse(line);
+  EXPECT_EQ(nlohmann::ordered_json::parse(ContractJson({&family}, 1)), contract);
+  EXPECT_EQ(contract["schema"], "roofbench-contract-1");
+  EXPECT_EQ(contract["version"], 1);
+  ASSERT_EQ(contract["families"], nlohmann::ordered_json::array({DescribeFamily(family)}));
+  const auto& n = contract["families"][0]["axes"][1];
+  EXPECT_EQ(n["role"], "size");
+  EXPECT_TRUE(n["default"].is_null());
+  std::vector<std::string> names;
+  for (const auto& counter : contract["counters"]) names.push_back(counter["name"]);
+  std::vector<std::string> expected = {"time"};
+  for (const CounterSpec& spec : CounterTable()) expected.emplace_back(spec.name);
+  EXPECT_EQ(names, expected);
+  EXPECT_LT(std::ranges::find(names, "predicted_<component>_mem"), std::ranges::find(names, "<component>_mem"))
+      << "the first pattern that matches applies";
+  const auto& time = contract["counters"][0];
+  EXPECT_EQ(time["unit"], "s");
+  EXPECT_EQ(time["better"], "lower");
+  EXPECT_EQ(time["threshold"], 0.01);
+  EXPECT_EQ(time["noisy"], true);
 }
 
 }  // namespace

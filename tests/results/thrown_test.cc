@@ -19,15 +19,15 @@ absl::Status Caught(const Thrown& thrown) {
   }
 }
 
-TEST(StatusOfThrown, AnAllocatorsWordsAreNoMemory) {
+TEST(StatusOfThrown, AllocatorMessagesMeanExhaustedMemory) {
   EXPECT_EQ(Caught(std::bad_alloc()), absl::ResourceExhaustedError("out of memory"));
   EXPECT_EQ(Caught(std::runtime_error("DefaultCPUAllocator: can't allocate memory: you tried")),
             absl::ResourceExhaustedError("out of memory: DefaultCPUAllocator: can't allocate memory: you tried"));
 }
 
-TEST(StatusOfThrown, EverythingElseIsALine) {
+TEST(StatusOfThrown, AnyOtherExceptionIsOneLine) {
   EXPECT_EQ(Caught(std::logic_error("one\ntwo")), absl::InternalError("one"));
-  EXPECT_EQ(Caught(1), absl::InternalError("threw something that is no std::exception"));
+  EXPECT_EQ(Caught(1), absl::InternalError("threw something other than a std::exception"));
   try {
     TORCH_CHECK(false, "a check");
   } catch (...) {

@@ -4,16 +4,26 @@
 #include <gtest/gtest.h>
 
 #include "lib/run/session.h"
-#include "tests/suite/test_family.h"
+#include "tests/run/simple_case.h"
 
 namespace roofbench {
 namespace {
 
+class BusyClock : public timing::FakeClock {
+ public:
+  void WhileBusy(const std::function<void()>& look) override { busy = look; }
+  std::function<void()> busy;
+};
+
+class MomentaryDevice : public FakeDevice {
+ public:
+  bool ConditionsAreMomentary() const override { return true; }
+  timing::Clock& clock() override { return busy_clock; }
+  BusyClock busy_clock;
+};
+
 TEST(ConditionsWatch, KeepsTheWorstOfTheMoments) {
-  class Gpu : public FakeDevice {
-   public:
-    bool ConditionsAreMomentary() const override { return true; }
-  } device;
+  MomentaryDevice device;
   device.conditions.clock_hertz = 1e9;
   ConditionsWatch watch(device);
   device.conditions.thermal = true;
@@ -30,17 +40,7 @@ TEST(ConditionsWatch, KeepsTheWorstOfTheMoments) {
 
 // Between two chunks the device is idle, and its clock and power fall at once, or it boosts for nothing.
 TEST(ConditionsWatch, ClockAndPowerAreThoseUnderLoad) {
-  class BusyClock : public timing::FakeClock {
-   public:
-    void WhileBusy(const std::function<void()>& look) override { busy = look; }
-    std::function<void()> busy;
-  };
-  class Gpu : public FakeDevice {
-   public:
-    bool ConditionsAreMomentary() const override { return true; }
-    timing::Clock& clock() override { return busy_clock; }
-    BusyClock busy_clock;
-  } device;
+  MomentaryDevice device;
   {
     ConditionsWatch watch(device);
     device.conditions.clock_hertz = 2e9;
@@ -56,10 +56,10 @@ TEST(ConditionsWatch, ClockAndPowerAreThoseUnderLoad) {
     EXPECT_EQ(seen.clock_hertz, 1.7e9);
     EXPECT_EQ(seen.watts, 690);
   }
-  EXPECT_FALSE(device.busy_clock.busy) << "nobody looks any more";
+  EXPECT_FALSE(device.busy_clock.busy) << "the callback is removed";
 }
 
-TEST(ConditionsWatch, CountersTellWhatNoMomentShowed) {
+TEST(ConditionsWatch, CountersShowWhatNoMomentShowed) {
   FakeDevice device;
   device.conditions.clock_hertz = 1e9;
   device.conditions.thermal_seconds = 1.0;
@@ -72,43 +72,33 @@ TEST(ConditionsWatch, CountersTellWhatNoMomentShowed) {
   EXPECT_EQ(seen.power_capped, true);
 }
 
-TEST(ConditionsWatch, AProcessorKnowsNoPowerCap) {
+TEST(ConditionsWatch, AProcessorHasNoPowerCap) {
   FakeDevice device;
   EXPECT_EQ(ConditionsWatch(device).Finish().power_capped, std::nullopt);
 }
 
 // Heat slows the device down for the first `hot` measurements.
-Outcome RunHot(int hot, int& pauses) {
+std::pair<Outcome, int> RunHot(int hot) {
   FakeDevice device;
   RunOptions options;
   options.reference = "a100-sxm4-40gb";
-  const Family family = TestFamily(device, 1e-3).Build([&](const Point&, Inputs& in) {
-    const at::Tensor x = in.Randn({4});
-    return absl::StatusOr<Case>(Case{.step =
-                                         [&] {
-                                           device.fake_clock.Advance(1e-3);
-                                           if (device.pauses < hot) ++device.conditions.throttle_events;
-                                         },
-                                     .result = [=] { return std::vector{x}; },
-                                     .reference = [=] { return std::vector{x}; }});
+  const Family family = TestFamily(device, 1e-3).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+    return CaseOf(in.Randn({4}), [&] {
+      device.fake_clock.Advance(1e-3);
+      if (device.pauses < hot) ++device.conditions.throttle_events;
+    });
   });
-  const Point point = family.Points(Suite::kQuick)[0];
-  Session session(options, device, {{&family, point, point.Name()}}, nullptr);
-  Outcome outcome = session.Run(0);
-  pauses = device.pauses;
-  return outcome;
+  Outcome outcome = Session(options, device, {Planned(family)}, nullptr).Run(0);
+  return {std::move(outcome), device.pauses};
 }
 
-TEST(ThermalSlowdown, IsMeasuredAgainAfterAPause) {
-  int pauses = 0;
-  EXPECT_FALSE(RunHot(1, pauses).conditions.throttled);
+TEST(ThermalSlowdown, IsMeasuredAgainAfterAPauseAndFlaggedIfItStays) {
+  const auto [once, pauses] = RunHot(1);
+  EXPECT_FALSE(once.conditions.throttled);
   EXPECT_EQ(pauses, 1);
-}
-
-TEST(ThermalSlowdown, ThatStaysIsFlagged) {
-  int pauses = 0;
-  EXPECT_TRUE(RunHot(100, pauses).conditions.throttled);
-  EXPECT_EQ(pauses, 2);
+  const auto [always, all_pauses] = RunHot(100);
+  EXPECT_TRUE(always.conditions.throttled);
+  EXPECT_EQ(all_pauses, 2);
 }
 
 }  // namespace

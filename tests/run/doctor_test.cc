@@ -33,7 +33,7 @@ testing::Matcher<Disturbance> Fact(const std::string& fact, const testing::Match
                Field("remedy", &Disturbance::remedy, remedy));
 }
 
-TEST(Doctor, LoadAndUnsteadyMemoryAreToldWithARemedy) {
+TEST(Doctor, LoadAndUnsteadyMemoryAreReportedWithARemedy) {
   const auto quiet = MeasuredDisturbances(0.01, {40e9, 41e9, 40.5e9, 40e9, 41e9});
   ASSERT_EQ(quiet.size(), 2);
   EXPECT_THAT(quiet[0].remedy, IsEmpty());
@@ -45,15 +45,7 @@ TEST(Doctor, LoadAndUnsteadyMemoryAreToldWithARemedy) {
   EXPECT_THAT(loud[1].remedy, HasSubstr("--metric=roof"));
 }
 
-TEST(Doctor, EveryResultSaysHowFastMemoryWas) {
-  FakeDevice device;
-  EXPECT_THAT(RunContext({}, device), Contains(Pair("memory_speed", "unknown"))) << "before the roofs are measured";
-  device.memory_speed = {.slow = 36e9, .fast = 41e9};
-  EXPECT_THAT(RunContext({}, device),
-              Contains(Pair("memory_speed", "36.0 GB/s to 41.0 GB/s while the roofs were measured")));
-}
-
-TEST(Doctor, TheReportSaysHowToMendEach) {
+TEST(Doctor, TheReportHasARemedyForEach) {
   const std::string text = Report({{"turbo", "on", "echo 1 (root)"}, {"numa_nodes", "0", ""}});
   EXPECT_THAT(text, AllOf(HasSubstr("turbo              on\n"), HasSubstr("-> echo 1 (root)\n"),
                           HasSubstr("1 of 2 disturb measurements.")));
@@ -72,29 +64,20 @@ class BusyMachine : public FakeDevice {
   }
 };
 
-TEST(Doctor, EveryResultSaysWhatOthersTookOfTheProcessors) {
+TEST(RunContext, HasTheMemorySpeedAndTheLoadOfOtherPrograms) {
   BusyMachine device;
-  EXPECT_THAT(RunContext({}, device), Contains(Pair("other_load", "unknown"))) << "before the roofs are measured";
+  const RunFacts before = RunContext({}, device);
+  EXPECT_THAT(before, Contains(Pair("other_load", "unknown")));
+  EXPECT_THAT(before, Contains(Pair("memory_speed", "unknown")));
   const double share = CalibrateAndWatch(hardware::StreamsAnd({workload::Dtype::kBf16}), device);
   EXPECT_TRUE(device.calibrated.dtypes[workload::Index(workload::Dtype::kBf16)]);
   EXPECT_FALSE(device.calibrated.dtypes[workload::Index(workload::Dtype::kFp32)]);
   EXPECT_NEAR(share, 1.8 / 4, 1e-9);
-  EXPECT_THAT(RunContext({}, device, {.other_load = share}),
-              Contains(Pair("other_load", "45.0 % while the roofs were measured")));
+  device.memory_speed = {.slow = 36e9, .fast = 41e9};
+  const RunFacts after = RunContext({}, device, {.other_load = share});
+  EXPECT_THAT(after, Contains(Pair("other_load", "45.0 % while the roofs were measured")));
+  EXPECT_THAT(after, Contains(Pair("memory_speed", "36.0 GB/s to 41.0 GB/s while the roofs were measured")));
 }
-
-TEST(Doctor, AProcessorHasNoDriverToAsk) {
-  const FakeDevice device;
-  EXPECT_THAT(GpuDisturbances(device, ROOFBENCH_FAKE_NVML), IsEmpty());
-}
-
-class OnAGpu : public FakeDevice {
- public:
-  bool SharesHostMemory() const override { return false; }
-  std::vector<std::pair<std::string, std::string>> Context() const override { return {{"gpu_pci_bus_id", bus_id}}; }
-
-  std::string bus_id = "0000:65:00.0";
-};
 
 class DoctorOnAGpu : public testing::Test {
  protected:
@@ -103,12 +86,12 @@ class DoctorOnAGpu : public testing::Test {
     unsetenv("FAKE_NVML_REASONS");
   }
 
-  std::vector<hardware::Disturbance> Found() const { return GpuDisturbances(device_, ROOFBENCH_FAKE_NVML); }
+  std::vector<Disturbance> Found() const { return GpuDisturbances(device_, ROOFBENCH_FAKE_NVML); }
 
-  OnAGpu device_;
+  FakeGpuMachine device_;
 };
 
-TEST_F(DoctorOnAGpu, TheDriverTellsWhatDisturbsAndHowToMendIt) {
+TEST_F(DoctorOnAGpu, TheDriverReportsDisturbancesWithRemedies) {
   setenv("FAKE_NVML_NOT_PERSISTENT", "1", 1);
   EXPECT_THAT(Found(), ElementsAre(Fact("gpu_persistence", "off", HasSubstr("nvidia-smi -pm 1")),
                                    Fact("gpu_clock", "1755 of 1980 MHz", IsEmpty()),
@@ -123,9 +106,10 @@ TEST_F(DoctorOnAGpu, AGpuAtRestInItsUsualStateIsNotDisturbed) {
                                    Fact("gpu_clock_reasons", "idle", IsEmpty())));
 }
 
-TEST_F(DoctorOnAGpu, ADriverThatDoesNotTellIsNoFault) {
+TEST_F(DoctorOnAGpu, ADriverThatDoesNotAnswerIsNotAFault) {
   device_.bus_id = "0000:01:00.0";
-  EXPECT_THAT(Found(), ElementsAre(Fact("gpu_driver", HasSubstr("does not tell"), IsEmpty())));
+  EXPECT_THAT(Found(), ElementsAre(Fact("gpu_driver", HasSubstr("does not answer"), IsEmpty())));
+  EXPECT_THAT(GpuDisturbances(FakeDevice(), ROOFBENCH_FAKE_NVML), IsEmpty()) << "a processor has no driver";
 }
 
 }  // namespace

@@ -12,15 +12,13 @@
 #include <map>
 
 #include "lib/aten/precision_scopes.h"
-#include "lib/device/unverified.h"
 #include "lib/run/doctor.h"
 #include "lib/run/session.h"
 #include "lib/suite/steps/gpu_step.h"
 #include "lib/workload/operators/elementwise.h"
 #include "test_paths.h"
-#include "tests/device/fake_device.h"
 #include "tests/device/fake_gpu.h"
-#include "tests/suite/plain_family.h"
+#include "tests/run/simple_case.h"
 
 namespace roofbench {
 namespace {
@@ -66,27 +64,21 @@ class GpuDeviceTest : public testing::Test {
         .Grid(Suite::kQuick, {{"impl", {"eager", "graph"}}})
         .Cost([](const Point&) { return workload::CopyStream{1 << 20}.Cost(); })
         .Build([this, launch_seconds](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
-          const at::Tensor x = in.Randn({16});
-          Case built{.step =
-                         [this, launch_seconds](timing::PhaseMarker& marker) {
-                           ++eager_steps_;
-                           for (int i = 0; i < 3; ++i) machine_.Launch(launch_seconds);
-                           marker.End(kFirst);
-                           for (int i = 0; i < 7; ++i) machine_.Launch(launch_seconds);
-                           marker.End(kSecond);
-                         },
-                     .phases = {"first", "second"},
-                     .result = [=] { return std::vector{x}; },
-                     .reference = [=] { return std::vector{x}; }};
+          const auto step = [this, launch_seconds](timing::PhaseMarker& marker) {
+            ++eager_steps_;
+            for (int i = 0; i < 3; ++i) machine_.Launch(launch_seconds);
+            marker.End(kFirst);
+            for (int i = 0; i < 7; ++i) machine_.Launch(launch_seconds);
+            marker.End(kSecond);
+          };
+          Case built = CaseOf(in.Randn({16}), step, {"first", "second"});
           if (at.Text("impl") == "graph") return Graphed(std::move(built), in.device());
           return built;
         });
   }
 
-  Outcome Run(Device& device, const Family& family, const std::string& impl) {
-    const Point point = family.Points(Suite::kQuick)[0].With("impl", impl);
-    Session session(options_, device, {{&family, point, point.Name()}}, nullptr);
-    return session.Run(0);
+  Outcome Run(Device& device, const Family& family, const std::string& impl = "eager") {
+    return Session(options_, device, {Planned(family, {{"impl", impl}})}, nullptr).Run(0);
   }
 
   static std::map<std::string, double> Counters(const Outcome& outcome) {
@@ -109,7 +101,7 @@ TEST_F(GpuDeviceTest, IsRecognizedByName) {
                                                 testing::Contains(Pair("nvml", HasSubstr("no driver")))));
 }
 
-TEST_F(GpuDeviceTest, TheContextHasWhatTheDoctorTells) {
+TEST_F(GpuDeviceTest, TheContextHasTheFindingsOfTheDoctor) {
   const auto device = Make(/*nvml=*/true);
   const auto context = device->Context();
   const auto found = GpuDisturbances(*device, ROOFBENCH_FAKE_NVML);
@@ -129,7 +121,7 @@ TEST_F(GpuDeviceTest, SupportsWhatItsCapabilityHas) {
 
 TEST_F(GpuDeviceTest, MeasuresOnTheDevicesClock) {
   const auto device = Make();
-  const Outcome outcome = Run(*device, TwoPhases(20e-6), "eager");
+  const Outcome outcome = Run(*device, TwoPhases(20e-6));
   ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
   const auto counters = Counters(outcome);
   EXPECT_NEAR(outcome.summary.median, 200e-6, 1e-9);
@@ -144,7 +136,7 @@ TEST_F(GpuDeviceTest, MeasuresOnTheDevicesClock) {
 TEST_F(GpuDeviceTest, AGraphIsLaunchedOnceAStepAndKeepsItsPhases) {
   const auto device = Make();
   machine_.enqueue_seconds = 5e-6;
-  const Outcome eager = Run(*device, TwoPhases(2e-6), "eager");
+  const Outcome eager = Run(*device, TwoPhases(2e-6));
   eager_steps_ = 0;
   const Outcome graph = Run(*device, TwoPhases(2e-6), "graph");
   ASSERT_EQ(graph.verdict, Verdict::kMeasured) << graph.reason;
@@ -159,46 +151,31 @@ TEST_F(GpuDeviceTest, AGraphIsLaunchedOnceAStepAndKeepsItsPhases) {
 TEST_F(GpuDeviceTest, AStepMayMakeMoreMarksThanAChunk) {
   const auto device = Make();
   const std::size_t marks = device->clock().MaxMarks() + 10;
-  const Family family = PlainFamily("many", "phases in turns")
-                            .Axis({.name = "impl", .choices = {"eager"}, .default_value = "eager"})
-                            .DefaultCache("warm")
-                            .Grid(Suite::kQuick, {{"impl", {"eager"}}})
-                            .Cost([](const Point&) { return workload::CopyStream{1 << 20}.Cost(); })
-                            .Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
-                              const at::Tensor x = in.Randn({16});
-                              return Case{.step =
-                                              [&](timing::PhaseMarker& marker) {
-                                                for (std::size_t i = 0; i < marks; ++i) {
-                                                  machine_.Launch(1e-6);
-                                                  marker.End(i % 2 == 0 ? kFirst : kSecond);
-                                                }
-                                              },
-                                          .phases = {"first", "second"},
-                                          .result = [=] { return std::vector{x}; },
-                                          .reference = [=] { return std::vector{x}; }};
-                            });
-  const Outcome outcome = Run(*device, family, "eager");
+  const Family family = TwoPhases(0).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+    const auto step = [&](timing::PhaseMarker& marker) {
+      for (std::size_t i = 0; i < marks; ++i) {
+        machine_.Launch(1e-6);
+        marker.End(i % 2 == 0 ? kFirst : kSecond);
+      }
+    };
+    return CaseOf(in.Randn({16}), step, {"first", "second"});
+  });
+  const Outcome outcome = Run(*device, family);
   ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
   EXPECT_NEAR(Counters(outcome).at("first_ms"), 1e-3 * static_cast<double>(marks) / 2, 1e-6);
-}
-
-TEST_F(GpuDeviceTest, ASlowDeviceErrorFailsItsOwnCase) {
-  const auto device = Make();
-  gpu_->fault = "an illegal memory access was encountered";
-  const Outcome outcome = Run(*device, TwoPhases(20e-6), "eager");
-  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
-  EXPECT_THAT(outcome.reason, HasSubstr("illegal memory access"));
-  EXPECT_EQ(Run(*device, TwoPhases(20e-6), "eager").verdict, Verdict::kMeasured);
 }
 
 TEST_F(GpuDeviceTest, AnErrorThatStaysMakesItUseless) {
   const auto device = Make();
   gpu_->fault = "unspecified launch failure";
-  EXPECT_EQ(Run(*device, TwoPhases(20e-6), "eager").verdict, Verdict::kFailed);
-  EXPECT_TRUE(device->Health().ok()) << "it was told of, and is over";
+  const Outcome outcome = Run(*device, TwoPhases(20e-6));
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_THAT(outcome.reason, HasSubstr("unspecified launch failure"));
+  EXPECT_TRUE(device->Health().ok()) << "it was reported, and is over";
+  EXPECT_EQ(Run(*device, TwoPhases(20e-6)).verdict, Verdict::kMeasured);
   gpu_->fault = "an illegal memory access was encountered";
   gpu_->fault_stays = true;
-  EXPECT_EQ(Run(*device, TwoPhases(20e-6), "eager").verdict, Verdict::kFailed);
+  EXPECT_EQ(Run(*device, TwoPhases(20e-6)).verdict, Verdict::kFailed);
   EXPECT_THAT(std::string(device->Health().message()), HasSubstr("illegal memory access"));
 }
 
@@ -209,8 +186,7 @@ TEST_F(GpuDeviceTest, CasesOnALostDeviceFailOneByOne) {
   gpu_->fault_stays = true;
   gpu_->memory_fault = gpu_->fault;
   const Family family = TwoPhases(20e-6);
-  const Point point = family.Points(Suite::kQuick)[0];
-  Session session(options_, *device, {{&family, point, point.Name()}}, nullptr);
+  Session session(options_, *device, {Planned(family)}, nullptr);
   for (int repetition = 0; repetition < 2; ++repetition) {
     const Outcome& outcome = session.Run(0);
     EXPECT_EQ(outcome.verdict, Verdict::kFailed);
@@ -218,34 +194,31 @@ TEST_F(GpuDeviceTest, CasesOnALostDeviceFailOneByOne) {
   }
 }
 
-TEST_F(GpuDeviceTest, AnErrorBehindASkippedCaseIsItsFailure) {
+TEST_F(GpuDeviceTest, AnErrorAfterASkippedCaseIsItsFailure) {
   const auto device = Make();
   gpu_->fault = "an illegal memory access was encountered";
   gpu_->fault_stays = true;
   gpu_->fake_facts.compute_major = 7;
-  const Family family = PlainFamily("needs", "bf16 arithmetic")
-                            .Axis({.name = "impl", .choices = {"eager"}, .default_value = "eager"})
-                            .Grid(Suite::kQuick, {{"impl", {"eager"}}})
-                            .Cost([](const Point&) {
-                              workload::Operation product;
-                              product.flops[workload::Index(Dtype::kBf16)] = 1;
-                              return workload::Cost{.operations = {product}};
-                            });
-  const Outcome outcome = Run(*device, family, "eager");
+  const Family family = TwoPhases(20e-6).Cost([](const Point&) {
+    workload::Operation product;
+    product.flops[workload::Index(Dtype::kBf16)] = 1;
+    return workload::Cost{.operations = {product}};
+  });
+  const Outcome outcome = Run(*device, family);
   EXPECT_EQ(outcome.verdict, Verdict::kFailed) << "the process is lost, and has to end";
   EXPECT_THAT(outcome.reason, HasSubstr("illegal memory access"));
 }
 
 TEST_F(GpuDeviceTest, TheMemoryOfAGraphIsItsCases) {
   const auto device = Make();
-  const double eager = Counters(Run(*device, TwoPhases(20e-6), "eager")).at("peak_mem");
+  const double eager = Counters(Run(*device, TwoPhases(20e-6))).at("peak_mem");
   gpu_->graph_bytes = 3e6;
   EXPECT_EQ(Counters(Run(*device, TwoPhases(20e-6), "graph")).at("peak_mem"), eager + 3e6);
 }
 
 TEST_F(GpuDeviceTest, APowerCapIsRecorded) {
   const auto device = Make(/*nvml=*/true);
-  const auto counters = Counters(Run(*device, TwoPhases(20e-6), "eager"));
+  const auto counters = Counters(Run(*device, TwoPhases(20e-6)));
   EXPECT_EQ(counters.at("power_capped"), 1);
   EXPECT_EQ(counters.at("throttled"), 0);
   EXPECT_NEAR(counters.at("clock_mhz"), 1755, 1e-9);
@@ -262,14 +235,12 @@ TEST_F(GpuDeviceTest, RoofsAreThoseOfItsStreams) {
   EXPECT_THAT(device->Gauge(workload::CopyStream{1 << 16}.Cost(), CacheState::kWarm).name, HasSubstr("256 KiB"));
 }
 
-TEST_F(GpuDeviceTest, ItsStreamsDoWhatThoseOfTheProcessorDo) {
+TEST_F(GpuDeviceTest, ItsStreamsMatchThoseOfTheProcessor) {
   const auto device = Make();
   const at::Tensor words = at::arange(16, at::kLong);
-  std::byte* from = nullptr;
-  std::byte* to = nullptr;
   hardware::GpuStreams& streams = gpu_->streams();
-  from = streams.Allocate(128);
-  to = streams.Allocate(128);
+  std::byte* const from = streams.Allocate(128);
+  std::byte* const to = streams.Allocate(128);
   streams.Upload(from, std::span(reinterpret_cast<const uint64_t*>(words.data_ptr()), 16));
   std::vector<uint64_t> got(16, 99);
   streams.Upload(to, got);
@@ -309,7 +280,7 @@ TEST_F(GpuDeviceTest, UnverifiedKernelsAreInNoRunUnlessAskedFor) {
   FakeDevice cpu;
   const Implementation stream = {.name = "stream", .on_cpu = true, .on_gpu = true, .kernels = {"CopyStream"}};
   const Family family = TwoPhases(1e-6);
-  const Point point = family.Points(Suite::kQuick)[0].With("impl", "eager");
+  const Point point = Planned(family).point;
   const Implementation eager = {.name = "eager", .on_cpu = true, .on_gpu = true};
   EXPECT_EQ(CheckVerified(stream, point, *device).code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(CheckVerified(stream, point, *device).message()), HasSubstr("CopyStream"));

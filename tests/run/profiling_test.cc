@@ -45,8 +45,8 @@ class ProfilingTest : public testing::Test {
 };
 
 // One step to learn the order of phases, three for the time between operators, one for the libraries' logs, three that
-// are recorded to settle the memory layout beside the profiler's records, and three that are kept.
-TEST_F(ProfilingTest, RecordsStepsThatWereClockedAndToldAndRecordedBeforeAndKeepsTheLastAlone) {
+// are recorded to settle the memory layout between the profiler's records, and three that are kept.
+TEST_F(ProfilingTest, RecordsStepsAfterRehearsalsAndKeepsOnlyTheLast) {
   int ran = 0;
   const nlohmann::json profile = ProfileOf([&ran] {
     ++ran;
@@ -60,7 +60,7 @@ TEST_F(ProfilingTest, RecordsStepsThatWereClockedAndToldAndRecordedBeforeAndKeep
   EXPECT_THAT(shapes, testing::UnorderedElementsAre("[9]", "[10]", "[11]"));
 }
 
-TEST_F(ProfilingTest, PhasesAreOfTheStepsThatAreKept) {
+TEST_F(ProfilingTest, PhasesAreThoseOfTheKeptSteps) {
   const nlohmann::json profile = ProfileOf(
       [](timing::PhaseMarker& marker) {
         at::ones({1000});

@@ -4,12 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/suite/test_family.h"
+#include "tests/run/simple_case.h"
 
 namespace roofbench {
 namespace {
 
-TEST(Progress, TheNameGivesWayToTheWidth) {
+TEST(Progress, TheNameIsCutToTheWidth) {
   const std::string name(200, 'x');
   for (const std::size_t width : {40, 79, 99}) {
     const std::string line = ProgressLine(3, 12, name, 75, width);
@@ -23,11 +23,7 @@ TEST(Progress, LongStepsAreExpectedToTakeLong) {
   FakeDevice device;
   device.peaks.read = device.peaks.copy = 1e3;  // bytes/s
   const Family family = TestFamily(device, 1e-3);
-  std::vector<PlannedCase> plan;
-  for (const char* n : {"16", "100000"}) {
-    const Point point = family.Points(Suite::kQuick)[0].With("n", n);
-    plan.push_back({&family, point, point.Name()});
-  }
+  const std::vector<PlannedCase> plan = {Planned(family, {{"n", "16"}}), Planned(family, {{"n", "100000"}})};
   RunOptions options;
   options.sampling.max_time = 0.4;
   const std::vector<double> seconds = ExpectedSeconds(plan, options, device.peaks);

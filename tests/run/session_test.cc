@@ -1,57 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/run/session.h"
-#include "lib/run/built_case.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-
+#include "lib/run/built_case.h"
 #include "lib/suite/operand_cache.h"
 #include "lib/timing/statistics.h"
-#include "tests/suite/test_family.h"
+#include "tests/run/simple_case.h"
 
 namespace roofbench {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 class SessionTest : public testing::Test {
  protected:
   SessionTest() { options_.reference = "a100-sxm4-40gb"; }
 
-  PlannedCase At(const Family& family, const std::string& impl = "good", const std::string& n = "64") {
-    Point point = family.Points(Suite::kQuick)[0].With("impl", impl).With("n", n);
-    return {&family, point, point.Name()};
+  static PlannedCase At(const Family& family, const std::string& impl = "good", const std::string& n = "64") {
+    return Planned(family, {{"impl", impl}, {"n", n}});
   }
 
-  static double Counter(const Outcome& outcome, const std::string& name) {
-    for (const auto& [key, value] : outcome.counters) {
-      if (key == name) return value;
-    }
-    return -1;
+  // The outcome of one case in a session of its own.
+  Outcome Run(const PlannedCase& planned) { return Session(options_, device_, {planned}, nullptr).Run(0); }
+  // The same for a case whose steps take `seconds`.
+  Outcome RunFor(double seconds, const std::string& impl = "good", const std::string& n = "64") {
+    const Family family = TestFamily(device_, seconds);
+    return Run(At(family, impl, n));
   }
 
   RunOptions options_;
   FakeDevice device_;
 };
 
-TEST_F(SessionTest, MeasuresAgainstTheRoofBesideTheCase) {
+TEST_F(SessionTest, MeasuresAgainstTheRoofProbedWithTheCase) {
   // 512 bytes a step; at 1 GB/s the roof allows 0.512 us, and a step takes 2.048 us.
-  const Family family = TestFamily(device_, 2.048e-6);
-  Session session(options_, device_, {At(family)}, nullptr);
-  const Outcome& outcome = session.Run(0);
+  const Outcome outcome = RunFor(2.048e-6);
   ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
   EXPECT_NEAR(outcome.summary.median, 2.048e-6, 1e-12);
   EXPECT_NEAR(Counter(outcome, "roof"), 0.25, 1e-6);
   EXPECT_NEAR(Counter(outcome, "bytes/s"), 250e6, 1);
   EXPECT_NEAR(Counter(outcome, "a100_mem_util"), 0.25e9 / 1555e9, 1e-9);
-  EXPECT_EQ(Counter(outcome, "mem_util"), -1) << "no datasheet, no figure";
+  EXPECT_EQ(Counter(outcome, "mem_util"), -1) << "the device has no datasheet";
   EXPECT_EQ(Counter(outcome, "FLOP/s"), -1);
   EXPECT_GT(Counter(outcome, "peak_mem"), 2 * 64 * 4 - 1);
+  // At half of the calibrated memory speed, the same time is twice as near to the roof.
+  device_.roof_rate = 0.5e9;
+  EXPECT_NEAR(Counter(RunFor(2.048e-6), "roof"), 0.5, 1e-6);
 }
 
 // Three phases of 2 us, `sum_seconds` and 1 us. At 1 GB/s the roof allows 1 us for the products and 3 us for the sum;
@@ -67,26 +66,21 @@ Family InParts(FakeDevice& device, double sum_seconds) {
                                              {.bytes_read = 500, .component = "products"}}};
       })
       .Build([&device, sum_seconds](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
-        const at::Tensor x = in.Randn({at.Int("n")});
-        return Case{.step =
-                        [&device, sum_seconds](timing::PhaseMarker& marker) {
-                          device.fake_clock.Advance(1e-6);
-                          marker.End(2);
-                          device.fake_clock.Advance(2e-6);
-                          marker.End(0);
-                          device.fake_clock.Advance(sum_seconds);
-                          marker.End(1);
-                        },
-                    .phases = {"products", "sum", "rest"},
-                    .result = [=] { return std::vector{x}; },
-                    .reference = [=] { return std::vector{x.to(at::kDouble)}; }};
+        const auto step = [&device, sum_seconds](timing::PhaseMarker& marker) {
+          device.fake_clock.Advance(1e-6);
+          marker.End(2);
+          device.fake_clock.Advance(2e-6);
+          marker.End(0);
+          device.fake_clock.Advance(sum_seconds);
+          marker.End(1);
+        };
+        return CaseOf(in.Randn({at.Int("n")}), step, {"products", "sum", "rest"});
       });
 }
 
 TEST_F(SessionTest, PhasesHaveTheRoofOfTheirOwnOperations) {
   const Family family = InParts(device_, 4e-6);
-  Session session(options_, device_, {At(family)}, nullptr);
-  const Outcome& outcome = session.Run(0);
+  const Outcome outcome = Run(At(family));
   ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
   EXPECT_NEAR(Counter(outcome, "products_roof"), 0.5, 1e-6);
   EXPECT_NEAR(Counter(outcome, "sum_roof"), 0.75, 1e-6);
@@ -98,91 +92,84 @@ TEST_F(SessionTest, PhasesHaveTheRoofOfTheirOwnOperations) {
 }
 
 TEST_F(SessionTest, APhaseAboveItsRoofHasNoShare) {
-  // The sum at 1.5 of what the roof allows; the step as a whole below it.
+  // The sum takes two thirds of what the roof allows; the step as a whole stays below it.
   const Family family = InParts(device_, 2e-6);
-  Session session(options_, device_, {At(family)}, nullptr);
-  const Outcome& outcome = session.Run(0);
+  const Outcome outcome = Run(At(family));
   EXPECT_EQ(Counter(outcome, "disturbed"), 0);
   EXPECT_NEAR(Counter(outcome, "products_roof"), 0.5, 1e-6);
   EXPECT_EQ(Counter(outcome, "sum_roof"), -1);
 }
 
-TEST_F(SessionTest, TheRoofFollowsTheMachine) {
-  // The memory runs at half its calibrated speed now: the same time is twice as near to the roof.
-  device_.roof_rate = 0.5e9;
-  const Family family = TestFamily(device_, 2.048e-6);
-  Session session(options_, device_, {At(family)}, nullptr);
-  EXPECT_NEAR(Counter(session.Run(0), "roof"), 0.5, 1e-6);
-}
-
 TEST_F(SessionTest, FasterThanTheRoofIsAnError) {
-  const Family family = TestFamily(device_, 0.4e-6);
-  Session session(options_, device_, {At(family)}, nullptr);
-  const Outcome& outcome = session.Run(0);
+  const Outcome outcome = RunFor(0.4e-6);
   EXPECT_EQ(outcome.verdict, Verdict::kFailed);
   EXPECT_THAT(outcome.reason, HasSubstr("cannot be"));
 }
 
-TEST_F(SessionTest, ARoofThatWasDisturbedGivesNoShare) {
-  // 1.7 of the rate next to it, but not above the rate that was read when the memory was calibrated.
+TEST_F(SessionTest, ADisturbedRoofGivesNoShare) {
+  // 1.7 of the rate probed with the case, but not above the rate of the calibration.
   device_.roof_rate = 0.5e9;
-  const Family family = TestFamily(device_, 0.6e-6);
-  Session session(options_, device_, {At(family)}, nullptr);
-  const Outcome& outcome = session.Run(0);
+  const Outcome outcome = RunFor(0.6e-6);
   EXPECT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
   EXPECT_EQ(Counter(outcome, "disturbed"), 1);
   EXPECT_EQ(Counter(outcome, "roof"), -1);
-  EXPECT_GT(timing::Median(outcome.roof_ratios), 1.5) << "the journal keeps what was seen";
+  EXPECT_GT(timing::Median(outcome.roof_ratios), 1.5) << "the journal keeps the ratios";
 }
 
-TEST_F(SessionTest, AWrongResultIsAFailureAndNotANumber) {
+TEST_F(SessionTest, VerdictsOfCasesThatGoWrong) {
   const Family family = TestFamily(device_, 1e-3);
-  Session session(options_, device_, {At(family, "wrong"), At(family)}, nullptr);
-  const Outcome& wrong = session.Run(0);
-  EXPECT_EQ(wrong.verdict, Verdict::kFailed);
-  EXPECT_THAT(wrong.reason, HasSubstr("wrong result"));
-  EXPECT_TRUE(wrong.counters.empty());
-  EXPECT_EQ(session.failed(), 1);
-  EXPECT_EQ(session.Run(1).verdict, Verdict::kMeasured) << "one failure never stops the others";
-}
-
-TEST_F(SessionTest, CheckOffTimesAWrongResult) {
+  const Family throws_number =
+      TestFamily(device_, 1e-3, "number").Build([](const Point&, Inputs&) -> absl::StatusOr<Case> { throw 7; });
+  const struct {
+    PlannedCase planned;
+    Verdict verdict;
+    const char* reason;
+  } table[] = {{At(family, "wrong"), Verdict::kFailed, "wrong result"},
+               {At(family, "throws"), Verdict::kFailed, "the kernel broke"},
+               {At(throws_number), Verdict::kFailed, "std::exception"},
+               {At(family, "refuses"), Verdict::kSkipped, "no kernel for this (memory: 244 MiB predicted"},
+               {At(family), Verdict::kMeasured, ""}};
+  std::vector<PlannedCase> plan;
+  for (const auto& row : table) plan.push_back(row.planned);
+  Session session(options_, device_, plan, nullptr);
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    const Outcome& outcome = session.Run(i);
+    EXPECT_EQ(outcome.verdict, table[i].verdict) << plan[i].name;
+    EXPECT_THAT(outcome.reason, HasSubstr(table[i].reason));
+    EXPECT_EQ(outcome.counters.empty(), outcome.verdict != Verdict::kMeasured);
+  }
+  EXPECT_EQ(session.failed(), 3) << "a skipped case has not failed";
   options_.check = false;
-  const Family family = TestFamily(device_, 1e-3);
-  Session session(options_, device_, {At(family, "wrong")}, nullptr);
-  EXPECT_EQ(session.Run(0).verdict, Verdict::kMeasured);
+  EXPECT_EQ(Run(At(family, "wrong")).verdict, Verdict::kMeasured);
+  Session interrupted(options_, device_, {At(family)}, [] { return true; });
+  EXPECT_EQ(interrupted.Run(0).verdict, Verdict::kInterrupted);
 }
 
-TEST_F(SessionTest, ExceptionsAndRefusalsAreVerdicts) {
-  const Family family = TestFamily(device_, 1e-3);
-  Session session(options_, device_, {At(family, "throws"), At(family, "refuses")}, nullptr);
-  const Outcome& thrown = session.Run(0);
-  EXPECT_EQ(thrown.verdict, Verdict::kFailed);
-  EXPECT_THAT(thrown.reason, HasSubstr("the kernel broke"));
-  const Outcome& refused = session.Run(1);
-  EXPECT_EQ(refused.verdict, Verdict::kSkipped);
-  EXPECT_THAT(refused.reason, HasSubstr("no kernel for this (memory: 244 MiB predicted"));
-  EXPECT_EQ(session.failed(), 1) << "a skipped case has not failed";
-}
-
-TEST_F(SessionTest, TooLargeIsSkippedWithBothFigures) {
+TEST_F(SessionTest, ATooLargeCaseIsSkippedWithBothFigures) {
   device_.free_bytes = 300e6;
-  const Family family = TestFamily(device_, 1e-3);
-  Session session(options_, device_, {At(family, "good", "100000000")}, nullptr);
-  const Outcome& outcome = session.Run(0);
+  const Outcome outcome = RunFor(1e-3, "good", "100000000");
   EXPECT_EQ(outcome.verdict, Verdict::kSkipped);
-  EXPECT_THAT(outcome.reason, testing::AllOf(HasSubstr("needs more memory than is free"),
-                                             HasSubstr("(memory: 1.06 GiB predicted, 286 MiB free)")));
+  EXPECT_THAT(outcome.reason, AllOf(HasSubstr("needs more memory than is free"),
+                                    HasSubstr("(memory: 1.06 GiB predicted, 286 MiB free)")));
 }
 
-TEST_F(SessionTest, TooSlowIsPredictedFromSmallerPoints) {
+TEST_F(SessionTest, ExhaustedMemoryIsSkippedWithTheBytesThatWereRequested) {
+  const Family family = TestFamily(device_, 1e-3).Build([](const Point&, Inputs&) -> absl::StatusOr<Case> {
+    at::empty({int64_t{1} << 50}, at::kByte);
+    return absl::InternalError("a pebibyte was there");
+  });
+  const Outcome outcome = Run(At(family));
+  EXPECT_EQ(outcome.verdict, Verdict::kSkipped);
+  EXPECT_THAT(outcome.reason,
+              AllOf(HasSubstr("1125899906842624 bytes"), HasSubstr("244 MiB predicted"), HasSubstr("7.45 GiB free")));
+}
+
+TEST_F(SessionTest, ATooSlowCaseIsPredictedFromSmallerPoints) {
   // 2 s for a step of any size that is built; the pilot run at 1/16 of the size takes 2 s, so the whole is predicted at
   // 32 s.
-  const Family family = TestFamily(device_, 2.0);
-  Session session(options_, device_, {At(family, "good", "100000000")}, nullptr);
-  const Outcome& outcome = session.Run(0);
+  const Outcome outcome = RunFor(2.0, "good", "100000000");
   EXPECT_EQ(outcome.verdict, Verdict::kSkipped);
-  EXPECT_THAT(outcome.reason, testing::AllOf(HasSubstr("predicted to take 32.0 s"), HasSubstr("--max_step_time")));
+  EXPECT_THAT(outcome.reason, AllOf(HasSubstr("predicted to take 32.0 s"), HasSubstr("--max_step_time")));
 }
 
 TEST_F(SessionTest, AFamilyOfNamesIsPredictedByOneOfSizes) {
@@ -200,16 +187,14 @@ TEST_F(SessionTest, AFamilyOfNamesIsPredictedByOneOfSizes) {
                              ++built;
                              return Case{};
                            });
-  const Point point = named.Points(Suite::kQuick)[0];
-  Session session(options_, device_, {{&named, point, point.Name()}}, nullptr);
-  const Outcome& outcome = session.Run(0);
+  const Outcome outcome = Run(Planned(named));
   EXPECT_EQ(outcome.verdict, Verdict::kSkipped);
   EXPECT_THAT(outcome.reason, HasSubstr("predicted to take 32.0 s"));
   EXPECT_EQ(built, 0) << "nothing as large is built to find out";
 }
 
 // Pilot runs come before the measurement of memory, and may make what the case shares with others.
-TEST_F(SessionTest, WhatCasesShareCountsInThePeakOfEach) {
+TEST_F(SessionTest, SharedOperandsCountInThePeakOfEachCase) {
   constexpr double kBytes = 4 << 20;
   int builds = 0;
   int made = 0;
@@ -220,15 +205,13 @@ TEST_F(SessionTest, WhatCasesShareCountsInThePeakOfEach) {
       return OperandCache::Made{std::make_shared<at::Tensor>(at::ones({1 << 20})), kBytes};
     };
     const auto shared = OperandCache::Get("weights", make);
-    const at::Tensor x = in.Randn({16});
-    return Case{.step = [&] { device_.fake_clock.Advance(1e-3); },
-                .result = [=] { return std::vector{x}; },
-                .reference = [=] { return std::vector{x}; },
-                .shared_bytes = shared->unseen_bytes};
+    Case built = CaseOf(in.Randn({16}), [&] { device_.fake_clock.Advance(1e-3); });
+    built.shared_bytes = shared->unseen_bytes;
+    return built;
   });
-  // Large enough that a pilot run must say how long it takes; and small.
-  std::vector<PlannedCase> plan = {At(family, "good", "100000000"), At(family), At(family)};
-  for (PlannedCase& planned : plan) planned.point = planned.point.With("cache", "warm");  // one copy
+  // Large enough that a pilot run must find out how long it takes; and small. Warm: one copy.
+  std::vector<PlannedCase> plan;
+  for (const char* n : {"100000000", "64", "64"}) plan.push_back(Planned(family, {{"n", n}, {"cache", "warm"}}));
   Session session(options_, device_, plan, nullptr);
   for (const std::size_t i : {0, 1, 2}) {
     const int before = builds;
@@ -236,141 +219,92 @@ TEST_F(SessionTest, WhatCasesShareCountsInThePeakOfEach) {
     EXPECT_EQ(builds - before > 1, i == 0) << i;
   }
   EXPECT_EQ(made, 1);
-  OperandCache::Enter("nobody");
+  OperandCache::Enter("another family");
 }
 
 TEST_F(SessionTest, ColdCasesRotateOverSixteenLastLevelCaches) {
   device_.last_level_bytes = 64 * 1024;
   int builds = 0;
-  FakeDevice& device = device_;
-  const Family family = TestFamily(device_, 1e-3).Build([&builds, &device](const Point& at, Inputs& in) {
+  const Family family = TestFamily(device_, 1e-3).Build([&](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
     ++builds;
-    const at::Tensor x = in.Randn({at.Int("n")});
-    return absl::StatusOr<Case>(Case{.step = [&device] { device.fake_clock.Advance(1e-3); },
-                                     .result = [=] { return std::vector{x}; },
-                                     .reference = [=] { return std::vector{x}; }});
+    return CaseOf(in.Randn({at.Int("n")}), [this] { device_.fake_clock.Advance(1e-3); });
   });
-  PlannedCase warm = At(family, "good", "4096");
-  warm.point = warm.point.With("cache", "warm");
-  Session session(options_, device_, {At(family, "good", "4096"), warm}, nullptr);
-  session.Run(0);  // 16 KiB a copy
+  Run(At(family, "good", "4096"));  // 16 KiB a copy
   EXPECT_EQ(builds, 16 * 64 / 16);
   builds = 0;
-  session.Run(1);
+  Run(Planned(family, {{"n", "4096"}, {"cache", "warm"}}));
   EXPECT_EQ(builds, 1);
 }
 
-// Where lines can be evicted there is one copy; what the case holds on to is evicted, not what the step gives back.
-TEST_F(SessionTest, ColdCasesEvictWhatTheyHold) {
+// Where lines can be evicted there is one copy; the operands that the case keeps are evicted, not temporaries.
+TEST_F(SessionTest, ColdCasesEvictTheirOperands) {
   device_.evicts = true;
   device_.last_level_bytes = 64 * 1024;
-  FakeDevice& device = device_;
   int builds = 0;
-  const Family family = TestFamily(device_, 1e-3).Build([&builds, &device](const Point& at, Inputs& in) {
+  const Family family = TestFamily(device_, 1e-3).Build([&](const Point& at, Inputs& in) -> absl::StatusOr<Case> {
     ++builds;
     const at::Tensor x = in.Randn({at.Int("n")});
-    const auto grown = std::make_shared<at::Tensor>();
-    return absl::StatusOr<Case>(Case{.step =
-                                         [=, &device] {
-                                           if (!grown->defined()) *grown = at::empty({1000});
-                                           const at::Tensor temporary = x + 1;
-                                           device.fake_clock.Advance(1e-3);
-                                         },
-                                     .result = [=] { return std::vector{x}; },
-                                     .reference = [=] { return std::vector{x}; }});
+    return CaseOf(x, [=, this, grown = std::make_shared<at::Tensor>()] {
+      if (!grown->defined()) *grown = at::empty({1000});
+      const at::Tensor temporary = x + 1;
+      device_.fake_clock.Advance(1e-3);
+    });
   });
-  const auto bytes = [&](bool warm) {
-    PlannedCase planned = At(family, "good", "4096");
-    if (warm) planned.point = planned.point.With("cache", "warm");
-    const absl::StatusOr<BuiltCase> built = BuildCase(planned, options_, device_, Tamper());
+  const auto bytes = [&](const std::string& cache) {
+    const absl::StatusOr<BuiltCase> built =
+        BuildCase(Planned(family, {{"n", "4096"}, {"cache", cache}}), options_, device_);
     std::size_t sum = 0;
     for (const hardware::MemoryRange& range : built->operands) sum += range.bytes;
     return sum;
   };
-  EXPECT_EQ(bytes(/*warm=*/false), 4 * (4096 + 1000));
+  EXPECT_EQ(bytes("cold"), 4 * (4096 + 1000));
   EXPECT_EQ(builds, 1);
-  EXPECT_EQ(bytes(/*warm=*/true), 0);
-  Session session(options_, device_, {At(family, "good", "4096")}, nullptr);
-  EXPECT_EQ(session.Run(0).verdict, Verdict::kMeasured);
-  EXPECT_EQ(session.OutcomesOf(0).front().samples.steps_per_sample, 1);
-}
-
-TEST_F(SessionTest, InterruptedBeforeItRan) {
-  const Family family = TestFamily(device_, 1e-3);
-  Session session(options_, device_, {At(family)}, [] { return true; });
-  EXPECT_EQ(session.Run(0).verdict, Verdict::kInterrupted);
+  EXPECT_EQ(bytes("warm"), 0);
+  const Outcome outcome = Run(At(family, "good", "4096"));
+  EXPECT_EQ(outcome.verdict, Verdict::kMeasured);
+  EXPECT_EQ(outcome.samples.steps_per_sample, 1);
 }
 
 TEST_F(SessionTest, RepetitionsAreSeparateOutcomes) {
   const Family family = TestFamily(device_, 1e-3);
   Session session(options_, device_, {At(family)}, nullptr);
   const Outcome& first = session.Run(0);
-  const Outcome& second = session.Run(0);
+  for (int repetition = 1; repetition < 20; ++repetition) EXPECT_EQ(session.Run(0).repetition, repetition);
   EXPECT_EQ(first.repetition, 0);
-  EXPECT_EQ(second.repetition, 1);
-  EXPECT_EQ(session.OutcomesOf(0).size(), 2);
+  EXPECT_EQ(&session.OutcomesOf(0)[0], &first) << "references stay valid";
 }
 
-TEST_F(SessionTest, WhatIsRestoredDoesNotRunAgain) {
+TEST_F(SessionTest, RestoredOutcomesDoNotRunAgain) {
   const Family family = TestFamily(device_, 1e-3);
-  Session session(options_, device_, {At(family)}, nullptr);
-  Outcome before = session.Run(0);
+  Outcome before = Run(At(family));
   before.repetition = 1;
   before.summary.median = 42;
-  Session next(options_, device_, {At(family)}, nullptr);
+  Outcome failed{.name = before.name, .repetition = 3, .verdict = Verdict::kFailed};
+  Outcome other{.name = "of another plan", .repetition = 0};
+  Session session(options_, device_, {At(family, "throws"), At(family)}, nullptr);
   std::vector<int> measured;
-  next.OnFinished([&](const Outcome& outcome) { measured.push_back(outcome.repetition); });
-  next.Restore({before});
-  EXPECT_NE(next.Run(0).summary.median, 42) << "the first repetition was not restored";
-  EXPECT_EQ(next.Run(0).summary.median, 42);
-  EXPECT_NE(next.Run(0).summary.median, 42) << "it is taken once";
+  session.OnFinished([&](const Outcome& outcome) { measured.push_back(outcome.repetition); });
+  session.Restore({failed, other, before});
+  EXPECT_NE(session.Run(1).summary.median, 42) << "the first repetition was not restored";
+  EXPECT_EQ(session.Run(1).summary.median, 42);
+  EXPECT_NE(session.Run(1).summary.median, 42) << "each is taken once";
+  EXPECT_EQ(session.failed(), 0);
+  EXPECT_EQ(session.Run(1).verdict, Verdict::kFailed);
+  EXPECT_EQ(session.failed(), 1) << "a restored failure is still a failure";
   EXPECT_THAT(measured, testing::ElementsAre(0, 2));
 }
 
-TEST_F(SessionTest, ARestoredFailureIsStillAFailure) {
-  const Family family = TestFamily(device_, 1e-3);
-  Session session(options_, device_, {At(family)}, nullptr);
-  Outcome failed;
-  failed.name = At(family).name;
-  failed.verdict = Verdict::kFailed;
-  session.Restore({failed});
-  session.Run(0);
-  EXPECT_EQ(session.failed(), 1);
-}
-
-TEST_F(SessionTest, OutOfMemorySaysWhatWasAskedForPredictedAndFree) {
-  const Family family = TestFamily(device_, 1e-3).Build([](const Point&, Inputs&) -> absl::StatusOr<Case> {
-    at::empty({int64_t{1} << 50}, at::kByte);
-    return absl::InternalError("a pebibyte was there");
+TEST_F(SessionTest, StolenTimeMakesACaseNoisy) {
+  const Family family = TestFamily(device_, 1e-3).Build([this](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+    return CaseOf(in.Randn({4}), [this] {
+      device_.fake_clock.Advance(1e-3);
+      device_.conditions.stolen_seconds += 0.5e-3;
+    });
   });
-  Session session(options_, device_, {At(family)}, nullptr);
-  const Outcome& outcome = session.Run(0);
-  EXPECT_EQ(outcome.verdict, Verdict::kSkipped);
-  EXPECT_THAT(outcome.reason, testing::AllOf(HasSubstr("1125899906842624 bytes"), HasSubstr("244 MiB predicted"),
-                                             HasSubstr("7.45 GiB free")));
-}
-
-TEST_F(SessionTest, WhateverIsThrownIsAFailedCase) {
-  const Family family = TestFamily(device_, 1e-3).Build([](const Point&, Inputs&) -> absl::StatusOr<Case> { throw 7; });
-  Session session(options_, device_, {At(family)}, nullptr);
-  EXPECT_EQ(session.Run(0).verdict, Verdict::kFailed);
-}
-
-TEST_F(SessionTest, StealMakesACaseNoisy) {
-  const Family family = TestFamily(device_, 1e-3).Build([this](const Point&, Inputs& in) {
-    const at::Tensor x = in.Randn({4});
-    return absl::StatusOr<Case>(Case{.step =
-                                         [this] {
-                                           device_.fake_clock.Advance(1e-3);
-                                           device_.conditions.stolen_seconds += 0.5e-3;
-                                         },
-                                     .result = [=] { return std::vector{x}; },
-                                     .reference = [=] { return std::vector{x}; }});
-  });
-  const Family calm = TestFamily(device_, 1e-3, "calm");
-  Session session(options_, device_, {At(family), At(calm)}, nullptr);
-  EXPECT_EQ(Counter(session.Run(0), "noisy"), 1);
-  EXPECT_EQ(Counter(session.Run(1), "noisy"), 0);
+  const Outcome noisy = Run(At(family));
+  EXPECT_EQ(Counter(noisy, "noisy"), 1);
+  EXPECT_THAT(noisy.noise, testing::Contains("stolen"));
+  EXPECT_EQ(Counter(RunFor(1e-3), "noisy"), 0);
 }
 
 }  // namespace

@@ -22,20 +22,14 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::StartsWith;
 
-void WaitForTheEnd() {
-  while (true) pause();
-}
-
-// Counts the children, since each begins with a copy of the parent's memory.
 class SupervisorTest : public testing::Test {
  protected:
   SupervisorTest() { sigprocmask(SIG_SETMASK, nullptr, &mask_); }
   // Discards the signals that a finished run left pending, and restores the mask.
   ~SupervisorTest() override {
     for (const int signal : {SIGINT, SIGTERM}) {
-      std::signal(signal, SIG_IGN);  // which discards those that wait
+      std::signal(signal, SIG_IGN);  // discards pending ones
       std::signal(signal, SIG_DFL);
     }
     sigprocmask(SIG_SETMASK, &mask_, nullptr);
@@ -45,22 +39,19 @@ class SupervisorTest : public testing::Test {
   int Run(const std::vector<std::function<void()>>& children, double case_timeout = 0) {
     return Supervise(state_, {.case_timeout = case_timeout,
                               .run = [&]() -> int {
-                                const std::size_t mine = std::min(attempts_.size(), children.size() - 1);
-                                children[mine]();
+                                children[std::min(failed_.size(), children.size() - 1)]();
                                 _exit(0);
                               },
                               .fail =
                                   [&](const RunningCase& running, const std::string& reason) {
                                     failed_.push_back(running.index);
                                     reasons_.push_back(reason);
-                                    attempts_.push_back(1);
                                     return fail_status_;
                                   }});
   }
 
   SharedState state_{10};
-  std::vector<int> attempts_;  // one failure each, seen by the children that follow
-  std::vector<std::size_t> failed_;
+  std::vector<std::size_t> failed_;  // seen by the children that follow
   std::vector<std::string> reasons_;
   absl::Status fail_status_;
 
@@ -68,53 +59,48 @@ class SupervisorTest : public testing::Test {
   sigset_t mask_{};
 };
 
-TEST_F(SupervisorTest, PassesTheStatusOfAnOrderlyEndOn) {
+TEST_F(SupervisorTest, ForwardsTheStatusOfAnOrderlyEnd) {
   EXPECT_EQ(Run({[] { _exit(0); }}), 0);
   EXPECT_EQ(Run({[] { _exit(2); }}), 2);
   EXPECT_THAT(failed_, IsEmpty());
 }
 
-TEST_F(SupervisorTest, ACrashInACaseIsItsFailureAndAnotherChildGoesOn) {
-  struct {
-    int signal;
+// A sanitizer installs its own handlers.
+void DieBy(int signal) {
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+TEST_F(SupervisorTest, TheEndOfTheProcessInACaseIsItsFailureAndAnotherChildContinues) {
+  const struct {
+    std::function<void()> end;
     const char* reason;
-  } const table[] = {{SIGSEGV, "crashed (SIGSEGV, Segmentation fault)"},
-                     {SIGABRT, "crashed (SIGABRT, Aborted)"},
-                     {SIGBUS, "crashed (SIGBUS, Bus error)"},
-                     {SIGFPE, "crashed (SIGFPE, Floating point exception)"},
-                     {SIGILL, "crashed (SIGILL, Illegal instruction)"},
-                     {SIGKILL, "killed (SIGKILL), most likely by the system for memory"}};
+  } table[] = {{[] { DieBy(SIGSEGV); }, "crashed (SIGSEGV, Segmentation fault)"},
+               {[] { DieBy(SIGABRT); }, "crashed (SIGABRT, Aborted)"},
+               {[] { DieBy(SIGBUS); }, "crashed (SIGBUS, Bus error)"},
+               {[] { DieBy(SIGFPE); }, "crashed (SIGFPE, Floating point exception)"},
+               {[] { DieBy(SIGILL); }, "crashed (SIGILL, Illegal instruction)"},
+               {[] { raise(SIGKILL); }, "killed (SIGKILL), most likely by the system for memory"},
+               {[] { _exit(7); }, "ended with exit status 7"}};
   std::vector<std::function<void()>> children;
   std::vector<std::string> expected;
-  for (std::size_t i = 0; i < std::size(table); ++i) {
-    children.emplace_back([this, i, signal = table[i].signal] {
-      state_.BeginCase(i, 0);
-      std::signal(signal, SIG_DFL);  // a sanitizer installs its own handler
-      raise(signal);
+  for (const auto& row : table) {
+    children.emplace_back([this, i = children.size(), &row] {
+      state_.BeginCase(i, 2);
+      row.end();
     });
-    expected.emplace_back(table[i].reason);
+    expected.emplace_back(row.reason);
   }
   children.emplace_back([] { _exit(5); });
   EXPECT_EQ(Run(children), 5);
-  EXPECT_THAT(failed_, ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(failed_, ElementsAre(0, 1, 2, 3, 4, 5, 6));
   EXPECT_EQ(reasons_, expected);
-}
-
-TEST_F(SupervisorTest, AnExitInACaseIsItsFailure) {
-  EXPECT_EQ(Run({[this] {
-                   state_.BeginCase(3, 2);
-                   _exit(7);
-                 },
-                 [] { _exit(0); }}),
-            0);
-  EXPECT_THAT(failed_, ElementsAre(3));
-  EXPECT_THAT(reasons_, ElementsAre("ended with exit status 7"));
 }
 
 TEST_F(SupervisorTest, AHangingCaseIsEndedAtItsDeadline) {
   EXPECT_EQ(Run({[this] {
                    state_.BeginCase(4, 0);
-                   WaitForTheEnd();
+                   while (true) pause();
                  },
                  [] { _exit(0); }},
                 0.05),
@@ -139,15 +125,15 @@ TEST_F(SupervisorTest, TwoCrashesOutsideOfCasesEndTheRun) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(Run({[] { raise(SIGKILL); }}), 1);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              testing::AllOf(HasSubstr("another goes on"), HasSubstr("the run ends here")));
+              testing::AllOf(HasSubstr("another one continues"), HasSubstr("the run ends here")));
   EXPECT_THAT(failed_, IsEmpty());
 }
 
-TEST_F(SupervisorTest, AChildMayAskForASuccessor) {
+TEST_F(SupervisorTest, AChildMayRequestARespawn) {
   EXPECT_EQ(Run({[this] {
               if (state_.signal() != 0) _exit(9);  // the successor
               state_.Interrupt(1);
-              state_.AskForSuccessor();
+              state_.RequestRespawn();
               _exit(1);
             }}),
             9);
@@ -170,7 +156,7 @@ TEST_F(SupervisorTest, ARowThatCannotBeWrittenEndsTheRun) {
               raise(SIGKILL);
             }}),
             1);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("cannot go on: the disk is full"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("cannot continue: the disk is full"));
 }
 
 TEST_F(SupervisorTest, ASignalIsNotedAndTheChildEndsByItself) {

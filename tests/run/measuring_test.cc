@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/run/roof_ratios.h"
+#include "lib/run/measuring.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,16 +21,12 @@ Outcome TwoChunks() {
   return outcome;
 }
 
-TEST(ModelRatios, AreOfTheArithmeticBesideTheCase) {
+TEST(ModelRatios, AreKnownOnlyWhereArithmeticBinds) {
   RoofGauge gauge{.peaks = {}, .bound = workload::Bound::kCompute, .name = "bf16"};
   gauge.calibrated_rate = 2e12;
   EXPECT_THAT(ModelRatios(gauge, TwoChunks()), ElementsAre(0.5, 0.25));
-}
-
-// The probe alongside is not arithmetic, and the earlier calibration does not count as a roof inside the case.
-TEST(ModelRatios, AreNotKnownWhereMemoryBinds) {
-  RoofGauge gauge{.peaks = {}, .bound = workload::Bound::kMemory, .name = "memory"};
-  gauge.calibrated_rate = 2e12;
+  // The probe is then not arithmetic, and the earlier calibration does not count as a roof inside the case.
+  gauge.bound = workload::Bound::kMemory;
   EXPECT_THAT(ModelRatios(gauge, TwoChunks()), IsEmpty());
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/run/journal/journal.h"
+#include "lib/run/journal.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -12,6 +14,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/files.h"
 #include "lib/results/journal_line.h"
 
@@ -21,7 +25,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kSchema[] = "roofbench-journal-1";
-constexpr char kStartAnew[] = "; choose another --journal, or leave out --resume to start anew";
+constexpr char kStartOver[] = "; choose another --journal, or leave out --resume to start over";
 
 Json ObjectOf(const std::vector<std::pair<std::string, std::string>>& pairs) {
   Json object = Json::object();
@@ -37,7 +41,7 @@ absl::StatusOr<RunFacts> FactsOf(const Json& header, const char* key) {
   }
   RunFacts facts;
   for (const auto& [name, value] : found->items()) {
-    if (!value.is_string()) return absl::InvalidArgumentError(absl::StrCat("a ", key, " that is no text: ", name));
+    if (!value.is_string()) return absl::InvalidArgumentError(absl::StrCat("a ", key, " is not a string: ", name));
     facts.emplace_back(name, value.get<std::string>());
   }
   return facts;
@@ -62,11 +66,12 @@ std::string HeaderLine(const RunIdentity& identity, const RunFacts& context, con
 }
 
 // Parses the first line of an existing file as a journal's header; null for anything else.
-Json HeaderOf(const std::string& line) {
-  if (IsNestedDeeply(line)) return Json();
-  Json header = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+Json HeaderOf(const std::string& line) try {
+  Json header = ParseUntrusted(line);
   const bool fits = header.is_object() && header.value("schema", Json()) == kSchema;
   return fits ? header : Json();
+} catch (const std::exception&) {
+  return Json();
 }
 
 absl::Status Refusal(const std::string& path, const std::string& reason) {
@@ -79,7 +84,54 @@ absl::Status Explained(const std::string& path, const absl::Status& status) {
   return Refusal(path, "is being written by another roofbench; wait for it, or choose another --journal");
 }
 
+std::string ValueOf(const RunIdentity& identity, const std::string& name) {
+  for (const auto& [key, value] : identity) {
+    if (key == name) return value;
+  }
+  return "";
+}
+
 }  // namespace
+
+absl::StatusOr<std::string> HashOfFile(const std::string& path) {
+  // FNV-1a over eight-byte words, because a binary with sanitizers has a hundred megabytes.
+  constexpr uint64_t kPrime = 0x100000001b3;
+  uint64_t hash = 0xcbf29ce484222325;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path));
+  std::array<char, 1 << 16> block{};
+  while (file.read(block.data(), block.size()), file.gcount() > 0) {
+    const auto length = static_cast<std::size_t>(file.gcount());
+    for (std::size_t i = 0; i < length; i += sizeof(uint64_t)) {
+      uint64_t word = 0;
+      std::memcpy(&word, block.data() + i, std::min(sizeof(word), length - i));
+      hash = (hash ^ word) * kPrime;
+      hash ^= hash >> 32;  // a product alone carries nothing into lower bits
+    }
+  }
+  return absl::StrFormat("%016x", hash);
+}
+
+absl::StatusOr<RunIdentity> IdentityOf(const RunOptions& options, const Device& device) {
+  absl::StatusOr<std::string> program = HashOfFile("/proc/self/exe");
+  if (!program.ok()) return program.status();
+  return RunIdentity{
+      {"program", *std::move(program)},
+      {"device", absl::StrCat(device.kind(), ", ", device.name(), ", ", device.threads(), " threads")},
+      {"flags", absl::StrJoin(options.measuring_flags, " ")},
+  };
+}
+
+absl::Status SameRun(const RunIdentity& recorded, const RunIdentity& now) {
+  for (const auto& [name, value] : now) {
+    const std::string before = ValueOf(recorded, name);
+    if (before != value) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("belongs to another run: its ", name, " was '", before, "' and is now '", value, "'"));
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status Journal::Create(const std::string& path, const RunIdentity& identity, const RunFacts& context,
                              const std::string& contract) {
@@ -96,13 +148,13 @@ absl::Status Journal::Create(const std::string& path, const RunIdentity& identit
   if (absl::Status status = file_.Open(path, /*create=*/true); !status.ok()) return Explained(path, status);
   const bool was_empty = IsEmpty(path);
   if (!was_empty && HeaderOf(FirstLineOf(path)).is_null()) {
-    return Refusal(path, "is there and is no journal of roofbench; remove it, or choose another --journal");
+    return Refusal(path, "exists and is not a journal of roofbench; remove it, or choose another --journal");
   }
   return file_.Replace(header, was_empty ? LockedFile::Old::kDrop : LockedFile::Old::kKeep);
 }
 
 absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdentity& identity) {
-  if (!IsReplaceable(path)) return Refusal(path, absl::StrCat("is no plain file", kStartAnew));
+  if (!IsReplaceable(path)) return Refusal(path, absl::StrCat("is not a regular file", kStartOver));
   if (absl::Status status = file_.Open(path, /*create=*/false); !status.ok()) return Explained(path, status);
   std::istringstream lines(file_.Read());
   std::string line;
@@ -112,17 +164,17 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
     return absl::NotFoundError(path);
   }
   const Json header = HeaderOf(line);
-  if (header.is_null()) return Refusal(path, absl::StrCat("is no journal of roofbench", kStartAnew));
+  if (header.is_null()) return Refusal(path, absl::StrCat("is not a journal of roofbench", kStartOver));
   Recorded recorded;
   absl::StatusOr<RunFacts> context = FactsOf(header, "context");
   const absl::StatusOr<RunIdentity> run = FactsOf(header, "run");
   for (const absl::Status& status : {context.status(), run.status()}) {
     if (!status.ok()) {
-      return Refusal(path, absl::StrCat("has a damaged header (", std::string(status.message()), ")", kStartAnew));
+      return Refusal(path, absl::StrCat("has a damaged header (", std::string(status.message()), ")", kStartOver));
     }
   }
   if (absl::Status status = SameRun(*run, identity); !status.ok()) {
-    return Refusal(path, absl::StrCat(std::string(status.message()), kStartAnew));
+    return Refusal(path, absl::StrCat(std::string(status.message()), kStartOver));
   }
   recorded.context = *std::move(context);
   std::string kept = line + "\n";
@@ -136,14 +188,14 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
     absl::StatusOr<Outcome> outcome = ParseJournalLine(line);
     if (!outcome.ok()) {
       return Refusal(path, absl::StrCat("is damaged in line ", number, " (", std::string(outcome.status().message()),
-                                        ")", kStartAnew));
+                                        ")", kStartOver));
     }
     if (outcome->verdict == Verdict::kInterrupted || outcome->samples.stop == timing::StopReason::kInterrupted) {
       ++interrupted;
       continue;
     }
     if (!seen.emplace(outcome->name, outcome->repetition).second) {
-      return Refusal(path, absl::StrCat("has the case ", outcome->name, " twice (line ", number, ")", kStartAnew));
+      return Refusal(path, absl::StrCat("has the case ", outcome->name, " twice (line ", number, ")", kStartOver));
     }
     absl::StrAppend(&kept, line, "\n");
     recorded.outcomes.push_back(*std::move(outcome));
@@ -154,7 +206,7 @@ absl::StatusOr<Recorded> Journal::Resume(const std::string& path, const RunIdent
 }
 
 absl::Status Journal::Continue(const std::string& path) {
-  if (!IsReplaceable(path)) return Refusal(path, "is no plain file: what its process could not write is lost");
+  if (!IsReplaceable(path)) return Refusal(path, "is not a regular file: what its process could not write is lost");
   if (absl::Status status = file_.Open(path, /*create=*/false); !status.ok()) return Explained(path, status);
   const std::string text = file_.Read();
   const std::size_t whole = text.rfind('\n') + 1;  // 0 if there is none

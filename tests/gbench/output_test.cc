@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/gbench/row_writers.h"
+#include "lib/gbench/output.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,12 +11,23 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/files.h"
+#include "lib/device/device.h"
 #include "lib/results/outcome.h"
-#include "lib/run/journal/run_identity.h"
+#include "lib/run/run_options.h"
 
 namespace roofbench {
 
-using RunFacts = std::vector<std::pair<std::string, std::string>>;
+// Identifies the processes of one run. Name and value of each part: "program" (a hash of its file), "device", "flags"
+// (those that affect what is measured and how, but not where the results are written).
+using RunIdentity = RunFacts;
+
+absl::StatusOr<RunIdentity> IdentityOf(const RunOptions& options, const Device& device);
+
+// Returns FailedPrecondition naming the first part that differs, with both values.
+absl::Status SameRun(const RunIdentity& recorded, const RunIdentity& now);
+
+// A hash that depends on every byte of a file; NotFound if it cannot be read.
+absl::StatusOr<std::string> HashOfFile(const std::string& path);
 
 // Contents of a journal, for the run that resumes it.
 struct Recorded {

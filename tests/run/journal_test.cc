@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/run/journal/journal.h"
+#include "lib/run/journal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lib/results/journal_line.h"
 #include "tests/base/temp_folder.h"
+#include "tests/device/fake_device.h"
 
 namespace roofbench {
 namespace {
@@ -67,7 +68,7 @@ class JournalTest : public testing::Test {
   std::string path_ = folder_ / "run.jsonl";
 };
 
-TEST_F(JournalTest, GivesBackEveryFigure) {
+TEST_F(JournalTest, RestoresEveryFigure) {
   Fill({Measured("a"), Measured("a", 1), Failed("b", "no \"good\"\n\xff")});
   const auto recorded = Resume();
   ASSERT_TRUE(recorded.ok()) << recorded.status();
@@ -120,19 +121,19 @@ TEST_F(JournalTest, InterruptedCasesRunAgain) {
   EXPECT_THAT(ReadText(path_), testing::Not(HasSubstr("\"b\""))) << "or it would be there twice";
 }
 
-TEST_F(JournalTest, AnotherRunsJournalIsRefused) {
+TEST_F(JournalTest, TheJournalOfAnotherRunIsRefused) {
   Fill({Measured("a")});
   RunIdentity other = kIdentity;
   other[2].second = "--seed=2";
   EXPECT_THAT(Refusal(other), AllOf(HasSubstr(path_), HasSubstr("--seed=1"), HasSubstr("another --journal")));
 }
 
-TEST_F(JournalTest, WhatIsNoJournalIsRefusedAndKept) {
+TEST_F(JournalTest, AnyOtherFileIsRefusedAndKept) {
   for (const char* text : {"hello\n", "{\"benchmarks\":[]}\n", "{\"schema\":\"other-1\",\"context\":{}}\n", "[1]\n"}) {
     std::ofstream(path_) << text;
-    EXPECT_THAT(Refusal(), HasSubstr("is no journal of roofbench"));
+    EXPECT_THAT(Refusal(), HasSubstr("is not a journal of roofbench"));
     Journal journal;
-    EXPECT_THAT(std::string(journal.Create(path_, kIdentity, kFacts).message()), HasSubstr("is no journal"));
+    EXPECT_THAT(std::string(journal.Create(path_, kIdentity, kFacts).message()), HasSubstr("is not a journal"));
     EXPECT_EQ(ReadText(path_), text);
   }
 }
@@ -148,18 +149,10 @@ TEST_F(JournalTest, DamageBeforeTheLastLineIsRefused) {
   EXPECT_THAT(Refusal(), HasSubstr("twice (line 4)"));
 }
 
-TEST_F(JournalTest, NothingThereIsNotFound) {
+TEST_F(JournalTest, AMissingOrEmptyFileIsNotFound) {
   EXPECT_TRUE(absl::IsNotFound(Resume().status()));
   std::ofstream(path_) << "";
   EXPECT_TRUE(absl::IsNotFound(Resume().status()));
-}
-
-TEST_F(JournalTest, AnOldJournalMovesAside) {
-  Fill({Measured("a")});
-  const std::string old = ReadText(path_);
-  Fill({Measured("b")});
-  EXPECT_EQ(ReadText(path_ + ".previous"), old);
-  EXPECT_THAT(ReadText(path_), HasSubstr("\"b\""));
 }
 
 TEST_F(JournalTest, NoOldJournalIsOverwritten) {
@@ -187,7 +180,7 @@ TEST_F(JournalTest, AHeaderWithoutContextIsDamaged) {
   EXPECT_THAT(Refusal(), HasSubstr("damaged header"));
 }
 
-TEST_F(JournalTest, AStrangersLineIsRefusedWithoutACrash) {
+TEST_F(JournalTest, AnUntrustedLineIsRefusedWithoutACrash) {
   Fill({Measured("a")});
   const std::string whole = ReadText(path_);
   const auto with = [&](const std::string& what, const std::string& instead) {
@@ -212,7 +205,7 @@ TEST_F(JournalTest, AStrangersLineIsRefusedWithoutACrash) {
     EXPECT_THAT(Refusal(), HasSubstr("damaged in line 2")) << what;
   }
   std::ofstream(path_) << with("\"context\":{", "\"deep\":" + deep + ",\"context\":{");
-  EXPECT_THAT(Refusal(), HasSubstr("is no journal of roofbench"));
+  EXPECT_THAT(Refusal(), HasSubstr("is not a journal of roofbench"));
 }
 
 TEST_F(JournalTest, ACaseThatEndedItsProcessIsRestored) {
@@ -225,12 +218,12 @@ TEST_F(JournalTest, ACaseThatEndedItsProcessIsRestored) {
   }
   const auto recorded = Resume();
   ASSERT_TRUE(recorded.ok()) << recorded.status();
-  EXPECT_TRUE(recorded->notes.empty()) << "nothing is cut off any more";
+  EXPECT_TRUE(recorded->notes.empty()) << "no line is cut off now";
   ASSERT_THAT(recorded->outcomes, SizeIs(2));
   EXPECT_EQ(recorded->outcomes[1].reason, "crashed");
 }
 
-TEST_F(JournalTest, AJournalInMemoryIsOneLikeAnyOther) {
+TEST_F(JournalTest, AJournalInMemoryWorksLikeAnyOther) {
   const absl::StatusOr<std::string> path = NamelessJournal();
   ASSERT_TRUE(path.ok()) << path.status();
   path_ = *path;
@@ -250,15 +243,9 @@ TEST_F(JournalTest, AJournalInMemoryIsOneLikeAnyOther) {
   }
 }
 
-TEST_F(JournalTest, ADeviceKeepsNothingToGoOnWith) {
+TEST_F(JournalTest, ADeviceCannotBeContinued) {
   Journal journal;
-  EXPECT_THAT(std::string(journal.Continue("/dev/null").message()), HasSubstr("no plain file"));
-}
-
-TEST_F(JournalTest, TheHeaderHoldsTheContract) {
-  Journal journal;
-  ASSERT_TRUE(journal.Create(path_, kIdentity, kFacts, R"({"schema":"x","version":1})").ok());
-  EXPECT_THAT(ReadText(path_), HasSubstr(R"("contract":{"schema":"x","version":1}})"));
+  EXPECT_THAT(std::string(journal.Continue("/dev/null").message()), HasSubstr("not a regular file"));
 }
 
 TEST_F(JournalTest, OneProcessWritesAtATime) {
@@ -272,10 +259,37 @@ TEST_F(JournalTest, OneProcessWritesAtATime) {
   EXPECT_THAT(ReadText(path_), HasSubstr("\"b\""));
 }
 
-TEST_F(JournalTest, AFullDiskIsTold) {
-  Journal journal;
-  EXPECT_THAT(std::string(journal.Create("/dev/full", kIdentity, kFacts).message()),
-              AllOf(HasSubstr("/dev/full"), HasSubstr("No space left")));
+TEST(RunIdentityTest, EachPartThatDiffersIsNamed) {
+  FakeDevice device;
+  RunOptions options;
+  options.measuring_flags = {"--seed=1"};
+  const auto before = IdentityOf(options, device);
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_TRUE(SameRun(*before, *before).ok());
+  options.measuring_flags = {"--seed=2"};
+  EXPECT_THAT(std::string(SameRun(*before, *IdentityOf(options, device)).message()),
+              AllOf(HasSubstr("flags"), HasSubstr("--seed=1"), HasSubstr("--seed=2")));
+  for (std::size_t part = 0; part < before->size(); ++part) {
+    RunIdentity other = *before;
+    other[part].second += "x";
+    EXPECT_THAT(std::string(SameRun(other, *before).message()), HasSubstr(other[part].first));
+  }
+  EXPECT_FALSE(SameRun({}, *before).ok()) << "the parts are missing";
+}
+
+TEST(RunIdentityTest, HashChangesWithEveryByte) {
+  const TempFolder folder;
+  const std::string text(200'003, 'a');
+  std::ofstream(folder / "a") << text;
+  const auto hash = HashOfFile(folder / "a");
+  ASSERT_TRUE(hash.ok());
+  for (const std::size_t at : {std::size_t{0}, std::size_t{65'535}, std::size_t{65'536}, text.size() - 1}) {
+    std::string other = text;
+    other[at] = 'b';
+    std::ofstream(folder / "b") << other;
+    EXPECT_NE(*hash, *HashOfFile(folder / "b")) << at;
+  }
+  EXPECT_FALSE(HashOfFile(folder / "none").ok());
 }
 
 }  // namespace
