@@ -19,9 +19,9 @@ constexpr double kCacheSeconds = 0.004;  // seconds of one reading
 
 hardware::RoofNeeds MeteredDevice::AddGemmProbes(hardware::RoofNeeds needs) {
   for (const Dtype dtype : workload::kDtypes) {
-    bool& needed = needs.dtypes[workload::Index(dtype)];
-    needed = needed && Supports(dtype).ok();
-    if (!needed || meter().peaks().flops_per_second[workload::Index(dtype)] > 0) continue;
+    const std::size_t i = workload::Index(dtype);
+    needs.dtypes[i] = needs.dtypes[i] && Supports(dtype).ok();
+    if (!needs.dtypes[i] || meter().peaks().flops_per_second[i] > 0) continue;
     for (auto& [name, probe] : GemmProbes(dtype)) meter().AddComputeProbe(dtype, name, std::move(probe));
   }
   return needs;
