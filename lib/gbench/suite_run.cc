@@ -14,7 +14,7 @@
 #include "lib/base/process.h"
 #include "lib/base/text.h"
 #include "lib/gbench/output.h"
-#include "lib/hardware/memory_limit.h"
+#include "lib/hardware/process_memory.h"
 #include "lib/run/journal.h"
 #include "lib/run/progress.h"
 #include "lib/run/roof_stage.h"
