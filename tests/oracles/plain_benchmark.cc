@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of three cases of the suite in plain Google Benchmark, as its documentation shows it: a lower bound for the
-// repeatability of roofbench's medians. tests/oracles/compare_spread.py runs both. Shares no code with the product.
+// repeatability of roofbench's medians. `tests/oracles/measure.py spread` runs both. Shares no code with the product.
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>

@@ -55,49 +55,20 @@ AVX512 double SumOf(const __m512& v) {
   return sum;
 }
 
-// ---- read: 16 accumulators ----
+// ---- read: 16 accumulators, of one stream or of several at once; one alone is prefetched ----
 
-AVX512 int64_t ReadOneStream(char*, const char* p, size_t n) {
+template <size_t kStreams>
+AVX512 int64_t Read(char*, const char* p, size_t n) {
+  constexpr size_t kEach = 16 / kStreams;
+  const size_t part = n / kStreams;
   __m512i a[16];
   for (auto& x : a) x = _mm512_setzero_si512();
-  for (const char* end = p + n; p < end; p += 1024) {
+  for (const char* end = p + part; p < end; p += 64 * kEach) {
 #pragma GCC unroll 16
     for (size_t i = 0; i < 16; ++i) {
-      _mm_prefetch(p + 4096 + 64 * i, _MM_HINT_T0);
-      a[i] = _mm512_xor_si512(a[i], _mm512_load_si512(p + 64 * i));
-    }
-  }
-#pragma GCC unroll 16
-  for (size_t i = 1; i < 16; ++i) a[0] = _mm512_xor_si512(a[0], a[i]);
-  return SumOf(a[0]);
-}
-
-AVX512 int64_t ReadHalves(char*, const char* p, size_t n) {
-  __m512i a[16];
-  for (auto& x : a) x = _mm512_setzero_si512();
-  const size_t half = n / 2;
-  for (const char* end = p + half; p < end; p += 512) {
-#pragma GCC unroll 8
-    for (size_t i = 0; i < 8; ++i) a[i] = _mm512_xor_si512(a[i], _mm512_load_si512(p + 64 * i));
-#pragma GCC unroll 8
-    for (size_t i = 0; i < 8; ++i) a[8 + i] = _mm512_xor_si512(a[8 + i], _mm512_load_si512(p + half + 64 * i));
-  }
-#pragma GCC unroll 16
-  for (size_t i = 1; i < 16; ++i) a[0] = _mm512_xor_si512(a[0], a[i]);
-  return SumOf(a[0]);
-}
-
-AVX512 int64_t ReadQuarters(char*, const char* p, size_t n) {
-  __m512i a[16];
-  for (auto& x : a) x = _mm512_setzero_si512();
-  const size_t quarter = n / 4;
-  for (const char* end = p + quarter; p < end; p += 256) {
-#pragma GCC unroll 4
-    for (size_t q = 0; q < 4; ++q) {
-#pragma GCC unroll 4
-      for (size_t i = 0; i < 4; ++i) {
-        a[4 * q + i] = _mm512_xor_si512(a[4 * q + i], _mm512_load_si512(p + q * quarter + 64 * i));
-      }
+      const char* line = p + i / kEach * part + i % kEach * 64;
+      if (kStreams == 1) _mm_prefetch(line + 4096, _MM_HINT_T0);
+      a[i] = _mm512_xor_si512(a[i], _mm512_load_si512(line));
     }
   }
 #pragma GCC unroll 16
@@ -107,68 +78,43 @@ AVX512 int64_t ReadQuarters(char*, const char* p, size_t n) {
 
 // ---- copy: streaming stores ----
 
-AVX512 int64_t CopyOneStream(char* to, const char* from, size_t n) {
-  for (size_t at = 0; at < n; at += 512) {
-    __m512i v[8];
-#pragma GCC unroll 8
-    for (size_t i = 0; i < 8; ++i) {
-      _mm_prefetch(from + at + 4096 + 64 * i, _MM_HINT_NTA);
-      v[i] = _mm512_load_si512(from + at + 64 * i);
-    }
-#pragma GCC unroll 8
-    for (size_t i = 0; i < 8; ++i) _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at + 64 * i), v[i]);
-  }
-  _mm_sfence();
-  return 0;
-}
+enum class Prefetch { kNone, kNta, kT0 };
 
-AVX512 int64_t CopyHalves(char* to, const char* from, size_t n) {
-  const size_t half = n / 2;
-  for (size_t at = 0; at < half; at += 256) {
+template <size_t kStreams, size_t kLines, Prefetch kPrefetch>
+AVX512 int64_t Copy(char* to, const char* from, size_t n) {
+  const size_t part = n / kStreams;
+  for (size_t at = 0; at < part; at += 64 * kLines) {
 #pragma GCC unroll 2
-    for (size_t h = 0; h < 2; ++h) {
-      const char* p = from + h * half + at;
-      char* q = to + h * half + at;
-      __m512i v[4];
-#pragma GCC unroll 4
-      for (size_t i = 0; i < 4; ++i) {
-        _mm_prefetch(p + 4096 + 64 * i, _MM_HINT_T0);
+    for (size_t stream = 0; stream < kStreams; ++stream) {
+      const char* p = from + stream * part + at;
+      char* q = to + stream * part + at;
+      __m512i v[kLines];
+#pragma GCC unroll 8
+      for (size_t i = 0; i < kLines; ++i) {
+        if (kPrefetch == Prefetch::kNta) _mm_prefetch(p + 4096 + 64 * i, _MM_HINT_NTA);
+        if (kPrefetch == Prefetch::kT0) _mm_prefetch(p + 4096 + 64 * i, _MM_HINT_T0);
         v[i] = _mm512_load_si512(p + 64 * i);
       }
-#pragma GCC unroll 4
-      for (size_t i = 0; i < 4; ++i) _mm512_stream_si512(reinterpret_cast<__m512i*>(q + 64 * i), v[i]);
+#pragma GCC unroll 8
+      for (size_t i = 0; i < kLines; ++i) _mm512_stream_si512(reinterpret_cast<__m512i*>(q + 64 * i), v[i]);
     }
   }
   _mm_sfence();
   return 0;
 }
 
-AVX512 int64_t CopyWithoutPrefetch(char* to, const char* from, size_t n) {
-  for (size_t at = 0; at < n; at += 256) {
-    const __m512i a = _mm512_load_si512(from + at);
-    const __m512i b = _mm512_load_si512(from + at + 64);
-    const __m512i c = _mm512_load_si512(from + at + 128);
-    const __m512i d = _mm512_load_si512(from + at + 192);
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at), a);
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at + 64), b);
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at + 128), c);
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at + 192), d);
-  }
-  _mm_sfence();
-  return 0;
-}
+// ---- arithmetic ----
 
-// ---- arithmetic: 16 and 24 accumulators ----
-
-AVX512 double Fma24(int64_t n, const float* seed) {
-  __m512 a[24];
+template <size_t kAccumulators>
+AVX512 double Fma(int64_t n, const float* seed) {
+  __m512 a[kAccumulators];
 #pragma GCC unroll 24
-  for (size_t i = 0; i < 24; ++i) a[i] = _mm512_loadu_ps(seed + 16 * i);
+  for (size_t i = 0; i < kAccumulators; ++i) a[i] = _mm512_loadu_ps(seed + 16 * i);
   const __m512 x = _mm512_loadu_ps(seed + 7);
   const __m512 y = _mm512_loadu_ps(seed + 23);
   for (int64_t k = 0; k < n; ++k) {
 #pragma GCC unroll 24
-    for (size_t i = 0; i < 24; ++i) a[i] = _mm512_fmadd_ps(a[i], x, y);
+    for (size_t i = 0; i < kAccumulators; ++i) a[i] = _mm512_fmadd_ps(a[i], x, y);
   }
   double sum = 0;
 #pragma GCC unroll 24
@@ -176,47 +122,16 @@ AVX512 double Fma24(int64_t n, const float* seed) {
   return sum;
 }
 
-AVX512 double Fma16(int64_t n, const float* seed) {
-  __m512 a[16];
-#pragma GCC unroll 16
-  for (size_t i = 0; i < 16; ++i) a[i] = _mm512_loadu_ps(seed + 16 * i);
-  const __m512 x = _mm512_loadu_ps(seed + 7);
-  const __m512 y = _mm512_loadu_ps(seed + 23);
-  for (int64_t k = 0; k < n; ++k) {
-#pragma GCC unroll 16
-    for (size_t i = 0; i < 16; ++i) a[i] = _mm512_fmadd_ps(x, a[i], y);
-  }
-  double sum = 0;
+template <size_t kAccumulators>
+AVX512 double Bf16Dot(int64_t n, const float* seed) {
+  __m512 a[kAccumulators];
 #pragma GCC unroll 24
-  for (const auto& v : a) sum += SumOf(v);
-  return sum;
-}
-
-AVX512 double Bf16Dot24(int64_t n, const float* seed) {
-  __m512 a[24];
-#pragma GCC unroll 24
-  for (size_t i = 0; i < 24; ++i) a[i] = _mm512_loadu_ps(seed + 16 * i);
+  for (size_t i = 0; i < kAccumulators; ++i) a[i] = _mm512_loadu_ps(seed + 16 * i);
   const __m512bh x = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(seed), _mm512_loadu_ps(seed + 16));
   const __m512bh y = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(seed + 32), _mm512_loadu_ps(seed + 48));
   for (int64_t k = 0; k < n; ++k) {
 #pragma GCC unroll 24
-    for (size_t i = 0; i < 24; ++i) a[i] = _mm512_dpbf16_ps(a[i], x, y);
-  }
-  double sum = 0;
-#pragma GCC unroll 24
-  for (const auto& v : a) sum += SumOf(v);
-  return sum;
-}
-
-AVX512 double Bf16Dot16(int64_t n, const float* seed) {
-  __m512 a[16];
-#pragma GCC unroll 16
-  for (size_t i = 0; i < 16; ++i) a[i] = _mm512_loadu_ps(seed + 16 * i);
-  const __m512bh x = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(seed), _mm512_loadu_ps(seed + 16));
-  const __m512bh y = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(seed + 32), _mm512_loadu_ps(seed + 48));
-  for (int64_t k = 0; k < n; ++k) {
-#pragma GCC unroll 16
-    for (size_t i = 0; i < 16; ++i) a[i] = _mm512_dpbf16_ps(a[i], x, y);
+    for (size_t i = 0; i < kAccumulators; ++i) a[i] = _mm512_dpbf16_ps(a[i], x, y);
   }
   double sum = 0;
 #pragma GCC unroll 24
@@ -314,16 +229,16 @@ int main(int argc, char** argv) {
   };
   enum { kRead, kCopy, kFp32, kBf16, kRoofs };
   Loop loops[] = {
-      {kRead, stream(ReadOneStream, 1)},
-      {kRead, stream(ReadHalves, 1)},
-      {kRead, stream(ReadQuarters, 1)},
-      {kCopy, stream(CopyOneStream, 2)},
-      {kCopy, stream(CopyHalves, 2)},
-      {kCopy, stream(CopyWithoutPrefetch, 2)},
-      {kFp32, arithmetic(Fma24, 24 * 16 * 2)},
-      {kFp32, arithmetic(Fma16, 16 * 16 * 2)},
-      {kBf16, arithmetic(Bf16Dot24, 24 * 32 * 2)},
-      {kBf16, arithmetic(Bf16Dot16, 16 * 32 * 2)},
+      {kRead, stream(Read<1>, 1)},
+      {kRead, stream(Read<2>, 1)},
+      {kRead, stream(Read<4>, 1)},
+      {kCopy, stream(Copy<1, 8, Prefetch::kNta>, 2)},
+      {kCopy, stream(Copy<2, 4, Prefetch::kT0>, 2)},
+      {kCopy, stream(Copy<1, 4, Prefetch::kNone>, 2)},
+      {kFp32, arithmetic(Fma<24>, 24 * 16 * 2)},
+      {kFp32, arithmetic(Fma<16>, 16 * 16 * 2)},
+      {kBf16, arithmetic(Bf16Dot<24>, 24 * 32 * 2)},
+      {kBf16, arithmetic(Bf16Dot<16>, 16 * 32 * 2)},
   };
   double best[kRoofs] = {};
   const double end = Now() + seconds;

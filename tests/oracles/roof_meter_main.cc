@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measured roofs of lib/hardware in the form that roof_loops prints, for compare_roofs.py.
+// The measured roofs of lib/hardware in the form that roof_loops prints, for `measure.py roofs`.
 //
 //   roof_meter_main [seconds = 2] [threads = all]
 //

@@ -53,14 +53,6 @@ def make(path: Path, count: int, plant: int, broken: int | None, starter: str, s
     return Scratch(path, commits, commits[plant])
 
 
-def timed_starter() -> str:
-    """A program that really takes its time: timed_program.py with the work of its commit."""
-    return (
-        '#!/bin/sh\nhere=$(dirname "$(readlink -f "$0")")\n'
-        f'PYTHONPATH={HERE} exec {sys.executable} -S {HERE / "timed_program.py"} "--work=$(cat "$here/work")" "$@"\n'
-    )
-
-
 def untimed_starter(runs: Path) -> str:
     """A program that answers in no time, from a counter of its runs."""
     fake = f"{sys.executable} -S {HERE / 'fake_roofbench.py'} --times={CASE}:10 --seed={runs} --noise=0.01"
