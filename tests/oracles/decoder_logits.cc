@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The logits of our decoder for a checkpoint, for Python tests to compare with transformers:
-//   decoder_logits FOLDER IMPL PRECISION GROUP SEQUENCES PROMPT OUT
-// SEQUENCES is "1,2,3;4,5,6": token ids of sequences of one length. The first PROMPT are read at once, the others one
-// by one; OUT gets the logits after each, fp32 [1 + length - PROMPT, batch, vocab]. With "greedy=N" in place of OUT, N
-// tokens are chosen one after another and printed, one line per sequence. PRECISION/fp16: with activations in fp16.
+//   decoder_logits FOLDER SEQUENCES OUT IMPL:PRECISION:PROMPT…
+// SEQUENCES is "1,2,3;4,5,6": token ids of sequences of one length. Each run reads the first PROMPT at once and the
+// others one by one, and adds the logits after each to OUT, fp32 [1 + length - PROMPT, batch, vocab].
+// PRECISION/fp16: with activations in fp16.
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/argmax.h>
 #include <ATen/ops/empty.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
 #include <string>
 #include <vector>
 
@@ -45,54 +43,36 @@ at::Tensor ParseSequences(const std::string& text) {
   return tokens;
 }
 
+void Run(const Checkpoint& checkpoint, const at::Tensor& tokens, const std::string& run, std::ofstream& out) {
+  const std::vector<std::string> parts = absl::StrSplit(run, ':');
+  int64_t prompt = 0;
+  if (parts.size() != 3 || !absl::SimpleAtoi(parts[2], &prompt)) Stop(absl::StrCat("not IMPL:PRECISION:PROMPT: ", run));
+  const auto format = workload::ParseWeightFormat(parts[1].substr(0, parts[1].find('/')));
+  if (!format) Stop(absl::StrCat("unknown precision: ", run));
+  Storage storage = DefaultStorage(checkpoint.config(), *format);
+  if (absl::EndsWith(parts[1], "/fp16")) storage.activations = workload::Activations::kFp16;
+  storage.group = 32;
+  const auto weights = LoadWeights(checkpoint, storage);
+  if (!weights.ok()) Stop(std::string(weights.status().message()));
+  const auto decoder = MakeDecoder(parts[0], *weights, {.batch = tokens.size(0), .capacity = tokens.size(1)}, 2);
+  if (!decoder.ok()) Stop(std::string(decoder.status().message()));
+  const auto write = [&](const at::Tensor& result) {
+    const at::Tensor logits = result.contiguous();
+    out.write(reinterpret_cast<const char*>(logits.data_ptr()), static_cast<std::streamsize>(logits.nbytes()));
+  };
+  write((*decoder)->Append(tokens.narrow(1, 0, prompt).contiguous()));
+  for (int64_t i = prompt; i < tokens.size(1); ++i) write((*decoder)->AppendOne(tokens.select(1, i).contiguous()));
+}
+
 int Main(const std::vector<std::string>& arguments) {
-  if (arguments.size() != 8) Stop("FOLDER IMPL PRECISION GROUP SEQUENCES PROMPT OUT");
-  constexpr char kFp16[] = "/fp16";
-  const bool is_fp16 = absl::EndsWith(arguments[3], kFp16);
-  const auto format = workload::ParseWeightFormat(arguments[3].substr(0, arguments[3].find('/')));
-  if (!format) Stop("no such precision");
+  if (arguments.size() < 5) Stop("FOLDER SEQUENCES OUT IMPL:PRECISION:PROMPT…");
   const auto checkpoint = Checkpoint::Open(arguments[1]);
   if (!checkpoint.ok()) Stop(std::string(checkpoint.status().message()));
-  Storage storage = DefaultStorage(checkpoint->config(), *format);
-  if (is_fp16) storage.activations = workload::Activations::kFp16;
-  if (!absl::SimpleAtoi(arguments[4], &storage.group)) Stop("GROUP is no number");
-  const auto weights = LoadWeights(*checkpoint, storage);
-  if (!weights.ok()) Stop(std::string(weights.status().message()));
-
   const at::NoGradGuard no_grad;
-  const at::Tensor tokens = ParseSequences(arguments[5]);
-  int64_t prompt = 0;
-  if (!absl::SimpleAtoi(arguments[6], &prompt)) Stop("PROMPT is no number");
-  constexpr char kGreedy[] = "greedy=";
-  int64_t greedy = 0;
-  if (absl::StartsWith(arguments[7], kGreedy)) greedy = std::atoll(arguments[7].c_str() + sizeof(kGreedy) - 1);
-  const int64_t batch = tokens.size(0);
-  const auto decoder = MakeDecoder(arguments[2], *weights, {.batch = batch, .capacity = tokens.size(1) + greedy}, 2);
-  if (!decoder.ok()) Stop(std::string(decoder.status().message()));
-
-  std::vector<at::Tensor> logits = {(*decoder)->Append(tokens.narrow(1, 0, prompt).contiguous()).clone()};
-  for (int64_t i = prompt; i < tokens.size(1); ++i) {
-    const at::Tensor next = tokens.select(1, i).contiguous();
-    logits.push_back((*decoder)->AppendOne(next).clone());
-  }
-  if (greedy == 0) {
-    std::ofstream out(arguments[7], std::ios::binary);
-    for (const at::Tensor& step : logits) {
-      out.write(reinterpret_cast<const char*>(step.data_ptr()), static_cast<std::streamsize>(step.nbytes()));
-    }
-    return out ? 0 : 1;
-  }
-  std::vector<std::string> chosen(static_cast<std::size_t>(batch));
-  at::Tensor last = logits.back();
-  for (int64_t i = 0; i < greedy; ++i) {
-    const at::Tensor next = last.argmax(-1);
-    for (int64_t b = 0; b < batch; ++b) {
-      absl::StrAppend(&chosen[static_cast<std::size_t>(b)], i > 0 ? "," : "", next[b].item<int64_t>());
-    }
-    if (i + 1 < greedy) last = (*decoder)->AppendOne(next);
-  }
-  for (const std::string& line : chosen) std::cout << line << '\n';
-  return 0;
+  const at::Tensor tokens = ParseSequences(arguments[2]);
+  std::ofstream out(arguments[3], std::ios::binary);
+  for (auto run = arguments.begin() + 4; run != arguments.end(); ++run) Run(*checkpoint, tokens, *run, out);
+  return out ? 0 : 1;
 }
 
 }  // namespace

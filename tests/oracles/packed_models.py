@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import tiny_models
 import torch
 from safetensors.numpy import save_file
-from tiny_models import MODELS, SMALL
 
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 PLAIN_ORDER = tuple(range(8))
@@ -52,14 +52,6 @@ class Packed:
         }
 
 
-def words_along_rows(codes: Codes) -> npt.NDArray[np.int32]:
-    """[8·n, m] becomes [n, m]: row 8·i + j in nibble j."""
-    words = np.zeros((codes.shape[0] // 8, codes.shape[1]), np.uint32)
-    for row in range(codes.shape[0]):
-        words[row // 8] |= codes[row] << (4 * (row % 8))
-    return words.view(np.int32)
-
-
 def words_along_columns(codes: Codes, order: tuple[int, ...]) -> npt.NDArray[np.int32]:
     """[n, 8·m] becomes [n, m]: column 8·i + order[j] in nibble j."""
     words = np.zeros((codes.shape[0], codes.shape[1] // 8), np.uint32)
@@ -94,7 +86,7 @@ def pack(weight: npt.NDArray[np.float32], packed: Packed) -> tuple[dict[str, Any
         }
     else:
         tensors |= {
-            "qweight": words_along_rows(across),
+            "qweight": np.ascontiguousarray(words_along_columns(across.T, PLAIN_ORDER).T),
             "qzeros": words_along_columns(zeros - 1 if packed.version == 1 else zeros, PLAIN_ORDER),
             "g_idx": (np.arange(columns) // group).astype(np.int32),
         }
@@ -103,10 +95,7 @@ def pack(weight: npt.NDArray[np.float32], packed: Packed) -> tuple[dict[str, Any
 
 def write(name: str, packed: Packed, folder: Path) -> Any:
     """Writes the checkpoint; returns the model in fp32 with the weights that it holds."""
-    config, model_class, sizes = MODELS[name]
-    torch.manual_seed(0)
-    sizes = SMALL | sizes | {"vocab_size": 96, "initializer_range": 0.2, "max_position_embeddings": 512}
-    model = model_class(config(**sizes)).eval()
+    model = tiny_models.plain(name, vocab_size=96)
     tensors: dict[str, Any] = {}
     with torch.no_grad():
         for key, parameter in model.state_dict().items():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The FLOPs that a case reports are those that torch.utils.flop_counter counts on meta tensors."""
+"""The FLOPs of cases and profiles are those that torch.utils.flop_counter counts on meta tensors, and the memory of
+training steps is predicted by its formulas."""
 
 from __future__ import annotations
 
@@ -11,67 +12,61 @@ from typing import Any
 import pytest
 import torch
 import torch_transformer
+from built_program import BIN, NO_ROOFS, PROGRAM
 from torch.utils.flop_counter import FlopCounterMode
-
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "build" / "release" / "bin" / "roofbench"
-PARAMETERS = ROOT / "build" / "release" / "bin" / "transformer_parameters"
 
 pytestmark = pytest.mark.slow  # importing torch takes seconds
 
+SHORT = ("--suite=full", "--benchmark_min_time=1x", *NO_ROOFS, "--check=off")
 
-def run_cases(tmp_path: Path, *flags: str, suite: str = "quick") -> list[dict[str, Any]]:
-    """The journal's lines of the cases that the flags choose, each after a single step."""
-    journal = tmp_path / "run.jsonl"
-    short = (f"--suite={suite}", "--benchmark_min_time=1x", "--warmup_iters=0")
-    command = [str(PROGRAM), *flags, *short, f"--journal={journal}"]
+
+def measured(folder: Path, family: str, *flags: str, **axes: object) -> list[dict[str, Any]]:
+    """The rows of all points of these axes, each after a single step, with their FLOPs by precision."""
+    folder.mkdir(exist_ok=True)
+    out, journal = folder / "out.json", folder / "run.jsonl"
+    chosen = [f"--benchmark_filter=^{family}/", *(f"--axis={family}.{axis}={values}" for axis, values in axes.items())]
+    command = [PROGRAM, *SHORT, "--warmup_iters=0", *chosen, *flags, f"--benchmark_out={out}", f"--journal={journal}"]
     subprocess.run(command, check=True, capture_output=True, timeout=600)
+    rows: list[dict[str, Any]] = json.loads(out.read_text())["benchmarks"]
     lines = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
-    assert lines
-    return lines
+    assert len(rows) == len(lines)
+    return [row | {"flops": line["flops_by_precision"]} for row, line in zip(rows, lines, strict=True)]
 
 
-def reported_flops(tmp_path: Path, *flags: str, suite: str = "quick") -> dict[str, dict[str, float]]:
-    """FLOPs by precision of each case that the flags choose."""
-    return {line["name"]: line["flops_by_precision"] for line in run_cases(tmp_path, *flags, suite=suite)}
+def test_matmul(tmp_path: Path) -> None:
+    rows = measured(tmp_path, "matmul", impl="eager", dtype="bf16", m="16,1", n="48,64", k="80,32", cache="warm")
+    assert len(rows) == 8
+    for row in rows:
+        with FlopCounterMode(display=False) as counter:
+            torch.empty(row["m"], row["k"], device="meta") @ torch.empty(row["k"], row["n"], device="meta")
+        assert row["flops"] == {"bf16": counter.get_total_flops()}, row["name"]
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(16, 48, 80), (1, 64, 32)])
-def test_matmul(tmp_path: Path, m: int, n: int, k: int) -> None:
-    flags = [f"--axis=matmul.{axis}={size}" for axis, size in (("m", m), ("n", n), ("k", k))]
-    reported = reported_flops(tmp_path, "--benchmark_filter=^matmul/impl:eager/dtype:bf16/", *flags).values()
-    with FlopCounterMode(display=False) as counter:
-        torch.empty(m, k, device="meta") @ torch.empty(k, n, device="meta")
-    assert [*reported] == [{"bf16": counter.get_total_flops()}] * len(reported)
-
-
-@pytest.mark.parametrize(("batch", "width", "layers", "steps"), [(8, 16, 3, 1), (4, 32, 1, 2)])
-def test_mlp_forward_and_backward(tmp_path: Path, batch: int, width: int, layers: int, steps: int) -> None:
-    sizes = {"batch": batch, "d": width, "layers": layers, "steps": steps}
-    flags = [f"--axis=mlp.{axis}={size}" for axis, size in sizes.items()]
-    (flops,) = reported_flops(tmp_path, "--benchmark_filter=mlp/dtype:bf16_autocast", *flags).values()
-    linears = [torch.nn.Linear(width, width, device="meta") for _ in range(layers)]
-    network = torch.nn.Sequential(*[module for linear in linears for module in (linear, torch.nn.GELU())])
-    with FlopCounterMode(display=False) as counter:
-        for _ in range(steps):
-            network(torch.empty(batch, width, device="meta")).sum().backward()
-    # The products run in bf16 under autocast; element-wise work, which torch does not count, in fp32.
-    assert flops["bf16"] == counter.get_total_flops()
+def test_mlp_forward_and_backward(tmp_path: Path) -> None:
+    axes = {"impl": "eager", "dtype": "bf16_autocast", "batch": "8,4", "d": "16,32", "layers": "3,1", "steps": "1,2"}
+    rows = measured(tmp_path, "mlp", **axes)
+    assert len(rows) == 16
+    for row in rows:
+        linears = [torch.nn.Linear(row["d"], row["d"], device="meta") for _ in range(row["layers"])]
+        network = torch.nn.Sequential(*[module for linear in linears for module in (linear, torch.nn.GELU())])
+        with FlopCounterMode(display=False) as counter:
+            for _ in range(row["steps"]):
+                network(torch.empty(row["batch"], row["d"], device="meta")).sum().backward()
+        # The products run in bf16 under autocast; element-wise work, which torch does not count, in fp32.
+        assert row["flops"]["bf16"] == counter.get_total_flops(), row["name"]
 
 
 SHAPE = torch_transformer.Shape(d_model=96, d_ff=160, layers=2, heads=3, vocab=70, context=16)
 BATCH = 2
+SIZES = {name: getattr(SHAPE, name) for name in ("d_model", "d_ff", "layers", "heads", "vocab")}
+STEP = {"size": "small", "batch": BATCH, **SIZES, "impl": "eager", "context": SHAPE.context}
 
 
-def training_flags(context: int = SHAPE.context) -> list[str]:
-    sizes = {name: getattr(SHAPE, name) for name in ("d_model", "d_ff", "layers", "heads", "vocab")}
-    return [f"--axis=train_step.{axis}={size}" for axis, size in {**sizes, "context": context, "batch": BATCH}.items()]
-
-
-def counted_flops(shape: torch_transformer.Shape, which: str, naive: bool) -> int:
+def counted_flops(which: str) -> int:
+    """In full, although half of the attention is masked."""
     with torch.device("meta"):
-        model = torch_transformer.Transformer(shape, naive)
-        tokens = torch.zeros(BATCH, shape.context, dtype=torch.long)
+        model = torch_transformer.Transformer(SHAPE, naive=True)
+        tokens = torch.zeros(BATCH, SHAPE.context, dtype=torch.long)
     with FlopCounterMode(display=False) as counter:
         loss = model.loss(tokens, tokens)
         if which == "forward_backward":
@@ -79,76 +74,81 @@ def counted_flops(shape: torch_transformer.Shape, which: str, naive: bool) -> in
     return int(counter.get_total_flops())
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "bf16_autocast"])
-@pytest.mark.parametrize("which", ["inference", "forward", "forward_backward"])
-def test_transformer(tmp_path: Path, which: str, dtype: str) -> None:
-    chosen = f"--benchmark_filter=train_step/impl:eager/pass:{which}/size:small/context:16/dtype:{dtype}/"
-    flags = [chosen, *training_flags(), "--axis=train_step.attention=naive", f"--axis=train_step.pass={which}"]
-    (flops,) = reported_flops(tmp_path, *flags, suite="full").values()
-    assert flops["bf16"] == counted_flops(SHAPE, which, naive=True)
+def test_transformer(tmp_path: Path) -> None:
+    axes = {"attention": "naive", "pass": "inference,forward,forward_backward", "dtype": "bf16,bf16_autocast"}
+    rows = measured(tmp_path, "train_step", **STEP | axes)
+    assert len(rows) == 6
+    for row in rows:
+        assert row["flops"]["bf16"] == counted_flops(row["pass"]), row["name"]
 
 
 def test_transformer_counts_no_masked_half(tmp_path: Path) -> None:
-    """The fused kernel skips what the mask hides; torch's counter takes it in full."""
-    chosen = "--benchmark_filter=train_step/impl:eager/pass:inference/size:small/context:16/dtype:bf16_autocast"
-    (flops,) = reported_flops(
-        tmp_path, chosen, *training_flags(), "--axis=train_step.pass=inference", suite="full"
-    ).values()
-    full = counted_flops(SHAPE, "inference", naive=True)
+    """The fused kernel skips what the mask hides."""
+    axes = {"attention": "sdpa", "pass": "inference", "dtype": "bf16_autocast"}
+    (row,) = measured(tmp_path, "train_step", **STEP | axes)
     attention = 4 * BATCH * SHAPE.layers * SHAPE.d_model * SHAPE.context**2
-    assert flops["bf16"] == full - attention + attention * (SHAPE.context + 1) / (2 * SHAPE.context)
+    computed = attention * (SHAPE.context + 1) / (2 * SHAPE.context)
+    assert row["flops"]["bf16"] == counted_flops("inference") - attention + computed
 
 
-def measured_counters(
-    tmp_path: Path, case: str, context: int, which: str, attention: str, *more: str
-) -> dict[str, float]:
-    """The counters of the first training case that `case` chooses."""
-    flags = [f"--benchmark_filter=train_step/{case}", *training_flags(context)]
-    flags += [f"--axis=train_step.pass={which}", f"--axis=train_step.attention={attention}", *more]
-    counters: dict[str, float] = run_cases(tmp_path, *flags, suite="full")[0]["counters"]
-    return counters
+def profiled(folder: Path, **axes: object) -> dict[str, Any]:
+    chosen = [f"--axis=train_step.{axis}={value}" for axis, value in axes.items()]
+    flags = ("--warmup_iters=1", "--threads=1", "--benchmark_filter=^train_step/", f"--profile={folder}")
+    subprocess.run([PROGRAM, *SHORT, *chosen, *flags], check=True, capture_output=True, timeout=600)
+    (found,) = [json.loads(path.read_text()) for path in folder.glob("*.json") if ".trace." not in path.name]
+    assert isinstance(found, dict)
+    return found
 
 
-@pytest.mark.parametrize("impl", ["eager", "native"])
-@pytest.mark.parametrize("dtype", ["fp32", "bf16", "bf16_autocast"])
-@pytest.mark.parametrize("context", [64, 256])
-def test_transformer_memory_is_predicted(tmp_path: Path, impl: str, dtype: str, context: int) -> None:
-    chosen = f"impl:{impl}/size:small/context:{context}/dtype:{dtype}/"
-    given = (f"--axis=train_step.impl={impl}", f"--axis=train_step.dtype={dtype}")
-    counters = measured_counters(tmp_path, chosen, context, "step", "sdpa", *given)
-    for part in ("parameter_mem", "gradient_mem", "optimizer_mem", "activation_mem"):
-        assert counters[f"predicted_{part}"] == pytest.approx(counters[part], rel=0.1), part
-    assert counters["predicted_mem"] == pytest.approx(counters["peak_mem"], rel=0.1)
+def test_products_of_a_profiled_step(tmp_path: Path) -> None:
+    profile = profiled(tmp_path, **STEP | {"attention": "naive", "pass": "step", "dtype": "fp32"})
+    products = [row for row in profile["kernels"] if row["work"] == "product"]
+    forward = [row for row in products if row["phase"] == "forward"]
+    assert sum(row["flops"] for row in forward) == pytest.approx(counted_flops("forward"))
+    assert sum(row["flops"] for row in products) == pytest.approx(counted_flops("forward_backward"))
 
 
-@pytest.mark.parametrize("impl", ["eager", "native"])
-@pytest.mark.parametrize("dtype", ["fp32", "bf16_autocast"])
-@pytest.mark.parametrize("attention", ["sdpa", "naive"])
-@pytest.mark.parametrize("which", ["inference", "forward"])
-def test_forward_memory_is_predicted(tmp_path: Path, impl: str, dtype: str, attention: str, which: str) -> None:
+def test_self_times_make_up_a_profiled_step(tmp_path: Path) -> None:
+    """The model is large enough that the profiler's own time is negligible."""
+    sizes = {"size": "small", "batch": 1, "vocab": 1000, "layers": 2, "impl": "eager", "context": 128}
+    profile = profiled(tmp_path, **sizes, **{"pass": "step", "dtype": "fp32", "attention": "sdpa"})
+    assert 0.95 <= profile["covered"] <= 1
+    # The profiler's step is the one that our stopwatch took.
+    assert profile["profiled_ms"] == pytest.approx(profile["stopwatch_ms"], rel=0.01)
+
+
+def test_transformer_memory_is_predicted(tmp_path: Path) -> None:
+    axes = {"impl": "eager,native", "dtype": "fp32,bf16,bf16_autocast", "context": "64,256"}
+    rows = measured(tmp_path, "train_step", **STEP | axes | {"pass": "step", "attention": "sdpa"})
+    assert len(rows) == 12
+    for row in rows:
+        for part in ("parameter_mem", "gradient_mem", "optimizer_mem", "activation_mem"):
+            assert row[f"predicted_{part}"] == pytest.approx(row[part], rel=0.1), (part, row["name"])
+        assert row["predicted_mem"] == pytest.approx(row["peak_mem"], rel=0.1), row["name"]
+
+
+def test_forward_memory_is_predicted(tmp_path: Path) -> None:
     """Forward-only memory in addition to the parameters, where the products are a large part."""
-    chosen = f"impl:{impl}/pass:{which}/size:small/context:256/dtype:{dtype}/"
-    counters = measured_counters(tmp_path, chosen, 256, which, attention)
-    beside = counters["peak_mem"] - counters["parameter_mem"]
-    assert counters["predicted_mem"] - counters["parameter_mem"] == pytest.approx(beside, rel=0.1)
+    axes = {"impl": "eager,native", "dtype": "fp32,bf16_autocast", "attention": "sdpa,naive", "context": 256}
+    rows = measured(tmp_path, "train_step", **STEP | axes | {"pass": "inference,forward"})
+    assert len(rows) == 16
+    for row in rows:
+        predicted, peak = (row[name] - row["parameter_mem"] for name in ("predicted_mem", "peak_mem"))
+        assert predicted == pytest.approx(peak, rel=0.1), row["name"]
 
 
 def test_the_mean_of_the_logits_keeps_none_of_them(tmp_path: Path) -> None:
     """The axis reaches the model as it does the prediction."""
-    kept = {}
-    for objective in ("cross_entropy", "mean"):
-        folder = tmp_path / objective
-        folder.mkdir()
-        more = (f"--axis=train_step.objective={objective}", "--axis=train_step.vocab=4000")
-        case = "impl:eager/size:small/context:64/dtype:fp32"
-        counters = measured_counters(folder, case, 64, "step", "sdpa", *more)
-        assert counters["predicted_activation_mem"] == pytest.approx(counters["activation_mem"], rel=0.1)
-        kept[objective] = counters["activation_mem"]
+    axes = {"objective": "cross_entropy,mean", "vocab": 4000, "context": 64, "dtype": "fp32", "attention": "sdpa"}
+    rows = measured(tmp_path, "train_step", **STEP | axes | {"pass": "step"})
+    for row in rows:
+        assert row["predicted_activation_mem"] == pytest.approx(row["activation_mem"], rel=0.1)
+    kept = {row["objective"]: row["activation_mem"] for row in rows}
     assert kept["mean"] < 0.6 * kept["cross_entropy"], "half of all is the log-probabilities of 4000 words"
 
 
 def test_parameters_of_presets() -> None:
-    listed = subprocess.run([str(PARAMETERS)], check=True, capture_output=True, text=True).stdout
+    listed = subprocess.run([BIN / "transformer_parameters"], check=True, capture_output=True, text=True).stdout
     presets = [json.loads(line) for line in listed.splitlines()]
     assert len(presets) == 6
     for preset in presets:

@@ -9,9 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "build" / "release" / "bin" / "llm_int8_linear"
+from built_program import BIN
 
 pytestmark = pytest.mark.slow  # importing torch and bitsandbytes takes seconds
 
@@ -31,7 +29,7 @@ def test_linear(tmp_path: Path, tokens: int, outliers: int, threshold: float) ->
     data = tmp_path / "in"
     data.write_bytes(x.float().numpy().tobytes() + w.float().numpy().tobytes())
     out = tmp_path / "out"
-    command = [str(PROGRAM), str(tokens), str(n), str(k), str(threshold), str(data), str(out)]
+    command = [str(BIN / "llm_int8_linear"), str(tokens), str(n), str(k), str(threshold), str(data), str(out)]
     subprocess.run(command, check=True, timeout=600)
     found = np.fromfile(out, np.float32)
     eager, native, weight, row_max = np.split(found, np.cumsum([tokens * n, tokens * n, n * k]))

@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from built_program import NO_ROOFS
-from test_flop_counter import PROGRAM
+from built_program import PROGRAM, QUICKLY
 
 pytestmark = pytest.mark.slow  # importing torch takes seconds
 
 SIZES = ("size=small", "batch=1", "context=32", "d_model=64", "d_ff=128", "layers=2", "heads=2", "vocab=200")
-SHORT = ("--suite=full", "--benchmark_min_time=1x", *NO_ROOFS, "--check=off", "--threads=1")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +28,14 @@ def snapshots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path,
                                                       "optimizer=adamw,adamw_fused", "impl=eager", "attention=sdpa",
                                                       "warmup=auto")]  # fmt: skip
     out = folder / "out.json"
-    command = [str(PROGRAM), *SHORT, *flags, "--benchmark_filter=^train_step/", f"--memory_snapshot={folder}"]
+    command = [
+        PROGRAM,
+        "--suite=full",
+        *QUICKLY,
+        *flags,
+        "--benchmark_filter=^train_step/",
+        f"--memory_snapshot={folder}",
+    ]
     subprocess.run([*command, f"--benchmark_out={out}"], check=True, capture_output=True, timeout=600)
     rows = {row["run_name"]: row for row in json.loads(out.read_text())["benchmarks"]}
     return {

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from built_program import BIN
 from scipy import stats
 from transformers import (
     LogitsProcessorList,
@@ -19,8 +20,6 @@ from transformers import (
     TopKLogitsWarper,
     TopPLogitsWarper,
 )
-
-PROGRAM = Path(__file__).resolve().parents[2] / "build" / "release" / "bin" / "sampled_tokens"
 
 pytestmark = pytest.mark.slow  # importing torch and transformers takes seconds
 
@@ -58,7 +57,7 @@ def ours(logits: torch.Tensor, text: list[int], tmp_path: Path) -> list[Row]:
     path.write_bytes(logits.numpy().tobytes())
     lines = "".join(" ".join(map(str, (*options, *text))) + "\n" for options in TABLE)
     done = subprocess.run(
-        [str(PROGRAM), str(path), str(DRAWS)], input=lines, capture_output=True, text=True, timeout=600, check=True
+        [BIN / "sampled_tokens", path, str(DRAWS)], input=lines, capture_output=True, text=True, timeout=600, check=True
     )
     rows = [[one.split(":") for one in line.split()] for line in done.stdout.splitlines()]
     return [{int(token): (float(share), int(drawn)) for token, share, drawn in row} for row in rows]

@@ -7,22 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    Gemma2Config,
-    Gemma2ForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
-    MixtralConfig,
-    MixtralForCausalLM,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
+import transformers
 
-SMALL = {"vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
 STRETCHED = {
     "rope_type": "llama3",
     "rope_theta": 500000.0,
@@ -31,41 +17,28 @@ STRETCHED = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
 }
-MODELS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-    "llama2": (LlamaConfig, LlamaForCausalLM, {"num_attention_heads": 4, "num_key_value_heads": 4}),
-    "grouped": (
-        LlamaConfig,
-        LlamaForCausalLM,
-        {"num_attention_heads": 8, "num_key_value_heads": 2, "rms_norm_eps": 1e-3},
-    ),
-    "llama3_tied": (
-        LlamaConfig,
-        LlamaForCausalLM,
-        {
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
-            "head_dim": 32,
-            "tie_word_embeddings": True,
-            "rope_parameters": STRETCHED,
-        },
-    ),
-    "mixtral": (
-        MixtralConfig,
-        MixtralForCausalLM,
-        {"num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 8, "num_experts_per_tok": 2},
-    ),
-    # A window that every prompt below outgrows while it is read, or token by token.
-    "mistral": (
-        MistralConfig,
-        MistralForCausalLM,
-        {"num_attention_heads": 4, "num_key_value_heads": 2, "sliding_window": 11, "vocab_size": 97},
-    ),
+SIZES = {
+    "vocab_size": 96,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    # Ten times transformers' deviation: with weights as small as its own, every token would follow every other.
+    "initializer_range": 0.2,
+}
+# The architecture, and sizes that differ from those above.
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama2": ("Llama", {"num_key_value_heads": 4}),
+    "grouped": ("Llama", {"num_attention_heads": 8, "rms_norm_eps": 1e-3}),
+    "llama3_tied": ("Llama", {"head_dim": 32, "tie_word_embeddings": True, "rope_parameters": STRETCHED}),
+    "mixtral": ("Mixtral", {"num_local_experts": 8, "num_experts_per_tok": 2}),
+    # A window that every prompt outgrows while it is read, or token by token.
+    "mistral": ("Mistral", {"sliding_window": 11, "vocab_size": 97}),
     "qwen2": (
-        Qwen2Config,
-        Qwen2ForCausalLM,
+        "Qwen2",
         {
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
             "tie_word_embeddings": True,
             "vocab_size": 101,
             # Applies to the second layer alone.
@@ -74,18 +47,11 @@ MODELS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
             "max_window_layers": 1,
         },
     ),
-    "qwen3": (
-        Qwen3Config,
-        Qwen3ForCausalLM,
-        {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "vocab_size": 99},
-    ),
+    "qwen3": ("Qwen3", {"head_dim": 32, "vocab_size": 99}),
     # A window of the first layer, and bounds that scores and logits come near to.
     "gemma2": (
-        Gemma2Config,
-        Gemma2ForCausalLM,
+        "Gemma2",
         {
-            "num_attention_heads": 4,
-            "num_key_value_heads": 2,
             "head_dim": 32,
             "query_pre_attn_scalar": 48,
             "sliding_window": 9,
@@ -99,12 +65,17 @@ MODELS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 STORED = {"mistral": torch.bfloat16, "qwen2": torch.float16}
 
 
+def plain(name: str, **sizes: Any) -> Any:
+    """The model as transformers initializes it."""
+    architecture, more = MODELS[name]
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{architecture}Config")(**(SIZES | more | sizes))
+    return getattr(transformers, f"{architecture}ForCausalLM")(config).eval()
+
+
 def write(name: str, folder: Path) -> Any:
     """Writes the checkpoint in several files; returns the model in fp32."""
-    config, model_class, sizes = MODELS[name]
-    torch.manual_seed(0)
-    # Ten times transformers' deviation: with weights as small as its own, every token would follow every other.
-    model = model_class(config(**(SMALL | sizes), initializer_range=0.2, max_position_embeddings=512)).eval()
+    model = plain(name)
     for parameter_name, parameter in model.named_parameters():
         if "norm" in parameter_name:
             # With small outputs a token whose embedding is scaled would follow itself, the head being tied.
@@ -115,4 +86,4 @@ def write(name: str, folder: Path) -> Any:
     model.to(STORED.get(name, torch.float32)).save_pretrained(folder, max_shard_size="100KB")
     assert (folder / "model.safetensors.index.json").exists(), "in one file"
     # Read again: `to` has rounded the frequencies of rope, too, which a checkpoint does not hold.
-    return model_class.from_pretrained(folder, dtype=torch.float32).eval()
+    return type(model).from_pretrained(folder, dtype=torch.float32).eval()

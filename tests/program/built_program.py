@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "build" / "release" / "bin" / "roofbench"
+BIN = ROOT / "build" / "release" / "bin"
+PROGRAM = BIN / "roofbench"
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -16,6 +17,9 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 # test of roofs adds WITH_ROOFS after it.
 NO_ROOFS = ("--roofs=off",)
 WITH_ROOFS = ("--roofs=measure",)
+
+# One measured step, for a test of anything but the time.
+QUICKLY = ("--benchmark_min_time=1x", "--warmup_iters=1", *NO_ROOFS, "--check=off", "--threads=1")
 
 # Four small cases, five samples each after one step: the shape of the output and not the figures are of interest.
 TINY = (
