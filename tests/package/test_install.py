@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 # Libraries that every machine has, or that come with LibTorch.
 NOT_CARRIED = re.compile(r"linux-vdso|.*/ld-linux|lib(c|m|dl|rt|pthread|util|stdc\+\+|gcc_s)\.so|lib(cudart|cupti)")
-LARGEST_TREE_BYTES = 64 * 1024 * 1024
+LARGEST_TREE_BYTES = 64 * 1024 * 1024  # borrowed machines accept only that much per command
 
 
 def loaded(program: Path, **environment: str) -> dict[str, str]:
@@ -86,12 +86,6 @@ def test_the_package_names_every_layer(prefix: Path) -> None:
     # Consumers must not inherit our warnings, nor the dependencies of our tests.
     assert "-Wall" not in targets
     assert "GTest" not in (prefix / "lib" / "cmake" / "roofbench" / "roofbenchConfig.cmake").read_text()
-
-
-def test_it_can_be_carried(prefix: Path) -> None:
-    """Programs, tests and libraries but LibTorch: borrowed machines accept only that much per command."""
-    size = sum(file.lstat().st_size for file in prefix.rglob("*") if file.is_file())
-    assert size < 64 * 2**20
 
 
 def test_carried_tests_run(prefix: Path, tmp_path: Path) -> None:

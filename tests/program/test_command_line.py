@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Help, lists, refusals and signals of the built program."""
+"""The command line of the built program: help, signals, and other programs around it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
-from built_program import ROOT, TINY, Run
+from built_program import NO_ROOFS, ROOT, TINY, Run
 
 
 def test_help_groups_flags_and_its_examples_work(run: Run) -> None:
@@ -28,8 +28,7 @@ def test_help_groups_flags_and_its_examples_work(run: Run) -> None:
     examples = re.findall(r"^  roofbench(.*?)(?:  .*)?$", done.stdout.split("Examples")[1], re.MULTILINE)
     assert len(examples) >= 5
     for example in examples:
-        flags = shlex.split(example)
-        listed = run(*flags, "--benchmark_list_tests")
+        listed = run(*shlex.split(example), "--benchmark_list_tests")
         assert listed.returncode == 0, (example, listed.stderr)
         assert listed.stdout
 
@@ -45,7 +44,7 @@ def test_help_groups_flags_and_its_examples_work(run: Run) -> None:
         ("precision=bf16 activations=fp16", "for quantized weights, as weights in fp16 have them; not for bf16"),
     ],
 )
-def test_storage_that_cannot_be(run: Run, axes: str, why: str) -> None:
+def test_impossible_storage_is_skipped(run: Run, axes: str, why: str) -> None:
     chosen = [f"--axis=decode.{axis}" for axis in ("impl=eager", "model=tiny_llama", "depth=8", *axes.split())]
     done = run("--benchmark_filter=^decode/", "--benchmark_format=json", *chosen)
     cases = json.loads(done.stdout)["benchmarks"]
@@ -54,30 +53,20 @@ def test_storage_that_cannot_be(run: Run, axes: str, why: str) -> None:
         assert why in case["error_message"], case
 
 
-def test_axes_and_counters_are_listed(run: Run) -> None:
-    axes = run("--list_axes")
-    assert axes.returncode == 0
-    for family in ("copy:", "read:", "matmul:", "mlp:", "harness_overhead:"):
-        assert f"\n{family}" in f"\n{axes.stdout}"
-    assert "roof " in run("--explain_counters").stdout
-
-
-def test_a_size_of_ones_own(run: Run) -> None:
-    done = run("--benchmark_filter=matmul/.*fp32", "--axis=matmul.n=3000", "--benchmark_list_tests", "--suite=quick")
-    assert done.stdout.splitlines()[0] == "matmul/impl:eager/dtype:fp32/n:3000"
-
-
-def test_a_variable_of_older_versions_means_nothing(run: Run) -> None:
-    assert run(*TINY, ROOFBENCH_RESTARTED="15").returncode == 0
-
-
 # A terminal signals the whole group, `timeout` the program and then its group: that is one signal.
-@pytest.mark.parametrize("receivers", [["program"], ["group"], ["program", "group"]])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("number", "receivers"),
+    [
+        (signal.SIGINT, ["group"]),
+        (signal.SIGTERM, ["program"]),
+        (signal.SIGTERM, ["program", "group"]),
+        (signal.SIGHUP, ["group"]),
+    ],
+)
 def test_a_signal_ends_in_order(program: Path, tmp_path: Path, number: signal.Signals, receivers: list[str]) -> None:
     out = tmp_path / "out.json"
     journal = tmp_path / "run.jsonl"
-    flags = [*TINY[:5], "--benchmark_repetitions=500", f"--benchmark_out={out}", f"--journal={journal}"]
+    flags = [*TINY[:5], *NO_ROOFS, "--benchmark_repetitions=500", f"--benchmark_out={out}", f"--journal={journal}"]
     process = subprocess.Popen(
         [program, *flags],
         stdout=subprocess.DEVNULL,
@@ -102,7 +91,7 @@ def test_a_signal_ends_in_order(program: Path, tmp_path: Path, number: signal.Si
     json.loads(out.read_text())  # whole, although the run was not
 
 
-def test_a_quiet_machine_is_waited_for_and_missed_aloud(run: Run) -> None:
+def test_a_machine_that_stays_busy_is_reported(run: Run) -> None:
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
     try:
         done = run(*TINY, "--wait_quiet=1")
@@ -121,10 +110,8 @@ def test_compare_py_reads_two_real_results(run: Run, tmp_path: Path) -> None:
     files = [tmp_path / "a.json", tmp_path / "b.json"]
     for file in files:
         assert run(*TINY, f"--benchmark_out={file}", "--benchmark_repetitions=9").returncode == 0
-    python = ROOT / ".venv" / "bin" / "python"
-    done = subprocess.run(
-        [python, compare, "benchmarks", *files], capture_output=True, text=True, check=False, timeout=600
-    )
+    command = [ROOT / ".venv" / "bin" / "python", compare, "benchmarks", *files]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "matmul/impl:eager/dtype:fp32/n:16_pvalue" in done.stdout
     assert "U Test, Repetitions: 9 vs 9" in done.stdout

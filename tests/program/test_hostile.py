@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed streams, small limits, shared files and untrusted names: no data is lost, and no code is run."""
+"""Closed streams, full disks, damaged journals, untrusted names and several runs at once: each is handled or refused
+with a reason, and existing data is not lost. (tests/benchmarks/refusals_test.cc has the table of refusals.)"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -28,8 +30,72 @@ def results(out: Path) -> list[str]:
     return [row["name"] for row in json.loads(out.read_bytes())["benchmarks"]]
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_are_no_files_of_the_run(program: Path, tmp_path: Path, closed: str) -> None:
+def assert_refused(done: subprocess.CompletedProcess[str], *says: str) -> None:
+    assert done.returncode == 2, done.stderr
+    for text in says:
+        assert text in done.stderr
+    assert re.search(r"^roofbench: \S", done.stderr, re.MULTILINE), "it says who refuses"
+    assert len(done.stderr.splitlines()) <= 2, "a refusal is a line, not a page"
+    assert "\x1b" not in done.stderr
+
+
+def test_a_bad_start_is_refused(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    out.write_text("precious")
+    done = run(*TINY, f"--benchmark_out={out}", "--benchmark_filer=x\udcff\x1b[31m")
+    assert_refused(done, "--benchmark_filer", "did you mean --benchmark_filter?")
+    assert done.stdout == ""
+    assert out.read_text() == "precious"
+
+
+def test_a_journal_of_another_run_or_a_damaged_one_is_refused_and_kept(run: Run, tmp_path: Path) -> None:
+    journal = tmp_path / "run.jsonl"
+    flags = (*FLAGS, f"--journal={journal}", "--seed=1")
+    assert run(*flags).returncode == 0
+    good = journal.read_text()
+    done = run(*flags, "--seed=2", "--resume")
+    assert_refused(done, "its flags was", "--seed=1", "--seed=2", "another --journal")
+    lines = good.splitlines(keepends=True)
+    for damaged, said in (
+        (lines[0] + lines[1][:-20] + "\n" + lines[2], "damaged in line 2"),
+        ("".join(lines[:2]) + lines[1], "twice (line 3)"),
+    ):
+        journal.write_text(damaged)
+        assert_refused(run(*flags, "--resume"), str(journal), said, "another --journal")
+        assert journal.read_text() == damaged
+
+
+def test_a_full_disk_at_the_end_keeps_the_journal(run: Run, tmp_path: Path) -> None:
+    journal = tmp_path / "run.jsonl"
+    flags = (*FLAGS, f"--journal={journal}")
+    done = run(*flags, "--benchmark_out=/dev/full")
+    assert done.returncode == 1
+    assert "cannot write /dev/full: No space left on device (make room" in done.stderr
+    assert f"{journal} has every case: the same command with --resume writes the rest" in done.stderr
+    assert len(journal.read_text().splitlines()) == 5
+    assert run(*flags, f"--benchmark_out={tmp_path}/out.json", "--resume").returncode == 0
+    assert len(results(tmp_path / "out.json")) == 4
+
+
+def test_a_file_that_cannot_grow_keeps_whole_lines(program: Path, run: Run, tmp_path: Path) -> None:
+    journal, out = tmp_path / "run.jsonl", tmp_path / "out.json"
+    flags = (*FLAGS, "--benchmark_repetitions=20", f"--journal={journal}")
+    done = shell('ulimit -f 48; exec "$@"', program, *flags)
+    assert done.returncode == 1, done.stderr
+    said = done.stderr.decode()
+    assert f"cannot write {journal}: File too large (raise the limit on the size of files: ulimit -f)" in said
+    assert "the run goes on, and lines from" in said, "at once, and not at the end alone"
+    assert journal.read_text().endswith("\n"), "no half line"
+    kept = [json.loads(line) for line in journal.read_text().splitlines()][1:]
+    assert 0 < len(kept) < 80
+    resumed = run(*flags, "--resume", f"--benchmark_out={out}")
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"going on after {len(kept)} finished case(s)" in resumed.stderr
+    assert len(journal.read_text().splitlines()) == 81
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_closed_streams_do_not_become_files_of_the_run(program: Path, tmp_path: Path, closed: str) -> None:
     out, journal, tokens = tmp_path / "out.json", tmp_path / "run.jsonl", tmp_path / "tokens"
     outputs = (f"--benchmark_out={out}", f"--journal={journal}", f"--tokens_out={tokens}")
     done = shell(f'exec "$@" {closed}', program, *FLAGS, *outputs)
@@ -46,17 +112,6 @@ def test_an_answer_that_could_not_be_written_is_a_failure(program: Path, questio
     assert b"cannot write to standard output" in done.stderr
 
 
-def test_a_limit_on_file_sizes_is_told(program: Path, tmp_path: Path) -> None:
-    journal = tmp_path / "run.jsonl"
-    done = shell('ulimit -f 48; exec "$@"', program, *FLAGS, "--benchmark_repetitions=20", f"--journal={journal}")
-    assert done.returncode == 1, done.stderr
-    said = done.stderr.decode()
-    assert f"cannot write {journal}: File too large (raise the limit on the size of files: ulimit -f)" in said
-    assert "the run continues, but lines from" in said
-    lines = [json.loads(line) for line in journal.read_text().splitlines()]
-    assert 1 < len(lines) < 81, "whole lines, as many as there was room for"
-
-
 def test_two_runs_with_one_result_file(program: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     flags = [str(program), *FLAGS, f"--benchmark_out={out}"]
@@ -69,73 +124,49 @@ def test_two_runs_with_one_result_file(program: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.comparable.json", "out.json"]
 
 
-def test_a_folder_that_is_no_utf8_leaves_the_result_readable(program: Path, tmp_path: Path) -> None:
+def test_names_are_escaped(program: Path, tmp_path: Path) -> None:
+    """In the result, the program's own folder, whose name is not UTF-8; on the console, the folder of a checkpoint and
+    the description in its config.json."""
     folder = tmp_path / os.fsdecode(b"caf\xe9\x1b[31m")
     folder.mkdir()
-    link = folder / "roofbench"
-    link.symlink_to(program)
-    out = tmp_path / "out.json"
-    done = subprocess.run([link, *FLAGS, f"--benchmark_out={out}"], capture_output=True, check=False, timeout=600)
-    assert done.returncode == 0, done.stderr
-    executable = json.loads(out.read_text())["context"]["executable"]
-    assert executable.endswith(r"/caf\xe9\x1b[31m/roofbench")
-    assert subprocess.run([ROOT / "tools/report", "table", out], capture_output=True, check=False).returncode == 0
-
-
-def test_names_of_strangers_are_escaped_on_the_console(program: Path, tmp_path: Path) -> None:
-    """The folder of a checkpoint, and the description in its config.json."""
-    folder = tmp_path / "\x1b]0;title\x07"
-    folder.mkdir()
+    (folder / "roofbench").symlink_to(program)
     (folder / "config.json").write_text('{"model_type": "\\u001b[31mred"}')
+    out = tmp_path / "out.json"
+    command = [folder / "roofbench", *FLAGS, f"--benchmark_out={out}"]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(out.read_text())["context"]["executable"].endswith(r"/caf\xe9\x1b[31m/roofbench")
     chosen = ("--benchmark_filter=^generate/model:checkpoint/precision:int8/", "--axis=generate.model=checkpoint")
-    done = subprocess.run(
-        [program, *FLAGS, f"--checkpoint={folder}", *chosen], capture_output=True, check=False, timeout=600
-    )
+    command = [program, *FLAGS, f"--checkpoint={folder}", *chosen]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=600)
     assert b"\\x1b[31mred" in done.stdout + done.stderr
     assert b"\x1b" not in done.stdout + done.stderr
 
 
-def test_the_context_is_in_the_result(run: Run, tmp_path: Path) -> None:
-    out = tmp_path / "out.json"
-    assert run(*FLAGS, f"--benchmark_out={out}", "--benchmark_context=rack=7,note=a=b").returncode == 0
-    context = json.loads(out.read_text())["context"]
-    assert (context["rack"], context["note"]) == ("7", "a=b")
+def test_modules_of_the_current_folder_are_not_run(tmp_path: Path) -> None:
+    """They are imported neither by tools/report nor by the other tools that start in the same way."""
+    for module in ("argparse", "json", "runpy", "jsonschema", "roofreport", "tempfile", "dataclasses", "torch"):
+        (tmp_path / f"{module}.py").write_text(
+            f"open({str(tmp_path / 'planted')!r}, 'w').close()\nraise SystemExit(7)\n"
+        )
+    environment = {**os.environ, "ROOFBENCH_PEERS_PYTHON": str(ROOT / ".venv/bin/python"), "PYTHONPATH": ""}
+    result = ROOT / "results" / "epyc-2-cores" / "2026-11-23.json"
+    for tool in (f"report table {result}", "study error_rate --help", "peers --help", "published --help"):
+        command = [ROOT / "tools" / tool.split()[0], *tool.split()[1:]]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+    assert not (tmp_path / "planted").exists()
 
 
-def test_standard_output_is_no_output_file_as_well(program: Path, tmp_path: Path) -> None:
+def test_standard_output_is_not_a_result_file_as_well(program: Path, tmp_path: Path) -> None:
     for path in ("/dev/stdout", str(tmp_path / "out.json")):
         done = shell(f'exec "$@" >{shlex.quote(str(tmp_path))}/out.json', program, *FLAGS, f"--benchmark_out={path}")
         assert done.returncode == 2
         assert b"is the file that standard output goes to" in done.stderr
 
 
-def test_modules_of_the_current_folder_are_not_run(run: Run, tmp_path: Path) -> None:
-    """Modules in the working folder are imported neither by tools/report, nor by the other tools that start in the same
-    way.
-    """
-    out = tmp_path / "out.json"
-    assert run(*FLAGS, f"--benchmark_out={out}").returncode == 0
-    for module in ("argparse", "json", "runpy", "jsonschema", "roofreport", "tempfile", "dataclasses", "torch"):
-        (tmp_path / f"{module}.py").write_text(
-            f"open({str(tmp_path / 'planted')!r}, 'w').close()\nraise SystemExit(7)\n"
-        )
-    for tool, *study in (("report",), ("study", "error_rate"), ("peers",), ("published",)):
-        done = subprocess.run(
-            [ROOT / "tools" / tool, *study, "--help"],
-            cwd=tmp_path,
-            env={**os.environ, "ROOFBENCH_PEERS_PYTHON": str(ROOT / ".venv/bin/python"), "PYTHONPATH": ""},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert "usage: " in done.stdout
-    table = subprocess.run([ROOT / "tools/report", "table", out], cwd=tmp_path, capture_output=True, check=False)
-    assert table.returncode == 0, table.stderr
-    assert not (tmp_path / "planted").exists()
-
-
-def test_a_journal_is_gone_on_with_by_one_of_many(program: Path, tmp_path: Path) -> None:
+def test_one_of_many_continues_a_journal(program: Path, tmp_path: Path) -> None:
     journal = tmp_path / "run.jsonl"
     flags = [str(program), *FLAGS, "--benchmark_repetitions=50", f"--journal={journal}"]
     first = subprocess.Popen(flags, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
@@ -153,7 +184,8 @@ def test_a_journal_is_gone_on_with_by_one_of_many(program: Path, tmp_path: Path)
     said = [process.communicate(timeout=600)[1] for process in started]
     for process, text in zip(started, said, strict=True):
         # The others wait for it, and continue after its last line or give up.
-        assert process.returncode == 0 or "is being written by another roofbench" in text
+        refused = process.returncode == 2 and "is being written by another roofbench" in text
+        assert process.returncode == 0 or refused, text
     names = [(line["name"], line["repetition"]) for line in map(json.loads, journal.read_text().splitlines()[1:])]
     assert len(names) == len(set(names)), "two ran at once"
     assert len(names) == 200

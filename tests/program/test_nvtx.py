@@ -7,32 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from built_program import NO_ROOFS, PROGRAM, Run
+from built_program import BIN, NO_ROOFS, Run
 
-PROFILER = PROGRAM.parents[1] / "tests" / "libfake_profiler.so"
-STEP = (
-    "--benchmark_filter=^train_step/impl:{impl}/size:small/context:16/dtype:fp32/",
-    "--axis=train_step.impl={impl}",
-    "--axis=train_step.pass=step",
-    "--axis=train_step.attention={attention}",
-    "--axis=train_step.context=16",
-    *(f"--axis=train_step.{axis}" for axis in ("d_model=16", "d_ff=32", "layers=2", "heads=2", "vocab=50")),
-    "--benchmark_min_time=2x",
-    "--warmup_iters=1",
-    *NO_ROOFS,
-)
-
-
-def step_flags(impl: str, attention: str) -> list[str]:
-    return [flag.format(impl=impl, attention=attention) for flag in STEP]
-
-
+PROFILER = BIN.parent / "tests" / "libfake_profiler.so"
+needs_headers = pytest.mark.skipif(not PROFILER.exists(), reason="built without NVTX headers")
 Ranges = list[tuple[str, Any]]  # [(name, Ranges inside it)]
 
 
-def models(ranges: Ranges) -> Ranges:
-    """Without those of single kernels."""
-    return [(name, models(inside)) for name, inside in ranges if not name.startswith("roofbench::")]
+def recorded(run: Run, folder: Path, family: str, axes: tuple[str, ...], *flags: str) -> list[str]:
+    """What a profiler sees of a case: "+" and the name of a range where it begins, a line where it ends."""
+    seen = folder / "ranges"
+    chosen = (f"--benchmark_filter=^{family}/", "--suite=full", *(f"--axis={family}.{axis}" for axis in axes))
+    numbers = ("--benchmark_min_time=2x", "--warmup_iters=1", *NO_ROOFS)
+    profiler = {"NVTX_INJECTION64_PATH": str(PROFILER), "ROOFBENCH_FAKE_PROFILER_OUT": str(seen)}
+    done = run(*chosen, *numbers, *flags, **profiler)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return seen.read_text().splitlines() if seen.exists() else []
 
 
 def nested(lines: list[str]) -> Ranges:
@@ -49,63 +39,51 @@ def nested(lines: list[str]) -> Ranges:
     return stack[0]
 
 
-@pytest.mark.skipif(not PROFILER.exists(), reason="built without NVTX headers")
-@pytest.mark.parametrize(("impl", "attention"), [("eager", "naive"), ("native", "sdpa")])
-def test_ranges_of_a_training_step(run: Run, tmp_path: Path, impl: str, attention: str) -> None:
-    seen = tmp_path / "ranges"
-    flags = step_flags(impl, attention)
-    done = run(*flags, "--nvtx", NVTX_INJECTION64_PATH=str(PROFILER), ROOFBENCH_FAKE_PROFILER_OUT=str(seen))
-    assert done.returncode == 0, done.stdout + done.stderr
-    everything = nested(seen.read_text().splitlines())
-    assert ("roofbench::" in str(everything)) == (impl == "native")
-    ranges = models(everything)
-    # Our own attention is one kernel.
-    attend: Ranges = [] if impl == "native" else [("scores", []), ("softmax", []), ("weighted sum", [])]
-    blocks: Ranges = [(f"block {i}", [("attention", attend), ("feed forward", [])]) for i in range(2)]
-    forward: Ranges = [("embedding", []), *blocks, ("head", []), ("loss", [])]
-    inside: Ranges = [("forward", forward), ("backward", []), ("optimizer", [("zero_grad", [])])]
-    (case, sampling) = ranges[-1]
-    assert case.startswith(f"train_step/impl:{impl}/size:small/context:16/")
-    (warm_up, warm_up_steps), (measure, steps) = sampling[-2:]
-    assert (warm_up, warm_up_steps) == ("warm-up", [("step 1", inside)])
-    # Two samples, each of as many steps as the clock needs.
-    assert measure == "measure"
-    assert len(steps) >= 2
-    assert steps == [(f"step {number}", inside) for number in range(2, 2 + len(steps))]
+def models(ranges: Ranges) -> Ranges:
+    """Without those of single kernels."""
+    return [(name, models(inside)) for name, inside in ranges if not name.startswith("roofbench::")]
 
 
 def parts(*names: str, inside: Ranges | None = None) -> Ranges:
     return [(name, inside or []) for name in names]
 
 
+SIZES = ("d_model=16", "d_ff=32", "layers=2", "heads=2", "vocab=50")
+STEP = ("size=small", "context=16", "dtype=fp32", "pass=step", *SIZES)
+ATTENTION = parts("scores", "softmax", "weighted sum")
+
+
+def training(attention: Ranges) -> Ranges:
+    blocks: Ranges = [(f"block {i}", [("attention", attention), ("feed forward", [])]) for i in range(2)]
+    forward = [*parts("embedding"), *blocks, *parts("head", "loss")]
+    return [("forward", forward), ("backward", []), ("optimizer", parts("zero_grad"))]
+
+
 # The ranges of LibTorch's decoder, and of the native one, whose blocks hold no ranges but those of its kernels.
 EAGER = [*parts("embedding"), *parts("block 0", "block 1", inside=parts("attention", "feed forward")), *parts("head")]
 NATIVE = parts("block 0", "block 1")
 TINY = ("model=tiny_llama", "precision=bf16", "batch=1")
+HEADS = ("impl=naive", "dtype=fp32", "heads=2", "kv_heads=heads", "keys=8", "d=8")
 
 
-@pytest.mark.skipif(not PROFILER.exists(), reason="built without NVTX headers")
+@needs_headers
 @pytest.mark.parametrize(
     ("family", "axes", "expected"),
     [
+        ("train_step", ("impl=eager", "attention=naive", *STEP), training(ATTENTION)),
+        # Our own attention is one kernel.
+        ("train_step", ("impl=native", "attention=sdpa", *STEP), training([])),
         ("mlp", ("dtype=fp32", "layers=1", "batch=4", "d=8", "steps=1"), parts("zero_grad", "forward", "backward")),
-        ("attention", ("impl=naive", "dtype=fp32", "heads=2", "kv_heads=heads", "keys=8", "d=8", "pass=forward"),
-         parts("scores", "softmax", "weighted_sum")),
-        ("attention", ("impl=naive", "dtype=fp32", "heads=2", "kv_heads=heads", "keys=8", "d=8", "pass=backward"),
-         parts("weighted_sum", "softmax", "scores")),
+        ("attention", (*HEADS, "pass=forward"), parts("scores", "softmax", "weighted_sum")),
+        ("attention", (*HEADS, "pass=backward"), parts("weighted_sum", "softmax", "scores")),
         ("prefill", ("impl=eager", "prompt=4", *TINY), parts("prefill", inside=EAGER)),
         ("decode", ("impl=native", "depth=4", *TINY), parts("decode", inside=NATIVE)),
         ("generate", ("impl=native", "prompt=4", "new=3", *TINY),
          [*parts("prefill", inside=EAGER), *parts("decode", inside=2 * NATIVE)]),
     ],
 )  # fmt: skip
-def test_ranges_of_other_models(run: Run, tmp_path: Path, family: str, axes: tuple[str, ...], expected: Ranges) -> None:
-    seen = tmp_path / "ranges"
-    flags = [f"--benchmark_filter=^{family}/", "--suite=full", "--benchmark_min_time=2x", "--warmup_iters=1"]
-    done = run(*flags, *(f"--axis={family}.{axis}" for axis in axes), *NO_ROOFS, "--nvtx",
-               NVTX_INJECTION64_PATH=str(PROFILER), ROOFBENCH_FAKE_PROFILER_OUT=str(seen))  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    (case, sampling) = nested(seen.read_text().splitlines())[-1]
+def test_ranges_of_models(run: Run, tmp_path: Path, family: str, axes: tuple[str, ...], expected: Ranges) -> None:
+    (case, sampling) = nested(recorded(run, tmp_path, family, axes, "--nvtx"))[-1]
     assert case.startswith(f"{family}/")
     (warm_up, warm_up_steps), (measure, steps) = sampling[-2:]
     assert (warm_up, measure) == ("warm-up", "measure")
@@ -114,16 +92,13 @@ def test_ranges_of_other_models(run: Run, tmp_path: Path, family: str, axes: tup
     assert [name for name, _ in numbered] == [f"step {number}" for number in range(1, 1 + len(numbered))]
     assert len(steps) >= 2
     assert [models(inside) for _, inside in numbered] == [expected] * len(numbered)
+    if family == "train_step":
+        assert ("roofbench::" in str(sampling)) == ("impl=native" in axes)
 
 
-@pytest.mark.skipif(not PROFILER.exists(), reason="built without NVTX headers")
+@needs_headers
 def test_no_range_without_the_flag(run: Run, tmp_path: Path) -> None:
-    seen = tmp_path / "ranges"
-    done = run(
-        *step_flags("native", "sdpa"), NVTX_INJECTION64_PATH=str(PROFILER), ROOFBENCH_FAKE_PROFILER_OUT=str(seen)
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert not seen.exists()
+    assert recorded(run, tmp_path, "decode", ("impl=native", "depth=4", *TINY)) == []
 
 
 @pytest.mark.skipif(PROFILER.exists(), reason="built with NVTX headers")

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from built_program import NO_ROOFS, Run
+from built_program import QUICKLY, Run
 
-QUICKLY = ("--benchmark_min_time=1x", "--warmup_iters=1", *NO_ROOFS, "--check=off", "--threads=1")
 # Sizes that leave every quick point of every family small.
 SMALL = {
     "cache": "warm",
@@ -70,11 +69,8 @@ STEP = (
     f"--benchmark_filter=^train_step/impl:eager/size:small/context:16/dtype:fp32/attention:naive/{MODEL}$",
     *(f"--axis=train_step.{axis.replace(':', '=')}" for axis in MODEL.split("/")),
     "--axis=train_step.context=16",
+    *QUICKLY,
     "--benchmark_min_time=2x",
-    "--warmup_iters=1",
-    *NO_ROOFS,
-    "--check=off",
-    "--threads=1",
 )
 TABLES = ("operators", "kernels", "modules", "routines")
 
@@ -94,6 +90,15 @@ def profiled(run: Run, folder: Path, *flags: str) -> dict[str, Any]:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "STAGE" not in done.stderr
     return profiles(folder)
+
+
+@pytest.fixture(scope="module")
+def step(run: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    """The name of the files of that step, and its profile."""
+    folder = tmp_path_factory.mktemp("step")
+    (profile,) = profiled(run, folder, *STEP).values()
+    (stem,) = stems(folder)
+    return stem, profile
 
 
 def parts(profile: dict[str, Any]) -> list[str]:
@@ -143,16 +148,12 @@ def test_every_family(run: Run, tmp_path: Path) -> None:
 
 
 def test_samples_are_not_the_profiled_steps(run: Run, tmp_path: Path) -> None:
-    flags = STEP
-    out = [tmp_path / "plain.json", tmp_path / "profiled.json"]
-    assert run(*flags, f"--benchmark_out={out[0]}").returncode == 0
-    profiled(run, tmp_path / "profiles", *flags, f"--benchmark_out={out[1]}", "--profile_steps=7")
-    plain, beside = ([row["samples"] for row in json.loads(path.read_text())["benchmarks"]] for path in out)
-    assert plain == beside == [2]
-    # A run also continues where another began without the flag: the measured cases are the same.
-    journal = tmp_path / "journal"
-    assert run(*flags, f"--journal={journal}").returncode == 0
-    assert run(*flags, f"--journal={journal}", "--resume", f"--profile={tmp_path / 'more'}").returncode == 0
+    """A run also continues where another began without the flag: the measured cases are the same."""
+    out, journal = tmp_path / "out.json", tmp_path / "journal"
+    profiled(run, tmp_path / "profiles", *STEP, f"--benchmark_out={out}", "--profile_steps=7")
+    assert [row["samples"] for row in json.loads(out.read_text())["benchmarks"]] == [2]
+    assert run(*STEP, f"--journal={journal}").returncode == 0
+    assert run(*STEP, f"--journal={journal}", "--resume", f"--profile={tmp_path / 'more'}").returncode == 0
 
 
 def test_text_is_sorted_and_cut_as_asked(run: Run, tmp_path: Path) -> None:
@@ -180,36 +181,34 @@ def test_names_the_routine_inside_of_a_product(run: Run, tmp_path: Path) -> None
     assert row["total_ms"] > 0
 
 
-def test_a_folder_that_takes_nothing_is_told_and_costs_no_row(run: Run, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_and_costs_no_row(
+    run: Run, tmp_path: Path, step: tuple[str, dict[str, Any]]
+) -> None:
+    stem, profile = step
     folder, out = tmp_path / "profiles", tmp_path / "out.json"
-    folder.mkdir()
-    (case,) = profiled(run, tmp_path / "names", *STEP)
-    (stem,) = stems(tmp_path / "names")
-    (folder / f"{stem}.json").mkdir()
+    (folder / f"{stem}.json").mkdir(parents=True)
     done = run(*STEP, f"--profile={folder}", f"--benchmark_out={out}")
     assert done.returncode == 1
     assert stem in done.stderr
     (row,) = json.loads(out.read_text())["benchmarks"]
-    assert row["name"].startswith(case)
+    assert row["name"].startswith(profile["case"])
     assert "error_occurred" not in row
 
 
-def test_no_link_of_a_stranger_is_followed(run: Run, tmp_path: Path) -> None:
-    profiled(run, tmp_path / "names", *STEP)
-    (stem,) = stems(tmp_path / "names")
+def test_no_link_is_followed(run: Run, tmp_path: Path, step: tuple[str, dict[str, Any]]) -> None:
     folder, victim = tmp_path / "profiles", tmp_path / "victim"
     folder.mkdir()
     victim.write_text("kept")
-    (folder / f"{stem}.trace.json").symlink_to(victim)
+    trace = folder / f"{step[0]}.trace.json"
+    trace.symlink_to(victim)
     profiled(run, folder, *STEP)
     assert victim.read_text() == "kept"
-    trace = folder / f"{stem}.trace.json"
     assert not trace.is_symlink()
     assert stat.S_IMODE(trace.stat().st_mode) & 0o022 == 0
 
 
-def test_parts_of_a_training_step(run: Run, tmp_path: Path) -> None:
-    (profile,) = profiled(run, tmp_path, *STEP).values()
+def test_parts_of_a_training_step(step: tuple[str, dict[str, Any]]) -> None:
+    _, profile = step
     attention = {"attention", "attention/scores", "attention/softmax", "attention/weighted sum", "feed forward"}
     blocks = {f"block {i}" for i in range(2)} | {f"block {i}/{part}" for i in range(2) for part in attention}
     forward = {f"forward/{part}" for part in blocks | {"embedding", "head", "loss"}}
@@ -244,23 +243,32 @@ def test_ranges_of_a_step_that_marks_phases_inside_them(
     assert {phase["name"] for phase in profile["phases"]} <= set(phases)
 
 
-def test_prefill_and_decode_stand_apart(run: Run, tmp_path: Path) -> None:
-    axes = ("--axis=generate.model=tiny_llama", "--axis=generate.prompt=6", "--axis=generate.new=3")
-    cases = "--benchmark_filter=^generate/model:tiny_llama/precision:bf16/prompt:6/new:3$"
-    (profile,) = profiled(run, tmp_path, cases, *axes, *QUICKLY).values()
+@pytest.fixture(scope="module")
+def generations(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """By precision and number of new tokens."""
+    axes = ("model=tiny_llama", "precision=bf16,llm_int8,int4", "prompt=6", "new=1,3")
+    flags = ("--benchmark_filter=^generate/model:", *(f"--axis=generate.{axis}" for axis in axes), *QUICKLY)
+    found = profiled(run, tmp_path_factory.mktemp("generations"), *flags)
+    return {"/".join(case.split("/")[i] for i in (2, 4)): profile for case, profile in found.items()}
+
+
+def kernels(profile: dict[str, Any], phase: str) -> dict[str, Any]:
+    return {row["name"].removeprefix("roofbench::"): row for row in profile["kernels"] if row["phase"] == phase}
+
+
+def test_prefill_and_decode_stand_apart(generations: dict[str, Any]) -> None:
+    profile = generations["precision:bf16/new:3"]
     assert [path for path in parts(profile) if "/" not in path] == ["", "prefill", "decode"]
     assert [phase["name"] for phase in profile["phases"]] == ["prefill", "decode"]
-    ours = {row["name"]: row for row in profile["kernels"] if row["phase"] == "decode"}
+    ours = kernels(profile, "decode")
     # Two tokens after the first, in two blocks.
-    assert ours["roofbench::decode_attention"]["calls"] == 4
-    assert ours["roofbench::linear head"]["calls"] == 2
+    assert ours["decode_attention"]["calls"] == 4
+    assert ours["linear head"]["calls"] == 2
     assert {"prefill/block 1/attention", "decode/block 1"} <= set(parts(profile))
 
 
-def test_one_token_is_the_prompt_alone(run: Run, tmp_path: Path) -> None:
-    axes = ("--axis=generate.model=tiny_llama", "--axis=generate.prompt=6", "--axis=generate.new=1")
-    cases = "--benchmark_filter=^generate/model:tiny_llama/precision:bf16/prompt:6/new:1$"
-    (profile,) = profiled(run, tmp_path, cases, *axes, *QUICKLY).values()
+def test_one_token_is_the_prompt_alone(generations: dict[str, Any]) -> None:
+    profile = generations["precision:bf16/new:1"]
     assert [path for path in parts(profile) if "/" not in path] == ["", "prefill"]
     assert [phase["name"] for phase in profile["phases"]] == ["prefill"]
     assert {row["phase"] for row in profile["kernels"]} == {"prefill"}
@@ -268,23 +276,14 @@ def test_one_token_is_the_prompt_alone(run: Run, tmp_path: Path) -> None:
     assert calls == 1
 
 
-def test_a_prompt_in_llm_int8_is_read_by_kernels_of_ours(run: Run, tmp_path: Path) -> None:
-    axes = ("--axis=generate.model=tiny_llama", "--axis=generate.prompt=6", "--axis=generate.new=3")
-    cases = "--benchmark_filter=^generate/model:tiny_llama/precision:llm_int8/prompt:6/new:3$"
-    (profile,) = profiled(run, tmp_path, cases, *axes, *QUICKLY).values()
-    ours = {row["name"]: row for row in profile["kernels"] if row["phase"] == "prefill"}
-    assert ours["roofbench::llm_int8 product"]["work"] == "product"
-    calls = {ours[f"roofbench::llm_int8 {stage}"]["calls"] for stage in ("statistics", "quantise", "product")}
+def test_stages_of_quantized_prompts_have_their_kernels(generations: dict[str, Any]) -> None:
+    ours = kernels(generations["precision:llm_int8/new:3"], "prefill")
+    assert ours["llm_int8 product"]["work"] == "product"
+    calls = {ours[f"llm_int8 {stage}"]["calls"] for stage in ("statistics", "quantise", "product")}
     assert len(calls) == 1 and calls.pop() > 0
-
-
-def test_a_prompt_in_int4_says_what_unpacking_takes(run: Run, tmp_path: Path) -> None:
-    axes = ("--axis=generate.model=tiny_llama", "--axis=generate.prompt=6", "--axis=generate.new=3")
-    cases = "--benchmark_filter=^generate/model:tiny_llama/precision:int4/prompt:6/new:3$"
-    (profile,) = profiled(run, tmp_path, cases, *axes, *QUICKLY).values()
-    calls = {row["phase"]: row["calls"] for row in profile["kernels"] if row["name"] == "roofbench::unpack_int4"}
-    assert set(calls) == {"prefill"}  # a token is multiplied by weights as they are stored
-    assert calls["prefill"] > 0
+    int4 = generations["precision:int4/new:3"]
+    assert kernels(int4, "prefill")["unpack_int4"]["calls"] > 0
+    assert "unpack_int4" not in kernels(int4, "decode"), "a token is multiplied by weights as they are stored"
 
 
 # Launches of our kernels in a step of two blocks. A kernel outside of a range with its name is missing here.

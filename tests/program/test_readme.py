@@ -181,10 +181,5 @@ def test_every_page_is_in_the_index() -> None:
     assert {page.name for page in documents.PAGES} - {"index.md", "README.md"} <= listed
 
 
-def test_the_readme_says_of_what_an_interval_is() -> None:
-    (row,) = (line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| `+-ci` |"))
-    assert "within this process" in row
-
-
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150

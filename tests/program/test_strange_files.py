@@ -9,7 +9,6 @@ import json
 import os
 import resource
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,29 +41,17 @@ def the_case(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return dict(case)
 
 
-def pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def folder(path: Path) -> None:
-    path.mkdir()
-
-
-def device(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-@pytest.mark.parametrize("put", [pipe, folder, device], ids=lambda put: str(put.__name__))
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "model.safetensors.index.json", "ids"])
-def test_what_is_no_file_is_refused_at_once(run: Run, tmp_path: Path, name: str, put: Callable[[Path], None]) -> None:
+def test_a_pipe_is_refused_at_once(run: Run, tmp_path: Path, name: str) -> None:
+    """tests/base/files_test.cc has folders and devices."""
     checkpoint = strange_folder.write(tmp_path)
     strange = checkpoint / name
     strange.unlink(missing_ok=True)
-    put(strange)
+    os.mkfifo(strange)
     ids = str(strange) if name == "ids" else "1,2"
     done = run(*COMPLETE, f"--checkpoint={checkpoint}", f"--prompt_ids={ids}")
     flag = "--prompt_ids=" if name == "ids" else "--checkpoint="
-    assert_refused(done, flag, f"{strange}: is a {put.__name__} and not a regular file")
+    assert_refused(done, flag, f"{strange}: is a pipe and not a regular file")
 
 
 @pytest.mark.parametrize(
@@ -79,6 +66,12 @@ def test_what_is_no_file_is_refused_at_once(run: Run, tmp_path: Path, name: str,
         ("--prompt_ids=,", "--prompt_ids: there are none"),
         ("--prompt_ids=1,10", "--prompt_ids: 10 is not a token of the checkpoint, which has 10"),
         ("--stop_ids=2,end", "--stop_ids: end is no token id"),
+        ("--text_ids=5", "--text_ids: at least 2 tokens are wanted"),
+        ("--text_ids=1,2,10", "--text_ids: 10 is no token of the checkpoint, which has 10"),
+        ("--text_ids=one", "--text_ids=one: one: No such file or directory"),
+        ("--temperature=0", "--temperature=0: expected a number from 1e-6 to 1e6"),
+        ("--draft_checkpoint={tmp}/good", "--axis=complete.draft=PRECISION"),
+        ("--seed=1", "--checkpoint has no effect on the selected cases: complete and quality read it"),
     ],
 )
 def test_a_bad_flag_is_refused(run: Run, tmp_path: Path, flag: str, said: str) -> None:
@@ -95,14 +88,20 @@ def test_a_bad_flag_is_refused(run: Run, tmp_path: Path, flag: str, said: str) -
     assert_refused(done, said.format(tmp=tmp_path))
 
 
-def test_weights_that_are_no_numbers_fail_the_case(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("family", "needs"), [("complete", ""), ("quality", "=FOLDER and --text_ids")])
+def test_a_case_without_its_checkpoint_reports_what_it_needs(run: Run, family: str, needs: str) -> None:
+    done = run(f"--benchmark_filter=^{family}/.*int8", "--suite=full", *NO_ROOFS)
+    assert f"needs --checkpoint{needs}" in " ".join(done.stdout.split())
+
+
+def test_weights_that_are_not_numbers_fail_the_case(run: Run, tmp_path: Path) -> None:
     checkpoint = strange_folder.write(tmp_path, float("nan"))
     done = run(*COMPLETE, "--axis=complete.precision=int8", f"--checkpoint={checkpoint}", "--prompt_ids=1,2")
     assert done.returncode == 1, done.stdout
     assert "model.embed_tokens.weight holds weights that are not finite" in the_case(done)["error_message"]
 
 
-def test_logits_that_are_no_numbers_fail_the_case(run: Run, tmp_path: Path) -> None:
+def test_logits_that_are_not_numbers_fail_the_case(run: Run, tmp_path: Path) -> None:
     checkpoint = strange_folder.write(tmp_path, 1e18)
     for check in ("on", "off"):
         done = run(*COMPLETE, f"--checkpoint={checkpoint}", "--prompt_ids=1,2", f"--check={check}")
@@ -135,7 +134,7 @@ def test_a_prompt_without_end_is_refused(program: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("megabytes", [100, 600])
-def test_little_memory_is_told(program: Path, megabytes: int) -> None:
+def test_little_memory_is_reported(program: Path, megabytes: int) -> None:
     """With any amount of memory: the cases run, are skipped or fail with a reason, or a line reports that it is not
     enough.
     """

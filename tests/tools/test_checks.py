@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
@@ -17,11 +16,9 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
-def test_actions_are_pinned_and_permissions_are_read_only(workflow: Path) -> None:
-    text = workflow.read_text()
-    for action in re.findall(r"uses: (.*)", text):
-        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", action), action
-    content = YAML(typ="safe").load(text)
+def test_permissions_are_read_only_and_every_job_has_a_limit(workflow: Path) -> None:
+    """zizmor checks that actions are pinned and that scripts contain no expressions of others."""
+    content = YAML(typ="safe").load(workflow.read_text())
     assert content["permissions"] == {"contents": "read"}
     for name, job in content["jobs"].items():
         assert "permissions" not in job, name
@@ -32,13 +29,6 @@ def test_the_gate_waits_for_every_job() -> None:
     jobs = YAML(typ="safe").load(ROOT / ".github" / "workflows" / "ci.yml")["jobs"]
     assert set(jobs["gate"]["needs"]) == set(jobs) - {"gate"}
     assert jobs["gate"]["if"] == "always()"
-
-
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
-def test_scripts_contain_no_expressions(workflow: Path) -> None:
-    """An expression in a shell line is executed as code; in env: it is text."""
-    for job in YAML(typ="safe").load(workflow.read_text())["jobs"].values():
-        assert not [step["run"] for step in job["steps"] if "${{" in step.get("run", "")]
 
 
 def test_nightly_runs_only_the_default_branch() -> None:

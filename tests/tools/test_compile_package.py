@@ -148,6 +148,7 @@ def test_the_chosen_experts_are_multiplied() -> None:
     assert torch.allclose(found.double(), expected, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.slow  # importing torch's compiler takes many seconds
 @pytest.mark.parametrize("name", ["mlp", "mlp_bf16_autocast"])
 def test_both_parts_of_a_step_match_autograd(name: str) -> None:
     inputs = [f"float32:{shape}" for shape in ("6x8", "8x8", "8", "8x8", "8")]

@@ -63,14 +63,8 @@ def test_failures_are_reported(numbers: str, status: int, expected: int, tmp_pat
 
 
 def test_without_nsys_it_explains_how_to_install_it(tmp_path: Path) -> None:
-    status, out, error = profile(tmp_path, "--benchmark_filter=^gelu/", fake=False)
+    status, out, error = profile(tmp_path, "--benchmark_filter=^gelu/\x1b[2J", fake=False)
     assert status == 2
-    assert "would run: nsys profile" in out and "--benchmark_filter=^gelu/" in out
+    assert "would run: nsys profile" in out and "--benchmark_filter=^gelu/\\x1b[2J" in out
     assert error.startswith("tools/profile: nsys is not on PATH") and error.count("\n") == 1
     assert "nsight-systems" in error
-
-
-def test_its_output_is_escaped(tmp_path: Path) -> None:
-    status, out, _ = profile(tmp_path, "--benchmark_filter=\x1b[2J")
-    assert status == 0
-    assert "\x1b" not in out and "\\x1b[2J" in out

@@ -72,14 +72,11 @@ def test_tests_of_a_program_count_in_its_place(tmp_path: Path, capsys: pytest.Ca
     assert (tmp_path / "durations.txt").read_text().startswith("    2.50 s  asan/Sampler.Stops\n")
 
 
-def test_all_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_something_must_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert summary.main(tmp_path) == 1
     (tmp_path / "checks.tsv").write_text("passed\tmypy\t\n")
     assert summary.main(tmp_path) == 0
-    assert capsys.readouterr().out == "1 passed, 0 failed, 0 skipped\n"
-
-
-def test_nothing_ran_is_a_failure(tmp_path: Path) -> None:
-    assert summary.main(tmp_path) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 0 failed, 0 skipped"
 
 
 def test_names_and_reasons_do_not_act_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,44 +97,44 @@ _INFO = re.compile(r"^\.nv\.info\.(\w+)$")
 _THREADS = re.compile(r"^\s*Value:\s+0x([0-9a-f]+) 0x([0-9a-f]+) 0x([0-9a-f]+)")
 
 
-def _resources(text: str) -> dict[tuple[str, str], Kernel]:
-    kernels: dict[tuple[str, str], Kernel] = {}
+Key = tuple[str, str]  # architecture and mangled name
+
+
+def _lines(text: str, name: re.Pattern[str]) -> Iterator[tuple[Key, str]]:
+    """The lines after those that name an architecture and a function."""
     arch = function = ""
     for line in text.splitlines():
         if found := _ARCH.match(line):
             arch = found[1]
-        elif found := _FUNCTION.match(line):
+        elif found := name.match(line):
             function = found[1]
-        elif (found := _USAGE.search(line)) and function:
+        else:
+            yield (arch, function), line
+
+
+def _resources(text: str) -> dict[Key, Kernel]:
+    kernels: dict[Key, Kernel] = {}
+    for (arch, function), line in _lines(text, _FUNCTION):
+        if (found := _USAGE.search(line)) and function:
             registers, stack, shared, local = (int(number) for number in found.groups())
             kernels[arch, function] = Kernel(function, arch, registers, stack, local, shared)
     return kernels
 
 
-def _add_bounds(text: str, kernels: dict[tuple[str, str], Kernel]) -> None:
-    arch = function = ""
+def _add_bounds(text: str, kernels: dict[Key, Kernel]) -> None:
     is_bound = False
-    for line in text.splitlines():
-        if found := _ARCH.match(line):
-            arch = found[1]
-        elif found := _INFO.match(line):
-            function = found[1]
-        elif line.strip().startswith("Attribute:"):
+    for key, line in _lines(text, _INFO):
+        if line.strip().startswith("Attribute:"):
             is_bound = "EIATTR_MAX_THREADS" in line or "EIATTR_REQNTID" in line
         elif is_bound and (found := _THREADS.match(line)):
             x, y, z = (int(number, 16) for number in found.groups())
-            kernels[arch, function].most_threads = x * y * z
+            kernels[key].most_threads = x * y * z
 
 
-def _add_instructions(text: str, kernels: dict[tuple[str, str], Kernel]) -> None:
-    arch = function = ""
-    for line in text.splitlines():
-        if found := _ARCH.match(line):
-            arch = found[1]
-        elif found := _FUNCTION.match(line):
-            function = found[1]
-        elif found := _INSTRUCTION.match(line):
-            kernels[arch, function].instructions.append(Instruction(int(found[1], 16), found[2], found[3]))
+def _add_instructions(text: str, kernels: dict[Key, Kernel]) -> None:
+    for key, line in _lines(text, _FUNCTION):
+        if found := _INSTRUCTION.match(line):
+            kernels[key].instructions.append(Instruction(int(found[1], 16), found[2], found[3]))
 
 
 def read_kernels(binary: Path) -> list[Kernel]:

@@ -38,7 +38,7 @@ class Machine:
 
         (self.root / ".venv/bin").mkdir(parents=True)
         # Not a link: an isolated Python finds its packages by its own path.
-        self._script(self.root / ".venv/bin/python", f'exec "{sys.executable}" "$@"')
+        self.script(self.root / ".venv/bin/python", f'exec "{sys.executable}" "$@"')
         parts = ("report", "history", "tests", "oracles", "torch")
         requirements = [self.root / f"tools/requirements-{part}.txt" for part in parts]
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in requirements)).hexdigest()
@@ -50,16 +50,16 @@ class Machine:
         (self.root / "build/release/torch_origin").write_text("pypi\n")
         self.roofbench('printf "%s\\n" "$@" >"$CALLS.flags"')
 
-    def _script(self, path: Path, body: str) -> None:
+    def script(self, path: Path, body: str) -> None:
         path.unlink(missing_ok=True)
         path.write_text(f"#!{shutil.which('bash')}\n{body}\n")
         path.chmod(0o755)
 
     def command(self, name: str, body: str) -> None:
-        self._script(self.bin / name, f'printf "%s\\n" "{name} $*" >>"$CALLS"\n{body}')
+        self.script(self.bin / name, f'printf "%s\\n" "{name} $*" >>"$CALLS"\n{body}')
 
     def roofbench(self, body: str) -> None:
-        self._script(self.root / "build/release/bin/roofbench", body)
+        self.script(self.root / "build/release/bin/roofbench", body)
 
     def with_reports(self) -> None:
         """Makes tools/report work."""

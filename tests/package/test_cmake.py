@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CMake's own scripts: a missing LibTorch is reported with the remedy, and the revision is that of the sources."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from built_program import ROOT
+from installed import bare
+
+
+@pytest.mark.parametrize("has_setup", [True, False])
+def test_the_remedy_is_there(tmp_path: Path, has_setup: bool) -> None:
+    source = tmp_path / "theirs"
+    source.mkdir()
+    (source / "CMakeLists.txt").write_text(
+        f"""cmake_minimum_required(VERSION 3.25)
+project(theirs LANGUAGES NONE)
+list(APPEND CMAKE_MODULE_PATH "{ROOT / "cmake"}")
+find_package(LibTorch 2.5 REQUIRED)
+"""
+    )
+    if has_setup:
+        (source / "tools").mkdir()
+        (source / "tools" / "setup").touch()
+    command: list[str | Path] = ["cmake", "-G", "Ninja", "-S", source, "-B", tmp_path / "build"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=bare(tmp_path))
+    said = " ".join(done.stderr.split())
+    assert done.returncode != 0
+    assert "Could NOT find LibTorch" in said
+    assert "CMAKE_PREFIX_PATH" in said
+    assert ("tools/setup" in said) == has_setup
+
+
+def git(folder: Path, *arguments: str) -> None:
+    name = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    subprocess.run(["git", "-C", folder, *name, *arguments], check=True, capture_output=True)
+
+
+def revision(folder: Path) -> str:
+    git_program, cmake = shutil.which("git"), shutil.which("cmake")
+    if git_program is None or cmake is None:
+        pytest.skip("needs git and CMake")
+    header = folder.parent / "version.h"
+    settings = {"GIT": git_program, "SOURCE_DIR": folder, "OUTPUT": header, "VERSION": "1.2.3"}
+    script = ROOT / "cmake" / "write_version.cmake"
+    subprocess.run([cmake, *(f"-D{key}={value}" for key, value in settings.items()), "-P", script], check=True)
+    found = re.search('ROOFBENCH_GIT_REVISION "(.*)"', header.read_text())
+    assert found is not None
+    return found[1]
+
+
+def test_a_source_that_git_does_not_know_makes_the_revision_dirty(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "lib").mkdir(parents=True)
+    assert revision(tree) == "unknown"
+    (tree / "lib" / "one.cc").write_text("int one;\n")
+    (tree / ".gitignore").write_text("*.o\n")
+    git(tree, "init")
+    git(tree, "add", ".")
+    git(tree, "commit", "-m", "one")
+    clean = revision(tree)
+    assert re.fullmatch("[0-9a-f]{12}", clean)
+    (tree / "notes.txt").write_text("no source\n")
+    (tree / "lib" / "one.o").write_text("ignored\n")
+    assert revision(tree) == clean
+    (tree / "lib" / "two.cc").write_text("int two;\n")
+    assert revision(tree) == f"{clean}-dirty"
+    git(tree, "add", ".")
+    assert revision(tree) == f"{clean}-dirty", "and not twice"
