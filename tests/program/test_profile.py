@@ -224,25 +224,6 @@ def test_parts_of_a_training_step(step: tuple[str, dict[str, Any]]) -> None:
         assert row["flops"] >= sum(rows[other]["flops"] for other in inner)
 
 
-@pytest.mark.parametrize(
-    ("case", "expected"),
-    [
-        ("mlp/dtype:fp32/steps:1/layers:2/batch:16/d:32", {"zero_grad": 1, "forward": 1, "backward": 1}),
-        ("mlp/dtype:fp32/steps:2/layers:2/batch:16/d:32", {"zero_grad": 2, "forward": 2, "backward": 2}),
-        ("attention/impl:naive/dtype:fp32/heads:2/keys:32/d:64", {"scores": 1, "softmax": 1, "weighted_sum": 1}),
-    ],
-)
-def test_ranges_of_a_step_that_marks_phases_inside_them(
-    run: Run, tmp_path: Path, case: str, expected: dict[str, int]
-) -> None:
-    family, *axes = case.split("/")
-    chosen = [f"--axis={family}.{axis.replace(':', '=')}" for axis in axes]
-    (profile,) = profiled(run, tmp_path, "--suite=full", f"--benchmark_filter=^{case}$", *chosen, *QUICKLY).values()
-    phases = {row["path"]: row["calls"] for row in profile["modules"] if row["path"] and "/" not in row["path"]}
-    assert phases == expected
-    assert {phase["name"] for phase in profile["phases"]} <= set(phases)
-
-
 @pytest.fixture(scope="module")
 def generations(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """By precision and number of new tokens."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import subprocess
 from pathlib import Path
@@ -117,13 +116,6 @@ def test_stale_pages_are_reported_and_then_written(root: Path) -> None:
     assert "old" not in text
     again = generate(root, given, "--check")
     assert (again.returncode, again.stdout) == (0, "")
-
-
-def test_a_change_of_the_program_makes_a_page_stale(root: Path) -> None:
-    generate_docs.stale(CONTRACT, root, write=True)
-    changed = copy.deepcopy(CONTRACT)
-    changed["families"][0]["axes"][2]["values"].append("64")
-    assert generate_docs.stale(changed, root, write=False) == ["docs/cases.md"]
 
 
 def test_unreadable_sources_are_errors(root: Path) -> None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks and the summary of tools/test."""
+"""The summary of tools/test."""
