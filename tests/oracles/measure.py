@@ -45,7 +45,7 @@ def measured(program: Path, *flags: str) -> tuple[list[dict[str, Any]], float]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
         start = time.perf_counter()
-        command = [program, *flags, f"--benchmark_out={out}"]
+        command: list[str | Path] = [program, *flags, f"--benchmark_out={out}"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         seconds = time.perf_counter() - start
         rows: list[dict[str, Any]] = json.loads(out.read_text())["benchmarks"]
@@ -174,8 +174,8 @@ def generated(given: argparse.Namespace, prompt: int, new: int) -> tuple[float, 
 
 
 def stopwatch(given: argparse.Namespace) -> bool:
-    """What a process needs besides its weights and steps is the same whatever it generates, so that the difference of
-    two processes is that of those: B makes more tokens, or reads a longer prompt, than A."""
+    """All but the weights and steps of a process costs the same whatever it generates, so that the difference of two
+    processes is that of weights and steps: B makes more tokens, or reads a longer prompt, than A."""
     passed = True
     for title, points in {
         "new tokens 2 and 130": ((32, 2), (32, 130)),
@@ -204,7 +204,7 @@ def kind_of(name: str) -> tuple[str, ...]:
 
 
 def listed(program: Path, suite: str) -> list[str]:
-    command = [program, "--benchmark_list_tests", f"--suite={suite}", SMALLER]
+    command: list[str | Path] = [program, "--benchmark_list_tests", f"--suite={suite}", SMALLER]
     names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     return [name for name in names if not LEFT_OUT_IMPLEMENTATIONS & set(kind_of(name))]
 
@@ -249,7 +249,7 @@ def gate(given: argparse.Namespace) -> bool:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     print(f"{summary(seconds)}   CPU seconds, {len(numbers)} nights")
-    return min(seconds) <= given.limit
+    return bool(min(seconds) <= given.limit)
 
 
 def main() -> int:

@@ -52,7 +52,7 @@ def greedy(model: Any, texts: list[list[int]], stop: int | None = None) -> list[
 
 def complete(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     quick = ("--benchmark_min_time=1x", "--warmup_iters=0", *NO_ROOFS, "--benchmark_format=json")
-    command = [PROGRAM, f"--checkpoint={folder}", "--benchmark_filter=^complete/", *quick, *flags]
+    command: list[str | Path] = [PROGRAM, f"--checkpoint={folder}", "--benchmark_filter=^complete/", *quick, *flags]
     return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 

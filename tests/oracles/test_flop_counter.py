@@ -25,7 +25,15 @@ def measured(folder: Path, family: str, *flags: str, **axes: object) -> list[dic
     folder.mkdir(exist_ok=True)
     out, journal = folder / "out.json", folder / "run.jsonl"
     chosen = [f"--benchmark_filter=^{family}/", *(f"--axis={family}.{axis}={values}" for axis, values in axes.items())]
-    command = [PROGRAM, *SHORT, "--warmup_iters=0", *chosen, *flags, f"--benchmark_out={out}", f"--journal={journal}"]
+    command: list[str | Path] = [
+        PROGRAM,
+        *SHORT,
+        "--warmup_iters=0",
+        *chosen,
+        *flags,
+        f"--benchmark_out={out}",
+        f"--journal={journal}",
+    ]
     subprocess.run(command, check=True, capture_output=True, timeout=600)
     rows: list[dict[str, Any]] = json.loads(out.read_text())["benchmarks"]
     lines = [json.loads(line) for line in journal.read_text().splitlines()[1:]]

@@ -28,7 +28,7 @@ def snapshots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path,
                                                       "optimizer=adamw,adamw_fused", "impl=eager", "attention=sdpa",
                                                       "warmup=auto")]  # fmt: skip
     out = folder / "out.json"
-    command = [
+    command: list[str | Path] = [
         PROGRAM,
         "--suite=full",
         *QUICKLY,

@@ -110,7 +110,7 @@ def test_compare_py_reads_two_real_results(run: Run, tmp_path: Path) -> None:
     files = [tmp_path / "a.json", tmp_path / "b.json"]
     for file in files:
         assert run(*TINY, f"--benchmark_out={file}", "--benchmark_repetitions=9").returncode == 0
-    command = [ROOT / ".venv" / "bin" / "python", compare, "benchmarks", *files]
+    command: list[str | Path] = [ROOT / ".venv" / "bin" / "python", compare, "benchmarks", *files]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "matmul/impl:eager/dtype:fp32/n:16_pvalue" in done.stdout

@@ -15,7 +15,7 @@ Ranges = list[tuple[str, Any]]  # [(name, Ranges inside it)]
 
 
 def recorded(run: Run, folder: Path, family: str, axes: tuple[str, ...], *flags: str) -> list[str]:
-    """What a profiler sees of a case: "+" and the name of a range where it begins, a line where it ends."""
+    """The view of a profiler: "+" and the name of a range where it begins, another line where it ends."""
     seen = folder / "ranges"
     chosen = (f"--benchmark_filter=^{family}/", "--suite=full", *(f"--axis={family}.{axis}" for axis in axes))
     numbers = ("--benchmark_min_time=2x", "--warmup_iters=1", *NO_ROOFS)
