@@ -85,7 +85,7 @@ SPELLINGS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "changes"), SPELLINGS)
-def test_configurations_in_other_words(name: str, changes: dict[str, Any], tmp_path: Path) -> None:
+def test_equivalent_configurations(name: str, changes: dict[str, Any], tmp_path: Path) -> None:
     plain = tiny_models.plain(name)
     plain.save_pretrained(tmp_path)
     text = json.loads((tmp_path / "config.json").read_text())

@@ -35,11 +35,11 @@ def test_linear(tmp_path: Path, tokens: int, outliers: int, threshold: float) ->
     eager, native, weight, row_max = np.split(found, np.cumsum([tokens * n, tokens * n, n * k]))
 
     ops = torch.ops.bitsandbytes
-    quantised, maxima, _ = ops.int8_vectorwise_quant(w.clone(), 0.0)
-    assert np.abs(weight.reshape(n, k) - quantised.float().numpy()).max() <= 1
+    quantized, maxima, _ = ops.int8_vectorwise_quant(w.clone(), 0.0)
+    assert np.abs(weight.reshape(n, k) - quantized.float().numpy()).max() <= 1
     np.testing.assert_allclose(row_max, maxima.numpy(), rtol=1e-6)
     rows, row_maxima, found_columns = ops.int8_vectorwise_quant(x.clone(), threshold)
-    expected, _ = ops.int8_mixed_scaled_mm(x, rows, quantised, row_maxima, maxima, found_columns)
+    expected, _ = ops.int8_mixed_scaled_mm(x, rows, quantized, row_maxima, maxima, found_columns)
     if threshold > 0:
         of_any_row = (x.abs() >= threshold).any(0).nonzero().flatten().tolist()
         assert sorted(found_columns.tolist()) == of_any_row
@@ -52,4 +52,4 @@ def test_linear(tmp_path: Path, tokens: int, outliers: int, threshold: float) ->
         assert error.max() <= 0.03 * scale
         assert np.mean(error > 0.02 * scale) <= 2.5e-4
     exact = x.double() @ w.double().T
-    assert np.abs(eager.reshape(tokens, n) - exact.numpy()).max() > 0, "nothing was quantised"
+    assert np.abs(eager.reshape(tokens, n) - exact.numpy()).max() > 0, "nothing was quantized"

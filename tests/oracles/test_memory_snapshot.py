@@ -80,7 +80,7 @@ def test_the_peak_is_that_of_the_case(snapshots: dict[str, tuple[Path, float]]) 
         assert peak(shown(viz.segment_plot(data))) == pytest.approx(peak_mem, rel=0.01), name
 
 
-def test_its_own_texts_are_of_the_model(snapshots: dict[str, tuple[Path, float]]) -> None:
+def test_its_reports_name_the_parts_of_the_model(snapshots: dict[str, tuple[Path, float]]) -> None:
     viz = reader()
     path, _ = next(value for name, value in snapshots.items() if "pass:" not in name)
     data = pickle.loads(path.read_bytes())

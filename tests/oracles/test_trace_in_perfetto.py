@@ -83,7 +83,7 @@ def by_name(page: Page, category: str) -> dict[str, tuple[float, float]]:
 
 
 @pytest.mark.parametrize("case", [f"impl:eager/{SIZE}/attention:naive", f"impl:native/{SIZE}"])
-def test_it_holds_what_the_tables_say(case: str, run: Run, tmp_path: Path, chromium: Browser) -> None:
+def test_the_trace_agrees_with_the_tables(case: str, run: Run, tmp_path: Path, chromium: Browser) -> None:
     axes = [f"--axis=train_step.{axis.replace(':', '=')}" for axis in (*MODEL.split("/"), "context:16")]
     chosen = ("--suite=full", *axes, f"--benchmark_filter=^train_step/{case}/{MODEL}$")
     done = run(*QUICKLY, *chosen, f"--profile={tmp_path}", f"--profile_steps={STEPS}")

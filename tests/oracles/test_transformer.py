@@ -119,7 +119,7 @@ def distances(tmp_path: Path, oracle: Oracle, impl: str = "eager", optimizer: st
         ("native", "sdpa", "adamw_fused", "bf16", 0.05),
     ],
 )
-def test_steps_are_those_of_pytorch(
+def test_steps_match_pytorch(
     tmp_path: Path, impl: str, attention: str, optimizer: str, dtype: str, bound: float
 ) -> None:
     found = distances(tmp_path, Oracle(attention == "naive", dtype), impl, optimizer)

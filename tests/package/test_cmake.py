@@ -14,7 +14,7 @@ from installed import bare
 
 
 @pytest.mark.parametrize("has_setup", [True, False])
-def test_the_remedy_is_there(tmp_path: Path, has_setup: bool) -> None:
+def test_a_missing_libtorch_is_reported_with_its_remedy(tmp_path: Path, has_setup: bool) -> None:
     source = tmp_path / "theirs"
     source.mkdir()
     (source / "CMakeLists.txt").write_text(
@@ -54,7 +54,7 @@ def revision(folder: Path) -> str:
     return found[1]
 
 
-def test_a_source_that_git_does_not_know_makes_the_revision_dirty(tmp_path: Path) -> None:
+def test_an_untracked_source_makes_the_revision_dirty(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     (tree / "lib").mkdir(parents=True)
     assert revision(tree) == "unknown"

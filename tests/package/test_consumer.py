@@ -66,7 +66,7 @@ def reports_know_the_family(program: Path, folder: Path, environment: dict[str, 
 
 
 @pytest.mark.nightly
-def test_a_family_of_ones_own_against_the_installed_tree(prefix: Path, project: Path, tmp_path: Path) -> None:
+def test_a_users_family_with_the_installed_tree(prefix: Path, project: Path, tmp_path: Path) -> None:
     environment = bare(tmp_path)
     configured = configure(project, prefix, environment)
     assert configured.returncode == 0, configured.stderr
@@ -90,9 +90,7 @@ def test_a_family_of_ones_own_against_the_installed_tree(prefix: Path, project: 
 
 
 @pytest.mark.parametrize("package", ["LibTorch", "benchmark", "absl", "nlohmann_json"])
-def test_another_release_than_it_was_built_with_is_refused(
-    prefix: Path, project: Path, tmp_path: Path, package: str
-) -> None:
+def test_another_release_of_a_dependency_is_refused(prefix: Path, project: Path, tmp_path: Path, package: str) -> None:
     other = Path(shutil.copytree(prefix, tmp_path / "other"))
     config = other / "lib" / "cmake" / "roofbench" / "roofbenchConfig.cmake"
     planted, count = re.subn(rf"(find_dependency\({package}) \S+ EXACT", r"\1 77.8.9 EXACT", config.read_text())
@@ -105,7 +103,7 @@ def test_another_release_than_it_was_built_with_is_refused(
 
 
 @pytest.mark.nightly
-def test_a_family_of_ones_own_beside_the_sources(project: Path) -> None:
+def test_a_users_family_with_the_sources(project: Path) -> None:
     # The layers are compiled: what makes that quick is on, it need not run fast, and test_cuda_build has the CUDA part.
     # Always in one folder, whose name is in what the compiler cache goes by.
     folder = ROOT / "build" / "consumer"

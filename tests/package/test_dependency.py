@@ -127,7 +127,7 @@ def test_a_given_folder_is_built_without_a_download(toy: Path, tmp_path: Path) -
         ("googletest", "libgmock-dev"),
     ],
 )
-def test_a_download_that_fails_ends_with_the_ways_out(tmp_path: Path, name: str, debian: str) -> None:
+def test_a_failed_download_names_the_alternatives(tmp_path: Path, name: str, debian: str) -> None:
     done = configure(ROOT, tmp_path, tmp_path / "nowhere", f"-DROOFBENCH_FETCH={name}")
     assert done.returncode != 0
     said = " ".join(done.stderr.split())

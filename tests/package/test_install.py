@@ -42,7 +42,7 @@ def test_a_moved_program_runs(prefix: Path, tmp_path: Path) -> None:
     assert "impl:eager/dtype:fp32/n:16" in done.stdout
 
 
-def test_nothing_is_looked_for_in_the_build(prefix: Path) -> None:
+def test_the_installed_tree_does_not_refer_to_the_build(prefix: Path) -> None:
     for program in programs(prefix):
         first, *others = runpath(program)
         assert first.startswith("$ORIGIN/")
@@ -51,7 +51,7 @@ def test_nothing_is_looked_for_in_the_build(prefix: Path) -> None:
         assert str(ROOT) not in file.read_text(), file
 
 
-def test_what_the_programs_need_is_carried(prefix: Path) -> None:
+def test_the_installed_tree_is_complete_and_small(prefix: Path) -> None:
     ours = (str(prefix.resolve()), str(libtorch()))
     for program in programs(prefix):
         for name, path in loaded(program).items():
@@ -62,7 +62,7 @@ def test_what_the_programs_need_is_carried(prefix: Path) -> None:
     assert sum(file.stat().st_size for file in files) < LARGEST_TREE_BYTES
 
 
-def test_a_libtorch_that_is_given_wins(prefix: Path, tmp_path: Path) -> None:
+def test_ld_library_path_overrides_libtorch(prefix: Path, tmp_path: Path) -> None:
     for library in (libtorch() / "lib").glob("lib*.so*"):
         (tmp_path / library.name).symlink_to(library)
     found = loaded(prefix / "bin" / "roofbench", LD_LIBRARY_PATH=str(tmp_path))

@@ -80,9 +80,7 @@ def test_round_trip(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> N
     )
 
 
-def test_head_and_stop_ids_are_those_that_transformers_takes(
-    checkpoint: tuple[Path, Any], tmp_path: Path, run: Run
-) -> None:
+def test_head_and_stop_ids_match_transformers(checkpoint: tuple[Path, Any], tmp_path: Path, run: Run) -> None:
     """A separate head though the configuration ties it, and a stop id in generation_config.json."""
     import transformers
 
@@ -160,7 +158,7 @@ def test_a_batch_in_every_precision_is_checked_against_its_texts_alone(
     assert len(texts(tmp_path / "out")) == 2 * 4 * 3
 
 
-def test_a_prompt_that_is_too_long_loses_its_beginning_and_says_so(
+def test_a_long_prompt_is_truncated_at_its_beginning_with_a_note(
     checkpoint: tuple[Path, Any], tmp_path: Path, run: Run
 ) -> None:
     folder, model = checkpoint

@@ -32,7 +32,7 @@ def described(run: Run, folder: Path) -> dict[str, Any]:
         ("Gemma2", {"head_dim": 16, "sliding_window": 8}),
     ],
 )
-def test_parameters_are_those_of_transformers_and_bytes_those_that_are_loaded(
+def test_parameters_match_transformers_and_bytes_match_the_loaded_model(
     run: Run, tmp_path: Path, architecture: str, sizes: dict[str, Any]
 ) -> None:
     model = tiny_checkpoint.write(tmp_path, architecture, **sizes)
@@ -110,7 +110,7 @@ def test_a_model_larger_than_memory_is_described(run: Run, tmp_path: Path) -> No
     assert (group["count"], group["shape"]) == (layers, [width, hidden])
 
 
-def test_people_get_a_table(run: Run, tmp_path: Path) -> None:
+def test_the_default_format_is_a_table(run: Run, tmp_path: Path) -> None:
     done = run(f"--describe_checkpoint={strange_folder.write(tmp_path)}")
     assert done.returncode == 0, done.stderr
     assert "tokens/s: what the roof of this machine allows, measured now" in done.stdout

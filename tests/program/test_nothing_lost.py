@@ -50,7 +50,7 @@ def cases_of(lines: list[dict[str, Any]]) -> Counter[tuple[str, int]]:
     return Counter((line["name"], line["repetition"]) for line in lines)
 
 
-def test_a_resumed_run_writes_what_an_unbroken_one_writes(run: Run, tmp_path: Path) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one(run: Run, tmp_path: Path) -> None:
     journal = tmp_path / "run.jsonl"
     flags = (*TINY, "--threads=1", "--benchmark_repetitions=3", f"--journal={journal}")
     assert run(*flags, f"--benchmark_out={tmp_path}/whole.json").returncode == 0
@@ -351,7 +351,7 @@ def test_a_signal_to_a_hanging_case_ends_the_run_in_order(planted: Path, tmp_pat
     assert [row["name"].split("how:")[1].split("/")[0] for row in rows(out)] == ["good", "hangs"]
 
 
-def test_the_program_is_not_its_own_past(planted: Path, run: Run, tmp_path: Path) -> None:
+def test_a_journal_of_another_program_is_refused(planted: Path, run: Run, tmp_path: Path) -> None:
     """A journal of another program, though with the same flags."""
     journal = tmp_path / "run.jsonl"
     flags = (

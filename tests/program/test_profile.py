@@ -169,7 +169,7 @@ def test_text_is_sorted_and_cut_as_asked(run: Run, tmp_path: Path) -> None:
     assert all(len(line.split("  ")[0]) <= 11 for line in operators[1:4])
 
 
-def test_names_the_routine_inside_of_a_product(run: Run, tmp_path: Path) -> None:
+def test_the_routine_of_a_product_is_named(run: Run, tmp_path: Path) -> None:
     axes = ("--suite=full", "--axis=matmul.n=64", "--axis=matmul.m=n", "--axis=matmul.k=n")
     case = "--benchmark_filter=^matmul/impl:onednn/dtype:fp32/n:64$"
     (profile,) = profiled(run, tmp_path, case, *axes, *QUICKLY).values()

@@ -106,7 +106,7 @@ def assert_scored(
     assert row["kl_mean"] == pytest.approx(divergence_of(logits, exact) + more, rel=kl)
 
 
-def test_fp32_is_that_of_transformers(model: Any, text: list[int], rows: dict[str, Row]) -> None:
+def test_fp32_equals_transformers(model: Any, text: list[int], rows: dict[str, Row]) -> None:
     row = rows["precision:fp32"]
     assert row["perplexity"] == pytest.approx(perplexity_of(logits_of(model, text), text), rel=1e-4)
     assert row["perplexity_change"] == pytest.approx(0, abs=1e-5)
@@ -115,7 +115,7 @@ def test_fp32_is_that_of_transformers(model: Any, text: list[int], rows: dict[st
     assert row["greedy_agreement"] == NEW
 
 
-def test_int8_is_that_of_rounded_weights(model: Any, text: list[int], rows: dict[str, Row]) -> None:
+def test_int8_equals_rounded_weights_in_transformers(model: Any, text: list[int], rows: dict[str, Row]) -> None:
     exact = logits_of(model, text)
     # Ours also rounds activations to bf16.
     bf16 = rows["precision:bf16"]["kl_mean"]

@@ -151,7 +151,7 @@ def test_no_command_hides_from_the_test(page: Path) -> None:
     assert len(documents.blocks(page)) == sum(len(documents.blocks(page, name)) for name in ("sh", *SILENT))
 
 
-def test_what_other_tests_run_is_in_the_pages() -> None:
+def test_commands_of_other_tests_are_in_the_pages() -> None:
     every = {command for page in documents.PAGES for command in documents.commands(page)}
     assert set(ELSEWHERE) <= every
     for test in ELSEWHERE.values():

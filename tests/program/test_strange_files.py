@@ -94,14 +94,14 @@ def test_a_case_without_its_checkpoint_reports_what_it_needs(run: Run, family: s
     assert f"needs --checkpoint{needs}" in " ".join(done.stdout.split())
 
 
-def test_weights_that_are_not_numbers_fail_the_case(run: Run, tmp_path: Path) -> None:
+def test_nan_weights_fail_the_case(run: Run, tmp_path: Path) -> None:
     checkpoint = strange_folder.write(tmp_path, float("nan"))
     done = run(*COMPLETE, "--axis=complete.precision=int8", f"--checkpoint={checkpoint}", "--prompt_ids=1,2")
     assert done.returncode == 1, done.stdout
     assert "model.embed_tokens.weight holds weights that are not finite" in the_case(done)["error_message"]
 
 
-def test_logits_that_are_not_numbers_fail_the_case(run: Run, tmp_path: Path) -> None:
+def test_infinite_logits_fail_the_case(run: Run, tmp_path: Path) -> None:
     checkpoint = strange_folder.write(tmp_path, 1e18)
     for check in ("on", "off"):
         done = run(*COMPLETE, f"--checkpoint={checkpoint}", "--prompt_ids=1,2", f"--check={check}")
