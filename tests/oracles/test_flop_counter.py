@@ -67,7 +67,8 @@ def test_mlp_forward_and_backward(tmp_path: Path) -> None:
 SHAPE = torch_transformer.Shape(d_model=96, d_ff=160, layers=2, heads=3, vocab=70, context=16)
 BATCH = 2
 SIZES = {name: getattr(SHAPE, name) for name in ("d_model", "d_ff", "layers", "heads", "vocab")}
-STEP = {"size": "small", "batch": BATCH, **SIZES, "impl": "eager", "context": SHAPE.context}
+DEFAULTS = {"optimizer": "adamw_fused", "objective": "cross_entropy", "warmup": "auto"}
+STEP = {"size": "small", "batch": BATCH, **SIZES, "impl": "eager", "context": SHAPE.context, **DEFAULTS}
 
 
 def counted_flops(which: str) -> int:
@@ -119,7 +120,7 @@ def test_products_of_a_profiled_step(tmp_path: Path) -> None:
 def test_self_times_make_up_a_profiled_step(tmp_path: Path) -> None:
     """The model is large enough that the profiler's own time is negligible."""
     sizes = {"size": "small", "batch": 1, "vocab": 1000, "layers": 2, "impl": "eager", "context": 128}
-    profile = profiled(tmp_path, **sizes, **{"pass": "step", "dtype": "fp32", "attention": "sdpa"})
+    profile = profiled(tmp_path, **sizes, **DEFAULTS, **{"pass": "step", "dtype": "fp32", "attention": "sdpa"})
     assert 0.95 <= profile["covered"] <= 1
     # The profiler's step is the one that our stopwatch took.
     assert profile["profiled_ms"] == pytest.approx(profile["stopwatch_ms"], rel=0.01)
