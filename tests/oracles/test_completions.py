@@ -192,6 +192,7 @@ def test_drafts_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         "--axis=complete.precision=llm_int8 --axis=complete.draft=int8": "guesses would change the text",
         "--prompt_ids=3,4;5 --axis=complete.draft=int8": "give a single one",
         f"--axis=complete.draft=fp32 --draft_checkpoint={tmp_path}/other": "take one of the same tokenizer",
+        f"--draft_checkpoint={tmp_path}/other": "--axis=complete.draft=PRECISION",
         f"--axis=complete.draft=fp32 --draft_checkpoint={tmp_path}/none": f"--draft_checkpoint={tmp_path}/none: ",
     }.items():
         done = complete(tmp_path, "--prompt_ids=3,4", "--axis=complete.new=4", *flags.split())

@@ -70,7 +70,6 @@ def test_a_pipe_is_refused_at_once(run: Run, tmp_path: Path, name: str) -> None:
         ("--text_ids=1,2,10", "--text_ids: 10 is not a token of the checkpoint, which has 10"),
         ("--text_ids=one", "--text_ids=one: one: No such file or directory"),
         ("--temperature=0", "--temperature=0: expected a number from 1e-6 to 1e6"),
-        ("--draft_checkpoint={tmp}/good", "--axis=complete.draft=PRECISION"),
         ("--seed=1", "--checkpoint has no effect on the selected cases: complete and quality read it"),
     ],
 )
