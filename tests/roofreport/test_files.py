@@ -11,7 +11,7 @@ import builders
 import pytest
 from roofreport import files
 from roofreport.cli import main
-from roofreport.compare import abba
+from roofreport.compare import abba, state
 
 
 def _mode(path: Path) -> int:
@@ -48,9 +48,9 @@ def test_the_state_of_abba_follows_no_link(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "state.json.part").symlink_to(victim)
-    abba.save_state(tmp_path, abba.State("key", [], 1.0))
+    state.save(tmp_path / "state.json", abba.State("key", [], 1.0))
     assert victim.read_text() == "precious"
-    assert abba.restore_state(tmp_path, "key") is not None
+    assert state.restore(tmp_path / "state.json", abba.State) is not None
 
 
 def test_names_differ_and_are_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

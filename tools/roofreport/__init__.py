@@ -3,5 +3,5 @@
 
 The layers, each of which sees those before it: io (files and what is in them), history (the database of runs), stats
 (tests and fits), compare (pairs and groups of results), gate (changes in a nightly run), render (tables, pictures,
-pages), site (the history as pages), verbs (the command line, one module per verb).
+pages), site (the history as pages), verbs (the command line).
 """

@@ -13,29 +13,27 @@ from typing import NoReturn
 from roofreport.ending import UNUSABLE, ended
 from roofreport.text import printable
 
-# One module of roofreport.verbs each, imported on demand: SciPy and Matplotlib take a second.
+# The module of roofreport.verbs, imported on demand, and a line of help.
 VERBS = {
-    "table": "one or more results as a table",
-    "summary": "the conclusions of a run: fastest implementations, the precision to serve in, growth",
-    "compare": "verdicts on existing results",
-    "abba": "runs two programs, one with two sets of flags, or two implementations of one, in turns",
-    "repeat": "runs one program several times and reports the range of its cases",
-    "spread": "the table of repeat, from existing results",
-    "samples": "how the samples of each case are distributed, as a picture",
-    "scaling": "how time grows with size, against the expected growth",
-    "serving": "throughput against latency as the batch grows, and where its knee is",
-    "params": "parameters of models by component, and the growth of time against them",
-    "profile": "where the time of a step goes, from the folders of --profile",
-    "memory": "the memory of a case by category, from the folders of --memory_snapshot",
-    "roofline": "the run's cases under the measured and the datasheet roofs",
-    "gate": "slowdowns in the newest night of a history, or in a result",
-    "bisect": "finds the commit that made a case slower",
-    "accept": "ends an alarm of the gate by accepting the new level of a series",
-    "history": "keeps runs in a database: add, list, show, prune, export, verify, migrate",
-    "site": "a history as a folder of pages for a browser",
+    "table": ("results", "one or more results as a table"),
+    "summary": ("results", "the conclusions of a run: fastest implementations, the precision to serve in, growth"),
+    "compare": ("comparisons", "verdicts on existing results"),
+    "abba": ("comparisons", "runs two programs, one with two sets of flags, or two implementations of one, in turns"),
+    "repeat": ("comparisons", "runs one program several times and reports the range of its cases"),
+    "spread": ("results", "the table of repeat, from existing results"),
+    "samples": ("results", "how the samples of each case are distributed, as a picture"),
+    "scaling": ("results", "how time grows with size, against the expected growth"),
+    "serving": ("results", "throughput against latency as the batch grows, and where its knee is"),
+    "params": ("results", "parameters of models by component, and the growth of time against them"),
+    "profile": ("recordings", "where the time of a step goes, from the folders of --profile"),
+    "memory": ("recordings", "the memory of a case by category, from the folders of --memory_snapshot"),
+    "roofline": ("results", "the run's cases under the measured and the datasheet roofs"),
+    "gate": ("gate", "slowdowns in the newest nightly run of a history, or in a result"),
+    "bisect": ("comparisons", "finds the commit that made a case slower"),
+    "accept": ("gate", "ends an alarm of the gate by accepting the new level of a series"),
+    "history": ("history", "keeps runs in a database: add, list, show, prune, export, verify, migrate"),
+    "site": ("history", "a history as a folder of pages for a browser"),
 }
-
-_OF_NIGHTS = {"gate", "bisect", "accept", "history", "site"}
 
 _EPILOG = """
 examples:
@@ -57,23 +55,17 @@ class _Parser(argparse.ArgumentParser):
         self.exit(UNUSABLE, f"{self.prog}: {printable(message, 500)}\n")
 
 
-def _module(verb: str) -> str:
-    folder = "verbs.nights" if verb in _OF_NIGHTS else "verbs"
-    return f"roofreport.{folder}.{verb}"
-
-
 def parser(program: str, chosen: str) -> argparse.ArgumentParser:
     """Complete for the chosen verb; the others have their names and a line of help."""
     raw = argparse.RawDescriptionHelpFormatter
     top = _Parser(prog=program, description="Reads the results of roofbench.", epilog=_EPILOG, formatter_class=raw)
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for name, text in VERBS.items():
+    for name, (module, text) in VERBS.items():
         verb = verbs.add_parser(name, help=text, description=text, formatter_class=raw)
         if name == chosen:
-            module = import_module(_module(name))
-            verb.epilog = module.EPILOG
-            module.add_arguments(verb)
-            verb.set_defaults(run=module.run)
+            verb.epilog, add_arguments, run = import_module(f"roofreport.verbs.{module}").VERBS[name]
+            add_arguments(verb)
+            verb.set_defaults(run=run)
     return top
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 from roofreport.bisect.repository import Commit
-from roofreport.bisect.search import Found, Progress, search
+from roofreport.bisect.search import Found, Progress, Search
 from roofreport.errors import UnusableInputError
 from roofreport.stats.verdict import Judgement, Verdict
 
@@ -50,7 +50,7 @@ class KnownSite:
 
 
 def _search(site: KnownSite, count: int, progress: Progress | None = None) -> Found:
-    return search(GOOD, commits(count), site, progress or Progress("key"), lambda: None, lambda _: None)
+    return Search(GOOD, site, progress or Progress("key"), lambda: None, lambda _: None).run(commits(count))
 
 
 @pytest.mark.parametrize("plant", range(12))

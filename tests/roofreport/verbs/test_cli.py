@@ -40,9 +40,9 @@ def test_flags_have_the_names_that_the_program_and_other_verbs_give_them() -> No
     abba = parser("tools/report", "abba").parse_args(
         ["abba", "a", "b", "--benchmark_filter=x", "--max_time=0.5", "--keep=folder"]
     )
-    assert (abba.filter, abba.max_time, abba.state) == ("x", 0.5, "folder")
+    assert (abba.filter, abba.max_time, abba.state) == ("x", 0.5, Path("folder"))
     repeat = parser("tools/report", "repeat").parse_args(["repeat", "a", "--benchmark_filter=x", "--state=folder"])
-    assert (repeat.filter, repeat.keep) == ("x", Path("folder"))
+    assert (repeat.filter, repeat.state) == ("x", Path("folder"))
     bisect = parser("tools/report", "bisect").parse_args(
         ["bisect", "a", "b", "--benchmark_filter=x", "--max_time=0.5", "--keep=folder"]
     )

@@ -128,7 +128,7 @@ def test_each_curve_is_drawn_once(
         drawn.append(snapshot.case)
         return curve(snapshot)
 
-    monkeypatch.setattr("roofreport.verbs.memory.curve", counted)
+    monkeypatch.setattr("roofreport.render.memory.curve", counted)
     paths = [_write(tmp_path / "m" / f"{case}.pickle", _snapshot(f"step/{case}")) for case in ("a", "b")]
     assert main(["memory", str(paths[0].parent)]) == 0
     assert main(["memory", str(paths[0]), f"--svg={tmp_path / 'a.svg'}"]) == 0

@@ -8,15 +8,15 @@ from pathlib import Path
 import builders
 import pytest
 from roofreport.cli import main
-from roofreport.verbs import samples
+from roofreport.verbs import results
 
 
 def test_bars_show_how_many_values_lie_where() -> None:
-    drawn = samples.bars([0.0, 0.0, 0.0, 0.0, 1.0, 2.0], 0.0, 1.0)
+    drawn = results.bars([0.0, 0.0, 0.0, 0.0, 1.0, 2.0], 0.0, 1.0)
     assert len(drawn) == 32
     assert (drawn[0], drawn[-1]) == ("█", "▂")
     assert set(drawn[1:-1]) == {"·"}
-    assert set(samples.bars([5.0, 5.0], 5.0, 5.0)) == {"█", "·"}
+    assert set(results.bars([5.0, 5.0], 5.0, 5.0)) == {"█", "·"}
 
 
 def test_a_case_in_two_states(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

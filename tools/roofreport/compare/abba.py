@@ -6,92 +6,53 @@ that a comparison can be resumed.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from roofreport import files, units
+from roofreport import units
+from roofreport.compare import state as states
 from roofreport.compare.axes import Match
 from roofreport.compare.command import Command, Finished, run, sampling_flags
 from roofreport.errors import UnusableInputError
-from roofreport.io import source
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.load import load
 from roofreport.io.result import Case, Result, differences, merged
 from roofreport.io.result import State as CaseState
-from roofreport.io.source import read_text
 from roofreport.stats import sequential
 from roofreport.stats.sequential import Trial
 from roofreport.stats.verdict import Judgement, Verdict
 from roofreport.text import printable
 
 _FILE = "state.json"
-_VERSION = 1
+
+
+@dataclass
+class Pair:
+    """The cases that both processes ran, and their seconds."""
+
+    cases: list[str]
+    seconds: float
 
 
 @dataclass
 class State:
-    """`key` identifies the comparison. `pairs` holds, for each finished pair, the cases that it ran and its seconds."""
+    """`key` identifies the comparison."""
 
     key: str
     cases: list[str]
     max_time: float
     seconds: float = 0.0  # of the budget, used up
-    pairs: list[dict[str, Any]] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
     closed: dict[str, list[str]] = field(default_factory=dict)  # case to verdict and note, where times are missing
-    version: int = _VERSION
 
-
-def save_state(folder: Path, state: State) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        files.write_text(folder / _FILE, json.dumps(asdict(state), indent=1))
-    except OSError as error:
-        raise UnusableInputError(f"cannot write the state to {folder}: {files.reason(error)}") from error
-
-
-def _is_whole(state: State) -> bool:
-    numbers, verdicts = (int, float), {verdict.value for verdict in Verdict}
-    return (
-        isinstance(state.max_time, numbers)
-        and isinstance(state.seconds, numbers)
-        and isinstance(state.cases, list)
-        and isinstance(state.pairs, list)
-        and isinstance(state.closed, dict)
-        and all(
-            isinstance(pair, dict)
-            and isinstance(pair.get("seconds"), numbers)
-            and isinstance(pair.get("cases"), list)
-            and all(name in state.cases for name in pair["cases"])
-            for pair in state.pairs
-        )
-        and all(isinstance(end, list) and len(end) == 2 and end[0] in verdicts for end in state.closed.values())
-    )
-
-
-def restore_state(folder: Path, key: str) -> State | None:
-    """None if a comparison was not begun. Raises UnusableInputError for the state of another comparison."""
-    path = folder / _FILE
-    if not path.exists():
-        return None
-    try:
-        state = State(**source.parse_json(read_text(path)))
-        if state.version != _VERSION or not _is_whole(state):
-            raise ValueError(
-                f"version {state.version}" if state.version != _VERSION else "its fields are of other kinds"
-            )
-    except (ValueError, TypeError) as error:
-        raise UnusableInputError(f"{path} is damaged ({error}); remove the folder to start again") from error
-    if state.key != key:
-        raise UnusableInputError(
-            f"{folder} holds another comparison (other programs, flags, cases or budget);"
-            " name another --state, or remove the folder"
-        )
-    return state
+    def __post_init__(self) -> None:
+        if any(name not in self.cases for pair in self.pairs for name in pair.cases):
+            raise ValueError("a pair ran unknown cases")
+        for verdict, _ in self.closed.values():
+            Verdict(verdict)
 
 
 def output(folder: Path, pair: int, side: str) -> Path:
@@ -125,6 +86,7 @@ class Abba:
     def __init__(self, options: Options, say: Callable[[str], None]) -> None:
         self._options = options
         self._say = say
+        self._file = options.folder / _FILE
         self._commands = (options.base, options.new)
         # For each side: the work that a case is judged as, and the name of the case.
         self._names = [self._listed(side) for side in range(len(SIDES))]
@@ -144,7 +106,8 @@ class Abba:
         self._first: Result | None = None
 
     def run(self) -> list[Judgement]:
-        state = restore_state(self._options.folder, self._key)
+        question = "comparison (other programs, flags, cases or budget)"
+        state = states.restore_own(self._file, State, self._key, question)
         if state is None:
             state = self._begin()
         else:
@@ -192,7 +155,7 @@ class Abba:
         for case in pilot.result.cases:
             if case.state is not CaseState.MEASURED and case.name in judged_as:
                 _close(state, judged_as[case.name], Verdict.MISSING, f"not measured: base: {case.why_not}")
-        save_state(self._options.folder, state)
+        states.save(self._file, state)
         self._say(f"{measured} cases, {max_time:g} s of samples each, {units.clock(budget)} in all")
         return state
 
@@ -243,7 +206,7 @@ class Abba:
 
     def _pair_seconds(self, state: State) -> float:
         recent = state.pairs[-3:]
-        return max(float(pair["seconds"]) for pair in recent) if recent else 0.0
+        return max((pair.seconds for pair in recent), default=0.0)
 
     def _is_over(self, state: State) -> bool:
         if not self._open(state):
@@ -272,21 +235,24 @@ class Abba:
                 # The new program does not survive: it cannot be judged any more.
                 for name in names:
                     _close(state, name, Verdict.FAILED, f"new: {finished.how}")
-                save_state(self._options.folder, state)
+                states.save(self._file, state)
                 return
-        state.pairs.append({"cases": names, "seconds": time.monotonic() - start})
-        state.seconds += time.monotonic() - start
-        self._take(state, number)
-        if sequential.is_due(self._looks, self._fraction(state), len(state.pairs)):
-            self._look(state, self._fraction(state))
-        state.pairs[-1]["fraction"] = self._fraction(state)
-        save_state(self._options.folder, state)
+        self._count(state, Pair(names, time.monotonic() - start))
+        states.save(self._file, state)
         self._progress(state)
 
+    def _count(self, state: State, pair: Pair) -> None:
+        """Adds a pair, whose files are there, and looks if a look is due."""
+        state.pairs.append(pair)
+        state.seconds += pair.seconds
+        self._take(state, len(state.pairs))
+        if sequential.is_due(self._looks, self._fraction(state), len(state.pairs)):
+            self._look(state, self._fraction(state))
+
     def _take(self, state: State, number: int) -> None:
-        """Reads the files of a pair into the trials."""
-        groups = [self._cases(number + 1, side) for side in range(len(SIDES))]
-        for name in state.pairs[number]["cases"]:
+        """Reads the files of the newest pair into the trials."""
+        groups = [self._cases(number, side) for side in range(len(SIDES))]
+        for name in state.pairs[-1].cases:
             sides = [group.get(here[name]) for group, here in zip(groups, self._names, strict=True)]
             values = []
             for label, case in zip(("base", "new"), sides, strict=True):
@@ -315,15 +281,10 @@ class Abba:
 
     def _replay(self, state: State) -> None:
         """The same looks at the same data give the same decisions."""
-        seconds = state.seconds
-        state.seconds -= sum(float(pair["seconds"]) for pair in state.pairs)
         done, state.pairs = state.pairs, []
-        for number, pair in enumerate(done):
-            state.pairs.append(pair)
-            state.seconds += float(pair["seconds"])
-            self._take(state, number)
-            if sequential.is_due(self._looks, self._fraction(state), len(state.pairs)):
-                self._look(state, self._fraction(state))
+        seconds, state.seconds = state.seconds, state.seconds - sum(pair.seconds for pair in done)
+        for pair in done:
+            self._count(state, pair)
         state.seconds = seconds
 
     def _progress(self, state: State) -> None:

@@ -89,9 +89,8 @@ def _by_abba(suspect: Suspect, judgement: Judgement | None) -> tuple[Finding, bo
     if judgement is None or math.isnan(judgement.effect):
         why = judgement.note if judgement else "the programs do not have it"
         return replace(finding, text=f"{finding.text}; not run again: {why}"), is_far(suspect)
-    interval = f"{units.percent(judgement.low)[:-2]} … {units.percent(judgement.high)}"
     said = f"A B B A against the last good build: {judgement.verdict.value}, {units.percent(judgement.effect)}"
-    text = f"{finding.text}; {said} ({interval}, {judgement.note})"
+    text = f"{finding.text}; {said} ({judgement.interval()}, {judgement.note})"
     return replace(finding, text=text), judgement.verdict in (Verdict.SLOWER, Verdict.FAILED)
 
 

@@ -29,14 +29,6 @@ def _change(value: float) -> str:
     return "" if math.isnan(value) else units.percent(value)
 
 
-def _interval(judgement: Judgement) -> str:
-    if math.isnan(judgement.low):
-        return ""
-    if math.isinf(judgement.high):
-        return "unbounded"
-    return f"{units.percent(judgement.low)[:-2]} … {units.percent(judgement.high)}"
-
-
 def _row(judgement: Judgement, metric: Metric) -> tuple[Cell, ...]:
     floor = "" if math.isnan(judgement.floor) else f"{100 * judgement.floor:.1f} %"
     return (
@@ -45,7 +37,7 @@ def _row(judgement: Judgement, metric: Metric) -> tuple[Cell, ...]:
         Cell(figure(judgement.base, metric), judgement.base),
         Cell(figure(judgement.new, metric), judgement.new),
         Cell(_change(judgement.effect), judgement.effect),
-        Cell(_interval(judgement), numeric=False),
+        Cell(judgement.interval(), numeric=False),
         Cell(floor, judgement.floor),
         Cell(judgement.note, numeric=False),
     )

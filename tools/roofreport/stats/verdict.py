@@ -41,6 +41,14 @@ class Judgement:
     note: str = ""
     floor: float = math.nan  # a smaller change is not called
 
+    def interval(self) -> str:
+        """ "-1.2 … +3.4 %"; empty where one is missing."""
+        if math.isnan(self.low):
+            return ""
+        if math.isinf(self.high):
+            return "unbounded"
+        return f"{units.percent(self.low)[:-2]} … {units.percent(self.high)}"
+
 
 def relative(logarithm: float) -> float:
     """The relative change that corresponds to a difference of logarithms."""

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import BinaryIO
+from textwrap import indent
+from typing import BinaryIO, NamedTuple
 
-from roofreport import files
+from roofreport import duration, files
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import TIME, Better, Contract, Metric
 from roofreport.io.result import Result
@@ -23,16 +24,11 @@ EXIT_OK = 0
 EXIT_ALARM = 1
 EXIT_UNUSABLE = 2
 
-VERDICTS = """
-verdicts:
-  SAME       no difference beyond what this comparison resolves
-  FASTER     the new one takes less time than noise explains
-  SLOWER     the new one takes more time than noise explains        (exit status 1)
-  AMBIGUOUS  a difference that may be noise: abba tells
-  MISSING    measured in the base only
-  NEW        measured in the new results only
-  FAILED     the case failed in the new results                     (exit status 1)
-"""
+
+class Verb(NamedTuple):
+    epilog: str  # of its help
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
 
 
 def warn(text: str) -> None:
@@ -49,6 +45,10 @@ def notes(results: Sequence[Result]) -> None:
             warn(f"{name}: its build is not optimized: its times mean nothing")
         if not result.cases:
             warn(f"{name}: holds no case")
+
+
+def section(title: str, text: str) -> str:
+    return f"{title}\n{indent(text.rstrip(), '  ')}\n"
 
 
 def _unwritable(path: Path, error: OSError) -> UnusableInputError:
@@ -131,6 +131,26 @@ def add_filter(parser: argparse.ArgumentParser, required: bool = False) -> None:
 
 def add_metric(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", default=TIME.name, help="time (default) or a counter with a direction")
+
+
+def add_flag(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--flag", action="append", default=[], dest="flags", metavar="FLAG", help=text)
+
+
+def add_budget(parser: argparse.ArgumentParser, text: str, default: float = 300.0) -> None:
+    parser.add_argument("--budget", type=duration.seconds, default=default, metavar="TIME", help=text)
+
+
+def add_max_time(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--max-time", "--max_time", type=amount, metavar="S", help=text)
+
+
+def add_pairs(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--pairs", type=count, metavar="N", help=text)
+
+
+def add_state(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--state", "--keep", type=Path, metavar="DIR", help=text)
 
 
 def add_pictures(parser: argparse.ArgumentParser) -> None:

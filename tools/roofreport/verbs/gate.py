@@ -1,20 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/report gate."""
+"""The verbs gate and accept: alarms of a history, and their end."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofreport import duration, place
+from roofreport import place
 from roofreport.errors import UnusableInputError
 from roofreport.history.where import add_store
 from roofreport.io.contract import packaged
 from roofreport.terminal import show, tell
 from roofreport.text import printable
-from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, add_metric, count, metric_of, write
+from roofreport.verbs.common import (
+    EXIT_ALARM,
+    EXIT_OK,
+    Verb,
+    add_budget,
+    add_flag,
+    add_metric,
+    add_pairs,
+    add_state,
+    day,
+    metric_of,
+    write,
+)
 
 if TYPE_CHECKING:
     from roofreport.gate.again import Programs
@@ -23,7 +37,7 @@ if TYPE_CHECKING:
     from roofreport.io.contract import Metric
     from roofreport.render.history import Report
 
-EPILOG = """
+_GATE = """
 findings:
   SLOWER    outside the fence of its series, and a second run says so too        (exit status 1)
   DRIFT     its level has changed for the worse, some nights ago                  (exit status 1)
@@ -48,24 +62,16 @@ _PLACES = ("bin/roofbench", "build/release/bin/roofbench")
 _FILES = (("markdown", "for an issue or a job summary"), ("junit", "as XML"), ("json", "for programs"))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_gate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", nargs="*", metavar="RESULT", help="of one night; a file for each process")
     add_store(parser)
     add_metric(parser)
     parser.add_argument("--binary", default="", metavar="PROGRAM", help="of this night, to run again what looks slower")
     parser.add_argument("--base", default="", metavar="PROGRAM", help="of the last good build: a program or its folder")
-    parser.add_argument(
-        "--flag", action="append", default=[], dest="flags", metavar="FLAG", help="for both programs (repeatable)"
-    )
-    parser.add_argument(
-        "--budget", type=duration.seconds, default=300.0, metavar="TIME", help="of all second runs: 5min (default)"
-    )
-    parser.add_argument(
-        "--state", "--keep", type=Path, metavar="DIR", help="where second runs are kept (default: results/local/…)"
-    )
-    parser.add_argument(
-        "--pairs", type=count, metavar="N", help="most pairs of processes (default: as the budget allows)"
-    )
+    add_flag(parser, "for both programs (repeatable)")
+    add_budget(parser, "of all second runs: 5min (default)")
+    add_state(parser, "where second runs are kept (default: results/local/…)")
+    add_pairs(parser, "most pairs of processes (default: as the budget allows)")
     for name, text in _FILES:
         parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=text)
 
@@ -107,7 +113,7 @@ def _judged(store: Store, group: Nights, metric: Metric, args: argparse.Namespac
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def _gate(args: argparse.Namespace) -> int:
     from roofreport.gate import nights
     from roofreport.history.store import open_store
     from roofreport.render import history
@@ -132,3 +138,56 @@ def run(args: argparse.Namespace) -> int:
         if path is not None:
             write(path, render(reports))
     return EXIT_ALARM if any(report.alarms for report in reports) else EXIT_OK
+
+
+_ACCEPT = """
+From the night of --since on, the level of a series is accepted: the gate builds its fence from the nights since then,
+an alarm ends, and the chart shows the reason.
+
+examples:
+  tools/report accept matmul/impl:eager/dtype:bf16/n:1024 --since=2026-01-31 --why='checks its operands now'
+  tools/report accept 'softmax/*' --since=4f2a9c1 --why='another rounding, agreed on'
+"""
+
+
+def _add_accept(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("series", metavar="SERIES", help="a case, a pattern with * and ?, or a key of history list")
+    add_store(parser)
+    parser.add_argument("--since", required=True, metavar="WHEN", help="a date, or the commit of a run")
+    parser.add_argument("--why", required=True, metavar="TEXT", help="for those who read the chart")
+
+
+def _accept(args: argparse.Namespace) -> int:
+    from roofreport.history.store import open_store
+
+    if not args.why.strip():
+        raise UnusableInputError("--why is empty: say what has changed")
+    with open_store(args.store) as store:
+        series = store.series()
+        by_key = next((one for one in series if one.key == args.series), None)
+        pattern, machine = (by_key.case, by_key.machine.id) if by_key else (args.series, "")
+        cases = {one.case for one in series if pattern == one.case or fnmatchcase(one.case, pattern)}
+        if not cases:
+            raise UnusableInputError(
+                f"{printable(args.series)}: no case has such a name; tools/report history list --series shows which"
+                " there are"
+            )
+        since = _moment(args.since, [(run.revision, run.started) for run in store.runs(machine or None)])
+        made = store.accept(pattern, since, args.why, machine)
+    what = f"{len(cases)} case{'' if len(cases) == 1 else 's'}"
+    show(f"{what} accepted since {made.since:%Y-%m-%d %H:%M} UTC: {printable(made.why, 300)}")
+    return EXIT_OK
+
+
+def _moment(text: str, runs: list[tuple[str, datetime]]) -> datetime:
+    """A commit's first run, or a date."""
+    of_commit = [started for revision, started in runs if revision and len(text) >= 4 and revision.startswith(text)]
+    if of_commit:
+        return min(of_commit)
+    try:
+        return day(text)
+    except argparse.ArgumentTypeError:
+        raise UnusableInputError(f"--since={printable(text, 60)}: neither a date nor the commit of a run") from None
+
+
+VERBS = {"gate": Verb(_GATE, _add_gate, _gate), "accept": Verb(_ACCEPT, _add_accept, _accept)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/report history."""
+"""The verbs history and site: keeps runs in a database, shows them, and makes pages of them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from roofreport.errors import UnusableInputError
 from roofreport.history import export
 from roofreport.history.where import add_store
-from roofreport.io.contract import TIME
+from roofreport.io.contract import TIME, packaged
 from roofreport.terminal import show, tell
 from roofreport.text import printable
-from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, count, day, metric_of, warn, writing
+from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, Verb, add_metric, count, day, metric_of, warn, writing
 
 if TYPE_CHECKING:
     from roofreport.history.records import Added, Run, Series
     from roofreport.history.store import Store
 
-EPILOG = """
+_HISTORY = """
 examples:
   tools/report history add results/local/*.json results/local/*.jsonl
   tools/report history list
@@ -46,7 +46,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("series", metavar="SERIES", help="a key from list --series, a case, or a pattern with * and ?")
-    parser.add_argument("--metric", default=TIME.name, help="time (default) or a counter with a direction")
+    add_metric(parser)
     parser.add_argument("--last", type=count, metavar="N", help="the newest N runs alone")
 
 
@@ -141,7 +141,6 @@ def _chosen(store: Store, metric: str, wanted: str) -> list[Series]:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from roofreport.io.contract import packaged
     from roofreport.render import formats, history
 
     metric = metric_of(args.metric, packaged())
@@ -228,7 +227,7 @@ _ACTIONS: Sequence[
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_history(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, text, add, act in _ACTIONS:
         action = actions.add_parser(name, help=text, description=text)
@@ -238,6 +237,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.set_defaults(act=act)
 
 
-def run(args: argparse.Namespace) -> int:
+def _history(args: argparse.Namespace) -> int:
     status: int = args.act(args)
     return status
+
+
+_SITE = """
+examples:
+  tools/report site --out=site                                   then open site/index.html
+  tools/report site --out=site --metric=time --metric=peak_mem
+  tools/report site --out=site --repository=.                    adds what was committed between two nights
+"""
+
+
+def _add_site(parser: argparse.ArgumentParser) -> None:
+    add_store(parser)
+    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="replaced when the site is whole")
+    parser.add_argument(
+        "--metric", action="append", metavar="METRIC", help="time (default) or a counter with a direction; several"
+    )
+    parser.add_argument("--repository", type=Path, metavar="FOLDER", help="the git repository that revisions are of")
+
+
+def _site(args: argparse.Namespace) -> int:
+    from roofreport.site.build import build
+
+    metrics = list(dict.fromkeys(args.metric or [TIME.name]))
+    for name in metrics:
+        metric_of(name, packaged())
+    built = build(args.store, args.out, metrics, args.repository)
+    size = f"{built.bytes / 1e6:.1f} MB"
+    tell(f"{built.series} series of {built.runs} runs, {size}: {printable(str(args.out / 'index.html'))}")
+    return EXIT_OK
+
+
+VERBS = {"history": Verb(_HISTORY, _add_history, _history), "site": Verb(_SITE, _add_site, _site)}

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs that compare results, programs or commits: compare, abba, bisect, repeat."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from roofreport import place, units
+from roofreport.bisect.repository import BUILD, PREFIX, PROGRAM, Recipe, Repository
+from roofreport.compare import axes, compare_py, comparison, state
+from roofreport.compare.command import Command, parse, run_all
+from roofreport.errors import UnusableInputError
+from roofreport.io import result
+from roofreport.io.contract import TIME, Metric, packaged
+from roofreport.io.load import load_all
+from roofreport.io.result import Result
+from roofreport.render import formats, judgement_table, result_tables
+from roofreport.stats.verdict import Verdict
+from roofreport.terminal import show, tell
+from roofreport.text import printable
+from roofreport.verbs.common import (
+    EXIT_ALARM,
+    EXIT_OK,
+    Verb,
+    add_budget,
+    add_filter,
+    add_flag,
+    add_max_time,
+    add_metric,
+    add_pairs,
+    add_state,
+    count,
+    exit_status,
+    metric_of,
+    notes,
+    warn,
+)
+
+if TYPE_CHECKING:
+    from roofreport.bisect.search import Found
+
+_VERDICTS = """
+verdicts:
+  SAME       no difference beyond what this comparison resolves
+  FASTER     the new one takes less time than noise explains
+  SLOWER     the new one takes more time than noise explains        (exit status 1)
+  AMBIGUOUS  a difference that may be noise: abba decides
+  MISSING    measured in the base only
+  NEW        measured in the new results only
+  FAILED     the case failed in the new results                     (exit status 1)
+"""
+_COMPARE = f"""{_VERDICTS}
+The sample is the process, so give several files a side. With one process a side only large changes (a quarter and more)
+are called. For small ones take both sides in turns: tools/report abba.
+
+examples:
+  tools/report compare before.json after.json
+  tools/report compare --base before-*.json --new after-*.json
+  tools/report compare before.json after.json --metric=peak_mem
+  tools/report compare laptop.json server.json --cross-hardware
+  tools/report compare before.json after.json --format=markdown  for a pull request; json: for a program
+"""
+
+
+def _add_compare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="*", metavar="FILE", help="base and new")
+    parser.add_argument("--base", nargs="+", default=[], metavar="FILE", help="results of the base")
+    parser.add_argument("--new", nargs="+", default=[], metavar="FILE", help="results of what is compared with it")
+    add_metric(parser)
+    parser.add_argument("--format", choices=["terminal", "markdown", "json"], default="terminal")
+    parser.add_argument("--cross-hardware", action="store_true", help="compare results of different hardware")
+
+
+def _sides(args: argparse.Namespace) -> tuple[list[str], list[str]]:
+    if args.files and (args.base or args.new):
+        raise UnusableInputError("give two files, or --base and --new")
+    if args.files and len(args.files) != 2:
+        raise UnusableInputError(f"expected two files, got {len(args.files)}; several a side go after --base and --new")
+    base, new = ([args.files[0]], [args.files[1]]) if args.files else (args.base, args.new)
+    if not base or not new:
+        raise UnusableInputError("nothing to compare: give two files, or --base FILE… --new FILE…")
+    return base, new
+
+
+def _hint(base: list[Result], new: list[Result]) -> str:
+    """The compare.py command for the same pair, or the reason why it cannot show it: the verdicts do not need it."""
+    try:
+        return compare_py.command(base, new) or "not installed (Debian: libbenchmark-tools)"
+    except UnusableInputError as error:
+        return str(error)
+
+
+def _compare(args: argparse.Namespace) -> int:
+    base, new = (load_all(names) for names in _sides(args))
+    notes([*base, *new])
+    metric = metric_of(args.metric, new[0].contract)
+    different = result.differences(base[0], new[0])
+    if different and not args.cross_hardware:
+        raise UnusableInputError(
+            f"the two sides are of different hardware ({'; '.join(different)}); --cross-hardware compares them anyway"
+        )
+    for text in (*different, *result.other_settings(base[0], new[0])):
+        warn(f"base and new differ: {text}")
+    judgements = comparison.compare(base, new, metric)
+    if not judgements:
+        raise UnusableInputError(f"no case has {metric.name} on either side")
+    if args.format == "json":
+        show(judgement_table.as_json(judgements, metric), end="")
+        return exit_status(judgements)
+    show(formats.FORMATS[args.format](judgement_table.build(judgements, metric)), end="")
+    processes = f"{len(base)} and {len(new)} processes" if len(base) + len(new) > 2 else "one process a side"
+    show(f"\n{judgement_table.summary(judgements)} ({metric.name}, {processes}, 99 % intervals)")
+    if any(judgement.verdict is Verdict.AMBIGUOUS for judgement in judgements):
+        show("AMBIGUOUS cases need processes taken in turns: tools/report abba --help")
+    if args.format == "terminal":
+        show(f"compare.py: {_hint(base, new)}")
+    return exit_status(judgements)
+
+
+_ABBA = f"""{_VERDICTS}
+Fresh processes in the order A B B A …, at least 10 pairs, until every case is decided or the budget is used up.
+Per case: Wilcoxon's signed-rank test over the pairs at 1 %, spent over four looks; over the cases: Benjamini and
+Hochberg at 5 %; and a floor from what neighboring processes of one side differ by. Decided cases are left out of
+further processes. Repeat the command to continue an interrupted comparison.
+
+examples:
+  tools/report abba old/roofbench new/roofbench --filter='matmul/.*bf16'
+  tools/report abba 'bin/roofbench --threads=1' 'bin/roofbench --threads=2' --filter=mlp --budget=10min
+  tools/report abba old/roofbench new/roofbench --filter=copy --flag=--check=off --state=/tmp/copy
+  tools/report abba bin/roofbench --match=impl:eager=impl:native --filter=softmax    is ours faster than theirs?
+  tools/report abba bin/roofbench --match=impl:fused=impl:native --filter=adamw --metric=roof
+
+Where a process's memory is now slow, now fast, times scatter and little is called; the share of the roof that is
+measured within the case (--metric=roof) does not follow the memory, and higher is FASTER.
+"""
+
+
+def _add_abba(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("base", metavar="BASE", help="a program, with flags if quoted")
+    parser.add_argument("new", metavar="NEW", nargs="?", help="what is compared with it (with --match: default BASE)")
+    parser.add_argument(
+        "--match",
+        metavar="AXIS:X[/…]=AXIS:Y[/…]",
+        help="compare BASE's cases that have the first with NEW's that differ from them in the second alone"
+        " (of several axes: joined by /)",
+    )
+    add_filter(parser)
+    add_metric(parser)
+    add_budget(parser, "5min (default), 90s, 1h")
+    add_flag(parser, "for both (repeatable)")
+    add_max_time(parser, "seconds of samples a case (default: by the budget)")
+    add_pairs(parser, "most pairs (default: as the budget allows)")
+    add_state(parser, "where results and progress are kept (default: results/local/…)")
+    parser.add_argument("--restart", action="store_true", help="start again")
+
+
+def _flags(args: argparse.Namespace) -> list[str]:
+    return [*args.flags, *([f"--benchmark_filter={args.filter}"] if args.filter else [])]
+
+
+def _state_folder(args: argparse.Namespace) -> Path:
+    metric = [] if args.metric == TIME.name else [args.metric]
+    text = "\0".join([args.base, args.new, args.filter or "", args.match or "", str(args.budget), *args.flags, *metric])
+    return place.local_results() / f"abba-{hashlib.sha256(os.fsencode(text)).hexdigest()[:10]}"
+
+
+def _metric(name: str, new: Command) -> Metric:
+    # The time is known without the program's contract.
+    return TIME if name == TIME.name else metric_of(name, new.contract())
+
+
+def _abba(args: argparse.Namespace) -> int:
+    # SciPy's statistics take a second to import.
+    from roofreport.compare.abba import Abba, Options
+
+    if args.new is None:
+        if args.match is None:
+            raise UnusableInputError("NEW is missing: a second program, or --match for two kinds of cases of one")
+        args.new = args.base
+    matched = None if args.match is None else axes.parse_match(args.match)
+    base, new = (parse(side, _flags(args)) for side in (args.base, args.new))
+    metric = _metric(args.metric, new)
+    folder = args.state or _state_folder(args)
+    if args.restart and folder.exists():
+        for path in [*folder.glob("[0-9]*-*.json"), *folder.glob("state.json*")]:
+            path.unlink()
+    tell(f"state: {folder}")
+    try:
+        options = Options(base, new, args.budget, folder, args.max_time, args.pairs, matched, metric)
+        judgements = Abba(options, tell).run()
+    except KeyboardInterrupt:
+        tell("interrupted; repeat the command to continue")
+        return 128 + signal.SIGINT
+    show(formats.terminal(judgement_table.build(judgements, metric)), end="")
+    sides = f"; base {matched.base}, new {matched.new}" if matched else ""
+    show(f"\n{judgement_table.summary(judgements)} ({metric.name}, A B B A, 95 % intervals{sides})")
+    return exit_status(judgements)
+
+
+_BISECT = f"""
+Builds GOOD, BAD and commits between them in a work tree of their own, compares each with GOOD in fresh processes by
+turns (abba), and ends with the commit that made the case slower, its effect, and the number of builds. Commits that do
+not build, and those that stay AMBIGUOUS with more pairs, are passed over. Repeat the command to continue after an
+interruption. Of several cases, the one that lost most is followed. BAD has to be SLOWER than GOOD.
+
+--build is run by a shell in the work tree and leaves --program below ${PREFIX}; without it:
+  {BUILD.replace(" && ", " &&" + chr(10) + "  ")}
+
+exit status: 0 the commit is found, 1 it is one of several, 2 unusable input
+
+examples:
+  tools/report bisect v1.2 HEAD --filter='softmax/.*bf16/d:4096'
+  tools/report bisect 4f2a9c1 main --filter=gemv --build='make && cp bench "${PREFIX}"' --program=bench
+"""
+
+
+def _add_bisect(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("good", metavar="GOOD", help="a commit that was fast")
+    parser.add_argument("bad", metavar="BAD", help="a later one that is slow")
+    add_filter(parser, required=True)
+    add_metric(parser)
+    parser.add_argument("--repository", type=Path, default=place.root(), metavar="DIR", help="default: this one")
+    parser.add_argument("--build", default=BUILD, metavar="COMMAND", help="see below")
+    parser.add_argument("--program", default=PROGRAM, metavar="FILE", help=f"what the build leaves ({PROGRAM})")
+    add_budget(parser, "of a comparison: 5min (default)")
+    add_flag(parser, "for the programs (repeatable)")
+    add_max_time(parser, "seconds of samples a case, as in abba")
+    add_pairs(parser, "most pairs of a comparison")
+    add_state(parser, "where all is kept (default: results/local/…)")
+
+
+def _bisect(args: argparse.Namespace) -> int:
+    # SciPy's statistics take a second to import.
+    from roofreport.bisect.search import Progress, Question, Search, Workshop
+
+    metric = metric_of(args.metric, packaged())
+    # Commits are part of the key, so a branch that has moved begins a new search.
+    probe = Repository(args.repository, Path(), Recipe(args.build, args.program))
+    good, bad = probe.commit(args.good), probe.commit(args.bad)
+    settings = (args.filter, args.metric, args.build, args.program, args.budget, args.max_time, args.pairs)
+    parts = [str(args.repository.resolve()), good.id, bad.id, *map(str, settings), *args.flags]
+    key = hashlib.sha256(os.fsencode("\0".join(parts))).hexdigest()[:16]
+    folder = args.state or place.local_results() / f"bisect-{key[:10]}"
+    tell(f"state: {folder}")
+    repository = Repository(args.repository, folder, Recipe(args.build, args.program))
+    commits = repository.between(good, bad)
+    file, question = folder / "bisect.json", "search (other commits, cases, build or budget)"
+    progress = state.restore_own(file, Progress, key, question) or Progress(key)
+    asked = Question(args.filter, metric, tuple(args.flags), args.budget, args.max_time, args.pairs)
+    workshop = Workshop(repository, asked, folder, progress, tell)
+    try:
+        found = Search(good, workshop, progress, lambda: state.save(file, progress), tell).run(commits)
+    except KeyboardInterrupt:
+        state.save(file, progress)
+        tell("interrupted; repeat the command to continue")
+        return 128 + signal.SIGINT
+    repository.leave()
+    state.save(file, progress)
+    _show_found(found)
+    return EXIT_OK if len(found.commits) == 1 else EXIT_ALARM
+
+
+def _show_found(found: Found) -> None:
+    one = found.judgement
+    if len(found.commits) == 1:
+        show(f"commit {found.commits[0].text()}")
+        if one is not None:
+            effect = f"{units.percent(one.effect)} ({one.interval()}, {one.note})"
+            show(f"{printable(found.case, 300)}: {effect}, {one.verdict.value}")
+            show(f"against the commit before it, {found.before.text()}")
+    else:
+        show(f"one of {len(found.commits)} commits; those between do not build, or are undecided:")
+        for commit in found.commits:
+            show(f"  {commit.text()}")
+    show(f"{found.builds} build{'' if found.builds == 1 else 's'}")
+
+
+_REPEAT = """
+Fresh processes one after another. Per case: the medians of time and roof fraction over the processes, the least and the
+most, and the same apart for slow and fast memory where it had both; then the fastest implementation of each piece of
+work, and in how many processes it was.
+
+examples:
+  tools/report repeat build/release/bin/roofbench --filter='norm/.*d:4096' --processes=5
+  tools/report repeat 'chrt --fifo 1 bin/roofbench' --filter=gemv --flag=--max_time=0.5
+"""
+
+
+def _add_repeat(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("program", metavar="PROGRAM", help="a program, with flags if quoted")
+    add_filter(parser)
+    parser.add_argument("--processes", type=count, default=5, metavar="N", help="how many (default: 5)")
+    add_flag(parser, "repeatable")
+    add_state(parser, "where results go (default: results/local/…)")
+
+
+def _repeat(args: argparse.Namespace) -> int:
+    command = parse(args.program, _flags(args))
+    folder = args.state or place.local_results() / f"repeat-{time.strftime('%Y%m%d-%H%M%S')}"
+    try:
+        results = run_all(command, args.processes, folder, tell)
+    except KeyboardInterrupt:
+        tell(f"interrupted; what was measured is in {folder}")
+        return 128 + signal.SIGINT
+    show(formats.terminal(result_tables.over_processes(results)), end="")
+    return EXIT_OK
+
+
+VERBS = {
+    "compare": Verb(_COMPARE, _add_compare, _compare),
+    "abba": Verb(_ABBA, _add_abba, _abba),
+    "bisect": Verb(_BISECT, _add_bisect, _bisect),
+    "repeat": Verb(_REPEAT, _add_repeat, _repeat),
+}

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs that read result files: table, summary, spread, samples, scaling, serving, params, roofline."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median, quantiles
+
+from roofreport import units
+from roofreport.compare import axes
+from roofreport.errors import UnusableInputError
+from roofreport.io import gpt_fast
+from roofreport.io.load import load, load_all, without_copies
+from roofreport.io.result import Case, Result, State, differences, merged
+from roofreport.render import formats, result_tables, roofline, sweeps, training_table
+from roofreport.render.formats import Cell, Table
+from roofreport.stats import growth, verdict
+from roofreport.terminal import show
+from roofreport.text import printable
+from roofreport.verbs.common import (
+    EXIT_OK,
+    Verb,
+    add_pictures,
+    append,
+    importing_matplotlib,
+    notes,
+    pictures,
+    section,
+    warn,
+    write,
+)
+
+
+def _add_results(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("results", nargs="+", metavar="RESULT", help="a --benchmark_out or --journal file")
+
+
+def _add_result(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("result", type=Path, metavar="RESULT", help="a --benchmark_out or --journal file")
+
+
+def _add_format(parser: argparse.ArgumentParser, text: str | None = None, more: Sequence[str] = ()) -> None:
+    parser.add_argument("--format", choices=[*formats.FORMATS, *more], default="terminal", help=text)
+
+
+def _loaded(path: Path) -> Result:
+    result = load(path)
+    notes([result])
+    return result
+
+
+def _merged(result: Result) -> list[Case]:
+    """Each case once."""
+    return [merged(repetitions) for repetitions in result.by_name().values()]
+
+
+_TABLE = """
+examples:
+  tools/report table run.json
+  tools/report table run.json --columns=case,median,roof,forward_ms,backward_ms --format=markdown
+  tools/report table run.json --baseline=impl:eager              adds a speed-up over eager LibTorch
+  tools/report table before.json after.json                      adds the ratio of their times
+  tools/report table run.json --training --format=markdown       a row a size: forward, backward, optimizer
+  tools/report table run.json --format=csv --output=run.csv      numbers in seconds, FLOP/s and bytes/s
+  tools/report table run.json --format=gpt_fast --output=all.csv appends in gpt-fast's columns
+"""
+
+
+def _add_table(parser: argparse.ArgumentParser) -> None:
+    columns = ", ".join(result_tables.DEFAULT_COLUMNS[:3])
+    _add_results(parser)
+    _add_format(parser, more=["gpt_fast"])
+    parser.add_argument("--columns", help=f"comma-separated: {columns}, or any counter")
+    parser.add_argument(
+        "--baseline", metavar="AXIS:VALUE", help="adds how much faster each case is than the same one with this"
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output")
+    parser.add_argument(
+        "--training", action="store_true", help="training steps as published: a row a size, phase by phase"
+    )
+    parser.add_argument(
+        "--repeats", action="store_true", help="with --training: a row a repetition, and a row with their mean"
+    )
+
+
+def _gpt_fast(results: list[Result], output: Path | None) -> None:
+    for number, result in enumerate(results):
+        fresh = number == 0 if output is None else gpt_fast.begins(output)
+        text = gpt_fast.text(result, with_header=fresh)
+        if output is None:
+            show(text, end="")
+        else:
+            append(output, text)
+
+
+def _table(args: argparse.Namespace) -> int:
+    results = [load(path) for path in without_copies([Path(path) for path in args.results])]
+    notes(results)
+    if args.repeats and not args.training:
+        raise UnusableInputError("--repeats needs --training, whose rows it divides")
+    if args.format == "gpt_fast":
+        _gpt_fast(results, args.output)
+        return EXIT_OK
+    for other in results[1:]:
+        for difference in differences(results[0], other, with_host=True):
+            warn(f"[1] and {printable(str(other.path))} are of different machines: {difference}")
+    columns = [column.strip() for column in args.columns.split(",")] if args.columns else result_tables.DEFAULT_COLUMNS
+    built = (
+        training_table.published(results[0], repeats=args.repeats, deviations=args.format == "csv")
+        if args.training
+        else result_tables.result_table(results, columns, args.baseline)
+    )
+    text = formats.FORMATS[args.format](built)
+    if args.output is None:
+        show(text, end="")
+    else:
+        write(args.output, text)
+    return EXIT_OK
+
+
+_SUMMARY = """
+The conclusions of a run that measured work in several implementations, precisions or sizes: the fastest
+implementation and its share of the roof; the precision to serve in; the growth of time against the expected growth, and
+the size up to which overhead dominates. Several files are several processes of one machine: medians over them.
+
+examples:
+  tools/report summary run.json
+  tools/report summary results/local/repeat-20261121-120000/*.json
+  tools/report scaling run.json --svg=scaling.svg                the growth alone, as a picture too
+"""
+
+
+def _cases(results: list[Result]) -> list[Case]:
+    """Each case once: repetitions within a process first, so that every process counts the same."""
+    processes: dict[str, list[Case]] = {}
+    for result in results:
+        for case in _merged(result):
+            processes.setdefault(case.name, []).append(case)
+    return [merged(cases) for cases in processes.values()]
+
+
+def _sections(results: list[Result]) -> list[str]:
+    """The parts that are not empty."""
+    cases, contract = _cases(results), results[0].contract
+    found = []
+    if best := axes.winners(cases, contract):
+        table = formats.terminal(result_tables.winners_table(best))
+        found.append(section("Fastest implementation, and what it leaves of the roof", table))
+    if choices := axes.precisions(cases):
+        tables = "\n".join(formats.terminal(result_tables.precision_table(choice)) for choice in choices)
+        found.append(section("Which precision to serve in (what it does to the text is for a reader to judge)", tables))
+    if series := growth.find(cases, contract):
+        lines = "\n".join(map(result_tables.growth_line, series))
+        found.append(section("Growth of time: fitted exponent (95 % interval) against the expected one", lines))
+    return found
+
+
+def _summary(args: argparse.Namespace) -> int:
+    results = load_all(args.results)
+    notes(results)
+    found = _sections(results)
+    show("\n".join(found), end="")
+    if not found and any(case.state is State.MEASURED for result in results for case in result.cases):
+        warn("no work was measured in two implementations, in two precisions, or at three sizes")
+    return EXIT_OK
+
+
+_SPREAD = """
+examples:
+  tools/report spread results/local/repeat-20261121-120000/*.json
+"""
+
+
+def _add_spread(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("results", nargs="+", metavar="RESULT", help="one file a process")
+
+
+def _spread(args: argparse.Namespace) -> int:
+    results = load_all(args.results)
+    notes(results)
+    show(formats.terminal(result_tables.over_processes(results)), end="")
+    return EXIT_OK
+
+
+_SAMPLES = """
+Each row of bars goes from the fastest sample on the left to the 99th percentile on the right: one hill is a quiet case,
+two are two states of the program or the machine, between which a median jumps; a long tail comes from other processes.
+
+examples:
+  roofbench --benchmark_filter=matmul --journal=run.jsonl
+  tools/report samples run.jsonl
+  tools/report samples run.jsonl --case=n:256
+"""
+_SAMPLES_HEADERS = ("case", "samples", "least", "median", "95 %", "most", "from least to 99 %", "note")
+_BARS = "▁▂▃▄▅▆▇█"
+_BINS = 32
+_NEVER = "·"
+
+
+def bars(values: Sequence[float], low: float, high: float) -> str:
+    """The number of values in each part of [low, high], drawn; an empty part is a dot."""
+    counts = [0] * _BINS
+    for value in values:
+        if low <= value <= high:
+            place = (value - low) / (high - low) if high > low else 0.0
+            counts[min(_BINS - 1, int(place * _BINS))] += 1
+    most = max(counts)
+    return "".join(_BARS[(count * len(_BARS) - 1) // most] if count else _NEVER for count in counts)
+
+
+def _samples_row(case: Case) -> tuple[Cell, ...]:
+    ordered = sorted(case.samples)
+    # The slowest of a hundred would compress all others into the first bar.
+    late = quantiles(ordered, n=100, method="inclusive")[94::4] if len(ordered) > 1 else [ordered[0]] * 2
+    found = verdict.find_split(ordered)
+    # A single sample apart from all others was disturbed: that is not a second state.
+    if found and min(len(found.fast), len(found.slow)) < max(2, len(ordered) // 50):
+        found = None
+    name = printable(case.name, 300) + (f" ({case.repetition})" if case.repetition else "")
+    figures = [(units.time(value), value) for value in (ordered[0], median(ordered), late[0], ordered[-1])]
+    return (
+        Cell(name, numeric=False),
+        Cell(str(len(ordered)), float(len(ordered))),
+        *(Cell(text, value) for text, value in figures),
+        Cell(bars(ordered, ordered[0], late[-1]), numeric=False),
+        Cell(f"split: {found.text()}" if found else "", numeric=False),
+    )
+
+
+def _add_samples(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("journal", type=Path, metavar="JOURNAL", help="a --journal file: result files have no samples")
+    parser.add_argument("--case", default="", metavar="TEXT", help="cases in whose names it occurs")
+
+
+def _samples(args: argparse.Namespace) -> int:
+    """One row for each repetition of the measured cases that have samples."""
+    cases = [case for case in _loaded(args.journal).cases if case.state is State.MEASURED and case.samples]
+    rows = tuple(_samples_row(case) for case in cases if args.case in case.name)
+    if not rows:
+        what = "no samples of such a case" if args.case else "no samples (a journal has them: --journal=FILE)"
+        raise UnusableInputError(f"{printable(str(args.journal))}: {what}")
+    show(formats.terminal(Table(_SAMPLES_HEADERS, rows)), end="")
+    return EXIT_OK
+
+
+_SCALING = """
+examples:
+  tools/report scaling run.json --svg=scaling.svg
+  tools/report scaling run.json --axis=matmul.m --png=m.png     an axis without an expected growth
+  tools/report scaling run.json --points --format=csv           a row a point: its times over those of the sweep's base
+"""
+
+
+def _add_scaling(parser: argparse.ArgumentParser) -> None:
+    _add_result(parser)
+    parser.add_argument(
+        "--axis", action="append", default=[], metavar="[FAMILY.]AXIS", help="only this one (repeatable)"
+    )
+    parser.add_argument(
+        "--points", action="store_true", help="a row a point, with its times over those of the smallest of its sweep"
+    )
+    _add_format(parser, "of the points")
+    add_pictures(parser)
+
+
+def _scaling(args: argparse.Namespace) -> int:
+    if args.format != "terminal" and not args.points:
+        raise UnusableInputError("--format needs --points, which it is the format of")
+    result = _loaded(args.result)
+    found = growth.find(_merged(result), result.contract, args.axis)
+    if not found:
+        what = (
+            f"{', '.join(map(printable, args.axis))}: fewer than {growth.FEWEST_POINTS} measured points"
+            if args.axis
+            else f"no axis with an expected growth has {growth.FEWEST_POINTS} measured points"
+        )
+        raise UnusableInputError(f"{printable(str(args.result))}: {what}")
+    if args.points:
+        show(formats.FORMATS[args.format](sweeps.sweep_table(found)), end="")
+    else:
+        for series in found:
+            show(result_tables.growth_line(series))
+    if args.svg or args.png:
+        pictures(args, sweeps.growth_charts(found))
+    return EXIT_OK
+
+
+_SERVING = """
+examples:
+  roofbench --benchmark_filter='^decode/' --axis=decode.batch=1:64:x2 --benchmark_out=run.json
+  tools/report serving run.json --svg=serving.svg
+  tools/report serving run.json --format=csv
+
+The knee is the batch with the most throughput for its latency (the ratio of both is largest there).
+"""
+
+
+def _add_serving(parser: argparse.ArgumentParser) -> None:
+    _add_result(parser)
+    _add_format(parser, "of the table")
+    add_pictures(parser)
+
+
+def _serving(args: argparse.Namespace) -> int:
+    result = _loaded(args.result)
+    curves = axes.serving_curves(_merged(result), result.contract)
+    if not curves:
+        raise UnusableInputError(
+            f"{printable(str(args.result))}: no generation was measured with {axes.FEWEST_POINTS} batches; "
+            "roofbench --benchmark_filter='^decode/' --axis=decode.batch=1:64:x2 measures seven"
+        )
+    show(formats.FORMATS[args.format](sweeps.serving_table(curves)), end="")
+    if args.svg or args.png:
+        pictures(args, [sweeps.serving_chart(curves)])
+    return EXIT_OK
+
+
+_PARAMS = """
+examples:
+  tools/report params run.json
+  tools/report params run.json --format=latex
+"""
+
+
+def _add_params(parser: argparse.ArgumentParser) -> None:
+    _add_result(parser)
+    _add_format(parser)
+
+
+def _params(args: argparse.Namespace) -> int:
+    show(formats.FORMATS[args.format](training_table.parameters(_loaded(args.result))), end="")
+    return EXIT_OK
+
+
+_ROOFLINE = """
+examples:
+  tools/report roofline run.json --html=roofline.html            one file, opens without network
+  tools/report roofline run.json --svg=roofline.svg --png=roofline.png
+"""
+
+
+def _add_roofline(parser: argparse.ArgumentParser) -> None:
+    _add_result(parser)
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page: picture, table, facts")
+    add_pictures(parser)
+
+
+def _roofline(args: argparse.Namespace) -> int:
+    result = _loaded(args.result)
+    if not (args.svg or args.png or args.html):
+        raise UnusableInputError("nothing to write: give --html=FILE, --svg=FILE or --png=FILE")
+    if args.html is not None:
+        with importing_matplotlib():
+            from roofreport.render import page
+        write(args.html, page.render(result))
+    if args.svg or args.png:
+        pictures(args, [roofline.chart(result)])
+    return EXIT_OK
+
+
+VERBS = {
+    "table": Verb(_TABLE, _add_table, _table),
+    "summary": Verb(_SUMMARY, _add_results, _summary),
+    "spread": Verb(_SPREAD, _add_spread, _spread),
+    "samples": Verb(_SAMPLES, _add_samples, _samples),
+    "scaling": Verb(_SCALING, _add_scaling, _scaling),
+    "serving": Verb(_SERVING, _add_serving, _serving),
+    "params": Verb(_PARAMS, _add_params, _params),
+    "roofline": Verb(_ROOFLINE, _add_roofline, _roofline),
+}
