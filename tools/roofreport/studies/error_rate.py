@@ -4,31 +4,30 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roofreport import duration, files, place, units
+from roofreport import place, units
+from roofreport.compare import state
 from roofreport.compare.command import Command, Finished, parse, run, sampling_flags
 from roofreport.ending import ended
 from roofreport.errors import UnusableInputError
-from roofreport.io import source
+from roofreport.gate.standing import MAD_SCALE
 from roofreport.io.load import load
 from roofreport.io.result import State, merged
-from roofreport.io.source import read_text
 from roofreport.stats import sequential
 from roofreport.stats.sequential import Trial
 from roofreport.stats.verdict import Verdict
-from roofreport.studies.noise import ARMS, INJECTED, Pool, order_of, simulated_pool
+from roofreport.studies.noise import ARMS, INJECTED, Floats, Pool, order_of, simulated_pool
 from roofreport.terminal import show, tell
-from roofreport.verbs.common import amount, count
+from roofreport.verbs.common import add_budget, add_flag, amount, count
 
 _DELAY_FLAG = "--inject_delay"
 _PLAN = "plan.json"
@@ -80,21 +79,8 @@ def make_plan(command: Command, cases: list[str], flags: list[str], folder: Path
         )
     spare = (share - pilot.seconds) / (_SAMPLING_COST * len(cases))
     plan.max_time = round(min(_LONGEST_SAMPLING, _SHORTEST_SAMPLING + spare), 3)
-    files.write_text(folder / _PLAN, json.dumps(asdict(plan), indent=1))
+    state.save(folder / _PLAN, plan)
     return plan
-
-
-def read_plan(folder: Path) -> Plan | None:
-    path = folder / _PLAN
-    if not path.exists():
-        return None
-    try:
-        plan = Plan(**source.parse_json(read_text(path)))
-        if not isinstance(plan.rounds, int) or not all(isinstance(name, str) for name in plan.cases):
-            raise ValueError("its fields are of other kinds")
-        return plan
-    except (ValueError, TypeError) as error:
-        raise UnusableInputError(f"{path} is damaged: {error}") from error
 
 
 def record_pool(command: Command, plan: Plan, folder: Path, seconds: float, say: Callable[[str], None]) -> None:
@@ -103,8 +89,7 @@ def record_pool(command: Command, plan: Plan, folder: Path, seconds: float, say:
         raise UnusableInputError(f"{folder} was begun with another binary or other flags")
     start = time.monotonic()
     for round_ in range(plan.rounds):
-        missing = [arm for arm in order_of(round_) if not _file(folder, round_, arm).exists()]
-        if not missing:
+        if all(_file(folder, round_, arm).exists() for arm in ARMS):
             continue
         if time.monotonic() - start > seconds:
             say("the time is used up; repeat the command to continue")
@@ -119,7 +104,7 @@ def record_pool(command: Command, plan: Plan, folder: Path, seconds: float, say:
 
 def read_pool(folder: Path) -> Pool:
     """Whole rounds, in order."""
-    plan = read_plan(folder)
+    plan = state.restore(folder / _PLAN, Plan)
     if plan is None:
         raise UnusableInputError(f"{folder}: no recording (it has no {_PLAN})")
     rounds = []
@@ -150,33 +135,36 @@ PAIRS = (("base", "base2"), ("base2", "slow3"), ("base", "slow5"))
 U_TEST_ALPHA = 0.05
 
 
-@dataclass
+@dataclass(frozen=True)
 class Rates:
-    """Rates of one pair of arms: the share of windows of each case with each outcome."""
+    """The outcomes of one pair of arms in windows, [window, case]."""
 
-    base: str
-    new: str
-    cases: tuple[str, ...]
-    windows: int = 0
-    faster: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    slower: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    same: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    u_test: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    pairs_used: float = 0.0
+    injected: float
+    verdicts: NDArray[np.object_]
+    u_tests: NDArray[np.bool_]
+    pairs_used: float  # on average
 
-    @property
-    def injected(self) -> float:
-        return INJECTED[self.new] - INJECTED[self.base]
+    def share(self, *verdicts: Verdict) -> Floats:
+        """Of the windows of each case."""
+        return np.asarray(np.isin(self.verdicts, np.array(verdicts, dtype=object)).mean(axis=0))
 
     @property
-    def called(self) -> NDArray[np.float64]:
+    def u_test(self) -> Floats:
+        return np.asarray(self.u_tests.mean(axis=0))
+
+    @property
+    def called(self) -> Floats:
         """False verdicts where nothing is injected, else the right ones."""
-        return self.slower if self.injected > 0 else self.slower + self.faster
+        return self.share(Verdict.SLOWER) if self.injected else self.share(Verdict.SLOWER, Verdict.FASTER)
+
+    def text(self) -> str:
+        return f"injected {100 * self.injected:.0f} %: SLOWER" if self.injected else "false verdicts"
+
+    def worst(self) -> str:
+        return f"worst case {_percent(float(np.min(self.called) if self.injected else np.max(self.called)))}"
 
 
-def window_verdicts(
-    base: NDArray[np.float64], new: NDArray[np.float64], base_first: bool
-) -> tuple[list[Verdict], list[int]]:
+def window_verdicts(base: Floats, new: Floats, base_first: bool) -> tuple[list[Verdict], list[int]]:
     """The verdicts of abba on [pair, case] if the window is its whole budget, and the number of pairs until each."""
     pairs, cases = base.shape
     trials = [Trial(str(case), base_first) for case in range(cases)]
@@ -199,7 +187,7 @@ def window_verdicts(
     return [trial.verdict or Verdict.AMBIGUOUS for trial in trials], decided
 
 
-def u_test_calls(base: NDArray[np.float64], new: NDArray[np.float64]) -> NDArray[np.bool_]:
+def u_test_calls(base: Floats, new: Floats) -> NDArray[np.bool_]:
     """The cases that compare.py marks as different, given the processes' medians as repetitions."""
     from scipy.stats import mannwhitneyu
 
@@ -207,31 +195,26 @@ def u_test_calls(base: NDArray[np.float64], new: NDArray[np.float64]) -> NDArray
     return np.asarray(result.pvalue < U_TEST_ALPHA)
 
 
-def rates(pool: Pool, base: str, new: str, window: int, stride: int = 1) -> Rates:
-    found = Rates(base, new, pool.cases)
-    columns = pool.arm(base), pool.arm(new)
-    outcomes: list[list[Verdict]] = []
+def rates(pools: Sequence[Pool], base: str, new: str, window: int) -> Rates:
+    """Over every contiguous window of every pool."""
+    verdicts: list[list[Verdict]] = []
     u_tests = []
     used: list[int] = []
     base_before = ARMS.index(base) < ARMS.index(new)
-    for start in range(0, columns[0].shape[0] - window + 1, stride):
-        a, b = (column[start : start + window] for column in columns)
-        verdicts, decided = window_verdicts(a, b, base_before == (start % 2 == 0))
-        outcomes.append(verdicts)
-        u_tests.append(u_test_calls(a, b))
-        used += decided
-    found.windows = len(outcomes)
-    if outcomes:
-        table = np.array([[verdict.value for verdict in row] for row in outcomes])
-        found.faster = (table == Verdict.FASTER.value).mean(axis=0)
-        found.slower = (table == Verdict.SLOWER.value).mean(axis=0)
-        found.same = (table == Verdict.SAME.value).mean(axis=0)
-        found.u_test = np.array(u_tests).mean(axis=0)
-        found.pairs_used = float(np.mean(used))
-    return found
+    for pool in pools:
+        columns = pool.arm(base), pool.arm(new)
+        for start in range(len(columns[0]) - window + 1):
+            a, b = (column[start : start + window] for column in columns)
+            found, decided = window_verdicts(a, b, base_before == (start % 2 == 0))
+            verdicts.append(found)
+            u_tests.append(u_test_calls(a, b))
+            used += decided
+    return Rates(
+        INJECTED[new] - INJECTED[base], np.array(verdicts, dtype=object), np.array(u_tests), float(np.mean(used))
+    )
 
 
-def block_u_test(pool: Pool, window: int) -> NDArray[np.float64]:
+def block_u_test(pool: Pool, window: int) -> Floats:
     """False alarms of compare.py's test where one block of processes runs after the other, not in turns."""
     column = pool.arm("base")
     calls = [
@@ -241,10 +224,10 @@ def block_u_test(pool: Pool, window: int) -> NDArray[np.float64]:
     return np.array(calls).mean(axis=0) if calls else np.full(len(pool.cases), np.nan)
 
 
-def within_round_deviation(pool: Pool) -> NDArray[np.float64]:
+def within_round_deviation(pool: Pool) -> Floats:
     """Robust standard deviation of base2 over base, next to each other: the noise that a pair has."""
     differences = pool.arm("base2") - pool.arm("base")
-    return np.asarray(1.4826 * np.median(np.abs(differences - np.median(differences, axis=0)), axis=0))
+    return np.asarray(MAD_SCALE * np.median(np.abs(differences - np.median(differences, axis=0)), axis=0))
 
 
 # Small cases of every kind of bound, so that a process is short: arithmetic, memory, caches, whole models.
@@ -271,7 +254,7 @@ def _record(args: argparse.Namespace) -> int:
     command = parse(args.binary)
     flags = ["--check=off", *args.flags]
     seconds = args.minutes * 60
-    plan = read_plan(args.out)
+    plan = state.restore(args.out / _PLAN, Plan)
     if plan is None:
         cases = command.with_flags(f"--benchmark_filter={args.filter}").cases()
         if len(cases) < FEWEST_CASES:
@@ -282,12 +265,12 @@ def _record(args: argparse.Namespace) -> int:
     return 0
 
 
-def _line(name: str, values: Sequence[str]) -> str:
-    return f"{name:<58}" + "".join(f"{value:>11}" for value in values)
-
-
 def _percent(value: float) -> str:
     return "-" if np.isnan(value) else f"{100 * value:.1f} %"
+
+
+def _line(name: str, values: Sequence[str]) -> str:
+    return f"{name:<58}" + "".join(f"{value:>11}" for value in values)
 
 
 def report(recorded: Pool, budget: float) -> bool:
@@ -304,18 +287,21 @@ def report(recorded: Pool, budget: float) -> bool:
         f" ({2 * window * recorded.process_seconds / 60:.1f} min), {rounds - window + 1} contiguous ones,"
         f" {rounds // window} of them disjoint\n"
     )
-    found = [rates(recorded, base, new, window) for base, new in PAIRS]
-    null = found[0]
-    short = rates(recorded, "base", "base2", sequential.MIN_PAIRS)
-    blocks = block_u_test(recorded, sequential.MIN_PAIRS)
-    noise = within_round_deviation(recorded)
-    headers = ("pair sd", "false", "false@10", "U test", "U blocks", "3 % found", "5 % found", "same")
-    show(_line("case", headers))
+    found = [rates([recorded], base, new, window) for base, new in PAIRS]
+    columns = {
+        "pair sd": within_round_deviation(recorded),
+        "false": found[0].called,
+        "false@10": rates([recorded], "base", "base2", sequential.MIN_PAIRS).called,
+        "U test": found[0].u_test,
+        "U blocks": block_u_test(recorded, sequential.MIN_PAIRS),
+        "3 % found": found[1].called,
+        "5 % found": found[2].called,
+        "same": found[0].share(Verdict.SAME),
+    }
+    show(_line("case", list(columns)))
     for i, case in enumerate(recorded.cases):
-        values = (noise, null.called, short.called, null.u_test, blocks, found[1].called, found[2].called, null.same)
-        show(_line(case, [_percent(float(column[i])) for column in values]))
-    values = (noise, null.called, short.called, null.u_test, blocks, found[1].called, found[2].called, null.same)
-    show(_line("mean", [_percent(float(np.mean(column))) for column in values]))
+        show(_line(case, [_percent(float(column[i])) for column in columns.values()]))
+    show(_line("mean", [_percent(float(np.mean(column))) for column in columns.values()]))
     show(
         "\nfalse: SLOWER or FASTER of base against base; false@10: the same with 10 pairs; U test: compare.py's test on"
         "\nthe same medians (p < 0.05); U blocks: the same, 10 processes and then 10; found: SLOWER where a slowdown is"
@@ -325,14 +311,12 @@ def report(recorded: Pool, budget: float) -> bool:
     for one in found:
         target = TARGETS[one.injected]
         share = float(np.mean(one.called))
-        fine = share <= target if one.injected == 0 else share >= target
+        fine = share >= target if one.injected else share <= target
         met &= fine
-        what = "false verdicts" if one.injected == 0 else f"injected {100 * one.injected:.0f} %: SLOWER"
         show(
-            f"{what}: {_percent(share)} of {one.windows} windows x {len(recorded.cases)} cases (worst case"
-            f" {_percent(float(np.max(one.called) if one.injected == 0 else np.min(one.called)))}), target"
-            f" {'at most' if one.injected == 0 else 'at least'} {_percent(target)}: {'met' if fine else 'NOT MET'};"
-            f" {one.pairs_used:.0f} pairs on average"
+            f"{one.text()}: {_percent(share)} of {len(one.verdicts)} windows x {len(recorded.cases)} cases"
+            f" ({one.worst()}), target {'at least' if one.injected else 'at most'} {_percent(target)}:"
+            f" {'met' if fine else 'NOT MET'}; {one.pairs_used:.0f} pairs on average"
         )
     return met
 
@@ -348,17 +332,9 @@ def _simulate(args: argparse.Namespace) -> int:
     pools = [simulated_pool(random, window, args.process_seconds) for _ in range(args.pools)]
     show(f"{args.pools} windows of {window} pairs, {args.process_seconds:g} s a process")
     for base, new in PAIRS:
-        found = [rates(one, base, new, window) for one in pools]
-        called = np.mean([one.called for one in found], axis=0)
-        injected = found[0].injected
-        what = "false verdicts" if injected == 0 else f"injected {100 * injected:.0f} %: SLOWER"
-        worst = np.max(called) if injected == 0 else np.min(called)
-        u_test = float(np.mean([one.u_test for one in found]))
-        pairs = np.mean([one.pairs_used for one in found])
-        show(
-            f"{what}: {_percent(float(np.mean(called)))} (worst case {_percent(float(worst))}), U test"
-            f" {_percent(u_test)}, {pairs:.0f} pairs on average"
-        )
+        one = rates(pools, base, new, window)
+        called, u_test = (_percent(float(np.mean(column))) for column in (one.called, one.u_test))
+        show(f"{one.text()}: {called} ({one.worst()}), U test {u_test}, {one.pairs_used:.0f} pairs on average")
     return 0
 
 
@@ -379,17 +355,17 @@ def parser() -> argparse.ArgumentParser:
     record.add_argument(
         "--filter", "--benchmark_filter", default=FILTER, metavar="REGEX", help="cases, as --benchmark_filter"
     )
-    record.add_argument("--flag", action="append", default=[], dest="flags", help="for every process (repeatable)")
+    add_flag(record, "for every process (repeatable)")
     record.add_argument("--rounds", type=count, default=ROUNDS, metavar="N", help=f"of four processes each ({ROUNDS})")
     record.set_defaults(run=_record)
     evaluate = verbs.add_parser("evaluate", help="verdicts on contiguous windows; exit status 1: targets not met")
     evaluate.add_argument("folder", type=Path, metavar="DIR")
-    evaluate.add_argument("--budget", type=duration.seconds, default=600.0, metavar="TIME", help="of a window (10min)")
+    add_budget(evaluate, "of a window (10min)", default=600.0)
     evaluate.set_defaults(run=_evaluate)
     simulate = verbs.add_parser("simulate", help="the same on synthetic noise")
     simulate.add_argument("--pools", type=count, default=200)
     simulate.add_argument("--seed", type=int, default=1)
-    simulate.add_argument("--budget", type=duration.seconds, default=600.0, metavar="TIME")
+    add_budget(simulate, "of a window (10min)", default=600.0)
     simulate.add_argument("--process-seconds", type=amount, default=7.0)
     simulate.set_defaults(run=_simulate)
     return top

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
+
 # The order of one round; the next one runs backwards. Cases that are compared with each other run next to each other,
 # in the order A B B A.
 ARMS = ("slow5", "base", "base2", "slow3")
@@ -25,10 +27,10 @@ class Pool:
     """log times, [round, arm, case], and seconds per process."""
 
     cases: tuple[str, ...]
-    log_times: NDArray[np.float64]
+    log_times: Floats
     process_seconds: float
 
-    def arm(self, name: str) -> NDArray[np.float64]:
+    def arm(self, name: str) -> Floats:
         return self.log_times[:, ARMS.index(name), :]
 
 
@@ -48,46 +50,6 @@ LAYOUT_DEVIATION = 0.012
 ODD_LAYOUT_PROBABILITY = 0.08
 ODD_LAYOUT = 0.05
 SAMPLING_DEVIATION = 0.008
-
-
-def log_times(random: np.random.Generator, processes: int, process_seconds: float) -> NDArray[np.float64]:
-    """[process, case], processes one after the other."""
-    cases = len(SENSITIVITIES)
-    step = process_seconds / cases
-    keep = math.exp(-step / LOAD_SECONDS)
-    times = np.empty((processes, cases))
-    slow = bool(random.random() < 0.5)
-    load = 0.0
-    for process in range(processes):
-        for case, sensitivity in enumerate(SENSITIVITIES):
-            slow ^= bool(random.random() < step / MODE_SECONDS)
-            load = load * keep + random.normal(0, LOAD_DEVIATION * math.sqrt(1 - keep**2))
-            burst = random.exponential(BURST_MEAN) if random.random() < BURST_PROBABILITY else 0.0
-            odd = ODD_LAYOUT if random.random() < ODD_LAYOUT_PROBABILITY else 0.0
-            times[process, case] = (
-                sensitivity * MODE_RATIO * slow
-                + (0.5 + sensitivity) * load
-                + burst
-                + odd
-                + random.normal(0, LAYOUT_DEVIATION)
-                + random.normal(0, SAMPLING_DEVIATION)
-            )
-    return times
-
-
-def simulated_pool(random: np.random.Generator, rounds: int, process_seconds: float) -> Pool:
-    """Whole rounds of all arms, one after the other."""
-    times = log_times(random, rounds * len(ARMS), process_seconds).reshape(rounds, len(ARMS), -1)
-    for round_ in range(1, rounds, 2):
-        times[round_] = times[round_, ::-1]
-    for position, arm in enumerate(ARMS):
-        times[:, position] += np.log1p(INJECTED[arm])
-    cases = tuple(f"memory share {share:g} ({i})" for i, share in enumerate(SENSITIVITIES))
-    return Pool(cases, times, process_seconds)
-
-
-Floats = NDArray[np.float64]
-
 CASE_SECONDS = 6.0  # from the begin of a case to that of the next one
 DRIFT_DEVIATION = 0.01  # of the neighbors' load, from one nightly run to the next
 DRIFT_NIGHTS = 10.0
@@ -176,3 +138,16 @@ def simulated(random: np.random.Generator, series: int, nights: int, a_night: in
     shift = random.normal(0, DRIVER_DEVIATION, series)
     times[driver:] += shift
     return Year(sensitivities, times, rates, driver, shift, drift, lean)
+
+
+def simulated_pool(random: np.random.Generator, rounds: int, process_seconds: float) -> Pool:
+    """Whole rounds of all arms, one after the other."""
+    seconds = process_seconds / len(SENSITIVITIES)
+    times, _ = processes(random, np.array(SENSITIVITIES), rounds * len(ARMS), seconds, drift=0.0, lean=0.5)
+    times = times.reshape(rounds, len(ARMS), -1)
+    for round_ in range(1, rounds, 2):
+        times[round_] = times[round_, ::-1]
+    for position, arm in enumerate(ARMS):
+        times[:, position] += np.log1p(INJECTED[arm])
+    cases = tuple(f"memory share {share:g} ({i})" for i, share in enumerate(SENSITIVITIES))
+    return Pool(cases, times, process_seconds)
