@@ -20,7 +20,6 @@ from roofreport.errors import UnusableInputError
 from roofreport.history import document, tables
 from roofreport.history.keeping import faults
 from roofreport.history.store import Store, open_store
-from roofreport.io.load import load
 from sqlalchemy import create_engine, text, update
 
 _MODULE = ROOT / "tools/isolated.py"
@@ -150,8 +149,8 @@ def _as_somebody_else() -> Iterator[None]:
 
 
 def test_a_history_that_may_not_be_written_to_is_still_read(tmp_path: Path) -> None:
-    result = load(write_json(tmp_path / "1.json"))
-    other = load(write_json(tmp_path / "2.json", scaled(2.0)))
+    result = document.of_file(write_json(tmp_path / "1.json"))
+    other = document.of_file(write_json(tmp_path / "2.json", scaled(2.0)))
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         path = Path(folder) / "history.db"
         with open_store(str(path), create=True) as store:

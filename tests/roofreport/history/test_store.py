@@ -8,11 +8,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from builders import GEMV, MATMUL, TIMES, document, error_row, header, journal_text, line, row, scaled, write_json
+from builders import GEMV, MATMUL, document, error_row, header, journal_text, line, row, scaled, write_json
 from roofreport.errors import UnusableInputError
 from roofreport.history.keeping import copy, faults, prune
 from roofreport.history.store import Store, open_store
-from roofreport.io.load import load
 from roofreport.io.result import State
 
 
@@ -37,15 +36,6 @@ def test_a_run_is_there_once(store: Store, tmp_path: Path) -> None:
     assert (first.run.revision, first.run.name, first.cases) == ("abc", "1.json", 3)
     assert first.run.started == datetime(2026, 1, 1, 2, tzinfo=timezone.utc)
     assert [run.id for run in store.runs()] == [first.run.id]
-
-
-def test_a_result_that_is_no_file_is_kept_too(store: Store, tmp_path: Path) -> None:
-    result = load(_night(tmp_path, 1))
-    assert store.add(result).is_new
-    assert not store.add_file(tmp_path / "1.json").is_new
-    assert {case.name: case.seconds for case in store.result(store.runs()[0]).cases} == pytest.approx(
-        {name: time / 1e3 for name, time in TIMES.items()}
-    )
 
 
 @pytest.mark.parametrize("journal_first", [True, False])
@@ -166,7 +156,6 @@ def test_a_copy_is_the_same_history(store: Store, tmp_path: Path) -> None:
 def test_what_is_damaged_is_found(store: Store, tmp_path: Path) -> None:
     from roofreport.history import tables
     from roofreport.history.document import packed
-    from roofreport.history.store import storable
     from sqlalchemy import delete, update
 
     runs = [store.add_file(_night(tmp_path, day)).run for day in (1, 2, 3, 4)]
@@ -178,7 +167,7 @@ def test_what_is_damaged_is_found(store: Store, tmp_path: Path) -> None:
         connection.execute(update(files).where(files.c.run_id == runs[1].id).values(text=packed(changed)))
         connection.execute(delete(readings).where(readings.c.run_id == runs[2].id))
         connection.execute(delete(files).where(files.c.run_id == runs[3].id))
-    assert storable("\ud800") == "\\ud800"
+    assert tables.storable("\ud800") == "\\ud800"
     text = "\n".join(faults(store))
     for words in (
         f"run {runs[0].id}: its json cannot be read",

@@ -15,7 +15,7 @@ from roofreport import units
 from roofreport.compare import abba, command
 from roofreport.compare.command import filter_of, parse
 from roofreport.errors import UnusableInputError
-from roofreport.gate.nights import roof_rate
+from roofreport.gate.nightly_runs import roof_rate
 from roofreport.gate.standing import Standing
 from roofreport.gate.verdicts import Finding, Suspect, is_far
 from roofreport.history.records import machine_of

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from roofreport.io.contract import Metric
 
+Floats = NDArray[np.float64]
+
 FENCE_NIGHTS = 20  # newest accepted runs that a fence is made of
-FEWEST_NIGHTS = 5  # with fewer there is no fence
+FEWEST_NIGHTS = 5  # with fewer, the series lacks a fence
 FAR = 4.0  # deviations: beyond these a finding is reported without confirmation
 NEAR = 2.5  # deviations: these justify some fresh processes
 FAR_FLOOR = 0.05
@@ -34,18 +36,15 @@ class Fence:
     near: float  # widths
     far: float
 
-    def excess(self, value: float) -> float:
-        return value - self.center
 
-
-def deviation(values: NDArray[np.float64]) -> float:
+def deviation(values: Floats) -> float:
     """Robust: half of the values may be arbitrary."""
     return MAD_SCALE * float(np.median(np.abs(values - np.median(values))))
 
 
-def fence_around(nights: Sequence[float] | NDArray[np.float64], metric: Metric) -> Fence | None:
+def fence_around(values: Sequence[float] | Floats, metric: Metric) -> Fence | None:
     """The fence from accepted nightly runs, the newest last; None where they are too few."""
-    newest = np.asarray(nights, dtype=np.float64)[-FENCE_NIGHTS:]
+    newest = np.asarray(values, dtype=np.float64)[-FENCE_NIGHTS:]
     if len(newest) < FEWEST_NIGHTS:
         return None
     center = float(np.median(newest))
@@ -66,24 +65,24 @@ SHORTEST_LEVEL = 3  # values of a segment
 PENALTY = 24.0
 # Deviations from its neighbors' median at which a value is clipped: trouble in one nightly run is not a level.
 FARTHEST = 2.5
-NEIGHBOURS = 2  # to each side
+NEIGHBORS = 2  # to each side
 
 
-def _deviation(values: NDArray[np.float64]) -> float:
+def _deviation(values: Floats) -> float:
     """Computed from differences of adjacent values, so that the levels themselves do not count."""
-    return float(1.4826 * np.median(np.abs(np.diff(values))) / np.sqrt(2))
+    return float(MAD_SCALE * np.median(np.abs(np.diff(values))) / np.sqrt(2))
 
 
-def _without_outliers(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    width = 2 * NEIGHBOURS + 1
+def _without_outliers(values: Floats) -> Floats:
+    width = 2 * NEIGHBORS + 1
     windows = np.lib.stride_tricks.sliding_window_view(values, width)
     inner = np.median(windows, axis=1)
     # At both ends the last whole window serves: a level needs more than two nightly runs.
-    middle = np.concatenate([np.repeat(inner[0], NEIGHBOURS), inner, np.repeat(inner[-1], NEIGHBOURS)])
+    middle = np.concatenate([np.repeat(inner[0], NEIGHBORS), inner, np.repeat(inner[-1], NEIGHBORS)])
     return np.asarray(np.clip(values, middle - FARTHEST, middle + FARTHEST))
 
 
-def steady(values: NDArray[np.float64], clipped: bool = True) -> NDArray[np.float64] | None:
+def steady(values: Floats, clipped: bool = True) -> Floats | None:
     """In deviations, around 0; None where values are too few, or all the same."""
     if len(values) < 2 * SHORTEST_LEVEL:
         return None
@@ -94,7 +93,7 @@ def steady(values: NDArray[np.float64], clipped: bool = True) -> NDArray[np.floa
     return _without_outliers(standard) if clipped else np.asarray(standard)
 
 
-def segments(values: NDArray[np.float64], penalty: float, kernel: str = "linear") -> list[int]:
+def segments(values: Floats, penalty: float, kernel: str = "linear") -> list[int]:
     """Where the segments of the cheapest division begin; each costs `penalty` in addition to its values."""
     # It takes a second to import.
     from ruptures.detection import KernelCPD  # type: ignore[import-untyped]
@@ -130,7 +129,7 @@ class Follows(NamedTuple):
 NOT_AT_ALL = Follows(0, 0.0, 0.0)
 
 
-def fit_pace(logs: NDArray[np.float64], paces: NDArray[np.float64]) -> Follows:
+def fit_pace(logs: Floats, paces: Floats) -> Follows:
     """`logs` of times, `paces` [process, column]: logarithms of roofs' rates, nan where none was measured."""
     measured = np.flatnonzero(np.isfinite(logs))[-MOST_PROCESSES:]
     logs, paces = logs[measured], paces[measured]
@@ -148,7 +147,7 @@ def fit_pace(logs: NDArray[np.float64], paces: NDArray[np.float64]) -> Follows:
     return best
 
 
-def memory_pace(rates: NDArray[np.float64], follows_memory: NDArray[np.bool_]) -> NDArray[np.float64]:
+def memory_pace(rates: Floats, follows_memory: NDArray[np.bool_]) -> Floats:
     """[process, case]: of the nearest case of the same process whose roof is memory, in the order that they ran in."""
     found = np.full_like(rates, np.nan)
     places = np.arange(rates.shape[1])
@@ -162,14 +161,12 @@ def memory_pace(rates: NDArray[np.float64], follows_memory: NDArray[np.bool_]) -
     return found
 
 
-def steadied(logs: NDArray[np.float64], paces: NDArray[np.float64], follows: Follows) -> NDArray[np.float64]:
+def steadied(logs: Floats, paces: Floats, follows: Follows) -> Floats:
     """nan where the pace of a case that follows it is unknown."""
     if follows.share == 0:
         return logs
     return np.asarray(logs + follows.share * (paces[:, follows.column] - follows.level))
 
-
-Floats = NDArray[np.float64]
 
 LONGEST = 120  # nightly runs in which change points are looked for
 
@@ -202,7 +199,7 @@ class Standing:
         return self.newest - self.fence.center
 
 
-def _by_night(history: History) -> tuple[Floats, Follows]:
+def _by_nightly_run(history: History) -> tuple[Floats, Follows]:
     """The median of each nightly run, nan where nothing was measured."""
     count = int(history.nights[-1]) + 1
     before = history.nights < count - 1
@@ -248,7 +245,7 @@ def _levels(values: Floats, practical: float) -> _Levels:
     return _Levels(reference, inside, current, since, better_since, before_better)
 
 
-def _reference_nights(values: Floats, levels: _Levels, older: Floats) -> Floats:
+def _reference_values(values: Floats, levels: _Levels, older: Floats) -> Floats:
     """The runs at the accepted level, without the newest one. Where they are few, earlier runs supply the scatter, but
     not the center.
     """
@@ -267,7 +264,7 @@ def _reference_nights(values: Floats, levels: _Levels, older: Floats) -> Floats:
 
 def standing_of(history: History, metric: Metric) -> Standing | None:
     """None if the newest nightly run measured nothing, or too few precede it."""
-    medians, follows = _by_night(history)
+    medians, follows = _by_nightly_run(history)
     if not np.isfinite(medians[-1]):
         return None
     measured = np.flatnonzero(np.isfinite(medians))
@@ -277,7 +274,7 @@ def standing_of(history: History, metric: Metric) -> Standing | None:
     if len(values) < 2:
         return None
     levels = _levels(values, math.log1p(metric.practical))
-    limits = fence_around(_reference_nights(values, levels, medians[measured[:first]]), metric)
+    limits = fence_around(_reference_values(values, levels, medians[measured[:first]]), metric)
     if limits is None:
         return None
 

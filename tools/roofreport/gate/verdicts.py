@@ -10,17 +10,17 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
 from roofreport import units
-from roofreport.gate import nights
-from roofreport.gate.nights import Nights
+from roofreport.gate import nightly_runs
+from roofreport.gate.nightly_runs import NightlyRuns
 from roofreport.gate.standing import FENCE_NIGHTS, FEWEST_NIGHTS, Standing, standing_of
 from roofreport.io.contract import TIME, Better, packaged
 from roofreport.io.result import State
+from roofreport.stats.verdict import relative
 from roofreport.text import printable
 
 if TYPE_CHECKING:
     from roofreport.history.records import Annotation, Reading, Run, Series
     from roofreport.history.store import Store
-
 
 Kind = Literal["slower", "faster", "drift", "failed", "vanished", "noisy", "new"]
 # Worst first.
@@ -58,7 +58,7 @@ class Suspect:
 def judge(store: Store, metric: str = TIME.name) -> list[Finding]:
     """Worst first; a finding without further processes has to lie far beyond its fence."""
     row = packaged().metric(metric) or TIME
-    groups, remarks = nights.newest(store, row), store.annotations()
+    groups, remarks = nightly_runs.newest(store, row), store.annotations()
     found = [finding for group in groups for finding in others(group, remarks)]
     found += [one.finding for group in groups for one in levels(group, remarks) if is_far(one)]
     return ordered(found)
@@ -73,7 +73,7 @@ def ordered(found: Iterable[Finding]) -> list[Finding]:
     return sorted(found, key=lambda one: (ORDER.index(one.kind), -abs(one.effect), one.series.case))
 
 
-def _accepted(group: Nights, case: str, remarks: Sequence[Annotation]) -> int:
+def _accepted(group: NightlyRuns, case: str, remarks: Sequence[Annotation]) -> int:
     """The first nightly run that counts."""
     machine = group.runs[0].machine.id
     moments = [
@@ -86,7 +86,7 @@ def _accepted(group: Nights, case: str, remarks: Sequence[Annotation]) -> int:
     return group.since(max(moments)) if moments else 0
 
 
-def levels(group: Nights, remarks: Sequence[Annotation]) -> list[Suspect]:
+def levels(group: NightlyRuns, remarks: Sequence[Annotation]) -> list[Suspect]:
     """Series whose newest nightly run lies outside their fence, or whose level has changed."""
     found = []
     for place, series in enumerate(group.series):
@@ -102,7 +102,7 @@ def levels(group: Nights, remarks: Sequence[Annotation]) -> list[Suspect]:
     return found
 
 
-def _of_level(group: Nights, series: Series, stands: Standing) -> Finding | None:
+def _of_level(group: NightlyRuns, series: Series, stands: Standing) -> Finding | None:
     kind: Kind
     since = None
     before, after = stands.fence.center, stands.newest
@@ -117,15 +117,11 @@ def _of_level(group: Nights, series: Series, stands: Standing) -> Finding | None
     else:
         return None
     sign = -1.0 if group.metric.better is Better.HIGHER else 1.0
-    effect = _relative(sign * (after - before))
-    width = _relative(stands.fence.near)
+    effect = relative(sign * (after - before))
+    width = relative(stands.fence.near)
     when = f" since {since.started:%Y-%m-%d}{_revision(since)}" if since else ""
     text = f"{units.percent(effect)}{when}; its nights keep within {100 * width:.1f} %"
     return Finding(series, kind, group.runs[-1], _figure(sign * before), _figure(sign * after), effect, since, text)
-
-
-def _relative(logarithm: float) -> float:
-    return math.expm1(min(logarithm, 700.0))
 
 
 def _figure(logarithm: float) -> float:
@@ -136,18 +132,18 @@ def _revision(run: Run) -> str:
     return f" ({printable(run.revision, 12)})" if run.revision else ""
 
 
-def others(group: Nights, remarks: Sequence[Annotation]) -> list[Finding]:
+def others(group: NightlyRuns, remarks: Sequence[Annotation]) -> list[Finding]:
     """Failed, vanished, newly noisy and new series."""
     found = []
     for place, series in enumerate(group.series):
-        said = _other(group, place, _accepted(group, series.case, remarks))
-        if said is not None:
-            kind, text = said
+        other = _other(group, place, _accepted(group, series.case, remarks))
+        if other is not None:
+            kind, text = other
             found.append(Finding(series, kind, group.runs[-1], math.nan, math.nan, math.nan, None, text))
     return found
 
 
-def _other(group: Nights, place: int, accepted: int) -> tuple[Kind, str] | None:
+def _other(group: NightlyRuns, place: int, accepted: int) -> tuple[Kind, str] | None:
     last = group.count - 1
     tonight = group.of(place, last)
     before = {

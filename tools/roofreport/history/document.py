@@ -6,14 +6,14 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from roofreport.errors import UnusableInputError
-from roofreport.history.records import JOURNAL, JSON, CaseDetails, Document
-from roofreport.io import case_name
+from roofreport.history.records import CaseDetails, Reading, Run, machine_of, toolchain_of
 from roofreport.io.load import result_of
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.io.source import LARGEST_FILE, read_text
@@ -22,41 +22,59 @@ from roofreport.io.source import LARGEST_FILE, read_text
 _LEVEL = 2
 
 
-def of_file(path: Path) -> tuple[Result, Document]:
+@dataclass(frozen=True)
+class Document:
+    """A result file as it was written."""
+
+    kind: str  # JSON or JOURNAL
+    text: str
+    written: Result = field(compare=False)
+
+
+JSON, JOURNAL = "json", "journal"
+
+
+def of_file(path: Path) -> Document:
     """Raises UnusableInputError."""
     return of_text(path, read_text(path))
 
 
-def of_text(path: Path, text: str) -> tuple[Result, Document]:
+def of_text(path: Path, text: str) -> Document:
     written = result_of(path, text)
     # Only Google Benchmark's context must have a date.
-    kind = JSON if "date" in written.context else JOURNAL
-    return written, Document(kind, text, written)
+    return Document(JSON if "date" in written.context else JOURNAL, text, written)
 
 
-def of_result(result: Result) -> Document:
-    """The document of a result without a file: as Google Benchmark would write it."""
-    context = result.context | {"date": result.date, "host_name": result.host}
-    rows = [_row(case) for case in result.cases]
-    return Document(JSON, json.dumps({"context": context, "benchmarks": rows}), result)
+def run_of(document: Document, number: int = 0, started: datetime | None = None) -> Run:
+    """As a history has it. `started`: when it began, in place of its own date; a journal lacks a date and is as old as
+    its file.
+    """
+    result = document.written
+    begun = started or moment(result.date)
+    if begun is None:
+        begun = datetime.fromtimestamp(result.path.stat().st_mtime, timezone.utc)
+    revision = result.context.get("roofbench_revision", "")
+    return Run(
+        number,
+        digests(document)[0],
+        begun,
+        "" if revision == "unknown" else revision,
+        machine_of(result.context),
+        toolchain_of(result.context, result.contract),
+        result.context,
+        result.path.name,
+    )
 
 
-def _row(case: Case) -> dict[str, Any]:
-    name = case.name + case_name.MANUAL_TIME
-    row: dict[str, Any] = {
-        "name": name,
-        "run_name": name,
-        "run_type": "iteration",
-        "repetition_index": case.repetition,
-        "real_time": case.seconds,
-        "cpu_time": case.cpu_seconds,
-        "time_unit": "s",
-        "label": case.stop,
-        **case.counters,
-    }
-    if case.state is not State.MEASURED:
-        row |= {"error_occurred": True, "error_message": f"{case.state.value}: {case.reason}"}
-    return row
+def readings_of(document: Document, run: Run, metric: str) -> dict[str, Reading]:
+    """By case."""
+    found = {}
+    for name, repetitions in document.written.by_name().items():
+        case = merged(repetitions)
+        value = case.value(metric) if case.state is State.MEASURED else None
+        noisy = case.counters.get("noisy", 0.0) > 0
+        found[name] = Reading(run, value, case.state, case.reason, noisy, case.counters)
+    return found
 
 
 def packed(text: str) -> bytes:

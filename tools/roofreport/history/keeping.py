@@ -6,15 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, bindparam, delete, func, select
 
 from roofreport.errors import UnusableInputError
 from roofreport.history import document as documents
 from roofreport.history import tables
 from roofreport.history.records import Run
 from roofreport.history.store import Store
-
-_MOST_NUMBERS = 500
 
 
 def faults(store: Store) -> Iterator[str]:
@@ -40,15 +38,14 @@ def _faults_of(connection: Connection, run: Run) -> Iterator[str]:
     names: set[str] = set()
     for kind, digest, data in kept:
         try:
-            text = documents.unpacked(data, f"run {run.id}")
-            result, document = documents.of_text(Path(run.name), text)
+            document = documents.of_text(Path(run.name), documents.unpacked(data, f"run {run.id}"))
         except UnusableInputError as error:
             yield f"run {run.id}: its {kind} cannot be read: {error}"
             continue
-        if documents.text_digest(text) != digest:
+        if documents.text_digest(document.text) != digest:
             yield f"run {run.id}: its {kind} is not what was added"
         digests.append(documents.digests(document)[0])
-        names |= set(result.names())
+        names |= set(document.written.names())
     if digests and run.digest not in digests:
         yield f"run {run.id}: none of its files has its digest"
     if digests and count != len(names):
@@ -57,15 +54,13 @@ def _faults_of(connection: Connection, run: Run) -> Iterator[str]:
 
 def prune(store: Store, runs: Sequence[Run]) -> None:
     """Drops runs, all of them or none, and returns their space to the disk."""
-    numbers = [run.id for run in runs]
+    if not runs:
+        return
     with store.database.writing() as connection:
-        for start in range(0, len(numbers), _MOST_NUMBERS):
-            part = numbers[start : start + _MOST_NUMBERS]
-            for table in (tables.readings, tables.documents):
-                connection.execute(delete(table).where(table.c.run_id.in_(part)))
-            connection.execute(delete(tables.runs).where(tables.runs.c.id.in_(part)))
-    if numbers:
-        store.database.compact()
+        # Their readings and documents go with them.
+        gone = delete(tables.runs).where(tables.runs.c.id == bindparam("number"))
+        connection.execute(gone, [{"number": run.id} for run in runs])
+    store.database.compact()
 
 
 def copy(store: Store, target: Store) -> int:
@@ -73,9 +68,9 @@ def copy(store: Store, target: Store) -> int:
     new = 0
     for run in store.runs():
         for document in store.documents(run):
-            new += target.add(document.written, document, run.started).is_new
-    there = {(note.pattern, note.machine_id, note.since, note.why, note.kind) for note in target.annotations()}
+            new += target.add(document, run.started).is_new
+    there = set(target.annotations())
     for note in store.annotations():
-        if (note.pattern, note.machine_id, note.since, note.why, note.kind) not in there:
+        if note not in there:
             target.accept(note.pattern, note.since, note.why, note.machine_id, note.kind)
     return new

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
 
 from roofreport.io.contract import Contract
-from roofreport.io.result import Result, State
+from roofreport.io.result import State
 from roofreport.text import printable
 
 
@@ -33,6 +33,9 @@ class Toolchain:
     facts: Mapping[str, str] = field(compare=False)
 
 
+Environment = tuple[str, str]  # of a machine and a toolchain: what the series of two runs have in common
+
+
 @dataclass(frozen=True)
 class Run:
     """One process of roofbench."""
@@ -46,6 +49,17 @@ class Run:
     context: Mapping[str, str] = field(compare=False)
     name: str  # of the file it came from
 
+    @property
+    def environment(self) -> Environment:
+        return self.machine.id, self.toolchain.id
+
+
+def by_environment(runs: Iterable[Run]) -> dict[Environment, list[Run]]:
+    groups: dict[Environment, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.environment, []).append(run)
+    return groups
+
 
 @dataclass(frozen=True)
 class Series:
@@ -55,6 +69,10 @@ class Series:
     metric: str
     machine: Machine
     toolchain: Toolchain
+
+    @property
+    def environment(self) -> Environment:
+        return self.machine.id, self.toolchain.id
 
     @cached_property
     def key(self) -> str:
@@ -94,32 +112,16 @@ class CaseDetails:
 class Annotation:
     """A remark on some cases: an accepted change, or a note."""
 
-    id: int
+    id: int = field(compare=False)
     pattern: str  # a case's name, or a pattern with * and ?; empty: all
     machine_id: str  # empty: all
     since: datetime  # aware, UTC
     why: str
     kind: str  # one of KINDS
-    made: datetime
+    made: datetime = field(compare=False)
 
 
 KINDS = ("accepted", "note")
-
-
-@dataclass(frozen=True)
-class Document:
-    """A result file as it was written."""
-
-    kind: str  # one of DOCUMENTS
-    text: str
-    written: Result = field(compare=False)
-
-    @property
-    def contract(self) -> Contract:
-        return self.written.contract
-
-
-JSON, JOURNAL = DOCUMENTS = ("json", "journal")
 
 
 @dataclass(frozen=True)

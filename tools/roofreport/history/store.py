@@ -10,54 +10,37 @@ from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import ColumnElement, Connection, Table, select, true
 
 from roofreport.errors import UnusableInputError
 from roofreport.history import document as documents
 from roofreport.history import tables
 from roofreport.history.database import Database, open_database
+from roofreport.history.document import Document
 from roofreport.history.records import (
     KINDS,
     Added,
     Annotation,
     CaseDetails,
-    Document,
+    Environment,
     Machine,
     Reading,
     Run,
     Series,
     Toolchain,
-    machine_of,
-    toolchain_of,
+    by_environment,
 )
+from roofreport.history.tables import sound
 from roofreport.io.contract import TIME
-from roofreport.io.result import Result, State, merged
-
-_Kind = TypeVar("_Kind")
-
-
-def sound(value: object, kind: type[_Kind]) -> _Kind:
-    """Raises TypeError for a value of another type."""
-    if not isinstance(value, kind):
-        raise TypeError(f"{type(value).__name__} where {kind.__name__} has to be")
-    return value
-
+from roofreport.io.result import Result, State
 
 _DOUBLE = struct.Struct("<d")
 
 
-class Layouts(dict[int, dict[str, int]]):
-    """Number of a layout to its names and their places in bytes."""
-
-    def __init__(self, connection: Connection) -> None:
-        super().__init__()
-        for number, names in connection.execute(select(tables.layouts.c.id, tables.layouts.c.names)):
-            self[number] = {sound(name, str): place * _DOUBLE.size for place, name in enumerate(json.loads(names))}
-
-
 class Counters(Mapping[str, float]):
+    """`places`: the names of a layout and their places in bytes."""
+
     __slots__ = ("_data", "_places")
 
     def __init__(self, places: dict[str, int], data: bytes) -> None:
@@ -77,20 +60,7 @@ class Counters(Mapping[str, float]):
         return len(self._places)
 
 
-_MOST_IN_ONE_QUERY = 500
-
-
-def naive(moment: datetime) -> datetime:
-    """As the tables have it: UTC without a zone."""
-    return moment.astimezone(timezone.utc).replace(tzinfo=None)
-
-
-def storable(text: str) -> str:
-    """Both databases reject some text that JSON can spell."""
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
-
-
-def found_run(connection: Connection, document: Document) -> int | None:
+def _found_run(connection: Connection, document: Document) -> int | None:
     """The run that this file is of, if it is there: from this file, or from the other one of the same process."""
     digest, content = documents.digests(document)
     runs = tables.runs.c
@@ -103,46 +73,41 @@ def found_run(connection: Connection, document: Document) -> int | None:
     return connection.execute(other).scalar()
 
 
-def _known(connection: Connection, table: Table, row: Machine | Toolchain) -> bool:
+def _is_known(connection: Connection, table: Table, row: Machine | Toolchain) -> bool:
     """Whether the row was there; writes it if it was not."""
     if connection.execute(select(table.c.id).where(table.c.id == row.id)).scalar() is not None:
         return True
-    facts = json.dumps(dict(row.facts), sort_keys=True)
-    connection.execute(table.insert().values(id=row.id, label=storable(row.label), facts=facts))
+    connection.execute(table.insert().values(id=row.id, label=row.label, facts=row.facts))
     return False
 
 
-def insert_run(connection: Connection, result: Result, document: Document, started: datetime) -> tuple[int, bool, bool]:
-    """The run's number, and whether its machine and its toolchain were known."""
-    digest, content = documents.digests(document)
-    machine, toolchain = machine_of(result.context), toolchain_of(result.context, document.contract)
-    known = _known(connection, tables.machines, machine), _known(connection, tables.toolchains, toolchain)
-    revision = result.context.get("roofbench_revision", "")
+def _insert_run(connection: Connection, document: Document, run: Run) -> int:
+    """The run's number."""
     inserted = connection.execute(
         tables.runs.insert().values(
-            digest=digest,
-            content=content,
+            digest=run.digest,
+            content=documents.digests(document)[1],
             dated=bool(document.written.date),
-            started=naive(started),
-            revision="" if revision == "unknown" else storable(revision),
-            machine_id=machine.id,
-            toolchain_id=toolchain.id,
-            context=json.dumps(result.context),
-            name=storable(result.path.name),
+            started=run.started,
+            revision=run.revision,
+            machine_id=run.machine.id,
+            toolchain_id=run.toolchain.id,
+            context=run.context,
+            name=run.name,
         )
     )
     number = int(inserted.inserted_primary_key[0])  # type: ignore[index]
-    insert_document(connection, number, document)
-    insert_readings(connection, number, result)
-    return number, *known
+    _insert_document(connection, number, document)
+    insert_readings(connection, number, documents.readings_of(document, run, TIME.name))
+    return number
 
 
-def has_document(connection: Connection, run: int, kind: str) -> bool:
+def _has_document(connection: Connection, run: int, kind: str) -> bool:
     there = select(tables.documents.c.run_id).where(tables.documents.c.run_id == run, tables.documents.c.kind == kind)
     return connection.execute(there).scalar() is not None
 
 
-def insert_document(connection: Connection, run: int, document: Document) -> None:
+def _insert_document(connection: Connection, run: int, document: Document) -> None:
     connection.execute(
         tables.documents.insert().values(
             run_id=run,
@@ -153,45 +118,40 @@ def insert_document(connection: Connection, run: int, document: Document) -> Non
     )
 
 
-def _numbers(connection: Connection, table: Table, column: str, texts: Sequence[str]) -> dict[str, int]:
+def _numbers(connection: Connection, table: Table, column: str, texts: Sequence[str]) -> list[int]:
     """The numbers of texts that many rows share: each text is written once."""
-    wanted = list(dict.fromkeys(texts))
-    found: dict[str, int] = {}
 
-    def look() -> None:
-        for start in range(0, len(wanted), _MOST_IN_ONE_QUERY):
-            part = wanted[start : start + _MOST_IN_ONE_QUERY]
-            rows = connection.execute(select(table.c[column], table.c.id).where(table.c[column].in_(part)))
-            found.update((text, number) for text, number in rows)
+    def known() -> dict[str, int]:
+        return dict(connection.execute(select(table.c[column], table.c.id)).tuples().all())
 
-    look()
-    missing = [{column: text} for text in wanted if text not in found]
+    # As the database has them.
+    stored = [tables.storable(text) for text in texts]
+    missing = dict.fromkeys(stored).keys() - known().keys()
     if missing:
-        connection.execute(table.insert(), missing)
-        look()
-    return found
+        connection.execute(table.insert(), [{column: text} for text in dict.fromkeys(stored) if text in missing])
+    numbers = known()
+    return [numbers[text] for text in stored]
 
 
-def insert_readings(connection: Connection, run: int, result: Result) -> None:
-    merged_cases = [merged(repetitions) for repetitions in result.by_name().values()]
-    rows: list[dict[str, Any]] = []
-    case_names = [storable(case.name) for case in merged_cases]
-    layout_names = [json.dumps(list(case.counters)) for case in merged_cases]
-    cases = _numbers(connection, tables.cases, "name", case_names)
-    layouts = _numbers(connection, tables.layouts, "names", layout_names)
-    for case, name, layout in zip(merged_cases, case_names, layout_names, strict=True):
-        rows.append(
-            {
-                "run_id": run,
-                "case_id": cases[name],
-                "state": case.state.value,
-                "reason": storable(case.reason),
-                "noisy": case.counters.get("noisy", 0.0) > 0,
-                "seconds": case.seconds if case.state is State.MEASURED else None,
-                "layout_id": layouts[layout],
-                "counters": struct.pack(f"<{len(case.counters)}d", *case.counters.values()),
-            }
+def insert_readings(connection: Connection, run: int, readings: Mapping[str, Reading]) -> None:
+    """`readings`: of the time, by case."""
+    layouts = [json.dumps(list(reading.counters)) for reading in readings.values()]
+    cases = _numbers(connection, tables.cases, "name", list(readings))
+    rows = [
+        {
+            "run_id": run,
+            "case_id": case,
+            "state": reading.state.value,
+            "reason": reading.reason,
+            "noisy": reading.noisy,
+            "seconds": reading.value,
+            "layout_id": layout,
+            "counters": struct.pack(f"<{len(reading.counters)}d", *reading.counters.values()),
+        }
+        for case, layout, reading in zip(
+            cases, _numbers(connection, tables.layouts, "names", layouts), readings.values(), strict=True
         )
+    ]
     if rows:
         connection.execute(tables.readings.insert(), rows)
 
@@ -218,87 +178,57 @@ class Store:
         self.database.close()
 
     def add_file(self, path: Path, started: datetime | None = None) -> Added:
-        """A journal or Google Benchmark's JSON, kept whole. `started`: when it began, in place of its own date; a
-        journal lacks a date and is as old as its file.
-        """
-        result, document = documents.of_file(path)
-        written = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
-        return self.add(result, document, started or documents.moment(result.date) or written)
+        return self.add(documents.of_file(path), started)
 
-    def add(self, result: Result, document: Document | None = None, started: datetime | None = None) -> Added:
-        """`document`: the file that `result` is of; without it the result is kept without samples. `started`: when it
-        began, in place of its own date.
-        """
-        document = document or documents.of_result(result)
-        started = started or documents.moment(result.date) or datetime.now(timezone.utc)
-        count = len(result.by_name())
+    def add(self, document: Document, started: datetime | None = None) -> Added:
+        """`started`: when the run began, in place of its own date."""
+        new = documents.run_of(document, started=started)
+        count = len(document.written.by_name())
         with self.database.writing() as connection:
-            number = found_run(connection, document)
+            number = _found_run(connection, document)
             if number is not None:
-                completed = not has_document(connection, number, document.kind)
+                completed = not _has_document(connection, number, document.kind)
                 if completed:
-                    insert_document(connection, number, document)
+                    _insert_document(connection, number, document)
                 return Added(self._run(connection, number), False, count, completed)
-            number, machine_known, toolchain_known = insert_run(connection, result, document, started)
-            run = self._run(connection, number)
+            machine_known = _is_known(connection, tables.machines, new.machine)
+            toolchain_known = _is_known(connection, tables.toolchains, new.toolchain)
+            run = self._run(connection, _insert_run(connection, document, new))
         return Added(run, True, count, False, not machine_known, not toolchain_known)
 
-    def runs(self, machine_id: str | None = None) -> list[Run]:
+    def runs(self) -> list[Run]:
         """Oldest first."""
         with self.database.reading() as connection:
-            found = self.runs_in(connection)
-        return [run for run in found if machine_id in (None, run.machine.id)]
-
-    def newest(self, limit: int) -> list[Run]:
-        """The newest runs of each machine and toolchain, oldest first."""
-        return list(_newest(self.runs(), limit).values())
+            return self._runs(connection)
 
     def run(self, number: int) -> Run:
         with self.database.reading() as connection:
             return self._run(connection, number)
 
     def _run(self, connection: Connection, number: int) -> Run:
-        found = self.runs_in(connection, [number])
+        found = self._runs(connection, number)
         if not found:
             raise self.database.refused(f"has no run {number}; tools/report history list shows which there are")
         return found[0]
 
-    def runs_in(self, connection: Connection, numbers: Sequence[int] | None = None) -> list[Run]:
-        """As runs(), within a transaction."""
-
-        def facts_of(table: Table) -> dict[str, tuple[str, str, dict[str, str]]]:
-            rows = connection.execute(select(table.c.id, table.c.label, table.c.facts))
-            return {
-                key: (sound(key, str), sound(label, str), sound(json.loads(facts), dict)) for key, label, facts in rows
-            }
-
-        machines = {key: Machine(*row) for key, row in facts_of(tables.machines).items()}
-        toolchains = {key: Toolchain(*row) for key, row in facts_of(tables.toolchains).items()}
-        column = tables.runs.c
-        wanted = select(
-            column.id,
-            column.digest,
-            column.started,
-            column.revision,
-            column.machine_id,
-            column.toolchain_id,
-            column.context,
-            column.name,
-        ).order_by(column.started, column.id)
-        if numbers is not None:
-            wanted = wanted.where(column.id.in_(numbers))
+    def _runs(self, connection: Connection, number: int | None = None) -> list[Run]:
+        machines = {row.id: Machine(*row) for row in connection.execute(select(tables.machines))}
+        toolchains = {row.id: Toolchain(*row) for row in connection.execute(select(tables.toolchains))}
+        wanted = select(tables.runs).order_by(tables.runs.c.started, tables.runs.c.id)
+        if number is not None:
+            wanted = wanted.where(tables.runs.c.id == number)
         return [
             Run(
-                number,
-                sound(digest, str),
-                started.replace(tzinfo=timezone.utc),
-                sound(revision, str),
-                machines[machine],
-                toolchains[toolchain],
-                sound(json.loads(context), dict),
-                sound(name, str),
+                row.id,
+                row.digest,
+                row.started,
+                row.revision,
+                machines[row.machine_id],
+                toolchains[row.toolchain_id],
+                row.context,
+                row.name,
             )
-            for number, digest, started, revision, machine, toolchain, context, name in connection.execute(wanted)
+            for row in connection.execute(wanted)
         ]
 
     def series(self, metric: str = TIME.name, pattern: str = "*") -> list[Series]:
@@ -309,82 +239,59 @@ class Store:
     def history(self, metric: str, *, run_limit: int | None = None) -> dict[Series, list[Reading]]:
         """Every series of a metric, each oldest first. `run_limit`: the newest runs of each machine and toolchain."""
         with self.database.reading() as connection:
-            runs = self.runs_in(connection)
-            kept = _newest(runs, run_limit)
-            return self._readings(connection, metric, kept, None if len(kept) == len(runs) else list(kept))
+            runs = self._runs(connection)
+            kept = runs if run_limit is None else _newest(runs, run_limit)
+            is_all = len(kept) == len(runs)
+            chosen = true() if is_all else tables.readings.c.run_id.in_([run.id for run in kept])
+            return self._readings(connection, metric, kept, chosen)
 
     def readings(self, series: Series) -> list[Reading]:
         """Oldest first."""
         with self.database.reading() as connection:
-            runs = {
-                run.id: run
-                for run in self.runs_in(connection)
-                if (run.machine, run.toolchain) == (series.machine, series.toolchain)
-            }
-            found = self._readings(connection, series.metric, runs, None, series.case)
-        return found.get(series, [])
+            runs = [run for run in self._runs(connection) if run.environment == series.environment]
+            number = select(tables.cases.c.id).where(tables.cases.c.name == series.case).scalar_subquery()
+            chosen = tables.readings.c.case_id == number
+            return self._readings(connection, series.metric, runs, chosen).get(series, [])
 
     def _readings(
-        self,
-        connection: Connection,
-        metric: str,
-        runs: dict[int, Run],
-        only_runs: list[int] | None,
-        only_case: str | None = None,
+        self, connection: Connection, metric: str, runs: Sequence[Run], chosen: ColumnElement[bool]
     ) -> dict[Series, list[Reading]]:
-        column = tables.readings.c
-        wanted = select(
-            column.run_id,
-            column.case_id,
-            column.state,
-            column.reason,
-            column.noisy,
-            column.seconds,
-            column.layout_id,
-            column.counters,
-        )
-        if only_runs is not None:
-            wanted = wanted.where(column.run_id.in_(only_runs))
-        if only_case is not None:
-            number = select(tables.cases.c.id).where(tables.cases.c.name == only_case).scalar_subquery()
-            wanted = wanted.where(column.case_id == number)
-        found_names = connection.execute(select(tables.cases.c.id, tables.cases.c.name))
-        names = {number: sound(name, str) for number, name in found_names}
-        layouts = Layouts(connection)
-        is_time = metric == TIME.name
+        """The chosen ones of `runs`, in the order of the runs."""
+        names = dict(connection.execute(select(tables.cases.c.id, tables.cases.c.name)).tuples().all())
+        layouts = {
+            number: {sound(name, str): place * _DOUBLE.size for place, name in enumerate(json.loads(text))}
+            for number, text in connection.execute(select(tables.layouts.c.id, tables.layouts.c.names))
+        }
         states = {state.value: state for state in State}
-        rank = {number: place for place, number in enumerate(runs)}
-        groups: dict[tuple[int, str, str], list[tuple[int, Reading]]] = {}
-        for number, case, state, reason, noisy, seconds, layout, data in connection.execute(wanted):
-            run = runs.get(number)
-            if run is None:
+        places = {run.id: place for place, run in enumerate(runs)}
+        groups: dict[tuple[int, Environment], list[tuple[int, Reading]]] = {}
+        for run_id, case_id, state, reason, noisy, seconds, layout_id, data in connection.execute(
+            select(tables.readings).where(chosen)
+        ):
+            place = places.get(run_id)
+            if place is None:
                 continue
-            counters = Counters(layouts[layout], data)
+            counters = Counters(layouts[layout_id], data)
             if seconds is not None:
                 sound(seconds, float)
-            value = seconds if is_time else counters.get(metric)
-            reading = Reading(run, value, states[state], sound(reason, str), noisy, counters)
-            groups.setdefault((case, run.machine.id, run.toolchain.id), []).append((rank[number], reading))
+            value = seconds if metric == TIME.name else counters.get(metric)
+            reading = Reading(runs[place], value, states[state], reason, noisy, counters)
+            groups.setdefault((case_id, reading.run.environment), []).append((place, reading))
         found: dict[Series, list[Reading]] = {}
-        for (case, _, _), readings in groups.items():
-            if is_time or any(reading.value is not None for _, reading in readings):
-                readings.sort(key=lambda pair: pair[0])
-                run = readings[0][1].run
-                series = Series(names[case], metric, run.machine, run.toolchain)
-                found[series] = [reading for _, reading in readings]
+        for (case_id, _), placed in groups.items():
+            readings = [reading for _, reading in sorted(placed, key=lambda pair: pair[0])]
+            if metric == TIME.name or any(reading.value is not None for reading in readings):
+                run = readings[0].run
+                found[Series(names[case_id], metric, run.machine, run.toolchain)] = readings
         return found
 
     def documents(self, run: Run) -> list[Document]:
         """The files of a run, as they were written; the one with a date and a host first."""
-        with self.database.reading() as connection:
-            return self.documents_in(connection, run)
-
-    def documents_in(self, connection: Connection, run: Run) -> list[Document]:
-        """As documents(), within a transaction."""
         column = tables.documents.c
-        rows = connection.execute(select(column.kind, column.text).where(column.run_id == run.id)).all()
-        kept = [(kind, documents.unpacked(data, f"{self.database.name}: run {run.id}")) for kind, data in rows]
-        return [documents.of_text(Path(run.name), text)[1] for _, text in sorted(kept, reverse=True)]
+        with self.database.reading() as connection:
+            rows = connection.execute(select(column.kind, column.text).where(column.run_id == run.id)).all()
+            kept = [(kind, documents.unpacked(data, f"{self.database.name}: run {run.id}")) for kind, data in rows]
+            return [documents.of_text(Path(run.name), text) for _, text in sorted(kept, reverse=True)]
 
     def case_details(self, run: Run) -> dict[str, CaseDetails]:
         return documents.details(self.documents(run))
@@ -397,17 +304,16 @@ class Store:
         return kept[0].written
 
     def accept(self, pattern: str, since: datetime, why: str, machine_id: str = "", kind: str = KINDS[0]) -> Annotation:
-        made = datetime.now(timezone.utc)
-        row = {
-            "pattern": storable(pattern),
-            "machine_id": machine_id,
-            "since": naive(since),
-            "why": storable(why),
-            "kind": kind,
-            "made": naive(made),
-        }
         if kind not in KINDS or len(machine_id) > 12:
             raise UnusableInputError("an annotation is of a kind and a machine that a history knows")
+        row = {
+            "pattern": pattern,
+            "machine_id": machine_id,
+            "since": since,
+            "why": why,
+            "kind": kind,
+            "made": datetime.now(timezone.utc),
+        }
         with self.database.writing() as connection:
             number = connection.execute(tables.remarks.insert().values(row)).inserted_primary_key[0]  # type: ignore[index]
         return next(annotation for annotation in self.annotations() if annotation.id == number)
@@ -415,27 +321,13 @@ class Store:
     def annotations(self) -> list[Annotation]:
         """In the order in which they were made."""
         with self.database.reading() as connection:
-            rows = connection.execute(select(tables.remarks).order_by(tables.remarks.c.id)).all()
             return [
-                Annotation(
-                    row.id,
-                    sound(row.pattern, str),
-                    sound(row.machine_id, str),
-                    row.since.replace(tzinfo=timezone.utc),
-                    sound(row.why, str),
-                    sound(row.kind, str),
-                    row.made.replace(tzinfo=timezone.utc),
-                )
-                for row in rows
+                Annotation(*row) for row in connection.execute(select(tables.remarks).order_by(tables.remarks.c.id))
             ]
 
 
-def _newest(runs: Iterable[Run], limit: int | None) -> dict[int, Run]:
-    groups: dict[tuple[str, str], list[Run]] = {}
+def _newest(runs: Iterable[Run], limit: int) -> list[Run]:
+    """The newest runs of each machine and toolchain, oldest first."""
     runs = list(runs)
-    if limit is None:
-        return {run.id: run for run in runs}
-    for run in runs:
-        groups.setdefault((run.machine.id, run.toolchain.id), []).append(run)
-    kept = {run.id for group in groups.values() for run in group[-limit:]}
-    return {run.id: run for run in runs if run.id in kept}
+    kept = {run.id for group in by_environment(runs).values() for run in group[-limit:]}
+    return [run for run in runs if run.id in kept]

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime, timezone
+from typing import Any, TypeVar
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -17,6 +21,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TypeDecorator,
 )
 
 VERSION = 1
@@ -25,13 +30,74 @@ APPLICATION_ID = 0x726F6F66
 # PostgreSQL's lock that every writer holds.
 WRITERS_LOCK = 0x726F6F66
 
+_Kind = TypeVar("_Kind")
+
+
+def sound(value: object, kind: type[_Kind]) -> _Kind:
+    """A value from a database, which another program may have written. Raises TypeError for one of another type."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{type(value).__name__} where {kind.__name__} has to be")
+    return value
+
+
+def storable(text: str) -> str:
+    """Both databases reject some text that JSON can spell."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+class Words(TypeDecorator[str]):
+    """Text."""
+
+    impl: type[String] = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, _: object) -> str | None:
+        return None if value is None else storable(value)
+
+    def process_result_value(self, value: object, _: object) -> str:
+        return sound(value, str)
+
+
+class Token(Words):
+    """Text of a limited length."""
+
+    impl = String
+    cache_ok = True
+
+
+class Facts(TypeDecorator[dict[str, str]]):
+    """JSON as text."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, _: object) -> str:
+        return json.dumps(dict(value))
+
+    def process_result_value(self, value: Any, _: object) -> dict[str, str]:
+        return sound(json.loads(value), dict)
+
+
+class Moment(TypeDecorator[datetime]):
+    """Aware here, UTC without a zone in the database."""
+
+    impl = DateTime
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, _: object) -> datetime | None:
+        return None if value is None else value.astimezone(timezone.utc).replace(tzinfo=None)
+
+    def process_result_value(self, value: Any, _: object) -> datetime:
+        return sound(value, datetime).replace(tzinfo=timezone.utc)
+
+
 metadata = MetaData()
 _ROWID = BigInteger().with_variant(Integer, "sqlite")
 
 meta = Table(
     "roofbench_meta",
     metadata,
-    Column("key", String(40), primary_key=True),
+    Column("key", Token(40), primary_key=True),
     Column("value", Text, nullable=False),
 )
 
@@ -41,9 +107,9 @@ def _described(name: str) -> Table:
     return Table(
         name,
         metadata,
-        Column("id", String(12), primary_key=True),
-        Column("label", Text, nullable=False),
-        Column("facts", Text, nullable=False),  # JSON
+        Column("id", Token(12), primary_key=True),
+        Column("label", Words, nullable=False),
+        Column("facts", Facts, nullable=False),
     )
 
 
@@ -53,45 +119,45 @@ runs = Table(
     "roofbench_runs",
     metadata,
     Column("id", _ROWID, primary_key=True),
-    Column("digest", String(64), nullable=False, unique=True),
+    Column("digest", Token(64), nullable=False, unique=True),
     # As the digest, but without date and host, which a journal lacks.
-    Column("content", String(64), nullable=False, index=True),
+    Column("content", Token(64), nullable=False, index=True),
     Column("dated", Boolean, nullable=False),
-    Column("started", DateTime, nullable=False),  # UTC
-    Column("revision", Text, nullable=False),
+    Column("started", Moment, nullable=False),
+    Column("revision", Words, nullable=False),
     Column("machine_id", ForeignKey(machines.c.id), nullable=False),
     Column("toolchain_id", ForeignKey(toolchains.c.id), nullable=False),
-    Column("context", Text, nullable=False),  # JSON
-    Column("name", Text, nullable=False),
+    Column("context", Facts, nullable=False),
+    Column("name", Words, nullable=False),
 )
 documents = Table(
     "roofbench_documents",
     metadata,
     Column("run_id", ForeignKey(runs.c.id, ondelete="CASCADE"), primary_key=True),
-    Column("kind", String(10), primary_key=True),
-    Column("digest", String(64), nullable=False),  # of the text
+    Column("kind", Token(10), primary_key=True),
+    Column("digest", Token(64), nullable=False),  # of the text
     Column("text", LargeBinary, nullable=False),  # zlib
 )
 cases = Table(
     "roofbench_cases",
     metadata,
     Column("id", _ROWID, primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
+    Column("name", Words, nullable=False, unique=True),
 )
 # The names of a row of counters: hundreds of thousands of readings share a few of them.
 layouts = Table(
     "roofbench_layouts",
     metadata,
     Column("id", _ROWID, primary_key=True),
-    Column("names", Text, nullable=False, unique=True),  # JSON
+    Column("names", Words, nullable=False, unique=True),  # JSON
 )
 readings = Table(
     "roofbench_readings",
     metadata,
     Column("run_id", ForeignKey(runs.c.id, ondelete="CASCADE"), primary_key=True),
     Column("case_id", ForeignKey(cases.c.id), primary_key=True),
-    Column("state", String(12), nullable=False),
-    Column("reason", Text, nullable=False),
+    Column("state", Token(12), nullable=False),
+    Column("reason", Words, nullable=False),
     Column("noisy", Boolean, nullable=False),
     Column("seconds", Double),  # median over repetitions; null: not measured
     Column("layout_id", ForeignKey(layouts.c.id), nullable=False),
@@ -102,10 +168,10 @@ remarks = Table(
     "roofbench_annotations",
     metadata,
     Column("id", _ROWID, primary_key=True),
-    Column("pattern", Text, nullable=False),
-    Column("machine_id", String(12), nullable=False),
-    Column("since", DateTime, nullable=False),  # UTC
-    Column("why", Text, nullable=False),
-    Column("kind", String(10), nullable=False),
-    Column("made", DateTime, nullable=False),  # UTC
+    Column("pattern", Words, nullable=False),
+    Column("machine_id", Token(12), nullable=False),
+    Column("since", Moment, nullable=False),
+    Column("why", Words, nullable=False),
+    Column("kind", Token(10), nullable=False),
+    Column("made", Moment, nullable=False),
 )

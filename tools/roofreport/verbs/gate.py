@@ -32,7 +32,8 @@ from roofreport.verbs.common import (
 
 if TYPE_CHECKING:
     from roofreport.gate.again import Programs
-    from roofreport.gate.nights import Nights
+    from roofreport.gate.nightly_runs import NightlyRuns
+    from roofreport.history.records import Run
     from roofreport.history.store import Store
     from roofreport.io.contract import Metric
     from roofreport.render.history import Report
@@ -86,7 +87,7 @@ def _program(text: str) -> str:
     return str(found)
 
 
-def _programs(args: argparse.Namespace, group: Nights) -> Programs:
+def _programs(args: argparse.Namespace, group: NightlyRuns) -> Programs:
     from roofreport.gate.again import Programs
 
     if args.base and not args.binary:
@@ -95,8 +96,8 @@ def _programs(args: argparse.Namespace, group: Nights) -> Programs:
     return Programs(_program(args.base), _program(args.binary), args.budget, folder, tuple(args.flags), args.pairs)
 
 
-def _judged(store: Store, group: Nights, metric: Metric, args: argparse.Namespace) -> Report:
-    from roofreport.gate import again, nights, verdicts
+def _judged(store: Store, group: NightlyRuns, metric: Metric, args: argparse.Namespace) -> Report:
+    from roofreport.gate import again, nightly_runs, verdicts
     from roofreport.render.history import Report
 
     remarks = store.annotations()
@@ -107,23 +108,23 @@ def _judged(store: Store, group: Nights, metric: Metric, args: argparse.Namespac
         verdicts.ordered([*answer.found, *verdicts.others(group, remarks)]),
         answer.dismissed,
         [series.case for place, series in enumerate(group.series) if group.of(place, last)],
-        [run for run, night in zip(group.runs, group.numbers, strict=True) if night == last],
+        [run for run, number in zip(group.runs, group.numbers, strict=True) if number == last],
         metric,
-        [*notes, *nights.began(store, group)],
+        [*notes, *nightly_runs.began(store, group)],
     )
 
 
 def _gate(args: argparse.Namespace) -> int:
-    from roofreport.gate import nights
+    from roofreport.gate import nightly_runs
     from roofreport.history.store import open_store
     from roofreport.render import history
 
     metric = metric_of(args.metric, packaged())
     with open_store(args.store) as store:
         if args.results:
-            groups = nights.up_to(store, metric, [Path(name) for name in args.results])
+            groups = nightly_runs.up_to(store, metric, [Path(name) for name in args.results])
         else:
-            groups = nights.newest(store, metric)
+            groups = nightly_runs.newest(store, metric)
         if not groups:
             raise UnusableInputError(f"{printable(args.store)}: holds no run; tools/report history add RESULT adds one")
         reports = [_judged(store, group, metric, args) for group in groups]
@@ -172,16 +173,17 @@ def _accept(args: argparse.Namespace) -> int:
                 f"{printable(args.series)}: no case has such a name; tools/report history list --series shows which"
                 " there are"
             )
-        since = _moment(args.since, [(run.revision, run.started) for run in store.runs(machine or None)])
+        runs = [run for run in store.runs() if machine in ("", run.machine.id)]
+        since = _moment(args.since, runs)
         made = store.accept(pattern, since, args.why, machine)
     what = f"{len(cases)} case{'' if len(cases) == 1 else 's'}"
     show(f"{what} accepted since {made.since:%Y-%m-%d %H:%M} UTC: {printable(made.why, 300)}")
     return EXIT_OK
 
 
-def _moment(text: str, runs: list[tuple[str, datetime]]) -> datetime:
+def _moment(text: str, runs: list[Run]) -> datetime:
     """A commit's first run, or a date."""
-    of_commit = [started for revision, started in runs if revision and len(text) >= 4 and revision.startswith(text)]
+    of_commit = [run.started for run in runs if len(text) >= 4 and run.revision.startswith(text)]
     if of_commit:
         return min(of_commit)
     try:

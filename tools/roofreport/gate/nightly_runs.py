@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nightly runs of one machine and toolchain, from a history and from results that may not be in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofreport.errors import UnusableInputError
+from roofreport.gate import standing
+from roofreport.gate.standing import History
+from roofreport.history import document as documents
+from roofreport.history.records import Environment, Reading, Run, Series, by_environment
+from roofreport.io.contract import Better, Metric
+from roofreport.io.result import State
+from roofreport.text import printable
+
+if TYPE_CHECKING:
+    from roofreport.history.store import Store
+
+Floats = NDArray[np.float64]
+
+# Runs of one revision that begin within this time of the first one count as one nightly run.
+LONGEST_RUN = timedelta(hours=12)
+# Below this work per byte, memory is the roof of a case on every machine.
+MOST_FLOPS_A_BYTE = 4.0
+
+
+def numbered(runs: Sequence[Run]) -> list[int]:
+    """The number of the nightly run that each run belongs to, from 0; oldest first."""
+    found: list[int] = []
+    first: Run | None = None
+    for run in runs:
+        if first is None or run.revision != first.revision or run.started - first.started > LONGEST_RUN:
+            first = run
+            found.append(found[-1] + 1 if found else 0)
+        else:
+            found.append(found[-1])
+    return found
+
+
+@dataclass(frozen=True)
+class NightlyRuns:
+    """The nightly runs of one machine and toolchain, oldest first."""
+
+    runs: list[Run]
+    numbers: NDArray[np.int64]  # of each run
+    series: list[Series]  # in the order that cases run in
+    readings: list[dict[int, Reading]]  # of each series, by the place of the run
+    metric: Metric
+
+    @property
+    def count(self) -> int:
+        return int(self.numbers[-1]) + 1
+
+    def first_run(self, number: int) -> Run:
+        return self.runs[int(np.searchsorted(self.numbers, number))]
+
+    def since(self, moment: datetime) -> int:
+        """The first nightly run that does not begin before it; count, if there is none."""
+        starts = [self.first_run(number).started for number in range(self.count)]
+        return sum(start < moment for start in starts)
+
+    def of(self, series: int, number: int) -> list[Reading]:
+        """The series' readings in one nightly run."""
+        return [reading for place, reading in self.readings[series].items() if self.numbers[place] == number]
+
+    def history(self, series: int, accepted: int) -> History:
+        logs, rates, memory_rates = self._tables
+        paces = np.column_stack([rates[:, series], memory_rates[:, series]])
+        return History(self.numbers, logs[:, series], paces if self.metric.noisy else paces[:, :0], accepted)
+
+    @cached_property
+    def _tables(self) -> tuple[Floats, Floats, Floats]:
+        """[run, series]: the figure, the rate of the roof next to it, and that of the nearest roof that is memory."""
+        shape = (len(self.runs), len(self.series))
+        logs, rates = np.full(shape, np.nan), np.full(shape, np.nan)
+        follows_memory = np.zeros(len(self.series), dtype=np.bool_)
+        sign = -1.0 if self.metric.better is Better.HIGHER else 1.0
+        for column, readings in enumerate(self.readings):
+            for row, reading in readings.items():
+                value = reading.value
+                if value is not None and reading.state is State.MEASURED and 0 < value < math.inf:
+                    logs[row, column] = sign * math.log(value)
+                if self.metric.noisy:
+                    rate, of_memory = roof_rate(reading.counters)
+                    rates[row, column] = rate
+                    follows_memory[column] = of_memory
+        return logs, rates, standing.memory_pace(rates, follows_memory)
+
+
+def roof_rate(counters: Mapping[str, float]) -> tuple[float, bool]:
+    """The logarithm of the rate that the roof next to a case allowed, up to a constant of the case; whether the roof is
+    memory's. nan: the case does not have a roof.
+    """
+    roof, flops, moved = (_positive(counters.get(name)) for name in ("roof", "FLOP/s", "bytes/s"))
+    rate = moved or flops
+    if not roof or not rate:
+        return math.nan, False
+    return math.log(rate) - math.log(roof), flops <= MOST_FLOPS_A_BYTE * moved
+
+
+def _positive(value: float | None) -> float:
+    return value if value is not None and 0 < value < math.inf else 0.0
+
+
+def _grouped(found: Mapping[Series, Sequence[Reading]], runs: Sequence[Run], metric: Metric) -> list[NightlyRuns]:
+    """One group for each machine and toolchain of `runs`, which are oldest first."""
+    columns: dict[Environment, list[Series]] = {}
+    for series in found:
+        columns.setdefault(series.environment, []).append(series)
+    groups = []
+    for environment, own in by_environment(runs).items():
+        place = {run.id: index for index, run in enumerate(own)}
+        own_series = columns.get(environment, [])
+        readings = [{place[r.run.id]: r for r in found[one] if r.run.id in place} for one in own_series]
+        groups.append(NightlyRuns(own, np.array(numbered(own)), own_series, readings, metric))
+    return groups
+
+
+LONGEST_READ = standing.LONGEST + standing.FENCE_NIGHTS
+
+
+def _of_store(store: Store, metric: Metric, kept: Sequence[Run], runs: Sequence[Run]) -> dict[Series, list[Reading]]:
+    """Reads runs only as far back as `kept`, some of the newest of `runs`, requires."""
+    wanted = {run.id for run in kept}
+    limit = 0
+    for own in by_environment(runs).values():
+        limit = max(limit, *(len(own) - place for place, run in enumerate(own) if run.id in wanted), 0)
+    if not limit:
+        return {}
+    found = store.history(metric.name, run_limit=limit)
+    return {series: list(readings) for series, readings in found.items()}
+
+
+def newest(store: Store, metric: Metric) -> list[NightlyRuns]:
+    """The newest nightly runs of every machine, of the toolchain that it ran last."""
+    runs = store.runs()
+    last = {run.machine.id: run.toolchain.id for run in runs}
+    kept = _newest_nightly_runs([run for run in runs if last[run.machine.id] == run.toolchain.id])
+    return _grouped(_of_store(store, metric, kept, runs), kept, metric)
+
+
+def _newest_nightly_runs(runs: Sequence[Run]) -> list[Run]:
+    kept = []
+    for own in by_environment(runs).values():
+        numbers = numbered(own)
+        kept += [run for run, number in zip(own, numbers, strict=True) if number > numbers[-1] - LONGEST_READ]
+    return kept
+
+
+def up_to(store: Store, metric: Metric, paths: Sequence[Path]) -> list[NightlyRuns]:
+    """The nightly runs up to that of some results of one machine and toolchain, which are in the history or are not."""
+    runs = store.runs()
+    # The history may know better when a run began.
+    known = {run.digest: run for run in runs}
+    tonight: list[Run] = []
+    new: dict[Series, list[Reading]] = {}
+    for index, path in enumerate(paths):
+        document = documents.of_file(path)
+        run = documents.run_of(document, number=-1 - index)  # which the history does not use
+        tonight.append(known.get(run.digest, run))
+        if run.digest not in known:
+            for case, reading in documents.readings_of(document, run, metric.name).items():
+                new.setdefault(Series(case, metric.name, run.machine, run.toolchain), []).append(reading)
+    tonight.sort(key=lambda run: run.started)
+    last = tonight[-1]
+    other = next((run for run in tonight if run.environment != last.environment), None)
+    if other is not None:
+        raise UnusableInputError(
+            f"{printable(other.name)} and {printable(last.name)} are of different machines or toolchains;"
+            " the gate takes the results of one nightly run"
+        )
+    chosen = {run.digest for run in tonight}
+    before = [
+        run
+        for run in runs
+        if run.environment == last.environment and run.digest not in chosen and run.started <= last.started
+    ]
+    kept = _newest_nightly_runs(sorted([*before, *tonight], key=lambda run: run.started))
+    found = _of_store(store, metric, [run for run in kept if run.id > 0], runs)
+    for series, readings in new.items():
+        found.setdefault(series, []).extend(readings)
+    return _grouped(found, kept, metric)
+
+
+def began(store: Store, group: NightlyRuns) -> list[str]:
+    """Notes on series that are too young to be judged: their first nightly run, and the changes since the series
+    before.
+    """
+    first = group.runs[0]
+    if group.count > standing.FEWEST_NIGHTS:
+        return []
+    said = f"too young to be judged: {group.count} of {standing.FEWEST_NIGHTS + 1} nights"
+    before = [run for run in store.runs() if run.started < first.started and run.environment != first.environment]
+    if not before:
+        return [said]
+    same = [run for run in before if run.machine.id == first.machine.id]
+    last = (same or before)[-1]
+    changes = [
+        f"{key} {now.get(key, 'unknown')}, was {then.get(key, 'unknown')}"
+        for then, now in ((last.machine.facts, first.machine.facts), (last.toolchain.facts, first.toolchain.facts))
+        for key in {**then, **now}
+        if then.get(key) != now.get(key)
+    ]
+    return [f"{said}; a new series began on {first.started:%Y-%m-%d}: {'; '.join(changes)}"]
