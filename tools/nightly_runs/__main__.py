@@ -74,7 +74,7 @@ def _run(args: argparse.Namespace) -> int:
             chain.run()
         finally:
             if args.summary is not None:
-                append(args.summary, markdown(chain.tonight, chain.outcomes))
+                append(args.summary, markdown(chain.current, chain.outcomes))
     tell("tools/nightly: " + ("; ".join(str(one) for one in chain.outcomes if one.state != OK) or "ok"))
     states = {outcome.state for outcome in chain.outcomes}
     return EXIT_UNUSABLE if FAILED in states else EXIT_ALARM if ALARM in states else EXIT_OK
@@ -82,7 +82,7 @@ def _run(args: argparse.Namespace) -> int:
 
 class _Example(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        show(Path(__file__).with_name("example.toml").read_text(encoding="utf-8"), end="")
+        show(configs.EXAMPLE, end="")
         parser.exit()
 
 

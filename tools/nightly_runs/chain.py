@@ -95,7 +95,7 @@ class Outcome:
 @dataclass
 class Chain:
     config: Config
-    tonight: NightlyRun
+    current: NightlyRun
     outcomes: list[Outcome] = field(default_factory=list)
 
     def run(self) -> None:
@@ -120,56 +120,56 @@ class Chain:
             try:
                 state, reason = work()
             except OSError as error:
-                state, reason = FAILED, f"{error.filename or self.tonight.folder}: {files.reason(error)}"
+                state, reason = FAILED, f"{error.filename or self.current.folder}: {files.reason(error)}"
             outcome = Outcome(name, state, reason)
         self.outcomes.append(outcome)
         if outcome.state != OK:
             tell(f"== {outcome}")
 
     def _do(self, step: str, command: Sequence[str]) -> int:
-        return execute(command, self.tonight.log(step))
+        return execute(command, self.current.log(step))
 
     def _result(self, step: str, status: int) -> tuple[str, str]:
-        return (FAILED, f"exit status {status}, see {self.tonight.log(step)}") if status else (OK, "")
+        return (FAILED, f"exit status {status}, see {self.current.log(step)}") if status else (OK, "")
 
     def _build(self) -> tuple[str, str]:
-        return self._result("build", self._do("build", self.config.build))
+        return self._result("build", self._do("build", self.config.build_command))
 
     def _measure(self, process: Process) -> int:
         """Runs the suite to completion in at most `attempts` attempts."""
         out = f"--benchmark_out={process.result}"
-        fresh = [*self.config.flags, out, "--benchmark_out_format=json", f"--journal={process.journal}"]
+        fresh = [*self.config.suite_flags, out, "--benchmark_out_format=json", f"--journal={process.journal}"]
         status = 0
-        for attempt in range(self.config.attempts):
+        for attempt in range(self.config.suite_attempts):
             resumes = process.is_unfinished
             if attempt and not resumes:
                 break  # it left nothing to resume
-            status = self._do("suite", [*self.config.suite, *(["--resume", out] if resumes else fresh)])
+            status = self._do("suite", [*self.config.suite_command, *(["--resume", out] if resumes else fresh)])
             if status in _MEASURED or (resumes and status == _REFUSED):
                 break
         return status
 
     def _suite(self) -> tuple[str, str]:
         self._finish_earlier_runs()
-        if self.tonight.added_marker.exists():
-            tell(f"== the results of {self.tonight.folder.name} are in the history already")
+        if self.current.added_marker.exists():
+            tell(f"== the results of {self.current.folder.name} are in the history already")
             return OK, ""
         statuses: set[int] = set()
-        for number in range(1, self.config.processes + 1):
-            process = self.tonight.process(number)
+        for number in range(1, self.config.suite_processes + 1):
+            process = self.current.process(number)
             if process.has_ended:
                 continue
-            tell(f"== process {number} of {self.config.processes}")
+            tell(f"== process {number} of {self.config.suite_processes}")
             status = self._measure(process)
             if status not in _MEASURED or not process.has_ended:
-                return FAILED, f"exit status {status}, see {self.tonight.log('suite')}"
+                return FAILED, f"exit status {status}, see {self.current.log('suite')}"
             statuses.add(status)
         return (ALARM, "some cases failed") if 1 in statuses else (OK, "")
 
     def _finish_earlier_runs(self) -> None:
         for earlier in all_runs(self.config.nights):
             for process in earlier.processes():
-                if not process.is_unfinished or earlier == self.tonight:
+                if not process.is_unfinished or earlier == self.current:
                     continue
                 tell(f"== resuming {earlier.folder.name}, which is incomplete")
                 if self._measure(process) not in _MEASURED:
@@ -196,33 +196,33 @@ class Chain:
 
     def _second_runs(self) -> list[str]:
         """Flags to run slower cases again, with tonight's program and that of the last run without an alarm."""
-        if not self.config.binary or not Path(self.config.binary).exists():
+        if not self.config.gate_binary or not Path(self.config.gate_binary).exists():
             return []
         base = [f"--base={self._good}"] if self._good.exists() else []
-        return [f"--binary={self.config.binary}", *base, f"--state={self.tonight.folder / 'again'}"]
+        return [f"--binary={self.config.gate_binary}", *base, f"--state={self.current.folder / 'again'}"]
 
     def _gate(self) -> tuple[str, str]:
         kinds = {"markdown": "md", "junit": "xml", "json": "json"}
-        written = [f"--{flag}={self.tonight.findings(kind)}" for flag, kind in kinds.items()]
-        results = [str(process.files()[0]) for process in self.tonight.processes()]
+        written = [f"--{flag}={self.current.findings(kind)}" for flag, kind in kinds.items()]
+        results = [str(process.files()[0]) for process in self.current.processes()]
         flags = [f"--store={self.config.store}", *self._second_runs(), *written]
-        status = self._do("gate", [*self.config.gate, *flags, *results])
+        status = self._do("gate", [*self.config.gate_command, *flags, *results])
         if status == 1:
             return ALARM, "something got worse"
         return self._result("gate", status)
 
     def _site(self) -> tuple[str, str]:
         flags = [f"--store={self.config.store}", f"--out={self.config.site}"]
-        return self._result("site", self._do("site", [*self.config.pages, *flags]))
+        return self._result("site", self._do("site", [*self.config.pages_command, *flags]))
 
     def _keep_good_build(self) -> None:
         """Copies the program, which the next build overwrites, for the second runs of the next nightly run."""
-        if self._state("gate") != OK or self._state("suite") != OK or not Path(self.config.binary or "-").exists():
+        if self._state("gate") != OK or self._state("suite") != OK or not Path(self.config.gate_binary or "-").exists():
             return
         new = self._good.with_suffix(".new")
         try:
             new.parent.mkdir(exist_ok=True)
-            shutil.copy2(self.config.binary, new)
+            shutil.copy2(self.config.gate_binary, new)
             new.replace(self._good)
         except OSError as error:
             tell(f"== cannot keep tonight's program for the next nightly run: {printable(str(error))}")

@@ -16,50 +16,66 @@ from roofreport.errors import UnusableInputError
 from roofreport.stats import sequential
 
 _CASES = "a/n:1:1.0,b/n:1:5.0,c/n:1:0.2"
+_QUIET = "--flag=--noise=0.002"
+_THEIRS_AND_OURS = (
+    "f/impl:x/n:1:1.0,f/impl:y/n:1:0.7,f/impl:x/n:2:5.0,f/impl:y/n:2:5.0,f/impl:x/n:3:1,f/impl:y/n:4:1,g/n:1:1"
+)
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> str:
     """Its counter makes each run differ."""
-    return fake_roofbench.script(tmp_path / "bin", _CASES, tmp_path / "runs")
+    return _program(tmp_path)
+
+
+def _program(folder: Path, cases: str = _CASES, flags: str = "") -> str:
+    return fake_roofbench.script(folder / "bin", cases, folder / "runs", flags=flags)
 
 
 def _abba(base: str, new: str, state: Path, *more: str) -> int:
     return main(["abba", base, new, f"--state={state}", "--budget=60s", "--pairs=16", *more])
 
 
-def _order(state: Path) -> str:
-    files = sorted(
-        (path for path in state.glob("0*-*.json") if "pilot" not in path.name), key=lambda p: p.stat().st_mtime_ns
-    )
-    return "".join(path.stem[-1] for path in files)
+def _verdicts(out: str) -> dict[str, str]:
+    rows = [line.split() for line in out.partition("\n\n")[0].splitlines()[2:]]
+    return {row[1]: row[0] for row in rows}
 
 
-def test_same_program(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _abba(program, program, tmp_path / "state", "--flag=--noise=0.002") == 0
+def test_processes_take_turns(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _abba(program, program, tmp_path / "state", _QUIET) == 0
     captured = capsys.readouterr()
     assert "3 cases: 3 SAME" in captured.out
     assert "pair 10" in captured.err
     assert "left" in captured.err
-    order = _order(tmp_path / "state")
-    assert len(order) >= 20
-    assert order.startswith("ABBAABBAABBA")
+    files = sorted((tmp_path / "state").glob("0*-[AB].json"), key=lambda path: path.stat().st_mtime_ns)
+    assert len(files) >= 20
+    assert "".join(path.stem[-1] for path in files).startswith("ABBAABBAABBA")
 
 
-def test_slower_flags(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _abba(program, f"{program} --slow=b/n:1", tmp_path / "state") == 1
+@pytest.mark.parametrize(
+    ("base", "new", "status", "verdicts", "said"),
+    [
+        ("", "--slow=b/n:1", 1, "SAME SLOWER SAME", "+3"),
+        ("", "--factor=0.8", 0, "FASTER FASTER FASTER", "3 FASTER (time"),
+        ("", "--fail=a/n:1", 1, "FAILED SAME SAME", "new: failed"),
+        ("--skip=a/n:1", "", 0, "MISSING SAME SAME", "base: skipped"),
+        ("", "--crash", 1, "FAILED FAILED FAILED", "SIGSEGV"),
+        ("", "--metric=ttft_ms", 0, "MISSING MISSING MISSING", "no ttft_ms"),
+    ],
+)
+def test_verdicts(
+    base: str, new: str, status: int, verdicts: str, said: str, program: str, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    more = [new] if new.startswith("--metric") else []
+    flags = "" if more else new
+    assert _abba(f"{program} {base}", f"{program} {flags}", tmp_path / "state", _QUIET, *more) == status
     out = capsys.readouterr().out
-    slower = [line for line in out.splitlines() if line.startswith("SLOWER")]
-    assert len(slower) == 1
-    assert "b/n:1" in slower[0]
+    assert _verdicts(out) == dict(zip(("a/n:1", "b/n:1", "c/n:1"), verdicts.split(), strict=True))
+    assert said in out
 
 
-def test_faster(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _abba(program, f"{program} --factor=0.8", tmp_path / "state") == 0
-    assert "3 FASTER" in capsys.readouterr().out
-
-
-def test_shares_of_the_roof_tell_what_times_on_changing_memory_do_not(
+def test_shares_of_the_roof_decide_where_memory_changes(
     program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unsteady = f"{program} --memory=0.4"
@@ -73,21 +89,10 @@ def test_shares_of_the_roof_tell_what_times_on_changing_memory_do_not(
     assert "3 SLOWER (roof" in capsys.readouterr().out
 
 
-def test_a_case_without_the_metric_is_missing(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _abba(program, program, tmp_path / "state", "--metric=ttft_ms")
-    out = capsys.readouterr().out
-    assert "3 MISSING" in out
-    assert "no ttft_ms" in out
-
-
-def test_a_metric_without_a_direction_is_refused(program: str, tmp_path: Path) -> None:
-    assert _abba(program, program, tmp_path / "state", "--metric=samples") == 2
-
-
 def test_resumes(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = tmp_path / "state"
     assert _abba(program, f"{program} --factor=1.3", state) == 1
-    whole = capsys.readouterr().out
+    assert "3 SLOWER" in capsys.readouterr().out
     runs = int((tmp_path / "runs").read_text())
     # As if the comparison had been stopped after its fifth pair, within the sixth.
     stored = json.loads((state / "state.json").read_text())
@@ -98,7 +103,7 @@ def test_resumes(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert _abba(program, f"{program} --factor=1.3", state) == 1
     captured = capsys.readouterr()
     assert "resumed after 5 pairs" in captured.err
-    assert "3 SLOWER" in captured.out and "3 SLOWER" in whole
+    assert "3 SLOWER" in captured.out
     assert 10 <= int((tmp_path / "runs").read_text()) - runs <= 22
     # A finished one gives its verdict again without a run.
     runs = int((tmp_path / "runs").read_text())
@@ -112,59 +117,64 @@ def test_state_of_another_comparison_is_refused(
 ) -> None:
     state = tmp_path / "state"
     assert _abba(program, program, state, "--filter=a/") in (0, 1)
-    assert _abba(program, f"{program} --factor=2", state, "--filter=a/") == 2
+    whole = (state / "state.json").read_text()
+    other = (program, f"{program} --factor=2", state, "--filter=a/")
+    assert _abba(*other) == 2
     assert "another comparison" in capsys.readouterr().err
-    assert _abba(program, f"{program} --factor=2", state, "--filter=a/", "--restart") == 1
-    (state / "state.json").write_text("{")
-    assert _abba(program, f"{program} --factor=2", state, "--filter=a/") == 2
+    for key, value in (("max_time", "long"), ("closed", {"a/n:1": ["ODD", ""]}), ("cases", []), ("more", 1)):
+        (state / "state.json").write_text(json.dumps(json.loads(whole) | {key: value}))
+        assert _abba(*other) == 2
+        assert "is damaged" in capsys.readouterr().err
+    assert _abba(*other, "--restart") == 1
 
 
-_THEIRS_AND_OURS = (
-    "f/impl:x/n:1:1.0,f/impl:y/n:1:0.7,f/impl:x/n:2:5.0,f/impl:y/n:2:5.0,f/impl:x/n:3:1,f/impl:y/n:4:1,g/n:1:1"
+@pytest.mark.parametrize(
+    ("times", "flags", "status", "verdicts"),
+    [
+        (
+            _THEIRS_AND_OURS,
+            "--match=impl:x=impl:y",
+            0,
+            {"f/n:1": "FASTER", "f/n:2": "SAME", "f/n:3": "MISSING", "f/n:4": "NEW"},
+        ),
+        (_THEIRS_AND_OURS, "--match=impl:y=impl:x --filter=n:[12]", 1, {"f/n:1": "SLOWER", "f/n:2": "SAME"}),
+        (
+            _THEIRS_AND_OURS,
+            "--match=impl:x=impl:y --filter=n:[12] --flag=--fail=f/impl:y/n:1",
+            1,
+            {"f/n:1": "FAILED", "f/n:2": "SAME"},
+        ),
+        (
+            _THEIRS_AND_OURS,
+            "--match=impl:x=impl:y --filter=n:[12] --flag=--skip=f/impl:x/n:1",
+            0,
+            {"f/n:1": "MISSING", "f/n:2": "SAME"},
+        ),
+        (
+            "f/impl:x/type:a/n:1:1.0,f/impl:y/type:b/n:1:0.7,f/impl:y/type:a/n:1:0.1,f/impl:x/type:b/n:2:1",
+            "--match=impl:x/type:a=impl:y/type:b",
+            0,
+            {"f/n:1": "FASTER"},
+        ),
+        # The program's contract has the default that names leave out.
+        (
+            "gelu/dtype:bf16/elements:4:1.0,gelu/impl:native/dtype:bf16/elements:4:0.7,copy/bytes:4:1",
+            "--match=impl:eager=impl:native --flag=--described",
+            0,
+            {"gelu/dtype:bf16/elements:4": "FASTER"},
+        ),
+    ],
 )
-
-
-def test_cases_that_differ_in_one_axis(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    program = fake_roofbench.script(tmp_path / "bin", _THEIRS_AND_OURS, tmp_path / "runs")
-    flags = [f"--state={tmp_path / 'state'}", "--budget=60s", "--pairs=12", "--flag=--noise=0.002"]
-    assert main(["abba", program, "--match=impl:x=impl:y", *flags]) == 0
+def test_a_match(
+    times: str, flags: str, status: int, verdicts: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = _program(tmp_path, times)
+    more = [f"--state={tmp_path / 'state'}", "--budget=60s", "--pairs=12", _QUIET, *flags.split()]
+    assert main(["abba", program, *more]) == status
     out = capsys.readouterr().out
-    verdicts = {line.split()[1]: line.split()[0] for line in out.splitlines()[2:6]}
-    assert verdicts == {"f/n:1": "FASTER", "f/n:2": "SAME", "f/n:3": "MISSING", "f/n:4": "NEW"}
-    assert "base impl:x, new impl:y" in out
-    # The opposite direction needs a separate state.
-    assert main(["abba", program, "--match=impl:y=impl:x", *flags]) == 2
-    assert "another comparison" in capsys.readouterr().err
-    assert main(["abba", program, "--match=impl:y=impl:x", *flags, "--restart"]) == 1
-    assert any(line.startswith("SLOWER") and "f/n:1" in line for line in capsys.readouterr().out.splitlines())
-
-
-def test_a_case_that_fails_on_one_side_of_a_match(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    program = fake_roofbench.script(tmp_path / "bin", _THEIRS_AND_OURS, tmp_path / "runs")
-    flags = ["--budget=60s", "--pairs=10", "--match=impl:x=impl:y", "--filter=n:[12]"]
-    assert main(["abba", program, *flags, f"--state={tmp_path / 'new'}", "--flag=--fail=f/impl:y/n:1"]) == 1
-    assert any(line.startswith("FAILED") and "f/n:1" in line for line in capsys.readouterr().out.splitlines())
-    assert main(["abba", program, *flags, f"--state={tmp_path / 'base'}", "--flag=--skip=f/impl:x/n:1"]) == 0
-    assert any(line.startswith("MISSING") and "f/n:1" in line for line in capsys.readouterr().out.splitlines())
-
-
-def test_a_match_that_matches_nothing(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["abba", program, "--match=impl:x=impl:y", f"--state={tmp_path / 's'}"]) == 2
-    assert "impl:x=impl:y" in capsys.readouterr().err
-
-
-def test_one_program_alone_needs_a_match(program: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["abba", program]) == 2
-    assert "--match" in capsys.readouterr().err
-
-
-def test_cases_that_differ_in_two_axes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    times = "f/impl:x/type:a/n:1:1.0,f/impl:y/type:b/n:1:0.7,f/impl:y/type:a/n:1:0.1,f/impl:x/type:b/n:2:1"
-    program = fake_roofbench.script(tmp_path / "bin", times, tmp_path / "runs")
-    flags = [f"--state={tmp_path / 'state'}", "--budget=60s", "--pairs=12", "--flag=--noise=0.002"]
-    assert main(["abba", program, "--match=impl:x/type:a=impl:y/type:b", *flags]) == 0
-    (line,) = capsys.readouterr().out.splitlines()[2:3]
-    assert line.split()[:2] == ["FASTER", "f/n:1"] and "-30" in line
+    assert _verdicts(out) == verdicts
+    base, _, new = more[4].removeprefix("--match=").partition("=")
+    assert f"base {base}, new {new}" in out
 
 
 @pytest.mark.parametrize(
@@ -174,56 +184,49 @@ def test_cases_that_differ_in_two_axes(tmp_path: Path, capsys: pytest.CaptureFix
         *("impl:x/n:1=impl:y", "impl:x/n:1=impl:x/n:1", "impl:x/=impl:y/", "impl:x/impl:y=impl:z/impl:z"),
     ],
 )
-def test_what_is_no_match(text: str) -> None:
+def test_an_invalid_match(text: str) -> None:
     with pytest.raises(UnusableInputError):
         axes.parse_match(text)
 
 
-def test_failed_and_skipped_cases(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _abba(program, f"{program} --fail=a/n:1", tmp_path / "one", "--flag=--noise=0.002") == 1
-    out = capsys.readouterr().out
-    assert any(line.startswith("FAILED") and "a/n:1" in line for line in out.splitlines())
-    assert "2 SAME" in out
-    assert _abba(f"{program} --skip=a/n:1", program, tmp_path / "two", "--flag=--noise=0.002") == 0
-    assert any(line.startswith("MISSING") and "a/n:1" in line for line in capsys.readouterr().out.splitlines())
-
-
 @pytest.mark.parametrize("once", ["--fail=a/n:1", "--skip=a/n:1", "--crash"])
-def test_what_goes_wrong_once_is_run_again(
+def test_a_failure_that_happens_once_is_run_again(
     program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], once: str
 ) -> None:
     sides = f"{program} {once} --in_run=7", program
-    assert _abba(*sides, tmp_path / "state", "--flag=--noise=0.002") == 0
+    assert _abba(*sides, tmp_path / "state", _QUIET) == 0
     out = capsys.readouterr().out
     assert "3 SAME" in out
     # A comparison that is over gives the same verdicts from its files.
-    assert _abba(*sides, tmp_path / "state", "--flag=--noise=0.002") == 0
+    assert _abba(*sides, tmp_path / "state", _QUIET) == 0
     assert capsys.readouterr().out == out
 
 
-def test_crash_of_the_new_program(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _abba(program, f"{program} --crash", tmp_path / "state") == 1
-    assert "SIGSEGV" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("BIN|--crash BIN", "SIGSEGV"),
+        ("BIN BIN|--device=other", "machine changed"),
+        ("BIN BIN --budget=0.05s", "--filter"),
+        ("BIN BIN --metric=samples", "is neither better nor worse"),
+        ("BIN BIN|--described --metric=nonsense", "is not in the table of metrics"),
+        ("BIN", "--match"),
+        ("BIN --match=impl:x=impl:y", "no cases that differ in impl:x=impl:y alone"),
+    ],
+)
+def test_refusals(arguments: str, said: str, program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [word.replace("BIN", program).replace("|", " ") for word in arguments.split()]
+    assert main(["abba", *given, f"--state={tmp_path / 'state'}"]) == 2
+    assert said in capsys.readouterr().err
 
 
-def test_crash_of_the_base(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _abba(f"{program} --crash", program, tmp_path / "state") == 2
-    assert "SIGSEGV" in capsys.readouterr().err
-
-
-def test_budget_that_is_too_small(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["abba", program, program, f"--state={tmp_path / 's'}", "--budget=0.05s"]) == 2
-    error = capsys.readouterr().err
-    assert "--budget=" in error and "--filter" in error
-
-
-def test_changed_machine(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _abba(program, f"{program} --device=other", tmp_path / "state") == 2
-    assert "machine changed" in capsys.readouterr().err
+def test_a_metric_of_the_programs_own(tmp_path: Path) -> None:
+    program = _program(tmp_path, "a/n:1:1.0", "--described")
+    assert _abba(program, program, tmp_path / "one", "--metric=roof", _QUIET) == 0
 
 
 @pytest.mark.parametrize("text", ["", "/no/such/program", "'open quote", "ls --journal=x", "ls --benchmark_out=x"])
-def test_what_is_no_command(text: str) -> None:
+def test_an_invalid_command(text: str) -> None:
     with pytest.raises(UnusableInputError):
         command.parse(text)
 
@@ -239,7 +242,7 @@ def test_durations(text: str, expected: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5 years", "-5s", "0s", "nan", "1e3", "9999h"])
-def test_no_durations(text: str) -> None:
+def test_invalid_durations(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         seconds(text)
 
@@ -249,19 +252,3 @@ def test_at_least_ten_pairs() -> None:
     assert not sequential.is_due(0, 1.0, 9)
     assert sequential.is_due(0, 0.25, 10)
     assert not sequential.is_due(4, 1.0, 100)
-
-
-def test_a_metric_of_the_programs_own(tmp_path: Path) -> None:
-    program = fake_roofbench.script(tmp_path / "bin", "a/n:1:1.0", tmp_path / "runs", flags="--described")
-    assert _abba(program, program, tmp_path / "one", "--metric=roof", "--flag=--noise=0.002") == 0
-    assert _abba(program, program, tmp_path / "two", "--metric=nonsense") == 2
-
-
-def test_a_match_sees_the_default_that_names_leave_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    times = "gelu/dtype:bf16/elements:4:1.0,gelu/impl:native/dtype:bf16/elements:4:0.7,copy/bytes:4:1"
-    program = fake_roofbench.script(tmp_path / "bin", times, tmp_path / "runs")
-    flags = [f"--state={tmp_path / 'state'}", "--budget=60s", "--pairs=12", "--flag=--noise=0.002"]
-    assert main(["abba", f"{program} --described", "--match=impl:eager=impl:native", *flags]) == 0
-    out = capsys.readouterr().out
-    assert any(line.startswith("FASTER") and "gelu/dtype:bf16/elements:4 " in line for line in out.splitlines())
-    assert "1 case: 1 FASTER" in out
