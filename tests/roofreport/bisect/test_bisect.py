@@ -41,31 +41,29 @@ def test_the_injected_slow_commit_is_found(tmp_path: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(
-    ("good", "bad", "said"),
+    ("good", "bad", "state", "said"),
     [
-        ("nothing", "HEAD", "no commit of"),
-        ("HEAD", "good", "does not come before"),
-        ("HEAD", "HEAD", "does not come before"),
+        ("nothing", "HEAD", "", "no commit of"),
+        ("HEAD", "good", "", "does not come before"),
+        ("HEAD", "HEAD", "", "does not come before"),
+        ("good", "HEAD", "{", "is damaged"),
+        ("good", "HEAD", "[]", "is damaged"),
+        ("good", "HEAD", '{"key": 1, "outcomes": {}}', "is damaged"),
+        ("good", "HEAD", '{"key": "", "outcomes": {"a": {"kind": "odd"}}}', "is damaged"),
     ],
 )
-def test_commits_that_are_none_are_refused(
-    tmp_path: Path, good: str, bad: str, said: str, capsys: pytest.CaptureFixture[str]
+def test_invalid_commits_and_states_are_refused(
+    good: str, bad: str, state: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if state:
+        (tmp_path / "state").mkdir()
+        (tmp_path / "state" / "bisect.json").write_text(state)
     assert _bisect(_made(tmp_path, 2, 1), tmp_path, good, bad) == 2
     assert said in capsys.readouterr().err
 
 
-def test_a_build_that_fails_is_told_with_its_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_build_names_its_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = _made(tmp_path, 2, 1, broken=1)
     assert _bisect(made, tmp_path) == 2
     assert "its build ended with 1" in capsys.readouterr().err
     assert list((tmp_path / "state" / "built").glob("*.log"))
-
-
-def test_a_damaged_state_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = _made(tmp_path, 2, 1)
-    (tmp_path / "state").mkdir()
-    for text in ("{", "[]", '{"key": 1, "outcomes": {}}', '{"key": "", "outcomes": {"a": {"kind": "odd"}}}'):
-        (tmp_path / "state" / "bisect.json").write_text(text)
-        assert _bisect(made, tmp_path) == 2
-        assert "is damaged" in capsys.readouterr().err

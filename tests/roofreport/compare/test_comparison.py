@@ -34,43 +34,37 @@ def _verdicts(judgements: list[Judgement]) -> dict[str, Verdict]:
     return {judgement.name: judgement.verdict for judgement in judgements}
 
 
-def test_identical_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = builders.write_json(tmp_path / "a.json")
-    status, out, _ = _compare(capsys, path, path)
-    assert status == 0
-    assert "3 cases: 3 SAME" in out
+_PEAK = [builders.row("a/n:1", 1.0, peak_mem=1e6)], [builders.row("a/n:1", 1.0, peak_mem=1.02e6)]
+_EDITED = [row | {"real_time": 1.3 * row["real_time"]} for row in builders.scaled(1.0)]
 
 
-def test_planted_slowdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    base = builders.write_json(tmp_path / "a.json")
-    new = builders.write_json(tmp_path / "b.json", builders.scaled(1.3))
-    status, out, _ = _compare(capsys, base, new)
-    assert status == 1
-    assert "3 SLOWER" in out
-    assert "+30.0 %" in out
-    status, out, _ = _compare(capsys, new, base)
-    assert status == 0
-    assert "3 FASTER" in out
-
-
-@pytest.mark.parametrize("kind", ["json", "journal"])
-def test_a_file_in_which_the_times_alone_were_edited(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("base", "new", "flags", "status", "said"),
+    [
+        (None, None, [], 0, ["3 cases: 3 SAME"]),
+        (None, builders.scaled(1.3), [], 1, ["3 SLOWER", "+30.0 %"]),
+        (builders.scaled(1.3), None, [], 0, ["3 FASTER"]),
+        (None, _EDITED, [], 1, ["3 SLOWER"]),  # times decide, not their counters
+        (None, builders.scaled(1 / 1.5), ["--metric=FLOP/s"], 0, ["2 FASTER"]),
+        (*_PEAK, ["--metric=peak_mem"], 1, ["1 SLOWER", "+2.0 %"]),
+        (*reversed(_PEAK), ["--metric=peak_mem"], 0, ["1 FASTER"]),
+        (None, None, ["--metric=samples"], 2, []),
+        (None, None, ["--metric=nonsense"], 2, []),
+    ],
+)
+def test_two_files(
+    base: list[dict[str, Any]] | None,
+    new: list[dict[str, Any]] | None,
+    flags: list[str],
+    status: int,
+    said: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    base, new = tmp_path / "a", tmp_path / "b"
-    if kind == "json":
-        builders.write_json(base)
-        document = builders.document()
-        for row in document["benchmarks"]:
-            row["real_time"] *= 1.3
-        new.write_text(json.dumps(document))
-    else:
-        base.write_text(builders.journal_text())
-        lines = [builders.line(name, time) for name, time in builders.TIMES.items()]
-        new.write_text(
-            builders.journal_text(builders.header(), *({**line, "median_s": 1.3 * line["median_s"]} for line in lines))
-        )
-    assert _compare(capsys, base, new)[0] == 1
+    files = builders.write_json(tmp_path / "a.json", base), builders.write_json(tmp_path / "b.json", new)
+    ended, out, _ = _compare(capsys, *files, *flags)
+    assert ended == status
+    assert all(text in out for text in said)
 
 
 def test_small_changes_of_one_process_are_not_called(tmp_path: Path) -> None:
@@ -78,7 +72,7 @@ def test_small_changes_of_one_process_are_not_called(tmp_path: Path) -> None:
     assert set(_verdicts(_judge(tmp_path, builders.scaled(1.005))).values()) == {Verdict.SAME}
 
 
-def test_a_slower_machine_is_no_slower_case(tmp_path: Path) -> None:
+def test_a_slower_machine_does_not_make_a_slower_case(tmp_path: Path) -> None:
     """The time grew, but so did the time allowed by the roof next to it."""
     rows = [row | {"roof": 0.5} for row in builders.scaled(1.6)]
     judgements = _judge(tmp_path, rows)
@@ -143,42 +137,15 @@ def test_one_process_a_side_seldom_raises_a_false_alarm() -> None:
     assert np.log(1.2) < half < np.log(1.3)
 
 
-def test_other_metric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    base = builders.write_json(tmp_path / "a.json", [builders.row("a/n:1", 1.0, peak_mem=1e6)])
-    new = builders.write_json(tmp_path / "b.json", [builders.row("a/n:1", 1.0, peak_mem=1.02e6)])
-    status, out, _ = _compare(capsys, base, new, "--metric=peak_mem")
-    assert status == 1
-    assert "+2.0 %" in out
-    assert _compare(capsys, new, base, "--metric=peak_mem")[0] == 0
-    for name in ("samples", "nonsense"):
-        assert _compare(capsys, base, new, f"--metric={name}")[0] == 2
-
-
-def test_a_higher_rate_is_faster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_hardware_needs_a_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base = builders.write_json(tmp_path / "a.json")
-    new = builders.write_json(tmp_path / "b.json", builders.scaled(1 / 1.5))
-    status, out, _ = _compare(capsys, base, new, "--metric=FLOP/s")
-    assert status == 0
-    assert "2 FASTER" in out
-
-
-def test_other_hardware_only_when_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    base = builders.write_json(tmp_path / "a.json")
-    new = builders.write_json(tmp_path / "b.json", device="Other CPU")
+    new = builders.write_json(tmp_path / "b.json", device="Other CPU", threads="1")
     status, _, error = _compare(capsys, base, new)
     assert status == 2
     assert "Test CPU / Other CPU" in error and "--cross-hardware" in error
     status, _, error = _compare(capsys, base, new, "--cross-hardware")
     assert status == 0
-    assert "Other CPU" in error
-
-
-def test_other_settings_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    base = builders.write_json(tmp_path / "a.json")
-    new = builders.write_json(tmp_path / "b.json", threads="1")
-    status, _, error = _compare(capsys, base, new)
-    assert status == 0
-    assert "threads: 2 / 1" in error
+    assert "Other CPU" in error and "threads: 2 / 1" in error
 
 
 @pytest.mark.parametrize("arguments", [[], ["a"], ["a", "b", "c"], ["a", "b", "--new", "c"], ["--base", "a"]])
@@ -201,22 +168,18 @@ def _named_command(out: str) -> list[str]:
 def test_the_named_command_works(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
-    sides: list[list[object]] = []
+    skipped = [builders.error_row("z/n:1", "skipped: no")] if kind == "with skipped" else []
+    sides: list[list[Path]] = []
     for name, factor in (("a", 1.0), ("b", 1.3)):
-        if kind == "journal":
-            path = folder / f"{name}.jsonl"
-            lines = [builders.line(case, time * factor) for case, time in builders.TIMES.items()]
-            path.write_text(builders.journal_text(builders.header(), *lines))
-            sides.append([path])
-        elif kind == "several":
-            sides.append(
-                [builders.write_json(folder / f"{name}{i}.json", builders.scaled(factor + i / 100)) for i in range(3)]
-            )
-        else:
-            rows = builders.scaled(factor)
-            if kind == "with skipped":
-                rows.append(builders.error_row("z/n:1", "skipped: no"))
-            sides.append([builders.write_json(folder / f"{name}.json", rows)])
+        paths = [folder / f"{name}{i}" for i in range(3 if kind == "several" else 1)]
+        for i, path in enumerate(paths):
+            rows = builders.scaled(factor + i / 100)
+            if kind == "journal":
+                lines = [builders.line(case, time * factor) for case, time in builders.TIMES.items()]
+                path.write_text(builders.journal_text(builders.header(), *lines))
+            else:
+                builders.write_json(path, [*rows, *skipped])
+        sides.append(paths)
     _, out, _ = _compare(capsys, "--base", *sides[0], "--new", *sides[1])
     command = _named_command(out)
     dump = tmp_path / "dump.json"
@@ -240,7 +203,7 @@ def _repeated(*milliseconds: float) -> list[dict[str, Any]]:
 
 def test_one_process_in_the_other_of_two_states_is_not_slower(tmp_path: Path) -> None:
     (once,) = _judge(tmp_path, _repeated(0.284), _repeated(0.202))
-    assert once.verdict is Verdict.SLOWER, "nothing tells of two states"
+    assert once.verdict is Verdict.SLOWER, "nothing shows two states"
     repeated = [0.202, 0.282, 0.284, 0.285, 0.287, 0.283]
     (judged,) = _judge(tmp_path, _repeated(*repeated), _repeated(0.202))
     assert judged.effect == pytest.approx(0.4, abs=0.02)

@@ -13,33 +13,33 @@ def _noise(count: int, seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).normal(0, 0.01, count)
 
 
-@pytest.mark.parametrize("place", [30, 60, 110])
-@pytest.mark.parametrize("size", [0.05, -0.05])
-def test_a_level_is_found_where_it_begins(place: int, size: float) -> None:
-    values = _noise(120) + np.where(np.arange(120) >= place, size, 0.0)
-    (found,) = standing.change_points(values.tolist())
-    assert abs(found - place) <= 1
+def _step(place: int, size: float) -> np.ndarray:
+    return _noise(120) + np.where(np.arange(120) >= place, size, 0.0)
 
 
-def test_two_levels_are_two() -> None:
-    values = _noise(120) + np.repeat([0.0, 0.06, 0.0], 40)
-    assert np.allclose(standing.change_points(values.tolist()), [40, 80], atol=1)
-
-
-def test_single_nights_are_no_level() -> None:
+def _disturbed() -> np.ndarray:
     values = _noise(120)
     values[[20, 55, 90]] += 0.5
     values[70:72] += 0.5
-    assert standing.change_points(values.tolist()) == []
+    return values
 
 
-@pytest.mark.parametrize("values", [[], [1.0] * 5, [1.0] * 50])
-def test_too_few_or_all_the_same(values: list[float]) -> None:
-    assert standing.change_points(values) == []
-
-
-def test_the_same_figure_until_it_changes() -> None:
-    assert standing.change_points([1.0] * 20 + [1.02] * 10) == [20]
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        *((_step(place, size), [place]) for place in (30, 60, 110) for size in (0.05, -0.05)),
+        (_noise(120) + np.repeat([0.0, 0.06, 0.0], 40), [40, 80]),
+        (_disturbed(), []),
+        (np.array([1.0] * 20 + [1.02] * 10), [20]),  # the same figure until it changes
+        (np.array([]), []),
+        (np.ones(5), []),
+        (np.ones(50), []),
+    ],
+)
+def test_levels_are_found_where_they_begin(values: np.ndarray, expected: list[int]) -> None:
+    found = standing.change_points(values.tolist())
+    assert len(found) == len(expected)
+    assert np.allclose(found, expected, atol=1)
 
 
 def test_noise_has_few_levels() -> None:

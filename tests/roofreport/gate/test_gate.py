@@ -40,23 +40,20 @@ def _found(store: Path) -> dict[str, str]:
         return {finding.series.case: finding.kind for finding in judge(opened)}
 
 
-def test_a_quiet_night_says_nothing(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _gate(store) == 0
-    assert "3 cases, time: nothing to say" in capsys.readouterr().out
-
-
-def test_a_slow_night_is_named(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _add(store, NIGHTS, gemv=1.1)
-    assert _gate(store) == 1
+@pytest.mark.parametrize(
+    ("factor", "status", "found"), [(1.0, 0, {}), (1.1, 1, {GEMV: "slower"}), (0.8, 0, {GEMV: "faster"})]
+)
+def test_one_nightly_run(
+    store: Path, factor: float, status: int, found: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _add(store, NIGHTS, gemv=factor)
+    assert _found(store) == found
+    assert _gate(store) == status
     out = capsys.readouterr().out
-    assert [line.split()[:2] for line in out.splitlines() if line.startswith("SLOWER")] == [["SLOWER", GEMV]]
-    assert "1 SLOWER" in out
-
-
-def test_a_fast_night_is_no_alarm(store: Path) -> None:
-    _add(store, NIGHTS, gemv=0.8)
-    assert _gate(store) == 0
-    assert _found(store) == {GEMV: "faster"}
+    assert ("3 cases, time: nothing to say" in out) == (not found)
+    for case, kind in found.items():
+        assert any(line.split()[:2] == [kind.upper(), case] for line in out.splitlines())
+        assert f"1 {kind.upper()}" in out
 
 
 def test_a_drift_is_an_alarm_until_it_is_accepted(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,7 +89,7 @@ def test_accept_refuses(
         assert not opened.annotations()
 
 
-def test_what_fails_vanishes_or_scatters_is_named(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_vanished_noisy_and_new_cases(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def tonight(_: int, chance: random.Random) -> list[dict[str, Any]]:
         return [
             builders.error_row(MATMUL, "wrong result"),
@@ -109,7 +106,7 @@ def test_what_fails_vanishes_or_scatters_is_named(store: Path, capsys: pytest.Ca
     assert _gate(store) == 0
 
 
-def test_a_new_toolchain_begins_anew_and_says_so(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_toolchain_begins_new_series(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     histories.add(store, [NIGHTS], histories.rows({GEMV: 1.5}), torch_version="9.9.0")
     assert _gate(store) == 0
     out = capsys.readouterr().out
@@ -133,7 +130,7 @@ def test_a_result_is_judged_and_not_added(store: Path, tmp_path: Path, capsys: p
     assert "different machines" in capsys.readouterr().err
 
 
-def test_the_memory_of_the_machine_is_no_finding(tmp_path: Path) -> None:
+def test_slow_memory_of_the_machine_is_not_a_finding(tmp_path: Path) -> None:
     """Times that follow the roof next to them: half of the nightly runs have slow memory."""
 
     def night_of(factor: float) -> histories.Rows:
@@ -180,16 +177,19 @@ def test_another_machine_cannot_run_it_again(store: Path, tmp_path: Path, capsys
     assert "nothing was run again: this machine (Other" in capsys.readouterr().out
 
 
-def test_a_base_without_a_program_is_refused(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _gate(store, f"--base={tmp_path}") == 2
-    assert "--base needs --binary" in capsys.readouterr().err
-    assert _gate(store, f"--base={tmp_path}", "--binary=x") == 2
-    assert "has neither bin/roofbench" in capsys.readouterr().err
-
-
-def test_a_history_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _gate(tmp_path / "none.db") == 2
-    assert "there is no history yet" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--base=FOLDER", "--base needs --binary"),
+        ("--base=FOLDER --binary=x", "has neither bin/roofbench"),
+        ("--store=FOLDER/none.db", "there is no history yet"),
+    ],
+)
+def test_the_gate_refuses(
+    flags: str, said: str, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _gate(store, *flags.replace("FOLDER", str(tmp_path)).split()) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_json(store: Path, tmp_path: Path) -> None:

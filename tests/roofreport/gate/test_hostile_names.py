@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -48,8 +49,6 @@ def test_every_name_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize("name", ACTING, ids=ascii)
 def test_no_character_acts(name: str) -> None:
-    from datetime import datetime, timezone
-
     machine, toolchain = Machine("0" * 12, name, {}), Toolchain("1" * 12, name, {})
     run = Run(1, "", datetime(2026, 1, 1, tzinfo=timezone.utc), name, machine, toolchain, {}, name)
     series = Series(name, "time", machine, toolchain)

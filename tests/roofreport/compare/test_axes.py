@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fastest implementation of each piece of work."""
+"""Cases that differ in one axis: the fastest implementation of each piece of work, the precision to serve in."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import builders
 import pytest
 from roofreport.compare import axes
 from roofreport.io import contract
+from roofreport.io.load import load
 from roofreport.io.result import Case, State
 
 
@@ -14,7 +17,7 @@ def _measured(name: str, seconds: float, roof: float | None = None) -> Case:
     return Case(name, 0, State.MEASURED, seconds=seconds, counters={} if roof is None else {"roof": roof})
 
 
-def test_they_are_the_fastest_of_what_differs_in_its_implementation_alone() -> None:
+def test_winners_differ_from_others_in_the_implementation_alone() -> None:
     found = axes.winners(
         [
             _measured("norm/impl:eager/dtype:bf16/d:1", 3e-3, 0.2),
@@ -24,6 +27,8 @@ def test_they_are_the_fastest_of_what_differs_in_its_implementation_alone() -> N
             _measured("norm/impl:onednn/dtype:bf16/d:1", 2e-3, 0.3),
             _measured("copy/impl:eager", 2e-3, 0.7),
             _measured("copy/impl:stream", 2.5e-3, 0.6),
+            Case("gemv/impl:eager/d:1", 0, State.FAILED),
+            _measured("gemv/impl:native/d:1", 1e-3, 0.5),
         ],
         contract.packaged(),
     )
@@ -44,20 +49,27 @@ def test_a_default_implementation_is_not_in_the_name() -> None:
     assert [(one.work, one.implementation, one.runner_up) for one in found] == [("gelu/n:1", "native", "eager")]
 
 
-def test_cases_that_did_not_run_do_not_count() -> None:
-    cases = [Case("norm/impl:eager/d:1", 0, State.FAILED), _measured("norm/impl:native/d:1", 1e-3, 0.5)]
-    assert axes.winners(cases, contract.packaged()) == []
-
-
-@pytest.mark.parametrize(
-    ("roof", "left"),
-    [
-        (0.625, "62.5 % of the roof, 37.5 % left"),
-        (None, "no roof known"),
-        (1.02, "102.0 % of the roof, nothing left"),
-    ],
-)
-def test_what_is_left(roof: float | None, left: str) -> None:
+@pytest.mark.parametrize(("roof", "left"), [(None, "no roof known"), (1.02, "102.0 % of the roof, nothing left")])
+def test_the_rest_of_the_roof(roof: float | None, left: str) -> None:
     cases = [_measured("norm/impl:a/d:1", 3e-3, roof), _measured("norm/impl:b/d:1", 1e-3, roof)]
     (found,) = axes.winners(cases, contract.packaged())
     assert found.left == left
+
+
+def test_precisions_of_one_generation_the_fastest_first(tmp_path: Path) -> None:
+    rows = [
+        builders.generation("a", "bf16", 50.0, 4e9),
+        builders.generation("b", "bf16", 70.0, 4e9),
+        builders.generation("a", "int8", 100.0, 2e9),
+        builders.generation("a", "int4", 125.0, 1e9),
+        builders.generation("b", "int8", 100.0, 2e9) | {"itl_ms": 0.0},
+        builders.row("gemv/precision:int8/n:1", 1.0),
+        builders.row("gemv/precision:int4/n:1", 1.0),
+        builders.error_row("generate/model:b/precision:int4/new:8", "failed: no"),
+    ]
+    (choice,) = axes.precisions(load(builders.write_json(tmp_path / "a.json", rows)).cases)
+    assert choice.work == "generate/model:a/new:8"
+    assert [one.precision for one in choice.servings] == ["int4", "int8", "bf16"]
+    assert choice.lead == pytest.approx(1.25)
+    assert choice.share_of_bytes == pytest.approx(0.5)
+    assert choice.servings[1].next_token_p95 == pytest.approx(20e-3)
