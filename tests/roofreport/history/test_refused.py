@@ -30,30 +30,18 @@ def _report(*arguments: object, **options: object) -> subprocess.CompletedProces
     return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
 
 
-def _text_file(path: Path) -> None:
-    path.write_text("name,value\n" * 100)
-
-
 def _other_program(path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE bookmarks (url TEXT)")
 
 
-def _damaged(path: Path) -> None:
-    path.write_bytes(b"SQLite format 3\0" + b"\x5a" * 5000)
-
-
-def _folder(path: Path) -> None:
-    path.mkdir()
-
-
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (_text_file, "is not a history but another kind of file"),
+        (lambda path: path.write_text("name,value\n" * 100), "is not a history but another kind of file"),
         (_other_program, "is a database of another program"),
-        (_damaged, "is not an SQLite file, or is damaged"),
-        (_folder, "is not a file"),
+        (lambda path: path.write_bytes(b"SQLite format 3\0" + b"\x5a" * 5000), "is not an SQLite file, or is damaged"),
+        (lambda path: path.mkdir(), "is not a file"),
     ],
 )
 def test_a_foreign_file_is_refused_and_left_alone(make: Callable[[Path], None], why: str, tmp_path: Path) -> None:
@@ -64,7 +52,7 @@ def test_a_foreign_file_is_refused_and_left_alone(make: Callable[[Path], None], 
         with pytest.raises(UnusableInputError, match=why):
             open_store(str(path), create=create)
     assert (path.read_bytes() if path.is_file() else b"") == before
-    assert sorted(tmp_path.iterdir()) == [path], "nothing was made beside it"
+    assert sorted(tmp_path.iterdir()) == [path], "no other file was made"
 
 
 def test_a_file_that_was_only_begun_is_finished(tmp_path: Path) -> None:
@@ -113,9 +101,9 @@ def test_a_history_of_another_version_is_refused(where: str, version: str, why: 
 
 
 def test_a_server_that_does_not_answer_is_named_without_its_password(server: Server, tmp_path: Path) -> None:
-    nobody = f"postgresql://me:secret@/history?host={tmp_path}&password=hidden"
+    missing = f"postgresql://me:secret@/history?host={tmp_path}&password=hidden"
     with pytest.raises(UnusableInputError) as refused:
-        open_store(nobody, create=True)
+        open_store(missing, create=True)
     assert "No such file or directory" in str(refused.value)
     assert "secret" not in str(refused.value)
     assert "hidden" not in str(refused.value)
@@ -136,7 +124,7 @@ def test_tables_of_others_in_the_same_database_stay(postgres_where: str, tmp_pat
 
 
 @contextmanager
-def _as_somebody_else() -> Iterator[None]:
+def _as_another_user() -> Iterator[None]:
     """Without the rights of root, where we have them."""
     if os.geteuid() != 0:
         yield
@@ -157,13 +145,13 @@ def test_a_history_that_may_not_be_written_to_is_still_read(tmp_path: Path) -> N
             store.add(result)
         path.chmod(0o444)
         path.parent.chmod(0o555)
-        with _as_somebody_else(), open_store(str(path), create=True) as store:
+        with _as_another_user(), open_store(str(path), create=True) as store:
             assert len(store.history("time")) == 3
             assert len(store.case_details(store.runs()[0])) == 3
             with pytest.raises(UnusableInputError, match="the file or its folder is read-only"):
                 store.add(other)
         new = str(path.parent / "new.db")
-        with _as_somebody_else(), pytest.raises(UnusableInputError, match="its folder is missing or may not be"):
+        with _as_another_user(), pytest.raises(UnusableInputError, match="its folder is missing or may not be"):
             open_store(new, create=True)
         path.parent.chmod(0o755)
 
@@ -172,7 +160,7 @@ def _small_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 
 
-def test_a_disk_that_takes_no_more_loses_nothing(tmp_path: Path) -> None:
+def test_a_limit_on_file_sizes_loses_nothing(tmp_path: Path) -> None:
     where = str(tmp_path / "history.db")
     with open_store(where, create=True) as store:
         store.add_file(write_json(tmp_path / "1.json"))
@@ -187,7 +175,7 @@ def test_a_disk_that_takes_no_more_loses_nothing(tmp_path: Path) -> None:
         assert store.add_file(large).is_new
 
 
-def test_a_full_disk_is_told_as_one(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_as_one(tmp_path: Path) -> None:
     """Uses a separate file system, where one can be mounted."""
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -243,7 +231,7 @@ def test_a_block_that_fails_is_rolled_back(store: Store, tmp_path: Path, monkeyp
         "roofbench_documents SET text = 'abc'",
     ],
 )
-def test_rows_that_nobody_here_wrote_are_refused(change: str, tmp_path: Path) -> None:
+def test_rows_of_another_writer_are_refused(change: str, tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     with open_store(str(path), create=True) as store:
         store.add_file(write_json(tmp_path / "1.json"))

@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from builders import GEMV, HOSTILE, MATMUL, document, error_row, journal_text, row, scaled, write_json
+from builders import GEMV, HOSTILE, MATMUL, ROOT, document, error_row, journal_text, row, scaled, write_json
 from roofreport.cli import main
+from roofreport.history import tables
+from roofreport.history.document import packed
 from roofreport.history.export import FORMATS
+from roofreport.history.store import open_store
+from sqlalchemy import delete, update
 
 
 class Command:
@@ -58,9 +63,8 @@ def test_runs_are_added_listed_and_shown(history: Command, tmp_path: Path) -> No
 
 def test_a_folder_holds_results_and_their_journals(history: Command, tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_text(journal_text())
-    (tmp_path / "1.json").write_text(json.dumps(document()))
-    added = history("add", tmp_path / "1.jsonl", tmp_path / "1.json")
-    assert "now with what this file tells besides" in added or added.count("run 1") == 1
+    added = history("add", tmp_path / "1.jsonl", write_json(tmp_path / "1.json"))
+    assert "run 1 existed; this file completes it" in added
     assert history("list").count("\n") == 3
 
 
@@ -69,44 +73,65 @@ def test_a_new_machine_is_said(history: Command, tmp_path: Path) -> None:
     history("add", write_json(tmp_path / "new.json", device="New CPU"))
     assert "New CPU, 2 threads is a machine that was not seen before" in history.error
     history("add", write_json(tmp_path / "newer.json", date="2026-01-05", device="New CPU", torch_version="3"))
-    assert "with it begin new series" in history.error
+    assert "it begins new series" in history.error
 
 
-def test_what_cannot_be_added_does_not_keep_the_rest_out(history: Command, tmp_path: Path) -> None:
-    bad = tmp_path / "0.json"
-    bad.write_text("{}")
-    good = write_json(tmp_path / "1.json")
-    assert main(["history", "add", str(bad), str(good), f"--store={history._where}"]) == 2
+def test_a_bad_file_does_not_keep_the_others_out(history: Command, tmp_path: Path) -> None:
+    (tmp_path / "0.json").write_text("{}")
+    history("add", tmp_path / "0.json", write_json(tmp_path / "1.json"), status=2)
     assert "1.json" in history("list")
 
 
-def test_old_runs_are_pruned(history: Command, tmp_path: Path) -> None:
-    history("add", *_nights(tmp_path, 3))
+def test_old_runs_are_pruned(history: Command, where: str, tmp_path: Path) -> None:
+    paths = _nights(tmp_path, 3)
+    history("add", *paths)
     assert "2 runs would be gone" in history("prune", "--before=2026-01-03", "--dry-run")
     assert history("list").count("2026-01") == 3
     assert "2 runs are gone" in history("prune", "--before=2026-01-03")
+    assert history("verify") == "1 runs, 0 faults\n"
+    with open_store(where) as store:
+        assert [len(readings) for readings in store.history("time").values()] == [1, 1, 1]
     assert "1 runs are gone" in history("prune", "--run=3")
     assert history("verify") == "0 runs, 0 faults\n"
-    assert main(["history", "prune", "--run=3", f"--store={history._where}"]) == 2
+    history("prune", "--run=3", status=2)
+    assert "has no run 3" in history.error
+    assert history("add", paths[0]).count("3 cases") == 1
 
 
 def test_damage_is_an_alarm(history: Command, where: str, tmp_path: Path) -> None:
-    from roofreport.history import tables
-    from roofreport.history.store import open_store
-    from sqlalchemy import delete
-
-    history("add", *_nights(tmp_path, 2))
-    assert history("verify") == "2 runs, 0 faults\n"
+    history("add", *_nights(tmp_path, 4))
+    assert history("verify") == "4 runs, 0 faults\n"
+    changed = json.dumps(document(scaled(2.0), date="2026-01-02T02:00:00Z"))
+    files, readings = tables.documents, tables.readings
     with open_store(where) as store, store.database.writing() as connection:
-        connection.execute(delete(tables.documents).where(tables.documents.c.run_id == 1))
-    assert "run 1: its file is missing\n2 runs, 1 faults" in history("verify", status=1)
+        connection.execute(update(files).where(files.c.run_id == 1).values(text=b"\0\1"))
+        connection.execute(update(files).where(files.c.run_id == 2).values(text=packed(changed)))
+        connection.execute(delete(readings).where(readings.c.run_id == 3))
+        connection.execute(delete(files).where(files.c.run_id == 4))
+    text = history("verify", status=1)
+    for words in (
+        "run 1: its json cannot be read",
+        "run 2: its json is not what was added",
+        "run 2: none of its files has its digest",
+        "run 3: it has 0 readings",
+        "run 4: its file is missing",
+        "4 runs, 5 faults",
+    ):
+        assert words in text
 
 
-def test_a_history_moves_to_another_database(history: Command, tmp_path: Path) -> None:
-    history("add", *_nights(tmp_path, 2))
+def test_a_history_moves_to_another_database(history: Command, where: str, tmp_path: Path) -> None:
+    (tmp_path / "0.jsonl").write_text(journal_text())
+    history("add", write_json(tmp_path / "0.json"), tmp_path / "0.jsonl", *_nights(tmp_path, 2))
+    assert main(["accept", GEMV, f"--store={where}", "--since=2026-01-02", "--why=so be it"]) == 0
     target = tmp_path / "other.db"
-    assert history("migrate", f"--to={target}") == "2 of 2 runs are new there\n"
-    assert history("migrate", f"--to={target}") == "0 of 2 runs are new there\n"
+    assert history("migrate", f"--to={target}").endswith("3 of 3 runs are new there\n")
+    assert history("migrate", f"--to={target}") == "0 of 3 runs are new there\n"
+    with open_store(where) as store, open_store(str(target)) as copy:
+        assert [run.digest for run in copy.runs()] == [run.digest for run in store.runs()]
+        assert copy.annotations() == store.annotations() != []
+        assert copy.case_details(copy.runs()[0]) == store.case_details(store.runs()[0])
+        assert {series.key for series in copy.series()} == {series.key for series in store.series()}
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -117,19 +142,17 @@ def test_every_format_is_written(name: str, history: Command, tmp_path: Path) ->
     assert out.stat().st_size > 100
 
 
-def test_exports_that_make_no_sense_are_refused(
-    history: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [(["--format=parquet"], "is not text"), (["--format=gpt-fast", "--last=2"], "no place for dates")],
+)
+def test_exports_that_make_no_sense_are_refused(flags: list[str], why: str, history: Command, tmp_path: Path) -> None:
     history("add", *_nights(tmp_path, 1))
-    for flags, why in (
-        (["--format=parquet"], "is not text"),
-        (["--format=gpt-fast", "--last=2"], "no place for dates"),
-    ):
-        assert main(["history", "export", *flags, f"--store={history._where}"]) == 2
-        assert why in capsys.readouterr().err
+    history("export", *flags, status=2)
+    assert why in history.error
 
 
-def test_words_of_strangers_are_words(history: Command, tmp_path: Path) -> None:
+def test_untrusted_text_does_not_act(history: Command, tmp_path: Path) -> None:
     rows = [*(row(name, 1.0) for name in HOSTILE), error_row("a/n:1", "failed: \x1b[2J<b>")]
     context = {"device": "CPU \x1b[31m\u202eevil", "roofbench_revision": "\x1b[2J<img>", "torch_version": "=1+1"}
     path = write_json(tmp_path / "1.json", rows, date="2026-01-01T02:00:00Z", **context)
@@ -140,15 +163,11 @@ def test_words_of_strangers_are_words(history: Command, tmp_path: Path) -> None:
 
 
 def test_nothing_heavy_is_imported_for_other_verbs() -> None:
-    import subprocess
-
     code = (
         "import sys; sys.path.insert(0, 'tools'); from roofreport import cli\n"
         "try: cli.main(['history', '--help'])\n"
         "except SystemExit: pass\n"
         "print(sorted(name for name in ('sqlalchemy', 'pyarrow', 'psycopg', 'numpy') if name in sys.modules))"
     )
-    from builders import ROOT
-
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -29,7 +29,7 @@ examples:
   tools/report history prune --before=2025-01-01
   tools/report history verify
 
-A result and its journal are one run; adding it again changes nothing. tools/report history ACTION --help tells the
+A result and its journal are one run; adding it again changes nothing. tools/report history ACTION --help lists the
 flags of each.
 """
 
@@ -81,20 +81,20 @@ def _open(args: argparse.Namespace, create: bool = False, where: str = "") -> St
     return open_store(where or args.store, create=create)
 
 
-def _told(added: Added, path: Path, first: bool) -> None:
+def _show_added(added: Added, path: Path, first: bool) -> None:
     run = added.run
     name = printable(str(path))
     about = f"run {run.id}, {added.cases} cases, {printable(run.machine.label)}, {printable(run.toolchain.label)}"
     if added.is_new:
         show(f"{name}: {about}")
     elif added.completed:
-        show(f"{name}: run {run.id} is there; now with what this file tells besides")
+        show(f"{name}: run {run.id} existed; this file completes it")
     else:
         show(f"{name}: run {run.id} is there already")
     if added.new_machine and not first:
-        warn(f"{printable(run.machine.label)} is a machine that was not seen before: it begins series of its own")
+        warn(f"{printable(run.machine.label)} is a machine that was not seen before: it begins its own series")
     elif added.new_toolchain and not first:
-        warn(f"{printable(run.toolchain.label)} was not seen before: with it begin new series")
+        warn(f"{printable(run.toolchain.label)} was not seen before: it begins new series")
 
 
 def _add(args: argparse.Namespace) -> int:
@@ -112,7 +112,7 @@ def _add(args: argparse.Namespace) -> int:
             except UnusableInputError as error:
                 failed.append(str(error))
                 continue
-            _told(added, path, empty)
+            _show_added(added, path, empty)
             empty = False
     if failed:
         for line in failed[:-1]:
@@ -222,7 +222,7 @@ _ACTIONS: Sequence[
     ("show", "a series, run by run", _add_show, _show),
     ("prune", "drops old runs", _add_prune, _prune),
     ("export", "writes it in the format of another tool", _add_export, _export),
-    ("verify", "whether all that was added is there as it was", None, _verify),
+    ("verify", "checks that everything that was added is still there, unchanged", None, _verify),
     ("migrate", "adds everything to another history", _add_migrate, _migrate),
 )
 
