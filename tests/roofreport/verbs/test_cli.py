@@ -36,19 +36,20 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
     assert "\x1b" not in error
 
 
-def test_flags_have_the_names_that_the_program_and_other_verbs_give_them() -> None:
-    abba = parser("tools/report", "abba").parse_args(
-        ["abba", "a", "b", "--benchmark_filter=x", "--max_time=0.5", "--keep=folder"]
-    )
-    assert (abba.filter, abba.max_time, abba.state) == ("x", 0.5, Path("folder"))
-    repeat = parser("tools/report", "repeat").parse_args(["repeat", "a", "--benchmark_filter=x", "--state=folder"])
-    assert (repeat.filter, repeat.state) == ("x", Path("folder"))
-    bisect = parser("tools/report", "bisect").parse_args(
-        ["bisect", "a", "b", "--benchmark_filter=x", "--max_time=0.5", "--keep=folder"]
-    )
-    assert (bisect.filter, bisect.max_time, bisect.state) == ("x", 0.5, Path("folder"))
-    gate = parser("tools/report", "gate").parse_args(["gate", "a", "--keep=folder"])
-    assert gate.state == Path("folder")
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ("abba a b --benchmark_filter=x --max_time=0.5 --keep=folder", "filter max_time state"),
+        ("repeat a --benchmark_filter=x --keep=folder", "filter state"),
+        ("bisect a b --benchmark_filter=x --max_time=0.5 --keep=folder", "filter max_time state"),
+        ("gate a --keep=folder", "state"),
+    ],
+)
+def test_flags_have_the_names_of_the_program_and_of_other_verbs(arguments: str, names: str) -> None:
+    words = arguments.split()
+    parsed = parser("tools/report", words[0]).parse_args(words)
+    values = {"filter": "x", "max_time": 0.5, "state": Path("folder")}
+    assert all(getattr(parsed, name) == values[name] for name in names.split())
 
 
 def _run(*command: object) -> subprocess.CompletedProcess[str]:

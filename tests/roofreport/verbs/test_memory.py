@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 from roofreport.cli import main
-from roofreport.io.snapshot import Snapshot, load
-from roofreport.render.memory import Curve, alive, curve
+from roofreport.io.snapshot import load
+from roofreport.render.memory import alive, curve
 
 Entry = dict[str, Any]
 
@@ -76,7 +76,11 @@ def _words(out: str, start: str) -> list[str]:
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
-def test_the_peak_by_category(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_peak_by_category(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr("roofreport.render.memory.curve", lambda one: drawn.append(one.case) or curve(one))
     _write(tmp_path / "m" / "a.pickle", _snapshot("step/d:1/dtype:fp32"))
     smaller = _snapshot("step/d:1/dtype:bf16")
     smaller["device_traces"][0][1]["size"] = 300
@@ -91,9 +95,10 @@ def test_the_peak_by_category(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     tables = out.split("Alive at the peak of ")
     assert _words(tables[2], "1 kB") == ["1 kB", "1", "parameters", "parameters/aten::randn"]
     assert "… and 2 smaller ones (--rows)" in tables[2]
+    assert len(drawn) == 2, "each curve once"
 
 
-def test_what_is_alive_when(tmp_path: Path) -> None:
+def test_allocations_at_each_moment(tmp_path: Path) -> None:
     (snapshot,) = load(_write(tmp_path / "a.pickle", _snapshot()))
     drawn = curve(snapshot)
     totals = [sum(at) for at in zip(*drawn.layers, strict=True)]
@@ -119,38 +124,13 @@ def test_a_time_line_is_one_safe_file(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["memory", str(path), str(path), f"--svg={picture}"]) == 2
 
 
-def test_each_curve_is_drawn_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn = []
-
-    def counted(snapshot: Snapshot) -> Curve:
-        drawn.append(snapshot.case)
-        return curve(snapshot)
-
-    monkeypatch.setattr("roofreport.render.memory.curve", counted)
-    paths = [_write(tmp_path / "m" / f"{case}.pickle", _snapshot(f"step/{case}")) for case in ("a", "b")]
-    assert main(["memory", str(paths[0].parent)]) == 0
-    assert main(["memory", str(paths[0]), f"--svg={tmp_path / 'a.svg'}"]) == 0
-    assert drawn == ["step/a", "step/b", "step/a"]
-    assert capsys.readouterr().out.count("Alive at the peak of step/") == 3
-
-
-@pytest.mark.parametrize("verb", ["profile", "memory"])
-def test_a_pipe_is_refused_and_not_waited_for(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    assert main([verb, str(pipe)]) == 2
-    assert "is a pipe" in capsys.readouterr().err
-
-
 class _Owned:
     def __reduce__(self) -> tuple[Any, ...]:
         return os.mkdir, ("owned",)
 
 
 @pytest.mark.parametrize(
-    ("value", "why"),
+    ("content", "why"),
     [
         (_Owned(), "it asks for"),
         ([1, 2], "an entry is not a dict"),
@@ -158,27 +138,30 @@ class _Owned:
         ({"device_traces": [[{"action": 3}]]}, "no text 'action'"),
         ({"device_traces": [[{"action": "alloc", "addr": 1, "size": -5}]]}, "less than nothing"),
         (_snapshot(roofbench={"phases": [{"name": "x", "step": 0, "begin": 0, "end": 99}]}), "not there"),
+        (b"", "is not a memory snapshot"),
+        (b"\x80\x02", "is not a memory snapshot"),
+        (b"garbage", "is not a memory snapshot"),
+        (b"\x80\x02}q\x00.", "is not a memory snapshot"),
+        (b"\x80\x05\x95\xff\xff\xff\xff\xff\xff\xff\x7f.", "is not a memory snapshot"),
     ],
 )
-def test_what_is_no_snapshot(
-    value: Any, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_invalid_snapshots(
+    content: Any, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    path = _write(tmp_path / "a.pickle", value)
+    path = _write(tmp_path / "a.pickle", content)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
     assert main(["memory", str(path)]) == 2
     assert why in capsys.readouterr().err
     assert not (tmp_path / "owned").exists(), "a pickle was run"
 
 
-@pytest.mark.parametrize(
-    "text", [b"", b"\x80\x02", b"garbage", b"\x80\x02}q\x00.", b"\x80\x05\x95\xff\xff\xff\xff\xff\xff\xff\x7f."]
-)
-def test_broken_pickles(text: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a.pickle").write_bytes(text)
-    assert main(["memory", str(tmp_path / "a.pickle")]) == 2
-    assert "is not a memory snapshot" in capsys.readouterr().err
-
-
-def test_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["memory", str(tmp_path)]) == 2
-    assert "--memory_snapshot=FOLDER writes them" in capsys.readouterr().err
+@pytest.mark.parametrize(("verb", "flag"), [("profile", "--profile"), ("memory", "--memory_snapshot")])
+def test_an_empty_folder_and_a_pipe(verb: str, flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, str(tmp_path)]) == 2
+    assert f"{flag}=FOLDER writes them" in capsys.readouterr().err
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)  # which is not waited for
+    assert main([verb, str(pipe)]) == 2
+    assert "is a pipe" in capsys.readouterr().err

@@ -148,17 +148,13 @@ def test_a_flame_graph_is_one_safe_file(tmp_path: Path, capsys: pytest.CaptureFi
         ({"modules": _profile()["modules"][:1] * 2}, "parts of it, each once"),
     ],
 )
-def test_what_is_no_profile(
-    change: dict[str, Any], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_invalid_profiles(change: dict[str, Any], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = _write(tmp_path / "p" / "a.json", _profile(**change))
     assert main(["profile", str(path)]) == 2
     assert why in capsys.readouterr().err
 
 
-def test_an_empty_folder_and_text_that_acts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["profile", str(tmp_path)]) == 2
-    assert "--profile=FOLDER writes them" in capsys.readouterr().err
+def test_text_that_acts_is_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kernels = _profile()["kernels"]
     kernels[0]["name"] = "\x1b]0;owned\x07"
     assert main(["profile", str(_write(tmp_path / "p" / "a.json", _profile("\x1b[2J", kernels=kernels)))]) == 0
