@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from roofreport.errors import UnusableInputError
-from roofreport.history.where import VARIABLE
 from roofreport.place import root
 from roofreport.text import printable
+from roofreport.verbs.common import STORE_VARIABLE
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -82,7 +82,7 @@ def read(path: Path) -> Config:
         raise UnusableInputError(f"{name}: invalid TOML: {printable(str(error), 200)}") from error
     values = _checked(name, document)
     folder = path.resolve().parent
-    store = os.environ.get(VARIABLE) or values["store"]
+    store = os.environ.get(STORE_VARIABLE) or values["store"]
     paths = {
         "store": store if "://" in store else str(folder / store),
         "nights": folder / values["nights"],

@@ -89,7 +89,7 @@ def test_nothing_is_made_unless_it_is_asked_for(where: str, tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("version", "why"), [("2", "was made by a newer program"), ("x", "has the version x")])
+@pytest.mark.parametrize(("version", "why"), [("2", "was made by a newer program"), ("x", "has the unknown version x")])
 def test_a_history_of_another_version_is_refused(where: str, version: str, why: str, tmp_path: Path) -> None:
     with open_store(where, create=True) as store:
         store.add_file(write_json(tmp_path / "1.json"))
@@ -188,7 +188,7 @@ def test_a_full_disk_is_reported_as_one(tmp_path: Path) -> None:
         large = write_json(tmp_path / "2.json", [row(f"matmul/n:{number}", 1.0) for number in range(2000)])
         done = _report("add", f"--store={where}", large)
         assert done.returncode == 2
-        assert "there is no room on the disk; nothing of this was kept" in done.stderr
+        assert "the disk is full; nothing of this was kept" in done.stderr
         subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
         assert _report("add", f"--store={where}", large).returncode == 0
         assert _report("verify", f"--store={where}").stdout.strip() == "2 runs, 0 faults"

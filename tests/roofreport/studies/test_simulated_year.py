@@ -13,7 +13,7 @@ from roofreport.gate.standing import Standing
 from roofreport.stats.verdict import Verdict
 from roofreport.studies import noise, simulated_year
 from roofreport.studies.noise import Year
-from roofreport.studies.simulated_year import Evening, Plant, Tally, is_met
+from roofreport.studies.simulated_year import Conditions, Fault, Tally, is_met
 
 SERIES, NIGHTS = 9, 200
 # The year includes nights without a measurement.
@@ -26,37 +26,37 @@ def made() -> Year:
 
 
 @pytest.fixture(scope="module")
-def plants(made: Year) -> list[list[Plant]]:
+def faults(made: Year) -> list[list[Fault]]:
     return simulated_year.injected(np.random.default_rng(4), SERIES, NIGHTS, (0, made.driver_night))
 
 
-def _gated(made: Year, plants: list[list[Plant]], rule: simulated_year.Rule = simulated_year.with_base) -> Tally:
-    return simulated_year.gated(made, plants, np.random.default_rng(5), rule)
+def _gated(made: Year, faults: list[list[Fault]], rule: simulated_year.Rule = simulated_year.with_base) -> Tally:
+    return simulated_year.gated(made, faults, np.random.default_rng(5), rule)
 
 
 @pytest.mark.nightly
-def test_the_targets_are_met(made: Year, plants: list[list[Plant]]) -> None:
-    assert is_met(_gated(made, plants), SERIES)
+def test_the_targets_are_met(made: Year, faults: list[list[Fault]]) -> None:
+    assert is_met(_gated(made, faults), SERIES)
 
 
 @pytest.mark.nightly
-def test_a_wide_fence_finds_too_little(made: Year, plants: list[list[Plant]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wide_fence_finds_too_little(made: Year, faults: list[list[Fault]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standing, "NEAR", 12.0)
     monkeypatch.setattr(standing, "PENALTY", 1e9)
-    assert not is_met(_gated(made, plants), SERIES)
+    assert not is_met(_gated(made, faults), SERIES)
 
 
 @pytest.mark.nightly
-def test_a_gate_that_asks_nobody_cries_wolf(made: Year, plants: list[list[Plant]]) -> None:
-    def always(stands: Standing, evening: Evening) -> bool:
+def test_a_gate_that_asks_nobody_cries_wolf(made: Year, faults: list[list[Fault]]) -> None:
+    def always(stands: Standing, conditions: Conditions) -> bool:
         return stands.excess > stands.fence.near
 
-    tally = _gated(made, plants, always)
+    tally = _gated(made, faults, always)
     assert tally.false_alarms > 2 * SERIES
 
 
-def test_thresholds_do_worse(made: Year, plants: list[list[Plant]]) -> None:
-    doubled, five = (simulated_year.plain(made, plants, limit) for limit in (1.0, 0.05))
+def test_thresholds_do_worse(made: Year, faults: list[list[Fault]]) -> None:
+    doubled, five = (simulated_year.plain(made, faults, limit) for limit in (1.0, 0.05))
     assert doubled.found(0.08, simulated_year.LATEST) == 0
     assert five.false_alarms > 10 * SERIES
 
@@ -72,7 +72,7 @@ def test_nothing_is_known_of_later_nights() -> None:
     for one in (made, other):
         said: list[Standing] = []
 
-        def listen(stands: Standing, evening: Evening, said: list[Standing] = said) -> bool:
+        def listen(stands: Standing, conditions: Conditions, said: list[Standing] = said) -> bool:
             said.append(stands)
             return False
 
@@ -86,8 +86,8 @@ def test_a_second_run_is_drawn_from_the_noise() -> None:
     random = np.random.default_rng(6)
 
     def share(slowdown: float) -> float:
-        evenings = [Evening(random, 0.5, 0.0, math.log1p(slowdown), 0.0, 0.5) for _ in range(40)]
-        return float(np.mean([one.abba() is Verdict.SLOWER for one in evenings]))
+        conditions = [Conditions(random, 0.5, 0.0, math.log1p(slowdown), 0.0, 0.5) for _ in range(40)]
+        return float(np.mean([one.abba() is Verdict.SLOWER for one in conditions]))
 
     assert share(0.0) <= 0.05
     assert 0.05 < share(0.02) < 0.95

@@ -7,6 +7,7 @@ import os
 import pickle
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import pytest
@@ -79,8 +80,8 @@ def _words(out: str, start: str) -> list[str]:
 def test_the_peak_by_category(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn: list[str] = []
-    monkeypatch.setattr("roofreport.render.memory.curve", lambda one: drawn.append(one.case) or curve(one))
+    drawn = Mock(wraps=curve)
+    monkeypatch.setattr("roofreport.render.memory.curve", drawn)
     _write(tmp_path / "m" / "a.pickle", _snapshot("step/d:1/dtype:fp32"))
     smaller = _snapshot("step/d:1/dtype:bf16")
     smaller["device_traces"][0][1]["size"] = 300
@@ -95,7 +96,7 @@ def test_the_peak_by_category(
     tables = out.split("Alive at the peak of ")
     assert _words(tables[2], "1 kB") == ["1 kB", "1", "parameters", "parameters/aten::randn"]
     assert "… and 2 smaller ones (--rows)" in tables[2]
-    assert len(drawn) == 2, "each curve once"
+    assert drawn.call_count == 2, "each curve once"
 
 
 def test_allocations_at_each_moment(tmp_path: Path) -> None:

@@ -55,13 +55,11 @@ class Repository:
 
     def between(self, good: Commit, bad: Commit) -> list[Commit]:
         """Oldest first: along the first parents from after `good` to `bad`."""
-        lines = self._git("rev-list", "--reverse", "--first-parent", f"{good.id}..{bad.id}").split()
-        ancestor = subprocess.run(
-            ["git", "-C", str(self._path), "merge-base", "--is-ancestor", good.id, bad.id], check=False
-        )
-        if ancestor.returncode or not lines:
+        is_before = self._git("merge-base", good.id, bad.id, allow_failure=True) == good.id
+        commits = self._git("log", "--reverse", "--first-parent", "--format=%H %s", f"{good.id}..{bad.id}")
+        if not is_before or not commits:
             raise UnusableInputError(f"{good.text()} does not come before {bad.text()}")
-        return [Commit(line, self._git("log", "-1", "--format=%s", line)) for line in lines]
+        return [Commit(*line.split(" ", 1)) for line in commits.splitlines()]
 
     def program(self, commit: Commit) -> Path | None:
         """The program of a built commit; None if it was not built."""
@@ -74,7 +72,7 @@ class Repository:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._git("worktree", "prune")
             self._git("worktree", "add", "--detach", "--force", str(self._tree.resolve()), commit.id)
-        self._in_tree("checkout", "--quiet", "--detach", "--force", commit.id)
+        _git(self._tree, "checkout", "--quiet", "--detach", "--force", commit.id)
         prefix, partial = self._prefix(commit), self._prefix(commit).with_suffix(".part")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
@@ -111,9 +109,6 @@ class Repository:
 
     def _prefix(self, commit: Commit) -> Path:
         return self._folder / "built" / commit.id[:12]
-
-    def _in_tree(self, *arguments: str) -> None:
-        _git(self._tree, *arguments)
 
     def _git(self, *arguments: str, allow_failure: bool = False) -> str:
         return _git(self._path, *arguments, allow_failure=allow_failure)

@@ -130,7 +130,7 @@ def _judge(name: str, base: Side, new: Side, metric: Metric, turns: bool) -> Jud
         if abs(remaining) >= UNEXPLAINED_SHARE * floor:
             verdict = Verdict.SLOWER if metric.worse(effect) else Verdict.FASTER
         else:
-            note = "; ".join(filter(None, ["the machine's own roof beside the case moved as much", note]))
+            note = "; ".join(filter(None, ["the machine's own roof next to the case moved as much", note]))
     elif abs(effect) <= math.log1p(metric.practical) or half <= math.log1p(2 * metric.practical):
         verdict = Verdict.SAME
     return Judgement(

@@ -182,16 +182,23 @@ class History:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """In logarithms of the metric, at one pace of the machine; above is worse."""
+class Levels:
+    """In logarithms of the metric; above is worse. A nightly run has the number that it has in History."""
 
-    fence: Fence
-    newest: float  # the newest nightly run
+    accepted: float  # the level that the newest one is compared with
+    at_accepted: list[int]  # the places of the values that are at it
     level: float  # of the newest segment
-    accepted: float  # the level that it is compared with
     since: int | None  # the first nightly run of a level that is worse; None: change points show none
     better_since: int | None  # the first nightly run of the newest segment, where it is better than all before
     before_better: float  # the level before that one
+
+
+@dataclass(frozen=True)
+class Standing(Levels):
+    """At one pace of the machine."""
+
+    fence: Fence
+    newest: float  # the newest nightly run
     follows: Follows
 
     @property
@@ -215,45 +222,37 @@ def _by_nightly_run(history: History) -> tuple[Floats, Follows]:
     return medians, follows
 
 
-@dataclass(frozen=True)
-class _Levels:
-    reference: float
-    at_reference: list[int]  # the values that are at the accepted level
-    current: float
-    since: int | None
-    better_since: int | None
-    before_better: float
-
-
-def _levels(values: Floats, practical: float) -> _Levels:
-    """Segments one after another: a better level becomes the reference, a worse one is an alarm while it lasts."""
+def _levels(values: Floats, numbers: NDArray[np.int64], practical: float) -> Levels:
+    """Segments one after another: a better level becomes the accepted one, a worse one is an alarm while it lasts.
+    `numbers`: of the values' nightly runs.
+    """
     edges = [0, *change_points(values.tolist()), len(values)]
-    reference = current = before_better = float(np.median(values[: edges[1]]))
+    accepted = level = before_better = float(np.median(values[: edges[1]]))
     inside = list(range(edges[1]))
     since, better_since = None, None
     for start, end in pairwise(edges[1:]):
-        previous, current = current, float(np.median(values[start:end]))
+        previous, level = level, float(np.median(values[start:end]))
         here = list(range(start, end))
         better_since = None
-        if reference - current > practical:
-            reference, inside, since = current, here, None
-            better_since, before_better = start, previous
-        elif current - reference > practical:
-            since = start if since is None else since
+        if accepted - level > practical:
+            accepted, inside, since = level, here, None
+            better_since, before_better = int(numbers[start]), previous
+        elif level - accepted > practical:
+            since = int(numbers[start]) if since is None else since
         else:
             inside, since = inside + here, None
-    return _Levels(reference, inside, current, since, better_since, before_better)
+    return Levels(accepted, inside, level, since, better_since, before_better)
 
 
-def _reference_values(values: Floats, levels: _Levels, older: Floats) -> Floats:
+def _reference_values(values: Floats, levels: Levels, older: Floats) -> Floats:
     """The runs at the accepted level, without the newest one. Where they are few, earlier runs supply the scatter, but
     not the center.
     """
-    good = values[[index for index in levels.at_reference if index < len(values) - 1]]
+    good = values[[index for index in levels.at_accepted if index < len(values) - 1]]
     missing = FENCE_NIGHTS - len(good)
     if missing <= 0 or not len(good):
         return good
-    before = values[: levels.at_reference[0]]
+    before = values[: levels.at_accepted[0]]
     if len(before) < FEWEST_NIGHTS:
         before = older[-FENCE_NIGHTS:]
     if len(before) < FEWEST_NIGHTS:
@@ -273,21 +272,6 @@ def standing_of(history: History, metric: Metric) -> Standing | None:
     values = medians[places]
     if len(values) < 2:
         return None
-    levels = _levels(values, math.log1p(metric.practical))
-    limits = fence_around(_reference_values(values, levels, medians[measured[:first]]), metric)
-    if limits is None:
-        return None
-
-    def night(index: int | None) -> int | None:
-        return None if index is None else int(places[index])
-
-    return Standing(
-        limits,
-        float(values[-1]),
-        levels.current,
-        levels.reference,
-        night(levels.since),
-        night(levels.better_since),
-        levels.before_better,
-        follows,
-    )
+    levels = _levels(values, places, math.log1p(metric.practical))
+    fence = fence_around(_reference_values(values, levels, medians[measured[:first]]), metric)
+    return Standing(**vars(levels), fence=fence, newest=float(values[-1]), follows=follows) if fence else None

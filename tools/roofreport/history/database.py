@@ -38,7 +38,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """The data does not change within the block."""
-        with self._told(), self.engine.connect() as connection:
+        with self._explained(), self.engine.connect() as connection:
             if not self.is_sqlite:
                 connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
@@ -52,7 +52,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """One writer at a time; the block is kept completely or not at all."""
-        with self._told(), self.engine.connect() as connection:
+        with self._explained(), self.engine.connect() as connection:
             connection.execution_options(**{_WRITES: True})
             with connection.begin():
                 if not self.is_sqlite:
@@ -60,7 +60,7 @@ class Database:
                 yield connection
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _explained(self) -> Iterator[None]:
         try:
             yield
         except SQLAlchemyError as error:
@@ -82,22 +82,19 @@ class Database:
 
 
 # SQLite's messages, and advice.
-_SAID = (
-    ("database or disk is full", "there is no room on the disk; nothing of this was kept. Make room, and do it again"),
-    (
-        "disk I/O error",
-        "the disk takes no more (it is full, or a limit on file sizes was met); nothing of this was kept",
-    ),
+_MESSAGES = (
+    ("database or disk is full", "the disk is full; nothing of this was kept. Make room, and repeat the command"),
+    ("disk I/O error", "the disk is full, or a limit on file sizes was met; nothing of this was kept"),
     ("readonly database", "it cannot be written to: the file or its folder is read-only"),
     ("unable to open database file", "it cannot be opened: its folder is missing or may not be read or written to"),
     ("database is locked", f"another process has been writing to it for {PATIENCE_S:.0f} s; try again when it is done"),
     ("file is not a database", "is not an SQLite file, or is damaged"),
-    ("malformed", "is damaged: take a copy of it, and get back what can be read by sqlite3's .recover"),
+    ("malformed", "is damaged: copy it, and recover the readable part by sqlite3's .recover"),
 )
 
 
 def _plain(said: str) -> str:
-    plain = next((plain for words, plain in _SAID if words in said), "")
+    plain = next((plain for words, plain in _MESSAGES if words in said), "")
     return plain or printable(said.strip().partition("\n")[0], 300)
 
 
@@ -253,4 +250,4 @@ def _check_version(connection: Connection, database: Database) -> None:
         raise database.refused(
             f"was made by a newer program (version {version}; this one knows {tables.VERSION}); update roofbench"
         )
-    raise database.refused(f"has the version {printable(version, 40)}, which no program has written")
+    raise database.refused(f"has the unknown version {printable(version, 40)}")

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from roofreport.errors import UnusableInputError
 from roofreport.history.records import Reading, Run
 from roofreport.io import case_name, gpt_fast
 from roofreport.io.contract import TIME, Better, Metric, packaged
-from roofreport.io.result import State
 
 if TYPE_CHECKING:
     from roofreport.history.store import Store
@@ -33,10 +33,6 @@ class Row:
         return self.reading.value
 
     @property
-    def measured(self) -> bool:
-        return self.reading.state is State.MEASURED
-
-    @property
     def dtype(self) -> str:
         axes = case_name.axes(self.case)
         return axes.get(case_name.DTYPE, axes.get(case_name.PRECISION, ""))
@@ -45,7 +41,7 @@ class Row:
         """The time and every counter that has a direction, but no flags: services divide one run's value by
         another's.
         """
-        if not self.measured or self.seconds is None:
+        if self.seconds is None:
             return
         contract = packaged()
         yield contract.time, self.seconds
@@ -54,18 +50,22 @@ class Row:
             if metric is not None and metric.better is not Better.NEITHER and metric.unit != _FLAG:
                 yield Metric(name, metric.unit, metric.better, metric.practical, metric.noisy), value
 
-    def half_width(self) -> float | None:
-        """Half the width of the 95 % confidence interval of the time, in seconds."""
-        relative = self.reading.counters.get("ci")
-        return None if relative is None or self.seconds is None else relative * self.seconds
+
+@dataclass(frozen=True)
+class Choice:
+    """The part of a history to export."""
+
+    last: int | None = None  # the newest runs of each machine and toolchain
+    machine: str = ""  # runs of machines with this text in their name
 
 
-def all_rows(store: Store, newest: int | None = None) -> list[Row]:
-    """Run by run, oldest first; `newest`: only that many runs of each machine and toolchain."""
+def _rows(store: Store, choice: Choice) -> list[Row]:
+    """Run by run, oldest first."""
     found = [
         Row(series.case, reading.run, reading)
-        for series, readings in store.history(TIME.name, run_limit=newest).items()
+        for series, readings in store.history(TIME.name, run_limit=choice.last).items()
         for reading in readings
+        if choice.machine in reading.run.machine.label
     ]
     return sorted(found, key=lambda row: (row.run.started, row.run.id, row.case))
 
@@ -92,8 +92,8 @@ _TRAINS = "backward_ms"
 
 
 def _count(context: Mapping[str, str], key: str) -> int:
-    pytorch_hud = context.get(key, "")
-    return int(pytorch_hud) if pytorch_hud.isdecimal() and len(pytorch_hud) < 19 else 0
+    text = context.get(key, "")
+    return int(text) if text.isdecimal() and len(text) < 19 else 0
 
 
 def _runner(row: Row) -> dict[str, Any]:
@@ -110,9 +110,9 @@ def _runner(row: Row) -> dict[str, Any]:
     return runner | {"extra_info": known_texts(row.run.machine.facts)}
 
 
-def pytorch_hud_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for row in rows:
+def _pytorch_hud(store: Store, choice: Choice) -> bytes:
+    lines: list[str] = []
+    for row in _rows(store, choice):
         axes = case_name.axes(row.case)
         is_model = _PARAMETERS in row.reading.counters
         trains = axes.get(_PASS) != _INFERENCE and _TRAINS in row.reading.counters
@@ -157,12 +157,8 @@ def pytorch_hud_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
                 continue
             facts = {"unit": metric.unit, "better": metric.better.value}
             figure = {"name": metric.name, "benchmark_values": [value], "extra_info": facts}
-            found.append({**shared, "metric": figure})
-    return found
-
-
-def pytorch_hud(rows: Sequence[Row]) -> str:
-    return "".join(json.dumps(record) + "\n" for record in pytorch_hud_records(rows))
+            lines.append(json.dumps({**shared, "metric": figure}) + "\n")
+    return "".join(lines).encode()
 
 
 # Column, its type as PyArrow calls it, and its value.
@@ -205,32 +201,19 @@ def _parquet(store: Store, choice: Choice) -> bytes:
     return out.getvalue()
 
 
-def github_action_benchmark(rows: Sequence[Row], better: Better) -> str:
+def _github_action_benchmark(store: Store, choice: Choice, better: Better) -> bytes:
     """For its tools customSmallerIsBetter and customBiggerIsBetter, each of which takes one direction."""
     found: list[dict[str, Any]] = []
-    for row in rows:
+    for row in _newest_run(store, choice):
         for metric, value in row.metrics():
             if metric.better is not better:
                 continue
             entry: dict[str, Any] = {"name": f"{row.case}: {metric.name}", "unit": metric.unit, "value": value}
-            width = row.half_width()
-            if metric.name == TIME.name and width is not None:
-                entry["range"] = f"± {width:.3g}"
+            if metric.name == TIME.name and "ci" in row.reading.counters:  # the half width of the interval, relative
+                entry["range"] = f"± {row.reading.counters['ci'] * value:.3g}"
             entry["extra"] = f"{row.run.machine.label}\n{row.run.toolchain.label}\n{row.run.revision or 'no revision'}"
             found.append(entry)
-    return json.dumps(found, indent=1) + "\n"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The part of a history to export."""
-
-    last: int | None = None  # the newest runs of each machine and toolchain
-    machine: str = ""  # runs of machines with this text in their name
-
-
-def _rows(store: Store, choice: Choice) -> list[Row]:
-    return [row for row in all_rows(store, choice.last) if choice.machine in row.run.machine.label]
+    return (json.dumps(found, indent=1) + "\n").encode()
 
 
 def _newest_run(store: Store, choice: Choice) -> list[Row]:
@@ -246,14 +229,10 @@ def _gpt_fast(store: Store, choice: Choice) -> bytes:
 
 FORMATS: dict[str, Callable[[Store, Choice], bytes]] = {
     "parquet": _parquet,
-    "pytorch-hud": lambda store, choice: pytorch_hud(_rows(store, choice)).encode(),
+    "pytorch-hud": _pytorch_hud,
     "gpt-fast": _gpt_fast,
-    "github-action-benchmark-smaller": lambda store, choice: github_action_benchmark(
-        _newest_run(store, choice), Better.LOWER
-    ).encode(),
-    "github-action-benchmark-bigger": lambda store, choice: github_action_benchmark(
-        _newest_run(store, choice), Better.HIGHER
-    ).encode(),
+    "github-action-benchmark-smaller": partial(_github_action_benchmark, better=Better.LOWER),
+    "github-action-benchmark-bigger": partial(_github_action_benchmark, better=Better.HIGHER),
 }
 BINARY = "parquet"
 OF_MANY_RUNS = ("parquet", "pytorch-hud")  # the other formats lack a date

@@ -145,7 +145,7 @@ class Rates:
     pairs_used: float  # on average
 
     def share(self, *verdicts: Verdict) -> Floats:
-        """Of the windows of each case."""
+        """The share of the windows of each case."""
         return np.asarray(np.isin(self.verdicts, np.array(verdicts, dtype=object)).mean(axis=0))
 
     @property

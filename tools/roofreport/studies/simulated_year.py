@@ -2,7 +2,7 @@
 """tools/study simulated_year: a synthetic year through the gate, and change-point detectors at the same false-alarm
 rate.
 
-The gate sees what a nightly job would have: times, the roofs measured alongside, and the accepted runs. A
+The gate sees the data of a nightly job: times, the roofs measured alongside, and the accepted runs. A
 suspect's second run is drawn from the same noise as any process and judged by the rule of A B B A; an injected
 slowdown reaches it as a factor on its times alone. Every alarm, true or false, is accepted at once.
 """
@@ -36,7 +36,7 @@ from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, count
 
 Floats = NDArray[np.float64]
 
-PLANTS = (0.08, 0.03)
+FAULTS = (0.08, 0.03)
 QUIET = 20  # nightly runs after the begin of a series, and before its end, in which nothing is injected
 APART = 30  # nightly runs between two injected faults
 LATEST = 14  # nightly runs after an injected fault in which it counts as found
@@ -45,7 +45,7 @@ RERUN_SECONDS = 3.0  # of a process that runs a suspect alone
 
 
 @dataclass(frozen=True)
-class Plant:
+class Fault:
     night: int
     size: float
 
@@ -55,31 +55,31 @@ class Tally:
     """The found injected slowdowns and the false alarms of one kind of gate."""
 
     false_alarms: int = 0
-    delays: dict[float, list[int | None]] = field(default_factory=lambda: {size: [] for size in PLANTS})  # None: never
+    delays: dict[float, list[int | None]] = field(default_factory=lambda: {size: [] for size in FAULTS})  # None: never
 
     def found(self, size: float, within: int) -> float:
         delays = self.delays[size]
         return sum(delay is not None and delay <= within for delay in delays) / max(1, len(delays))
 
 
-def injected(random: np.random.Generator, series: int, nights: int, begins: Sequence[int]) -> list[list[Plant]]:
+def injected(random: np.random.Generator, series: int, nights: int, begins: Sequence[int]) -> list[list[Fault]]:
     """One injected fault of each size for every series, away from its begin and end, and from a new driver."""
     edges = [*begins, nights]
     allowed = np.concatenate([np.arange(begin + QUIET, end - QUIET) for begin, end in pairwise(edges)])
     found = []
     for _ in range(series):
         while True:
-            chosen = random.choice(allowed, len(PLANTS), replace=False)
+            chosen = random.choice(allowed, len(FAULTS), replace=False)
             if np.min(np.diff(np.sort(chosen))) >= APART:
                 break
         found.append(
-            sorted((Plant(int(n), size) for n, size in zip(chosen, PLANTS, strict=True)), key=lambda p: p.night)
+            sorted((Fault(int(n), size) for n, size in zip(chosen, FAULTS, strict=True)), key=lambda p: p.night)
         )
     return found
 
 
 @dataclass(frozen=True)
-class Evening:
+class Conditions:
     """The conditions of a second run of one series in one nightly run."""
 
     random: np.random.Generator
@@ -109,22 +109,22 @@ class Evening:
 
 
 # Whether a series that stands like this raises an alarm.
-Rule = Callable[[Standing, Evening], bool]
+Rule = Callable[[Standing, Conditions], bool]
 
 
 def _is_suspect(stands: Standing) -> bool:
     return stands.excess > stands.fence.near or stands.since is not None
 
 
-def with_base(stands: Standing, evening: Evening) -> bool:
-    return _is_suspect(stands) and evening.abba() is Verdict.SLOWER
+def with_base(stands: Standing, conditions: Conditions) -> bool:
+    return _is_suspect(stands) and conditions.abba() is Verdict.SLOWER
 
 
-def by_repeating(stands: Standing, evening: Evening) -> bool:
-    return _is_suspect(stands) and evening.repeated(stands) > repeat_limit(stands)
+def by_repeating(stands: Standing, conditions: Conditions) -> bool:
+    return _is_suspect(stands) and conditions.repeated(stands) > repeat_limit(stands)
 
 
-def without(stands: Standing, evening: Evening) -> bool:
+def without(stands: Standing, conditions: Conditions) -> bool:
     return stands.excess > stands.fence.far or stands.since is not None
 
 
@@ -140,19 +140,19 @@ class _Alarms:
     the series are counted: nothing can be found in the others.
     """
 
-    def __init__(self, plants: Sequence[Plant], measured: NDArray[np.bool_]) -> None:
-        self._open = list(plants)
+    def __init__(self, faults: Sequence[Fault], measured: NDArray[np.bool_]) -> None:
+        self._open = list(faults)
         self._measured = measured
-        self.delays: dict[float, int | None] = {plant.size: None for plant in plants}
+        self.delays: dict[float, int | None] = {fault.size: None for fault in faults}
         self.false = 0
 
     def sound(self, night: int, since: int = 0) -> None:
         """`since`: faults injected before this nightly run do not explain the alarm."""
-        due = [plant for plant in self._open if since <= plant.night <= night]
+        due = [fault for fault in self._open if since <= fault.night <= night]
         self.false += not due
-        for plant in due:
-            self.delays[plant.size] = int(np.sum(self._measured[plant.night : night]))
-            self._open.remove(plant)
+        for fault in due:
+            self.delays[fault.size] = int(np.sum(self._measured[fault.night : night]))
+            self._open.remove(fault)
 
     def count(self, tally: Tally) -> None:
         tally.false_alarms += self.false
@@ -161,13 +161,13 @@ class _Alarms:
 
 
 def _gated_series(
-    year: Year, index: int, paces: Floats, plants: Sequence[Plant], random: np.random.Generator, rule: Rule
+    year: Year, index: int, paces: Floats, faults: Sequence[Fault], random: np.random.Generator, rule: Rule
 ) -> _Alarms:
     """`paces`: [nightly run, process, column]."""
     nights, a_night, _ = year.log_times.shape
-    injected_by = np.array([sum(np.log1p(p.size) for p in plants if p.night <= night) for night in range(nights)])
+    injected_by = np.array([sum(np.log1p(p.size) for p in faults if p.night <= night) for night in range(nights)])
     times = year.log_times[:, :, index] + injected_by[:, None]
-    alarms = _Alarms(plants, np.isfinite(times).any(axis=1))
+    alarms = _Alarms(faults, np.isfinite(times).any(axis=1))
     for begin, end in ((0, year.driver_night), (year.driver_night, nights)):
         accepted, good = begin, begin  # the first nightly run that counts; that of the last good build
         driver = year.driver_shift[index] if begin else 0.0
@@ -186,30 +186,30 @@ def _gated_series(
                 continue
             level, slowdown = injected_by[night], injected_by[night] - injected_by[good]
             sensitivity, drift, lean = year.sensitivities[index], year.drift[night], year.lean[night]
-            if rule(stands, Evening(random, sensitivity, level + driver, slowdown, drift, lean)):
+            if rule(stands, Conditions(random, sensitivity, level + driver, slowdown, drift, lean)):
                 alarms.sound(night)
                 accepted, good = night if stands.since is None else stands.since + begin, night
     return alarms
 
 
-def gated(year: Year, plants: Sequence[Sequence[Plant]], random: np.random.Generator, rule: Rule = with_base) -> Tally:
+def gated(year: Year, faults: Sequence[Sequence[Fault]], random: np.random.Generator, rule: Rule = with_base) -> Tally:
     tally = Tally()
     flat = year.log_rates.reshape(-1, year.log_rates.shape[2])
-    beside = standing.memory_pace(flat, year.follows_memory).reshape(year.log_rates.shape)
+    memory = standing.memory_pace(flat, year.follows_memory).reshape(year.log_rates.shape)
     for index in range(year.log_times.shape[2]):
-        paces = np.stack([year.log_rates[:, :, index], beside[:, :, index]], axis=2)
-        _gated_series(year, index, paces, plants[index], random, rule).count(tally)
+        paces = np.stack([year.log_rates[:, :, index], memory[:, :, index]], axis=2)
+        _gated_series(year, index, paces, faults[index], random, rule).count(tally)
     return tally
 
 
-def plain(year: Year, plants: Sequence[Sequence[Plant]], limit: float) -> Tally:
+def plain(year: Year, faults: Sequence[Sequence[Fault]], limit: float) -> Tally:
     """Each nightly run against the one before it: an alarm above a fixed ratio."""
     tally = Tally()
     medians = np.nanmedian(year.log_times, axis=1)
-    for index, own in enumerate(plants):
+    for index, own in enumerate(faults):
         values = medians[:, index].copy()
-        for plant in own:
-            values[plant.night :] += np.log1p(plant.size)
+        for fault in own:
+            values[fault.night :] += np.log1p(fault.size)
         alarms = _Alarms(own, np.isfinite(values))
         for before, night in pairwise(np.flatnonzero(np.isfinite(values)).tolist()):
             is_new_series = before < year.driver_night <= night
@@ -221,7 +221,7 @@ def plain(year: Year, plants: Sequence[Sequence[Plant]], limit: float) -> Tally:
 
 Find = Callable[[Floats], list[int]]
 
-PLANT = 0.03
+FAULT = 0.03
 
 
 def _ruptures(kernel: str, penalty: float, clipped: bool) -> Find:
@@ -255,7 +255,7 @@ def _rows() -> Iterator[tuple[str, Find]]:
         for p_value in (1e-2, 1e-3, 1e-4, 1e-5):
             yield f"apache-otava, p {p_value:g}", _otava(p_value)
     except ImportError:
-        tell("apache-otava is not installed; it wants an environment of its own")
+        tell("apache-otava is not installed; it needs a separate environment")
 
 
 def _rises(values: Floats, find: Find) -> list[int]:
@@ -279,11 +279,11 @@ def _steady_series(seed: int, series: int, nights: int) -> Floats:
     made = noise.simulated(random, series, nights, 3)
     made.log_times[made.driver_night :] -= made.driver_shift
     flat = made.log_rates.reshape(-1, series)
-    beside = standing.memory_pace(flat, made.follows_memory)
+    memory = standing.memory_pace(flat, made.follows_memory)
     columns = []
     for index in range(series):
         logs = made.log_times[:, :, index].ravel()
-        paces = np.column_stack([flat[:, index], beside[:, index]])
+        paces = np.column_stack([flat[:, index], memory[:, index]])
         steady = standing.steadied(logs, paces, standing.fit_pace(logs, paces)).reshape(nights, -1)
         columns.append(np.nanmedian(steady, axis=1))
     values = np.column_stack(columns)
@@ -292,15 +292,15 @@ def _steady_series(seed: int, series: int, nights: int) -> Floats:
 
 def compare_detectors(seed: int, series: int, nights: int) -> int:
     values = _steady_series(seed, series, nights)
-    plants = np.random.default_rng(seed).integers(2 * QUIET, len(values) - 2 * LATEST, series)
+    faults = np.random.default_rng(seed).integers(2 * QUIET, len(values) - 2 * LATEST, series)
     show(f"{series} series, {nights} nights, seed {seed}: false alarms a series and year, +3 % in {LATEST} nights")
     for name, find in _rows():
         false = found = 0
         for index in range(series):
             quiet = values[:, index]
             false += len(_rises(quiet, find))
-            night = int(plants[index])
-            injected = quiet + np.where(np.arange(len(quiet)) >= night, np.log1p(PLANT), 0.0)
+            night = int(faults[index])
+            injected = quiet + np.where(np.arange(len(quiet)) >= night, np.log1p(FAULT), 0.0)
             found += any(night <= rise <= night + LATEST for rise in _rises(injected[: night + LATEST + 1], find))
         show(f"{name:<44}{false / series * 365 / nights:>8.3f}{100 * found / series:>8.1f} %")
     return 0
@@ -341,17 +341,17 @@ def is_met(tally: Tally, series: int) -> bool:
 def _simulate(args: argparse.Namespace) -> int:
     random = np.random.default_rng(args.seed)
     made = noise.simulated(random, args.series, args.nights, args.processes)
-    plants = injected(random, args.series, args.nights, (0, made.driver_night))
-    heads = [f"+{100 * size:.0f} % in {FOUND[size][0]} nights" for size in PLANTS]
+    faults = injected(random, args.series, args.nights, (0, made.driver_night))
+    heads = [f"+{100 * size:.0f} % in {FOUND[size][0]} nights" for size in FAULTS]
     show(f"{args.series} series, {args.nights} nights of {args.processes} processes, seed {args.seed}")
     show(_row("", ["false alarms", *heads]))
     met = True
     for place, (name, rule) in enumerate(RULES.items()):
-        tally = gated(made, plants, np.random.default_rng(args.seed + 1), rule)
+        tally = gated(made, faults, np.random.default_rng(args.seed + 1), rule)
         show(_row(name, _figures(tally, args.series)))
         met &= place > 0 or is_met(tally, args.series)
     for name, limit in THRESHOLDS.items():
-        show(_row(name, _figures(plain(made, plants, limit), args.series)))
+        show(_row(name, _figures(plain(made, faults, limit), args.series)))
     shares = ", ".join(f"{100 * least:.0f} %" for _, least in FOUND.values())
     show(f"targets of the first row: at most {FALSE_ALARMS:g} false alarms a series and year; at least {shares}")
     return EXIT_OK if met else EXIT_ALARM
@@ -361,7 +361,7 @@ def parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     top = argparse.ArgumentParser(
         prog="tools/study simulated_year",
-        description="What tools/report gate would say in a synthetic year on a shared machine.",
+        description="The verdicts of tools/report gate in a synthetic year on a shared machine.",
         epilog=_EPILOG,
         formatter_class=raw,
     )
@@ -369,13 +369,13 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--nights", type=count, default=365, metavar="N")
     top.add_argument("--processes", type=count, default=3, metavar="N", help="of the suite, every night (3)")
     top.add_argument("--seed", type=count, default=1, metavar="N")
-    top.add_argument("--detectors", action="store_true", help="hold finders of change points against each other")
+    top.add_argument("--detectors", action="store_true", help="compare finders of change points")
     return top
 
 
 def _study(args: argparse.Namespace) -> int:
     if args.nights < 4 * (QUIET + APART):
-        raise UnusableInputError(f"--nights={args.nights}: too few to plant in")
+        raise UnusableInputError(f"--nights={args.nights}: too few to inject faults into")
     # The year includes nights without a measurement.
     warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)
     return compare_detectors(args.seed, args.series, args.nights) if args.detectors else _simulate(args)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -15,6 +16,7 @@ from roofreport import duration, files
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import TIME, Better, Contract, Metric
 from roofreport.io.result import Result
+from roofreport.place import local_results
 from roofreport.render.chart import Chart
 from roofreport.stats.verdict import ALARMS, Judgement
 from roofreport.terminal import tell
@@ -23,6 +25,8 @@ from roofreport.text import printable
 EXIT_OK = 0
 EXIT_ALARM = 1
 EXIT_UNUSABLE = 2
+
+STORE_VARIABLE = "ROOFBENCH_STORE"  # of the environment: the default history
 
 
 class Verb(NamedTuple):
@@ -151,6 +155,16 @@ def add_pairs(parser: argparse.ArgumentParser, text: str) -> None:
 
 def add_state(parser: argparse.ArgumentParser, text: str) -> None:
     parser.add_argument("--state", "--keep", type=Path, metavar="DIR", help=text)
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--store",
+        default=os.environ.get(STORE_VARIABLE) or str(local_results() / "history.db"),
+        metavar="WHERE",
+        help="a file or postgresql://[USER@]HOST/DATABASE; "
+        f"without it ${STORE_VARIABLE}, or else results/local/history.db",
+    )
 
 
 def add_pictures(parser: argparse.ArgumentParser) -> None:

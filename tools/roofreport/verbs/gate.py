@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from roofreport import place
 from roofreport.errors import UnusableInputError
-from roofreport.history.where import add_store
 from roofreport.io.contract import packaged
 from roofreport.terminal import show, tell
 from roofreport.text import printable
@@ -25,6 +24,7 @@ from roofreport.verbs.common import (
     add_metric,
     add_pairs,
     add_state,
+    add_store,
     day,
     metric_of,
     write,

@@ -4,17 +4,27 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofreport.errors import UnusableInputError
 from roofreport.history import export
-from roofreport.history.where import add_store
 from roofreport.io.contract import TIME, packaged
 from roofreport.terminal import show, tell
 from roofreport.text import printable
-from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, Verb, add_metric, count, day, metric_of, warn, writing
+from roofreport.verbs.common import (
+    EXIT_ALARM,
+    EXIT_OK,
+    Verb,
+    add_metric,
+    add_store,
+    count,
+    day,
+    metric_of,
+    warn,
+    writing,
+)
 
 if TYPE_CHECKING:
     from roofreport.history.records import Added, Run, Series
@@ -32,42 +42,6 @@ examples:
 A result and its journal are one run; adding it again changes nothing. tools/report history ACTION --help lists the
 flags of each.
 """
-
-
-def _add_add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("results", nargs="+", metavar="RESULT", help="a --benchmark_out or --journal file")
-    parser.add_argument("--started", type=day, metavar="DATE", help="when it began, instead of what the file says")
-
-
-def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--series", action="store_true", help="the series and their keys instead of the runs")
-    parser.add_argument("--machine", default="", metavar="TEXT", help="of machines with this in their name alone")
-
-
-def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("series", metavar="SERIES", help="a key from list --series, a case, or a pattern with * and ?")
-    add_metric(parser)
-    parser.add_argument("--last", type=count, metavar="N", help="the newest N runs alone")
-
-
-def _add_prune(parser: argparse.ArgumentParser) -> None:
-    chosen = parser.add_mutually_exclusive_group(required=True)
-    chosen.add_argument("--before", type=day, metavar="DATE", help="every run that began before it")
-    chosen.add_argument(
-        "--run", type=count, action="append", dest="runs", metavar="N", help="this run; may be given again"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only say which")
-
-
-def _add_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=list(export.FORMATS), required=True)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output")
-    parser.add_argument("--machine", default="", metavar="TEXT", help="of machines with this in their name alone")
-    parser.add_argument("--last", type=count, metavar="N", help="the newest N runs of each machine and toolchain alone")
-
-
-def _add_migrate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--to", required=True, metavar="WHERE", help="the other history")
 
 
 def _open(args: argparse.Namespace, create: bool = False, where: str = "") -> Store:
@@ -213,33 +187,52 @@ def _migrate(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-# Action, description, arguments, and function.
-_ACTIONS: Sequence[
-    tuple[str, str, Callable[[argparse.ArgumentParser], None] | None, Callable[[argparse.Namespace], int]]
-] = (
-    ("add", "adds results and journals; makes the history where there is none", _add_add, _add),
-    ("list", "the runs, or the series", _add_list, _list),
-    ("show", "a series, run by run", _add_show, _show),
-    ("prune", "drops old runs", _add_prune, _prune),
-    ("export", "writes it in the format of another tool", _add_export, _export),
-    ("verify", "checks that everything that was added is still there, unchanged", None, _verify),
-    ("migrate", "adds everything to another history", _add_migrate, _migrate),
-)
+def _add_machine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--machine", default="", metavar="TEXT", help="of machines with this in their name alone")
 
 
 def _add_history(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, text, add, act in _ACTIONS:
-        action = actions.add_parser(name, help=text, description=text)
-        if add is not None:
-            add(action)
-        add_store(action)
-        action.set_defaults(act=act)
 
+    def action(name: str, text: str, act: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+        made = actions.add_parser(name, help=text, description=text)
+        add_store(made)
+        made.set_defaults(act=act)
+        return made
 
-def _history(args: argparse.Namespace) -> int:
-    status: int = args.act(args)
-    return status
+    add = action("add", "adds results and journals; makes the history where there is none", _add)
+    add.add_argument("results", nargs="+", metavar="RESULT", help="a --benchmark_out or --journal file")
+    add.add_argument("--started", type=day, metavar="DATE", help="when it began, instead of what the file says")
+
+    listed = action("list", "the runs, or the series", _list)
+    listed.add_argument("--series", action="store_true", help="the series and their keys instead of the runs")
+    _add_machine(listed)
+
+    shown = action("show", "a series, run by run", _show)
+    shown.add_argument("series", metavar="SERIES", help="a key from list --series, a case, or a pattern with * and ?")
+    add_metric(shown)
+    shown.add_argument("--last", type=count, metavar="N", help="the newest N runs alone")
+
+    pruned = action("prune", "drops old runs", _prune)
+    chosen = pruned.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("--before", type=day, metavar="DATE", help="every run that began before it")
+    chosen.add_argument(
+        "--run", type=count, action="append", dest="runs", metavar="N", help="this run; may be given again"
+    )
+    pruned.add_argument("--dry-run", action="store_true", help="only list them")
+
+    exported = action("export", "writes it in the format of another tool", _export)
+    exported.add_argument("--format", choices=list(export.FORMATS), required=True)
+    exported.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output")
+    _add_machine(exported)
+    exported.add_argument(
+        "--last", type=count, metavar="N", help="the newest N runs of each machine and toolchain alone"
+    )
+
+    action("verify", "checks that everything that was added is still there, unchanged", _verify)
+
+    migrated = action("migrate", "adds everything to another history", _migrate)
+    migrated.add_argument("--to", required=True, metavar="WHERE", help="the other history")
 
 
 _SITE = """
@@ -271,4 +264,7 @@ def _site(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-VERBS = {"history": Verb(_HISTORY, _add_history, _history), "site": Verb(_SITE, _add_site, _site)}
+VERBS = {
+    "history": Verb(_HISTORY, _add_history, lambda args: int(args.act(args))),
+    "site": Verb(_SITE, _add_site, _site),
+}
