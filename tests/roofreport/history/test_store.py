@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -114,7 +114,7 @@ def test_another_machine_or_toolchain_begins_new_series(
 
 
 def test_annotations_are_kept_in_order(store: Store) -> None:
-    since = datetime(2026, 1, 2, tzinfo=timezone.utc)
+    since = datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))
     accepted = store.accept("gemv/*", since, "a new kernel, <b>slower</b>\0 but right")
     store.accept("", since, "moved house", "0123456789ab", kind="note")
     found = store.annotations()

@@ -48,7 +48,7 @@ def notes(results: Sequence[Result]) -> None:
         if result.context.get("optimized") == "false":
             warn(f"{name}: its build is not optimized: its times mean nothing")
         if not result.cases:
-            warn(f"{name}: holds no case")
+            warn(f"{name}: contains no cases")
 
 
 def section(title: str, text: str) -> str:

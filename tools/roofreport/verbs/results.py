@@ -99,7 +99,7 @@ def _table(args: argparse.Namespace) -> int:
     results = [load(path) for path in without_copies([Path(path) for path in args.results])]
     notes(results)
     if args.repeats and not args.training:
-        raise UnusableInputError("--repeats needs --training, whose rows it divides")
+        raise UnusableInputError("--repeats needs --training")
     if args.format == "gpt_fast":
         _gpt_fast(results, args.output)
         return EXIT_OK
@@ -267,7 +267,7 @@ def _add_scaling(parser: argparse.ArgumentParser) -> None:
 
 def _scaling(args: argparse.Namespace) -> int:
     if args.format != "terminal" and not args.points:
-        raise UnusableInputError("--format needs --points, which it is the format of")
+        raise UnusableInputError("--format needs --points")
     result = _loaded(args.result)
     found = growth.find(_merged(result), result.contract, args.axis)
     if not found:
