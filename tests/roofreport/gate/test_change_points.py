@@ -66,3 +66,13 @@ def test_a_fence_is_as_wide_as_nights_scatter() -> None:
     wild = standing.fence_around(values, TIME)
     assert wild is not None
     assert wild.far < 3 * found.far
+
+
+def test_a_drift_has_the_number_of_its_nightly_run() -> None:
+    """Although earlier runs are not accepted, and one measured nothing."""
+    logs = _step(95, 0.05)
+    logs[60] = np.nan
+    stands = standing.standing_of(standing.History(np.arange(120), logs, np.empty((120, 0)), accepted=40), TIME)
+    assert stands is not None
+    assert stands.since is not None
+    assert abs(stands.since - 95) <= 1
