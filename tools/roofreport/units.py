@@ -25,6 +25,10 @@ def quantity(value: float, unit: str, count: int = 3) -> str:
     return f"{digits(value, count)} {unit}"
 
 
+def bytes_(value: float) -> str:
+    return quantity(value, "B")
+
+
 def time(seconds: float) -> str:
     for least, unit, factor in _TIMES:
         if abs(seconds) >= least:
@@ -35,6 +39,20 @@ def time(seconds: float) -> str:
 def percent(ratio: float, decimals: int = 1) -> str:
     """+3.0 %, of 0.03."""
     return f"{100 * ratio:+.{decimals}f} %"
+
+
+def share(ratio: float) -> str:
+    """To three significant digits: 50 %, of 0.5."""
+    return f"{digits(100 * ratio)} %"
+
+
+def tenths(ratio: float) -> str:
+    """To a tenth of a percent: 50.0 %, of 0.5."""
+    return f"{100 * ratio:.1f} %"
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:.2f}x"
 
 
 def clock(seconds: float) -> str:

@@ -49,7 +49,7 @@ class Part:
 class Clocked:
     """A step or a phase of it, by the stopwatch."""
 
-    beside: float  # mean of the recorded steps
+    recorded: float  # mean of the steps that the profiler recorded
     timed: float  # median of the samples, without the profiler
 
 

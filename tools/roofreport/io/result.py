@@ -74,13 +74,18 @@ class Result:
             groups.setdefault(case.name, []).append(case)
         return groups
 
+    def merged(self) -> dict[str, Case]:
+        """Each case once, its repetitions merged."""
+        return {name: merged(repetitions) for name, repetitions in self.by_name().items()}
+
+
+_PRIORITY = (State.FAILED, State.MEASURED, State.SKIPPED, State.INTERRUPTED)
+
 
 def merged(repetitions: list[Case]) -> Case:
     """One case for all its repetitions: medians of the measured ones. One failure makes all of it a failure."""
-    for state in (State.FAILED, State.MEASURED, State.SKIPPED, State.INTERRUPTED):
-        chosen = [case for case in repetitions if case.state is state]
-        if chosen:
-            break
+    state = min((case.state for case in repetitions), key=_PRIORITY.index)
+    chosen = [case for case in repetitions if case.state is state]
     first = chosen[0]
     if len(chosen) == 1 or first.state is not State.MEASURED:
         return first

@@ -6,14 +6,17 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from roofreport.text import spreadsheet
+from roofreport import units
+from roofreport.text import printable, spreadsheet
 
 # The most columns of one kind, such as counters by a pattern: with every row and counter of a file the table would grow
 # quadratically.
 MOST_COLUMNS = 32
+LONGEST_NAME = 300
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,20 @@ class Cell:
     text: str = ""
     value: float | None = None  # as in a file for programs
     numeric: bool = True
+
+
+def words(text: str, limit: int = LONGEST_NAME) -> Cell:
+    return Cell(printable(text, limit), numeric=False)
+
+
+def figure(value: float | None, shown: Callable[[float], str]) -> Cell:
+    """The value as `shown` spells it; an empty cell for None."""
+    return Cell() if value is None else Cell(shown(value), value)
+
+
+def ratio(value: float | None, base: float | None) -> Cell:
+    """2.00x; an empty cell where either is missing or zero."""
+    return figure(value / base if value and base else None, units.times)
 
 
 @dataclass(frozen=True)
@@ -35,6 +52,29 @@ class Table:
         return Table(tuple(self.headers[i] for i in kept), rows, self.legend)
 
 
+Row = TypeVar("Row")
+Column = tuple[str, Callable[[Row], Cell]]
+
+
+def table(
+    rows: Iterable[Row],
+    columns: Sequence[Column[Row]],
+    legend: Iterable[str] = (),
+    reason: Callable[[Row], str] = lambda row: "",
+    named: int = 1,
+) -> Table:
+    """`columns`: the header of each, and what it shows of a row. `reason`: why a row has no figures; it replaces them,
+    after the first `named` columns.
+    """
+
+    def cells(row: Row) -> tuple[Cell, ...]:
+        why = reason(row)
+        shown = tuple(cell(row) for _, cell in columns[: named if why else None])
+        return (*shown, Cell(why, numeric=False), *[Cell()] * (len(columns) - named - 1)) if why else shown
+
+    return Table(tuple(header for header, _ in columns), tuple(map(cells, rows)), tuple(legend))
+
+
 def _numeric_columns(table: Table) -> list[bool]:
     return [any(row[i].numeric and row[i].text for row in table.rows) for i in range(len(table.headers))]
 
@@ -47,24 +87,19 @@ def terminal(table: Table) -> str:
         for i, header in enumerate(table.headers)
     ]
 
-    def line(texts: list[str]) -> str:
-        padded = [t.rjust(w) if n else t.ljust(w) for t, w, n in zip(texts, widths, numeric, strict=True)]
-        return "  ".join(padded).rstrip()
+    def padded(texts: Sequence[str]) -> str:
+        columns = zip(texts, widths, numeric, strict=False)
+        return "  ".join(text.rjust(width) if right else text.ljust(width) for text, width, right in columns)
 
-    lines = [line(list(table.headers)), line(["-" * width for width in widths])]
+    lines = [padded(table.headers), padded(["-" * width for width in widths])]
     for row in table.rows:
-        reasons = [i for i, cell in enumerate(row) if numeric[i] and cell.text and not cell.numeric]
         texts = [cell.text for cell in row]
-        if reasons and all(not cell.text for cell in row[reasons[0] + 1 :]):
-            first = reasons[0]
-            head = "  ".join(
-                t.rjust(w) if n else t.ljust(w)
-                for t, w, n in zip(texts[:first], widths[:first], numeric[:first], strict=True)
-            )
-            lines.append(f"{head}  {texts[first]}".strip())
+        reason = next((i for i, cell in enumerate(row) if numeric[i] and cell.text and not cell.numeric), None)
+        if reason is None or any(texts[reason + 1 :]):
+            lines.append(padded(texts))
         else:
-            lines.append(line(texts))
-    return "\n".join([*lines, *table.legend]) + "\n"
+            lines.append(f"{padded(texts[:reason])}  {texts[reason]}".lstrip())
+    return "\n".join([*(line.rstrip() for line in lines), *table.legend]) + "\n"
 
 
 def markdown_text(text: str) -> str:

@@ -6,11 +6,9 @@ other programs.
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from xml.etree import ElementTree
 
 from roofreport import units
@@ -19,49 +17,44 @@ from roofreport.history.records import Reading, Run, Series
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.result import Case
 from roofreport.render import formats
-from roofreport.render.formats import Cell, Table
-from roofreport.render.judgement_table import figure
+from roofreport.render.formats import LONGEST_NAME, Cell, Column, Table, figure, table, words
+from roofreport.render.judgement_table import cell, finite, spelled
 from roofreport.render.result_tables import counter_text
 from roofreport.text import escaped, printable
 
-_LONGEST = 60
-_SHORT_REVISION = 12
+_SHORT = 60
+_REVISION = 12
 
 
-def _text(text: str) -> Cell:
-    return Cell(printable(text, _LONGEST), numeric=False)
+def _moment(run: Run) -> Cell:
+    return Cell(run.started.strftime("%Y-%m-%d %H:%M"), numeric=False)
 
 
-def _moment(moment: datetime) -> Cell:
-    return Cell(moment.strftime("%Y-%m-%d %H:%M"), numeric=False)
+_RUN: Sequence[Column[Run]] = (
+    ("run", lambda run: figure(run.id, str)),
+    ("started (UTC)", _moment),
+    ("revision", lambda run: words(run.revision[:_REVISION])),
+)
 
 
 def run_table(found: Sequence[Run]) -> Table:
-    rows = tuple(
-        (
-            Cell(str(run.id), run.id),
-            _moment(run.started),
-            _text(run.revision[:_SHORT_REVISION]),
-            _text(run.machine.label),
-            _text(run.toolchain.label),
-            _text(run.name),
-        )
-        for run in found
+    columns: Sequence[Column[Run]] = (
+        *_RUN,
+        ("machine", lambda run: words(run.machine.label, _SHORT)),
+        ("toolchain", lambda run: words(run.toolchain.label, _SHORT)),
+        ("file", lambda run: words(run.name, _SHORT)),
     )
-    return Table(("run", "started (UTC)", "revision", "machine", "toolchain", "file"), rows)
+    return table(found, columns)
 
 
 def series_table(found: Sequence[Series]) -> Table:
-    rows = tuple(
-        (
-            _text(one.key),
-            Cell(printable(one.case, 300), numeric=False),
-            _text(one.machine.label),
-            _text(one.toolchain.label),
-        )
-        for one in found
+    columns: Sequence[Column[Series]] = (
+        ("series", lambda one: words(one.key, _SHORT)),
+        ("case", lambda one: words(one.case)),
+        ("machine", lambda one: words(one.machine.label, _SHORT)),
+        ("toolchain", lambda one: words(one.toolchain.label, _SHORT)),
     )
-    return Table(("series", "case", "machine", "toolchain"), rows)
+    return table(found, columns)
 
 
 def metric_text(value: float, metric: Metric) -> str:
@@ -73,31 +66,17 @@ def readings_table(one: Series, found: Sequence[Reading], metric: Metric) -> Tab
     last: float | None = None
     for reading in found:
         if reading.value is None:
-            case = Case(one.case, 0, reading.state, reading.reason)
-            value, change = Cell(case.why_not, numeric=False), Cell()
+            why = Case(one.case, 0, reading.state, reading.reason).why_not
+            value, change = Cell(why, numeric=False), Cell()
         else:
             value = Cell(metric_text(reading.value, metric), reading.value)
-            ratio = reading.value / last - 1 if last else None
-            change = Cell() if ratio is None else Cell(units.percent(ratio), ratio)
+            change = figure(reading.value / last - 1 if last else None, units.percent)
             last = reading.value
-        note = Cell("noisy" if reading.noisy else "", numeric=False)
-        run = reading.run
-        rows.append(
-            (
-                Cell(str(run.id), run.id),
-                _moment(run.started),
-                _text(run.revision[:_SHORT_REVISION]),
-                value,
-                change,
-                note,
-            )
-        )
-    return Table(("run", "started (UTC)", "revision", one.metric, "change", ""), tuple(rows))
+        rows.append((*(cell(reading.run) for _, cell in _RUN), value, change, words("noisy" if reading.noisy else "")))
+    return Table((*(header for header, _ in _RUN), one.metric, "change", ""), tuple(rows))
 
 
-HEADERS = ("finding", "case", "before", "now", "change", "since", "what")
 SCHEMA = "roofbench-gate-1"
-_REPORT_LONGEST = 300
 _MOST_NEW = 5  # series that begin, by name
 
 
@@ -115,27 +94,28 @@ class Report:
         return [finding for finding in self.found if finding.kind in ALARMS]
 
 
-def _row(finding: Finding, metric: Metric, kind: str) -> tuple[Cell, ...]:
-    effect = "" if math.isnan(finding.effect) else units.percent(finding.effect)
-    since = f"{finding.since.started:%Y-%m-%d} {finding.since.revision[:12]}".strip() if finding.since else ""
-    return (
-        Cell(kind, numeric=False),
-        Cell(printable(finding.series.case, _REPORT_LONGEST), numeric=False),
-        Cell(figure(finding.before, metric), finding.before),
-        Cell(figure(finding.after, metric), finding.after),
-        Cell(effect, finding.effect),
-        Cell(printable(since), numeric=False),
-        Cell(printable(finding.text, _REPORT_LONGEST), numeric=False),
-    )
-
-
 def gate_table(report: Report) -> Table:
+    def of_metric(value: float) -> Cell:
+        return cell(value, lambda value: spelled(value, report.metric))
+
     new = [finding for finding in report.found if finding.kind == "new"]
     named = [finding for finding in report.found if finding.kind != "new"] + new[:_MOST_NEW]
-    rows = [_row(finding, report.metric, finding.kind.upper()) for finding in named]
-    rows += [_row(finding, report.metric, "not confirmed") for finding in report.dismissed]
-    legend = [f"{len(new) - _MOST_NEW} more series are new"] if len(new) > _MOST_NEW else []
-    return Table(HEADERS, tuple(rows), tuple(legend))
+    rows = [(finding.kind.upper(), finding) for finding in named]
+    rows += [("not confirmed", finding) for finding in report.dismissed]
+    columns: Sequence[Column[tuple[str, Finding]]] = (
+        ("finding", lambda row: words(row[0])),
+        ("case", lambda row: words(row[1].series.case)),
+        ("before", lambda row: of_metric(row[1].before)),
+        ("now", lambda row: of_metric(row[1].after)),
+        ("change", lambda row: cell(row[1].effect, units.percent)),
+        ("since", lambda row: words(_since(row[1].since))),
+        ("what", lambda row: words(row[1].text)),
+    )
+    return table(rows, columns, [f"{len(new) - _MOST_NEW} more series are new"] if len(new) > _MOST_NEW else [])
+
+
+def _since(run: Run | None) -> str:
+    return f"{run.started:%Y-%m-%d} {run.revision[:_REVISION]}".strip() if run else ""
 
 
 def summary(report: Report) -> str:
@@ -149,7 +129,7 @@ def summary(report: Report) -> str:
 def _night(report: Report) -> str:
     runs = list(report.runs)
     revision = f", {printable(runs[-1].revision, 40)}" if runs[-1].revision else ""
-    machine = printable(f"{runs[-1].machine.label}; {runs[-1].toolchain.label}", _REPORT_LONGEST)
+    machine = printable(f"{runs[-1].machine.label}; {runs[-1].toolchain.label}", LONGEST_NAME)
     processes = f"{len(runs)} process{'' if len(runs) == 1 else 'es'}"
     return f"{runs[0].started:%Y-%m-%d %H:%M} UTC{revision}, {processes} on {machine}"
 
@@ -184,11 +164,11 @@ def _test(suite: ElementTree.Element, name: str, said: Sequence[Finding]) -> str
     alarm = next((finding for finding in said if finding.kind in ALARMS), None)
     gone = next((finding for finding in said if finding.kind == "vanished"), None)
     if alarm is not None:
-        text = _xml_text(printable(alarm.text, _REPORT_LONGEST))
+        text = _xml_text(printable(alarm.text, LONGEST_NAME))
         ElementTree.SubElement(test, "failure", {"type": alarm.kind, "message": text}).text = text
         return "failures"
     if gone is not None:
-        ElementTree.SubElement(test, "skipped", {"message": _xml_text(printable(gone.text, _REPORT_LONGEST))})
+        ElementTree.SubElement(test, "skipped", {"message": _xml_text(printable(gone.text, LONGEST_NAME))})
         return "skipped"
     if said:
         ElementTree.SubElement(test, "system-out").text = _xml_text(f"{said[0].kind}: {said[0].text}")
@@ -212,19 +192,15 @@ def gate_junit(reports: Sequence[Report]) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _entry(finding: Finding) -> dict[str, object]:
     since = finding.since
     return {
         "kind": finding.kind,
         "case": finding.series.case,
         "series": finding.series.key,
-        "before": _number(finding.before),
-        "after": _number(finding.after),
-        "effect": _number(finding.effect),
+        "before": finite(finding.before),
+        "after": finite(finding.after),
+        "effect": finite(finding.effect),
         "since": since and since.started.isoformat(),
         "since_revision": since and since.revision,
         "text": finding.text,

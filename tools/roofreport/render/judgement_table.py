@@ -6,70 +6,68 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from roofreport import units
 from roofreport.io.contract import TIME, Metric
-from roofreport.render.formats import Cell, Table
+from roofreport.render.formats import Cell, Column, Table, figure, table, words
 from roofreport.stats.verdict import Judgement, Verdict
-from roofreport.text import printable
-
-HEADERS = ("verdict", "case", "base", "new", "change", "interval", "floor", "note")
 
 
-def figure(value: float, metric: Metric) -> str:
-    if math.isnan(value):
-        return ""
+def spelled(value: float, metric: Metric) -> str:
     if metric.unit in ("s", "ms"):
         return units.time(value if metric.unit == "s" else value / 1e3)
     return units.quantity(value, metric.unit if "/s" in metric.unit or metric.unit == "B" else "").rstrip()
 
 
-def _change(value: float) -> str:
-    return "" if math.isnan(value) else units.percent(value)
+def cell(value: float, shown: Callable[[float], str]) -> Cell:
+    """As figure(); empty for nan."""
+    return Cell(value=value) if math.isnan(value) else figure(value, shown)
 
 
-def _row(judgement: Judgement, metric: Metric) -> tuple[Cell, ...]:
-    floor = "" if math.isnan(judgement.floor) else f"{100 * judgement.floor:.1f} %"
-    return (
-        Cell(judgement.verdict.value, numeric=False),
-        Cell(printable(judgement.name, 300), numeric=False),
-        Cell(figure(judgement.base, metric), judgement.base),
-        Cell(figure(judgement.new, metric), judgement.new),
-        Cell(_change(judgement.effect), judgement.effect),
-        Cell(judgement.interval(), numeric=False),
-        Cell(floor, judgement.floor),
-        Cell(judgement.note, numeric=False),
-    )
+def finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _interval(judgement: Judgement) -> str:
+    if math.isnan(judgement.low):
+        return ""
+    if math.isinf(judgement.high):
+        return "unbounded"
+    return f"{units.percent(judgement.low)[:-2]} … {units.percent(judgement.high)}"
 
 
 def build(judgements: Sequence[Judgement], metric: Metric = TIME) -> Table:
-    rows = tuple(_row(judgement, metric) for judgement in judgements)
-    if any(judgement.note for judgement in judgements):
-        return Table(HEADERS, rows)
-    return Table(HEADERS[:-1], tuple(row[:-1] for row in rows))
+    def of_metric(value: float) -> Cell:
+        return cell(value, lambda value: spelled(value, metric))
 
-
-def _or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    columns: list[Column[Judgement]] = [
+        ("verdict", lambda one: words(one.verdict.value)),
+        ("case", lambda one: words(one.name)),
+        ("base", lambda one: of_metric(one.base)),
+        ("new", lambda one: of_metric(one.new)),
+        ("change", lambda one: cell(one.effect, units.percent)),
+        ("interval", lambda one: words(_interval(one))),
+        ("floor", lambda one: cell(one.floor, units.tenths)),
+        ("note", lambda one: Cell(one.note, numeric=False)),
+    ]
+    return table(judgements, columns if any(one.note for one in judgements) else columns[:-1])
 
 
 def as_json(judgements: Sequence[Judgement], metric: Metric = TIME) -> str:
     """For programs: figures in base units, effects as shares; null where one is missing."""
-    cases = [
-        {
-            "name": judgement.name,
-            "verdict": judgement.verdict.value,
-            "base": _or_none(judgement.base),
-            "new": _or_none(judgement.new),
-            "change": _or_none(judgement.effect),
-            "low": _or_none(judgement.low),
-            "high": _or_none(judgement.high),
-            "floor": _or_none(judgement.floor),
-            "note": judgement.note,
+    cases = []
+    for one in judgements:
+        figures = {
+            "base": one.base,
+            "new": one.new,
+            "change": one.effect,
+            "low": one.low,
+            "high": one.high,
+            "floor": one.floor,
         }
-        for judgement in judgements
-    ]
+        kept = {name: finite(value) for name, value in figures.items()}
+        cases.append({"name": one.name, "verdict": one.verdict.value, **kept, "note": one.note})
     return json.dumps({"metric": metric.name, "unit": metric.unit, "cases": cases}, indent=1) + "\n"
 
 

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from roofreport import units
 from roofreport.io.snapshot import Allocation, Snapshot
-from roofreport.render.formats import Cell, Table
+from roofreport.render.formats import Cell, Table, figure, words
 from roofreport.text import printable
 
 # From persistent memory to short-lived memory: the order of columns, and of the layers of a picture from below.
@@ -43,13 +45,7 @@ def curve(snapshot: Snapshot) -> Curve:
         steps[each.category][each.begin + 1] += each.size
         if each.end < snapshot.events:
             steps[each.category][each.end + 1] -= each.size
-    layers = []
-    for name in found:
-        total, layer = 0, []
-        for step in steps[name]:
-            total += step
-            layer.append(total)
-        layers.append(tuple(layer))
+    layers = [tuple(accumulate(steps[name])) for name in found]
     totals = [sum(at) for at in zip(*layers, strict=True)] or [0]
     peak = max(totals)
     return Curve(tuple(found), tuple(layers), peak, totals.index(peak))
@@ -79,19 +75,15 @@ _COUNTERS = {
 }
 
 
-def _text(value: str) -> Cell:
-    return Cell(printable(value, _NAME), numeric=False)
-
-
 def _bytes(value: float | None) -> Cell:
-    return Cell("-") if not value else Cell(units.quantity(value, "B"), value)
+    return figure(value, units.bytes_) if value else Cell("-")
 
 
 def _with_counter(value: int, counter: float | None) -> Cell:
     """At the peak, and in brackets the case's own counter for the whole step where it differs."""
     if not counter or abs(counter - value) <= 0.01 * counter:
         return _bytes(value)
-    return Cell(f"{units.quantity(value, 'B') if value else '-'} ({units.quantity(counter, 'B')})", value)
+    return Cell(f"{units.bytes_(value) if value else '-'} ({units.bytes_(counter)})", value)
 
 
 def _labels(names: Sequence[str]) -> tuple[list[str], str]:
@@ -111,8 +103,8 @@ def peaks(snapshots: Sequence[Snapshot], curves: Sequence[Curve]) -> Table:
         at = {name: layer[each.peak_at] for name, layer in zip(each.categories, each.layers, strict=True)}
         cells = [_with_counter(at.get(name, 0), snapshot.counters.get(_COUNTERS.get(name, ""))) for name in names]
         counter = snapshot.counters.get("peak_mem")
-        rows.append((_text(label), _bytes(each.peak), _bytes(counter),
-                     _text(phase_at(snapshot, each.peak_at)), *cells))  # fmt: skip
+        phase = words(phase_at(snapshot, each.peak_at), _NAME)
+        rows.append((words(label, _NAME), _bytes(each.peak), _bytes(counter), phase, *cells))
     legend = ["in brackets: the case's own counter, where it differs from what is alive at the peak"]
     if common:
         legend.append(f"in every case: {printable(common, 300)}")
@@ -124,24 +116,13 @@ def peaks(snapshots: Sequence[Snapshot], curves: Sequence[Curve]) -> Table:
     return Table(("case", "peak", "peak_mem", "in", *names), tuple(rows), tuple(legend))
 
 
-def _merged(found: Sequence[Allocation]) -> list[tuple[Allocation, int]]:
-    """Allocations of one size, site and category together, with their number."""
-    sums: dict[tuple[int, str, str], int] = {}
-    first: dict[tuple[int, str, str], Allocation] = {}
-    for each in found:
-        key = (each.size, each.site, each.category)
-        sums[key] = sums.get(key, 0) + 1
-        first.setdefault(key, each)
-    return [(first[key], count) for key, count in sums.items()]
-
-
 def largest(snapshot: Snapshot, drawn: Curve, most: int) -> Table:
-    """The allocations alive at the peak, the largest first."""
-    found = _merged(alive(snapshot, drawn.peak_at))
+    """The allocations alive at the peak, those of one size, site and category together, the largest first."""
+    found = Counter((each.size, each.site, each.category) for each in alive(snapshot, drawn.peak_at))
     rows = [
-        (_bytes(one.size), Cell(str(count), count), _text(one.category), _text(one.site or "-"))
-        for one, count in found[:most]
+        (_bytes(size), figure(count, str), words(category, _NAME), words(site or "-", _NAME))
+        for (size, site, category), count in list(found.items())[:most]
     ]
-    left = sum(count for _, count in found[most:])
+    left = sum(list(found.values())[most:])
     legend = (f"… and {left} smaller ones (--rows)",) if left else ()
     return Table(("size", "of them", "category", "made in"), tuple(rows), legend)

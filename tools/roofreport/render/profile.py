@@ -5,13 +5,12 @@ graphs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from roofreport import units
 from roofreport.io.profile import Kernel, Part, Profile
-from roofreport.render.formats import Cell, Table
-from roofreport.text import printable
+from roofreport.render.formats import Cell, Table, figure, words
 
 VISIBLE = 0.01  # the share from which a kernel is listed
 AGREED = 0.05  # as far as the profiler's time may be from the stopwatch's
@@ -21,7 +20,7 @@ _NAME = 100
 
 
 def _text(value: str) -> Cell:
-    return Cell(printable(value, _NAME), numeric=False)
+    return words(value, _NAME)
 
 
 def _time(seconds: float) -> Cell:
@@ -29,11 +28,11 @@ def _time(seconds: float) -> Cell:
 
 
 def _share(ratio: float) -> Cell:
-    return Cell(f"{100 * ratio:.1f} %", ratio)
+    return figure(ratio, units.tenths)
 
 
-def _percent(new: float, old: float) -> Cell:
-    return Cell(units.percent(new / old - 1), new / old - 1) if old > 0 and new > 0 else Cell("-")
+def _change(new: float, old: float) -> Cell:
+    return figure(new / old - 1, units.percent) if old > 0 and new > 0 else Cell("-")
 
 
 @dataclass(frozen=True)
@@ -70,10 +69,10 @@ def _stretches(profile: Profile) -> list[tuple[str, list[Kernel]]]:
     return [(name, kernels) for name, kernels in found if kernels]
 
 
-def _agreed(profiled: float, beside: float) -> str:
-    if beside < JUDGED:
+def _agreed(profiled: float, recorded: float) -> str:
+    if recorded < JUDGED:
         return "-"
-    return "yes" if abs(profiled / beside - 1) <= AGREED else "no"
+    return "yes" if abs(profiled / recorded - 1) <= AGREED else "no"
 
 
 def agreement(profiles: Sequence[Profile]) -> Table:
@@ -84,9 +83,9 @@ def agreement(profiles: Sequence[Profile]) -> Table:
         stretches = [("step", profile.profiled, profile.stopwatch)]
         stretches += [(name, parts[name].total, clocked) for name, clocked in profile.phases.items() if name in parts]
         for i, (name, profiled, clocked) in enumerate(stretches):
-            rows.append((_text("" if i else profile.case), _text(name), _time(profiled), _time(clocked.beside),
-                         _percent(profiled, clocked.beside), _text(_agreed(profiled, clocked.beside)),
-                         _time(clocked.timed), _percent(profiled, clocked.timed)))  # fmt: skip
+            rows.append((_text("" if i else profile.case), _text(name), _time(profiled), _time(clocked.recorded),
+                         _change(profiled, clocked.recorded), _text(_agreed(profiled, clocked.recorded)),
+                         _time(clocked.timed), _change(profiled, clocked.timed)))  # fmt: skip
     columns = ("case", "of", "profiler", "stopwatch", "difference", "agree", "without it", "difference")
     legend = (
         f"agree: within {AGREED:.0%}, from {1000 * JUDGED:.0f} ms; stopwatch: of the same steps; "
@@ -105,7 +104,7 @@ def leaders(profiles: Sequence[Profile]) -> Table:
             total = sum(kernel.total for kernel in kernels)
             same = "" if not first else "the same" if leader.name == first else "another"
             rows.append((_text("" if first else profile.case), _text(name), _text(leader.name),
-                         Cell(f"{leader.calls:.4g}", leader.calls), _time(leader.total),
+                         figure(leader.calls, "{:.4g}".format), _time(leader.total),
                          _share(leader.total / total if total > 0 else 0), _text(same)))  # fmt: skip
             first = first or leader.name
     return Table(("case", "in", "kernel", "calls", "time", "share", "leads"), tuple(rows))
@@ -120,7 +119,7 @@ def others(profiles: Sequence[Profile]) -> Table:
         for kernel in by_name(profile.kernels):
             if kernel.work == "product" or total <= 0 or kernel.total < VISIBLE * total:
                 continue
-            calls = Cell(f"{kernel.calls:.4g}", kernel.calls)
+            calls = figure(kernel.calls, "{:.4g}".format)
             rows.append((_text(name), _text(kernel.name), calls, _time(kernel.total), _share(kernel.total / total)))
             name = ""
     return Table(("case", "kernel", "calls", "time", "share"), tuple(rows))
@@ -169,35 +168,27 @@ def attention(profiles: Sequence[Profile]) -> Table:
     return Table(("case", "in", "softmax", "products", "time ratio", "FLOP ratio"), tuple(rows))
 
 
-def _beside(
-    old: Sequence[tuple[str, float]], new: Sequence[tuple[str, float]], whole: float, what: str, most: int
-) -> Table:
-    """The largest change first."""
-    before, after = dict(old), dict(new)
-    names = sorted({**before, **after}, key=lambda name: -abs(after.get(name, 0) - before.get(name, 0)))
+def _moved(old: dict[str, float], new: dict[str, float], whole: float, what: str, most: int) -> Table:
+    """Seconds by name, the largest change first."""
+    names = sorted({**old, **new}, key=lambda name: -abs(new.get(name, 0) - old.get(name, 0)))
     rows = []
     for name in names[:most]:
-        a, b = before.get(name, 0.0), after.get(name, 0.0)
-        moved = Cell(f"{100 * (b - a) / whole:+.1f} %" if whole > 0 else "-", (b - a) / whole if whole > 0 else None)
-        rows.append((_text(name), _time(a), _time(b), _percent(b, a), moved))
+        a, b = old.get(name, 0.0), new.get(name, 0.0)
+        moved = figure((b - a) / whole, units.percent) if whole > 0 else Cell("-")
+        rows.append((_text(name), _time(a), _time(b), _change(b, a), moved))
     left = len(names) - len(rows)
     legend = (f"… and {left} more (--rows)",) if left > 0 else ()
     return Table((what, "old", "new", "difference", "of the step"), tuple(rows), legend)
 
 
-def _kernel_rows(profile: Profile) -> list[tuple[str, float]]:
-    return [(kernel.name, kernel.total) for kernel in by_name(profile.kernels)]
-
-
-def _part_rows(profile: Profile) -> list[tuple[str, float]]:
-    return [(part.path or "(step)", part.total) for part in profile.parts]
-
-
-_SIDES: tuple[tuple[str, Callable[[Profile], list[tuple[str, float]]]], ...] = (
-    ("kernel", _kernel_rows),
-    ("part", _part_rows),
-)
-
-
 def side_by_side(old: Profile, new: Profile, most: int) -> list[Table]:
-    return [_beside(rows(old), rows(new), old.profiled, what, most) for what, rows in _SIDES]
+    def kernels(profile: Profile) -> dict[str, float]:
+        return {kernel.name: kernel.total for kernel in by_name(profile.kernels)}
+
+    def parts(profile: Profile) -> dict[str, float]:
+        return {part.path or "(step)": part.total for part in profile.parts}
+
+    return [
+        _moved(times(old), times(new), old.profiled, what, most)
+        for what, times in (("kernel", kernels), ("part", parts))
+    ]

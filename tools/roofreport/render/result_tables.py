@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
+from typing import NamedTuple, TypeGuard
 
 from roofreport import units
 from roofreport.compare import axes
@@ -13,17 +14,15 @@ from roofreport.compare.axes import Choice, Winner
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import Contract
 from roofreport.io.result import Case, Result, State, merged
-from roofreport.render.formats import MOST_COLUMNS, Cell, Table
+from roofreport.render.formats import LONGEST_NAME, MOST_COLUMNS, Cell, Column, Table, figure, table, words
 from roofreport.stats.growth import Series
 from roofreport.text import printable
-
-_LONGEST_NAME = 300
 
 
 def fastest(winner: Winner) -> str:
     """One line, for the end of a table."""
     return (
-        f"fastest: {printable(winner.work, _LONGEST_NAME)}: {printable(winner.implementation)},"
+        f"fastest: {printable(winner.work, LONGEST_NAME)}: {printable(winner.implementation)},"
         f" {units.time(winner.seconds)}, {winner.left}, {winner.lead:.2f}x {printable(winner.runner_up)}"
     )
 
@@ -32,48 +31,49 @@ def serve_in(choice: Choice) -> str:
     """One line, for the end of a table."""
     best, second = choice.servings[:2]
     return (
-        f"precision to serve in: {printable(choice.work, _LONGEST_NAME)}: {printable(best.precision)},"
+        f"precision to serve in: {printable(choice.work, LONGEST_NAME)}: {printable(best.precision)},"
         f" {best.rate:.1f} tokens/s, {choice.lead:.2f}x {printable(second.precision)}"
         f" at {choice.share_of_bytes:.2f} of its bytes"
     )
 
 
 def winners_table(found: Sequence[Winner]) -> Table:
-    rows = tuple(
+    return table(
+        found,
         (
-            Cell(printable(winner.work, _LONGEST_NAME), numeric=False),
-            Cell(printable(winner.implementation), numeric=False),
-            Cell(units.time(winner.seconds), winner.seconds),
-            Cell(winner.left, winner.roof, numeric=False),
-            Cell(f"{winner.lead:.2f}x {printable(winner.runner_up)}", winner.lead, numeric=False),
-        )
-        for winner in found
+            ("work", lambda winner: words(winner.work)),
+            ("fastest", lambda winner: words(winner.implementation)),
+            ("time", lambda winner: figure(winner.seconds, units.time)),
+            ("left", lambda winner: Cell(winner.left, winner.roof, numeric=False)),
+            (
+                "lead",
+                lambda winner: Cell(f"{winner.lead:.2f}x {printable(winner.runner_up)}", winner.lead, numeric=False),
+            ),
+        ),
     )
-    return Table(("work", "fastest", "time", "left", "lead"), rows)
 
 
 def precision_table(choice: Choice) -> Table:
     """One row per precision, the fastest first."""
-
-    def seconds(value: float) -> Cell:
-        return Cell(units.time(value), value) if value > 0 else Cell()
-
-    rows = tuple(
-        (
-            Cell(printable(one.precision), numeric=False),
-            seconds(one.first_token),
-            seconds(one.next_token),
-            seconds(one.next_token_p95),
-            Cell(f"{one.rate:.1f}", one.rate),
-            Cell(units.quantity(one.weights, "B"), one.weights),
-        )
-        for one in choice.servings
-    )
     best, second = (printable(one.precision) for one in choice.servings[:2])
     lead, share = choice.lead, choice.share_of_bytes
     advice = f"fastest here: {best}, {lead:.2f}x the tokens/s of {second} at {share:.2f} of its bytes"
-    headers = (printable(choice.work, _LONGEST_NAME), "first token", "next token", "p95", "tokens/s", "weights")
-    return Table(headers, rows, (advice,))
+
+    def seconds(value: float) -> Cell:
+        return figure(value if value > 0 else None, units.time)
+
+    return table(
+        choice.servings,
+        (
+            (printable(choice.work, LONGEST_NAME), lambda one: words(one.precision)),
+            ("first token", lambda one: seconds(one.first_token)),
+            ("next token", lambda one: seconds(one.next_token)),
+            ("p95", lambda one: seconds(one.next_token_p95)),
+            ("tokens/s", lambda one: figure(one.rate, "{:.1f}".format)),
+            ("weights", lambda one: figure(one.weights, units.bytes_)),
+        ),
+        [advice],
+    )
 
 
 def growth_line(series: Series) -> str:
@@ -84,7 +84,7 @@ def growth_line(series: Series) -> str:
         text += f", expected {series.axis}^{series.expected:g}"
     if series.overhead_below is not None:
         text += f"; overhead-bound up to {series.axis}={series.overhead_below:g}"
-    return f"{printable(f'{series.family}/{series.rest}', _LONGEST_NAME)}: {printable(text, _LONGEST_NAME)}"
+    return f"{printable(f'{series.family}/{series.rest}', LONGEST_NAME)}: {printable(text, LONGEST_NAME)}"
 
 
 NAME = "case"
@@ -100,30 +100,33 @@ def counter_text(value: float, unit: str) -> str:
     if unit in ("FLOP/s", "B/s", "B"):
         return units.quantity(value, unit)
     if unit == "fraction":
-        return f"{units.digits(100 * value)} %"
+        return units.share(value)
     if unit == "ms":
         return units.time(value * _MILLISECOND)
     return units.digits(value)
 
 
 def _cell(case: Case | None, column: str, contract: Contract) -> Cell:
-    if case is None or case.state is not State.MEASURED:
+    if not _is_measured(case):
         return Cell()
     if column == MEDIAN:
-        return Cell(units.time(case.seconds), case.seconds)
+        return figure(case.seconds, units.time)
     if column == MEAN:
         mean, deviation = case.counters.get("mean_ms"), case.counters.get("stddev_ms")
         if mean is None or deviation is None:
             return Cell()
         scale, unit = (1.0, "ms") if mean >= 1 else (1e3, "µs")
         return Cell(f"{units.digits(mean * scale)} ± {units.digits(deviation * scale, 2)} {unit}", mean * _MILLISECOND)
-    value = case.counters.get(column)
     metric = contract.metric(column)
-    return Cell() if value is None else Cell(counter_text(value, metric.unit if metric else ""), value)
+    return figure(case.counters.get(column), lambda value: counter_text(value, metric.unit if metric else ""))
 
 
-def _ratio(value: float | None) -> Cell:
-    return Cell() if value is None else Cell(f"{value:.2f}x", value)
+def _missing(case: Case | None) -> Cell:
+    return Cell("missing" if case is None else case.why_not, numeric=False)
+
+
+def _is_measured(case: Case | None) -> TypeGuard[Case]:
+    return case is not None and case.state is State.MEASURED
 
 
 def _expanded(columns: Sequence[str], result: Result) -> list[str]:
@@ -151,11 +154,9 @@ def result_table(
     """One row per case. A baseline adds its time over the case's own; every result after the first adds its median and
     the first's time over its own.
     """
-    groups = [{name: merged(cases) for name, cases in result.by_name().items()} for result in results]
-    names = list(dict.fromkeys(name for group in groups for name in group))
-    base = groups[0]
+    groups = [result.merged() for result in results]
+    base, contract = groups[0], results[0].contract
     chosen = _expanded(columns, results[0])
-    contract = results[0].contract
     headers = list(chosen)
     speedups = axes.speedups(baseline, base, contract) if baseline else {}
     if baseline:
@@ -163,28 +164,27 @@ def result_table(
     for number in range(2, len(results) + 1):
         headers += [f"{MEDIAN} [{number}]", f"ratio [{number}]"]
     rows = []
-    for name in names:
+    for name in dict.fromkeys(name for group in groups for name in group):
         case = base.get(name)
         cells: list[Cell] = []
-        explained = case is not None and case.state is State.MEASURED
+        explained = _is_measured(case)
         for column in chosen:
             if column == NAME:
-                cells.append(Cell(printable(name, 300), numeric=False))
+                cells.append(words(name))
             elif not explained:
-                cells.append(Cell("missing" if case is None else case.why_not, numeric=False))
+                cells.append(_missing(case))
                 explained = True
             else:
                 cells.append(_cell(case, column, contract))
         if baseline:
-            cells.append(_ratio(speedups.get(name)))
+            cells.append(figure(speedups.get(name), units.times))
         for group in groups[1:]:
             other = group.get(name)
-            if other is None or other.state is not State.MEASURED:
-                cells += [Cell("missing" if other is None else other.why_not, numeric=False), Cell()]
+            if not _is_measured(other):
+                cells += [_missing(other), Cell()]
                 continue
-            cells.append(_cell(other, MEDIAN, contract))
-            ratio = case.seconds / other.seconds if case is not None and case.state is State.MEASURED else None
-            cells.append(_ratio(ratio))
+            ratio = case.seconds / other.seconds if _is_measured(case) else None
+            cells += [_cell(other, MEDIAN, contract), figure(ratio, units.times)]
         rows.append(tuple(cells))
     legend = [fastest(winner) for winner in axes.winners(base.values(), contract)]
     legend += [serve_in(choice) for choice in axes.precisions(base.values())]
@@ -204,10 +204,6 @@ def memory_rate(case: Case) -> float | None:
     return rate / roof if rate > 0 and roof > 0 and math.isfinite(rate / roof) else None
 
 
-def _percent(fraction: float | None) -> Cell:
-    return Cell() if fraction is None else Cell(f"{100 * fraction:.1f} %", fraction)
-
-
 def _roofs(cases: Sequence[Case]) -> list[float]:
     return [case.counters["roof"] for case in cases if "roof" in case.counters]
 
@@ -224,31 +220,38 @@ def _by_mode(cases: Sequence[Case]) -> tuple[list[float], list[float]]:
     return _roofs([c for rate, c in rated if rate < middle]), _roofs([c for rate, c in rated if rate >= middle])
 
 
-def _row(name: str, cases: Sequence[Case]) -> tuple[Cell, ...]:
-    measured = [case for case in cases if case.state is State.MEASURED]
-    label = Cell(printable(name, 300), numeric=False)
-    if not measured:
-        return label, Cell(cases[0].why_not, numeric=False), *(Cell() for _ in range(7))
-    roofs = _roofs(measured)
-    rates = [rate for case in measured if (rate := memory_rate(case)) is not None]
-    slow, fast = _by_mode(measured)
-    time = median(case.seconds for case in measured)
-    return (
-        label,
-        Cell(str(len(measured)), len(measured)),
-        Cell(units.time(time), time),
-        _percent(median(roofs) if roofs else None),
-        _percent(min(roofs, default=None)),
-        _percent(max(roofs, default=None)),
-        _percent(median(slow) if slow else None),
-        _percent(median(fast) if fast else None),
-        Cell(f"{units.digits(min(rates) / 1e9)} … {units.digits(max(rates) / 1e9)} GB/s", median(rates))
-        if rates
-        else Cell(),
-    )
+class _Spread(NamedTuple):
+    """One case in all processes that have it."""
+
+    name: str
+    cases: Sequence[Case]
+
+    @property
+    def measured(self) -> list[Case]:
+        return [case for case in self.cases if case.state is State.MEASURED]
+
+    def share(self, of: Callable[[list[float]], float], which: Callable[[Sequence[Case]], list[float]]) -> Cell:
+        values = which(self.measured)
+        return figure(of(values) if values else None, units.tenths)
+
+    def rates(self) -> Cell:
+        found = [rate for case in self.measured if (rate := memory_rate(case)) is not None]
+        if not found:
+            return Cell()
+        return Cell(f"{units.digits(min(found) / 1e9)} … {units.digits(max(found) / 1e9)} GB/s", median(found))
 
 
-_HEADERS = ("case", "processes", "time", "roof", "least", "most", "memory slow", "memory fast", "roof beside it")
+_SPREAD: Sequence[Column[_Spread]] = (
+    ("case", lambda row: words(row.name)),
+    ("processes", lambda row: figure(len(row.measured), str)),
+    ("time", lambda row: figure(median(case.seconds for case in row.measured), units.time)),
+    ("roof", lambda row: row.share(median, _roofs)),
+    ("least", lambda row: row.share(min, _roofs)),
+    ("most", lambda row: row.share(max, _roofs)),
+    ("memory slow", lambda row: row.share(median, lambda cases: _by_mode(cases)[0])),
+    ("memory fast", lambda row: row.share(median, lambda cases: _by_mode(cases)[1])),
+    ("roof beside it", lambda row: row.rates()),
+)
 
 
 def _verdict(winner: Winner, processes: Sequence[dict[str, Case]], contract: Contract) -> str:
@@ -259,7 +262,7 @@ def _verdict(winner: Winner, processes: Sequence[dict[str, Case]], contract: Con
         ratios = [
             process[other].seconds / process[best].seconds
             for process in processes
-            if all(name in process and process[name].state is State.MEASURED for name in (best, other))
+            if all(_is_measured(process.get(name)) for name in (best, other))
         ]
         if not ratios:
             continue
@@ -273,7 +276,7 @@ def _verdict(winner: Winner, processes: Sequence[dict[str, Case]], contract: Con
 
 def over_processes(results: Sequence[Result]) -> Table:
     """One row per case; then one line for each piece of work that has several implementations."""
-    processes = [{name: merged(cases) for name, cases in result.by_name().items()} for result in results]
+    processes = [result.merged() for result in results]
     names = list(dict.fromkeys(name for process in processes for name in process))
     cases = {name: [process[name] for process in processes if name in process] for name in names}
     medians = {name: merged(list(group)) for name, group in cases.items()}
@@ -282,4 +285,5 @@ def over_processes(results: Sequence[Result]) -> Table:
         f"{fastest(winner).rpartition(', ')[0]}; {_verdict(winner, processes, contract)}"
         for winner in axes.winners(medians.values(), contract)
     ]
-    return Table(_HEADERS, tuple(_row(name, cases[name]) for name in names), tuple(legend))
+    rows = [_Spread(name, cases[name]) for name in names]
+    return table(rows, _SPREAD, legend, lambda row: "" if row.measured else row.cases[0].why_not)

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import methodcaller
+from typing import NamedTuple
 
 from roofreport import units
 from roofreport.compare.axes import Curve, Point
 from roofreport.io.result import Case
 from roofreport.render.chart import COLORS, SHAPES, Chart, Key, Line, Mark, color, spanning
-from roofreport.render.formats import MOST_COLUMNS, Cell, Table
+from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, ratio, table, words
 from roofreport.stats import growth
 from roofreport.stats.growth import Series
 from roofreport.text import printable
@@ -19,48 +21,40 @@ _MEAN = "_mean_ms"  # every phase has <phase>_mean_ms next to its median, <phase
 _MEDIAN = "_ms"
 
 
-def _phases(found: Sequence[Series]) -> list[str]:
-    names = dict.fromkeys(name for series in found for case in series.cases for name in case.counters)
-    return [name.removesuffix(_MEAN) for name in names if name.endswith(_MEAN)][:MOST_COLUMNS]
+class _Point(NamedTuple):
+    """Of a sweep."""
 
+    series: Series
+    size: float
+    case: Case
 
-def _seconds(case: Case, phase: str) -> float | None:
-    return case.counters.get(phase + _MEDIAN)
+    def growth_of(self, counter: str) -> Cell:
+        """From the smallest point of the sweep."""
+        return ratio(self.case.counters.get(counter), self.series.cases[0].counters.get(counter))
 
-
-def _times(value: float | None, base: float | None) -> Cell:
-    if not value or not base:
-        return Cell()
-    return Cell(f"{value / base:.2f}x", value / base)
-
-
-def _expected(times: float, exponent: float | None) -> Cell:
-    return Cell() if exponent is None else _times(growth.power(exponent * math.log(times)), 1)
+    @property
+    def expected(self) -> float | None:
+        exponent, times = self.series.expected, self.size / self.series.sizes[0]
+        return None if exponent is None else growth.power(exponent * math.log(times))
 
 
 def sweep_table(found: Sequence[Series]) -> Table:
     """One row per point. The base of a sweep is its smallest point."""
-    phases = _phases(found)
-    rows = []
-    for series in found:
-        base = series.cases[0]
-        for size, case in zip(series.sizes, series.cases, strict=True):
-            rows.append(
-                (
-                    Cell(printable(series.family, 60), numeric=False),
-                    Cell(printable(series.rest, 300), numeric=False),
-                    Cell(printable(series.axis, 60), numeric=False),
-                    Cell(f"{size:g}", size),
-                    _times(size, series.sizes[0]),
-                    Cell(units.time(case.seconds), case.seconds),
-                    _times(case.seconds, base.seconds),
-                    *(_times(_seconds(case, phase), _seconds(base, phase)) for phase in phases),
-                    _expected(size / series.sizes[0], series.expected),
-                )
-            )
-    ratios = tuple(f"x {phase}" for phase in phases)
-    headers = ("family", "setup", "axis", "value", "x value", "time", "x time", *ratios, "expected")
-    return Table(headers, tuple(rows), ("x: times the smallest point of the same sweep",))
+    points = [_Point(one, *point) for one in found for point in zip(one.sizes, one.cases, strict=True)]
+    counters = dict.fromkeys(name for point in points for name in point.case.counters)
+    phases = [name.removesuffix(_MEAN) for name in counters if name.endswith(_MEAN)][:MOST_COLUMNS]
+    columns: list[Column[_Point]] = [
+        ("family", lambda point: words(point.series.family, 60)),
+        ("setup", lambda point: words(point.series.rest)),
+        ("axis", lambda point: words(point.series.axis, 60)),
+        ("value", lambda point: figure(point.size, "{:g}".format)),
+        ("x value", lambda point: ratio(point.size, point.series.sizes[0])),
+        ("time", lambda point: figure(point.case.seconds, units.time)),
+        ("x time", lambda point: ratio(point.case.seconds, point.series.cases[0].seconds)),
+        *((f"x {phase}", methodcaller("growth_of", phase + _MEDIAN)) for phase in phases),
+        ("expected", lambda point: ratio(point.expected, 1)),
+    ]
+    return table(points, columns, ["x: times the smallest point of the same sweep"])
 
 
 def growth_charts(found: Sequence[Series]) -> list[Chart]:
@@ -105,10 +99,6 @@ def growth_charts(found: Sequence[Series]) -> list[Chart]:
     return drawn
 
 
-_HEADERS = ("case", "batch", "latency", "tokens/s", "roof", "mbu_measured", "power", "")
-_LEGEND = "power: tokens/s over latency, times that of the first batch; it is largest at the knee"
-
-
 def knee(curve: Curve) -> str:
     """A sentence."""
     point = curve.knee
@@ -118,35 +108,30 @@ def knee(curve: Curve) -> str:
     return f"{printable(curve.work, 200)}: knee at {found}"
 
 
-def _share(value: float | None) -> Cell:
-    return Cell() if value is None else Cell(f"{units.digits(100 * value)} %", value)
-
-
-def _row(curve: Curve, point: Point) -> tuple[Cell, ...]:
-    power = point.power / curve.points[0].power
-    is_knee = point is curve.knee and curve.is_knee_inside
-    return (
-        Cell(printable(curve.work, 300), numeric=False),
-        Cell(str(point.batch), point.batch),
-        Cell(units.time(point.latency), point.latency),
-        Cell(units.digits(point.rate), point.rate),
-        _share(point.roof),
-        _share(point.mbu),
-        Cell(f"{power:.2f}x", power),
-        Cell("knee" if is_knee else "", numeric=False),
-    )
-
-
 def serving_table(curves: Sequence[Curve]) -> Table:
     """One row per batch of each curve."""
-    rows = tuple(_row(curve, point) for curve in curves for point in curve.points)
-    legend = (_LEGEND, *(knee(curve) for curve in curves))
-    return Table(_HEADERS, rows, legend).without_empty_columns()
+    rows = [(curve, point) for curve in curves for point in curve.points]
+    columns: list[Column[tuple[Curve, Point]]] = [
+        ("case", lambda row: words(row[0].work)),
+        ("batch", lambda row: figure(row[1].batch, str)),
+        ("latency", lambda row: figure(row[1].latency, units.time)),
+        ("tokens/s", lambda row: figure(row[1].rate, units.digits)),
+        ("roof", lambda row: figure(row[1].roof, units.share)),
+        ("mbu_measured", lambda row: figure(row[1].mbu, units.share)),
+        ("power", lambda row: figure(row[1].power / row[0].points[0].power, units.times)),
+        ("", lambda row: words("knee" if _is_knee(*row) else "")),
+    ]
+    legend = "power: tokens/s over latency, times that of the first batch; it is largest at the knee"
+    return table(rows, columns, [legend, *map(knee, curves)]).without_empty_columns()
+
+
+def _is_knee(curve: Curve, point: Point) -> bool:
+    return point is curve.knee and curve.is_knee_inside
 
 
 def _label(point: Point) -> str:
     shares = ((point.roof, "roof"), (point.mbu, "MBU"))
-    said = [f"{name} {units.digits(100 * share)} %" for share, name in shares if share is not None]
+    said = [f"{name} {units.share(share)}" for share, name in shares if share is not None]
     return ", ".join([f"batch {point.batch}", f"{units.digits(point.rate)} tokens/s", units.time(point.latency), *said])
 
 
@@ -157,35 +142,25 @@ def _caption(point: Point, is_knee: bool) -> str:
 
 def serving_chart(curves: Sequence[Curve]) -> Chart:
     """All curves in one picture: each point shows its batch, and its share of the roof where that is known."""
+    lines: list[Line] = []
     marks: list[Mark] = []
+    keys: list[Key] = []
     for i, curve in enumerate(curves):
+        style = color(i), SHAPES[i % len(SHAPES)]
         for point in curve.points:
-            is_knee = point is curve.knee and curve.is_knee_inside
-            caption = _caption(point, is_knee)
-            marks.append(
-                Mark(
-                    point.latency,
-                    point.rate,
-                    _label(point),
-                    color(i),
-                    SHAPES[i % len(SHAPES)],
-                    caption=caption,
-                )
-            )
+            caption = _caption(point, _is_knee(curve, point))
+            marks.append(Mark(point.latency, point.rate, _label(point), *style, caption=caption))
+        lines.append(Line(tuple((point.latency, point.rate) for point in curve.points), color=style[0]))
+        keys.append(Key(printable(curve.work, 100), *style))
     return Chart(
         title="throughput against latency, by batch (share of the roof)",
         x_label="from a token of a sequence to its next one",
         y_label="tokens a second of all sequences",
         x=spanning((mark.x for mark in marks), 1.3),
         y=spanning(mark.y for mark in marks),
-        lines=tuple(
-            Line(tuple((point.latency, point.rate) for point in curve.points), color=color(i))
-            for i, curve in enumerate(curves)
-        ),
+        lines=tuple(lines),
         marks=tuple(marks),
-        keys=tuple(
-            Key(printable(curve.work, 100), color(i), SHAPES[i % len(SHAPES)]) for i, curve in enumerate(curves)
-        ),
+        keys=tuple(keys),
         x_tick=units.time,
         y_tick=units.digits,
     )

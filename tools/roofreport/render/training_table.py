@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
+from operator import methodcaller
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 from roofreport import units
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
 from roofreport.io.contract import IMPLEMENTATION
 from roofreport.io.result import Case, Result, State, merged
-from roofreport.render.formats import MOST_COLUMNS, Cell, Table
+from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, ratio, table, words
 from roofreport.stats.growth import slope
 from roofreport.text import printable
 
@@ -74,37 +77,20 @@ def _size_and_setup(case: Case, result: Result) -> tuple[str, str]:
     return size, " ".join(setup)
 
 
-def _repeat(case: Case) -> str:
-    return "mean" if case.repetition == _OF_ALL else str(case.repetition + 1)
-
-
 def _deviation(case: Case, phase: str) -> Cell:
     deviation = case.counters.get(phase + _STDDEV)
     return Cell() if deviation is None else Cell(f"{units.digits(deviation, 2)} ms", deviation / 1e3)
 
 
 def _phase(case: Case, phase: str) -> Cell:
-    mean, deviation = case.counters.get(f"{phase}_mean_ms"), case.counters.get(f"{phase}_stddev_ms")
-    if mean is None or deviation is None:
+    mean, deviation = case.counters.get(phase + _MEAN), _deviation(case, phase)
+    if mean is None or deviation.value is None:
         return Cell()
-    return Cell(f"{units.digits(mean)} ± {units.digits(deviation, 2)} ms", mean / 1e3)
+    return Cell(f"{units.digits(mean)} ± {deviation.text}", mean / 1e3)
 
 
-def _number(value: float | None, text: str = "{:.2f}") -> Cell:
-    return Cell() if value is None else Cell(text.format(value), value)
-
-
-def _ratio(case: Case) -> float | None:
-    forward, backward = case.counters.get("forward_mean_ms"), case.counters.get("backward_mean_ms")
-    return backward / forward if forward and backward else None
-
-
-def _quantity(value: float | None, unit: str) -> Cell:
-    return Cell() if value is None else Cell(units.quantity(value, unit).strip(), value)
-
-
-def _share(value: float | None) -> Cell:
-    return Cell() if value is None else Cell(f"{units.digits(100 * value)} %", value)
+def _plain(value: float) -> str:
+    return units.quantity(value, "").strip()
 
 
 def published(result: Result, repeats: bool = False, deviations: bool = False) -> Table:
@@ -116,59 +102,67 @@ def published(result: Result, repeats: bool = False, deviations: bool = False) -
     cases = _steps(result, repeats)
     measured = {case.name: case for case in cases if case.state is State.MEASURED}
     # On a GPU the datasheet's peak is known, on a CPU the measured one.
-    utilisation = "mfu" if any("mfu" in case.counters for case in cases) else "mfu_measured"
+    utilization = "mfu" if any("mfu" in case.counters for case in cases) else "mfu_measured"
     phases = _named_like(cases, _MEAN)
-    spread = tuple(phases) if deviations else ()
-    headers = (
-        *("size", "setup"),
-        *(("repeat",) if repeats else ()),
-        *phases,
-        *(f"{phase} sd" for phase in spread),
-        *("bwd/fwd", "tokens/s", utilisation, "memory", "vs fp32"),
-    )
-    rows = []
-    for case in cases:
-        size, setup = _size_and_setup(case, result)
-        head = [Cell(printable(size), numeric=False), Cell(printable(setup, 300), numeric=False)]
-        if repeats:
-            head.append(Cell(_repeat(case), numeric=False))
-        if case.state is not State.MEASURED:
-            rows.append((*head, Cell(case.why_not, numeric=False), *[Cell()] * (len(headers) - len(head) - 1)))
-            continue
+
+    def backward_over_forward(case: Case) -> Cell:
+        forward, backward = case.counters.get("forward_mean_ms"), case.counters.get("backward_mean_ms")
+        return figure(backward / forward if forward and backward else None, "{:.2f}".format)
+
+    def gain(case: Case) -> Cell:
         single = measured.get(case_name.with_axis(case.name, case_name.DTYPE, _SINGLE))
         is_half = case_name.axes(case.name).get(case_name.DTYPE) == _HALF
-        rows.append(
-            (
-                *head,
-                *(_phase(case, phase) for phase in phases),
-                *(_deviation(case, phase) for phase in spread),
-                _number(_ratio(case)),
-                _quantity(case.counters.get("tokens/s"), ""),
-                _share(case.counters.get(utilisation)),
-                _quantity(case.counters.get("peak_mem"), "B"),
-                _number(single.seconds / case.seconds if single and is_half else None, "{:.2f}x"),
-            )
+        return figure(single.seconds / case.seconds if single and is_half else None, units.times)
+
+    columns: list[Column[Case]] = [
+        ("size", lambda case: words(_size_and_setup(case, result)[0])),
+        ("setup", lambda case: words(_size_and_setup(case, result)[1])),
+    ]
+    if repeats:
+        columns.append(
+            ("repeat", lambda case: words("mean" if case.repetition == _OF_ALL else f"{case.repetition + 1}"))
         )
+    named = len(columns)
+    columns += [
+        *((phase, partial(_phase, phase=phase)) for phase in phases),
+        *((f"{phase} sd", partial(_deviation, phase=phase)) for phase in phases if deviations),
+        ("bwd/fwd", backward_over_forward),
+        ("tokens/s", lambda case: figure(case.counters.get("tokens/s"), _plain)),
+        (utilization, lambda case: figure(case.counters.get(utilization), units.share)),
+        ("memory", lambda case: figure(case.counters.get("peak_mem"), units.bytes_)),
+        ("vs fp32", gain),
+    ]
     legend = ["phases: mean ± standard deviation of the same steps"]
     if repeats:
         legend.append("mean: of the repetitions above it, ± standard deviation between them")
-    return Table(headers, tuple(rows), tuple(legend)).without_empty_columns()
-
-
-def _times(value: float | None, base: float | None) -> Cell:
-    return _number(value / base if value is not None and base else None, "{:.2f}x")
+    found = table(cases, columns, legend, lambda case: "" if case.state is State.MEASURED else case.why_not, named)
+    return found.without_empty_columns()
 
 
 def _growth(case: Case, smaller: Case | None) -> Cell:
     """The exponent e of time ~ parameters^e from the next smaller size."""
-    if smaller is None or State.MEASURED is not case.state or State.MEASURED is not smaller.state:
+    if smaller is None:
         return Cell()
     sizes = smaller.counters["parameters"], case.counters["parameters"]
     # Growth needs valid sizes, and two whose logarithms differ.
     if not 0 < sizes[0] < sizes[1] or math.log(sizes[0]) == math.log(sizes[1]):
         return Cell()
-    exponent = slope(sizes[0], smaller.seconds, sizes[1], case.seconds)
-    return Cell(f"{exponent:.2f}", exponent)
+    return figure(slope(sizes[0], smaller.seconds, sizes[1], case.seconds), "{:.2f}".format)
+
+
+class _Size(NamedTuple):
+    """One size of a setup, with the smallest size of the setup and the next smaller one."""
+
+    case: Case
+    smallest: Case
+    smaller: Case | None
+
+    def growth_of(self, counter: str) -> Cell:
+        return ratio(self.case.counters.get(counter), self.smallest.counters.get(counter))
+
+
+def _parameters(row: _Size, component: str) -> Cell:
+    return figure(row.case.counters.get(component), _plain)
 
 
 def parameters(result: Result) -> Table:
@@ -179,33 +173,25 @@ def parameters(result: Result) -> Table:
         groups.setdefault(_size_and_setup(case, result)[1], []).append(case)
     if not groups:
         raise UnusableInputError(f"{printable(str(result.path))}: no training step was measured")
-    components = _named_like(measured, _PARAMETERS)
-    phases = _named_like(measured, _MEAN)
     rows = []
-    for setup, cases in groups.items():
-        smaller: Case | None = None
-        by_size = sorted(cases, key=lambda case: case.counters["parameters"])
-        for case in by_size:
-            rows.append(
-                (
-                    Cell(printable(_size_and_setup(case, result)[0]), numeric=False),
-                    Cell(printable(setup, 300), numeric=False),
-                    *(_quantity(case.counters.get(f"{component}_params"), "") for component in components),
-                    _quantity(case.counters["parameters"], ""),
-                    Cell(units.time(case.seconds), case.seconds),
-                    _times(case.seconds, by_size[0].seconds),
-                    *(
-                        _times(case.counters.get(phase + _MEAN), by_size[0].counters.get(phase + _MEAN))
-                        for phase in phases
-                    ),
-                    _growth(case, smaller),
-                )
-            )
-            smaller = case
-    ratios = ("x time", *(f"x {phase}" for phase in phases))
-    headers = ("size", "setup", *components, "parameters", "time", *ratios, "growth")
+    for cases in groups.values():
+        cases.sort(key=lambda case: case.counters["parameters"])
+        rows += [_Size(case, cases[0], smaller) for case, smaller in zip(cases, [None, *cases], strict=False)]
+    columns: list[Column[_Size]] = [
+        ("size", lambda row: words(_size_and_setup(row.case, result)[0])),
+        ("setup", lambda row: words(_size_and_setup(row.case, result)[1])),
+        *(
+            (component, partial(_parameters, component=component + _PARAMETERS))
+            for component in _named_like(measured, _PARAMETERS)
+        ),
+        ("parameters", partial(_parameters, component="parameters")),
+        ("time", lambda row: figure(row.case.seconds, units.time)),
+        ("x time", lambda row: ratio(row.case.seconds, row.smallest.seconds)),
+        *((f"x {phase}", methodcaller("growth_of", phase + _MEAN)) for phase in _named_like(measured, _MEAN)),
+        ("growth", lambda row: _growth(row.case, row.smaller)),
+    ]
     legend = (
         "x: times the smallest size of the same setup",
         "growth: e of time ~ parameters^e, from the row above of the same setup",
     )
-    return Table(headers, tuple(rows), legend)
+    return table(rows, columns, legend)
