@@ -129,9 +129,9 @@ def test_many_runs_are_read_side_by_side(tmp_path: Path, monkeypatch: pytest.Mon
         years.fill(opened, years.Year(sites.CASES, 6), tmp_path)
         runs = opened.runs()
         (series, *_) = opened.series(pattern=sites.STEADY)
-        shared = data.Samples(opened, str(store), runs).of(series)
+        shared = data.samplings(opened, str(store), runs)[series.case]
         monkeypatch.setattr(data, "_MANY_RUNS", 100)
-        assert shared == data.Samples(opened, str(store), runs).of(series)
+        assert shared == data.samplings(opened, str(store), runs)[series.case]
     assert len(shared) == 6
 
 

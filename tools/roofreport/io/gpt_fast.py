@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
-from roofreport.io.contract import IMPLEMENTATION
-from roofreport.io.result import Case, Result, State, merged
+from roofreport.io.contract import IMPLEMENTATION, Contract
+from roofreport.io.result import Case, Result, State
 from roofreport.text import printable, spreadsheet
 
 COLUMNS = ("name", "metric", "target", "actual", "dtype", "device", "arch", "is_model")
@@ -67,74 +68,51 @@ def _has(case: Case, counter: str) -> bool:
     return counter in case.counters and _RATHER.get(counter) not in case.counters
 
 
-def _sizes_of(experiment: Experiment, result: Result) -> dict[str, dict[str, float]]:
+def _sizes_of(experiment: Experiment, cases: Mapping[str, Case], contract: Contract) -> dict[str, dict[str, float]]:
     """Implementation to size to value, for the cases of the experiment alone."""
     found: dict[str, dict[str, float]] = {}
-    for name, repetitions in result.by_name().items():
-        rest, impl = case_name.with_role(name, IMPLEMENTATION, result.contract)
+    for name, case in cases.items():
+        rest, impl = case_name.with_role(name, IMPLEMENTATION, contract)
         axes = case_name.axes(rest)
         size = axes.pop(experiment.size_axis, "")
         if case_name.family(name) != experiment.name or size not in _SIZES or axes.items() != experiment.others:
             continue
-        case = merged(repetitions)
-        if case.state is State.MEASURED and _has(case, experiment.counter):
+        if _has(case, experiment.counter):
             found.setdefault(impl, {})[size] = case.counters[experiment.counter]
     return found
 
 
-def experiment_rows(result: Result) -> list[dict[str, str]]:
-    """The published experiments, one row per implementation that measured every size of one."""
+def rows(result: Result) -> list[dict[str, str]]:
+    """The published experiments, one row per implementation that measured every size of one; then one row per measured
+    case and metric, with a target where one is published.
+    """
     found = []
+
+    def add(name: str, metric: str, actual: float, target: float | None, dtype: str, is_model: bool = False) -> None:
+        texts = (name, metric, "" if target is None else f"{target:g}", f"{actual:.6g}", dtype)
+        device = (result.context["device_kind"], result.context["device"])
+        found.append(dict(zip(COLUMNS, (*map(_text, (*texts, *device)), str(is_model)), strict=True)))
+
+    cases = {name: case for name, case in result.merged().items() if case.state is State.MEASURED}
     for experiment in EXPERIMENTS:
         metric, scale = next((metric, scale) for counter, metric, scale in _METRICS if counter == experiment.counter)
-        for impl, values in _sizes_of(experiment, result).items():
-            if len(values) != len(_SIZES):
-                continue
-            found.append(
-                _row(result, f"{experiment.name} ({impl})", metric, fmean(values.values()) / scale, experiment.dtype)
-                | {"target": "" if experiment.target is None else f"{experiment.target:g}"}
-            )
+        for impl, values in _sizes_of(experiment, cases, result.contract).items():
+            if len(values) == len(_SIZES):
+                mean = fmean(values.values()) / scale
+                add(f"{experiment.name} ({impl})", metric, mean, experiment.target, experiment.dtype)
+    for name, case in cases.items():
+        axes = case_name.axes(name)
+        dtype = axes.get(case_name.DTYPE, axes.get(case_name.PRECISION, ""))
+        for counter, metric, scale in _METRICS:
+            if _has(case, counter):
+                published = case.counters.get(f"target_{counter}")
+                target = None if published is None else published / scale
+                add(name, metric, case.counters[counter] / scale, target, dtype, "parameters" in case.counters)
     return found
-
-
-def _row(result: Result, name: str, metric: str, actual: float, dtype: str) -> dict[str, str]:
-    return {
-        "name": _text(name),
-        "metric": metric,
-        "target": "",
-        "actual": f"{actual:.6g}",
-        "dtype": _text(dtype),
-        "device": _text(result.context["device_kind"]),
-        "arch": _text(result.context["device"]),
-        "is_model": "False",
-    }
 
 
 def _text(text: str) -> str:
     return spreadsheet(printable(text))
-
-
-def rows(result: Result) -> list[dict[str, str]]:
-    """One row per measured case and metric, after the published experiments; a target where one is published."""
-    found = experiment_rows(result)
-    for name, repetitions in result.by_name().items():
-        case = merged(repetitions)
-        if case.state is not State.MEASURED:
-            continue
-        for counter, metric, scale in _METRICS:
-            if not _has(case, counter):
-                continue
-            axes = case_name.axes(name)
-            dtype = axes.get(case_name.DTYPE, axes.get(case_name.PRECISION, ""))
-            target = case.counters.get(f"target_{counter}")
-            found.append(
-                _row(result, name, metric, case.counters[counter] / scale, dtype)
-                | {
-                    "is_model": str("parameters" in case.counters),
-                    "target": "" if target is None else f"{target / scale:g}",
-                }
-            )
-    return found
 
 
 def begins(path: Path) -> bool:

@@ -78,6 +78,15 @@ def _case_of_row(path: Path, row: dict[str, Any], contract: Contract) -> Case:
     )
 
 
+def _distinct(path: Path, cases: Iterable[Case]) -> tuple[Case, ...]:
+    """All of them. Raises UnusableInputError if a repetition of a case occurs twice."""
+    found: dict[tuple[str, int], Case] = {}
+    for case in cases:
+        if found.setdefault((case.name, case.repetition), case) is not case:
+            raise refuse(path, f"has the case {printable(case.name, 300)} (repetition {case.repetition}) twice")
+    return tuple(found.values())
+
+
 def _read_google_benchmark(path: Path, document: dict[str, Any]) -> Result:
     context = document.get("context")
     if not isinstance(context, dict) or "benchmarks" not in document:
@@ -89,19 +98,11 @@ def _read_google_benchmark(path: Path, document: dict[str, Any]) -> Result:
         raise refuse(path, f"does not fit the schema of results: {wrong}")
     facts = {key: value for key, value in context.items() if isinstance(value, str)}
     contract = read_contract(path, unpacked_contract(path, facts.pop(CONTRACT_KEY, None)))
-    cases: list[Case] = []
-    seen: set[tuple[str, int]] = set()
-    for row in document["benchmarks"]:
-        if row["run_type"] != "iteration":
-            continue
-        case = _case_of_row(path, row, contract)
-        if (case.name, case.repetition) in seen:
-            raise refuse(path, f"has the case {printable(case.name, 300)} (repetition {case.repetition}) twice")
-        seen.add((case.name, case.repetition))
-        cases.append(case)
-    if document["benchmarks"] and not cases:
+    rows = [row for row in document["benchmarks"] if row["run_type"] == "iteration"]
+    if document["benchmarks"] and not rows:
         raise refuse(path, "has aggregates only; write it without --benchmark_report_aggregates_only")
-    return Result(path, facts, tuple(cases), host=facts.get("host_name", ""), date=facts["date"], contract=contract)
+    cases = _distinct(path, (_case_of_row(path, row, contract) for row in rows))
+    return Result(path, facts, cases, host=facts.get("host_name", ""), date=facts["date"], contract=contract)
 
 
 def write_comparable(path: Path, result: Result, cases: list[Case]) -> None:
@@ -156,6 +157,23 @@ def _after_the_first(text: str) -> Iterator[tuple[str, bool]]:
         start = end + 1
 
 
+def _cases_of_lines(path: Path, text: str, notes: list[str]) -> Iterator[Case]:
+    for number, (raw, ended) in enumerate(_after_the_first(text), 2):
+        try:
+            line = source.parse_json(raw)
+        except source.StrictJsonError as error:
+            if not ended and error.at_end:
+                notes.append(CUT_OFF)
+                return
+            raise refuse(path, f"line {number} is damaged: {error}") from error
+        if isinstance(line, dict) and "schema" in line:
+            raise refuse(path, f"holds several journals mixed together (line {number} is a header)")
+        wrong = violation(line, "journal", "case")
+        if wrong:
+            raise refuse(path, f"line {number} does not fit the schema of journals: {wrong}")
+        yield _case_of_line(line)
+
+
 def _read_journal(path: Path, text: str, header: dict[str, Any]) -> Result:
     """`header` is the first line's value."""
     if header["schema"] != JOURNAL_SCHEMA:
@@ -163,29 +181,10 @@ def _read_journal(path: Path, text: str, header: dict[str, Any]) -> Result:
     wrong = violation(header, "journal", "header")
     if wrong:
         raise refuse(path, f"line 1 does not fit the schema of journals: {wrong}")
-    cases: list[Case] = []
     notes: list[str] = []
-    seen: set[tuple[str, int]] = set()
-    for number, (raw, ended) in enumerate(_after_the_first(text), 2):
-        try:
-            line = source.parse_json(raw)
-        except source.StrictJsonError as error:
-            if not ended and error.at_end:
-                notes.append(CUT_OFF)
-                break
-            raise refuse(path, f"line {number} is damaged: {error}") from error
-        if isinstance(line, dict) and "schema" in line:
-            raise refuse(path, f"holds several journals mixed together (line {number} is a header)")
-        wrong = violation(line, "journal", "case")
-        if wrong:
-            raise refuse(path, f"line {number} does not fit the schema of journals: {wrong}")
-        case = _case_of_line(line)
-        if (case.name, case.repetition) in seen:
-            raise refuse(path, f"has the case {printable(case.name, 300)} (repetition {case.repetition}) twice")
-        seen.add((case.name, case.repetition))
-        cases.append(case)
+    cases = _distinct(path, _cases_of_lines(path, text, notes))
     contract = read_contract(path, header.get(CONTRACT_KEY))
-    return Result(path, dict(header["context"]), tuple(cases), tuple(notes), contract=contract)
+    return Result(path, dict(header["context"]), cases, tuple(notes), contract=contract)
 
 
 def load(path: Path) -> Result:

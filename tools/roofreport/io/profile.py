@@ -5,14 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from roofreport.errors import UnusableInputError
-from roofreport.io.source import StrictJsonError, parse_json, read_text, refuse
+from roofreport.io.source import Entry, StrictJsonError, files_in, parse_json, read_text, refuse
 from roofreport.text import printable
 
 VERSION = 1
-_TRACE = ".trace.json"
 
 
 @dataclass(frozen=True)
@@ -69,34 +66,11 @@ class Profile:
 _MILLI = 1e-3
 
 
-class _Row:
-    """An object of the file, with the expected type of every field."""
-
-    def __init__(self, value: Any, path: Path) -> None:
-        if not isinstance(value, dict):
-            raise refuse(path, "is not a profile: a row is not an object")
-        self._value, self._path = value, path
-
-    def text(self, key: str) -> str:
-        found = self._value.get(key)
-        if not isinstance(found, str):
-            raise refuse(self._path, f"is not a profile: it has no text {key!r}")
-        return found
-
-    def number(self, key: str) -> float:
-        found = self._value.get(key)
-        if isinstance(found, bool) or not isinstance(found, (int, float)) or found < 0:
-            raise refuse(self._path, f"is not a profile: it has no number {key!r} from 0")
-        return float(found)
-
-    def rows(self, key: str) -> list[_Row]:
-        found = self._value.get(key)
-        if not isinstance(found, list):
-            raise refuse(self._path, f"is not a profile: it has no list {key!r}")
-        return [_Row(each, self._path) for each in found]
+def _clocked(row: Entry) -> Clocked:
+    return Clocked(row.number("stopwatch_ms") * _MILLI, row.number("timed_ms") * _MILLI)
 
 
-def _kernel(row: _Row) -> Kernel:
+def _kernel(row: Entry) -> Kernel:
     return Kernel(
         name=row.text("name"),
         phase=row.text("phase"),
@@ -108,7 +82,7 @@ def _kernel(row: _Row) -> Kernel:
     )
 
 
-def _part(row: _Row, on_device: bool) -> Part:
+def _part(row: Entry, on_device: bool) -> Part:
     return Part(
         path=row.text("path"),
         calls=row.number("calls"),
@@ -118,10 +92,6 @@ def _part(row: _Row, on_device: bool) -> Part:
     )
 
 
-def _clocked(row: _Row) -> Clocked:
-    return Clocked(row.number("stopwatch_ms") * _MILLI, row.number("timed_ms") * _MILLI)
-
-
 def _read(path: Path) -> Profile:
     try:
         value = parse_json(read_text(path))
@@ -129,10 +99,10 @@ def _read(path: Path) -> Profile:
         raise refuse(path, f"is not a profile: {printable(str(error))}") from error
     if not isinstance(value, dict) or value.get("roofbench_profile") != VERSION:
         raise refuse(path, "is not a profile of a case; --profile=FOLDER writes them as <case>.json")
-    row = _Row(value, path)
-    parts = tuple(_part(each, row.number("device_ms") > 0) for each in row.rows("modules"))
+    row = Entry(value, path, "a profile")
+    parts = tuple(_part(each, row.number("device_ms") > 0) for each in row.entries("modules"))
     if not parts or parts[0].path or len({part.path for part in parts}) < len(parts):
-        raise refuse(path, "is not a profile: its modules are not the step and parts of it, each once")
+        raise row.refusal("its modules are not the step and parts of it, each once")
     return Profile(
         path=path,
         case=row.text("case"),
@@ -140,17 +110,13 @@ def _read(path: Path) -> Profile:
         stopwatch=_clocked(row),
         profiled=row.number("profiled_ms") * _MILLI,
         covered=row.number("covered"),
-        phases={phase.text("name"): _clocked(phase) for phase in row.rows("phases")},
-        kernels=tuple(_kernel(each) for each in row.rows("kernels")),
+        phases={phase.text("name"): _clocked(phase) for phase in row.entries("phases")},
+        kernels=tuple(map(_kernel, row.entries("kernels"))),
         parts=parts,
     )
 
 
 def load(path: Path) -> list[Profile]:
     """Profiles of every case in a folder, by name. Raises UnusableInputError."""
-    if not path.is_dir():
-        return [_read(path)]
-    files = sorted(each for each in path.glob("*.json") if not each.name.endswith(_TRACE))
-    if not files:
-        raise UnusableInputError(f"{printable(str(path))}: holds no profile; --profile=FOLDER writes them")
-    return sorted((_read(each) for each in files), key=lambda profile: profile.case)
+    found = files_in(path, "*.json", "profile; --profile")
+    return sorted(map(_read, found), key=lambda profile: profile.case)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from roofreport.errors import UnusableInputError
-from roofreport.io.source import read_bytes, refuse
+from roofreport.io.source import Entry, files_in, read_bytes, refuse
 from roofreport.text import printable
 
 ENDING = ".pickle"
@@ -60,87 +59,46 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError("it refers to external objects")
 
 
-class _Object:
-    """A dict of the file, with the expected type of every member."""
-
-    def __init__(self, value: Any, path: Path) -> None:
-        if not isinstance(value, dict):
-            raise refuse(path, "is not a memory snapshot: an entry is not a dict")
-        self._value, self._path = value, path
-
-    def text(self, key: str, default: str | None = None) -> str:
-        found = self._value.get(key, default)
-        if not isinstance(found, str):
-            raise refuse(self._path, f"is not a memory snapshot: it has no text {key!r}")
-        return found
-
-    def number(self, key: str, default: int | None = None) -> int:
-        found = self._value.get(key, default)
-        if isinstance(found, bool) or not isinstance(found, int):
-            raise refuse(self._path, f"is not a memory snapshot: it has no whole number {key!r}")
-        return found
-
-    def items(self, key: str) -> list[_Object]:
-        found = self._value.get(key, [])
-        if not isinstance(found, list):
-            raise refuse(self._path, f"is not a memory snapshot: it has no list {key!r}")
-        return [_Object(each, self._path) for each in found]
-
-    def lists(self, key: str) -> list[list[_Object]]:
-        found = self._value.get(key)
-        if not isinstance(found, list) or not all(isinstance(each, list) for each in found):
-            raise refuse(self._path, f"is not a memory snapshot: it has no lists {key!r}")
-        return [[_Object(entry, self._path) for entry in each] for each in found]
-
-    def figures(self, key: str) -> dict[str, float]:
-        found = self._value.get(key, {})
-        if not isinstance(found, dict):
-            return {}
-        return {str(name): float(value) for name, value in found.items() if isinstance(value, (int, float))}
-
-    def of(self, key: str) -> _Object:
-        return _Object(self._value.get(key, {}), self._path)
-
-    def site(self) -> str:
-        return "/".join(frame.text("name") for frame in reversed(self.items("frames")))
+def _site(entry: Entry) -> str:
+    return "/".join(frame.text("name") for frame in reversed(entry.entries("frames", [])))
 
 
-def _older(snapshot: _Object, device: int) -> list[tuple[int, int, str]]:
+def _older(snapshot: Entry, device: int) -> list[tuple[int, int, str]]:
     """Address, size and site of the allocations alive at the end, according to the segments."""
     alive = []
-    for segment in snapshot.items("segments"):
-        if segment.number("device", 0) != device:
+    for segment in snapshot.entries("segments", []):
+        if segment.integer("device", 0) != device:
             continue
-        address = segment.number("address")
-        for block in segment.items("blocks"):
-            size = block.number("size")
+        address = segment.integer("address")
+        for block in segment.entries("blocks", []):
+            size = block.integer("size")
             if block.text("state") == "active_allocated":
-                alive.append((block.number("address", address), size, block.site()))
+                alive.append((block.integer("address", address), size, _site(block)))
             address += size
     return alive
 
 
-def _allocations(snapshot: _Object, events: list[_Object], device: int) -> list[Allocation]:
+def _allocations(snapshot: Entry, events: list[Entry], device: int) -> list[Allocation]:
     found: list[Allocation] = []
     begun: dict[int, int] = {}
     for index, event in enumerate(events):
         action = event.text("action")
         if action == "alloc":
-            begun[event.number("addr")] = index
+            begun[event.integer("addr")] = index
         elif action == "free_requested":
-            begin = begun.pop(event.number("addr"), -1)
+            begin = begun.pop(event.integer("addr"), -1)
             made = events[begin] if begin >= 0 else event
             category = made.text("category", UNKNOWN) if begin >= 0 else OLDER
-            site = made.site() if begin >= 0 else ""
-            found.append(Allocation(made.number("size"), site, category, begin, index))
+            site = _site(made) if begin >= 0 else ""
+            found.append(Allocation(made.integer("size"), site, category, begin, index))
     for begin in begun.values():
         made = events[begin]
-        found.append(Allocation(made.number("size"), made.site(), made.text("category", UNKNOWN), begin, len(events)))
+        found.append(Allocation(made.integer("size"), _site(made), made.text("category", UNKNOWN), begin, len(events)))
     for address, size, site in _older(snapshot, device):
         if address not in begun:
             found.append(Allocation(size, site, OLDER, -1, len(events)))
     if any(each.size < 0 for each in found):
-        raise refuse(snapshot._path, "is not a memory snapshot: it has allocations of less than nothing")
+        raise snapshot.refusal("it has allocations of less than nothing")
     return found
 
 
@@ -155,36 +113,30 @@ def _parsed(path: Path) -> Any:
 
 
 def _read(path: Path) -> Snapshot:
-    snapshot = _Object(_parsed(path), path)
+    snapshot = Entry(_parsed(path), path, "a memory snapshot")
     traces = snapshot.lists("device_traces")
     device = max(range(len(traces)), key=lambda index: len(traces[index]), default=0)
     events = traces[device] if traces else []
-    own = snapshot.of("roofbench")
+    own = snapshot.entry("roofbench")
     phases = [
-        Phase(row.text("name"), row.number("step"), row.number("begin"), row.number("end"))
-        for row in own.items("phases")
+        Phase(row.text("name"), row.integer("step"), row.integer("begin"), row.integer("end"))
+        for row in own.entries("phases", [])
     ]
     if any(not 0 <= phase.begin <= phase.end <= len(events) for phase in phases):
-        raise refuse(path, "is not a memory snapshot: a phase has events that are not there")
+        raise snapshot.refusal("a phase has events that are not there")
     return Snapshot(
         path=path,
         case=own.text("case", path.name.removesuffix(ENDING)),
         device=own.text("device", "cuda"),
         events=len(events),
-        dropped=own.number("dropped", 0),
+        dropped=own.integer("dropped", 0),
         allocations=tuple(_allocations(snapshot, events, device)),
         phases=tuple(phases),
-        counters=own.figures("counters"),
+        counters=own.numbers("counters"),
     )
 
 
 def load(path: Path) -> list[Snapshot]:
     """Snapshots of every case in a folder, by name. Raises UnusableInputError."""
-    if not path.is_dir():
-        return [_read(path)]
-    found = sorted(path.glob(f"*{ENDING}"))
-    if not found:
-        raise UnusableInputError(
-            f"{printable(str(path))}: holds no snapshot of memory; --memory_snapshot=FOLDER writes them"
-        )
-    return sorted((_read(each) for each in found), key=lambda snapshot: snapshot.case)
+    found = files_in(path, f"*{ENDING}", "snapshot of memory; --memory_snapshot")
+    return sorted(map(_read, found), key=lambda snapshot: snapshot.case)

@@ -17,6 +17,8 @@ MEBIBYTE = 1 << 20
 LARGEST_FILE = 256 * MEBIBYTE
 LONGEST_LINE = 32 * MEBIBYTE
 
+_TRACE = ".trace.json"  # --profile writes one next to each profile
+
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a pipe",
@@ -28,6 +30,68 @@ _KINDS = {
 
 def refuse(path: Path, why: str) -> UnusableInputError:
     return UnusableInputError(f"{printable(str(path))}: {why}")
+
+
+class Entry:
+    """An object of a file, with the expected type of every member. `what`: the file, as "a profile"."""
+
+    def __init__(self, value: Any, path: Path, what: str) -> None:
+        self._path, self._what = path, what
+        if not isinstance(value, dict):
+            raise self.refusal("an entry is not a dict")
+        self._value = value
+
+    def refusal(self, why: str) -> UnusableInputError:
+        return refuse(self._path, f"is not {self._what}: {why}")
+
+    def _member(self, key: str, kind: type[Any] | tuple[type[Any], ...], name: str, default: Any) -> Any:
+        found = self._value.get(key, default)
+        if isinstance(found, bool) or not isinstance(found, kind):
+            raise self.refusal(f"it has no {name} {key!r}")
+        return found
+
+    def text(self, key: str, default: str | None = None) -> str:
+        return str(self._member(key, str, "text", default))
+
+    def integer(self, key: str, default: int | None = None) -> int:
+        return int(self._member(key, int, "whole number", default))
+
+    def number(self, key: str) -> float:
+        found = float(self._member(key, (int, float), "number", None))
+        if found < 0:
+            raise self.refusal(f"it has no number {key!r} from 0")
+        return found
+
+    def numbers(self, key: str) -> dict[str, float]:
+        """The numbers in the object `key`; none if it is missing."""
+        found = self._value.get(key)
+        known = found if isinstance(found, dict) else {}
+        return {str(name): float(value) for name, value in known.items() if isinstance(value, (int, float))}
+
+    def entry(self, key: str) -> Entry:
+        return self._made(self._value.get(key, {}))
+
+    def entries(self, key: str, default: Any = None) -> list[Entry]:
+        return [self._made(each) for each in self._member(key, list, "list", default)]
+
+    def lists(self, key: str) -> list[list[Entry]]:
+        found = self._member(key, list, "lists", None)
+        if not all(isinstance(each, list) for each in found):
+            raise self.refusal(f"it has no lists {key!r}")
+        return [[self._made(entry) for entry in each] for each in found]
+
+    def _made(self, value: Any) -> Entry:
+        return Entry(value, self._path, self._what)
+
+
+def files_in(path: Path, pattern: str, what: str) -> list[Path]:
+    """The files of a folder, sorted; a file itself. `what`: what they are, and the flag that writes them."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(each for each in path.glob(pattern) if not each.name.endswith(_TRACE))
+    if not found:
+        raise refuse(path, f"holds no {what}=FOLDER writes them")
+    return found
 
 
 def _has_long_line(data: bytes) -> bool:

@@ -20,18 +20,17 @@ from roofreport.errors import UnusableInputError
 from roofreport.files import reason
 from roofreport.gate import judge
 from roofreport.gate.verdicts import Finding
-from roofreport.history.records import Annotation, Reading, Series
+from roofreport.history.records import Series
 from roofreport.history.store import open_store
-from roofreport.io.contract import TIME, Contract, packaged
+from roofreport.io.contract import TIME, packaged
 from roofreport.site import overview
 from roofreport.site.data import (
     Catalogue,
-    Samples,
     by_run,
-    case_token,
     commit_log,
     details_data,
     run_data,
+    samplings,
     script_text,
     series_data,
     token,
@@ -41,23 +40,17 @@ from roofreport.text import printable
 SCRIPTS = ("bokeh.min.js", "bokeh-api.min.js")
 
 
-def _folder() -> Path:
-    """Without importing the package, which takes a second."""
-    spec = find_spec("bokeh")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    for place in places:
-        scripts = Path(place) / "server" / "static" / "js"
-        if all((scripts / name).is_file() for name in SCRIPTS):
-            return scripts
-    raise UnusableInputError("the charts need Bokeh: python -m pip install -r tools/requirements-history.txt")
-
-
 def copy_chart_library(to: Path) -> None:
     """Includes its license, which each of the scripts begins with. Raises UnusableInputError, OSError."""
-    folder = _folder()
-    to.mkdir(parents=True, exist_ok=True)
-    for name in SCRIPTS:
-        shutil.copyfile(folder / name, to / name)
+    spec = find_spec("bokeh")  # an import takes a second
+    for place in (spec.submodule_search_locations if spec else None) or ():
+        scripts = [Path(place) / "server/static/js" / name for name in SCRIPTS]
+        if all(script.is_file() for script in scripts):
+            to.mkdir(parents=True, exist_ok=True)
+            for script in scripts:
+                shutil.copy(script, to)
+            return
+    raise UnusableInputError("the charts need Bokeh: python -m pip install -r tools/requirements-history.txt")
 
 
 # Marks a folder as replaceable.
@@ -135,9 +128,6 @@ def write_pages(folder: Path, facts: Mapping[str, Any]) -> None:
     shutil.copytree(_HERE / "assets", folder / "assets", dirs_exist_ok=True)
 
 
-Histories = Mapping[str, Mapping[Series, list[Reading]]]
-
-
 @dataclass(frozen=True)
 class Built:
     series: int
@@ -145,55 +135,11 @@ class Built:
     bytes: int
 
 
-class _Data:
-    """The scripts of data in a site."""
-
-    def __init__(self, site: Path) -> None:
-        self._folder = site / "data"
-
-    def write(self, name: str, value: Any) -> None:
-        path = self._folder / f"{name}.js"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(script_text(name, value), encoding="ascii")
-
-
-def _write_runs(data: _Data, histories: Histories, catalogue: Catalogue) -> None:
-    readings = by_run(histories)
-    for run in catalogue.runs:
-        data.write(f"run/{token(run.digest)}", run_data(run, readings[run.digest], catalogue))
-
-
-def _write_series(
-    data: _Data,
-    annotations: Sequence[Annotation],
-    histories: Histories,
-    findings: Mapping[Series, Sequence[Finding]],
-    catalogue: Catalogue,
-    contract: Contract,
-) -> None:
-    for name, history in histories.items():
-        metric = contract.metric(name) or TIME
-        for series, readings in history.items():
-            own = series_data(series, readings, findings.get(series, []), annotations, metric, catalogue)
-            data.write(f"series/{token(series.key)}", own)
-
-
-def _write_details(data: _Data, histories: Histories, samples: Samples) -> None:
-    """A file for all metrics of a case."""
-    written = set()
-    for history in histories.values():
-        for series, readings in history.items():
-            name = case_token(series)
-            if name not in written:
-                written.add(name)
-                data.write(f"details/{name}", details_data(readings, samples.of(series)))
-
-
-def _by_series(findings: Sequence[Finding]) -> dict[Series, list[Finding]]:
-    found: dict[Series, list[Finding]] = {}
-    for finding in findings:
-        found.setdefault(finding.series, []).append(finding)
-    return found
+def _write(site: Path, name: str, value: Any) -> None:
+    """A script of data."""
+    path = site / "data" / f"{name}.js"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(script_text(name, value), encoding="ascii")
 
 
 def build(where: str, out: Path, metrics: Sequence[str], repository: Path | None = None) -> Built:
@@ -203,22 +149,28 @@ def build(where: str, out: Path, metrics: Sequence[str], repository: Path | None
         committed = commit_log(repository) if repository else []
         copy_chart_library(site / "assets")
         histories = {name: store.history(name) for name in metrics}
-        findings = _by_series([finding for name in metrics for finding in judge(store, name)])
+        findings: dict[Series, list[Finding]] = {}
+        for finding in (finding for name in metrics for finding in judge(store, name)):
+            findings.setdefault(finding.series, []).append(finding)
         catalogue = Catalogue(histories, contract)
-        data = _Data(site)
-        data.write("commits", committed)
-        data.write("index", catalogue.data(_counters(histories)))
-        _write_runs(data, histories, catalogue)
-        _write_series(data, store.annotations(), histories, findings, catalogue, contract)
-        _write_details(data, histories, Samples(store, where, catalogue.runs))
+        _write(site, "commits", committed)
+        _write(site, "index", catalogue.data())
+        readings_of = by_run(histories)
+        for run in catalogue.runs:
+            _write(site, f"run/{token(run.digest)}", run_data(run, readings_of[run.digest], catalogue))
+        sampled = samplings(store, where, catalogue.runs)
+        annotations = store.annotations()
+        detailed: set[str] = set()  # once for all metrics of a case
+        for name, history in histories.items():
+            metric = contract.metric(name) or TIME
+            for series, readings in history.items():
+                own = series_data(series, readings, findings.get(series, []), annotations, metric, catalogue)
+                _write(site, f"series/{token(series.key)}", own)
+                if own["details"] not in detailed:
+                    detailed.add(own["details"])
+                    _write(site, f"details/{own['details']}", details_data(readings, sampled.get(series.case, {})))
         made = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
         rows = overview.overview(histories, findings, contract)
         write_pages(site, {"overview": rows, "made": made, "runs": len(catalogue.runs)})
         size = sum(file.stat().st_size for file in site.rglob("*") if file.is_file())
     return Built(len(catalogue.series), len(catalogue.runs), size)
-
-
-def _counters(histories: Histories) -> list[str]:
-    """Every counter that occurs. Many readings have the same names in the same order."""
-    layouts = {tuple(one.counters) for rows in histories.values() for readings in rows.values() for one in readings}
-    return sorted({name for names in layouts for name in names})

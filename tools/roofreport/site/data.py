@@ -10,22 +10,23 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import Enum
 from fnmatch import fnmatchcase
 from hashlib import sha256
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 from pathlib import Path
 from statistics import median
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from roofreport.compare.command import filter_of
 from roofreport.errors import UnusableInputError
 from roofreport.gate import standing
 from roofreport.gate.verdicts import Finding
-from roofreport.history.records import Annotation, Machine, Reading, Run, Series, Toolchain
+from roofreport.history.records import Annotation, Reading, Run, Series
 from roofreport.history.store import Store, open_store
 from roofreport.io import case_name
 from roofreport.io.contract import TIME, Better, Contract, Metric
@@ -69,49 +70,60 @@ def token(text: str) -> str:
     return known[:_TOKEN_LENGTH]
 
 
-@dataclass
-class Numbered(Generic[Key]):
-    """Items in the order of their first occurrence."""
-
-    places: dict[Key, int] = field(default_factory=dict)
-
-    def place(self, thing: Key) -> int:
-        return self.places.setdefault(thing, len(self.places))
-
-
 def facts(known: Mapping[str, str]) -> list[list[str]]:
     return [[words(key, 60), words(value)] for key, value in list(known.items())[:_MOST_FACTS]]
 
 
-class Catalogue:
-    """`histories`: the store's histories of each metric."""
+Histories = Mapping[str, Mapping[Series, list[Reading]]]  # by metric
 
-    def __init__(self, histories: Mapping[str, Mapping[Series, list[Reading]]], contract: Contract) -> None:
+
+def _places(things: Iterable[Key]) -> dict[Key, int]:
+    """Numbers in the order of their first occurrence."""
+    return {thing: place for place, thing in enumerate(dict.fromkeys(things))}
+
+
+class Catalogue:
+    def __init__(self, histories: Histories, contract: Contract) -> None:
         self._contract = contract
-        self._machines: Numbered[Machine] = Numbered()
-        self._toolchains: Numbered[Toolchain] = Numbered()
-        self._cases: Numbered[str] = Numbered()
         self.series = [series for history in histories.values() for series in history]
         rows = [row for history in histories.values() for row in history.values()]
+        # Many readings have the same counters in the same order.
+        layouts = {tuple(reading.counters) for row in rows for reading in row}
+        self._counters = sorted({name for names in layouts for name in names})
         runs = {reading.run.digest: reading.run for row in rows for reading in row}
         self.runs: list[Run] = sorted(runs.values(), key=lambda run: (run.started, run.id))
-        self._run_places = {run.digest: place for place, run in enumerate(self.runs)}
-        for series in self.series:
-            self._cases.place(series.case)
-            self._machines.place(series.machine)
-            self._toolchains.place(series.toolchain)
+        self._runs = _places(run.digest for run in self.runs)
+        self._cases = _places(series.case for series in self.series)
+        self._machines = _places(series.machine for series in self.series)
+        self._toolchains = _places(series.toolchain for series in self.series)
 
     def run(self, run: Run) -> int | None:
         """Its place; None for a run without a reading."""
-        return self._run_places.get(run.digest)
+        return self._runs.get(run.digest)
 
     def case(self, name: str) -> int:
-        return self._cases.place(name)
+        return self._cases[name]
 
-    def machine(self, machine: Machine) -> int:
-        return self._machines.place(machine)
+    def data(self) -> dict[str, Any]:
+        chosen = dict.fromkeys(series.metric for series in self.series)
+        return {
+            "shapes": SHAPES,
+            "machines": [[token(one.id), words(one.label), facts(one.facts)] for one in self._machines],
+            "toolchains": [[token(one.id), words(one.label), facts(one.facts)] for one in self._toolchains],
+            "metrics": self._metrics([*chosen, *self._counters]),
+            "chosen": [words(name, 100) for name in chosen],
+            "cases": [words(name) for name in self._cases],
+            "families": [words(case_name.family(name), 100) for name in self._cases],
+            "runs": [
+                [token(run.digest), milliseconds(run.started), words(run.revision, 60), *self._whose(run)]
+                for run in self.runs
+            ],
+            "series": [
+                [token(one.key), self.case(one.case), words(one.metric, 100), *self._whose(one)] for one in self.series
+            ],
+        }
 
-    def metrics(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    def _metrics(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Units and directions, without counters that the contract does not know."""
         found = {}
         for name in names:
@@ -121,28 +133,13 @@ class Catalogue:
                 found[words(name, 100)] = {"unit": metric.unit, "better": better, "practical": metric.practical}
         return found
 
-    def data(self, counters: Iterable[str]) -> dict[str, Any]:
-        chosen = dict.fromkeys(series.metric for series in self.series)
-        return {
-            "shapes": SHAPES,
-            "machines": [[token(one.id), words(one.label), facts(one.facts)] for one in self._machines.places],
-            "toolchains": [[token(one.id), words(one.label), facts(one.facts)] for one in self._toolchains.places],
-            "metrics": self.metrics([*chosen, *counters]),
-            "chosen": [words(name, 100) for name in chosen],
-            "cases": [words(name) for name in self._cases.places],
-            "families": [words(case_name.family(name), 100) for name in self._cases.places],
-            "runs": [self._run(run) for run in self.runs],
-            "series": [
-                [token(one.key), self.case(one.case), words(one.metric, 100), *self._whose(one)] for one in self.series
-            ],
-        }
-
     def _whose(self, one: Series | Run) -> tuple[int, int]:
-        return self._machines.place(one.machine), self._toolchains.place(one.toolchain)
+        return self._machines[one.machine], self._toolchains[one.toolchain]
 
-    def _run(self, run: Run) -> list[Any]:
-        started = int(run.started.timestamp() * 1000)
-        return [token(run.digest), started, words(run.revision, 60), *self._whose(run)]
+
+def milliseconds(moment: datetime) -> int:
+    """As JavaScript counts time."""
+    return int(moment.timestamp() * 1000)
 
 
 @dataclass(frozen=True)
@@ -189,14 +186,11 @@ _MANY_RUNS = 60
 _MOST_PROCESSES = 8
 
 
-class Told(NamedTuple):
-    """By one run of one case."""
+class Sampling(NamedTuple):
+    """Of one case in one run."""
 
-    shape: list[Any] | None  # as histogram() gives it
-    stop: str  # why sampling ended
-
-
-NOTHING = Told(None, "")
+    histogram: list[Any] | None = None
+    stop: str = ""  # why it ended
 
 
 def histogram(samples: Sequence[float]) -> list[Any] | None:
@@ -212,39 +206,31 @@ def histogram(samples: Sequence[float]) -> list[Any] | None:
     return [len(kept), number(low), number(high), counts]
 
 
-def _of_run(store: Store, run: Run) -> dict[str, Told]:
+def _of_run(store: Store, run: Run) -> dict[str, Sampling]:
     details = store.case_details(run)
-    return {case: Told(histogram(one.samples_s), words(one.stop, 40)) for case, one in details.items()}
+    return {case: Sampling(histogram(one.samples_s), words(one.stop, 40)) for case, one in details.items()}
 
 
-def _of_part(where: str, runs: Sequence[Run]) -> list[dict[str, Told]]:
+def _of_part(where: str, runs: Sequence[Run]) -> list[dict[str, Sampling]]:
     with open_store(where) as store:
         return [_of_run(store, run) for run in runs]
 
 
-def _every(store: Store, where: str, runs: Sequence[Run]) -> Iterator[tuple[Run, dict[str, Told]]]:
+def samplings(store: Store, where: str, runs: Sequence[Run]) -> dict[str, dict[str, Sampling]]:
+    """By case, then by the digest of the run. `where`: what `store` was opened by."""
     processes = min(os.cpu_count() or 1, _MOST_PROCESSES)
     if len(runs) < _MANY_RUNS or processes == 1:
-        yield from ((run, _of_run(store, run)) for run in runs)
-        return
-    parts = [runs[start : start + _MANY_RUNS // 4] for start in range(0, len(runs), _MANY_RUNS // 4)]
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        for part, found in zip(parts, pool.map(_of_part, [where] * len(parts), parts), strict=True):
-            yield from zip(part, found, strict=True)
-
-
-class Samples:
-    """By case and run. `where`: what `store` was opened by."""
-
-    def __init__(self, store: Store, where: str, runs: Sequence[Run]) -> None:
-        self._found: dict[str, dict[str, Told]] = {}
-        for run, told in _every(store, where, runs):
-            for case, one in told.items():
-                self._found.setdefault(case, {})[run.digest] = one
-
-    def of(self, series: Series) -> Mapping[str, Told]:
-        """By the digest of the run."""
-        return self._found.get(series.case, {})
+        details = [_of_run(store, run) for run in runs]
+    else:
+        step = _MANY_RUNS // 4
+        parts = [runs[start : start + step] for start in range(0, len(runs), step)]
+        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+            details = list(chain.from_iterable(pool.map(_of_part, repeat(where), parts)))
+    found: dict[str, dict[str, Sampling]] = {}
+    for run, cases in zip(runs, details, strict=True):
+        for case, one in cases.items():
+            found.setdefault(case, {})[run.digest] = one
+    return found
 
 
 _MOST_COUNTERS = 120
@@ -261,14 +247,14 @@ def _column(values: Sequence[float | None]) -> Any:
     return rounded[0] if rounded and all(value == rounded[0] for value in rounded) else rounded
 
 
-def details_data(readings: Sequence[Reading], told: Mapping[str, Told]) -> dict[str, Any]:
-    """`told`: details by the digest of the run."""
+def details_data(readings: Sequence[Reading], sampled: Mapping[str, Sampling]) -> dict[str, Any]:
+    """`sampled`: by the digest of the run."""
     rows = [dict(one.counters) for one in readings]
     names = list(dict.fromkeys(name for row in rows for name in row))[:_MOST_COUNTERS]
-    nights = [told.get(one.run.digest, NOTHING) for one in readings]
+    nights = [sampled.get(one.run.digest, Sampling()) for one in readings]
     return {
         "counters": {words(name, 100): _column([row.get(name) for row in rows]) for name in names},
-        "samples": [one.shape for one in nights],
+        "samples": [one.histogram for one in nights],
         "stops": [one.stop for one in nights],
     }
 
@@ -359,7 +345,7 @@ def _command(series: Series, readings: Sequence[Reading]) -> list[str]:
 
 def _said(annotations: Sequence[Annotation], series: Series) -> list[list[Any]]:
     return [
-        [int(one.since.timestamp() * 1000), words(one.kind, 40), words(one.why, 1000)]
+        [milliseconds(one.since), words(one.kind, 40), words(one.why, 1000)]
         for one in annotations
         if (not one.pattern or one.pattern == series.case or fnmatchcase(series.case, one.pattern))
         and one.machine_id in ("", series.machine.id)
@@ -373,7 +359,7 @@ def _found(findings: Sequence[Finding], metric: Metric, catalogue: Catalogue) ->
         since = one.since or one.run
         rows.append(
             {"word": what.word, "mark": what.mark, "group": what.group.value, "text": words(one.text, 600)}
-            | {"since": int(since.started.timestamp() * 1000), "run": catalogue.run(since)}
+            | {"since": milliseconds(since.started), "run": catalogue.run(since)}
         )
     return rows
 
@@ -408,7 +394,7 @@ def series_data(
 Readings = Mapping[str, Mapping[str, Sequence[tuple[Series, Reading]]]]
 
 
-def by_run(histories: Mapping[str, Mapping[Series, Sequence[Reading]]]) -> Readings:
+def by_run(histories: Histories) -> Readings:
     found: dict[str, dict[str, list[tuple[Series, Reading]]]] = {}
     for metric, history in histories.items():
         for series, readings in history.items():

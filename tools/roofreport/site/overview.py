@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,7 +19,7 @@ from roofreport.history.records import Reading, Run, Series
 from roofreport.io import case_name
 from roofreport.io.contract import Contract, Metric
 from roofreport.site import data
-from roofreport.site.data import Group, Status, token, words
+from roofreport.site.data import Histories, Status, token, words
 
 _UNKNOWN = "-"
 # For units that are part of a second: how many of them make one.
@@ -32,7 +33,7 @@ def shown(value: float | None, unit: str) -> str:
     if unit in _PER_SECOND:
         return units.time(value / _PER_SECOND[unit])
     if unit == "fraction":
-        return f"{units.digits(100 * value)} %"
+        return units.share(value)
     if unit in _BARE:
         return units.quantity(value, "").rstrip()
     return units.quantity(value, unit)
@@ -115,19 +116,13 @@ class Overview:
     rows: Sequence[Row]
     latest: Run | None
 
-    def of(self, group: Group) -> list[Row]:
-        return [row for row in self.rows if row.status.group is group]
-
     def choices(self, column: str) -> list[str]:
         """The values of a column, for its filter."""
         return sorted({str(getattr(row, column)) for row in self.rows})
 
     def words(self) -> list[tuple[Status, int]]:
         """The statuses that occur, most urgent first, with their counts."""
-        counted: dict[Status, int] = {}
-        for row in self.rows:
-            counted[row.status] = counted.get(row.status, 0) + 1
-        return sorted(counted.items(), key=lambda one: one[0].rank)
+        return sorted(Counter(row.status for row in self.rows).items(), key=lambda one: one[0].rank)
 
 
 def _change(values: Sequence[float]) -> float:
@@ -181,7 +176,7 @@ def _row(
 
 
 def overview(
-    histories: Mapping[str, Mapping[Series, Sequence[Reading]]],
+    histories: Histories,
     findings: Mapping[Series, Sequence[Finding]],
     contract: Contract,
 ) -> Overview:
