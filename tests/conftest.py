@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import browser
 import pytest
 from built_program import PROGRAM, Run
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 # A shell starts background programs with Ctrl-C ignored, and child processes inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -46,12 +47,9 @@ def run(program: Path) -> Run:
 # Playwright allows one driver per process, so that all tests share it.
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    found = browser.find()
-    if found is None:
-        pytest.skip("no Chromium or Chrome is installed")
-    with sync_playwright() as driver:
-        launched = driver.chromium.launch(
-            executable_path=found, args=["--no-sandbox", "--disable-gpu"], timeout=120_000
-        )
+    with ExitStack() as stack:
+        try:
+            launched = stack.enter_context(browser.launched())
+        except FileNotFoundError as missing:
+            pytest.skip(str(missing))
         yield launched
-        launched.close()

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 from roofreport.render import pictures
-from roofreport.render.chart import Chart, Key, Line, Mark, Range
+from roofreport.render.chart import LEAST, MOST, Chart, Key, Line, Mark, Range, clipped, spanning
 
 _CHART = Chart(
     title="A & <b>",
@@ -53,6 +54,31 @@ def test_png_has_twice_the_pixels(tmp_path: Path) -> None:
     pictures.write_png(path, [_CHART])
     width, _ = struct.unpack(">II", path.read_bytes()[16:24])
     assert width == 2 * pictures.WIDTH
+
+
+@pytest.mark.parametrize("low", (5e-324, 1e-300, 1.0, 1e99, 1e308))
+@pytest.mark.parametrize("factor", (1.0, 1.0000001, 1e10, 1e300))
+@pytest.mark.parametrize("margin", (1.3, 3.0))
+def test_a_range_holds_any_value(low: float, factor: float, margin: float) -> None:
+    found = spanning([low, low * factor, -1.0, math.inf, math.nan], margin)
+    assert LEAST <= found.low < found.high <= MOST
+    assert 0 <= found.place(low) <= 1
+    assert 1 <= len(found.ticks()) <= 20
+    for value in (0.0, -1.0, math.inf, 5e-324):
+        assert math.isfinite(found.place(value))
+
+
+def test_clipping() -> None:
+    x = y = Range(1.0, 100.0)
+
+    def clip(*points: tuple[float, float]) -> list[float]:
+        return [value for point in clipped(Line(points), x, y) for value in point]
+
+    assert clip((0.1, 0.1), (1000.0, 1000.0)) == pytest.approx([1, 1, 100, 100])
+    assert clip((0.1, 500.0), (1000.0, 500.0)) == []
+    assert clip((2.0, 5.0), (50.0, 5.0)) == pytest.approx([2, 5, 50, 5])
+    x = y = Range(LEAST, MOST)
+    assert clip((5e-324, 1.0), (1e308, 1.0)) == pytest.approx([LEAST, 1, MOST, 1])
 
 
 def test_an_axis_within_a_decade_has_ticks() -> None:

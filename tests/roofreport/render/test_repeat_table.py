@@ -9,6 +9,7 @@ import builders
 import pytest
 from roofreport.cli import main
 from roofreport.io.load import load
+from roofreport.io.result import Case, State
 from roofreport.render import result_tables
 
 EAGER = "norm/impl:eager/d:1"
@@ -43,6 +44,12 @@ def test_one_memory_mode_is_not_split(tmp_path: Path) -> None:
     paths = [_write(tmp_path, n, _case(NATIVE, 1, 0.5 + n / 100, 50e9)) for n in (1, 2)]
     (row,) = result_tables.over_processes([load(path) for path in paths]).rows
     assert [cell.text for cell in row[6:8]] == ["", ""]
+
+
+@pytest.mark.parametrize(("rate", "roof"), [(1.0, -1.0), (-1.0, 1.0), (1e100, 5e-324)])
+def test_memory_without_a_speed_has_no_mode(rate: float, roof: float) -> None:
+    case = Case("a", 0, State.MEASURED, seconds=1.0, counters={"bytes/s": rate, "roof": roof})
+    assert result_tables.memory_rate(case) is None
 
 
 def test_spread_counts_a_process_once_though_its_copy_for_compare_py_is_given(

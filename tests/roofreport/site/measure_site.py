@@ -20,10 +20,10 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(_ROOT / "tools"), str(_ROOT / "tests/roofreport/helpers")]
 
-import browser as system_browser  # noqa: E402
+import browser  # noqa: E402
 import sites  # noqa: E402
 import years  # noqa: E402
-from playwright.sync_api import Browser, sync_playwright  # noqa: E402
+from playwright.sync_api import Browser  # noqa: E402
 from roofreport.history.store import open_store  # noqa: E402
 from roofreport.site.build import build  # noqa: E402
 
@@ -45,26 +45,20 @@ def _fill(store: Path, series: int, nights: int) -> None:
         years.fill(opened, years.Year(cases, nights, samples=_SAMPLES, changes=changes), Path(folder))
 
 
-def _opening(browser: Browser, url: str) -> float:
+def _opening(chromium: Browser, url: str) -> float:
     """Seconds from the click to a page that is drawn and can be used, with nothing of it in a cache."""
-    with sites.visit(browser, viewport={"width": 1280, "height": 900}) as visit:
+    with sites.visit(chromium, viewport={"width": 1280, "height": 900}) as visit:
         page = visit.open(url)
         milliseconds: float = page.evaluate("performance.getEntriesByName('usable')[0].startTime")
         return milliseconds / 1e3
 
 
 def _pages(site: sites.Site) -> dict[str, list[float]]:
-    program = system_browser.find()
-    if program is None:
-        sys.exit("no Chromium or Chrome is installed")
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        with sites.visit(browser) as visit:
+    with browser.launched() as chromium:
+        with sites.visit(chromium) as visit:
             view = visit.open(site.url("index")).locator("td.name a").first.get_attribute("href") or ""
         urls = {page: site.url(page, view.partition("#")[2] if page == "case" else "") for page in sites.PAGES}
-        times = {page: [_opening(browser, url) for _ in range(_OPENED)] for page, url in urls.items()}
-        browser.close()
-    return times
+        return {page: [_opening(chromium, url) for _ in range(_OPENED)] for page, url in urls.items()}
 
 
 def main() -> int:

@@ -16,10 +16,9 @@ from typing import Any
 _ROOT = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(_ROOT / "tools"), str(_ROOT / "tests/roofreport/helpers")]
 
-import browser as system_browser  # noqa: E402
+import browser  # noqa: E402
 import sites  # noqa: E402
 import years  # noqa: E402
-from playwright.sync_api import sync_playwright  # noqa: E402
 from roofreport.history.store import open_store  # noqa: E402
 from roofreport.site.build import build  # noqa: E402
 
@@ -57,21 +56,16 @@ def _site(folder: Path) -> sites.Site:
 
 
 def main() -> int:
-    program = system_browser.find()
-    if program is None:
-        sys.exit("no Chromium or Chrome is installed")
     out = _ROOT / "docs" / "pictures"
     out.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
+    with tempfile.TemporaryDirectory() as folder, browser.launched() as chromium:
         site = _site(Path(folder))
-        chromium = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         with sites.visit(chromium) as visit:
             view = sites.view_of(visit.open(site.url("index")), _SLOWER)
         for name, page, options in _PICTURES:
             with sites.visit(chromium, **options) as visit:
                 opened = visit.open(site.url(page, view if page == "case" else ""))
                 opened.screenshot(path=out / f"{name}.png")
-        chromium.close()
     return 0
 
 

@@ -13,7 +13,9 @@ import builders
 import numpy as np
 import pytest
 from roofreport.cli import main
+from roofreport.io.contract import packaged
 from roofreport.io.load import load
+from roofreport.io.result import Case, State
 from roofreport.render import result_tables
 from roofreport.stats import growth
 from scipy import stats
@@ -57,6 +59,11 @@ def test_cases_that_did_not_run_are_no_points(tmp_path: Path) -> None:
     rows = [builders.row(f"matmul/impl:eager/dtype:fp32/n:{n}", n / 100) for n in (256, 512)]
     rows += [builders.error_row("matmul/impl:eager/dtype:fp32/n:1024", "skipped: out of memory: 9 GB")]
     assert _found(builders.write_json(tmp_path / "a.json", rows)) == []
+
+
+def test_sizes_with_equal_logarithms_are_one() -> None:
+    cases = [Case(f"a/n:{n!r}", 0, State.MEASURED, seconds=1.0) for n in (1.0, 1.0 + 1e-16, 1.0 + 2e-16, 2.0, 1e308)]
+    assert growth.find(cases, packaged(), ["n"]) == []
 
 
 def test_fit_is_least_squares() -> None:
