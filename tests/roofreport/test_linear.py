@@ -77,25 +77,6 @@ def test_a_datasheet_is_found_in_one_pass_whatever_counters_are_called(
     assert len(sheets) == 4
 
 
-@pytest.mark.parametrize(
-    ("pattern", "name", "fits"),
-    [
-        ("<ref>_flop_util", "a100_flop_util", True),
-        ("<ref>_flop_util", "_flop_util", False),
-        ("<phase>_mean_ms", "forward_mean_ms_", False),
-        ("a<b>c<d>e", "a-c-e", True),
-        ("a<b>c<d>e", "acce", False),
-        ("a<b>c<d>e", "acccee", True),
-        ("<a><b>", "x", False),
-        ("<a><b>", "xy", True),
-        ("ab<c>ba", "aba", False),
-        ("<a>x" * 60 + "y", "x" * 300, False),  # a regular expression would not finish
-    ],
-)
-def test_names_with_parts(pattern: str, name: str, fits: bool) -> None:
-    assert contract._pattern(pattern).matches(name) is fits
-
-
 def test_long_lines_are_found_without_a_list_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "LONGEST_LINE", 10)
     for length in range(25):

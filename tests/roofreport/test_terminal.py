@@ -9,7 +9,6 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import builders
 import pytest
@@ -61,6 +60,16 @@ def _training() -> list[dict[str, object]]:
     return [builders.row("step/size:s/dtype:fp32", 1.0) | counters]
 
 
+@pytest.fixture
+def compare_py(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compare.py of Google Benchmark, which compare then names."""
+    fetched = tmp_path / "benchmark"
+    (fetched / "tools/gbench").mkdir(parents=True)
+    (fetched / "tools/compare.py").touch()
+    monkeypatch.setenv("FETCHCONTENT_SOURCE_DIR_BENCHMARK", str(fetched))
+
+
+@pytest.mark.usefixtures("compare_py")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -83,19 +92,11 @@ def _training() -> list[dict[str, object]]:
     ],
     ids=" ".join,
 )
-def test_no_verb_passes_an_escape(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_verb_passes_an_escape(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In the context, and in the names of files."""
     folder = tmp_path / f"a{_ESCAPE}\u202e"
     folder.mkdir()
-    context: dict[str, Any] = {
-        "device_kind": _ESCAPE,
-        "device": _ESCAPE,
-        "reference": _ESCAPE,
-        "optimized": "false",
-        "threads": _ESCAPE,
-    }
+    context = dict.fromkeys(("device_kind", "device", "reference", "threads"), _ESCAPE) | {"optimized": "false"}
     names = {
         "FILE": builders.write_json(folder / "run.json", _training(), **context),
         "OTHER": builders.write_json(folder / "other.json", **context),
@@ -103,22 +104,13 @@ def test_no_verb_passes_an_escape(
         "MISSING": folder / "missing.json",
     }
     names["JOURNAL"].write_text(builders.journal_text(builders.header(**context), builders.line("a", 1.0)))
-    fetched = tmp_path / "benchmark"
-    (fetched / "tools/gbench").mkdir(parents=True)
-    (fetched / "tools/compare.py").touch()
-    monkeypatch.setenv("FETCHCONTENT_SOURCE_DIR_BENCHMARK", str(fetched))
     main([str(names.get(argument, argument)) for argument in arguments])
     out, error = capsys.readouterr()
     assert not set(out + error) & set("\x1b\x07\u202e")
 
 
-def test_the_hint_can_be_copied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fetched = tmp_path / "benchmark"
-    (fetched / "tools/gbench").mkdir(parents=True)
-    (fetched / "tools/compare.py").touch()
-    monkeypatch.setenv("FETCHCONTENT_SOURCE_DIR_BENCHMARK", str(fetched))
+@pytest.mark.usefixtures("compare_py")
+def test_the_hint_can_be_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = builders.write_json(tmp_path / f"a{_ESCAPE}.json")
     assert main(["compare", str(path), str(path)]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("compare.py: ")]
@@ -127,13 +119,10 @@ def test_the_hint_can_be_copied(
     assert Path(base).parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_cache_of_somebody_else_spoils_no_verdict(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("compare_py")
+def test_the_cache_of_another_user_does_not_change_a_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fetched = tmp_path / "benchmark"
-    (fetched / "tools/gbench").mkdir(parents=True)
-    (fetched / "tools/compare.py").touch()
-    monkeypatch.setenv("FETCHCONTENT_SOURCE_DIR_BENCHMARK", str(fetched))
     cache = tmp_path / "cache/roofbench"
     cache.mkdir(parents=True)
     cache.chmod(0o777)

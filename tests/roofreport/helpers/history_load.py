@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A history under load: many writers at once, writers that are killed, and a store of a year.
+"""A history under load: many writers at once, and writers that are killed.
 
     python tests/roofreport/helpers/history_load.py writers WHERE --processes=8 --runs=50
     python tests/roofreport/helpers/history_load.py kills WHERE --times=50
-    python tests/roofreport/helpers/history_load.py year WHERE --nights=365 --cases=500
 
 The tests call it with small numbers. It prints what it found as JSON, and its exit status is 1 where a run is lost.
 """
@@ -181,32 +180,11 @@ def kills(where: str, folder: Path, times: int, cases: int) -> dict[str, Any]:
     return {"killed": killed, "kept": kept, "faults": wrong}
 
 
-def year(where: str, folder: Path, nights: int, cases: int) -> dict[str, Any]:
-    """How long an add takes at the end of it."""
-    spent: list[float] = []
-    for number in range(nights):
-        path = write_run(folder, number, cases, "jsonl")
-        began = time.monotonic()
-        with open_store(where, create=True) as store:
-            store.add_file(path)
-        spent.append(time.monotonic() - began)
-        path.unlink()
-    with open_store(where) as store:
-        began = time.monotonic()
-        count = len(store.history("time"))
-        read_s = time.monotonic() - began
-    last = spent[-20:]
-    found = {"series": count, "runs": nights, "add_s": statistics.median(last), "slowest_add_s": max(last)}
-    if "://" not in where:
-        found["megabytes"] = sum(part.stat().st_size for part in Path(where).parent.glob(Path(where).name + "*")) / 1e6
-    return found | {"history_s": read_s, "faults": []}
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("writers", "kills", "statements", "year"))
+    parser.add_argument("what", choices=("writers", "kills", "statements"))
     parser.add_argument("where", help="where no history is yet: a file, or the URL of an empty database")
-    for name, default in (("processes", 8), ("runs", 50), ("times", 50), ("nights", 365), ("cases", 500)):
+    for name, default in (("processes", 8), ("runs", 50), ("times", 50), ("cases", 500)):
         parser.add_argument(f"--{name}", type=int, default=default)
     args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as text:
@@ -215,10 +193,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found = writers(args.where, folder, args.processes, args.runs)
         elif args.what == "kills":
             found = kills(args.where, folder, args.times, args.cases)
-        elif args.what == "statements":
-            found = kills_by_statement(args.where, folder)
         else:
-            found = year(args.where, folder, args.nights, args.cases)
+            found = kills_by_statement(args.where, folder)
     print(json.dumps(found))
     bad = found["faults"] or any(found.get(key) for key in ("failed", "lost", "doubled", "readings_missing"))
     return 1 if bad else 0

@@ -47,37 +47,42 @@ def test_the_packaged_contract_is_in_its_form_and_keeps_the_schema() -> None:
     assert violation(json.loads(text), "contract") is None
 
 
-def test_patterns() -> None:
-    described = contract.parse(
-        builders.contract(
-            counters=[
-                {"name": name, "unit": "B", "better": "lower", "threshold": 0.1, "noisy": True}
-                for name in (
-                    "<phase>_ms",
-                    "mean_ms",
-                    "<part>_mem",
-                    "predicted_<part>_mem",
-                    "<ref>_flop_util",
-                    "flop_util",
-                )
-            ]
-        )
-    )
+def test_the_most_special_pattern_names_a_counter() -> None:
+    names = ("<phase>_ms", "mean_ms", "<part>_mem", "predicted_<part>_mem", "<ref>_flop_util", "flop_util")
+    rows = [{"name": name, "unit": "B", "better": "lower", "threshold": 0.1, "noisy": True} for name in names]
+    described = contract.parse(builders.contract(counters=rows))
     for name, row in (
-        ("a100_flop_util", "<ref>_flop_util"),
         ("a100_80gb_flop_util", "<ref>_flop_util"),
         ("forward_ms", "<phase>_ms"),
         ("mean_ms", "mean_ms"),
         ("flop_util", "flop_util"),
         ("activation_mem", "<part>_mem"),
         ("predicted_activation_mem", "predicted_<part>_mem"),
+        ("_ms", None),
+        ("nonsense", None),
+        ("time", "time"),
     ):
         found = described.metric(name)
-        assert found is not None
-        assert found.name == row
-    assert described.metric("_ms") is None
-    assert described.metric("nonsense") is None
-    assert described.metric("time") is contract.TIME
+        assert (found and found.name) == row
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "fits"),
+    [
+        ("<ref>_flop_util", "a100_flop_util", True),
+        ("<ref>_flop_util", "_flop_util", False),
+        ("<phase>_mean_ms", "forward_mean_ms_", False),
+        ("a<b>c<d>e", "a-c-e", True),
+        ("a<b>c<d>e", "acce", False),
+        ("a<b>c<d>e", "acccee", True),
+        ("<a><b>", "x", False),
+        ("<a><b>", "xy", True),
+        ("ab<c>ba", "aba", False),
+        ("<a>x" * 60 + "y", "x" * 300, False),  # a regular expression would not finish
+    ],
+)
+def test_names_with_parts(pattern: str, name: str, fits: bool) -> None:
+    assert contract._pattern(pattern).matches(name) is fits
 
 
 def test_every_metric_with_a_direction_has_a_threshold() -> None:

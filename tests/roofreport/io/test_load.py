@@ -129,6 +129,11 @@ _TEXTS: dict[str, tuple[str | bytes, str]] = {
     "text_for_a_time": (_changed(real_time="fast"), "real_time"),
     "text_for_a_counter": (_changed(roof="high"), "roof"),
     "unknown_unit": (_changed(time_unit="fortnight"), "time_unit"),
+    "row_among_many": (
+        json.dumps(builders.document([builders.row(f"a/n:{n}", 1.0, real_time=n or "high") for n in range(4, -1, -1)])),
+        "benchmarks[4].real_time must be number: 'high'",
+    ),
+    "too_many_counters": (_changed(**{f"k{i}": "text" for i in range(5000)}), "200 properties"),
     "control_character": (_changed(run_name="a\x1b[2J"), "run_name"),
     "reversed_text": (_changed(run_name="a\u202eb"), "run_name"),
     "surrogate": (_changed(run_name="a\ud800"), "run_name"),

@@ -54,11 +54,6 @@ def test_published(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not any("matmul" in line for line in lines)
 
 
-def test_formats(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _out(capsys, "table", result, "--training", "--format=markdown")[1].startswith("| ---")
-    assert any("tabular" in line for line in _out(capsys, "table", result, "--training", "--format=latex"))
-
-
 def test_parameters(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = _out(capsys, "params", result)
     medium = next(line for line in lines if line.startswith("medium"))

@@ -29,14 +29,6 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _interval(judgement: Judgement) -> str:
-    if math.isnan(judgement.low):
-        return ""
-    if math.isinf(judgement.high):
-        return "unbounded"
-    return f"{units.percent(judgement.low)[:-2]} … {units.percent(judgement.high)}"
-
-
 def build(judgements: Sequence[Judgement], metric: Metric = TIME) -> Table:
     def of_metric(value: float) -> Cell:
         return cell(value, lambda value: spelled(value, metric))
@@ -47,7 +39,7 @@ def build(judgements: Sequence[Judgement], metric: Metric = TIME) -> Table:
         ("base", lambda one: of_metric(one.base)),
         ("new", lambda one: of_metric(one.new)),
         ("change", lambda one: cell(one.effect, units.percent)),
-        ("interval", lambda one: words(_interval(one))),
+        ("interval", lambda one: words(one.interval())),
         ("floor", lambda one: cell(one.floor, units.tenths)),
         ("note", lambda one: Cell(one.note, numeric=False)),
     ]
