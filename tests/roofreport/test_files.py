@@ -96,7 +96,7 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None
     assert [one.name for one in tmp_path.iterdir()] == ["a"]
 
 
-def test_what_is_no_regular_file_is_written_to(tmp_path: Path) -> None:
+def test_a_pipe_is_written_to_directly(tmp_path: Path) -> None:
     reader = tmp_path / "pipe"
     os.mkfifo(reader)
     descriptor = os.open(reader, os.O_RDONLY | os.O_NONBLOCK)
@@ -106,7 +106,7 @@ def test_what_is_no_regular_file_is_written_to(tmp_path: Path) -> None:
     assert stat.S_ISFIFO(reader.stat().st_mode)
 
 
-def test_surrogates_are_no_reason_to_fail(tmp_path: Path) -> None:
+def test_surrogates_are_escaped(tmp_path: Path) -> None:
     files.write_text(tmp_path / "a", "\ud800")
     assert (tmp_path / "a").read_text() == "\\ud800"
 

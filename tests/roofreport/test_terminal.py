@@ -136,7 +136,7 @@ def test_the_cache_of_another_user_does_not_change_a_verdict(
 
 
 @pytest.mark.parametrize(("where", "why"), [("&-", "standard output is closed"), ("/dev/full", "No space left")])
-def test_an_output_that_takes_nothing_is_told(where: str, why: str, tmp_path: Path) -> None:
+def test_an_output_that_takes_nothing_is_reported(where: str, why: str, tmp_path: Path) -> None:
     result = builders.write_json(tmp_path / "a.json")
     done = subprocess.run(
         ["sh", "-c", f"'{_REPORT}' table '{result}' >{where}"],

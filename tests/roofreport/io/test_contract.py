@@ -129,16 +129,14 @@ def foreign(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_family_of_somebody_else_is_tabled(foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_foreign_family_is_tabled(foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["table", str(foreign), "--columns=case,median,frobs/s", "--format=csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert len(rows) == 8
     assert float(rows[0]["frobs/s"]) == pytest.approx(1e6 / 8)
 
 
-def test_a_family_of_somebody_else_is_compared(
-    foreign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_foreign_family_is_compared(foreign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for factor, verdict, status in ((1.02, "8 SAME", 0), (1.2, "8 SLOWER", 1), (0.8, "8 FASTER", 0)):
         new = builders.write_json(tmp_path / "new.json", _frobs(factor), contract=json.dumps(_foreign()))
         assert main(["compare", str(foreign), str(new), "--metric=frobs/s"]) == status
@@ -147,7 +145,7 @@ def test_a_family_of_somebody_else_is_compared(
     assert "there are time, frobs/s" in capsys.readouterr().err
 
 
-def test_a_family_of_somebody_else_is_fitted_and_summed_up(foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_foreign_family_is_fitted_and_summarized(foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scaling", str(foreign)]) == 0
     assert "frobnicate/via:fast: width^2.00 (2.00 to 2.00), expected width^2" in capsys.readouterr().out
     assert main(["summary", str(foreign)]) == 0
@@ -174,7 +172,7 @@ def test_a_damaged_contract_is_refused(
     assert word in capsys.readouterr().err
 
 
-def test_a_contract_of_today_is_taken_as_it_is(foreign: Path) -> None:
+def test_a_contract_in_a_file_is_used(foreign: Path) -> None:
     result = load(foreign)
     assert list(result.contract.families) == ["frobnicate"]
     assert [row.name for row in result.contract.counters] == ["frobs/s"]

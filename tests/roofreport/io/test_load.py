@@ -20,7 +20,7 @@ from roofreport.io.load import load, load_all
 from roofreport.io.result import Case, State, merged
 
 
-def test_json_and_journal_tell_the_same(tmp_path: Path) -> None:
+def test_json_and_journal_agree(tmp_path: Path) -> None:
     from_json = load(builders.write_json(tmp_path / "a.json"))
     journal = tmp_path / "a.jsonl"
     journal.write_text(builders.journal_text())
@@ -46,7 +46,7 @@ def test_states_and_reasons(tmp_path: Path) -> None:
     assert cases[1].reason == "wrong result: off"
 
 
-def test_aggregates_are_no_cases(tmp_path: Path) -> None:
+def test_aggregates_are_not_cases(tmp_path: Path) -> None:
     rows = [builders.row("a/n:1", time, repetition) for repetition, time in enumerate((1.0, 3.0, 2.0))]
     rows.append(builders.row("a/n:1", 2.0, run_type="aggregate", aggregate_name="median", aggregate_unit="time"))
     result = load(builders.write_json(tmp_path / "a.json", rows))
@@ -54,7 +54,7 @@ def test_aggregates_are_no_cases(tmp_path: Path) -> None:
     assert merged(list(result.cases)).seconds == pytest.approx(2e-3)
 
 
-def test_the_copy_for_compare_py_is_no_second_process(tmp_path: Path) -> None:
+def test_the_copy_for_compare_py_is_not_a_second_process(tmp_path: Path) -> None:
     full = builders.write_json(tmp_path / "run-1.json")
     copy = builders.write_json(tmp_path / "run-1.comparable.json")
     alone = builders.write_json(tmp_path / "run-2.comparable.json")
@@ -327,7 +327,7 @@ def test_unreadable_file(tmp_path: Path) -> None:
         load(path)
 
 
-def test_axes_are_no_counters(tmp_path: Path) -> None:
+def test_axes_are_not_counters(tmp_path: Path) -> None:
     fields: dict[str, Any] = {"impl": "eager", "dtype": "fp32", "n": 1024, "cache": "cold"}
     path = builders.write_json(tmp_path / "a.json", [builders.row(builders.MATMUL, 10.0, **fields)])
     (case,) = load(path).cases
@@ -335,7 +335,7 @@ def test_axes_are_no_counters(tmp_path: Path) -> None:
     assert case.counters["roof"] == 0.5
     foreign = builders.write_json(tmp_path / "b.json", [builders.row("unheard/of:1", 10.0, of="it", frobs=3)])
     (case,) = load(foreign).cases
-    assert case.counters["frobs"] == 3, "of a family that nobody knows, a number is a counter"
+    assert case.counters["frobs"] == 3, "in an unknown family, a number is a counter"
     assert "of" not in case.counters
 
 

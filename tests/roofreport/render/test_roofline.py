@@ -63,7 +63,7 @@ def test_files(tmp_path: Path) -> None:
     assert main(["roofline", str(tmp_path / "run.json")]) == 2
 
 
-def test_no_two_families_share_a_colour(tmp_path: Path) -> None:
+def test_every_family_has_its_own_color(tmp_path: Path) -> None:
     rows = [builders.row(f"family{number}/n:1", 1.0) | {"FLOP/s": 1e9, "bytes/s": 1e9} for number in range(40)]
     cases = roofline.cases_of(load(builders.write_json(tmp_path / "run.json", rows)))
     colors = roofline.family_colors(cases)
@@ -87,7 +87,7 @@ def test_a_mark_in_doubt_is_hollow_and_says_why(tmp_path: Path) -> None:
     assert "noisy or disturbed" not in alone
 
 
-def test_a_joint_peak_of_two_precisions_is_no_line_of_a_datasheet(tmp_path: Path) -> None:
+def test_a_joint_peak_of_two_precisions_is_not_a_datasheet_line(tmp_path: Path) -> None:
     rows = [
         builders.row(f"{family}/dtype:{dtype}/n:1", 1.0) | {"FLOP/s": 1e12, "bytes/s": 1e9, "a100_flop_util": share}
         for family, dtype, share in (("one", "bf16", 1e12 / 312e12), ("two", "bf16_autocast", 1e12 / 287.2e12))

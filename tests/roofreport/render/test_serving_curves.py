@@ -88,7 +88,9 @@ def test_a_picture_says_batch_and_shares_of_each_point(tmp_path: Path) -> None:
         [_decode(batch, 10.0, **_rate(0.0)) for batch in STEPS],
     ],
 )
-def test_what_makes_no_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: list[dict[str, Any]]) -> None:
+def test_too_few_points_are_not_a_curve(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: list[dict[str, Any]]
+) -> None:
     assert main(["serving", str(builders.write_json(tmp_path / "run.json", rows))]) == 2
     error = capsys.readouterr().err
     assert "no generation was measured with 3 batches" in error

@@ -87,7 +87,7 @@ _FORMULAS = ["=cmd|' /C calc'!A0", "+1", "-1+1", "@SUM(A1)", "\uff1dcmd()"]
 
 
 @pytest.mark.parametrize("text", _FORMULAS)
-def test_no_cell_and_no_header_is_a_formula(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cells_and_headers_are_not_formulas(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A counter's name as well: the default columns take what matches <ref>_flop_util."""
     counter = f"{text}_flop_util"
     rows = [builders.row(f"{text}/dtype:{text}", 1.0) | {counter: 0.5, "flop_util": 0.5}]
@@ -98,14 +98,16 @@ def test_no_cell_and_no_header_is_a_formula(text: str, tmp_path: Path, capsys: p
         assert not [cell for cell in cells if cell.startswith(text)]
 
 
-def test_numbers_below_zero_are_no_formula(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_negative_numbers_are_not_formulas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = builders.write_json(tmp_path / "a.json", [builders.row("a/n:1", 1.0) | {"change": -1.5}])
     (row,) = csv.DictReader(io.StringIO(_table(capsys, path, "--format=csv", "--columns=case,change")))
     assert float(row["change"]) == -1.5
 
 
 @pytest.mark.parametrize("name", ["[5cm]", "*[5cm]", "*", " [1pt]"])
-def test_latex_takes_no_name_for_an_argument(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_latex_does_not_take_a_name_for_an_argument(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     counter = f"{name}_flop_util"
     rows = [builders.row(f"{name}/n:{n}", 1.0) | {counter: 0.5} for n in (1, 2)]
     path = builders.write_json(tmp_path / "a.json", rows)
@@ -132,7 +134,7 @@ def test_counters_by_a_pattern_are_as_many_as_a_table_has_room_for(
 @pytest.mark.parametrize(
     "before", ["name,time\n1,2\n", "\n", "\ufeffname,metric\n", "{}", "name,metric,target,actual\n"]
 )
-def test_gpt_fast_follows_no_other_columns(
+def test_gpt_fast_refuses_a_file_with_other_columns(
     result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], before: str
 ) -> None:
     out = tmp_path / "all.csv"
@@ -167,7 +169,7 @@ def test_unwritable_output(result: Path, tmp_path: Path) -> None:
     assert main(["table", str(result), f"--output={tmp_path / 'no' / 'folder'}"]) == 2
 
 
-def test_unoptimised_build_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unoptimized_build_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = builders.write_json(tmp_path / "a.json", optimized="false")
     assert main(["table", str(path)]) == 0
     assert "not optimized" in capsys.readouterr().err

@@ -104,7 +104,7 @@ def test_repeats_are_of_training_alone(result: Path, capsys: pytest.CaptureFixtu
 
 
 def test_each_phase_grows_from_the_smallest_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # Of 600, 1200 and 200 ms.
+    # The phases of the small size take 600, 1200 and 200 ms.
     grown = {"forward_mean_ms": 1200.0, "backward_mean_ms": 3600.0, "optimizer_mean_ms": 1000.0}
     steps = [_step("small", "fp32", 2000.0, 100.0), _step("medium", "fp32", 16000.0, 400.0) | grown]
     result = builders.write_json(tmp_path / "grown.json", steps)

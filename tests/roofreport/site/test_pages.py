@@ -115,7 +115,7 @@ def test_an_address_that_leads_nowhere_says_so(visit: sites.Visit, plain: sites.
         expect(page.locator("#said")).to_contain_text("no such case")
 
 
-def test_the_page_of_a_case_tells_all_of_it(visit: sites.Visit, plain: sites.Site) -> None:
+def test_the_page_of_a_case_is_complete(visit: sites.Visit, plain: sites.Site) -> None:
     page = visit.open(_case(visit, plain, sites.SLOWER))
     expect(page.locator("h1")).to_have_text(sites.SLOWER)
     expect(page.locator("#findings")).to_contain_text("2026-01-19")

@@ -49,13 +49,13 @@ def test_exact_growth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "n^3.00 (3.00 to 3.00), expected n^3" in capsys.readouterr().out
 
 
-def test_overhead_is_said(tmp_path: Path) -> None:
+def test_overhead_is_reported(tmp_path: Path) -> None:
     (series, _) = _found(_sweep(tmp_path / "a.json", overhead=100.0))
     assert series.overhead_below == 512
     assert "overhead-bound up to n=512" in result_tables.growth_line(series)
 
 
-def test_cases_that_did_not_run_are_no_points(tmp_path: Path) -> None:
+def test_unmeasured_cases_are_not_points(tmp_path: Path) -> None:
     rows = [builders.row(f"matmul/impl:eager/dtype:fp32/n:{n}", n / 100) for n in (256, 512)]
     rows += [builders.error_row("matmul/impl:eager/dtype:fp32/n:1024", "skipped: out of memory: 9 GB")]
     assert _found(builders.write_json(tmp_path / "a.json", rows)) == []
@@ -105,7 +105,7 @@ def test_pictures(tmp_path: Path) -> None:
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_points_are_told_over_the_base_of_their_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_points_are_relative_to_the_base_of_their_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
         builders.row(f"mlp/d:{d}", total, forward_mean_ms=9.0, forward_ms=forward, backward_mean_ms=9.0)
         for d, total, forward in ((512, 3.0, 0.5), (256, 1.0, 0.25), (1280, 12.5, 0.25))

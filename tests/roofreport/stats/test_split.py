@@ -18,5 +18,5 @@ def test_two_states_are_found_whatever_their_shares() -> None:
 
 
 @pytest.mark.parametrize("values", [[100, 110, 121, 133, 146], [100, 101, 102, 104, 108], [1, 1, 1, 1], [1, 2, 2], []])
-def test_scatter_is_no_split(values: list[float]) -> None:
+def test_scatter_is_not_a_split(values: list[float]) -> None:
     assert verdict.find_split(values) is None

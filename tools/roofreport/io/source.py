@@ -202,9 +202,7 @@ def parse_json(text: str) -> Any:
         place = f"line {error.lineno}, column {error.colno}"
         if error.msg.startswith("Invalid control character"):
             code = ord(text[error.pos])
-            raise StrictJsonError(
-                f"the control character \\u{code:04x} stands as it is in a text at {place}; JSON wants it spelt so"
-            ) from error
+            raise StrictJsonError(f"the control character \\u{code:04x} is not escaped at {place}") from error
         raise StrictJsonError(f"{error.msg} at {place}", at_end) from error
     if isinstance(value, (dict, list)):
         _check_depth(value)

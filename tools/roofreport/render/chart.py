@@ -53,6 +53,7 @@ class Key:
     color: str
     shape: str = "circle"
     doubtful: bool = False
+    family: str | None = None  # whose color it explains
 
 
 # The limits of axes. Beyond them the product of two values overflows.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from roofreport import units
 from roofreport.io import case_name
 from roofreport.io.result import Case, Result, State
 from roofreport.render import roofline
-from roofreport.render.chart import Chart
-from roofreport.render.pictures import BACK, FAINT, INK, drawn, svg_of
+from roofreport.render.chart import Chart, Key
+from roofreport.render.pictures import drawn, svg_of, themed
 from roofreport.text import printable
 
 _FOLDER = Path(__file__).parent
@@ -70,10 +71,8 @@ def _row(index: int, case: Case) -> str:
 
 def _picture(chart: Chart) -> str:
     """The chart without inline styles, which the policy forbids; its marks point to rows of the table."""
-    element = svg_of(*drawn([chart]))
+    element = themed(svg_of(*drawn([chart])))
     element = re.sub(r'<style type="text/css">.*?</style>', "", element)
-    for name, color in (("ink", INK), ("faint", FAINT), ("back", BACK)):
-        element = element.replace(color, f"var(--{name})")
     element = re.sub(r' style="([^"]*)"', lambda match: _attributes(match[1]), element)
     element = re.sub(r'<g id="mark-(\d+)">', r'<g id="mark-\1" class="mark" data-row="\1" tabindex="0">', element)
     label = f'<svg class="chart" role="img" aria-label="{escape(chart.title)}" '
@@ -89,27 +88,18 @@ def _attributes(style: str) -> str:
 _SIGNS = {"circle": "●", "square": "■", "diamond": "◆", "triangle": "▲"}
 
 
-def _sample(shape: str, color: str, doubtful: bool = False) -> str:
-    """A mark in the legend."""
-    faded = ' opacity="0.55"' if doubtful else ""
-    return f'<svg viewBox="0 0 16 16"><text y="13" fill="{color}"{faded}>{_SIGNS[shape]}</text></svg>'
-
-
-def _legend(cases: list[Case]) -> str:
+def _legend(keys: Sequence[Key]) -> str:
     parts = []
-    plotted = [case for case in cases if roofline.is_plotted(case)]
-    drawn = {case_name.family(case.name) for case in plotted}
-    for family, color in roofline.family_colors(cases).items():
-        if family not in drawn:
-            continue
-        name, short = escape(printable(family, 300)), escape(printable(family, 40))
-        parts.append(
-            f'<button type="button" aria-pressed="true" data-family="{name}">{_sample("circle", color)}{short}</button>'
-        )
-    for dtype, shape in roofline.dtype_shapes(plotted).items():
-        parts.append(f"<span>{_sample(shape, '#7f7f7f')}{escape(printable(dtype, 40) or 'no dtype')}</span>")
-    if any(map(roofline.doubts, plotted)):
-        parts.append(f"<span>{_sample('circle', '#7f7f7f', doubtful=True)}noisy or disturbed</span>")
+    for key in keys:
+        faded = ' opacity="0.55"' if key.doubtful else ""
+        sign = f'<svg viewBox="0 0 16 16"><text y="13" fill="{key.color}"{faded}>{_SIGNS[key.shape]}</text></svg>'
+        if key.family is None:
+            parts.append(f"<span>{sign}{escape(key.label)}</span>")
+        else:
+            family = escape(printable(key.family, 300))
+            parts.append(
+                f'<button type="button" aria-pressed="true" data-family="{family}">{sign}{escape(key.label)}</button>'
+            )
     return f'<div class="legend">{"".join(parts)}</div>'
 
 
@@ -155,10 +145,10 @@ def render(result: Result) -> str:
 <h1>{escape(chart.title)}</h1>
 <p>roofbench {escape(version)}, LibTorch {escape(torch)}. {escape(note)}.</p>
 <p>Solid lines: roofs measured at the start of the run. Dashed: datasheets. The column roof has the share of the roof
-that was measured beside each case.</p>
+that was measured alongside each case.</p>
 <p>Click a family to hide or show it, a mark to find its row, a heading to sort by it; point at a mark for
 its case.</p>
-{_legend(cases)}
+{_legend(chart.keys)}
 {_picture(chart)}
 <h2>Cases</h2>
 <div class="scroll"><table id="cases"><thead><tr>{headers}</tr></thead>

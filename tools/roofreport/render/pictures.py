@@ -7,11 +7,12 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -56,21 +57,23 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
-def new_figure(width: float, height: float) -> Figure:
+def _figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> Figure:
     """A figure with a size in pixels."""
-    return Figure((width / _PIXELS_PER_INCH, height / _PIXELS_PER_INCH), facecolor=BACK, layout="constrained")
+    return Figure((width / _PIXELS_PER_INCH, height / _PIXELS_PER_INCH), facecolor=BACK, layout=layout)
 
 
-def settings() -> Any:
-    """The context in which every figure is made and saved."""
-    return rc_context(_SETTINGS)  # type: ignore[arg-type]
+@contextmanager
+def _styled() -> Iterator[None]:
+    """Every figure is made and saved in this."""
+    with warnings.catch_warnings(), rc_context(_SETTINGS):  # type: ignore[arg-type]
+        warnings.simplefilter("ignore")  # fonts without a glyph: the reader's own font has it
+        yield
 
 
 def svg_of(figure: Figure, titles: Mapping[str, str]) -> str:
     """The figure as an <svg> element. `titles`: the text that an artist shows under the pointer, by its gid."""
     out = io.StringIO()
-    with warnings.catch_warnings(), settings():
-        warnings.simplefilter("ignore")  # fonts without a glyph: the reader's own font has it
+    with _styled():
         figure.savefig(out, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
 
     def titled(match: re.Match[str]) -> str:
@@ -83,10 +86,16 @@ def svg_of(figure: Figure, titles: Mapping[str, str]) -> str:
     )
 
 
-def svg_file(element: str) -> str:
-    """A file that follows the reader's light or dark theme."""
+def themed(element: str) -> str:
+    """With variables of a style sheet as its neutral colors."""
     for name, color in (("ink", INK), ("faint", FAINT), ("back", BACK)):
         element = element.replace(color, f"var(--{name})")
+    return element
+
+
+def svg_file(element: str) -> str:
+    """A file that follows the reader's light or dark theme."""
+    element = themed(element)
     end = element.index(">") + 1
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{element[:end]}\n{_THEME}{element[end:]}'
 
@@ -160,10 +169,9 @@ def drawn(charts: Sequence[Chart]) -> tuple[Figure, dict[str, str]]:
     rows = -(-len(charts) // columns)
     width, height = (WIDTH, HEIGHT) if columns == 1 else (WIDTH * _SMALLER[0], HEIGHT * _SMALLER[1])
     titles: dict[str, str] = {}
-    with warnings.catch_warnings(), settings():
-        warnings.simplefilter("ignore")
+    with _styled():
         keys = max((len(chart.keys) for chart in charts), default=0)
-        figure = new_figure(width * columns, (height + 20 * min(keys, 12) / 3) * rows)
+        figure = _figure(width * columns, (height + 20 * min(keys, 12) / 3) * rows)
         grid = figure.subplots(rows, columns, squeeze=False)
         for number, axes in enumerate(grid.flat):
             if number < len(charts):
@@ -181,8 +189,7 @@ def write_svg(path: Path, charts: Sequence[Chart]) -> None:
 def write_png(path: Path, charts: Sequence[Chart]) -> None:
     """Twice the pixels of the SVG. Raises OSError."""
     figure, _ = drawn(charts)
-    with files.replacing(path) as file, warnings.catch_warnings(), settings():
-        warnings.simplefilter("ignore")
+    with files.replacing(path) as file, _styled():
         figure.savefig(file, format="png", dpi=2 * _PIXELS_PER_INCH)
 
 
@@ -204,9 +211,8 @@ def memory_timeline(snapshot: Snapshot, curve: Curve) -> str:
     count = snapshot.events + 1
     columns = sorted({*range(0, count, -(-count // _MOST_POINTS)), count - 1, curve.peak_at})
     titles = {}
-    with warnings.catch_warnings(), settings():
-        warnings.simplefilter("ignore")
-        figure = new_figure(1100, 560)
+    with _styled():
+        figure = _figure(1100, 560)
         axes = figure.subplots()
         axes.set_title(f"{printable(snapshot.case)}: bytes alive", loc="left", pad=34)
         axes.set(xlim=(0, max(1, snapshot.events)), ylim=(0, curve.peak or 1), xlabel="allocations and frees, in order")
@@ -257,9 +263,8 @@ def flame_graph(profile: Profile) -> str:
     whole = profile.parts[0].total
     height = _HEAD + _ROW * (1 + min(_DEEPEST, max(part.depth for part in profile.parts))) + 4
     titles: dict[str, str] = {}
-    with warnings.catch_warnings(), settings():
-        warnings.simplefilter("ignore")
-        figure = Figure((_FLAME_WIDTH / _PIXELS_PER_INCH, height / _PIXELS_PER_INCH), facecolor=BACK)
+    with _styled():
+        figure = _figure(_FLAME_WIDTH, height, None)
         axes = figure.add_axes((0, 0, 1, 1), xlim=(0, _FLAME_WIDTH), ylim=(height, 0))
         axes.set_axis_off()
         axes.text(3, 20, f"{printable(profile.case)}: {units.time(whole)} a step", fontsize=13 * _POINT)

@@ -250,7 +250,7 @@ _SPREAD: Sequence[Column[_Spread]] = (
     ("most", lambda row: row.share(max, _roofs)),
     ("memory slow", lambda row: row.share(median, lambda cases: _by_mode(cases)[0])),
     ("memory fast", lambda row: row.share(median, lambda cases: _by_mode(cases)[1])),
-    ("roof beside it", lambda row: row.rates()),
+    ("roof next to it", lambda row: row.rates()),
 )
 
 

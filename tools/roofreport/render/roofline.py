@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from roofreport import units
 from roofreport.io import case_name
-from roofreport.io.result import Case, Result, State, merged
+from roofreport.io.result import Case, Result, State
 from roofreport.render.chart import LEAST, MOST, SHAPES, Chart, Key, Line, Mark, Range, color, spanning
 from roofreport.text import printable
 
@@ -92,7 +92,7 @@ def _highest(compute: dict[str, float]) -> dict[str, float]:
 
 
 def cases_of(result: Result) -> list[Case]:
-    return [merged(repetitions) for repetitions in result.by_name().values()]
+    return list(result.merged().values())
 
 
 def family_colors(cases: Sequence[Case]) -> dict[str, str]:
@@ -172,7 +172,7 @@ def chart(result: Result) -> Chart:
     y = spanning([*(mark.y for mark in marks), *peaks], 2.0)
     lines = [line for roofs in sheets for line in _lines(roofs, x, dashed=True)] + _lines(measured, x, dashed=False)
     drawn = {case_name.family(case.name) for case in cases if is_plotted(case)}
-    keys = [Key(printable(family, 40), color) for family, color in colors.items() if family in drawn]
+    keys = [Key(printable(family, 40), color, family=family) for family, color in colors.items() if family in drawn]
     keys += [Key(printable(dtype, 40) or "no dtype", "#7f7f7f", shape) for dtype, shape in shapes.items()]
     if any(mark.doubtful for mark in marks):
         keys.append(Key("noisy or disturbed", "#7f7f7f", doubtful=True))

@@ -76,7 +76,7 @@
     nights();
     dom.find("roofs").checked = view.roofs;
     dom.find("bounds").hidden = !Object.keys(series.bounds).length;
-    dom.fill("command", series.command.join("\n") || "The name of this case is none that a shell should see.");
+    dom.fill("command", series.command.join("\n") || "The name of this case is unsafe in a shell.");
     await draw();
     dom.ready("usable");
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
-// Bokeh's figures in the colours of the page. A figure is drawn anew when the page turns dark or light.
+// Bokeh's figures in the colors of the page. A figure is redrawn when the page turns dark or light.
 const charts = (() => {
   Bokeh.logger.set_level("warn");
   const drawn = new Map();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
-// Any two runs beside each other: two nights of a machine, or two machines.
+// Any two runs side by side: two nights of a machine, or two machines.
 (async () => {
   const catalogue = await data.catalogue();
   const ids = new Map(catalogue.runs.map((run) => [run.id, run]));

@@ -10,7 +10,7 @@ const data = (() => {
 
   /** The value of data/`name`.js; rejects where there is none. */
   const load = (name) => {
-    if (!PARTS.test(name)) return Promise.reject(new Error("there is no such thing in this site"));
+    if (!PARTS.test(name)) return Promise.reject(new Error("this site has no such data"));
     if (!asked.has(name)) {
       asked.set(name, new Promise((resolve, reject) => {
         const script = document.createElement("script");

@@ -20,9 +20,9 @@ const dom = (() => {
   };
   /** A list of names and what they are. */
   const facts = (rows) => make("dl", {}, ...rows.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
-  /** What a page says while it has nothing else, or cannot have it. */
+  /** Shows the reason why a page is empty. */
   const say = (text) => { fill("said", text); };
-  /** Told to tests, and to whoever measures. */
+  /** Marks a state of the page, for tests and measurements. */
   const ready = (what) => {
     document.documentElement.dataset[what] = "yes";
     performance.mark(what);

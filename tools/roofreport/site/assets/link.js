@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
-// What a page shows is in its address behind the #, so that every view can be sent to somebody.
+// The state of a page is in its address, after the #, so that a view can be shared.
 const link = (() => {
   const read = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   const text = (state) => {

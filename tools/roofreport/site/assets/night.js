@@ -25,7 +25,7 @@ const night = (() => {
     return plain.length >= 7 && (listed.startsWith(plain) || plain.startsWith(listed));
   };
 
-  /** What was committed after the night before, newest first; null where nobody knows. */
+  /** The commits since the previous night, newest first; null if they are unknown. */
   const commits = (view, listed) => {
     const [now, before] = [view.night, view.night - 1].map((place) =>
       place < 0 ? -1 : listed.findIndex(([revision]) => same(view.runs[place].revision, revision)));
@@ -34,7 +34,7 @@ const night = (() => {
 
   const showCommits = (view, listed) => {
     const found = commits(view, listed);
-    if (found === null) return dom.make("p", {}, "Which commits came in is not known here.");
+    if (found === null) return dom.make("p", {}, "The commits since the previous night are unknown.");
     if (!found.length) return dom.make("p", {}, "The same commit as the night before.");
     return dom.make("ul", { class: "commits" }, ...found.map(([revision, subject]) =>
       dom.make("li", {}, dom.make("code", {}, revision.slice(0, 12)), ` ${subject}`)));
@@ -68,7 +68,7 @@ const night = (() => {
     const shape = view.details.samples[view.night];
     dom.fill("samples-said", shape
       ? `${shape[0]} samples, ${units.shown(shape[1], "s")} to ${units.shown(shape[2], "s")}`
-      : "This run came without its journal, which has the samples.");
+      : "This run has no journal, which would contain the samples.");
     dom.find("samples").hidden = !shape;
     if (shape) await charts.draw("samples", histogram(shape, "s"));
   };

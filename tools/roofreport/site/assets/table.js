@@ -21,7 +21,7 @@ const table = (() => {
     headers[column].setAttribute("aria-sort", sign < 0 ? "descending" : "ascending");
     const body = element.tBodies[0];
     const rows = [...body.rows].map((row, place) => ({ row, place, key: key(row, column) }));
-    // What has no figure stays below.
+    // Rows without a figure stay at the end.
     rows.sort((a, b) => (a.key === "") - (b.key === "") || sign * compare(a.key, b.key) || a.place - b.place);
     body.append(...rows.map(({ row }) => row));
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
-// Figures for people, as figures.py says them.
+// Figures in readable form, as units.py and overview.py spell them.
 const units = (() => {
   const PREFIXES = [[1e18, "E"], [1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
   const TIMES = [[1, "s", 1], [1e-3, "ms", 1e3], [1e-6, "µs", 1e6], [0, "ns", 1e9]];
