@@ -16,11 +16,10 @@ import math
 import os
 import random
 import re
-import sys
 import unicodedata
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -121,7 +120,7 @@ Verbs = Callable[..., Counter[int]]
 
 
 @pytest.fixture
-def every_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Verbs]:
+def every_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Verbs:
     """Passes a document, or the bytes of one, to the verbs; returns how often each exit status occurred."""
     places = {name: tmp_path / name.lower() for name in ("FILE", "GOOD", "OUT", "PROGRAM", "FOLDER")}
     builders.write_json(places["GOOD"], mutations.rows())
@@ -137,7 +136,7 @@ def every_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[V
             if number % every:
                 continue
             places["OUT"].unlink(missing_ok=True)
-            faulthandler.dump_traceback_later(_PATIENCE, exit=True, file=sys.__stderr__)
+            faulthandler.dump_traceback_later(_PATIENCE, exit=True, file=2)
             status = main([known.sub(lambda match: str(places[match[0]]), part) for part in command.split()])
             faulthandler.cancel_dump_traceback_later()
             out, error = capsys.readouterr()

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import builders
 import pytest
@@ -96,7 +97,9 @@ def test_no_verb_passes_an_escape(arguments: list[str], tmp_path: Path, capsys: 
     """In the context, and in the names of files."""
     folder = tmp_path / f"a{_ESCAPE}\u202e"
     folder.mkdir()
-    context = dict.fromkeys(("device_kind", "device", "reference", "threads"), _ESCAPE) | {"optimized": "false"}
+    context: dict[str, Any] = dict.fromkeys(("device_kind", "device", "reference", "threads"), _ESCAPE) | {
+        "optimized": "false"
+    }
     names = {
         "FILE": builders.write_json(folder / "run.json", _training(), **context),
         "OTHER": builders.write_json(folder / "other.json", **context),

@@ -73,7 +73,7 @@ def test_fit_is_least_squares() -> None:
     fit = growth.fit_power(list(sizes), list(seconds))
     slope, offset = np.polyfit(np.log(sizes), np.log(seconds), 1)
     assert fit.exponent == pytest.approx(slope)
-    assert fit.factor == pytest.approx(np.exp(offset))
+    assert fit.seconds(1.0) == pytest.approx(np.exp(offset))
     residue = np.log(seconds) - offset - slope * np.log(sizes)
     spread = np.sum((np.log(sizes) - np.log(sizes).mean()) ** 2)
     half = stats.t.ppf(0.975, 3) * np.sqrt(np.sum(residue**2) / 3 / spread)

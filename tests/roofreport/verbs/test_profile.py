@@ -143,7 +143,7 @@ def test_a_flame_graph_is_one_safe_file(tmp_path: Path, capsys: pytest.CaptureFi
     [
         ({"roofbench_profile": 2}, "is not a profile of a case"),
         ({"kernels": [{}]}, "no text 'name'"),
-        ({"covered": -1}, "no number 'covered'"),
+        ({"profiled_ms": -1}, "no number 'profiled_ms'"),
         ({"modules": []}, "parts of it, each once"),
         ({"modules": _profile()["modules"][:1] * 2}, "parts of it, each once"),
     ],

@@ -19,8 +19,6 @@ class Kernel:
     work: str  # product, attention, softmax, other
     calls: float
     total: float  # seconds of a step, as are all times here
-    flops: float
-    share: float
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,6 @@ class Part:
     calls: float
     total: float
     flops: float
-    share: float
 
     @property
     def depth(self) -> int:
@@ -52,12 +49,9 @@ class Clocked:
 
 @dataclass(frozen=True)
 class Profile:
-    path: Path
     case: str
-    device: str
     stopwatch: Clocked
     profiled: float
-    covered: float
     phases: dict[str, Clocked]  # by name
     kernels: tuple[Kernel, ...]
     parts: tuple[Part, ...]  # the step first, each before those inside it
@@ -77,8 +71,6 @@ def _kernel(row: Entry) -> Kernel:
         work=row.text("work"),
         calls=row.number("calls"),
         total=row.number("total_ms") * _MILLI,
-        flops=row.number("flops"),
-        share=row.number("share"),
     )
 
 
@@ -88,7 +80,6 @@ def _part(row: Entry, on_device: bool) -> Part:
         calls=row.number("calls"),
         total=row.number("total_device_ms" if on_device else "total_ms") * _MILLI,
         flops=row.number("flops"),
-        share=row.number("share"),
     )
 
 
@@ -104,12 +95,9 @@ def _read(path: Path) -> Profile:
     if not parts or parts[0].path or len({part.path for part in parts}) < len(parts):
         raise row.refusal("its modules are not the step and parts of it, each once")
     return Profile(
-        path=path,
         case=row.text("case"),
-        device=row.text("device"),
         stopwatch=_clocked(row),
         profiled=row.number("profiled_ms") * _MILLI,
-        covered=row.number("covered"),
         phases={phase.text("name"): _clocked(phase) for phase in row.entries("phases")},
         kernels=tuple(map(_kernel, row.entries("kernels"))),
         parts=parts,

@@ -39,9 +39,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Snapshot:
-    path: Path
     case: str
-    device: str
     events: int
     dropped: int
     allocations: tuple[Allocation, ...]
@@ -125,9 +123,7 @@ def _read(path: Path) -> Snapshot:
     if any(not 0 <= phase.begin <= phase.end <= len(events) for phase in phases):
         raise snapshot.refusal("a phase has events that are not there")
     return Snapshot(
-        path=path,
         case=own.text("case", path.name.removesuffix(ENDING)),
-        device=own.text("device", "cuda"),
         events=len(events),
         dropped=own.integer("dropped", 0),
         allocations=tuple(_allocations(snapshot, events, device)),

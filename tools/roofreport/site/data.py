@@ -142,8 +142,7 @@ def milliseconds(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """From one reading to the one before the next level: its median, and the fence around it."""
 
     first: int
@@ -373,14 +372,13 @@ def series_data(
     catalogue: Catalogue,
 ) -> dict[str, Any]:
     values = [number(one.value) for one in readings]
-    found = levels_of([one.value for one in readings], metric)
     return {
         "runs": [catalogue.run(one.run) for one in readings],
         "values": values,
         "states": "".join(_LETTERS[one.state] for one in readings),
         "reasons": {str(i): words(one.reason) for i, one in enumerate(readings) if one.reason},
         "noisy": [i for i, one in enumerate(readings) if one.noisy],
-        "levels": [[one.first, one.last, *map(number, (one.middle, one.low, one.high))] for one in found],
+        "levels": [[*one[:2], *map(number, one[2:])] for one in levels_of([one.value for one in readings], metric)],
         "findings": _found(findings, metric, catalogue),
         "annotations": _said(annotations, series),
         "bounds": _bounds(readings) if series.metric == TIME.name else {},

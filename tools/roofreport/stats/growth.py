@@ -29,10 +29,6 @@ class Fit:
     low: float
     high: float
 
-    @property
-    def factor(self) -> float:
-        return power(self.log_factor)
-
     def seconds(self, size: float) -> float:
         return power(self.log_factor + self.exponent * math.log(size))
 
