@@ -58,6 +58,7 @@ def test_the_site_is_whole(plain: sites.Site) -> None:
         assert not re.search(r"(?:src|href)=\"(?:https?:)?//", written)
     index = _data(plain, "index")
     assert isinstance(index, dict)
+    assert index["runs"][0][1] == 1000 * years.FIRST.timestamp()
     for key, *_ in index["series"]:
         series = _data(plain, f"series/{key}")
         assert isinstance(series, dict)
