@@ -18,7 +18,7 @@ from pathlib import Path
 
 from roofreport.ending import ended
 from roofreport.errors import UnusableInputError
-from roofreport.terminal import show, tell
+from roofreport.terminal import say, show
 
 PROGRAM = Path(__file__).resolve().parents[1] / "build/release/bin/roofbench"
 # Host ranges, GPU kernels, and the kernels by range.
@@ -94,7 +94,7 @@ def main() -> int:
     status = run(profile_command(nsys, args.output, args.program, flags))
     reports = reports_of(args.output)
     if not reports:
-        tell("tools/profile: nsys recorded nothing: no case was measured, or see its messages above")
+        say("tools/profile: nsys recorded nothing: no case was measured, or see its messages above")
         return status or 1
     read = [run(stats_command(nsys, report)) for report in reports]
     return status or int(any(read))

@@ -37,7 +37,7 @@ _PACKAGE = builders.ROOT / "tools/roofreport"
 def test_what_acts_is_spelt_out(text: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert escaped(text) == shown
     terminal.show(text, end="")
-    terminal.tell(text)
+    terminal.say(text)
     assert capsys.readouterr() == (shown, shown + "\n")
 
 

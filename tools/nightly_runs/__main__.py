@@ -12,7 +12,7 @@ from pathlib import Path
 
 from roofreport import files
 from roofreport.errors import UnusableInputError
-from roofreport.terminal import show, tell
+from roofreport.terminal import say, show
 from roofreport.text import printable
 from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, EXIT_UNUSABLE, append, day
 
@@ -75,7 +75,7 @@ def _run(args: argparse.Namespace) -> int:
         finally:
             if args.summary is not None:
                 append(args.summary, markdown(chain.current, chain.outcomes))
-    tell("tools/nightly: " + ("; ".join(str(one) for one in chain.outcomes if one.state != OK) or "ok"))
+    say("tools/nightly: " + ("; ".join(str(one) for one in chain.outcomes if one.state != OK) or "ok"))
     states = {outcome.state for outcome in chain.outcomes}
     return EXIT_UNUSABLE if FAILED in states else EXIT_ALARM if ALARM in states else EXIT_OK
 
@@ -101,10 +101,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(args)
     except UnusableInputError as error:
-        tell(f"tools/nightly: {error}")
+        say(f"tools/nightly: {error}")
         return EXIT_UNUSABLE
     except InterruptedRunError as error:
-        tell("tools/nightly: interrupted; the next nightly run resumes this one")
+        say("tools/nightly: interrupted; the next nightly run resumes this one")
         return 128 + error.number
 
 

@@ -14,7 +14,7 @@ from types import FrameType
 
 from roofreport import files
 from roofreport.place import root
-from roofreport.terminal import tell
+from roofreport.terminal import say
 from roofreport.text import printable
 
 from nightly_runs.config import Config
@@ -64,7 +64,7 @@ def execute(command: Sequence[str], log: Path) -> int:
             except OSError as error:
                 why = f"cannot start {printable(command[0])}: {error.strerror}"
                 file.write(why.encode() + b"\n")
-                tell(why)
+                say(why)
                 return _NOT_STARTED
             if received:
                 process.send_signal(received[0])
@@ -72,7 +72,7 @@ def execute(command: Sequence[str], log: Path) -> int:
             for line in process.stdout:
                 with suppress(OSError):  # a full disk does not stop the measurement
                     file.write(line)
-                tell(line.decode(errors="backslashreplace").rstrip("\n"))
+                say(line.decode(errors="backslashreplace").rstrip("\n"))
             status = process.wait()
     finally:
         for number, handler in before.items():
@@ -116,7 +116,7 @@ class Chain:
         if missing:
             outcome = Outcome(name, SKIPPED, f"because of {missing[0]}")
         else:
-            tell(f"== {name}")
+            say(f"== {name}")
             try:
                 state, reason = work()
             except OSError as error:
@@ -124,7 +124,7 @@ class Chain:
             outcome = Outcome(name, state, reason)
         self.outcomes.append(outcome)
         if outcome.state != OK:
-            tell(f"== {outcome}")
+            say(f"== {outcome}")
 
     def _do(self, step: str, command: Sequence[str]) -> int:
         return execute(command, self.current.log(step))
@@ -152,14 +152,14 @@ class Chain:
     def _suite(self) -> tuple[str, str]:
         self._finish_earlier_runs()
         if self.current.added_marker.exists():
-            tell(f"== the results of {self.current.folder.name} are in the history already")
+            say(f"== the results of {self.current.folder.name} are in the history already")
             return OK, ""
         statuses: set[int] = set()
         for number in range(1, self.config.suite_processes + 1):
             process = self.current.process(number)
             if process.has_ended:
                 continue
-            tell(f"== process {number} of {self.config.suite_processes}")
+            say(f"== process {number} of {self.config.suite_processes}")
             status = self._measure(process)
             if status not in _MEASURED or not process.has_ended:
                 return FAILED, f"exit status {status}, see {self.current.log('suite')}"
@@ -171,9 +171,9 @@ class Chain:
             for process in earlier.processes():
                 if not process.is_unfinished or earlier == self.current:
                     continue
-                tell(f"== resuming {earlier.folder.name}, which is incomplete")
+                say(f"== resuming {earlier.folder.name}, which is incomplete")
                 if self._measure(process) not in _MEASURED:
-                    tell("== keeping its incomplete results")
+                    say("== keeping its incomplete results")
                     process.give_up()
 
     def _add(self) -> tuple[str, str]:
@@ -225,4 +225,4 @@ class Chain:
             shutil.copy2(self.config.gate_binary, new)
             new.replace(self._good)
         except OSError as error:
-            tell(f"== cannot keep tonight's program for the next nightly run: {printable(str(error))}")
+            say(f"== cannot keep tonight's program for the next nightly run: {printable(str(error))}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 
-from roofreport.terminal import show, tell
+from roofreport.terminal import say, show
 from roofreport.text import printable
 
 from peer_runs import serving, training
@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if verb in serving.VERBS:
         return serving.main(verb, rest)
-    tell(f"tools/peers: unknown verb '{printable(verb)}'; expected train, decode or prefill")
+    say(f"tools/peers: unknown verb '{printable(verb)}'; expected train, decode or prefill")
     return EXIT_UNUSABLE
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from roofreport.terminal import show, tell
+from roofreport.terminal import say, show
 from roofreport.text import printable
 
 from peer_runs import turns
@@ -60,7 +60,7 @@ def attempt(side: Side, does: Callable[[], None]) -> bool:
         does()
     except FailedError as error:
         side.row.error = str(error)
-        tell(f"tools/peers: {side.row.bits} {side.row.name}: {printable(side.row.error, 400)}")
+        say(f"tools/peers: {side.row.bits} {side.row.name}: {printable(side.row.error, 400)}")
     return not side.row.error
 
 
@@ -83,7 +83,7 @@ def take_turns(found: list[Side], rounds: int, task: Task, done: Callable[[], No
             side.row.ms.append(None)
         for side in found:
             if not side.row.error and attempt(side, partial(take, side)):
-                tell(f"round {number + 1}: {side.row.bits} {side.row.name} {side.row.ms[-1]:.2f} ms")
+                say(f"round {number + 1}: {side.row.bits} {side.row.name} {side.row.ms[-1]:.2f} ms")
         done()
 
 
@@ -157,7 +157,7 @@ def main(verb: str, given: list[str]) -> int:
     try:
         turns.make_checkpoint(task)
     except FailedError as error:
-        tell(f"tools/peers: cannot create a checkpoint of {task.model}: {printable(str(error), 400)}")
+        say(f"tools/peers: cannot create a checkpoint of {task.model}: {printable(str(error), 400)}")
         return EXIT_UNUSABLE
 
     def done() -> None:

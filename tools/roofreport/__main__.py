@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import sys
 
-from roofreport.terminal import tell
+from roofreport.terminal import say
 
 
 def _main() -> int:
@@ -9,7 +9,7 @@ def _main() -> int:
         from roofreport.cli import main
     except ModuleNotFoundError as missing:
         # tools/report runs the project's own Python, but a user may have made it by hand.
-        tell(f"tools/report: the Python package {missing.name} is missing; tools/setup installs it")
+        say(f"tools/report: the Python package {missing.name} is missing; tools/setup installs it")
         return 2
     return main()
 

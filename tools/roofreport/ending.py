@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from roofreport.errors import UnusableInputError
 from roofreport.files import reason
-from roofreport.terminal import tell
+from roofreport.terminal import say
 from roofreport.text import printable
 
 UNUSABLE = 2
@@ -40,7 +40,7 @@ def ended(program: str, work: Callable[[], int]) -> int:
 
 
 def _refused(program: str, why: str) -> int:
-    tell(f"{program}: {printable(why, _LONGEST_REASON)}")
+    say(f"{program}: {printable(why, _LONGEST_REASON)}")
     return UNUSABLE
 
 

@@ -22,7 +22,7 @@ def show(text: str, end: str = "\n") -> None:
     _write(sys.stdout, text + end)
 
 
-def tell(text: str) -> None:
+def say(text: str) -> None:
     """Progress, notes and reasons, one line each, to standard error."""
     if sys.stderr is not None:
         _write(sys.stderr, text + "\n")

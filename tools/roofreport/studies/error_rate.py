@@ -26,7 +26,7 @@ from roofreport.stats import sequential
 from roofreport.stats.sequential import Trial
 from roofreport.stats.verdict import Verdict
 from roofreport.studies.noise import ARMS, INJECTED, Floats, Pool, order_of, simulated_pool
-from roofreport.terminal import show, tell
+from roofreport.terminal import say, show
 from roofreport.verbs.common import add_budget, add_flag, amount, count
 
 _DELAY_FLAG = "--inject_delay"
@@ -260,8 +260,8 @@ def _record(args: argparse.Namespace) -> int:
         if len(cases) < FEWEST_CASES:
             raise UnusableInputError(f"--filter chooses {len(cases)} cases; at least {FEWEST_CASES} are wanted")
         plan = make_plan(command, cases, flags, args.out, seconds, args.rounds)
-        tell(f"{len(cases)} cases, {plan.max_time:g} s of samples each, {plan.rounds} rounds of {', '.join(ARMS)}")
-    record_pool(command, plan, args.out, seconds, tell)
+        say(f"{len(cases)} cases, {plan.max_time:g} s of samples each, {plan.rounds} rounds of {', '.join(ARMS)}")
+    record_pool(command, plan, args.out, seconds, say)
     return 0
 
 

@@ -31,7 +31,7 @@ from roofreport.stats.verdict import Verdict
 from roofreport.studies import noise
 from roofreport.studies.error_rate import window_verdicts
 from roofreport.studies.noise import Year
-from roofreport.terminal import show, tell
+from roofreport.terminal import say, show
 from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, count
 
 Floats = NDArray[np.float64]
@@ -255,7 +255,7 @@ def _rows() -> Iterator[tuple[str, Find]]:
         for p_value in (1e-2, 1e-3, 1e-4, 1e-5):
             yield f"apache-otava, p {p_value:g}", _otava(p_value)
     except ImportError:
-        tell("apache-otava is not installed; it needs a separate environment")
+        say("apache-otava is not installed; it needs a separate environment")
 
 
 def _rises(values: Floats, find: Find) -> list[int]:

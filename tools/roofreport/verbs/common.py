@@ -19,7 +19,7 @@ from roofreport.io.result import Result
 from roofreport.place import local_results
 from roofreport.render.chart import Chart
 from roofreport.stats.verdict import ALARMS, Judgement
-from roofreport.terminal import tell
+from roofreport.terminal import say
 from roofreport.text import printable
 
 EXIT_OK = 0
@@ -36,7 +36,7 @@ class Verb(NamedTuple):
 
 
 def warn(text: str) -> None:
-    tell(f"note: {text}")
+    say(f"note: {text}")
 
 
 def notes(results: Sequence[Result]) -> None:

@@ -22,7 +22,7 @@ from roofreport.io.load import load_all
 from roofreport.io.result import Result
 from roofreport.render import formats, judgement_table, result_tables
 from roofreport.stats.verdict import Verdict
-from roofreport.terminal import show, tell
+from roofreport.terminal import say, show
 from roofreport.text import printable
 from roofreport.verbs.common import (
     EXIT_ALARM,
@@ -190,12 +190,12 @@ def _abba(args: argparse.Namespace) -> int:
     if args.restart and folder.exists():
         for path in [*folder.glob("[0-9]*-*.json"), *folder.glob("state.json*")]:
             path.unlink()
-    tell(f"state: {folder}")
+    say(f"state: {folder}")
     try:
         options = Options(base, new, args.budget, folder, args.max_time, args.pairs, matched, metric)
-        judgements = Abba(options, tell).run()
+        judgements = Abba(options, say).run()
     except KeyboardInterrupt:
-        tell("interrupted; repeat the command to continue")
+        say("interrupted; repeat the command to continue")
         return 128 + signal.SIGINT
     show(formats.terminal(judgement_table.build(judgements, metric)), end="")
     sides = f"; base {matched.base}, new {matched.new}" if matched else ""
@@ -247,18 +247,18 @@ def _bisect(args: argparse.Namespace) -> int:
     parts = [str(args.repository.resolve()), good.id, bad.id, *map(str, settings), *args.flags]
     key = hashlib.sha256(os.fsencode("\0".join(parts))).hexdigest()[:16]
     folder = args.state or place.local_results() / f"bisect-{key[:10]}"
-    tell(f"state: {folder}")
+    say(f"state: {folder}")
     repository = Repository(args.repository, folder, Recipe(args.build, args.program))
     commits = repository.between(good, bad)
     file, question = folder / "bisect.json", "search (other commits, cases, build or budget)"
     progress = state.restore_own(file, Progress, key, question) or Progress(key)
     asked = Question(args.filter, metric, tuple(args.flags), args.budget, args.max_time, args.pairs)
-    workshop = Workshop(repository, asked, folder, progress, tell)
+    workshop = Workshop(repository, asked, folder, progress, say)
     try:
-        found = Search(good, workshop, progress, lambda: state.save(file, progress), tell).run(commits)
+        found = Search(good, workshop, progress, lambda: state.save(file, progress), say).run(commits)
     except KeyboardInterrupt:
         state.save(file, progress)
-        tell("interrupted; repeat the command to continue")
+        say("interrupted; repeat the command to continue")
         return 128 + signal.SIGINT
     repository.leave()
     state.save(file, progress)
@@ -304,9 +304,9 @@ def _repeat(args: argparse.Namespace) -> int:
     command = parse(args.program, _flags(args))
     folder = args.state or place.local_results() / f"repeat-{time.strftime('%Y%m%d-%H%M%S')}"
     try:
-        results = run_all(command, args.processes, folder, tell)
+        results = run_all(command, args.processes, folder, say)
     except KeyboardInterrupt:
-        tell(f"interrupted; what was measured is in {folder}")
+        say(f"interrupted; what was measured is in {folder}")
         return 128 + signal.SIGINT
     show(formats.terminal(result_tables.over_processes(results)), end="")
     return EXIT_OK

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from roofreport import place
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import packaged
-from roofreport.terminal import show, tell
+from roofreport.terminal import say, show
 from roofreport.text import printable
 from roofreport.verbs.common import (
     EXIT_ALARM,
@@ -101,7 +101,7 @@ def _judged(store: Store, group: NightlyRuns, metric: Metric, args: argparse.Nam
     from roofreport.render.history import Report
 
     remarks = store.annotations()
-    answer = again.ask(verdicts.levels(group, remarks), metric, _programs(args, group), tell)
+    answer = again.ask(verdicts.levels(group, remarks), metric, _programs(args, group), say)
     last = group.count - 1
     notes = [answer.note] if answer.note else []
     return Report(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from roofreport.errors import UnusableInputError
 from roofreport.history import export
 from roofreport.io.contract import TIME, packaged
-from roofreport.terminal import show, tell
+from roofreport.terminal import say, show
 from roofreport.text import printable
 from roofreport.verbs.common import (
     EXIT_ALARM,
@@ -90,7 +90,7 @@ def _add(args: argparse.Namespace) -> int:
             empty = False
     if failed:
         for line in failed[:-1]:
-            tell(f"tools/report: {printable(line, 4000)}")
+            say(f"tools/report: {printable(line, 4000)}")
         raise UnusableInputError(failed[-1])
     return EXIT_OK
 
@@ -260,7 +260,7 @@ def _site(args: argparse.Namespace) -> int:
         metric_of(name, packaged())
     built = build(args.store, args.out, metrics, args.repository)
     size = f"{built.bytes / 1e6:.1f} MB"
-    tell(f"{built.series} series of {built.runs} runs, {size}: {printable(str(args.out / 'index.html'))}")
+    say(f"{built.series} series of {built.runs} runs, {size}: {printable(str(args.out / 'index.html'))}")
     return EXIT_OK
 
 
