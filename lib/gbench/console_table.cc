@@ -163,8 +163,9 @@ void ConsoleTable::PrintRow(const std::string& label, const Row& row) {
   PrintLabel(label);
   std::string figures = InColumns({time, rate("FLOP/s", "FLOP/s"), rate("bytes/s", "B/s"), Percent(roof),
                                    Percent(reference), Percent(CounterOf(row, "ci"))});
+  const std::size_t figures_width = DisplayWidth(figures);  // more than kFigures if one is wider than its column
   const std::size_t before_roof = kWidths[0] + kWidths[1] + kWidths[2] + 4;
-  if (roof >= 0 && DisplayWidth(figures) == kFigures) {
+  if (roof >= 0 && figures_width == kFigures) {
     const std::size_t at = Clipped(figures, before_roof).size();
     figures = absl::StrCat(figures.substr(0, at), Paint(figures.substr(at, kWidths[3]), RoofColor(roof)),
                            figures.substr(at + kWidths[3]));
@@ -172,7 +173,7 @@ void ConsoleTable::PrintRow(const std::string& label, const Row& row) {
   out_ << figures;
   const std::vector<std::string> notes = Notes(row);
   const std::string joined = absl::StrJoin(notes, ", ");
-  const bool fits = label_width_ + kFigures + 1 + DisplayWidth(joined) <= width_;
+  const bool fits = label_width_ + figures_width + 1 + DisplayWidth(joined) <= width_;
   if (!notes.empty() && fits) out_ << ' ' << Paint(joined, kYellow);
   out_ << '\n';
   if (!notes.empty() && !fits) {

@@ -8,6 +8,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <sstream>
+
+#include "lib/base/text.h"
+#include "tests/suite/test_family.h"
 
 namespace roofbench {
 namespace {
@@ -43,6 +47,27 @@ TEST(ConsoleTable, NamesBreakBeforeASlash) {
   EXPECT_THAT(NameLines("  impl:eager/dtype:fp32/n:1024", 20, "    "),
               ElementsAre("  impl:eager", "    /dtype:fp32", "    /n:1024"));
   for (const std::string& line : NameLines(std::string(100, 'x'), 20, "    ")) EXPECT_LE(line.size(), 20);
+}
+
+// A busy machine widens the interval beyond its column.
+TEST(ConsoleTable, NotesAfterAWideFigureFitTheWidth) {
+  FakeDevice device;
+  const Family family = TestFamily(device, 1e-3);
+  const PlannedCase planned{&family, family.Points(Suite::kQuick)[0], "test/n:16"};
+  for (const double ci : {0.01, 1234.5}) {
+    Outcome outcome;
+    outcome.noise = {"jumps"};
+    std::ostringstream text;
+    ConsoleTable(text, *hardware::FindDatasheet("a100-sxm4-40gb"), /*color=*/false, /*width=*/120)
+        .Add({{.planned = &planned,
+               .index = 0,
+               .outcome = &outcome,
+               .seconds = 1e-3,
+               .counters = {{"noisy", 1}, {"ci", ci}}}});
+    EXPECT_THAT(text.str(), testing::HasSubstr("noisy (jumps)"));
+    std::istringstream lines(text.str());
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(DisplayWidth(line), 120) << line;
+  }
 }
 
 }  // namespace
