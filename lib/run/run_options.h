@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/device/conditions/energy_clock.h"
-#include "lib/hardware/allocator.h"
+#include "lib/hardware/process_memory.h"
 #include "lib/suite/inputs.h"
 #include "lib/suite/plan.h"
 #include "lib/timing/sampler.h"

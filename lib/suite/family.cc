@@ -85,7 +85,8 @@ Proof Implementation::GpuProof() const {
   if (!on_gpu) return Proof::kNone;
   Proof least = Proof::kChecked;
   for (const std::string_view kernel : kernels) {
-    if (IsUnverified(kernel)) least = std::min(least, IsEmulatedAlone(kernel) ? Proof::kEmulated : Proof::kUnverified);
+    const UnverifiedKernel* const row = FindUnverified(kernel);
+    if (row != nullptr) least = std::min(least, row->emulated ? Proof::kEmulated : Proof::kUnverified);
   }
   return least;
 }
@@ -110,7 +111,7 @@ absl::Status CheckVerified(const Implementation& implementation, const Point& po
   if (implementation.kernels_at) {
     for (const std::string_view own : implementation.kernels_at(point)) kernels.push_back(own);
   }
-  const auto kernel = std::find_if(kernels.begin(), kernels.end(), IsUnverified);
+  const auto kernel = std::ranges::find_if(kernels, FindUnverified);
   if (device.gpu() == nullptr || kernel == kernels.end()) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat("unverified: no GPU has run ", std::string(*kernel), " yet (--unverified runs it)"));

@@ -35,7 +35,6 @@
 #include "lib/kernels/operators/elementwise/rope.h"
 #include "lib/kernels/operators/products/gemv.h"
 #include "lib/kernels/operators/products/weights.h"
-#include "lib/kernels/operators/rows/cross_entropy.h"
 #include "lib/kernels/operators/rows/norm.h"
 #include "lib/kernels/operators/rows/softmax.h"
 #include "lib/models/decoding/rotary_table.h"

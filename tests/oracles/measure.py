@@ -79,7 +79,7 @@ def roofs(given: argparse.Namespace) -> bool:
     return all(statistics.median(values) >= given.limit for values in ratios.values())
 
 
-MOST_SHARE = 1.05  # kMostShare of lib/run/roof_ratios.cc
+MOST_SHARE = 1.05  # kMostShare of lib/run/measuring.cc
 NATIVE = (
     "gather_gemv/impl:native/precision:(bf16|int8)/n:(4096|8192)",
     "gemv/impl:native/precision:(bf16|int8)/n:(4096|8192)",

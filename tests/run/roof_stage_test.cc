@@ -159,6 +159,12 @@ TEST_F(KeptRoofsTest, EachReadingHasItsOwnAge) {
   EXPECT_THAT(kept_.Load(kNow - 10).readings, IsEmpty()) << "the clock was set back";
 }
 
+TEST_F(KeptRoofsTest, AReadingThatWasMeasuredAgainIsYoung) {
+  ASSERT_TRUE(kept_.Save({{.roof = "fp32", .variant = "a", .rate = 1}}, kNow, {}).ok());
+  ASSERT_TRUE(kept_.Save({{.roof = "fp32", .variant = "a", .rate = 1.5, .best = true}}, kNow + 1800, {}).ok());
+  EXPECT_EQ(kept_.Load(kNow + 2000).age_seconds, 200);
+}
+
 TEST_F(KeptRoofsTest, AnyOtherFileIsIgnored) {
   EXPECT_THAT(kept_.Load(kNow).readings, IsEmpty()) << "no file";
   ASSERT_TRUE(kept_.Save({{.roof = "read", .variant = "a", .rate = 1, .best = true}}, kNow, {}).ok());

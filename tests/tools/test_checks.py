@@ -40,15 +40,3 @@ def test_nightly_runs_only_the_default_branch() -> None:
 @pytest.mark.parametrize("machine", ["cpu", "gpu"])
 def test_nightly_has_its_configuration(machine: str) -> None:
     assert read(ROOT / f".github/nightly/{machine}.toml").suite_flags
-
-
-def test_scripts_of_a_workflow_are_checked(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    if not shutil.which("shellcheck"):
-        pytest.skip("shellcheck is not installed")
-    workflow = tmp_path / "faulty.yml"
-    workflow.write_text("jobs:\n  one:\n    steps:\n      - run: echo ${{ github.sha }}\n      - run: cat $1\n")
-    assert workflow_scripts.main([str(workflow)]) == 1
-    output = capfd.readouterr().out
-    assert "SC2086" in output
-    assert f"{workflow}: one, step 2" in output
-    assert "step 1" not in output

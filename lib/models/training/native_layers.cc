@@ -22,8 +22,8 @@
 #include "lib/kernels/operators/elementwise/activations.h"
 #include "lib/kernels/operators/elementwise/data_movement.h"
 #include "lib/kernels/operators/elementwise/rope.h"
-#include "lib/kernels/operators/rows/softmax.h"
 #include "lib/kernels/operators/rows/norm.h"
+#include "lib/kernels/operators/rows/softmax.h"
 #include "lib/observe/ranges.h"
 
 namespace roofbench::models {
