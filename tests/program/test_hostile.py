@@ -112,17 +112,6 @@ def test_an_answer_that_could_not_be_written_is_a_failure(program: Path, questio
     assert b"cannot write to standard output" in done.stderr
 
 
-def test_a_limit_on_file_sizes_is_told(program: Path, tmp_path: Path) -> None:
-    journal = tmp_path / "run.jsonl"
-    done = shell('ulimit -f 48; exec "$@"', program, *FLAGS, "--benchmark_repetitions=20", f"--journal={journal}")
-    assert done.returncode == 1, done.stderr
-    said = done.stderr.decode()
-    assert f"cannot write {journal}: File too large (raise the limit on the size of files: ulimit -f)" in said
-    assert "the run continues, but lines from" in said
-    lines = [json.loads(line) for line in journal.read_text().splitlines()]
-    assert 1 < len(lines) < 81, "whole lines, as many as there was room for"
-
-
 def test_two_runs_with_one_result_file(program: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     flags = [str(program), *FLAGS, f"--benchmark_out={out}"]
