@@ -18,7 +18,7 @@ def recorded(run: Run, folder: Path, family: str, axes: tuple[str, ...], *flags:
     """The view of a profiler: "+" and the name of a range where it begins, another line where it ends."""
     seen = folder / "ranges"
     chosen = (f"--benchmark_filter=^{family}/", "--suite=full", *(f"--axis={family}.{axis}" for axis in axes))
-    numbers = ("--benchmark_min_time=2x", "--warmup_iters=1", *NO_ROOFS)
+    numbers = ("--benchmark_min_time=2x", "--warmup_iters=1", "--threads=1", *NO_ROOFS)
     profiler = {"NVTX_INJECTION64_PATH": str(PROFILER), "ROOFBENCH_FAKE_PROFILER_OUT": str(seen)}
     done = run(*chosen, *numbers, *flags, **profiler)
     assert done.returncode == 0, done.stdout + done.stderr

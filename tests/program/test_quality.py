@@ -56,7 +56,13 @@ def rows(checkpoint: tuple[Path, Any], text: list[int], program: Path) -> dict[s
     """By the axes of its name, without those that all cases share."""
     flags = (f"--checkpoint={checkpoint[0]}", f"--text_ids={','.join(map(str, text))}")
     axes = (f"--axis=quality.{axis}={values}" for axis, values in AXES.items())
-    quick = (f"--benchmark_filter={CASES}", "--benchmark_min_time=1x", "--benchmark_format=json", *NO_ROOFS)
+    quick = (
+        f"--benchmark_filter={CASES}",
+        "--benchmark_min_time=1x",
+        "--benchmark_format=json",
+        "--threads=1",
+        *NO_ROOFS,
+    )
     done = subprocess.run([program, *flags, *axes, *quick], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     found = {}

@@ -38,7 +38,8 @@ TINY_STEP = "--axis=train_step.layers=1 --axis=train_step.vocab=100 --axis=train
 SMALLER = (
     (
         r"^(?!tools/report ).*bin/roofbench (?!.*--(benchmark_list_tests|list_axes|explain_counters|describe))",
-        "--benchmark_min_time=3x --warmup_iters=1",
+        # Two programs at a time, each with two threads on two cores, would wait for each other at every barrier.
+        "--benchmark_min_time=3x --warmup_iters=1 --threads=1",
     ),
     (r"^\S*roofbench .*train_step", TINY_STEP),
     (r"^tools/published \w", "--benchmark_min_time=3x --warmup_iters=1"),
