@@ -294,7 +294,7 @@ def main() -> int:
         least_ms=(1.0, "shorter steps are not judged"),
     )
     verb(gate, limit=(5.0, "CPU seconds of the best of three processes")).add_argument(
-        "history", help="as tests/roofreport/helpers/history_load.py year makes it; changed to one run per night"
+        "history", help="as tests/roofreport/site/measure_site.py --store makes it; changed to one run per night"
     )
     given = parser.parse_args()
     return 0 if given.measure(given) else 1
