@@ -169,6 +169,7 @@ void Describe(const Point& at, const std::shared_ptr<models::TrainingRun>& train
   built.parameters = work.shape.Parameters().Total();
   built.model = {.tokens = work.Tokens(), .flops = work.PalmFlops(pass.mode), .dtype = work.compute};
   built.least_samples = 2;
+  built.effects = [training] { return StepEffects{.overwritten = {training->loss()}, .updated = training->Updated()}; };
   if (at.Text("warmup") != "auto") built.warmup_iters = at.Int("warmup");
   DescribeMemory(at, training, built);
   DescribeAttention(at, training->device(), built);

@@ -65,6 +65,12 @@ struct ModelWork {
   workload::Dtype dtype = workload::Dtype::kFp32;  // of the products
 };
 
+// What a step leaves in memory for the next one.
+struct StepEffects {
+  std::vector<at::Tensor> overwritten = {};  // whatever was there before
+  std::vector<at::Tensor> updated = {};      // in place, from what was there before
+};
+
 struct Case {
   CaseStep step = {};
   // Names of the phases that the step marks, in index order. Counters are called <phase>_ms.
@@ -72,6 +78,9 @@ struct Case {
   // The result of the last step, and the same in a higher precision. Both are called once, before timing.
   std::function<std::vector<at::Tensor>()> result = {};
   std::function<std::vector<at::Tensor>()> reference = {};
+  // For a step whose `result` is computed for the check, not left in memory by the step (a training step): what it does
+  // leave, so that a recorded step can be compared with it.
+  std::function<StepEffects()> effects = {};
   // The reference with intermediates rounded to the precision of the case, for steps whose operands determine how much
   // an error grows (a checkpoint, for example). Called if the result exceeds the tolerance: it may then differ from the
   // reference by three times as much as this one does, because the order of roundings differs.

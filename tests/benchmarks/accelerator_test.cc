@@ -63,6 +63,22 @@ TEST_P(AcceleratorTest, IsRight) { IsRightTwice(GetParam(), options_, *device_);
 
 INSTANTIATE_TEST_SUITE_P(Families, AcceleratorTest, testing::ValuesIn(TorchPoints()), TestNameOf);
 
+// A recording is preceded by real steps, whose results must not pass for the graph's.
+TEST_F(AcceleratorTest, AGraphThatDoesNothingFails) {
+  gpu_->replays = false;
+  std::set<std::string> families;
+  for (const PlannedCase& planned : TorchPoints()) {
+    const Implementation* const implementation = planned.family->ImplementationOf(planned.point);
+    if (implementation == nullptr || implementation->name != "graph") continue;
+    Session session(options_, *device_, {planned}, nullptr);
+    const Outcome& outcome = session.Run(0);
+    if (outcome.verdict == Verdict::kSkipped) continue;
+    EXPECT_EQ(outcome.verdict, Verdict::kFailed) << planned.name;
+    families.insert(planned.family->name());
+  }
+  EXPECT_THAT(families, testing::IsSupersetOf({"matmul", "mlp", "train_step", "generate", "decode"}));
+}
+
 // LibTorch refuses to compare tensors of two devices, where a checker has results of one and a reference of the other.
 TEST_F(AcceleratorTest, AResultIsComparedWithAReferenceOnTheHost) {
   const at::Tensor reference = at::arange(12, at::kFloat);

@@ -33,7 +33,7 @@ class GraphTest : public GpuTest {
 
 TEST_F(GraphTest, PhasesOfAGraphAreThoseOfItsEagerStep) {
   const RunOptions options = Few();
-  const AxisValues values = {{"dtype", "bf16"}, {"d", "1024"}};
+  const AxisValues values = {{"dtype", "bf16_autocast"}, {"d", "1024"}};
   const auto median_of = [&](const std::string& impl) {
     PlannedCase planned = At("mlp", values);
     planned.point = planned.point.With("impl", impl);

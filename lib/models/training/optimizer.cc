@@ -90,12 +90,6 @@ void UpdateNative(const AdamWTensors& tensors, int64_t step, const OptimizerSett
 
 namespace {
 
-double BytesOf(const std::vector<at::Tensor>& tensors) {
-  double bytes = 0;
-  for (const at::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
-  return bytes;
-}
-
 class Sgd : public Optimizer {
  public:
   Sgd(std::vector<at::Tensor> parameters, const OptimizerSettings& settings)
@@ -111,7 +105,7 @@ class Sgd : public Optimizer {
     for (const at::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
     at::_foreach_add_(parameters_, gradients, -settings_.learning_rate);
   }
-  double StateBytes() const override { return 0; }
+  std::vector<at::Tensor> State() const override { return {}; }
 
  private:
   std::vector<at::Tensor> parameters_;
@@ -121,17 +115,21 @@ class Sgd : public Optimizer {
 class AdamW : public Optimizer {
  public:
   AdamW(const std::vector<at::Tensor>& parameters, const OptimizerSettings& settings)
-      : parameters_(parameters),
-        adamw_(parameters, torch::optim::AdamWOptions(settings.learning_rate)
+      : adamw_(parameters, torch::optim::AdamWOptions(settings.learning_rate)
                                .betas({settings.beta1, settings.beta2})
                                .eps(settings.epsilon)
                                .weight_decay(settings.weight_decay)) {}
   void Step() override { adamw_.step(); }
-  // The two moments, made by the first step.
-  double StateBytes() const override { return adamw_.state().empty() ? 0 : 2 * BytesOf(parameters_); }
+  std::vector<at::Tensor> State() const override {
+    std::vector<at::Tensor> moments;
+    for (const auto& [parameter, state] : adamw_.state()) {
+      const auto& of_parameter = static_cast<const torch::optim::AdamWParamState&>(*state);
+      moments.insert(moments.end(), {of_parameter.exp_avg(), of_parameter.exp_avg_sq()});
+    }
+    return moments;
+  }
 
  private:
-  std::vector<at::Tensor> parameters_;
   torch::optim::AdamW adamw_;
 };
 
@@ -171,7 +169,12 @@ class MomentsAdamW final : public Optimizer {
     }
     tensors_.gradients.clear();
   }
-  double StateBytes() const override { return BytesOf(tensors_.means) + BytesOf(tensors_.squares); }
+  std::vector<at::Tensor> State() const override {
+    std::vector<at::Tensor> state = tensors_.means;
+    state.insert(state.end(), tensors_.squares.begin(), tensors_.squares.end());
+    state.insert(state.end(), device_steps_.begin(), device_steps_.end());
+    return state;
+  }
 
  private:
   const OptimizerSettings settings_;

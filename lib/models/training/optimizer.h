@@ -55,8 +55,9 @@ class Optimizer {
   virtual ~Optimizer() = default;
   // Updates the parameters from their gradients.
   virtual void Step() = 0;
-  // Bytes of the state kept between steps.
-  virtual double StateBytes() const = 0;
+  // What it keeps between steps: moments, and counts of steps on the device. Empty before the first step, if that makes
+  // them.
+  virtual std::vector<at::Tensor> State() const = 0;
 };
 
 // One update of `parameter` by the formula in double precision, for tests and checks. Updates `state` (nullopt: SGD).

@@ -16,6 +16,12 @@
 namespace roofbench::models {
 namespace {
 
+double BytesOf(const std::vector<at::Tensor>& tensors) {
+  double bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
+  return bytes;
+}
+
 using workload::TrainingMode;
 
 constexpr int kUpdates = 2;
@@ -237,6 +243,7 @@ at::Tensor TrainingRun::Forward() {
   const std::optional<double> before = observe::PeakMemory::BytesNow();
   at::Tensor loss = trainer_->Forward(tokens_, targets_);
   if (before) activation_bytes_ = *observe::PeakMemory::BytesNow() - *before;
+  loss_ = loss.detach();
   return loss;
 }
 
@@ -260,10 +267,16 @@ void TrainingRun::Step(const std::function<void(TrainingPhase)>& end) {
   end(TrainingPhase::kOptimizer);
 }
 
-double TrainingRun::ParameterBytes() const {
-  double bytes = 0;
-  for (const at::Tensor& parameter : trainer_->model().Parameters()) bytes += static_cast<double>(parameter.nbytes());
-  return bytes;
+std::vector<at::Tensor> TrainingRun::Updated() const {
+  if (trainer_->optimizer() == nullptr) return {};
+  std::vector<at::Tensor> updated = trainer_->model().Parameters();
+  const std::vector<at::Tensor> state = trainer_->optimizer()->State();
+  updated.insert(updated.end(), state.begin(), state.end());
+  return updated;
 }
+
+double TrainingRun::ParameterBytes() const { return BytesOf(trainer_->model().Parameters()); }
+
+double TrainingRun::OptimizerBytes() const { return BytesOf(trainer_->optimizer()->State()); }
 
 }  // namespace roofbench::models

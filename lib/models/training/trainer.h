@@ -93,11 +93,16 @@ class TrainingRun {
   at::Device device() const { return tokens_.device(); }
   TrainerCheck Check() const { return {*trainer_, tokens_, targets_, check_}; }
 
+  // Of the last step.
+  const at::Tensor& loss() const { return loss_; }
+  // All that a step updates in place: parameters and the optimizer's state; empty without an optimizer.
+  std::vector<at::Tensor> Updated() const;
+
   // Bytes of tensors. Gradients: in the first step. Activations: left by forward in the last step inside a scope of
   // observe::PeakMemory.
   double ParameterBytes() const;
   double GradientBytes() const { return gradient_bytes_; }
-  double OptimizerBytes() const { return trainer_->optimizer()->StateBytes(); }
+  double OptimizerBytes() const;
   double ActivationBytes() const { return activation_bytes_; }
 
  private:
@@ -107,6 +112,7 @@ class TrainingRun {
   at::Tensor tokens_;
   at::Tensor targets_;
   TrainerCheck::Options check_;
+  at::Tensor loss_;
   double gradient_bytes_ = 0;
   double activation_bytes_ = 0;
 };

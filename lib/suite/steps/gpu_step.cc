@@ -3,6 +3,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <cstddef>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -11,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/device/gpu.h"
+#include "lib/suite/check.h"
 
 namespace roofbench {
 namespace {
@@ -35,6 +38,72 @@ class RecordedPhases final : public timing::PhaseMarker {
   const std::function<void()>& mark_;
   std::vector<int> phases_;
 };
+
+std::vector<at::Tensor> HostCopies(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& tensor : tensors) copies.push_back(tensor.detach().to(at::kCPU, false, /*copy=*/true));
+  return copies;
+}
+
+// Makes every element wrong.
+void Invalidate(const std::vector<at::Tensor>& tensors) {
+  const at::NoGradGuard no_grad;
+  for (at::Tensor tensor : tensors) {
+    if (tensor.is_floating_point()) {
+      tensor.fill_(std::numeric_limits<double>::quiet_NaN());
+    } else {
+      tensor.bitwise_not_();
+    }
+  }
+}
+
+// A step, by what it found and what it left. On the host, where it takes no room from the case.
+struct OneStep {
+  std::vector<at::Tensor> start;  // of `after.updated`
+  StepEffects after;
+};
+
+// An optimizer creates its state in a first step.
+OneStep RunOneStep(const Case& eager) {
+  timing::IgnoredPhases ignored;
+  eager.step(ignored);
+  OneStep one;
+  one.start = HostCopies(eager.effects().updated);
+  eager.step(ignored);
+  const StepEffects effects = eager.effects();
+  one.after = {.overwritten = HostCopies(effects.overwritten), .updated = HostCopies(effects.updated)};
+  return one;
+}
+
+// Whether a launch of the graph, from where the step began, leaves what the step left.
+absl::Status CompareLaunch(GpuGraph& graph, const Case& eager, const OneStep& one) {
+  // Atomic additions round differently in each run, which decides the sign of an optimizer's update where the gradient
+  // is next to zero; a launch that does nothing is off by the whole change.
+  constexpr double kMostOfTheChange = 0.1;
+  const at::NoGradGuard no_grad;
+  const StepEffects effects = eager.effects();
+  Invalidate(effects.overwritten);
+  for (std::size_t i = 0; i < effects.updated.size(); ++i) effects.updated[i].copy_(one.start[i]);
+  graph.Replay([] {});
+  const std::vector<at::Tensor> updated = HostCopies(effects.updated);
+  for (std::size_t i = 0; i < updated.size(); ++i) {
+    const auto norm = [&](const at::Tensor& a, const at::Tensor& b) {
+      return (a.to(at::kDouble) - b.to(at::kDouble)).norm().item<double>();
+    };
+    const double change = norm(one.after.updated[i], one.start[i]);
+    const double off = norm(updated[i], one.after.updated[i]);
+    if (off <= kMostOfTheChange * change) continue;
+    return absl::DataLossError(absl::StrCat(
+        "a launch of the recorded step changes tensor ", i, " of what it updates by ", norm(updated[i], one.start[i]),
+        ", the step itself by ", change, " (Euclidean norms, and they differ by ", off, ")"));
+  }
+  for (std::size_t i = 0; i < effects.overwritten.size(); ++i) {
+    const absl::Status status = CompareTensors(effects.overwritten[i].detach(), one.after.overwritten[i],
+                                               eager.tolerance, "result of a launch of the recorded step");
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -88,13 +157,20 @@ absl::StatusOr<Case> Graphed(Case eager, Device& device) {
   if (absl::Status status = SupportsGraph(device); !status.ok()) return status;
   std::vector<int> phases;
   std::shared_ptr<GpuGraph> graph;
+  OneStep one;
   {
     const at::AutoGradMode grad(eager.autograd);
+    if (eager.effects) one = RunOneStep(eager);
     graph = device.gpu()->Record([&](const std::function<void()>& mark) {
       RecordedPhases recorder(mark);
       eager.step(recorder);
       phases = recorder.Take();
     });
+  }
+  if (eager.effects) {
+    if (absl::Status status = CompareLaunch(*graph, eager, one); !status.ok()) return status;
+  } else {
+    Invalidate(eager.whole ? eager.whole() : eager.result());
   }
   Case graphed = std::move(eager);
   // Keeps the eager step, which owns the graph's tensors.

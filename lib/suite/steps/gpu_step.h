@@ -49,6 +49,8 @@ absl::Status SupportsGraph(const Device& device);
 
 // The same case with its step recorded. The step must leave its results in the same memory each time and must not wait
 // for the device. Phases keep their marks, which the graph records.
+// The steps before the recording have left a right result, so it is overwritten with NaN: a graph that computes nothing
+// fails the check. A case with `effects` is compared here, one launch with one step; DataLoss if they differ.
 absl::StatusOr<Case> Graphed(Case eager, Device& device);
 
 }  // namespace roofbench

@@ -84,7 +84,10 @@ TEST_P(TrainingRunTest, StepsLearn) {
     EXPECT_EQ(trainer.GradientBytes(), 0);
   }
   EXPECT_LT(trainer.Forward(tokens, targets).item<double>(), 0.95 * first);
-  EXPECT_EQ(trainer.optimizer()->StateBytes(), 8 * kShape.Parameters().Total());
+  double elements = 0;
+  for (const at::Tensor& state : trainer.optimizer()->State()) elements += static_cast<double>(state.numel());
+  const double counts = is_native ? 0 : static_cast<double>(trainer.model().Parameters().size());
+  EXPECT_EQ(elements, 2 * kShape.Parameters().Total() + counts);
 }
 
 TEST_P(TrainingRunTest, EachModeRunsItsPhases) {
@@ -92,7 +95,8 @@ TEST_P(TrainingRunTest, EachModeRunsItsPhases) {
   TrainingRun step = Make(TrainingMode::kStep);
   EXPECT_THAT(PhasesOf(step), ElementsAre(kForward, kBackward, kOptimizer));
   EXPECT_EQ(step.GradientBytes(), step.ParameterBytes());
-  EXPECT_EQ(step.OptimizerBytes(), 2 * step.ParameterBytes());
+  const auto tensors = static_cast<double>(step.Updated().size());
+  EXPECT_NEAR(step.OptimizerBytes(), 2 * step.ParameterBytes(), 4 * tensors) << "and a count of steps for each";
   TrainingRun both = Make(TrainingMode::kForwardBackward);
   EXPECT_THAT(PhasesOf(both), ElementsAre(kForward, kBackward));
   EXPECT_EQ(both.GradientBytes(), both.ParameterBytes());
