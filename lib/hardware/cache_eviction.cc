@@ -165,15 +165,24 @@ std::size_t CacheEvictor::ScratchLines() {
   return scratch_.size() / kLineBytes / static_cast<std::size_t>(threads_);
 }
 
-void CacheEvictor::FillWithModifiedLines(double bytes) {
-  if (bytes <= 0) return;
+template <typename Touch>
+std::size_t CacheEvictor::TouchScratch(double bytes, Touch touch) {
+  if (bytes <= 0) return 0;
   const std::size_t lap = ScratchLines();
   const auto lines = static_cast<std::size_t>(std::min(bytes / kLineBytes / threads_, static_cast<double>(lap)));
+  std::atomic<std::size_t> touched = 0;
   kernels::ThreadPool(threads_).OnEach([&](int thread) {
     std::byte* const own = scratch_.data() + static_cast<std::size_t>(thread) * lap * kLineBytes;
-    for (std::size_t line = 0; line < lines; ++line) Modify(own + (cursor_ + line) % lap * kLineBytes);
+    for (std::size_t line = 0; line < lines; ++line) touch(own + (cursor_ + line) % lap * kLineBytes);
+    touched += lines * kLineBytes;
   });
   cursor_ = (cursor_ + lines) % lap;
+  return touched;
+}
+
+std::size_t CacheEvictor::EvictAndRefill(std::span<const MemoryRange> ranges, double modified_bytes) {
+  const double room = std::min(static_cast<double>(Evict(ranges)), cache_bytes_);
+  return TouchScratch(room - modified_bytes, Load) + TouchScratch(modified_bytes, Modify);
 }
 
 }  // namespace roofbench::hardware

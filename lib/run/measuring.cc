@@ -81,8 +81,7 @@ timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& c
   timing::SampleOptions sampling = options.sampling;
   if (!built.operands.empty()) {
     sampling.before_step = [&built, evictor = device.evictor(), modified = ModifiedBytes(built, cost, device)] {
-      evictor->Evict(built.operands);
-      evictor->FillWithModifiedLines(modified);
+      evictor->EvictAndRefill(built.operands, modified);
     };
   }
   sampling.least_samples = one.least_samples;

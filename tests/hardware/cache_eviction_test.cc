@@ -51,12 +51,26 @@ TEST(CacheEviction, EstimatingLeavesTheContents) {
   EXPECT_EQ(values, Counting(1 << 17));
 }
 
+// No more than the cache holds, and no more than the operands left.
+TEST(CacheEviction, TheRoomIsFilled) {
+  std::vector<uint64_t> values = Counting(1 << 17);
+  const MemoryRange range[] = {{reinterpret_cast<const std::byte*>(values.data()), sizeof(uint64_t) * values.size()}};
+  for (const int threads : {1, 2}) {
+    for (const double modified : {0.0, 1e5, 512.0 * 1024}) {
+      EXPECT_NEAR(static_cast<double>(CacheEvictor(4 << 20, threads).EvictAndRefill(range, modified)), 1 << 20, 512);
+      EXPECT_NEAR(static_cast<double>(CacheEvictor(512 << 10, threads).EvictAndRefill(range, modified)), 512 << 10,
+                  512);
+    }
+  }
+  EXPECT_EQ(values, Counting(1 << 17));
+}
+
 // For any requested size, and any size of the cache, even none.
 TEST(CacheEviction, ModifiedLinesFitTheScratch) {
   for (const int threads : {1, 3}) {
     for (const double cache : {0.0, 1e4, 1e6}) {
       CacheEvictor evictor(cache, threads);
-      for (const double bytes : {0.0, 1.0, 64.0, 1e5, 1e8}) evictor.FillWithModifiedLines(bytes);
+      for (const double bytes : {0.0, 1.0, 64.0, 1e5, 1e8}) EXPECT_LE(evictor.EvictAndRefill({}, bytes), 2 << 20);
     }
   }
 }
