@@ -44,6 +44,15 @@ std::string KeyOf(const RunOptions& options, const Device& device) {
   return key;
 }
 
+// The place of the reading among these, their number if it is not one of them. One that was measured again has another
+// rate.
+std::size_t PlaceAmong(const std::vector<hardware::RoofReading>& readings, const hardware::RoofReading& reading) {
+  const auto found = std::ranges::find_if(readings, [&](const hardware::RoofReading& one) {
+    return one.roof == reading.roof && one.variant == reading.variant && one.rate == reading.rate;
+  });
+  return static_cast<std::size_t>(found - readings.begin());
+}
+
 // Empty if the value is not a string.
 std::string Text(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
@@ -84,14 +93,8 @@ absl::Status KeptRoofs::Save(const std::vector<hardware::RoofReading>& readings,
                              std::optional<double> other_load) const {
   const Content before = Load(now);
   const auto time_of = [&](const hardware::RoofReading& reading) {
-    for (std::size_t i = 0; i < before.readings.size(); ++i) {
-      const hardware::RoofReading& old = before.readings[i];
-      // One that was measured again has another rate.
-      if (old.roof == reading.roof && old.variant == reading.variant && old.rate == reading.rate) {
-        return before.measured[i];
-      }
-    }
-    return now;
+    const std::size_t place = PlaceAmong(before.readings, reading);
+    return place < before.measured.size() ? before.measured[place] : now;
   };
   nlohmann::ordered_json json = {{"key", key_}, {"readings", nlohmann::ordered_json::array()}};
   if (other_load) json["other_load"] = *other_load;
@@ -129,12 +132,14 @@ RoofOrigin PrepareRoofs(const RunOptions& options, const hardware::RoofNeeds& ne
   KeptRoofs::Content known;
   if (kept) known = kept->Load(SecondsSince1970());
   if (!known.readings.empty()) device.RestoreRoofs(known.readings);
-  const std::size_t before = device.RoofReadings().size();
   const double other_load = CalibrateAndWatch(needs, device);
   const std::vector<hardware::RoofReading> readings = device.RoofReadings();
-  const bool measured_any = readings.size() > before;
+  const auto reused = std::ranges::count_if(readings, [&](const hardware::RoofReading& reading) {
+    return PlaceAmong(known.readings, reading) < known.readings.size();
+  });
+  const bool measured_any = std::cmp_less(reused, readings.size());
   RoofOrigin origin = {.text = "measured", .other_load = measured_any ? other_load : known.other_load};
-  if (!known.readings.empty()) {
+  if (reused > 0) {
     origin.text = absl::StrFormat("%smeasured %.0f min before and reused (--roofs=measure measures again)",
                                   measured_any ? "partly " : "", known.age_seconds / 60);
     if (measured_any && known.other_load) origin.other_load = std::max(other_load, *known.other_load);

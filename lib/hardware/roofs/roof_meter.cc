@@ -16,6 +16,10 @@ using workload::Dtype;
 constexpr double kNegligibleShare = 0.02;       // of a mix's traffic
 constexpr double kUncalibratedSeconds = 0.009;  // for each variant, where a roof is used before a calibration
 
+constexpr double kRecheckSeconds = 0.004;  // of a probe of a restored roof
+constexpr int kRechecks = 3;               // probes, of which the median counts
+constexpr double kRecheckMargin = 1.1;     // beyond the kept range
+
 // A round may be as short as a burst, and a single round is unreliable, so a run begins with this many.
 constexpr int kRounds = 9;
 
@@ -158,6 +162,7 @@ std::vector<Candidate> RoofMeter::CandidatesFor(const RoofNeeds& needs) {
 }
 
 void RoofMeter::Calibrate(const RoofNeeds& needs, double seconds_each) {
+  RecheckRestored(needs);
   const RoofNeeds unknown = Without(needs, known_);
   std::vector<Candidate> candidates = CandidatesFor(unknown);
   auto first = candidates.begin();
@@ -187,7 +192,41 @@ void RoofMeter::Restore(const std::vector<RoofReading>& readings) {
     }
   }
   std::erase_if(candidates, [&](const Candidate& candidate) { return Has(missing, candidate.roof); });
-  Take(Without(wanted, missing), candidates);
+  const RoofNeeds restored = Without(wanted, missing);
+  Take(restored, candidates);
+  unchecked_ |= restored;
+}
+
+void RoofMeter::RecheckRestored(const RoofNeeds& needs) {
+  const RoofNeeds others = Without(unchecked_, needs);
+  const RoofNeeds checked = Without(unchecked_, others);
+  unchecked_ = others;
+  RoofNeeds changed;
+  for (const RoofReading& reading : readings_) {
+    if (reading.best && Has(checked, reading.roof) && HasChanged(reading)) changed |= Named(reading.roof);
+  }
+  known_ = Without(known_, changed);
+  std::erase_if(readings_, [&](const RoofReading& reading) { return Has(changed, reading.roof); });
+}
+
+bool RoofMeter::HasChanged(const RoofReading& best) {
+  const RoofNeeds roof = Named(best.roof);
+  StreamShares shares{};
+  for (std::size_t i = 0; i < shares.size(); ++i) shares[i] = roof.streams[i] ? 1 : 0;
+  std::vector<double> rates;
+  for (int i = 0; i < kRechecks; ++i) {
+    if (roof.streams.any()) {
+      rates.push_back(MeasureStreams(shares, kRecheckSeconds));
+    } else {
+      for (const Dtype dtype : workload::kDtypes) {
+        if (roof.dtypes[workload::Index(dtype)]) rates.push_back(compute_[workload::Index(dtype)](kRecheckSeconds));
+      }
+    }
+  }
+  const double rate = timing::Median(rates);
+  const double slow = best.range.slow > 0 ? best.range.slow : best.rate;
+  const double fast = best.range.fast > 0 ? best.range.fast : best.rate;
+  return rate < slow / kRecheckMargin || rate > fast * kRecheckMargin;
 }
 
 void RoofMeter::Take(const RoofNeeds& needs, const std::vector<Candidate>& candidates) {

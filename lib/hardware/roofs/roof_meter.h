@@ -102,7 +102,9 @@ class RoofMeter {
   // Precisions without any variant stay 0, and so does memory where its streams cannot run.
   void Calibrate(const RoofNeeds& needs, double seconds_each);
   // Takes roofs from the readings of an earlier process instead of measuring them. A roof whose best variant does not
-  // exist here stays unknown.
+  // exist here stays unknown. The first Calibrate that needs a restored roof probes it briefly, and measures it again
+  // if it has left the scatter of the earlier readings: where virtual machines share memory, its speed changes within
+  // minutes, and with it the fastest variant.
   void Restore(const std::vector<RoofReading>& readings);
 
   // The best rates with all threads, 0 where a roof is not known, and every reading.
@@ -149,6 +151,9 @@ class RoofMeter {
   std::vector<Candidate> CandidatesFor(const RoofNeeds& needs);
   // Makes the winners of `needs` the roofs, and marks these as known.
   void Take(const RoofNeeds& needs, const std::vector<Candidate>& candidates);
+  // Probes those of `needs` that were restored and not probed yet, and forgets the ones that have changed.
+  void RecheckRestored(const RoofNeeds& needs);
+  bool HasChanged(const RoofReading& best);
 
   const bool roof_by_roof_;
   std::vector<NamedProbe> probes_;
@@ -156,6 +161,7 @@ class RoofMeter {
   std::vector<RoofReading> readings_;
   RateRange memory_speed_;
   RoofNeeds known_;
+  RoofNeeds unchecked_;  // restored, and not probed since
   std::array<ComputeProbe, workload::kDtypeCount> compute_;
 };
 

@@ -130,17 +130,39 @@ TEST(CpuRoofMeter, RestoredRoofsAreNotMeasuredAgain) {
   second.AddComputeProbe(Dtype::kFp16, "slow", [](double) { return 1000.0; });
   second.AddComputeProbe(Dtype::kFp16, "fast", [&](double) {
     ++calls;
-    return 150.0;
+    return 190.0;
   });
-  second.Restore(first.readings());
-  second.Calibrate(StreamsAnd({Dtype::kFp16}), kShort);
+  std::vector<RoofReading> readings = first.readings();
+  for (RoofReading& reading : readings) {
+    if (reading.roof != "fp16") reading.range = {.slow = 1, .fast = 1e18};  // whatever the memory does meanwhile
+  }
+  second.Restore(readings);
   EXPECT_EQ(calls, 0);
+  second.Calibrate(StreamsAnd({Dtype::kFp16}), kShort);
+  EXPECT_EQ(calls, 3) << "a brief look";
+  second.Calibrate(StreamsAnd({Dtype::kFp16}), kShort);
+  EXPECT_EQ(calls, 3);
   EXPECT_EQ(Flops(second, Dtype::kFp16), 200);
   EXPECT_EQ(second.peaks().read, first.peaks().read);
-  EXPECT_EQ(second.memory_speed().slow, first.memory_speed().slow);
+  EXPECT_EQ(second.memory_speed().slow, 1);
   for (const StreamKind kind : kStreamKinds) EXPECT_EQ(second.BestStream(kind).name, first.BestStream(kind).name);
-  EXPECT_EQ(second.MeasureCompute(Dtype::kFp16, kShort), 150) << "by the variant that was best";
+  EXPECT_EQ(second.MeasureCompute(Dtype::kFp16, kShort), 190) << "by the variant that was best";
   EXPECT_EQ(second.readings().size(), first.readings().size());
+}
+
+TEST(CpuRoofMeter, ARestoredRoofThatHasChangedIsMeasuredAgain) {
+  for (const double now : {100.0, 300.0}) {
+    CpuRoofMeter meter(Facts(), 1);
+    meter.AddComputeProbe(Dtype::kFp16, "slow", [](double) { return 90.0; });
+    meter.AddComputeProbe(Dtype::kFp16, "fast", [now](double) { return now; });
+    meter.AddComputeProbe(Dtype::kBf16, "gemm", [](double) { return 10.0; });
+    meter.Restore({{.roof = "fp16", .variant = "fast", .rate = 200, .best = true, .range = {.slow = 150, .fast = 210}},
+                   {.roof = "bf16", .variant = "gemm", .rate = 5, .best = true}});
+    meter.Calibrate(StreamsAnd({Dtype::kFp16}), kShort);
+    EXPECT_EQ(Flops(meter, Dtype::kFp16), now);
+    EXPECT_EQ(Flops(meter, Dtype::kBf16), 5) << "not needed, so not probed";
+    EXPECT_EQ(std::ranges::count(meter.readings(), "fp16", &RoofReading::roof), 2);
+  }
 }
 
 TEST(CpuRoofMeter, ARoofWhoseBestVariantIsMissingIsMeasured) {
