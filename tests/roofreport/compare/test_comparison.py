@@ -83,20 +83,79 @@ def test_a_slower_machine_does_not_make_a_slower_case(tmp_path: Path) -> None:
 def test_missing_new_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base = [builders.row("a/n:1", 1.0), builders.row("b/n:1", 1.0), builders.row("c/n:1", 1.0)]
     base += [builders.error_row("d/n:1", "skipped: no"), builders.error_row("f/n:1", "skipped: no")]
+    base += [builders.error_row("g/n:1", "interrupted: before it ran")]
     new = [builders.row("a/n:1", 1.0), builders.error_row("b/n:1", "failed: wrong result")]
     new += [builders.row("d/n:1", 1.0), builders.row("e/n:1", 1.0), builders.error_row("f/n:1", "skipped: no")]
+    new += [builders.row("g/n:1", 1.0)]
     assert _verdicts(_judge(tmp_path, new, base)) == {
         "a/n:1": Verdict.SAME,
         "b/n:1": Verdict.FAILED,
         "c/n:1": Verdict.MISSING,
-        "d/n:1": Verdict.NEW,
+        "d/n:1": Verdict.MISSING,
         "e/n:1": Verdict.NEW,
-        "f/n:1": Verdict.SAME,
+        "f/n:1": Verdict.MISSING,
+        "g/n:1": Verdict.MISSING,
     }
     status, out, _ = _compare(capsys, tmp_path / "a.json", tmp_path / "b.json")
     assert status == 1
-    assert "failed: wrong result" in out
+    for note in ("failed: wrong result", "base: skipped: no", "base: interrupted: before it ran"):
+        assert note in out
     assert _compare(capsys, tmp_path / "b.json", tmp_path / "a.json")[0] == 0
+
+
+def _scaled(factor: float, **changes: Any) -> list[dict[str, Any]]:
+    """Rows with changed counters; those that are None are left out."""
+    rows = [row | changes for row in builders.scaled(factor)]
+    return [{key: value for key, value in row.items() if value is not None} for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({"label": "interrupted"}, "interrupted"),
+        ({"samples": 1.0, "ci": None}, "1 sample"),
+        ({"noisy": 1.0, "ci": 1.1}, "noisy (ci 110 %)"),
+        ({"noisy": 1.0}, "noisy"),
+        ({"throttled": 1.0}, "throttled"),
+    ],
+)
+@pytest.mark.parametrize("factor", [1.004, 1.8, 1 / 1.8])
+def test_rows_that_distrust_themselves_get_no_verdict(
+    changes: dict[str, Any], note: str, factor: float, tmp_path: Path
+) -> None:
+    for new, base, side in (
+        (_scaled(factor, **changes), None, "new"),
+        (_scaled(factor), _scaled(1.0, **changes), "base"),
+    ):
+        judgements = _judge(tmp_path, new, base)
+        assert set(_verdicts(judgements).values()) == {Verdict.AMBIGUOUS}
+        assert {one.note for one in judgements} == {f"{side}: {note}"}
+        assert judgements[0].effect == pytest.approx(factor - 1), "the figures are shown"
+        assert judgements[0].interval() == "", "it would claim to be known"
+
+
+def test_a_minority_of_noisy_or_interrupted_repetitions_does_not_prevent_a_verdict(tmp_path: Path) -> None:
+    rows = [*_repeated(18.0, 18.1, 17.9), builders.row(builders.MATMUL, 60.0, 3, label="interrupted", samples=1.0)]
+    rows[1]["noisy"] = 1.0
+    (judged,) = _judge(tmp_path, rows, _repeated(10.0))
+    assert judged.verdict is Verdict.SLOWER
+    assert judged.new == pytest.approx(18e-3)
+    rows[0]["noisy"] = 1.0
+    (judged,) = _judge(tmp_path, rows, _repeated(10.0))
+    assert judged.verdict is Verdict.AMBIGUOUS
+
+
+def test_few_samples_of_each_repetition_suffice_together(tmp_path: Path) -> None:
+    """Steps of many seconds: three samples in each of three repetitions."""
+    rows = [row | {"samples": 3.0} for row in _repeated(18.0, 18.1, 17.9)]
+    (judged,) = _judge(tmp_path, rows, _repeated(10.0))
+    assert judged.verdict is Verdict.SLOWER
+
+
+def test_figures_that_do_not_follow_the_clock_are_judged_in_noisy_rows(tmp_path: Path) -> None:
+    base, new = ([row | {"noisy": 1.0, "samples": 1.0} for row in side] for side in _PEAK)
+    a, b = builders.write_json(tmp_path / "a.json", base), builders.write_json(tmp_path / "b.json", new)
+    assert main(["compare", str(a), str(b), "--metric=peak_mem"]) == 1
 
 
 def _processes(folder: Path, side: str, factor: float, count: int, deviation: float, minute: int = 0) -> None:

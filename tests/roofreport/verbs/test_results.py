@@ -42,6 +42,21 @@ def test_the_three_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert lines[-1].startswith("  matmul/impl:eager/dtype:fp32: n^")
 
 
+def test_noisy_rows_get_no_ranking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row | {"noisy": 1.0, "ci": 1.1} if "eager" in str(row["name"]) else row for row in _rows()]
+    rows = [row | {"samples": 2.0} if "int8" in str(row["name"]) else row for row in rows]
+    path = builders.write_json(tmp_path / "a.json", rows)
+    out = "\n".join(_lines(capsys, path))
+    assert "no ranking: eager: noisy (ci 110 %)" in out
+    assert "no ranking: int8: 2 samples" in out
+    assert "overhead-bound up to n=512; 4 of 4 points are noisy or have few samples" in out
+    assert "2.00x" not in out
+    assert main(["table", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "fastest: matmul/dtype:fp32/n:256: no ranking: eager: noisy (ci 110 %)" in out
+    assert "llama/new:8: no ranking: int8: 2 samples" in out
+
+
 def test_several_files_are_processes_of_one_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [
         builders.write_json(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from roofreport.compare.doubts import doubt
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
 from roofreport.io.contract import IMPLEMENTATION, Contract
@@ -24,6 +25,7 @@ class Winner:
     runner_up: str
     lead: float  # the runner-up's time over the winner's
     ranking: tuple[str, ...]  # the cases' names, the fastest first
+    doubt: str = ""  # why the first two of them support no ranking
 
     @property
     def left(self) -> str:
@@ -61,9 +63,15 @@ def winners(cases: Iterable[Case], contract: Contract) -> list[Winner]:
                 implementation_of(second.name, contract),
                 second.seconds / best.seconds,
                 tuple(case.name for case in ranking),
+                _doubts((implementation_of(case.name, contract), doubt(case)) for case in ranking[:2]),
             )
         )
     return winners
+
+
+def _doubts(found: Iterable[tuple[str, str]]) -> str:
+    """ "eager: noisy (ci 110 %); native: 3 samples"."""
+    return "; ".join(f"{name}: {why}" for name, why in found if why)
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,7 @@ class Serving:
     next_token_p95: float
     rate: float  # tokens per second
     weights: float  # bytes
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,11 @@ class Choice:
         """The best one's weights over the next one's."""
         return self.servings[0].weights / self.servings[1].weights
 
+    @property
+    def doubt(self) -> str:
+        """Why the first two support no ranking."""
+        return _doubts((one.precision, one.doubt) for one in self.servings[:2])
+
 
 def _serving(case: Case) -> Serving | None:
     """None where the case was not measured, lacks a precision, or generates nothing after a first token."""
@@ -105,7 +119,7 @@ def _serving(case: Case) -> Serving | None:
     if not all(known.get(counter, 0) > 0 for counter in ("itl_ms", "tokens/s", "model_bytes")):
         return None
     first, following, p95 = (known.get(counter, 0.0) / 1e3 for counter in ("ttft_ms", "itl_ms", "itl_p95_ms"))
-    return Serving(precision, first, following, p95, known["tokens/s"], known["model_bytes"])
+    return Serving(precision, first, following, p95, known["tokens/s"], known["model_bytes"], doubt(case))
 
 
 def precisions(cases: Iterable[Case]) -> list[Choice]:

@@ -5,7 +5,8 @@ The sample is the process: repetitions inside one process share its memory layou
 information about the next process. With few processes per side their scatter cannot be estimated from them alone, so it
 is shrunk towards the typical scatter of processes on a shared machine, as in moderated t-tests (Smyth, Statistical
 Applications in Genetics and Molecular Biology 3, 2004). Two sides that were not taken in turns differ by the hour as
-well, which no number of processes averages away.
+well, which no number of processes averages away. Rows that call themselves noisy, or that have too few samples, show
+what else ran at their time rather than the program: they get no verdict.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 
+from roofreport.compare.doubts import doubt
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.stats.verdict import Judgement, Split, Verdict, find_split, relative
@@ -39,6 +41,7 @@ class Side:
     roof_seconds: list[float]  # time allowed by the roof next to the case, up to a constant factor; empty if unknown
     within: float = 0.0  # the widest range of the repetitions of a process, in logarithms
     split: Split | None = None  # of those repetitions
+    doubt: str = ""  # why they support no verdict
 
 
 def _roof_seconds(case: Case) -> float | None:
@@ -61,7 +64,8 @@ def _side(processes: Sequence[Sequence[Case]], metric: str) -> Side:
     repetitions = [values for one in processes if len(values := _values(one, metric)) > 1 and min(values) > 0]
     within = max((math.log(max(values) / min(values)) for values in repetitions), default=0.0)
     found = next((found for values in repetitions if (found := find_split(values))), None)
-    return Side(_values(cases, metric), roofs if len(roofs) == len(cases) else [], within, found)
+    why = doubt(merged(cases))
+    return Side(_values(cases, metric), roofs if len(roofs) == len(cases) else [], within, found, why)
 
 
 def _squares(values: Sequence[float]) -> float:
@@ -117,6 +121,10 @@ def _judge(name: str, base: Side, new: Side, metric: Metric, turns: bool) -> Jud
     effect = math.log(new_median) - math.log(base_median)
     if sorted(base.values) == sorted(new.values):
         return Judgement(name, Verdict.SAME, 0.0, 0.0, 0.0, base_median, new_median, "the same figures", 0.0)
+    doubts = [f"{label}: {side.doubt}" for label, side in (("base", base), ("new", new)) if side.doubt]
+    if doubts:
+        change = relative(effect)
+        return Judgement(name, Verdict.AMBIGUOUS, change, base=base_median, new=new_median, note="; ".join(doubts))
     half = half_width(logs[0], logs[1], turns)
     if min(map(len, logs)) == 1:
         # One process is in one of the states that its repetitions go through, and the next in another.
@@ -150,19 +158,14 @@ def _absent(name: str, base: Case | None, new: Case | None) -> Judgement | None:
     """The verdict on a case that was not measured on both sides; None if it was."""
     if new is not None and new.state is State.FAILED:
         return Judgement(name, Verdict.FAILED, note=new.why_not)
-    base_measured = base is not None and base.state is State.MEASURED
-    new_measured = new is not None and new.state is State.MEASURED
-    if base_measured and new_measured:
+    missing = [
+        f"{label}: {case.why_not if case else 'does not have it'}"
+        for label, case in (("base", base), ("new", new))
+        if case is None or case.state is not State.MEASURED
+    ]
+    if not missing:
         return None
-    if base_measured:
-        return Judgement(name, Verdict.MISSING, note=new.why_not if new else "not in the new results")
-    if new_measured:
-        return Judgement(name, Verdict.NEW, note=f"base: {base.why_not}" if base else "not in the base results")
-    if base and new:
-        return Judgement(name, Verdict.SAME, note=f"not measured on either side: {new.why_not}")
-    side = "base" if base else "new"
-    verdict = Verdict.MISSING if base else Verdict.NEW
-    return Judgement(name, verdict, note=f"{side} only: {(base or new or Case(name, 0, State.SKIPPED)).why_not}")
+    return Judgement(name, Verdict.NEW if base is None else Verdict.MISSING, note="; ".join(dict.fromkeys(missing)))
 
 
 def _by_process(results: Sequence[Result]) -> dict[str, list[list[Case]]]:
@@ -175,12 +178,14 @@ def _by_process(results: Sequence[Result]) -> dict[str, list[list[Case]]]:
 
 
 def _measured(processes: Sequence[list[Case]]) -> list[list[Case]]:
-    """The cases of processes that count: those whose merged repetitions are measured."""
-    return [
+    """The cases of processes that count: those whose merged repetitions are measured, to their end if any are."""
+    found = [
         [case for case in repetitions if case.state is State.MEASURED]
         for repetitions in processes
         if merged(repetitions).state is State.MEASURED
     ]
+    whole = [[case for case in repetitions if not case.is_interrupted] for repetitions in found]
+    return [repetitions for repetitions in whole if repetitions] or found
 
 
 def compare(base: Sequence[Result], new: Sequence[Result], metric: Metric = TIME) -> list[Judgement]:
@@ -196,10 +201,9 @@ def compare(base: Sequence[Result], new: Sequence[Result], metric: Metric = TIME
             sides = [_side(_measured(side), metric.name) for side in cases]
             if not sides[0].values and not sides[1].values:
                 continue
-            if not sides[1].values:
-                judgement = Judgement(name, Verdict.MISSING, note=f"no {metric.name} in the new results")
-            elif not sides[0].values:
-                judgement = Judgement(name, Verdict.NEW, note=f"no {metric.name} in the base results")
+            lacking = [label for label, side in zip(("base", "new"), sides, strict=True) if not side.values]
+            if lacking:
+                judgement = Judgement(name, Verdict.MISSING, note=f"{lacking[0]}: no {metric.name}")
             else:
                 judgement = _judge(name, sides[0], sides[1], metric, turns)
         judgements.append(judgement)

@@ -35,10 +35,16 @@ class Case:
     stop: str = ""
     counters: dict[str, float] = field(default_factory=dict)
     samples: Sequence[float] = ()  # seconds, of a journal
+    repetitions: Sequence[Case] = ()  # those that merged() made it of
 
     def value(self, metric: str) -> float | None:
         """The value of "time" (seconds) or of a counter; None if the case lacks it."""
         return self.seconds if metric == TIME.name else self.counters.get(metric)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Measured in part, before a signal ended the run: --resume measures it again."""
+        return self.state is State.MEASURED and self.stop == State.INTERRUPTED.value
 
     @property
     def out_of_memory(self) -> bool:
@@ -82,10 +88,13 @@ class Result:
 _PRIORITY = (State.FAILED, State.MEASURED, State.SKIPPED, State.INTERRUPTED)
 
 
-def merged(repetitions: list[Case]) -> Case:
-    """One case for all its repetitions: medians of the measured ones. One failure makes all of it a failure."""
+def merged(repetitions: Sequence[Case]) -> Case:
+    """One case for all its repetitions: medians of those that were measured to their end, or else of the interrupted
+    ones. One failure makes all of it a failure.
+    """
     state = min((case.state for case in repetitions), key=_PRIORITY.index)
     chosen = [case for case in repetitions if case.state is state]
+    chosen = [case for case in chosen if not case.is_interrupted] or chosen
     first = chosen[0]
     if len(chosen) == 1 or first.state is not State.MEASURED:
         return first
@@ -100,6 +109,7 @@ def merged(repetitions: list[Case]) -> Case:
         bytes=fmean(case.bytes for case in chosen),
         stop=first.stop,
         counters={key: median(c.counters[key] for c in chosen) for key in first.counters if key in common},
+        repetitions=[row for case in chosen for row in case.repetitions or [case]],
     )
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeGuard
 from roofreport import units
 from roofreport.compare import axes
 from roofreport.compare.axes import Choice, Winner
+from roofreport.compare.doubts import doubt
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import Contract
 from roofreport.io.result import Case, Result, State, merged
@@ -19,21 +20,31 @@ from roofreport.stats.growth import Series
 from roofreport.text import printable
 
 
+def _unranked(doubt: str) -> str:
+    return f"no ranking: {printable(doubt)}" if doubt else ""
+
+
+def _best(winner: Winner) -> str:
+    work, best = printable(winner.work, LONGEST_NAME), printable(winner.implementation)
+    return f"fastest: {work}: {best}, {units.time(winner.seconds)}, {winner.left}"
+
+
 def fastest(winner: Winner) -> str:
     """One line, for the end of a table."""
-    return (
-        f"fastest: {printable(winner.work, LONGEST_NAME)}: {printable(winner.implementation)},"
-        f" {units.time(winner.seconds)}, {winner.left}, {winner.lead:.2f}x {printable(winner.runner_up)}"
-    )
+    if winner.doubt:
+        return f"fastest: {printable(winner.work, LONGEST_NAME)}: {_unranked(winner.doubt)}"
+    return f"{_best(winner)}, {winner.lead:.2f}x {printable(winner.runner_up)}"
 
 
 def serve_in(choice: Choice) -> str:
     """One line, for the end of a table."""
     best, second = choice.servings[:2]
+    title = f"precision to serve in: {printable(choice.work, LONGEST_NAME)}"
+    if choice.doubt:
+        return f"{title}: {_unranked(choice.doubt)}"
     return (
-        f"precision to serve in: {printable(choice.work, LONGEST_NAME)}: {printable(best.precision)},"
-        f" {best.rate:.1f} tokens/s, {choice.lead:.2f}x {printable(second.precision)}"
-        f" at {choice.share_of_bytes:.2f} of its bytes"
+        f"{title}: {printable(best.precision)}, {best.rate:.1f} tokens/s,"
+        f" {choice.lead:.2f}x {printable(second.precision)} at {choice.share_of_bytes:.2f} of its bytes"
     )
 
 
@@ -50,6 +61,7 @@ def winners_table(found: Sequence[Winner]) -> Table:
                 lambda winner: Cell(f"{winner.lead:.2f}x {printable(winner.runner_up)}", winner.lead, numeric=False),
             ),
         ),
+        reason=lambda winner: _unranked(winner.doubt),
     )
 
 
@@ -72,7 +84,7 @@ def precision_table(choice: Choice) -> Table:
             ("tokens/s", lambda one: figure(one.rate, "{:.1f}".format)),
             ("weights", lambda one: figure(one.weights, units.bytes_)),
         ),
-        [advice],
+        [_unranked(choice.doubt) or advice],
     )
 
 
@@ -84,6 +96,8 @@ def growth_line(series: Series) -> str:
         text += f", expected {series.axis}^{series.expected:g}"
     if series.overhead_below is not None:
         text += f"; overhead-bound up to {series.axis}={series.overhead_below:g}"
+    if doubtful := sum(bool(doubt(case)) for case in series.cases):
+        text += f"; {doubtful} of {len(series.cases)} points are noisy or have few samples"
     return f"{printable(f'{series.family}/{series.rest}', LONGEST_NAME)}: {printable(text, LONGEST_NAME)}"
 
 
@@ -274,6 +288,11 @@ def _verdict(winner: Winner, processes: Sequence[dict[str, Case]], contract: Con
     return ", ".join(parts)
 
 
+def _doubtful(winner: Winner) -> str:
+    """How often one was ahead is evidence in itself, so a doubt is only noted."""
+    return f" ({printable(winner.doubt)})" if winner.doubt else ""
+
+
 def over_processes(results: Sequence[Result]) -> Table:
     """One row per case; then one line for each piece of work that has several implementations."""
     processes = [result.merged() for result in results]
@@ -282,7 +301,7 @@ def over_processes(results: Sequence[Result]) -> Table:
     medians = {name: merged(list(group)) for name, group in cases.items()}
     contract = results[0].contract
     legend = [
-        f"{fastest(winner).rpartition(', ')[0]}; {_verdict(winner, processes, contract)}"
+        f"{_best(winner)}; {_verdict(winner, processes, contract)}{_doubtful(winner)}"
         for winner in axes.winners(medians.values(), contract)
     ]
     rows = [_Spread(name, cases[name]) for name in names]

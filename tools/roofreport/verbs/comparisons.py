@@ -51,8 +51,8 @@ verdicts:
   FASTER     the new one takes less time than noise explains
   SLOWER     the new one takes more time than noise explains        (exit status 1)
   AMBIGUOUS  a difference that may be noise: abba decides
-  MISSING    measured in the base only
-  NEW        measured in the new results only
+  MISSING    not measured on one side or either; the note says why
+  NEW        the base does not have the case
   FAILED     the case failed in the new results                     (exit status 1)
 """
 _COMPARE = f"""{_VERDICTS}
@@ -117,7 +117,7 @@ def _compare(args: argparse.Namespace) -> int:
     processes = f"{len(base)} and {len(new)} processes" if len(base) + len(new) > 2 else "one process a side"
     show(f"\n{judgement_table.summary(judgements)} ({metric.name}, {processes}, 99 % intervals)")
     if any(judgement.verdict is Verdict.AMBIGUOUS for judgement in judgements):
-        show("AMBIGUOUS cases need processes taken in turns: tools/report abba --help")
+        show("AMBIGUOUS cases: tools/report abba takes turns; --wait_quiet=600 waits for quiet")
     if args.format == "terminal":
         show(f"compare.py: {_hint(base, new)}")
     return exit_status(judgements)
