@@ -54,6 +54,29 @@ def test_published(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not any("matmul" in line for line in lines)
 
 
+def test_a_forward_pass_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = _step("small", "fp32", 2000.0, 100.0)
+    forward = {name: value for name, value in row.items() if not name.startswith(("backward", "optimizer"))}
+    headers, _, small, *_ = _out(capsys, "table", builders.write_json(tmp_path / "run.json", [forward]), "--training")
+    assert headers.split()[:4] == ["size", "setup", "forward", "tokens/s"]
+    assert "600 ± 6 ms" in small
+
+
+@pytest.mark.parametrize("flags", [[], ["--repeats"], ["--format=csv"]])
+def test_sizes_that_were_all_skipped_are_rows_with_the_reason(
+    flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        builders.error_row(f"train_step/impl:eager/pass:forward/size:{size}/context:128/dtype:fp32", f"skipped: {why}")
+        for size, why in (("xl", "needs about 31 GiB"), ("2.7B", "needs about 53 GiB"))
+    ]
+    rows.append(builders.error_row("attention/impl:sdpa/pass:backward/heads:12", "skipped: not a training step"))
+    lines = _out(capsys, "table", builders.write_json(tmp_path / "run.json", rows), "--training", *flags)
+    assert any(line.startswith("xl") and "needs about 31 GiB" in line for line in lines)
+    assert any(line.startswith("2.7B") and "needs about 53 GiB" in line for line in lines)
+    assert not any("attention" in line or "not a training step" in line for line in lines)
+
+
 def test_parameters(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = _out(capsys, "params", result)
     medium = next(line for line in lines if line.startswith("medium"))
@@ -65,7 +88,7 @@ def test_no_training_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     other = builders.write_json(tmp_path / "other.json", [builders.row(builders.MATMUL, 10.0)])
     assert main(["table", str(other), "--training"]) == 2
     assert main(["params", str(other)]) == 2
-    assert "no measured training step" in capsys.readouterr().err
+    assert "holds no training step" in capsys.readouterr().err
 
 
 @pytest.fixture

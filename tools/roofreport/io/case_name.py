@@ -9,6 +9,7 @@ MANUAL_TIME = "/manual_time"
 # Axes that mean the same in every family.
 DTYPE = "dtype"  # what tensors are stored and computed in
 PRECISION = "precision"  # the format of weights
+PASS = "pass"  # forward, backward, … of a model or an operation
 
 
 def plain(name: str) -> str:

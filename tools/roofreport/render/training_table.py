@@ -13,14 +13,13 @@ from typing import NamedTuple
 from roofreport import units
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
-from roofreport.io.contract import IMPLEMENTATION
+from roofreport.io.contract import IMPLEMENTATION, Contract
 from roofreport.io.result import Case, Result, State, merged
 from roofreport.render.formats import MOST_COLUMNS, Cell, Column, Table, figure, ratio, table, words
 from roofreport.stats.growth import slope
 from roofreport.text import printable
 
-# A family of training steps processes tokens and has a backward phase.
-_MARKS = {"tokens/s", "backward_mean_ms"}
+_STEP_PHASES = {"forward_mean_ms", "backward_mean_ms"}
 _SINGLE = "fp32"
 _HALF = "bf16_autocast"
 _MEAN = "_mean_ms"
@@ -29,14 +28,25 @@ _OF_ALL = -1  # in place of the number of a repetition
 _PARAMETERS = "_params"
 
 
+def _is_step(case: Case, contract: Contract) -> bool:
+    """A training step processes tokens and has a phase forward or backward. Where it was not measured, its family
+    shows it: one axis names the size of a model, another how much of the step is run.
+    """
+    if case.state is State.MEASURED:
+        return "tokens/s" in case.counters and not case.counters.keys().isdisjoint(_STEP_PHASES)
+    family = contract.families.get(case_name.family(case.name))
+    size = family.leading if family else None
+    return bool(family and size and not size.role and family.axis(case_name.PASS))
+
+
 def _steps(result: Result, repeats: bool = False) -> list[Case]:
     """The training steps: repetitions merged, or each of them and then the mean of the measured ones."""
     groups = result.by_name().values()
     cases = [case for group in groups for case in (_each_and_mean(group) if repeats else [merged(group)])]
-    families = {case_name.family(case.name) for case in cases if case.counters.keys() >= _MARKS}
+    families = {case_name.family(case.name) for case in cases if _is_step(case, result.contract)}
     if not families:
         raise UnusableInputError(
-            f"{printable(str(result.path))}: holds no measured training step (tokens and a phase backward)"
+            f"{printable(str(result.path))}: holds no training step (tokens, and a phase forward or backward)"
         )
     return [case for case in cases if case_name.family(case.name) in families]
 
@@ -103,7 +113,7 @@ def published(result: Result, repeats: bool = False, deviations: bool = False) -
     measured = {case.name: case for case in cases if case.state is State.MEASURED}
     # On a GPU the datasheet's peak is known, on a CPU the measured one.
     utilization = "mfu" if any("mfu" in case.counters for case in cases) else "mfu_measured"
-    phases = _named_like(cases, _MEAN)
+    phases = _named_like(cases, _MEAN) or ["forward"]  # none where all were skipped: the reason stands there
 
     def backward_over_forward(case: Case) -> Cell:
         forward, backward = case.counters.get("forward_mean_ms"), case.counters.get("backward_mean_ms")
