@@ -66,7 +66,7 @@ SMALLER = (
 # Exit statuses other than 0. Whether the machine was disturbed between two runs is not the command's fault.
 STATUSES = {"tools/report compare": {0, 1}, "tools/report abba": {0, 1}, "tools/gpu_check": {2}}
 
-PROGRAMS = re.compile(r"^\s*(\w+=\S+ )?(build/\S+|tools/\w+|python3|cmake|ctest|nsys) ", re.MULTILINE)
+PROGRAMS = re.compile(r"^\s*(\w+=\S+ )?(build/\S+|tools/\w+|python3|\.venv/bin/python|cmake|ctest|nsys) ", re.MULTILINE)
 
 
 # Runs the program that it is given, and leaves a report.
@@ -104,8 +104,6 @@ def reader(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "tests" / "golden", tmp_path / "tests" / "golden")
     tools = tmp_path / "path"
     tools.mkdir()
-    # compare.py's python3 has scipy.
-    (tools / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (tools / "nsys").write_text(_NSYS)
     for tool in tools.iterdir():
         tool.chmod(0o755)
@@ -129,7 +127,7 @@ def test_commands(page: Path, reader: Path) -> None:
         "ROOFBENCH_STORE": str(reader / "history.db"),
     }
     for command in commands:
-        if command.startswith("python3 /usr/share/") and not Path(command.split()[1]).exists():
+        if command.startswith(".venv/bin/python /usr/share/") and not Path(command.split()[1]).exists():
             continue  # Debian's libbenchmark-tools has it
         done = subprocess.run(
             ["bash", "-c", smaller(command)],
