@@ -56,7 +56,7 @@ SMALLER = (
     (r"^\S*roofbench .*\^generate/model", "--axis=generate.model=tiny_llama"),
     (r"^\S*roofbench .*decode\.batch=", "--axis=decode.batch=1,2,4 --axis=decode.depth=16 --check=off"),
     (r"^tools/report abba", "--pairs=2 --max-time=0.01 --budget=60min"),  # a busy machine needs more than it says
-    (r"^tools/report repeat", "--flag=--benchmark_min_time=3x"),
+    (r"^tools/report spread --run", "--flag=--benchmark_min_time=3x"),
     (r"^tools/peers", "--rounds=1 --samples=2"),
     # Its packages are an environment of gigabytes; PyTorch's own peer needs those of the tests alone.
     (r"^tools/peers (decode|prefill)", "--model=tiny_llama --peers=transformers --bits=bf16"),

@@ -219,7 +219,10 @@ def test_units_of_anything(value: float) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(["repeat", "true", f"--processes={value}"] for value in ("-1", "0", "1e308", "5e-324", "9" * 5000, "²")),
+        *(
+            ["spread", "--run=true", f"--processes={value}"]
+            for value in ("-1", "0", "1e308", "5e-324", "9" * 5000, "²")
+        ),
         *(["abba", "true", "true", f"--pairs={value}"] for value in ("-1", "0", "1e308", "9" * 5000)),
         *(["abba", "true", "true", f"--max-time={value}"] for value in ("-1", "0", "nan", "inf", "1e308", "5e-324")),
         *(["abba", "true", "true", f"--budget={value}"] for value in ("-1", "0", "nan", "5e-324", "9" * 500)),

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 from typing import NoReturn
 
 from roofreport.ending import UNUSABLE, ended
+from roofreport.terminal import say
 from roofreport.text import printable
 
 # The module of roofreport.verbs, imported on demand, and a line of help.
@@ -19,9 +22,7 @@ VERBS = {
     "summary": ("results", "the conclusions of a run: fastest implementations, the precision to serve in, growth"),
     "compare": ("comparisons", "verdicts on existing results"),
     "abba": ("comparisons", "runs two programs, one with two sets of flags, or two implementations of one, in turns"),
-    "repeat": ("comparisons", "runs one program several times and reports the range of its cases"),
-    "spread": ("results", "the table of repeat, from existing results"),
-    "samples": ("results", "how the samples of each case are distributed, as a picture"),
+    "spread": ("spread", "how the times of cases scatter between processes, or within one"),
     "scaling": ("results", "how time grows with size, against the expected growth"),
     "serving": ("results", "throughput against latency as the batch grows, and where its knee is"),
     "params": ("results", "parameters of models by component, and the growth of time against them"),
@@ -35,17 +36,31 @@ VERBS = {
     "site": ("history", "a history as a folder of pages for a browser"),
 }
 
+# Former names, and what replaces them.
+_REPLACED = {"repeat": "spread --run=PROGRAM", "samples": "spread --samples JOURNAL"}
+
 _EPILOG = """
 examples:
   tools/report table results/local/*.json
   tools/report summary run.json
   tools/report compare before.json after.json
-  tools/report abba build/release/bin/roofbench ../other/build/release/bin/roofbench --filter=matmul --budget=5min
+  tools/report abba old/roofbench new/roofbench --filter=matmul --budget=5min
   tools/report scaling run.json --svg=scaling.svg
   tools/report roofline run.json --html=roofline.html
 
 exit status: 0 fine, 1 something is slower or failed, 2 unusable input
 """
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Fits prose to the terminal; indented lines, which are examples and tables, stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines: list[str] = []
+        for is_prose, block in groupby(text.strip("\n").splitlines(), lambda line: line[:1] not in ("", " ")):
+            kept = list(block)
+            lines += textwrap.wrap(" ".join(kept), width) if is_prose else kept
+        return "\n".join(indent + line for line in lines)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -57,11 +72,10 @@ class _Parser(argparse.ArgumentParser):
 
 def parser(program: str, chosen: str) -> argparse.ArgumentParser:
     """Complete for the chosen verb; the others have their names and a line of help."""
-    raw = argparse.RawDescriptionHelpFormatter
-    top = _Parser(prog=program, description="Reads the results of roofbench.", epilog=_EPILOG, formatter_class=raw)
+    top = _Parser(prog=program, description="Reads the results of roofbench.", epilog=_EPILOG, formatter_class=_Help)
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
     for name, (module, text) in VERBS.items():
-        verb = verbs.add_parser(name, help=text, description=text, formatter_class=raw)
+        verb = verbs.add_parser(name, help=text, description=text, formatter_class=_Help)
         if name == chosen:
             verb.epilog, add_arguments, run = import_module(f"roofreport.verbs.{module}").VERBS[name]
             add_arguments(verb)
@@ -73,5 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     # The installed command has its own name; otherwise the wrapper's name is used.
     program = "roofreport" if Path(sys.argv[0]).name == "roofreport" else "tools/report"
+    if given and given[0] in _REPLACED:
+        say(f"{program}: {given[0]} is now: {program} {_REPLACED[given[0]]}")
+        return UNUSABLE
     args = parser(program, given[0] if given else "").parse_args(given)
     return ended(program, lambda: int(args.run(args)))

@@ -3,11 +3,19 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from typing import TextIO
 
 from roofreport.errors import UnusableInputError
 from roofreport.text import escaped
+
+_FEWEST_COLUMNS = 40
+
+
+def columns() -> int:
+    """The width of the terminal, or what $COLUMNS says; files and pipes have no limit."""
+    return max(_FEWEST_COLUMNS, shutil.get_terminal_size((0, 0)).columns or sys.maxsize)
 
 
 def _write(stream: TextIO | None, text: str) -> None:

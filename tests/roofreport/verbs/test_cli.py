@@ -16,14 +16,27 @@ _TOOLS = builders.ROOT / "tools"
 
 
 @pytest.mark.parametrize("verb", [*VERBS, ""])
-def test_help_has_examples(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_examples_and_fits_the_terminal(
+    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as end:
         main([verb, "--help"] if verb else ["--help"])
     assert end.value.code == 0
     out = capsys.readouterr().out
     assert "examples:" in out
     assert f"tools/report {verb}" in out
-    assert max(map(len, out.splitlines())) <= 125
+    assert not [line for line in out.splitlines() if len(line) > 80]
+
+
+@pytest.mark.parametrize("action", ["add", "list", "show", "prune", "export", "verify", "migrate"])
+def test_help_on_histories_fits_the_terminal(
+    action: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["history", action, "--help"])
+    assert not [line for line in capsys.readouterr().out.splitlines() if len(line) > 80]
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["table"], ["table", "--\x1b[2J"]])
@@ -36,11 +49,18 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
     assert "\x1b" not in error
 
 
+def test_former_verbs_name_the_present_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for former, now in (("repeat", "spread --run=PROGRAM"), ("samples", "spread --samples JOURNAL")):
+        assert main([former, "x"]) == 2
+        error = capsys.readouterr().err
+        assert error == f"tools/report: {former} is now: tools/report {now}\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [
         ("abba a b --benchmark_filter=x --max_time=0.5 --keep=folder", "filter max_time state"),
-        ("repeat a --benchmark_filter=x --keep=folder", "filter state"),
+        ("spread --run=a --benchmark_filter=x --keep=folder", "filter state"),
         ("bisect a b --benchmark_filter=x --max_time=0.5 --keep=folder", "filter max_time state"),
         ("gate a --keep=folder", "state"),
     ],

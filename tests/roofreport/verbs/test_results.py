@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The findings of a run in one text, and the picture of its samples."""
+"""The findings of a run in one text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import builders
 import pytest
 from roofreport.cli import main
-from roofreport.verbs import results
 
 
 def _lines(capsys: pytest.CaptureFixture[str], *paths: Path) -> list[str]:
@@ -42,19 +41,44 @@ def test_the_three_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert lines[-1].startswith("  matmul/impl:eager/dtype:fp32: n^")
 
 
-def test_noisy_rows_get_no_ranking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [row | {"noisy": 1.0, "ci": 1.1} if "eager" in str(row["name"]) else row for row in _rows()]
-    rows = [row | {"samples": 2.0} if "int8" in str(row["name"]) else row for row in rows]
+def _changed(rows: list[dict[str, object]], part: str, **changes: float | None) -> list[dict[str, object]]:
+    """Those with `part` in their names have other counters, or, with None, lack them."""
+    changed = [row | changes if part in str(row["name"]) else row for row in rows]
+    return [{key: value for key, value in row.items() if value is not None} for row in changed]
+
+
+def test_rows_whose_intervals_overlap_get_no_ranking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = _changed(_rows(), "eager", noisy=1.0, ci=1.1)
+    rows = _changed(rows, "int8", samples=1.0, ci=None)
     path = builders.write_json(tmp_path / "a.json", rows)
     out = "\n".join(_lines(capsys, path))
     assert "no ranking: eager: noisy (ci 110 %)" in out
-    assert "no ranking: int8: 2 samples" in out
+    assert "no ranking: int8: 1 sample" in out
     assert "overhead-bound up to n=512; 4 of 4 points are noisy or have few samples" in out
     assert "2.00x" not in out
     assert main(["table", str(path)]) == 0
     out = capsys.readouterr().out
     assert "fastest: matmul/dtype:fp32/n:256: no ranking: eager: noisy (ci 110 %)" in out
-    assert "llama/new:8: no ranking: int8: 2 samples" in out
+    assert "llama/new:8: no ranking: int8: 1 sample" in out
+
+
+def test_a_ranking_that_noise_does_not_explain_has_a_caveat(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = _changed(_rows(), "eager", noisy=1.0, ci=0.2)
+    rows = _changed(rows, "int8", samples=2.0, ci=None)
+    out = "\n".join(_lines(capsys, builders.write_json(tmp_path / "a.json", rows)))
+    assert "2.00x eager (eager: noisy (ci 20 %))" in out
+    assert "2.00x the tokens/s of bf16 at 0.50 of its bytes (int8: 2 samples)" in out
+
+
+@pytest.mark.parametrize(("time", "said"), [(1.02, "no ranking: their intervals overlap"), (1.2, "1.20x eager")])
+def test_a_lead_within_the_intervals_is_none(
+    time: float, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        builders.row("norm/impl:eager/d:1", time, ci=0.02),
+        builders.row("norm/impl:native/d:1", 1.0, ci=0.01),
+    ]
+    assert said in "\n".join(_lines(capsys, builders.write_json(tmp_path / "a.json", rows)))
 
 
 def test_several_files_are_processes_of_one_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,36 +105,3 @@ def test_nothing_to_choose_from(tmp_path: Path, capsys: pytest.CaptureFixture[st
     captured = capsys.readouterr()
     assert captured.out == ""
     assert all("unknown families" in line for line in captured.err.splitlines())
-
-
-def test_bars_show_how_many_values_lie_where() -> None:
-    drawn = results.bars([0.0, 0.0, 0.0, 0.0, 1.0, 2.0], 0.0, 1.0)
-    assert len(drawn) == 32
-    assert (drawn[0], drawn[-1]) == ("█", "▂")
-    assert set(drawn[1:-1]) == {"·"}
-    assert set(results.bars([5.0, 5.0], 5.0, 5.0)) == {"█", "·"}
-
-
-def test_a_case_in_two_states(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    journal = tmp_path / "run.jsonl"
-    two = builders.line(builders.MATMUL, 0.2, samples_s=[202e-6] * 3 + [284e-6] * 17)
-    one = builders.line(builders.COPY, 9.0, samples_s=[9e-3] * 7 + [90e-3])
-    journal.write_text(builders.journal_text(builders.header(), two, one))
-    assert main(["samples", str(journal)]) == 0
-    out = capsys.readouterr().out
-    (row,) = [line for line in out.splitlines() if line.startswith(builders.MATMUL)]
-    assert "split: 3 near 202 µs, 17 near 284 µs" in row
-    assert row.count("█") == 1
-    (disturbed,) = [line for line in out.splitlines() if line.startswith(builders.COPY)]
-    assert "split" not in disturbed, "one sample is not a state"
-    assert main(["samples", str(journal), "--case=copy"]) == 0
-    assert builders.MATMUL not in capsys.readouterr().out
-
-
-def test_what_has_no_samples_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["samples", str(builders.write_json(tmp_path / "a.json"))]) == 2
-    assert "--journal=FILE" in capsys.readouterr().err
-    journal = tmp_path / "run.jsonl"
-    journal.write_text(builders.journal_text())
-    assert main(["samples", str(journal), "--case=nothing"]) == 2
-    assert "no samples of such a case" in capsys.readouterr().err

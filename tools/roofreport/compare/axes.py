@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from roofreport.compare.doubts import doubt
+from roofreport.compare.doubts import doubt, half_width
 from roofreport.errors import UnusableInputError
 from roofreport.io import case_name
 from roofreport.io.contract import IMPLEMENTATION, Contract
@@ -25,7 +25,8 @@ class Winner:
     runner_up: str
     lead: float  # the runner-up's time over the winner's
     ranking: tuple[str, ...]  # the cases' names, the fastest first
-    doubt: str = ""  # why the first two of them support no ranking
+    doubt: str  # of the first two
+    is_decided: bool  # the first two differ by more than their intervals
 
     @property
     def left(self) -> str:
@@ -63,15 +64,20 @@ def winners(cases: Iterable[Case], contract: Contract) -> list[Winner]:
                 implementation_of(second.name, contract),
                 second.seconds / best.seconds,
                 tuple(case.name for case in ranking),
-                _doubts((implementation_of(case.name, contract), doubt(case)) for case in ranking[:2]),
+                _doubts((implementation_of(case.name, contract), case) for case in ranking[:2]),
+                _differ(best, second, second.seconds / best.seconds),
             )
         )
     return winners
 
 
-def _doubts(found: Iterable[tuple[str, str]]) -> str:
+def _doubts(found: Iterable[tuple[str, Case]]) -> str:
     """ "eager: noisy (ci 110 %); native: 3 samples"."""
-    return "; ".join(f"{name}: {why}" for name, why in found if why)
+    return "; ".join(f"{name}: {why}" for name, case in found if (why := doubt(case)))
+
+
+def _differ(best: Case, second: Case, lead: float) -> bool:
+    return 1 + half_width(best) < lead * (1 - half_width(second))
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,7 @@ class Serving:
     next_token_p95: float
     rate: float  # tokens per second
     weights: float  # bytes
-    doubt: str = ""
+    case: Case
 
 
 @dataclass(frozen=True)
@@ -106,8 +112,13 @@ class Choice:
 
     @property
     def doubt(self) -> str:
-        """Why the first two support no ranking."""
-        return _doubts((one.precision, one.doubt) for one in self.servings[:2])
+        """Of the first two."""
+        return _doubts((one.precision, one.case) for one in self.servings[:2])
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the first two differ by more than their intervals."""
+        return _differ(self.servings[0].case, self.servings[1].case, self.lead)
 
 
 def _serving(case: Case) -> Serving | None:
@@ -119,7 +130,7 @@ def _serving(case: Case) -> Serving | None:
     if not all(known.get(counter, 0) > 0 for counter in ("itl_ms", "tokens/s", "model_bytes")):
         return None
     first, following, p95 = (known.get(counter, 0.0) / 1e3 for counter in ("ttft_ms", "itl_ms", "itl_p95_ms"))
-    return Serving(precision, first, following, p95, known["tokens/s"], known["model_bytes"], doubt(case))
+    return Serving(precision, first, following, p95, known["tokens/s"], known["model_bytes"], case)
 
 
 def precisions(cases: Iterable[Case]) -> list[Choice]:

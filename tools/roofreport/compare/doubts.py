@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import median
 
@@ -10,7 +11,9 @@ from roofreport import units
 from roofreport.io.result import Case
 
 FEWEST_SAMPLES = 6  # fewer cannot bound a median at 95 %
-LARGEST_INTERVAL = 0.05  # of a quiet row; lib/results/counters.cc calls a row with a larger one noisy
+# Of a quiet row: lib/results/counters.cc calls rows above these noisy.
+LARGEST_INTERVAL = 0.05
+DRIFT = 0.10  # between the medians of chunks
 
 
 def doubt(case: Case) -> str:
@@ -23,6 +26,18 @@ def doubt(case: Case) -> str:
     if len(counts) == len(rows) and sum(counts) < FEWEST_SAMPLES:
         reasons.append(f"{sum(counts):.0f} sample{'' if sum(counts) == 1 else 's'}")
     return ", ".join(reasons)
+
+
+def half_width(case: Case) -> float:
+    """Of the interval of the median, as a share of it."""
+    known = case.counters
+    if "ci" in known:
+        width = known["ci"]
+    elif known.get("samples", FEWEST_SAMPLES) < 2:
+        return math.inf
+    else:
+        width = 2 * known.get("stddev_ms", 0.0) / known["mean_ms"] if known.get("mean_ms", 0.0) > 0 else 0.0
+    return max(width, DRIFT) if known.get("noisy", 0.0) > 0 else width
 
 
 def _mostly(rows: Sequence[Case], flag: str) -> bool:

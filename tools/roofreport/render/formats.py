@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from roofreport import units
+from roofreport.terminal import columns
 from roofreport.text import printable, spreadsheet
 
 # The most columns of one kind, such as counters by a pattern: with every row and counter of a file the table would grow
@@ -24,10 +25,15 @@ class Cell:
     text: str = ""
     value: float | None = None  # as in a file for programs
     numeric: bool = True
+    spans: bool = False  # continues over the empty cells to its right
 
 
 def words(text: str, limit: int = LONGEST_NAME) -> Cell:
     return Cell(printable(text, limit), numeric=False)
+
+
+def spanning(text: str) -> Cell:
+    return Cell(text, numeric=False, spans=True)
 
 
 def figure(value: float | None, shown: Callable[[float], str]) -> Cell:
@@ -70,7 +76,7 @@ def table(
     def cells(row: Row) -> tuple[Cell, ...]:
         why = reason(row)
         shown = tuple(cell(row) for _, cell in columns[: named if why else None])
-        return (*shown, Cell(why, numeric=False), *[Cell()] * (len(columns) - named - 1)) if why else shown
+        return (*shown, spanning(why), *[Cell()] * (len(columns) - named - 1)) if why else shown
 
     return Table(tuple(header for header, _ in columns), tuple(map(cells, rows)), tuple(legend))
 
@@ -79,27 +85,78 @@ def _numeric_columns(table: Table) -> list[bool]:
     return [any(row[i].numeric and row[i].text for row in table.rows) for i in range(len(table.headers))]
 
 
-def terminal(table: Table) -> str:
+_GAP = "  "
+
+
+def wrapped(text: str, width: int, indent: str = _GAP) -> list[str]:
+    """Lines of at most `width`, broken after a space or within a name after a slash; `indent` begins all but the
+    first.
+    """
+    lines = []
+    while len(text) > width:
+        end = max(text.rfind(" ", 1, width + 1), text.rfind("/", 1, width) + 1)
+        end = end if end > len(indent) else width
+        lines.append(text[:end].rstrip())
+        text = indent + text[end:].lstrip(" ")
+    return [*lines, text]
+
+
+def prose(text: str) -> str:
+    """A line of text that fits the terminal."""
+    return "\n".join(wrapped(text, columns()))
+
+
+def _lines_of_columns(widths: Sequence[int], names: int, width: int) -> list[list[int]]:
+    """The columns that a row shows on each line: all on one if they fit. If not, the first `names` of them have their
+    own lines, and the others follow as they fit.
+    """
+    if sum(widths) + len(_GAP) * (len(widths) - 1) <= width:
+        return [list(range(len(widths)))]
+    lines: list[list[int]] = []
+    room = 0
+    for i, needed in enumerate(widths):
+        needed += len(_GAP)  # before the column; the first line begins without one
+        if i in (0, names) or needed > room:
+            lines.append([])
+            room = width + (len(_GAP) if i == 0 else 0)
+        lines[-1].append(i)
+        room -= needed
+    return lines
+
+
+def terminal(table: Table, width: int | None = None) -> str:
+    """Fits the terminal's width: rows that are longer continue on further lines."""
+    width = columns() if width is None else width
     numeric = _numeric_columns(table)
-    # A long reason must not widen its column: it continues over the empty cells to its right.
     widths = [
-        max([len(header), *(len(row[i].text) for row in table.rows if row[i].numeric or not numeric[i])])
+        max([len(header), *(len(row[i].text) for row in table.rows if not row[i].spans)])
         for i, header in enumerate(table.headers)
     ]
+    layout = _lines_of_columns(widths, numeric.index(True) if True in numeric else len(numeric), width)
 
-    def padded(texts: Sequence[str]) -> str:
-        columns = zip(texts, widths, numeric, strict=False)
-        return "  ".join(text.rjust(width) if right else text.ljust(width) for text, width, right in columns)
+    def shown(texts: Sequence[str]) -> list[str]:
+        lines = []
+        for number, places in enumerate(layout):
+            padded = [texts[i].rjust(widths[i]) if numeric[i] else texts[i].ljust(widths[i]) for i in places]
+            line = (_GAP if number else "") + _GAP.join(padded).rstrip()
+            lines += wrapped(line, width, 2 * _GAP) if line.strip() or not number else []
+        return lines
 
-    lines = [padded(table.headers), padded(["-" * width for width in widths])]
-    for row in table.rows:
+    def shown_row(row: Sequence[Cell]) -> list[str]:
         texts = [cell.text for cell in row]
-        reason = next((i for i, cell in enumerate(row) if numeric[i] and cell.text and not cell.numeric), None)
-        if reason is None or any(texts[reason + 1 :]):
-            lines.append(padded(texts))
-        else:
-            lines.append(f"{padded(texts[:reason])}  {texts[reason]}".lstrip())
-    return "\n".join([*(line.rstrip() for line in lines), *table.legend]) + "\n"
+        place = next((i for i, cell in enumerate(row) if cell.spans), None)
+        if place is None or any(texts[place + 1 :]):
+            return shown(texts)
+        lines = shown([*texts[:place], *[""] * (len(texts) - place)])
+        column = sum(widths[:place]) + len(_GAP) * place
+        if len(layout) == 1 and column + len(texts[place]) <= width:
+            return [lines[0].ljust(column) + texts[place]]
+        return [*lines, *wrapped(_GAP + texts[place], width, 2 * _GAP)]
+
+    heads = shown(table.headers)
+    rule = shown(["-" * width for width in widths]) if len(layout) == 1 else ["-" * max(map(len, heads))]
+    lines = [*heads, *rule, *(line for row in table.rows for line in shown_row(row))]
+    return "\n".join([*lines, *(line for text in table.legend for line in wrapped(text, width))]) + "\n"
 
 
 def markdown_text(text: str) -> str:

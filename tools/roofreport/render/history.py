@@ -17,7 +17,7 @@ from roofreport.history.records import Reading, Run, Series
 from roofreport.io.contract import TIME, Metric
 from roofreport.io.result import Case
 from roofreport.render import formats
-from roofreport.render.formats import LONGEST_NAME, Cell, Column, Table, figure, table, words
+from roofreport.render.formats import LONGEST_NAME, Cell, Column, Table, figure, spanning, table, words
 from roofreport.render.judgement_table import cell, finite, spelled
 from roofreport.render.result_tables import counter_text
 from roofreport.text import escaped, printable
@@ -67,7 +67,7 @@ def readings_table(one: Series, found: Sequence[Reading], metric: Metric) -> Tab
     for reading in found:
         if reading.value is None:
             why = Case(one.case, 0, reading.state, reading.reason).why_not
-            value, change = Cell(why, numeric=False), Cell()
+            value, change = spanning(why), Cell()
         else:
             value = Cell(metric_text(reading.value, metric), reading.value)
             change = figure(reading.value / last - 1 if last else None, units.percent)

@@ -15,13 +15,22 @@ from roofreport.compare.doubts import doubt
 from roofreport.errors import UnusableInputError
 from roofreport.io.contract import Contract
 from roofreport.io.result import Case, Result, State, merged
-from roofreport.render.formats import LONGEST_NAME, MOST_COLUMNS, Cell, Column, Table, figure, table, words
+from roofreport.render.formats import LONGEST_NAME, MOST_COLUMNS, Cell, Column, Table, figure, spanning, table, words
 from roofreport.stats.growth import Series
 from roofreport.text import printable
 
 
-def _unranked(doubt: str) -> str:
-    return f"no ranking: {printable(doubt)}" if doubt else ""
+def _unranked(one: Winner | Choice) -> str:
+    """Empty where the ranking stands."""
+    return "" if one.is_decided else f"no ranking: {printable(one.doubt or 'their intervals overlap')}"
+
+
+def _caveat(one: Winner | Choice) -> str:
+    return f" ({printable(one.doubt)})" if one.doubt else ""
+
+
+def _lead(winner: Winner) -> str:
+    return f"{winner.lead:.2f}x {printable(winner.runner_up)}{_caveat(winner)}"
 
 
 def _best(winner: Winner) -> str:
@@ -31,20 +40,21 @@ def _best(winner: Winner) -> str:
 
 def fastest(winner: Winner) -> str:
     """One line, for the end of a table."""
-    if winner.doubt:
-        return f"fastest: {printable(winner.work, LONGEST_NAME)}: {_unranked(winner.doubt)}"
-    return f"{_best(winner)}, {winner.lead:.2f}x {printable(winner.runner_up)}"
+    if not winner.is_decided:
+        return f"fastest: {printable(winner.work, LONGEST_NAME)}: {_unranked(winner)}"
+    return f"{_best(winner)}, {_lead(winner)}"
 
 
 def serve_in(choice: Choice) -> str:
     """One line, for the end of a table."""
     best, second = choice.servings[:2]
     title = f"precision to serve in: {printable(choice.work, LONGEST_NAME)}"
-    if choice.doubt:
-        return f"{title}: {_unranked(choice.doubt)}"
+    if not choice.is_decided:
+        return f"{title}: {_unranked(choice)}"
     return (
         f"{title}: {printable(best.precision)}, {best.rate:.1f} tokens/s,"
         f" {choice.lead:.2f}x {printable(second.precision)} at {choice.share_of_bytes:.2f} of its bytes"
+        f"{_caveat(choice)}"
     )
 
 
@@ -56,12 +66,9 @@ def winners_table(found: Sequence[Winner]) -> Table:
             ("fastest", lambda winner: words(winner.implementation)),
             ("time", lambda winner: figure(winner.seconds, units.time)),
             ("left", lambda winner: Cell(winner.left, winner.roof, numeric=False)),
-            (
-                "lead",
-                lambda winner: Cell(f"{winner.lead:.2f}x {printable(winner.runner_up)}", winner.lead, numeric=False),
-            ),
+            ("lead", lambda winner: Cell(_lead(winner), winner.lead, numeric=False)),
         ),
-        reason=lambda winner: _unranked(winner.doubt),
+        reason=_unranked,
     )
 
 
@@ -69,7 +76,7 @@ def precision_table(choice: Choice) -> Table:
     """One row per precision, the fastest first."""
     best, second = (printable(one.precision) for one in choice.servings[:2])
     lead, share = choice.lead, choice.share_of_bytes
-    advice = f"fastest here: {best}, {lead:.2f}x the tokens/s of {second} at {share:.2f} of its bytes"
+    advice = f"fastest here: {best}, {lead:.2f}x the tokens/s of {second} at {share:.2f} of its bytes{_caveat(choice)}"
 
     def seconds(value: float) -> Cell:
         return figure(value if value > 0 else None, units.time)
@@ -84,7 +91,7 @@ def precision_table(choice: Choice) -> Table:
             ("tokens/s", lambda one: figure(one.rate, "{:.1f}".format)),
             ("weights", lambda one: figure(one.weights, units.bytes_)),
         ),
-        [_unranked(choice.doubt) or advice],
+        [_unranked(choice) or advice],
     )
 
 
@@ -136,7 +143,7 @@ def _cell(case: Case | None, column: str, contract: Contract) -> Cell:
 
 
 def _missing(case: Case | None) -> Cell:
-    return Cell("missing" if case is None else case.why_not, numeric=False)
+    return spanning("missing" if case is None else case.why_not)
 
 
 def _is_measured(case: Case | None) -> TypeGuard[Case]:
@@ -288,11 +295,6 @@ def _verdict(winner: Winner, processes: Sequence[dict[str, Case]], contract: Con
     return ", ".join(parts)
 
 
-def _doubtful(winner: Winner) -> str:
-    """How often one was ahead is evidence in itself, so a doubt is only noted."""
-    return f" ({printable(winner.doubt)})" if winner.doubt else ""
-
-
 def over_processes(results: Sequence[Result]) -> Table:
     """One row per case; then one line for each piece of work that has several implementations."""
     processes = [result.merged() for result in results]
@@ -301,7 +303,7 @@ def over_processes(results: Sequence[Result]) -> Table:
     medians = {name: merged(list(group)) for name, group in cases.items()}
     contract = results[0].contract
     legend = [
-        f"{_best(winner)}; {_verdict(winner, processes, contract)}{_doubtful(winner)}"
+        f"{_best(winner)}; {_verdict(winner, processes, contract)}{_caveat(winner)}"
         for winner in axes.winners(medians.values(), contract)
     ]
     rows = [_Spread(name, cases[name]) for name in names]

@@ -17,9 +17,11 @@ from roofreport.errors import UnusableInputError
 from roofreport.io.contract import TIME, Better, Contract, Metric
 from roofreport.io.result import Result
 from roofreport.place import local_results
+from roofreport.render import formats
 from roofreport.render.chart import Chart
+from roofreport.render.formats import Table
 from roofreport.stats.verdict import ALARMS, Judgement
-from roofreport.terminal import say
+from roofreport.terminal import columns, say
 from roofreport.text import printable
 
 EXIT_OK = 0
@@ -51,8 +53,17 @@ def notes(results: Sequence[Result]) -> None:
             warn(f"{name}: contains no cases")
 
 
-def section(title: str, text: str) -> str:
-    return f"{title}\n{indent(text.rstrip(), '  ')}\n"
+_INDENT = "  "
+
+
+def section(title: str, *parts: Table | str) -> str:
+    """`parts`: tables, and lines of text."""
+    width = columns() - len(_INDENT)
+    texts = [
+        formats.terminal(part, width) if isinstance(part, Table) else "\n".join(formats.wrapped(part, width)) + "\n"
+        for part in parts
+    ]
+    return f"{title}\n{indent(''.join(texts).rstrip(), _INDENT)}\n"
 
 
 def _unwritable(path: Path, error: OSError) -> UnusableInputError:
@@ -139,6 +150,11 @@ def add_metric(parser: argparse.ArgumentParser) -> None:
 
 def add_flag(parser: argparse.ArgumentParser, text: str) -> None:
     parser.add_argument("--flag", action="append", default=[], dest="flags", metavar="FLAG", help=text)
+
+
+def program_flags(args: argparse.Namespace) -> list[str]:
+    """Of add_flag() and add_filter(), for a program."""
+    return [*args.flags, *([f"--benchmark_filter={args.filter}"] if args.filter else [])]
 
 
 def add_budget(parser: argparse.ArgumentParser, text: str, default: float = 300.0) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs that compare results, programs or commits: compare, abba, bisect, repeat."""
+"""The verbs that compare results, programs or commits: compare, abba, bisect."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ import argparse
 import hashlib
 import os
 import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofreport import place, units
 from roofreport.bisect.repository import BUILD, PREFIX, PROGRAM, Recipe, Repository
 from roofreport.compare import axes, compare_py, comparison, state
-from roofreport.compare.command import Command, parse, run_all
+from roofreport.compare.command import Command, parse
 from roofreport.errors import UnusableInputError
 from roofreport.io import result
 from roofreport.io.contract import TIME, Metric, packaged
 from roofreport.io.load import load_all
 from roofreport.io.result import Result
-from roofreport.render import formats, judgement_table, result_tables
+from roofreport.render import formats, judgement_table
 from roofreport.stats.verdict import Verdict
 from roofreport.terminal import say, show
 from roofreport.text import printable
@@ -35,10 +34,10 @@ from roofreport.verbs.common import (
     add_metric,
     add_pairs,
     add_state,
-    count,
     exit_status,
     metric_of,
     notes,
+    program_flags,
     warn,
 )
 
@@ -49,11 +48,11 @@ _VERDICTS = """
 verdicts:
   SAME       no difference beyond what this comparison resolves
   FASTER     the new one takes less time than noise explains
-  SLOWER     the new one takes more time than noise explains        (exit status 1)
+  SLOWER     the new one takes more time than noise explains   (exit status 1)
   AMBIGUOUS  a difference that may be noise: abba decides
   MISSING    not measured on one side or either; the note says why
   NEW        the base does not have the case
-  FAILED     the case failed in the new results                     (exit status 1)
+  FAILED     the case failed in the new results                (exit status 1)
 """
 _COMPARE = f"""{_VERDICTS}
 The sample is the process, so give several files a side. With one process a side only large changes (a quarter and more)
@@ -64,7 +63,7 @@ examples:
   tools/report compare --base before-*.json --new after-*.json
   tools/report compare before.json after.json --metric=peak_mem
   tools/report compare laptop.json server.json --cross-hardware
-  tools/report compare before.json after.json --format=markdown  for a pull request; json: for a program
+  tools/report compare before.json after.json --format=markdown   or json
 """
 
 
@@ -115,7 +114,7 @@ def _compare(args: argparse.Namespace) -> int:
         return exit_status(judgements)
     show(formats.FORMATS[args.format](judgement_table.build(judgements, metric)), end="")
     processes = f"{len(base)} and {len(new)} processes" if len(base) + len(new) > 2 else "one process a side"
-    show(f"\n{judgement_table.summary(judgements)} ({metric.name}, {processes}, 99 % intervals)")
+    show("\n" + formats.prose(f"{judgement_table.summary(judgements)} ({metric.name}, {processes}, 99 % intervals)"))
     if any(judgement.verdict is Verdict.AMBIGUOUS for judgement in judgements):
         show("AMBIGUOUS cases: tools/report abba takes turns; --wait_quiet=600 waits for quiet")
     if args.format == "terminal":
@@ -131,10 +130,11 @@ further processes. Repeat the command to continue an interrupted comparison.
 
 examples:
   tools/report abba old/roofbench new/roofbench --filter='matmul/.*bf16'
-  tools/report abba 'bin/roofbench --threads=1' 'bin/roofbench --threads=2' --filter=mlp --budget=10min
-  tools/report abba old/roofbench new/roofbench --filter=copy --flag=--check=off --state=/tmp/copy
-  tools/report abba bin/roofbench --match=impl:eager=impl:native --filter=softmax    is ours faster than theirs?
-  tools/report abba bin/roofbench --match=impl:fused=impl:native --filter=adamw --metric=roof
+  tools/report abba 'bin/roofbench --threads=1' 'bin/roofbench --threads=2' \\
+      --filter=mlp --budget=10min --flag=--check=off --state=threads
+  tools/report abba bin/roofbench --match=impl:eager=impl:native --filter=gelu
+  tools/report abba bin/roofbench --match=impl:fused=impl:native \\
+      --filter=adamw --metric=roof
 
 Where a process's memory is now slow, now fast, times scatter and little is called; the share of the roof that is
 measured within the case (--metric=roof) does not follow the memory, and higher is FASTER.
@@ -160,10 +160,6 @@ def _add_abba(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--restart", action="store_true", help="start again")
 
 
-def _flags(args: argparse.Namespace) -> list[str]:
-    return [*args.flags, *([f"--benchmark_filter={args.filter}"] if args.filter else [])]
-
-
 def _state_folder(args: argparse.Namespace) -> Path:
     metric = [] if args.metric == TIME.name else [args.metric]
     text = "\0".join([args.base, args.new, args.filter or "", args.match or "", str(args.budget), *args.flags, *metric])
@@ -184,7 +180,7 @@ def _abba(args: argparse.Namespace) -> int:
             raise UnusableInputError("NEW is missing: a second program, or --match for two kinds of cases of one")
         args.new = args.base
     matched = None if args.match is None else axes.parse_match(args.match)
-    base, new = (parse(side, _flags(args)) for side in (args.base, args.new))
+    base, new = (parse(side, program_flags(args)) for side in (args.base, args.new))
     metric = _metric(args.metric, new)
     folder = args.state or _state_folder(args)
     if args.restart and folder.exists():
@@ -199,7 +195,8 @@ def _abba(args: argparse.Namespace) -> int:
         return 128 + signal.SIGINT
     show(formats.terminal(judgement_table.build(judgements, metric)), end="")
     sides = f"; base {matched.base}, new {matched.new}" if matched else ""
-    show(f"\n{judgement_table.summary(judgements)} ({metric.name}, A B B A, 95 % intervals{sides})")
+    found = judgement_table.summary(judgements)
+    show("\n" + formats.prose(f"{found} ({metric.name}, A B B A, 95 % intervals{sides})"))
     return exit_status(judgements)
 
 
@@ -216,7 +213,8 @@ exit status: 0 the commit is found, 1 it is one of several, 2 unusable input
 
 examples:
   tools/report bisect v1.2 HEAD --filter='softmax/.*bf16/d:4096'
-  tools/report bisect 4f2a9c1 main --filter=gemv --build='make && cp bench "${PREFIX}"' --program=bench
+  tools/report bisect 4f2a9c1 main --filter=gemv --program=bench \\
+      --build='make && cp bench "${PREFIX}"'
 """
 
 
@@ -281,40 +279,8 @@ def _show_found(found: Found) -> None:
     show(f"{found.builds} build{'' if found.builds == 1 else 's'}")
 
 
-_REPEAT = """
-Fresh processes one after another. Per case: the medians of time and roof fraction over the processes, the least and the
-most, and the same apart for slow and fast memory where it had both; then the fastest implementation of each piece of
-work, and in how many processes it was.
-
-examples:
-  tools/report repeat build/release/bin/roofbench --filter='norm/.*d:4096' --processes=5
-  tools/report repeat 'chrt --fifo 1 bin/roofbench' --filter=gemv --flag=--max_time=0.5
-"""
-
-
-def _add_repeat(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("program", metavar="PROGRAM", help="a program, with flags if quoted")
-    add_filter(parser)
-    parser.add_argument("--processes", type=count, default=5, metavar="N", help="how many (default: 5)")
-    add_flag(parser, "repeatable")
-    add_state(parser, "where results go (default: results/local/…)")
-
-
-def _repeat(args: argparse.Namespace) -> int:
-    command = parse(args.program, _flags(args))
-    folder = args.state or place.local_results() / f"repeat-{time.strftime('%Y%m%d-%H%M%S')}"
-    try:
-        results = run_all(command, args.processes, folder, say)
-    except KeyboardInterrupt:
-        say(f"interrupted; what was measured is in {folder}")
-        return 128 + signal.SIGINT
-    show(formats.terminal(result_tables.over_processes(results)), end="")
-    return EXIT_OK
-
-
 VERBS = {
     "compare": Verb(_COMPARE, _add_compare, _compare),
     "abba": Verb(_ABBA, _add_abba, _abba),
     "bisect": Verb(_BISECT, _add_bisect, _bisect),
-    "repeat": Verb(_REPEAT, _add_repeat, _repeat),
 }

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 _GATE = """
 findings:
-  SLOWER    outside the fence of its series, and a second run says so too        (exit status 1)
-  DRIFT     its level has changed for the worse, some nights ago                  (exit status 1)
-  FAILED    the case failed                                                       (exit status 1)
+  SLOWER    outside its fence, and a second run says so too     (exit status 1)
+  DRIFT     its level has changed for the worse, nights ago     (exit status 1)
+  FAILED    the case failed                                     (exit status 1)
   VANISHED  measured until now, and not in this night
   NOISY     its samples scatter as they did not before
   FASTER    better than its fence, or than every level before
@@ -55,8 +55,8 @@ or else alone. Without --binary, only findings far beyond the fence are reported
 examples:
   tools/report gate
   tools/report gate tonight.json --markdown=gate.md --junit=gate.xml
-  tools/report gate tonight.json --binary=build/release/bin/roofbench --base=good/build/release/bin/roofbench
-  tools/report accept 'matmul/*' --since=2026-01-31 --why='checks its operands now'
+  tools/report gate night.json --binary=build/release --base=good/build/release
+  tools/report accept 'matmul/*' --since=2026-01-31 --why='checks operands now'
 """
 # The place of the program in a folder that was built or installed.
 _PLACES = ("bin/roofbench", "build/release/bin/roofbench")
@@ -146,8 +146,9 @@ From the night of --since on, the level of a series is accepted: the gate builds
 an alarm ends, and the chart shows the reason.
 
 examples:
-  tools/report accept matmul/impl:eager/dtype:bf16/n:1024 --since=2026-01-31 --why='checks its operands now'
-  tools/report accept 'softmax/*' --since=4f2a9c1 --why='another rounding, agreed on'
+  tools/report accept matmul/impl:eager/dtype:bf16/n:1024 --since=2026-01-31 \\
+      --why='checks its operands now'
+  tools/report accept 'softmax/*' --since=4f2a9c1 --why='another rounding'
 """
 
 

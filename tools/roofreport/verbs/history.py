@@ -221,8 +221,9 @@ def _add_history(parser: argparse.ArgumentParser) -> None:
     )
     pruned.add_argument("--dry-run", action="store_true", help="only list them")
 
+    formats = ", ".join(export.FORMATS)
     exported = action("export", "writes it in the format of another tool", _export)
-    exported.add_argument("--format", choices=list(export.FORMATS), required=True)
+    exported.add_argument("--format", choices=list(export.FORMATS), required=True, metavar="FORMAT", help=formats)
     exported.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output")
     _add_machine(exported)
     exported.add_argument(
@@ -237,9 +238,9 @@ def _add_history(parser: argparse.ArgumentParser) -> None:
 
 _SITE = """
 examples:
-  tools/report site --out=site                                   then open site/index.html
+  tools/report site --out=site                  then open site/index.html
   tools/report site --out=site --metric=time --metric=peak_mem
-  tools/report site --out=site --repository=.                    adds what was committed between two nights
+  tools/report site --out=site --repository=.   adds the commits between nights
 """
 
 

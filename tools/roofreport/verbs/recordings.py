@@ -9,7 +9,7 @@ from pathlib import Path
 from roofreport.errors import UnusableInputError
 from roofreport.io import profile, snapshot
 from roofreport.io.profile import Profile
-from roofreport.render import formats, memory
+from roofreport.render import memory
 from roofreport.render import profile as tables
 from roofreport.terminal import show
 from roofreport.text import printable
@@ -59,10 +59,10 @@ def _profile(args: argparse.Namespace) -> int:
             from roofreport.render.pictures import flame_graph
         write(args.flame, flame_graph(profiles[0]))
     answers = [(title, ask(profiles)) for title, ask in _QUESTIONS]
-    sections = [section(title, formats.terminal(table)) for title, table in answers if table.rows]
+    sections = [section(title, table) for title, table in answers if table.rows]
     for old, new in _pairs(*loaded) if len(loaded) == 2 else []:
         title = f"{printable(old.case, 300)}\nagainst {printable(new.case, 300)}"
-        sections += [section(title, formats.terminal(table)) for table in tables.side_by_side(old, new, args.rows)]
+        sections += [section(title, table) for table in tables.side_by_side(old, new, args.rows)]
     show("\n".join(sections), end="")
     return EXIT_OK
 
@@ -95,10 +95,10 @@ def _memory(args: argparse.Namespace) -> int:
         with importing_matplotlib():
             from roofreport.render.pictures import memory_timeline
         write(args.svg, memory_timeline(snapshots[0], curves[0]))
-    sections = [section("Peaks by category", formats.terminal(memory.peaks(snapshots, curves)))]
+    sections = [section("Peaks by category", memory.peaks(snapshots, curves))]
     for one, drawn in zip(snapshots, curves, strict=True):
         title = f"Alive at the peak of {printable(one.case, 300)}"
-        sections.append(section(title, formats.terminal(memory.largest(one, drawn, args.rows))))
+        sections.append(section(title, memory.largest(one, drawn, args.rows)))
     show("\n".join(sections), end="")
     return EXIT_OK
 

@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs that read result files: table, summary, spread, samples, scaling, serving, params, roofline."""
+"""The verbs that read result files: table, summary, scaling, serving, params, roofline."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median, quantiles
 
-from roofreport import units
 from roofreport.compare import axes
 from roofreport.errors import UnusableInputError
 from roofreport.io import gpt_fast
 from roofreport.io.load import load, load_all, without_copies
 from roofreport.io.result import Case, Result, State, differences, merged
 from roofreport.render import formats, result_tables, roofline, sweeps, training_table
-from roofreport.render.formats import Cell, Table
-from roofreport.stats import growth, verdict
+from roofreport.stats import growth
 from roofreport.terminal import show
 from roofreport.text import printable
 from roofreport.verbs.common import (
@@ -59,12 +56,12 @@ def _merged(result: Result) -> list[Case]:
 _TABLE = """
 examples:
   tools/report table run.json
-  tools/report table run.json --columns=case,median,roof,forward_ms,backward_ms --format=markdown
-  tools/report table run.json --baseline=impl:eager              adds a speed-up over eager LibTorch
-  tools/report table before.json after.json                      adds the ratio of their times
-  tools/report table run.json --training --format=markdown       a row a size: forward, backward, optimizer
-  tools/report table run.json --format=csv --output=run.csv      numbers in seconds, FLOP/s and bytes/s
-  tools/report table run.json --format=gpt_fast --output=all.csv appends in gpt-fast's columns
+  tools/report table run.json --columns=case,median,roof --format=markdown
+  tools/report table run.json --baseline=impl:eager   speed-up over LibTorch
+  tools/report table before.json after.json           the ratio of their times
+  tools/report table run.json --training --format=latex   a row a size
+  tools/report table run.json --format=csv --output=run.csv   s, FLOP/s, bytes/s
+  tools/report table run.json --format=gpt_fast --output=all.csv   appends
 """
 
 
@@ -128,7 +125,7 @@ the size up to which overhead dominates. Several files are several processes of 
 examples:
   tools/report summary run.json
   tools/report summary results/local/repeat-20261121-120000/*.json
-  tools/report scaling run.json --svg=scaling.svg                the growth alone, as a picture too
+  tools/report scaling run.json --svg=scaling.svg     the growth, also a picture
 """
 
 
@@ -146,14 +143,16 @@ def _sections(results: list[Result]) -> list[str]:
     cases, contract = _cases(results), results[0].contract
     found = []
     if best := axes.winners(cases, contract):
-        table = formats.terminal(result_tables.winners_table(best))
+        table = result_tables.winners_table(best)
         found.append(section("Fastest implementation, and what it leaves of the roof", table))
     if choices := axes.precisions(cases):
-        tables = "\n".join(formats.terminal(result_tables.precision_table(choice)) for choice in choices)
-        found.append(section("Which precision to serve in (what it does to the text is for a reader to judge)", tables))
+        tables = [result_tables.precision_table(choice) for choice in choices]
+        found.append(
+            section("Which precision to serve in (what it does to the text is for a reader to judge)", *tables)
+        )
     if series := growth.find(cases, contract):
-        lines = "\n".join(map(result_tables.growth_line, series))
-        found.append(section("Growth of time: fitted exponent (95 % interval) against the expected one", lines))
+        lines = map(result_tables.growth_line, series)
+        found.append(section("Growth of time: fitted exponent (95 % interval) against the expected one", *lines))
     return found
 
 
@@ -167,89 +166,11 @@ def _summary(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-_SPREAD = """
-examples:
-  tools/report spread results/local/repeat-20261121-120000/*.json
-"""
-
-
-def _add_spread(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("results", nargs="+", metavar="RESULT", help="one file a process")
-
-
-def _spread(args: argparse.Namespace) -> int:
-    results = load_all(args.results)
-    notes(results)
-    show(formats.terminal(result_tables.over_processes(results)), end="")
-    return EXIT_OK
-
-
-_SAMPLES = """
-Each row of bars goes from the fastest sample on the left to the 99th percentile on the right: one hill is a quiet case,
-two are two states of the program or the machine, between which a median jumps; a long tail comes from other processes.
-
-examples:
-  roofbench --benchmark_filter=matmul --journal=run.jsonl
-  tools/report samples run.jsonl
-  tools/report samples run.jsonl --case=n:256
-"""
-_SAMPLES_HEADERS = ("case", "samples", "least", "median", "95 %", "most", "from least to 99 %", "note")
-_BARS = "▁▂▃▄▅▆▇█"
-_BINS = 32
-_NEVER = "·"
-
-
-def bars(values: Sequence[float], low: float, high: float) -> str:
-    """The number of values in each part of [low, high], drawn; an empty part is a dot."""
-    counts = [0] * _BINS
-    for value in values:
-        if low <= value <= high:
-            place = (value - low) / (high - low) if high > low else 0.0
-            counts[min(_BINS - 1, int(place * _BINS))] += 1
-    most = max(counts)
-    return "".join(_BARS[(count * len(_BARS) - 1) // most] if count else _NEVER for count in counts)
-
-
-def _samples_row(case: Case) -> tuple[Cell, ...]:
-    ordered = sorted(case.samples)
-    # The slowest of a hundred would compress all others into the first bar.
-    late = quantiles(ordered, n=100, method="inclusive")[94::4] if len(ordered) > 1 else [ordered[0]] * 2
-    found = verdict.find_split(ordered)
-    # A single sample apart from all others was disturbed: that is not a second state.
-    if found and min(len(found.fast), len(found.slow)) < max(2, len(ordered) // 50):
-        found = None
-    name = printable(case.name, 300) + (f" ({case.repetition})" if case.repetition else "")
-    figures = [(units.time(value), value) for value in (ordered[0], median(ordered), late[0], ordered[-1])]
-    return (
-        Cell(name, numeric=False),
-        Cell(str(len(ordered)), float(len(ordered))),
-        *(Cell(text, value) for text, value in figures),
-        Cell(bars(ordered, ordered[0], late[-1]), numeric=False),
-        Cell(f"split: {found.text()}" if found else "", numeric=False),
-    )
-
-
-def _add_samples(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("journal", type=Path, metavar="JOURNAL", help="a --journal file: result files have no samples")
-    parser.add_argument("--case", default="", metavar="TEXT", help="cases in whose names it occurs")
-
-
-def _samples(args: argparse.Namespace) -> int:
-    """One row for each repetition of the measured cases that have samples."""
-    cases = [case for case in _loaded(args.journal).cases if case.state is State.MEASURED and case.samples]
-    rows = tuple(_samples_row(case) for case in cases if args.case in case.name)
-    if not rows:
-        what = "no samples of such a case" if args.case else "no samples (a journal has them: --journal=FILE)"
-        raise UnusableInputError(f"{printable(str(args.journal))}: {what}")
-    show(formats.terminal(Table(_SAMPLES_HEADERS, rows)), end="")
-    return EXIT_OK
-
-
 _SCALING = """
 examples:
   tools/report scaling run.json --svg=scaling.svg
-  tools/report scaling run.json --axis=matmul.m --png=m.png     an axis without an expected growth
-  tools/report scaling run.json --points --format=csv           a row a point: its times over those of the sweep's base
+  tools/report scaling run.json --axis=matmul.m --png=m.png   any numeric axis
+  tools/report scaling run.json --points --format=csv         a row a point
 """
 
 
@@ -281,7 +202,7 @@ def _scaling(args: argparse.Namespace) -> int:
         show(formats.FORMATS[args.format](sweeps.sweep_table(found)), end="")
     else:
         for series in found:
-            show(result_tables.growth_line(series))
+            show(formats.prose(result_tables.growth_line(series)))
     if args.svg or args.png:
         pictures(args, sweeps.growth_charts(found))
     return EXIT_OK
@@ -289,7 +210,8 @@ def _scaling(args: argparse.Namespace) -> int:
 
 _SERVING = """
 examples:
-  roofbench --benchmark_filter='^decode/' --axis=decode.batch=1:64:x2 --benchmark_out=run.json
+  roofbench --benchmark_filter='^decode/' --axis=decode.batch=1:64:x2 \\
+      --benchmark_out=run.json
   tools/report serving run.json --svg=serving.svg
   tools/report serving run.json --format=csv
 
@@ -336,7 +258,7 @@ def _params(args: argparse.Namespace) -> int:
 
 _ROOFLINE = """
 examples:
-  tools/report roofline run.json --html=roofline.html            one file, opens without network
+  tools/report roofline run.json --html=roofline.html   opens without network
   tools/report roofline run.json --svg=roofline.svg --png=roofline.png
 """
 
@@ -363,8 +285,6 @@ def _roofline(args: argparse.Namespace) -> int:
 VERBS = {
     "table": Verb(_TABLE, _add_table, _table),
     "summary": Verb(_SUMMARY, _add_results, _summary),
-    "spread": Verb(_SPREAD, _add_spread, _spread),
-    "samples": Verb(_SAMPLES, _add_samples, _samples),
     "scaling": Verb(_SCALING, _add_scaling, _scaling),
     "serving": Verb(_SERVING, _add_serving, _serving),
     "params": Verb(_PARAMS, _add_params, _params),
