@@ -80,8 +80,9 @@ function(roofbench_install_package)
     COMPONENT roofbench)
   install(EXPORT roofbench NAMESPACE roofbench:: FILE roofbenchTargets.cmake DESTINATION "${ROOFBENCH_PACKAGE_DIR}"
           COMPONENT roofbench)
-  install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/gpu_check" "${PROJECT_SOURCE_DIR}/tools/gpu_check.py" DESTINATION bin
-          COMPONENT tests EXCLUDE_FROM_ALL)
+  install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/gpu_check" "${PROJECT_SOURCE_DIR}/tools/gpu_check.py"
+                   "${PROJECT_SOURCE_DIR}/tools/isolated.py"
+          DESTINATION bin COMPONENT tests EXCLUDE_FROM_ALL)
   install(FILES "${PROJECT_SOURCE_DIR}/tools/kernel_code/__init__.py" "${PROJECT_SOURCE_DIR}/tools/kernel_code/measured.py"
                 "${PROJECT_SOURCE_DIR}/tools/kernel_code/gpu_expected.json"
           DESTINATION bin/kernel_code COMPONENT tests EXCLUDE_FROM_ALL)
