@@ -207,6 +207,28 @@ def test_names_and_order_of_rows_are_those_of_llama_cpp() -> None:
     assert gguf_file.pairs_together(rows, 2)[:, 0].tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
 
 
+@pytest.mark.parametrize(
+    ("written", "compiler"),
+    [
+        (b"\0GCC: (Debian 12.2.0-14+deb12u1) 12.2.0\0", "GCC 12.2.0"),
+        (b"\0GCC: (Debian 12.2.0-14) 12.2.0\0Debian clang version 14.0.6\0", "clang 14.0.6"),
+        (None, "an unknown compiler"),
+    ],
+    ids=["gcc", "clang", "none"],
+)
+def test_the_compiler_of_a_peer_is_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, written: bytes | None, compiler: str
+) -> None:
+    (tmp_path / "llama_cpp_python-0.3.36.dist-info").mkdir()
+    (tmp_path / "llama_cpp_python-0.3.36.dist-info/METADATA").write_text("Name: llama-cpp-python\nVersion: 0.3.36\n")
+    if written:
+        library = tmp_path / "llama_cpp/lib/libggml-cpu.so"
+        library.parent.mkdir(parents=True)
+        library.write_bytes(written)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert turns.versions(["llama-cpp-python"]) == {"llama-cpp-python": f"0.3.36 by {compiler}"}
+
+
 def test_a_missing_package_is_named_with_its_installation(tmp_path: Path) -> None:
     peer = Peer("x", "x", ("bf16",), ("no-such-package-here",))
     for does in (turns.convert, turns.run_peer):

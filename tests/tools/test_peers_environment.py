@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Stands in for `python3 -m venv FOLDER` and its python. Logs pip and CMAKE_ARGS; compiling fails if $BROKEN is set.
+# Stands in for `python3 -m venv FOLDER` and its python. Logs pip, the compiler and CMAKE_ARGS; compiling fails if
+# $BROKEN is set.
 PYTHON = """#!/bin/bash
 case "$*" in
   *"-m venv"*) mkdir -p "${@: -1}/bin" && cp "$0" "${@: -1}/bin/python" ;;
   *"pip install"*)
-    echo "$CMAKE_ARGS $*" >>"$PIPS"
+    echo "$CXX $CMAKE_ARGS $*" >>"$PIPS"
     [[ $* != *built* || -z ${BROKEN:-} ]] ;;
   *) echo "ran $*" ;;
 esac
@@ -31,7 +32,10 @@ def copy(tmp_path: Path) -> Path:
     python = tmp_path / "bin" / "python3"
     python.parent.mkdir()
     python.write_text(PYTHON)
-    python.chmod(0o755)
+    for name in ("clang", "clang++"):
+        (python.parent / name).write_text("#!/bin/bash\necho clang version ${CLANG:-14}\n")
+    for program in python.parent.iterdir():
+        program.chmod(0o755)
     return tmp_path
 
 
@@ -39,7 +43,8 @@ def call(copy: Path, verb: str, **more: str) -> tuple[list[str], subprocess.Comp
     """The installations of the call, and its result."""
     pips = copy / "pips"
     pips.write_text("")
-    environment = {name: value for name, value in os.environ.items() if name != "ROOFBENCH_PEERS_PYTHON"}
+    given = ("ROOFBENCH_PEERS_PYTHON", "CC", "CXX")
+    environment = {name: value for name, value in os.environ.items() if name not in given}
     environment |= {"PATH": f"{copy / 'bin'}:{environment['PATH']}", "PIPS": str(pips)} | more
     command: list[str | Path] = [copy / "tools/peers", *verb.split(), "--rounds=1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
@@ -50,12 +55,14 @@ def test_it_is_made_once_and_updated_when_pins_change(copy: Path) -> None:
     installed, done = call(copy, "decode")
     assert done.stdout.endswith("peer_runs decode --rounds=1\n")
     assert [line.rpartition("/")[2] for line in installed] == ["requirements-peers.txt", "requirements-peers-built.txt"]
-    assert installed[1].startswith("-DGGML_NATIVE=ON ")
+    assert installed[1].startswith("clang++ -DGGML_NATIVE=ON ")
     assert "--no-cache-dir" in installed[1]
     assert call(copy, "prefill")[0] == []
     with (copy / "tools/requirements-peers.txt").open("a") as file:
         file.write("another==1\n")
     assert len(call(copy, "decode")[0]) == 2
+    assert call(copy, "decode", CLANG="15")[0][1].startswith("clang++ ")
+    assert call(copy, "decode", CXX="c++")[0][1].startswith("c++ ")
 
 
 def test_other_peers_are_measured_if_compiling_fails(copy: Path) -> None:

@@ -7,6 +7,7 @@ import argparse
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,8 @@ ALLOCATORS = ("tuned", "system")
 # The size axis of a verb and its default: tokens in the cache, or tokens of the prompt. Samples of a turn.
 SIZES = {"decode": ("depth", 128), "prefill": ("prompt", 512)}
 SAMPLES = {"decode": 30, "prefill": 3}
+# A library of each package that tools/peers compiles.
+COMPILED = {"llama-cpp-python": "llama_cpp/lib/libggml-cpu.so"}
 # Matches roofbench's --allocator=tuned: retained memory on huge pages, as read by glibc and LibTorch at start-up.
 TUNED = {
     "GLIBC_TUNABLES": f"glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold={2**63}",
@@ -63,11 +66,22 @@ def count(text: str) -> int:
     return number
 
 
+def compiler_of(library: Path) -> str:
+    """As it is in the library. One by clang names the GCC of the system's start files as well."""
+    text = library.read_bytes() if library.is_file() else b""
+    found = re.search(rb"(clang) version ([\d.]+)", text) or re.search(rb"(GCC): \([^)]*\) ([\d.]+)", text)
+    return b" ".join(found.groups()).decode() if found else "an unknown compiler"
+
+
 def versions(packages: Sequence[str]) -> dict[str, str]:
     found = {}
     for package in packages:
         try:
-            found[package] = importlib.metadata.version(package)
+            distribution = importlib.metadata.distribution(package)
+            found[package] = distribution.version
+            if package in COMPILED:
+                library = Path(str(distribution.locate_file(COMPILED[package])))
+                found[package] += f" by {compiler_of(library)}"
         except importlib.metadata.PackageNotFoundError as missing:
             raise FailedError(
                 f"{package} is not installed: {sys.executable} -m pip install -r tools/requirements-peers.txt"
