@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,12 +32,15 @@ def _small_disk(machine: Machine) -> None:
     machine.command("df", "printf 'head\\nfs 1 1 3000000 1 /\\n'")
 
 
-def _failing_pip(machine: Machine) -> None:
+def _pip(machine: Machine, body: str) -> None:
+    """A stand-in for the Python of an incomplete environment, which logs its arguments and does that."""
     machine.stamp.unlink()
     machine.command("df", "printf 'head\\nfs 1 1 90000000 1 /\\n'")
-    python = machine.root / ".venv/bin/python"
-    python.unlink()
-    python.symlink_to(shutil.which("false") or "/bin/false")
+    machine.script(machine.root / ".venv/bin/python", f'printf "%s\\n" "python $*" >>"$CALLS"\n{body}')
+
+
+def _failing_pip(machine: Machine) -> None:
+    _pip(machine, "echo the disk is full; exit 1")
 
 
 @pytest.mark.parametrize(
@@ -48,8 +50,11 @@ def _failing_pip(machine: Machine) -> None:
         (_failing_apt, ["FAILED: cannot install system packages: g++", "apt-get update && apt-get install g++"]),
         (_other_system, ["FAILED: apt-get is missing and cannot install: cmake"]),
         (_small_disk, ["FAILED: 8 GB of free disk space are required", "has 3 GB"]),
-        (_failing_pip, ["FAILED: cannot install the Python packages"]),
-        (lambda machine: machine.command("cmake", "exit 1"), ["FAILED: cannot build build/release"]),
+        (_failing_pip, ["the disk is full", "FAILED: cannot install the Python packages"]),
+        (
+            lambda machine: machine.command("cmake", "echo x.cc is wrong; exit 1"),
+            ["x.cc is wrong", "FAILED: cannot build build/release"],
+        ),
     ],
 )
 def test_a_failed_step_is_explained(machine: Machine, breaks: Callable[[Machine], None], messages: list[str]) -> None:
@@ -74,6 +79,46 @@ def test_another_libtorch_is_configured(machine: Machine, tmp_path: Path) -> Non
     machine.calls.unlink()
     assert machine.run("bench").returncode == 0
     assert machine.called()[0] == "cmake --build --preset release --target roofbench"
+
+
+def test_a_first_run_writes_the_output_of_its_steps_to_files(machine: Machine) -> None:
+    steps = 'for i in {1..400}; do echo "step $i"; done'
+    _pip(machine, steps)
+    machine.command("cmake", steps)
+    (machine.root / "build/release/build.ninja").unlink()
+    done = machine.run("bench", "--version")
+    assert done.returncode == 0, done.stderr
+    assert len(f"{done.stdout}{done.stderr}".splitlines()) < 10
+    for log in ("pip", "configure-release", "release"):
+        assert (machine.root / f"build/{log}.log").read_text().endswith("step 400\n")
+
+
+def _installed(machine: Machine, tool: str, **environment: str) -> list[str]:
+    """The packages and requirements of each call of pip."""
+    machine.calls.unlink(missing_ok=True)
+    assert machine.run(tool, *(["--version"] if tool == "bench" else []), **environment).returncode == 0
+    calls = [line.partition(" --no-cache-dir ")[2] for line in machine.called() if " pip install " in line]
+    return [call.replace(f"-r {machine.root}/tools/requirements-", "-r ") for call in calls]
+
+
+def test_bench_installs_what_the_program_and_reports_need_and_the_tests_add_theirs(machine: Machine) -> None:
+    _pip(machine, "")
+    (first,) = _installed(machine, "bench")
+    packages = [word.partition("==")[0] for word in first.split() if word != "-r"]
+    assert packages == ["report.txt", "history.txt", "tokenizers", "torch"]
+    assert _installed(machine, "bench") == []
+    (second,) = _installed(machine, "setup")
+    assert {"tests.txt", "oracles.txt"} <= set(second.split())
+    assert _installed(machine, "setup") == _installed(machine, "bench") == []
+
+
+def test_libtorch_for_processors_comes_from_pytorchs_index(machine: Machine) -> None:
+    _pip(machine, "")
+    torch, others = _installed(machine, "bench", ROOFBENCH_TORCH="cpu")
+    (pinned,) = (line for line in (machine.root / "tools/requirements-torch.txt").read_text().split() if "==" in line)
+    assert torch == f"{pinned}+cpu --index-url https://download.pytorch.org/whl/cpu"
+    assert "torch" not in others
+    assert _installed(machine, "bench") == [], "the choice is kept"
 
 
 def test_a_missing_libtorch_is_refused(machine: Machine) -> None:
@@ -125,7 +170,7 @@ def test_bench_asks_with_the_size_of_libtorch_and_only_on_a_terminal(machine: Ma
     machine.stamp.unlink()
     status, shown = machine.run_on_a_terminal("n\n", "bench")
     assert status != 0
-    assert "LibTorch and Python packages, 4.7 GB on disk, a download of about 3 GB" in shown
+    assert "LibTorch and Python packages, 5 GB on disk, a download of about 3 GB" in shown
     assert INSTALLATION not in machine.called()
 
 
