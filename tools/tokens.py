@@ -37,7 +37,11 @@ def load(file: Path) -> Tokenizer:
     if not file.is_file():
         raise refusal(f"{file} is missing: expected the folder of a checkpoint with its tokenizer")
     with one_line_errors(file):
-        return Tokenizer.from_file(str(file))
+        tokenizer = Tokenizer.from_file(str(file))
+        # As in transformers, where only a call that asks for them pads or truncates.
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+    return tokenizer
 
 
 def parse_id(text: str) -> int:

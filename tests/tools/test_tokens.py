@@ -48,6 +48,17 @@ def test_lines_encodes_each_line(folder: Path) -> None:
     assert "--lines requires encode" in refused.stderr
 
 
+def test_padding_and_truncation_of_the_checkpoint_are_off(folder: Path) -> None:
+    """They serve batches of a training: a prompt would silently lose its end, or get tokens that nobody wrote."""
+    file = folder / "tokenizer.json"
+    tokenizer = token_tool.load(file)
+    tokenizer.enable_truncation(max_length=2)
+    tokenizer.enable_padding(length=5, pad_id=0)
+    tokenizer.save(str(file))
+    assert tokens("encode", str(folder), "the roof is high").stdout == "1,2,3,4\n"
+    assert tokens("encode", "--lines", str(folder), text="the\nroof is\n").stdout == "1\n2,3\n"
+
+
 def test_errors_name_the_reason(folder: Path, tmp_path: Path) -> None:
     missing = tokens("encode", str(tmp_path / "nowhere"), "x")
     assert missing.returncode != 0
