@@ -24,7 +24,7 @@ def _gemv(impl: str, sizes: dict[str, float], extra: str = "") -> list[dict[str,
 
 
 def _experiments(path: Path) -> list[dict[str, str]]:
-    found = list(csv.DictReader(io.StringIO(gpt_fast.text(load(path), with_header=True))))
+    found = list(csv.DictReader(io.StringIO(gpt_fast.text([load(path)]))))
     return [row for row in found if "(" in row["name"]]
 
 
@@ -69,6 +69,20 @@ def test_every_device_has_one_utilisation(tmp_path: Path) -> None:
 
 def test_the_target_of_a_published_generation_is_its_own(tmp_path: Path) -> None:
     counters = {"tokens/s": 12.0, "e2e_tokens/s": 10.0, "target_e2e_tokens/s": 94.0, "parameters": 7e9}
-    path = builders.write_json(tmp_path / "a.json", [builders.row("published/experiment:x", 1.0) | counters])
-    (row,) = csv.DictReader(io.StringIO(gpt_fast.text(load(path), with_header=True)))
-    assert (row["metric"], row["target"], row["actual"], row["is_model"]) == ("token_per_sec", "94", "10", "True")
+    counters |= {"bytes/s": 50e9, "target_bytes/s": 1253e9}
+    name = "published/experiment:gpt_fast_llama2_7b_bf16"
+    path = builders.write_json(tmp_path / "a.json", [builders.row(name, 1.0) | counters])
+    rows = csv.DictReader(io.StringIO(gpt_fast.text([load(path)])))
+    assert [(row["metric"], row["target"], row["actual"], row["dtype"], row["is_model"]) for row in rows] == [
+        ("token_per_sec", "94", "10", "bf16", "True"),
+        ("memory_bandwidth(GB/s)", "1253", "50", "bf16", "True"),
+    ]
+
+
+def test_a_dtype_by_default_is_written(tmp_path: Path) -> None:
+    """Names of cases omit defaults."""
+    path = builders.write_json(
+        tmp_path / "a.json", [builders.row("mlp_layer_norm_gelu/d:1024", 1.0) | {"bytes/s": 1.0}]
+    )
+    (row,) = csv.DictReader(io.StringIO(gpt_fast.text([load(path)])))
+    assert row["dtype"] == "bf16"

@@ -132,7 +132,7 @@ def test_counters_by_a_pattern_are_as_many_as_a_table_has_room_for(
 
 
 @pytest.mark.parametrize(
-    "before", ["name,time\n1,2\n", "\n", "\ufeffname,metric\n", "{}", "name,metric,target,actual\n"]
+    "before", ["name,time\n1,2\n", "\n", "\ufeffname,metric\n", "{}", "metric,actual\n", "name,metric,actual,actual\n"]
 )
 def test_gpt_fast_refuses_a_file_with_other_columns(
     result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], before: str
@@ -156,6 +156,26 @@ def test_gpt_fast_appends_with_one_header(result: Path, tmp_path: Path, capsys: 
     assert rows[0]["metric"] == "memory_bandwidth(GB/s)"
     assert float(rows[0]["actual"]) == pytest.approx(12 * 1024**2 / 0.01 / 1e9, rel=1e-5)
     assert (rows[0]["dtype"], rows[0]["device"], rows[0]["arch"]) == ("fp32", "cpu", "Test CPU")
+
+
+def test_gpt_fast_appends_in_the_columns_of_the_file(
+    result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Earlier releases of gpt-fast's benchmark.py wrote fewer columns."""
+    out = tmp_path / "all.csv"
+    out.write_text("name,metric,target,actual,dtype,device,arch\nx,token_per_sec,94,90,bfloat16,cuda,A100")
+    _table(capsys, result, "--format=gpt_fast", f"--output={out}")
+    header, before, *rows = csv.reader(io.StringIO(out.read_text()))
+    assert header == ["name", "metric", "target", "actual", "dtype", "device", "arch"]
+    assert before[-1] == "A100", "its last line had no end"
+    assert {len(row) for row in rows} == {7}
+    assert rows[0][4:] == ["fp32", "cpu", "Test CPU"]
+
+
+def test_gpt_fast_makes_the_folder(result: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "new" / "results" / "all.csv"
+    _table(capsys, result, "--format=gpt_fast", f"--output={out}")
+    assert out.read_text().startswith("name,metric,")
 
 
 def test_controls_in_a_reason_do_not_reach_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

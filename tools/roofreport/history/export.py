@@ -34,8 +34,7 @@ class Row:
 
     @property
     def dtype(self) -> str:
-        axes = case_name.axes(self.case)
-        return axes.get(case_name.DTYPE, axes.get(case_name.PRECISION, ""))
+        return case_name.dtype(self.case, packaged())
 
     def metrics(self) -> Iterator[tuple[Metric, float]]:
         """The time and every counter that has a direction, but no flags: services divide one run's value by
@@ -224,7 +223,7 @@ def _newest_run(store: Store, choice: Choice) -> list[Row]:
 
 def _gpt_fast(store: Store, choice: Choice) -> bytes:
     rows = _newest_run(store, choice)
-    return gpt_fast.text(store.result(rows[-1].run), with_header=True).encode() if rows else b""
+    return gpt_fast.text([store.result(rows[-1].run)]).encode() if rows else b""
 
 
 FORMATS: dict[str, Callable[[Store, Choice], bytes]] = {

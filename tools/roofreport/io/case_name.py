@@ -10,6 +10,8 @@ MANUAL_TIME = "/manual_time"
 DTYPE = "dtype"  # what tensors are stored and computed in
 PRECISION = "precision"  # the format of weights
 PASS = "pass"  # forward, backward, … of a model or an operation
+_EXPERIMENT = "experiment"  # a published one, which has the format of its weights in its name
+_FORMATS = frozenset({"bf16", "fp16", "int8"})
 
 
 def plain(name: str) -> str:
@@ -35,6 +37,13 @@ def value_of(name: str, axis: str, contract: Contract) -> str | None:
     known = contract.families.get(family(name))
     spec = known.axis(axis) if known else None
     return spec.default if spec else None
+
+
+def dtype(name: str, contract: Contract) -> str:
+    """What tensors or weights are stored in; empty where the case does not say."""
+    stored = value_of(name, DTYPE, contract) or value_of(name, PRECISION, contract)
+    words = axes(name).get(_EXPERIMENT, "").split("_")
+    return stored or next((word for word in words if word in _FORMATS), "")
 
 
 def with_axis(name: str, axis: str, value: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from roofreport.io.result import Case, Result, State
 from roofreport.text import printable, spreadsheet
 
 COLUMNS = ("name", "metric", "target", "actual", "dtype", "device", "arch", "is_model")
+_LEAST = {"name", "metric", "actual"}  # what a row means nothing without
 _GIGA = 1e9
 _LONGEST_HEADER = 1000
 _OF_A100 = "a100_flop_util"
@@ -101,8 +102,7 @@ def rows(result: Result) -> list[dict[str, str]]:
                 mean = fmean(values.values()) / scale
                 add(f"{experiment.name} ({impl})", metric, mean, experiment.target, experiment.dtype)
     for name, case in cases.items():
-        axes = case_name.axes(name)
-        dtype = axes.get(case_name.DTYPE, axes.get(case_name.PRECISION, ""))
+        dtype = case_name.dtype(name, result.contract)
         for counter, metric, scale in _METRICS:
             if _has(case, counter):
                 published = case.counters.get(f"target_{counter}")
@@ -115,32 +115,34 @@ def _text(text: str) -> str:
     return spreadsheet(printable(text))
 
 
-def begins(path: Path) -> bool:
-    """Whether rows for this file need a header before them. Refuses a file of other columns, and files that are not
-    text.
+def columns_of(path: Path) -> tuple[str, ...]:
+    """The columns of this file, of which earlier releases of gpt-fast wrote fewer; none for a new or empty one. Refuses
+    a file of other columns, and files that are not text.
     """
-    expected = ",".join(COLUMNS)
     try:
         with path.open(encoding="utf-8", newline="") as file:
             first = file.readline(_LONGEST_HEADER)
     except FileNotFoundError:
-        return True
+        return ()
     except UnicodeDecodeError:
         first = "bytes that are not text"
     except OSError as error:
         raise UnusableInputError(f"{printable(str(path))}: {error.strerror}; name another --output") from error
-    if first and first.rstrip("\r\n") != expected:
+    columns = tuple(first.rstrip("\r\n").split(",")) if first else ()
+    if columns and not (_LEAST <= set(columns) <= set(COLUMNS) and len(set(columns)) == len(columns)):
         raise UnusableInputError(
             f"{printable(str(path))}: begins with {printable(first.rstrip(), 80)!r}, and rows in gpt-fast's columns "
-            f"({expected}) cannot follow; name another --output"
+            f"({','.join(COLUMNS)}) cannot follow; name another --output"
         )
-    return not first
+    return columns
 
 
-def text(result: Result, with_header: bool) -> str:
+def text(results: Sequence[Result], columns: Sequence[str] = ()) -> str:
+    """Rows in these columns; without any, in all of them after a header."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    if with_header:
+    writer = csv.DictWriter(out, columns or COLUMNS, lineterminator="\n", extrasaction="ignore")
+    if not columns:
         writer.writeheader()
-    writer.writerows(rows(result))
+    for result in results:
+        writer.writerows(rows(result))
     return out.getvalue()

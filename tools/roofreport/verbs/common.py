@@ -87,9 +87,14 @@ def writing(path: Path) -> Iterator[BinaryIO]:
         raise _unwritable(path, error) from error
 
 
-def append(path: Path, text: str) -> None:
+def append_lines(path: Path, text: str) -> None:
+    """Makes the folder, too."""
     try:
-        with path.open("ab") as file:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+b") as file:
+            if file.tell() > 0:
+                file.seek(-1, os.SEEK_END)
+                file.write(b"" if file.read(1) == b"\n" else b"\n")
             file.write(text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise _unwritable(path, error) from error

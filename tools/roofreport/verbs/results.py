@@ -20,7 +20,7 @@ from roofreport.verbs.common import (
     EXIT_OK,
     Verb,
     add_pictures,
-    append,
+    append_lines,
     importing_matplotlib,
     notes,
     pictures,
@@ -83,13 +83,10 @@ def _add_table(parser: argparse.ArgumentParser) -> None:
 
 
 def _gpt_fast(results: list[Result], output: Path | None) -> None:
-    for number, result in enumerate(results):
-        fresh = number == 0 if output is None else gpt_fast.begins(output)
-        text = gpt_fast.text(result, with_header=fresh)
-        if output is None:
-            show(text, end="")
-        else:
-            append(output, text)
+    if output is None:
+        show(gpt_fast.text(results), end="")
+    else:
+        append_lines(output, gpt_fast.text(results, gpt_fast.columns_of(output)))
 
 
 def _table(args: argparse.Namespace) -> int:
