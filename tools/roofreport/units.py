@@ -36,6 +36,23 @@ def time(seconds: float) -> str:
     return "unknown"  # it is not a number
 
 
+# For units of time: how many of them make a second.
+_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+_SCALED = ("B", "B/s", "FLOP/s")
+_BARE = ("", "count", "number", "0 or 1")
+
+
+def spelled(value: float, unit: str) -> str:
+    """A figure of the contract, in a unit of its own: 1.23 ms, 50 %, 4000, 12.3 M, 96.5 tokens/s."""
+    if unit in _PER_SECOND:
+        return time(value / _PER_SECOND[unit])
+    if unit == "fraction":
+        return share(value)
+    name = "" if unit in _BARE else unit
+    scaled = unit in _SCALED or abs(value) >= 1e6
+    return (quantity(value, name) if scaled else f"{digits(value)} {name}").rstrip()
+
+
 def percent(ratio: float, decimals: int = 1) -> str:
     """+3.0 %, of 0.03."""
     return f"{100 * ratio:+.{decimals}f} %"

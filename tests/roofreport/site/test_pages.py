@@ -230,10 +230,13 @@ def test_works_from_a_web_server(chromium: Browser, plain: sites.Site) -> None:
         server.shutdown()
 
 
+_UNITS = ("s", "ms", "fraction", "B", "tokens/s", "count", "number", "0 or 1", "")
+
+
 def test_says_figures_as_the_overview_does(visit: sites.Visit, plain: sites.Site) -> None:
     page = visit.open(plain.url("compare"))
     values = [0.0, 1.0, 999.6, 1234.6, 12345678.9, 1.234e-5, 0.000123456, 0.5, 3.4e21, 1e-300, 1e300, -2.5, 37.0]
-    rows = [[value, unit] for value in values for unit in ("s", "ms", "fraction", "bytes", "count", "0 or 1", "")]
+    rows = [[value, unit] for value in values for unit in _UNITS]
     said = page.evaluate("rows => rows.map(([value, unit]) => units.shown(value, unit))", rows)
     assert said == [overview.shown(value, str(unit)) for value, unit in json.loads(json.dumps(rows))]
     changes = [0.0, 0.0826, -0.5, 8.99, 11.0]

@@ -14,12 +14,11 @@ from xml.etree import ElementTree
 from roofreport import units
 from roofreport.gate.verdicts import ALARMS, ORDER, Finding
 from roofreport.history.records import Reading, Run, Series
-from roofreport.io.contract import TIME, Metric
+from roofreport.io.contract import Metric
 from roofreport.io.result import Case
 from roofreport.render import formats
 from roofreport.render.formats import LONGEST_NAME, Cell, Column, Table, figure, spanning, table, words
-from roofreport.render.judgement_table import cell, finite, spelled
-from roofreport.render.result_tables import counter_text
+from roofreport.render.judgement_table import cell, finite
 from roofreport.text import escaped, printable
 
 _SHORT = 60
@@ -57,10 +56,6 @@ def series_table(found: Sequence[Series]) -> Table:
     return table(found, columns)
 
 
-def metric_text(value: float, metric: Metric) -> str:
-    return units.time(value) if metric.name == TIME.name else counter_text(value, metric.unit)
-
-
 def readings_table(one: Series, found: Sequence[Reading], metric: Metric) -> Table:
     rows = []
     last: float | None = None
@@ -69,7 +64,7 @@ def readings_table(one: Series, found: Sequence[Reading], metric: Metric) -> Tab
             why = Case(one.case, 0, reading.state, reading.reason).why_not
             value, change = spanning(why), Cell()
         else:
-            value = Cell(metric_text(reading.value, metric), reading.value)
+            value = Cell(units.spelled(reading.value, metric.unit), reading.value)
             change = figure(reading.value / last - 1 if last else None, units.percent)
             last = reading.value
         rows.append((*(cell(reading.run) for _, cell in _RUN), value, change, words("noisy" if reading.noisy else "")))
@@ -96,7 +91,7 @@ class Report:
 
 def gate_table(report: Report) -> Table:
     def of_metric(value: float) -> Cell:
-        return cell(value, lambda value: spelled(value, report.metric))
+        return cell(value, lambda value: units.spelled(value, report.metric.unit))
 
     new = [finding for finding in report.found if finding.kind == "new"]
     named = [finding for finding in report.found if finding.kind != "new"] + new[:_MOST_NEW]

@@ -14,12 +14,6 @@ from roofreport.render.formats import Cell, Column, Table, figure, table, words
 from roofreport.stats.verdict import Judgement, Verdict
 
 
-def spelled(value: float, metric: Metric) -> str:
-    if metric.unit in ("s", "ms"):
-        return units.time(value if metric.unit == "s" else value / 1e3)
-    return units.quantity(value, metric.unit if "/s" in metric.unit or metric.unit == "B" else "").rstrip()
-
-
 def cell(value: float, shown: Callable[[float], str]) -> Cell:
     """As figure(); empty for nan."""
     return Cell(value=value) if math.isnan(value) else figure(value, shown)
@@ -31,7 +25,7 @@ def finite(value: float) -> float | None:
 
 def build(judgements: Sequence[Judgement], metric: Metric = TIME) -> Table:
     def of_metric(value: float) -> Cell:
-        return cell(value, lambda value: spelled(value, metric))
+        return cell(value, lambda value: units.spelled(value, metric.unit))
 
     columns: list[Column[Judgement]] = [
         ("verdict", lambda one: words(one.verdict.value)),

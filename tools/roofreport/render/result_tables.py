@@ -117,16 +117,6 @@ DEFAULT_COLUMNS = (NAME, MEDIAN, MEAN, "samples", "FLOP/s", "bytes/s", "roof", "
 _MILLISECOND = 1e-3
 
 
-def counter_text(value: float, unit: str) -> str:
-    if unit in ("FLOP/s", "B/s", "B"):
-        return units.quantity(value, unit)
-    if unit == "fraction":
-        return units.share(value)
-    if unit == "ms":
-        return units.time(value * _MILLISECOND)
-    return units.digits(value)
-
-
 def _cell(case: Case | None, column: str, contract: Contract) -> Cell:
     if not _is_measured(case):
         return Cell()
@@ -139,7 +129,7 @@ def _cell(case: Case | None, column: str, contract: Contract) -> Cell:
         scale, unit = (1.0, "ms") if mean >= 1 else (1e3, "µs")
         return Cell(f"{units.digits(mean * scale)} ± {units.digits(deviation * scale, 2)} {unit}", mean * _MILLISECOND)
     metric = contract.metric(column)
-    return figure(case.counters.get(column), lambda value: counter_text(value, metric.unit if metric else ""))
+    return figure(case.counters.get(column), lambda value: units.spelled(value, metric.unit if metric else ""))
 
 
 def _missing(case: Case | None) -> Cell:

@@ -22,21 +22,10 @@ from roofreport.site import data
 from roofreport.site.data import Histories, Status, token, words
 
 _UNKNOWN = "-"
-# For units that are part of a second: how many of them make one.
-_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
-_BARE = ("", "count", "0 or 1")
 
 
 def shown(value: float | None, unit: str) -> str:
-    if value is None or not math.isfinite(value):
-        return _UNKNOWN
-    if unit in _PER_SECOND:
-        return units.time(value / _PER_SECOND[unit])
-    if unit == "fraction":
-        return units.share(value)
-    if unit in _BARE:
-        return units.quantity(value, "").rstrip()
-    return units.quantity(value, unit)
+    return _UNKNOWN if value is None or not math.isfinite(value) else units.spelled(value, unit)
 
 
 def change(ratio: float | None) -> str:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
-// Figures in readable form, as units.py and overview.py spell them.
+// Figures in readable form, as units.py spells them.
 const units = (() => {
   const PREFIXES = [[1e18, "E"], [1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
   const TIMES = [[1, "s", 1], [1e-3, "ms", 1e3], [1e-6, "µs", 1e6], [0, "ns", 1e9]];
@@ -30,7 +30,9 @@ const units = (() => {
     if (value === null || value === undefined || !Number.isFinite(value)) return UNKNOWN;
     if (unit in PER_SECOND) return time(value / PER_SECOND[unit]);
     if (unit === "fraction") return `${digits(100 * value)} %`;
-    return quantity(value, ["", "count", "0 or 1"].includes(unit) ? "" : unit).trimEnd();
+    const name = ["", "count", "number", "0 or 1"].includes(unit) ? "" : unit;
+    const scaled = ["B", "B/s", "FLOP/s"].includes(unit) || Math.abs(value) >= 1e6;
+    return (scaled ? quantity(value, name) : `${digits(value)} ${name}`).trimEnd();
   };
   const change = (ratio) => {
     if (!Number.isFinite(ratio)) return UNKNOWN;

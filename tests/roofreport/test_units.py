@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures are spelled by their unit, in one way for every report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import builders
+import pytest
+from roofreport import units
+from roofreport.cli import main
+from roofreport.site import overview
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.00123, "s", "1.23 ms"),
+        (2500.0, "ms", "2.5 s"),
+        (450.0, "ns", "450 ns"),
+        (0.5, "fraction", "50 %"),
+        (2.5e9, "B", "2.5 GB"),
+        (1500.0, "B", "1.5 kB"),
+        (4000.0, "count", "4000"),
+        (128.6e6, "count", "129 M"),
+        (1234.0, "tokens/s", "1234 tokens/s"),
+        (1410.0, "MHz", "1410 MHz"),
+        (12.5, "number", "12.5"),
+        (1.0, "0 or 1", "1"),
+    ],
+)
+def test_spelled(value: float, unit: str, text: str) -> None:
+    assert units.spelled(value, unit) == text
+    assert overview.shown(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("metric", "text"), [("roof", "50 %"), ("tokens/s", "1234 tokens/s"), ("itl_ms", "9.76 ms"), ("peak_mem", "1.5 MB")]
+)
+def test_table_and_compare_spell_alike(
+    metric: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counters = {"roof": 0.5, "tokens/s": 1234.0, "itl_ms": 9.76, "peak_mem": 1.5e6}
+    path = str(builders.write_json(tmp_path / "a.json", [builders.row("a/n:1", 1.0) | counters]))
+    for arguments in (["table", path, f"--columns=case,{metric}"], ["compare", path, path, f"--metric={metric}"]):
+        assert main(arguments) == 0
+        assert f" {text}" in capsys.readouterr().out.splitlines()[2]
