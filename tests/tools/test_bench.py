@@ -177,6 +177,13 @@ def test_it_ends_with_a_summary_of_the_results(machine: Machine, tmp_path: Path)
     assert "2.00x eager" in done.stdout[fastest:written]
 
 
+def test_the_summary_is_shown_on_the_terminal_whose_width_it_fits(machine: Machine) -> None:
+    machine.roofbench('for flag; do case $flag in --benchmark_out=*) echo {} >"${flag#*=}" ;; esac; done')
+    machine.script(machine.root / "tools/report", '[[ ! -t 1 ]] || echo "$1 on a terminal"')
+    _, shown = machine.run_on_a_terminal("", "bench")
+    assert "summary on a terminal" in shown
+
+
 def test_without_json_it_summarizes_the_journal_if_that_has_measurements(machine: Machine, tmp_path: Path) -> None:
     machine.roofbench('for flag; do case $flag in --journal=*) echo {} >"${flag#*=}" ;; esac; done')
     machine.script(machine.root / "tools/report", 'echo "report $*" >>"$CALLS"')
