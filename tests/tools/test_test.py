@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/test --all on a machine of stand-ins: what runs beside the tests, and what it reports of it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import pytest
+from machine import Machine
+
+PASSED = '<testsuite><testcase classname=\\"a\\" name=\\"b\\"/></testsuite>'
+# The one of ctest and pytest that is called writes its report; pytest only ends when a linter has.
+TESTS = f"""
+for argument; do case $argument in *.xml) report=$argument ;; esac; done
+[[ $* != *"-m pytest"* ]] || until [[ -e linted ]]; do sleep 0.01; done
+echo "{PASSED}" >"$report"
+"""
+BUSY_S = 1
+BUSY = f'"{sys.executable}" -S -c "import time\nwhile time.process_time() < {BUSY_S} + 0.1: pass"'
+
+
+@pytest.fixture
+def complete(machine: Machine) -> Machine:
+    for name in ("cp", "find", "renice", "xargs"):
+        (machine.bin / name).symlink_to(shutil.which(name) or name)
+    for folder in ("lib", "benchmarks", "tests", "build/asan"):
+        (machine.root / folder).mkdir(exist_ok=True)
+    (machine.root / "lib/a.cc").touch()
+    machine.command("ctest", TESTS)
+    python = machine.root / ".venv/bin/python"
+    machine.script(python, f'[[ $* == *"-m pytest"* ]] || exec "{sys.executable}" "$@"\n{TESTS}')
+    for linter in ("clang-format", "ruff", "check-jsonschema", "zizmor"):
+        machine.script(python.with_name(linter), "exit 0")
+    return machine
+
+
+@pytest.mark.parametrize(("status", "totals"), [(0, "11 passed, 0 failed"), (1, "10 passed, 1 failed")])
+def test_linters_and_sanitizers_run_beside_the_tests_and_count(complete: Machine, status: int, totals: str) -> None:
+    complete.script(complete.root / ".venv/bin/mypy", f"{BUSY}; echo >linted; echo what mypy says; exit {status}")
+    done = complete.run("test", "--all")
+    assert done.returncode == status, done.stderr
+    assert totals in done.stdout
+    assert "what mypy says" in done.stdout
+    assert {"ctest --preset release", "ctest --preset asan"} <= {
+        " ".join(call.split()[:3]) for call in complete.called()
+    }
+    rows = (complete.root / "build/reports/stages.tsv").read_text().splitlines()
+    used = {name: int(processor) for name, _, processor in (row.split("\t") for row in rows)}
+    assert used["mypy"] >= BUSY_S
+    assert used["ruff check"] == 0
