@@ -88,6 +88,13 @@ struct Deviation {
   }
 };
 
+// Advice where no sum was declared and the errors are small enough to be the rounding of one.
+std::string AboutSums(const Tolerance& tolerance, double relative_error) {
+  constexpr double kRounding = 1e-2;
+  if (workload::Epsilon(tolerance.dtype) == 0 || tolerance.reduction > 1 || !(relative_error < kRounding)) return "";
+  return "; a sum of n terms needs Tolerance{.reduction = n} in .Within (docs/your_family.md)";
+}
+
 }  // namespace
 
 double RelativeTolerance(const Tolerance& tolerance) {
@@ -127,17 +134,19 @@ absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& referenc
   if (deviation.wrong > 0) {
     return absl::DataLossError(
         absl::StrFormat("wrong %s: %d of %d elements are off, the worst (element %d) is %g where the reference has %g "
-                        "(allowed: %.2g relative)",
+                        "(allowed: %.2g relative)%s",
                         what, deviation.wrong, result.numel(), deviation.worst, deviation.worst_actual,
-                        deviation.worst_expected, relative));
+                        deviation.worst_expected, relative,
+                        AboutSums(tolerance, std::abs(deviation.worst_actual - deviation.worst_expected) /
+                                                 (std::abs(deviation.worst_expected) + rms))));
   }
   // Detects errors that are small in each element but systematic, such as those of a slightly wrong formula.
   constexpr double kFewest = 64;
   const double error_rms = elements > 0 ? std::sqrt(deviation.squares / elements) : 0;
   if (elements < kFewest || error_rms <= relative / 2 * rms) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrFormat("wrong %s: its errors have a root mean square of %.2g of the reference's (allowed: %.2g)", what,
-                      error_rms / rms, relative / 2));
+      absl::StrFormat("wrong %s: its errors have a root mean square of %.2g of the reference's (allowed: %.2g)%s", what,
+                      error_rms / rms, relative / 2, AboutSums(tolerance, error_rms / rms)));
 }
 
 absl::Status CheckRowSums(const at::Tensor& whole, const at::Tensor& sums, const Tolerance& tolerance,

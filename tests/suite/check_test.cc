@@ -45,6 +45,19 @@ TEST(CompareTensors, AllowsTheRoundingOfTheFormat) {
   EXPECT_FALSE(CompareTensors(reference.to(at::kBFloat16), reference, {.dtype = Dtype::kFp32}, "y").ok());
 }
 
+TEST(CompareTensors, SumsWithoutTheirLengthGetAdvice) {
+  const at::Tensor terms = at::randn({100, 4096});
+  at::Tensor result = terms.select(1, 0).clone();
+  for (int64_t i = 1; i < terms.size(1); ++i) result.add_(terms.select(1, i));  // one after the other
+  const at::Tensor reference = terms.sum(1, /*keepdim=*/false, at::kDouble);
+  const auto message = [&](const at::Tensor& actual, const Tolerance& tolerance) {
+    return std::string(CompareTensors(actual, reference, tolerance, "y").message());
+  };
+  EXPECT_THAT(message(result, {}), HasSubstr("a sum of n terms needs Tolerance{.reduction = n} in .Within"));
+  EXPECT_EQ(message(result, {.reduction = 4096}), "");
+  EXPECT_THAT(message(result * 1.5, {}), testing::AllOf(HasSubstr("wrong y"), testing::Not(HasSubstr("Within"))));
+}
+
 TEST(CompareTensors, FindsASmallErrorThatIsEverywhere) {
   const at::Tensor reference = at::randn({1000}, at::kDouble);
   const Tolerance bf16{.dtype = Dtype::kBf16};
