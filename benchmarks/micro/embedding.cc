@@ -6,6 +6,7 @@
 #include <ATen/ops/index_select.h>
 
 #include "lib/kernels/operators/elementwise/data_movement.h"
+#include "lib/suite/check.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/elementwise.h"
 
@@ -33,7 +34,7 @@ const Registration kEmbedding =
         })
         .Reference(
             [](const Embedding& o) { return o.table.index_select(0, o.index.index_select(0, o.rows)).to(at::kDouble); })
-        .RowSums([](const Embedding& o) { return o.table.sum(1, false, at::kDouble).index_select(0, o.index); })
+        .RowSums([](const Embedding& o) { return ExactRowSums(o.table).index_select(0, o.index); })
         // The operation that at::embedding calls for a list of tokens, with a preallocated result.
         .Impl("eager", [](Embedding& o) { at::index_select_out(o.y, o.table, 0, o.index); })
         .Impl("native", Cpu([]<typename T>(Embedding& o) {

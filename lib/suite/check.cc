@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/suite/check.h"
 
+#include <ATen/ops/atleast_1d.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/isfinite.h>
-#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -95,7 +98,29 @@ std::string AboutSums(const Tolerance& tolerance, double relative_error) {
   return "; a sum of n terms needs Tolerance{.reduction = n} in .Within (docs/your_family.md)";
 }
 
+// The sum of each row of [..., n] in double precision and its Euclidean norm (of integers 0), a block at a time: the
+// whole in double may not fit.
+std::pair<at::Tensor, at::Tensor> SumsAndNorms(const at::Tensor& whole) {
+  constexpr int64_t kElements = 1 << 20;
+  const at::Tensor rows = at::atleast_1d(whole).unsqueeze(0).flatten(0, -2);
+  std::vector<at::Tensor> sums, norms;
+  for (const at::Tensor& some : rows.split(std::max<int64_t>(1, kElements / std::max<int64_t>(1, rows.size(1))))) {
+    at::Tensor sum = at::zeros({some.size(0)}, whole.options().dtype(at::kDouble));
+    at::Tensor squares = at::zeros_like(sum);
+    for (const at::Tensor& block : some.split(kElements, 1)) {
+      const at::Tensor exact = block.to(at::kDouble);
+      sum.add_(exact.sum(1));
+      if (whole.is_floating_point()) squares.add_(exact.square().sum(1));
+    }
+    sums.push_back(sum);
+    norms.push_back(squares.sqrt_());
+  }
+  return {at::cat(sums), at::cat(norms)};
+}
+
 }  // namespace
+
+at::Tensor ExactRowSums(const at::Tensor& x) { return SumsAndNorms(x).first; }
 
 double RelativeTolerance(const Tolerance& tolerance) {
   const double epsilon = workload::Epsilon(tolerance.dtype);
@@ -152,7 +177,8 @@ absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& referenc
 absl::Status CheckRowSums(const at::Tensor& whole, const at::Tensor& sums, const Tolerance& tolerance,
                           const std::string& what) {
   // Finite elements cannot sum to infinity in double precision: that would take 1e270 elements of bf16 or fp32.
-  const at::Tensor actual = whole.detach().sum(-1, /*keepdim=*/false, at::kDouble).to(at::kCPU).reshape({-1});
+  const auto [row_sums, row_norms] = SumsAndNorms(whole.detach());
+  const at::Tensor actual = row_sums.to(at::kCPU);
   if (const at::Tensor bad = actual.isfinite().logical_not(); bad.any().item<bool>()) {
     return absl::DataLossError(absl::StrFormat("wrong %s: a NaN or an infinity in %d of %d rows, the first in row %d",
                                                what, bad.sum().item<int64_t>(), bad.numel(),
@@ -164,12 +190,9 @@ absl::Status CheckRowSums(const at::Tensor& whole, const at::Tensor& sums, const
     return absl::InternalError(
         absl::StrCat("sums of ", expected.numel(), " rows for a ", what, " of ", actual.numel()));
   }
-  const at::Tensor norm = whole.is_floating_point()
-                              ? at::linalg_vector_norm(whole.detach(), 2, {-1}, false, at::kDouble).to(at::kCPU)
-                              : at::zeros_like(actual);
   const double relative = RelativeTolerance(tolerance);
   const at::Tensor excess =
-      actual.sub(expected).abs_().sub_(expected.abs().add_(norm.reshape({-1})).mul_(relative)).clamp_min_(0);
+      actual.sub(expected).abs_().sub_(expected.abs().add_(row_norms.to(at::kCPU)).mul_(relative)).clamp_min_(0);
   const int64_t wrong = excess.gt(0).sum().item<int64_t>();
   if (wrong == 0) return absl::OkStatus();
   const int64_t worst = excess.argmax().item<int64_t>();

@@ -24,6 +24,10 @@ absl::Status CompareTensors(const at::Tensor& result, const at::Tensor& referenc
 absl::Status CheckRowSums(const at::Tensor& whole, const at::Tensor& sums, const Tolerance& tolerance,
                           const std::string& what);
 
+// The sum of each row of [..., n] in double precision, on the device of `x`. Needs no second copy of it, as at::sum
+// does.
+at::Tensor ExactRowSums(const at::Tensor& x);
+
 // Corrupts results before they are compared, so that tests can prove that the check of a family can fail.
 struct Tamper {
   std::function<void(at::Tensor&)> result = {};

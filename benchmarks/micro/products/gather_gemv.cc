@@ -51,7 +51,7 @@ void EagerGather(WeightProduct& o) {
 auto PrepareOnednn(WeightProduct& o, const Point&, Inputs&) {
   std::vector<at::Tensor> packed;
   for (const at::Tensor& expert : o.weight.data.unbind()) packed.push_back(OnednnPack(expert, 1));
-  o.weight.data.reset();  // otherwise it would stay in memory
+  o.weight.data.reset();  // otherwise it would stay in memory while the case is sampled
   return [&o, packed] {
     EachExpert(o, [&](int64_t expert, const at::Tensor& to) {
       to.copy_(OnednnLinear(o.x, packed[static_cast<std::size_t>(expert)]));
@@ -63,9 +63,10 @@ const Registration kGatherGemv =
     WeightProducts("gather_gemv", "y[e] = W[e] · x for 2 experts of 8", {"bf16", "int8"}, "n")
         .Size("n", "rows and columns of each expert")
         .Work([](const Point& at) {
-          return workload::GatherGemv{.expert = {.n = at.Number("n"), .k = at.Number("n"), .format = FormatAt(at)},
-                                      .chosen = static_cast<double>(kChosen.size()),
-                                      .experts = static_cast<double>(kExperts)};
+          const workload::GatherGemv work{.expert = {.n = at.Number("n"), .k = at.Number("n"), .format = FormatAt(at)},
+                                          .chosen = static_cast<double>(kChosen.size()),
+                                          .experts = static_cast<double>(kExperts)};
+          return CostAt(at, work.ForwardCost(), work.experts);
         })
         .Operands(MakeGather)
         .Reference([](const WeightProduct& o) {

@@ -26,7 +26,7 @@ WeightProduct MakeGemv(const Point& at, Inputs& in) {
 
 auto PrepareOnednn(WeightProduct& o, const Point&, Inputs&) {
   const at::Tensor packed = OnednnPack(o.weight.data[0], o.x.size(0));
-  o.weight.data.reset();  // otherwise it would stay in memory
+  o.weight.data.reset();  // otherwise it would stay in memory while the case is sampled
   return [&o, packed] { o.y = OnednnLinear(o.x, packed); };
 }
 
@@ -67,7 +67,9 @@ const Registration kGemv =
         .Size("n", "rows of W: outputs")
         .Size("k", "columns of W", "n")
         .Work([](const Point& at) {
-          return workload::Gemv{at.Number("n"), at.Number("k"), FormatAt(at), at.Number("group"), at.Number("batch")};
+          const workload::Gemv work{at.Number("n"), at.Number("k"), FormatAt(at), at.Number("group"),
+                                    at.Number("batch")};
+          return CostAt(at, work.ForwardCost(), /*matrices=*/1);
         })
         .Operands(MakeGemv)
         .Reference([](const WeightProduct& o) { return at::matmul(o.x.to(at::kDouble), o.weight.exact_rows()[0].t()); })

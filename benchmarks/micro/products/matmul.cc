@@ -11,6 +11,7 @@
 #include <ATen/ops/mv.h>
 
 #include "lib/aten/products.h"
+#include "lib/suite/check.h"
 #include "lib/suite/family_of.h"
 #include "lib/workload/operators/products.h"
 
@@ -40,7 +41,7 @@ Matmul MakeMatmul(const Point& at, Inputs& in) {
 // The product of the sampled rows in double precision, a block of columns at a time: the whole of B in double may not
 // fit.
 at::Tensor ReferenceRows(const Matmul& o) {
-  constexpr int64_t kBlock = 2048;
+  constexpr int64_t kBlock = 256;
   const at::Tensor sampled = o.a.index_select(0, o.rows).to(at::kDouble);
   std::vector<at::Tensor> blocks;
   for (const at::Tensor& columns : o.b.split(kBlock, 1)) blocks.push_back(at::mm(sampled, columns.to(at::kDouble)));
@@ -49,8 +50,8 @@ at::Tensor ReferenceRows(const Matmul& o) {
 
 // A · (B · 1), a block of rows at a time.
 at::Tensor RowSums(const Matmul& o) {
-  constexpr int64_t kBlock = 1024;
-  const at::Tensor sums = o.b.sum(1, false, at::kDouble);
+  constexpr int64_t kBlock = 256;
+  const at::Tensor sums = ExactRowSums(o.b);
   std::vector<at::Tensor> blocks;
   for (const at::Tensor& rows : o.a.split(kBlock)) blocks.push_back(at::mv(rows.to(at::kDouble), sums));
   return at::cat(blocks);

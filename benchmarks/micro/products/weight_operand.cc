@@ -4,6 +4,8 @@
 #include <ATen/ops/_weight_int4pack_mm.h>
 #include <ATen/ops/_weight_int4pack_mm_for_cpu.h>
 #include <ATen/ops/_weight_int8pack_mm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
@@ -24,6 +26,8 @@ namespace {
 
 using kernels::Bf16;
 using workload::WeightFormat;
+
+constexpr int64_t kBlockElements = 1 << 19;  // that exist in double precision at a time
 
 // The layout of weights by implementation. kNativeGpu: see kernels::GemvArguments.
 enum class WeightLayout { kTorch, kNative, kNativeGpu };
@@ -52,13 +56,14 @@ at::Tensor ExactInt4(const at::Tensor& codes, const at::Tensor& scales_zeros, in
   return codes.to(at::kDouble).sub_(8).mul_(exact.select(3, 0)).add_(exact.select(3, 1));
 }
 
-// The sums of weights [experts, n, k] over rows; exact(block, row) converts a block from `row` on to double precision.
+// The sums of weights [experts, n, k] over rows; exact(block, row) converts a block from `row` on to double precision:
+// the whole in double may not fit.
 template <typename Exact>
 at::Tensor ColumnSums(const at::Tensor& data, Exact exact) {
-  constexpr int64_t kBlock = 256;
+  const int64_t most = std::max<int64_t>(1, kBlockElements / (data.size(0) * data.size(2)));
   at::Tensor sums = at::zeros({data.size(0), data.size(2)}, data.options().dtype(at::kDouble));
-  for (int64_t row = 0; row < data.size(1); row += kBlock) {
-    const at::Tensor block = data.narrow(1, row, std::min(kBlock, data.size(1) - row));
+  for (int64_t row = 0; row < data.size(1); row += most) {
+    const at::Tensor block = data.narrow(1, row, std::min(most, data.size(1) - row));
     sums.add_(exact(block, row).sum(1));
   }
   return sums;
@@ -72,22 +77,40 @@ void MakeInt4(Inputs& in, WeightOperand& weight, WeightLayout layout, const at::
     both.select(3, 0).abs_().add_(0.01);
     return both.to(at::kBFloat16);
   });
-  at::Tensor sampled_codes;
-  at::Tensor sums;
+  std::vector<at::Tensor> sampled;
+  at::Tensor sums = at::zeros({weight.experts, weight.k}, at::kDouble);
+  // Some rows at a time: as bytes, or in the 32 bits that LibTorch packs, the codes are several times the operand. Rows
+  // that all layouts keep together.
+  constexpr int64_t kRows = 64;
+  const int64_t most = std::max<int64_t>(1, kBlockElements / (weight.k * kRows)) * kRows;
   weight.data = in.Keep([&](at::Generator& generator) {
-    const at::Tensor codes = at::randint(0, 16, {weight.experts, weight.n, weight.k}, generator, at::kByte);
-    sampled_codes = codes.index_select(1, rows.to(codes.device()));
-    sums = ColumnSums(codes, [&](const at::Tensor& block, int64_t row) {
-      return ExactInt4(block, scales_zeros.narrow(1, row, block.size(1)).to(block.device()), weight.group);
-    });
-    return PackInt4(weight, layout, codes, scales_zeros, in.device());
+    const at::Tensor host_rows = rows.to(at::kCPU);
+    at::Tensor packed;
+    int64_t used = 0;  // of its second dimension, whose unit the layout decides
+    for (int64_t row = 0; row < weight.n; row += most) {
+      const int64_t count = std::min(most, weight.n - row);
+      const at::Tensor codes = at::randint(0, 16, {weight.experts, count, weight.k}, generator, at::kByte);
+      const at::Tensor of_codes = scales_zeros.narrow(1, row, count).to(at::kCPU);
+      const at::Tensor here = host_rows.ge(row).logical_and_(host_rows.lt(row + count));
+      sampled.push_back(codes.index_select(1, host_rows.masked_select(here).sub_(row)));
+      sums.add_(ExactInt4(codes, of_codes, weight.group).sum(1));
+      const at::Tensor block = PackInt4(weight, layout, codes, of_codes, in.device());
+      if (!packed.defined()) {
+        std::vector<int64_t> shape = block.sizes().vec();
+        shape[1] *= (weight.n + count - 1) / count;
+        packed = at::empty(shape, block.options());
+      }
+      packed.narrow(1, used, block.size(1)).copy_(block);
+      used += block.size(1);
+    }
+    return packed.narrow(1, 0, used);
   });
   if (layout == WeightLayout::kTorch) weight.scales = scales_zeros.transpose(1, 2).contiguous();
   if (layout == WeightLayout::kNativeGpu) {
     weight.scales = scales_zeros.select(3, 0).contiguous();
     weight.zeros = scales_zeros.select(3, 1).contiguous();
   }
-  sampled_codes = in.Keep([&](at::Generator&) { return sampled_codes; });
+  const at::Tensor sampled_codes = in.Keep([&](at::Generator&) { return at::cat(sampled, 1); });
   weight.column_sums = in.Keep([&](at::Generator&) { return sums; });
   weight.exact_rows = [codes = sampled_codes, sampled = scales_zeros.index_select(1, rows), group = weight.group] {
     return ExactInt4(codes, sampled, group);
@@ -146,6 +169,14 @@ int LaunchProduct(const kernels::GpuKernels& table, WeightProduct& o, void* stre
 
 WeightFormat FormatAt(const Point& at) { return *workload::ParseWeightFormat(at.Text("precision")); }
 
+workload::Cost CostAt(const Point& at, workload::Cost cost, double matrices) {
+  if (at.Text(kImplAxis) == "onednn") {
+    const double k = at.Has("k") ? at.Number("k") : at.Number("n");
+    cost.resident_bytes += matrices * workload::MatrixBytes(FormatAt(at), at.Number("n"), k, /*group=*/0);
+  }
+  return cost;
+}
+
 workload::Dtype ActivationAt(const Point& at) { return workload::ActivationDtype(FormatAt(at)); }
 
 WeightOperand MakeWeight(const Point& at, Inputs& in, WeightOperand shape, const at::Tensor& rows) {
@@ -178,7 +209,9 @@ WeightOperand MakeWeight(const Point& at, Inputs& in, WeightOperand shape, const
     weight.data = in.Randn({weight.experts, weight.n, weight.k}, ActivationAt(at));
     // A copy, so that a packed weight does not keep the plain one alive.
     weight.exact_rows = [sampled = weight.data.index_select(1, rows)] { return sampled.to(at::kDouble); };
-    weight.column_sums = in.Keep([&](at::Generator&) { return weight.data.sum(1, false, at::kDouble); });
+    weight.column_sums = in.Keep([&](at::Generator&) {
+      return ColumnSums(weight.data, [](const at::Tensor& block, int64_t) { return block.to(at::kDouble); });
+    });
   }
   if (layout == WeightLayout::kNative) kernels::UseHugePages(weight.data.data_ptr(), weight.data.nbytes());
   return weight;

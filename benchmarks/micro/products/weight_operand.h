@@ -45,6 +45,9 @@ inline bool IsInt8(const WeightProduct& o) { return o.weight.format == workload:
 workload::WeightFormat FormatAt(const Point& at);
 workload::Dtype ActivationAt(const Point& at);
 
+// The cost of a product for the point's implementation: impl:onednn packs `matrices`, and has them twice meanwhile.
+workload::Cost CostAt(const Point& at, workload::Cost cost, double matrices);
+
 // Random weights: int8 normal with a deviation of 32, int4 uniform, with different scales for each row or group, in the
 // layout of the point's implementation on this device, on huge pages for ours on a CPU. `shape` sets experts, n, k and
 // group.
