@@ -26,11 +26,15 @@ constexpr double kSuiteStepLimits[] = {1.0, 5.0, 60.0};
 // Families of long steps run above this share of their roof, so the roof can predict their time.
 constexpr double kLongStepRoof = 0.2;
 
-constexpr double kTrustedRatio = 16;   // a point with work smaller by at most this factor predicts well enough
-constexpr double kPilotSeconds = 0.1;  // longer pilot runs are not worth their time
-constexpr double kSmallest = 16;       // divisor of the sizes of the first pilot run; larger if
-constexpr double kFirstWork = 2e9;     // it would exceed this work, which takes seconds even in a bad case
-constexpr double kGrowth = 1.25;       // growth of every size between pilot runs
+constexpr double kTrustedRatio = 16;    // a point with work smaller by at most this factor predicts well enough
+constexpr double kPilotSeconds = 0.05;  // as does a step that takes this long
+constexpr double kAboveOverhead = 4;    // a step that takes so many times the smallest one's time is mostly work
+constexpr double kTiny = 64;            // divisor of the sizes of the smallest pilot run, which is mostly overhead
+constexpr double kSmall = 16;           // divisor of the sizes of the second pilot run; both are larger if
+constexpr double kFirstWork = 2e9;      // the second would exceed this work, which takes seconds even in a bad case
+constexpr double kGrowth = 1.25;        // growth of every size between pilot runs, and at least of their work:
+constexpr double kWorkGrowth = 1.5;     // where the time grows with it
+constexpr double kOverheadGrowth = 4;   // where the last run was mostly overhead
 
 // The point without its sizes: implementation, precision and so on.
 std::string KindOf(const Family& family, const Point& point) {
@@ -61,9 +65,9 @@ std::optional<Point> Smaller(const Family& family, const Point& point, double di
   return smaller;
 }
 
-// Divisor of the sizes for the first pilot run, before any time is known.
-double FirstDivisor(const Family& family, const Point& point) {
-  double divisor = kSmallest;
+// Divisor of the sizes for the second pilot run, before much is known of the time.
+double SmallDivisor(const Family& family, const Point& point) {
+  double divisor = kSmall;
   std::optional<Point> first = Smaller(family, point, divisor);
   while (first && WorkOf(family.CostOf(*first)) > kFirstWork) {
     std::optional<Point> next = Smaller(family, point, 2 * divisor);
@@ -73,6 +77,46 @@ double FirstDivisor(const Family& family, const Point& point) {
   }
   return divisor;
 }
+
+// What the known points of a kind say about one with more work.
+class Extrapolation {
+ public:
+  // `known`: seconds by work; only points with at most `work` count.
+  Extrapolation(const std::map<double, double>& known, double work) : work_(work) {
+    const auto next = known.upper_bound(work);
+    if (next == known.begin()) return;
+    smallest_ = *known.begin();
+    largest_ = *std::prev(next);
+  }
+
+  bool empty() const { return largest_.first <= 0; }
+  bool HasTwo() const { return smallest_.first < largest_.first; }
+  double largest_work() const { return largest_.first; }
+  bool IsAboveOverhead() const { return HasTwo() && largest_.second >= kAboveOverhead * smallest_.second; }
+
+  // Seconds on the line through the smallest and the largest point, whose intercept is the overhead.
+  double Seconds() const {
+    if (!HasTwo()) return Proportional();
+    const double slope = std::max(0.0, largest_.second - smallest_.second) / (largest_.first - smallest_.first);
+    return largest_.second + slope * (work_ - largest_.first);
+  }
+
+  // Whether a larger pilot run would not change the verdict. A step that takes little longer than the smallest one
+  // shows the overhead, and noise as large as that beside other programs: it proves that a case is fast, not that it
+  // is slow.
+  bool Settles(double limit) const {
+    if (empty()) return false;
+    if (largest_.second > limit) return true;
+    const bool near = largest_.first * kTrustedRatio >= work_ || largest_.second >= kPilotSeconds;
+    return near && (IsAboveOverhead() || Proportional() <= limit);
+  }
+
+ private:
+  double Proportional() const { return largest_.second * work_ / largest_.first; }
+
+  double work_;
+  std::pair<double, double> smallest_ = {}, largest_ = {};  // work and seconds
+};
 
 // Bytes that a case needs, from its formula.
 double NeededBytes(const workload::Cost& cost) { return cost.resident_bytes * kMemoryMargin + kMemoryReserve; }
@@ -112,7 +156,7 @@ absl::Status Admission::Check(const PlannedCase& planned, const workload::Cost& 
   const double roof_seconds = workload::RoofSeconds(cost, device_.MeasuredPeaks()).value_or(limit);
   if (planned.family->long_step() > 0 && roof_seconds < kLongStepRoof * limit) return absl::OkStatus();
   const auto [family, point] = PredictedAs(planned);
-  const std::optional<double> predicted = PredictorOf(*family).Predict(*family, point);
+  const std::optional<double> predicted = PredictorOf(*family).Predict(*family, point, limit);
   if (predicted && *predicted > limit) {
     return absl::DeadlineExceededError(absl::StrCat(
         "a step is predicted to take ", HumanTime(*predicted), ", above the ", HumanTime(limit), " of ",
@@ -161,31 +205,29 @@ void StepTimePredictor::Learn(const Family& family, const Point& point, double s
   known_[KindOf(family, point)][WorkOf(family.CostOf(point))] = seconds;
 }
 
-std::optional<double> StepTimePredictor::Predict(const Family& family, const Point& point) {
+std::optional<double> StepTimePredictor::Predict(const Family& family, const Point& point, double limit) {
   const double work = WorkOf(family.CostOf(point));
   auto& known = known_[KindOf(family, point)];
-  // The largest known point that is not larger than this one.
-  const auto nearest = [&] {
-    const auto next = known.upper_bound(work);
-    return next == known.begin() ? known.end() : std::prev(next);
-  };
-  const auto scaled = [&]() -> std::optional<double> {
-    const auto found = nearest();
-    return found == known.end() ? std::nullopt : std::optional(found->second * work / found->first);
-  };
-  if (const auto found = nearest(); found != known.end() && found->first * kTrustedRatio >= work) return scaled();
-  for (double divisor = FirstDivisor(family, point); divisor > kGrowth; divisor /= kGrowth) {
+  const double small = SmallDivisor(family, point);
+  double divisor = small * kTiny / kSmall;
+  for (bool is_tiny = true; divisor > kGrowth; divisor = is_tiny ? small : divisor / kGrowth, is_tiny = false) {
+    const Extrapolation from(known, work);
+    if (from.Settles(limit)) break;
     const std::optional<Point> smaller = Smaller(family, point, divisor);
     if (!smaller) break;
     const double smaller_work = WorkOf(family.CostOf(*smaller));
-    if (known.contains(smaller_work)) continue;
-    if (const std::optional<double> seconds = scaled(); seconds && *seconds * smaller_work / work > kPilotSeconds)
-      break;
+    const double growth = from.IsAboveOverhead() ? kWorkGrowth : kOverheadGrowth;
+    const bool tells_overhead = !from.HasTwo() && smaller_work < from.largest_work();
+    if (!from.empty() && !tells_overhead && smaller_work < growth * from.largest_work()) continue;
     const absl::StatusOr<double> seconds = pilot_run_(*smaller);
-    if (!seconds.ok()) break;
-    known[smaller_work] = *seconds;
+    if (seconds.ok()) {
+      known[smaller_work] = *seconds;
+    } else if (!is_tiny) {  // the smallest sizes are refused more often
+      break;
+    }
   }
-  return scaled();
+  const Extrapolation from(known, work);
+  return from.empty() ? std::nullopt : std::optional(from.Seconds());
 }
 
 }  // namespace roofbench

@@ -29,12 +29,13 @@ class StepTimePredictor {
   // Records a measured point.
   void Learn(const Family& family, const Point& point, double seconds);
 
-  // Seconds of a step at `point`, scaled by work from the largest smaller known point. If no known point has at least
-  // 1/16 of the work, increasingly large points are timed, each a quarter larger than the last in every size, up to the
-  // one predicted to take 100 ms: a tiny point alone would predict its overhead times the work. The first has a
-  // sixteenth of every size, or less if that would be much work before any time is known. Returns nullopt if no smaller
-  // point could be measured.
-  std::optional<double> Predict(const Family& family, const Point& point);
+  // Seconds of a step at `point`, on the line through the smallest and the largest known point that are not larger: its
+  // intercept is the overhead of a step, which does not grow with the work. Unless the known points show on which side
+  // of `limit` (seconds) the step is, smaller points are timed: a tiny one for the overhead, one with a sixteenth of
+  // every size, and larger ones until the time is clearly above the overhead, the limit is exceeded, or the full size
+  // is near. If the second would be much work before any time is known, both are smaller. Returns nullopt if no point
+  // could be measured.
+  std::optional<double> Predict(const Family& family, const Point& point, double limit);
 
  private:
   PilotRun pilot_run_;

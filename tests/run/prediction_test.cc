@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "lib/workload/operators/products.h"
@@ -31,6 +33,7 @@ class PredictionTest : public testing::Test {
 
   Family family_ = Cube();
   std::vector<std::string> piloted_;
+  static constexpr double kLimit = 1;  // seconds
   // An implementation a thousand times slower than any roof predicts: 1 ns per FLOP.
   StepTimePredictor predictor_{[this](const Point& point) -> absl::StatusOr<double> {
     piloted_.push_back(point.Name());
@@ -41,35 +44,65 @@ class PredictionTest : public testing::Test {
 TEST_F(PredictionTest, ScalesFromTheLargestPilotRunThatIsCheap) {
   const Point large = At("4096");
   const double exact = WorkOf(family_.CostOf(large)) * 1e-9;  // 138 s
-  const std::optional<double> predicted = predictor_.Predict(family_, large);
+  const std::optional<double> predicted = predictor_.Predict(family_, large, kLimit);
   ASSERT_TRUE(predicted.has_value());
   EXPECT_NEAR(*predicted, exact, 0.01 * exact);
-  // n=256 takes 0.03 s, n=320 0.07 s; n=400 would take 0.13 s and is not worth it.
-  EXPECT_EQ(piloted_, std::vector<std::string>({"cube/n:256", "cube/n:320"}));
+  // n=64 shows the overhead; n=256 takes 0.03 s, n=320 0.07 s; n=400 would take 0.13 s and is not worth it.
+  EXPECT_EQ(piloted_, std::vector<std::string>({"cube/n:64", "cube/n:256", "cube/n:320"}));
 }
 
 TEST_F(PredictionTest, OverheadIsNotMultiplied) {
   // 100 us of overhead and 1 ps a unit of work: the smallest pilot run alone would predict 0.6 s in place of 0.14 s.
   StepTimePredictor predictor(
       [&](const Point& point) -> absl::StatusOr<double> { return 100e-6 + WorkOf(family_.CostOf(point)) * 1e-12; });
-  const std::optional<double> predicted = predictor.Predict(family_, At("4096"));
+  const std::optional<double> predicted = predictor.Predict(family_, At("4096"), kLimit);
   ASSERT_TRUE(predicted.has_value());
   EXPECT_NEAR(*predicted, 0.138, 0.005);
+}
+
+// Beside other programs a step of any size waits for their time slices, once at each barrier of its threads: tens of
+// milliseconds, and noise as large. That time times the ratio of the work would be hours.
+TEST_F(PredictionTest, ABusyMachineSkipsNoFastCase) {
+  constexpr double kNoise[] = {0.9, 2.4, 1.0, 1.7, 1.3, 2.8};
+  for (const double overhead : {0.004, 0.03, 0.09}) {
+    for (std::size_t first = 0; first < std::size(kNoise); ++first) {
+      std::size_t pilot = first;
+      StepTimePredictor predictor([&](const Point& point) -> absl::StatusOr<double> {
+        return overhead * kNoise[pilot++ % std::size(kNoise)] + WorkOf(family_.CostOf(point)) * 1e-12;
+      });
+      const std::optional<double> predicted = predictor.Predict(family_, At("4096"), kLimit);
+      ASSERT_TRUE(predicted.has_value());
+      EXPECT_LT(*predicted, kLimit) << overhead << " " << first;
+      EXPECT_LE(pilot - first, 10U);
+      // What a busy machine made of a smaller case proves nothing about a larger one either.
+      predictor.Learn(family_, At("4096"), 0.14 + 2 * overhead);
+      EXPECT_LT(*predictor.Predict(family_, At("6144"), kLimit), kLimit) << overhead << " " << first;
+    }
+  }
+}
+
+// The same overhead does not hide a case that is slow.
+TEST_F(PredictionTest, ABusyMachineStillSkipsSlowCases) {
+  StepTimePredictor predictor(
+      [&](const Point& point) -> absl::StatusOr<double> { return 0.05 + WorkOf(family_.CostOf(point)) * 1e-9; });
+  EXPECT_NEAR(*predictor.Predict(family_, At("4096"), kLimit), 138, 3);
+  StepTimePredictor long_overhead([&](const Point&) -> absl::StatusOr<double> { return 1.5; });
+  EXPECT_GT(*long_overhead.Predict(family_, At("4096"), kLimit), kLimit) << "a step of any size takes longer";
 }
 
 TEST_F(PredictionTest, TheFirstPilotRunIsShortHoweverLargeTheCase) {
   const Point huge = At("3000000");
   const double exact = WorkOf(family_.CostOf(huge)) * 1e-9;
-  const std::optional<double> predicted = predictor_.Predict(family_, huge);
+  const std::optional<double> predicted = predictor_.Predict(family_, huge, kLimit);
   ASSERT_TRUE(predicted.has_value());
   EXPECT_NEAR(*predicted, exact, 0.01 * exact);
   // A sixteenth of the size would be half a year of this implementation.
-  EXPECT_EQ(piloted_, std::vector<std::string>({"cube/n:720"}));
+  EXPECT_EQ(piloted_, std::vector<std::string>({"cube/n:176", "cube/n:720"}));
 }
 
 TEST_F(PredictionTest, AMeasuredPointNearbyNeedsNoPilotRun) {
   predictor_.Learn(family_, At("2048"), 3.0);
-  const std::optional<double> predicted = predictor_.Predict(family_, At("4096"));
+  const std::optional<double> predicted = predictor_.Predict(family_, At("4096"), kLimit);
   ASSERT_TRUE(predicted.has_value());
   EXPECT_NEAR(*predicted, 24, 0.1);
   EXPECT_TRUE(piloted_.empty());
@@ -80,14 +113,14 @@ TEST_F(PredictionTest, AnotherImplementationOrALargerPointPredictsNothing) {
     StepTimePredictor predictor = predictor_;
     predictor.Learn(family_, learned, 3.0);
     piloted_.clear();
-    predictor.Predict(family_, At("4096"));
+    predictor.Predict(family_, At("4096"), kLimit);
     EXPECT_FALSE(piloted_.empty()) << learned.Name();
   }
 }
 
 TEST_F(PredictionTest, NoPilotRunNoPrediction) {
   StepTimePredictor blind([](const Point&) -> absl::StatusOr<double> { return absl::UnimplementedError("no"); });
-  EXPECT_EQ(blind.Predict(family_, At("4096")), std::nullopt);
+  EXPECT_EQ(blind.Predict(family_, At("4096"), kLimit), std::nullopt);
 }
 
 }  // namespace
