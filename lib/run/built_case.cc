@@ -63,7 +63,7 @@ class LiveMemory {
 }  // namespace
 
 absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions& options, Device& device,
-                                    MemorySnapshot* snapshot) {
+                                    MemorySnapshot* snapshot, bool sampled) {
   BuiltCase built;
   Inputs inputs(device, options.seed, planned.name, options.compile);
   OperandCache::BeginMeasurement();
@@ -76,7 +76,7 @@ absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions
   }
   built.copies.push_back(*std::move(first));
   const Case& one = built.copies.front();
-  if (one.warmup_iters) return built;
+  if (one.warmup_iters && !sampled) return built;
   const double copy_bytes = inputs.bytes();
   {
     const at::AutoGradMode grad(one.autograd);

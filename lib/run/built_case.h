@@ -27,10 +27,10 @@ struct BuiltCase {
   const Case& CopyOf(int64_t step) const { return copies[static_cast<std::size_t>(step) % copies.size()]; }
 };
 
-// Builds the case, runs a step, compares its result with the reference, and makes the
-// copies. A case whose very first step belongs to the samples is only built. `snapshot`, if given, records the build,
-// that step and further steps.
+// Builds the case, runs a step, compares its result with the reference, and makes the copies. A case that sets its own
+// warm-up is only built, since any step would be one of those before its samples, unless it was `sampled` already.
+// `snapshot`, if given, records the build, that step and further steps.
 absl::StatusOr<BuiltCase> BuildCase(const PlannedCase& planned, const RunOptions& options, Device& device,
-                                    MemorySnapshot* snapshot = nullptr);
+                                    MemorySnapshot* snapshot = nullptr, bool sampled = false);
 
 }  // namespace roofbench

@@ -137,14 +137,9 @@ void MemorySnapshot::Finish(const Case& one, double shared_bytes) {
   observe::ForgetBuildWork(history_);
   AddShared(history_, shared_bytes);
   observe::Categorize(history_);
-  is_finished_ = true;
 }
 
 absl::Status MemorySnapshot::Write(const std::string& folder, const Outcome& outcome) const {
-  if (!is_finished_) {
-    return absl::UnavailableError(absl::StrCat("the memory of ", outcome.name,
-                                               ": its very first steps are samples, so that none of them is recorded"));
-  }
   observe::SnapshotFacts facts{.case_name = outcome.name,
                                .device = device_.kind(),
                                .device_index = std::max<int>(0, device_.torch_device().index()),

@@ -31,7 +31,7 @@ class MemorySnapshot {
   // Runs the remaining steps and ends the recording. `shared_bytes`: size of operands that earlier cases allocated.
   void Finish(const Case& one, double shared_bytes);
 
-  // Returns Unavailable before Finish or if the file cannot be written, with the path, the reason and the remedy.
+  // Call it after Finish. Returns Unavailable with the path, the reason and the remedy if the file cannot be written.
   // `outcome` provides the counters. The file is <stem of the case>.pickle.
   absl::Status Write(const std::string& folder, const Outcome& outcome) const;
   // Excludes memory that was allocated and freed again before the first step.
@@ -43,7 +43,6 @@ class MemorySnapshot {
   Device& device_;
   const int64_t steps_;
   std::unique_ptr<Recording> recording_;  // until Finish
-  bool is_finished_ = false;
   observe::MemoryHistory history_;
 };
 

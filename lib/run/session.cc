@@ -73,9 +73,12 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   const double other_bytes = process.bytes_before() - OperandCache::bytes();
   std::optional<MemorySnapshot> snapshot;
   if (!options_.memory_snapshot.empty() && outcome.repetition == 0) snapshot.emplace(device_, options_.profile.steps);
-  const absl::StatusOr<BuiltCase> built = BuildCase(planned, options_, device_, snapshot ? &*snapshot : nullptr);
+  absl::StatusOr<BuiltCase> built = BuildCase(planned, options_, device_, snapshot ? &*snapshot : nullptr);
   if (!built.ok()) return built.status();
   const Case& first = built->first();
+  const bool sets_warmup = first.warmup_iters.has_value();
+  const bool wants_snapshot = snapshot.has_value();
+  if (sets_warmup) snapshot.reset();  // recording would slow down the samples
   if (first.cost) outcome.cost = *first.cost;
   outcome.peak_memory_bytes = built->peak_memory_bytes;
   outcome.parameters = first.parameters;
@@ -96,8 +99,20 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
   }
   for (const auto& [name, figure] : first.figures) outcome.figures.emplace_back(name, figure());
   admission_.Learn(planned, outcome.summary.min);
+  const bool is_over = interrupted_ && interrupted_();
+  if (sets_warmup && !is_over) {
+    // Measuring and recording memory takes steps of its own, which would count in the warm-up: a second build has them.
+    built = absl::CancelledError("");  // frees the first
+    if (wants_snapshot) snapshot.emplace(device_, options_.profile.steps);
+    built = BuildCase(planned, options_, device_, snapshot ? &*snapshot : nullptr, /*sampled=*/true);
+    if (built.ok()) {
+      outcome.peak_memory_bytes = built->peak_memory_bytes;
+    } else {
+      ReportLost(built.status());
+    }
+  }
   outcome.counters = ComputeCounters({outcome, device_, *reference_});
-  if (sampled.ok() && !(interrupted_ && interrupted_())) {
+  if (sampled.ok() && built.ok() && !is_over) {
     if (snapshot) ReportLost(snapshot->Write(options_.memory_snapshot, outcome));
     if (!options_.profile.folder.empty() && outcome.repetition == 0) {
       ReportLost(ProfileCase(planned, *built, options_.profile, device_, outcome));

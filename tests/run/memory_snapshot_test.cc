@@ -21,7 +21,6 @@ namespace {
 
 using observe::MemoryAction;
 using observe::MicrosecondsNow;
-using testing::HasSubstr;
 
 // A GPU's allocator, whose history is read when it is over.
 class MemorySnapshotOfAGpu : public testing::Test {
@@ -107,13 +106,6 @@ TEST(MemorySnapshot, SharedMemoryIsThereFromTheBeginning) {
   EXPECT_EQ(snapshot.history().events[0].category, "parameters");
   EXPECT_EQ(observe::PeakBytes(snapshot.history()), 4'000'000U);
   EXPECT_EQ(snapshot.history().phases.front().begin, 1U);
-}
-
-TEST(MemorySnapshot, ACaseWhoseFirstStepsAreSamplesHasNone) {
-  FakeDevice device;
-  const MemorySnapshot snapshot(device, 1);
-  const absl::Status written = snapshot.Write(testing::TempDir(), Outcome{.name = "f/n:1"});
-  EXPECT_THAT(std::string(written.message()), HasSubstr("first steps are samples"));
 }
 
 }  // namespace

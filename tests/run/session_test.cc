@@ -6,9 +6,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
+
+#include "lib/observe/peak_memory.h"
 #include "lib/run/built_case.h"
+#include "lib/run/profiling.h"
 #include "lib/suite/operand_cache.h"
 #include "lib/timing/statistics.h"
+#include "tests/base/temp_folder.h"
 #include "tests/run/simple_case.h"
 
 namespace roofbench {
@@ -162,6 +168,34 @@ TEST_F(SessionTest, ExhaustedMemoryIsSkippedWithTheBytesThatWereRequested) {
   EXPECT_EQ(outcome.verdict, Verdict::kSkipped);
   EXPECT_THAT(outcome.reason,
               AllOf(HasSubstr("1125899906842624 bytes"), HasSubstr("244 MiB predicted"), HasSubstr("7.45 GiB free")));
+}
+
+// Its steps before the samples are those of the case; memory is measured and recorded in others.
+TEST_F(SessionTest, ASetWarmupLosesNeitherPeakMemoryNorItsSnapshot) {
+  const TempFolder folder;
+  options_.memory_snapshot = folder / ".";
+  options_.sampling.roof_share = 0;
+  for (const int64_t warmup : {0, 1, 5}) {
+    int builds = 0;
+    std::map<int, int> watched_steps;  // by build
+    const Family family = TestFamily(device_, 1e-3).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+      const int build = ++builds;
+      Case built = CaseOf(in.Randn({1024}), [&, build] {
+        const at::Tensor temporary = at::ones({1 << 20});
+        if (observe::PeakMemory::BytesNow()) ++watched_steps[build];
+        device_.fake_clock.Advance(1e-3);
+      });
+      built.warmup_iters = warmup;
+      return built;
+    });
+    const Outcome outcome = Run(Planned(family, {{"cache", "warm"}}));
+    ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+    EXPECT_EQ(outcome.samples.warmup_steps, warmup);
+    EXPECT_EQ(watched_steps[1], 0) << "recording slows a step down";
+    EXPECT_EQ(watched_steps[2], options_.profile.steps);
+    EXPECT_NEAR(Counter(outcome, "peak_mem"), (4 << 20) + 4096, 1024);
+    EXPECT_TRUE(std::filesystem::remove(folder / (ProfileStem(outcome.name) + ".pickle"))) << warmup;
+  }
 }
 
 TEST_F(SessionTest, ATooSlowCaseIsPredictedFromSmallerPoints) {
