@@ -121,6 +121,11 @@ FlagTarget SwitchOr(const std::string& word, bool& target, bool& also) {
           .is_switch = true};
 }
 
+// Of a flag of Google Benchmark that has no effect here.
+FlagTarget NoEffect(bool is_switch) {
+  return {.read = [](const std::string& /*text*/) { return absl::OkStatus(); }, .is_switch = is_switch};
+}
+
 FlagTarget WarmupIters(std::optional<int64_t>& target) {
   return {.read =
               [&target](const std::string& text) {
@@ -211,7 +216,10 @@ std::vector<FlagGroup> FlagTable(Options& o) {
         {"max_samples", "N", Whole<int64_t>(sampling.max_samples, 1, kMostSamples), "most samples per case"},
         {"warmup_iters", "N", WarmupIters(sampling.warmup_iters), "warm-up steps (-1: until medians are flat)",
          kCommon},
-        {"benchmark_min_warmup_time", "SECONDS", Seconds(sampling.max_warmup_time), "longest automatic warm-up"},
+        {"benchmark_min_warmup_time", "SECONDS", Seconds(o.min_warmup_time), "shortest warm-up"},
+        {"max_warmup_time", "SECONDS", Seconds(sampling.max_warmup_time), "longest automatic warm-up after that"},
+        {"benchmark_dry_run", "", Switch(o.dry_run),
+         "check each case and run one step more, once: no warm-up, repetitions or roofs"},
         {"benchmark_repetitions", "N", Whole(o.repetitions, 1, 1'000'000), "independent medians per case, aggregated",
          kCommon},
         {"benchmark_enable_random_interleaving", "", Switch(o.random_interleaving),
@@ -265,7 +273,10 @@ std::vector<FlagGroup> FlagTable(Options& o) {
         {"benchmark_context", "KEY=VALUE,…", Appended(o.context, ParseContext),
          "add facts to the context of the results"},
         {"benchmark_color", "auto|true|false", OneOf(o.color, {"auto", "true", "false", "yes", "no", "1", "0"}),
-         "colors on the console (NO_COLOR is respected)", kAside}}},
+         "colors on the console (NO_COLOR is respected)", kAside},
+        {"benchmark_counters_tabular", "", NoEffect(/*is_switch=*/true), "no effect: the console is always a table",
+         kAside},
+        {"v", "N", NoEffect(/*is_switch=*/false), "no effect: messages have no levels", kAside}}},
       {"What to ask",
        {{"explain_counters", "", Switch(o.explain_counters), "print the table of counters, and exit", kCommon},
         {"describe", "json", OneOf(o.describe, {"json"}), "print families and counters as JSON, and exit", kCommon},
@@ -301,9 +312,7 @@ absl::StatusOr<Argument> SplitArgument(const std::string& text) {
 
 // Google Benchmark flags that do not apply here, with the reasons.
 constexpr std::pair<std::string_view, std::string_view> kRefused[] = {
-    {"benchmark_counters_tabular", "the console is always a table"},
     {"benchmark_perf_counters", "hardware counters would include warm-up and roof probes; use perf stat"},
-    {"benchmark_dry_run", "use --benchmark_min_time=1x --check=on"},
 };
 
 absl::Status UnknownFlag(const std::string& name, const std::vector<std::string>& known) {
@@ -347,6 +356,13 @@ absl::Status Complete(Options& o) {
     return InvalidArgumentError("--case_timeout needs --supervise=true: a process cannot end its own step");
   }
   if (o.fresh_process && !o.supervise) return InvalidArgumentError("--fresh_process needs --supervise=true");
+  if (o.dry_run) {
+    o.exact_samples = 1;
+    o.repetitions = 1;
+    o.sampling.warmup_iters = 0;
+    o.min_warmup_time = 0;
+    o.roofs = RoofSource::kOff;
+  }
   if (o.exact_samples > 0) {
     o.sampling.max_samples = o.exact_samples;
     o.sampling.exact_samples = true;

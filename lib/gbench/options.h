@@ -22,6 +22,7 @@ struct Options : RunOptions {
   std::string format = "console";
   std::string color = "auto";
   int repetitions = 1;
+  bool dry_run = false;
   int64_t exact_samples = 0;  // from --benchmark_min_time=Nx; 0: until the budget is spent
   bool oversubscribe = false;
   bool random_interleaving = false;

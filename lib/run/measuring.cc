@@ -91,6 +91,19 @@ timing::SampleOptions SamplingOf(const BuiltCase& built, const workload::Cost& c
   return sampling;
 }
 
+// Runs the step for at least `seconds`, as `sampling` would, and returns what that says of its first steps.
+timing::Samples WarmUpFor(double seconds, const timing::Step& step, timing::SampleOptions sampling, std::size_t phases,
+                          Device& device, const std::function<bool()>& interrupted) {
+  sampling.warmup_iters = 0;
+  sampling.min_samples = sampling.least_samples = 1;
+  sampling.max_samples = int64_t{1} << 40;  // never
+  sampling.exact_samples = false;
+  sampling.max_time = sampling.max_wall = seconds;
+  sampling.target_ci = -1;
+  sampling.interrupted = interrupted;
+  return timing::TakeSamples(device.clock(), step, static_cast<int>(phases), nullptr, sampling);
+}
+
 void SampleUnthrottled(const timing::Step& step, const timing::RoofProbe& probe, timing::SampleOptions sampling,
                        Device& device, const JoulesRead& joules, const std::function<bool()>& interrupted,
                        Outcome& outcome) {
@@ -191,8 +204,16 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
   const at::AutoGradMode grad(first.autograd);
   const observe::Range range(outcome.name.c_str());
   const timing::Step step = Delayed(RotatingStep(built.copies), options.injected_delay, device, outcome.phases.size());
-  SampleUnthrottled(step, gauge.probe, SamplingOf(built, outcome.cost, options, device), device, options.joules,
-                    interrupted, outcome);
+  const timing::SampleOptions sampling = SamplingOf(built, outcome.cost, options, device);
+  std::optional<timing::Samples> before;
+  if (options.min_warmup_time > 0 && !first.warmup_iters) {
+    before = WarmUpFor(options.min_warmup_time, step, sampling, outcome.phases.size(), device, interrupted);
+  }
+  SampleUnthrottled(step, gauge.probe, sampling, device, options.joules, interrupted, outcome);
+  if (before) {
+    outcome.samples.first_step_seconds = before->first_step_seconds;
+    outcome.samples.warmup_steps += static_cast<int64_t>(before->seconds.size()) * before->steps_per_sample;
+  }
   outcome.summary = timing::Summarize(outcome.samples.seconds);
   outcome.model = first.model;
   outcome.noise = NoiseOf(outcome);

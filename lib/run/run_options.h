@@ -44,6 +44,7 @@ struct RunOptions : Selection {
   hardware::Allocator allocator = hardware::Allocator::kTuned;
   bool check = true;
   timing::SampleOptions sampling;
+  double min_warmup_time = 0;  // seconds of steps before the warm-up that `sampling` describes
   RoofSource roofs = RoofSource::kReuse;
   double injected_delay = 0;  // extra work per step, as a share of the step
   double max_step_time = 0;   // seconds; 0: the suite's own limit

@@ -55,6 +55,23 @@ TEST(OptionsTest, FlagsSetTheirOptions) {
   EXPECT_TRUE(Parse({"--version"}).version);
 }
 
+TEST(OptionsTest, FlagsOfGoogleBenchmarkMeanTheSame) {
+  EXPECT_EQ(Parse({"--benchmark_min_warmup_time=3"}).min_warmup_time, 3) << "the shortest warm-up, not the longest";
+  EXPECT_EQ(Parse({"--benchmark_min_warmup_time=3"}).sampling.max_warmup_time, Options().sampling.max_warmup_time);
+  EXPECT_EQ(Parse({"--max_warmup_time=3"}).sampling.max_warmup_time, 3);
+  const Options dry = Parse({"--benchmark_dry_run", "--benchmark_repetitions=9", "--benchmark_min_time=2s",
+                             "--warmup_iters=7", "--benchmark_min_warmup_time=1"});
+  EXPECT_TRUE(dry.sampling.exact_samples);
+  EXPECT_EQ(dry.sampling.max_samples, 1);
+  EXPECT_EQ(dry.repetitions, 1);
+  EXPECT_EQ(dry.sampling.warmup_iters, 0);
+  EXPECT_EQ(dry.min_warmup_time, 0);
+  EXPECT_EQ(dry.roofs, RoofSource::kOff);
+  EXPECT_TRUE(dry.check);
+  // These have no meaning here, and harm nothing.
+  Parse({"--benchmark_counters_tabular", "--benchmark_counters_tabular=false", "--v=2"});
+}
+
 TEST(OptionsTest, FlagsHaveOtherSpellings) {
   EXPECT_EQ(Parse({"--filter=matmul"}).filter, "matmul");
   EXPECT_EQ(Parse({"--max-time=0.5"}).sampling.max_time, 0.5);

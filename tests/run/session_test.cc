@@ -198,6 +198,18 @@ TEST_F(SessionTest, ASetWarmupLosesNeitherPeakMemoryNorItsSnapshot) {
   }
 }
 
+TEST_F(SessionTest, TheWarmupLastsAtLeastTheGivenTime) {
+  options_.sampling.roof_share = 0;
+  EXPECT_LT(RunFor(1e-3).samples.warmup_steps, 400);
+  options_.min_warmup_time = 0.5;
+  const Outcome outcome = RunFor(1e-3);
+  EXPECT_GE(outcome.samples.warmup_steps, 490);
+  EXPECT_LT(outcome.samples.warmup_steps, 900) << "the automatic one follows";
+  EXPECT_NEAR(outcome.samples.first_step_seconds, 1e-3, 1e-9);
+  options_.sampling.warmup_iters = 3;
+  EXPECT_GE(RunFor(1e-3).samples.warmup_steps, 493);
+}
+
 TEST_F(SessionTest, ATooSlowCaseIsPredictedFromSmallerPoints) {
   // 2 s for a step of any size: the first pilot run, at 1/64 of the size, exceeds the limit of the suite.
   const Outcome outcome = RunFor(2.0, "good", "100000000");

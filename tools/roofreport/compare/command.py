@@ -108,7 +108,7 @@ _SPECIAL = frozenset(".^$*+?()[]{}|\\")
 
 def sampling_flags(names: Sequence[str], max_time: float) -> tuple[str, ...]:
     """For a short process of these cases: as long a warm-up as sampling at most, where the default is for long ones."""
-    return filter_of(names), f"--max_time={max_time:g}", f"--benchmark_min_warmup_time={max_time:g}"
+    return filter_of(names), f"--max_time={max_time:g}", f"--max_warmup_time={max_time:g}"
 
 
 def filter_of(names: Sequence[str]) -> str:
