@@ -2,11 +2,13 @@
 #include "lib/gbench/suite_run.h"
 
 #include <benchmark/benchmark.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -14,7 +16,9 @@
 #include "lib/base/process.h"
 #include "lib/base/text.h"
 #include "lib/gbench/output.h"
+#include "lib/hardware/machine_facts.h"
 #include "lib/hardware/process_memory.h"
+#include "lib/run/doctor.h"
 #include "lib/run/journal.h"
 #include "lib/run/progress.h"
 #include "lib/run/roof_stage.h"
@@ -44,6 +48,13 @@ void InitializeLibrary(const Options& options) {
   benchmark::Initialize(&count, pointers.data());
 }
 
+// Whether anybody may read the console: tools that start many short processes discard it.
+bool ConsoleIsRead() {
+  struct stat out {};
+  struct stat null {};
+  return fstat(STDOUT_FILENO, &out) != 0 || stat("/dev/null", &null) != 0 || out.st_rdev != null.st_rdev;
+}
+
 class SuiteRun {
  public:
   SuiteRun(const Options& options, const std::vector<PlannedCase>& plan, std::string journal, SharedState& state,
@@ -54,7 +65,8 @@ class SuiteRun {
         device_(device),
         session_(options, device, plan, [&state] { return state.signal() != 0; }),
         output_(session_, options, state),
-        progress_(isatty(STDERR_FILENO) != 0, TerminalWidth(STDERR_FILENO)) {}
+        progress_(std::cerr, isatty(STDERR_FILENO) != 0, TerminalWidth(STDERR_FILENO),
+                  [&device] { return device.clock().HostSeconds(); }) {}
 
   int Run() {
     if (absl::Status status = output_.Open(); !status.ok()) return Refuse(status);
@@ -67,15 +79,19 @@ class SuiteRun {
       }
     }
     if (!options_.contract.empty()) benchmark::AddCustomContext("contract", options_.contract);
+    const std::vector<double> expected = ExpectedSeconds(session_.plan(), options_, device_.MeasuredPeaks());
     if (options_.format == "console" && !state_.described()) {
-      std::cout << DescribeRun(options_, device_, roofs_, TerminalWidth(STDOUT_FILENO)) << std::flush;
+      const double seconds = options_.repetitions * std::accumulate(expected.begin(), expected.end(), 0.0);
+      std::cout << DescribeRun(options_, device_, roofs_, TerminalWidth(STDOUT_FILENO))
+                << PlanText(expected.size(), options_.repetitions, seconds) << std::endl;
       state_.SetDescribed();
     }
+    if (!busy_.empty()) std::cerr << ProgramName() << ": " << busy_ << std::endl;
     session_.OnBegin([this](std::size_t index, int repetition) {
       state_.BeginCase(index, repetition);
       progress_.Start(index, session_.plan()[index].name);
     });
-    progress_.Expect(ExpectedSeconds(session_.plan(), options_, device_.MeasuredPeaks()), options_.repetitions);
+    progress_.Expect(expected, options_.repetitions);
     session_.OnFinished([this](const Outcome& outcome) {
       state_.EndCase();  // before its line is written: an ended case either has one or runs again
       ran_here_ = true;
@@ -109,6 +125,7 @@ class SuiteRun {
     }
     std::size_t finished = 0;
     RunFacts facts;
+    const bool is_first_process = !state_.journal_begun();
     if (options_.resume || state_.journal_begun()) {
       absl::StatusOr<Recorded> recorded = journal_.Resume(journal_path_, *identity);
       if (recorded.ok()) {
@@ -127,6 +144,7 @@ class SuiteRun {
     RoofOrigin roofs;
     if (finished < Repetitions()) roofs = PrepareRoofs(options_, NeedsOf(session_.plan()), device_);
     roofs_ = roofs.text;
+    if (is_first_process) busy_ = BusyText(LoadNow(roofs));
     if (!facts.empty()) return facts;
     facts = RunContext(options_, device_, roofs);
     if (journal_path_.empty()) return facts;
@@ -135,6 +153,14 @@ class SuiteRun {
     }
     state_.SetJournalBegun();
     return facts;
+  }
+
+  // The share of the processors that other programs use; 0 without roofs, and if a look would
+  // delay a run whose console nobody reads.
+  double LoadNow(const RoofOrigin& roofs) const {
+    if (roofs.load_now) return *roofs.load_now;
+    constexpr double kLook = 0.3;  // seconds, of which the system counts hundredths
+    return roofs.is_reused && options_.format == "console" && ConsoleIsRead() ? hardware::OthersShare(kLook) : 0;
   }
 
   // Reports immediately, while the user may still be able to fix the cause.
@@ -221,6 +247,7 @@ class SuiteRun {
   absl::Status journal_status_;
   absl::Status profile_status_;
   std::string roofs_;      // their origin
+  std::string busy_;       // a warning; empty: none
   bool ran_here_ = false;  // whether the last repetition ran here instead of coming from the journal
 };
 

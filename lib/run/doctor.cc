@@ -21,6 +21,7 @@ using hardware::Disturbance;
 
 constexpr double kLoud = 0.03;      // share of the processors that other programs may use
 constexpr double kUnsteady = 1.15;  // ratio of the fastest to the slowest tenth of the memory readings
+constexpr char kQuieter[] = "end them (top shows them), or --wait_quiet=600";
 constexpr int kReadings = 40;
 constexpr std::chrono::milliseconds kPause(230);
 constexpr double kReadingSeconds = 0.02;
@@ -50,11 +51,15 @@ std::string OtherLoadText(std::optional<double> share) {
   return share ? absl::StrFormat("%.1f %% while the roofs were measured", 100 * *share) : "unknown";
 }
 
+std::string BusyText(double others_share) {
+  if (others_share <= kLoud) return "";
+  return absl::StrFormat("other programs use %.0f %% of the processors: %s", 100 * others_share, kQuieter);
+}
+
 std::vector<Disturbance> MeasuredDisturbances(double others_share, const std::vector<double>& rates) {
   std::vector<Disturbance> found = {
       {"other_load", absl::StrFormat("%.1f %%", 100 * others_share),
-       others_share > kLoud ? "other programs use the processors: end them (top shows them), or --wait_quiet=600"
-                            : ""}};
+       others_share > kLoud ? absl::StrCat("other programs use the processors: ", kQuieter) : ""}};
   if (rates.empty()) return found;
   const hardware::RateRange speed = {timing::Quantile(rates, 0.1), timing::Quantile(rates, 0.9)};
   found.push_back({"memory_speed", MemorySpeedText(speed, "over ten seconds"),

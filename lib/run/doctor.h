@@ -21,6 +21,9 @@ std::string MemorySpeedText(const hardware::RateRange& speed, std::string_view w
 // "12.5 % while the roofs were measured"; "unknown" for nullopt.
 std::string OtherLoadText(std::optional<double> share);
 
+// "other programs use 45.0 % of the processors: end them …"; empty if they use too little to disturb.
+std::string BusyText(double others_share);
+
 // Disturbances that are measured rather than read from the system: the load of other programs, and the scatter of
 // memory speed over ten seconds. `share` is hardware::OthersShare, `rates` the memory speed in bytes/s of each reading.
 std::vector<hardware::Disturbance> MeasuredDisturbances(double others_share, const std::vector<double>& rates);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shows on a terminal which case is running, the number of cases and the remaining time.
+// Shows which case is running, the number of cases and the remaining time: on a terminal in a line that changes, in a
+// log by a line a minute.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
+#include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -12,18 +14,26 @@
 
 namespace roofbench {
 
+// "75 s", "12 min", "3.5 h"
+std::string RoughTime(double seconds);
+
+// "12 cases, 3 repetitions each, about 75 s"
+std::string PlanText(std::size_t cases, int repetitions, double seconds);
+
 // "[3/12] matmul/impl:eager/…  35 s left" in at most `width` columns; the name is shortened. Negative seconds: not
 // known.
 std::string ProgressLine(int number, int cases, const std::string& name, double seconds_left, std::size_t width);
 
 // Rough seconds per case of the plan: its samples, or the minimum number of steps where the roof predicts long ones.
-// Only their ratios matter.
 std::vector<double> ExpectedSeconds(const std::vector<PlannedCase>& plan, const RunOptions& options,
                                     const workload::Peaks& peaks);
 
 class Progress {
  public:
-  Progress(bool visible, std::size_t width) : visible_(visible), width_(width) {}
+  using Now = std::function<double()>;  // seconds
+
+  // `on_terminal`: whether `out` is one, `width` columns wide.
+  Progress(std::ostream& out, bool on_terminal, std::size_t width, Now now);
 
   // `seconds` of each case, and how often each one runs.
   void Expect(std::vector<double> seconds, int repetitions);
@@ -33,15 +43,18 @@ class Progress {
   void Finish(std::size_t index);
 
  private:
-  bool visible_;
-  std::size_t width_;
+  std::ostream& out_;
+  const bool on_terminal_;
+  const std::size_t width_;
+  const Now now_;
   std::vector<double> expected_;
   int cases_ = 0;
   int ended_ = 0;
   bool running_ = false;
-  double left_ = 0;  // of the expected seconds
-  double done_ = 0;  // the expected seconds of cases that ran in this process
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  double left_ = 0;   // of the expected seconds
+  double done_ = 0;   // the expected seconds of cases that ran in this process
+  double begin_;      // when cases began
+  double last_line_;  // of a log
 };
 
 }  // namespace roofbench

@@ -139,7 +139,9 @@ RoofOrigin PrepareRoofs(const RunOptions& options, const hardware::RoofNeeds& ne
   });
   const bool measured_any = std::cmp_less(reused, readings.size());
   RoofOrigin origin = {.text = "measured", .other_load = measured_any ? other_load : known.other_load};
-  if (reused > 0) {
+  if (measured_any) origin.load_now = other_load;
+  origin.is_reused = reused > 0;
+  if (origin.is_reused) {
     origin.text = absl::StrFormat("%smeasured %.0f min before and reused (--roofs=measure measures again)",
                                   measured_any ? "partly " : "", known.age_seconds / 60);
     if (measured_any && known.other_load) origin.other_load = std::max(other_load, *known.other_load);

@@ -16,6 +16,8 @@ namespace roofbench {
 struct RoofOrigin {
   std::string text = "unknown";           // "measured", "measured 12 min before, …" or "off"
   std::optional<double> other_load = {};  // share of the processors that others used; nullopt: unknown
+  std::optional<double> load_now = {};    // the same of what was measured now; nullopt: nothing was
+  bool is_reused = false;                 // all of them or some
 };
 
 // Readings kept in a file for the next start: written after every measurement on a quiet machine, and valid for an hour

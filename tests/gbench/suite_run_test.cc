@@ -42,17 +42,21 @@ class SuiteRunTest : public testing::Test {
   int RunInAChild() {
     std::cout.flush();
     const std::string console = folder_ / "console";
+    const std::string errors = folder_ / "errors";
     const pid_t child = fork();
     if (child == 0) {
       std::ofstream file(console);
       std::cout.rdbuf(file.rdbuf());
-      const int status = RunSuite(options_, plan_, folder_ / "journal", *state_, device_);
+      std::ofstream error_file(errors);
+      std::cerr.rdbuf(error_file.rdbuf());
+      const int status = RunSuite(options_, plan_, folder_ / "journal", *state_, Machine());
       std::cout.flush();
       _exit(status);
     }
     int status = 0;
     waitpid(child, &status, 0);
     console_ += ReadText(console);
+    errors_ += ReadText(errors);
     EXPECT_TRUE(WIFEXITED(status));
     return WEXITSTATUS(status);
   }
@@ -68,6 +72,8 @@ class SuiteRunTest : public testing::Test {
 
   nlohmann::json RowsWritten() { return nlohmann::json::parse(ReadText(options_.out)).at("benchmarks"); }
 
+  virtual Device& Machine() { return device_; }
+
   TempFolder folder_;
   Options options_;
   FakeDevice device_;
@@ -75,7 +81,48 @@ class SuiteRunTest : public testing::Test {
   std::vector<PlannedCase> plan_;
   std::unique_ptr<SharedState> state_ = std::make_unique<SharedState>(3);
   std::string console_;
+  std::string errors_;
 };
+
+// While its roofs are measured, other programs use 45 % of two processors.
+class BusyMachine : public FakeDevice {
+ public:
+  void Calibrate(const hardware::RoofNeeds& needs) override {
+    FakeDevice::Calibrate(needs);
+    readings.push_back({.roof = "read", .variant = "all", .rate = 1e9, .best = true});
+    const double own_before = fake_clock.ProcessCpuSeconds();
+    fake_clock.Advance(2);
+    conditions.busy_seconds += 1.8 + fake_clock.ProcessCpuSeconds() - own_before;
+  }
+};
+
+class BusySuiteRunTest : public SuiteRunTest {
+ protected:
+  BusySuiteRunTest() { plan_ = {Planned(busy_family_)}; }
+  Device& Machine() override { return busy_; }
+
+  BusyMachine busy_;
+  Family busy_family_ = TestFamily(busy_, 1e-3);
+};
+
+TEST_F(BusySuiteRunTest, ABusyMachineIsReportedOnceBeforeTheFirstCase) {
+  options_.roofs = RoofSource::kMeasure;
+  EXPECT_EQ(RunInAChild(), 0);
+  const std::string warning = "other programs use 45 % of the processors: end them (top shows them), or --wait_quiet";
+  EXPECT_THAT(errors_, HasSubstr(warning));
+  EXPECT_THAT(console_, HasSubstr("\n1 case, about 1 s\n"));
+  errors_.clear();
+  EXPECT_EQ(RunInAChild(), 0) << "a second process of the same run";
+  EXPECT_THAT(errors_, Not(HasSubstr("other programs")));
+}
+
+TEST_F(SuiteRunTest, AQuietMachineIsNotReported) {
+  options_.roofs = RoofSource::kMeasure;
+  options_.repetitions = 2;
+  EXPECT_EQ(RunFromTheStart({Planned(family_)}), 0);
+  EXPECT_THAT(errors_, Not(HasSubstr("other programs")));
+  EXPECT_THAT(console_, HasSubstr("\n1 case, 2 repetitions each, about 3 s\n"));
+}
 
 TEST_F(SuiteRunTest, ABrokenDeviceIsLeftToANewProcessThatShowsTheRest) {
   device_.health = absl::UnavailableError("an illegal memory access was encountered");

@@ -45,6 +45,11 @@ TEST(Doctor, LoadAndUnsteadyMemoryAreReportedWithARemedy) {
   EXPECT_THAT(loud[1].remedy, HasSubstr("--metric=roof"));
 }
 
+TEST(Doctor, OnlyLoadThatDisturbsIsWorthAWarning) {
+  EXPECT_EQ(BusyText(0.01), "");
+  EXPECT_THAT(BusyText(0.25), AllOf(HasSubstr("other programs use 25 % of the processors"), HasSubstr("--wait_quiet")));
+}
+
 TEST(Doctor, TheReportHasARemedyForEach) {
   const std::string text = Report({{"turbo", "on", "echo 1 (root)"}, {"numa_nodes", "0", ""}});
   EXPECT_THAT(text, AllOf(HasSubstr("turbo              on\n"), HasSubstr("-> echo 1 (root)\n"),

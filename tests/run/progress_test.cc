@@ -4,6 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "tests/run/simple_case.h"
 
 namespace roofbench {
@@ -17,6 +22,40 @@ TEST(Progress, TheNameIsCutToTheWidth) {
     EXPECT_THAT(line, testing::AllOf(testing::StartsWith("[3/12] xx"), testing::EndsWith("x  75 s left")));
   }
   EXPECT_EQ(ProgressLine(3, 12, "copy", -1, 79), "[3/12] copy");
+}
+
+TEST(Progress, RoughTimesHaveAFittingUnit) {
+  EXPECT_EQ(RoughTime(75.4), "75 s");
+  EXPECT_EQ(RoughTime(600), "10 min");
+  EXPECT_EQ(RoughTime(9000), "2.5 h");
+  EXPECT_EQ(PlanText(1, 1, 2), "1 case, about 2 s");
+  EXPECT_EQ(PlanText(12, 3, 75), "12 cases, 3 repetitions each, about 75 s");
+}
+
+// Ten cases of 25 s each.
+std::string ProgressOfTenCases(bool on_terminal) {
+  std::ostringstream out;
+  double now = 100;
+  Progress progress(out, on_terminal, 80, [&now] { return now; });
+  progress.Expect(std::vector<double>(10, 1.0), 1);
+  for (std::size_t i = 0; i < 10; ++i) {
+    progress.Start(i, "copy");
+    now += 25;
+    progress.Finish(i);
+  }
+  return out.str();
+}
+
+TEST(Progress, ALogHasALineAMinute) {
+  EXPECT_EQ(ProgressOfTenCases(/*on_terminal=*/false),
+            "[4/10] copy  3 min left\n[7/10] copy  2 min left\n[10/10] copy  25 s left\n");
+}
+
+TEST(Progress, ATerminalHasOneLineThatChanges) {
+  const std::string shown = ProgressOfTenCases(/*on_terminal=*/true);
+  EXPECT_THAT(shown, testing::AllOf(testing::HasSubstr("[1/10] copy"), testing::HasSubstr("[2/10] copy  4 min left"),
+                                    testing::EndsWith("\r\033[K")));
+  EXPECT_EQ(std::count(shown.begin(), shown.end(), '\n'), 0);
 }
 
 TEST(Progress, LongStepsAreExpectedToTakeLong) {
