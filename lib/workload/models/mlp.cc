@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/workload/models/mlp.h"
 
+#include <algorithm>
+
 #include "lib/workload/operators/elementwise.h"
 #include "lib/workload/operators/products.h"
 #include "lib/workload/operators/rows.h"
@@ -66,11 +68,26 @@ workload::Cost Mlp::TrainingCost(double steps) const {
 }
 
 double Mlp::ResidentBytes() const {
-  const double bytes = ElementBytes(compute);
-  const double activations = (2 * layers + 1) * batch * width * bytes;
-  const double low_precision_weights = bytes < kParameterBytes ? Parameters() * bytes : 0;
-  const double in_flight = 2 * batch * width * bytes;  // the gradient that flows and the one being made
-  return 2 * Parameters() * kParameterBytes + low_precision_weights + activations + in_flight;
+  const bool casts = ElementBytes(compute) < kParameterBytes;
+  const double rows = batch * width;
+  const double parameters = width * width + width;  // of a layer
+  const double activation = rows * ElementBytes(compute);
+  const double gradient = parameters * kParameterBytes;
+  const double cast = casts ? parameters * ElementBytes(compute) : 0;  // of a weight, or its gradient before it
+  // The parameters, the input and the gradient of the output, the last output; rounded, that gradient too.
+  const double always = Parameters() * kParameterBytes + 2 * rows * kParameterBytes + (casts ? 2 : 1) * activation;
+  // The peak while backward is in a layer, counted from 1: those above it have their gradients, and those below it the
+  // input and output of their products, and their rounded weights.
+  const auto in_layer = [&](double layer) {
+    const bool is_first = layer == 1;  // whose input takes no gradient, nor keeps a weight for it
+    const double held = always + (layers - layer) * gradient + (layer - 1) * 2 * activation;
+    const double of_rows = is_first ? activation : 2 * activation;  // the gradient that came, and the one that goes
+    if (!casts) return held + of_rows + gradient;
+    const double product = activation + of_rows + (layer - 1) * cast + cast;  // with the rounded input of the first
+    const double converted = (is_first ? 0 : 2 * activation + (layer - 2) * cast) + cast + gradient;
+    return held + std::max(product, converted);
+  };
+  return std::max({in_layer(1), in_layer(std::min(2.0, layers)), in_layer(layers)});  // linear from the second on
 }
 
 double MlpLayerNorm::Parameters() const { return 2 * width * hidden + 3 * (width + hidden); }

@@ -26,7 +26,8 @@ struct Mlp {
   // Forward and backward `steps` times, with gradients set to none between steps: resident memory is that of one.
   workload::Cost TrainingCost(double steps) const;
 
-  // Parameters, gradients, and the tensors that autograd keeps: the input and the pre-activation of every layer.
+  // The peak of a step: parameters and, from the first layer of backward to the last, ever more gradients and ever
+  // fewer of the tensors that autograd keeps, the input and the pre-activation of every layer.
   double ResidentBytes() const;
 };
 

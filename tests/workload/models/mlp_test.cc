@@ -29,6 +29,22 @@ TEST(Mlp, AutocastReadsTheFp32WeightsToo) {
   EXPECT_EQ(Small(Dtype::kFp32).ForwardCost().operations.size(), 2);
 }
 
+// Bytes that LibTorch 2.11 had at the peak of a step on a CPU.
+TEST(Mlp, ResidentBytesAreThoseThatWereMeasured) {
+  const struct {
+    double layers, batch, width;
+    Dtype compute;
+    double measured;
+  } table[] = {{4, 256, 256, Dtype::kFp32, 4199424},   {20, 256, 256, Dtype::kFp32, 16798720},
+               {4, 1280, 256, Dtype::kFp32, 15733760}, {4, 256, 512, Dtype::kFp32, 11024384},
+               {4, 256, 1280, Dtype::kFp32, 57712640}, {4, 256, 512, Dtype::kBf16, 10501120},
+               {4, 256, 768, Dtype::kBf16, 22436352},  {4, 256, 1280, Dtype::kBf16, 59676160}};
+  for (const auto& [layers, batch, width, compute, measured] : table) {
+    const Mlp mlp{.batch = batch, .width = width, .layers = layers, .compute = compute};
+    EXPECT_NEAR(mlp.ResidentBytes(), measured, 1e-3 * measured) << layers << " " << batch << " " << width;
+  }
+}
+
 TEST(MlpLayerNorm, CountsByHand) {
   const MlpLayerNorm work{.batch = 2, .width = 3, .hidden = 5};
   EXPECT_EQ(work.Parameters(), 15 + 5 + 10 + 15 + 3 + 6);
