@@ -28,6 +28,8 @@ using models::TokenIds;
 std::string prompt_ids;
 std::string stop_ids;
 
+models::BeamOptions beam_options;  // without their number, which is an axis
+
 GivenIds& GivenPrompts() {
   static auto* prompts = new GivenIds("--prompt_ids", prompt_ids, models::ReadTokenLists);
   return *prompts;
@@ -205,6 +207,17 @@ const FlagRegistration kIdFlags(
      .reads = [](const Point& at) { return at.family() == "complete"; },
      .way_out = "--benchmark_filter='^complete/' selects cases that read it"});
 
+const FlagRegistration kBeamFlags(
+    {.flags = {{"length_penalty", "NUMBER", Number(beam_options.length_penalty, -10, 10),
+                "beams: log probabilities are divided by the length to this power; above 0 for longer texts"},
+               {"early_stopping", "false|true|never",
+                OneOf<models::EarlyStopping>(beam_options.early_stopping, {{"false", models::EarlyStopping::kFalse},
+                                                                           {"true", models::EarlyStopping::kTrue},
+                                                                           {"never", models::EarlyStopping::kNever}}),
+                "beams: whether a search ends as soon as as many texts as beams have ended; as in transformers"}},
+     .reads = [](const Point& at) { return at.family() == "complete" && at.Int("beams") > 1; },
+     .way_out = "--axis=complete.beams=N selects cases that read it"});
+
 absl::Status SupportsBeams(const Point& at, std::size_t prompts) {
   if (prompts > 1) return absl::UnimplementedError("beams are searched for one prompt at a time: give a single one");
   if (at.Text("impl") == "graph") {
@@ -244,7 +257,8 @@ absl::StatusOr<GenerationCase> Completed(const Point& at, Inputs& in) {
   const absl::StatusOr<Prompts> prompts = PromptsAt(at);
   if (!prompts.ok()) return prompts.status();
   ReportLeftOut(*prompts, at.Int("new"));
-  TextRules rules{.stop_ids = stops->empty() ? config->stop_ids : *stops, .beams = {.beams = at.Int("beams")}};
+  TextRules rules{.stop_ids = stops->empty() ? config->stop_ids : *stops, .beams = beam_options};
+  rules.beams.beams = at.Int("beams");
   PlainText plain;
   if (HasDraft(at)) {
     auto without = GenerationAt(point, in, prompts->ids, rules);

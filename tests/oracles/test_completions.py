@@ -118,6 +118,21 @@ def test_the_best_text_of_a_beam_search_is_identical(
     assert differ, "a search that finds what is likeliest at every step proves little"
 
 
+def test_length_penalty_and_early_stopping_are_those_of_transformers(tmp_path: Path) -> None:
+    model = tiny_models.write("grouped", tmp_path)
+    (plain,) = greedy(model, [PROMPT])
+    stop = plain[3]
+    texts = set()
+    for early_stopping, penalty in ((False, 3.0), (True, 1.0), ("never", -2.0)):
+        options = {"length_penalty": penalty, "early_stopping": early_stopping}
+        expected, _ = generated(model, [PROMPT], stop, num_beams=4, **options)
+        flags = [f"--{name}={str(value).lower()}" for name, value in options.items()]
+        for impl, (found, _) in ours(tmp_path, [PROMPT], stop, "--axis=complete.beams=4", *flags).items():
+            assert found == expected, (options, impl)
+        texts.add(tuple(expected[0]))
+    assert len(texts) > 1, "options that change nothing prove little"
+
+
 GUESSES = 4
 
 

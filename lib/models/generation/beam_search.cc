@@ -77,7 +77,11 @@ void BeamSearch::Finish(const at::Tensor& logits) {
 
 bool BeamSearch::CanImprove() const {
   if (finished_.size() < Size(options_.beams)) return true;
-  const double best = running_.front().score / std::pow(static_cast<double>(steps_), options_.length_penalty);
+  if (options_.early_stopping == EarlyStopping::kTrue) return false;
+  // A longer text has a lower sum, which a penalty above 0 divides by more.
+  const bool gains = options_.early_stopping == EarlyStopping::kNever && options_.length_penalty > 0;
+  const auto length = static_cast<double>(gains ? most_new_ : steps_);
+  const double best = running_.front().score / std::pow(length, options_.length_penalty);
   return best > finished_.back().score;
 }
 

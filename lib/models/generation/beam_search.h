@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Beam search as in transformers (GenerationMixin._beam_search, release 5.23, early_stopping false): the most probable
-// continuations of the running texts are kept; finished texts compete by the sum of their log probabilities divided by
-// their length to the power of a penalty.
+// Beam search as in transformers (GenerationMixin._beam_search, release 5.23): the most probable continuations of the
+// running texts are kept; finished texts compete by the sum of their log probabilities divided by their length to the
+// power of a penalty.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,9 +13,14 @@
 
 namespace roofbench::models {
 
+// When a search with as many finished texts as beams ends: when the best running text could not beat them if it ended
+// now; at once; or when it could not at any length up to the limit.
+enum class EarlyStopping { kFalse, kTrue, kNever };
+
 struct BeamOptions {
   int64_t beams = 1;          // running texts
-  double length_penalty = 1;  // above 0 favors longer texts
+  double length_penalty = 1;  // above 0 favors longer texts, below 0 shorter ones
+  EarlyStopping early_stopping = EarlyStopping::kFalse;
 };
 
 // The new tokens of one prompt.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/oracles/test_beams.py compares whole searches with transformers.
+// tests/oracles/test_completions.py compares whole searches with transformers.
 
 #include "lib/models/generation/beam_search.h"
 
@@ -12,6 +12,7 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -81,6 +82,26 @@ TEST(BeamSearch, EndsOnceNothingCanBeatTheFinishedTexts) {
   ASSERT_TRUE(search.Advance(LogitsOf({{{kStop, 0.5}, {2, 0.4}}, {}})));
   EXPECT_FALSE(search.Advance(LogitsOf({{{kStop, 0.9}}, {}}))) << "0.5 and 0.36 have ended, and 0.4 · 0.1 is left";
   EXPECT_THAT(search.Best(), ElementsAre(kStop));
+}
+
+// Two texts have ended with 0.3 and 0.2 · 0.4, and the running one has 0.2 · 0.3: it could not beat them now, but with
+// a penalty at the length of 9.
+TEST(BeamSearch, EarlyStoppingDecidesWhetherARunningTextMayStillWin) {
+  for (const auto& [early, penalty, continues] :
+       std::vector<std::tuple<EarlyStopping, double, bool>>{{EarlyStopping::kFalse, 1, false},
+                                                            {EarlyStopping::kTrue, 1, false},
+                                                            {EarlyStopping::kNever, 1, true},
+                                                            {EarlyStopping::kNever, -1, false}}) {
+    BeamSearch search({.beams = 2, .length_penalty = penalty, .early_stopping = early}, kVocab, 9, {kStop});
+    ASSERT_TRUE(search.Advance(LogitsOf({{{kStop, 0.3}, {2, 0.2}}, {}})));
+    EXPECT_EQ(search.Advance(LogitsOf({{{kStop, 0.4}, {3, 0.3}}, {}})), continues) << penalty;
+  }
+  // 0.3 and 0.25 · 0.1 have ended, and 0.25 · 0.8 could still win.
+  for (const auto& [early, continues] : {std::pair{EarlyStopping::kFalse, true}, {EarlyStopping::kTrue, false}}) {
+    BeamSearch search({.beams = 2, .early_stopping = early}, kVocab, 9, {kStop});
+    ASSERT_TRUE(search.Advance(LogitsOf({{{kStop, 0.3}, {2, 0.25}}, {}})));
+    EXPECT_EQ(search.Advance(LogitsOf({{{3, 0.8}, {kStop, 0.1}}, {}})), continues);
+  }
 }
 
 TEST(BeamSearch, RefusesNan) {
