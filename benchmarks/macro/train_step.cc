@@ -194,7 +194,8 @@ absl::Status SupportsRecordedOptimizer(const Point& at, const Device& /*device*/
                    "them on the device"));
 }
 
-const AxisList kSizes = NamesOf(workload::kTransformerPresets);
+// Those with a shape of their own.
+const AxisList kSizes = {"small", "medium", "large", "xl", "2.7B", "10B"};
 const AxisList kSmallest = {"small"};  // of the published points
 const AxisList kSmall = {"small", "medium"};
 const AxisList kContexts = {128, 256, 512, 1024};
@@ -210,7 +211,7 @@ GridAxes Grid(const AxisList& impl, const AxisList& pass, const AxisList& size, 
 const Registration kTrainStep =
     FamilyOf<models::TrainingRun>("train_step", "a transformer's training step: forward with loss, backward, optimizer")
         .Passes(NamesOf(kPasses))
-        .Choice("size", kSizes, "a preset of d_model, d_ff, layers and heads")
+        .Choice("size", NamesOf(workload::kTransformerPresets), "a preset of d_model, d_ff, layers and heads")
         .Size("context", "tokens of a sequence")
         .Dtypes({"fp32", "tf32", kBf16Autocast, "bf16"})
         .Choice("attention", {"naive", "sdpa"}, "", "sdpa")

@@ -159,7 +159,7 @@ def test_the_mean_of_the_logits_keeps_none_of_them(tmp_path: Path) -> None:
 def test_parameters_of_presets() -> None:
     listed = subprocess.run([BIN / "transformer_parameters"], check=True, capture_output=True, text=True).stdout
     presets = [json.loads(line) for line in listed.splitlines()]
-    assert len(presets) == 6
+    assert len(presets) == 7
     for preset in presets:
         name, ours = preset.pop("name"), preset.pop("parameters")
         with torch.device("meta"):

@@ -52,18 +52,19 @@ struct Transformer {
 };
 
 // A named shape. The vocabulary (10 000) and the training sizes are those of Stanford CS336, assignment 2; 10B is from
-// its 2026 edition.
+// its 2026 edition, which also has the name xl for the shape that was 2.7B.
 struct TransformerPreset {
   std::string_view name;
   Transformer shape;
 };
 
-inline constexpr std::array<TransformerPreset, 6> kTransformerPresets = {{
+inline constexpr std::array<TransformerPreset, 7> kTransformerPresets = {{
     {"small", {.d_model = 768, .d_ff = 3072, .layers = 12, .heads = 12, .vocab = 10000}},
     {"medium", {.d_model = 1024, .d_ff = 4096, .layers = 24, .heads = 16, .vocab = 10000}},
     {"large", {.d_model = 1280, .d_ff = 5120, .layers = 36, .heads = 20, .vocab = 10000}},
     {"xl", {.d_model = 1600, .d_ff = 6400, .layers = 48, .heads = 25, .vocab = 10000}},
     {"2.7B", {.d_model = 2560, .d_ff = 10240, .layers = 32, .heads = 32, .vocab = 10000}},
+    {"xl_2026", {.d_model = 2560, .d_ff = 10240, .layers = 32, .heads = 32, .vocab = 10000}},
     {"10B", {.d_model = 4608, .d_ff = 12288, .layers = 50, .heads = 36, .vocab = 10000}},
 }};
 

@@ -36,7 +36,8 @@ TEST(Transformer, GroupedQueriesAndATiedHeadSaveParameters) {
 // The sizes as they are published with the assignment, in millions.
 TEST(Transformer, PresetsHaveTheirPublishedSizes) {
   const std::pair<const char*, double> kMillions[] = {{"small", 128.6}, {"medium", 423.2}, {"large", 969.4},
-                                                      {"xl", 1998.2},   {"2.7B", 3406.8},  {"10B", 12832.7}};
+                                                      {"xl", 1998.2},   {"2.7B", 3406.8},  {"xl_2026", 3406.8},
+                                                      {"10B", 12832.7}};
   for (const auto& [name, millions] : kMillions) {
     const auto shape = FindTransformer(name);
     ASSERT_TRUE(shape) << name;
