@@ -156,9 +156,6 @@ const Registration kMlpLayerNormGelu =
                            .roundings = 7,
                            .amplification = 2};
         })
-        .Details([](const Point& at, const std::shared_ptr<Blocks>&, Case& built) {
-          built.parameters = WorkAt(at).Parameters();
-        })
         .Impl("eager", [](Blocks& o) { o.y = RunBlocks(o, o.x, EagerBlock); })
         .Impl("onednn", OnCpu(PrepareOnednn))
         .Impl("compiled",
