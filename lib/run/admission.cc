@@ -36,11 +36,13 @@ constexpr double kGrowth = 1.25;        // growth of every size between pilot ru
 constexpr double kWorkGrowth = 1.5;     // where the time grows with it
 constexpr double kOverheadGrowth = 4;   // where the last run was mostly overhead
 
+bool IsSize(const AxisSpec& axis) { return axis.choices.empty() && !axis.fractions; }
+
 // The point without its sizes: implementation, precision and so on.
 std::string KindOf(const Family& family, const Point& point) {
   std::string kind = family.name();
   for (const AxisSpec& axis : family.axes()) {
-    if (!axis.choices.empty()) absl::StrAppend(&kind, "/", axis.name, ":", point.Text(axis.name));
+    if (!IsSize(axis)) absl::StrAppend(&kind, "/", axis.name, ":", point.Text(axis.name));
   }
   return kind;
 }
@@ -49,7 +51,7 @@ std::string KindOf(const Family& family, const Point& point) {
 std::optional<Point> Smaller(const Family& family, const Point& point, double divisor) {
   Point smaller = point;
   for (const AxisSpec& axis : family.axes()) {
-    if (!axis.choices.empty()) continue;
+    if (!IsSize(axis)) continue;
     // Sizes that follow another axis shrink with it.
     const bool own = std::any_of(point.values().begin(), point.values().end(), [&](const auto& value) {
       return value.first == axis.name && value.second != axis.default_value;

@@ -18,6 +18,7 @@ Family Cube() {
       .Axis({.name = "impl", .choices = {"fast", "slow"}, .default_value = "fast"})
       .Axis({.name = "m", .default_value = "n"})
       .Axis({.name = "n"})
+      .Axis({.name = "share", .default_value = "1", .fractions = true})
       .Grid(Suite::kQuick, {{"n", {"64", "16384"}}})
       .Cost([](const Point& at) {
         return workload::Gemm{.m = at.Number("m"), .n = at.Number("n"), .k = at.Number("n")}.ForwardCost();
@@ -49,6 +50,12 @@ TEST_F(PredictionTest, ScalesFromTheLargestPilotRunThatIsCheap) {
   EXPECT_NEAR(*predicted, exact, 0.01 * exact);
   // n=64 shows the overhead; n=256 takes 0.03 s, n=320 0.07 s; n=400 would take 0.13 s and is not worth it.
   EXPECT_EQ(piloted_, std::vector<std::string>({"cube/n:64", "cube/n:256", "cube/n:320"}));
+}
+
+TEST_F(PredictionTest, APilotRunKeepsNumbersThatAreNoSizes) {
+  const Point half = At("4096").With("share", "2.5");
+  ASSERT_TRUE(predictor_.Predict(family_, half).has_value());
+  EXPECT_EQ(piloted_, std::vector<std::string>({"cube/n:256/share:2.5", "cube/n:320/share:2.5"}));
 }
 
 TEST_F(PredictionTest, OverheadIsNotMultiplied) {
