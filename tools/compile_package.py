@@ -119,6 +119,67 @@ def perceptron_autocast(x: Tensor, *parameters: Tensor) -> Tensor:
         return perceptron(x, *parameters)
 
 
+def rotated(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """Pairs are half a head apart."""
+    low, high = x.float().chunk(2, -1)
+    return the_torch().cat((low * cosines - high * sines, high * cosines + low * sines), -1).to(x.dtype)
+
+
+def attention_to_cache(q: Tensor, keys: Tensor, values: Tensor, hidden: Tensor) -> Tensor:
+    """q [batch, heads, tokens, d] over a whole cache, of which `hidden` [tokens, capacity] masks a part."""
+    torch = the_torch()
+    batch, d = q.shape[0], q.shape[-1]
+    if q.shape[2] > 1:
+        return torch.nn.functional.scaled_dot_product_attention(q, keys, values, hidden.logical_not(), enable_gqa=True)
+    # Sums of products, which Inductor compiles itself: a library would multiply one row by a matrix for each head.
+    groups = q.view(batch, keys.shape[1], -1, 1, d).float()
+    scores = (groups * keys.unsqueeze(2).float()).sum(-1) * d**-0.5
+    weights = scores.masked_fill(hidden[0], -torch.inf).softmax(-1).unsqueeze(-1)
+    return (weights * values.unsqueeze(2).float()).sum(-2).to(q.dtype).view(q.shape)
+
+
+def decoder(tokens: Tensor, positions: Tensor, epsilon: Tensor, *rest: Tensor) -> Tensor:
+    """Appends tokens [batch, n] at `positions` [n] to static caches, and returns the logits of the last: fp32.
+
+    `rest`: cosines and sines of all positions, the embedding, the weight of the last norm, the head; and of each layer
+    its keys and values [batch, heads, capacity, d], which are written to; the weight of a norm, the products qkv and
+    out; the weight of a norm, the products gate and up, and down. An int8 matrix is followed by its scales.
+    """
+    torch = the_torch()
+    functional = torch.nn.functional
+    given = iter(rest)
+
+    def matrix() -> tuple[Tensor, ...]:
+        weight = next(given)
+        return (weight, next(given)) if weight.dtype == torch.int8 else (weight,)
+
+    def product(x: Tensor, weights: tuple[Tensor, ...]) -> Tensor:
+        rows = x.reshape(-1, x.shape[-1])
+        y = (linear_int8 if len(weights) == 2 else linear)(rows, *weights)
+        return y.to(x.dtype).view(*x.shape[:-1], -1)
+
+    def norm(x: Tensor, weight: Tensor) -> Tensor:
+        wide = x.float()
+        return (wide * (wide.pow(2).mean(-1, keepdim=True) + epsilon).rsqrt() * weight.float()).to(x.dtype)
+
+    cosines, sines = next(given)[positions], next(given)[positions]
+    embedding, last_norm, head = next(given), next(given), matrix()
+    x = embedding[tokens]
+    for keys in given:
+        values = next(given)
+        kv_heads, capacity, d = keys.shape[1:]
+        hidden = torch.arange(capacity, device=x.device) > positions.unsqueeze(1)
+        qkv = product(norm(x, next(given)), matrix()).unflatten(-1, (-1, d)).transpose(1, 2)
+        q, k, v = qkv.split((qkv.shape[1] - 2 * kv_heads, kv_heads, kv_heads), 1)
+        keys.index_copy_(2, positions, rotated(k, cosines, sines))
+        values.index_copy_(2, positions, v)
+        attended = attention_to_cache(rotated(q, cosines, sines), keys, values, hidden)
+        x = x + product(attended.transpose(1, 2).flatten(2), matrix())
+        gate, up = product(norm(x, next(given)), matrix()).chunk(2, -1)
+        x = x + product(functional.silu(gate) * up, matrix())
+    return product(norm(x[:, -1], last_norm), head).float()
+
+
 OPERATIONS: dict[str, Callable[..., Tensor]] = {
     "gemv": linear,
     "gemv_int8": linear_int8,
@@ -131,6 +192,7 @@ OPERATIONS: dict[str, Callable[..., Tensor]] = {
     "attention_causal": attention_causal,
     "mlp_layer_norm": mlp,
     "mlp_layer_norm_gelu": mlp_gelu,
+    "decoder": decoder,
 }
 
 # Compiled in two parts, as torch.compile does: NAME_forward returns the result and the saved tensors; NAME_backward

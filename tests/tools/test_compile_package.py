@@ -148,6 +148,41 @@ def test_the_chosen_experts_are_multiplied() -> None:
     assert torch.allclose(found.double(), expected, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("stored", [torch.float32, torch.int8])
+def test_a_decoder_appends_pieces_as_the_whole(stored: torch.dtype) -> None:
+    """Piece by piece, down to single tokens, for which attention and products have other formulas."""
+    batch, capacity, heads, kv_heads, d, ff, vocab = 2, 6, 4, 2, 4, 24, 11
+    width = heads * d
+
+    def matrix(rows: int, columns: int) -> list[Any]:
+        (weight,) = arrays((rows, columns))
+        return [(weight * 30).to(torch.int8), torch.full((rows,), 0.02)] if stored == torch.int8 else [weight / 2]
+
+    def layer() -> list[Any]:
+        first, second = arrays((width,), (width,))
+        products = [*matrix((heads + 2 * kv_heads) * d, width), *matrix(width, width)]
+        return [first, *products, second, *matrix(2 * ff, width), *matrix(width, ff)]
+
+    angles, embedding, last_norm = arrays((capacity, d // 2), (vocab, width), (width,))
+    shared = (torch.tensor([1e-5]), angles.cos(), angles.sin(), embedding, last_norm, *matrix(vocab, width))
+    tokens = torch.arange(batch * 4).view(batch, 4)
+
+    def logits_of(*pieces: int) -> Any:
+        caches = [[torch.zeros(batch, kv_heads, capacity, d) for _ in range(2)] for _ in range(2)]
+        layers = [one for cache in caches for one in (*cache, *layer())]
+        begin, logits = 0, None
+        for piece in pieces:
+            positions = torch.arange(begin, begin + piece)
+            logits = compile_package.decoder(tokens[:, positions], positions, *shared, *layers)
+            begin += piece
+        return logits
+
+    whole = logits_of(4)
+    assert whole.shape == (batch, vocab)
+    assert torch.allclose(logits_of(2, 1, 1), whole, rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(logits_of(3), whole, rtol=1e-2), "the last token matters"
+
+
 @pytest.mark.slow  # importing torch's compiler takes many seconds
 @pytest.mark.parametrize("name", ["mlp", "mlp_bf16_autocast"])
 def test_both_parts_of_a_step_match_autograd(name: str) -> None:

@@ -79,8 +79,11 @@ std::string KindOfGpu(const Device& device) {
 
 // torch's name of the type.
 std::string TypeName(at::ScalarType type) {
-  constexpr std::pair<at::ScalarType, const char*> kNames[] = {
-      {at::kBFloat16, "bfloat16"}, {at::kFloat, "float32"}, {at::kChar, "int8"}, {at::kLong, "int64"}};
+  constexpr std::pair<at::ScalarType, const char*> kNames[] = {{at::kBFloat16, "bfloat16"},
+                                                               {at::kFloat, "float32"},
+                                                               {at::kHalf, "float16"},
+                                                               {at::kChar, "int8"},
+                                                               {at::kLong, "int64"}};
   for (const auto& [known, name] : kNames) {
     if (type == known) return name;
   }
