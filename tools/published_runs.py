@@ -52,7 +52,7 @@ _TEN_STEPS = ("--benchmark_min_time=10x", "--roof_share=0")
 _TRAINING_TABLE = ("table", RESULT, "--training")
 _MEMORY = "case,median,peak_mem,activation_mem,predicted_mem"
 # gpt-fast includes the time of the prompt, bitsandbytes does not.
-_WHOLE_GENERATION = "case,median,e2e_tokens/s,target_e2e_tokens/s,mbu_measured"
+_WHOLE_GENERATION = "case,median,e2e_tokens/s,target_e2e_tokens/s,bytes/s,target_bytes/s,mbu_measured"
 _GENERATION = "case,median,tokens/s,target_tokens/s"
 
 EXPERIMENTS = (
@@ -137,12 +137,18 @@ EXPERIMENTS = (
         (("table", RESULT, f"--columns={_GENERATION}"),),
     ),
     Experiment(
+        "int8_benchmark",
+        "LLM.int8() as bitsandbytes' int8_benchmark.py runs it, with its count of tokens beside the whole one",
+        (_filter("^published/.*int8_benchmark"), "--warmup_iters=3", "--benchmark_min_time=5x", "--roof_share=0"),
+        (("table", RESULT, "--columns=case,median,e2e_tokens/s,script_tokens/s"),),
+    ),
+    Experiment(
         "stages",
         "the stages of LLM.int8() in a step of a quarter of Llama-3.2-1B",
         (
             _filter("^decode/model:llama3_1b_4th/precision:llm_int8/.*depth:128"),
             "--axis=decode.model=llama3_1b_4th",
-            "--axis=decode.outliers=6,none",
+            "--axis=decode.outliers=6,0",
         ),
         (),
     ),

@@ -88,21 +88,25 @@ Given InTurn(const std::vector<models::TokenIds>& prompts, const at::Device& dev
   return {.ids = given.ids.view({static_cast<int64_t>(prompts.size()), given.lengths.front()}), .lengths = {}};
 }
 
+at::Tensor RandomPrompts(const Point& at, int64_t vocab, bool one, Inputs& in) {
+  const at::Tensor ids = in.Integers(0, vocab, {one ? 1 : at.Int("batch"), at.Int("prompt")});
+  return ids.expand({at.Int("batch"), -1}).contiguous();
+}
+
 }  // namespace
 
 absl::StatusOr<GenerationCase> GenerationAt(const Point& at, Inputs& in, const std::vector<models::TokenIds>& prompts,
                                             const TextRules& rules) {
   const int64_t capacity = at.Int("prompt") + at.Int("new");
-  auto loaded = DecoderAt(at, capacity, in.device(), rules.guesses + 1);
+  auto loaded = DecoderAt(at, capacity, in, rules.guesses + 1);
   if (!loaded.ok()) return loaded.status();
   absl::StatusOr<LoadedDecoder> draft = LoadedDecoder();
   // A draft reads its last guess and the token after it at once.
-  if (rules.draft) draft = DecoderAt(*rules.draft, capacity, in.device(), /*piece=*/2);
+  if (rules.draft) draft = DecoderAt(*rules.draft, capacity, in, /*piece=*/2);
   if (!draft.ok()) return draft.status();
   const int64_t vocab = loaded->model->vocab();
-  const Given given = prompts.empty()
-                          ? Given{.ids = in.Integers(0, vocab, {at.Int("batch"), at.Int("prompt")}), .lengths = {}}
-                          : InTurn(prompts, in.device().torch_device());
+  const Given given = prompts.empty() ? Given{.ids = RandomPrompts(at, vocab, rules.one_prompt, in), .lengths = {}}
+                                      : InTurn(prompts, in.device().torch_device());
   const bool samples = at.Text("sampling") == "top_k";
   // From the first token after the prompt.
   loaded->decoder->Prepare(at.Int("prompt") + 1, capacity - 1);

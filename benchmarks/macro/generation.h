@@ -38,6 +38,7 @@ std::vector<AxisSpec> ChoiceAxes();
 
 // Rules other than greedy tokens up to the limit.
 struct TextRules {
+  bool one_prompt = false;         // random, the same for all sequences
   models::TokenIds stop_ids = {};  // none: the amount of work is known
   models::BeamOptions beams = {};
   std::optional<Point> draft = {};  // of the family generate

@@ -13,9 +13,11 @@
 #include "absl/strings/str_cat.h"
 #include "benchmarks/macro/given.h"
 #include "lib/device/gpu.h"
+#include "lib/models/decoding/compiled_decoder.h"
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/observe/ranges.h"
 #include "lib/suite/operand_cache.h"
+#include "lib/suite/steps/compiled.h"
 #include "lib/suite/steps/gpu_step.h"
 #include "lib/workload/models/decoder.h"
 
@@ -41,7 +43,7 @@ models::Storage StorageAt(const Point& at) {
   storage.activations = static_cast<workload::Activations>(
       std::ranges::find(workload::kActivationsNames, at.Text("activations")) - workload::kActivationsNames.begin());
   storage.int8_cache = at.Text("kv_cache") == "int8";
-  storage.outlier_threshold = at.Text("outliers") == "none" ? 0 : at.Number("outliers");
+  storage.outlier_threshold = at.Number("outliers");
   return storage;
 }
 
@@ -102,9 +104,9 @@ std::vector<AxisSpec> StorageAxes() {
            .doc = "linear layers that stay unquantized, in the order given here",
            .several = true},
           {.name = "outliers",
-           .choices = {"6", "none"},
            .default_value = "6",
-           .doc = "llm_int8: activations from this size on are outliers"},
+           .doc = "llm_int8: activations from this size on are outliers; 0: none are",
+           .fractions = true},
           {.name = "activations",
            .choices = {workload::kActivationsNames.begin(), workload::kActivationsNames.end()},
            .default_value = "default",
@@ -141,6 +143,11 @@ absl::Status SupportsModel(const Point& at, const Device& device) {
 std::vector<std::string_view> KernelsOfEager(const Point& at) {
   if (FormatAt(at) != WeightFormat::kInt8 || at.Text("activations") != "default") return {};
   return {"GemvRows"};
+}
+
+absl::Status SupportsCompiled(const Point& at, const Device& /*device*/) {
+  const absl::StatusOr<models::DecoderConfig> config = ConfigAt(at);
+  return config.ok() ? models::CompiledDecoder::Check(*config, StorageAt(at)) : config.status();
 }
 
 absl::Status SupportsRecordedTokens(const Point& at) {
@@ -221,10 +228,26 @@ models::Int8Product Int8ProductOn(const Device& device) {
   };
 }
 
+absl::StatusOr<std::unique_ptr<models::DecoderModel>> CompileDecoder(const Point& at,
+                                                                     const models::DecoderWeights& weights,
+                                                                     const models::DecoderRoom& room, Inputs& in) {
+  auto decoder = std::make_unique<models::CompiledDecoder>(weights, room.batch, room.capacity);
+  std::vector<int64_t> lengths;
+  if (at.Has("prompt")) lengths.push_back(at.Int("prompt"));
+  if (at.Has("depth") || (at.Has("new") && at.Int("new") > 1)) lengths.push_back(1);
+  for (const int64_t tokens : lengths) {
+    const absl::Status status = decoder->CompileFor(
+        tokens, [&](const std::vector<at::Tensor>& operands) { return CompilePart("decoder", operands, in); });
+    if (!status.ok()) return status;
+  }
+  return decoder;
+}
+
 absl::StatusOr<std::unique_ptr<models::DecoderModel>> MakeDecoder(const Point& at,
                                                                   const models::DecoderWeights& weights,
-                                                                  const models::DecoderRoom& room,
-                                                                  const Device& device) {
+                                                                  const models::DecoderRoom& room, Inputs& in) {
+  const Device& device = in.device();
+  if (at.Text("impl") == "compiled") return CompileDecoder(at, weights, room, in);
   if (at.Text("impl") != "graph") return models::MakeDecoder(at.Text("impl"), weights, room, device.threads());
   const auto record = [gpu = device.gpu()](const std::function<void()>& launches) {
     const std::shared_ptr<GpuGraph> graph = gpu->Record([&](const std::function<void()>&) { launches(); });
@@ -235,10 +258,11 @@ absl::StatusOr<std::unique_ptr<models::DecoderModel>> MakeDecoder(const Point& a
 
 }  // namespace
 
-absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, const Device& device, int64_t piece) {
+absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, Inputs& in, int64_t piece) {
+  const Device& device = in.device();
   const auto model = ModelAt(at, device);
   if (!model.ok()) return model.status();
-  auto decoder = MakeDecoder(at, (*model)->weights, {at.Int("batch"), capacity, piece}, device);
+  auto decoder = MakeDecoder(at, (*model)->weights, {at.Int("batch"), capacity, piece}, in);
   if (!decoder.ok()) return decoder.status();
   if (device.gpu() != nullptr && !KernelsOfEager(at).empty()) (*decoder)->MultiplyInt8By(Int8ProductOn(device));
   return LoadedDecoder{*model, *std::move(decoder)};

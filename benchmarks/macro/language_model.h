@@ -35,6 +35,11 @@ std::vector<std::string_view> KernelsOfEager(const Point& at);
 // Whether a CUDA graph can record AppendOne.
 absl::Status SupportsRecordedTokens(const Point& at);
 
+// Whether Inductor compiles the point's model, and what it compiles.
+inline constexpr char kCompiledLimits[] =
+    "compiled for the length of a prompt, and for single tokens, over a whole cache";
+absl::Status SupportsCompiled(const Point& at, const Device& device);
+
 // The closed forms of the point's model.
 workload::StoredDecoder StoredAt(const Point& at);
 
@@ -52,8 +57,9 @@ struct LoadedDecoder {
   std::unique_ptr<models::DecoderModel> decoder;  // by the point's implementation
 };
 
-// With a cache of `capacity` tokens for each sequence; AppendAll reads `piece` tokens at once.
-absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, const Device& device, int64_t piece = 1);
+// With a cache of `capacity` tokens for each sequence; AppendAll reads `piece` tokens at once. impl:compiled: compiled
+// for the lengths of the point's prompt and of its steps.
+absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, Inputs& in, int64_t piece = 1);
 
 // The logits after `tokens` [batch, n] in fp32 arithmetic on the dequantized weights.
 at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens);

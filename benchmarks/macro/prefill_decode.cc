@@ -24,7 +24,7 @@ class StepPhases {
   // `waits`: the step's threads wait for each other.
   StepPhases(const Point& at, const Device& device, bool waits)
       : stages_(at.Text("precision") == Name(workload::WeightFormat::kLlmInt8) && at.Text("impl") != "graph"),
-        parts_(!stages_ && device.gpu() == nullptr) {
+        parts_(!stages_ && device.gpu() == nullptr && at.Text("impl") != "compiled") {
     if (stages_) {
       const auto all = models::kLlmInt8StageNames;
       const bool fused = at.Text("impl") == "native";
@@ -92,7 +92,7 @@ const Registration kPrefill =
           return StoredAt(at).PrefillCost(at.Number("batch"), at.Number("prompt"), at.Number("prompt"));
         })
         .Operands([](const Point& at, Inputs& in) -> absl::StatusOr<Prefill> {
-          auto loaded = DecoderAt(at, at.Int("prompt"), in.device());
+          auto loaded = DecoderAt(at, at.Int("prompt"), in);
           if (!loaded.ok()) return loaded.status();
           const at::Tensor tokens = in.Integers(0, loaded->model->vocab(), {at.Int("batch"), at.Int("prompt")});
           return Prefill{*std::move(loaded), StepPhases(at, in.device(), /*waits=*/false), tokens};
@@ -106,6 +106,9 @@ const Registration kPrefill =
           built.phases = o->phases.names();
           built.model = {.prompt_tokens = at.Number("batch") * at.Number("prompt")};
         })
+        .Impl("compiled", OnCpu([](Prefill& o, timing::PhaseMarker& marker) { o.Run(marker); }))
+        .Limits(kCompiledLimits)
+        .When(SupportsCompiled)
         .Points(Suite::kStandard, Grid({"eager", "native"}, {"llama3_1b_4th"},
                                        {"fp32", "bf16", "int8", "int4", "llm_int8"}, {{"prompt", {128, 512}}}))
         .Points(Suite::kStandard, Grid({"eager"}, {"llama3_1b_4th"}, {"fp16"}, {{"prompt", {128}}}))
@@ -150,7 +153,7 @@ struct Decode {
 
 absl::StatusOr<Decode> DecodeAt(const Point& at, Inputs& in) {
   const int64_t depth = at.Int("depth");
-  auto loaded = DecoderAt(at, depth + 1, in.device());
+  auto loaded = DecoderAt(at, depth + 1, in);
   if (!loaded.ok()) return loaded.status();
   const int64_t checked = std::min<int64_t>(depth, 16);
   const at::Tensor tokens = in.Integers(0, loaded->model->vocab(), {at.Int("batch"), checked + 1});
@@ -183,11 +186,15 @@ const Registration kDecode =
           built.model = {.tokens = at.Number("batch"),
                          .token_bytes = StoredAt(at).DecodeReadBytes(at.Number("batch"), at.Number("depth"), 2)};
         })
+        .Impl("compiled", OnCpu([](Decode& o, timing::PhaseMarker& marker) { o.Run(marker); }))
+        .Limits(kCompiledLimits)
+        .When(SupportsCompiled)
         .Points(Suite::kStandard, Grid({"eager", "native"}, {"llama3_1b"}, {"bf16", "int8"}, {{"depth", {128}}}))
         .Points(Suite::kStandard, Grid({"native"}, {"llama3_1b"}, {"int4", "llm_int8"}, {{"depth", {128}}}))
         .Points(Suite::kStandard,
                 Grid({"native"}, {"llama3_1b"}, kRounding, {{"activations", {"int8"}}, {"depth", {128}}}))
-        .Points(Suite::kFull, Grid({"eager", "graph"}, {"llama3_1b"}, {"bf16", "int8"}, {{"depth", {128, 2048}}}))
+        .Points(Suite::kFull,
+                Grid({"eager", "graph", "compiled"}, {"llama3_1b"}, {"bf16", "int8"}, {{"depth", {128, 2048}}}))
         .Points(Suite::kFull, Grid({"native"}, {"llama3_1b"}, {"bf16", "int8"},
                                    {{"batch", {1, 8}}, {"depth", {1, 512, 2048, 8192, 32768}}}))
         .Points(Suite::kFull, Grid({"native"}, {"llama3_1b"}, {"bf16", "int8"},

@@ -133,7 +133,7 @@ absl::StatusOr<Quality> QualityAt(const Point& at, Inputs& in) {
   const int64_t count = at.Int("new");
   const models::TokenIds& ids = GivenText().Get()->front();
   const auto length = static_cast<int64_t>(ids.size());
-  auto loaded = DecoderAt(GenerateAt(at), length + count, in.device());
+  auto loaded = DecoderAt(GenerateAt(at), length + count, in);
   if (!loaded.ok()) return loaded.status();
   const absl::StatusOr<std::unique_ptr<CheckpointReader>> reference =
       CheckpointReader::Open(length + count, in.device());

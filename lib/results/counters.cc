@@ -215,6 +215,21 @@ constexpr CounterSpec kTable[] = {
      "nothing was published for the case, or it was counted like e2e_tokens/s"},
     {"target_e2e_tokens/s", "tokens/s", kNeither, 0, kExact, "the same, counted like e2e_tokens/s",
      "nothing was published for the case, or it was counted like tokens/s"},
+    {"target_bytes/s", "B/s", kNeither, 0, kExact,
+     "the published bandwidth for this experiment on its device: weights that a token reads, times e2e_tokens/s",
+     "no bandwidth was published for the case"},
+    {"script_tokens/s", "tokens/s", kNeither, 0.02, kMeasured,
+     "e2e_tokens/s as the published script of the experiment counts tokens: a prompt and its new tokens, of one "
+     "sequence",
+     "the script counts as e2e_tokens/s does, or the case is no published one",
+     [](const CounterContext& c) -> Value {
+       for (const auto& [name, tokens] : c.outcome.figures) {
+         if (name == "script_tokens") return PerSecond(tokens, c);
+       }
+       return std::nullopt;
+     }},
+    {"script_tokens", "count", kNeither, 0, kExact, "tokens that the published script of the experiment counts",
+     "as script_tokens/s"},
     {"mbu", "fraction", kHigher, 0.02, kMeasured,
      "model bandwidth utilization: weights, keys and values that the new tokens read, over this device's datasheet",
      "the case generates no tokens, or the table of datasheets has no row for the device (every CPU)",

@@ -34,7 +34,7 @@ inline std::vector<PlannedCase> SmallPoints() {
           if (!axis.choices.empty() || point.Int("new") > 3) point = point.With("new", "3");
           continue;
         }
-        if (!axis.choices.empty()) {
+        if (!axis.choices.empty() || axis.fractions) {
           // Presets of a shape become equal once the shape is small.
           if (axis.name != "size") kind += point.Text(axis.name) + "/";
           continue;

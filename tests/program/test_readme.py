@@ -51,7 +51,11 @@ SMALLER = (
     (r"^tools/published mlp", "--axis=mlp.d=32 --axis=mlp.impl=eager,native"),
     (r"^tools/published micro", "--axis=gemv.n=1024 --axis=gather_gemv.n=1024 --axis=layer_norm.d=1024"),
     (r"^tools/published micro", "--axis=mlp_layer_norm_gelu.d=1024 --axis=mlp_layer_norm_gelu.hidden=1024"),
-    (r"^tools/published (gpt_fast|bitsandbytes)", "--axis=published.model=tiny_llama --axis=published.new=3"),
+    (r"^tools/published gpt_fast", "--axis=published.impl=eager,native"),
+    (
+        r"^tools/published (gpt_fast|bitsandbytes|int8_benchmark)",
+        "--axis=published.model=tiny_llama --axis=published.new=3",
+    ),
     (r"^\S*roofbench .*\^attention", "--axis=attention.keys=256"),
     (r"^\S*roofbench .*\^decode_attention", "--axis=decode_attention.keys=256"),
     (r"^\S*roofbench .*\^generate/model", "--axis=generate.model=tiny_llama"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formula of attention, compiled by Inductor, is what the family computes: with a mask and fewer queries than keys,
-// with heads that share keys, and for one query a sequence.
+// What Inductor compiles is what the families compute. Attention: with a mask and fewer queries than keys, with heads
+// that share keys, and for one query a sequence. A decoder: tokens into a cache, and one after others.
 
 #include <gtest/gtest.h>
 
@@ -39,6 +39,14 @@ TEST(CompiledAttention, OfQueriesThatTheMaskLetsSeeSomeKeysIsRight) {
 TEST(CompiledAttention, OfOneQueryIsRight) {
   ExpectRight("decode_attention",
               {{"dtype", "fp32"}, {"batch", "2"}, {"heads", "6"}, {"kv_heads", "2"}, {"keys", "40"}, {"d", "48"}});
+}
+
+TEST(CompiledDecoder, OfAPromptIsRight) {
+  ExpectRight("prefill", {{"model", "tiny_llama"}, {"precision", "bf16"}, {"batch", "2"}, {"prompt", "12"}});
+}
+
+TEST(CompiledDecoder, OfOneTokenIsRight) {
+  ExpectRight("decode", {{"model", "tiny_llama"}, {"precision", "int8"}, {"batch", "1"}, {"depth", "20"}});
 }
 
 }  // namespace
