@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/workload/weight_format.h"
 
+#include <cmath>
 #include <cstddef>
 
 namespace roofbench::workload {
@@ -62,9 +63,12 @@ Dtype ProductDtype(WeightFormat format, Activations activations) {
 bool QuantizesHead(WeightFormat format) { return Row(format).head; }
 
 double MatrixBytes(WeightFormat format, double rows, double columns, double group) {
+  constexpr double kTileRows = 16;
   const FormatRow& row = Row(format);
-  const double groups = row.group_bytes > 0 ? rows * columns / group : 0;
-  return rows * columns * row.weight_bytes + rows * row.row_bytes + groups * row.group_bytes;
+  const bool has_groups = row.group_bytes > 0;
+  const double stored = has_groups ? std::ceil(rows / kTileRows) * kTileRows : rows;
+  const double groups = has_groups ? stored * columns / group : 0;
+  return stored * columns * row.weight_bytes + stored * row.row_bytes + groups * row.group_bytes;
 }
 
 }  // namespace roofbench::workload

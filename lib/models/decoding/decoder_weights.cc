@@ -15,7 +15,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "lib/kernels/operators/products/weights.h"
 #include "lib/kernels/threading/huge_pages.h"
 
 namespace roofbench::models {
@@ -154,7 +153,7 @@ Storage DefaultStorage(const DecoderConfig& config, WeightFormat format) {
   Storage storage = Storage::Default(format);
   if (!config.packed || format != WeightFormat::kInt4) return storage;
   storage.skipped.insert(LinearRole::kHead);
-  if (StoredMatrix::Check(format, kernels::kInt4TileRows, config.packed->group, config.packed->group).ok()) {
+  if (StoredMatrix::Check(format, config.packed->group, config.packed->group).ok()) {
     storage.group = config.packed->group;
   }
   return storage;
@@ -173,19 +172,16 @@ absl::Status CheckStorage(const DecoderConfig& config, const Storage& storage) {
     return absl::UnimplementedError(absl::StrCat(why, std::string(Name(storage.format))));
   }
   const DecoderSizes n(shape);
-  struct Matrix {
-    LinearRole role;
-    int64_t rows;
-    int64_t columns;
-  };
-  // Each part of a joined matrix must begin at a multiple of rows that the format supports.
-  const Matrix matrices[] = {{LinearRole::kQkv, n.q(), n.d},   {LinearRole::kQkv, n.kv(), n.d},
-                             {LinearRole::kGateUp, n.ff, n.d}, {LinearRole::kOut, n.d, n.q()},
-                             {LinearRole::kDown, n.d, n.ff},   {LinearRole::kHead, n.vocab, n.d}};
   absl::Status status;
-  for (const Matrix& matrix : matrices) {
-    if (matrix.role == LinearRole::kHead && HeadIsEmbedding(shape, storage)) continue;
-    status.Update(StoredMatrix::Check(storage.FormatOf(matrix.role), matrix.rows, matrix.columns, storage.group));
+  for (const auto& [role, columns] :
+       {std::pair(LinearRole::kQkv, n.d), std::pair(LinearRole::kGateUp, n.d), std::pair(LinearRole::kOut, n.q()),
+        std::pair(LinearRole::kDown, n.ff), std::pair(LinearRole::kHead, n.d)}) {
+    if (role == LinearRole::kHead && HeadIsEmbedding(shape, storage)) continue;
+    status.Update(StoredMatrix::Check(storage.FormatOf(role), columns, storage.group));
+  }
+  for (const auto& [role, rows] : {std::pair(LinearRole::kQkv, n.q()), std::pair(LinearRole::kQkv, n.kv()),
+                                   std::pair(LinearRole::kGateUp, n.ff)}) {
+    status.Update(StoredMatrix::CheckJoined(storage.FormatOf(role), rows));
   }
   return status;
 }

@@ -77,19 +77,22 @@ at::ScalarType PlainType(WeightFormat format) {
   }
 }
 
-absl::Status StoredMatrix::Check(WeightFormat format, int64_t rows, int64_t columns, int64_t group) {
+absl::Status StoredMatrix::Check(WeightFormat format, int64_t columns, int64_t group) {
   if (format != WeightFormat::kInt4) return absl::OkStatus();
   if (group != 32 && group != 64 && group != 128 && group != 256) {
     return absl::UnimplementedError(absl::StrCat("int4 has groups of 32, 64, 128 or 256, not of ", group));
-  }
-  if (rows % kernels::kInt4TileRows != 0) {
-    return absl::UnimplementedError(absl::StrCat("int4 has tiles of 16 rows, and ", rows, " is not a multiple"));
   }
   if (columns % group != 0) {
     return absl::UnimplementedError(
         absl::StrCat("int4 in groups of ", group, " cannot hold rows of ", columns, ", which is not a multiple"));
   }
   return absl::OkStatus();
+}
+
+absl::Status StoredMatrix::CheckJoined(WeightFormat format, int64_t rows) {
+  if (format != WeightFormat::kInt4 || rows % kernels::kInt4TileRows == 0) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("int4 has tiles of 16 rows, and a joined matrix of ", rows, " rows would end within one"));
 }
 
 absl::Status StoredMatrix::CheckDevice(WeightFormat format, at::Device device) {

@@ -36,8 +36,10 @@ struct StoredMatrix {
   // An uninitialized matrix.
   static StoredMatrix Empty(workload::WeightFormat format, int64_t experts, int64_t rows, int64_t columns,
                             int64_t group, at::Device device = at::kCPU);
-  // Unimplemented, with the reason, if the format cannot hold such a matrix.
-  static absl::Status Check(workload::WeightFormat format, int64_t rows, int64_t columns, int64_t group);
+  // Unimplemented, with the reason, if the format cannot hold rows of so many columns.
+  static absl::Status Check(workload::WeightFormat format, int64_t columns, int64_t group);
+  // The same for so many rows that another matrix follows.
+  static absl::Status CheckJoined(workload::WeightFormat format, int64_t rows);
 
   // Unimplemented, with the reason, if the device does not support the format.
   static absl::Status CheckDevice(workload::WeightFormat format, at::Device device);

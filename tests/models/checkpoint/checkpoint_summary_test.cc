@@ -79,7 +79,7 @@ TEST(CheckpointSummary, PrintsATree) {
   EXPECT_THAT(text,
               testing::HasSubstr("  model\n    embed_tokens\n      weight             [10, 8]            fp32  x 1"));
   EXPECT_THAT(text, testing::HasSubstr("    layers\n      *\n        input_layernorm\n"));
-  EXPECT_THAT(text, testing::HasSubstr("int4      int4 has tiles of 16 rows"));
+  EXPECT_THAT(text, testing::HasSubstr("int4      int4 in groups of 64 cannot hold rows of 8"));
   EXPECT_THAT(text, testing::HasSubstr("\nfp16 "));
   EXPECT_THAT(text, testing::HasSubstr("\nkeys and values in 8 bits: "));
 }
@@ -100,7 +100,7 @@ TEST(CheckpointSummary, JsonHasTheSameFields) {
   }
   EXPECT_EQ(json["tensors"].size(), summary.tensors.size());
   EXPECT_TRUE(json["precisions"][2]["first_tokens_per_second"].is_null());
-  EXPECT_THAT(json["precisions"][4]["unsupported"].get<std::string>(), testing::HasSubstr("tiles of 16 rows"));
+  EXPECT_THAT(json["precisions"][4]["unsupported"].get<std::string>(), testing::HasSubstr("cannot hold rows of 8"));
 }
 
 TEST(CheckpointSummary, ReportsAnUnknownRoof) {

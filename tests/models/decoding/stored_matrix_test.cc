@@ -63,13 +63,16 @@ TEST(StoredMatrix, QuantizesByTheFormulas) {
   EXPECT_LT((Stored(WeightFormat::kInt4, w).Dequantized(1, 0, 32) - int4).abs().gt(1e-3).sum().item<int64_t>(), 3);
 }
 
+// Int4's last tile is not full.
+constexpr int64_t kRows = 41;
+
 TEST(StoredMatrix, ProductsMatchTheDequantizedMatrix) {
-  const at::Tensor w = Normal({48, 96}, 3);
+  const at::Tensor w = Normal({kRows, 96}, 3);
   for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kBf16}) {
     const StoredMatrix matrix = Stored(format, w);
     for (const int64_t tokens : {1, 5}) {
       const at::Tensor x = Normal({tokens, 96}, 4).to(at::kBFloat16);
-      const at::Tensor expected = at::linear(x.to(at::kFloat), matrix.Dequantized(1, 0, 48));
+      const at::Tensor expected = at::linear(x.to(at::kFloat), matrix.Dequantized(1, 0, kRows));
       EXPECT_TRUE(at::allclose(matrix.Apply(x, 1, 6).to(at::kFloat), expected, 2e-2, 1e-1)) << Name(format);
       EXPECT_TRUE(at::allclose(matrix.ApplyExactly(x.to(at::kFloat), 1, 6), expected, 1e-5, 1e-5)) << Name(format);
     }
@@ -78,7 +81,7 @@ TEST(StoredMatrix, ProductsMatchTheDequantizedMatrix) {
 
 // With activations in 8 bits: the integers written out, in double precision.
 TEST(StoredMatrix, ProductsOfRoundedVectors) {
-  const at::Tensor w = Normal({48, 96}, 3);
+  const at::Tensor w = Normal({kRows, 96}, 3);
   at::Tensor x = Normal({5, 96}, 4).clamp_(-4, 4);
   // Steps of powers of two, so that only rounding to integers matters.
   x.select(1, 0).fill_(8);
@@ -88,7 +91,7 @@ TEST(StoredMatrix, ProductsOfRoundedVectors) {
   for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
     SCOPED_TRACE(Name(format));
     StoredMatrix matrix = Stored(format, w);
-    const at::Tensor seen = matrix.Dequantized(1, 0, 48).to(at::kDouble);
+    const at::Tensor seen = matrix.Dequantized(1, 0, kRows).to(at::kDouble);
     const at::Tensor plain = matrix.ApplyExactly(x.to(at::kFloat), 1, 6).to(at::kDouble);
     const at::Tensor expected = whole.mm(seen.t()) * step;
     matrix.int8_activations = true;
@@ -100,9 +103,9 @@ TEST(StoredMatrix, ProductsOfRoundedVectors) {
     const auto* const values = reinterpret_cast<const kernels::Bf16*>(x.const_data_ptr<at::BFloat16>());
     vectors.Select(values, 5, 96, 0, kernels::SerialFor());
     vectors.Quantize(values, kernels::SerialFor(), matrix.SummedGroup());
-    at::Tensor native = at::zeros({5, 48});
+    at::Tensor native = at::zeros({5, kRows});
     matrix.MultiplyIntegers(1, vectors, native.data_ptr<float>(), {0, 16});
-    matrix.MultiplyIntegers(1, vectors, native.data_ptr<float>(), {16, 48});
+    matrix.MultiplyIntegers(1, vectors, native.data_ptr<float>(), {16, kRows});
     EXPECT_TRUE(at::allclose(native.to(at::kDouble), expected, 1e-5, 1e-3));
     // The bound against the unrounded product: half a step per column at most.
     EXPECT_TRUE((plain - expected).abs().le(step / 2 * seen.abs().sum(1) + 1e-4).all().item<bool>());
@@ -147,11 +150,13 @@ TEST(StoredMatrix, RandomWeightsHaveTheirDeviation) {
 }
 
 TEST(StoredMatrix, RefusesShapesThatInt4CannotHold) {
-  EXPECT_TRUE(StoredMatrix::Check(WeightFormat::kInt4, 48, 96, 32).ok());
-  EXPECT_THAT(std::string(StoredMatrix::Check(WeightFormat::kInt4, 48, 96, 64).message()), testing::HasSubstr("96"));
-  EXPECT_THAT(std::string(StoredMatrix::Check(WeightFormat::kInt4, 40, 96, 32).message()), testing::HasSubstr("40"));
-  EXPECT_FALSE(StoredMatrix::Check(WeightFormat::kInt4, 48, 96, 48).ok());
-  EXPECT_TRUE(StoredMatrix::Check(WeightFormat::kInt8, 3, 5, 48).ok());
+  EXPECT_TRUE(StoredMatrix::Check(WeightFormat::kInt4, 96, 32).ok());
+  EXPECT_THAT(std::string(StoredMatrix::Check(WeightFormat::kInt4, 96, 64).message()), testing::HasSubstr("96"));
+  EXPECT_FALSE(StoredMatrix::Check(WeightFormat::kInt4, 96, 48).ok());
+  EXPECT_TRUE(StoredMatrix::Check(WeightFormat::kInt8, 5, 48).ok());
+  EXPECT_TRUE(StoredMatrix::CheckJoined(WeightFormat::kInt4, 48).ok());
+  EXPECT_THAT(std::string(StoredMatrix::CheckJoined(WeightFormat::kInt4, 40).message()), testing::HasSubstr("40"));
+  EXPECT_TRUE(StoredMatrix::CheckJoined(WeightFormat::kInt8, 3).ok());
 }
 
 }  // namespace

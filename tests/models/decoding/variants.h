@@ -14,7 +14,8 @@
 
 namespace roofbench::models {
 
-// A window of 6 keys in the first layer; biases, and norms of heads and of outputs; another gate, scale and cap.
+// A window of 6 keys in the first layer; biases, and norms of heads and of outputs; another gate, scale and cap; a
+// vocabulary that does not fill int4's last tile.
 inline void AddEverything(DecoderConfig& config) {
   config.shape.window = 6;
   config.shape.whole_layers = 1;
@@ -26,6 +27,7 @@ inline void AddEverything(DecoderConfig& config) {
   config.score_scale = 0.25;
   config.score_cap = 4;
   config.logit_cap = 2;
+  config.shape.base.vocab = 101;
 }
 
 struct Variant {

@@ -56,9 +56,9 @@ TEST(StoredDecoder, BytesByHand) {
   // A scale of 4 bytes a row: qkv 16, out 8, gate and up 32, down 8; the head's rows 32.
   const StoredDecoder int8{.shape = kSmall, .format = WeightFormat::kInt8};
   EXPECT_EQ(int8.ModelBytes(), 2 * 32 * 8 + 32 * 8 + 4 * 32 + 3 * (layer - 8 * 8 + 4 * 64) + 2 * 7 * 8);
-  // A scale and a zero of 2 bytes each for every 8 weights of a row.
+  // A scale and a zero of 2 bytes each for every 8 weights of a row; out and down, of 8 rows, fill half a tile.
   const StoredDecoder int4{.shape = kSmall, .format = WeightFormat::kInt4, .group = 8};
-  EXPECT_EQ(int4.ModelBytes(), 2 * 32 * 8 + 32 * 8 + 3 * (layer - 8 * 8) + 2 * 7 * 8);
+  EXPECT_EQ(int4.ModelBytes(), 2 * 32 * 8 + 32 * 8 + 3 * (layer - 8 * 8 + 8 * 8 + 8 * 16) + 2 * 7 * 8);
 }
 
 // Norms of outputs are two vectors of d a layer more; all norms in fp32 take four bytes an element in every format.

@@ -46,8 +46,9 @@ TEST(Gemv, QuantizedWeightsBringTheirScales) {
   const Cost int8 = Gemv{.n = 8, .k = 64, .format = WeightFormat::kInt8}.ForwardCost();
   EXPECT_EQ(int8.Flops(Dtype::kBf16), 2 * 8 * 64);
   EXPECT_EQ(int8.BytesRead(), 8 * 64 + 8 * 4 + 64 * 2);
+  // A tile of 16 rows, however few are used.
   const Cost int4 = Gemv{.n = 8, .k = 64, .format = WeightFormat::kInt4, .group = 32}.ForwardCost();
-  EXPECT_EQ(int4.BytesRead(), 8 * (32 + 2 * 4) + 64 * 2);
+  EXPECT_EQ(int4.BytesRead(), 16 * (32 + 2 * 4) + 64 * 2);
 }
 
 TEST(Gemv, ABatchSharesTheWeights) {
