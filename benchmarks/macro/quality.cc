@@ -157,6 +157,7 @@ void Describe(const Point& at, const std::shared_ptr<Quality>& o, Case& built) {
   built.AddFigure("perplexity_change", score.perplexity / score.reference_perplexity - 1);
   built.AddFigure("kl_mean", timing::Mean(score.divergences));
   built.AddFigure("kl_p99", timing::Quantile(score.divergences, 0.99));
+  built.AddFigure("kl_max", timing::Quantile(score.divergences, 1));
   built.AddFigure("top1_agreement", score.top1_agreement);
   if (at.Int("new") > 0) built.AddFigure("greedy_agreement", static_cast<double>(o->agreed));
 }

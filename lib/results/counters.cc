@@ -268,6 +268,7 @@ constexpr CounterSpec kTable[] = {
      "mean KL divergence of the next token's distribution from that of the checkpoint as it is stored",
      "as perplexity"},
     {"kl_p99", "nats", kLower, 0.1, kMeasured, "99th percentile of the same over the text's tokens", "as perplexity"},
+    {"kl_max", "nats", kNeither, 0, kMeasured, "the largest of them", "as perplexity"},
     {"top1_agreement", "fraction", kHigher, 0.005, kMeasured,
      "share of tokens where both consider the same next token most likely", "as perplexity"},
     {"greedy_agreement", "number", kHigher, 0.1, kMeasured,
