@@ -167,8 +167,16 @@ namespace {
 // Ragged texts one by one, so that the reference does not share their computation.
 template <typename Logits>
 at::Tensor OfTexts(Logits logits, const GenerationCase& o) {
+  // A search ends with the caches of other texts.
+  const models::KvCache* const cache = o.generation.searches() ? nullptr : o.generation.decoder().keys_and_values();
   std::vector<at::Tensor> rows;
-  for (const at::Tensor& texts : o.generation.Read()) rows.push_back(logits(*o.model, texts));
+  int64_t first = 0;
+  for (const at::Tensor& texts : o.generation.Read()) {
+    std::optional<models::KvCache> own;
+    if (cache != nullptr) own = cache->Of(first, texts.size(0));
+    rows.push_back(logits(*o.model, texts, own ? &*own : nullptr));
+    first += texts.size(0);
+  }
   return at::cat(rows);
 }
 

@@ -16,6 +16,7 @@
 #include "lib/models/decoding/compiled_decoder.h"
 #include "lib/models/decoding/eager_decoder.h"
 #include "lib/observe/ranges.h"
+#include "lib/suite/check.h"
 #include "lib/suite/operand_cache.h"
 #include "lib/suite/steps/compiled.h"
 #include "lib/suite/steps/gpu_step.h"
@@ -270,27 +271,10 @@ absl::StatusOr<LoadedDecoder> DecoderAt(const Point& at, int64_t capacity, Input
 
 namespace {
 
-at::Tensor LogitsBy(models::Arithmetic arithmetic, const LoadedModel& model, const at::Tensor& tokens) {
-  const at::NoGradGuard no_grad;
-  models::EagerDecoder decoder(model.weights, tokens.size(0), tokens.size(1), arithmetic);
-  return decoder.Append(tokens.contiguous()).clone();
+// The cache of these tokens that a reference attends to instead of its own.
+const models::KvCache* Attended(const models::KvCache* cache) {
+  return cache != nullptr && cache->Is8Bits() ? cache : nullptr;
 }
-
-}  // namespace
-
-at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens) {
-  at::Tensor logits = LogitsBy(models::Arithmetic::kExact, model, tokens);
-  // A NaN reference would agree with a NaN result.
-  TORCH_CHECK(logits.isfinite().all().item<bool>(),
-              "the model's logits are not all finite, not even in fp32: its weights are broken");
-  return logits;
-}
-
-at::Tensor RoundedLogits(const LoadedModel& model, const at::Tensor& tokens) {
-  return LogitsBy(models::Arithmetic::kRounded, model, tokens);
-}
-
-namespace {
 
 // The tolerance of logits.
 Tolerance LogitTolerance(const LoadedModel& model) {
@@ -305,8 +289,7 @@ Tolerance LogitTolerance(const LoadedModel& model) {
   // 2026-11-21).
   constexpr double kMixture = 10;
   const models::Storage& storage = model.weights.storage;
-  const bool rounds =
-      format == WeightFormat::kLlmInt8 || storage.activations == workload::Activations::kInt8 || storage.int8_cache;
+  const bool rounds = format == WeightFormat::kLlmInt8 || storage.activations == workload::Activations::kInt8;
   const double amplification = shape.IsMixture() ? kMixture : rounds ? kLlmInt8 : 1;
   return {.dtype = workload::ActivationDtype(format, storage.activations),
           .reduction = shape.base.d_ff,
@@ -315,6 +298,37 @@ Tolerance LogitTolerance(const LoadedModel& model) {
 }
 
 }  // namespace
+
+at::Tensor ExactLogits(const LoadedModel& model, const at::Tensor& tokens, const models::KvCache* cache) {
+  const at::NoGradGuard no_grad;
+  const models::KvCache* const attended = Attended(cache);
+  models::EagerDecoder decoder(model.weights, tokens.size(0), tokens.size(1), models::Arithmetic::kExact, attended);
+  at::Tensor logits = decoder.Append(tokens.contiguous()).clone();
+  // A NaN reference would agree with a NaN result.
+  TORCH_CHECK(logits.isfinite().all().item<bool>(),
+              "the model's logits are not all finite, not even in fp32: its weights are broken");
+  if (attended == nullptr) return logits;
+  const double tolerance = RelativeTolerance(LogitTolerance(model));
+  absl::Status rounding = attended->CheckRounding(decoder.cache(), tokens.size(1), tolerance);
+  if (!rounding.ok()) {
+    // As for logits (Case::rounded): three times the effect of rounding operations on these keys and values.
+    constexpr double kOtherRoundings = 3;
+    models::EagerDecoder rounded(model.weights, tokens.size(0), tokens.size(1), models::Arithmetic::kRounded, attended);
+    rounded.Append(tokens.contiguous());
+    const double change = decoder.cache().LargestChange(rounded.cache(), tokens.size(1));
+    rounding = attended->CheckRounding(decoder.cache(), tokens.size(1), std::max(tolerance, kOtherRoundings * change));
+  }
+  TORCH_CHECK(rounding.ok(), rounding.message());
+  return logits;
+}
+
+at::Tensor RoundedLogits(const LoadedModel& model, const at::Tensor& tokens, const models::KvCache* cache) {
+  const at::NoGradGuard no_grad;
+  models::DecoderWeights weights = model.weights;  // shares the tensors
+  weights.storage.int8_cache = false;
+  models::EagerDecoder decoder(weights, tokens.size(0), tokens.size(1), models::Arithmetic::kRounded, Attended(cache));
+  return decoder.Append(tokens.contiguous()).clone();
+}
 
 void DescribeAttention(std::optional<int64_t> backend, Case& built) {
   if (backend) built.AddFigure("attention_backend", static_cast<double>(*backend));

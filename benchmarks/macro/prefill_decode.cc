@@ -97,8 +97,12 @@ const Registration kPrefill =
           const at::Tensor tokens = in.Integers(0, loaded->model->vocab(), {at.Int("batch"), at.Int("prompt")});
           return Prefill{*std::move(loaded), StepPhases(at, in.device(), /*waits=*/false), tokens};
         })
-        .Reference([](const Prefill& o) { return ExactLogits(*o.loaded.model, o.tokens); })
-        .Rounded([](const Prefill& o) { return RoundedLogits(*o.loaded.model, o.tokens); })
+        .Reference([](const Prefill& o) {
+          return ExactLogits(*o.loaded.model, o.tokens, o.loaded.decoder->keys_and_values());
+        })
+        .Rounded([](const Prefill& o) {
+          return RoundedLogits(*o.loaded.model, o.tokens, o.loaded.decoder->keys_and_values());
+        })
         .Details([](const Point& at, const std::shared_ptr<Prefill>& o, Case& built) {
           DescribeModel(*o->loaded.model, built);
           DescribeOutliers(
@@ -145,9 +149,7 @@ struct Decode {
   at::Tensor Logits() const {
     loaded.decoder->Truncate(0);
     loaded.decoder->Append(tokens.narrow(1, 0, tokens.size(1) - 1).contiguous());
-    at::Tensor logits = loaded.decoder->AppendOne(last).clone();
-    FillCache();
-    return logits;
+    return loaded.decoder->AppendOne(last).clone();
   }
 };
 
@@ -175,8 +177,11 @@ const Registration kDecode =
         })
         .Operands(DecodeAt)
         .Result([](const Decode& o) { return o.Logits(); })
-        .Reference([](const Decode& o) { return ExactLogits(*o.loaded.model, o.tokens); })
-        .Rounded([](const Decode& o) { return RoundedLogits(*o.loaded.model, o.tokens); })
+        .Reference(
+            [](const Decode& o) { return ExactLogits(*o.loaded.model, o.tokens, o.loaded.decoder->keys_and_values()); })
+        .Rounded([](const Decode& o) {
+          return RoundedLogits(*o.loaded.model, o.tokens, o.loaded.decoder->keys_and_values());
+        })
         .Details([](const Point& at, const std::shared_ptr<Decode>& o, Case& built) {
           DescribeModel(*o->loaded.model, built);
           DescribeAttention(o->loaded.decoder->AttentionBackend(o->depth + 1), built);

@@ -30,7 +30,7 @@ def test_rounding_alone_fails_no_case(run: Run, tmp_path: Path, seed: int) -> No
     transformers.LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(tmp_path)
     done = run(
         f"--checkpoint={tmp_path}",
-        "--benchmark_filter=^(generate|prefill|decode)/(impl:eager/)?model:checkpoint/precision:(bf16|int8|llm_int8)/",
+        "--benchmark_filter=^(generate|prefill|decode)/(impl:eager/)?model:checkpoint/precision:(fp32|bf16|int8|int4|llm_int8)/",
         "--axis=generate.model=checkpoint",
         "--axis=generate.prompt=8",
         "--axis=generate.new=4",
@@ -38,6 +38,7 @@ def test_rounding_alone_fails_no_case(run: Run, tmp_path: Path, seed: int) -> No
         "--axis=prefill.prompt=16",
         "--axis=decode.model=checkpoint",
         "--axis=decode.depth=8",
+        *(f"--axis={family}.kv_cache=default,int8" for family in ("generate", "prefill", "decode")),
         "--benchmark_min_time=1x",
         "--warmup_iters=0",
         *NO_ROOFS,

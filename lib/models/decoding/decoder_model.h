@@ -56,6 +56,9 @@ class DecoderModel {
   // Uses `product` for int8 weights and the vectors that it supports, in decoders by LibTorch's operations.
   virtual void MultiplyInt8By(Int8Product /*product*/) {}
 
+  // The keys and values of the tokens that were read; nullptr if they are not kept in this form.
+  virtual const KvCache* keys_and_values() const { return nullptr; }
+
   // The common length of the sequences in the cache; Truncate keeps their first `length` tokens.
   virtual int64_t length() const = 0;
   virtual void Truncate(int64_t length) = 0;

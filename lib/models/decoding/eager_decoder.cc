@@ -32,7 +32,8 @@ namespace roofbench::models {
 
 using workload::DecoderComponent;
 
-EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity, Arithmetic arithmetic)
+EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity, Arithmetic arithmetic,
+                           const KvCache* attended)
     : weights_(weights),
       arithmetic_(arithmetic),
       batch_(batch),
@@ -43,7 +44,11 @@ EagerDecoder::EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t
       cache_(weights.config.shape.base, batch, capacity,
              weights.embedding.options().dtype(
                  arithmetic == Arithmetic::kStored ? PlainType(weights.storage.Unquantized()) : at::kFloat),
-             weights.storage.int8_cache) {}
+             weights.storage.int8_cache && attended == nullptr) {
+  if (attended == nullptr) return;
+  attended_ = *attended;
+  attended_->options = cache_.options;
+}
 
 // The result of an operation as the next one reads it.
 at::Tensor EagerDecoder::Passed(const at::Tensor& x) const {
@@ -286,7 +291,8 @@ at::Tensor EagerDecoder::Attend(const at::Tensor& qkv, int64_t layer, const Stre
   const int64_t begin = tokens == 1 ? end - Attended(end, window) : 0;
   // Attends to the contents of the cache, so that the pieces in which a prompt comes do not matter.
   const auto [k, v] =
-      cache_.Read({.layer = layer, .first = first, .sequences = sequences, .begin = begin, .tokens = end - begin});
+      (attended_ ? *attended_ : cache_)
+          .Read({.layer = layer, .first = first, .sequences = sequences, .begin = begin, .tokens = end - begin});
   if (tokens > 1 && AttendsByGiven(end, window)) return attend_prompt_(q, k, v);
   return Weighted(q, k, v, mask, /*causal=*/tokens > 1 && !mask);
 }

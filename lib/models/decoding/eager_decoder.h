@@ -25,9 +25,11 @@ enum class Arithmetic { kStored, kExact, kRounded };
 
 class EagerDecoder : public DecoderModel {
  public:
-  // The weights must outlive it.
+  // The weights must outlive it. Given the cache of a decoder that has read the same tokens, it attends to that one,
+  // and keeps its own keys and values unrounded: near the middle between two steps of 8 bits, the last bit of a value
+  // decides which it takes, so that two correct decoders with caches of their own differ by whole steps.
   EagerDecoder(const DecoderWeights& weights, int64_t batch, int64_t capacity,
-               Arithmetic arithmetic = Arithmetic::kStored);
+               Arithmetic arithmetic = Arithmetic::kStored, const KvCache* attended = nullptr);
 
   const at::Tensor& Append(const at::Tensor& tokens) override;
   const at::Tensor& AppendOne(const at::Tensor& tokens) override;
@@ -66,6 +68,7 @@ class EagerDecoder : public DecoderModel {
   // Replaces LibTorch's operations by our kernels for products of integers. The threads must outlive this.
   void MultiplyIntegersOn(const kernels::ParallelFor& threads) { int8_threads_ = &threads; }
 
+  const KvCache* keys_and_values() const override { return &cache_; }
   KvCache& cache() { return cache_; }
   const RotaryTable& rope() const { return rope_; }
 
@@ -142,6 +145,7 @@ class EagerDecoder : public DecoderModel {
   const double embedding_scale_;
   const RotaryTable rope_;
   KvCache cache_;
+  std::optional<KvCache> attended_;  // instead of cache_; shares the memory of another decoder's
   at::Tensor logits_;
   at::Tensor token_;     // [batch, 1], by SetToken
   at::Tensor position_;  // [1], of the token

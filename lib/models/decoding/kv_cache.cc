@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "lib/aten/random.h"
 #include "lib/observe/ranges.h"
 
@@ -116,6 +118,50 @@ void KvCache::Reorder(const std::vector<int64_t>& from) {
       read.index_copy_(0, to, read.index_select(0, source));
     }
   }
+}
+
+KvCache KvCache::Of(int64_t first, int64_t sequences) const {
+  KvCache made = *this;
+  for (at::Tensor* all : {&made.keys, &made.values, &made.key_scales, &made.value_scales}) {
+    if (all->defined()) *all = all->narrow(1, first, sequences);
+  }
+  made.lengths.assign(lengths.begin() + first, lengths.begin() + first + sequences);
+  return made;
+}
+
+absl::Status KvCache::CheckRounding(const KvCache& exact, int64_t tokens, double tolerance) const {
+  constexpr double kHalf = 0.5;
+  for (int64_t layer = 0; layer < keys.size(0); ++layer) {
+    for (const auto& [name, codes, scales, unrounded] :
+         {std::tuple("key", &keys, &key_scales, &exact.keys), {"value", &values, &value_scales, &exact.values}}) {
+      const Part part{.layer = layer, .sequences = codes->size(1), .tokens = tokens};
+      const at::Tensor expected = PartOf(*unrounded, part);
+      const at::Tensor step = PartOf(*scales, part).unsqueeze(-1);
+      const at::Tensor error = PartOf(*codes, part).to(at::kFloat).mul_(step).sub_(expected).abs_();
+      const at::Tensor before = expected.abs().add_(expected.square().mean().sqrt()).mul_(tolerance);
+      // A NaN compares as false.
+      const at::Tensor wrong = error.le(before.add_(step, kHalf)).logical_not_();
+      const int64_t count = wrong.sum().item<int64_t>();
+      if (count == 0) continue;
+      return absl::DataLossError(absl::StrCat("wrong 8-bit cache: ", count, " of the ", wrong.numel(), " elements of ",
+                                              name, "s in layer ", layer,
+                                              " are not the nearest steps to their exact values"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+double KvCache::LargestChange(const KvCache& other, int64_t tokens) const {
+  double largest = 0;
+  for (int64_t layer = 0; layer < keys.size(0); ++layer) {
+    const Part part{.layer = layer, .sequences = keys.size(1), .tokens = tokens};
+    for (const auto& [own, others] : {std::pair(&keys, &other.keys), {&values, &other.values}}) {
+      const at::Tensor from = PartOf(*own, part);
+      const at::Tensor unit = from.abs().add_(from.square().mean().sqrt());
+      largest = std::max(largest, PartOf(*others, part).sub(from).abs_().div_(unit).max().item<double>());
+    }
+  }
+  return largest;
 }
 
 void KvCache::Write(const Part& part, const at::Tensor& k, const at::Tensor& v) const {

@@ -5,9 +5,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "lib/workload/models/decoder.h"
 
 namespace roofbench::models {
@@ -45,6 +47,13 @@ struct KvCache {
   void Reorder(const std::vector<int64_t>& from);
 
   bool Is8Bits() const { return key_scales.defined(); }
+  // A view of the cache of some sequences.
+  KvCache Of(int64_t first, int64_t sequences) const;
+  // DataLoss unless the first `tokens` tokens of this 8-bit cache are those of `exact`, which is not in 8 bits, rounded
+  // to nearest: within half a step, and an error of `tolerance` · (|exact| + its root mean square) before rounding.
+  absl::Status CheckRounding(const KvCache& exact, int64_t tokens, double tolerance) const;
+  // The smallest tolerance, in these units, between this cache and `other`, neither of which is in 8 bits.
+  double LargestChange(const KvCache& other, int64_t tokens) const;
 
   // `tokens` tokens from `begin` on of `sequences` sequences from `first` on, in a layer.
   struct Part {

@@ -70,6 +70,7 @@ class Generation {
   // The new tokens of a sequence, and the logits [batch, vocab] of the last ones.
   TokenIds Ids(int64_t sequence) const;
   const at::Tensor& logits() const { return logits_; }
+  bool searches() const { return search_.has_value(); }
   // nullptr without a draft.
   const Speculation* speculation() const { return speculation_ ? &*speculation_ : nullptr; }
   // All tokens that the decoder has read: each prompt and its new tokens except the last. [batch, n] if all have one

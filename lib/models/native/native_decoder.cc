@@ -103,6 +103,7 @@ class NativeDecoder final : public DecoderModel {
   std::optional<double> OutlierColumns() const override {
     return products_.tally().products > 0 ? products_.tally().Mean() : eager_.OutlierColumns();
   }
+  const KvCache* keys_and_values() const override { return eager_.keys_and_values(); }
   int64_t length() const override { return eager_.length(); }
   void Truncate(int64_t length) override { eager_.Truncate(length); }
   void Reorder(const std::vector<int64_t>& from) override { eager_.Reorder(from); }

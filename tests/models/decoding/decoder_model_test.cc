@@ -358,6 +358,36 @@ TEST_P(AppendAll, EqualsAppendingOneByOne) {
   }
 }
 
+// A reference that attends to the cache of a decoder agrees to the last bits, which decide about whole steps of 8 bits
+// otherwise; a code next to the nearest one, and a scale that is a little off, are wrong.
+TEST(AnEightBitCache, IsCheckedInItself) {
+  const at::NoGradGuard no_grad;
+  at::Generator generator = at::detail::createCPUGenerator(3);
+  for (const char* implementation : {"eager", "native"}) {
+    const Variant variant{implementation, "tiny_llama", WeightFormat::kFp32, true, false, /*int8_cache=*/true};
+    const DecoderWeights weights = PositionalWeightsOf(variant);
+    const at::Tensor tokens = at::randint(0, 96, {2, 24}, generator, at::kLong);
+    const auto decoder = MakeDecoder(implementation, weights, {.batch = 2, .capacity = 32}, 1).value();
+    decoder->Append(tokens.narrow(1, 0, 9).contiguous());
+    at::Tensor found;
+    for (int64_t i = 9; i < 24; ++i) found = decoder->AppendOne(tokens.select(1, i).contiguous());
+    const KvCache& cache = *decoder->keys_and_values();
+    EagerDecoder exact(weights, 2, 24, Arithmetic::kExact, &cache);
+    // Our kernel rounds queries and weights to 16 bits.
+    EXPECT_LT(Off(found, exact.Append(tokens)), 1e-4) << implementation;
+    const auto is_right = [&] { return cache.CheckRounding(exact.cache(), 24, 1e-4).ok(); };
+    EXPECT_TRUE(is_right());
+    const at::Tensor code = cache.values.select(0, 1)[1][0][20][3];
+    code.add_(1);
+    EXPECT_FALSE(is_right());
+    code.sub_(1);
+    EXPECT_TRUE(is_right());
+    const at::Tensor scale = cache.key_scales.select(0, 1)[0][1][23];
+    scale.mul_(1.05);
+    EXPECT_FALSE(is_right());
+  }
+}
+
 std::vector<Variant> AppendVariants() {
   const auto formats = {WeightFormat::kFp32, WeightFormat::kBf16, WeightFormat::kInt8, WeightFormat::kInt4};
   std::vector<Variant> variants = Variants(formats);
