@@ -25,7 +25,6 @@
 namespace roofbench {
 namespace {
 
-using std::chrono::duration;
 using std::chrono::duration_cast;
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
@@ -103,6 +102,7 @@ void Say(const std::string& text) { std::cerr << ProgramName() << ": " << text <
 class Supervisor {
  public:
   Supervisor(SharedState& state, const Supervision& supervision) : state_(state), supervision_(supervision) {
+    if (supervision.case_timeout > 0) limit_.emplace(CaseLimit::Seconds(supervision.case_timeout));
     // Signals stay blocked until this process waits for them, so none is lost between two polls of the child.
     sigemptyset(&awaited_);
     sigaddset(&awaited_, SIGCHLD);
@@ -159,25 +159,20 @@ class Supervisor {
     }
   }
 
-  std::optional<RunningCase> Overdue() const {
+  std::optional<RunningCase> Overdue() {
     const std::optional<RunningCase> running = state_.running();
-    if (supervision_.case_timeout <= 0 || !running) return std::nullopt;
-    return steady_clock::now() - running->began >= duration<double>(supervision_.case_timeout) ? running : std::nullopt;
+    return limit_ && limit_->IsReached(running, steady_clock::now()) ? running : std::nullopt;
   }
 
-  // Waits until a signal arrives or a case may be overdue: a case that begins meanwhile has a whole timeout left.
+  // Waits until a signal arrives or it is time to look at the running case again.
   void AwaitSignal() {
     siginfo_t info{};
     int signal = -1;
-    if (supervision_.case_timeout > 0) {
-      const std::optional<RunningCase> running = state_.running();
-      const auto begin = running ? running->began : steady_clock::now();
-      const auto left = std::max<nanoseconds>(
-          nanoseconds(1),
-          duration_cast<nanoseconds>(begin + duration<double>(supervision_.case_timeout) - steady_clock::now()));
+    if (limit_) {
       constexpr int64_t kNanoseconds = 1'000'000'000;
-      const timespec limit{.tv_sec = left.count() / kNanoseconds, .tv_nsec = left.count() % kNanoseconds};
-      signal = sigtimedwait(&awaited_, &info, &limit);
+      const int64_t wait = std::max<int64_t>(1, duration_cast<nanoseconds>(limit_->NextCall()).count());
+      const timespec time{.tv_sec = wait / kNanoseconds, .tv_nsec = wait % kNanoseconds};
+      signal = sigtimedwait(&awaited_, &info, &time);
     } else {
       signal = sigwaitinfo(&awaited_, &info);
     }
@@ -234,6 +229,7 @@ class Supervisor {
 
   SharedState& state_;
   const Supervision& supervision_;
+  std::optional<CaseLimit> limit_;
   sigset_t awaited_{};
   sigset_t mask_before_{};
   pid_t child_ = -1;
@@ -280,6 +276,20 @@ SharedState::Request SharedState::Interrupt(int signal) {
   }
   const int64_t first = page_->signalled_ns;
   return first == 0 || nanoseconds(now - first) < kEcho ? Request::kEcho : Request::kAgain;
+}
+
+// An eighth of a short limit, so that a pause costs a case at most a quarter of it.
+CaseLimit::CaseLimit(Seconds limit) : limit_(limit), interval_(std::min(limit / 8, Seconds(10))) {}
+
+bool CaseLimit::IsReached(const std::optional<RunningCase>& running, steady_clock::time_point now) {
+  if (!running || running->began != began_) {
+    used_ = Seconds(0);
+    began_ = counted_ = running ? running->began : steady_clock::time_point();
+  }
+  if (!running) return false;
+  used_ += std::min<Seconds>(now - counted_, 2 * interval_);
+  counted_ = now;
+  return used_ >= limit_;
 }
 
 int Supervise(SharedState& state, const Supervision& supervision) { return Supervisor(state, supervision).Run(); }
