@@ -19,6 +19,9 @@ namespace {
 using absl::InvalidArgumentError;
 using absl::StrCat;
 
+// As many rows as tools/report reads in one result.
+constexpr std::size_t kMostPoints = 200'000;
+
 const AxisSpec* FindAxis(const Family& family, const std::string& name) {
   for (const AxisSpec& axis : family.axes()) {
     if (axis.name == name) return &axis;
@@ -58,11 +61,26 @@ absl::Status CheckOverride(const std::vector<Family>& families, const AxisOverri
   return absl::OkStatus();
 }
 
-std::vector<Point> ApplyOverrides(const Family& family, std::vector<Point> points,
-                                  const std::vector<AxisOverride>& overrides) {
+// The first point of each name.
+std::vector<Point> WithoutRepetitions(std::vector<Point> points) {
+  std::set<std::string> names;
+  std::erase_if(points, [&](const Point& point) { return !names.insert(point.Name()).second; });
+  return points;
+}
+
+absl::StatusOr<std::vector<Point>> ApplyOverrides(const Family& family, std::vector<Point> points,
+                                                  const std::vector<AxisOverride>& overrides) {
   for (const AxisOverride& wanted : overrides) {
     if (!wanted.family.empty() && family.name() != wanted.family) continue;
-    if (FindAxis(family, wanted.axis) == nullptr) continue;
+    if (FindAxis(family, wanted.axis) == nullptr || points.empty()) continue;
+    // Points that differ in this axis alone become one.
+    for (Point& point : points) point = point.With(wanted.axis, wanted.values.front());
+    points = WithoutRepetitions(std::move(points));
+    if (points.size() * wanted.values.size() > kMostPoints) {
+      return InvalidArgumentError(StrCat("--axis: ", family.name(), " would have ", points.size(), " times ",
+                                         wanted.values.size(), " points, and a family has at most ", kMostPoints,
+                                         "; give fewer values of ", wanted.axis));
+    }
     std::vector<Point> replaced;
     for (const Point& point : points) {
       for (const std::string& value : wanted.values) replaced.push_back(point.With(wanted.axis, value));
@@ -143,7 +161,9 @@ absl::StatusOr<std::vector<PlannedCase>> MakePlan(const std::vector<Family>& fam
   std::vector<PlannedCase> plan;
   std::set<std::string> names;
   for (const Family& family : families) {
-    for (Point& point : ApplyOverrides(family, family.Points(selection.suite), selection.axes)) {
+    absl::StatusOr<std::vector<Point>> points = ApplyOverrides(family, family.Points(selection.suite), selection.axes);
+    if (!points.ok()) return points.status();
+    for (Point& point : *points) {
       std::string name = point.Name();
       if (!filter->Selects(point) || !names.insert(name).second) continue;
       plan.push_back({&family, std::move(point), std::move(name)});

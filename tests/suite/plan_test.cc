@@ -50,6 +50,13 @@ TEST_F(PlanTest, AxisReplacesTheRegisteredValuesOfOneFamilyOrOfAll) {
   EXPECT_THAT(Names(selection), ElementsAre("a/n:7", "b/impl:wrong/n:7"));
 }
 
+TEST_F(PlanTest, ManyPointsAreRefusedBeforeTheyAreMade) {
+  Selection selection;
+  selection.axes = {{.family = "a", .axis = "n", .values = std::vector<std::string>(200'001, "1")}};
+  EXPECT_EQ(Error(selection),
+            "--axis: a would have 1 times 200001 points, and a family has at most 200000; give fewer values of n");
+}
+
 TEST_F(PlanTest, RefusalsNameWhatIsValid) {
   Selection selection;
   selection.axes = {{.family = "c", .axis = "n", .values = {"1"}}};
