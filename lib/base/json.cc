@@ -2,6 +2,7 @@
 #include "lib/base/json.h"
 
 #include <cmath>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,7 +21,7 @@ constexpr int64_t kLargest = int64_t{1} << 53;
 // could check them in one pass, visits all members of an object after each of them, which is quadratic.
 class Rules : public nlohmann::json_sax<json> {
  public:
-  explicit Rules(int depth) : depth_(depth) {}
+  Rules(int depth, std::size_t most_members) : depth_(depth), most_members_(most_members) {}
 
   const std::string& problem() const { return problem_; }
 
@@ -36,8 +37,12 @@ class Rules : public nlohmann::json_sax<json> {
     return Enter();
   }
   bool key(string_t& name) override {
-    if (keys_.back().insert(name).second) return true;
-    problem_ = absl::StrCat("names '", name, "' twice");
+    if (!keys_.back().insert(name).second) {
+      problem_ = absl::StrCat("names '", name, "' twice");
+      return false;
+    }
+    if (keys_.back().size() <= most_members_) return true;
+    problem_ = absl::StrCat("has an object of more than ", most_members_, " members");
     return false;
   }
   bool end_object() override {
@@ -63,19 +68,29 @@ class Rules : public nlohmann::json_sax<json> {
   }
 
   const int depth_;
+  const std::size_t most_members_;
   int open_ = 0;                             // objects and arrays
   std::vector<std::set<std::string>> keys_;  // of the open objects
   std::string problem_;
 };
 
+template <typename Value>
+absl::StatusOr<Value> Parsed(std::string_view text, int depth, std::size_t most_members) {
+  Rules rules(depth, most_members);
+  if (!json::sax_parse(text.begin(), text.end(), &rules)) return absl::InvalidArgumentError(rules.problem());
+  Value parsed = Value::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) return absl::InvalidArgumentError("is not a JSON object");
+  return parsed;
+}
+
 }  // namespace
 
 absl::StatusOr<json> ParseJsonObject(std::string_view text, int depth) {
-  Rules rules(depth);
-  if (!json::sax_parse(text.begin(), text.end(), &rules)) return absl::InvalidArgumentError(rules.problem());
-  json parsed = json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) return absl::InvalidArgumentError("is not a JSON object");
-  return parsed;
+  return Parsed<json>(text, depth, std::numeric_limits<std::size_t>::max());
+}
+
+absl::StatusOr<nlohmann::ordered_json> ParseOrderedJsonObject(std::string_view text, int depth) {
+  return Parsed<nlohmann::ordered_json>(text, depth, kMostOrderedMembers);
 }
 
 std::optional<int64_t> WholeNumber(const nlohmann::json& object, const char* key, int64_t least) {

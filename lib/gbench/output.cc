@@ -57,7 +57,9 @@ struct OutputName {
 std::string Place(const std::string& path) {
   std::error_code error;
   const absl::StatusOr<std::string> target = FollowLinks(path);
-  const std::filesystem::path place = std::filesystem::weakly_canonical(target.ok() ? *target : path, error);
+  // Absolute first: weakly_canonical leaves a relative path as it is when nothing of it exists.
+  const std::filesystem::path absolute = std::filesystem::absolute(target.ok() ? *target : path, error);
+  const std::filesystem::path place = std::filesystem::weakly_canonical(absolute, error);
   return error ? path : place.string();
 }
 

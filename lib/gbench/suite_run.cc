@@ -95,6 +95,8 @@ class SuiteRun {
     session_.OnFinished([this](const Outcome& outcome) {
       state_.EndCase();  // before its line is written: an ended case either has one or runs again
       ran_here_ = true;
+      // One line says that the run was cut short. Those of all cases that are left could fill the disk.
+      if (outcome.verdict == Verdict::kInterrupted && std::exchange(was_interrupted_, true)) return;
       if (absl::Status status = journal_.Append(outcome); !status.ok()) ReportLostLine(outcome, status);
     });
     session_.OnLostProfile([this](const absl::Status& status) {
@@ -246,8 +248,9 @@ class SuiteRun {
   Journal journal_;
   absl::Status journal_status_;
   absl::Status profile_status_;
-  std::string roofs_;      // their origin
-  std::string busy_;       // a warning; empty: none
+  std::string roofs_;  // their origin
+  std::string busy_;   // a warning; empty: none
+  bool was_interrupted_ = false;
   bool ran_here_ = false;  // whether the last repetition ran here instead of coming from the journal
 };
 

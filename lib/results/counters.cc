@@ -378,10 +378,12 @@ std::vector<std::string> NoiseOf(const Outcome& outcome) {
   return reasons;
 }
 
+bool IsFigure(double value) { return std::abs(value) <= 1e100; }
+
 std::vector<CounterValue> ComputeCounters(const CounterContext& context) {
   std::vector<CounterValue> counters;
   const auto add = [&](std::string name, double value) {
-    if (std::isfinite(value)) counters.emplace_back(std::move(name), value);
+    if (IsFigure(value)) counters.emplace_back(std::move(name), value);
   };
   const Outcome& outcome = context.outcome;
   for (const CounterSpec& spec : kTable) {
@@ -424,7 +426,7 @@ std::string ExplainCounters() {
       &text,
       "<ref> is the prefix of --reference (a100 by default); <phase> the name of a phase; <component> parameter,\n"
       "gradient, optimizer or activation.\n",
-      "Never NaN or infinity: a counter that cannot be computed is left out.\n");
+      "Never NaN, infinity or beyond 1e100: a counter that cannot be computed is left out.\n");
   return text;
 }
 

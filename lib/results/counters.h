@@ -44,7 +44,10 @@ std::span<const CounterSpec> CounterTable();
 // processors) or "stolen" (the hypervisor did).
 std::vector<std::string> NoiseOf(const Outcome& outcome);
 
-// All counters of a measured outcome, finite values only, in table order.
+// Whether a result may contain the value. Beyond 1e100, in either direction, readers could not square it.
+bool IsFigure(double value);
+
+// All counters of a measured outcome that are figures, in table order.
 std::vector<CounterValue> ComputeCounters(const CounterContext& context);
 
 // The text of --explain_counters.

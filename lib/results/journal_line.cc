@@ -8,6 +8,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/json.h"
+#include "lib/results/counters.h"
 #include "lib/suite/describe.h"
 
 namespace roofbench {
@@ -15,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMostDepth = 50;
+constexpr double kMostSeconds = 1e12;  // as in tools/report's schema of journals
 
 constexpr Verdict kVerdicts[] = {Verdict::kMeasured, Verdict::kSkipped, Verdict::kFailed, Verdict::kInterrupted};
 constexpr timing::StopReason kStops[] = {timing::StopReason::kConverged, timing::StopReason::kMaxSamples,
@@ -82,7 +84,7 @@ void Require(bool fulfilled, const std::string& else_what) {
 std::vector<double> SecondsOf(const Json& json, const std::string& what) {
   auto seconds = json.get<std::vector<double>>();
   Require(!seconds.empty(), absl::StrCat(what, " is empty"));
-  Require(std::all_of(seconds.begin(), seconds.end(), [](double one) { return std::isfinite(one) && one >= 0; }),
+  Require(std::all_of(seconds.begin(), seconds.end(), [](double one) { return one >= 0 && one <= kMostSeconds; }),
           absl::StrCat(what, " contains an invalid duration"));
   return seconds;
 }
@@ -126,11 +128,12 @@ Outcome OutcomeOf(const Json& line) {
   outcome.samples.cpu_seconds_per_step = line.at("cpu_s");
   outcome.samples.warmup_steps = line.at("warmup_steps");
   outcome.samples.steps_per_sample = line.at("steps_per_sample");
-  Require(outcome.samples.cpu_seconds_per_step >= 0 && outcome.samples.warmup_steps >= 0 &&
-              outcome.samples.steps_per_sample > 0,
-          "a count or a time is negative");
+  Require(outcome.samples.cpu_seconds_per_step >= 0 && outcome.samples.cpu_seconds_per_step <= kMostSeconds &&
+              outcome.samples.warmup_steps >= 0 && outcome.samples.steps_per_sample > 0,
+          "a count or a time is negative or endless");
   outcome.summary = timing::Summarize(outcome.samples.seconds);
   for (const auto& [name, value] : line.at("counters").items()) {
+    Require(IsFigure(value), absl::StrCat("the counter ", name, " is beyond every figure of a result"));
     outcome.counters.emplace_back(NameIn(name), value);
   }
   for (const Json& reason : line.value("noise", Json::array())) outcome.noise.push_back(NameIn(reason));
@@ -155,15 +158,10 @@ std::string JournalLine(const Outcome& outcome) {
   return OutcomeJson(outcome).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Json ParseUntrusted(const std::string& text) {
-  return Json::parse(text, [](int depth, Json::parse_event_t /*event*/, const Json& /*value*/) {
-    Require(depth <= kMostDepth, "it is nested too deeply");
-    return true;
-  });
-}
-
 absl::StatusOr<Outcome> ParseJournalLine(const std::string& line) try {
-  return OutcomeOf(ParseUntrusted(line));
+  const absl::StatusOr<Json> parsed = ParseOrderedJsonObject(line, kMostJournalDepth);
+  if (!parsed.ok()) return parsed.status();
+  return OutcomeOf(*parsed);
 } catch (const std::exception& error) {
   return absl::InvalidArgumentError(error.what());
 }

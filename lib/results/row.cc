@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/text.h"
+#include "lib/results/counters.h"
 #include "lib/suite/describe.h"
 
 namespace roofbench {
@@ -42,7 +43,7 @@ std::vector<Row> RepetitionRows(const PlannedCase& planned, std::size_t index, c
       row.cpu_seconds = Finite(outcome.samples.cpu_seconds_per_step);
       row.label = std::string(Name(outcome.samples.stop));
       for (const auto& [name, value] : outcome.counters) {
-        if (std::isfinite(value)) row.counters[name] = value;
+        if (IsFigure(value)) row.counters[name] = value;
       }
     } else {
       // The reason may contain untrusted text.
@@ -76,7 +77,7 @@ std::vector<Row> AggregateRows(const std::vector<Row>& repetitions) {
             .cpu_seconds = Finite(aggregate(cpu_seconds)),
             .label = label};
     for (const auto& [counter, values] : counters) {
-      if (const double value = aggregate(values); std::isfinite(value)) row.counters[counter] = value;
+      if (const double value = aggregate(values); IsFigure(value)) row.counters[counter] = value;
     }
     rows.push_back(std::move(row));
   }

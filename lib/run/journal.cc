@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/files.h"
+#include "lib/base/json.h"
 #include "lib/results/journal_line.h"
 
 namespace roofbench {
@@ -66,12 +67,9 @@ std::string HeaderLine(const RunIdentity& identity, const RunFacts& context, con
 }
 
 // Parses the first line of an existing file as a journal's header; null for anything else.
-Json HeaderOf(const std::string& line) try {
-  Json header = ParseUntrusted(line);
-  const bool fits = header.is_object() && header.value("schema", Json()) == kSchema;
-  return fits ? header : Json();
-} catch (const std::exception&) {
-  return Json();
+Json HeaderOf(const std::string& line) {
+  absl::StatusOr<Json> header = ParseOrderedJsonObject(line, kMostJournalDepth);
+  return header.ok() && header->value("schema", Json()) == kSchema ? *std::move(header) : Json();
 }
 
 absl::Status Refusal(const std::string& path, const std::string& reason) {

@@ -47,5 +47,20 @@ TEST(ParseJsonObject, ManyMembersTakeLinearWork) {
   EXPECT_EQ(parsed->size(), kMembers);
 }
 
+TEST(ParseOrderedJsonObject, KeepsTheOrder) {
+  const auto parsed = ParseOrderedJsonObject(R"({"b": 1, "a": {"d": 2, "c": 3}})", 2);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->dump(), R"({"b":1,"a":{"d":2,"c":3}})");
+  EXPECT_EQ(std::string(ParseOrderedJsonObject(R"({"a": [[]]})", 2).status().message()), "is nested too deeply");
+}
+
+TEST(ParseOrderedJsonObject, RefusesMembersThatTakeQuadraticWork) {
+  std::string text = "{";
+  for (std::size_t i = 0; i < kMostOrderedMembers; ++i) absl::StrAppend(&text, i > 0 ? "," : "", "\"", i, "\":0");
+  EXPECT_TRUE(ParseOrderedJsonObject(text + "}", 1).ok());
+  EXPECT_EQ(std::string(ParseOrderedJsonObject(text + ",\"x\":0}", 1).status().message()),
+            "has an object of more than 256 members");
+}
+
 }  // namespace
 }  // namespace roofbench

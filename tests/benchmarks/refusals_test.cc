@@ -213,6 +213,7 @@ TEST(Refusals, OfFiles) {
       {{"--journal={tmp}/bare", "--resume"}, {"{tmp}/bare has a damaged header (it has no context)"}},
       {{"--benchmark_out={tmp}/a.json", "--journal={tmp}/a.json"}, {"{tmp}/a.", "choose another name"}},
       {{"--benchmark_out={tmp}/a.json", "--journal={tmp}/./a.json"}, {"{tmp}/a.", "choose another name"}},
+      {{"--benchmark_out=not-yet.json", "--journal=./not-yet.json"}, {"is a file of", "choose another name"}},
       {{"--benchmark_out={tmp}/a.json", "--journal={tmp}/a.json.part"}, {"{tmp}/a.", "choose another name"}},
       {{"--benchmark_out={tmp}/a.json", "--journal={tmp}/a.comparable.json"}, {"{tmp}/a.", "choose another name"}},
       {{"--benchmark_out={tmp}/a.json", "--tokens_out={tmp}/a.json"}, {"{tmp}/a.", "choose another name"}},

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -194,6 +196,15 @@ TEST_F(SuiteRunTest, TheConsoleMayHaveAggregatesAloneWhileFilesHaveAllRows) {
   EXPECT_EQ(RowsWritten().size(), 5 + 4);
   EXPECT_THAT(console_, HasSubstr("n:16/cache:warm  median of 5"));
   EXPECT_THAT(console_, Not(HasSubstr("  n:16/cache:warm     ")));
+}
+
+TEST_F(SuiteRunTest, AnInterruptedRunIsOneLineOfTheJournal) {
+  options_.repetitions = 5;
+  state_->Interrupt(SIGINT);
+  EXPECT_EQ(RunInAChild(), 128 + SIGINT);
+  const std::string journal = ReadText(folder_ / "journal");
+  EXPECT_EQ(std::ranges::count(journal, '\n'), 2) << "the header and one case of fifteen";
+  EXPECT_THAT(journal, HasSubstr("interrupted before it ran"));
 }
 
 TEST_F(SuiteRunTest, NoLineIsWiderThanTheTerminal) {

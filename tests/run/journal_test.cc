@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "lib/results/journal_line.h"
 #include "tests/base/temp_folder.h"
 #include "tests/device/fake_device.h"
@@ -32,7 +33,7 @@ Outcome Measured(const std::string& name, int repetition = 0) {
   outcome.samples.warmup_steps = 7;
   outcome.samples.steps_per_sample = 2;
   outcome.summary = timing::Summarize(outcome.samples.seconds);
-  outcome.counters = {{"samples", 3}, {"ci", 1.0 / 7}, {"FLOP/s", 1e300 / 3}};
+  outcome.counters = {{"samples", 3}, {"ci", 1.0 / 7}, {"FLOP/s", 1e100 / 3}};
   outcome.roof_name = "memory";
   outcome.roof_ratios = {0.25, 1.0 / 9};
   outcome.text = "1,2,3";
@@ -45,6 +46,13 @@ Outcome Failed(const std::string& name, const std::string& reason) {
   outcome.verdict = Verdict::kFailed;
   outcome.reason = reason;
   return outcome;
+}
+
+// The members of an object.
+std::string Many(int members) {
+  std::string text;
+  for (int i = 0; i < members; ++i) absl::StrAppend(&text, "\"x", i, "\":0,");
+  return text;
 }
 
 class JournalTest : public testing::Test {
@@ -200,6 +208,9 @@ TEST_F(JournalTest, AnUntrustedLineIsRefusedWithoutACrash) {
                                                         {"\"ci\":", "\"=cmd|' /C calc'!A0\":"},
                                                         {"\"first_sample\":0", "\"first_sample\":9000000000000000000"},
                                                         {"\"steps_per_sample\":2", "\"steps_per_sample\":0"},
+                                                        {"\"ci\":0", "\"ci\":1e308,\"x\":0"},
+                                                        {"\"samples_s\":[0.1", "\"samples_s\":[1e13"},
+                                                        {"\"ci\":", Many(1000) + "\"ci\":"},
                                                         {"\"repetition\":0", "\"repetition\":-1"}}) {
     std::ofstream(path_) << with(what, instead);
     EXPECT_THAT(Refusal(), HasSubstr("damaged in line 2")) << what;
