@@ -55,7 +55,7 @@ TEST(CompareTensors, SumsWithoutTheirLengthGetAdvice) {
   };
   EXPECT_THAT(message(result, {}), HasSubstr("a sum of n terms needs Tolerance{.reduction = n} in .Within"));
   EXPECT_EQ(message(result, {.reduction = 4096}), "");
-  EXPECT_THAT(message(result * 1.5, {}), testing::AllOf(HasSubstr("wrong y"), testing::Not(HasSubstr("Within"))));
+  EXPECT_THAT(message(result.mul(1.5), {}), testing::AllOf(HasSubstr("wrong y"), testing::Not(HasSubstr("Within"))));
 }
 
 TEST(CompareTensors, FindsASmallErrorThatIsEverywhere) {
