@@ -12,11 +12,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <list>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "lib/base/text.h"
 
 namespace roofbench {
@@ -44,6 +46,8 @@ const char* Remedy(int error) {
       return " (make room, or choose another disk)";
     case EFBIG:
       return " (raise the limit on the size of files: ulimit -f)";
+    case ENXIO:
+      return " (start the reader of a pipe first)";
     default:
       return "";
   }
@@ -72,6 +76,14 @@ absl::Status CheckBase(const std::string& path) {
     return Refusal(path, "can be written by other users", "take that from them, or name another by XDG_CACHE_HOME");
   }
   return absl::OkStatus();
+}
+
+// Opens a device, a pipe or a file without a name. Without O_NONBLOCK, a pipe without a reader would block forever.
+absl::StatusOr<int> OpenForWriting(const std::string& path) {
+  const int file = open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return FileError("write", path, errno);
+  fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);  // a slow reader is waited for
+  return file;
 }
 
 }  // namespace
@@ -136,14 +148,14 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t most) {
 }
 
 absl::StatusOr<TempFile> CreateSiblingTempFile(const std::string& path) {
-  constexpr int kMostNames = 1000;
   TempFile made;
-  for (int number = 0; number < kMostNames; ++number) {
-    made.path = absl::StrCat(path, ".", getpid(), "-", number, View(kUnfinished));
-    // O_EXCL: a file or link that another user or run has put there is neither followed nor written to.
+  do {
+    // Random: another user cannot occupy the name. O_EXCL: nor is an existing file or link followed or written to.
+    uint64_t bits = 0;
+    if (getentropy(&bits, sizeof(bits)) != 0) return FileError("write", path, errno);
+    made.path = absl::StrFormat("%s.%016x%s", path, bits, View(kUnfinished));
     made.file = open(made.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND | O_CLOEXEC, 0666);
-    if (made.file >= 0 || errno != EEXIST) break;
-  }
+  } while (made.file < 0 && errno == EEXIST);
   if (made.file < 0) return FileError("write", path, errno);
   struct stat old {};
   struct stat facts {};
@@ -159,20 +171,29 @@ absl::StatusOr<TempFile> CreateSiblingTempFile(const std::string& path) {
 }
 
 absl::StatusOr<std::string> FollowLinks(const std::string& path) {
-  struct stat facts {};
-  if (lstat(path.c_str(), &facts) != 0 || !S_ISLNK(facts.st_mode)) return path;
-  // The kernel refuses links of other users in a shared folder (fs.protected_symlinks); opening finds out.
-  const int file = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-  if (file >= 0) close(file);
-  if (file < 0 && errno != ENOENT && errno != ENXIO) return FileError("write", path, errno);
-  fs::path target = path;
-  for (int links = 0; links < kMostLinks; ++links) {
+  const fs::path given = path;
+  std::list<fs::path> left(given.begin(), given.end());
+  fs::path followed;
+  for (int links = 0; !left.empty();) {
+    const fs::path next = followed / left.front();
+    left.pop_front();
     std::error_code error;
-    const fs::path next = fs::read_symlink(target, error);
-    if (error) return target.string();
-    target = target.parent_path() / next;
+    struct stat facts {};
+    // A missing file is not a link, and opening reports any other error.
+    if (lstat(next.c_str(), &facts) != 0 || !S_ISLNK(facts.st_mode)) {
+      followed = next;
+      continue;
+    }
+    // As the kernel does in shared folders where fs.protected_symlinks is set, which is not the case everywhere.
+    if (facts.st_uid != geteuid() && facts.st_uid != 0) {
+      return Refusal(next, "is a symbolic link of another user", "name the file that you want to write");
+    }
+    if (++links > kMostLinks) return FileError("write", path, ELOOP);
+    const fs::path target = fs::read_symlink(next, error);
+    if (error) return FileError("write", next, error.value());
+    left.insert(left.begin(), target.begin(), target.end());
   }
-  return FileError("write", path, ELOOP);
+  return followed.string();
 }
 
 bool WriteAll(int file, std::string_view text) {
@@ -223,13 +244,14 @@ absl::Status AtomicFile::Open(const std::string& path) {
   if (path.back() == '/' || (stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode))) {
     return FileError("write", path, EISDIR);
   }
-  path_ = path;
-  if (!IsReplaceable(path)) {
-    in_place_ = open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
-    return in_place_ < 0 ? FileError("write", path, errno) : absl::OkStatus();
-  }
   absl::StatusOr<std::string> real = FollowLinks(path);
   if (!real.ok()) return real.status();
+  if (!IsReplaceable(path)) {
+    path_ = path;  // the links of /proc, to which /dev/stdout leads, are not paths
+    const absl::StatusOr<int> file = OpenForWriting(path);
+    in_place_ = file.value_or(-1);
+    return file.status();
+  }
   path_ = *std::move(real);
   // Try now, before any work is lost. Finish creates it again, so that a killed process leaves no file.
   const absl::StatusOr<TempFile> tried = CreateSiblingTempFile(path_);
@@ -272,17 +294,18 @@ bool LockedFile::IsInPlace() const {
 absl::Status LockedFile::Open(const std::string& path, bool create) {
   Close();
   path_ = path;
+  int flags = O_RDWR | O_APPEND | O_CLOEXEC;
   if (!IsNameless(path)) {
     absl::StatusOr<std::string> real = FollowLinks(path);
     if (!real.ok()) return real.status();
     path_ = *std::move(real);
+    flags |= O_NOFOLLOW;  // a link that appears from now on
   }
   for (;;) {
-    constexpr int kFlags = O_RDWR | O_APPEND | O_CLOEXEC;
-    file_ = open(path_.c_str(), kFlags);
+    file_ = open(path_.c_str(), flags);
     if (file_ < 0 && errno == ENOENT) {
       if (!create) return absl::NotFoundError(path);
-      file_ = open(path_.c_str(), kFlags | O_CREAT | O_EXCL, 0666);
+      file_ = open(path_.c_str(), flags | O_CREAT | O_EXCL, 0666);
       if (file_ < 0 && errno == EEXIST) continue;
       made_ = file_ >= 0;
     }
@@ -301,8 +324,10 @@ absl::Status LockedFile::Open(const std::string& path, bool create) {
 absl::Status LockedFile::OpenInPlace(const std::string& path) {
   Close();
   path_ = path;
-  file_ = open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
-  return file_ < 0 ? FileError("write", path, errno) : absl::OkStatus();
+  if (const auto real = FollowLinks(path); !real.ok()) return real.status();
+  const absl::StatusOr<int> file = OpenForWriting(path);
+  file_ = file.value_or(-1);
+  return file.status();
 }
 
 void LockedFile::Close() {

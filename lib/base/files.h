@@ -58,13 +58,12 @@ struct TempFile {
   std::string path;
 };
 
-// Creates <path>.<process>-<number>.part under an unused name, to be renamed to `path`. It is safe in folders that
-// other users can write to, and copies the permissions of the file at `path` if there is one. Unavailable with the
-// path, the reason and the remedy.
+// Creates <path>.<random>.part, to be renamed to `path`. It is safe in folders that other users can write to, and
+// copies the permissions of the file at `path` if there is one. Unavailable with the path, the reason and the remedy.
 absl::StatusOr<TempFile> CreateSiblingTempFile(const std::string& path);
 
-// Resolves the symbolic links at `path`, including a last one that dangles. Unavailable for a cycle, or a link that the
-// system does not let this user follow.
+// Resolves the symbolic links in `path`, including a last one that dangles. PermissionDenied for a link that neither
+// this user nor root owns, because it could lead a writer to any file; Unavailable for a cycle.
 absl::StatusOr<std::string> FollowLinks(const std::string& path);
 
 // Writes all of the text. False with errno set on failure.
@@ -89,7 +88,7 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
 
-  // Checks that the file can be written. Unavailable with the path, the reason and the remedy.
+  // Checks that the file can be written. Errors as FollowLinks; Unavailable with the path, the reason and the remedy.
   absl::Status Open(const std::string& path);
   std::ostream& stream() { return text_; }
   // Writes the file, syncs it, and renames it.
@@ -119,7 +118,7 @@ class LockedFile {
   // Opens a regular file to read and append; resolves symbolic links, accepts one without a name (memfd). NotFound if
   // it does not exist and `create` is false. Aborted if another process keeps it locked.
   absl::Status Open(const std::string& path, bool create);
-  // Opens a device, a pipe or a file without a name for writing in place, without a lock.
+  // Opens a device, a pipe with a reader or a file without a name for writing in place, without a lock.
   absl::Status OpenInPlace(const std::string& path);
   void Close();
   bool is_open() const { return file_ >= 0; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/base/files.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -104,14 +105,14 @@ TEST(AtomicFileTest, LastOfTwoWritersWins) {
   EXPECT_EQ(folder.names(), std::set<std::string>{"out.json"});
 }
 
-TEST(AtomicFileTest, DoesNotFollowLinksOfOtherUsers) {
+TEST(AtomicFileTest, NobodyCanOccupyItsTemporaryName) {
   const TempFolder folder;
   std::ofstream(folder / "victim") << "precious";
   AtomicFile file;
   ASSERT_TRUE(file.Open(folder / "out.json").ok());
-  // Links under every temporary name that it may use.
+  // Links under names that could be guessed: the former ones.
   std::filesystem::create_symlink("victim", folder / "out.json.part");
-  for (int number = 0; number < 3; ++number) {
+  for (int number = 0; number < 1000; ++number) {
     std::filesystem::create_symlink("victim", folder / absl::StrCat("out.json.", getpid(), "-", number, ".part"));
   }
   file.stream() << "new";
@@ -143,6 +144,56 @@ TEST(AtomicFileTest, WritesThroughALink) {
   }
   std::filesystem::create_symlink("loop", folder / "loop");
   EXPECT_THAT(std::string(WriteFile(folder / "loop", "").message()), HasSubstr("symbolic links"));
+}
+
+// Where fs.protected_symlinks is off, the kernel would follow them.
+TEST(Links, OfAnotherUserAreRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "lchown needs root";
+  constexpr uid_t kNobody = 65534;
+  const TempFolder folder;
+  std::filesystem::create_directory(folder / "victims");
+  std::ofstream(folder / "victims/file") << "precious";
+  std::ofstream(folder / "victims/device");
+  const std::pair<std::string, std::string> links[] = {
+      {"victims/file", "file"}, {"victims/none", "none"}, {"/dev/null", "device"}, {"victims", "folder"}};
+  for (const auto& [target, name] : links) {
+    std::filesystem::create_symlink(target, folder / name);
+    if (lchown((folder / name).c_str(), kNobody, kNobody) != 0) GTEST_SKIP() << "no other user exists";
+  }
+  std::filesystem::create_symlink("file", folder / "ours");  // leads to theirs
+  for (const char* path : {"file", "none", "device", "folder/file", "ours"}) {
+    AtomicFile atomic;
+    LockedFile locked{milliseconds(0)};
+    for (const absl::Status& status :
+         {atomic.Open(folder / path), locked.Open(folder / path, /*create=*/true), locked.OpenInPlace(folder / path)}) {
+      EXPECT_THAT(std::string(status.message()),
+                  AllOf(HasSubstr(folder / ""), HasSubstr("is a symbolic link of another user")));
+    }
+  }
+  EXPECT_EQ(ReadText(folder / "victims/file"), "precious");
+  EXPECT_FALSE(std::filesystem::exists(folder / "victims/none"));
+}
+
+TEST(Pipes, AreWrittenIfTheyHaveAReader) {
+  const TempFolder folder;
+  const std::string path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  AtomicFile atomic;
+  LockedFile locked{milliseconds(0)};
+  for (const absl::Status& status : {atomic.Open(path), locked.OpenInPlace(path)}) {
+    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(path), HasSubstr("start the reader of a pipe first")));
+  }
+  // More than a pipe holds: a slow reader is waited for.
+  const std::string text(1'000'000, 'x');
+  const int end = open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_TRUE(locked.OpenInPlace(path).ok());
+  std::string read;
+  std::thread reader([&] { read = ReadText(path); });
+  EXPECT_TRUE(locked.Append(text).ok());
+  locked.Close();
+  close(end);
+  reader.join();
+  EXPECT_EQ(read.size(), text.size());
 }
 
 TEST(AtomicFileTest, LeavesNoFileWithoutFinish) {

@@ -4,7 +4,11 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import builders
@@ -12,6 +16,8 @@ import pytest
 from roofreport import files
 from roofreport.cli import main
 from roofreport.compare import abba, state
+from roofreport.errors import UnusableInputError
+from roofreport.verbs.common import append
 
 
 def _mode(path: Path) -> int:
@@ -27,6 +33,49 @@ def test_a_link_is_written_through(tmp_path: Path) -> None:
         assert main(["table", str(builders.write_json(tmp_path / "a.json")), "--format=csv", f"--output={link}"]) == 0
         assert link.is_symlink()
         assert target.read_text().startswith("case,")
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Iterator[Path]:
+    """A folder as /tmp, in which another user has put links: `file` and `none` lead to files of ours, `folder` to a
+    folder. Nothing there may change.
+    """
+    if os.geteuid() != 0:
+        pytest.skip("lchown needs root")
+    ours, shared = tmp_path / "ours", tmp_path / "shared"
+    ours.mkdir()
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (ours / "file").write_text("precious")
+    for name, target in (("file", ours / "file"), ("none", ours / "none"), ("folder", ours)):
+        (shared / name).symlink_to(target)
+        os.lchown(shared / name, 65534, 65534)
+    yield shared
+    assert [(one.name, one.read_text()) for one in ours.iterdir()] == [("file", "precious")]
+
+
+@pytest.mark.parametrize("name", ["file", "none", "folder/new"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "table RESULT --format=csv --output=OUT",
+        "roofline RESULT --html=OUT",
+        "roofline RESULT --svg=OUT",
+        "history add --store=OUT RESULT",
+    ],
+)
+def test_a_link_of_another_user_is_refused(
+    command: str, name: str, trap: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = {"RESULT": str(builders.write_json(tmp_path / "a.json")), "OUT": str(trap / name)}
+    arguments = [re.sub("RESULT|OUT", lambda match: places[match[0]], part) for part in command.split()]
+    assert main(arguments) == 2
+    assert "is a symbolic link of another user" in capsys.readouterr().err
+
+
+def test_a_link_of_another_user_is_not_appended_to(trap: Path) -> None:
+    with pytest.raises(UnusableInputError, match="is a symbolic link of another user"):
+        append(trap / "file", "text")
 
 
 @pytest.mark.parametrize("verb", ["table --output", "roofline --html", "roofline --svg", "scaling --svg"])
@@ -104,6 +153,20 @@ def test_a_pipe_is_written_to_directly(tmp_path: Path) -> None:
     assert os.read(descriptor, 10) == b"text"
     os.close(descriptor)
     assert stat.S_ISFIFO(reader.stat().st_mode)
+
+
+def test_a_pipe_without_a_reader_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="is a pipe without a reader"):
+        files.write_text(tmp_path / "pipe", "text")
+
+
+def test_standard_output_is_a_file(tmp_path: Path) -> None:
+    builders.write_json(tmp_path / "a.json")
+    module = [sys.executable, "-I", builders.ROOT / "tools/isolated.py", "roofreport"]
+    command = [*module, "table", tmp_path / "a.json", "--format=csv", "--output=/dev/stdout"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("case,")
 
 
 def test_surrogates_are_escaped(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def _locked(folder: Path) -> Iterator[None]:
     """Two nightly runs at once would disturb each other's measurements."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("w") as lock:
+        with files.followed(folder / "lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

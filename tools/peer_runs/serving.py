@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from roofreport import files
 from roofreport.terminal import say, show
 from roofreport.text import printable
 
@@ -106,7 +107,7 @@ def earlier(path: Path, task: Task, rows: list[Row]) -> list[Row]:
 def write(path: Path, task: Task, rows: list[Row]) -> None:
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     result = {"date": date, **facts_of(task), "rows": [dataclasses.asdict(row) for row in rows]}
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    files.write_text(path, json.dumps(result, indent=1) + "\n")
 
 
 def names(offered: tuple[str, ...]) -> Callable[[str], list[str]]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -14,25 +15,73 @@ from typing import BinaryIO
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
+_MOST_LINKS = 40  # as in Linux
+
+
+def followed(path: Path) -> Path:
+    """The path without symbolic links, for a file that is written: a link of another user could lead to any file of
+    this one, and fs.protected_symlinks is not set everywhere. Raises OSError.
+    """
+    left = list(reversed(path.absolute().parts))
+    real = Path()
+    links = 0
+    while left:
+        part = real / left.pop()
+        try:
+            status = part.lstat()
+        except FileNotFoundError:
+            status = None
+        if status is None or not stat.S_ISLNK(status.st_mode):
+            real = part
+            continue
+        if status.st_uid not in (os.geteuid(), 0):
+            raise PermissionError(errno.EPERM, "is a symbolic link of another user; name the file itself", str(part))
+        links += 1
+        if links > _MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        left += reversed(part.readlink().parts)
+    return real
+
+
+def _opened_in_place(path: Path) -> BinaryIO:
+    """A device, or a pipe, which is not opened without a reader: that would block forever. Raises OSError."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        raise OSError(errno.ENXIO, "is a pipe without a reader; start that first", str(path)) from error
+    os.set_blocking(descriptor, True)
+    return os.fdopen(descriptor, "wb")
+
+
+def _created_next_to(path: Path) -> tuple[Path, int]:
+    """A new file whose name cannot be guessed: an existing file of that name is never opened."""
+    while True:
+        partial = path.with_name(f".{secrets.token_hex(8)}.part")
+        with suppress(FileExistsError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            return partial, os.open(partial, flags, 0o666)
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A new file next to `path`, which takes its place, with its mode, when the block ends well.
 
-    Its name cannot be guessed, and an existing file of that name is never opened. A link is written through: the file
-    that it leads to is replaced. A path that is not a regular file, such as /dev/stdout, is written to directly. Raises
-    OSError.
+    A link is written through: the file that it leads to is replaced. A path that is not a regular file, such as
+    /dev/stdout, is written to directly. Raises OSError.
     """
-    target = Path(os.path.realpath(path))
+    target = followed(path)
     try:
-        mode = target.stat().st_mode
+        mode = path.stat().st_mode
     except FileNotFoundError:
         mode = None
     if mode is not None and not stat.S_ISREG(mode):
-        with target.open("wb") as file:
+        # Not the target: the links of /proc, to which /dev/stdout leads, are not paths.
+        with _opened_in_place(path) as file:
             yield file
         return
-    partial = target.with_name(f".{secrets.token_hex(8)}.part")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    partial, descriptor = _created_next_to(target)
     try:
         with os.fdopen(descriptor, "wb") as file:
             if mode is not None:

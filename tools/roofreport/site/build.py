@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from roofreport.errors import UnusableInputError
-from roofreport.files import reason
+from roofreport.files import followed, reason
 from roofreport.gate import judge
 from roofreport.gate.verdicts import Finding
 from roofreport.history.records import Series
@@ -69,7 +69,7 @@ def replacing_folder(out: Path) -> Iterator[Path]:
     """A new folder next to `out`, which takes its place when the block ends well. Raises UnusableInputError."""
     try:
         _refuse_foreign(out)
-        out.parent.mkdir(parents=True, exist_ok=True)
+        followed(out.parent).mkdir(parents=True, exist_ok=True)
         suffix = secrets.token_hex(8)
         fresh, old = (out.parent / f".{suffix}.{kind}" for kind in ("part", "old"))
         fresh.mkdir()

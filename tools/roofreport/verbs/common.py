@@ -91,7 +91,7 @@ def append_lines(path: Path, text: str) -> None:
     """Makes the folder, too."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a+b") as file:
+        with files.followed(path).open("a+b") as file:
             if file.tell() > 0:
                 file.seek(-1, os.SEEK_END)
                 file.write(b"" if file.read(1) == b"\n" else b"\n")
