@@ -221,6 +221,8 @@ def test_a_block_that_fails_is_rolled_back(store: Store, tmp_path: Path, monkeyp
         "roofbench_readings SET layout_id = 99",
         "roofbench_runs SET started = 'yesterday'",
         "roofbench_runs SET context = '{'",
+        pytest.param(f"roofbench_runs SET context = '{'[' * 100_000}'", id="deep context"),
+        """roofbench_runs SET context = '{"device": [1]}'""",
         "roofbench_runs SET revision = x'ff'",
         "roofbench_machines SET facts = '[1]'",
         "roofbench_layouts SET names = '3' WHERE id = 1",
@@ -243,6 +245,30 @@ def test_rows_of_another_writer_are_refused(change: str, tmp_path: Path) -> None
         store.history("time")
         store.case_details(store.runs()[0])
     assert str(refused.value).startswith(str(path))
+
+
+_ENDLESS = "WITH RECURSIVE n(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM n) SELECT"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (f"DROP TABLE roofbench_meta; CREATE VIEW roofbench_meta AS {_ENDLESS} 'version' AS key, x AS value FROM n",
+         "has no table roofbench_meta"),
+        (f"DROP TABLE roofbench_runs; CREATE VIEW roofbench_runs AS {_ENDLESS} x AS id FROM n",
+         "has no table roofbench_runs"),
+        (f"CREATE TRIGGER slow BEFORE INSERT ON roofbench_runs BEGIN {_ENDLESS} x FROM n; END", "trigger"),
+        ("DROP TABLE roofbench_cases; CREATE VIRTUAL TABLE roofbench_cases USING fts5(name)", "virtual table"),
+    ],
+)  # fmt: skip
+def test_a_database_that_acts_is_refused(change: str, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    open_store(str(path), create=True).database.close()
+    with sqlite3.connect(path) as database:
+        database.executescript(change)
+    for create in (True, False):
+        with pytest.raises(UnusableInputError, match=why):
+            open_store(str(path), create=create)
 
 
 def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

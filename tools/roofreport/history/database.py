@@ -44,7 +44,9 @@ class Database:
             with connection.begin():
                 try:
                     yield connection
-                except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as error:
+                except (
+                    ArithmeticError, LookupError, RecursionError, TypeError, ValueError, struct.error
+                ) as error:  # fmt: skip
                     # Files are untrusted, and a row holds what its writer chose.
                     why = printable(str(error), 200)
                     raise self.refused(f"is damaged, or was not written by roofbench: {why}") from error
@@ -146,6 +148,7 @@ def _sqlite(path: Path, create: bool) -> Database:
         mark = _pragma(connection, "application_id")
         if mark != tables.APPLICATION_ID:
             raise database.refused("is a database of another program; choose another file")
+        _check_tables(connection, database)
         _check_version(connection, database)
     return database
 
@@ -170,6 +173,7 @@ def _make_sqlite(database: Database) -> None:
 def _check_file(path: Path, name: str, create: bool) -> bool:
     """Whether the database is to be created."""
     try:
+        files.followed(path)
         if not path.exists():
             if not create:
                 raise UnusableInputError(f"{name}: there is no history yet; tools/report history add RESULT makes one")
@@ -240,6 +244,18 @@ def _make(connection: Connection) -> None:
 def version_of(connection: Connection) -> str:
     found = select(tables.meta.c.value).where(tables.meta.c.key == VERSION_KEY)
     return connection.execute(found).scalar() or "0"
+
+
+def _check_tables(connection: Connection, database: Database) -> None:
+    """A file is untrusted: a view in place of a table, or a trigger, could run forever."""
+    acting = connection.exec_driver_sql(
+        "SELECT name FROM sqlite_master WHERE type = 'trigger' OR sql LIKE 'CREATE VIRTUAL%' ORDER BY name"
+    ).scalar()
+    if acting is not None:
+        raise database.refused(f"has the trigger or virtual table {printable(str(acting), 60)}; a history has none")
+    there = inspect(connection).get_table_names()
+    for missing in (name for name in tables.metadata.tables if name not in there):
+        raise database.refused(f"has no table {missing}: it is damaged, or was not written by roofbench")
 
 
 def _check_version(connection: Connection, database: Database) -> None:

@@ -75,7 +75,8 @@ class Facts(TypeDecorator[dict[str, str]]):
         return json.dumps(dict(value))
 
     def process_result_value(self, value: Any, _: object) -> dict[str, str]:
-        return sound(json.loads(value), dict)
+        facts = sound(json.loads(value), dict)
+        return {name: sound(fact, str) for name, fact in facts.items()}
 
 
 class Moment(TypeDecorator[datetime]):
