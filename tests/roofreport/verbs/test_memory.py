@@ -125,6 +125,20 @@ def test_a_time_line_is_one_safe_file(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["memory", str(path), str(path), f"--svg={picture}"]) == 2
 
 
+def _shared(levels: int) -> list[Any]:
+    """2^levels values in a few bytes each."""
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value, value]
+    return value
+
+
+def _endless() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
 class _Owned:
     def __reduce__(self) -> tuple[Any, ...]:
         return os.mkdir, ("owned",)
@@ -139,6 +153,14 @@ class _Owned:
         ({"device_traces": [[{"action": 3}]]}, "no text 'action'"),
         ({"device_traces": [[{"action": "alloc", "addr": 1, "size": -5}]]}, "less than nothing"),
         (_snapshot(roofbench={"phases": [{"name": "x", "step": 0, "begin": 0, "end": 99}]}), "not there"),
+        # A shared tuple as a key, whose hash takes 2^60 steps; and a place for a shared value that takes 8 GB in C.
+        (b"\x80\x02})" + b"q\x00h\x00\x86" * 60 + b"K\x01s.", "a key that is not a text"),
+        (b"\x80\x02Nr\xff\xff\xff\x3f.", "an entry is not a dict"),
+        ({"device_traces": [[{"action": "alloc", "addr": 1, "size": 1 << 600}]]}, "more than 64 bits"),
+        (b"\x80\x02L" + b"9" * 5000 + b"L\n.", "more than plain values (operation 'L')"),
+        ({"device_traces": _shared(60)}, "repeats its values"),
+        ({"device_traces": _endless()}, "contains itself"),
+        (b"\x80\x02M\x00", "is not a memory snapshot"),
         (b"", "is not a memory snapshot"),
         (b"\x80\x02", "is not a memory snapshot"),
         (b"garbage", "is not a memory snapshot"),

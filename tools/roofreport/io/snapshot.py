@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import io
 import pickle
+import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -47,14 +49,83 @@ class Snapshot:
     counters: dict[str, float]  # peak_mem and others, bytes
 
 
-class _PlainUnpickler(pickle.Unpickler):
-    """Dicts, lists, texts and numbers: a pickle that refers to other Python objects is refused before it is run."""
+# Plain values since protocol 2. Every other operation names a Python object, or reads a number as digits, which takes
+# quadratic time.
+_OPERATIONS = (
+    *("PROTO", "FRAME", "STOP", "MARK", "MEMOIZE", "BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET"),
+    *("NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE"),
+    *("EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_DICT", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
+)
+_WIDEST_INTEGER = 9  # bytes
+_MOST_VALUES = 100_000_000
+_CHARACTERS = 16  # that count as a value
 
-    def find_class(self, module: str, name: str) -> NoReturn:
-        raise pickle.UnpicklingError(f"it asks for {printable(f'{module}.{name}', 80)}")
 
-    def persistent_load(self, pid: Any) -> NoReturn:
-        raise pickle.UnpicklingError("it refers to external objects")
+class _Operations(dict[int, Any]):
+    def __missing__(self, code: int) -> NoReturn:
+        raise pickle.UnpicklingError(f"it asks for more than plain values (operation {chr(code)!r})")
+
+
+class _PlainUnpickler(pickle._Unpickler):
+    """Dicts, lists, tuples, texts and numbers. In Python, because the one in C allocates as many places for shared
+    values as nine bytes ask for.
+    """
+
+    dispatch = _Operations(
+        {code: pickle._Unpickler.dispatch[code] for name in _OPERATIONS for code in getattr(pickle, name)}
+    )
+    stack: list[Any]
+
+    def _set(self, items: list[Any]) -> None:
+        # A tuple would be hashed, which shared parts make endless.
+        if not all(isinstance(key, (str, int)) for key in items[::2]):
+            raise pickle.UnpicklingError("it has a key that is not a text")
+        self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
+
+    def _set_item(self) -> None:
+        value, key = self.stack.pop(), self.stack.pop()
+        self._set([key, value])
+
+    def _set_items(self) -> None:
+        self._set(self.pop_mark())  # type: ignore[attr-defined]
+
+    def _long(self) -> None:
+        width = self.read(1)[0]  # type: ignore[attr-defined]
+        if width > _WIDEST_INTEGER:
+            raise pickle.UnpicklingError("it has a number of more than 64 bits")
+        self.stack.append(int.from_bytes(self.read(width), "little", signed=True))  # type: ignore[attr-defined]
+
+    dispatch |= {pickle.SETITEM[0]: _set_item, pickle.SETITEMS[0]: _set_items, pickle.LONG1[0]: _long}
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+
+
+def _check_extent(value: Any) -> None:
+    """A pickle may repeat a part without repeating its bytes; the readers below visit it as often as it occurs. Takes
+    time linear in the bytes. Raises UnpicklingError for too many values, and for a part that contains itself.
+    """
+    sizes: dict[int, int] = {}  # 0: is being counted
+    stack = [value]
+    while stack:
+        size = sizes.setdefault(id(stack[-1]), -1)
+        parts = _parts(stack[-1])
+        if size < 0:
+            sizes[id(stack[-1])] = 0
+            nested = [part for part in parts if isinstance(part, (dict, list, tuple))]
+            if any(sizes.get(id(part)) == 0 for part in nested):
+                raise pickle.UnpicklingError("it contains itself")
+            stack += nested
+            continue
+        if size == 0:
+            size = 1 + sum(
+                len(part) // _CHARACTERS + 1 if isinstance(part, str) else sizes.get(id(part), 1) for part in parts
+            )
+            if size > _MOST_VALUES:
+                raise pickle.UnpicklingError("it repeats its values more often than any snapshot")
+            sizes[id(stack[-1])] = size
+        stack.pop()
 
 
 def _site(entry: Entry) -> str:
@@ -103,10 +174,12 @@ def _allocations(snapshot: Entry, events: list[Entry], device: int) -> list[Allo
 def _parsed(path: Path) -> Any:
     data = read_bytes(path)
     try:
-        return _PlainUnpickler(io.BytesIO(data)).load()
+        snapshot = _PlainUnpickler(io.BytesIO(data)).load()
+        _check_extent(snapshot)
+        return snapshot
     # The errors that a damaged pickle raises are not documented.
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError,
-            OverflowError, MemoryError, RecursionError) as error:  # fmt: skip
+            OverflowError, MemoryError, struct.error) as error:  # fmt: skip
         raise refuse(path, f"is not a memory snapshot: {printable(str(error), 200)}") from error
 
 
