@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 import scratch_repository
+from roofreport.bisect.repository import Recipe, Repository
 from roofreport.cli import main
 from scratch_repository import BUILD, CASE, PROGRAM, Scratch
 
@@ -60,6 +63,20 @@ def test_invalid_commits_and_states_are_refused(
         (tmp_path / "state" / "bisect.json").write_text(state)
     assert _bisect(_made(tmp_path, 2, 1), tmp_path, good, bad) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_subject_is_no_commit(tmp_path: Path) -> None:
+    """What some programs call the end of a line, an argument for git, and nothing at all."""
+    made = _made(tmp_path, 1, 0)
+    subjects = ["a\u2028--orphan b", "a\x0c--detach", "a\x85" + "0" * 40 + " b", ""]
+    for subject in subjects:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+        command = ["git", *identity, "-C", str(made.path), "commit", "--quiet", "--allow-empty"]
+        subprocess.run([*command, "--allow-empty-message", "-m", subject], check=True)
+    repository = Repository(made.path, tmp_path / "state", Recipe(BUILD, PROGRAM))
+    found = repository.between(repository.commit("good"), repository.commit("HEAD"))
+    assert [commit.subject for commit in found] == ["Change 0", *subjects]
+    assert all(re.fullmatch("[0-9a-f]{40}", commit.id) for commit in found)
 
 
 def test_a_failed_build_names_its_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,10 +56,12 @@ class Repository:
     def between(self, good: Commit, bad: Commit) -> list[Commit]:
         """Oldest first: along the first parents from after `good` to `bad`."""
         is_before = self._git("merge-base", good.id, bad.id, allow_failure=True) == good.id
-        commits = self._git("log", "--reverse", "--first-parent", "--format=%H %s", f"{good.id}..{bad.id}")
+        # -z: a subject may be empty or contain what some call the end of a line, but no NUL.
+        commits = self._git("log", "-z", "--reverse", "--first-parent", "--format=%H %s", f"{good.id}..{bad.id}")
         if not is_before or not commits:
             raise UnusableInputError(f"{good.text()} does not come before {bad.text()}")
-        return [Commit(*line.split(" ", 1)) for line in commits.splitlines()]
+        parts = (commit.partition(" ") for commit in commits.split("\0") if commit)
+        return [Commit(name, subject) for name, _, subject in parts]
 
     def program(self, commit: Commit) -> Path | None:
         """The program of a built commit; None if it was not built."""
