@@ -349,15 +349,22 @@ class Sampler {
     const bool full = SampleCount() >= options_.max_samples;
     const bool enough =
         SampleCount() >= options_.min_samples && (full || static_cast<int64_t>(result_.chunks.size()) >= kMinChunks);
-    if (!options_.exact_samples && enough && all_.RelativeHalfWidth() <= options_.target_ci) {
-      return StopReason::kConverged;
-    }
+    if (!options_.exact_samples && enough && IsKnown()) return StopReason::kConverged;
     if (full) return StopReason::kMaxSamples;
     if (options_.exact_samples) return std::nullopt;
     if (SampleCount() < options_.least_samples) return std::nullopt;
     if (sampled_seconds_ >= options_.max_time) return StopReason::kMaxTime;
     if (Elapsed() >= options_.max_wall) return StopReason::kMaxWall;
     return std::nullopt;
+  }
+
+  // Whether the interval of the median is narrow enough. Correlation only widens it, so most checks need not look for
+  // that. Where there is some, a single check may find too little: two in succession must agree.
+  bool IsKnown() {
+    const double narrowest = all_.RelativeHalfWidth();
+    const double ci = narrowest <= options_.target_ci ? Summarize(result_.seconds).ci : narrowest;
+    const bool known_before = std::exchange(known_, ci <= options_.target_ci);
+    return known_ && (known_before || ci <= narrowest);
   }
 
   // The next chunk, if it may last `seconds` and hold `samples`.
@@ -410,7 +417,8 @@ class Sampler {
 
   bool started_ = false;  // the step has run
   bool interrupted_ = false;
-  ChunkPlan last_;  // this and the next three: of the last chunk, warm-up included
+  bool known_ = false;  // the median, at the last check
+  ChunkPlan last_;      // this and the next three: of the last chunk, warm-up included
   double last_seconds_ = 0;
   double median_seconds_ = 0;
   std::vector<double> step_seconds_;

@@ -9,13 +9,14 @@
 #include <stdexcept>
 #include <vector>
 
+#include "lib/timing/series.h"
+
 namespace roofbench::timing {
 
 namespace {
 
 constexpr std::size_t kMostExactRanks = 200;  // above, the binomial distribution is taken as normal
 constexpr double kDeviationsPerMad = 1.4826;  // 1 / Phi^-1(3/4)
-constexpr double kConfidence = 0.95;
 
 void RequireValues(std::span<const double> values) {
   if (values.empty()) throw std::invalid_argument("a statistic of no values");
@@ -40,11 +41,6 @@ double SelectQuantile(std::vector<double>& values, double q) {
   if (rank + 1 == values.size()) return low;
   const double high = *std::min_element(values.begin() + static_cast<std::ptrdiff_t>(rank) + 1, values.end());
   return low + (position - static_cast<double>(rank)) * (high - low);
-}
-
-Interval SelectMedianInterval(std::vector<double>& values, double confidence) {
-  const MedianRanks ranks = MedianIntervalRanks(values.size(), confidence);
-  return {.low = SelectRank(values, ranks.low), .high = SelectRank(values, ranks.high)};
 }
 
 // Solves rising(x) = target for x in [low, high].
@@ -116,7 +112,8 @@ MedianRanks MedianIntervalRanks(std::size_t values, double confidence) {
 
 Interval MedianInterval(std::span<const double> values, double confidence) {
   std::vector<double> scratch = Copy(values);
-  return SelectMedianInterval(scratch, confidence);
+  const MedianRanks ranks = MedianIntervalRanks(values.size(), confidence);
+  return {.low = SelectRank(scratch, ranks.low), .high = SelectRank(scratch, ranks.high)};
 }
 
 double RelativeHalfWidth(const Interval& interval, double median) {
@@ -133,7 +130,7 @@ Summary Summarize(std::span<const double> values) {
           .stddev = StandardDeviation(values),
           .min = *std::min_element(values.begin(), values.end()),
           .p95 = SelectQuantile(scratch, 0.95),
-          .ci = RelativeHalfWidth(SelectMedianInterval(scratch, kConfidence), median)};
+          .ci = RelativeHalfWidth(SeriesMedianInterval(values), median)};
 }
 
 void RunningMedian::Add(std::span<const double> ascending) {
