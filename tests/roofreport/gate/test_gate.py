@@ -101,9 +101,39 @@ def test_failed_vanished_noisy_and_new_cases(store: Path, capsys: pytest.Capture
     assert _found(store) == {MATMUL: "failed", GEMV: "vanished", COPY: "noisy", "x/n:1": "new"}
     assert _gate(store) == 1
     assert "wrong result" in capsys.readouterr().out
-    # The failure alone is an alarm.
     histories.add(store, [NIGHTS + 1], lambda night, chance: tonight(night, chance)[1:])
+    assert _found(store) == {MATMUL: "vanished", GEMV: "vanished", COPY: "noisy"}
+
+
+@pytest.mark.parametrize("row", [None, builders.error_row(GEMV, "predicted to take 6.5 s")])
+def test_a_vanished_case_is_an_alarm_until_it_is_accepted(
+    store: Path, tmp_path: Path, row: dict[str, Any] | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def tonight(night: int, chance: random.Random) -> list[dict[str, Any]]:
+        kept = [dict(one) for one in histories.rows()(night, chance) if not one["name"].startswith("gemv")]
+        return [*kept, {**row, "skipped": True}] if row else kept
+
+    histories.add(store, range(NIGHTS, NIGHTS + 8), tonight)
+    xml = tmp_path / "gate.xml"
+    assert _gate(store, f"--junit={xml}") == 1
+    out = capsys.readouterr().out
+    assert "VANISHED" in out and "2026-01-31" in out
+    assert "tools/report accept" in xml.read_text() and 'failures="1"' in xml.read_text()
+    accept = ["accept", GEMV, f"--store={store}", f"--since=c0ffee{NIGHTS}", "--why=replaced"]
+    assert main(accept) == 0
     assert _gate(store) == 0
+
+
+def test_the_gate_says_when_it_begins_to_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = histories.add(tmp_path / "history.db", range(3), histories.rows())
+    assert _gate(store) == 0
+    said = "too young to be judged: 3 of 6 nights; the gate begins to judge in 3 more nights"
+    assert f"note: {said}" in capsys.readouterr().out
+    histories.add(store, range(3, 6), histories.rows(names=["new/n:1"]))
+    assert _gate(store) == 0
+    assert "note: cases that are too young to be judged: new/n:1 (3 of 6 nights)" in capsys.readouterr().out
+    _add(store, 6, gemv=1.2)
+    assert _found(store)[GEMV] == "slower"
 
 
 def test_a_new_toolchain_begins_new_series(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

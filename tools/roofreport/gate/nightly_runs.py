@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -71,7 +71,14 @@ class NightlyRuns:
 
     def of(self, series: int, number: int) -> list[Reading]:
         """The series' readings in one nightly run."""
-        return [reading for place, reading in self.readings[series].items() if self.numbers[place] == number]
+        return self.nights(series).get(number, [])
+
+    def nights(self, series: int) -> dict[int, list[Reading]]:
+        """The series' readings by nightly run, oldest first."""
+        found: dict[int, list[Reading]] = {}
+        for place, reading in self.readings[series].items():
+            found.setdefault(int(self.numbers[place]), []).append(reading)
+        return found
 
     def history(self, series: int, accepted: int) -> History:
         logs, rates, memory_rates = self._tables
@@ -108,11 +115,19 @@ def roof_rate(counters: Mapping[str, float]) -> tuple[float, bool]:
     return math.log(rate) - math.log(roof), flops <= MOST_FLOPS_A_BYTE * moved
 
 
+def is_measured(processes: Iterable[Reading]) -> bool:
+    return any(reading.state is State.MEASURED for reading in processes)
+
+
+def mostly_noisy(processes: Sequence[Reading]) -> bool:
+    return 2 * sum(reading.noisy for reading in processes) > len(processes)
+
+
 def _positive(value: float | None) -> float:
     return value if value is not None and 0 < value < math.inf else 0.0
 
 
-def _grouped(found: Mapping[Series, Sequence[Reading]], runs: Sequence[Run], metric: Metric) -> list[NightlyRuns]:
+def grouped(found: Mapping[Series, Sequence[Reading]], runs: Sequence[Run], metric: Metric) -> list[NightlyRuns]:
     """One group for each machine and toolchain of `runs`, which are oldest first."""
     columns: dict[Environment, list[Series]] = {}
     for series in found:
@@ -146,7 +161,7 @@ def newest(store: Store, metric: Metric) -> list[NightlyRuns]:
     runs = store.runs()
     last = {run.machine.id: run.toolchain.id for run in runs}
     kept = _newest_nightly_runs([run for run in runs if last[run.machine.id] == run.toolchain.id])
-    return _grouped(_of_store(store, metric, kept, runs), kept, metric)
+    return grouped(_of_store(store, metric, kept, runs), kept, metric)
 
 
 def _newest_nightly_runs(runs: Sequence[Run]) -> list[Run]:
@@ -189,7 +204,25 @@ def up_to(store: Store, metric: Metric, paths: Sequence[Path]) -> list[NightlyRu
     found = _of_store(store, metric, [run for run in kept if run.id > 0], runs)
     for series, readings in new.items():
         found.setdefault(series, []).extend(readings)
-    return _grouped(found, kept, metric)
+    return grouped(found, kept, metric)
+
+
+_MOST_NAMED = 5
+
+
+def _young(group: NightlyRuns) -> list[str]:
+    """The series of the newest nightly run that are younger than their machine and too young to be judged."""
+    last = group.count - 1
+    found = []
+    for place, series in enumerate(group.series):
+        nights = group.nights(place)
+        count = sum(is_measured(readings) for readings in nights.values())
+        if is_measured(nights.get(last, [])) and count <= standing.FEWEST_NIGHTS:
+            found.append(f"{printable(series.case)} ({count} of {standing.FEWEST_NIGHTS + 1} nights)")
+    if not found:
+        return []
+    more = f", and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    return [f"cases that are too young to be judged: {', '.join(found[:_MOST_NAMED])}{more}"]
 
 
 def began(store: Store, group: NightlyRuns) -> list[str]:
@@ -198,8 +231,8 @@ def began(store: Store, group: NightlyRuns) -> list[str]:
     """
     first = group.runs[0]
     if group.count > standing.FEWEST_NIGHTS:
-        return []
-    said = f"too young to be judged: {group.count} of {standing.FEWEST_NIGHTS + 1} nights"
+        return _young(group)
+    said = standing.too_young(group.count)
     before = [run for run in store.runs() if run.started < first.started and run.environment != first.environment]
     if not before:
         return [said]

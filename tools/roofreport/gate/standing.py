@@ -37,9 +37,22 @@ class Fence:
     far: float
 
 
+def too_young(nights: int) -> str:
+    """Why a series with so few nights is not judged, and when it will be."""
+    needed = FEWEST_NIGHTS + 1
+    missing = needed - nights
+    begins = f"the gate begins to judge in {missing} more night{'' if missing == 1 else 's'}"
+    return f"too young to be judged: {nights} of {needed} nights; {begins}"
+
+
 def deviation(values: Floats) -> float:
     """Robust: half of the values may be arbitrary."""
     return MAD_SCALE * float(np.median(np.abs(values - np.median(values))))
+
+
+def least_width(metric: Metric, floor: float) -> float:
+    """Of a fence, in logarithms."""
+    return math.log1p(max(metric.practical, floor if metric.noisy else 0.0))
 
 
 def fence_around(values: Sequence[float] | Floats, metric: Metric) -> Fence | None:
@@ -49,11 +62,12 @@ def fence_around(values: Sequence[float] | Floats, metric: Metric) -> Fence | No
         return None
     center = float(np.median(newest))
     if not metric.noisy:  # the same work gives the same figure
-        width = math.log1p(metric.practical)
+        width = least_width(metric, 0.0)
         return Fence(center, width, width)
     spread = deviation(newest)
-    floors = (math.log1p(max(metric.practical, floor)) for floor in (NEAR_FLOOR, FAR_FLOOR))
-    near, far = (max(factor * spread, floor) for factor, floor in zip((NEAR, FAR), floors, strict=True))
+    near, far = (
+        max(factor * spread, least_width(metric, floor)) for factor, floor in ((NEAR, NEAR_FLOOR), (FAR, FAR_FLOOR))
+    )
     return Fence(center, near, far)
 
 
@@ -206,7 +220,7 @@ class Standing(Levels):
         return self.newest - self.fence.center
 
 
-def _by_nightly_run(history: History) -> tuple[Floats, Follows]:
+def by_nightly_run(history: History) -> tuple[Floats, Follows]:
     """The median of each nightly run, nan where nothing was measured."""
     count = int(history.nights[-1]) + 1
     before = history.nights < count - 1
@@ -263,7 +277,7 @@ def _reference_values(values: Floats, levels: Levels, older: Floats) -> Floats:
 
 def standing_of(history: History, metric: Metric) -> Standing | None:
     """None if the newest nightly run measured nothing, or too few precede it."""
-    medians, follows = _by_nightly_run(history)
+    medians, follows = by_nightly_run(history)
     if not np.isfinite(medians[-1]):
         return None
     measured = np.flatnonzero(np.isfinite(medians))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from roofreport import units
 from roofreport.gate import nightly_runs
-from roofreport.gate.nightly_runs import NightlyRuns
+from roofreport.gate.nightly_runs import NightlyRuns, is_measured
 from roofreport.gate.standing import FENCE_NIGHTS, FEWEST_NIGHTS, Standing, standing_of
 from roofreport.io.contract import TIME, Better, packaged
 from roofreport.io.result import State
@@ -19,14 +19,14 @@ from roofreport.stats.verdict import relative
 from roofreport.text import printable
 
 if TYPE_CHECKING:
-    from roofreport.history.records import Annotation, Reading, Run, Series
+    from roofreport.history.records import Annotation, Run, Series
     from roofreport.history.store import Store
 
 Kind = Literal["slower", "faster", "drift", "failed", "vanished", "noisy", "new"]
 # Worst first.
 ORDER: tuple[Kind, ...] = ("slower", "drift", "failed", "vanished", "noisy", "faster", "new")
 # Those that make a command exit with 1.
-ALARMS: frozenset[Kind] = frozenset({"slower", "drift", "failed"})
+ALARMS: frozenset[Kind] = frozenset({"slower", "drift", "failed", "vanished"})
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Finding:
     before: float
     after: float
     effect: float
-    since: Run | None  # the first run of the new level, where it is older than `run`
+    since: Run | None  # the first run of the new level, or without the case, where it is older than `run`
     text: str  # one line for people; may hold untrusted text
 
 
@@ -138,37 +138,32 @@ def others(group: NightlyRuns, remarks: Sequence[Annotation]) -> list[Finding]:
     for place, series in enumerate(group.series):
         other = _other(group, place, _accepted(group, series.case, remarks))
         if other is not None:
-            kind, text = other
-            found.append(Finding(series, kind, group.runs[-1], math.nan, math.nan, math.nan, None, text))
+            kind, text, since = other
+            found.append(Finding(series, kind, group.runs[-1], math.nan, math.nan, math.nan, since, text))
     return found
 
 
-def _other(group: NightlyRuns, place: int, accepted: int) -> tuple[Kind, str] | None:
+def _other(group: NightlyRuns, place: int, accepted: int) -> tuple[Kind, str, Run | None] | None:
     last = group.count - 1
-    tonight = group.of(place, last)
-    before = {
-        int(group.numbers[row]): reading
-        for row, reading in group.readings[place].items()
-        if accepted <= group.numbers[row] < last
-    }
-    measured = [night for night, reading in before.items() if reading.state is State.MEASURED]
+    nights = group.nights(place)
+    tonight = nights.pop(last, [])
+    before = {night: readings for night, readings in nights.items() if accepted <= night < last}
+    measured = [night for night, readings in before.items() if is_measured(readings)]
     failed = next((reading for reading in tonight if reading.state is State.FAILED), None)
     if failed is not None and (measured or accepted == 0):
-        return "failed", printable(failed.reason or "it failed", 300)
-    if not any(reading.state is State.MEASURED for reading in tonight):
-        # A case that has been missing for longer was removed on purpose.
-        if not failed and measured and max(measured) >= last - FEWEST_NIGHTS:
-            reason = next((reading.reason for reading in tonight if reading.reason), "")
-            state = tonight[-1].state.value if tonight else "not in the run"
-            return "vanished", printable(f"{state}{': ' if reason else ''}{reason}", 300)
-        return None
+        return "failed", printable(failed.reason or "it failed", 300), None
+    if not is_measured(tonight):
+        if failed or not measured:
+            return None
+        reason = next((reading.reason for reading in tonight if reading.reason), "")
+        state = tonight[-1].state.value if tonight else "not in the run"
+        since = group.first_run(max(measured) + 1) if max(measured) + 1 < last else None
+        text = printable(f"{state}: {reason}" if reason else state, 300)
+        return "vanished", f"{text}; if it is meant: tools/report accept", since
     if accepted == 0 and not before:
-        return "new", "the first night of its series"
-    noisy = sum(before[night].noisy for night in measured)
-    if measured and len(measured) >= FEWEST_NIGHTS and noisy <= OFTEN * len(measured) and _mostly_noisy(tonight):
-        return "noisy", f"its samples scatter; in {noisy} of {len(measured)} nights before they did"
+        return "new", "the first night of its series", None
+    noisy = sum(nightly_runs.mostly_noisy(before[night]) for night in measured)
+    was_quiet = len(measured) >= FEWEST_NIGHTS and noisy <= OFTEN * len(measured)
+    if was_quiet and nightly_runs.mostly_noisy(tonight):
+        return "noisy", f"its samples scatter; in {noisy} of {len(measured)} nights before they did", None
     return None
-
-
-def _mostly_noisy(readings: Sequence[Reading]) -> bool:
-    return 2 * sum(reading.noisy for reading in readings) > len(readings)

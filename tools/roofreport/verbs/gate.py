@@ -43,10 +43,12 @@ findings:
   SLOWER    outside its fence, and a second run says so too     (exit status 1)
   DRIFT     its level has changed for the worse, nights ago     (exit status 1)
   FAILED    the case failed                                     (exit status 1)
-  VANISHED  measured until now, and not in this night
+  VANISHED  measured before, not in this night, not accepted   (exit status 1)
   NOISY     its samples scatter as they did not before
   FASTER    better than its fence, or than every level before
   NEW       the first night of its series: a new case, machine or toolchain
+
+A series is judged from its sixth night on; until then a note counts its nights.
 
 Without RESULT the newest night of every machine is judged. A result that is not in the history is judged against it
 and not added. With --binary, cases that look slower run again in fresh processes: in turns with --base, as abba does,
@@ -143,7 +145,7 @@ def _gate(args: argparse.Namespace) -> int:
 
 _ACCEPT = """
 From the night of --since on, the level of a series is accepted: the gate builds its fence from the nights since then,
-an alarm ends, and the chart shows the reason.
+an alarm ends, and the chart shows the reason. So is a case that is no longer measured.
 
 examples:
   tools/report accept matmul/impl:eager/dtype:bf16/n:1024 --since=2026-01-31 \\
