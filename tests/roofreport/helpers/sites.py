@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ PAGES = ("index", "case", "compare", "roofline")
 SLOWER, FASTER, FAILED, STEADY = "softmax/impl:a/n:1", "gemv/impl:a/n:2", "copy/impl:a/n:3", "matmul/impl:a/n:4"
 CASES = (SLOWER, FASTER, FAILED, STEADY, *(f"gelu/impl:a/n:{size}" for size in range(8)))
 NIGHTS = 24
+PROCESSES = 3  # of the newest nightly runs
 CHANGED = 18  # the nightly run from which the first two differ
 WHY = "the new allocator costs that"
 
@@ -82,7 +83,9 @@ def build(folder: Path, store: Path, *flags: str) -> Site:
 
 
 def plain(folder: Path) -> Site:
-    """Two machines, the second with a few nightly runs; a case that got slower and was accepted, one that fails."""
+    """Two machines, the second with a few nightly runs; a case that got slower, one that got faster and was accepted,
+    one that fails.
+    """
     changes = {
         SLOWER: years.Change(CHANGED, 1.3),
         FASTER: years.Change(CHANGED, 0.7),
@@ -90,7 +93,9 @@ def plain(folder: Path) -> Site:
     }
     store = folder / "history.db"
     with open_store(str(store), create=True) as opened:
-        years.fill(opened, years.Year(CASES, NIGHTS, changes=changes), folder)
+        year = years.Year(CASES, NIGHTS, changes=changes)
+        years.fill(opened, year, folder, range(CHANGED - 2))
+        years.fill(opened, replace(year, processes=PROCESSES), folder, range(CHANGED - 2, NIGHTS))
         other = years.Year(CASES, NIGHTS, context={"device": "Other CPU"}, seed=1)
         years.fill(opened, other, folder, range(NIGHTS - 3, NIGHTS - 1))
         opened.accept(FASTER, years.FIRST + timedelta(days=CHANGED), WHY)
@@ -132,7 +137,7 @@ def hostile(folder: Path) -> Site:
             f"UPDATE {tables.cases.name} SET name = ? WHERE name = ?", [(spelt[name], name) for name in spelt]
         )
         database.execute(f"UPDATE {tables.readings.name} SET seconds = 1e300 WHERE seconds = 1e12")
-    return build(folder, store, "--metric=time", "--metric=peak_mem", f"--repository={repository}")
+    return build(folder, store, "--metric=time", "--metric=peak_mem", f"--repository={repository}", f"--title={image}")
 
 
 @dataclass

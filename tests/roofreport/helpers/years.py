@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from itertools import product
 from pathlib import Path
 
 import builders
@@ -35,6 +36,7 @@ class Year:
     changes: Mapping[str, Change] = field(default_factory=dict)
     context: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
+    processes: int = 1  # of each nightly run, each an hour after the one before
 
 
 def names(count: int) -> tuple[str, ...]:
@@ -71,8 +73,8 @@ def _line(name: str, seconds: float, change: Change | None, samples: int, noise:
     return builders.line(name, 1e3 * median) | {"counters": counters, "samples_s": times, "flops": 1e9, "bytes": 1e7}
 
 
-def journal(year: Year, night: int) -> str:
-    noise = random.Random(f"{year.seed} {night}")
+def journal(year: Year, night: int, process: int = 0) -> str:
+    noise = random.Random(f"{year.seed} {night}" + (f" {process}" if process else ""))
     lines: list[dict[str, object]] = [builders.header(**{"roofbench_revision": revision(night), **year.context})]
     for place, name in enumerate(year.cases):
         change = year.changes.get(name)
@@ -83,10 +85,10 @@ def journal(year: Year, night: int) -> str:
 
 def fill(store: Store, year: Year, folder: Path, nights: Iterable[int] | None = None) -> None:
     """`folder` is for journals on their way; a journal is as old as its file."""
-    for night in range(year.nights) if nights is None else nights:
+    for night, process in product(range(year.nights) if nights is None else nights, range(year.processes)):
         path = folder / f"night-{night}.jsonl"
-        path.write_text(journal(year, night), encoding="utf-8")
-        started = (FIRST + timedelta(days=night)).timestamp()
+        path.write_text(journal(year, night, process), encoding="utf-8")
+        started = (FIRST + timedelta(days=night, hours=process)).timestamp()
         os.utime(path, (started, started))
         store.add_file(path)
         path.unlink()

@@ -64,6 +64,7 @@ def main() -> int:
             view = sites.view_of(visit.open(site.url("index")), _SLOWER)
         for name, page, options in _PICTURES:
             with sites.visit(chromium, **options) as visit:
+                visit.page.clock.set_fixed_time(years.FIRST + timedelta(days=_NIGHTS - 1, hours=8))
                 opened = visit.open(site.url(page, view if page == "case" else ""))
                 opened.screenshot(path=out / f"{name}.png")
     return 0

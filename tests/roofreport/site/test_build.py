@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import builders
@@ -13,12 +14,14 @@ import pytest
 import sites
 import years
 from roofreport.cli import main
-from roofreport.gate import Finding
-from roofreport.history.records import Machine, Run, Series, Toolchain
+from roofreport.gate import Finding, judge
+from roofreport.history.records import Machine, Reading, Run, Series, Toolchain
 from roofreport.history.store import open_store
 from roofreport.io.contract import TIME, packaged
+from roofreport.io.result import State
 from roofreport.site import build, data, overview
 from roofreport.site.data import number, script_text, token
+from roofreport.site.nights import by_night
 
 _CALL = re.compile(r"received\((\"[^\"]+\"),(.*)\);\n", re.ASCII | re.DOTALL)
 
@@ -58,7 +61,7 @@ def test_the_site_is_whole(plain: sites.Site) -> None:
         assert not re.search(r"(?:src|href)=\"(?:https?:)?//", written)
     index = _data(plain, "index")
     assert isinstance(index, dict)
-    assert index["runs"][0][1] == 1000 * years.FIRST.timestamp()
+    assert index["nights"][0][1] == 1000 * years.FIRST.timestamp()
     for key, *_ in index["series"]:
         series = _data(plain, f"series/{key}")
         assert isinstance(series, dict)
@@ -75,11 +78,50 @@ def test_a_series_of_an_older_toolchain_has_ended(tmp_path: Path) -> None:
     with open_store(str(tmp_path / "history.db"), create=True) as store:
         years.fill(store, years.Year(cases, 9), tmp_path, range(5))
         years.fill(store, years.Year(cases, 9, context={"torch_version": "9.9.9"}), tmp_path, range(5, 9))
-        machines = store.history(TIME.name)
+        machines = by_night(store.history(TIME.name), store.runs(), TIME)
         rows = overview.overview({TIME.name: machines}, {}, packaged()).rows
     assert sorted((row.case, row.status.word, row.since) for row in rows) == sorted(
-        (case, word, since) for case in cases for word, since in (("steady", ""), ("ended", "2026-01-05"))
+        (case, word, since) for case in cases for word, since in (("too young", ""), ("ended", "2026-01-05"))
     )
+
+
+def _reading(night: int, process: int, value: float | None) -> Reading:
+    machine, toolchain = Machine("m", "m", {}), Toolchain("t", "t", {})
+    started = years.FIRST + timedelta(days=night, hours=process)
+    number = 3 * night + process
+    run = Run(number, f"digest{number}", started, f"commit{night}", machine, toolchain, {}, "")
+    state, reason = (State.FAILED, "it died") if value is None else (State.MEASURED, "")
+    return Reading(run, value, state, reason, False, {"ci": float(process)})
+
+
+def test_a_night_is_the_median_of_its_processes() -> None:
+    values: list[list[float | None]] = [[1.0, 1.5, 1.1], [2.0], [1.0, None, 1.2], [None, None]]
+    readings = [_reading(night, place, value) for night, row in enumerate(values) for place, value in enumerate(row)]
+    first = readings[0].run
+    series = Series("a", TIME.name, first.machine, first.toolchain)
+    (nights,) = by_night({series: readings}, [one.run for one in readings], TIME).values()
+    assert [one.reading.value for one in nights] == [1.1, 2.0, 1.1, None]
+    assert [one.paced and round(one.paced, 3) for one in nights] == [1.1, 2.0, 1.095, None]
+    assert [one.reading.state.value for one in nights] == ["measured", "measured", "failed", "failed"]
+    assert [one.reading.reason for one in nights] == ["", "", "it died", "it died"]
+    assert [one.reading.run.digest for one in nights] == ["digest0", "digest3", "digest6", "digest9"]
+    assert [one.reading.counters["ci"] for one in nights] == [1.0, 0.0, 1.0, 0.5]
+    assert [len(one.processes) for one in nights] == [3, 1, 3, 2]
+
+
+def test_a_step_up_is_found_in_the_processes_of_its_night(tmp_path: Path) -> None:
+    cases = years.names(3)
+    year = years.Year(cases, 12, changes={cases[1]: years.Change(11, 1.12)}, processes=3)
+    with open_store(str(tmp_path / "history.db"), create=True) as store:
+        years.fill(store, year, tmp_path, range(3, 12))
+        nights = by_night(store.history(TIME.name), store.runs(), TIME)
+        found = judge(store)
+    by_series = {series: [one for one in found if one.series == series] for series in nights}
+    worst, *others = overview.overview({TIME.name: nights}, by_series, packaged()).rows
+    assert (worst.case, worst.status.word, worst.since) == (cases[1], "worse", "2026-01-12")
+    assert worst.change_value == pytest.approx(0.12, abs=0.03)
+    assert [row.status.word for row in others] == ["steady"] * 2
+    assert all(abs(row.change_value) < 0.03 for row in others)
 
 
 def test_a_site_is_replaced_and_another_folder_is_not(
@@ -158,6 +200,17 @@ def test_a_sparkline_stays_in_its_box() -> None:
     places = [float(y) for y in re.findall(r"[\d.]+,([-\d.]+)", drawn)]
     assert places and all(0 <= y <= overview.HEIGHT for y in places)
     assert overview.sparkline([1.0]) == ""
+
+
+def test_sparklines_have_one_scale() -> None:
+    def heights(*values: float) -> list[float]:
+        return [float(y) for y in re.findall(r"[\d.]+,([-\d.]+)", overview.sparkline(values))]
+
+    up = heights(*[1.0] * 9, 1.12)
+    assert up == heights(*[5e-3] * 9, 5.6e-3)
+    assert up[0] == overview.HEIGHT / 2 and 4 < up[0] - up[-1] < 6
+    quiet = heights(*[1.0, 1.01] * 5)
+    assert max(quiet) - min(quiet) < 0.5
 
 
 def test_the_worst_finding_names_a_series() -> None:

@@ -45,10 +45,11 @@ def test_the_overview_and_every_case_show_text(chromium: Browser, hostile: sites
     with sites.visit(chromium) as visit:
         page = _open(visit, hostile.url("index"))
         shown = page.locator("td.name").all_text_contents()
+        expect(page.locator("header")).to_contain_text(_name(0))
         assert {_name(place) for place in range(len(sites.HOSTILE))} <= set(shown)
         assert not _foreign(visit, hostile)
         page.get_by_label("Filter").fill("<img src=x")
-        assert 0 < page.locator("tbody tr:not([hidden])").count() < len(shown)
+        assert 0 < page.locator("#series tbody tr:not([hidden])").count() < len(shown)
         views = [sites.view_of(page, _name(place)) for place in (0, 1, 4, 16, 18)]
         views.append(sites.view_of(page, "huge/n:1"))
         for view in views:
@@ -76,7 +77,7 @@ def test_runs_are_text(chromium: Browser, hostile: sites.Site, name: str) -> Non
     with sites.visit(chromium) as visit:
         page = _open(visit, hostile.url(name))
         expect(page.locator("#said")).to_have_text("")
-        page.locator("select").first.select_option(index=2)
+        page.locator("#a, #night").select_option(index=2)
         expect(page.locator("main")).to_contain_text(_name(0))
         assert not _foreign(visit, hostile)
 
@@ -84,7 +85,7 @@ def test_runs_are_text(chromium: Browser, hostile: sites.Site, name: str) -> Non
 def test_what_hovers_over_a_mark_is_text(chromium: Browser, hostile: sites.Site) -> None:
     with sites.visit(chromium) as visit:
         page = _open(visit, hostile.url("roofline"))
-        page.locator("select").first.select_option(index=2)
+        page.locator("#night").select_option(index=2)
         marks = """() => {
           const plot = Bokeh.documents.flatMap(one => one.roots()).at(-1);
           const view = Bokeh.index.find_one(plot);

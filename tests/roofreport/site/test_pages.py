@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import threading
+from datetime import timedelta
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from statistics import median
 
 import pytest
 import sites
+import years
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
+from roofreport.history.store import open_store
 from roofreport.site import overview
 
 expect.set_options(timeout=sites.PATIENCE_MS)
@@ -19,7 +25,7 @@ _LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practic
 
 
 def _shown(page: Page) -> list[str]:
-    return page.locator("tbody tr:not([hidden]) td.name").all_text_contents()
+    return page.locator("#series tbody tr:not([hidden]) td.name").all_text_contents()
 
 
 def _case(visit: sites.Visit, site: sites.Site, name: str) -> str:
@@ -37,8 +43,26 @@ def test_the_overview_begins_with_the_worst(visit: sites.Visit, plain: sites.Sit
     assert rows[0].startswith("✕ failed") and sites.FAILED in rows[0]
     assert "worse" in rows[1] and sites.SLOWER in rows[1] and "2026-01-19" in rows[1]
     assert len(rows) == len(sites.CASES)
+    accepted = timed.filter(has_text=sites.FASTER).get_attribute("data-change")
+    assert abs(float(accepted or "nan")) < 0.05, "against the nights of its level"
     assert timed.nth(3).locator("svg.spark polyline").count() == 1
     expect(page.locator("#count")).to_have_text(f"{len(_shown(page))} of {len(_shown(page))} series")
+
+
+@pytest.mark.parametrize(("hours", "said"), [(30, ""), (80, "⚠ That is 3 days ago: a night is missing.")])
+def test_a_missing_night_is_said(visit: sites.Visit, plain: sites.Site, hours: int, said: str) -> None:
+    visit.page.clock.set_fixed_time(years.FIRST + timedelta(days=sites.NIGHTS - 1, hours=hours))
+    page = visit.open(plain.url("index"))
+    expect(page.locator("#age")).to_have_text(said)
+    expect(page).to_have_title("Overview · roofbench")
+
+
+def test_labels_the_roofs(visit: sites.Visit, plain: sites.Site) -> None:
+    page = visit.open(plain.url("roofline"))
+    labels = """() => Bokeh.documents.flatMap(one => one.roots()).flatMap(root => root.center)
+      .filter(one => one.text).map(one => one.text)"""
+    listed = [line.split(" ", 1)[1] for line in page.locator("#roofs li").all_inner_texts()]
+    assert page.evaluate(labels) == listed and "measured: read 50 GB/s" in listed
 
 
 def test_filters(visit: sites.Visit, plain: sites.Site) -> None:
@@ -67,7 +91,7 @@ def test_sorts(visit: sites.Visit, plain: sites.Site) -> None:
     for direction, sign in (("descending", -1), ("ascending", 1)):
         header.get_by_role("button").click()
         expect(header).to_have_attribute("aria-sort", direction)
-        values = page.locator("tbody tr:not([hidden])").evaluate_all(figures_of)
+        values = page.locator("#series tbody tr:not([hidden])").evaluate_all(figures_of)
         assert values[-1] == ""  # the one that fails
         assert values[:-1] == sorted(values[:-1], key=lambda value: sign * float(value))
 
@@ -123,7 +147,7 @@ def test_the_page_of_a_case_is_complete(visit: sites.Visit, plain: sites.Site) -
     expect(page.locator("#command")).to_contain_text("--benchmark_filter")
     expect(page.locator("#night-facts")).to_contain_text("the roof allows")
     expect(page.locator("#night-facts")).to_contain_text("a100-sxm4-40gb allows")
-    expect(page.locator("#samples-said")).to_contain_text("8 samples")
+    expect(page.locator("#samples-said")).to_contain_text("24 samples of 3 processes")
     drawn = "() => Bokeh.documents.flatMap(one => one.roots()).map(root => root.renderers.length)"
     assert max(page.evaluate(drawn)) >= 4
     page = visit.open(_case(visit, plain, sites.FASTER))
@@ -132,16 +156,70 @@ def test_the_page_of_a_case_is_complete(visit: sites.Visit, plain: sites.Site) -
     expect(page.locator("#night-facts")).to_contain_text("failed: out of luck")
 
 
-def test_compares_any_two_runs(visit: sites.Visit, plain: sites.Site) -> None:
+def _figures(site: sites.Site, case: str) -> list[float]:
+    """The times of a case in the processes of the newest night."""
+    with open_store(str(site.store)) as store:
+        (series,) = [one for one in store.series(pattern=case) if one.machine.label.startswith("Test CPU")]
+        return [one.value or math.nan for one in store.readings(series)[-sites.PROCESSES :]]
+
+
+def test_a_night_is_the_median_of_its_processes(visit: sites.Visit, plain: sites.Site) -> None:
+    page = visit.open(_case(visit, plain, sites.SLOWER))
+    assert page.locator("#night option").count() == sites.NIGHTS
+    figures = _figures(plain, sites.SLOWER)
+    about = page.locator("#night-facts")
+    expect(about).to_contain_text(f"median of 3 processes{overview.shown(median(figures), 's')}")
+    expect(page.locator("#samples-said")).to_contain_text("24 samples of 3 processes")
+    page.locator("#process").select_option(label=f"process 2: {overview.shown(figures[1], 's')}")
+    expect(about).to_contain_text("2, 2026-01-24 03:00 UTC")
+    expect(about).to_contain_text(f"time{overview.shown(figures[1], 's')}")
+    expect(page.locator("#samples-said")).to_contain_text("8 samples, ")
+    page.get_by_label("Each process").check()
+    page.get_by_text("All nights").click()
+    each = ", ".join(overview.shown(value, "s") for value in figures)
+    expect(page.locator("#nights tbody tr").first).to_contain_text(each)
+
+
+def test_compares_by_the_fence_of_the_gate(visit: sites.Visit, plain: sites.Site) -> None:
+    page = visit.open(plain.url("compare"))
+    nights = [page.locator(f"#{one} option:checked").inner_text()[:10] for one in "ab"]
+    assert nights == ["2026-01-23", "2026-01-24"]
+    expect(page.locator("#count")).to_have_text(f"▲ 0 worse, ▼ 0 better, · {len(sites.CASES) - 1} the same")
+    labels = page.locator("#a option").all_inner_texts()
+    for select, day in (("#a", sites.CHANGED - 1), ("#b", sites.CHANGED)):
+        date = f"{years.FIRST + timedelta(days=day):%Y-%m-%d}"
+        page.locator(select).select_option(label=next(one for one in labels if one.startswith(date)))
+    expect(page.locator("#count")).to_contain_text("▲ 1 worse, ▼ 1 better")
+    row = page.locator("#cases tbody tr", has_text=sites.SLOWER)
+    expect(row).to_contain_text("± 5.0 %")
+    page.get_by_text("Geometric means").click()
+    expect(page.locator("#families tr", has_text="gelu").locator("td").first).to_have_text("8")
+    softmax = page.locator("#families tr", has_text="softmax").locator("td").all_inner_texts()
+    assert softmax == ["1", row.locator('[data-label="change"]').inner_text(), "1", "0"]
+
+
+def test_compares_commits_by_the_median_of_their_nights(visit: sites.Visit, plain: sites.Site) -> None:
+    page = visit.open(plain.url("compare"))
+    page.locator("#unit").select_option("commit")
+    chosen = page.locator("#b option:checked")
+    expect(chosen).to_have_text(f"{years.revision(23)[:12]}, Test CPU, 2 threads, 2 nights until 2026-01-24")
+    expect(page.locator("#a option:checked")).to_contain_text(f"{years.revision(21)[:12]}, Test CPU")
+    expect(page.locator("#count")).to_contain_text("▲ 0 worse, ▼ 0 better")
+
+
+def test_compares_any_two_machines(visit: sites.Visit, plain: sites.Site) -> None:
     page = visit.open(plain.url("compare"))
     machines = page.locator("#a").locator("option").all_text_contents()
     other = next(place for place, text in enumerate(machines) if "Other CPU" in text)
     page.locator("#a").select_option(index=other)
     expect(page.locator("#facts-a")).to_contain_text("Other CPU")
-    row = page.locator("tbody tr", has_text=sites.SLOWER)
-    expect(row).to_contain_text("▲ worse")
+    row = page.locator("#cases tbody tr", has_text=sites.SLOWER)
+    # The other machine has two nights, which give no fence.
+    expect(row).to_contain_text("too young")
+    change = row.locator('[data-label="change"]')
+    expect(change).to_have_text(re.compile(r"\+\d"))
     page.get_by_role("button", name="Swap").click()
-    expect(row).to_contain_text("▼ better")
+    expect(change).to_have_text(re.compile(r"-\d"))
 
 
 def test_the_keyboard_is_enough(visit: sites.Visit, plain: sites.Site) -> None:

@@ -26,17 +26,20 @@ from roofreport.io.contract import TIME, packaged
 from roofreport.site import overview
 from roofreport.site.data import (
     Catalogue,
-    by_run,
     commit_log,
     details_data,
-    run_data,
+    entries_of,
+    night_data,
     samplings,
     script_text,
     series_data,
     token,
+    words,
 )
+from roofreport.site.nights import by_night
 from roofreport.text import printable
 
+PROJECT = "roofbench"
 SCRIPTS = ("bokeh.min.js", "bokeh-api.min.js")
 
 
@@ -142,35 +145,37 @@ def _write(site: Path, name: str, value: Any) -> None:
     path.write_text(script_text(name, value), encoding="ascii")
 
 
-def build(where: str, out: Path, metrics: Sequence[str], repository: Path | None = None) -> Built:
-    """`where`: a history, as open_store() takes it. Raises UnusableInputError."""
+def build(where: str, out: Path, metrics: Sequence[str], repository: Path | None = None, title: str = PROJECT) -> Built:
+    """`where`: a history, as open_store() takes it; `title`: the name of the project. Raises UnusableInputError."""
     contract = packaged()
     with replacing_folder(out) as site, open_store(where) as store:
         committed = commit_log(repository) if repository else []
         copy_chart_library(site / "assets")
-        histories = {name: store.history(name) for name in metrics}
+        all_runs = store.runs()
+        histories = {name: by_night(store.history(name), all_runs, contract.metric(name) or TIME) for name in metrics}
         findings: dict[Series, list[Finding]] = {}
         for finding in (finding for name in metrics for finding in judge(store, name)):
             findings.setdefault(finding.series, []).append(finding)
-        catalogue = Catalogue(histories, contract)
+        catalogue = Catalogue(histories, all_runs, contract)
         _write(site, "commits", committed)
         _write(site, "index", catalogue.data())
-        readings_of = by_run(histories)
-        for run in catalogue.runs:
-            _write(site, f"run/{token(run.digest)}", run_data(run, readings_of[run.digest], catalogue))
+        entries = entries_of(histories, contract)
+        for first in catalogue.nights:
+            _write(site, f"night/{token(first.digest)}", night_data(first, entries[first.digest], catalogue))
         sampled = samplings(store, where, catalogue.runs)
         annotations = store.annotations()
         detailed: set[str] = set()  # once for all metrics of a case
         for name, history in histories.items():
             metric = contract.metric(name) or TIME
-            for series, readings in history.items():
-                own = series_data(series, readings, findings.get(series, []), annotations, metric, catalogue)
+            for series, nights in history.items():
+                own = series_data(series, nights, findings.get(series, []), annotations, metric, catalogue)
                 _write(site, f"series/{token(series.key)}", own)
                 if own["details"] not in detailed:
                     detailed.add(own["details"])
-                    _write(site, f"details/{own['details']}", details_data(readings, sampled.get(series.case, {})))
+                    _write(site, f"details/{own['details']}", details_data(nights, sampled.get(series.case, {})))
         made = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
         rows = overview.overview(histories, findings, contract)
-        write_pages(site, {"overview": rows, "made": made, "runs": len(catalogue.runs)})
+        counts = {"nights": len(catalogue.nights), "runs": len(catalogue.runs)}
+        write_pages(site, {"overview": rows, "made": made, "title": words(title, 80), **counts})
         size = sum(file.stat().st_size for file in site.rglob("*") if file.is_file())
     return Built(len(catalogue.series), len(catalogue.runs), size)

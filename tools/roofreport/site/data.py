@@ -33,6 +33,7 @@ from roofreport.io.contract import TIME, Better, Contract, Metric
 from roofreport.io.result import Case, Result, State
 from roofreport.render import roofline
 from roofreport.render.chart import LEAST, MOST, SHAPES, Mark
+from roofreport.site.nights import Histories, Night, first_runs
 from roofreport.text import printable
 
 _LONGEST_WORD = 300
@@ -74,32 +75,43 @@ def facts(known: Mapping[str, str]) -> list[list[str]]:
     return [[words(key, 60), words(value)] for key, value in list(known.items())[:_MOST_FACTS]]
 
 
-Histories = Mapping[str, Mapping[Series, list[Reading]]]  # by metric
-
-
 def _places(things: Iterable[Key]) -> dict[Key, int]:
     """Numbers in the order of their first occurrence."""
     return {thing: place for place, thing in enumerate(dict.fromkeys(things))}
 
 
 class Catalogue:
-    def __init__(self, histories: Histories, contract: Contract) -> None:
+    """`runs`: all of the history."""
+
+    def __init__(self, histories: Histories, runs: Sequence[Run], contract: Contract) -> None:
         self._contract = contract
         self.series = [series for history in histories.values() for series in history]
-        rows = [row for history in histories.values() for row in history.values()]
+        nights = [night for history in histories.values() for row in history.values() for night in row]
         # Many readings have the same counters in the same order.
-        layouts = {tuple(reading.counters) for row in rows for reading in row}
+        layouts = {tuple(reading.counters) for night in nights for reading in night.processes}
         self._counters = sorted({name for names in layouts for name in names})
-        runs = {reading.run.digest: reading.run for row in rows for reading in row}
-        self.runs: list[Run] = sorted(runs.values(), key=lambda run: (run.started, run.id))
-        self._runs = _places(run.digest for run in self.runs)
+        read = {reading.run.digest for night in nights for reading in night.processes}
+        self._firsts = first_runs(runs)
+        # The processes of each night that has a reading, by the digest of the first one.
+        self.processes: dict[str, list[Run]] = {}
+        for run in runs:
+            if run.digest in read:
+                self.processes.setdefault(self._firsts[run.digest].digest, []).append(run)
+        firsts = {first.digest: first for first in self._firsts.values()}
+        self.nights = sorted((firsts[digest] for digest in self.processes), key=lambda run: (run.started, run.id))
+        self._nights = _places(run.digest for run in self.nights)
         self._cases = _places(series.case for series in self.series)
         self._machines = _places(series.machine for series in self.series)
         self._toolchains = _places(series.toolchain for series in self.series)
 
-    def run(self, run: Run) -> int | None:
-        """Its place; None for a run without a reading."""
-        return self._runs.get(run.digest)
+    @property
+    def runs(self) -> list[Run]:
+        """All processes with a reading."""
+        return [run for night in self.processes.values() for run in night]
+
+    def night(self, run: Run) -> int | None:
+        """The place of a run's night; None for one without a reading."""
+        return self._nights.get(self._firsts[run.digest].digest)
 
     def case(self, name: str) -> int:
         return self._cases[name]
@@ -114,9 +126,9 @@ class Catalogue:
             "chosen": [words(name, 100) for name in chosen],
             "cases": [words(name) for name in self._cases],
             "families": [words(case_name.family(name), 100) for name in self._cases],
-            "runs": [
+            "nights": [
                 [token(run.digest), milliseconds(run.started), words(run.revision, 60), *self._whose(run)]
-                for run in self.runs
+                for run in self.nights
             ],
             "series": [
                 [token(one.key), self.case(one.case), words(one.metric, 100), *self._whose(one)] for one in self.series
@@ -157,14 +169,15 @@ def usable(value: float | None) -> bool:
     return value is not None and math.isfinite(value) and LEAST <= value <= MOST
 
 
-# The width of a level that is too young for a fence.
-_WIDTH = math.log1p(standing.FAR_FLOOR)
 _WIDEST = 50.0  # whose exponential is a number
 
 
 def _level(places: Sequence[int], logs: Sequence[float], metric: Metric) -> Level:
     found = standing.fence_around(logs, metric)
-    center, width = (median(logs), _WIDTH) if found is None else (found.center, min(found.far, _WIDEST))
+    if found is None:  # too young for a fence
+        center, width = median(logs), standing.least_width(metric, standing.FAR_FLOOR)
+    else:
+        center, width = found.center, min(found.far, _WIDEST)
     low, middle, high = (math.exp(center + side * width) for side in (-1, 0, 1))
     return Level(places[0], places[-1], middle, low, high)
 
@@ -241,20 +254,25 @@ def case_token(series: Series) -> str:
 
 
 def _column(values: Sequence[float | None]) -> Any:
-    """One figure where every nightly run has the same, such as counts of parameters."""
+    """One figure where every process has the same, such as counts of parameters."""
     rounded = [number(value, 4) for value in values]
     return rounded[0] if rounded and all(value == rounded[0] for value in rounded) else rounded
 
 
-def details_data(readings: Sequence[Reading], sampled: Mapping[str, Sampling]) -> dict[str, Any]:
-    """`sampled`: by the digest of the run."""
-    rows = [dict(one.counters) for one in readings]
+def details_data(nights: Sequence[Night], sampled: Mapping[str, Sampling]) -> dict[str, Any]:
+    """The processes of all nights, one after another. `sampled`: by the digest of the run."""
+    begun = [(night.reading.run.started, one) for night in nights for one in night.processes]
+    processes = [one for _, one in begun]
+    rows = [dict(one.counters) for one in processes]
     names = list(dict.fromkeys(name for row in rows for name in row))[:_MOST_COUNTERS]
-    nights = [sampled.get(one.run.digest, Sampling()) for one in readings]
+    samplings = [sampled.get(one.run.digest, Sampling()) for one in processes]
     return {
         "counters": {words(name, 100): _column([row.get(name) for row in rows]) for name in names},
-        "samples": [one.histogram for one in nights],
-        "stops": [one.stop for one in nights],
+        "seconds": [int((one.run.started - began).total_seconds()) for began, one in begun],  # into the night
+        "states": "".join(_LETTERS[one.state] for one in processes),
+        "noisy": [place for place, one in enumerate(processes) if one.noisy],
+        "samples": [one.histogram for one in samplings],
+        "stops": [one.stop for one in samplings],
     }
 
 
@@ -277,9 +295,11 @@ class Status:
     rank: int  # the lower, the more urgent
 
 
-STEADY = Status("steady", "·", Group.STEADY, 9)
+STEADY = Status("steady", "·", Group.STEADY, 10)
 # Its machine continues with another toolchain.
-ENDED = Status("ended", "■", Group.STEADY, 10)
+ENDED = Status("ended", "■", Group.STEADY, 11)
+# The gate does not judge it yet.
+YOUNG = Status("too young", "…", Group.STEADY, 9)
 _KINDS: Mapping[str, Status] = {
     "failed": Status("failed", "✕", Group.WORSE, 0),
     "slower": Status("worse", "▲", Group.WORSE, 1),
@@ -298,10 +318,16 @@ def status_of(finding: Finding, metric: Metric) -> Status:
     return _KINDS.get(finding.kind, STEADY)
 
 
-def worst_status(findings: Sequence[Finding], metric: Metric) -> tuple[Status, Finding | None]:
-    """The worst status of one series, which may be slower and noisy at once."""
+def worst_status(findings: Sequence[Finding], metric: Metric, quiet: Status = STEADY) -> tuple[Status, Finding | None]:
+    """The worst status of one series, which may be slower and noisy at once; `quiet` without a finding."""
     ranked = [(status_of(finding, metric), finding) for finding in findings]
-    return min(ranked, key=lambda one: one[0].rank) if ranked else (STEADY, None)
+    return min(ranked, key=lambda one: one[0].rank) if ranked else (quiet, None)
+
+
+def too_young(nights: Sequence[Night]) -> str:
+    """Why the gate does not judge a series yet; empty if it does."""
+    measured = sum(night.paced is not None for night in nights)
+    return "" if measured > standing.FEWEST_NIGHTS else standing.too_young(measured)
 
 
 _PROGRAM = "build/release/bin/roofbench"
@@ -351,35 +377,42 @@ def _said(annotations: Sequence[Annotation], series: Series) -> list[list[Any]]:
     ]
 
 
-def _found(findings: Sequence[Finding], metric: Metric, catalogue: Catalogue) -> list[dict[str, Any]]:
-    rows = []
+def _said_by_gate(
+    findings: Sequence[Finding], nights: Sequence[Night], metric: Metric, catalogue: Catalogue
+) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
     for one in findings:
         what = status_of(one, metric)
         since = one.since or one.run
         rows.append(
             {"word": what.word, "mark": what.mark, "group": what.group.value, "text": words(one.text, 600)}
-            | {"since": milliseconds(since.started), "run": catalogue.run(since)}
+            | {"since": milliseconds(since.started), "night": catalogue.night(since)}
         )
+    young = too_young(nights)
+    if young:
+        rows.append({"word": YOUNG.word, "mark": YOUNG.mark, "group": YOUNG.group.value, "text": young, "since": None})
     return rows
 
 
 def series_data(
     series: Series,
-    readings: Sequence[Reading],
+    nights: Sequence[Night],
     findings: Sequence[Finding],
     annotations: Sequence[Annotation],
     metric: Metric,
     catalogue: Catalogue,
 ) -> dict[str, Any]:
-    values = [number(one.value) for one in readings]
+    readings = [night.reading for night in nights]
     return {
-        "runs": [catalogue.run(one.run) for one in readings],
-        "values": values,
+        "nights": [catalogue.night(one.run) for one in readings],
+        "values": [number(one.value) for one in readings],
+        "sizes": [len(night.processes) for night in nights],
+        "processes": [number(one.value) for night in nights for one in night.processes],
         "states": "".join(_LETTERS[one.state] for one in readings),
         "reasons": {str(i): words(one.reason) for i, one in enumerate(readings) if one.reason},
         "noisy": [i for i, one in enumerate(readings) if one.noisy],
         "levels": [[*one[:2], *map(number, one[2:])] for one in levels_of([one.value for one in readings], metric)],
-        "findings": _found(findings, metric, catalogue),
+        "findings": _said_by_gate(findings, nights, metric, catalogue),
         "annotations": _said(annotations, series),
         "bounds": _bounds(readings) if series.metric == TIME.name else {},
         "reference": words(readings[-1].run.context.get("reference", ""), 60) if readings else "",
@@ -388,17 +421,37 @@ def series_data(
     }
 
 
-# By the digest of the run, then by the metric.
-Readings = Mapping[str, Mapping[str, Sequence[tuple[Series, Reading]]]]
+class Entry(NamedTuple):
+    """One series in the data of a night."""
+
+    series: Series
+    night: Night
+    width: float | None  # of the gate's fence around the figure, in logarithms; None: too young
 
 
-def by_run(histories: Histories) -> Readings:
-    found: dict[str, dict[str, list[tuple[Series, Reading]]]] = {}
-    for metric, history in histories.items():
-        for series, readings in history.items():
-            for reading in readings:
-                found.setdefault(reading.run.digest, {}).setdefault(metric, []).append((series, reading))
+# By the digest of the night's first run, then by the metric.
+Entries = Mapping[str, Mapping[str, Sequence[Entry]]]
+
+
+def entries_of(histories: Histories, contract: Contract) -> Entries:
+    found: dict[str, dict[str, list[Entry]]] = {}
+    for name, history in histories.items():
+        metric = contract.metric(name) or contract.time
+        for series, nights in history.items():
+            widths = _widths(nights, metric)
+            for night, width in zip(nights, widths, strict=True):
+                found.setdefault(night.reading.run.digest, {}).setdefault(name, []).append(Entry(series, night, width))
     return found
+
+
+def _widths(nights: Sequence[Night], metric: Metric) -> list[float | None]:
+    """Those of the fences around the levels that the nights are at, at one pace of the machine."""
+    widths: list[float | None] = [None] * len(nights)
+    if not too_young(nights):
+        for level in levels_of([night.paced for night in nights], metric):
+            for place in range(level.first, level.last + 1):
+                widths[place] = math.log(level.high / level.middle)
+    return widths
 
 
 def _case(series: Series, reading: Reading) -> Case:
@@ -421,15 +474,17 @@ def _mark(mark: Mark, case: Case, catalogue: Catalogue, colors: Sequence[str]) -
     return [catalogue.case(case.name), number(mark.x, 4), number(mark.y, 4), share, *looks]
 
 
-def _roofline(run: Run, timed: Sequence[tuple[Series, Reading]], catalogue: Catalogue) -> dict[str, Any]:
+def _roofline(run: Run, timed: Sequence[Entry], catalogue: Catalogue) -> dict[str, Any]:
     context = {"device": run.machine.label, **run.context}
-    cases = tuple(_case(series, reading) for series, reading in timed)
+    cases = tuple(_case(one.series, one.night.reading) for one in timed)
     chart = roofline.chart(Result(Path(words(run.name)), context, cases))
     colors = sorted({key.color for key in chart.keys} | {mark.color for mark in chart.marks})
     return {
         "colors": colors,
+        "x": [number(one, 4) for one in (chart.x.low, chart.x.high)],
+        "y": [number(one, 4) for one in (chart.y.low, chart.y.high)],
         "lines": [
-            [line.label, line.dashed, *(number(one, 4) for point in line.points for one in point)]
+            [line.label, line.dashed, line.below, *(number(one, 4) for point in line.points for one in point)]
             for line in chart.lines
         ],
         "marks": [_mark(mark, cases[mark.index], catalogue, colors) for mark in chart.marks],
@@ -437,17 +492,19 @@ def _roofline(run: Run, timed: Sequence[tuple[Series, Reading]], catalogue: Cata
     }
 
 
-def run_data(
-    run: Run, readings: Mapping[str, Sequence[tuple[Series, Reading]]], catalogue: Catalogue
-) -> dict[str, Any]:
+def night_data(first: Run, entries: Mapping[str, Sequence[Entry]], catalogue: Catalogue) -> dict[str, Any]:
+    """`first`: the first run of the night, whose context stands for all."""
     return {
-        "file": words(run.name),
-        "facts": facts(run.context),
+        "files": [words(run.name) for run in catalogue.processes[first.digest]],
+        "facts": facts(first.context),
         "values": {
-            words(metric, 100): [[catalogue.case(series.case), number(one.value)] for series, one in rows]
-            for metric, rows in readings.items()
+            words(metric, 100): [
+                [catalogue.case(one.series.case), *map(number, (one.night.reading.value, one.night.paced, one.width))]
+                for one in rows
+            ]
+            for metric, rows in entries.items()
         },
-        "roofline": _roofline(run, readings.get(TIME.name, []), catalogue),
+        "roofline": _roofline(first, entries.get(TIME.name, []), catalogue),
     }
 
 

@@ -15,11 +15,12 @@ from markupsafe import Markup
 from roofreport import units
 from roofreport.gate import standing
 from roofreport.gate.verdicts import Finding
-from roofreport.history.records import Reading, Run, Series
+from roofreport.history.records import Run, Series
 from roofreport.io import case_name
 from roofreport.io.contract import Contract, Metric
 from roofreport.site import data
-from roofreport.site.data import Histories, Status, token, words
+from roofreport.site.data import Status, token, words
+from roofreport.site.nights import Histories, Night
 
 _UNKNOWN = "-"
 
@@ -38,8 +39,8 @@ def change(ratio: float | None) -> str:
 WIDTH, HEIGHT = 120, 26
 _MARGIN = 3.0
 _MOST_POINTS = 60
-# Smaller changes than this do not fill the height: noise would look like a change.
-_LEAST_SPAN = 0.04
+# What half of the height stands for, in every row: a change looks the same in all of them. Farther is cut off.
+_SCALE = math.log(1.25)
 
 
 def _thinned(values: Sequence[float]) -> list[float]:
@@ -55,12 +56,10 @@ def sparkline(values: Sequence[float | None]) -> Markup:
     logs = _thinned([math.log(value) for value in values if value is not None and data.usable(value)])
     if len(logs) < 2:
         return Markup("")
-    middle = (min(logs) + max(logs)) / 2
-    span = max(max(logs) - min(logs), _LEAST_SPAN)
+    middle = median(logs)
     step = (WIDTH - 2 * _MARGIN) / (len(logs) - 1)
-    points = [
-        (_MARGIN + i * step, HEIGHT / 2 - (log - middle) / span * (HEIGHT - 2 * _MARGIN)) for i, log in enumerate(logs)
-    ]
+    heights = [max(-1.0, min(1.0, (log - middle) / _SCALE)) for log in logs]
+    points = [(_MARGIN + i * step, HEIGHT / 2 - up * (HEIGHT / 2 - _MARGIN)) for i, up in enumerate(heights)]
     path = " ".join(f"{x:.4g},{y:.3g}" for x, y in points)
     x, y = points[-1]
     return Markup(
@@ -103,7 +102,11 @@ class Row:
 @dataclass(frozen=True)
 class Overview:
     rows: Sequence[Row]
-    latest: Run | None
+    latest: Run | None  # the first run of the newest night
+
+    @property
+    def latest_milliseconds(self) -> int:
+        return data.milliseconds(self.latest.started) if self.latest else 0
 
     def choices(self, column: str) -> list[str]:
         """The values of a column, for its filter."""
@@ -114,33 +117,34 @@ class Overview:
         return sorted(Counter(row.status for row in self.rows).items(), key=lambda one: one[0].rank)
 
 
-def _change(values: Sequence[float]) -> float:
-    """The newest run compared with those that a fence would be made of."""
+def _change(values: Sequence[float], metric: Metric) -> float:
+    """The newest night compared with those before at its level, of which a fence would be made."""
     if len(values) <= standing.FEWEST_NIGHTS:
         return math.nan
-    return values[-1] / median(values[-1 - standing.FENCE_NIGHTS : -1]) - 1
+    level = values[data.levels_of(values, metric)[-1].first : -1][-standing.FENCE_NIGHTS :]
+    return values[-1] / median(level) - 1
 
 
-def _last_runs(history: Mapping[Series, Sequence[Reading]]) -> dict[str, Run]:
-    """The last run of each machine."""
+def _last_runs(history: Mapping[Series, Sequence[Night]]) -> dict[str, Run]:
+    """The first run of the last night of each machine."""
     newest: dict[str, Run] = {}
-    for readings in history.values():
-        for run in (one.run for one in readings[-1:]):
+    for nights in history.values():
+        for run in (one.reading.run for one in nights[-1:]):
             if run.machine.id not in newest or newest[run.machine.id].started < run.started:
                 newest[run.machine.id] = run
     return newest
 
 
-def _row(
-    series: Series, readings: Sequence[Reading], findings: Sequence[Finding], metric: Metric, last: Run | None
-) -> Row:
-    """`last`: the newest run of its machine."""
-    found, finding = data.worst_status(findings, metric)
+def _row(series: Series, nights: Sequence[Night], findings: Sequence[Finding], metric: Metric, last: Run | None) -> Row:
+    """`last`: of the newest night of its machine."""
+    readings = [night.reading for night in nights]
+    young = data.too_young(nights)
+    found, finding = data.worst_status(findings, metric, data.YOUNG if young else data.STEADY)
     if last is not None and last.toolchain.id != series.toolchain.id:
         found, finding = data.ENDED, None
-    values = [one.value for one in readings if one.value is not None and data.usable(one.value)]
+    paced = [night.paced for night in nights if night.paced is not None and data.usable(night.paced)]
     now = readings[-1].value if readings else None
-    effect = finding.effect if finding is not None else _change(values)
+    effect = finding.effect if finding is not None else _change(paced, metric)
     since = None if finding is None else finding.since or finding.run
     if found is data.ENDED and readings:
         since = readings[-1].run
@@ -159,7 +163,7 @@ def _row(
         change_value=effect,
         since=f"{since.started:%Y-%m-%d}" if since else "",
         revision=words(since.revision, 40)[:12] if since else "",
-        text=words(finding.text) if finding else "",
+        text=words(finding.text) if finding else young if found is data.YOUNG else "",
         spark=sparkline([one.value for one in readings]),
     )
 
@@ -174,9 +178,9 @@ def overview(
     for name, history in histories.items():
         metric = contract.metric(name) or contract.time
         last = _last_runs(history)
-        for series, readings in history.items():
-            found.append(_row(series, readings, findings.get(series, []), metric, last.get(series.machine.id)))
-            newest = readings[-1].run if readings else None
+        for series, nights in history.items():
+            found.append(_row(series, nights, findings.get(series, []), metric, last.get(series.machine.id)))
+            newest = nights[-1].reading.run if nights else None
             if newest and (latest is None or newest.started > latest.started):
                 latest = newest
     return Overview(sorted(found, key=lambda row: row.order), latest)

@@ -250,6 +250,7 @@ def _add_site(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metric", action="append", metavar="METRIC", help="time (default) or a counter with a direction; several"
     )
+    parser.add_argument("--title", default="roofbench", metavar="TEXT", help="the name of the project: roofbench")
     parser.add_argument("--repository", type=Path, metavar="FOLDER", help="the git repository that revisions are of")
 
 
@@ -259,7 +260,7 @@ def _site(args: argparse.Namespace) -> int:
     metrics = list(dict.fromkeys(args.metric or [TIME.name]))
     for name in metrics:
         metric_of(name, packaged())
-    built = build(args.store, args.out, metrics, args.repository)
+    built = build(args.store, args.out, metrics, args.repository, args.title)
     size = f"{built.bytes / 1e6:.1f} MB"
     say(f"{built.series} series of {built.runs} runs, {size}: {printable(str(args.out / 'index.html'))}")
     return EXIT_OK

@@ -1,37 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
-// Any two runs side by side: two nights of a machine, or two machines.
+// Two nights side by side, or two commits, each the median of all of its nights; of one machine or of two.
 (async () => {
   const catalogue = await data.catalogue();
-  const ids = new Map(catalogue.runs.map((run) => [run.id, run]));
   const element = dom.find("cases");
-  const [a, b, metric, box] = ["a", "b", "metric", "q"].map(dom.find);
+  const [a, b, unit, metric, box] = ["a", "b", "unit", "metric", "q"].map(dom.find);
   let by = "";
 
-  const title = (run) => `${units.moment(run.started)}, ${run.machine}, ${run.revision.slice(0, 12) || "unknown commit"}`;
-  const newestFirst = [...catalogue.runs].reverse().map((run) => [run.id, title(run)]);
-  const state = () => ({ a: a.value, b: b.value, metric: metric.value, q: box.value, sort: by });
+  /** What can be compared, newest first: each is some nights of one machine and toolchain. */
+  const choices = { night: [], commit: [] };
+  const commits = new Map();
+  for (const one of [...catalogue.nights].reverse()) {
+    const commit = one.revision.slice(0, 12) || "unknown commit", key = `${one.revision} ${one.environment}`;
+    choices.night.push({ ...one, nights: [one], title: `${units.moment(one.started)}, ${one.machine}, ${commit}` });
+    if (!commits.has(key)) commits.set(key, choices.commit[choices.commit.push({ ...one, nights: [] }) - 1]);
+    const made = commits.get(key), { length } = made.nights;
+    made.nights.push(one);
+    made.title = `${commit}, ${made.machine}, ${length ? `${length + 1} nights until ` : ""}${units.day(made.started)}`;
+  }
+  const choice = (id) => choices[unit.value].find((one) => one.nights.some((night) => night.id === id));
+  const state = () => ({
+    a: a.value, b: b.value, unit: unit.value === "night" ? "" : unit.value, metric: metric.value, q: box.value, sort: by });
 
-  const verdict = (change, { better, practical }) => {
-    if (!Number.isFinite(change)) return ["", "-"];
-    if (!better || Math.abs(change) <= practical) return ["steady", "· same"];
-    return (change > 0) === (better === "lower") ? ["worse", "▲ worse"] : ["better", "▼ better"];
+  /** The figures of each case, as the gate takes them: medians, also at one pace of the machine, and the fence. */
+  const figures = (loaded) => {
+    const found = new Map();
+    for (const night of loaded) {
+      for (const [place, ...row] of night.values[metric.value] ?? []) found.set(place, [...found.get(place) ?? [], row]);
+    }
+    return new Map([...found].map(([place, rows]) =>
+      [place, Object.fromEntries(["value", "paced", "width"].map((name, column) => [name, units.median(rows.map((row) => row[column]))]))]));
+  };
+
+  /** As the gate: a change counts where it is outside the fence around A. */
+  const verdict = (before, after, { better }) => {
+    if (!before?.value || !Number.isFinite(after?.value)) return { group: "", word: "-", change: NaN, width: NaN };
+    const same = choice(a.value).environment === choice(b.value).environment, change = after.value / before.value - 1;
+    // The pace of a night is unknown where its processes measured no roof; another machine has its own.
+    const paced = same && before.paced && after.paced ? after.paced / before.paced - 1 : change;
+    if (before.width === null || after.width === null) return { group: "steady", word: "… too young", change, width: NaN };
+    const width = Math.max(before.width, after.width);
+    const said = Math.abs(paced - change) < 0.01 ? "" : `, ${units.change(paced)} at one pace`;
+    const [group, word] = !better || Math.abs(Math.log1p(paced)) <= width ? ["steady", "· same"]
+      : (paced > 0) === (better === "lower") ? ["worse", "▲ worse"] : ["better", "▼ better"];
+    return { group, word: word + said, change, width: Math.expm1(width) };
   };
 
   const cell = (text, value, attributes = {}) =>
     dom.make("td", { "data-value": Number.isFinite(value) ? value : "", ...attributes }, text);
   const row = (place, before, after, about) => {
-    const change = before && typeof after === "number" ? after / before - 1 : NaN;
-    const [group, word] = verdict(change, about);
+    const { group, word, change, width } = verdict(before, after, about);
     const name = catalogue.cases[place];
     const series = catalogue.series.find((one) =>
-      one.place === place && one.metric === metric.value && one.machine === ids.get(b.value).machine);
+      one.place === place && one.metric === metric.value && one.environment === choice(b.value).environment);
     const shown = series ? dom.make("a", { href: link.to("case", { series: series.id, night: b.value }) }, name) : name;
-    return dom.make("tr", { "data-text": name.toLowerCase(), "data-group": group },
+    return dom.make("tr", { "data-text": name.toLowerCase(), "data-group": group, "data-family": catalogue.families[place],
+      "data-change": Number.isFinite(change) ? change : "" },
       dom.make("td", { "data-value": name, class: "name" }, shown),
-      cell(units.shown(before, about.unit), before, { "data-label": "A" }),
-      cell(units.shown(after, about.unit), after, { "data-label": "B" }),
+      cell(units.shown(before?.value, about.unit), before?.value, { "data-label": "A" }),
+      cell(units.shown(after?.value, about.unit), after?.value, { "data-label": "B" }),
       cell(units.change(change), change, { "data-label": "change" }),
+      cell(Number.isFinite(width) ? `± ${(100 * width).toFixed(1)} %` : "-", width, { "data-label": "fence" }),
       dom.make("td", { class: group, "data-value": word, "data-label": "verdict" }, word));
   };
 
@@ -43,33 +72,43 @@
       if (!one.hidden && one.dataset.group) counts[one.dataset.group] += 1;
     }
     dom.fill("count", `▲ ${counts.worse} worse, ▼ ${counts.better} better, · ${counts.steady} the same`);
+    table.families(dom.find("families"), [...element.tBodies[0].rows].filter((one) => !one.hidden));
   };
 
   const show = async (wanted) => {
-    const last = catalogue.runs.at(-1), newest = last?.id ?? "";
-    const before = catalogue.runs.slice(0, -1).findLast((run) => run.machine === last.machine)?.id ?? newest;
-    dom.options(a, newestFirst, ids.has(wanted.a) ? wanted.a : before);
-    dom.options(b, newestFirst, ids.has(wanted.b) ? wanted.b : newest);
+    unit.value = wanted.unit === "commit" ? "commit" : "night";
+    const all = choices[unit.value], newest = all[0];
+    const before = all.slice(1).find((one) => one.environment === newest.environment) ?? newest;
+    for (const [select, id, otherwise] of [[a, wanted.a, before], [b, wanted.b, newest]]) {
+      dom.options(select, all.map((one) => [one.id, one.title]), (choice(id) ?? otherwise)?.id ?? "");
+    }
     const metrics = catalogue.chosen.map((name) => [name, name]);
     dom.options(metric, metrics, catalogue.chosen.includes(wanted.metric) ? wanted.metric : catalogue.chosen[0]);
     box.value = wanted.q ?? "";
     by = wanted.sort ?? "";
     if (!newest) { dom.say("There is no run in this history yet."); dom.ready("usable"); return; }
-    const [first, second] = await Promise.all([a, b].map((one) => data.load(`run/${one.value}`)));
-    const [left, right] = [first, second].map((run) => new Map(run.values[metric.value] ?? []));
+    const loaded = await Promise.all([a, b].map((one) =>
+      Promise.all(choice(one.value).nights.map((night) => data.load(`night/${night.id}`)))));
+    const [left, right] = loaded.map(figures), [[first], [second]] = loaded;
     const about = catalogue.metric(metric.value);
     const places = [...new Set([...left.keys(), ...right.keys()])];
-    const rows = places.map((place) => row(place, left.get(place) ?? null, right.get(place) ?? null, about));
+    const rows = places.map((place) => row(place, left.get(place), right.get(place), about));
     element.tBodies[0].replaceChildren(...rows);
     table.sort(element, by || (about.better === "higher" ? "change" : "-change"));
-    dom.fill("facts-a", dom.facts([["file", first.file], ...first.facts]));
-    dom.fill("facts-b", dom.facts([["file", second.file], ...second.facts]));
+    dom.fill("facts-a", dom.facts([["files", first.files.join(", ")], ...first.facts]));
+    dom.fill("facts-b", dom.facts([["files", second.files.join(", ")], ...second.facts]));
     filter();
     dom.ready("usable");
   };
 
-  const again = () => { link.write(state()); return show(state()); };
-  for (const one of [a, b, metric]) one.addEventListener("change", again);
+  const again = (changed = {}) => {
+    const wanted = { ...state(), ...changed };
+    link.write(wanted);
+    return show(wanted);
+  };
+  for (const one of [a, b, metric]) one.addEventListener("change", () => again());
+  // Two nights are often of one commit.
+  unit.addEventListener("change", () => again({ a: "", b: "" }));
   dom.find("swap").addEventListener("click", () => { [a.value, b.value] = [b.value, a.value]; return again(); });
   box.addEventListener("input", () => { filter(); link.write(state()); });
   table.sorting(element, (wanted) => { by = wanted; table.sort(element, by); link.write(state()); });

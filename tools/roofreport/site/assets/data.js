@@ -26,12 +26,13 @@ const data = (() => {
   /** The rows of data/index.js, which are lists to be short, under their names. */
   const catalogue = async () => {
     const raw = await load("index");
-    const runs = raw.runs.map(([id, started, revision, machine, toolchain], place) =>
-      ({ place, id, started, revision, machine: raw.machines[machine][1], toolchain: raw.toolchains[toolchain][1] }));
+    const whose = (machine, toolchain) => ({ machine: raw.machines[machine][1], toolchain: raw.toolchains[toolchain][1],
+      environment: `${machine} ${toolchain}` });
+    const nights = raw.nights.map(([id, started, revision, machine, toolchain], place) =>
+      ({ place, id, started, revision, ...whose(machine, toolchain) }));
     const series = raw.series.map(([id, place, metric, machine, toolchain]) =>
-      ({ id, case: raw.cases[place], family: raw.families[place], place, metric,
-        machine: raw.machines[machine][1], toolchain: raw.toolchains[toolchain][1] }));
-    return { ...raw, runs, series, metric: (name) => raw.metrics[name] ?? { unit: "", better: "", practical: 0 } };
+      ({ id, case: raw.cases[place], family: raw.families[place], place, metric, ...whose(machine, toolchain) }));
+    return { ...raw, nights, series, metric: (name) => raw.metrics[name] ?? { unit: "", better: "", practical: 0 } };
   };
 
   return { load, catalogue };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
-// The history of a series: readings, the levels they had with the noise around them, and what was said of them.
+// The history of a series: its nights, the levels they had with the noise around them, and what was said of them.
 const historyChart = (() => {
   const HALF_A_DAY = 432e5;
   const STROKES = { roof: "solid", sheet: "dashed" };
@@ -10,7 +10,7 @@ const historyChart = (() => {
 
   const drawLevels = (plot, view, colors) => {
     const rows = view.series.levels.map(([first, last, middle, low, high]) => ({
-      left: view.runs[first].started - HALF_A_DAY, right: view.runs[last].started + HALF_A_DAY, middle, low, high }));
+      left: view.nights[first].started - HALF_A_DAY, right: view.nights[last].started + HALF_A_DAY, middle, low, high }));
     const source = charts.source(columns(rows, "left", "right", "middle", "low", "high"));
     const [left, right, middle] = [{ field: "left" }, { field: "right" }, { field: "middle" }];
     plot.quad(left, right, { field: "low" }, { field: "high" },
@@ -25,8 +25,8 @@ const historyChart = (() => {
   const drawReadings = (plot, view, colors) => {
     const noisy = new Set(view.series.noisy);
     const rows = view.series.values.flatMap((y, place) => y === null ? [] : [{
-      place, y, x: view.runs[place].started, day: units.day(view.runs[place].started),
-      figure: units.shown(y, view.unit), commit: view.runs[place].revision.slice(0, 12) || "unknown",
+      place, y, x: view.nights[place].started, day: units.day(view.nights[place].started),
+      figure: units.shown(y, view.unit), commit: view.nights[place].revision.slice(0, 12) || "unknown",
       fill: noisy.has(place) ? colors.back : colors.accent }]);
     const source = charts.source(columns(rows, "x", "y", "day", "figure", "commit", "fill"));
     const dots = plot.scatter({ field: "x" }, { field: "y" }, {
@@ -39,27 +39,36 @@ const historyChart = (() => {
     return rows.map((row) => row.y);
   };
 
+  /** Every process, at its own time. */
+  const drawProcesses = (plot, view, colors) => {
+    const dots = view.places.flatMap((processes, place) => processes
+      .filter((process) => view.series.processes[process] !== null)
+      .map((process) => [view.nights[place].started + 1e3 * view.details.seconds[process], view.series.processes[process]]));
+    plot.scatter(dots.map(([x]) => x), dots.map(([, y]) => y), { size: 4, line_color: colors.dim, fill_color: colors.dim });
+  };
+
   const drawMissing = (plot, view, colors, lowest) => {
     const places = [...view.series.states].flatMap((state, place) => state === "m" ? [] : [place]);
-    plot.scatter(places.map((place) => view.runs[place].started), places.map(() => lowest),
+    plot.scatter(places.map((place) => view.nights[place].started), places.map(() => lowest),
       { marker: "x", size: 9, line_color: colors.worse, line_width: 2 });
   };
 
   const drawBounds = (plot, view, colors) => {
     for (const [name, row] of Object.entries(view.series.bounds)) {
       const places = row.flatMap((value, place) => value === null ? [] : [place]);
-      plot.line(places.map((place) => view.runs[place].started), places.map((place) => row[place]),
+      plot.line(places.map((place) => view.nights[place].started), places.map((place) => row[place]),
         { line_color: colors.better, line_width: 2, line_dash: STROKES[name] });
     }
   };
 
-  /** `view`: the series' data, its runs, unit and chosen night, whether roofs show, and choose(place). */
+  /** `view`: the series' data, its nights, unit and chosen night, what else shows, and choose(place). */
   const made = (view) => (colors) => {
     const plot = charts.figure(colors, {
       height: 340, x_axis_type: "datetime", y_axis_type: view.roofs ? "log" : "linear", tools: "xpan,xbox_zoom,tap" });
     charts.words(plot.yaxes[0], (value) => units.shown(value, view.unit));
     drawLevels(plot, view, colors);
     if (view.roofs) drawBounds(plot, view, colors);
+    if (view.each) drawProcesses(plot, view, colors);
     drawMissing(plot, view, colors, Math.min(...drawReadings(plot, view, colors)));
     for (const [since] of view.series.annotations) {
       upright(plot, since, { line_color: colors.better, line_dash: "dotted", line_width: 2 });
@@ -67,7 +76,7 @@ const historyChart = (() => {
     for (const one of view.series.findings.filter(({ group }) => group === "worse")) {
       upright(plot, one.since, { line_color: colors.worse, line_width: 2 });
     }
-    upright(plot, view.runs[view.night].started, { line_color: colors.accent, line_alpha: 0.5, line_width: 5 });
+    upright(plot, view.nights[view.night].started, { line_color: colors.accent, line_alpha: 0.5, line_width: 5 });
     return plot;
   };
   return { made };

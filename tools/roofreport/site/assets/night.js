@@ -1,22 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
-// One night of a case: its run, its samples, its commits, every counter.
+// One night of a case: the median of its processes or one of them, its samples, its commits, every counter.
 const night = (() => {
   const STATES = { m: "measured", s: "skipped", f: "failed", i: "interrupted" };
 
+  /** The places of the chosen process, or of all of the night, in lists of processes. */
+  const chosen = ({ places, night, process }) => process ? [places[night][Number(process) - 1]] : places[night];
+
   const about = (view) => {
-    const run = view.runs[view.night], { series } = view;
+    const { series, details } = view, places = chosen(view);
+    const one = view.nights[view.night], first = places[0], alone = places.length === 1;
+    const value = alone ? series.processes[first] : series.values[view.night];
+    const state = alone ? details.states[first] : series.states[view.night];
     const bounds = Object.entries(series.bounds).filter(([, row]) => row[view.night] !== null)
       .map(([name, row]) => [name === "roof" ? "the roof allows" : `${series.reference || "the datasheet"} allows`,
         units.shown(row[view.night], view.unit)]);
     const reason = series.reasons[view.night];
+    const stops = [...new Set(places.map((place) => details.stops[place]).filter(Boolean))];
+    const noisy = places.filter((place) => details.noisy.includes(place)).length;
     return dom.facts([
-      ["night", units.moment(run.started)],
-      [series.label, units.shown(series.values[view.night], view.unit)],
+      ["night", units.moment(one.started)],
+      ...(view.process ? [["process", `${view.process}, ${units.moment(one.started + 1e3 * details.seconds[first])}`]] : []),
+      [alone ? series.label : `${series.label}, median of ${places.length} processes`, units.shown(value, view.unit)],
       ...bounds,
-      ["state", `${STATES[series.states[view.night]]}${reason ? `: ${reason}` : ""}`],
-      ["sampling ended", view.details.stops[view.night] || "-"],
-      ["commit", run.revision || "unknown"],
+      ["state", `${STATES[state]}${reason && state === series.states[view.night] ? `: ${reason}` : ""}`],
+      ...(noisy ? [["noisy", alone ? "yes" : `${noisy} of ${places.length} processes`]] : []),
+      ["sampling ended", stops.join(", ") || "-"],
+      ["commit", one.revision || "unknown"],
     ]);
   };
 
@@ -28,7 +38,7 @@ const night = (() => {
   /** The commits since the previous night, newest first; null if they are unknown. */
   const commits = (view, listed) => {
     const [now, before] = [view.night, view.night - 1].map((place) =>
-      place < 0 ? -1 : listed.findIndex(([revision]) => same(view.runs[place].revision, revision)));
+      place < 0 ? -1 : listed.findIndex(([revision]) => same(view.nights[place].revision, revision)));
     return now < 0 || before < now ? null : listed.slice(now, before);
   };
 
@@ -40,12 +50,14 @@ const night = (() => {
       dom.make("li", {}, dom.make("code", {}, revision.slice(0, 12)), ` ${subject}`)));
   };
 
-  const at = (column, place) => Array.isArray(column) ? column[place] : column;
+  /** A counter's median over some processes; a column is one figure where all have the same. */
+  const over = (column, places) => units.median(places.map((place) => Array.isArray(column) ? column[place] : column));
 
   const counters = (view) => {
+    const here = chosen(view), previous = view.places[view.night - 1] ?? [];
     const rows = Object.entries(view.details.counters).map(([name, column]) => {
       const unit = view.catalogue.metric(name).unit;
-      const now = at(column, view.night), before = view.night > 0 ? at(column, view.night - 1) : null;
+      const now = over(column, here), before = over(column, previous);
       const change = typeof now === "number" && typeof before === "number" && before ? now / before - 1 : NaN;
       return dom.make("tr", {}, dom.make("th", { scope: "row" }, name), dom.make("td", {}, units.shown(now, unit)),
         dom.make("td", {}, units.shown(before, unit)), dom.make("td", {}, units.change(change)));
@@ -53,24 +65,28 @@ const night = (() => {
     dom.find("counters").tBodies[0].replaceChildren(...rows);
   };
 
-  const histogram = (shape, unit) => (colors) => {
-    const [, low, high, counts] = shape;
-    const width = (high - low) / counts.length || Math.abs(low) * 0.01 || 1;
+  /** One over another, of several processes. */
+  const histograms = (shapes, unit) => (colors) => {
     const plot = charts.figure(colors, { height: 190, tools: "" });
     charts.words(plot.xaxes[0], (value) => units.shown(value, unit));
-    const left = counts.map((_, i) => low + i * width);
-    plot.quad(left, left.map((edge) => edge + width), counts.map(() => 0), counts,
-      { fill_color: colors.accent, line_color: colors.back });
+    for (const [, low, high, counts] of shapes) {
+      const width = (high - low) / counts.length || Math.abs(low) * 0.01 || 1;
+      const left = counts.map((_, i) => low + i * width);
+      plot.quad(left, left.map((edge) => edge + width), counts.map(() => 0), counts,
+        { fill_color: colors.accent, line_color: colors.back, fill_alpha: shapes.length > 1 ? 0.5 : 1 });
+    }
     return plot;
   };
 
   const samples = async (view) => {
-    const shape = view.details.samples[view.night];
-    dom.fill("samples-said", shape
-      ? `${shape[0]} samples, ${units.shown(shape[1], "s")} to ${units.shown(shape[2], "s")}`
-      : "This run has no journal, which would contain the samples.");
-    dom.find("samples").hidden = !shape;
-    if (shape) await charts.draw("samples", histogram(shape, "s"));
+    const places = chosen(view), shapes = places.map((place) => view.details.samples[place]).filter(Boolean);
+    const low = Math.min(...shapes.map((shape) => shape[1])), high = Math.max(...shapes.map((shape) => shape[2]));
+    const count = shapes.reduce((sum, shape) => sum + shape[0], 0);
+    dom.fill("samples-said", shapes.length
+      ? `${count} samples${shapes.length > 1 ? ` of ${shapes.length} processes` : ""}, ${units.shown(low, "s")} to ${units.shown(high, "s")}`
+      : "There is no journal, which would contain the samples.");
+    dom.find("samples").hidden = !shapes.length;
+    if (shapes.length) await charts.draw("samples", histograms(shapes, "s"));
   };
 
   const show = async (view) => {

@@ -4,7 +4,7 @@
 (() => {
   const element = dom.find("series");
   const box = dom.find("q");
-  const choosers = ["group", "family", "machine", "metric"].map(dom.find);
+  const choosers = ["status", "family", "machine", "metric"].map(dom.find);
   const order = [...element.tBodies[0].rows];
   const texts = new Map(order.map((row) => [row, row.dataset.text.toLowerCase()]));
   let by = "";
@@ -18,9 +18,10 @@
       row.hidden = !(chosen.every((one) => row.dataset[one.id] === one.value) && fits(texts.get(row)));
       shown += !row.hidden;
     }
+    table.families(dom.find("families"), order.filter((row) => !row.hidden));
     dom.fill("count", `${shown} of ${order.length} series`);
     for (const chip of document.querySelectorAll(".chips button")) {
-      chip.setAttribute("aria-pressed", String(chip.value === dom.find("group").value));
+      chip.setAttribute("aria-pressed", String(chip.value === dom.find("status").value));
     }
   };
   const changed = () => { apply(); link.write(state()); };
@@ -44,11 +45,15 @@
   for (const one of choosers) one.addEventListener("change", changed);
   for (const chip of document.querySelectorAll(".chips button")) {
     chip.addEventListener("click", () => {
-      const chooser = dom.find("group");
+      const chooser = dom.find("status");
       chooser.value = chooser.value === chip.value ? "" : chip.value;
       changed();
     });
   }
+  // A page from a disk does not change any more; how old it is shows when it is read.
+  const HOURS = 36e5, age = dom.find("age"), hours = age ? (Date.now() - Number(age.dataset.started)) / HOURS : 0;
+  if (hours > 36) age.textContent = `⚠ That is ${Math.floor(hours / 24)} days ago: a night is missing.`;
+
   table.sorting(element, (wanted) => { by = wanted; table.sort(element, by); link.write(state()); });
   table.walking(element, box);
   link.follow(show);

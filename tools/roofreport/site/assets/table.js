@@ -59,5 +59,21 @@ const table = (() => {
     const parts = words.toLowerCase().split(/\s+/).filter(Boolean);
     return (text) => parts.every((part) => text.includes(part));
   };
-  return { sort, sorting, walking, matcher };
+  /** The geometric mean of the changes of each family and metric, of rows that carry them in data-. */
+  const families = (element, rows) => {
+    const found = new Map();
+    for (const { dataset: { family, metric, change, group } } of rows) {
+      if (change === "" || !(Number(change) > -1)) continue;
+      const name = metric ? `${family}, ${metric}` : family;
+      found.set(name, [...found.get(name) ?? [], { log: Math.log1p(change), group }]);
+    }
+    const lines = [...found].sort(([x], [y]) => x.localeCompare(y, "en")).map(([name, own]) => {
+      const count = (group) => String(own.filter((one) => one.group === group).length);
+      const mean = Math.expm1(own.reduce((sum, { log }) => sum + log, 0) / own.length);
+      return dom.make("tr", {}, dom.make("th", { scope: "row" }, name),
+        ...[String(own.length), units.change(mean), count("worse"), count("better")].map((text) => dom.make("td", {}, text)));
+    });
+    element.tBodies[0].replaceChildren(...lines);
+  };
+  return { sort, sorting, walking, matcher, families };
 })();

@@ -41,5 +41,11 @@ const units = (() => {
   };
   const day = (milliseconds) => new Date(milliseconds).toISOString().slice(0, 10);
   const moment = (milliseconds) => `${new Date(milliseconds).toISOString().slice(0, 16).replace("T", " ")} UTC`;
-  return { shown, change, day, moment };
+  /** Of the finite ones; null without any. */
+  const median = (values) => {
+    const sorted = values.filter(Number.isFinite).sort((x, y) => x - y), middle = sorted.length >> 1;
+    if (!sorted.length) return null;
+    return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  };
+  return { shown, change, day, moment, median };
 })();
