@@ -10,8 +10,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import TIMES, header, journal_text, line, scaled, write_json
@@ -56,12 +60,16 @@ out.write_text((own if own.exists() else folder / "all.json").read_text().replac
 marker.unlink()
 sys.exit(int(order))
 """
-# Stands in for another step: logs its arguments, writes --markdown=FILE, exits with the status in the file of its name.
+# Stands in for another step: logs its arguments, writes --markdown=FILE and, from the file "judged", --json=FILE, exits
+# with the status in the file of its name.
 _STEP = """#!/bin/sh
 cd "$(dirname "$0")"
 echo "$*" >>calls
 for flag; do
-  case $flag in --markdown=*) echo '**SLOWER** gemv' >"${flag#*=}" ;; esac
+  case $flag in
+    --markdown=*) echo '**SLOWER** gemv' >"${flag#*=}" ;;
+    --json=*) cp judged "${flag#*=}" 2>/dev/null ;;
+  esac
 done
 exit "$(cat "$1" 2>/dev/null || echo 0)"
 """
@@ -276,9 +284,118 @@ def test_a_signal_reaches_the_suite_and_the_next_run_resumes(chain: Chain) -> No
     assert " --resume " in chain.calls("suite")[-1]
 
 
+class Hook:
+    """A webhook: what it was sent, and what it answers."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self.status = 200
+        hook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                hook.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(hook.status)
+                self.send_header("Location", "http://127.0.0.1:9/")
+                self.end_headers()
+                self.wfile.write(b"no such\x1b channel")
+
+            def log_message(self, format: str, *values: object) -> None:  # noqa: A002
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.host = f"127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hook]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    made = Hook()
+    monkeypatch.setenv("ROOFBENCH_WEBHOOK", f"http://{made.host}/services/secret")
+    yield made
+    made.close()
+
+
+_JUDGED = {
+    "nights": [
+        {
+            "machine": "EPYC <8>",
+            "revision": "abcdef0123456789",
+            "cases": 40,
+            "notes": ["nothing was run again"],
+            "found": [{"kind": "slower", "case": f"gemv/n:{n}", "effect": 0.12, "text": "+12.0 %"} for n in range(25)],
+        }
+    ]
+}
+
+
+def test_an_alarm_is_sent_to_a_webhook_as_slack_takes_it(chain: Chain, hook: Hook) -> None:
+    chain.night(1)
+    assert not hook.bodies, "nothing needs a look"
+    (chain.folder / "judged").write_text(json.dumps(_JUDGED))
+    chain.fails("gate", 1)
+    assert chain.night(2, status=1).endswith("tools/nightly: gate: needs a look, something got worse\n")
+    (body,) = hook.bodies
+    lines = body["text"].split("\n")
+    assert lines[:4] == [
+        "*roofbench*, nightly run of 2026-01-02 00:00 UTC",
+        "gate: *alarm* something got worse",
+        "EPYC &lt;8&gt;, commit abcdef012345, 40 cases",
+        "note: nothing was run again",
+    ]
+    assert lines[4] == "• *SLOWER* gemv/n:0: +12.0 %"
+    assert lines[-1] == "and 5 more findings"
+
+
+def test_every_run_is_sent_as_json(chain: Chain, hook: Hook) -> None:
+    chain.config.write_text(chain.config.read_text() + "[message]\nformat = 'json'\nwhen = 'always'\n")
+    (chain.folder / "judged").write_text(json.dumps(_JUDGED))
+    assert chain.night(1).endswith("tools/nightly: ok; gate: ok, nothing was run again\n")
+    (body,) = hook.bodies
+    assert (body["schema"], body["night"]) == ("roofbench-night-1", "2026-01-01T00:00:00+00:00")
+    assert [one["step"] for one in body["steps"]] == ["build", "suite", "add", "gate", "site"]
+    assert {one["state"] for one in body["steps"]} == {"ok"}
+    assert body["gate"] == _JUDGED
+    chain.fails("gate", 2)
+    chain.night(2, status=2)
+    assert hook.bodies[1]["gate"] is None
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (404, "answered 404 Not Found: no such\\x1b channel"),
+        (500, "answered 500 Internal Server Error"),
+        (302, "answered 302 Found"),
+        (0, "Connection refused"),
+    ],
+)
+def test_a_webhook_that_fails_is_reported_and_changes_nothing(chain: Chain, hook: Hook, status: int, said: str) -> None:
+    hook.status = status
+    if not status:
+        hook.server.socket.close()
+    chain.config.write_text(chain.config.read_text() + "[message]\nwhen = 'always'\n")
+    messages = chain.night(1)
+    last = messages.splitlines()[-1]
+    assert last.startswith(f"tools/nightly: message: not sent, {hook.host}")
+    assert said in last
+    assert "secret" not in messages and "\x1b" not in messages
+    assert chain.calls()[-1].startswith("site")
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
+        ("[message]\nurl = 'file:///etc/passwd'", "must begin with http:// or https://"),
+        ("[message]\nformat = 'teams'", "message.format must be slack or json"),
+        ("[message]\nwhen = 'never'", "message.when must be alarm or always"),
         ("stoer = 'a'", "stoer is not a setting; there are store, nights, site"),
         ("[suite]\nflag = []", "suite.flag is not a setting"),
         ("suite = 3", "suite is not a setting; "),

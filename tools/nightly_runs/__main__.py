@@ -75,7 +75,9 @@ def _run(args: argparse.Namespace) -> int:
         finally:
             if args.summary is not None:
                 append(args.summary, markdown(chain.current, chain.outcomes))
-    say("tools/nightly: " + ("; ".join(str(one) for one in chain.outcomes if one.state != OK) or "ok"))
+    worth_saying = [one for one in chain.outcomes if one.state != OK or one.reason]
+    ok = [] if any(one.state != OK for one in worth_saying) else ["ok"]
+    say("tools/nightly: " + "; ".join([*ok, *map(str, worth_saying)]))
     states = {outcome.state for outcome in chain.outcomes}
     return EXIT_UNUSABLE if FAILED in states else EXIT_ALARM if ALARM in states else EXIT_OK
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from roofreport import files
 from roofreport.place import root
@@ -19,9 +21,10 @@ from roofreport.text import printable
 
 from nightly_runs.config import Config
 from nightly_runs.folders import NightlyRun, Process, all_runs, delete_old
+from nightly_runs.message import FORMATS, send
 
-OK, ALARM, FAILED, SKIPPED = "ok", "alarm", "failed", "skipped"
-_SHOWN = {OK: "ok", ALARM: "needs a look", FAILED: "FAILED", SKIPPED: "skipped"}
+OK, ALARM, FAILED, SKIPPED, UNSENT = "ok", "alarm", "failed", "skipped", "not sent"
+_SHOWN = {OK: "ok", ALARM: "needs a look", FAILED: "FAILED", SKIPPED: "skipped", UNSENT: "not sent"}
 _NOT_STARTED = 127
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 # Exit statuses of tools/bench: all cases have run, some of them failed; the run was refused.
@@ -107,6 +110,12 @@ class Chain:
         self._keep_good_build()
         if self._state("add") == OK:
             delete_old(self.config.nights, self.config.keep_nights)
+        if self.config.message_url and (self.config.message_when == "always" or self._needs_a_look):
+            self._step("message", self._message)
+
+    @property
+    def _needs_a_look(self) -> bool:
+        return any(outcome.state != OK for outcome in self.outcomes)
 
     def _state(self, step: str) -> str:
         return next((outcome.state for outcome in self.outcomes if outcome.step == step), SKIPPED)
@@ -209,7 +218,25 @@ class Chain:
         status = self._do("gate", [*self.config.gate_command, *flags, *results])
         if status == 1:
             return ALARM, "something got worse"
-        return self._result("gate", status)
+        state, reason = self._result("gate", status)
+        return state, reason or "; ".join(note for night in self._judged().get("nights", ()) for note in night["notes"])
+
+    def _judged(self) -> dict[str, Any]:
+        """The gate's findings; empty if it did not judge."""
+        if self._state("gate") == FAILED:
+            return {}
+        try:
+            document = json.loads(self.current.findings("json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return document if isinstance(document, dict) else {}
+
+    def _message(self) -> tuple[str, str]:
+        """Its loss is reported, and does not change the result of the night."""
+        steps = [{"step": one.step, "state": one.state, "reason": one.reason} for one in self.outcomes]
+        body = FORMATS[self.config.message_format](self.current.started, steps, self._judged())
+        lost = send(self.config.message_url, body)
+        return (UNSENT, lost) if lost else (OK, "")
 
     def _site(self) -> tuple[str, str]:
         flags = [f"--store={self.config.store}", f"--out={self.config.site}"]

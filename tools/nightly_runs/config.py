@@ -15,11 +15,14 @@ from roofreport.place import root
 from roofreport.text import printable
 from roofreport.verbs.common import STORE_VARIABLE
 
+from nightly_runs.message import FORMATS, SCHEMES
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
+WEBHOOK_VARIABLE = "ROOFBENCH_WEBHOOK"
 _LARGEST_NUMBER = 10_000
 _MEANING = {int: f"a number from 1 to {_LARGEST_NUMBER}", list: 'a list of texts, as ["a", "b"]', str: "a text"}
 EXAMPLE = Path(__file__).with_name("example.toml").read_text(encoding="utf-8")  # every setting with its default
@@ -41,6 +44,9 @@ class Config:
     gate_command: list[str]
     gate_binary: str
     pages_command: list[str]
+    message_url: str  # empty: no message is sent
+    message_format: str
+    message_when: str
 
 
 def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,6 +64,9 @@ def _fits(default: object, value: object) -> bool:
     return isinstance(value, type(default)) and all(isinstance(text, str) and "\0" not in text for text in texts)
 
 
+_CHOICES = {"message.format": tuple(FORMATS), "message.when": ("alarm", "always")}
+
+
 def _checked(file: str, document: Mapping[str, Any]) -> dict[str, Any]:
     values = _flat(tomllib.loads(EXAMPLE))
     for name, value in _flat(document).items():
@@ -67,6 +76,8 @@ def _checked(file: str, document: Mapping[str, Any]) -> dict[str, Any]:
             raise UnusableInputError(f"{file}: {name} must be {_MEANING[type(values[name])]}")
         if name.endswith(".command") and not value:
             raise UnusableInputError(f"{file}: {name} is empty")
+        if name in _CHOICES and value not in _CHOICES[name]:
+            raise UnusableInputError(f"{file}: {name} must be {' or '.join(_CHOICES[name])}")
         values[name] = value
     return values
 
@@ -83,10 +94,14 @@ def read(path: Path) -> Config:
     values = _checked(name, document)
     folder = path.resolve().parent
     store = os.environ.get(STORE_VARIABLE) or values["store"]
+    url = os.environ.get(WEBHOOK_VARIABLE) or values["message.url"]
+    if url and url.partition("://")[0] not in SCHEMES:
+        raise UnusableInputError(f"{name}: message.url, or {WEBHOOK_VARIABLE}, must begin with http:// or https://")
     paths = {
         "store": store if "://" in store else str(folder / store),
         "nights": folder / values["nights"],
         "site": folder / values["site"],
+        "message.url": url,
         "gate.binary": str(root() / values["gate.binary"]) if values["gate.binary"] else "",
     }
     return Config(**{name.replace(".", "_"): value for name, value in {**values, **paths}.items()})
