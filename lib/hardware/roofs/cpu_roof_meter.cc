@@ -103,7 +103,7 @@ void CpuRoofMeter::Choose(StreamKind kind, const Candidate& winner) {
   best_streams_[Index(kind)] = &StreamVariants()[winner.index];
 }
 
-double CpuRoofMeter::MeasureStreams(const StreamShares& shares, double seconds) {
+Rates CpuRoofMeter::MeasureStreams(const StreamShares& shares, double seconds) {
   workload::Peaks rates = peaks();
   std::vector<StreamOfMix> mix;
   double seconds_per_byte = 0;
@@ -116,7 +116,7 @@ double CpuRoofMeter::MeasureStreams(const StreamShares& shares, double seconds) 
   const double traffic = memory_pace_ * seconds / seconds_per_byte;
   const Rates measured = memory_.MeasureMemory(mix, traffic, BurstsIn(seconds), threads_);
   memory_pace_ = measured.cpu * seconds_per_byte;
-  return measured.wall;
+  return measured;
 }
 
 double CpuRoofMeter::MeasureStreamsInCache(const StreamShares& shares, double working_set_bytes, double seconds) {

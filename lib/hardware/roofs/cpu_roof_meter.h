@@ -29,7 +29,7 @@ class CpuRoofMeter final : public RoofMeter {
   std::vector<Candidate> StreamCandidates(StreamKind kind) override;
   std::vector<Candidate> ComputeCandidates(workload::Dtype dtype) override;
   void Choose(StreamKind kind, const Candidate& winner) override;
-  double MeasureStreams(const StreamShares& shares, double seconds) override;
+  Rates MeasureStreams(const StreamShares& shares, double seconds) override;
   // Every thread cycles through its own share of the working set.
   double MeasureStreamsInCache(const StreamShares& shares, double working_set_bytes, double seconds) override;
 

@@ -203,15 +203,16 @@ void GpuRoofMeter::Choose(StreamKind kind, const Candidate& winner) {
   pace_[Index(kind)] = winner.rate;
 }
 
-double GpuRoofMeter::MeasureStreams(const StreamShares& shares, double seconds) {
-  if (!MakeBuffers()) return 0;
+Rates GpuRoofMeter::MeasureStreams(const StreamShares& shares, double seconds) {
+  if (!MakeBuffers()) return {};
   const double pace = MixedPace(shares, pace_);
   std::vector<GpuPass> passes;
   for (const StreamKind kind : kStreamKinds) {
     const double traffic = shares[Index(kind)] * pace * seconds;
     if (traffic > 0) AddPasses(kind, best_[Index(kind)], traffic / StreamTraffic(kind, 1), passes);
   }
-  return RateOf(passes);
+  const double rate = RateOf(passes);
+  return {.wall = rate, .cpu = rate};
 }
 
 double GpuRoofMeter::MeasureStreamsInCache(const StreamShares& shares, double working_set_bytes, double seconds) {

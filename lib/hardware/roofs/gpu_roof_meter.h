@@ -36,7 +36,7 @@ class GpuRoofMeter final : public RoofMeter {
  protected:
   std::vector<Candidate> StreamCandidates(StreamKind kind) override;
   void Choose(StreamKind kind, const Candidate& winner) override;
-  double MeasureStreams(const StreamShares& shares, double seconds) override;
+  Rates MeasureStreams(const StreamShares& shares, double seconds) override;
   double MeasureStreamsInCache(const StreamShares& shares, double working_set_bytes, double seconds) override;
 
  private:

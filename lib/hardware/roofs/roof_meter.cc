@@ -16,7 +16,7 @@ using workload::Dtype;
 constexpr double kNegligibleShare = 0.02;       // of a mix's traffic
 constexpr double kUncalibratedSeconds = 0.009;  // for each variant, where a roof is used before a calibration
 
-constexpr double kRecheckSeconds = 0.004;  // of a probe of a restored roof
+constexpr double kRecheckSeconds = 0.004;  // of a probe of a restored stream
 constexpr int kRechecks = 3;               // probes, of which the median counts
 constexpr double kRecheckMargin = 1.1;     // beyond the kept range
 
@@ -194,7 +194,7 @@ void RoofMeter::Restore(const std::vector<RoofReading>& readings) {
   std::erase_if(candidates, [&](const Candidate& candidate) { return Has(missing, candidate.roof); });
   const RoofNeeds restored = Without(wanted, missing);
   Take(restored, candidates);
-  unchecked_ |= restored;
+  unchecked_.streams |= restored.streams;
 }
 
 void RoofMeter::RecheckRestored(const RoofNeeds& needs) {
@@ -214,15 +214,7 @@ bool RoofMeter::HasChanged(const RoofReading& best) {
   StreamShares shares{};
   for (std::size_t i = 0; i < shares.size(); ++i) shares[i] = roof.streams[i] ? 1 : 0;
   std::vector<double> rates;
-  for (int i = 0; i < kRechecks; ++i) {
-    if (roof.streams.any()) {
-      rates.push_back(MeasureStreams(shares, kRecheckSeconds));
-    } else {
-      for (const Dtype dtype : workload::kDtypes) {
-        if (roof.dtypes[workload::Index(dtype)]) rates.push_back(compute_[workload::Index(dtype)](kRecheckSeconds));
-      }
-    }
-  }
+  for (int i = 0; i < kRechecks; ++i) rates.push_back(MeasureStreams(shares, kRecheckSeconds).cpu);
   const double rate = timing::Median(rates);
   const double slow = best.range.slow > 0 ? best.range.slow : best.rate;
   const double fast = best.range.fast > 0 ? best.range.fast : best.rate;
@@ -262,7 +254,7 @@ double RoofMeter::MeasureMemory(const TrafficMix& mix, double seconds) {
   RoofNeeds needs;
   for (std::size_t i = 0; i < shares.size(); ++i) needs.streams[i] = shares[i] > 0;
   Calibrate(needs, kUncalibratedSeconds);
-  return MeasureStreams(shares, seconds);
+  return MeasureStreams(shares, seconds).wall;
 }
 
 double RoofMeter::MeasureCache(const TrafficMix& mix, double working_set_bytes, double seconds) {

@@ -102,9 +102,9 @@ class RoofMeter {
   // Precisions without any variant stay 0, and so does memory where its streams cannot run.
   void Calibrate(const RoofNeeds& needs, double seconds_each);
   // Takes roofs from the readings of an earlier process instead of measuring them. A roof whose best variant does not
-  // exist here stays unknown. The first Calibrate that needs a restored roof probes it briefly, and measures it again
+  // exist here stays unknown. The first Calibrate that needs a restored stream probes it briefly, and measures it again
   // if it has left the scatter of the earlier readings: where virtual machines share memory, its speed changes within
-  // minutes, and with it the fastest variant.
+  // minutes, and with it the fastest variant. Other programs on the processors do not count as a change.
   void Restore(const std::vector<RoofReading>& readings);
 
   // The best rates with all threads, 0 where a roof is not known, and every reading.
@@ -137,7 +137,7 @@ class RoofMeter {
   // Called with the winner of each stream.
   virtual void Choose(StreamKind kind, const Candidate& winner) = 0;
   // Bytes/s of the chosen streams, each with its share of the traffic; at least one share is not zero.
-  virtual double MeasureStreams(const StreamShares& shares, double seconds) = 0;
+  virtual Rates MeasureStreams(const StreamShares& shares, double seconds) = 0;
   virtual double MeasureStreamsInCache(const StreamShares& shares, double working_set_bytes, double seconds) = 0;
 
  private:
@@ -161,7 +161,7 @@ class RoofMeter {
   std::vector<RoofReading> readings_;
   RateRange memory_speed_;
   RoofNeeds known_;
-  RoofNeeds unchecked_;  // restored, and not probed since
+  RoofNeeds unchecked_;  // streams that were restored, and not probed since
   std::array<ComputeProbe, workload::kDtypeCount> compute_;
 };
 
