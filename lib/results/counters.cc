@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "lib/base/text.h"
 #include "lib/suite/describe.h"
+#include "lib/timing/series.h"
 #include "lib/timing/statistics.h"
 
 namespace roofbench {
@@ -137,12 +138,20 @@ constexpr CounterSpec kTable[] = {
      Milliseconds<&timing::Summary::p95>},
     {"min_ms", "ms", kLower, 0.02, kMeasured, "fastest sample", "", Milliseconds<&timing::Summary::min>},
     {"ci", "fraction", kLower, 0.5, kMeasured,
-     "half-width of the median's 95 % confidence interval over the median, within this process: another process may "
-     "come to another median",
+     "half-width of the median's 95 % confidence interval over the median, allowing for the correlation of samples, "
+     "within this process: another process may come to another median",
      "fewer than six samples, which cannot bound a median at 95 %",
      [](const CounterContext& c) -> Value {
        const timing::Summary& summary = c.outcome.summary;
        return summary.samples >= timing::kFewestForInterval ? Value(summary.ci) : std::nullopt;
+     }},
+    {"lag1", "number", kNeither, 0, kMeasured,
+     "rank correlation of each sample with the next: 0 for independent samples, near 1 for a drift, below 0 where slow "
+     "and fast ones alternate",
+     "fewer than six samples",
+     [](const CounterContext& c) -> Value {
+       if (c.outcome.summary.samples < timing::kFewestForInterval) return std::nullopt;
+       return timing::LagOneCorrelation(c.outcome.samples.seconds);
      }},
     {"first_step_ms", "ms", kLower, 0.2, kMeasured,
      "the first step after the case was checked, never among the samples unless --warmup_iters=0", "",

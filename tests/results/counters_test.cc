@@ -22,6 +22,7 @@ namespace {
 using testing::AllOf;
 using testing::AnyOf;
 using testing::Contains;
+using testing::DoubleNear;
 using testing::Key;
 using testing::Not;
 using testing::Pair;
@@ -115,6 +116,12 @@ TEST(Counters, EnergyAndTokensPerJoule) {
 TEST(Counters, SixSamplesBoundAMedian) {
   EXPECT_THAT(CountersOf(Sampled({1, 2, 3, 4, 5, 6})), Contains(Pair("ci", 2.5 / 3.5)));
   EXPECT_THAT(CountersOf(Sampled({1, 2, 3, 4, 5})), Not(Contains(Key("ci"))));
+}
+
+TEST(Counters, LagOneCorrelationOfSixSamples) {
+  EXPECT_THAT(CountersOf(Sampled({1, 2, 3, 4, 5, 6})), Contains(Pair("lag1", DoubleNear(0.5, 1e-12))));
+  EXPECT_THAT(CountersOf(Sampled({1, 6, 1, 6, 1, 6})), Contains(Pair("lag1", DoubleNear(-5 / 6.0, 1e-12))));
+  EXPECT_THAT(CountersOf(Sampled({1, 2, 3, 4, 5})), Not(Contains(Key("lag1"))));
 }
 
 TEST(Counters, EveryValueIsAFigure) {
