@@ -22,6 +22,9 @@
 namespace roofbench {
 namespace {
 
+// The message of an exception may have megabytes; tools/report refuses results with such a reason.
+constexpr std::size_t kLongestReason = 2000;
+
 void End(Outcome& outcome, Verdict verdict, std::string reason) {
   outcome.verdict = verdict;
   outcome.reason = std::move(reason);
@@ -60,6 +63,8 @@ void Session::Restore(std::vector<Outcome> finished) {
 }
 
 const Outcome& Session::Add(std::size_t index, Outcome outcome) {
+  if (outcome.reason.size() > kLongestReason)
+    outcome.reason = absl::StrCat(outcome.reason.substr(0, kLongestReason), "…");
   if (outcome.verdict == Verdict::kFailed) ++failed_;
   return outcomes_[index].emplace_back(std::move(outcome));
 }

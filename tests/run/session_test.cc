@@ -151,6 +151,16 @@ TEST_F(SessionTest, VerdictsOfCasesThatGoWrong) {
   EXPECT_EQ(interrupted.Run(0).verdict, Verdict::kInterrupted);
 }
 
+TEST_F(SessionTest, AReasonHasALimit) {
+  const Family family = TestFamily(device_, 1e-3).Build([](const Point&, Inputs&) -> absl::StatusOr<Case> {
+    throw std::runtime_error(std::string(3'000'000, '\x1b'));
+  });
+  const Outcome outcome = Run(At(family));
+  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+  EXPECT_LT(outcome.reason.size(), 3000);
+  EXPECT_THAT(outcome.reason, testing::EndsWith("…"));
+}
+
 TEST_F(SessionTest, ATooLargeCaseIsSkippedWithBothFigures) {
   device_.free_bytes = 300e6;
   const Outcome outcome = RunFor(1e-3, "good", "100000000");
