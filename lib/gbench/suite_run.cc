@@ -144,7 +144,12 @@ class SuiteRun {
       }
     }
     RoofOrigin roofs;
-    if (finished < Repetitions()) roofs = PrepareRoofs(options_, NeedsOf(session_.plan()), device_);
+    // Before the signal is looked at: a later one ends the run, unless there are results to write.
+    state_.SetPreparing(!state_.journal_begun());
+    if (finished < Repetitions() && state_.signal() == 0) {
+      roofs = PrepareRoofs(options_, NeedsOf(session_.plan()), device_);
+    }
+    state_.SetPreparing(false);
     roofs_ = roofs.text;
     if (is_first_process) busy_ = BusyText(LoadNow(roofs));
     if (!facts.empty()) return facts;

@@ -176,6 +176,7 @@ absl::Status ProfileSteps(const PlannedCase& planned, const BuiltCase& built, co
 }  // namespace
 
 absl::Status PrepareProfileFolder(const std::string& folder) {
+  if (const absl::StatusOr<std::string> real = FollowLinks(folder); !real.ok()) return real.status();
   if (mkdir(folder.c_str(), S_IRWXU | S_IRWXG | S_IRWXO) != 0 && errno != EEXIST) {
     return FileError("make", folder, errno);
   }

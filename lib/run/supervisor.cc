@@ -48,7 +48,8 @@ SharedState* g_state = nullptr;
 bool g_supervised = false;
 
 void OnSignal(int signal) {
-  if (g_state->Interrupt(signal) != SharedState::Request::kAgain || g_supervised) return;
+  const bool is_second = g_state->Interrupt(signal) == SharedState::Request::kAgain;
+  if (g_supervised || (!is_second && !g_state->preparing())) return;
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
@@ -177,7 +178,9 @@ class Supervisor {
       signal = sigwaitinfo(&awaited_, &info);
     }
     if (signal <= 0 || signal == SIGCHLD) return;
-    if (state_.Interrupt(signal) == SharedState::Request::kAgain) {
+    const bool is_second = state_.Interrupt(signal) == SharedState::Request::kAgain;
+    if (is_second || state_.preparing()) {
+      if (!is_second) Say(absl::StrCat("signal ", signal, " while the roofs were measured: the run ends now"));
       Kill();
       DieBy(signal);
     }
@@ -213,10 +216,12 @@ class Supervisor {
                        ReasonOf(end.status)));
       return kCannotContinue;
     }
-    ++crashes_between_cases_;
+    const auto newest = state_.newest();
+    crashes_between_cases_ = newest == newest_at_crash_ ? crashes_between_cases_ + 1 : 1;
+    newest_at_crash_ = newest;
     const bool again = crashes_between_cases_ < kMostCrashesBetweenCases;
     Say(absl::StrCat("the process of the cases was lost while none of them ran: ", ReasonOf(end.status),
-                     again ? "; another one continues" : "; it is the second, and the run ends here"));
+                     again ? "; another one continues" : "; it is the second in a row, and the run ends here"));
     return again ? std::nullopt : std::optional(kCannotContinue);
   }
 
@@ -233,7 +238,8 @@ class Supervisor {
   sigset_t awaited_{};
   sigset_t mask_before_{};
   pid_t child_ = -1;
-  int crashes_between_cases_ = 0;
+  int crashes_between_cases_ = 0;  // without another case between them
+  std::pair<std::size_t, int> newest_at_crash_;
   bool announced_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 
@@ -37,7 +38,12 @@ class SharedState {
   void BeginCase(std::size_t index, int repetition);
   void EndCase();
   std::optional<RunningCase> running() const;
+  // Index and repetition of the case that began last, whether or not it still runs.
+  std::pair<std::size_t, int> newest() const { return {page_->index, page_->repetition}; }
 
+  // The roofs of a new run are being measured: a signal ends the run at once, because there is nothing to lose.
+  void SetPreparing(bool preparing) { page_->preparing = preparing; }
+  bool preparing() const { return page_->preparing; }
   // The journal belongs to this run: a successor resumes it.
   void SetJournalBegun() { page_->journal_begun = true; }
   bool journal_begun() const { return page_->journal_begun; }
@@ -67,6 +73,7 @@ class SharedState {
     std::atomic<int64_t> began_ns = 0;  // 0: no case runs
     std::atomic<std::size_t> index = 0;
     std::atomic<int> repetition = 0;
+    std::atomic<bool> preparing = false;
     std::atomic<bool> journal_begun = false;
     std::atomic<bool> respawn_requested = false;
     std::atomic<bool> finished = false;
@@ -111,8 +118,9 @@ struct Supervision {
 // Must be called before the process has a second thread: a child starts as a copy of this one, with all libraries
 // loaded. Returns in the parent, with the exit status of the run, and in every child, with the return value of `run`.
 //
-// A second crash outside of any case ends the run. SIGINT, SIGTERM and SIGHUP are recorded in `state`, which the run
-// polls; a second signal ends both processes at once. The end of the parent, for any reason, ends the child.
+// A second crash outside of any case ends the run unless another case began after the first one. SIGINT, SIGTERM and
+// SIGHUP are recorded in `state`, which the run polls; a second signal, or one while the roofs are measured, ends both
+// processes at once. The end of the parent, for any reason, ends the child.
 int Supervise(SharedState& state, const Supervision& supervision);
 
 // During its lifetime, those signals are recorded in `state`; a second signal ends the process at once unless a parent

@@ -149,6 +149,21 @@ TEST_F(SupervisorTest, TwoCrashesOutsideOfCasesEndTheRun) {
   EXPECT_THAT(failed_, IsEmpty());
 }
 
+TEST_F(SupervisorTest, CrashesBetweenCasesThatMakeProgressDoNotEndTheRun) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Run({[this] {
+              const std::size_t next = state_.newest().first + 1;
+              if (next == 9) _exit(0);
+              state_.BeginCase(next, 0);
+              state_.EndCase();
+              raise(SIGKILL);
+            }}),
+            0);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("another one continues"));
+  EXPECT_THAT(said, testing::Not(HasSubstr("the run ends here")));
+}
+
 TEST_F(SupervisorTest, AChildMayRequestARespawn) {
   EXPECT_EQ(Run({[this] {
               if (state_.signal() != 0) _exit(9);  // the successor
@@ -188,6 +203,15 @@ TEST_F(SupervisorTest, ASignalIsNotedAndTheChildEndsByItself) {
             }}),
             128 + SIGTERM);
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("signal 15"));
+}
+
+TEST_F(SupervisorTest, ASignalWhileTheRoofsAreMeasuredEndsTheRunAtOnce) {
+  EXPECT_EXIT(Run({[this] {
+                state_.SetPreparing(true);
+                kill(getppid(), SIGTERM);
+                while (true) pause();
+              }}),
+              testing::KilledBySignal(SIGTERM), "signal 15 while the roofs were measured");
 }
 
 TEST_F(SupervisorTest, ASignalToTheWholeGroupIsOneSignal) {
