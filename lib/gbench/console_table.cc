@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
@@ -36,8 +37,10 @@ constexpr std::size_t kNotes = 14;  // after the columns, if there is room
 constexpr std::string_view kIndent = "    ";
 constexpr std::size_t kLeastLabel = 18;
 constexpr std::size_t kMostLabel = 46;
-// Ratio of a case's memory to the prediction of its formula, or its inverse, above which it is reported.
+// A case's memory is reported if it differs from the prediction of its formula by this ratio and by so many bytes: of
+// small cases, what libraries allocate for themselves is a large part.
 constexpr double kMemoryOff = 1.1;
+constexpr double kMemoryOffBytes = 16 << 20;
 
 // -1 if there is none.
 double CounterOf(const Row& row, const std::string& name) {
@@ -66,7 +69,8 @@ std::vector<std::string> Notes(const Row& row) {
     notes.front() += absl::StrCat(" (", absl::StrJoin(row.outcome->noise, ", "), ")");
   const double taken = CounterOf(row, "peak_mem");
   const double predicted = CounterOf(row, "predicted_mem");
-  if (taken > 0 && predicted > 0 && (taken > kMemoryOff * predicted || predicted > kMemoryOff * taken)) {
+  const bool is_off = taken > kMemoryOff * predicted || predicted > kMemoryOff * taken;
+  if (taken > 0 && predicted > 0 && is_off && std::abs(taken - predicted) > kMemoryOffBytes) {
     notes.push_back(absl::StrFormat("mem %.2fx predicted", taken / predicted));
   }
   return notes;

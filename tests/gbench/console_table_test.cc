@@ -49,6 +49,28 @@ TEST(ConsoleTable, NamesBreakBeforeASlash) {
   for (const std::string& line : NameLines(std::string(100, 'x'), 20, "    ")) EXPECT_LE(line.size(), 20);
 }
 
+// A wrong formula is a fault; what libraries add to a tiny case is not.
+TEST(ConsoleTable, MemoryFarFromItsPredictionIsNoted) {
+  FakeDevice device;
+  const Family family = TestFamily(device, 1e-3);
+  const PlannedCase planned{&family, family.Points(Suite::kQuick)[0], "test/n:16"};
+  const auto shown = [&](double taken, double predicted) {
+    Outcome outcome;
+    std::ostringstream text;
+    ConsoleTable(text, *hardware::FindDatasheet("a100-sxm4-40gb"), /*color=*/false, /*width=*/120)
+        .Add({{.planned = &planned,
+               .index = 0,
+               .outcome = &outcome,
+               .seconds = 1e-3,
+               .counters = {{"peak_mem", taken}, {"predicted_mem", predicted}}}});
+    return text.str();
+  };
+  EXPECT_THAT(shown(300e6, 100e6), testing::HasSubstr("mem 3.00x predicted"));
+  EXPECT_THAT(shown(100e6, 300e6), testing::HasSubstr("mem 0.33x predicted"));
+  EXPECT_THAT(shown(3e6, 1e6), testing::Not(testing::HasSubstr("mem"))) << "a tiny case";
+  EXPECT_THAT(shown(10.5e9, 10e9), testing::Not(testing::HasSubstr("mem"))) << "within a tenth";
+}
+
 // A busy machine widens the interval beyond its column.
 TEST(ConsoleTable, NotesAfterAWideFigureFitTheWidth) {
   FakeDevice device;

@@ -223,7 +223,7 @@ TEST_F(SuiteRunTest, NoLineIsWiderThanTheTerminal) {
 }
 
 TEST_F(SuiteRunTest, AWrongPredictionOfMemoryIsReported) {
-  static constexpr int64_t kElements = 1 << 18;
+  static constexpr int64_t kElements = 1 << 20;
   const AxisValues large = {{"cache", "warm"}, {"n", std::to_string(kElements)}};
   EXPECT_EQ(RunFromTheStart({Planned(family_, large)}), 0);
   EXPECT_THAT(console_, Not(HasSubstr("predicted"))) << "two vectors, as the formula says";

@@ -69,6 +69,11 @@ TEST(Progress, LongStepsAreExpectedToTakeLong) {
   ASSERT_EQ(seconds.size(), 2);
   EXPECT_GT(seconds[0], options.sampling.max_time);
   EXPECT_GT(seconds[1], 100 * seconds[0]) << "800 kB at 1 kB/s";
+  device.peaks.read = device.peaks.copy = 1e12;
+  const double quick = ExpectedSeconds(plan, options, device.peaks)[0];
+  options.sampling.max_samples = 1;
+  options.sampling.exact_samples = true;
+  EXPECT_LT(ExpectedSeconds(plan, options, device.peaks)[0], quick) << "no more than one sample";
 }
 
 }  // namespace
