@@ -176,6 +176,9 @@ const Registration kQuality =
         .Operands(QualityAt)
         .Reference(
             [](const Quality& o) { return ExactLogits(*o.loaded.model, o.text, o.loaded.decoder->keys_and_values()); })
+        .Rounded([](const Quality& o) {
+          return RoundedLogits(*o.loaded.model, o.text, o.loaded.decoder->keys_and_values());
+        })
         .Details(Describe)
         .Points(Suite::kFull, {{"precision", {"int8", "int4"}}, {"activations", {"int8"}}, {"new", {64}}})
         .Points(Suite::kFull, {{"precision", {"fp32", "bf16", "fp16", "int8", "int4", "llm_int8"}}, {"new", {64}}});
