@@ -151,6 +151,12 @@ struct Decode {
     loaded.decoder->Append(tokens.narrow(1, 0, tokens.size(1) - 1).contiguous());
     return loaded.decoder->AppendOne(last).clone();
   }
+
+  // With the keys and values of the checked tokens.
+  const models::KvCache* CheckedCache() const {
+    Logits();
+    return loaded.decoder->keys_and_values();
+  }
 };
 
 absl::StatusOr<Decode> DecodeAt(const Point& at, Inputs& in) {
@@ -177,11 +183,8 @@ const Registration kDecode =
         })
         .Operands(DecodeAt)
         .Result([](const Decode& o) { return o.Logits(); })
-        .Reference(
-            [](const Decode& o) { return ExactLogits(*o.loaded.model, o.tokens, o.loaded.decoder->keys_and_values()); })
-        .Rounded([](const Decode& o) {
-          return RoundedLogits(*o.loaded.model, o.tokens, o.loaded.decoder->keys_and_values());
-        })
+        .Reference([](const Decode& o) { return ExactLogits(*o.loaded.model, o.tokens, o.CheckedCache()); })
+        .Rounded([](const Decode& o) { return RoundedLogits(*o.loaded.model, o.tokens, o.CheckedCache()); })
         .Details([](const Point& at, const std::shared_ptr<Decode>& o, Case& built) {
           DescribeModel(*o->loaded.model, built);
           DescribeAttention(o->loaded.decoder->AttentionBackend(o->depth + 1), built);

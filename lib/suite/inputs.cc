@@ -56,9 +56,12 @@ void FillNormal(const at::Tensor& values, at::Generator& generator,
   const at::Tensor flat = values.view({-1});
   for (int64_t begin = 0, end = 0; begin < flat.numel(); begin = end) {
     end = flat.numel() - begin < kBlock + kDrawn ? flat.numel() : begin + kBlock;
-    at::Tensor block = at::randn({end - begin}, generator, values.options().dtype(at::kFloat));
+    at::Tensor target = flat.slice(0, begin, end);
+    const bool in_place = values.scalar_type() == at::kFloat;
+    at::Tensor block = in_place ? at::randn_out(target, {end - begin}, generator)
+                                : at::randn({end - begin}, generator, values.options().dtype(at::kFloat));
     finish(block);
-    flat.slice(0, begin, end).copy_(block);
+    if (!in_place) target.copy_(block);
   }
 }
 
