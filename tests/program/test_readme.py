@@ -86,7 +86,7 @@ exec "$@"
 """
 
 # Blocks without commands.
-SILENT = ("text", "cpp", "cmake", "crontab", "yaml", "python")
+SILENT = ("text", "cpp", "cmake", "crontab", "toml", "yaml", "python")
 
 
 def page_name(page: Path) -> str:

@@ -17,7 +17,7 @@ from roofreport import files
 from roofreport.cli import main
 from roofreport.compare import abba, state
 from roofreport.errors import UnusableInputError
-from roofreport.verbs.common import append
+from roofreport.verbs.common import append_lines
 
 
 def _mode(path: Path) -> int:
@@ -75,7 +75,7 @@ def test_a_link_of_another_user_is_refused(
 
 def test_a_link_of_another_user_is_not_appended_to(trap: Path) -> None:
     with pytest.raises(UnusableInputError, match="is a symbolic link of another user"):
-        append(trap / "file", "text")
+        append_lines(trap / "file", "text")
 
 
 @pytest.mark.parametrize("verb", ["table --output", "roofline --html", "roofline --svg", "scaling --svg"])

@@ -14,7 +14,7 @@ from roofreport import files
 from roofreport.errors import UnusableInputError
 from roofreport.terminal import say, show
 from roofreport.text import printable
-from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, EXIT_UNUSABLE, append, day
+from roofreport.verbs.common import EXIT_ALARM, EXIT_OK, EXIT_UNUSABLE, append_lines, day
 
 from nightly_runs import config as configs
 from nightly_runs.chain import ALARM, FAILED, OK, Chain, InterruptedRunError, Outcome
@@ -74,7 +74,7 @@ def _run(args: argparse.Namespace) -> int:
             chain.run()
         finally:
             if args.summary is not None:
-                append(args.summary, markdown(chain.current, chain.outcomes))
+                append_lines(args.summary, markdown(chain.current, chain.outcomes))
     worth_saying = [one for one in chain.outcomes if one.state != OK or one.reason]
     ok = [] if any(one.state != OK for one in worth_saying) else ["ok"]
     say("tools/nightly: " + "; ".join([*ok, *map(str, worth_saying)]))

@@ -90,6 +90,7 @@ def test_wrapper_from_elsewhere_and_by_a_link(tmp_path: Path) -> None:
 
 def test_wrapper_without_environment_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
+    shutil.copy(_TOOLS / "isolated", tmp_path / "tools")
     for name, first in (("report", "table"), ("study", "error_rate")):
         copy = tmp_path / "tools" / name
         shutil.copy(_TOOLS / name, copy)
