@@ -163,8 +163,8 @@ def test_a_pipe_without_a_reader_is_refused(tmp_path: Path) -> None:
 
 def test_standard_output_is_a_file(tmp_path: Path) -> None:
     builders.write_json(tmp_path / "a.json")
-    module = [sys.executable, "-I", builders.ROOT / "tools/isolated.py", "roofreport"]
-    command = [*module, "table", tmp_path / "a.json", "--format=csv", "--output=/dev/stdout"]
+    module = [sys.executable, "-I", str(builders.ROOT / "tools/isolated.py"), "roofreport"]
+    command = [*module, "table", str(tmp_path / "a.json"), "--format=csv", "--output=/dev/stdout"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("case,")
 
