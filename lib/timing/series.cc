@@ -15,10 +15,10 @@ constexpr double kNormalQuantile = 1.959964;  // 95 % of a standard normal distr
 // 95 % of Student's distribution lie within it: the expansion of Cornish and Fisher, within 0.2 % for the five degrees
 // of freedom or more that it is used for.
 double StudentQuantile(double degrees) {
-  constexpr double z = kNormalQuantile;
-  constexpr double zz = z * z;
-  return z * (1 + (zz + 1) / (4 * degrees) + ((5 * zz + 16) * zz + 3) / (96 * degrees * degrees) +
-              (((3 * zz + 19) * zz + 17) * zz - 15) / (384 * degrees * degrees * degrees));
+  constexpr double kSquare = kNormalQuantile * kNormalQuantile;
+  return kNormalQuantile *
+         (1 + (kSquare + 1) / (4 * degrees) + ((5 * kSquare + 16) * kSquare + 3) / (96 * degrees * degrees) +
+          (((3 * kSquare + 19) * kSquare + 17) * kSquare - 15) / (384 * degrees * degrees * degrees));
 }
 
 // Sums of deviations from their mean: of the squares, and of the products with the next one.

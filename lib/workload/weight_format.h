@@ -47,8 +47,8 @@ Dtype ProductDtype(WeightFormat format, Activations activations = Activations::k
 // Whether the output head is quantized too by default: upstream's LLM.int8() leaves it in 16 bits.
 bool QuantizesHead(WeightFormat format);
 
-// Bytes of one matrix [rows, columns] with its scales. `group` is the length of int4's groups, which are stored in whole
-// tiles of 16 rows.
+// Bytes of one matrix [rows, columns] with its scales. `group` is the length of int4's groups, which are stored in
+// whole tiles of 16 rows.
 double MatrixBytes(WeightFormat format, double rows, double columns, double group);
 
 }  // namespace roofbench::workload

@@ -87,8 +87,8 @@ def test_its_reports_name_the_parts_of_the_model(snapshots: dict[str, tuple[Path
     assert "segments:" in viz.segsum(data)
     assert "TOTAL MEM" in viz.trace(data)
     stacks = viz.memory(data, format_flamegraph=lambda lines: lines)
-    assert "roofbench:0:parameters;roofbench:0:aten::randn" in stacks
+    assert "roofbench:0:parameters;roofbench:0:aten::empty" in stacks
     sites = {event["frames"][-1]["name"] for event in data["device_traces"][0] if event["frames"]}
     assert {"forward", "backward", "optimizer"} <= sites
     names = {entry["name"] for entry in data["external_annotations"]}
-    assert names == {"forward", "backward", "optimizer", "end of step"}
+    assert {"forward", "backward", "optimizer"} <= names <= {"forward", "backward", "optimizer", "end of step"}

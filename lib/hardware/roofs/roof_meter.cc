@@ -213,8 +213,8 @@ bool RoofMeter::HasChanged(const RoofReading& best) {
   const RoofNeeds roof = Named(best.roof);
   StreamShares shares{};
   for (std::size_t i = 0; i < shares.size(); ++i) shares[i] = roof.streams[i] ? 1 : 0;
-  std::vector<double> rates;
-  for (int i = 0; i < kRechecks; ++i) rates.push_back(MeasureStreams(shares, kRecheckSeconds).cpu);
+  std::array<double, kRechecks> rates{};
+  for (double& rate : rates) rate = MeasureStreams(shares, kRecheckSeconds).cpu;
   const double rate = timing::Median(rates);
   const double slow = best.range.slow > 0 ? best.range.slow : best.rate;
   const double fast = best.range.fast > 0 ? best.range.fast : best.rate;

@@ -60,8 +60,7 @@ def test_every_verb_reads_it(name: str, run: Path, tmp_path: Path, capsys: pytes
     assert main(["table", path]) == 0
     assert "skipped: tf32 is a CUDA precision" in capsys.readouterr().out
     assert main(["compare", path, path]) == 0
-    verdicts = re.findall("^(?:SAME|AMBIGUOUS) ", capsys.readouterr().out, re.MULTILINE)
-    assert len(verdicts) == 2, "AMBIGUOUS if the machine was busy"
+    assert re.search("1 (SAME|AMBIGUOUS), 1 MISSING", capsys.readouterr().out), "AMBIGUOUS if the machine was busy"
     assert main(["roofline", path, f"--html={tmp_path / 'a.html'}", f"--svg={tmp_path / 'a.svg'}"]) == 0
     assert all(case in (tmp_path / "a.html").read_text() for case in _CASES)
 
