@@ -8,7 +8,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <map>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/base/text.h"
 #include "tests/suite/test_family.h"
@@ -49,21 +53,23 @@ TEST(ConsoleTable, NamesBreakBeforeASlash) {
   for (const std::string& line : NameLines(std::string(100, 'x'), 20, "    ")) EXPECT_LE(line.size(), 20);
 }
 
-// A wrong formula is a fault; what libraries add to a tiny case is not.
-TEST(ConsoleTable, MemoryFarFromItsPredictionIsNoted) {
+// A row of these counters, in 120 columns.
+std::string Shown(std::map<std::string, double> counters, std::vector<std::string> noise = {}) {
   FakeDevice device;
   const Family family = TestFamily(device, 1e-3);
   const PlannedCase planned{&family, family.Points(Suite::kQuick)[0], "test/n:16"};
-  const auto shown = [&](double taken, double predicted) {
-    Outcome outcome;
-    std::ostringstream text;
-    ConsoleTable(text, *hardware::FindDatasheet("a100-sxm4-40gb"), /*color=*/false, /*width=*/120)
-        .Add({{.planned = &planned,
-               .index = 0,
-               .outcome = &outcome,
-               .seconds = 1e-3,
-               .counters = {{"peak_mem", taken}, {"predicted_mem", predicted}}}});
-    return text.str();
+  Outcome outcome;
+  outcome.noise = std::move(noise);
+  std::ostringstream text;
+  ConsoleTable(text, *hardware::FindDatasheet("a100-sxm4-40gb"), /*color=*/false, /*width=*/120)
+      .Add({{.planned = &planned, .index = 0, .outcome = &outcome, .seconds = 1e-3, .counters = std::move(counters)}});
+  return text.str();
+}
+
+// A wrong formula is a fault; what libraries add to a tiny case is not.
+TEST(ConsoleTable, MemoryFarFromItsPredictionIsNoted) {
+  const auto shown = [](double taken, double predicted) {
+    return Shown({{"peak_mem", taken}, {"predicted_mem", predicted}});
   };
   EXPECT_THAT(shown(300e6, 100e6), testing::HasSubstr("mem 3.00x predicted"));
   EXPECT_THAT(shown(100e6, 300e6), testing::HasSubstr("mem 0.33x predicted"));
@@ -73,21 +79,10 @@ TEST(ConsoleTable, MemoryFarFromItsPredictionIsNoted) {
 
 // A busy machine widens the interval beyond its column.
 TEST(ConsoleTable, NotesAfterAWideFigureFitTheWidth) {
-  FakeDevice device;
-  const Family family = TestFamily(device, 1e-3);
-  const PlannedCase planned{&family, family.Points(Suite::kQuick)[0], "test/n:16"};
   for (const double ci : {0.01, 1234.5}) {
-    Outcome outcome;
-    outcome.noise = {"jumps"};
-    std::ostringstream text;
-    ConsoleTable(text, *hardware::FindDatasheet("a100-sxm4-40gb"), /*color=*/false, /*width=*/120)
-        .Add({{.planned = &planned,
-               .index = 0,
-               .outcome = &outcome,
-               .seconds = 1e-3,
-               .counters = {{"noisy", 1}, {"ci", ci}}}});
-    EXPECT_THAT(text.str(), testing::HasSubstr("noisy (jumps)"));
-    std::istringstream lines(text.str());
+    const std::string text = Shown({{"noisy", 1}, {"ci", ci}}, {"jumps"});
+    EXPECT_THAT(text, testing::HasSubstr("noisy (jumps)"));
+    std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(DisplayWidth(line), 120) << line;
   }
 }
