@@ -109,11 +109,19 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
     // Measuring and recording memory takes steps of its own, which would count in the warm-up: a second build has them.
     built = absl::CancelledError("");  // frees the first
     if (wants_snapshot) snapshot.emplace(device_, options_.profile.steps);
-    built = BuildCase(planned, options_, device_, snapshot ? &*snapshot : nullptr, /*sampled=*/true);
+    try {
+      built = BuildCase(planned, options_, device_, snapshot ? &*snapshot : nullptr, /*sampled=*/true);
+    } catch (...) {
+      built = StatusOfThrown();
+    }
     if (built.ok()) {
       outcome.peak_memory_bytes = built->peak_memory_bytes;
     } else {
-      ReportLost(built.status());
+      ReportLost(
+          absl::Status(built.status().code(), absl::StrCat(outcome.name,
+                                                           ": measured, but without peak_mem: the second build, which "
+                                                           "measures memory, failed: ",
+                                                           built.status().message())));
     }
   }
   outcome.counters = ComputeCounters({outcome, device_, *reference_});

@@ -40,7 +40,7 @@ class Session {
   // as it has ended.
   void OnBegin(std::function<void(std::size_t, int)> callback) { begun_ = std::move(callback); }
   void OnFinished(std::function<void(const Outcome&)> callback) { finished_ = std::move(callback); }
-  // Called with the reason if a case was measured but its profile or memory snapshot was lost.
+  // Called with the reason if a case was measured but its peak memory, profile or memory snapshot was lost.
   void OnLostProfile(std::function<void(const absl::Status&)> callback) { lost_profile_ = std::move(callback); }
 
  private:

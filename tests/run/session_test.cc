@@ -208,6 +208,26 @@ TEST_F(SessionTest, ASetWarmupLosesNeitherPeakMemoryNorItsSnapshot) {
   }
 }
 
+TEST_F(SessionTest, SamplesOutliveAFailureToMeasureMemory) {
+  options_.sampling.roof_share = 0;
+  int builds = 0;
+  const Family family = TestFamily(device_, 1e-3).Build([&](const Point&, Inputs& in) -> absl::StatusOr<Case> {
+    if (++builds == 2) throw std::runtime_error("out of handles");
+    Case built = CaseOf(in.Randn({1024}), [this] { device_.fake_clock.Advance(1e-3); });
+    built.warmup_iters = 1;
+    return built;
+  });
+  Session session(options_, device_, {Planned(family)}, nullptr);
+  std::string lost;
+  session.OnLostProfile([&](const absl::Status& status) { lost = std::string(status.message()); });
+  const Outcome& outcome = session.Run(0);
+  EXPECT_EQ(builds, 2);
+  ASSERT_EQ(outcome.verdict, Verdict::kMeasured) << outcome.reason;
+  EXPECT_NEAR(Counter(outcome, "mean_ms"), 1, 1e-9);
+  EXPECT_EQ(Counter(outcome, "peak_mem"), -1);
+  EXPECT_THAT(lost, AllOf(HasSubstr(outcome.name), HasSubstr("without peak_mem"), HasSubstr("out of handles")));
+}
+
 TEST_F(SessionTest, TheWarmupLastsAtLeastTheGivenTime) {
   options_.sampling.roof_share = 0;
   EXPECT_LT(RunFor(1e-3).samples.warmup_steps, 400);
