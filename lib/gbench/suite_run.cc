@@ -147,7 +147,7 @@ class SuiteRun {
     // Before the signal is looked at: a later one ends the run, unless there are results to write.
     state_.SetPreparing(!state_.journal_begun());
     if (finished < Repetitions() && state_.signal() == 0) {
-      roofs = PrepareRoofs(options_, NeedsOf(session_.plan()), device_);
+      roofs = PrepareRoofs(options_, session_.plan(), device_);
     }
     state_.SetPreparing(false);
     roofs_ = roofs.text;

@@ -117,13 +117,30 @@ double CalibrateAndWatch(const hardware::RoofNeeds& needs, Device& device) {
   return meanwhile.others_share + meanwhile.stolen_share;
 }
 
-hardware::RoofNeeds NeedsOf(const std::vector<PlannedCase>& plan) {
+namespace {
+
+// The roofs that a plan needs, without the known streams on which no case's time at its roof depends, even if their
+// speed has halved or doubled since: the probe that confirms a restored stream takes buffers far larger than the
+// caches.
+hardware::RoofNeeds NeedsOf(const std::vector<PlannedCase>& plan, const Device& device) {
+  constexpr double kChange = 2;
+  const workload::Peaks slow = device.MeasuredPeaks().Scaled(workload::Bound::kMemory, 1 / kChange);
+  const workload::Peaks fast = device.MeasuredPeaks().Scaled(workload::Bound::kMemory, kChange);
   hardware::RoofNeeds needs;
-  for (const PlannedCase& planned : plan) needs |= hardware::NeedsOf(planned.family->CostOf(planned.point));
+  hardware::RoofNeeds decisive;
+  for (const PlannedCase& planned : plan) {
+    const workload::Cost cost = planned.family->CostOf(planned.point);
+    needs |= hardware::NeedsOf(cost);
+    const std::optional<double> seconds = workload::RoofSeconds(cost, slow);
+    if (!seconds || seconds != workload::RoofSeconds(cost, fast)) decisive |= hardware::NeedsOf(cost);
+  }
+  needs.streams &= decisive.streams | ~hardware::NeedsOf(device.RoofReadings()).streams;
   return needs;
 }
 
-RoofOrigin PrepareRoofs(const RunOptions& options, const hardware::RoofNeeds& needs, Device& device) {
+}  // namespace
+
+RoofOrigin PrepareRoofs(const RunOptions& options, const std::vector<PlannedCase>& plan, Device& device) {
   if (options.roofs == RoofSource::kOff || options.sampling.roof_share <= 0) return {.text = "off"};
   // Without a private folder there is nothing to reuse, which does not justify a failure.
   const absl::StatusOr<std::string> folder = PrivateCacheFolder("roofs");
@@ -132,7 +149,7 @@ RoofOrigin PrepareRoofs(const RunOptions& options, const hardware::RoofNeeds& ne
   KeptRoofs::Content known;
   if (kept) known = kept->Load(SecondsSince1970());
   if (!known.readings.empty()) device.RestoreRoofs(known.readings);
-  const double other_load = CalibrateAndWatch(needs, device);
+  const double other_load = CalibrateAndWatch(NeedsOf(plan, device), device);
   const std::vector<hardware::RoofReading> readings = device.RoofReadings();
   const auto reused = std::ranges::count_if(readings, [&](const hardware::RoofReading& reading) {
     return PlaceAmong(known.readings, reading) < known.readings.size();

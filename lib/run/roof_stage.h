@@ -47,12 +47,9 @@ class KeptRoofs {
   std::string key_;
 };
 
-// Roofs that a plan needs.
-hardware::RoofNeeds NeedsOf(const std::vector<PlannedCase>& plan);
-
-// Obtains these roofs according to options.roofs. With kReuse, measured roofs are kept for the next start, unless other
-// programs used the processors during the measurement.
-RoofOrigin PrepareRoofs(const RunOptions& options, const hardware::RoofNeeds& needs, Device& device);
+// Obtains the roofs of a plan according to options.roofs. With kReuse, measured roofs are kept for the next start,
+// unless other programs used the processors during the measurement.
+RoofOrigin PrepareRoofs(const RunOptions& options, const std::vector<PlannedCase>& plan, Device& device);
 
 // Measures the roofs and returns the share of processor time that other programs and the hypervisor took.
 double CalibrateAndWatch(const hardware::RoofNeeds& needs, Device& device);

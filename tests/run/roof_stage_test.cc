@@ -13,6 +13,8 @@
 #include "absl/strings/str_replace.h"
 #include "tests/base/temp_folder.h"
 #include "tests/device/fake_device.h"
+#include "tests/run/simple_case.h"
+#include "tests/suite/plain_family.h"
 
 namespace roofbench {
 namespace {
@@ -63,18 +65,27 @@ class RoofStageTest : public testing::Test {
 
   // A case that reads memory and computes in this precision.
   std::pair<std::vector<std::string>, RoofOrigin> Start(workload::Dtype dtype, const RunOptions& options = {}) {
-    hardware::RoofNeeds needs;
-    needs.streams[Index(hardware::StreamKind::kRead)] = true;
-    needs.dtypes[workload::Index(dtype)] = true;
+    const Family family = PlainFamily("some", "")
+                              .Axis({.name = "n"})
+                              .Grid(Suite::kQuick, {{"n", {"1"}}})
+                              .Cost([dtype, this](const Point& /*at*/) {
+                                const workload::Operation read{.bytes_read = kBytes};
+                                return workload::Cost{.operations = {read.WithFlops(dtype, flops_)}};
+                              })
+                              .Build([](const Point&, Inputs&) -> absl::StatusOr<Case> { return Case{}; });
     MeasuringDevice device;
     device.others = others_;
     device.thread_count = threads_;
-    RoofOrigin origin = PrepareRoofs(options, needs, device);
+    RoofOrigin origin = PrepareRoofs(options, {Planned(family)}, device);
+    needed_ = device.calibrated;
     return {device.measured, std::move(origin)};
   }
 
   const TempFolder folder_;
   const std::string cache_ = folder_ / "cache";
+  static constexpr double kBytes = 1e6;
+  double flops_ = 1e6;  // 1 us at the roof of the fake device, where the bytes take 1 ms
+  hardware::RoofNeeds needed_;
   double others_ = 0;
   int threads_ = 2;
 };
@@ -92,6 +103,27 @@ TEST_F(RoofStageTest, TheNextStartReusesWhatItNeeds) {
   EXPECT_THAT(partly.text, StartsWith("partly measured 0 min before"));
   EXPECT_THAT(Start(workload::Dtype::kBf16).first, IsEmpty());
   EXPECT_THAT(Start(workload::Dtype::kFp32).first, IsEmpty()) << "the first ones are still there";
+}
+
+// The probe that confirms a kept stream takes memory and time.
+TEST_F(RoofStageTest, KeptStreamsAreProbedOnlyIfARoofDependsOnThem) {
+  const std::size_t read = Index(hardware::StreamKind::kRead);
+  Start(workload::Dtype::kFp32);
+  for (const bool is_compute_bound : {false, true}) {
+    flops_ = is_compute_bound ? 1e10 : 1e8;  // 10 ms or 0.1 ms
+    const RoofOrigin origin = Start(workload::Dtype::kFp32).second;
+    EXPECT_EQ(needed_.streams[read], !is_compute_bound);
+    EXPECT_TRUE(needed_.dtypes[workload::Index(workload::Dtype::kFp32)]);
+    EXPECT_THAT(origin.text, StartsWith("measured 0 min before and reused"));
+  }
+  flops_ = 1.5e9;  // 1.5 ms: at half of the kept speed, memory decides
+  Start(workload::Dtype::kFp32);
+  EXPECT_TRUE(needed_.streams[read]);
+  RunOptions options;
+  options.roofs = RoofSource::kMeasure;
+  flops_ = 1e10;
+  Start(workload::Dtype::kFp32, options);
+  EXPECT_TRUE(needed_.streams[read]) << "a stream that is not known is measured";
 }
 
 TEST_F(RoofStageTest, MeasureMeasuresAgain) {
