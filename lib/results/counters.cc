@@ -372,6 +372,10 @@ std::string_view Name(Better better) {
 
 std::span<const CounterSpec> CounterTable() { return kTable; }
 
+bool WasBesideOthers(const MeasuredConditions& conditions) {
+  return conditions.stolen_share + conditions.others_share > kNoisyShare;
+}
+
 std::vector<std::string> NoiseOf(const Outcome& outcome) {
   std::vector<double> medians;
   for (const timing::Chunk& chunk : outcome.samples.chunks) medians.push_back(chunk.median_seconds);
@@ -381,7 +385,7 @@ std::vector<std::string> NoiseOf(const Outcome& outcome) {
     reasons.emplace_back("drift");
   }
   const MeasuredConditions& conditions = outcome.conditions;
-  if (conditions.stolen_share + conditions.others_share > kNoisyShare) {
+  if (WasBesideOthers(conditions)) {
     reasons.emplace_back(conditions.stolen_share > conditions.others_share ? "stolen" : "others");
   }
   return reasons;

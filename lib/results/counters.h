@@ -40,6 +40,9 @@ struct CounterSpec {
 // Sorted by precedence: if two rows match a name ("<…>" matches a word), the first applies.
 std::span<const CounterSpec> CounterTable();
 
+// Whether other programs or the hypervisor took a share of the processors' time that matters.
+bool WasBesideOthers(const MeasuredConditions& conditions);
+
 // Disturbances of a measured case: "ci" (wide interval), "drift" (chunks differ), "others" (other programs used the
 // processors) or "stolen" (the hypervisor did).
 std::vector<std::string> NoiseOf(const Outcome& outcome);

@@ -2,13 +2,17 @@
 #include "lib/run/admission.h"
 
 #include <ATen/core/grad_mode.h>
+#include <omp.h>
 
 #include <algorithm>
+#include <ctime>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/aten/precision_scopes.h"
 #include "lib/base/text.h"
+#include "lib/device/conditions/conditions_watch.h"
+#include "lib/results/counters.h"
 #include "lib/run/measuring.h"
 #include "lib/suite/inputs.h"
 #include "lib/suite/operand_cache.h"
@@ -35,6 +39,19 @@ constexpr double kFirstWork = 2e9;      // the second would exceed this work, wh
 constexpr double kGrowth = 1.25;        // growth of every size between pilot runs, and at least of their work:
 constexpr double kWorkGrowth = 1.5;     // where the time grows with it
 constexpr double kOverheadGrowth = 4;   // where the last run was mostly overhead
+
+// While it lives, parallel regions that the calling thread starts have one thread: those of LibTorch, oneDNN and our
+// kernels, all of which use OpenMP. at::set_num_threads would also change MKL's settings for good.
+class OneThread {
+ public:
+  OneThread() { omp_set_num_threads(1); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+  ~OneThread() { omp_set_num_threads(before_); }
+
+ private:
+  const int before_ = omp_get_max_threads();
+};
 
 bool IsSize(const AxisSpec& axis) { return axis.choices.empty() && !axis.fractions; }
 
@@ -167,9 +184,12 @@ absl::Status Admission::Check(const PlannedCase& planned, const workload::Cost& 
   return absl::OkStatus();
 }
 
-void Admission::Learn(const PlannedCase& planned, double seconds) {
+void Admission::Learn(const PlannedCase& planned, const Outcome& outcome) {
+  const bool is_disturbed = std::ranges::any_of(
+      outcome.noise, [](const std::string& reason) { return reason == "others" || reason == "stolen"; });
+  if (is_disturbed && device_.SharesHostMemory()) return;
   const auto [family, point] = PredictedAs(planned);
-  PredictorOf(*family).Learn(*family, point, seconds);
+  PredictorOf(*family).Learn(*family, point, outcome.summary.min);
 }
 
 std::string Admission::MemoryNote(const workload::Cost& cost) const {
@@ -183,10 +203,32 @@ absl::StatusOr<double> Admission::PilotRun(const Family& family, const Point& po
   const absl::StatusOr<Case> built = family.BuildAt(point, inputs);
   if (!built.ok()) return built.status();
   const at::AutoGradMode grad(built->autograd);
+  return UndisturbedSeconds([&](timing::PhaseMarker& marker) { built->step(marker); }, built->phases.size());
+}
+
+// Beside other programs, every barrier of the step's threads waits until the last of them has had a time slice, and the
+// others spin meanwhile: neither the time nor the CPU time of a short step says how long it takes alone, and a hundred
+// times as long is usual. A single thread waits for no other, so its CPU time is that of its work. How many processors
+// the step uses is seen with all threads: the calling thread takes part in every parallel region.
+double Admission::UndisturbedSeconds(const timing::Step& step, std::size_t phases) {
+  ConditionsWatch watch(device_);
+  const double cpu_before = device_.clock().ProcessCpuSeconds();
+  const double thread_before = thread_cpu_();
   // The fastest sample, so that one disturbance does not keep a case from running.
-  return QuickSamples(
-             device_, [&](timing::PhaseMarker& marker) { built->step(marker); }, built->phases.size())
-      .min;
+  const double fastest = std::ranges::min(QuickSamples(device_, step, phases).seconds);
+  const double thread = thread_cpu_() - thread_before;
+  const double cpu = device_.clock().ProcessCpuSeconds() - cpu_before;
+  if (!device_.SharesHostMemory() || !WasBesideOthers(watch.Finish())) return fastest;
+  const auto threads = static_cast<double>(device_.threads());
+  const double processors = thread > 0 ? std::clamp(cpu / thread, 1.0, threads) : threads;
+  const OneThread one_thread;
+  return std::min(fastest, QuickSamples(device_, step, phases).cpu_seconds_per_step / processors);
+}
+
+double ThreadCpuSeconds() {
+  timespec used{};
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used) != 0) return 0;
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
 double Admission::MaxStepTime(const Family& family) const {

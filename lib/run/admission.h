@@ -2,14 +2,17 @@
 // Decides whether a case is worth building, from the device's capabilities, free memory and the predicted step time.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/device/device.h"
+#include "lib/results/outcome.h"
 #include "lib/run/run_options.h"
 #include "lib/suite/family.h"
 #include "lib/suite/plan.h"
@@ -45,27 +48,36 @@ class StepTimePredictor {
 // Work as used for scaling: operations plus bytes, since either may dominate the time.
 double WorkOf(const workload::Cost& cost);
 
+// CPU seconds of the calling thread.
+double ThreadCpuSeconds();
+
 class Admission {
  public:
-  Admission(const RunOptions& options, Device& device) : options_(options), device_(device) {}
+  // `thread_cpu` replaces the calling thread's CPU time in tests.
+  Admission(const RunOptions& options, Device& device, std::function<double()> thread_cpu = ThreadCpuSeconds)
+      : options_(options), device_(device), thread_cpu_(std::move(thread_cpu)) {}
 
   // Begins a case: makes room for it and reads the free memory.
   void Enter(const Family& family);
   // Returns why the entered case should not be built, or OK. May build and time smaller cases to find out.
   absl::Status Check(const PlannedCase& planned, const workload::Cost& cost);
-  // Records the measured step time of a case; later cases are predicted from it.
-  void Learn(const PlannedCase& planned, double seconds);
+  // Records the step time of a measured case; later cases are predicted from it. Ignores one that other programs slowed
+  // down: pilot runs allow for them.
+  void Learn(const PlannedCase& planned, const Outcome& outcome);
 
   // Predicted and free bytes, for the reason of a skipped case.
   std::string MemoryNote(const workload::Cost& cost) const;
 
  private:
   absl::StatusOr<double> PilotRun(const Family& family, const Point& point);
+  // Seconds of a warm step, as if no other program used the processors.
+  double UndisturbedSeconds(const timing::Step& step, std::size_t phases);
   double MaxStepTime(const Family& family) const;
   StepTimePredictor& PredictorOf(const Family& family);
 
   const RunOptions& options_;
   Device& device_;
+  const std::function<double()> thread_cpu_;
   std::map<std::string, StepTimePredictor> predictors_;
   double free_bytes_ = 0;
 };

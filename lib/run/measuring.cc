@@ -43,7 +43,7 @@ timing::Step RotatingStep(const std::vector<Case>& copies) {
 // Precedes the step with device work that takes `share` of the step's time, if `share` is positive.
 timing::Step Delayed(timing::Step step, double share, Device& device, std::size_t phases) {
   if (share <= 0) return step;
-  return [delay = device.ExtraWork(share * QuickSamples(device, step, phases).median),
+  return [delay = device.ExtraWork(share * timing::Median(QuickSamples(device, step, phases).seconds)),
           step = std::move(step)](timing::PhaseMarker& marker) {
     delay();
     step(marker);
@@ -239,7 +239,7 @@ std::vector<double> ModelRatios(const RoofGauge& gauge, const Outcome& outcome) 
   });
 }
 
-timing::Summary QuickSamples(Device& device, const timing::Step& step, std::size_t phases) {
+timing::Samples QuickSamples(Device& device, const timing::Step& step, std::size_t phases) {
   timing::SampleOptions few;
   few.warmup_iters = 1;
   few.min_samples = 3;
@@ -247,7 +247,7 @@ timing::Summary QuickSamples(Device& device, const timing::Step& step, std::size
   few.max_time = 0.02;
   few.max_warmup_time = 0.01;
   few.max_wall = 1;
-  return timing::Summarize(timing::TakeSamples(device.clock(), step, static_cast<int>(phases), nullptr, few).seconds);
+  return timing::TakeSamples(device.clock(), step, static_cast<int>(phases), nullptr, few);
 }
 
 }  // namespace roofbench

@@ -22,6 +22,6 @@ absl::Status SampleCase(const BuiltCase& built, CacheState cache, const RunOptio
 std::vector<double> ModelRatios(const RoofGauge& gauge, const Outcome& outcome);
 
 // Times a warm step with a few samples, for decisions rather than results.
-timing::Summary QuickSamples(Device& device, const timing::Step& step, std::size_t phases);
+timing::Samples QuickSamples(Device& device, const timing::Step& step, std::size_t phases);
 
 }  // namespace roofbench

@@ -103,7 +103,7 @@ absl::Status Session::Measure(const PlannedCase& planned, Outcome& outcome) {
     }
   }
   for (const auto& [name, figure] : first.figures) outcome.figures.emplace_back(name, figure());
-  admission_.Learn(planned, outcome.summary.min);
+  admission_.Learn(planned, outcome);
   const bool is_over = interrupted_ && interrupted_();
   if (sets_warmup && !is_over) {
     // Measuring and recording memory takes steps of its own, which would count in the warm-up: a second build has them.
@@ -165,7 +165,7 @@ const Outcome& Session::Run(std::size_t index) {
   if (auto restored = restored_.extract({index, repetition})) {
     // Predicts later cases from this one, as if it had run here.
     const Outcome& outcome = restored.mapped();
-    if (outcome.verdict == Verdict::kMeasured) admission_.Learn(planned, outcome.summary.min);
+    if (outcome.verdict == Verdict::kMeasured) admission_.Learn(planned, outcome);
     return Add(index, std::move(restored.mapped()));
   }
   Outcome outcome{.name = planned.name, .axes = AxesOf(planned.point), .repetition = repetition};

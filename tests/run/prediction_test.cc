@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/run/admission.h"
 
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "lib/workload/operators/elementwise.h"
 #include "lib/workload/operators/products.h"
+#include "tests/device/fake_device.h"
+#include "tests/run/simple_case.h"
 #include "tests/suite/plain_family.h"
 
 namespace roofbench {
@@ -129,6 +133,82 @@ TEST_F(PredictionTest, AnotherImplementationOrALargerPointPredictsNothing) {
 TEST_F(PredictionTest, NoPilotRunNoPrediction) {
   StepTimePredictor blind([](const Point&) -> absl::StatusOr<double> { return absl::UnimplementedError("no"); });
   EXPECT_EQ(blind.Predict(family_, At("4096"), kLimit), std::nullopt);
+}
+
+// Steps on two processors whose time the other programs take as well: a thread alone runs a quarter of the time, and
+// where two threads meet, one spins until the other one had its turn.
+class BusyMachineTest : public testing::Test {
+ protected:
+  BusyMachineTest() { at::set_num_threads(2); }
+  ~BusyMachineTest() override { at::set_num_threads(threads_before_); }
+
+  // What admission says of a step that takes `processor_seconds`, divided by two processors if it is parallel.
+  absl::Status Check(double processor_seconds, bool is_parallel = true) {
+    processor_seconds_ = processor_seconds;
+    is_parallel_ = is_parallel;
+    Admission admission(options_, device_, [this] { return thread_cpu_; });
+    return Check(admission);
+  }
+  absl::Status Check(Admission& admission) const { return admission.Check(planned_, family_.CostOf(planned_.point)); }
+
+  void Step(double processor_seconds) {
+    const bool has_barriers = is_parallel_ && at::get_num_threads() > 1;
+    const double spinning = has_barriers && is_busy_ ? 0.4 : 0;
+    const double cpu = processor_seconds + spinning;
+    const double of_caller = has_barriers ? cpu / 2 : cpu;
+    const double wall = of_caller * (is_busy_ ? 4 : 1) + waiting_;
+    thread_cpu_ += of_caller;
+    device_.conditions.busy_seconds += is_busy_ ? 2 * wall : cpu;
+    device_.fake_clock.Advance(wall, cpu / wall);
+  }
+
+  static constexpr double kElements = 1e8;
+  const RunOptions options_;
+  FakeDevice device_;
+  bool is_busy_ = true;
+  bool is_parallel_ = true;
+  double waiting_ = 0;  // of a step, for no processor
+  double processor_seconds_ = 0;
+  double thread_cpu_ = 0;
+  const int threads_before_ = at::get_num_threads();
+  const Family family_ = PlainFamily("work", "")
+                             .Axis({.name = "n"})
+                             .Grid(Suite::kQuick, {{"n", {"100000000"}}})
+                             .Cost([](const Point& at) { return workload::CopyStream{4 * at.Number("n")}.Cost(); })
+                             .Build([this](const Point& at, Inputs&) -> absl::StatusOr<Case> {
+                               const double seconds = processor_seconds_ * at.Number("n") / kElements;
+                               return CaseOf(at::Tensor(), [this, seconds] { Step(seconds); });
+                             });
+  const PlannedCase planned_ = Planned(family_);
+};
+
+TEST_F(BusyMachineTest, AdmitsWhatIsShortOnAQuietOne) {
+  EXPECT_EQ(Check(1.8), absl::OkStatus()) << "0.9 s on two processors";
+  EXPECT_EQ(Check(0.9, /*is_parallel=*/false), absl::OkStatus());
+}
+
+TEST_F(BusyMachineTest, SkipsWhatIsLongOnAQuietOne) {
+  for (const bool is_parallel : {true, false}) {
+    const absl::Status status = Check(is_parallel ? 2.4 : 1.2, is_parallel);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(status.message(), testing::HasSubstr("predicted to take 1.20 s")) << is_parallel;
+  }
+}
+
+TEST_F(BusyMachineTest, AQuietOneCountsTimeWithoutProcessors) {
+  is_busy_ = false;
+  waiting_ = 1.2;  // for a disk
+  EXPECT_THAT(Check(0.01).message(), testing::HasSubstr("predicted to take"));
+  waiting_ = 0;
+  EXPECT_EQ(Check(1.8), absl::OkStatus());
+}
+
+TEST_F(BusyMachineTest, ATimeBesideOtherProgramsPredictsNothing) {
+  for (const char* reason : {"others", "stolen", "drift"}) {
+    Admission admission(options_, device_, [this] { return thread_cpu_; });
+    admission.Learn(planned_, {.summary = {.min = 6.5}, .noise = {reason}});
+    EXPECT_EQ(Check(admission).ok(), reason != std::string("drift")) << reason;
+  }
 }
 
 }  // namespace
